@@ -1,0 +1,41 @@
+import Common
+
+/// One moving deadline: it can be pushed back a million times a second for the price of a comparison, because the
+/// timer below is only set anew when it fires early.
+@LoopActor
+public final class Deadline {
+  private let scheduler: any Scheduler
+  private let body: @LoopActor () -> Void
+  private var wanted: Instant?
+  private var armed: (at: Instant, timer: Registration)?
+
+  /// - Parameter body: called on the loop when the deadline has come; the deadline is then unset.
+  public init(_ scheduler: any Scheduler, _ body: @escaping @LoopActor () -> Void) {
+    self.scheduler = scheduler
+    self.body = body
+  }
+
+  /// Moves the deadline; `nil` takes it away.
+  public func set(_ instant: Instant?) {
+    wanted = instant
+    guard let instant else { return }
+    if let armed, armed.at <= instant { return }
+    arm(instant)
+  }
+
+  private func arm(_ instant: Instant) {
+    let timer = scheduler.schedule(at: instant) { [weak self] in self?.fire() }
+    armed = (instant, timer)
+  }
+
+  private func fire() {
+    armed = nil
+    guard let wanted else { return }
+    if wanted <= scheduler.now {
+      self.wanted = nil
+      body()
+    } else {
+      arm(wanted)
+    }
+  }
+}

@@ -1,0 +1,111 @@
+import Common
+import CSystemdEvent
+import Glibc
+
+/// What a watched descriptor is ready for, or asked to be watched for.
+public struct Readiness: OptionSet, Sendable {
+  public let rawValue: UInt32
+
+  public init(rawValue: UInt32) {
+    self.rawValue = rawValue
+  }
+
+  public static let readable = Readiness(rawValue: UInt32(EPOLLIN.rawValue))
+  public static let writable = Readiness(rawValue: UInt32(EPOLLOUT.rawValue))
+  public static let hungUp = Readiness(rawValue: UInt32(EPOLLHUP.rawValue))
+  public static let failed = Readiness(rawValue: UInt32(EPOLLERR.rawValue))
+}
+
+extension EventLoop: Scheduler {
+  @LoopActor public var now: Instant {
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return Instant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+  }
+
+  @LoopActor
+  public func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration {
+    let microseconds = UInt64(max(0, instant.nanoseconds)) / 1000 + 1
+    return source(calling: { _ in body() }) { event, source, box in
+      sd_event_add_time(
+        event, source, CLOCK_MONOTONIC, microseconds, 1000,
+        { _, _, box in Source.call(box) }, box)
+    }
+  }
+
+  @LoopActor
+  public func offload<Value: Sendable>(
+    _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
+  ) {
+    Task.detached {
+      let value = work()
+      EventLoop.shared.soon { then(value) }
+    }
+  }
+
+  /// Calls `body` whenever `descriptor` is ready for one of `events`, for as long as the registration lives.
+  /// The descriptor stays the caller's: cancel before closing it.
+  @LoopActor
+  public func watch(
+    _ descriptor: Int32, for events: Readiness, _ body: @escaping @LoopActor (Readiness) -> Void
+  ) -> Registration {
+    source(calling: { body(Readiness(rawValue: $0)) }) { event, source, box in
+      sd_event_add_io(
+        event, source, descriptor, events.rawValue,
+        { _, _, ready, box in Source.call(box, ready) }, box)
+    }
+  }
+
+  /// Calls `body` on the loop for each `signal`, which is blocked from now on. To be called before a thread is
+  /// started, which would else take the signal.
+  @LoopActor
+  public func on(signal: Int32, _ body: @escaping @LoopActor () -> Void) -> Registration {
+    var set = sigset_t()
+    sigemptyset(&set)
+    sigaddset(&set, signal)
+    pthread_sigmask(SIG_BLOCK, &set, nil)
+    return source(calling: { _ in body() }) { event, source, box in
+      sd_event_add_signal(event, source, signal, { _, _, box in Source.call(box) }, box)
+    }
+  }
+
+  @LoopActor
+  private func source(
+    calling body: @escaping @LoopActor (UInt32) -> Void,
+    add: (OpaquePointer, UnsafeMutablePointer<OpaquePointer?>, UnsafeMutableRawPointer) -> Int32
+  ) -> Registration {
+    let source = Source(body)
+    source.open { add(handle, $0, $1) }
+    return Registration { source.close() }
+  }
+}
+
+/// An sd-event source with the closure it calls.
+@LoopActor
+private final class Source {
+  private let body: @LoopActor (UInt32) -> Void
+  private var handle: OpaquePointer?
+
+  init(_ body: @escaping @LoopActor (UInt32) -> Void) {
+    self.body = body
+  }
+
+  func open(_ add: (UnsafeMutablePointer<OpaquePointer?>, UnsafeMutableRawPointer) -> Int32) {
+    let box = Unmanaged.passRetained(self)
+    if add(&handle, box.toOpaque()) < 0 { box.release() }
+  }
+
+  func close() {
+    guard handle != nil else { return }
+    handle = sd_event_source_disable_unref(handle)
+    Unmanaged.passUnretained(self).release()
+  }
+
+  /// From sd-event, on the loop's thread. The box outlives the call though the body may close the source.
+  nonisolated static func call(_ box: UnsafeMutableRawPointer?, _ events: UInt32 = 0) -> Int32 {
+    guard let box else { return 0 }
+    let source = Unmanaged<Source>.fromOpaque(box).takeUnretainedValue()
+    LoopActor.assumeIsolated { source.body(events) }
+    return 0
+  }
+}

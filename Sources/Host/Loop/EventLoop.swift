@@ -1,0 +1,146 @@
+import Common
+import CSystemdEvent
+import Glibc
+import Synchronization
+
+/// The process's one event loop (sd-event), as a Swift executor: what is isolated to `LoopActor` runs here, in the
+/// order in which it was enqueued.
+///
+/// `@unchecked Sendable`: `event` is used by the loop's thread alone; everything else is behind `inbox`'s lock.
+public final class EventLoop: SerialExecutor, @unchecked Sendable {
+  public static let shared = EventLoop()
+
+  private enum Entry {
+    case job(UnownedJob)
+    case closure(@LoopActor () -> Void)
+  }
+
+  private struct Inbox {
+    var entries: [Entry] = []
+    var thread: pthread_t?
+    var wakeSent = false
+    var stopped = false
+  }
+
+  private let event: OpaquePointer
+  private let wakeDescriptor: Int32
+  private let inbox = Mutex(Inbox())
+
+  private init() {
+    var event: OpaquePointer?
+    let made = sd_event_new(&event)
+    let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+    // Without these two there is no process to speak of; no input can bring this about.
+    guard let event, made >= 0, descriptor >= 0 else { preconditionFailure("no event loop: the kernel refused one") }
+    self.event = event
+    self.wakeDescriptor = descriptor
+    sd_event_add_io(event, nil, descriptor, UInt32(EPOLLIN.rawValue), drainWakeups, nil)
+  }
+
+  // MARK: Running
+
+  /// Runs the loop on this thread until `stop()`.
+  public func run() {
+    inbox.withLock {
+      precondition($0.thread == nil, "the loop runs already")
+      $0.thread = pthread_self()
+      $0.stopped = false
+    }
+    while runEntries() {
+      let idle = inbox.withLock { $0.entries.isEmpty && !$0.stopped }
+      if sd_event_run(event, idle ? UInt64.max : 0) < 0 { break }
+    }
+    inbox.withLock { $0.thread = nil }
+  }
+
+  /// Starts a thread that runs the loop for as long as the process lives; for tests. Does nothing the second time.
+  public func runInBackground() {
+    _ = Self.background
+  }
+
+  private static let background: Void = {
+    var thread = pthread_t()
+    pthread_create(
+      &thread, nil,
+      { _ in
+        EventLoop.shared.run()
+        return nil
+      }, nil)
+  }()
+
+  /// Ends `run()` once the entries before this one have run.
+  public func stop() {
+    inbox.withLock { $0.stopped = true }
+    wake()
+  }
+
+  /// Whether the caller is on the loop's thread.
+  public var isCurrent: Bool {
+    inbox.withLock { $0.thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
+  }
+
+  private func runEntries() -> Bool {
+    let entries = inbox.withLock { inbox in
+      defer { inbox.entries = [] }
+      return inbox.entries
+    }
+    for entry in entries {
+      switch entry {
+      case .job(let job): job.runSynchronously(on: asUnownedSerialExecutor())
+      case .closure(let body): LoopActor.assumeIsolated(body)
+      }
+    }
+    return inbox.withLock { !$0.stopped || !$0.entries.isEmpty }
+  }
+
+  // MARK: Entering
+
+  public func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    enter(.job(job))
+  }
+
+  public func asUnownedSerialExecutor() -> UnownedSerialExecutor {
+    UnownedSerialExecutor(ordinary: self)
+  }
+
+  public func checkIsolated() {
+    precondition(isCurrent, "not on the event loop's thread")
+  }
+
+  /// Calls `body` on the loop, after all that was entered before it; callable from any thread.
+  public func soon(_ body: @escaping @LoopActor () -> Void) {
+    enter(.closure(body))
+  }
+
+  private func enter(_ entry: Entry) {
+    let mustWake = inbox.withLock { inbox in
+      inbox.entries.append(entry)
+      if let thread = inbox.thread, pthread_equal(thread, pthread_self()) != 0 { return false }
+      defer { inbox.wakeSent = true }
+      return !inbox.wakeSent
+    }
+    if mustWake { wake() }
+  }
+
+  private func wake() {
+    var one: UInt64 = 1
+    _ = write(wakeDescriptor, &one, 8)
+  }
+
+  fileprivate func takeWakeup() {
+    inbox.withLock { $0.wakeSent = false }
+    var count: UInt64 = 0
+    _ = read(wakeDescriptor, &count, 8)
+  }
+
+  /// The sd-event handle, for the sources in this room.
+  @LoopActor var handle: OpaquePointer { event }
+}
+
+private func drainWakeups(
+  _: OpaquePointer?, _: Int32, _: UInt32, _: UnsafeMutableRawPointer?
+) -> Int32 {
+  EventLoop.shared.takeWakeup()
+  return 0
+}

@@ -1,0 +1,26 @@
+/// The one actor that owns all state of the process: services, radios and the bus run on it, on the event loop's thread.
+@globalActor
+public actor LoopActor {
+  public static let shared = LoopActor()
+
+  public nonisolated var unownedExecutor: UnownedSerialExecutor {
+    EventLoop.shared.asUnownedSerialExecutor()
+  }
+
+  /// Runs `body` on the loop and returns what it returns. Within one `run` nothing else happens on the loop.
+  public static func run<Value: Sendable>(
+    _ body: @LoopActor @Sendable () throws -> Value
+  ) async rethrows -> Value {
+    try await body()
+  }
+
+  /// Calls `body` at once, as code of the loop; for callbacks from C that are known to come on the loop's thread.
+  ///
+  /// - Precondition: the caller is on the loop's thread.
+  public static func assumeIsolated<Value>(_ body: @LoopActor () throws -> Value) rethrows -> Value {
+    shared.preconditionIsolated("called from outside the event loop's thread")
+    typealias Plain = () throws -> Value
+    // The isolation is part of the closure's type only; it was checked in the line above.
+    return try withoutActuallyEscaping(body) { try unsafeBitCast($0, to: Plain.self)() }
+  }
+}

@@ -1,0 +1,24 @@
+/// Something that was set up and can be taken down: a timer, a watched descriptor, an advertisement, a bus object.
+/// Cancelling it, or dropping the last reference, takes it down; once, however often it is asked.
+public final class Registration: Sendable {
+  private let takeDown: OneShot
+
+  /// - Parameter takeDown: called once, on the loop.
+  public nonisolated init(_ takeDown: @escaping @LoopActor () -> Void) {
+    self.takeDown = OneShot(takeDown)
+  }
+
+  @LoopActor
+  public func cancel() {
+    takeDown.take()?()
+  }
+
+  deinit {
+    guard let body = takeDown.take() else { return }
+    if EventLoop.shared.isCurrent {
+      LoopActor.assumeIsolated(body)
+    } else {
+      EventLoop.shared.soon(body)
+    }
+  }
+}

@@ -1,0 +1,65 @@
+import Common
+import CSystemdEvent
+import Glibc
+
+/// The service manager (systemd), as far as the process talks to it: readiness, status, watchdog. Without
+/// `$NOTIFY_SOCKET` all of it does nothing.
+@LoopActor
+public enum ServiceManager {
+  /// Readiness, once.
+  public static func ready() { notify("READY=1") }
+
+  /// The configuration is being read again; `ready()` ends it.
+  public static func reloading(now: Instant) {
+    notify("RELOADING=1\nMONOTONIC_USEC=\(now.nanoseconds / 1000)")
+  }
+
+  public static func stopping() { notify("STOPPING=1") }
+
+  /// One sentence on what the service is doing, for `systemctl status`. Line breaks are taken out.
+  public static func status(_ sentence: String) {
+    notify("STATUS=" + String(sentence.map { $0.isNewline ? " " : $0 }))
+  }
+
+  /// How often the service manager wants a sign of life; nil when it does not ask.
+  public static var watchdogInterval: Duration? {
+    var microseconds: UInt64 = 0
+    guard sd_watchdog_enabled(0, &microseconds) > 0 else { return nil }
+    return .microseconds(Int64(clamping: microseconds))
+  }
+
+  /// Sends signs of life at half the interval asked for, as long as `isHealthy` says so.
+  public static func startWatchdog(
+    on scheduler: any Scheduler, isHealthy: @escaping @LoopActor () -> Bool
+  ) -> Registration? {
+    guard let interval = watchdogInterval else { return nil }
+    let watchdog = Watchdog(scheduler, every: interval / 2, isHealthy: isHealthy)
+    watchdog.tick()
+    return Registration { watchdog.stop() }
+  }
+
+  fileprivate static func notify(_ state: String) {
+    sd_notify(0, state)
+  }
+}
+
+@LoopActor
+private final class Watchdog {
+  private let scheduler: any Scheduler
+  private let interval: Duration
+  private let isHealthy: @LoopActor () -> Bool
+  private var timer: Registration?
+
+  init(_ scheduler: any Scheduler, every interval: Duration, isHealthy: @escaping @LoopActor () -> Bool) {
+    self.scheduler = scheduler
+    self.interval = interval
+    self.isHealthy = isHealthy
+  }
+
+  func tick() {
+    if isHealthy() { ServiceManager.notify("WATCHDOG=1") }
+    timer = scheduler.schedule(after: interval) { [weak self] in self?.tick() }
+  }
+
+  func stop() { timer = nil }
+}

@@ -1,0 +1,46 @@
+import Common
+import Loop
+
+/// A connection that we, as the central, made to a peripheral.
+///
+/// Calls return at once; their outcome comes as a `LinkEvent`. Writes are carried out in the order of the calls.
+@LoopActor
+public protocol Link: AnyObject {
+  var id: LinkID { get }
+
+  /// Finds the services and characteristics of the peer: `discovered`.
+  func discover()
+
+  /// Asks for an ATT MTU: `mtuChanged`, with what was agreed on.
+  func exchangeMTU(_ mtu: Int)
+
+  /// Has values of `characteristic` delivered: `subscribed`. A peer without a CCCD is no error.
+  func subscribe(to characteristic: CharacteristicID)
+
+  /// Writes `value`: `written`. With `.request` after the peer's answer; with `.command` as soon as the radio has
+  /// room for another, which is no word on whether it arrived.
+  func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind)
+
+  /// Cuts the link, or gives up connecting: `disconnected`.
+  func disconnect()
+}
+
+public enum WriteKind: Hashable, Sendable {
+  /// With response.
+  case request
+  /// Without response.
+  case command
+}
+
+/// What happens on a `Link`.
+public enum LinkEvent: Hashable, Sendable {
+  case connected
+  case discovered([GATTService])
+  case mtuChanged(Int)
+  case subscribed(CharacteristicID)
+  /// In the order of the writes. `error` is the peer's refusal, or nil.
+  case written(CharacteristicID, error: ATTError?)
+  case notified(CharacteristicID, [UInt8])
+  /// Last of all events; also when connecting failed.
+  case disconnected(reason: String)
+}
