@@ -47,8 +47,13 @@ struct CRC16Tests {
 
   struct Vectors: Decodable {
     struct Row: Decodable {
-      let data_hex: String
-      let kermit_hex: String
+      let data: String
+      let kermit: String
+
+      enum CodingKeys: String, CodingKey {
+        case data = "data_hex"
+        case kermit = "kermit_hex"
+      }
     }
     let crc: [Row]
   }
@@ -61,7 +66,7 @@ struct CRC16Tests {
     let rows = try JSONDecoder().decode(Vectors.self, from: Data(contentsOf: Self.vectors)).crc
     #expect(!rows.isEmpty)
     for row in rows {
-      #expect(CRC16.kermit(try Hex.decode(row.data_hex)) == UInt16(row.kermit_hex, radix: 16))
+      #expect(CRC16.kermit(try Hex.decode(row.data)) == UInt16(row.kermit, radix: 16))
     }
   }
 }
