@@ -43,8 +43,9 @@ let package = Package(
 
     // Services: an engine, a radio and a D-Bus face each.
     room("Services/Manager", Every.base + Every.host),
-    room("Services/Verifier", Every.base + Every.host + ["Tuvali"]),
-    room("Services/Wallet", Every.base + Every.host + ["Tuvali"]),
+    room("Services/Transfers", Every.base + Every.host + ["Tuvali"]),
+    room("Services/Verifier", Every.base + Every.host + ["Transfers", "Tuvali"]),
+    room("Services/Wallet", Every.base + Every.host + ["Transfers", "Tuvali"]),
 
     // Programs: wiring and words.
     program(

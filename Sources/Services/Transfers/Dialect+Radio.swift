@@ -1,0 +1,34 @@
+import Radio
+import Tuvali
+
+extension Dialect {
+  /// Where a characteristic of the dialect is found.
+  public func id(of characteristic: Characteristic) -> CharacteristicID {
+    CharacteristicID(service: service, characteristic: uuid(of: characteristic))
+  }
+
+  /// The service as the verifier serves it, with the properties that the originals declare. Facts: tuvali.md section 3.
+  public var gattService: GATTService {
+    GATTService(
+      uuid: service,
+      characteristics: Characteristic.allCases.map { characteristic in
+        let properties: GATTCharacteristic.Properties =
+          switch characteristic.direction {
+          case .unused: [.read, .indicate]
+          case .toVerifier: [.write, .writeWithoutResponse]
+          case .toWallet: [.indicate]
+          }
+        return GATTCharacteristic(uuid: uuid(of: characteristic), properties: properties)
+      })
+  }
+
+  /// The advertisement that shows the invitation. Facts: tuvali.md section 2.
+  public func advertisement(for invitation: Invitation) -> Advertisement {
+    Advertisement(
+      data: AdvertisingData(
+        flags: 0x02, serviceUUIDs: [service],
+        serviceData: [.init(service: service, bytes: invitation.advertisedServiceData)]),
+      scanResponse: AdvertisingData(
+        serviceData: [.init(service: scanResponse, bytes: invitation.scanResponseServiceData)]))
+  }
+}

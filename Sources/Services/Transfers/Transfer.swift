@@ -1,0 +1,117 @@
+import Common
+import Loop
+import Radio
+
+/// One transfer of a credential, as those who watch it see it: a visit of a wallet to our verifier, or our wallet's to
+/// somebody else's.
+@LoopActor
+public final class Transfer {
+  public enum Direction: String, Sendable { case incoming, outgoing }
+
+  /// Where it stands. The last five are ends.
+  public enum State: String, Sendable, CaseIterable {
+    /// Outgoing: the verifier is looked for.
+    case searching
+    /// The two are connected, and the keys derived or being derived.
+    case connected
+    /// The frame is on its way.
+    case transferring
+    /// Incoming: the credential is here, and no verdict yet. Outgoing: the verifier has it all, and gave none yet.
+    case received
+    case accepted
+    case rejected
+    /// It ended after the credential was delivered and before a verdict.
+    case undecided
+    case failed
+    /// A wallet that came while another was served.
+    case refused
+
+    public var isEnd: Bool {
+      switch self {
+      case .searching, .connected, .transferring, .received: false
+      case .accepted, .rejected, .undecided, .failed, .refused: true
+      }
+    }
+  }
+
+  /// The figures, in bytes of the encrypted frame and in chunks.
+  public struct Figures: Hashable, Sendable {
+    public var mtu = 0
+    public var bytesExpected = 0
+    public var bytesTransferred = 0
+    public var chunksExpected = 0
+    public var chunksMissing = 0
+    public var crcFailures = 0
+
+    public init() {}
+  }
+
+  public let number: Int
+  public let direction: Direction
+  public private(set) var state: State
+  public private(set) var figures = Figures()
+  /// The other side's address; nil while it is unknown.
+  public private(set) var peer: BluetoothAddress?
+  /// The dialect spoken: `0.5`; empty while it is unknown.
+  public private(set) var dialect = ""
+  public private(set) var error: (any CodedError)?
+  /// The credential's text in UTF-8, from `received` on; only of an incoming transfer.
+  public private(set) var credential: [UInt8]?
+  /// Whether the link is still up or being made.
+  public private(set) var isLive = true
+
+  private let scheduler: any Scheduler
+  private var lastShown = Instant.zero
+  private var observers: [@LoopActor (Transfer) -> Void] = []
+
+  /// While the figures run, they are shown this often.
+  private static let showInterval = Duration.milliseconds(100)
+
+  public init(number: Int, direction: Direction, state: State, scheduler: any Scheduler) {
+    self.number = number
+    self.direction = direction
+    self.state = state
+    self.scheduler = scheduler
+  }
+
+  /// Calls `body` after each change; running figures come ten times a second at most.
+  public func onChange(_ body: @escaping @LoopActor (Transfer) -> Void) {
+    observers.append(body)
+  }
+
+  // MARK: For the service that runs it
+
+  public func enter(_ state: State, error: (any CodedError)? = nil) {
+    guard !self.state.isEnd else { return }
+    self.state = state
+    if let error { self.error = error }
+    show()
+  }
+
+  public func met(_ peer: BluetoothAddress?, dialect: String) {
+    self.peer = peer
+    self.dialect = dialect
+  }
+
+  public func update(_ figures: Figures) {
+    guard figures != self.figures else { return }
+    self.figures = figures
+    if lastShown.duration(to: scheduler.now) >= Self.showInterval { show() }
+  }
+
+  public func receive(_ credential: [UInt8]) {
+    self.credential = credential
+  }
+
+  /// The link is gone; an incoming transfer without a verdict keeps waiting for one.
+  public func end() {
+    guard isLive else { return }
+    isLive = false
+    show()
+  }
+
+  private func show() {
+    lastShown = scheduler.now
+    for observer in observers { observer(self) }
+  }
+}

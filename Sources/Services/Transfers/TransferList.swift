@@ -1,0 +1,54 @@
+import Common
+import Loop
+
+/// The transfers of a service, the present ones and the last of those that ended: a bounded number.
+@LoopActor
+public final class TransferList {
+  public private(set) var transfers: [Transfer] = []
+  /// How many are kept.
+  public var limit: Int
+
+  private let scheduler: any Scheduler
+  private var lastNumber = 0
+  private var onAdded: [@LoopActor (Transfer) -> Void] = []
+  private var onRemoved: [@LoopActor (Transfer) -> Void] = []
+
+  public init(limit: Int, scheduler: any Scheduler) {
+    self.limit = limit
+    self.scheduler = scheduler
+  }
+
+  public func observe(
+    added: @escaping @LoopActor (Transfer) -> Void, removed: @escaping @LoopActor (Transfer) -> Void
+  ) {
+    onAdded.append(added)
+    onRemoved.append(removed)
+  }
+
+  public func add(_ direction: Transfer.Direction, _ state: Transfer.State) -> Transfer {
+    makeRoom()
+    lastNumber += 1
+    let transfer = Transfer(number: lastNumber, direction: direction, state: state, scheduler: scheduler)
+    transfers.append(transfer)
+    for body in onAdded { body(transfer) }
+    return transfer
+  }
+
+  public func remove(_ transfer: Transfer) {
+    guard let index = transfers.firstIndex(where: { $0 === transfer }) else { return }
+    transfers.remove(at: index)
+    for body in onRemoved { body(transfer) }
+  }
+
+  /// Credentials that wait for a verdict.
+  public var waitingCredentials: Int {
+    transfers.count { $0.credential != nil && !$0.state.isEnd }
+  }
+
+  /// The oldest that ended goes first; one whose credential nobody has judged never goes.
+  private func makeRoom() {
+    while transfers.count >= limit, let oldest = transfers.first(where: { !$0.isLive && $0.state.isEnd }) {
+      remove(oldest)
+    }
+  }
+}
