@@ -62,7 +62,7 @@ let package = Package(
     tests("Base/CommonTests", ["Common"]),
     tests("Base/BytesTests", ["Bytes"]),
     tests("Base/CompressionTests", ["Compression"]),
-    tests("Base/CryptoTests", ["Crypto", "Bytes"], vectors: true),
+    tests("Base/CryptoTests", ["Crypto", "Bytes"]),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
     tests("Host/LoopTests", ["Loop", "Common"]),
     tests("Host/JournalTests", ["Journal", "Crypto"]),

@@ -1,0 +1,64 @@
+import Bytes
+import Crypto
+import Testing
+
+@Suite("Random sources")
+struct RandomTests {
+  @Test("The seed of zeros gives the ChaCha20 key stream of the zero key")
+  func knownStream() throws {
+    var random = try SeededRandom(seed: [UInt8](repeating: 0, count: 32))
+    #expect(
+      Hex.encode(random.bytes(64))
+        == "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
+        + "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586")
+    var number = SeededRandom(seed: 0)
+    #expect(number.next() == 0x903D_F1A0_ADE0_B876)
+  }
+
+  @Test("The bytes do not depend on the portions in which they are drawn", arguments: [1, 7, 8, 64, 511, 512, 513])
+  func portions(_ size: Int) {
+    var whole = SeededRandom(seed: 42)
+    var parts = SeededRandom(seed: 42)
+    var drawn: [UInt8] = []
+    while drawn.count < 2000 { drawn += parts.bytes(size) }
+    #expect(drawn == whole.bytes(drawn.count))
+  }
+
+  @Test("Another seed gives other bytes")
+  func seeds() throws {
+    var streams = Set<[UInt8]>()
+    for seed in UInt64(0)..<50 {
+      var random = SeededRandom(seed: seed)
+      streams.insert(random.bytes(16))
+    }
+    #expect(streams.count == 50)
+    var one = SeededRandom(seed: 0x0102)
+    var same = try SeededRandom(seed: [2, 1] + [UInt8](repeating: 0, count: 30))
+    #expect(one.bytes(32) == same.bytes(32))
+  }
+
+  @Test("A seed that has not 32 bytes is refused", arguments: [0, 31, 33])
+  func seedLength(_ count: Int) {
+    #expect(throws: CryptoError.badLength("seed", expected: 32, got: count)) {
+      try SeededRandom(seed: [UInt8](repeating: 0, count: count))
+    }
+  }
+
+  @Test("A copy of a generator goes on by itself")
+  func copies() {
+    var one = SeededRandom(seed: 1)
+    _ = one.bytes(3)
+    var copy = one
+    #expect(one.bytes(600) == copy.bytes(600))
+  }
+
+  @Test("The system's generator fills all of the array, and not twice with the same")
+  func system() {
+    var random = SystemRandom()
+    let draws = (0..<64).map { _ in random.bytes(32) }
+    #expect(Set(draws).count == draws.count)
+    // That one place is zero in all 64 draws has a chance of 2 to the power of -512.
+    for index in 0..<32 { #expect(draws.contains { $0[index] != 0 }) }
+    #expect(random.bytes(0).isEmpty)
+  }
+}

@@ -1,0 +1,85 @@
+import Bytes
+import Crypto
+import Testing
+
+@Suite("SecretBytes")
+struct SecretBytesTests {
+  @Test("The bytes are those that were put in, whichever way", arguments: [0, 1, 31, 32, 4096, 10_000])
+  func contents(_ count: Int) {
+    let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+    let copied = SecretBytes(copying: bytes)
+    let filled = SecretBytes(count: count) { $0.copyBytes(from: bytes) }
+    #expect(copied.count == count)
+    #expect(copied.withUnsafeBytes { $0.elementsEqual(bytes) })
+    #expect(copied.equals(filled))
+  }
+
+  @Test("A fill that fails hands its error on")
+  func failingFill() {
+    #expect(throws: CryptoError.weakKey) {
+      try SecretBytes(count: 8) { (_: UnsafeMutableRawBufferPointer) throws(CryptoError) in throw .weakKey }
+    }
+  }
+
+  @Test("Equality sees every byte and the count")
+  func equality() {
+    let bytes = [UInt8](repeating: 3, count: 33)
+    let secret = SecretBytes(copying: bytes)
+    for index in bytes.indices {
+      var other = bytes
+      other[index] ^= 0x80
+      #expect(!secret.equals(SecretBytes(copying: other)))
+      #expect(!ConstantTime.equal(bytes, other))
+    }
+    #expect(!secret.equals(SecretBytes(copying: bytes.dropLast())))
+    #expect(secret.equals(SecretBytes(copying: bytes)))
+    #expect(ConstantTime.equal(bytes, bytes[...]))
+    #expect(!ConstantTime.equal(bytes, bytes.dropLast()))
+    #expect(ConstantTime.equal([UInt8](), EmptyCollection()))
+  }
+
+  @Test("Random secrets differ, and a seeded generator gives the same one again")
+  func random() {
+    #expect(!SecretBytes(random: 32).equals(SecretBytes(random: 32)))
+    var one = SeededRandom(seed: 9)
+    var other = SeededRandom(seed: 9)
+    #expect(SecretBytes(count: 32, randomFrom: &one).equals(SecretBytes(count: 32, randomFrom: &other)))
+  }
+
+  @Test("Whatever is printed, dumped or reflected shows nothing of a secret")
+  func printing() throws {
+    // 0xA7 is 167 in decimal, and in neither form part of what may be shown.
+    let bytes = [UInt8](repeating: 0xA7, count: 32)
+    let secret = SecretBytes(copying: bytes)
+    let agreement = try X25519.PrivateKey(secret)
+    let signing = try Ed25519.PrivateKey(seed: secret)
+    struct Holder {
+      let secret: SecretBytes
+      let optional: SecretBytes?
+      let keys: [Any]
+    }
+    let holder = Holder(secret: secret, optional: secret, keys: [agreement, signing])
+    for value in [secret, agreement, signing, holder, [secret], ["key": secret]] as [Any] {
+      var dumped = ""
+      dump(value, to: &dumped)
+      for text in ["\(value)", String(describing: value), String(reflecting: value), dumped] {
+        // The public keys of the two private ones may be shown, the repeated byte is in neither.
+        #expect(text.contains("secret"))
+        #expect(!text.lowercased().contains("a7a7") && !text.contains("167, 167") && !text.contains("- 167\n"))
+      }
+    }
+    #expect("\(secret)" == "<secret>")
+    #expect(String(reflecting: secret) == "<secret>")
+    #expect(Mirror(reflecting: secret).children.isEmpty)
+    #expect("\(agreement)" == "<secret>")
+    #expect("\(signing)" == "<secret>")
+  }
+
+  @Test("An error of the room is a sentence without a secret")
+  func errors() {
+    #expect("\(CryptoError.badLength("key", expected: 32, got: 5))" == "key has 5 bytes, expected 32")
+    #expect("\(CryptoError.weakKey)" == "the public key is a low-order point")
+    #expect("\(CryptoError.authenticationFailed)" == "authentication failed")
+    #expect("\(CryptoError.unavailable("X"))" == "X is not available from the crypto library")
+  }
+}

@@ -1,0 +1,87 @@
+import Bytes
+import Foundation
+
+/// The files of Project Wycheproof, which lie beside a checkout and not in it.
+enum Wycheproof {
+  static let folder = URL(fileURLWithPath: #filePath).appendingPathComponent(
+    "../../../../../shared/vectors/wycheproof"
+  ).standardizedFileURL
+
+  static var isPresent: Bool { FileManager.default.fileExists(atPath: folder.path) }
+
+  /// One file of tests, read as groups of a kind.
+  struct File<Group: Decodable>: Decodable {
+    let numberOfTests: Int
+    let testGroups: [Group]
+
+    init(_ name: String) throws {
+      let data = try Data(contentsOf: folder.appendingPathComponent(name + ".json"))
+      self = try JSONDecoder().decode(Self.self, from: data)
+    }
+  }
+
+  enum Result: String, Decodable {
+    case valid, acceptable, invalid
+  }
+
+  /// Bytes as the files write them.
+  struct Bytes: Decodable {
+    let value: [UInt8]
+
+    init(from decoder: any Decoder) throws {
+      value = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
+    }
+  }
+
+  struct AEADGroup: Decodable {
+    struct Test: Decodable {
+      let tcId: Int
+      let key, iv, aad, msg, ct, tag: Bytes
+      let result: Result
+    }
+    let ivSize, keySize, tagSize: Int
+    let tests: [Test]
+  }
+
+  struct MACGroup: Decodable {
+    struct Test: Decodable {
+      let tcId: Int
+      let key, msg, tag: Bytes
+      let result: Result
+    }
+    let tagSize: Int
+    let tests: [Test]
+  }
+
+  struct HKDFGroup: Decodable {
+    struct Test: Decodable {
+      let tcId: Int
+      let ikm, salt, info, okm: Bytes
+      let size: Int
+      let result: Result
+    }
+    let tests: [Test]
+  }
+
+  struct EdDSAGroup: Decodable {
+    struct Key: Decodable {
+      let pk: Bytes
+    }
+    struct Test: Decodable {
+      let tcId: Int
+      let msg, sig: Bytes
+      let result: Result
+    }
+    let publicKey: Key
+    let tests: [Test]
+  }
+
+  struct XDHGroup: Decodable {
+    struct Test: Decodable {
+      let tcId: Int
+      let `public`, `private`, shared: Bytes
+      let result: Result
+    }
+    let tests: [Test]
+  }
+}

@@ -1,0 +1,154 @@
+import Bytes
+import Crypto
+import Foundation
+import Testing
+
+@Suite("Wycheproof", .enabled(if: Wycheproof.isPresent, "the Wycheproof files are not beside the checkout"))
+struct WycheproofTests {
+  @Test("Every file is tried, or named here as not ours")
+  func files() throws {
+    let ours = ["aes_gcm", "chacha20_poly1305", "ed25519", "hkdf_sha256", "hmac_sha256", "x25519"]
+    let notOurs = ["ecdh_secp256k1"]
+    let present = try FileManager.default.contentsOfDirectory(atPath: Wycheproof.folder.path)
+    #expect(present.sorted() == (ours + notOurs).sorted().map { $0 + ".json" })
+  }
+
+  @Test("AES-GCM: what has our sizes comes out as told, and what has not is refused by its length")
+  func aesGCM() throws {
+    try tryAll(
+      "aes_gcm", of: 316, ours: 66,
+      seal: { try AESGCM.seal($0, key: $1, nonce: $2, aad: $3) },
+      open: { try AESGCM.open($0, key: $1, nonce: $2, aad: $3) })
+  }
+
+  @Test("ChaCha20-Poly1305: what has our sizes comes out as told, and what has not is refused by its length")
+  func chaChaPoly() throws {
+    try tryAll(
+      "chacha20_poly1305", of: 325, ours: 316,
+      seal: { try ChaChaPoly.seal($0, key: $1, nonce: $2, aad: $3) },
+      open: { try ChaChaPoly.open($0, key: $1, nonce: $2, aad: $3) })
+  }
+
+  @Test("Ed25519: exactly the valid signatures verify")
+  func ed25519() throws {
+    let file = try Wycheproof.File<Wycheproof.EdDSAGroup>("ed25519")
+    var tried = 0
+    for group in file.testGroups {
+      let key = try Ed25519.PublicKey(group.publicKey.pk.value)
+      for test in group.tests {
+        tried += 1
+        #expect(key.verify(test.sig.value, of: test.msg.value) == (test.result == .valid), "test \(test.tcId)")
+      }
+    }
+    #expect(tried == file.numberOfTests)
+  }
+
+  @Test("HKDF: the valid outputs agree, and the invalid ones are too long to be made")
+  func hkdf() throws {
+    let file = try Wycheproof.File<Wycheproof.HKDFGroup>("hkdf_sha256")
+    var tried = 0
+    for test in file.testGroups.flatMap(\.tests) {
+      tried += 1
+      func derive() throws -> SecretBytes {
+        try HKDF.sha256(
+          secret: test.ikm.value, salt: test.salt.value, info: test.info.value, count: test.size)
+      }
+      if test.result == .valid {
+        #expect(try derive().withUnsafeBytes { $0.elementsEqual(test.okm.value) }, "test \(test.tcId)")
+      } else {
+        #expect(throws: CryptoError.badLength("HKDF output", expected: 8160, got: test.size), "test \(test.tcId)") {
+          try derive()
+        }
+      }
+    }
+    #expect(tried == file.numberOfTests)
+  }
+
+  @Test("HMAC: exactly the valid codes verify, the shortened ones as the start of ours")
+  func hmac() throws {
+    let file = try Wycheproof.File<Wycheproof.MACGroup>("hmac_sha256")
+    var tried = 0
+    for group in file.testGroups {
+      for test in group.tests {
+        tried += 1
+        let key = SecretBytes(copying: test.key.value)
+        let verified =
+          if group.tagSize == 256 {
+            HMACSHA256.verify(test.tag.value, for: test.msg.value, key: key)
+          } else {
+            ConstantTime.equal(
+              test.tag.value,
+              HMACSHA256.authenticationCode(for: test.msg.value, key: key).prefix(group.tagSize / 8))
+          }
+        #expect(verified == (test.result == .valid), "test \(test.tcId)")
+      }
+    }
+    #expect(tried == file.numberOfTests)
+  }
+
+  @Test("X25519: every secret agrees, and the 31 that are all zero are refused")
+  func x25519() throws {
+    let file = try Wycheproof.File<Wycheproof.XDHGroup>("x25519")
+    var tried = 0
+    var refused = 0
+    for test in file.testGroups.flatMap(\.tests) {
+      tried += 1
+      let key = try X25519.PrivateKey(copying: test.private.value)
+      let peer = try X25519.PublicKey(test.public.value)
+      if test.shared.value.allSatisfy({ $0 == 0 }) {
+        refused += 1
+        #expect(test.result == .acceptable)
+        #expect(throws: CryptoError.weakKey, "test \(test.tcId)") { try key.sharedSecret(with: peer) }
+      } else {
+        let secret = try key.sharedSecret(with: peer)
+        #expect(secret.withUnsafeBytes { $0.elementsEqual(test.shared.value) }, "test \(test.tcId)")
+      }
+    }
+    #expect(tried == file.numberOfTests)
+    #expect(refused == 31)
+  }
+
+  private typealias Transform = ([UInt8], SecretBytes, _ nonce: [UInt8], _ aad: [UInt8]) throws -> [UInt8]
+
+  /// Tries a file of authenticated encryption: ours are keys of 256 bits, nonces of 96 and tags of 128.
+  private func tryAll(_ name: String, of total: Int, ours: Int, seal: Transform, open: Transform) throws {
+    let file = try Wycheproof.File<Wycheproof.AEADGroup>(name)
+    var tried = 0
+    var notOurs = 0
+    for group in file.testGroups {
+      let isOurs = group.keySize == 256 && group.ivSize == 96 && group.tagSize == 128
+      for test in group.tests {
+        let key = SecretBytes(copying: test.key.value)
+        let (nonce, aad, plaintext) = (test.iv.value, test.aad.value, test.msg.value)
+        let sealed = test.ct.value + test.tag.value
+        if !isOurs {
+          notOurs += 1
+          #expect(refusesLength { try seal(plaintext, key, nonce, aad) }, "test \(test.tcId)")
+          #expect(refusesLength { try open(sealed, key, nonce, aad) }, "test \(test.tcId)")
+        } else if test.result == .valid {
+          tried += 1
+          #expect(try seal(plaintext, key, nonce, aad) == sealed, "test \(test.tcId)")
+          #expect(try open(sealed, key, nonce, aad) == plaintext, "test \(test.tcId)")
+        } else {
+          tried += 1
+          #expect(throws: CryptoError.authenticationFailed, "test \(test.tcId)") {
+            try open(sealed, key, nonce, aad)
+          }
+        }
+      }
+    }
+    #expect(tried == ours)
+    #expect(tried + notOurs == total && total == file.numberOfTests)
+  }
+
+  private func refusesLength(_ body: () throws -> [UInt8]) -> Bool {
+    do {
+      _ = try body()
+      return false
+    } catch CryptoError.badLength {
+      return true
+    } catch {
+      return false
+    }
+  }
+}
