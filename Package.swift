@@ -47,15 +47,16 @@ let package = Package(
     room("Services/Wallet", Every.base + Every.host + ["Tuvali"]),
 
     // Programs: wiring and words.
-    program("earshotd", Every.base + Every.host + ["Air", "BlueZ", "Config", "CommandLine", "Manager", "Verifier", "Wallet"]),
+    program(
+      "earshotd", Every.base + Every.host + ["Air", "BlueZ", "Config", "CommandLine", "Manager", "Verifier", "Wallet"]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
     program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
     program("earshot-bench", Every.base + Every.host + ["Air", "Tuvali", "Verifier", "Wallet"]),
 
     // Tests mirror Sources.
     .target(
-      name: "TestSupport", dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "Tuvali"]), path: "Tests/TestSupport",
-      swiftSettings: Every.settings),
+      name: "TestSupport", dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "Tuvali"]),
+      path: "Tests/TestSupport", swiftSettings: Every.settings),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"]),
     tests("Base/BytesTests", ["Bytes"]),

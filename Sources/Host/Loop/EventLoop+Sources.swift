@@ -1,5 +1,5 @@
-import Common
 import CSystemdEvent
+import Common
 import Glibc
 
 /// What a watched descriptor is ready for, or asked to be watched for.

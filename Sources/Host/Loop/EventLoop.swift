@@ -1,5 +1,5 @@
-import Common
 import CSystemdEvent
+import Common
 import Glibc
 import Synchronization
 

@@ -1,5 +1,5 @@
-import Common
 import CSystemdEvent
+import Common
 import Glibc
 
 /// The service manager (systemd), as far as the process talks to it: readiness, status, watchdog. Without

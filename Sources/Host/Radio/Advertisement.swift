@@ -1,3 +1,5 @@
+import Common
+
 /// A connectable, scannable legacy advertisement.
 public struct Advertisement: Hashable, Sendable {
   public var data: AdvertisingData

@@ -1,3 +1,5 @@
+import Common
+
 /// One of the two payloads of a legacy advertisement, as its AD structures in the order in which they go on the air.
 public struct AdvertisingData: Hashable, Sendable {
   /// What a legacy advertising PDU and its scan response hold, each.

@@ -1,3 +1,5 @@
+import Common
+
 /// The services that a peripheral serves, as values.
 public struct GATTApplication: Hashable, Sendable {
   public var services: [GATTService]

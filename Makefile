@@ -1,0 +1,95 @@
+# Every job is one line here and a script or a swift command behind it; `make` alone lists them.
+
+PREFIX ?= /usr
+DESTDIR ?=
+# The bus reads policy below /usr and /etc only; systemd and sysusers also look below /usr/local.
+POLICYDIR ?= $(if $(filter /usr,$(PREFIX)),/usr/share,/etc)/dbus-1/system.d
+CONFDIR ?= /etc/earshot
+
+PROGRAMS := earshotd earshot earshot-air
+INTERFACES := $(PREFIX)/share/dbus-1/interfaces
+
+# swift.org's toolchain has no place of its own; one in PATH comes first.
+export PATH := $(PATH):/opt/swift/usr/bin
+export SWIFT_BACKTRACE := enable=no
+
+# STRICT=1 makes every warning an error, in every build (so in CI lint and test share one).
+# SANITIZE=thread or SANITIZE=address builds and tests with it, in a folder of its own.
+SWIFTFLAGS := $(if $(STRICT),-Xswiftc -warnings-as-errors)
+SANITIZED := $(if $(SANITIZE),--sanitize $(SANITIZE) --scratch-path .build/$(SANITIZE))
+RELEASE := -c release --static-swift-stdlib
+
+.PHONY: help run build test lint bench release install uninstall deb fresh-machine clean
+.DEFAULT_GOAL := help
+
+help: ## List the jobs.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+
+run: ## Run the service on a simulated air: a QR code, a visitor, a credential (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=).
+	@scripts/deps run
+	swift build $(SWIFTFLAGS)
+	@scripts/run
+
+build: ## Build everything, with the tests.
+	@scripts/deps build
+	swift build --build-tests $(SWIFTFLAGS) $(SANITIZED)
+
+test: ## Run the tests; they need no Bluetooth and no root (SANITIZE=thread or address, FILTER=name).
+	@scripts/deps test
+	swift build --build-tests $(SWIFTFLAGS) $(SANITIZED)
+	swift test --skip-build --disable-xctest $(SWIFTFLAGS) $(SANITIZED) $(if $(FILTER),--filter '$(FILTER)')
+
+lint: ## Check format, warnings, scripts, D-Bus policy and the unit's exposure.
+	@scripts/deps lint
+	@scripts/lint
+
+bench: ## Measure speed and memory of a release build (writes bench.json).
+	@scripts/deps build
+	swift build -c release --product earshot-bench
+	.build/release/earshot-bench
+
+release: ## Build the programs as they are installed: optimized, with Swift inside.
+	@scripts/deps install
+	@for program in $(PROGRAMS); do set -x; swift build $(RELEASE) --product $$program || exit 1; done
+
+install: release ## Install programs, unit, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)'
+	for program in $(PROGRAMS); do install -m 755 .build/release/$$program '$(DESTDIR)$(PREFIX)/bin/' || exit 1; done
+	.build/release/earshotd --write-interfaces '$(DESTDIR)$(INTERFACES)'
+	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system'
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/earshotd.service >'$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service'
+	install -D -m 644 systemd/earshot.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
+	install -D -m 644 dbus-policy/org.earshot.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
+	install -D -m 644 dbus-policy/org.earshot.service '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
+	for file in $(wildcard config/*.conf); do \
+	  to='$(DESTDIR)$(CONFDIR)'/$${file##*/}; \
+	  if [ -e "$$to" ]; then echo "kept: $$to"; else install -m 644 "$$file" "$$to" || exit 1; fi; \
+	done
+	for file in $(wildcard systemd/*.catalog); do \
+	  install -D -m 644 "$$file" '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/'$${file##*/} || exit 1; \
+	done
+ifeq ($(DESTDIR),)
+	@scripts/reload
+endif
+
+uninstall: ## Remove what install put there, except the configuration and the user.
+	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service 2>/dev/null || true)
+	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%')
+	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
+	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
+	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
+	rm -f '$(DESTDIR)$(INTERFACES)'/org.earshot.*.xml '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'/earshotd.catalog
+ifeq ($(DESTDIR),)
+	@scripts/reload
+endif
+
+deb: ## Build the Debian package; it is left in the folder above.
+	@scripts/deps deb
+	@# Build dependencies are scripts/deps' affair: a toolchain in /opt/swift is not one that dpkg can see.
+	dpkg-buildpackage --unsigned-source --unsigned-changes --build=binary --no-check-builddeps
+
+fresh-machine: ## Prove that a bare Debian 13 with git and make can do run and test (needs root).
+	@scripts/fresh-machine
+
+clean: ## Remove everything that was built.
+	rm -rf .build bench.json debian/.debhelper debian/earshot debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp

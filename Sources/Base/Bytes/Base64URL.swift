@@ -1,0 +1,72 @@
+/// Bytes in the alphabet of RFC 4648 section 5, which is safe in a URL and in a file name.
+public enum Base64URL {
+  /// The bytes as text, without padding.
+  public static func encode(_ bytes: some Collection<UInt8>) -> String {
+    var text: [UInt8] = []
+    text.reserveCapacity((bytes.count * 4 + 2) / 3)
+    var pending: UInt32 = 0
+    var bits = 0
+    for byte in bytes {
+      pending = pending << 8 | UInt32(byte)
+      bits += 8
+      while bits >= 6 {
+        bits -= 6
+        text.append(digit(UInt8(truncatingIfNeeded: pending >> bits) & 0x3F))
+      }
+    }
+    if bits > 0 { text.append(digit(UInt8(truncatingIfNeeded: pending << (6 - bits)) & 0x3F)) }
+    return String(decoding: text, as: UTF8.self)
+  }
+
+  /// The bytes that the text stands for, with its exact padding or with none.
+  ///
+  /// One value has one text: `badValue("base64url")` for a character outside the alphabet, for wrong padding, and
+  /// for a last digit whose unused bits are not zero.
+  public static func decode(_ text: some StringProtocol) throws(WireError) -> [UInt8] {
+    var digits = Array(text.utf8)[...]
+    if digits.last == padding {
+      guard digits.count.isMultiple(of: 4) else { throw .badValue("base64url") }
+      digits.removeLast()
+      if digits.last == padding { digits.removeLast() }
+    }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(digits.count * 3 / 4)
+    var pending: UInt32 = 0
+    var bits = 0
+    for character in digits {
+      guard let value = value(character) else { throw .badValue("base64url") }
+      pending = pending << 6 | UInt32(value)
+      bits += 6
+      if bits >= 8 {
+        bits -= 8
+        bytes.append(UInt8(truncatingIfNeeded: pending >> bits))
+      }
+    }
+    // Six bits left would be a digit that no byte needed.
+    guard bits < 6, pending & (1 << bits - 1) == 0 else { throw .badValue("base64url") }
+    return bytes
+  }
+
+  private static let padding = UInt8(ascii: "=")
+
+  private static func digit(_ value: UInt8) -> UInt8 {
+    switch value {
+    case 0..<26: UInt8(ascii: "A") + value
+    case 26..<52: UInt8(ascii: "a") + value - 26
+    case 52..<62: UInt8(ascii: "0") + value - 52
+    case 62: UInt8(ascii: "-")
+    default: UInt8(ascii: "_")
+    }
+  }
+
+  private static func value(_ digit: UInt8) -> UInt8? {
+    switch digit {
+    case UInt8(ascii: "A")...UInt8(ascii: "Z"): digit - UInt8(ascii: "A")
+    case UInt8(ascii: "a")...UInt8(ascii: "z"): digit - UInt8(ascii: "a") + 26
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0") + 52
+    case UInt8(ascii: "-"): 62
+    case UInt8(ascii: "_"): 63
+    default: nil
+    }
+  }
+}

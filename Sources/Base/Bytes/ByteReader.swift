@@ -1,0 +1,69 @@
+/// A cursor over bytes that came from outside: every read checks what is left, and a failed read moves nothing.
+public struct ByteReader: Sendable {
+  private var unread: ArraySlice<UInt8>
+
+  public init(_ bytes: [UInt8]) {
+    unread = bytes[...]
+  }
+
+  public init(_ slice: ArraySlice<UInt8>) {
+    unread = slice
+  }
+
+  /// How many bytes are left.
+  public var remaining: Int { unread.count }
+
+  public var isAtEnd: Bool { unread.isEmpty }
+
+  /// Reads one byte.
+  public mutating func u8() throws(WireError) -> UInt8 {
+    guard let byte = unread.popFirst() else { throw .truncated(needed: 1, available: 0) }
+    return byte
+  }
+
+  /// Reads two bytes, most significant first.
+  public mutating func u16be() throws(WireError) -> UInt16 { UInt16(bigEndian: try load()) }
+
+  /// Reads two bytes, least significant first.
+  public mutating func u16le() throws(WireError) -> UInt16 { UInt16(littleEndian: try load()) }
+
+  /// Reads four bytes, most significant first.
+  public mutating func u32be() throws(WireError) -> UInt32 { UInt32(bigEndian: try load()) }
+
+  /// Reads four bytes, least significant first.
+  public mutating func u32le() throws(WireError) -> UInt32 { UInt32(littleEndian: try load()) }
+
+  /// Reads eight bytes, most significant first.
+  public mutating func u64be() throws(WireError) -> UInt64 { UInt64(bigEndian: try load()) }
+
+  /// Reads eight bytes, least significant first.
+  public mutating func u64le() throws(WireError) -> UInt64 { UInt64(littleEndian: try load()) }
+
+  /// Reads `count` bytes as a slice of the input, without copying them.
+  ///
+  /// Throws `truncated` if there are fewer, and `badValue` if `count`, reckoned from a hostile field, is negative.
+  public mutating func bytes(_ count: Int) throws(WireError) -> ArraySlice<UInt8> {
+    guard count >= 0 else { throw .badValue("count") }
+    guard count <= unread.count else { throw .truncated(needed: count, available: unread.count) }
+    defer { unread.removeFirst(count) }
+    return unread.prefix(count)
+  }
+
+  /// Reads whatever is left, perhaps nothing.
+  public mutating func rest() -> ArraySlice<UInt8> {
+    defer { unread.removeAll() }
+    return unread
+  }
+
+  /// Says that the last field is read: throws `trailing` if bytes are left.
+  public func finish() throws(WireError) {
+    guard unread.isEmpty else { throw .trailing(unread.count) }
+  }
+
+  private mutating func load<Value: FixedWidthInteger & BitwiseCopyable>() throws(WireError) -> Value {
+    let size = MemoryLayout<Value>.size
+    guard size <= unread.count else { throw .truncated(needed: size, available: unread.count) }
+    defer { unread.removeFirst(size) }
+    return unread.withUnsafeBytes { $0.loadUnaligned(as: Value.self) }
+  }
+}

@@ -1,0 +1,98 @@
+import CZlib
+
+/// zlib's two streams, fed and emptied in portions.
+enum Zlib {
+  /// What is around the deflated bytes, as zlib's window bits say it: 32 KiB window in both.
+  enum Format: Int32 {
+    case raw = -15
+    case gzip = 31
+  }
+
+  /// Deflates all bytes at zlib's usual level.
+  static func deflate(_ bytes: some Collection<UInt8>, format: Format) throws(CompressionError) -> [UInt8] {
+    let stream = Stream()
+    defer { stream.free() }
+    let status = deflateInit2_(
+      stream.state, Z_DEFAULT_COMPRESSION, Z_DEFLATED, format.rawValue, 8, Z_DEFAULT_STRATEGY,
+      ZLIB_VERSION, Stream.size)
+    guard status == Z_OK else { throw .unavailable }
+    defer { deflateEnd(stream.state) }
+    return try run(stream, over: bytes, limit: .max) { state, isLast in
+      CZlib.deflate(state, isLast ? Z_FINISH : Z_NO_FLUSH)
+    }
+  }
+
+  /// Inflates one stream that is all of the bytes, to at most `limit` bytes.
+  static func inflate(
+    _ bytes: some Collection<UInt8>, format: Format, limit: Int
+  ) throws(CompressionError) -> [UInt8] {
+    let stream = Stream()
+    defer { stream.free() }
+    guard inflateInit2_(stream.state, format.rawValue, ZLIB_VERSION, Stream.size) == Z_OK else { throw .unavailable }
+    defer { inflateEnd(stream.state) }
+    return try run(stream, over: bytes, limit: max(0, limit)) { state, _ in CZlib.inflate(state, Z_NO_FLUSH) }
+  }
+
+  private static func run(
+    _ stream: Stream, over bytes: some Collection<UInt8>, limit: Int,
+    step: (UnsafeMutablePointer<z_stream>, _ isLast: Bool) -> Int32
+  ) throws(CompressionError) -> [UInt8] {
+    // Typed errors do not pass through the standard library's closures.
+    let result =
+      bytes.withContiguousStorageIfAvailable { pump(stream, input: $0, limit: limit, step: step) }
+      ?? Array(bytes).withUnsafeBufferPointer { pump(stream, input: $0, limit: limit, step: step) }
+    return try result.get()
+  }
+
+  /// Turns the input into output until zlib says that the stream ends.
+  private static func pump(
+    _ stream: Stream, input: UnsafeBufferPointer<UInt8>, limit: Int,
+    step: (UnsafeMutablePointer<z_stream>, _ isLast: Bool) -> Int32
+  ) -> Result<[UInt8], CompressionError> {
+    let state = stream.state
+    var unfed = input[...]
+    var output: [UInt8] = []
+    while true {
+      if state.pointee.avail_in == 0 {
+        // zlib counts in 32 bits.
+        let portion = unfed.prefix(Int(UInt32.max))
+        unfed = unfed.dropFirst(portion.count)
+        state.pointee.next_in = UnsafeMutablePointer(mutating: UnsafeBufferPointer(rebasing: portion).baseAddress)
+        state.pointee.avail_in = UInt32(portion.count)
+      }
+      // Room for one byte past the limit shows whether there is one.
+      let room = min(stream.portion.count - 1, limit - output.count) + 1
+      state.pointee.next_out = stream.portion.baseAddress
+      state.pointee.avail_out = UInt32(room)
+      let status = step(state, unfed.isEmpty)
+      output.append(contentsOf: stream.portion.prefix(room - Int(state.pointee.avail_out)))
+      guard output.count <= limit else { return .failure(.tooLarge(limit: limit)) }
+      switch status {
+      case Z_OK: continue
+      case Z_STREAM_END:
+        let left = Int(state.pointee.avail_in) + unfed.count
+        return left == 0 ? .success(output) : .failure(.trailing(left))
+      case Z_BUF_ERROR: return .failure(.truncated)
+      case Z_MEM_ERROR: return .failure(.unavailable)
+      default: return .failure(.corrupt(state.pointee.msg.map { String(cString: $0) } ?? "status \(status)"))
+      }
+    }
+  }
+}
+
+/// zlib's state, which must stay at its address, and the place where each portion of output appears.
+private struct Stream {
+  static let size = Int32(MemoryLayout<z_stream>.size)
+
+  let state = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
+  let portion = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 1 << 16)
+
+  init() {
+    state.initialize(to: z_stream())
+  }
+
+  func free() {
+    state.deallocate()
+    portion.deallocate()
+  }
+}

@@ -1,0 +1,22 @@
+/// Why a cipher, a signature or a key was refused. It never says anything about a secret.
+public enum CryptoError: Error, Hashable, Sendable {
+  /// A key, nonce, signature or message has the wrong number of bytes; the first payload names it.
+  case badLength(String, expected: Int, got: Int)
+  /// The peer's public key is a low-order point: the shared secret would be all zeros.
+  case weakKey
+  /// The message or the data bound to it is not what the holder of the key sealed.
+  case authenticationFailed
+  /// The library cannot do what the payload names; the fault is on this machine.
+  case unavailable(String)
+}
+
+extension CryptoError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .badLength(let name, let expected, let got): "\(name) has \(got) bytes, expected \(expected)"
+    case .weakKey: "the public key is a low-order point"
+    case .authenticationFailed: "authentication failed"
+    case .unavailable(let name): "\(name) is not available from the crypto library"
+    }
+  }
+}

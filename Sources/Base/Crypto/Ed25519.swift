@@ -1,0 +1,86 @@
+import CSodium
+
+/// Signatures on Edwards25519 (RFC 8032, without prehash or context).
+public enum Ed25519 {
+  /// How many bytes a signature has.
+  public static let signatureSize = 64
+
+  /// What verifies signatures: 32 bytes.
+  public struct PublicKey: Hashable, Sendable {
+    public let bytes: [UInt8]
+
+    /// Throws `badLength` for anything but 32 bytes.
+    public init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
+      try checkLength(bytes.count, is: Int(crypto_sign_PUBLICKEYBYTES), of: "Ed25519 public key")
+      self.bytes = Array(bytes)
+    }
+
+    /// Whether the owner of this key signed exactly these bytes.
+    ///
+    /// It is strict: a signature whose scalar is not reduced, a point that is not canonical, and a key or a
+    /// commitment of low order are refused, so a signature cannot be altered into another one that also holds.
+    public func verify(_ signature: some Collection<UInt8>, of message: some Collection<UInt8>) -> Bool {
+      signature.withPointer { signature, signatureCount in
+        message.withPointer { message, count in
+          signatureCount == signatureSize
+            && crypto_sign_verify_detached(signature, message, UInt64(count), bytes) == 0
+        }
+      }
+    }
+  }
+
+  /// What signs: made from a seed of 32 bytes, which is what is stored.
+  public struct PrivateKey: Sendable {
+    /// The seed, for storing it.
+    public let seed: SecretBytes
+    public let publicKey: PublicKey
+    // libsodium's form: seed, then public key.
+    private let expanded: SecretBytes
+
+    /// A new key.
+    public init(randomFrom random: inout some RandomSource) {
+      self.init(checked: SecretBytes(count: Int(crypto_sign_SEEDBYTES), randomFrom: &random))
+    }
+
+    /// A stored key; throws `badLength` for anything but 32 bytes.
+    public init(seed: SecretBytes) throws(CryptoError) {
+      try checkLength(seed.count, is: Int(crypto_sign_SEEDBYTES), of: "Ed25519 seed")
+      self.init(checked: seed)
+    }
+
+    /// A copy of a seed that lies in ordinary memory; throws `badLength` for anything but 32 bytes.
+    public init(copyingSeed bytes: some Collection<UInt8>) throws(CryptoError) {
+      try self.init(seed: SecretBytes(copying: bytes))
+    }
+
+    private init(checked seed: SecretBytes) {
+      var publicKey = [UInt8](repeating: 0, count: Int(crypto_sign_PUBLICKEYBYTES))
+      self.seed = seed
+      expanded = SecretBytes(
+        count: Int(crypto_sign_SECRETKEYBYTES),
+        filledBy: { expanded in
+          _ = seed.withPointer { seed, _ in crypto_sign_seed_keypair(&publicKey, expanded, seed) }
+        })
+      self.publicKey = PublicKey(checked: publicKey)
+    }
+
+    /// The signature of the bytes, 64 bytes; the same ones each time.
+    public func sign(_ message: some Collection<UInt8>) -> [UInt8] {
+      message.withPointer { message, count in
+        expanded.withPointer { key, _ in
+          [UInt8](count: signatureSize) { _ = crypto_sign_detached($0, nil, message, UInt64(count), key) }
+        }
+      }
+    }
+  }
+}
+
+extension Ed25519.PublicKey {
+  fileprivate init(checked bytes: [UInt8]) {
+    self.bytes = bytes
+  }
+}
+
+extension Ed25519.PrivateKey: CustomStringConvertible {
+  public var description: String { "<secret>" }
+}

@@ -1,0 +1,55 @@
+import CSodium
+
+/// The message authentication code HMAC-SHA-256 (RFC 2104), with keys of any length.
+public enum HMACSHA256 {
+  /// How many bytes a code has.
+  public static let size = Int(crypto_auth_hmacsha256_BYTES)
+
+  /// The 32-byte code of the message.
+  public static func authenticationCode(for message: some Collection<UInt8>, key: SecretBytes) -> [UInt8] {
+    key.withPointer { code(for: message, $0, $1) }
+  }
+
+  /// The 32-byte code of the message, with a key that is no secret or lies in ordinary memory anyhow.
+  public static func authenticationCode(
+    for message: some Collection<UInt8>, key: some Collection<UInt8>
+  ) -> [UInt8] {
+    key.withPointer { code(for: message, $0, $1) }
+  }
+
+  /// Whether all 32 bytes of the code are right, found in constant time; a shortened code is not.
+  public static func verify(
+    _ code: some Collection<UInt8>, for message: some Collection<UInt8>, key: SecretBytes
+  ) -> Bool {
+    ConstantTime.equal(code, authenticationCode(for: message, key: key))
+  }
+
+  /// One code in the making, over portions of a message.
+  struct Running {
+    private var state = crypto_auth_hmacsha256_state()
+
+    init(key: UnsafePointer<UInt8>, _ count: Int) {
+      crypto_auth_hmacsha256_init(&state, key, count)
+    }
+
+    mutating func update(_ portion: some Collection<UInt8>) {
+      _ = portion.withPointer { crypto_auth_hmacsha256_update(&state, $0, UInt64($1)) }
+    }
+
+    /// Writes the 32 bytes of the code and overwrites the state, which is as good as the key.
+    mutating func finish(to code: UnsafeMutablePointer<UInt8>) {
+      crypto_auth_hmacsha256_final(&state, code)
+      sodium_memzero(&state, MemoryLayout.size(ofValue: state))
+    }
+  }
+
+  private static func code(
+    for message: some Collection<UInt8>, _ key: UnsafePointer<UInt8>, _ keyCount: Int
+  ) -> [UInt8] {
+    [UInt8](count: size) { code in
+      var running = Running(key: key, keyCount)
+      running.update(message)
+      running.finish(to: code)
+    }
+  }
+}

@@ -1,0 +1,14 @@
+/// Where an engine draws its randomness from: the system's generator in the service, a seeded one in tests.
+public protocol RandomSource {
+  /// Overwrites every byte of the array.
+  mutating func fill(_ bytes: inout [UInt8])
+}
+
+extension RandomSource {
+  /// `count` random bytes.
+  public mutating func bytes(_ count: Int) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: count)
+    fill(&bytes)
+    return bytes
+  }
+}

@@ -1,0 +1,65 @@
+import CSodium
+
+/// Key agreement on Curve25519 (RFC 7748).
+public enum X25519 {
+  /// What is sent to the peer: 32 bytes, the u-coordinate, least significant byte first.
+  public struct PublicKey: Hashable, Sendable {
+    public let bytes: [UInt8]
+
+    /// Throws `badLength` for anything but 32 bytes. Whether the point is of use shows when a secret is agreed on.
+    public init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
+      try checkLength(bytes.count, is: Int(crypto_scalarmult_BYTES), of: "X25519 public key")
+      self.bytes = Array(bytes)
+    }
+
+    fileprivate init(of secret: SecretBytes) {
+      bytes = secret.withPointer { scalar, _ in
+        [UInt8](count: Int(crypto_scalarmult_BYTES)) { _ = crypto_scalarmult_base($0, scalar) }
+      }
+    }
+  }
+
+  /// What never leaves the machine: 32 bytes, clamped when used.
+  public struct PrivateKey: Sendable {
+    /// The key itself, for storing it.
+    public let secret: SecretBytes
+    public let publicKey: PublicKey
+
+    /// A new key.
+    public init(randomFrom random: inout some RandomSource) {
+      secret = SecretBytes(count: Int(crypto_scalarmult_SCALARBYTES), randomFrom: &random)
+      publicKey = PublicKey(of: secret)
+    }
+
+    /// A stored key; throws `badLength` for anything but 32 bytes.
+    public init(_ secret: SecretBytes) throws(CryptoError) {
+      try checkLength(secret.count, is: Int(crypto_scalarmult_SCALARBYTES), of: "X25519 private key")
+      self.secret = secret
+      publicKey = PublicKey(of: secret)
+    }
+
+    /// A copy of a key that lies in ordinary memory; throws `badLength` for anything but 32 bytes.
+    public init(copying bytes: some Collection<UInt8>) throws(CryptoError) {
+      try self.init(SecretBytes(copying: bytes))
+    }
+
+    /// The 32 bytes that only the two owners can reckon; they are input for a key derivation, not a key.
+    ///
+    /// Throws `weakKey` if the peer's key is a low-order point, with which anybody could reckon them (RFC 7748
+    /// section 6.1).
+    public func sharedSecret(with peer: PublicKey) throws(CryptoError) -> SecretBytes {
+      var status: Int32 = -1
+      let shared = SecretBytes(
+        count: Int(crypto_scalarmult_BYTES),
+        filledBy: { shared in
+          status = secret.withPointer { scalar, _ in crypto_scalarmult(shared, scalar, peer.bytes) }
+        })
+      guard status == 0 else { throw .weakKey }
+      return shared
+    }
+  }
+}
+
+extension X25519.PrivateKey: CustomStringConvertible {
+  public var description: String { "<secret>" }
+}

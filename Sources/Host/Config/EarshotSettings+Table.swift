@@ -1,0 +1,87 @@
+extension EarshotSettings {
+  public static let table: [Setting<EarshotSettings>] = radioKeys + verifierKeys + walletKeys + logKeys
+
+  private static let credentialLimits = (1 << 10)...(64 << 20)
+  private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
+
+  private static let radioKeys: [Setting<EarshotSettings>] = [
+    Setting(
+      "Radio", "Backend", \.radio.backend, .choice, .onRestart,
+      "The radio to use: the machine's Bluetooth through BlueZ, or the simulated air, which needs no Bluetooth."),
+    Setting(
+      "Radio", "Adapter", \.radio.adapter, .optional(.text(upTo: 32)), .onRestart,
+      "The Bluetooth adapter by name (hci0) or address. Empty: the first one there is."),
+    Setting(
+      "Radio", "AirSocket", \.radio.airSocket, .optional(.path(isSocket: true)), .onRestart,
+      "The socket of the earshot-air hub whose simulated air is shared. Empty: an air of this process alone."),
+  ]
+
+  private static let verifierKeys: [Setting<EarshotSettings>] = [
+    Setting(
+      "Verifier", "Enabled", \.verifier.enabled, .bool, .onRestart,
+      "Whether to wait for wallets as soon as the service starts. Otherwise a D-Bus client has to ask for it."),
+    Setting(
+      "Verifier", "Name", \.verifier.name, .text(upTo: 14), .onReload,
+      "The name that is shown to people with a wallet and stands in the advertisement, which has no room for more."),
+    Setting(
+      "Verifier", "Dialects", \.verifier.dialects, dialects, .onReload,
+      "The versions of the Tuvali protocol that wallets may speak, as the releases of the wallet library count them. 0.4 "
+        + "and 0.3 share their UUIDs, so only one of the two can be on the air."),
+    Setting(
+      "Verifier", "Decision", \.verifier.decision, .choice, .onReload,
+      "Who answers the wallet when its credential has arrived: a D-Bus client, by Accept or Reject, or the service itself, "
+        + "which accepts whatever arrived whole."),
+    Setting(
+      "Verifier", "CredentialLimit", \.verifier.credentialLimit, .size(credentialLimits), .onReload,
+      "The largest credential to take, inflated. A larger one ends the transfer."),
+    Setting(
+      "Verifier", "ReportDelay", \.verifier.reportDelay, .duration(.zero ... .seconds(1)), .onReload,
+      "How long to wait before telling the wallet which chunks are missing, so that chunks still on their way arrive."),
+    Setting(
+      "Verifier", "IdentifyTimeout", \.verifier.identifyTimeout, .duration(timeouts), .onReload,
+      "How long a connected wallet may take to send its identity, which carries its key."),
+    Setting(
+      "Verifier", "IdleTimeout", \.verifier.idleTimeout, .duration(timeouts), .onReload,
+      "How long a wallet may send nothing before it is disconnected."),
+    Setting(
+      "Verifier", "DecisionTimeout", \.verifier.decisionTimeout, .duration(timeouts), .onReload,
+      "How long the wallet is kept waiting for Accept or Reject. After that the credential counts as rejected."),
+    Setting(
+      "Verifier", "LeaveTimeout", \.verifier.leaveTimeout, .duration(.milliseconds(100) ... .seconds(60)), .onReload,
+      "How long the wallet may take to disconnect after the answer, before it is disconnected."),
+    Setting(
+      "Verifier", "KeptTransfers", \.verifier.keptTransfers, .number(1...1000), .onReload,
+      "How many finished transfers stay on D-Bus, and their credentials in memory, before the oldest is forgotten."),
+  ]
+
+  private static let walletKeys: [Setting<EarshotSettings>] = [
+    Setting(
+      "Wallet", "Enabled", \.wallet.enabled, .bool, .onRestart,
+      "Whether D-Bus clients may present credentials to verifiers."),
+    Setting(
+      "Wallet", "CredentialLimit", \.wallet.credentialLimit, .size(credentialLimits), .onReload,
+      "The largest credential to present, before it is compressed."),
+    Setting(
+      "Wallet", "ScanTimeout", \.wallet.scanTimeout, .duration(timeouts), .onReload,
+      "How long to look for the verifier whose code was read."),
+    Setting(
+      "Wallet", "ConnectTimeout", \.wallet.connectTimeout, .duration(timeouts), .onReload,
+      "How long connecting to the verifier may take, until its services are known."),
+    Setting(
+      "Wallet", "ReportTimeout", \.wallet.reportTimeout, .duration(timeouts), .onReload,
+      "How long to wait for the verifier's report of missing chunks before it is asked for again."),
+    Setting(
+      "Wallet", "IdleTimeout", \.wallet.idleTimeout, .duration(timeouts), .onReload,
+      "How long the verifier may send nothing before the transfer has failed."),
+  ]
+
+  private static let logKeys: [Setting<EarshotSettings>] = [
+    Setting(
+      "Log", "Level", \.log.level, .choice, .onReload,
+      "The least important lines that are logged; debug tells most.")
+  ]
+
+  private static let dialects = ValueKind<[Verifier.Dialect]>.list().refusing { dialects in
+    dialects.contains(.v04) && dialects.contains(.v03) ? "0.4 and 0.3 share their UUIDs, choose one of them" : nil
+  }
+}

@@ -1,0 +1,99 @@
+/// A configuration file taken apart, with systemd's rules (systemd.syntax(7)).
+///
+/// `[Section]` and `Key=Value` lines; lines that begin with `#` or `;` are comments; space around key and value does not
+/// count; a backslash at the end of a line joins the next one with a space, comments in between are passed over; an
+/// empty value is kept, it resets the key. What a key means is not decided here.
+struct INI: Sendable, Equatable {
+  struct Entry: Sendable, Equatable {
+    let section: String
+    let key: String
+    let value: String
+    let file: String
+    /// The line on which the entry begins, counted from 1.
+    let line: Int
+  }
+
+  /// The first line of a section.
+  struct Header: Sendable, Equatable {
+    let section: String
+    let file: String
+    let line: Int
+  }
+
+  private(set) var entries: [Entry] = []
+  private(set) var headers: [Header] = []
+  private(set) var complaints: [Complaint] = []
+
+  private let file: String
+  private var section: String?
+
+  /// - Parameters:
+  ///   - bytes: the file's content; a line that is not UTF-8 is complained about and passed over.
+  ///   - file: the name for complaints.
+  init(_ bytes: [UInt8], file: String) {
+    self.file = file
+    var joined: (text: String, line: Int)?
+    let content = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes.dropFirst(3) : bytes[...]
+    for (index, raw) in content.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
+      guard let text = String(validating: raw, as: UTF8.self), !text.utf8.contains(0) else {
+        complain(index + 1, "This line is not UTF-8 text and is ignored.")
+        continue
+      }
+      let line = Self.trimmed(text)
+      if line.hasPrefix("#") || line.hasPrefix(";") { continue }
+      let start = joined?.line ?? index + 1
+      let whole = (joined.map { $0.text + " " } ?? "") + line
+      if Self.endsWithBackslash(line) {
+        joined = (String(whole.dropLast()), start)
+      } else {
+        joined = nil
+        take(Self.trimmed(whole), line: start)
+      }
+    }
+    if let joined { take(Self.trimmed(joined.text), line: joined.line) }
+  }
+
+  private mutating func take(_ text: String, line: Int) {
+    if text.isEmpty { return }
+    if text.hasPrefix("[") {
+      guard text.hasSuffix("]"), text.utf8.count > 2 else {
+        section = nil
+        return complain(line, "A section is written [Name]; the lines under this one are ignored.")
+      }
+      let name = String(text.dropFirst().dropLast())
+      section = name
+      headers.append(Header(section: name, file: file, line: line))
+      return
+    }
+    guard let equals = text.firstIndex(of: "="), equals != text.startIndex else {
+      return complain(line, "A setting is written Key=Value; this line is ignored.")
+    }
+    guard let section else {
+      // Under a broken header the complaint was made already.
+      if headers.isEmpty && complaints.isEmpty {
+        complain(line, "This setting stands before the first [Section] and is ignored.")
+      }
+      return
+    }
+    entries.append(
+      Entry(
+        section: section, key: Self.trimmed(String(text[..<equals])),
+        value: Self.trimmed(String(text[text.index(after: equals)...])), file: file, line: line))
+  }
+
+  private mutating func complain(_ line: Int, _ sentence: String) {
+    complaints.append(Complaint(file: file, line: line, sentence: sentence))
+  }
+
+  /// An even number of backslashes is an escaped backslash, not a continuation.
+  private static func endsWithBackslash(_ line: String) -> Bool {
+    line.utf8.reversed().prefix { $0 == UInt8(ascii: "\\") }.count % 2 == 1
+  }
+
+  private static func trimmed(_ text: String) -> String {
+    let isSpace: (UInt8) -> Bool = { $0 == 0x20 || (0x09...0x0D).contains($0) }
+    let bytes = text.utf8.drop(while: isSpace)
+    let length = bytes.count - bytes.reversed().prefix(while: isSpace).count
+    return String(decoding: bytes.prefix(length), as: UTF8.self)
+  }
+}

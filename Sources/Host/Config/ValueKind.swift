@@ -1,0 +1,157 @@
+/// How the values of a setting are written: parsing, showing, and the sentence that says so.
+public struct ValueKind<Value: Sendable & Equatable>: Sendable {
+  /// Completes "Takes …" and "… is not …": `a size from 1K to 64M`.
+  public let form: String
+  let parse: @Sendable (String) -> Result<Value, BadValue>
+  let show: @Sendable (Value) -> String
+
+  /// - Parameters:
+  ///   - form: what a value looks like.
+  ///   - show: the text that `parse` reads back as the same value.
+  ///   - parse: never sees an empty text, which means the default.
+  init(
+    _ form: String, show: @escaping @Sendable (Value) -> String,
+    parse: @escaping @Sendable (String) -> Result<Value, BadValue>
+  ) {
+    self.form = form
+    self.parse = parse
+    self.show = show
+  }
+
+  /// The same kind with one more rule.
+  /// - Parameter objection: what is wrong with a value that is well written, or nil.
+  func refusing(_ objection: @escaping @Sendable (Value) -> String?) -> ValueKind {
+    ValueKind(
+      form, show: show,
+      parse: { text in
+        parse(text).flatMap { value in objection(value).map { .failure(.because($0)) } ?? .success(value) }
+      })
+  }
+}
+
+/// Why a value cannot be used.
+enum BadValue: Error, Equatable {
+  /// It is not of the form that the kind names.
+  case form
+  /// It is, but not allowed for this reason, a sentence without its full stop.
+  case because(String)
+}
+
+extension ValueKind where Value == Bool {
+  /// `yes`, `no` and systemd's other words for them.
+  static let bool = ValueKind(
+    "yes or no", show: { $0 ? "yes" : "no" },
+    parse: { text in
+      switch text.lowercased() {
+      case "yes", "true", "on", "1", "y", "t": .success(true)
+      case "no", "false", "off", "0", "n", "f": .success(false)
+      default: .failure(.form)
+      }
+    })
+}
+
+extension ValueKind where Value == Int {
+  /// A whole number.
+  static func number(_ range: ClosedRange<Int>) -> ValueKind {
+    ValueKind(
+      "a number from \(range.lowerBound) to \(range.upperBound)", show: { String($0) },
+      parse: { text in
+        guard let number = Int(text), range.contains(number) else { return .failure(.form) }
+        return .success(number)
+      })
+  }
+
+  /// A number of bytes, with `K`, `M` or `G` for powers of 1024.
+  static func size(_ range: ClosedRange<Int>) -> ValueKind {
+    let form = "a size from \(Size.show(range.lowerBound)) to \(Size.show(range.upperBound))"
+    return ValueKind(
+      form, show: Size.show,
+      parse: { text in
+        guard let size = Size.parse(text), range.contains(size) else { return .failure(.form) }
+        return .success(size)
+      })
+  }
+}
+
+extension ValueKind where Value == Duration {
+  /// A time span with the units `ms`, `s`, `min` and `h`; a bare number is seconds, as with systemd.
+  static func duration(_ range: ClosedRange<Duration>) -> ValueKind {
+    let form = "a time from \(TimeSpan.show(range.lowerBound)) to \(TimeSpan.show(range.upperBound))"
+    return ValueKind(
+      form, show: TimeSpan.show,
+      parse: { text in
+        guard let duration = TimeSpan.parse(text), range.contains(duration) else { return .failure(.form) }
+        return .success(duration)
+      })
+  }
+}
+
+extension ValueKind where Value == String {
+  /// One line of text; the limit counts bytes of UTF-8.
+  static func text(upTo limit: Int) -> ValueKind {
+    ValueKind(
+      "a text of at most \(limit) bytes", show: { $0 },
+      parse: { text in
+        let isPlain = text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
+        return isPlain && text.utf8.count <= limit ? .success(text) : .failure(.form)
+      })
+  }
+
+  /// The absolute path of a file. The limit is that of a Unix socket's address when `isSocket`.
+  static func path(isSocket: Bool = false) -> ValueKind {
+    let limit = isSocket ? 107 : 4095
+    return ValueKind(
+      "an absolute path of at most \(limit) bytes", show: { $0 },
+      parse: { text in
+        text.hasPrefix("/") && text.utf8.count <= limit ? .success(text) : .failure(.form)
+      })
+  }
+}
+
+extension ValueKind where Value: RawRepresentable<String> & CaseIterable {
+  /// One of an enumeration's words.
+  static var choice: ValueKind {
+    let words = Value.allCases.map(\.rawValue)
+    return ValueKind(
+      words.listed("or"), show: { $0.rawValue },
+      parse: { text in
+        Value(rawValue: text).map { .success($0) } ?? .failure(.form)
+      })
+  }
+}
+
+extension ValueKind {
+  /// One or more of an enumeration's words, in any order, with spaces or commas between them.
+  static func list<Element>() -> ValueKind
+  where Value == [Element], Element: RawRepresentable<String> & CaseIterable & Sendable & Equatable {
+    let words = Element.allCases.map(\.rawValue)
+    let form = "one or more of \(words.listed("and"))"
+    return ValueKind(
+      form, show: { $0.map(\.rawValue).joined(separator: " ") },
+      parse: { text in
+        var elements: [Element] = []
+        for word in text.split(whereSeparator: { $0 == " " || $0 == "," || $0 == "\t" }) {
+          guard let element = Element(rawValue: String(word)) else { return .failure(.form) }
+          if !elements.contains(element) { elements.append(element) }
+        }
+        return elements.isEmpty ? .failure(.form) : .success(elements)
+      })
+  }
+
+  /// The kind of a setting that may be left empty.
+  static func optional<Wrapped>(_ kind: ValueKind<Wrapped>) -> ValueKind where Value == Wrapped? {
+    ValueKind(
+      "\(kind.form), or nothing", show: { $0.map(kind.show) ?? "" },
+      parse: { text in
+        kind.parse(text).map { $0 }
+      })
+  }
+}
+
+extension [String] {
+  /// `a, b or c`
+  fileprivate func listed(_ conjunction: String) -> String {
+    guard count > 1, let last else { return first ?? "" }
+    return dropLast().joined(separator: ", ") + " \(conjunction) " + last
+  }
+}

@@ -1,0 +1,75 @@
+import Common
+
+/// The sentence of a log line.
+///
+/// It is written as a string literal, and only harmless things can be interpolated: numbers, truth values, durations,
+/// strings (cleaned and cut by ``PrintableText``), coded errors and ``Loggable`` types. Bytes, keys and whatever else
+/// could carry a secret or a payload do not compile, because there is deliberately no overload for just any type.
+public struct LogText: ExpressibleByStringInterpolation, Sendable, Equatable {
+  /// The finished sentence: one line, no control characters.
+  public let text: String
+
+  public init(stringLiteral value: StaticString) {
+    text = value.description
+  }
+
+  public init(stringInterpolation: StringInterpolation) {
+    text = stringInterpolation.text
+  }
+
+  public struct StringInterpolation: StringInterpolationProtocol {
+    fileprivate(set) var text = ""
+
+    public init(literalCapacity: Int, interpolationCount: Int) {
+      text.reserveCapacity(literalCapacity + interpolationCount * 8)
+    }
+
+    public mutating func appendLiteral(_ literal: StaticString) {
+      text += literal.description
+    }
+
+    public mutating func appendInterpolation(_ value: some BinaryInteger) {
+      text += String(value)
+    }
+
+    public mutating func appendInterpolation(_ value: Bool) {
+      text += value ? "true" : "false"
+    }
+
+    public mutating func appendInterpolation(_ value: String) {
+      text += PrintableText.clean(value)
+    }
+
+    /// `1.5 s`, `40 ms`, `250 µs`.
+    public mutating func appendInterpolation(_ value: Duration) {
+      text += value.logText
+    }
+
+    /// The sentence, with the code behind it in brackets.
+    public mutating func appendInterpolation(_ error: any CodedError) {
+      text += "\(PrintableText.clean(error.sentence)) [\(PrintableText.clean(error.code))]"
+    }
+
+    public mutating func appendInterpolation(_ value: some Loggable) {
+      text += PrintableText.clean(value.logText)
+    }
+  }
+}
+
+extension Duration {
+  /// The duration in the unit a person would choose, with at most one digit after the point.
+  var logText: String {
+    let nanoseconds = wholeNanoseconds
+    let size = nanoseconds.magnitude
+    let (unit, scale): (String, UInt64) =
+      switch size {
+      case ..<1_000: ("ns", 1)
+      case ..<1_000_000: ("µs", 1_000)
+      case ..<1_000_000_000: ("ms", 1_000_000)
+      case ..<120_000_000_000: ("s", 1_000_000_000)
+      default: ("min", 60_000_000_000)
+      }
+    let tenth = size % scale * 10 / scale
+    return "\(nanoseconds < 0 ? "-" : "")\(size / scale)\(tenth == 0 ? "" : ".\(tenth)") \(unit)"
+  }
+}

@@ -1,0 +1,60 @@
+import Common
+
+/// Keeps a hostile peer from filling the log: so many lines per key and minute, and a bounded table of keys.
+///
+/// A key's minute begins with its first line. When the table is full, all keys that are not in it share one allowance,
+/// so a peer that changes its address with every attempt gains nothing: at most `(capacity + 1) * perMinute` lines
+/// come through in any minute that begins with a line.
+public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
+  /// How many lines were refused since `takeSuppressed()` was last called.
+  public private(set) var suppressed: UInt64 = 0
+
+  private let perMinute: Int
+  private let capacity: Int
+  private var windows: [Key: Window] = [:]
+  private var shared: Window?
+
+  private struct Window {
+    let start: Instant
+    var lines = 0
+
+    func isOver(at now: Instant) -> Bool { start.duration(to: now) >= .seconds(60) }
+  }
+
+  /// - Parameters:
+  ///   - perMinute: lines allowed for each key in a minute.
+  ///   - capacity: keys remembered at once.
+  public init(perMinute: Int, capacity: Int = 64) {
+    self.perMinute = perMinute
+    self.capacity = capacity
+  }
+
+  /// True if a line about `key` may be written now; it is counted either way.
+  public mutating func allow(_ key: Key, at now: Instant) -> Bool {
+    if windows[key] == nil, windows.count >= capacity {
+      windows = windows.filter { !$0.value.isOver(at: now) }
+    }
+    let allowed: Bool
+    if windows[key] != nil || windows.count < capacity {
+      allowed = Self.count(in: &windows[key], upTo: perMinute, at: now)
+    } else {
+      allowed = Self.count(in: &shared, upTo: perMinute, at: now)
+    }
+    if !allowed { suppressed += 1 }
+    return allowed
+  }
+
+  /// How many lines were refused since this was last asked.
+  public mutating func takeSuppressed() -> UInt64 {
+    defer { suppressed = 0 }
+    return suppressed
+  }
+
+  private static func count(in slot: inout Window?, upTo limit: Int, at now: Instant) -> Bool {
+    var window = slot.flatMap { $0.isOver(at: now) ? nil : $0 } ?? Window(start: now)
+    guard window.lines < limit else { return false }
+    window.lines += 1
+    slot = window
+    return true
+  }
+}

@@ -1,0 +1,69 @@
+import Glibc
+
+/// A log record as a line for a person: `21:08:31.250 warning  The radio is gone.  adapter=hci0`.
+struct TerminalLine {
+  let text: String
+
+  /// - Parameter time: the wall-clock time of the line; it is shown in local time.
+  init(_ record: LogRecord, time: timespec, colour: Bool) {
+    var line = Style.dim.around(Self.clock(time), if: colour)
+    let level = record.level.name + String(repeating: " ", count: 7 - record.level.name.utf8.count)
+    line += " " + Style(record.level).around(level, if: colour) + "  " + record.text
+    if !record.fields.isEmpty {
+      let fields = record.fields.map { "\($0.shortName)=\($0.value)" }.joined(separator: " ")
+      line += "  " + Style.dim.around(fields, if: colour)
+    }
+    text = line + "\n"
+  }
+
+  /// Writes the line to a file descriptor, with as many writes as it takes; what cannot be written is lost.
+  func write(to descriptor: Int32) {
+    var rest = Array(text.utf8)[...]
+    while !rest.isEmpty {
+      let written = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+      if written > 0 {
+        rest = rest.dropFirst(written)
+      } else if written == 0 || errno != EINTR {
+        return
+      }
+    }
+  }
+
+  /// `HH:MM:SS.mmm`
+  private static func clock(_ time: timespec) -> String {
+    var seconds = time.tv_sec
+    var parts = tm()
+    localtime_r(&seconds, &parts)
+    let milliseconds = time.tv_nsec / 1_000_000
+    return "\(padded(Int(parts.tm_hour), 2)):\(padded(Int(parts.tm_min), 2)):\(padded(Int(parts.tm_sec), 2))"
+      + ".\(padded(milliseconds, 3))"
+  }
+
+  private static func padded(_ number: Int, _ width: Int) -> String {
+    let digits = String(number)
+    return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
+  }
+
+  /// The few ways a log line is coloured.
+  private enum Style: String {
+    case plain = ""
+    case dim = "\u{1B}[2m"
+    case red = "\u{1B}[1;31m"
+    case yellow = "\u{1B}[33m"
+    case bold = "\u{1B}[1m"
+
+    init(_ level: LogLevel) {
+      switch level {
+      case .error: self = .red
+      case .warning: self = .yellow
+      case .notice: self = .bold
+      case .info: self = .plain
+      case .debug: self = .dim
+      }
+    }
+
+    func around(_ text: String, if colour: Bool) -> String {
+      colour && self != .plain ? rawValue + text + "\u{1B}[0m" : text
+    }
+  }
+}

@@ -1,0 +1,113 @@
+import Bytes
+
+/// A frame, put together from chunks in any order. Memory grows with what has arrived, not with what was announced.
+///
+/// Strict where the originals are lax (facts: tuvali.md section 5): a chunk counts only if its length is exactly the
+/// expected one, its number exists and its CRC holds; what is dropped stays missing and will be in the next report.
+public struct Assembler: Sendable {
+  /// What became of a chunk.
+  public enum Outcome: Hashable, Sendable {
+    case stored
+    case badCRC
+    /// Equal to what was there, or in place of it.
+    case duplicate
+    case outOfRange
+    /// Not the length that this chunk must have.
+    case wrongLength
+    /// Shorter than its header, or without payload.
+    case tooShort
+  }
+
+  public let size: Int
+  public private(set) var layout: ChunkLayout
+  private let firstSequence: Int
+  /// Payloads in the order of their arrival.
+  private var arrived: [UInt8] = []
+  /// For each sequence: one more than the offset of its payload in `arrived`; 0 where it is missing.
+  private var places: [UInt32] = []
+  private var stored = 0
+  /// Every payload so far arrived in its turn, so `arrived` is the beginning of the frame.
+  private var isInOrder = true
+
+  /// - Parameter layout: our own view of the MTU. The wallet's may be smaller: its first chunk tells.
+  public init(size: Int, layout: ChunkLayout, firstSequence: Int) {
+    self.size = size
+    self.layout = layout
+    self.firstSequence = firstSequence
+  }
+
+  public var count: Int { layout.count(forFrame: size) }
+  public var missing: Int { count - stored }
+  public var isComplete: Bool { stored == count }
+  /// Bytes of the frame that are there.
+  public var receivedBytes: Int { arrived.count }
+
+  public mutating func add(_ chunk: [UInt8]) -> Outcome {
+    guard chunk.count > ChunkLayout.headerBytes else { return .tooShort }
+    let index = (Int(chunk[0]) << 8 | Int(chunk[1])) - firstSequence
+    let crc = UInt16(chunk[2]) << 8 | UInt16(chunk[3])
+    let payload = chunk[ChunkLayout.headerBytes...]
+    guard chunk.count <= layout.maxData else { return .wrongLength }
+    guard CRC16.kermit(payload) == crc else { return .badCRC }
+    if index == 0, stored == 0 { adoptLayout(firstPayload: payload.count) }
+    guard index >= 0, index < count else { return .outOfRange }
+    guard payload.count == expectedLength(at: index) else { return .wrongLength }
+    if index < places.count, places[index] != 0 {
+      replace(at: Int(places[index]) - 1, with: payload)
+      return .duplicate
+    }
+    append(payload, at: index)
+    return .stored
+  }
+
+  /// The frame, once complete; nil before.
+  public func frame() -> [UInt8]? {
+    guard isComplete else { return nil }
+    if isInOrder { return arrived }
+    var frame: [UInt8] = []
+    frame.reserveCapacity(size)
+    for (index, place) in places.enumerated() {
+      let start = Int(place) - 1
+      frame += arrived[start..<start + expectedLength(at: index)]
+    }
+    return frame
+  }
+
+  /// The first `limit` sequence numbers that are missing, ascending.
+  public func missingSequences(limit: Int) -> [Int] {
+    var found: [Int] = []
+    for index in 0..<count where index >= places.count || places[index] == 0 {
+      guard found.count < limit else { break }
+      found.append(index + firstSequence)
+    }
+    return found
+  }
+
+  /// A wallet with a smaller view of the MTU than ours cuts smaller chunks; the first one shows the size of all.
+  private mutating func adoptLayout(firstPayload length: Int) {
+    let candidate = ChunkLayout(mtu: length + ChunkLayout.headerBytes + 3)
+    guard length < expectedLength(at: 0), candidate.isUsable,
+      candidate.count(forFrame: size) <= Limits.chunks
+    else { return }
+    layout = candidate
+  }
+
+  private func expectedLength(at index: Int) -> Int {
+    min(layout.payload, size - index * layout.payload)
+  }
+
+  private mutating func append(_ payload: ArraySlice<UInt8>, at index: Int) {
+    isInOrder = isInOrder && index == stored
+    if index >= places.count {
+      places.append(contentsOf: repeatElement(0, count: index + 1 - places.count))
+    }
+    places[index] = UInt32(arrived.count + 1)
+    arrived += payload
+    stored += 1
+  }
+
+  private mutating func replace(at start: Int, with payload: ArraySlice<UInt8>) {
+    let range = start..<start + payload.count
+    if arrived[range] != payload { arrived.replaceSubrange(range, with: payload) }
+  }
+}

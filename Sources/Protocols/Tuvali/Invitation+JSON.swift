@@ -1,0 +1,96 @@
+/// The QR code of dialect 0.3: one flat JSON object of strings.
+extension Invitation {
+  /// The members of the object whose values are strings; anything but a flat object of scalars is refused.
+  static func jsonMembers(_ text: String) throws(TuvaliError) -> [String: String] {
+    var scanner = Scanner(text)
+    guard let members = scanner.object() else {
+      throw TuvaliError(
+        .walletInvalidURI, .invalidArgument,
+        "This is not a verifier's invitation. It begins like JSON and is not a flat object of strings.")
+    }
+    return members
+  }
+
+  static func jsonEscaped(_ text: String) -> String {
+    text.unicodeScalars.reduce(into: "") { out, scalar in
+      switch scalar {
+      case "\"", "\\": out += "\\" + String(scalar)
+      case ..<" ":
+        let digits = String(scalar.value, radix: 16)
+        out += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+      default: out.unicodeScalars.append(scalar)
+      }
+    }
+  }
+
+  private struct Scanner {
+    private var rest: Substring.UnicodeScalarView
+
+    init(_ text: String) {
+      rest = Substring(text).unicodeScalars
+    }
+
+    mutating func object() -> [String: String]? {
+      var members: [String: String] = [:]
+      guard take("{") else { return nil }
+      if take("}") { return atEnd ? members : nil }
+      repeat {
+        guard let key = string(), take(":"), let value = string(), members.updateValue(value, forKey: key) == nil
+        else { return nil }
+      } while take(",")
+      return take("}") && atEnd ? members : nil
+    }
+
+    private var atEnd: Bool {
+      mutating get {
+        skipSpace()
+        return rest.isEmpty
+      }
+    }
+
+    private mutating func take(_ scalar: Unicode.Scalar) -> Bool {
+      skipSpace()
+      guard rest.first == scalar else { return false }
+      rest.removeFirst()
+      return true
+    }
+
+    private mutating func skipSpace() {
+      while let first = rest.first, [" ", "\t", "\n", "\r"].contains(first) { rest.removeFirst() }
+    }
+
+    private mutating func string() -> String? {
+      guard take("\"") else { return nil }
+      var out = ""
+      while let scalar = rest.popFirst() {
+        switch scalar {
+        case "\"": return out
+        case "\\":
+          guard let escaped = escape() else { return nil }
+          out.unicodeScalars.append(escaped)
+        case ..<" ": return nil
+        default: out.unicodeScalars.append(scalar)
+        }
+      }
+      return nil
+    }
+
+    /// After a backslash. Surrogate pairs are refused: no name in use needs one.
+    private mutating func escape() -> Unicode.Scalar? {
+      guard let scalar = rest.popFirst() else { return nil }
+      switch scalar {
+      case "\"", "\\", "/": return scalar
+      case "n": return "\n"
+      case "t": return "\t"
+      case "r": return "\r"
+      case "b": return "\u{8}"
+      case "f": return "\u{C}"
+      case "u":
+        guard rest.count >= 4, let value = UInt32(String(rest.prefix(4)), radix: 16) else { return nil }
+        rest.removeFirst(4)
+        return Unicode.Scalar(value)
+      default: return nil
+      }
+    }
+  }
+}

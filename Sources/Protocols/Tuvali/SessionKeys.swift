@@ -1,0 +1,84 @@
+import Compression
+import Crypto
+
+/// What both sides derive from the key exchange: the key under which the wallet sends, and the nonce it chose.
+///
+/// HKDF-SHA-256 over the raw shared secret, salt "SHA-256", info "SKVerifier" (a sender uses the receiver's key; the
+/// other direction's key is never used). Facts: tuvali.md section 4.
+public struct SessionKeys: Sendable {
+  /// Whose key: that of the receiver of what is encrypted with it.
+  public enum Receiver: String, CaseIterable, Sendable {
+    case verifier = "SKVerifier"
+    case wallet = "SKWallet"
+  }
+
+  private let key: SecretBytes
+  private let nonce: [UInt8]
+
+  /// - Throws: `CryptoError.weakKey` where the peer's key makes the secret all zero.
+  public init(
+    own: X25519.PrivateKey, peer: X25519.PublicKey, nonce: [UInt8], receiver: Receiver = .verifier
+  ) throws(CryptoError) {
+    let secret = try own.sharedSecret(with: peer)
+    key = try HKDF.sha256(
+      secret: secret, salt: Array("SHA-256".utf8), info: Array(receiver.rawValue.utf8), count: 32)
+    self.nonce = nonce
+  }
+
+  /// gzip, then AES-256-GCM: ciphertext, then the 16-byte tag.
+  func seal(_ text: [UInt8]) throws(TuvaliError) -> [UInt8] {
+    do {
+      return try AESGCM.seal(try Gzip.compress(text), key: key, nonce: nonce)
+    } catch {
+      throw TuvaliError(.walletUnknown, .invalidArgument, "The credential could not be compressed and encrypted.")
+    }
+  }
+
+  /// The inverse of `seal`; at most `limit` bytes of text, which is checked to be UTF-8.
+  func open(_ frame: [UInt8], limit: Int) throws(TuvaliError) -> [UInt8] {
+    let compressed: [UInt8]
+    do throws(CryptoError) {
+      compressed = try AESGCM.open(frame, key: key, nonce: nonce)
+    } catch {
+      throw TuvaliError(
+        .verifierTransfer, .protocolViolation,
+        "What the wallet sent does not decrypt: it was encrypted with another key, or changed on the way.")
+    }
+    let text: [UInt8]
+    do throws(CompressionError) {
+      text = try Gzip.decompress(compressed, limit: limit)
+    } catch .tooLarge(let limit) {
+      throw TuvaliError(
+        .verifierTransfer, .limitExceeded, "The credential is larger than the limit of \(limit) bytes.")
+    } catch {
+      throw TuvaliError(.verifierTransfer, .protocolViolation, "What the wallet sent is not gzip: \(error).")
+    }
+    guard !text.isEmpty, String(validating: text, as: UTF8.self) != nil else {
+      throw TuvaliError(.verifierTransfer, .protocolViolation, "What the wallet sent is not UTF-8 text.")
+    }
+    return text
+  }
+}
+
+/// The decryption of a received frame: work for away from the loop. It prints as nothing.
+public struct Unsealing: Sendable {
+  let frame: [UInt8]
+  let keys: SessionKeys
+  let limit: Int
+
+  /// The credential's text in UTF-8.
+  public func run() -> Result<[UInt8], TuvaliError> {
+    Result { () throws(TuvaliError) in try keys.open(frame, limit: limit) }
+  }
+}
+
+/// The compression and encryption of a credential: work for away from the loop.
+public struct Sealing: Sendable {
+  let text: [UInt8]
+  let keys: SessionKeys
+
+  /// The frame to be sent in chunks.
+  public func run() -> Result<[UInt8], TuvaliError> {
+    Result { () throws(TuvaliError) in try keys.seal(text) }
+  }
+}

@@ -1,0 +1,54 @@
+import Common
+
+/// Why a transfer ended without its end. The code is the one that the originals use for it, or the nearest; the reason
+/// tells apart what they put under one code. Facts: tuvali.md section 7, "Error codes".
+public struct TuvaliError: CodedError, Hashable {
+  /// The originals' codes: TVW from the wallet, TVV from the verifier, TUV from neither.
+  public enum Code: String, CaseIterable, Hashable, Sendable {
+    case unknown = "TUV_UNK_001"
+    case walletInvalidURI = "TVW_CON_001"
+    case walletMTU = "TVW_CON_002"
+    case walletServiceNotFound = "TVW_CON_003"
+    case walletReport = "TVW_REP_001"
+    case walletUnknown = "TVW_UNK_001"
+    case walletState = "TVW_UNK_002"
+    case walletTransfer = "TVW_UNK_003"
+    case verifierMTU = "TVV_CON_001"
+    case verifierSize = "TVV_TRA_001"
+    case verifierTooManyMissing = "TVV_TRA_002"
+    case verifierUnknown = "TVV_UNK_001"
+    case verifierState = "TVV_UNK_002"
+    case verifierTransfer = "TVV_UNK_003"
+  }
+
+  public enum Reason: Hashable, Sendable {
+    /// The peer did what the protocol does not allow.
+    case protocolViolation
+    /// A limit of ours or of the protocol is exceeded.
+    case limitExceeded
+    /// What was asked of us cannot be carried out as it stands.
+    case invalidArgument
+    /// Time ran out.
+    case timeout
+    /// The link is gone.
+    case peerLost
+    /// The peer serves somebody else.
+    case busy
+    /// The peer ended the transfer.
+    case peerEnded
+    /// We ended it: a local program asked for it.
+    case stopped
+  }
+
+  public let errorCode: Code
+  public let reason: Reason
+  public let sentence: String
+
+  public var code: String { errorCode.rawValue }
+
+  public init(_ code: Code, _ reason: Reason, _ sentence: String) {
+    self.errorCode = code
+    self.reason = reason
+    self.sentence = sentence
+  }
+}

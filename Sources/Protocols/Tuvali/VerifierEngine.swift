@@ -1,0 +1,228 @@
+import Bytes
+import Common
+import Crypto
+
+/// The verifier: peripheral, GATT server, receiver. It serves one wallet at a time, each with a key of its own, and goes
+/// back to waiting after each, whatever became of it. Facts: tuvali.md sections 3 to 8.
+///
+/// A wallet becomes the visitor with its Identify. One that connected before the present key was on the air is refused:
+/// it cannot know the key.
+public struct VerifierEngine: Sendable {
+  public var configuration: Configuration
+  public private(set) var counters = Counters()
+  /// What is on the air while a wallet is awaited; nil when stopped.
+  public private(set) var invitation: Invitation?
+
+  var random: any RandomSource & Sendable
+  private var key: X25519.PrivateKey?
+  /// Counts keys, to tell which one a link can have seen.
+  private var generation = 0
+  private var waiting: [LinkID: WaitingLink] = [:]
+  private(set) var visit: Visit?
+
+  private struct WaitingLink {
+    var generation: Int
+    var mtu: Int?
+    var deadline: Instant
+  }
+
+  /// - Parameter random: where the keys come from.
+  public init(configuration: Configuration, random: any RandomSource & Sendable) {
+    self.configuration = configuration
+    self.random = random
+  }
+
+  /// When `Event.timer` is due; nil when nothing is timed.
+  public var deadline: Instant? {
+    let links = waiting.values.lazy.map(\.deadline).min()
+    guard let visit = visit?.deadline else { return links }
+    return links.map { min($0, visit) } ?? visit
+  }
+
+  /// The link of the wallet that is being served.
+  public var visitor: LinkID? { visit?.link }
+
+  /// The figures of the visit under way.
+  public var progress: Progress? { visit?.progress }
+
+  public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
+    switch event {
+    case .start: return invitation == nil ? invite() : []
+    case .stop: return stop(at: now)
+    case .linkOpened(let link): return open(link, at: now)
+    case .linkChanged(let link, let mtu): return change(link, mtu: mtu, at: now)
+    case .linkClosed(let link): return close(link)
+    case .written(let link, let characteristic, let dialect, let value):
+      return write(value, to: characteristic, of: dialect, on: link, at: now)
+    case .unsealed(let link, let result):
+      return inVisit(link) { $0.unsealed(result, &$1, at: now) }
+    case .kept(let link, let error):
+      return inVisit(link) { $0.kept(error, &$1, at: now) }
+    case .decided(let link, let accepted):
+      return inVisit(link) { visit, _ in visit.decided(accepted, at: now) }
+    case .dismissed(let link):
+      return inVisit(link) { visit, _ in visit.dismiss(at: now) }
+    case .timer: return timer(at: now)
+    }
+  }
+
+  // MARK: Waiting
+
+  /// A fresh key, and the advertisement that shows it.
+  private mutating func invite() -> [Action] {
+    let key = X25519.PrivateKey(randomFrom: &random)
+    generation += 1
+    self.key = key
+    do throws(TuvaliError) {
+      let invitation = try Invitation(name: configuration.name, key: key.publicKey)
+      self.invitation = invitation
+      return [.advertise(invitation)]
+    } catch {
+      // The configuration's name was checked by whoever made it; without one there is nothing to wait with.
+      return []
+    }
+  }
+
+  private mutating func stop(at now: Instant) -> [Action] {
+    var actions: [Action] = invitation == nil ? [] : [.stopAdvertising]
+    invitation = nil
+    key = nil
+    if let visit {
+      actions += [.notify(visit.link, .disconnect, visit.dialect, [1]), .cut(visit.link)]
+      if !visit.isOver {
+        let stopped = TuvaliError(.verifierUnknown, .stopped, "The verifier was stopped during the transfer.")
+        actions.append(.tell(visit.link, .failed(stopped)))
+      }
+      actions.append(.tell(visit.link, .ended))
+    }
+    visit = nil
+    waiting = [:]
+    return actions
+  }
+
+  private mutating func open(_ link: LinkID, at now: Instant) -> [Action] {
+    guard invitation != nil else { return [] }
+    guard waiting.count < configuration.waitingLinks else {
+      counters.refused += 1
+      return [.cut(link)]
+    }
+    waiting[link] = WaitingLink(
+      generation: visit == nil ? generation : 0, deadline: now.advanced(by: configuration.identifyTimeout))
+    return []
+  }
+
+  private mutating func change(_ link: LinkID, mtu: Int, at now: Instant) -> [Action] {
+    if visit?.link == link {
+      return inVisit(link) { $0.change(mtu: mtu, &$1, at: now) }
+    }
+    waiting[link]?.mtu = mtu
+    guard waiting[link] != nil, !ChunkLayout(mtu: mtu).isUsable else { return [] }
+    waiting[link] = nil
+    counters.failed += 1
+    return [.tell(link, .failed(.mtuTooSmall(mtu))), .cut(link), .tell(link, .ended)]
+  }
+
+  private mutating func close(_ link: LinkID) -> [Action] {
+    if waiting.removeValue(forKey: link) != nil { return [] }
+    guard let visit, visit.link == link else { return [] }
+    var actions: [Action] = []
+    if !visit.isOver {
+      counters.failed += 1
+      let lost = TuvaliError(.verifierUnknown, .peerLost, "The wallet is gone: the link was lost during the transfer.")
+      actions.append(.tell(link, .failed(lost)))
+    }
+    return actions + endVisit()
+  }
+
+  /// The next wallet gets a key of its own.
+  private mutating func endVisit() -> [Action] {
+    guard let link = visit?.link else { return [] }
+    visit = nil
+    return [.tell(link, .ended)] + invite()
+  }
+
+  private mutating func timer(at now: Instant) -> [Action] {
+    var actions: [Action] = []
+    for (link, entry) in waiting where entry.deadline <= now {
+      waiting[link] = nil
+      counters.silentLinks += 1
+      actions.append(.cut(link))
+    }
+    guard let link = visit?.link, let deadline = visit?.deadline, deadline <= now else { return actions }
+    actions += inVisit(link) { $0.timer(&$1, at: now) }
+    return actions
+  }
+
+  // MARK: The visit
+
+  /// Lets the visit of `link` handle something, and ends it if that was its last.
+  private mutating func inVisit(
+    _ link: LinkID, _ body: (inout Visit, inout Counters) -> [Action]
+  ) -> [Action] {
+    guard var visit, visit.link == link else { return [] }
+    // The visit is taken out while it is changed, so that its buffers are not copied.
+    self.visit = nil
+    var actions = body(&visit, &counters)
+    let isGone = visit.isGone
+    self.visit = visit
+    if isGone { actions += endVisit() }
+    return actions
+  }
+
+  private mutating func write(
+    _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID, at now: Instant
+  ) -> [Action] {
+    if visit?.link == link {
+      if characteristic == .identify { return identifyAgain(value) }
+      return inVisit(link) { $0.write(value, to: characteristic, &$1, at: now) }
+    }
+    guard let entry = waiting[link], characteristic == .identify else {
+      counters.ignoredWrites += 1
+      return visit == nil ? [] : [.refuse]
+    }
+    guard visit == nil, entry.generation == generation, let key else {
+      waiting[link] = nil
+      counters.refused += 1
+      return [.refuse, .tell(link, .refused), .cut(link)]
+    }
+    guard let identify = try? Identify(reading: value) else {
+      counters.ignoredWrites += 1
+      return []
+    }
+    waiting[link] = nil
+    counters.visits += 1
+    guard let keys = try? SessionKeys(own: key, peer: identify.walletKey, nonce: identify.nonce) else {
+      counters.failed += 1
+      return [.tell(link, .failed(.weakKey)), .cut(link), .tell(link, .ended)]
+    }
+    visit = Visit(
+      link: link, dialect: dialect, identify: identify, keys: keys, mtu: entry.mtu ?? Limits.offeredMTU,
+      configuration: configuration, at: now)
+    return [.stopAdvertising, .tell(link, .secured(dialect))]
+  }
+
+  /// The wallet says again who it is: taken as long as it has announced nothing, else ignored.
+  private mutating func identifyAgain(_ value: [UInt8]) -> [Action] {
+    guard let link = visit?.link, let key, let identify = try? Identify(reading: value),
+      let keys = try? SessionKeys(own: key, peer: identify.walletKey, nonce: identify.nonce)
+    else {
+      counters.ignoredWrites += 1
+      return []
+    }
+    return inVisit(link) { visit, counters in
+      if visit.rekey(identify, keys: keys) { return [.tell(link, .secured(visit.dialect))] }
+      counters.ignoredWrites += 1
+      return []
+    }
+  }
+}
+
+extension TuvaliError {
+  static func mtuTooSmall(_ mtu: Int) -> TuvaliError {
+    TuvaliError(
+      .verifierMTU, .protocolViolation, "The MTU is \(mtu), and a transfer needs \(Limits.minimumMTU) at least.")
+  }
+
+  static let weakKey = TuvaliError(
+    .verifierState, .protocolViolation, "The wallet's public key is a weak one: it makes the shared secret zero.")
+}

@@ -1,0 +1,50 @@
+import Testing
+
+@Suite("The house keeps its rules")
+struct ArchitectureTests {
+  let sources: [SourceFile]
+  let manifest: Manifest
+
+  private static let house = Result { (try House.files(below: "Sources", suffix: ".swift"), try House.manifest()) }
+
+  init() throws {
+    (sources, manifest) = try Self.house.get()
+  }
+
+  @Test("Every room of Package.swift is a folder with Swift or a module map in it, and every folder is a room")
+  func roomsAreFolders() throws {
+    let folders = Set(
+      try House.files(below: "Sources").compactMap { file in file.layer.map { "\($0)/\(file.room ?? "")" } })
+    #expect(folders == Set(manifest.rooms.map { "\($0.layer)/\($0.name)" }))
+    #expect(Set(manifest.rooms.map(\.layer)) == Set(Layer.allCases))
+  }
+
+  @Test("An engine imports Bytes, Common, Compression and Crypto at most")
+  func enginesArePure() { #expect(Rules.enginesArePure(sources) == []) }
+
+  @Test("Imports go down the layers, and never from one protocol to another")
+  func importsGoDown() { #expect(Rules.importsGoDown(sources, manifest) == []) }
+
+  @Test("Dependencies in Package.swift go down the layers and up the page")
+  func dependenciesGoDown() { #expect(Rules.dependenciesGoDown(manifest) == []) }
+
+  @Test("What a room imports it declares")
+  func importsAreDeclared() { #expect(Rules.importsAreDeclared(sources, manifest) == []) }
+
+  @Test("Each C library is imported by exactly one room")
+  func librariesHaveOneDoor() { #expect(Rules.librariesHaveOneDoor(sources, manifest) == []) }
+
+  @Test("No source imports Foundation")
+  func noFoundation() { #expect(Rules.noFoundation(sources) == []) }
+
+  @Test("No source forces, and none calls fatalError")
+  func nothingTraps() { #expect(Rules.nothingTraps(sources) == []) }
+
+  @Test("Every Swift file is shorter than 500 lines")
+  func filesAreShort() throws {
+    #expect(Rules.filesAreShort(sources + (try House.files(below: "Tests", suffix: ".swift"))) == [])
+  }
+
+  @Test("No tracked file names a path of somebody's machine")
+  func noMachinePaths() throws { #expect(Rules.noMachinePaths(try House.tracked()) == []) }
+}

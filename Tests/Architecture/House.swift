@@ -1,0 +1,145 @@
+import Foundation
+
+/// The layers, and what a room in each may import from.
+enum Layer: String, CaseIterable {
+  case system = "System"
+  case base = "Base"
+  case protocols = "Protocols"
+  case host = "Host"
+  case services = "Services"
+  case programs = "Programs"
+
+  /// Engines see no host; the host sees no engine; only the two layers that wrap C see C.
+  var mayImport: Set<Layer> {
+    switch self {
+    case .system: []
+    case .base: [.system, .base]
+    case .protocols: [.base]
+    case .host: [.system, .base, .host]
+    case .services: [.base, .protocols, .host, .services]
+    case .programs: [.base, .protocols, .host, .services]
+    }
+  }
+}
+
+/// A file of the tree: its path from the top, and what is in it.
+struct SourceFile {
+  let path: String
+  let text: String
+  /// The same as Swift; nil if it is something else.
+  let swift: SwiftText?
+
+  init(path: String, text: String) {
+    self.path = path
+    self.text = text
+    swift = path.hasSuffix(".swift") ? SwiftText(text) : nil
+  }
+
+  /// `Sources/Host/DBus/Message.swift` is of the layer `host` and the room `DBus`.
+  var layer: Layer? {
+    let parts = path.split(separator: "/")
+    return parts.count > 3 && parts[0] == "Sources" ? Layer(rawValue: String(parts[1])) : nil
+  }
+  var room: String? { layer == nil ? nil : String(path.split(separator: "/")[2]) }
+}
+
+/// The rooms as Package.swift lists them.
+struct Manifest {
+  struct Room: Equatable {
+    let layer: Layer
+    let name: String
+    let dependencies: [String]
+  }
+
+  let rooms: [Room]
+
+  /// Reads the calls `library(…)`, `room(…)` and `program(…)`, and the lists under `Every`.
+  init(_ text: String) {
+    let lists = Manifest.lists(text)
+    var rooms: [Room] = []
+    for line in Manifest.calls(text) {
+      let literals = SwiftText(line).literals
+      guard let path = literals.first else { continue }
+      let shared = lists.filter { SwiftText(line).code.contains("Every.\($0.key)") }.flatMap(\.value)
+      if line.hasPrefix("library(") {
+        rooms.append(Room(layer: .system, name: path, dependencies: []))
+      } else if line.hasPrefix("program(") {
+        rooms.append(Room(layer: .programs, name: path, dependencies: shared + literals.dropFirst()))
+      } else {
+        let parts = path.split(separator: "/").map(String.init)
+        guard parts.count == 2, let layer = Layer(rawValue: parts[0]) else { continue }
+        rooms.append(Room(layer: layer, name: parts[1], dependencies: shared + literals.dropFirst()))
+      }
+    }
+    self.rooms = rooms
+  }
+
+  subscript(name: String) -> Room? { rooms.first { $0.name == name } }
+
+  /// `static let base = ["Common", "Bytes"]` by name.
+  private static func lists(_ text: String) -> [String: [String]] {
+    var lists: [String: [String]] = [:]
+    for line in text.split(separator: "\n") where line.contains("static let") && line.contains("= [\"") {
+      let words = line.split { " :=".contains($0) }
+      if words.count > 2 { lists[String(words[2])] = SwiftText(String(line)).literals }
+    }
+    return lists
+  }
+
+  /// The text of each call, up to its closing parenthesis; a declaration `func room(_ …` has no literal and is no call.
+  private static func calls(_ text: String) -> [String] {
+    var calls: [String] = []
+    for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+      let trimmed = line.drop { $0 == " " }
+      if ["library(", "room(", "program("].contains(where: trimmed.hasPrefix) {
+        calls.append(String(trimmed))
+      } else if let last = calls.last, last.filter({ $0 == "(" }).count > last.filter({ $0 == ")" }).count {
+        calls[calls.count - 1] += "\n" + trimmed
+      }
+    }
+    return calls
+  }
+}
+
+/// The tree this test was built from.
+enum House {
+  static let top = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
+
+  static func read(_ path: String) throws -> SourceFile {
+    SourceFile(path: path, text: String(decoding: try Data(contentsOf: top.appending(path: path)), as: UTF8.self))
+  }
+
+  static func manifest() throws -> Manifest { Manifest(try read("Package.swift").text) }
+
+  /// Every file below `folder` whose name ends so.
+  static func files(below folder: String, suffix: String = "") throws -> [SourceFile] {
+    let paths = FileManager.default.enumerator(atPath: top.appending(path: folder).path)
+    return try (paths?.compactMap { $0 as? String } ?? []).sorted()
+      .filter { $0.hasSuffix(suffix) && !isFolder("\(folder)/\($0)") }
+      .map { try read("\(folder)/\($0)") }
+  }
+
+  /// What git tracks; without git (a source package), what is in the folders that are ours.
+  static func tracked() throws -> [SourceFile] {
+    let git = Process()
+    git.executableURL = URL(filePath: "/usr/bin/env")
+    git.arguments = ["git", "-c", "safe.directory=*", "-C", top.path, "ls-files", "-z"]
+    let output = Pipe()
+    git.standardOutput = output
+    git.standardError = FileHandle.nullDevice
+    try git.run()
+    let names = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    git.waitUntilExit()
+    let paths = names.split(separator: "\0").map(String.init)
+    if git.terminationStatus == 0, !paths.isEmpty {
+      // A file may be deleted and not yet committed.
+      return try paths.filter { FileManager.default.fileExists(atPath: top.appending(path: $0).path) }.map(read)
+    }
+    return try ["Sources", "Tests", "scripts", "systemd", "dbus-policy", "config"].flatMap { try files(below: $0) }
+  }
+
+  private static func isFolder(_ path: String) -> Bool {
+    (try? top.appending(path: path).resourceValues(forKeys: [.isDirectoryKey]).isDirectory) ?? false
+  }
+}

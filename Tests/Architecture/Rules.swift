@@ -1,0 +1,124 @@
+/// The rules of the house, each a function from files to the sentences that say where it is broken.
+enum Rules {
+  static let engineImports: Set = ["Bytes", "Common", "Compression", "Crypto"]
+  static let lineLimit = 500
+
+  /// An engine is bytes and time in, actions out: it imports the base rooms and nothing else, in no form of import.
+  static func enginesArePure(_ files: [SourceFile]) -> [String] {
+    imports(of: files.filter { $0.layer == .protocols }).compactMap { file, module, line in
+      engineImports.contains(module) ? nil : "\(file.path):\(line): an engine imports \(module)"
+    }
+  }
+
+  /// Imports go down, never up, never from one protocol to another, never between host and protocols.
+  static func importsGoDown(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
+    imports(of: files).compactMap { file, module, line in
+      guard let from = file.layer, let to = manifest[module]?.layer, module != file.room else { return nil }
+      return from.mayImport.contains(to) ? nil : "\(file.path):\(line): \(from) imports \(module), which is of \(to)"
+    }
+  }
+
+  /// The same for what Package.swift declares; and a room depends on rooms written above it.
+  static func dependenciesGoDown(_ manifest: Manifest) -> [String] {
+    manifest.rooms.enumerated().flatMap { index, room in
+      room.dependencies.compactMap { name in
+        guard let position = manifest.rooms.firstIndex(where: { $0.name == name }) else {
+          return "\(room.name) depends on \(name), which is no room"
+        }
+        if !room.layer.mayImport.contains(manifest.rooms[position].layer) {
+          return "\(room.name) of \(room.layer) depends on \(name) of \(manifest.rooms[position].layer)"
+        }
+        return position < index ? nil : "\(room.name) depends on \(name), which stands below it"
+      }
+    }
+  }
+
+  /// What is imported from the house is declared: the compiler finds an undeclared module only when it happens to be built.
+  static func importsAreDeclared(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
+    imports(of: files).compactMap { file, module, line in
+      guard let name = file.room, name != module, manifest[module] != nil else { return nil }
+      guard let room = manifest[name] else { return "\(file.path): \(name) is not in Package.swift" }
+      return room.dependencies.contains(module)
+        ? nil : "\(file.path):\(line): \(name) imports \(module) and does not declare it"
+    }
+  }
+
+  /// Each C library enters the house by one door.
+  static func librariesHaveOneDoor(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
+    manifest.rooms.filter { $0.layer == .system }.compactMap { library in
+      let declared = Set(manifest.rooms.filter { $0.dependencies.contains(library.name) }.map(\.name))
+      let used = Set(imports(of: files).filter { $0.module == library.name }.compactMap { $0.file.room })
+      guard declared.count == 1, let door = declared.first else {
+        return "\(library.name) is declared by \(declared.sorted()), not by one room"
+      }
+      if let other = used.subtracting([door]).min() { return "\(library.name) is imported by \(other) besides \(door)" }
+      // A room that is still empty has no use for its library yet.
+      let isEmpty = files.contains { $0.room == door && $0.path.hasSuffix("/Placeholder.swift") }
+      return used.isEmpty && !isEmpty ? "\(library.name) is declared by \(door) and imported by nobody" : nil
+    }
+  }
+
+  /// Foundation brings ICU, 13 MiB of it; its essentials are for the host alone.
+  static func noFoundation(_ files: [SourceFile]) -> [String] {
+    imports(of: files).compactMap { file, module, line in
+      guard file.layer != nil, module.hasPrefix("Foundation") else { return nil }
+      if module == "FoundationEssentials", file.layer == .host { return nil }
+      return "\(file.path):\(line): imports \(module)"
+    }
+  }
+
+  /// Nothing in the programs may trap on a whim: no `try!`, `as!`, `fatalError(…)`, no forced unwrapping.
+  static func nothingTraps(_ files: [SourceFile]) -> [String] {
+    files.filter { $0.layer != nil }.flatMap { file in
+      let tokens = file.swift?.tokens ?? []
+      return zip(tokens, tokens.dropFirst() + [.init(text: "", line: 0, before: nil)]).compactMap { token, next in
+        let place = "\(file.path):\(token.line): "
+        if token.text == "fatalError", next.text == "(" { return place + "fatalError" }
+        guard token.text == "!", let before = token.before else { return nil }
+        // `a != b` is a comparison; `!a` has a blank, a bracket or another operator before it.
+        if next.text == "=", next.before == "!" { return nil }
+        return SwiftText.Token.isWordPart(before) || ")]}>?\"".contains(before)
+          ? place + "something is forced with !" : nil
+      }
+    }
+  }
+
+  static func filesAreShort(_ files: [SourceFile]) -> [String] {
+    files.filter { $0.swift != nil }.compactMap { file in
+      let lines = file.text.split(separator: "\n", omittingEmptySubsequences: false).count - 1
+      return lines < lineLimit ? nil : "\(file.path): \(lines) lines"
+    }
+  }
+
+  /// The tree works wherever it lies: no path of the machine that somebody wrote it on.
+  static func noMachinePaths(_ files: [SourceFile]) -> [String] {
+    // In pieces, or this file would be the first to break the rule.
+    let homes = ["work", "var/tmp", "home", "Users", "root"].map { "/" + $0 + "/" }
+    return files.flatMap { file in
+      file.text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().compactMap { number, line in
+        guard line.utf8.contains(UInt8(ascii: "/")) else { return nil }
+        for home in homes where starts(home, in: line) { return "\(file.path):\(number + 1): names \(home)" }
+        return nil
+      }
+    }
+  }
+
+  /// Whether an absolute path begins with `home`: what stands before it is no part of a longer path or of an address.
+  private static func starts(_ home: String, in line: Substring) -> Bool {
+    var rest = line
+    var before: Character?
+    while !rest.isEmpty {
+      if rest.hasPrefix(home), before.map({ !SwiftText.Token.isWordPart($0) && !"./-~$}*".contains($0) }) ?? true,
+        rest.dropFirst(home.count).first.map(SwiftText.Token.isWordPart) ?? false
+      {
+        return true
+      }
+      before = rest.removeFirst()
+    }
+    return false
+  }
+
+  private static func imports(of files: [SourceFile]) -> [(file: SourceFile, module: String, line: Int)] {
+    files.flatMap { file in (file.swift?.imports ?? []).map { (file, $0.module, $0.line) } }
+  }
+}

@@ -1,0 +1,173 @@
+import Testing
+
+@Suite("Each rule can be broken")
+struct RulesTests {
+  let manifest = Manifest(
+    """
+    let package = Package(targets: [
+      library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
+      room("Base/Bytes"),
+      room("Protocols/Tuvali", Every.base),
+      room("Protocols/Noise", Every.base),
+      room("Host/Loop", ["Bytes"]),
+      room(
+        "Host/DBus", ["Loop", "CDBus"]),
+      room("Services/Verifier", Every.base + Every.host + ["Tuvali"]),
+      program("earshotd", Every.host + ["Verifier"]),
+    ])
+    enum Every {
+      static let base = ["Bytes"]
+      static let host: [String] = ["Loop", "DBus"]
+    }
+    func room(_ path: String) -> Target {}
+    """)
+
+  func file(_ room: String, _ text: String) -> [SourceFile] {
+    [SourceFile(path: "Sources/\(room)/Sample.swift", text: text)]
+  }
+
+  @Test("Package.swift is read with its shared lists and calls over several lines")
+  func manifestIsRead() {
+    #expect(
+      manifest.rooms.map(\.name) == ["CDBus", "Bytes", "Tuvali", "Noise", "Loop", "DBus", "Verifier", "earshotd"])
+    #expect(manifest["DBus"] == .init(layer: .host, name: "DBus", dependencies: ["Loop", "CDBus"]))
+    #expect(Set(manifest["Verifier"]?.dependencies ?? []) == ["Bytes", "Loop", "DBus", "Tuvali"])
+    #expect(manifest["earshotd"]?.layer == .programs)
+  }
+
+  @Test(
+    "An import is seen in every form Swift has for it",
+    arguments: [
+      "import Glibc", "public import Glibc", "@testable import Glibc", "@_exported import Glibc",
+      "import struct Glibc.timespec",
+      "@preconcurrency\nimport Glibc", "private import func Glibc.read", "import Bytes; import Glibc", "import `Glibc`",
+      "import /* quietly */ Glibc", "#if canImport(Glibc)\nimport Glibc\n#endif", "@_spi(Raw) import Glibc.stdio",
+      "\t import\n  Glibc",
+    ])
+  func importForms(source: String) {
+    #expect(SwiftText(source).imports.last?.module == "Glibc")
+    #expect(Rules.enginesArePure(file("Protocols/Tuvali", source)).count == 1)
+  }
+
+  @Test(
+    "What only looks like an import is none",
+    arguments: [
+      "// import Glibc", "/* /* */ import Glibc */", #"let a = "import Glibc""#, ##"let a = #"" import Glibc"#"##,
+      "a.import(Glibc)",
+      "let text = \"\"\"\n  import Glibc\n  \"\"\"", "func `import`(Glibc: Int) {}",
+    ])
+  func notAnImport(source: String) {
+    #expect(SwiftText(source).imports == [])
+  }
+
+  @Test(
+    "An engine that imports a host room, a clock, a lock or another engine is caught",
+    arguments: [
+      "Loop", "DBus", "Radio", "Foundation", "FoundationEssentials", "Dispatch", "Glibc", "Synchronization", "Noise",
+      "CSodium", "Observation",
+    ])
+  func impureEngine(module: String) {
+    #expect(Rules.enginesArePure(file("Protocols/Tuvali", "import Bytes\nimport \(module)")).count == 1)
+    #expect(Rules.enginesArePure(file("Host/DBus", "import \(module)")) == [])
+  }
+
+  @Test(
+    "An import between layers that may not know each other is caught",
+    arguments: [
+      ("Base/Bytes", "Tuvali"), ("Base/Bytes", "Loop"), ("Protocols/Tuvali", "Noise"), ("Protocols/Tuvali", "DBus"),
+      ("Protocols/Tuvali", "CDBus"), ("Host/Loop", "Tuvali"), ("Host/DBus", "Verifier"), ("Host/DBus", "earshotd"),
+      ("Services/Verifier", "CDBus"), ("Services/Verifier", "earshotd"), ("Programs/earshotd", "CDBus"),
+    ])
+  func upwardImport(room: String, module: String) {
+    #expect(Rules.importsGoDown(file(room, "@testable import \(module)"), manifest).count == 1)
+  }
+
+  @Test(
+    "An import down the layers is allowed",
+    arguments: [
+      ("Protocols/Tuvali", "Bytes"), ("Host/DBus", "CDBus"), ("Host/DBus", "Loop"), ("Services/Verifier", "Tuvali"),
+      ("Services/Verifier", "DBus"), ("Programs/earshotd", "Verifier"), ("Base/Bytes", "Glibc"),
+    ])
+  func downwardImport(room: String, module: String) {
+    #expect(Rules.importsGoDown(file(room, "import \(module)"), manifest) == [])
+  }
+
+  @Test(
+    "A dependency that goes up the layers or down the page is caught",
+    arguments: [
+      #"room("Host/Loop", ["DBus"])"# + "\n" + #"room("Host/DBus")"#,
+      #"room("Protocols/Tuvali")"# + "\n" + #"room("Host/DBus", ["Tuvali"])"#,
+      #"room("Base/Bytes", ["Nowhere"])"#,
+    ])
+  func upwardDependency(text: String) {
+    #expect(Rules.dependenciesGoDown(Manifest(text)).count == 1)
+    #expect(Rules.dependenciesGoDown(manifest) == [])
+  }
+
+  @Test("An import that Package.swift does not know of is caught")
+  func undeclaredImport() {
+    #expect(Rules.importsAreDeclared(file("Host/Loop", "import DBus"), manifest).count == 1)
+    #expect(Rules.importsAreDeclared(file("Host/Nowhere", "import DBus"), manifest).count == 1)
+    #expect(Rules.importsAreDeclared(file("Host/DBus", "import Loop\nimport Glibc"), manifest) == [])
+  }
+
+  @Test("A C library with two doors, the wrong door or none is caught")
+  func twoDoors() {
+    let right = file("Host/DBus", "import CDBus")
+    #expect(Rules.librariesHaveOneDoor(right, manifest) == [])
+    #expect(Rules.librariesHaveOneDoor(right + file("Host/Loop", "public import CDBus"), manifest).count == 1)
+    #expect(Rules.librariesHaveOneDoor([], manifest).count == 1)
+    let declaredTwice = Manifest(
+      #"library("CDBus")"# + "\n" + #"room("Host/A", ["CDBus"])"# + "\n" + #"room("Host/B", ["CDBus"])"#)
+    #expect(Rules.librariesHaveOneDoor(right, declaredTwice).count == 1)
+  }
+
+  @Test("Foundation is caught everywhere, its essentials outside Host")
+  func foundation() {
+    #expect(Rules.noFoundation(file("Host/Config", "import Foundation")).count == 1)
+    #expect(Rules.noFoundation(file("Programs/earshot", "import FoundationNetworking")).count == 1)
+    #expect(Rules.noFoundation(file("Services/Verifier", "import FoundationEssentials")).count == 1)
+    #expect(Rules.noFoundation(file("Host/Config", "import FoundationEssentials")) == [])
+  }
+
+  @Test(
+    "Whatever traps is caught, also inside an interpolation",
+    arguments: [
+      "let a = try! b()", "let a = b as! Int", "fatalError(\"no\")", "fatalError()", "let a = b!", "let a = b!.c",
+      "let a = b()!", "let a = b[0]!", "var a: Int!", "print(\"\\(b!)\")", "let a = b![0]", "Swift.fatalError()",
+    ])
+  func traps(source: String) {
+    #expect(Rules.nothingTraps(file("Host/DBus", source)).count == 1)
+    #expect(Rules.nothingTraps([SourceFile(path: "Tests/Sample.swift", text: source)]) == [])
+  }
+
+  @Test(
+    "What cannot trap is left alone",
+    arguments: [
+      "if !a {}", "a != b", "if a, !b {}", "f(!a)", "[!a]", "a !== b", "// b!", "\"try! this!\"", "try? b()",
+      "b as? Int",
+      "let a = \"\\(c)!\"", "let fatalErrors = 1", "#\"\\(b!)\"#",
+    ])
+  func harmless(source: String) {
+    #expect(Rules.nothingTraps(file("Host/DBus", source)) == [])
+  }
+
+  @Test("A file of 499 lines passes and one of 500 does not")
+  func longFile() {
+    #expect(Rules.filesAreShort(file("Host/DBus", String(repeating: "\n", count: 499))) == [])
+    #expect(Rules.filesAreShort(file("Host/DBus", String(repeating: "\n", count: 500))).count == 1)
+  }
+
+  @Test("A path of a machine is caught, and what only contains its letters is not")
+  func machinePaths() {
+    for home in ["work", "var/tmp", "home", "Users", "root"] {
+      let path = "/" + home + "/someone"
+      #expect(
+        Rules.noMachinePaths(file("Host/DBus", "x\nlet a = \"\(path)\"")) == [
+          "Sources/Host/DBus/Sample.swift:2: names /\(home)/"
+        ])
+      #expect(Rules.noMachinePaths([SourceFile(path: "README.md", text: path)]).count == 1)
+      #expect(Rules.noMachinePaths(file("Host/DBus", "https://example.org\(path) $machine\(path) ./a\(path)")) == [])
+    }
+  }
+}

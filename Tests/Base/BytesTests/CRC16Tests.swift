@@ -1,0 +1,72 @@
+import Bytes
+import Foundation
+import Testing
+
+@Suite("CRC-16/KERMIT")
+struct CRC16Tests {
+  /// The checksum bit by bit, as the catalogue of CRCs defines it.
+  static func slow(_ bytes: some Collection<UInt8>) -> UInt16 {
+    bytes.reduce(0) { crc, byte in
+      var crc = crc ^ UInt16(byte)
+      for _ in 0..<8 { crc = crc & 1 == 0 ? crc >> 1 : (crc >> 1) ^ 0x8408 }
+      return crc
+    }
+  }
+
+  @Test("The check value is 0x2189")
+  func check() {
+    #expect(CRC16.kermit("123456789".utf8) == 0x2189)
+  }
+
+  @Test("No bytes have the checksum 0, and zeros keep it")
+  func zeros() {
+    #expect(CRC16.kermit([UInt8]()) == 0)
+    #expect(CRC16.kermit([UInt8](repeating: 0, count: 100)) == 0)
+  }
+
+  @Test("Every length at every alignment agrees with the definition")
+  func lengths() {
+    let bytes = (0..<96).map { UInt8(truncatingIfNeeded: $0 &* 151 &+ 7) }
+    for start in 0..<9 {
+      for end in start...bytes.count {
+        #expect(CRC16.kermit(bytes[start..<end]) == Self.slow(bytes[start..<end]))
+      }
+    }
+  }
+
+  @Test("A collection without contiguous storage has the same checksum")
+  func anyCollection() {
+    let bytes = (0..<50).map { UInt8($0) }
+    #expect(CRC16.kermit(bytes.lazy.map { $0 ^ 0x55 }) == Self.slow(bytes.map { $0 ^ 0x55 }))
+  }
+
+  /// Where the shared vectors are, seen from this file; a checkout by itself goes without them.
+  static let vectors = URL(fileURLWithPath: #filePath).appendingPathComponent(
+    "../../../../../shared/vectors/tuvali.json"
+  ).standardizedFileURL
+
+  struct Vectors: Decodable {
+    struct Row: Decodable {
+      let data: String
+      let kermit: String
+
+      enum CodingKeys: String, CodingKey {
+        case data = "data_hex"
+        case kermit = "kermit_hex"
+      }
+    }
+    let crc: [Row]
+  }
+
+  @Test(
+    "The Tuvali vectors agree",
+    .enabled(if: FileManager.default.fileExists(atPath: vectors.path), "the shared vectors are not beside the checkout")
+  )
+  func tuvali() throws {
+    let rows = try JSONDecoder().decode(Vectors.self, from: Data(contentsOf: Self.vectors)).crc
+    #expect(!rows.isEmpty)
+    for row in rows {
+      #expect(CRC16.kermit(try Hex.decode(row.data)) == UInt16(row.kermit, radix: 16))
+    }
+  }
+}

@@ -1,0 +1,99 @@
+import Foundation
+import Testing
+
+@testable import Config
+
+@Suite struct ConfigurationFilesTests {
+  /// A tree of directories that is gone after the test.
+  private final class Tree {
+    let root = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-config-\(UUID().uuidString)").path
+
+    init() throws {
+      try FileManager.default.createDirectory(atPath: root, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: root) }
+
+    var files: ConfigurationFiles {
+      ConfigurationFiles(name: "e.conf", directories: ["\(root)/etc", "\(root)/run", "\(root)/usr"])
+    }
+
+    func write(_ path: String, _ text: String) throws {
+      let whole = "\(root)/\(path)"
+      let directory = (whole as NSString).deletingLastPathComponent
+      try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+      try Data(text.utf8).write(to: URL(fileURLWithPath: whole))
+    }
+  }
+
+  @Test("Nothing to read is the defaults, and in order")
+  func nothing() throws {
+    let loaded = EarshotSettings.load(from: try Tree().files)
+    #expect(loaded.settings == EarshotSettings())
+    #expect(loaded.complaints == [] && loaded.files == [])
+  }
+
+  @Test("The main file comes first, drop-ins follow by file name, and /etc stands over /run over /usr/lib")
+  func order() throws {
+    let tree = try Tree()
+    try tree.write("usr/e.conf", "[Verifier]\nName=vendor\n")
+    try tree.write("etc/e.conf", "[Verifier]\nName=admin\nKeptTransfers=1\n")
+    try tree.write("usr/e.conf.d/50-b.conf", "[Verifier]\nName=usr-b\nKeptTransfers=2\n")
+    try tree.write("run/e.conf.d/50-b.conf", "[Verifier]\nName=run-b\n")
+    try tree.write("etc/e.conf.d/40-a.conf", "[Verifier]\nName=etc-a\n")
+    try tree.write("usr/e.conf.d/60-c.conf", "[Log]\nLevel=debug\n")
+    try tree.write("usr/e.conf.d/70-d.conf~", "[Verifier]\nName=backup\n")
+    try tree.write("usr/e.conf.d/.hidden.conf", "[Verifier]\nName=hidden\n")
+    let loaded = EarshotSettings.load(from: tree.files)
+    #expect(
+      loaded.files.map { $0.dropFirst(tree.root.count) } == [
+        "/etc/e.conf", "/etc/e.conf.d/40-a.conf", "/run/e.conf.d/50-b.conf", "/usr/e.conf.d/60-c.conf",
+      ])
+    #expect(loaded.settings.verifier.name == "run-b")
+    #expect(loaded.settings.verifier.keptTransfers == 1)
+    #expect(loaded.settings.log.level == .debug)
+    #expect(loaded.complaints == [])
+  }
+
+  @Test("A link to /dev/null masks a vendor's drop-in")
+  func masking() throws {
+    let tree = try Tree()
+    try tree.write("usr/e.conf.d/50.conf", "[Verifier]\nName=vendor\n")
+    try tree.write("etc/e.conf.d/other.conf", "")
+    try FileManager.default.createSymbolicLink(
+      atPath: "\(tree.root)/etc/e.conf.d/50.conf", withDestinationPath: "/dev/null")
+    let loaded = EarshotSettings.load(from: tree.files)
+    #expect(loaded.settings == EarshotSettings())
+    #expect(loaded.complaints == [])
+  }
+
+  @Test(
+    "A file that is too large, a pipe, a directory or missing although asked for is complained about, never waited for")
+  func unreadable() throws {
+    let tree = try Tree()
+    let limit = TextFile.limit
+    try tree.write("etc/e.conf", String(repeating: "#", count: limit + 1))
+    try tree.write("etc/e.conf.d/1.conf", String(repeating: "#", count: limit))
+    try #require(mkfifo("\(tree.root)/etc/e.conf.d/2.conf", 0o600) == 0)
+    try tree.write("etc/e.conf.d/3.conf/file", "")
+    let loaded = EarshotSettings.load(from: tree.files)
+    #expect(
+      loaded.complaints.map { $0.description.dropFirst(tree.root.count) } == [
+        "/etc/e.conf: This file is larger than 1M.",
+        "/etc/e.conf.d/2.conf: This file is not a regular file.",
+        "/etc/e.conf.d/3.conf: This file is not a regular file.",
+      ])
+    #expect(loaded.files.count == 1)
+    let missing = EarshotSettings.load(from: ConfigurationFiles(only: "\(tree.root)/none"))
+    #expect(missing.complaints.map(\.description) == ["\(tree.root)/none: This file does not exist."])
+  }
+
+  @Test("A single file is read without the drop-ins beside it")
+  func only() throws {
+    let tree = try Tree()
+    try tree.write("etc/e.conf", "[Verifier]\nName=main\n")
+    try tree.write("etc/e.conf.d/1.conf", "[Verifier]\nName=drop-in\n")
+    let loaded = EarshotSettings.load(from: ConfigurationFiles(only: "\(tree.root)/etc/e.conf"))
+    #expect(loaded.settings.verifier.name == "main")
+  }
+}

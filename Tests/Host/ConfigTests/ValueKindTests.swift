@@ -1,0 +1,108 @@
+import Testing
+
+@testable import Config
+
+@Suite struct ValueKindTests {
+  private enum Fruit: String, CaseIterable, Sendable { case apple, pear, fig }
+
+  /// Checks that each text is read as its value (nil: refused), and that what `show` writes is read back.
+  private func check<Value>(_ kind: ValueKind<Value>, _ cases: [(String, Value?)]) {
+    for (text, expected) in cases {
+      let value = try? kind.parse(text).get()
+      #expect(value == expected, "\(text)")
+      guard let value else { continue }
+      #expect(try! kind.parse(kind.show(value)).get() == value, "\(text)")
+    }
+  }
+
+  @Test("Truth is said in systemd's words")
+  func bool() {
+    check(
+      .bool,
+      [
+        ("yes", true), ("True", true), ("ON", true), ("1", true), ("no", false), ("false", false), ("off", false),
+        ("0", false), ("maybe", nil), ("2", nil),
+      ])
+    #expect(ValueKind.bool.show(true) == "yes" && ValueKind.bool.show(false) == "no")
+  }
+
+  @Test("A number is whole and in its range")
+  func number() {
+    check(
+      .number(1...16),
+      [
+        ("1", 1), ("16", 16), ("0", nil), ("17", nil), ("-1", nil), ("1.5", nil), ("x", nil),
+        ("99999999999999999999", nil),
+      ])
+    #expect(ValueKind.number(1...16).form == "a number from 1 to 16")
+  }
+
+  @Test("A size counts in powers of 1024 and is in its range")
+  func size() {
+    check(
+      .size(1024...(64 << 20)),
+      [
+        ("1024", 1024), ("1K", 1024), ("1k", 1024), ("4M", 4 << 20), ("64M", 64 << 20), ("1023", nil), ("65M", nil),
+        ("1G", nil), ("4MB", nil), ("M", nil), ("-4M", nil), ("+4M", nil), ("9223372036854775807G", nil),
+      ])
+    #expect(ValueKind.size(1024...(64 << 20)).form == "a size from 1K to 64M")
+    let shown = [(0, "0"), (1, "1"), (1000, "1000"), (1536, "1536"), (2048, "2K"), (3 << 20, "3M"), (1 << 30, "1G")]
+    for (size, text) in shown {
+      #expect(Size.show(size) == text)
+      #expect(Size.parse(text) == size)
+    }
+  }
+
+  @Test("A time span has units, may be a sum, and is in its range")
+  func duration() {
+    check(
+      .duration(.milliseconds(40) ... .seconds(7_200)),
+      [
+        ("40ms", .milliseconds(40)), ("30s", .seconds(30)), ("30", .seconds(30)), ("1min", .seconds(60)),
+        ("1min 30s", .seconds(90)), ("1min30", .seconds(90)), ("2 h", .seconds(7_200)),
+        ("1s 500ms", .milliseconds(1_500)),
+        ("39ms", nil), ("2h 1ms", nil), ("s", nil), ("30x", nil), ("-30s", nil), ("1.5s", nil), ("", nil),
+        ("9223372036854775807h", nil), ("99999999999999999999s", nil),
+      ])
+    #expect(ValueKind.duration(.zero ... .seconds(90)).form == "a time from 0s to 90s")
+    let shown: [(Duration, String)] = [
+      (.zero, "0s"), (.milliseconds(40), "40ms"), (.seconds(90), "90s"), (.seconds(120), "2min"),
+      (.seconds(3_600), "1h"),
+    ]
+    for (duration, text) in shown {
+      #expect(TimeSpan.show(duration) == text)
+      #expect(TimeSpan.parse(text) == duration)
+    }
+  }
+
+  @Test("A text is limited in bytes, not characters, and has no control characters")
+  func text() {
+    check(
+      .text(upTo: 14),
+      [
+        ("OVPMOSIP", "OVPMOSIP"), ("ééééééé", "ééééééé"), ("éééééééé", nil), ("123456789012345", nil),
+        ("a\u{1B}b", nil),
+      ])
+  }
+
+  @Test("A path is absolute, and a socket's fits into its address")
+  func path() {
+    let long = "/" + String(repeating: "x", count: 106)
+    check(.path(isSocket: true), [("/run/air", "/run/air"), ("air", nil), (long, long), (long + "x", nil)])
+    check(.path(), [(long + "x", long + "x")])
+  }
+
+  @Test("A choice is one of its words, a list one or more, each once")
+  func words() {
+    check(ValueKind<Fruit>.choice, [("pear", .pear), ("Pear", nil), ("plum", nil), ("pear fig", nil)])
+    check(
+      ValueKind<[Fruit]>.list(),
+      [
+        ("pear", [.pear]), ("fig, apple", [.fig, .apple]), ("fig,fig pear", [.fig, .pear]), ("fig plum", nil),
+        (",", nil),
+      ])
+    #expect(ValueKind<Fruit>.choice.form == "apple, pear or fig")
+    #expect(ValueKind<[Fruit]>.list().form == "one or more of apple, pear and fig")
+    check(.optional(.choice), [("fig", Fruit?.some(.fig)), ("plum", nil)])
+  }
+}

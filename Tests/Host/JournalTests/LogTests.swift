@@ -1,0 +1,136 @@
+import Common
+import Glibc
+import Synchronization
+import Testing
+
+@testable import Journal
+
+@Suite struct LogTests {
+  /// Collects what a log writes.
+  private final class Collector: Sendable {
+    private let records = Mutex<[LogRecord]>([])
+    var all: [LogRecord] { records.withLock { $0 } }
+
+    func log(level: LogLevel) -> Log {
+      Log(destination: .capture { record in self.records.withLock { $0.append(record) } }, level: level)
+    }
+  }
+
+  @Test("A line carries its level, sentence, id, fields and place")
+  func record() throws {
+    let collector = Collector()
+    let log = collector.log(level: .info)
+    log.warning("The radio \("hci0") is gone.", id: .radioLost, .adapter("hci0"), .error("gone"))
+    let line = #line - 1
+    let record = try #require(collector.all.first)
+    #expect(
+      record
+        == LogRecord(
+          level: .warning, text: "The radio hci0 is gone.", id: .radioLost, fields: [.adapter("hci0"), .error("gone")],
+          file: "JournalTests/LogTests.swift", function: "record()", line: line))
+  }
+
+  @Test("Each method writes its level")
+  func methods() {
+    let collector = Collector()
+    let log = collector.log(level: .debug)
+    log.error("e")
+    log.warning("w")
+    log.notice("n")
+    log.info("i")
+    log.debug("d")
+    #expect(collector.all.map(\.level) == LogLevel.allCases)
+    #expect(collector.all.map(\.text) == ["e", "w", "n", "i", "d"])
+  }
+
+  @Test("Below the level nothing is written and the text is not built; the level can change at any time")
+  func levels() {
+    let collector = Collector()
+    let log = collector.log(level: .info)
+    var built = 0
+    func expensive() -> Int {
+      built += 1
+      return built
+    }
+    log.debug("Number \(expensive())")
+    #expect(built == 0)
+    #expect(collector.all.isEmpty)
+    #expect(!log.writes(.debug))
+    log.level = .debug
+    log.debug("Number \(expensive())")
+    #expect(built == 1)
+    log.level = .error
+    log.warning("Number \(expensive())")
+    #expect(collector.all.map(\.text) == ["Number 1"])
+    #expect(log.level == .error)
+  }
+
+  @Test("A capture closure may log itself")
+  func reentrance() {
+    let log = Mutex<Log?>(nil)
+    let lines = Atomic(0)
+    let destination = LogDestination.capture { record in
+      lines.wrappingAdd(1, ordering: .relaxed)
+      if record.level == .error { log.withLock { $0 }?.info("again") }
+    }
+    let made = Log(destination: destination, level: .info)
+    log.withLock { $0 = made }
+    made.error("once")
+    #expect(lines.load(ordering: .relaxed) == 2)
+  }
+
+  @Test("Lines from many threads all arrive")
+  func threads() async {
+    let collector = Collector()
+    let log = collector.log(level: .info)
+    await withTaskGroup(of: Void.self) { group in
+      for number in 0..<200 { group.addTask { log.info("\(number)") } }
+    }
+    #expect(Set(collector.all.map(\.text)).count == 200)
+  }
+
+  @Test("Level names work both ways, in any case of letters, and order by importance")
+  func levelNames() {
+    for level in LogLevel.allCases {
+      #expect(LogLevel(name: level.name) == level)
+      #expect(LogLevel(name: level.name.uppercased()) == level)
+    }
+    #expect(LogLevel(name: "loud") == nil)
+    #expect(LogLevel.debug < .info && LogLevel.warning < .error)
+  }
+
+  @Test("Every message id is 128 bits in lower-case hexadecimal, and no two share an id or a name")
+  func ids() {
+    for id in MessageID.known {
+      #expect(id.hex.utf8.count == 32)
+      #expect(id.hex.allSatisfy { "0123456789abcdef".contains($0) })
+    }
+    #expect(Set(MessageID.known.map(\.hex)).count == MessageID.known.count)
+    #expect(Set(MessageID.known.map(\.name)).count == MessageID.known.count)
+    #expect(MessageID.known.count == 17)
+  }
+
+  @Test("A field's value is cleaned like any foreign text, and an error shows its code")
+  func fields() {
+    struct Gone: CodedError {
+      let code = "gone"
+      let sentence = "It is gone."
+    }
+    let cases: [(LogField, String, String, String)] = [
+      (.transfer("7"), "EARSHOT_TRANSFER", "transfer", "7"),
+      (.peer("a\nb"), "EARSHOT_PEER", "peer", "a\u{FFFD}b"),
+      (.protocolName("tuvali"), "EARSHOT_PROTOCOL", "protocol", "tuvali"),
+      (.dialect("0.5"), "EARSHOT_DIALECT", "dialect", "0.5"),
+      (.error(Gone()), "EARSHOT_ERROR", "error", "gone"),
+      (.adapter("hci0"), "EARSHOT_ADAPTER", "adapter", "hci0"),
+      (.link(LinkID(3)), "EARSHOT_LINK", "link", "3"),
+      (.client(":1.42"), "EARSHOT_CLIENT", "client", ":1.42"),
+      (.setting("Radio.Adapter"), "EARSHOT_SETTING", "setting", "Radio.Adapter"),
+    ]
+    for (field, name, shortName, value) in cases {
+      #expect(field.name == name)
+      #expect(field.shortName == shortName)
+      #expect(field.value == value)
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import Common
+import Journal
+import Testing
+
+@Suite struct RateLimiterTests {
+  private static func second(_ number: Int64) -> Instant { .zero.advanced(by: .seconds(number)) }
+
+  @Test("A key gets its lines in each minute and no more, and the refused ones are counted")
+  func window() {
+    var limiter = RateLimiter<String>(perMinute: 2)
+    let steps: [(String, Int64, Bool)] = [
+      ("a", 0, true), ("a", 1, true), ("a", 2, false), ("a", 3, false), ("b", 3, true), ("a", 59, false),
+      ("a", 60, true), ("a", 61, true), ("a", 62, false),
+    ]
+    for (key, second, expected) in steps {
+      let allowed = limiter.allow(key, at: Self.second(second))
+      #expect(allowed == expected, "\(key) at \(second) s")
+    }
+    #expect(limiter.suppressed == 4)
+    let taken = limiter.takeSuppressed()
+    #expect(taken == 4)
+    #expect(limiter.suppressed == 0)
+  }
+
+  @Test("A peer that changes its key with every attempt gains no more than the bounded table holds")
+  func changingKeys() {
+    var limiter = RateLimiter<Int>(perMinute: 3, capacity: 10)
+    let allowed = (0..<10_000).filter { limiter.allow($0, at: .zero) }.count
+    #expect(allowed == 10 + 3)
+    #expect(limiter.suppressed == 10_000 - 13)
+  }
+
+  @Test("A known key keeps its allowance while strangers fill the table")
+  func knownKey() {
+    var limiter = RateLimiter<Int>(perMinute: 2, capacity: 1)
+    let first = limiter.allow(0, at: .zero)
+    for stranger in 1...100 { _ = limiter.allow(stranger, at: .zero) }
+    let second = limiter.allow(0, at: .zero)
+    #expect(first && second)
+  }
+
+  @Test("When their minute is over, keys leave a full table and new ones enter")
+  func expiry() {
+    var limiter = RateLimiter<Int>(perMinute: 1, capacity: 2)
+    let first = (0..<5).filter { limiter.allow($0, at: .zero) }
+    #expect(first == [0, 1, 2])
+    let later = (5..<10).filter { limiter.allow($0, at: Self.second(60)) }
+    #expect(later == [5, 6, 7])
+  }
+}
