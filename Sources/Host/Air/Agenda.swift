@@ -1,0 +1,76 @@
+import Common
+import Loop
+
+/// What is to happen in an air, in order. In virtual time each entry is an event of its own; on the event loop the
+/// entries that are due run together, so that a packet costs neither a timer nor a system call.
+@LoopActor
+final class Agenda {
+  /// How many entries run before the loop gets a turn for other things.
+  private static let batch = 512
+
+  private let scheduler: any Scheduler
+  private let virtual: VirtualTime?
+  private let loop: EventLoop?
+  private var queue = TimedQueue()
+  private var timer: (at: Instant, registration: Registration)?
+  private var isAwake = false
+  private var immediate: Registration?
+
+  init(_ scheduler: any Scheduler) {
+    self.scheduler = scheduler
+    self.virtual = scheduler as? VirtualTime
+    self.loop = scheduler as? EventLoop
+  }
+
+  var now: Instant { scheduler.now }
+
+  /// Calls `body` at `instant`, never from within this call.
+  @discardableResult
+  func at(_ instant: Instant, _ body: @escaping @LoopActor () -> Void) -> TimedQueue.Ticket {
+    if let virtual { return virtual.enter(at: instant, body) }
+    let ticket = queue.add(at: instant, body)
+    if instant <= scheduler.now { wake() } else { arm() }
+    return ticket
+  }
+
+  /// Calls `body` at the present instant, after what was entered before.
+  func next(_ body: @escaping @LoopActor () -> Void) {
+    at(now, body)
+  }
+
+  func cancel(_ ticket: TimedQueue.Ticket) {
+    if let virtual { virtual.cancel(ticket) } else { queue.cancel(ticket) }
+  }
+
+  private func wake() {
+    guard !isAwake else { return }
+    isAwake = true
+    if let loop {
+      loop.soon { [weak self] in self?.run() }
+    } else {
+      immediate = scheduler.schedule(at: scheduler.now) { [weak self] in self?.run() }
+    }
+  }
+
+  private func arm() {
+    guard !isAwake, let first = queue.firstTime() else { return }
+    if let timer, timer.at <= first { return }
+    let registration = scheduler.schedule(at: first) { [weak self] in
+      self?.timer = nil
+      self?.wake()
+    }
+    timer = (first, registration)
+  }
+
+  private func run() {
+    let now = scheduler.now
+    var left = Self.batch
+    while left > 0, let (_, body) = queue.pop(dueAt: now) {
+      body()
+      left -= 1
+    }
+    isAwake = false
+    guard let first = queue.firstTime() else { return }
+    if first <= scheduler.now { wake() } else { arm() }
+  }
+}

@@ -1,0 +1,41 @@
+/// Values in the order in which they came, each under a number that is not used twice.
+struct Roster<Value> {
+  private(set) var entries: [(id: UInt64, value: Value)] = []
+  private var last: UInt64 = 0
+
+  var isEmpty: Bool { entries.isEmpty }
+  var values: [Value] { entries.map(\.value) }
+
+  @discardableResult
+  mutating func add(_ value: Value) -> UInt64 {
+    last += 1
+    entries.append((last, value))
+    return last
+  }
+
+  /// Takes the value out.
+  @discardableResult
+  mutating func remove(_ id: UInt64) -> Value? {
+    index(of: id).map { entries.remove(at: $0).value }
+  }
+
+  /// Setting changes a value that is there, and adds none.
+  subscript(id: UInt64) -> Value? {
+    get { index(of: id).map { entries[$0].value } }
+    set {
+      guard let index = index(of: id), let newValue else { return }
+      entries[index].value = newValue
+    }
+  }
+
+  /// The numbers only rise, so the entries are sorted by them.
+  private func index(of id: UInt64) -> Int? {
+    var low = 0
+    var high = entries.count
+    while low < high {
+      let middle = (low + high) / 2
+      if entries[middle].id < id { low = middle + 1 } else { high = middle }
+    }
+    return low < entries.count && entries[low].id == id ? low : nil
+  }
+}
