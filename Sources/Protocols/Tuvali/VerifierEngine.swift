@@ -23,6 +23,8 @@ public struct VerifierEngine: Sendable {
   private struct WaitingLink {
     var generation: Int
     var mtu: Int?
+    /// Its MTU is too small; it is told off, and given a moment to leave by itself.
+    var isHopeless = false
     var deadline: Instant
   }
 
@@ -116,10 +118,11 @@ public struct VerifierEngine: Sendable {
       return inVisit(link) { $0.change(mtu: mtu, &$1, at: now) }
     }
     waiting[link]?.mtu = mtu
-    guard waiting[link] != nil, !ChunkLayout(mtu: mtu).isUsable else { return [] }
-    waiting[link] = nil
+    guard let entry = waiting[link], !entry.isHopeless, !ChunkLayout(mtu: mtu).isUsable else { return [] }
+    waiting[link]?.isHopeless = true
+    waiting[link]?.deadline = now.advanced(by: configuration.closeGuard)
     counters.failed += 1
-    return [.tell(link, .failed(.mtuTooSmall(mtu))), .cut(link), .tell(link, .ended)]
+    return [.tell(link, .failed(.mtuTooSmall(mtu))), .tell(link, .ended)]
   }
 
   private mutating func close(_ link: LinkID) -> [Action] {
@@ -145,7 +148,7 @@ public struct VerifierEngine: Sendable {
     var actions: [Action] = []
     for (link, entry) in waiting where entry.deadline <= now {
       waiting[link] = nil
-      counters.silentLinks += 1
+      if !entry.isHopeless { counters.silentLinks += 1 }
       actions.append(.cut(link))
     }
     guard let link = visit?.link, let deadline = visit?.deadline, deadline <= now else { return actions }
@@ -180,7 +183,7 @@ public struct VerifierEngine: Sendable {
       counters.ignoredWrites += 1
       return visit == nil ? [] : [.refuse]
     }
-    guard visit == nil, entry.generation == generation, let key else {
+    guard visit == nil, entry.generation == generation, !entry.isHopeless, let key else {
       waiting[link] = nil
       counters.refused += 1
       return [.refuse, .tell(link, .refused), .cut(link)]

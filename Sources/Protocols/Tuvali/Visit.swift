@@ -30,8 +30,10 @@ struct Visit: Sendable {
   let dialect: Dialect
   private let configuration: Configuration
   private(set) var progress: VerifierEngine.Progress
-  /// When `timer` is to be called.
-  private(set) var deadline: Instant
+  /// The wallet's last sign of life.
+  private var lastSign: Instant
+  /// When the stage must have been left, for the stages that have a time of their own.
+  private var stageEnd = Instant.zero
   private var stage = Stage.ready
   private var identify: Identify
   private var keys: SessionKeys
@@ -45,9 +47,20 @@ struct Visit: Sendable {
     self.identify = identify
     self.keys = keys
     self.configuration = configuration
-    deadline = now.advanced(by: configuration.idleTimeout)
+    lastSign = now
     progress = VerifierEngine.Progress(mtu: mtu)
   }
+
+  /// When `timer` is to be called.
+  var deadline: Instant {
+    switch stage {
+    case .ready, .unsealing, .keeping, .receiving(_, reportAt: nil): idleEnd
+    case .receiving(_, let reportAt?): min(reportAt, idleEnd)
+    case .deciding, .leaving, .closing, .gone: stageEnd
+    }
+  }
+
+  private var idleEnd: Instant { lastSign.advanced(by: configuration.idleTimeout) }
 
   /// The credential is here, or never will be.
   var isOver: Bool {
@@ -65,7 +78,7 @@ struct Visit: Sendable {
     _ value: [UInt8], to characteristic: Characteristic, _ counters: inout Counters,
     at now: Instant
   ) -> [Action] {
-    touch(at: now)
+    lastSign = now
     switch characteristic {
     case .submitResponse: add(value, &counters)
     case .transferReportRequest: return requestReport(value, &counters, at: now)
@@ -151,7 +164,6 @@ struct Visit: Sendable {
     case .receiving(let assembler, let reportAt):
       let due = reportAt ?? now.advanced(by: configuration.reportDelay)
       stage = .receiving(assembler, reportAt: due)
-      deadline = min(deadline, due)
       return due <= now ? report(&counters, at: now) : []
     case .deciding, .leaving:
       return [.notify(link, .transferReportResponse, dialect, TransferReport.success.bytes)]
@@ -166,7 +178,6 @@ struct Visit: Sendable {
     _ counters: inout Counters, at now: Instant
   ) -> [Action] {
     guard case .receiving(let assembler, _) = stage else { return [] }
-    touch(at: now)
     if let frame = assembler.frame() {
       stage = .unsealing
       return [.unseal(link, Unsealing(frame: frame, keys: keys, limit: configuration.credentialLimit))]
@@ -211,7 +222,7 @@ struct Visit: Sendable {
     if let error { return fail(error, &counters, at: now) }
     counters.received += 1
     stage = .deciding
-    deadline = now.advanced(by: configuration.decisionTimeout)
+    stageEnd = now.advanced(by: configuration.decisionTimeout)
     return [
       .notify(link, .transferReportResponse, dialect, TransferReport.success.bytes), .tell(link, .received),
     ]
@@ -220,7 +231,7 @@ struct Visit: Sendable {
   mutating func decided(_ accepted: Bool, at now: Instant) -> [Action] {
     guard case .deciding = stage else { return [] }
     stage = .leaving
-    deadline = now.advanced(by: configuration.leaveTimeout)
+    stageEnd = now.advanced(by: configuration.leaveTimeout)
     return [
       .notify(link, .verificationStatus, dialect, [accepted ? 0 : 1]), .tell(link, .statusSent(accepted: accepted)),
     ]
@@ -265,19 +276,8 @@ struct Visit: Sendable {
     case .closing, .gone: return []
     default:
       stage = .closing
-      deadline = now.advanced(by: configuration.closeGuard)
+      stageEnd = now.advanced(by: configuration.closeGuard)
       return [.notify(link, .disconnect, dialect, [1])]
-    }
-  }
-
-  /// A sign of life.
-  private mutating func touch(at now: Instant) {
-    switch stage {
-    case .ready, .unsealing, .keeping, .receiving(_, reportAt: nil):
-      deadline = now.advanced(by: configuration.idleTimeout)
-    case .receiving(_, let reportAt?):
-      deadline = min(reportAt, now.advanced(by: configuration.idleTimeout))
-    case .deciding, .leaving, .closing, .gone: break
     }
   }
 }
