@@ -1,0 +1,20 @@
+import Common
+import DBus
+import Tuvali
+
+extension DBusError {
+  /// The D-Bus error for what ended a transfer: its name by the reason, its message with the protocol's code.
+  public init(_ error: TuvaliError) {
+    let sentence = "\(error.code): \(error.sentence)"
+    self =
+      switch error.reason {
+      case .protocolViolation: .protocolError(sentence)
+      case .limitExceeded: .limitExceeded(sentence)
+      case .invalidArgument: .invalidArgs(sentence)
+      case .timeout: .timeout(sentence)
+      case .peerLost, .peerEnded: .peerLost(sentence)
+      case .busy: .busy(sentence)
+      case .stopped: .failed(sentence)
+      }
+  }
+}
