@@ -52,10 +52,13 @@ extension AirSpace {
     guard let advertisement = onAir[id] else { return }
     advertisement.isDue = false
     let sighting = Sighting(
-      address: advertisement.node.address, data: advertisement.data, scanResponse: advertisement.scanResponse, rssi: nil)
+      address: advertisement.node.address, data: advertisement.data, scanResponse: advertisement.scanResponse, rssi: nil
+    )
     for (number, scan) in scans.entries {
       guard onAir[id] != nil else { return }
-      guard scan.node !== advertisement.node, scans[number] != nil, hears(advertisement.node, scan.node) else { continue }
+      guard scan.node !== advertisement.node, scans[number] != nil, hears(advertisement.node, scan.node) else {
+        continue
+      }
       scan.hear(id, advertisement, as: sighting, in: self)
     }
   }
