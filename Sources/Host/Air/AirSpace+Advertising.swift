@@ -12,7 +12,6 @@ extension AirSpace {
       start: agenda.now.advanced(by: .nanoseconds(delay)))
     let id = onAir.add(advertisement)
     announce(id, advertisement)
-    retryConnecting()
     return id
   }
 

@@ -102,7 +102,7 @@ import Testing
       #expect(!time.run(until: { false }, limit: .seconds(10)))
       #expect(time.now == Instant.zero.advanced(by: .seconds(12)) && notes.lines.count == 3)
       #expect(time.run(until: { true }, limit: .zero))
-      timers.forEach { $0.cancel() }
+      for timer in timers { timer.cancel() }
     }
   }
 
