@@ -35,7 +35,7 @@ let package = Package(
     room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
-    room("Host/Terminal", ["CQREncode"]),
+    room("Host/Terminal", ["Common", "CQREncode"]),
     room("Host/DBus", ["Bytes", "Common", "Loop", "Journal", "CDBus"]),
     room("Host/Radio", ["Bytes", "Common", "Loop"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),

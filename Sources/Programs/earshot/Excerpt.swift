@@ -1,3 +1,4 @@
+import Common
 import Terminal
 
 /// The beginning of a text, fit for a terminal.
@@ -8,7 +9,7 @@ enum Excerpt {
   static func of(_ text: [UInt8]) -> String {
     let width = max(20, Output.terminal.width - 4)
     let beginning = String(decoding: text.prefix(width * lines), as: UTF8.self)
-    var rest = Substring(DisplayText.singleLine(beginning))
+    var rest = Substring(PrintableText.clean(beginning, limit: width * lines))
     var out: [Substring] = []
     while !rest.isEmpty, out.count < lines {
       out.append(rest.prefix(width))

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Config
+import Common
 
 @Suite struct SpellingTests {
   @Test(
