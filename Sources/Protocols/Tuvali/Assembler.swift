@@ -42,6 +42,13 @@ public struct Assembler: Sendable {
   /// Bytes of the frame that are there.
   public var receivedBytes: Int { arrived.count }
 
+  /// The MTU has changed: chunks of `layout` are expected from now on. Without effect once a chunk is there, because the
+  /// wallet has cut the frame by then.
+  mutating func expect(_ layout: ChunkLayout) {
+    guard stored == 0, layout.count(forFrame: size) <= Limits.chunks else { return }
+    self.layout = layout
+  }
+
   public mutating func add(_ chunk: [UInt8]) -> Outcome {
     guard chunk.count > ChunkLayout.headerBytes else { return .tooShort }
     let index = (Int(chunk[0]) << 8 | Int(chunk[1])) - firstSequence

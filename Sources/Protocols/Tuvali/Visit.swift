@@ -100,8 +100,15 @@ struct Visit: Sendable {
     mtu: Int, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
     progress.mtu = mtu
-    guard !isOver, !ChunkLayout(mtu: mtu).isUsable else { return [] }
-    return fail(.mtuTooSmall(mtu), &counters, at: now)
+    guard !isOver else { return [] }
+    let layout = ChunkLayout(mtu: mtu)
+    guard layout.isUsable else { return fail(.mtuTooSmall(mtu), &counters, at: now) }
+    if case .receiving(var assembler, let reportAt) = stage {
+      assembler.expect(layout)
+      measure(assembler)
+      stage = .receiving(assembler, reportAt: reportAt)
+    }
+    return []
   }
 
   private mutating func announce(
@@ -180,6 +187,7 @@ struct Visit: Sendable {
     guard case .receiving(let assembler, _) = stage else { return [] }
     if let frame = assembler.frame() {
       stage = .unsealing
+      touch(at: now)
       return [.unseal(link, Unsealing(frame: frame, keys: keys, limit: configuration.credentialLimit))]
     }
     guard Double(assembler.missing) <= 0.7 * Double(assembler.count) else {
@@ -189,6 +197,7 @@ struct Visit: Sendable {
       return fail(error, &counters, at: now)
     }
     stage = .receiving(assembler, reportAt: nil)
+    touch(at: now)
     return [.notify(link, .transferReportResponse, dialect, TransferReport(for: assembler).bytes)]
   }
 
