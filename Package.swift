@@ -52,7 +52,7 @@ let package = Package(
       "earshotd", Every.base + Every.host + ["Air", "BlueZ", "Config", "CommandLine", "Manager", "Verifier", "Wallet"]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
     program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
-    program("earshot-bench", Every.base + Every.host + ["Air", "Tuvali", "Verifier", "Wallet"]),
+    program("earshot-bench", Every.base + Every.host + ["Tuvali"]),
 
     // Tests mirror Sources.
     .target(

@@ -36,7 +36,9 @@ struct StatusCommand {
       wait.watch = bus.watchName(service) { if $0 != nil { wait.end(true) } }
       wait.timer = EventLoop.shared.schedule(after: limit) { wait.end(false) }
     }
-    if !isThere { throw Failure(.notRunning, "\(service) did not come within the time. Try: systemctl status earshotd") }
+    if !isThere {
+      throw Failure(.notRunning, "\(service) did not come within the time. Try: systemctl status earshotd")
+    }
   }
 
   private func show(_ objects: [String: Client.Properties]) {

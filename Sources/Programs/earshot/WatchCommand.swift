@@ -29,7 +29,9 @@ final class WatchCommand {
     registrations = [
       client.onSignal { [weak self] in self?.signal($0) },
       client.bus.watchName(client.service) { [weak self] owner in
-        if owner == nil, self?.isReady == true { self?.finish(.failure(Failure(.notRunning, "The service has ended."))) }
+        if owner == nil, self?.isReady == true {
+          self?.finish(.failure(Failure(.notRunning, "The service has ended.")))
+        }
       },
     ]
     let objects = try await client.objects()

@@ -187,7 +187,6 @@ struct Visit: Sendable {
     guard case .receiving(let assembler, _) = stage else { return [] }
     if let frame = assembler.frame() {
       stage = .unsealing
-      touch(at: now)
       return [.unseal(link, Unsealing(frame: frame, keys: keys, limit: configuration.credentialLimit))]
     }
     guard Double(assembler.missing) <= 0.7 * Double(assembler.count) else {
@@ -197,7 +196,6 @@ struct Visit: Sendable {
       return fail(error, &counters, at: now)
     }
     stage = .receiving(assembler, reportAt: nil)
-    touch(at: now)
     return [.notify(link, .transferReportResponse, dialect, TransferReport(for: assembler).bytes)]
   }
 

@@ -1,6 +1,5 @@
-import Testing
-
 import Common
+import Testing
 
 @Suite struct SpellingTests {
   @Test(
