@@ -49,7 +49,10 @@ let package = Package(
 
     // Programs: wiring and words.
     program(
-      "earshotd", Every.base + Every.host + ["Air", "BlueZ", "Config", "CommandLine", "Manager", "Verifier", "Wallet"]),
+      "earshotd",
+      Every.base + Every.host + [
+        "Air", "BlueZ", "CommandLine", "Config", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet",
+      ]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
     program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
     program("earshot-bench", Every.base + Every.host + ["Tuvali"]),
