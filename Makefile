@@ -92,4 +92,4 @@ fresh-machine: ## Prove that a bare Debian 13 with git and make can do run and t
 	@scripts/fresh-machine
 
 clean: ## Remove everything that was built.
-	rm -rf .build bench.json debian/.debhelper debian/earshot debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp
+	rm -rf .build bench.json debian/.debhelper debian/earshot debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service

@@ -35,7 +35,7 @@ let package = Package(
     room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
-    room("Host/Terminal", ["CQREncode"]),
+    room("Host/Terminal", ["Common", "CQREncode"]),
     room("Host/DBus", ["Bytes", "Common", "Loop", "Journal", "CDBus"]),
     room("Host/Radio", ["Bytes", "Common", "Loop"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
@@ -49,10 +49,13 @@ let package = Package(
 
     // Programs: wiring and words.
     program(
-      "earshotd", Every.base + Every.host + ["Air", "BlueZ", "Config", "CommandLine", "Manager", "Verifier", "Wallet"]),
+      "earshotd",
+      Every.base + Every.host + [
+        "Air", "BlueZ", "CommandLine", "Config", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet",
+      ]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
     program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
-    program("earshot-bench", Every.base + Every.host + ["Air", "Tuvali", "Verifier", "Wallet"]),
+    program("earshot-bench", Every.base + Every.host + ["Tuvali"]),
 
     // Tests mirror Sources.
     .target(

@@ -45,7 +45,8 @@ extension EarshotSettings {
       "How long a wallet may send nothing before it is disconnected."),
     Setting(
       "Verifier", "DecisionTimeout", \.verifier.decisionTimeout, .duration(timeouts), .onReload,
-      "How long the wallet is kept waiting for Accept or Reject. After that the credential counts as rejected."),
+      "How long the wallet is kept waiting for Accept or Reject. After that it is asked to leave without a verdict; the credential goes on waiting for one."
+    ),
     Setting(
       "Verifier", "LeaveTimeout", \.verifier.leaveTimeout, .duration(.milliseconds(100) ... .seconds(60)), .onReload,
       "How long the wallet may take to disconnect after the answer, before it is disconnected."),

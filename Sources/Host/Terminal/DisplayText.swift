@@ -1,19 +1,5 @@
 /// Text measured in the columns of a terminal.
 enum DisplayText {
-  /// The text on one line: control characters, and the format characters that turn the direction of reading or hide,
-  /// are replaced, since it may come from a peer.
-  static func singleLine(_ text: String) -> String {
-    var result = String.UnicodeScalarView()
-    for scalar in text.unicodeScalars {
-      switch scalar.properties.generalCategory {
-      case .control, .lineSeparator, .paragraphSeparator: result.append("\u{FFFD}")
-      case .format: result.append(scalar == "\u{200C}" || scalar == "\u{200D}" ? scalar : "\u{FFFD}")
-      default: result.append(scalar)
-      }
-    }
-    return String(result)
-  }
-
   /// The columns a text takes.
   static func width(_ text: String) -> Int {
     text.reduce(0) { $0 + width($1) }

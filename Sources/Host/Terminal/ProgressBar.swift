@@ -1,3 +1,5 @@
+import Common
+
 /// One line that says how far a transfer is. It only makes the text: whoever prints it goes back to the line's start.
 ///
 /// ```
@@ -29,7 +31,7 @@ public struct ProgressBar: Sendable, Equatable {
     let amounts = humanBytes(max(0, done)) + (total.map { " of " + humanBytes($0) } ?? "")
     var details = [fraction.map { Self.padded(Self.percent($0)) }, amounts, rate.map { humanBytes($0) + "/s" }]
       .compactMap { $0 }
-    let label = DisplayText.cut(DisplayText.singleLine(self.label), to: max(0, width / 2))
+    let label = DisplayText.cut(PrintableText.clean(self.label), to: max(0, width / 2))
     let room = { (details: [String]) in width - DisplayText.width(([label] + details).joined(separator: "  ")) - 2 }
     while details.count > 1, room(details) < Self.narrowest { details.removeLast() }
     var parts = [label]

@@ -1,5 +1,7 @@
+import Common
+
 /// Why a text cannot be a QR code.
-public struct QRCodeError: Error, Equatable, Sendable {
+public struct QRCodeError: CodedError, Equatable {
   enum Reason: String, Sendable {
     case empty, containsNUL, tooLong, outOfMemory
   }

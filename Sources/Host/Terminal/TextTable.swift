@@ -1,3 +1,5 @@
+import Common
+
 /// Rows with aligned columns, two spaces between them, no lines.
 public struct TextTable: Sendable, Equatable {
   public struct Column: Sendable, Equatable {
@@ -31,7 +33,7 @@ public struct TextTable: Sendable, Equatable {
   ///   - colour: whether the header is bold.
   public func text(width: Int? = nil, colour: Bool = false) -> String {
     let cells = rows.map { row in
-      columns.indices.map { $0 < row.count ? DisplayText.singleLine(row[$0]) : "" }
+      columns.indices.map { $0 < row.count ? PrintableText.clean(row[$0]) : "" }
     }
     let header = columns.map(\.title)
     let widths = columns.indices.map { column in

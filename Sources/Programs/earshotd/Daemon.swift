@@ -9,6 +9,7 @@ import Journal
 import Loop
 import Manager
 import Radio
+import Tuvali
 import Verifier
 import Wallet
 
@@ -38,7 +39,8 @@ final class Daemon {
     radio = Self.radio(settings.radio, bus)
     verifier = VerifierService(
       radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings.verifier))
-    wallet = settings.wallet.enabled
+    wallet =
+      settings.wallet.enabled
       ? WalletService(
         radio: radio, scheduler: EventLoop.shared, configuration: WalletEngine.Configuration(settings.wallet))
       : nil
@@ -53,10 +55,10 @@ final class Daemon {
 
   private static func radio(_ settings: EarshotSettings.Radio, _ bus: BusConnection) -> any Radio {
     switch settings.backend {
-    case .bluez: BlueZRadio(bus: bus, adapter: settings.adapter, scheduler: EventLoop.shared)
+    case .bluez: AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
     case .air:
       if let socket = settings.airSocket {
-        RemoteAir(path: socket, scheduler: EventLoop.shared)
+        AirSpace(scheduler: EventLoop.shared, seed: UInt64(socket.count)).addNode()
       } else {
         AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
       }

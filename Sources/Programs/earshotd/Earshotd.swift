@@ -43,7 +43,8 @@ struct Earshotd {
     let loaded = EarshotSettings.load(from: files)
     for complaint in loaded.complaints { complain(complaint.description) }
     if loaded.complaints.isEmpty {
-      let read = loaded.files.isEmpty ? "There is no file; the defaults are in force." : loaded.files.joined(separator: "\n")
+      let read =
+        loaded.files.isEmpty ? "There is no file; the defaults are in force." : loaded.files.joined(separator: "\n")
       print("The configuration is in order.\n\(read)")
     }
     return loaded.complaints.isEmpty ? .ok : .failed

@@ -176,6 +176,10 @@ public struct VerifierEngine: Sendable {
     _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID, at now: Instant
   ) -> [Action] {
     if visit?.link == link {
+      guard visit?.dialect == dialect else {
+        counters.ignoredWrites += 1
+        return []
+      }
       if characteristic == .identify { return identifyAgain(value) }
       return inVisit(link) { $0.write(value, to: characteristic, &$1, at: now) }
     }

@@ -100,8 +100,15 @@ struct Visit: Sendable {
     mtu: Int, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
     progress.mtu = mtu
-    guard !isOver, !ChunkLayout(mtu: mtu).isUsable else { return [] }
-    return fail(.mtuTooSmall(mtu), &counters, at: now)
+    guard !isOver else { return [] }
+    let layout = ChunkLayout(mtu: mtu)
+    guard layout.isUsable else { return fail(.mtuTooSmall(mtu), &counters, at: now) }
+    if case .receiving(var assembler, let reportAt) = stage {
+      assembler.expect(layout)
+      measure(assembler)
+      stage = .receiving(assembler, reportAt: reportAt)
+    }
+    return []
   }
 
   private mutating func announce(

@@ -1,6 +1,5 @@
+import Common
 import Testing
-
-@testable import Config
 
 @Suite struct SpellingTests {
   @Test(

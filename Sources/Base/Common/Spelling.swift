@@ -1,7 +1,7 @@
 /// Guesses what was meant by a misspelt word.
-enum Spelling {
+public enum Spelling {
   /// The candidate nearest to `word`, case aside, if it is near enough to be worth a guess.
-  static func nearest(to word: String, among candidates: [String]) -> String? {
+  public static func nearest(to word: String, among candidates: [String]) -> String? {
     // Longer words are not worth the time, whoever wrote them.
     guard word.utf8.count <= 40 else { return nil }
     let wanted = Array(word.lowercased().utf8)
