@@ -77,7 +77,7 @@ let package = Package(
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
     tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ"]),
     tests("Services/VerifierTests", Every.base + Every.host + ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]),
-    tests("Integration", Every.base + Every.host + ["Air", "Manager", "Verifier", "Wallet"]),
+    tests("Integration", Every.base + Every.host + ["Air", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -29,7 +29,8 @@ enum Report {
   private static func write(_ figures: [Figure]) {
     let rows = figures.map { figure in
       let goal = figure.goal.map { text($0) } ?? "null"
-      return "  {\"name\": \"\(figure.name)\", \"value\": \(text(figure.value)), \"unit\": \"\(figure.unit)\", \"goal\": \(goal)}"
+      return
+        "  {\"name\": \"\(figure.name)\", \"value\": \(text(figure.value)), \"unit\": \"\(figure.unit)\", \"goal\": \(goal)}"
     }
     guard let file = fopen("bench.json", "w") else { return }
     fputs("[\n" + rows.joined(separator: ",\n") + "\n]\n", file)

@@ -55,7 +55,7 @@ final class Daemon {
 
   private static func radio(_ settings: EarshotSettings.Radio, _ bus: BusConnection) -> any Radio {
     switch settings.backend {
-    case .bluez: AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
+    case .bluez: BlueZRadio(bus: bus, adapter: settings.adapter, scheduler: EventLoop.shared)
     case .air:
       if let socket = settings.airSocket {
         AirSpace(scheduler: EventLoop.shared, seed: UInt64(socket.count)).addNode()

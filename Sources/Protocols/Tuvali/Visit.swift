@@ -30,7 +30,7 @@ struct Visit: Sendable {
   let dialect: Dialect
   private let configuration: Configuration
   private(set) var progress: VerifierEngine.Progress
-  /// The wallet's last sign of life.
+  /// The wallet's last sign of life, or what was last done for it.
   private var lastSign: Instant
   /// When the stage must have been left, for the stages that have a time of their own.
   private var stageEnd = Instant.zero
@@ -89,11 +89,17 @@ struct Visit: Sendable {
   }
 
   /// A wallet may say who it is again, before it has announced anything.
-  mutating func rekey(_ identify: Identify, keys: SessionKeys) -> Bool {
-    guard case .ready = stage, identify != self.identify else { return false }
+  mutating func identifyAgain(
+    _ identify: Identify, keys: SessionKeys, _ counters: inout Counters, at now: Instant
+  ) -> [Action] {
+    lastSign = now
+    guard case .ready = stage, identify != self.identify else {
+      counters.ignoredWrites += 1
+      return []
+    }
     self.identify = identify
     self.keys = keys
-    return true
+    return [.tell(link, .secured(dialect))]
   }
 
   mutating func change(
@@ -185,6 +191,7 @@ struct Visit: Sendable {
     _ counters: inout Counters, at now: Instant
   ) -> [Action] {
     guard case .receiving(let assembler, _) = stage else { return [] }
+    lastSign = now
     if let frame = assembler.frame() {
       stage = .unsealing
       return [.unseal(link, Unsealing(frame: frame, keys: keys, limit: configuration.credentialLimit))]
@@ -244,10 +251,10 @@ struct Visit: Sendable {
     ]
   }
 
-  mutating func dismiss(at now: Instant) -> [Action] {
+  mutating func dismiss(_ counters: inout Counters, at now: Instant) -> [Action] {
     guard !isOver else { return askToLeave(at: now) }
     let stopped = TuvaliError(.verifierUnknown, .stopped, "The transfer was ended by a local program.")
-    return [.tell(link, .failed(stopped))] + askToLeave(at: now)
+    return fail(stopped, &counters, at: now)
   }
 
   mutating func timer(
@@ -256,11 +263,16 @@ struct Visit: Sendable {
     switch stage {
     case .receiving(_, let reportAt?) where reportAt <= now:
       return report(&counters, at: now)
-    case .ready, .receiving, .unsealing, .keeping:
+    case .ready, .receiving:
       let silent = TuvaliError(
         .verifierUnknown, .timeout,
         "There was no sign of the wallet for \(configuration.idleTimeout.components.seconds) s.")
       return fail(silent, &counters, at: now)
+    case .unsealing, .keeping:
+      let slow = TuvaliError(
+        .verifierUnknown, .timeout,
+        "The credential was not decrypted and kept within \(configuration.idleTimeout.components.seconds) s.")
+      return fail(slow, &counters, at: now)
     case .deciding, .leaving: return askToLeave(at: now)
     case .closing:
       stage = .gone

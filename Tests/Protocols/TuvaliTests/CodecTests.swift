@@ -1,6 +1,7 @@
 import Bytes
 import Common
 import Crypto
+import TestSupport
 import Testing
 
 @testable import Tuvali
@@ -60,7 +61,7 @@ struct CodecTests {
     let chunker = try Chunker(frame: most, layout: layout, firstSequence: 1)
     #expect(chunker.sequences == 1..<32_768)
     #expect(chunker.chunk(32_767)?.prefix(2) == [0x7F, 0xFF])
-    let error = #expect(throws: TuvaliError.self) { try Chunker(frame: most + [0], layout: layout, firstSequence: 1) }
+    let error = caught(TuvaliError.self) { try Chunker(frame: most + [0], layout: layout, firstSequence: 1) }
     #expect(error?.code == "TVW_UNK_003")
   }
 
