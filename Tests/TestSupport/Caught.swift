@@ -10,11 +10,11 @@ public func caught<Failure: Error, Value>(_: Failure.Type, _ body: () throws -> 
 }
 
 /// The same for what is awaited.
-public func caught<Failure: Error, Value>(
-  _: Failure.Type, isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> Value
+public func caught<Failure: Error>(
+  _: Failure.Type, isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> Void
 ) async -> Failure? {
   do {
-    _ = try await body()
+    try await body()
     return nil
   } catch {
     return error as? Failure
