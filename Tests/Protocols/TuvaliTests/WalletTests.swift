@@ -66,7 +66,7 @@ struct WalletTests {
 
   @Test("No invitation, no transfer")
   func badInvitation() {
-    let error = #expect(throws: TuvaliError.self) {
+    let error = refusal {
       try WalletEngine(
         invitation: "https://example.org", text: WalletBench.text, configuration: .init(), random: SeededRandom(seed: 1)
       )
@@ -83,7 +83,7 @@ struct WalletTests {
       (WalletBench.text + [0x20], .limitExceeded),
     ]
     for (text, reason) in refused {
-      let error = #expect(throws: TuvaliError.self) {
+      let error = refusal {
         try WalletBench(text: text) { $0.credentialLimit = WalletBench.text.count }
       }
       #expect(error?.code == "TVW_UNK_001")
@@ -248,14 +248,5 @@ struct WalletTests {
     }
     #expect(identifies.count == 10)
     #expect(Set(identifies.map { $0.prefix(12) }).count == 10)
-  }
-}
-
-extension WalletBench {
-  /// Nothing happens a nanosecond before so much time has passed, and `words` when it has.
-  mutating func expectAt(_ duration: Duration, _ words: [String], sourceLocation: SourceLocation = #_sourceLocation) {
-    #expect(engine.deadline == now.advanced(by: duration), sourceLocation: sourceLocation)
-    #expect(pass(duration - .nanoseconds(1)) == [], sourceLocation: sourceLocation)
-    #expect(pass(.nanoseconds(1)) == words, sourceLocation: sourceLocation)
   }
 }
