@@ -102,9 +102,7 @@ struct Visit: Sendable {
     return [.tell(link, .secured(dialect))]
   }
 
-  mutating func change(
-    mtu: Int, _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  mutating func change(mtu: Int, _ counters: inout Counters, at now: Instant) -> [Action] {
     progress.mtu = mtu
     guard !isOver else { return [] }
     let layout = ChunkLayout(mtu: mtu)
@@ -117,9 +115,7 @@ struct Visit: Sendable {
     return []
   }
 
-  private mutating func announce(
-    _ value: [UInt8], _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  private mutating func announce(_ value: [UInt8], _ counters: inout Counters, at now: Instant) -> [Action] {
     switch stage {
     case .ready, .receiving: break
     default:
@@ -166,9 +162,7 @@ struct Visit: Sendable {
     stage = .receiving(assembler, reportAt: reportAt)
   }
 
-  private mutating func requestReport(
-    _ value: [UInt8], _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  private mutating func requestReport(_ value: [UInt8], _ counters: inout Counters, at now: Instant) -> [Action] {
     guard value.first == 1 else {
       counters.ignoredWrites += 1
       return []
@@ -187,9 +181,7 @@ struct Visit: Sendable {
   }
 
   /// The report that was asked for is due.
-  private mutating func report(
-    _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  private mutating func report(_ counters: inout Counters, at now: Instant) -> [Action] {
     guard case .receiving(let assembler, _) = stage else { return [] }
     lastSign = now
     if let frame = assembler.frame() {
@@ -229,9 +221,7 @@ struct Visit: Sendable {
   }
 
   /// The wallet hears of its success only when the credential is in safe hands.
-  mutating func kept(
-    _ error: TuvaliError?, _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  mutating func kept(_ error: TuvaliError?, _ counters: inout Counters, at now: Instant) -> [Action] {
     guard case .keeping = stage else { return [] }
     if let error { return fail(error, &counters, at: now) }
     counters.received += 1
@@ -257,9 +247,7 @@ struct Visit: Sendable {
     return fail(stopped, &counters, at: now)
   }
 
-  mutating func timer(
-    _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  mutating func timer(_ counters: inout Counters, at now: Instant) -> [Action] {
     switch stage {
     case .receiving(_, let reportAt?) where reportAt <= now:
       return report(&counters, at: now)
@@ -283,9 +271,7 @@ struct Visit: Sendable {
 
   // MARK: Ends
 
-  private mutating func fail(
-    _ error: TuvaliError, _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  private mutating func fail(_ error: TuvaliError, _ counters: inout Counters, at now: Instant) -> [Action] {
     counters.failed += 1
     return [.tell(link, .failed(error))] + askToLeave(at: now)
   }
