@@ -1,3 +1,5 @@
+import Common
+
 extension Command {
   /// Makes sense of the words behind the program's name.
   ///

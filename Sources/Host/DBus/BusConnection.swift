@@ -133,7 +133,8 @@ public final class BusConnection {
       return enter(.nameUnavailable(.invalidArgs("\(wantedName.debugDescription) is not a bus name.")))
     }
     // 2: take it from an owner that lets it be taken; 4: never wait in the queue.
-    callBus("RequestName", [.string(wantedName), .uint32(2 | 4)]) { [weak self] in self?.nameAnswered(wantedName, $0) }
+    let flags: UInt32 = 2 | 4
+    callBus("RequestName", [.string(wantedName), .uint32(flags)]) { [weak self] in self?.nameAnswered(wantedName, $0) }
   }
 
   private func nameAnswered(_ name: String, _ result: Result<[DBusValue], DBusError>) {

@@ -74,7 +74,7 @@ public final class ObjectTree {
       throw .invalidArgs("\(member) takes \(method.in.inWords), but was given \(given).")
     }
     let call = MethodCall(message, at: path, interface: interface.name, method: method, answer: answer)
-    if let refusal = authorize?(call) { throw refusal }
+    if let refusal = authorize?(call) { return call.fail(refusal) }
     method.handler(call)
   }
 

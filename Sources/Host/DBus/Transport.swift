@@ -135,9 +135,11 @@ private func onLoop(
 ) {
   guard let box, let object else { return }
   let transport = Unmanaged<Transport>.fromOpaque(box).takeUnretainedValue()
-  // The loop's thread has it from libdbus and keeps it.
-  nonisolated(unsafe) let kept = object
-  LoopActor.assumeIsolated { body(transport, kept) }
+  // The loop's thread has it from libdbus and keeps it; as a number it may pass into the loop's isolation.
+  let address = UInt(bitPattern: object)
+  LoopActor.assumeIsolated {
+    if let object = OpaquePointer(bitPattern: address) { body(transport, object) }
+  }
 }
 
 private func addWatch(_ watch: OpaquePointer?, _ box: UnsafeMutableRawPointer?) -> dbus_bool_t {

@@ -11,6 +11,7 @@ public struct Assembler: Sendable {
     case badCRC
     /// Equal to what was there, or in place of it.
     case duplicate
+    /// The frame has no chunk of this number.
     case outOfRange
     /// Not the length that this chunk must have.
     case wrongLength
@@ -18,6 +19,7 @@ public struct Assembler: Sendable {
     case tooShort
   }
 
+  /// Bytes of the whole frame.
   public let size: Int
   public private(set) var layout: ChunkLayout
   private let firstSequence: Int
@@ -29,19 +31,31 @@ public struct Assembler: Sendable {
   /// Every payload so far arrived in its turn, so `arrived` is the beginning of the frame.
   private var isInOrder = true
 
-  /// - Parameter layout: our own view of the MTU. The wallet's may be smaller: its first chunk tells.
+  /// - Parameters:
+  ///   - size: bytes of the frame.
+  ///   - layout: our own view of the MTU. The wallet's may be smaller: the first of its chunks to arrive tells.
+  ///   - firstSequence: the number of the first chunk, 0 or 1.
   public init(size: Int, layout: ChunkLayout, firstSequence: Int) {
-    self.size = size
+    self.size = max(0, size)
     self.layout = layout
     self.firstSequence = firstSequence
   }
 
+  /// Chunks of the whole frame.
   public var count: Int { layout.count(forFrame: size) }
   public var missing: Int { count - stored }
   public var isComplete: Bool { stored == count }
   /// Bytes of the frame that are there.
   public var receivedBytes: Int { arrived.count }
 
+  /// The MTU has changed: chunks of `layout` are expected from now on. Without effect once a chunk is there, because the
+  /// wallet has cut the frame by then.
+  mutating func expect(_ layout: ChunkLayout) {
+    guard stored == 0, layout.count(forFrame: size) <= Limits.chunks else { return }
+    self.layout = layout
+  }
+
+  /// Takes one chunk: sequence, CRC, payload, as `Chunker` writes it.
   public mutating func add(_ chunk: [UInt8]) -> Outcome {
     guard chunk.count > ChunkLayout.headerBytes else { return .tooShort }
     let index = (Int(chunk[0]) << 8 | Int(chunk[1])) - firstSequence
@@ -49,7 +63,7 @@ public struct Assembler: Sendable {
     let payload = chunk[ChunkLayout.headerBytes...]
     guard chunk.count <= layout.maxData else { return .wrongLength }
     guard CRC16.kermit(payload) == crc else { return .badCRC }
-    if index == 0, stored == 0 { adoptLayout(firstPayload: payload.count) }
+    if stored == 0 { adoptLayout(shownBy: payload.count, at: index) }
     guard index >= 0, index < count else { return .outOfRange }
     guard payload.count == expectedLength(at: index) else { return .wrongLength }
     if index < places.count, places[index] != 0 {
@@ -83,11 +97,13 @@ public struct Assembler: Sendable {
     return found
   }
 
-  /// A wallet with a smaller view of the MTU than ours cuts smaller chunks; the first one shows the size of all.
-  private mutating func adoptLayout(firstPayload length: Int) {
-    let candidate = ChunkLayout(mtu: length + ChunkLayout.headerBytes + 3)
-    guard length < expectedLength(at: 0), candidate.isUsable,
-      candidate.count(forFrame: size) <= Limits.chunks
+  /// A wallet with a smaller view of the MTU than ours cuts smaller chunks. Any but its last one, which may be short,
+  /// shows the size of all; the first that arrives decides.
+  private mutating func adoptLayout(shownBy length: Int, at index: Int) {
+    if index >= 0, index < count, length == expectedLength(at: index) { return }
+    let candidate = ChunkLayout(payload: length)
+    let count = candidate.count(forFrame: size)
+    guard length < layout.payload, candidate.isUsable, count <= Limits.chunks, index >= 0, index < count - 1
     else { return }
     layout = candidate
   }

@@ -1,6 +1,6 @@
 /// The QR code of dialect 0.3: one flat JSON object of strings.
 extension Invitation {
-  /// The members of the object whose values are strings; anything but a flat object of scalars is refused.
+  /// The members of the object; anything but a flat object of strings is refused, and so is a key that comes twice.
   static func jsonMembers(_ text: String) throws(TuvaliError) -> [String: String] {
     var scanner = Scanner(text)
     guard let members = scanner.object() else {
@@ -86,7 +86,11 @@ extension Invitation {
       case "b": return "\u{8}"
       case "f": return "\u{C}"
       case "u":
-        guard rest.count >= 4, let value = UInt32(String(rest.prefix(4)), radix: 16) else { return nil }
+        let digits = rest.prefix(4)
+        // Asked of each digit, because an integer may also begin with a sign.
+        guard digits.count == 4, digits.allSatisfy(\.properties.isASCIIHexDigit),
+          let value = UInt32(String(digits), radix: 16)
+        else { return nil }
         rest.removeFirst(4)
         return Unicode.Scalar(value)
       default: return nil

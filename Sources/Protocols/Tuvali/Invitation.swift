@@ -1,7 +1,7 @@
 import Bytes
 import Crypto
 
-/// What the verifier's QR code says: its name on the air and its public key.
+/// What the verifier's QR code says: its name on the air and its public key. Facts: tuvali.md sections 1 and 2.
 public struct Invitation: Hashable, Sendable {
   /// How it is written. Every form is read.
   public enum Form: Hashable, Sendable {
@@ -26,12 +26,13 @@ public struct Invitation: Hashable, Sendable {
     self.key = key
   }
 
-  /// Reads either URI spelling or the JSON form: parameters in any order, unknown ones ignored, hex in either case.
+  /// Reads either URI spelling or the JSON form: scheme and hex in either case, parameters in any order, unknown ones
+  /// passed over.
   ///
   /// - Throws: TVW_CON_001, with a sentence that says what is wrong.
   public init(reading text: String) throws(TuvaliError) {
     guard text.utf8.count <= Limits.invitationBytes else { throw Self.invalid("It is too long.") }
-    let isJSON = text.utf8.first == UInt8(ascii: "{")
+    let isJSON = Self.isJSON(text)
     let parameters = isJSON ? try Self.jsonMembers(text) : try Self.uriParameters(text)
     let (nameKey, keyKey) = isJSON ? ("cid", "pk") : ("name", "key")
     guard let name = parameters[nameKey] else { throw Self.invalid("It has no parameter \(nameKey).") }
@@ -66,18 +67,21 @@ public struct Invitation: Hashable, Sendable {
 
   // MARK: The URI
 
+  /// The values of `name` and `key`; what else the URI has is passed over unread.
   private static func uriParameters(_ text: String) throws(TuvaliError) -> [String: String] {
-    guard let query = text.firstIndex(of: "?") else { throw invalid("It has no parameters.") }
-    let start = text[..<query].lowercased()
+    // Over bytes: among characters, a combining mark could hide a separator.
+    let bytes = Array(text.utf8)
+    guard let query = bytes.firstIndex(of: UInt8(ascii: "?")) else { throw invalid("It has no parameters.") }
+    let start = String(decoding: bytes[..<query], as: UTF8.self).lowercased()
     guard start == "openid4vp://connect" || start == "openid4vp://connect:" else {
       throw invalid("It does not begin with OPENID4VP://connect?.")
     }
     var parameters: [String: String] = [:]
-    for pair in text[text.index(after: query)...].split(separator: "&") {
-      let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      guard parts.count == 2 else { continue }
-      guard let value = percentDecoded(parts[1]) else { throw invalid("A parameter is not UTF-8.") }
-      let key = String(parts[0])
+    for parameter in bytes[(query + 1)...].split(separator: UInt8(ascii: "&")) {
+      guard let equals = parameter.firstIndex(of: UInt8(ascii: "=")) else { continue }
+      let key = String(decoding: parameter[..<equals], as: UTF8.self)
+      guard key == "name" || key == "key" else { continue }
+      guard let value = percentDecoded(parameter[(equals + 1)...]) else { throw invalid("Its \(key) is not UTF-8.") }
       guard parameters.updateValue(value, forKey: key) == nil else { throw invalid("It has \(key) twice.") }
     }
     return parameters
@@ -96,21 +100,21 @@ public struct Invitation: Hashable, Sendable {
     }
   }
 
-  private static func percentDecoded(_ text: Substring) -> String? {
-    var bytes: [UInt8] = []
-    var rest = text.utf8[...]
+  /// A "+" stays one, as with iOS; Android reads it as a space, and nobody writes it.
+  private static func percentDecoded(_ text: ArraySlice<UInt8>) -> String? {
+    var decoded: [UInt8] = []
+    var rest = text
     while let byte = rest.popFirst() {
       guard byte == UInt8(ascii: "%") else {
-        bytes.append(byte)
+        decoded.append(byte)
         continue
       }
-      guard rest.count >= 2, let digits = String(rest.prefix(2)), let decoded = try? Hex.decode(digits) else {
-        return nil
-      }
-      bytes += decoded
+      let digits = String(decoding: rest.prefix(2), as: UTF8.self)
+      guard digits.utf8.count == 2, let escaped = try? Hex.decode(digits) else { return nil }
+      decoded += escaped
       rest = rest.dropFirst(2)
     }
-    return String(validating: bytes, as: UTF8.self)
+    return String(validating: decoded, as: UTF8.self)
   }
 
   private static func invalid(_ why: String) -> TuvaliError {

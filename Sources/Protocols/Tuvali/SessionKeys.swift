@@ -60,7 +60,7 @@ public struct SessionKeys: Sendable {
   }
 }
 
-/// The decryption of a received frame: work for away from the loop. It prints as nothing.
+/// The decryption of a received frame: work for away from the loop.
 public struct Unsealing: Sendable {
   let frame: [UInt8]
   let keys: SessionKeys
@@ -77,8 +77,24 @@ public struct Sealing: Sendable {
   let text: [UInt8]
   let keys: SessionKeys
 
+  public init(text: [UInt8], keys: SessionKeys) {
+    self.text = text
+    self.keys = keys
+  }
+
   /// The frame to be sent in chunks.
   public func run() -> Result<[UInt8], TuvaliError> {
     Result { () throws(TuvaliError) in try keys.seal(text) }
   }
+}
+
+// Whoever prints an action prints neither the credential nor the frame with it.
+extension Unsealing: CustomStringConvertible, CustomReflectable {
+  public var description: String { "<frame of \(frame.count) bytes>" }
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension Sealing: CustomStringConvertible, CustomReflectable {
+  public var description: String { "<credential of \(text.count) bytes>" }
+  public var customMirror: Mirror { Mirror(self, children: []) }
 }

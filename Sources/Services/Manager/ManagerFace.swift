@@ -5,10 +5,10 @@ import Radio
 /// The service as a whole on the bus: `org.earshot.Manager1`, and the object manager that lists everything.
 @LoopActor
 public final class ManagerFace {
-  public static let interfaceName = "org.earshot.Manager1"
-  public static let path: ObjectPath = "/org/earshot"
+  public nonisolated static let interfaceName = "org.earshot.Manager1"
+  public nonisolated static let path: ObjectPath = "/org/earshot"
   /// Of this service and its interfaces.
-  public static let version = "0.1.0"
+  public nonisolated static let version = "0.1.0"
 
   private let object: ExportedObject
   private var statusWatch: Registration?

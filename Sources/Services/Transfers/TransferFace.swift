@@ -21,7 +21,7 @@ public struct TransferActions {
 /// The transfers of a service as objects on the bus: `org.earshot.Transfer1`.
 @LoopActor
 public final class TransferFaces {
-  public static let interfaceName = "org.earshot.Transfer1"
+  public nonisolated static let interfaceName = "org.earshot.Transfer1"
 
   private let tree: ObjectTree
   private let root: ObjectPath
@@ -130,7 +130,8 @@ public final class TransferFaces {
         get: { .string(transfer.direction.rawValue) }),
       Property(
         "State", "s",
-        documentation: "searching, connected, transferring, received; at the end accepted, rejected, undecided or failed.",
+        documentation:
+          "searching, connected, transferring, received; at the end accepted, rejected, undecided or failed.",
         get: { .string(transfer.state.rawValue) }),
       Property(
         "Live", "b", documentation: "Whether the link is up or being made.", get: { .bool(transfer.isLive) }),

@@ -5,8 +5,8 @@ import Transfers
 /// The verifier on the bus: `org.earshot.Verifier1`, and a `Transfer1` object below it for each transfer.
 @LoopActor
 public final class VerifierFace {
-  public static let interfaceName = "org.earshot.Verifier1"
-  public static let path: ObjectPath = "/org/earshot/verifier"
+  public nonisolated static let interfaceName = "org.earshot.Verifier1"
+  public nonisolated static let path: ObjectPath = "/org/earshot/verifier"
 
   private let service: VerifierService
   private let object: ExportedObject

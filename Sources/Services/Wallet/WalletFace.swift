@@ -6,8 +6,8 @@ import Tuvali
 /// The wallet on the bus: `org.earshot.Wallet1`, and a `Transfer1` object below it for each transfer.
 @LoopActor
 public final class WalletFace {
-  public static let interfaceName = "org.earshot.Wallet1"
-  public static let path: ObjectPath = "/org/earshot/wallet"
+  public nonisolated static let interfaceName = "org.earshot.Wallet1"
+  public nonisolated static let path: ObjectPath = "/org/earshot/wallet"
 
   private let object: ExportedObject
   private let transfers: TransferFaces

@@ -1,0 +1,187 @@
+import Bytes
+import Common
+import Crypto
+
+@testable import Tuvali
+
+/// A verifier whose time, wallets and house are the test's. What it does is returned in words.
+struct VerifierBench {
+  typealias Event = VerifierEngine.Event
+
+  static let wallet = LinkID(1)
+  static let text = Array(#"{"verifiableCredential":{"type":"Sample","id":"urn:earshot:1"}}"#.utf8)
+
+  var engine: VerifierEngine
+  var now = Instant.zero
+  /// What the engine handed out last.
+  var unsealing: Unsealing?
+  var delivered: [[UInt8]] = []
+  var invitations: [Invitation] = []
+  private var random = SeededRandom(seed: 4711)
+
+  init(isStarted: Bool = true, _ adjust: (inout VerifierEngine.Configuration) -> Void = { _ in }) {
+    var configuration = VerifierEngine.Configuration(name: "OVPMOSIP")
+    adjust(&configuration)
+    engine = VerifierEngine(configuration: configuration, random: SeededRandom(seed: 42))
+    if isStarted { _ = handle(.start) }
+  }
+
+  mutating func handle(_ event: Event) -> [String] {
+    let actions = engine.handle(event, at: now)
+    for action in actions {
+      switch action {
+      case .unseal(_, let job): unsealing = job
+      case .deliver(_, let text): delivered.append(text)
+      case .advertise(let invitation): invitations.append(invitation)
+      default: break
+      }
+    }
+    return actions.map(\.words)
+  }
+
+  mutating func write(
+    _ value: [UInt8], to characteristic: Characteristic, on link: LinkID = wallet, in dialect: Dialect = .v05
+  ) -> [String] {
+    handle(.written(link, characteristic, dialect, value))
+  }
+
+  /// Lets time pass, and tells the engine that it has.
+  mutating func pass(_ duration: Duration) -> [String] {
+    now = now.advanced(by: duration)
+    return handle(.timer)
+  }
+
+  // MARK: A wallet's steps
+
+  mutating func open(_ link: LinkID = wallet, mtu: Int = 185) -> [String] {
+    handle(.linkOpened(link)) + handle(.linkChanged(link, mtu: mtu))
+  }
+
+  /// An Identify that the present invitation invites, and the keys that go with it.
+  mutating func identification() throws -> (Identify, SessionKeys) {
+    guard let invitation = engine.invitation else { throw TuvaliError(.unknown, .stopped, "Nothing is on the air.") }
+    let key = X25519.PrivateKey(randomFrom: &random)
+    let nonce = random.bytes(12)
+    let keys = try SessionKeys(own: key, peer: invitation.key, nonce: nonce)
+    return (Identify(nonce: nonce, walletKey: key.publicKey), keys)
+  }
+
+  /// A wallet that is here and has said who it is.
+  mutating func admit(_ link: LinkID = wallet, mtu: Int = 185, in dialect: Dialect = .v05) throws -> SessionKeys {
+    _ = open(link, mtu: mtu)
+    let (identify, keys) = try identification()
+    _ = write(identify.bytes, to: .identify, on: link, in: dialect)
+    return keys
+  }
+
+  mutating func announce(_ size: Int, in dialect: Dialect = .v05) -> [String] {
+    write(ResponseSize.encode(size, as: dialect.sizeEncoding), to: .responseSize, in: dialect)
+  }
+
+  /// Announces a frame and sends its chunks, but for those named.
+  mutating func send(
+    _ frame: [UInt8], mtu: Int = 185, without lost: Set<Int> = [], in dialect: Dialect = .v05
+  ) throws {
+    _ = announce(frame.count, in: dialect)
+    try resend(frame, mtu: mtu, without: lost, in: dialect)
+  }
+
+  mutating func resend(
+    _ frame: [UInt8], mtu: Int = 185, without lost: Set<Int> = [], in dialect: Dialect = .v05
+  ) throws {
+    let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: mtu), firstSequence: dialect.firstSequence)
+    for sequence in chunker.sequences where !lost.contains(sequence) {
+      guard let chunk = chunker.chunk(sequence) else { continue }
+      _ = write(chunk, to: .submitResponse, in: dialect)
+    }
+  }
+
+  /// Asks for a report and waits for it.
+  mutating func report(in dialect: Dialect = .v05) -> [String] {
+    write([1], to: .transferReportRequest, in: dialect) + pass(engine.configuration.reportDelay)
+  }
+
+  /// Does what the house does with a complete frame.
+  mutating func unsealAndKeep() -> [String] {
+    guard let unsealing else { return ["nothing to unseal"] }
+    return handle(.unsealed(Self.wallet, unsealing.run())) + handle(.kept(Self.wallet, nil))
+  }
+
+  /// A visit until the verdict is due.
+  mutating func receive() throws {
+    let keys = try admit()
+    try send(keys.seal(Self.text))
+    _ = report()
+    _ = unsealAndKeep()
+  }
+
+  // MARK: Stages
+
+  /// Where a visit can stand.
+  enum Stage: CaseIterable {
+    case ready, receiving, reporting, unsealing, keeping, deciding, leaving, closing
+
+    /// Whether the credential has not been received yet.
+    var isUnderWay: Bool {
+      switch self {
+      case .ready, .receiving, .reporting, .unsealing, .keeping: true
+      case .deciding, .leaving, .closing: false
+      }
+    }
+  }
+
+  /// A verifier whose visitor has come so far.
+  init(at stage: Stage) throws {
+    self.init()
+    let keys = try admit()
+    let frame = try keys.seal(Self.text)
+    switch stage {
+    case .ready: break
+    case .receiving: try send(frame, without: [1])
+    case .reporting:
+      try send(frame)
+      _ = write([1], to: .transferReportRequest)
+    case .unsealing:
+      try send(frame)
+      _ = report()
+    case .keeping:
+      try send(frame)
+      _ = report()
+      if let unsealing { _ = handle(.unsealed(Self.wallet, unsealing.run())) }
+    case .deciding, .leaving:
+      try send(frame)
+      _ = report()
+      _ = unsealAndKeep()
+      if stage == .leaving { _ = handle(.decided(Self.wallet, accepted: true)) }
+    case .closing: _ = handle(.dismissed(Self.wallet))
+    }
+  }
+}
+
+extension VerifierEngine.Action {
+  /// The action as a test writes it.
+  var words: String {
+    switch self {
+    case .advertise(let invitation): "advertise \(invitation.name)"
+    case .stopAdvertising: "stop advertising"
+    case .notify(let link, let characteristic, let dialect, let value):
+      "notify \(link.number) \(characteristic) \(Hex.encode(value))" + (dialect == .v05 ? "" : " \(dialect.name)")
+    case .refuse: "refuse"
+    case .cut(let link): "cut \(link.number)"
+    case .unseal(let link, _): "unseal \(link.number)"
+    case .deliver(let link, _): "deliver \(link.number)"
+    case .tell(let link, let notice): "tell \(link.number) \(notice.words)"
+    }
+  }
+}
+
+extension VerifierEngine.Notice {
+  var words: String {
+    switch self {
+    case .secured(let dialect): "secured \(dialect.name)"
+    case .statusSent(let accepted): "status sent: \(accepted ? "accepted" : "rejected")"
+    case .failed(let error): "\(error.code) \(error.reason)"
+    default: "\(self)"
+    }
+  }
+}

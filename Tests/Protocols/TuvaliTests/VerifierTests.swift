@@ -1,0 +1,200 @@
+import Bytes
+import Common
+import Crypto
+import Testing
+
+@testable import Tuvali
+
+/// One visit, from Identify to its end. Facts: tuvali.md sections 5 to 7.
+@Suite("The verifier and one wallet")
+struct VerifierTests {
+  @Test("A visit runs from the invitation to the verdict, and the next one gets another key")
+  func wholeVisit() throws {
+    var bench = VerifierBench(isStarted: false)
+    #expect(bench.handle(.start) == ["advertise OVPMOSIP"])
+    #expect(bench.handle(.start) == [])
+    #expect(bench.open() == [])
+    let (identify, keys) = try bench.identification()
+    #expect(bench.write(identify.bytes, to: .identify) == ["stop advertising", "tell 1 secured v05"])
+    #expect(bench.engine.visitor == VerifierBench.wallet)
+
+    let frame = try keys.seal(VerifierBench.text)
+    #expect(bench.announce(frame.count) == ["tell 1 announced"])
+    try bench.resend(frame)
+    #expect(bench.engine.progress?.bytesReceived == frame.count)
+    #expect(bench.write([1], to: .transferReportRequest) == [])
+    #expect(bench.pass(.milliseconds(40)) == ["unseal 1"])
+    let result = try #require(bench.unsealing).run()
+    #expect(bench.handle(.unsealed(VerifierBench.wallet, result)) == ["deliver 1"])
+    #expect(bench.delivered == [VerifierBench.text])
+    #expect(
+      bench.handle(.kept(VerifierBench.wallet, nil)) == ["notify 1 transferReportResponse 010000", "tell 1 received"])
+    #expect(
+      bench.handle(.decided(VerifierBench.wallet, accepted: true))
+        == ["notify 1 verificationStatus 00", "tell 1 status sent: accepted"])
+    #expect(bench.handle(.linkClosed(VerifierBench.wallet)) == ["tell 1 ended", "advertise OVPMOSIP"])
+    #expect(bench.engine.visitor == nil)
+    #expect(Set(bench.invitations.map(\.key)).count == 2)
+    #expect(bench.engine.counters == .init(visits: 1, received: 1, chunks: 1))
+    #expect(bench.engine.deadline == nil)
+  }
+
+  @Test("A visit in each dialect is answered in that dialect", arguments: Dialect.Name.allCases)
+  func dialects(name: Dialect.Name) throws {
+    let dialect = Dialect.named(name)
+    var bench = VerifierBench()
+    let keys = try bench.admit(in: dialect)
+    let frame = try keys.seal(Array(String(repeating: "abc", count: 10).utf8))
+    try bench.send(frame, in: dialect)
+    #expect(bench.report(in: dialect) == ["unseal 1"])
+    let suffix = dialect == .v05 ? "" : " \(name)"
+    #expect(bench.unsealAndKeep().contains("notify 1 transferReportResponse 010000" + suffix))
+  }
+
+  @Test("A rejected credential gives the status 1")
+  func rejection() throws {
+    var bench = try VerifierBench(at: .deciding)
+    #expect(
+      bench.handle(.decided(VerifierBench.wallet, accepted: false))
+        == ["notify 1 verificationStatus 01", "tell 1 status sent: rejected"])
+    #expect(bench.handle(.decided(VerifierBench.wallet, accepted: true)) == [])
+  }
+
+  // MARK: Identify
+
+  @Test("An Identify of 43 bytes is ignored, and one of 45 is read")
+  func identifyLength() throws {
+    var bench = VerifierBench()
+    _ = bench.open()
+    let (identify, _) = try bench.identification()
+    #expect(bench.write(Array(identify.bytes.dropLast()), to: .identify) == [])
+    #expect(bench.write([], to: .identify) == [])
+    #expect(bench.engine.counters.ignoredWrites == 2)
+    #expect(bench.write(identify.bytes + [9], to: .identify) == ["stop advertising", "tell 1 secured v05"])
+  }
+
+  @Test("An Identify that is written again changes nothing")
+  func sameIdentifyAgain() throws {
+    var bench = VerifierBench()
+    _ = bench.open()
+    let (identify, keys) = try bench.identification()
+    _ = bench.write(identify.bytes, to: .identify)
+    #expect(bench.write(identify.bytes, to: .identify) == [])
+    try bench.send(keys.seal(VerifierBench.text))
+    _ = bench.report()
+    #expect(bench.unsealAndKeep().contains("deliver 1"))
+  }
+
+  @Test("Another Identify before the size is told again, and its keys hold")
+  func otherIdentifyBeforeSize() throws {
+    var bench = VerifierBench()
+    _ = try bench.admit()
+    let (identify, keys) = try bench.identification()
+    #expect(bench.write(identify.bytes, to: .identify) == ["tell 1 secured v05"])
+    try bench.send(keys.seal(VerifierBench.text))
+    _ = bench.report()
+    #expect(bench.unsealAndKeep().contains("deliver 1"))
+  }
+
+  @Test("Another Identify after the size is ignored and counted")
+  func otherIdentifyAfterSize() throws {
+    var bench = VerifierBench()
+    let keys = try bench.admit()
+    try bench.send(keys.seal(VerifierBench.text))
+    let (identify, _) = try bench.identification()
+    #expect(bench.write(identify.bytes, to: .identify) == [])
+    #expect(bench.engine.counters.ignoredWrites == 1)
+    _ = bench.report()
+    #expect(bench.unsealAndKeep().contains("deliver 1"))
+  }
+
+  @Test("A wallet with a low-order key is refused by name, and the invitation stays on the air")
+  func weakKey() throws {
+    for weak: [UInt8] in [[UInt8](repeating: 0, count: 32), [1] + [UInt8](repeating: 0, count: 31)] {
+      var bench = VerifierBench()
+      _ = bench.open()
+      let actions = bench.write([UInt8](repeating: 5, count: 12) + weak, to: .identify)
+      #expect(actions == ["tell 1 TVV_UNK_002 protocolViolation", "cut 1", "tell 1 ended"])
+      #expect(bench.engine.visitor == nil)
+      #expect(bench.engine.counters.failed == 1)
+      _ = try bench.admit(LinkID(2))
+      #expect(bench.engine.visitor == LinkID(2))
+    }
+  }
+
+  // MARK: What cannot be received
+
+  @Test("What does not decrypt, inflate, or read as text ends the visit with TVV_UNK_003 and no success")
+  func unreadable() throws {
+    let tampered = try #require(Vectors.shared.negative.first { $0.case == "tampered_tag" }?.frameHex?.bytes)
+    var bench = VerifierBench()
+    let keys = try bench.admit()
+    var frames = [tampered, try keys.seal([0xFF, 0xFE]), try keys.seal([])]
+    frames.append(try keys.seal(Array(String(repeating: "a", count: 2000).utf8)))
+    for frame in frames {
+      bench = VerifierBench { $0.credentialLimit = 1999 }
+      _ = try bench.admit()
+      try bench.send(frame)
+      #expect(bench.report() == ["unseal 1"])
+      let words = bench.unsealAndKeep()
+      #expect(words.first?.hasPrefix("tell 1 TVV_UNK_003") == true)
+      #expect(words.dropFirst() == ["notify 1 disconnect 01"])
+      #expect(bench.delivered.isEmpty)
+    }
+  }
+
+  @Test("A credential that could not be kept ends the visit, and the wallet hears of no success")
+  func notKept() throws {
+    var bench = try VerifierBench(at: .keeping)
+    let full = TuvaliError(.verifierUnknown, .limitExceeded, "No room.")
+    #expect(
+      bench.handle(.kept(VerifierBench.wallet, full))
+        == ["tell 1 TVV_UNK_001 limitExceeded", "notify 1 disconnect 01"])
+  }
+
+  @Test("An MTU under 67 ends the link with TVV_CON_001, before Identify and after")
+  func smallMTU() throws {
+    var bench = VerifierBench()
+    #expect(bench.open(mtu: 66) == ["tell 1 TVV_CON_001 protocolViolation", "tell 1 ended"])
+    #expect(bench.engine.counters.failed == 1)
+    let (identify, _) = try bench.identification()
+    #expect(bench.write(identify.bytes, to: .identify) == ["refuse", "tell 1 refused", "cut 1"])
+    bench = VerifierBench()
+    #expect(bench.open(mtu: 67) == [])
+    for stage in VerifierBench.Stage.allCases {
+      bench = try VerifierBench(at: stage)
+      let words = bench.handle(.linkChanged(VerifierBench.wallet, mtu: 66))
+      #expect(words == (stage.isUnderWay ? ["tell 1 TVV_CON_001 protocolViolation", "notify 1 disconnect 01"] : []))
+    }
+  }
+
+  @Test("The latest MTU before the chunks is the one that counts")
+  func latestMTU() throws {
+    var bench = VerifierBench()
+    let keys = try bench.admit(mtu: 100)
+    let frame = try keys.seal(VerifierBench.text)
+    _ = bench.announce(frame.count)
+    #expect(bench.handle(.linkChanged(VerifierBench.wallet, mtu: 517)) == [])
+    try bench.resend(frame, mtu: 517)
+    #expect(bench.report() == ["unseal 1"])
+  }
+
+  @Test("Writes to what the wallet does not write, or in another dialect, are ignored")
+  func strayWrites() throws {
+    var bench = try VerifierBench(at: .ready)
+    let stray = Characteristic.allCases.filter { $0.direction != .toVerifier }
+    for characteristic in stray { #expect(bench.write([1], to: characteristic) == []) }
+    #expect(bench.engine.counters.ignoredWrites == stray.count)
+    #expect(bench.announce(100, in: .v04) == [])
+    #expect(bench.engine.counters.ignoredWrites == stray.count + 1)
+  }
+}
+
+extension VerifierEngine.Counters {
+  init(visits: Int, received: Int, chunks: Int) {
+    self.init()
+    self.visits = visits
+    self.received = received
+    self.chunks = chunks
+  }
+}
