@@ -17,10 +17,10 @@ func eventually(within limit: Duration = .seconds(30), _ condition: @escaping @L
       } else if EventLoop.shared.now > end {
         continuation.resume(returning: false)
       } else {
-        EventLoop.shared.soon(turn)
+        EventLoop.shared.soon { turn() }
       }
     }
-    EventLoop.shared.soon(turn)
+    EventLoop.shared.soon { turn() }
   }
 }
 

