@@ -14,6 +14,7 @@ let package = Package(
   targets: [
     // System: C libraries, as Debian packages them.
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
+    .systemLibrary(name: "CLinux", path: "Sources/System/CLinux"),
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
@@ -31,7 +32,7 @@ let package = Package(
     room("Protocols/Tuvali", Every.base),
 
     // Host: the machine. One thread, one radio port, one bus.
-    room("Host/Loop", ["Common", "CSystemdEvent"]),
+    room("Host/Loop", ["Common", "CLinux", "CSystemdEvent"]),
     room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),

@@ -1,3 +1,4 @@
+import CLinux
 import CSystemdEvent
 import Common
 import Glibc

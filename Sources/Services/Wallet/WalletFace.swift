@@ -68,7 +68,7 @@ public final class WalletFace {
     let limit = service.configuration.credentialLimit
     do throws(DBusError) {
       return try file.readAll(limit: limit)
-    } catch where error.is(.limitExceeded) {
+    } catch  where error.is(.limitExceeded) {
       throw .limitExceeded("TVW_UNK_001: The credential has more than \(limit) bytes, and that is the limit.")
     }
   }
