@@ -22,8 +22,8 @@ public struct VerifierEngine: Sendable {
 
   /// A wallet, or somebody else, that has not said who it is.
   private struct WaitingLink {
-    /// The key that was on the air when it connected; nil where there was none.
-    let generation: Int?
+    /// That of the latest key when it connected.
+    let generation: Int
     var mtu: Int?
     let deadline: Instant
   }
@@ -103,7 +103,7 @@ public struct VerifierEngine: Sendable {
       return [.cut(link)]
     }
     waiting[link] = WaitingLink(
-      generation: visit == nil ? generation : nil, deadline: now.advanced(by: configuration.identifyTimeout))
+      generation: generation, deadline: now.advanced(by: configuration.identifyTimeout))
     return []
   }
 
