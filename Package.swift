@@ -35,7 +35,7 @@ let package = Package(
     room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
-    room("Host/Terminal", ["CQREncode"]),
+    room("Host/Terminal", ["Common", "CQREncode"]),
     room("Host/DBus", ["Bytes", "Common", "Loop", "Journal", "CDBus"]),
     room("Host/Radio", ["Bytes", "Common", "Loop"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
@@ -46,13 +46,17 @@ let package = Package(
     room("Services/Transfers", Every.base + Every.host + ["Tuvali"]),
     room("Services/Verifier", Every.base + Every.host + ["Transfers", "Tuvali"]),
     room("Services/Wallet", Every.base + Every.host + ["Transfers", "Tuvali"]),
+    room("Services/Interfaces", Every.host + ["Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
 
     // Programs: wiring and words.
     program(
-      "earshotd", Every.base + Every.host + ["Air", "BlueZ", "Config", "CommandLine", "Manager", "Verifier", "Wallet"]),
+      "earshotd",
+      Every.base + Every.host + [
+        "Air", "BlueZ", "CommandLine", "Config", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet",
+      ]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
     program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
-    program("earshot-bench", Every.base + Every.host + ["Air", "Tuvali", "Verifier", "Wallet"]),
+    program("earshot-bench", Every.base + Every.host + ["Tuvali"]),
 
     // Tests mirror Sources.
     .target(
@@ -73,8 +77,10 @@ let package = Package(
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
     tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ"]),
-    tests("Services/VerifierTests", Every.base + Every.host + ["Air", "Tuvali", "Verifier", "Wallet"]),
-    tests("Integration", Every.base + Every.host + ["Air", "Manager", "Verifier", "Wallet"]),
+    tests("Services/VerifierTests", Every.base + Every.host + ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]),
+    tests(
+      "Integration",
+      Every.base + Every.host + ["Air", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
   ],
   swiftLanguageModes: [.v6]
 )

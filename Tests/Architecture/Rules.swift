@@ -76,8 +76,8 @@ enum Rules {
         if token.text == "fatalError", next.text == "(" { return place + "fatalError" }
         guard token.text == "!", let before = token.before else { return nil }
         // `a != b` is a comparison; `!a` has a blank, a bracket or another operator before it.
-        if next.text == "=", next.before == "!" { return nil }
-        return SwiftText.Token.isWordPart(before) || ")]}>?\"".contains(before)
+        if next.text == "=", next.before == UInt8(ascii: "!") { return nil }
+        return SwiftText.Token.isWordPart(before) || ")]}>?\"".utf8.contains(before)
           ? place + "something is forced with !" : nil
       }
     }
@@ -85,7 +85,7 @@ enum Rules {
 
   static func filesAreShort(_ files: [SourceFile]) -> [String] {
     files.filter { $0.swift != nil }.compactMap { file in
-      let lines = file.text.split(separator: "\n", omittingEmptySubsequences: false).count - 1
+      let lines = file.text.utf8.lazy.filter { $0 == 0x0A }.count
       return lines < lineLimit ? nil : "\(file.path): \(lines) lines"
     }
   }
@@ -95,8 +95,8 @@ enum Rules {
     // In pieces, or this file would be the first to break the rule.
     let homes = ["work", "var/tmp", "home", "Users", "root"].map { "/" + $0 + "/" }
     return files.flatMap { file in
-      file.text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().compactMap { number, line in
-        guard line.utf8.contains(UInt8(ascii: "/")) else { return nil }
+      file.text.utf8.split(separator: 0x0A, omittingEmptySubsequences: false).enumerated().compactMap { number, bytes in
+        let line = Array(bytes)
         for home in homes where starts(home, in: line) { return "\(file.path):\(number + 1): names \(home)" }
         return nil
       }
@@ -104,18 +104,15 @@ enum Rules {
   }
 
   /// Whether an absolute path begins with `home`: what stands before it is no part of a longer path or of an address.
-  private static func starts(_ home: String, in line: Substring) -> Bool {
-    var rest = line
-    var before: Character?
-    while !rest.isEmpty {
-      if rest.hasPrefix(home), before.map({ !SwiftText.Token.isWordPart($0) && !"./-~$}*".contains($0) }) ?? true,
-        rest.dropFirst(home.count).first.map(SwiftText.Token.isWordPart) ?? false
-      {
-        return true
-      }
-      before = rest.removeFirst()
+  private static func starts(_ home: String, in line: [UInt8]) -> Bool {
+    let home = Array(home.utf8)
+    return line.indices.contains { index in
+      guard line[index] == home[0], line[index...].starts(with: home), index + home.count < line.count,
+        SwiftText.Token.isWordPart(line[index + home.count])
+      else { return false }
+      guard index > 0 else { return true }
+      return !SwiftText.Token.isWordPart(line[index - 1]) && !"./-~$}*".utf8.contains(line[index - 1])
     }
-    return false
   }
 
   private static func imports(of files: [SourceFile]) -> [(file: SourceFile, module: String, line: Int)] {

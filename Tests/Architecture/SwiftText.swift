@@ -10,8 +10,8 @@ struct SwiftText {
 
   init(_ source: String) {
     var scanner = Scanner(source)
-    scanner.code(until: nil)
-    code = String(scanner.output)
+    scanner.code(inside: false)
+    code = String(decoding: scanner.output, as: UTF8.self)
     literals = scanner.literals
     tokens = Self.tokens(of: scanner.output)
     imports = Self.imports(among: tokens)
@@ -22,34 +22,40 @@ struct SwiftText {
     let text: String
     let line: Int
     /// The sign or letter immediately before, without a blank between; nil after a blank.
-    let before: Character?
+    let before: UInt8?
 
-    var isWord: Bool { text.first.map(Token.isWordPart) ?? false }
-    static func isWordPart(_ character: Character) -> Bool {
-      character.isLetter || character.isNumber || character == "_"
+    var isWord: Bool { text.utf8.first.map(Token.isWordPart) ?? false }
+    /// Whether a byte of UTF-8 is part of a name; no sign of Swift's own is outside of ASCII.
+    static func isWordPart(_ byte: UInt8) -> Bool {
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), 0x80...:
+        true
+      default: false
+      }
     }
   }
 
-  private static func tokens(of code: [Character]) -> [Token] {
+  private static func tokens(of code: [UInt8]) -> [Token] {
     var tokens: [Token] = []
-    var word = ""
-    var beforeWord: Character?
-    var previous: Character?
+    var word: Range<Int>?
     var line = 1
-    for character in code + ["\n"] {
-      if Token.isWordPart(character) {
-        if word.isEmpty { beforeWord = previous }
-        word.append(character)
-      } else {
-        if !word.isEmpty { tokens.append(Token(text: word, line: line, before: beforeWord)) }
-        word = ""
-        // Backticks make a word of a keyword; a name in them is the same name.
-        if !character.isWhitespace, character != "`" {
-          tokens.append(Token(text: String(character), line: line, before: previous))
-        }
+    func touching(_ index: Int) -> UInt8? { index > 0 && code[index - 1] > 0x20 ? code[index - 1] : nil }
+    for (index, byte) in (code + [0x0A]).enumerated() {
+      if Token.isWordPart(byte) {
+        word = (word?.lowerBound ?? index)..<(index + 1)
+        continue
       }
-      if character.isNewline { line += 1 }
-      previous = character.isWhitespace ? nil : character
+      if let range = word {
+        let text = String(decoding: code[range], as: UTF8.self)
+        tokens.append(Token(text: text, line: line, before: touching(range.lowerBound)))
+        word = nil
+      }
+      // Backticks make a word of a keyword; a name in them is the same name.
+      if byte > 0x20, byte != UInt8(ascii: "`") {
+        tokens.append(Token(text: String(UnicodeScalar(byte)), line: line, before: touching(index)))
+      }
+      if byte == 0x0A { line += 1 }
     }
     return tokens
   }
@@ -63,7 +69,9 @@ struct SwiftText {
   private static func imports(among tokens: [Token]) -> [Import] {
     let kinds: Set = ["typealias", "struct", "class", "enum", "protocol", "let", "var", "func"]
     return tokens.indices.compactMap { index in
-      guard tokens[index].text == "import", tokens[index].before != ".", tokens[index].before != "`" else { return nil }
+      guard tokens[index].text == "import", tokens[index].before != UInt8(ascii: "."),
+        tokens[index].before != UInt8(ascii: "`")
+      else { return nil }
       let rest = tokens[(index + 1)...].drop { kinds.contains($0.text) }
       guard let name = rest.first, name.isWord else { return nil }
       return Import(module: name.text, line: name.line)
@@ -73,17 +81,16 @@ struct SwiftText {
 
 /// Walks Swift source once, keeping code and blanking the rest.
 private struct Scanner {
-  private let source: [Character]
+  private let source: [UInt8]
   private var position = 0
-  private(set) var output: [Character] = []
+  private(set) var output: [UInt8] = []
   private(set) var literals: [String] = []
 
   init(_ source: String) {
-    self.source = Array(source)
+    self.source = Array(source.utf8)
   }
 
-  private func sees(_ text: String) -> Bool { source[position...].starts(with: text) }
-  private func count(of character: Character) -> Int { source[position...].prefix { $0 == character }.count }
+  private func sees(_ text: String) -> Bool { source[position...].starts(with: text.utf8) }
 
   private mutating func keep() {
     output.append(source[position])
@@ -91,26 +98,26 @@ private struct Scanner {
   }
 
   private mutating func blank(_ count: Int = 1) {
-    for character in source[position...].prefix(count) { output.append(character.isNewline ? character : " ") }
+    for byte in source[position...].prefix(count) { output.append(byte == 0x0A ? byte : 0x20) }
     position = min(position + count, source.count)
   }
 
   /// Scans code to the end or, inside an interpolation, over the parenthesis that closes it.
-  mutating func code(until end: Character?) {
+  mutating func code(inside interpolation: Bool) {
     var depth = 0
     while position < source.count {
-      if sees("//") {
-        while position < source.count, !source[position].isNewline { blank() }
-      } else if sees("/*") {
+      switch source[position] {
+      case UInt8(ascii: "/") where sees("//"):
+        while position < source.count, source[position] != 0x0A { blank() }
+      case UInt8(ascii: "/") where sees("/*"):
         comment()
-      } else if let hashes = literalStart() {
-        literal(hashes: hashes)
-      } else {
-        if source[position] == "(" { depth += 1 }
-        if source[position] == ")" {
-          if end == ")", depth == 0 { return blank() }
-          depth -= 1
-        }
+      case UInt8(ascii: "\""), UInt8(ascii: "#"):
+        if let hashes = literalStart() { literal(hashes: hashes) } else { keep() }
+      case UInt8(ascii: ")") where interpolation && depth == 0:
+        return blank()
+      case let byte:
+        if byte == UInt8(ascii: "(") { depth += 1 }
+        if byte == UInt8(ascii: ")") { depth -= 1 }
         keep()
       }
     }
@@ -134,8 +141,8 @@ private struct Scanner {
 
   /// The number of `#` before the quote, if a string literal starts here.
   private func literalStart() -> Int? {
-    let hashes = count(of: "#")
-    return source.dropFirst(position + hashes).first == "\"" ? hashes : nil
+    let hashes = source[position...].prefix { $0 == UInt8(ascii: "#") }.count
+    return source.dropFirst(position + hashes).first == UInt8(ascii: "\"") ? hashes : nil
   }
 
   private mutating func literal(hashes: Int) {
@@ -143,13 +150,13 @@ private struct Scanner {
     blank(hashes)
     let quotes = sees("\"\"\"") ? "\"\"\"" : "\""
     blank(quotes.count)
-    var text = ""
+    var text: [UInt8] = []
     var interpolated = false
     while position < source.count, !sees(quotes + marks) {
       if sees("\\" + marks + "(") {
         interpolated = true
         blank(2 + hashes)
-        code(until: ")")
+        code(inside: true)
       } else if sees("\\" + marks) {
         text.append(contentsOf: source[position...].prefix(2 + hashes))
         blank(2 + hashes)
@@ -159,6 +166,6 @@ private struct Scanner {
       }
     }
     blank(quotes.count + hashes)
-    if !interpolated { literals.append(text) }
+    if !interpolated { literals.append(String(decoding: text, as: UTF8.self)) }
   }
 }

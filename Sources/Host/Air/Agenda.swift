@@ -39,7 +39,12 @@ final class Agenda {
   }
 
   func cancel(_ ticket: TimedQueue.Ticket) {
-    if let virtual { virtual.cancel(ticket) } else { queue.cancel(ticket) }
+    if let virtual {
+      virtual.cancel(ticket)
+    } else {
+      let body = queue.cancel(ticket)
+      withExtendedLifetime(body) {}
+    }
   }
 
   private func wake() {

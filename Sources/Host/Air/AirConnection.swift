@@ -240,7 +240,8 @@ final class AirConnection {
     let limit = min((serverMTU ?? Self.firstMTU) - Self.overhead, Self.valueLimit)
     let isIndication = isSubscribed && !properties.contains(.notify)
     transmit(
-      isIndication ? .indication : .notification, Array(value.prefix(limit)), characteristic, over: \.toClient, then: {})
+      isIndication ? .indication : .notification, Array(value.prefix(limit)), characteristic, over: \.toClient, then: {}
+    )
     // The confirmation has to come before the next one may go.
     if isIndication { _ = toClient.reserve(from: now, conditions.latency) }
   }

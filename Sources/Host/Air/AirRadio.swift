@@ -107,8 +107,9 @@ public final class AirRadio: Radio {
   }
 
   private func startAdvertising(_ id: UInt64, _ own: OwnAdvertisement) {
-    advertisements[id]?.onAir = air.putOnAir(
-      self, data: own.data, scanResponse: own.scanResponse, interval: own.interval)
+    let onAir = air.putOnAir(self, data: own.data, scanResponse: own.scanResponse, interval: own.interval)
+    advertisements[id]?.onAir = onAir
+    air.retryConnecting()
   }
 
   /// The next moment at which somebody can connect; nil when nothing is advertised.
@@ -136,7 +137,8 @@ public final class AirRadio: Radio {
   }
 
   private func startScanning(_ id: UInt64, _ own: OwnScan) {
-    ownScans[id]?.running = air.start(own.scan)
+    let running = air.start(own.scan)
+    ownScans[id]?.running = running
   }
 
   // MARK: Serving
@@ -183,6 +185,9 @@ public final class AirRadio: Radio {
   func add(_ connection: AirConnection) {
     connections.append(connection)
   }
+
+  /// Those with whom there is a link.
+  var peers: [BluetoothAddress] { connections.map { $0.central === self ? $0.target : $0.central.address } }
 
   func remove(_ connection: AirConnection) {
     connections.removeAll { $0 === connection }

@@ -13,14 +13,16 @@ final class AirScan {
   let node: AirRadio
   private let services: Set<BluetoothUUID>
   private let handler: Handler
+  /// Numbers of advertisements that need no report any more.
+  private var reported: Set<UInt64> = []
   private var known: [BluetoothAddress: Advertiser] = [:]
+  /// Since when those who were sighted cannot be received any more.
+  private var lost: [BluetoothAddress: Instant] = [:]
 
   private struct Advertiser {
-    /// Numbers of advertisements that need no report any more.
-    var reported: Set<UInt64> = []
+    var reported: [UInt64] = []
     var last: UInt64 = 0
     var lastContent: [[UInt8]] = []
-    var goneSince: Instant?
   }
 
   init(node: AirRadio, services: [BluetoothUUID], handler: @escaping Handler) {
@@ -32,14 +34,16 @@ final class AirScan {
   /// An advertisement was received.
   func hear(_ id: UInt64, _ advertisement: OnAir, as sighting: Sighting, in air: AirSpace) {
     guard services.isEmpty || !services.isDisjoint(with: sighting.serviceUUIDs) else { return }
-    var advertiser = known[sighting.address] ?? Advertiser()
-    if let gone = advertiser.goneSince, gone.duration(to: air.agenda.now) >= Self.memory { advertiser = Advertiser() }
-    advertiser.goneSince = nil
-    let isNew = advertiser.reported.insert(id).inserted
-    known[sighting.address] = advertiser
-    guard isNew else { return }
+    if !lost.isEmpty, let since = lost.removeValue(forKey: sighting.address),
+      since.duration(to: air.agenda.now) >= Self.memory
+    {
+      forget(sighting.address)
+    }
+    guard reported.insert(id).inserted else { return }
     let content = [advertisement.data, advertisement.scanResponse]
+    var advertiser = known[sighting.address] ?? Advertiser()
     let isRenewed = advertiser.lastContent == content && air.onAir[advertiser.last] == nil
+    advertiser.reported.append(id)
     advertiser.last = id
     advertiser.lastContent = content
     known[sighting.address] = advertiser
@@ -51,16 +55,24 @@ final class AirScan {
 
   /// Nothing of an advertiser can be received any more, for now.
   func lose(_ address: BluetoothAddress, at now: Instant) {
-    guard known[address] != nil, known[address]?.goneSince == nil else { return }
-    known[address]?.goneSince = now
+    guard known[address] != nil, lost[address] == nil else { return }
+    lost[address] = now
   }
 
+  /// An advertisement has ended.
   func forget(_ id: UInt64, of address: BluetoothAddress) {
-    known[address]?.reported.remove(id)
+    guard reported.remove(id) != nil else { return }
+    known[address]?.reported.removeAll { $0 == id }
+  }
+
+  private func forget(_ address: BluetoothAddress) {
+    for id in known.removeValue(forKey: address)?.reported ?? [] { reported.remove(id) }
   }
 
   /// The scan begins anew.
   func restart() {
+    reported = []
     known = [:]
+    lost = [:]
   }
 }

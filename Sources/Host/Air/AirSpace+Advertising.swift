@@ -12,7 +12,6 @@ extension AirSpace {
       start: agenda.now.advanced(by: .nanoseconds(delay)))
     let id = onAir.add(advertisement)
     announce(id, advertisement)
-    retryConnecting()
     return id
   }
 
@@ -52,10 +51,13 @@ extension AirSpace {
     guard let advertisement = onAir[id] else { return }
     advertisement.isDue = false
     let sighting = Sighting(
-      address: advertisement.node.address, data: advertisement.data, scanResponse: advertisement.scanResponse, rssi: nil)
+      address: advertisement.node.address, data: advertisement.data, scanResponse: advertisement.scanResponse, rssi: nil
+    )
     for (number, scan) in scans.entries {
       guard onAir[id] != nil else { return }
-      guard scan.node !== advertisement.node, scans[number] != nil, hears(advertisement.node, scan.node) else { continue }
+      guard scan.node !== advertisement.node, scans[number] != nil, hears(advertisement.node, scan.node) else {
+        continue
+      }
       scan.hear(id, advertisement, as: sighting, in: self)
     }
   }

@@ -52,11 +52,14 @@ struct TimedQueue {
     return Ticket(slot: slot, sequence: sequence)
   }
 
-  mutating func cancel(_ ticket: Ticket) {
-    guard slots[ticket.slot].sequence == ticket.sequence, slots[ticket.slot].body != nil else { return }
+  /// Returns the closure, for the caller to let go of when this queue may be used again: something that ends with it
+  /// may cancel another.
+  mutating func cancel(_ ticket: Ticket) -> (@LoopActor () -> Void)? {
+    guard slots[ticket.slot].sequence == ticket.sequence, let body = slots[ticket.slot].body else { return nil }
     slots[ticket.slot].body = nil
     cancelled += 1
     if cancelled > 1024, cancelled > heap.count / 2 { rebuild() }
+    return body
   }
 
   /// When the first entry is due.

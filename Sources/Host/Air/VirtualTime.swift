@@ -37,7 +37,8 @@ public final class VirtualTime: Scheduler {
   }
 
   func cancel(_ ticket: TimedQueue.Ticket) {
-    queue.cancel(ticket)
+    let body = queue.cancel(ticket)
+    withExtendedLifetime(body) {}
   }
 
   // MARK: Passing

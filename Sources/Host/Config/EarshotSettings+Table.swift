@@ -24,7 +24,7 @@ extension EarshotSettings {
       "Verifier", "Name", \.verifier.name, .text(upTo: 14), .onReload,
       "The name that is shown to people with a wallet and stands in the advertisement, which has no room for more."),
     Setting(
-      "Verifier", "Dialects", \.verifier.dialects, dialects, .onReload,
+      "Verifier", "Dialects", \.verifier.dialects, dialects, .onRestart,
       "The versions of the Tuvali protocol that wallets may speak, as the releases of the wallet library count them. 0.4 "
         + "and 0.3 share their UUIDs, so only one of the two can be on the air."),
     Setting(
@@ -45,7 +45,8 @@ extension EarshotSettings {
       "How long a wallet may send nothing before it is disconnected."),
     Setting(
       "Verifier", "DecisionTimeout", \.verifier.decisionTimeout, .duration(timeouts), .onReload,
-      "How long the wallet is kept waiting for Accept or Reject. After that the credential counts as rejected."),
+      "How long the wallet is kept waiting for Accept or Reject. After that it is asked to leave without a verdict; the credential goes on waiting for one."
+    ),
     Setting(
       "Verifier", "LeaveTimeout", \.verifier.leaveTimeout, .duration(.milliseconds(100) ... .seconds(60)), .onReload,
       "How long the wallet may take to disconnect after the answer, before it is disconnected."),

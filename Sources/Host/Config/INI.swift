@@ -26,6 +26,7 @@ struct INI: Sendable, Equatable {
 
   private let file: String
   private var section: String?
+  private var headerIsBroken = false
 
   /// - Parameters:
   ///   - bytes: the file's content; a line that is not UTF-8 is complained about and passed over.
@@ -58,6 +59,7 @@ struct INI: Sendable, Equatable {
     if text.hasPrefix("[") {
       guard text.hasSuffix("]"), text.utf8.count > 2 else {
         section = nil
+        headerIsBroken = true
         return complain(line, "A section is written [Name]; the lines under this one are ignored.")
       }
       let name = String(text.dropFirst().dropLast())
@@ -70,10 +72,8 @@ struct INI: Sendable, Equatable {
     }
     guard let section else {
       // Under a broken header the complaint was made already.
-      if headers.isEmpty && complaints.isEmpty {
-        complain(line, "This setting stands before the first [Section] and is ignored.")
-      }
-      return
+      if headerIsBroken { return }
+      return complain(line, "This setting stands before the first [Section] and is ignored.")
     }
     entries.append(
       Entry(

@@ -1,3 +1,5 @@
+import Common
+
 /// The typed content of a configuration, together with the table that says how its file is written.
 public protocol Settings: Sendable, Equatable {
   /// The defaults.

@@ -39,15 +39,17 @@ enum BadValue: Error, Equatable {
 
 extension ValueKind where Value == Bool {
   /// `yes`, `no` and systemd's other words for them.
-  static let bool = ValueKind(
-    "yes or no", show: { $0 ? "yes" : "no" },
-    parse: { text in
-      switch text.lowercased() {
-      case "yes", "true", "on", "1", "y", "t": .success(true)
-      case "no", "false", "off", "0", "n", "f": .success(false)
-      default: .failure(.form)
-      }
-    })
+  static var bool: ValueKind {
+    ValueKind(
+      "yes or no", show: { $0 ? "yes" : "no" },
+      parse: { text in
+        switch text.lowercased() {
+        case "yes", "true", "on", "1", "y", "t": .success(true)
+        case "no", "false", "off", "0", "n", "f": .success(false)
+        default: .failure(.form)
+        }
+      })
+  }
 }
 
 extension ValueKind where Value == Int {

@@ -77,6 +77,11 @@ public struct Sealing: Sendable {
   let text: [UInt8]
   let keys: SessionKeys
 
+  public init(text: [UInt8], keys: SessionKeys) {
+    self.text = text
+    self.keys = keys
+  }
+
   /// The frame to be sent in chunks.
   public func run() -> Result<[UInt8], TuvaliError> {
     Result { () throws(TuvaliError) in try keys.seal(text) }

@@ -25,7 +25,9 @@ public struct VerifierEngine: Sendable {
     /// That of the latest key when it connected.
     let generation: Int
     var mtu: Int?
-    let deadline: Instant
+    /// Its MTU is too small: its end is told, and it has a moment to find out and leave by itself.
+    var isHopeless = false
+    var deadline: Instant
   }
 
   /// - Parameter random: where the keys come from.
@@ -112,9 +114,10 @@ public struct VerifierEngine: Sendable {
       return inVisit(link) { $0.change(mtu: mtu, &$1, at: now) }
     }
     waiting[link]?.mtu = mtu
-    guard waiting[link] != nil, !ChunkLayout(mtu: mtu).isUsable else { return [] }
-    waiting[link] = nil
-    return [failure(.mtuTooSmall(mtu), on: link), .cut(link), .tell(link, .ended)]
+    guard let entry = waiting[link], !entry.isHopeless, !ChunkLayout(mtu: mtu).isUsable else { return [] }
+    waiting[link]?.isHopeless = true
+    waiting[link]?.deadline = now.advanced(by: configuration.closeGuard)
+    return [failure(.mtuTooSmall(mtu), on: link), .tell(link, .ended)]
   }
 
   private mutating func close(_ link: LinkID) -> [Action] {
@@ -133,10 +136,10 @@ public struct VerifierEngine: Sendable {
   }
 
   private mutating func timer(at now: Instant) -> [Action] {
-    let silent = waiting.filter { $0.value.deadline <= now }.keys.sorted { $0.number < $1.number }
-    for link in silent { waiting[link] = nil }
-    counters.silentLinks += silent.count
-    let actions = silent.map { Action.cut($0) }
+    let late = waiting.filter { $0.value.deadline <= now }.sorted { $0.key.number < $1.key.number }
+    for (link, _) in late { waiting[link] = nil }
+    counters.silentLinks += late.count { !$0.value.isHopeless }
+    let actions = late.map { Action.cut($0.key) }
     guard let link = visit?.link, let deadline = visit?.deadline, deadline <= now else { return actions }
     return actions + inVisit(link) { $0.timer(&$1, at: now) }
   }
@@ -174,10 +177,10 @@ public struct VerifierEngine: Sendable {
       // The originals answer every write with success; but a wallet that cannot be served had better know.
       return ignored(waiting[link] == nil || visit != nil ? [.refuse] : [])
     }
-    guard visit == nil, wallet.generation == generation, let key else {
+    guard visit == nil, wallet.generation == generation, !wallet.isHopeless, let key else {
       waiting[link] = nil
       counters.refused += 1
-      return [.refuse, .tell(link, .refused), .cut(link)]
+      return [.refuse] + (wallet.isHopeless ? [] : [.tell(link, .refused)]) + [.cut(link)]
     }
     guard let identify = try? Identify(reading: value) else { return ignored() }
     waiting[link] = nil

@@ -53,6 +53,8 @@ import Testing
     let ini = INI(Array("[A]\nk=".utf8) + [0xFF, 0xFE, 0x0A] + Array("l=w".utf8), file: "f")
     #expect(ini.complaints.map(\.line) == [2])
     #expect(ini.entries.map(\.key) == ["l"])
+    let early = INI([0xFF, 0x0A] + Array("k=v\n".utf8), file: "f")
+    #expect(early.complaints.map(\.line) == [1, 2])
   }
 
   @Test("No arrangement of the special characters traps")

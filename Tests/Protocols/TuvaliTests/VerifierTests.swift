@@ -155,8 +155,11 @@ struct VerifierTests {
   @Test("An MTU under 67 ends the link with TVV_CON_001, before Identify and after")
   func smallMTU() throws {
     var bench = VerifierBench()
-    #expect(bench.open(mtu: 66) == ["tell 1 TVV_CON_001 protocolViolation", "cut 1", "tell 1 ended"])
+    #expect(bench.open(mtu: 66) == ["tell 1 TVV_CON_001 protocolViolation", "tell 1 ended"])
     #expect(bench.engine.counters.failed == 1)
+    let (identify, _) = try bench.identification()
+    #expect(bench.write(identify.bytes, to: .identify) == ["refuse", "cut 1"])
+    #expect(bench.engine.visitor == nil)
     bench = VerifierBench()
     #expect(bench.open(mtu: 67) == [])
     for stage in VerifierBench.Stage.allCases {

@@ -33,6 +33,17 @@ struct VerifierTimeTests {
     bench.expectAt(.seconds(50), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
   }
 
+  @Test("A link whose MTU is too small has half a second to leave by itself, whatever its MTU is then")
+  func hopelessLink() {
+    var bench = VerifierBench()
+    _ = bench.open(mtu: 66)
+    #expect(bench.handle(.linkChanged(VerifierBench.wallet, mtu: 23)) == [])
+    #expect(bench.handle(.linkChanged(VerifierBench.wallet, mtu: 517)) == [])
+    bench.expectAt(.milliseconds(500), ["cut 1"])
+    #expect(bench.engine.counters.silentLinks == 0)
+    #expect(bench.engine.counters.failed == 1)
+  }
+
   @Test("A report goes out 40 ms after it was asked for")
   func report() throws {
     var bench = try VerifierBench(at: .reporting)

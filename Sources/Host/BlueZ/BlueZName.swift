@@ -1,0 +1,29 @@
+import DBus
+
+/// What bluetoothd calls things on the bus.
+enum BlueZName {
+  static let service = "org.bluez"
+  static let root: ObjectPath = "/org/bluez"
+
+  static let adapter = "org.bluez.Adapter1"
+  static let device = "org.bluez.Device1"
+  static let gattManager = "org.bluez.GattManager1"
+  static let advertisingManager = "org.bluez.LEAdvertisingManager1"
+  static let gattService = "org.bluez.GattService1"
+  static let gattCharacteristic = "org.bluez.GattCharacteristic1"
+  static let advertisement = "org.bluez.LEAdvertisement1"
+
+  static let objectManager = "org.freedesktop.DBus.ObjectManager"
+  static let properties = "org.freedesktop.DBus.Properties"
+
+  /// Errors, those that bluetoothd gives and those that it takes.
+  enum Failure {
+    static let failed = "org.bluez.Error.Failed"
+    static let alreadyExists = "org.bluez.Error.AlreadyExists"
+    static let notPermitted = "org.bluez.Error.NotPermitted"
+    static let notSupported = "org.bluez.Error.NotSupported"
+    static let notConnected = "org.bluez.Error.NotConnected"
+    static let invalidOffset = "org.bluez.Error.InvalidOffset"
+    static let invalidValueLength = "org.bluez.Error.InvalidValueLength"
+  }
+}

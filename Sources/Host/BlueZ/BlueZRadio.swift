@@ -1,0 +1,281 @@
+import Common
+import DBus
+import Journal
+import Loop
+import Radio
+
+/// The radio on BlueZ: what stands behind the port is bluetoothd, over D-Bus.
+///
+/// A peripheral for now: it advertises and serves; scanning and connecting are refused. Advertisements and applications
+/// live as long as their handles, whatever becomes of bluetoothd and the adapter meanwhile.
+@LoopActor
+public final class BlueZRadio: Radio {
+  /// What others did to it.
+  public let counters = BlueZCounters()
+
+  let bus: BusConnection
+  let scheduler: any Scheduler
+  let links = LinkTable()
+  let daemon: BluetoothDaemon
+  private let wanted: String?
+  private let version: BlueZVersion?
+  /// The adapter in use.
+  private(set) var place: Place?
+  private(set) var applications: [Int: ServedApplication] = [:]
+  private var advertisements: [Int: AdvertisedObject] = [:]
+  /// Links whose only sign of life is a write.
+  var doubts: [LinkID: Registration] = [:]
+  private var statusHandlers: [(id: Int, handler: @LoopActor (RadioStatus) -> Void)] = []
+  private var lastHandler = 0
+  private var toldStatus: RadioStatus?
+  private var reported: Situation?
+  private var isStatusDue = false
+
+  static let root: ObjectPath = "/org/earshot"
+
+  /// Watches bluetoothd from now on; the bus need not be connected yet.
+  ///
+  /// It puts itself in front of `bus.objects.authorize`, so that nobody but bluetoothd reaches its objects. Whoever
+  /// replaces that later asks `refusal(of:)` first.
+  ///
+  /// - Parameters:
+  ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
+  ///   - knownVersion: bluetoothd's version, where somebody knows it; without it nothing is said about what an old one
+  ///     leaves out in silence.
+  public init(
+    bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
+    knownVersion: BlueZVersion? = nil
+  ) {
+    self.bus = bus
+    self.scheduler = scheduler
+    wanted = adapter
+    version = knownVersion
+    daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters)
+    daemon.onChange = { [weak self] in self?.daemonChanged() }
+    daemon.onDevice = { [weak self] in self?.deviceChanged($0, wasConnected: $1) }
+    let others = bus.objects.authorize
+    bus.objects.authorize = { [weak self] call in
+      guard let self, isOwn(call.path) else { return others?(call) }
+      return refusal(of: call)
+    }
+    daemon.start()
+  }
+
+  // MARK: Status
+
+  public var status: RadioStatus {
+    let situation = situation
+    return RadioStatus(situation.state, reason: situation.reason, adapters: adapterNames)
+  }
+
+  public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {
+    lastHandler += 1
+    let id = lastHandler
+    statusHandlers.append((id, handler))
+    return Registration { [weak self] in self?.statusHandlers.removeAll { $0.id == id } }
+  }
+
+  private var choice: AdapterChoice {
+    AdapterChoice(among: daemon.adapters.values, wanted: wanted, current: place?.adapter)
+  }
+
+  private var adapterNames: [String] {
+    let names = daemon.adapters.values.map(\.name).sorted()
+    guard let inUse = place?.adapter.lastElement else { return names }
+    return [inUse] + names.filter { $0 != inUse }
+  }
+
+  private var situation: Situation {
+    switch daemon.presence {
+    case .unknown:
+      switch bus.state {
+      case .connected, .nameUnavailable: return .asking
+      case .connecting: return reported == nil ? .asking : .noBus
+      case .lost, .closed: return .noBus
+      }
+    case .absent: return .noDaemon
+    case .asking: return .asking
+    case .silent: return .silent
+    case .present: break
+    }
+    switch choice {
+    case .none: return .noAdapter
+    case .missing: return .adapterMissing(wanted ?? "", others: daemon.adapters.values.map(\.name).sorted())
+    case .switchedOff(let adapter): return .switchedOff(adapter.name)
+    case .unfit(let adapter): return .unfit(adapter.name)
+    case .usable(let adapter):
+      let problem = problem
+      return problem.map { .degraded(adapter.name, reason: $0) } ?? .ready(adapter.name)
+    }
+  }
+
+  /// The first of what does not work.
+  private var problem: String? {
+    let served = applications.sorted { $0.key < $1.key }.lazy.compactMap(\.value.registration.problem).first
+    let advertised = advertisements.sorted { $0.key < $1.key }
+    return served ?? advertised.lazy.compactMap(\.value.registration.problem).first
+      ?? advertised.lazy.compactMap(\.value.shortfall).first
+  }
+
+  /// Tells of a new status at the end of this turn of the loop: changes of one turn are one, and nobody is called from
+  /// within a call of his own.
+  private func statusMayHaveChanged() {
+    guard !isStatusDue else { return }
+    isStatusDue = true
+    EventLoop.shared.soon { [weak self] in self?.tellStatus() }
+  }
+
+  private func tellStatus() {
+    isStatusDue = false
+    let situation = situation
+    if situation != reported, !situation.isPassing {
+      situation.report(after: reported)
+      reported = situation
+    }
+    let status = status
+    guard status != toldStatus else { return }
+    toldStatus = status
+    for (id, handler) in statusHandlers where statusHandlers.contains(where: { $0.id == id }) { handler(status) }
+  }
+
+  private func daemonChanged() {
+    let place = daemon.owner.flatMap { owner in
+      choice.adapterInUse.map { Place(owner: owner, adapter: $0.path) }
+    }
+    if place != self.place {
+      self.place = place
+      closeLinks()
+      for (_, application) in applications.sorted(by: { $0.key < $1.key }) { application.registration.aim(at: place) }
+      for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.registration.aim(at: place) }
+    }
+    statusMayHaveChanged()
+  }
+
+  // MARK: Advertising
+
+  public func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
+    _ = try advertisement.data.encoded()
+    _ = try AdvertisedObject.scanResponse(of: advertisement).encoded()
+    let number = Self.freeNumber(advertisements.keys)
+    let path = Self.root.child("adv\(number)")
+    let registration = KeptRegistration(
+      .advertisement, path, bus: bus, scheduler: scheduler, onChange: { [weak self] in self?.statusMayHaveChanged() })
+    let object = AdvertisedObject(
+      advertisement, at: path, on: bus.objects, registration: registration, version: version,
+      isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false })
+    advertisements[number] = object
+    registration.aim(at: place)
+    statusMayHaveChanged()
+    return Registration { [weak self] in
+      object.close()
+      guard let self, advertisements[number] === object else { return }
+      advertisements[number] = nil
+      statusMayHaveChanged()
+    }
+  }
+
+  /// A controller ends the advertisement by which a peer connects, and the kernel does not start it again while the
+  /// link lasts. Facts: bluez.md section 5.
+  func renewAdvertisements() {
+    for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.registration.renew() }
+  }
+
+  // MARK: Serving
+
+  /// Values are heard by every client that subscribed to the characteristic, whichever link they are meant for; without
+  /// a subscription they are dropped. A characteristic is read as the value that was notified last.
+  public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
+    let number = Self.freeNumber(applications.keys)
+    let path = Self.root.child("gatt\(number)")
+    bus.objects.exportManager(path)
+    let registration = KeptRegistration(
+      .application, path, bus: bus, scheduler: scheduler,
+      willRegister: { [weak self] in self?.applications[number]?.reset() },
+      onChange: { [weak self] in self?.statusMayHaveChanged() })
+    let objects = characteristics(of: application, at: path, number)
+    let served = ServedApplication(
+      path: path, registration: registration, characteristics: objects.map(\.characteristic), delegate: delegate)
+    applications[number] = served
+    for (index, service) in application.services.enumerated() {
+      served.keep(exportService(service, at: path.child("service\(index)"), manager: path))
+    }
+    for (characteristic, service) in objects { characteristic.export(on: bus, of: service, manager: path) }
+    registration.aim(at: place)
+    return BlueZServer(
+      self, number,
+      Registration { [weak self] in
+        served.close()
+        guard let self, applications[number] === served else { return }
+        applications[number] = nil
+        statusMayHaveChanged()
+      })
+  }
+
+  private func characteristics(
+    of application: GATTApplication, at path: ObjectPath, _ number: Int
+  ) -> [(characteristic: ServedCharacteristic, service: ObjectPath)] {
+    application.services.enumerated().flatMap { index, service in
+      let servicePath = path.child("service\(index)")
+      return service.characteristics.enumerated().map { position, characteristic in
+        let id = CharacteristicID(service: service.uuid, characteristic: characteristic.uuid)
+        let served = ServedCharacteristic(
+          id, characteristic.properties, at: servicePath.child("char\(position)"), counters: counters,
+          isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false },
+          written: { [weak self] (write) throws(ATTError) in
+            guard let self else { throw .unlikely }
+            try receive(write, to: id, number)
+          })
+        return (served, servicePath)
+      }
+    }
+  }
+
+  private func exportService(_ service: GATTService, at path: ObjectPath, manager: ObjectPath) -> ExportedObject {
+    bus.objects.export(
+      path,
+      interfaces: [
+        Interface(
+          BlueZName.gattService,
+          properties: [
+            Property("UUID", "s", emits: .const, get: { .string(service.uuid.description) }),
+            Property("Primary", "b", emits: .const, get: { .bool(true) }),
+          ])
+      ], manager: manager)
+  }
+
+  // MARK: Who may call
+
+  /// What is said against a call of one of the radio's objects; nil if it comes from bluetoothd, or is none of them.
+  public func refusal(of call: MethodCall) -> DBusError? {
+    guard isOwn(call.path), !isFromBluetoothd(call) else { return nil }
+    counters.strangers += 1
+    return .denied("Only bluetoothd may call \(call.path.string).")
+  }
+
+  private func isFromBluetoothd(_ call: MethodCall) -> Bool {
+    daemon.owner != nil && call.sender == daemon.owner
+  }
+
+  private func isOwn(_ path: ObjectPath) -> Bool {
+    applications.values.contains { path.isWithin($0.path) }
+      || advertisements.values.contains { path.isWithin($0.registration.path) }
+  }
+
+  // MARK: What it cannot do yet
+
+  public func scan(
+    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void
+  ) throws(RadioError) -> Registration {
+    throw .notSupported("scan on BlueZ yet")
+  }
+
+  public func connect(
+    to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+  ) throws(RadioError) -> any Link {
+    throw .notSupported("connect to others on BlueZ yet")
+  }
+
+  private static func freeNumber(_ taken: some Collection<Int>) -> Int {
+    (0...taken.count).first { !taken.contains($0) } ?? taken.count
+  }
+}

@@ -1,0 +1,225 @@
+import DBus
+import Journal
+import Loop
+import Radio
+
+/// bluetoothd as seen over the bus: whether it runs, which adapters it has, and which peers are connected to them.
+@LoopActor
+final class BluetoothDaemon {
+  enum Presence: Equatable {
+    /// The bus has not said yet whether it runs, or there is no bus.
+    case unknown
+    case absent
+    /// It runs, and is being asked what it has.
+    case asking
+    /// It runs and does not answer; it is asked again.
+    case silent
+    case present
+  }
+
+  private(set) var presence = Presence.unknown
+  /// Its unique name on the bus, while it runs.
+  private(set) var owner: String?
+  private(set) var adapters: [ObjectPath: Adapter] = [:]
+  private(set) var devices: [ObjectPath: Device] = [:]
+  /// Called when `presence` or `adapters` changed.
+  var onChange: @LoopActor () -> Void = {}
+  /// Called when a peer connected or is no longer connected; not for those who were when it was first asked.
+  var onDevice: @LoopActor (_ device: Device, _ wasConnected: Bool) -> Void = { _, _ in }
+
+  private let bus: BusConnection
+  private let scheduler: any Scheduler
+  private let counters: BlueZCounters
+  private var registrations: [Registration] = []
+  private var retry: Registration?
+  private var backoff = Backoff()
+
+  /// Beyond these, what bluetoothd has is passed over.
+  private static let adapterLimit = 64
+  private static let deviceLimit = 4096
+  private static let timeLimit = Duration.seconds(10)
+
+  init(_ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters) {
+    self.bus = bus
+    self.scheduler = scheduler
+    self.counters = counters
+  }
+
+  func start() {
+    func subscribe(_ match: SignalMatch, _ take: @escaping @LoopActor (BluetoothDaemon, Message) -> Void) {
+      registrations.append(
+        bus.subscribe(match) { [weak self] message in
+          // What was told before the answer to our question is in the answer.
+          guard let self, presence == .present else { return }
+          take(self, message)
+        })
+    }
+    let manager = SignalMatch(sender: BlueZName.service, path: .root, interface: BlueZName.objectManager)
+    var added = manager
+    added.member = "InterfacesAdded"
+    subscribe(added) { $0.interfacesAdded($1) }
+    var removed = manager
+    removed.member = "InterfacesRemoved"
+    subscribe(removed) { $0.interfacesRemoved($1) }
+    for interface in [BlueZName.adapter, BlueZName.device] {
+      let changed = SignalMatch(
+        sender: BlueZName.service, pathNamespace: BlueZName.root, interface: BlueZName.properties,
+        member: "PropertiesChanged", arg0: interface)
+      subscribe(changed) { $0.propertiesChanged($1) }
+    }
+    registrations.append(bus.watchName(BlueZName.service) { [weak self] in self?.ownerChanged($0) })
+    registrations.append(bus.onState { [weak self] in self?.busChanged($0) })
+  }
+
+  // MARK: Coming and going
+
+  private func busChanged(_ state: BusState) {
+    switch state {
+    case .lost, .closed: forget(.unknown)
+    case .connecting, .connected, .nameUnavailable: onChange()
+    }
+  }
+
+  private func ownerChanged(_ owner: String?) {
+    forget(bus.uniqueName == nil ? .unknown : .absent)
+    self.owner = owner
+    guard owner != nil else { return }
+    backoff.reset()
+    ask()
+  }
+
+  private func forget(_ presence: Presence) {
+    retry = nil
+    owner = nil
+    adapters = [:]
+    devices = [:]
+    enter(presence)
+  }
+
+  private func enter(_ presence: Presence) {
+    self.presence = presence
+    onChange()
+  }
+
+  private func ask() {
+    guard let owner else { return }
+    if presence != .silent { enter(.asking) }
+    // Its unique name is called, so that no call starts a bluetoothd that was stopped on purpose.
+    bus.call(owner, .root, BlueZName.objectManager, "GetManagedObjects", timeout: Self.timeLimit) {
+      [weak self] result in
+      guard let self, self.owner == owner else { return }
+      switch result {
+      case .success(let values): answered(values)
+      case .failure(let error): unanswered(error)
+      }
+    }
+  }
+
+  private func unanswered(_ error: DBusError) {
+    Log.shared.debug("bluetoothd does not say what it has: \(error)")
+    enter(.silent)
+    retry = scheduler.schedule(after: backoff.next()) { [weak self] in self?.ask() }
+  }
+
+  private func answered(_ values: [DBusValue]) {
+    for (path, interfaces) in values.first?.asDictionary ?? [:] {
+      guard let path = ObjectPath(path), let interfaces = interfaces.asDictionary else {
+        counters.malformed += 1
+        continue
+      }
+      takeAdapter(path, interfaces)
+      if let properties = interfaces[BlueZName.device] { _ = takeDevice(path, properties) }
+    }
+    enter(.present)
+  }
+
+  // MARK: Signals
+
+  private func interfacesAdded(_ message: Message) {
+    guard message.arguments.count == 2, let path = message.arguments[0].asObjectPath,
+      let interfaces = message.arguments[1].asDictionary
+    else {
+      counters.malformed += 1
+      return
+    }
+    if takeAdapter(path, interfaces) { onChange() }
+    let wasConnected = devices[path]?.isConnected ?? false
+    if let properties = interfaces[BlueZName.device], let device = takeDevice(path, properties), device.isConnected {
+      onDevice(device, wasConnected)
+    }
+  }
+
+  private func interfacesRemoved(_ message: Message) {
+    guard message.arguments.count == 2, let path = message.arguments[0].asObjectPath,
+      let interfaces = message.arguments[1].asStrings
+    else {
+      counters.malformed += 1
+      return
+    }
+    if interfaces.contains(BlueZName.device) { removeDevice(path) }
+    guard var adapter = adapters[path] else { return }
+    if interfaces.contains(BlueZName.gattManager) { adapter.hasGATTManager = false }
+    if interfaces.contains(BlueZName.advertisingManager) { adapter.hasAdvertisingManager = false }
+    let isGone = interfaces.contains(BlueZName.adapter)
+    guard isGone || adapter != adapters[path] else { return }
+    adapters[path] = isGone ? nil : adapter
+    if isGone { for device in devices.keys where device.isWithin(path) { removeDevice(device) } }
+    onChange()
+  }
+
+  private func propertiesChanged(_ message: Message) {
+    guard let path = message.path, message.arguments.count == 3,
+      let changed = message.arguments[1].asDictionary
+    else {
+      counters.malformed += 1
+      return
+    }
+    if message.arguments[0].asString == BlueZName.adapter {
+      guard var adapter = adapters[path] else { return }
+      counters.malformed += adapter.apply(changed)
+      guard adapter != adapters[path] else { return }
+      adapters[path] = adapter
+      onChange()
+    } else {
+      let wasConnected = devices[path]?.isConnected ?? false
+      guard let device = takeDevice(path, message.arguments[1]) else { return }
+      if device.isConnected != wasConnected || changed["Connected"] != nil { onDevice(device, wasConnected) }
+    }
+  }
+
+  // MARK: What there is
+
+  /// - Returns: whether the adapters changed.
+  @discardableResult
+  private func takeAdapter(_ path: ObjectPath, _ interfaces: [String: DBusValue]) -> Bool {
+    let isNew = interfaces[BlueZName.adapter] != nil
+    guard isNew || adapters[path] != nil, path.parent == BlueZName.root else { return false }
+    var adapter = adapters[path] ?? Adapter(path)
+    if let properties = interfaces[BlueZName.adapter] {
+      counters.malformed += properties.asDictionary.map { adapter.apply($0) } ?? 1
+    }
+    if interfaces[BlueZName.gattManager] != nil { adapter.hasGATTManager = true }
+    if interfaces[BlueZName.advertisingManager] != nil { adapter.hasAdvertisingManager = true }
+    guard adapter != adapters[path], adapters[path] != nil || adapters.count < Self.adapterLimit else { return false }
+    adapters[path] = adapter
+    return true
+  }
+
+  private func takeDevice(_ path: ObjectPath, _ properties: DBusValue) -> Device? {
+    guard var device = devices[path] ?? Device(path), let properties = properties.asDictionary else {
+      counters.malformed += 1
+      return nil
+    }
+    counters.malformed += device.apply(properties)
+    // One that is not remembered is still reported.
+    if devices[path] != nil || devices.count < Self.deviceLimit { devices[path] = device }
+    return device
+  }
+
+  private func removeDevice(_ path: ObjectPath) {
+    guard var device = devices.removeValue(forKey: path) ?? Device(path) else { return }
+    let wasConnected = device.isConnected
+    device.isConnected = false
+    onDevice(device, wasConnected)
+  }
+}

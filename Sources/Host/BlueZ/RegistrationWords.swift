@@ -1,0 +1,44 @@
+import DBus
+
+/// What is said to a person when bluetoothd does not register something: its own words, and what to do.
+struct RegistrationWords {
+  private let kind: KeptRegistration.Kind
+  private let adapter: String
+
+  init(_ kind: KeptRegistration.Kind, _ adapter: String) {
+    self.kind = kind
+    self.adapter = adapter
+  }
+
+  func sentence(for error: DBusError) -> String {
+    if error.is(.timeout) {
+      return "bluetoothd gave no answer to \(kind.register) within \(KeptRegistration.timeLimit.components.seconds) s."
+        + " If this goes on: systemctl restart bluetooth."
+    }
+    if error.is(.accessDenied) {
+      return "The bus does not let this program \(act): is its D-Bus policy installed? (\(error.message))"
+    }
+    return "bluetoothd refuses to \(act) on \(adapter) (\(error.name.lastPart): \(error.message)). \(advice(error))"
+  }
+
+  private var act: String {
+    switch kind {
+    case .application: "serve GATT"
+    case .advertisement: "advertise"
+    }
+  }
+
+  private func advice(_ error: DBusError) -> String {
+    switch (kind, error.name) {
+    case (.advertisement, BlueZName.Failure.notPermitted):
+      "The adapter has no room for another advertisement: end another program's, or switch a dialect off."
+    case (_, BlueZName.Failure.alreadyExists): "It is taken away and registered again."
+    default: "It is tried again; journalctl -u bluetooth may say more."
+    }
+  }
+}
+
+extension String {
+  /// What is behind the last full stop.
+  fileprivate var lastPart: Substring { split(separator: ".").last ?? self[...] }
+}

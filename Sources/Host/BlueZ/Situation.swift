@@ -1,0 +1,64 @@
+import Journal
+import Radio
+
+/// How a radio stands, with all there is to say about it.
+enum Situation: Equatable {
+  case noBus
+  case noDaemon
+  /// bluetoothd is there and being asked what it has: not worth a word in the journal.
+  case asking
+  case silent
+  case noAdapter
+  case adapterMissing(String, others: [String])
+  case switchedOff(String)
+  case unfit(String)
+  case ready(String)
+  case degraded(String, reason: String)
+
+  var state: RadioStatus.State {
+    switch self {
+    case .noBus, .noDaemon, .asking, .silent, .noAdapter, .adapterMissing, .switchedOff: .waiting
+    case .ready: .ready
+    case .unfit, .degraded: .degraded
+    }
+  }
+
+  var reason: String {
+    switch self {
+    case .noBus: "The system bus cannot be reached; it is tried again."
+    case .noDaemon: "bluetoothd is not running: systemctl start bluetooth."
+    case .asking: "bluetoothd has not answered yet."
+    case .silent: "bluetoothd is running and does not answer: systemctl restart bluetooth."
+    case .noAdapter: "There is no Bluetooth adapter."
+    case .adapterMissing(let wanted, let others):
+      "There is no adapter \(wanted), only \(others.joined(separator: ", ")): plug it in, or name another one."
+    case .switchedOff(let adapter): "The adapter \(adapter) is switched off: bluetoothctl power on."
+    case .unfit(let adapter):
+      "The adapter \(adapter) can neither advertise nor serve (Bluetooth Low Energy as a peripheral): use another one."
+    case .ready: ""
+    case .degraded(_, let reason): reason
+    }
+  }
+
+  /// Whether another situation follows at once in the ordinary course of things.
+  var isPassing: Bool { self == .asking }
+
+  /// Puts it into the journal.
+  func report(after last: Situation?) {
+    switch self {
+    case .asking: break
+    case .ready(let adapter): Log.shared.notice("The radio is ready", id: .radioReady, .adapter(adapter))
+    case .degraded(let adapter, _), .unfit(let adapter): Log.shared.warning("\(reason)", .adapter(adapter))
+    case .adapterMissing(let wanted, _): Log.shared.warning("\(reason)", id: .adapterMissing, .adapter(wanted))
+    case .noBus, .noDaemon, .silent, .noAdapter, .switchedOff:
+      Log.shared.warning("\(reason)", id: last?.isInUse == true ? .radioLost : .radioWaiting)
+    }
+  }
+
+  private var isInUse: Bool {
+    switch self {
+    case .ready, .degraded: true
+    default: false
+    }
+  }
+}

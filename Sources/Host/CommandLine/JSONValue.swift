@@ -1,0 +1,41 @@
+/// A JSON value to be written; an object keeps its members in the order they were given.
+public enum JSONValue: Sendable, Equatable {
+  /// A name in an object and what it stands for.
+  public struct Member: Sendable, Equatable {
+    public let name: String
+    public let value: JSONValue
+
+    public init(_ name: String, _ value: JSONValue) {
+      self.name = name
+      self.value = value
+    }
+  }
+
+  case null
+  case bool(Bool)
+  case int(Int64)
+  /// JSON has no word for infinity and NaN: they are written as `null`.
+  case double(Double)
+  case string(String)
+  case array([JSONValue])
+  case object([Member])
+
+  /// Null if there is no string.
+  public static func optional(_ string: String?) -> JSONValue {
+    string.map { .string($0) } ?? .null
+  }
+}
+
+extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
+  ExpressibleByBooleanLiteral, ExpressibleByNilLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+{
+  public init(stringLiteral value: String) { self = .string(value) }
+  public init(integerLiteral value: Int64) { self = .int(value) }
+  public init(floatLiteral value: Double) { self = .double(value) }
+  public init(booleanLiteral value: Bool) { self = .bool(value) }
+  public init(nilLiteral: ()) { self = .null }
+  public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+  public init(dictionaryLiteral elements: (String, JSONValue)...) {
+    self = .object(elements.map { Member($0.0, $0.1) })
+  }
+}

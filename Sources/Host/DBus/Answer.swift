@@ -1,0 +1,39 @@
+import Journal
+import Loop
+
+/// The one answer to one call, on the connection that the call came by.
+@LoopActor
+final class Answer {
+  private weak var transport: Transport?
+  private let destination: String?
+  private let serial: UInt32
+  private let isExpected: Bool
+  private(set) var isGiven = false
+
+  init(to call: Message, over transport: Transport) {
+    self.transport = transport
+    destination = call.sender
+    serial = call.serial
+    isExpected = call.expectsReply
+  }
+
+  /// Sends the answer, if one is expected and the connection is still that one.
+  ///
+  /// - Returns: false if there was an answer already.
+  func give(_ result: Result<[DBusValue], DBusError>) -> Bool {
+    guard !isGiven else { return false }
+    isGiven = true
+    guard isExpected, let transport, transport.isOpen else { return true }
+    do throws(DBusError) {
+      switch result {
+      case .success(let values): _ = try transport.send(.reply(to: serial, at: destination, values))
+      case .failure(let error): _ = try transport.send(.error(error, to: serial, at: destination))
+      }
+    } catch {
+      Log.shared.warning("An answer could not be sent: \(error)")
+      _ = try? transport.send(
+        .error(.failed("The answer could not be sent: \(error.message)"), to: serial, at: destination))
+    }
+    return true
+  }
+}

@@ -1,0 +1,118 @@
+import Journal
+import Loop
+
+extension BusConnection {
+  /// Calls a method of another program.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long the answer may take; the error is `Timeout` then.
+  ///   - then: called once, later, on the loop: with what was returned, or with the error that came back or that kept
+  ///     the call from being made.
+  public func call(
+    _ destination: String, _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
+    timeout: Duration = .seconds(25), then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
+  ) {
+    guard pending.count < limits.pendingCalls else {
+      return fail(.limitExceeded("\(limits.pendingCalls) calls wait for an answer already."), then)
+    }
+    guard uniqueName != nil else { return fail(.disconnected("There is no connection to the bus."), then) }
+    send(.call(destination, path, interface, method, arguments), timeout, then)
+  }
+
+  /// Calls a method of another program and waits for what it returns.
+  public func call(
+    _ destination: String, _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
+    timeout: Duration = .seconds(25)
+  ) async throws(DBusError) -> [DBusValue] {
+    let result = await withCheckedContinuation { continuation in
+      call(destination, path, interface, method, arguments, timeout: timeout) { continuation.resume(returning: $0) }
+    }
+    switch result {
+    case .success(let values): return values
+    case .failure(let error): throw error
+    }
+  }
+
+  /// Sends a signal to whoever listens. Without a bus nobody does: who comes later reads the properties.
+  public func emit(_ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue] = []) {
+    guard uniqueName != nil, let transport else { return }
+    do throws(DBusError) {
+      _ = try transport.send(.signal(path, interface, signal, arguments))
+    } catch {
+      Log.shared.warning("Signal \(signal) was not sent: \(error)")
+    }
+  }
+
+  /// Calls `handler` with each signal that matches, for as long as the registration lives, over reconnections too.
+  ///
+  /// A sender's well-known name is followed: only what its present owner sends gets through.
+  public func subscribe(_ match: SignalMatch, _ handler: @escaping @LoopActor (Message) -> Void) -> Registration {
+    signals.subscribe(match, handler)
+  }
+
+  /// Tells `handler` who owns `name` (a unique name, nil for nobody): once when it is known, then each time it changes.
+  /// Without a bus nobody owns anything.
+  public func watchName(_ name: String, _ handler: @escaping @LoopActor (_ owner: String?) -> Void) -> Registration {
+    guard Validity.isBusName(name) else {
+      Log.shared.error("\(name) is not a bus name and cannot be watched")
+      return Registration {}
+    }
+    return names.watch(name, handler)
+  }
+
+  /// Asks the bus whose process a connection belongs to. What was learned is kept until the name goes.
+  ///
+  /// - Parameter sender: a message's sender, a unique name.
+  public func credentials(
+    of sender: String, then: @escaping @LoopActor (Result<Credentials, DBusError>) -> Void
+  ) {
+    credentials.get(sender, then: then)
+  }
+
+  /// Waits until the connection stands and has its name.
+  ///
+  /// - Throws: why it does not, as soon as that is known; the connection goes on trying.
+  public func ready() async throws(DBusError) {
+    if case .connecting = state { await nextState() }
+    switch state {
+    case .connected: return
+    case .connecting: throw .disconnected("There is no connection to the bus yet.")
+    case .nameUnavailable(let error), .lost(let error): throw error
+    case .closed: throw .disconnected("The connection to the bus is closed.")
+    }
+  }
+
+  private func nextState() async {
+    var registration: Registration?
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+      registration = onState { _ in
+        registration?.cancel()
+        continuation.resume()
+      }
+    }
+  }
+
+  // MARK: Within the room
+
+  /// Calls the bus itself; also before it has said hello.
+  func callBus(
+    _ method: String, _ arguments: [DBusValue] = [], timeout: Duration = .seconds(25),
+    then: @escaping PendingCalls.Completion
+  ) {
+    send(.call(Bus.name, Bus.path, Bus.interface, method, arguments), timeout, then)
+  }
+
+  private func send(_ message: Message, _ timeout: Duration, _ then: @escaping PendingCalls.Completion) {
+    guard let transport else { return fail(.disconnected("There is no connection to the bus."), then) }
+    do throws(DBusError) {
+      let serial = try transport.send(message)
+      pending.add(message, serial: serial, timeout: timeout, then: then)
+    } catch {
+      fail(error, then)
+    }
+  }
+
+  private func fail(_ error: DBusError, _ then: @escaping PendingCalls.Completion) {
+    EventLoop.shared.soon { then(.failure(error)) }
+  }
+}

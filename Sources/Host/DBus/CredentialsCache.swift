@@ -1,0 +1,78 @@
+import Loop
+
+/// Who is behind which unique name. A unique name is never given twice, so what was learned holds until it goes.
+@LoopActor
+final class CredentialsCache {
+  typealias Completion = @LoopActor (Result<Credentials, DBusError>) -> Void
+
+  private enum Entry {
+    case asking([Completion])
+    case known(Credentials, watch: Registration)
+  }
+
+  private static let mostEntries = 1024
+
+  private unowned let connection: BusConnection
+  private var entries: [String: Entry] = [:]
+
+  init(_ connection: BusConnection) {
+    self.connection = connection
+  }
+
+  func get(_ sender: String, then: @escaping Completion) {
+    switch entries[sender] {
+    case .known(let credentials, _):
+      EventLoop.shared.soon { then(.success(credentials)) }
+    case .asking(let others):
+      entries[sender] = .asking(others + [then])
+    case nil:
+      entries[sender] = .asking([then])
+      connection.callBus("GetConnectionCredentials", [.string(sender)]) { [weak self] in
+        self?.answer(sender, $0)
+      }
+    }
+  }
+
+  /// The bus is gone, and with it the names. Who waits is told by the failing call.
+  func forgetKnown() {
+    for (sender, entry) in entries {
+      if case .known = entry { entries[sender] = nil }
+    }
+  }
+
+  private func answer(_ sender: String, _ result: Result<[DBusValue], DBusError>) {
+    guard case .asking(let waiting)? = entries.removeValue(forKey: sender) else { return }
+    let credentials: Result<Credentials, DBusError>
+    switch result {
+    case .failure(let error): credentials = .failure(error)
+    case .success(let values):
+      if let found = Credentials(values.first) {
+        credentials = .success(found)
+        remember(sender, found)
+      } else {
+        credentials = .failure(.failed("The bus does not say whose connection \(sender) is."))
+      }
+    }
+    for then in waiting { then(credentials) }
+  }
+
+  private func remember(_ sender: String, _ credentials: Credentials) {
+    // A well-known name may change hands; only a unique one is kept.
+    guard sender.hasPrefix(":") else { return }
+    if entries.count >= Self.mostEntries { forgetKnown() }
+    let watch = connection.names.watch(sender) { [weak self] owner in
+      if owner == nil { self?.entries[sender] = nil }
+    }
+    entries[sender] = .known(credentials, watch: watch)
+  }
+}
+
+extension Credentials {
+  /// - Parameter answer: `a{sv}`, the answer of GetConnectionCredentials.
+  fileprivate init?(_ answer: DBusValue?) {
+    guard let uid = answer?["UnixUserID"]?.asUInt32 else { return nil }
+    self.init(
+      uid: uid, pid: answer?["ProcessID"]?.asUInt32,
+      gids: answer?["UnixGroupIDs"]?.asArray?.compactMap(\.asUInt32) ?? [])
+  }
+}

@@ -1,0 +1,147 @@
+/// Looking into values. Each accessor looks through variants, and is nil when the value is of another type.
+extension DBusValue {
+  /// The value without the variants around it.
+  public var unwrapped: DBusValue {
+    var value = self
+    while case .variant(let inner) = value { value = inner }
+    return value
+  }
+
+  public var asString: String? {
+    if case .string(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asObjectPath: ObjectPath? {
+    if case .objectPath(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asBool: Bool? {
+    if case .bool(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asByte: UInt8? {
+    if case .byte(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asInt16: Int16? {
+    if case .int16(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asUInt16: UInt16? {
+    if case .uint16(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asInt32: Int32? {
+    if case .int32(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asUInt32: UInt32? {
+    if case .uint32(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asInt64: Int64? {
+    if case .int64(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asUInt64: UInt64? {
+    if case .uint64(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asDouble: Double? {
+    if case .double(let value) = unwrapped { value } else { nil }
+  }
+
+  /// Any integer type, if the value fits.
+  public var asInteger: Int? {
+    switch unwrapped {
+    case .byte(let value): Int(value)
+    case .int16(let value): Int(value)
+    case .uint16(let value): Int(value)
+    case .int32(let value): Int(value)
+    case .uint32(let value): Int(value)
+    case .int64(let value): Int(exactly: value)
+    case .uint64(let value): Int(exactly: value)
+    default: nil
+    }
+  }
+
+  public var asDescriptor: FileDescriptor? {
+    if case .descriptor(let value) = unwrapped { value } else { nil }
+  }
+
+  /// `ay`, however it was made.
+  public var asBytes: [UInt8]? {
+    switch unwrapped {
+    case .bytes(let bytes): return bytes
+    case .array("y", let elements):
+      let bytes = elements.compactMap(\.asByte)
+      return bytes.count == elements.count ? bytes : nil
+    default: return nil
+    }
+  }
+
+  /// The elements of an array, or the members of a structure.
+  public var asArray: [DBusValue]? {
+    switch unwrapped {
+    case .array(_, let elements): elements
+    case .structure(let members): members
+    case .bytes(let bytes): bytes.map { .byte($0) }
+    default: nil
+    }
+  }
+
+  /// `as`.
+  public var asStrings: [String]? {
+    guard case .array("s", let elements) = unwrapped else { return nil }
+    return elements.compactMap(\.asString)
+  }
+
+  /// `ao`.
+  public var asObjectPaths: [ObjectPath]? {
+    guard case .array("o", let elements) = unwrapped else { return nil }
+    return elements.compactMap(\.asObjectPath)
+  }
+
+  /// A dictionary whose keys are strings or object paths, its values without the variants around them. The last of
+  /// two entries with one key counts.
+  public var asDictionary: [String: DBusValue]? {
+    guard case .dictionary(let key, _, let entries) = unwrapped, key == "s" || key == "o" else { return nil }
+    var dictionary: [String: DBusValue] = [:]
+    for entry in entries {
+      guard let key = entry.key.asString ?? entry.key.asObjectPath?.string else { continue }
+      dictionary[key] = entry.value.unwrapped
+    }
+    return dictionary
+  }
+
+  /// The value of an entry of a dictionary, without the variants around it; nil if this is none or has none such.
+  public subscript(key: String) -> DBusValue? {
+    guard case .dictionary(_, _, let entries) = unwrapped else { return nil }
+    return entries.last { ($0.key.asString ?? $0.key.asObjectPath?.string) == key }?.value.unwrapped
+  }
+}
+
+/// Making values that are met often.
+extension DBusValue {
+  /// `as`.
+  public static func strings(_ strings: some Sequence<String>) -> DBusValue {
+    .array(of: "s", strings.map { .string($0) })
+  }
+
+  /// `ao`.
+  public static func objectPaths(_ paths: some Sequence<ObjectPath>) -> DBusValue {
+    .array(of: "o", paths.map { .objectPath($0) })
+  }
+
+  /// `a{sv}`, in the order of the keys; each value is put into a variant, unless it is one.
+  public static func options(_ options: [String: DBusValue]) -> DBusValue {
+    .dictionary(
+      key: "s", value: "v",
+      options.sorted { $0.key < $1.key }.map { DBusEntry(.string($0.key), $0.value.inVariant) })
+  }
+
+  /// The value in a variant, unless it is one already.
+  var inVariant: DBusValue {
+    if case .variant = self { self } else { .variant(self) }
+  }
+}

@@ -1,0 +1,80 @@
+import Glibc
+import Synchronization
+
+/// A file descriptor with an owner: it is closed when the last reference goes. Two are equal if they are the same object.
+public final class FileDescriptor: Sendable, Hashable {
+  private static let none: Int32 = -1
+  private let number: Mutex<Int32>
+
+  /// - Parameter owning: an open descriptor that nobody else closes.
+  public init(owning descriptor: Int32) {
+    number = Mutex(descriptor)
+  }
+
+  deinit {
+    close()
+  }
+
+  /// The number, for system calls while this object is held; -1 once it is closed or taken.
+  public var raw: Int32 { number.withLock { $0 } }
+
+  /// Another descriptor for the same open file, with an owner of its own.
+  public func duplicate() throws(DBusError) -> FileDescriptor {
+    let copy = number.withLock { fcntl($0, F_DUPFD_CLOEXEC, 3) }
+    guard copy >= 0 else { throw .failed("The descriptor cannot be duplicated: \(reason(errno)).") }
+    return FileDescriptor(owning: copy)
+  }
+
+  /// Hands the open descriptor over to the caller, who closes it; nil if that was done before.
+  public func take() -> Int32? {
+    number.withLock { number in
+      defer { number = Self.none }
+      return number >= 0 ? number : nil
+    }
+  }
+
+  /// Closes it now; nothing happens the second time.
+  public func close() {
+    if let descriptor = take() { _ = Glibc.close(descriptor) }
+  }
+
+  /// Reads to the end, from where the file stands, without ever waiting for a writer.
+  ///
+  /// - Parameter limit: the most bytes that are taken; one more is a `LimitExceeded`.
+  /// - Throws: `NotReady` when a pipe or socket is still open on the other side and has nothing to read.
+  public func readAll(limit: Int) throws(DBusError) -> [UInt8] {
+    let descriptor = raw
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw .failed("The descriptor cannot be read: \(reason(errno)).") }
+    let isFile = status.st_mode & S_IFMT == S_IFREG
+    var bytes: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: min(max(limit, 0) + 1, 1 << 16))
+    while true {
+      if !isFile, !Self.hasInput(descriptor) {
+        throw .notReady("The descriptor has no end yet: its writer is still open.")
+      }
+      let count = read(descriptor, &chunk, chunk.count)
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw .failed("The descriptor cannot be read: \(reason(errno)).") }
+      guard count > 0 else { return bytes }
+      guard bytes.count + count <= limit else { throw .limitExceeded("The descriptor has more than \(limit) bytes.") }
+      bytes += chunk[..<count]
+    }
+  }
+
+  private static func hasInput(_ descriptor: Int32) -> Bool {
+    var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&request, 1, 0) > 0
+  }
+
+  public static func == (left: FileDescriptor, right: FileDescriptor) -> Bool { left === right }
+
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(ObjectIdentifier(self))
+  }
+}
+
+/// What the system says about an error number.
+func reason(_ number: Int32) -> String {
+  strerror(number).map { String(cString: $0) } ?? "error \(number)"
+}

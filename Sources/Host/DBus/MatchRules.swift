@@ -1,0 +1,30 @@
+import Journal
+import Loop
+
+/// The match rules that the bus has from us, each counted, so that two who want the same signals share one.
+@LoopActor
+final class MatchRules {
+  private var counts: [String: Int] = [:]
+  /// Sends AddMatch or RemoveMatch, if there is a bus.
+  private let send: @LoopActor (_ method: String, _ rule: String) -> Void
+
+  init(_ send: @escaping @LoopActor (_ method: String, _ rule: String) -> Void) {
+    self.send = send
+  }
+
+  func add(_ rule: String) {
+    counts[rule, default: 0] += 1
+    if counts[rule] == 1 { send("AddMatch", rule) }
+  }
+
+  func remove(_ rule: String) {
+    guard let count = counts[rule] else { return }
+    counts[rule] = count == 1 ? nil : count - 1
+    if count == 1 { send("RemoveMatch", rule) }
+  }
+
+  /// Tells a new bus all of them.
+  func resend() {
+    for rule in counts.keys.sorted() { send("AddMatch", rule) }
+  }
+}

@@ -1,0 +1,45 @@
+import Loop
+
+/// A method that others can call.
+public struct Method: Sendable {
+  public typealias Handler = @LoopActor (MethodCall) -> Void
+
+  public let name: String
+  public let `in`: [Argument]
+  public let out: [Argument]
+  public let documentation: String
+  /// The names of the errors that it may answer.
+  public let errors: [String]
+  let handler: Handler
+
+  /// - Parameter handler: called on the loop for each call, in the order in which they came; it answers then or later.
+  public init(
+    _ name: String, in: [Argument] = [], out: [Argument] = [], documentation: String = "",
+    errors: [DBusError.Name] = [], handler: @escaping Handler
+  ) {
+    precondition(Validity.isMember(name), "not a method's name: \(name)")
+    self.name = name
+    self.in = `in`
+    self.out = out
+    self.documentation = documentation
+    self.errors = errors.map(\.rawValue)
+    self.handler = handler
+  }
+
+  /// - Parameter body: answers at once, with the values that it returns or the error that it throws.
+  public init(
+    _ name: String, in: [Argument] = [], out: [Argument] = [], documentation: String = "",
+    errors: [DBusError.Name] = [],
+    returning body: @escaping @LoopActor (MethodCall) throws(DBusError) -> [DBusValue]
+  ) {
+    self.init(
+      name, in: `in`, out: out, documentation: documentation, errors: errors,
+      handler: { call in
+        do throws(DBusError) {
+          call.reply(try body(call))
+        } catch {
+          call.fail(error)
+        }
+      })
+  }
+}

@@ -1,0 +1,61 @@
+import Journal
+import Loop
+
+/// A call that somebody made to an object here. It is answered once, now or later; if it is dropped without an answer,
+/// the caller gets an error.
+@LoopActor
+public final class MethodCall {
+  public let path: ObjectPath
+  public let interface: String
+  public let member: String
+  /// The caller's unique name.
+  public let sender: String
+  /// Of the types that the method takes.
+  public let arguments: [DBusValue]
+
+  private let out: [Argument]
+  private let answer: Answer
+  private let guardian: Registration
+
+  init(_ message: Message, at path: ObjectPath, interface: String, method: Method, answer: Answer) {
+    self.path = path
+    self.interface = interface
+    member = method.name
+    sender = message.sender ?? ""
+    arguments = message.arguments
+    out = method.out
+    self.answer = answer
+    let label = "\(interface).\(method.name)"
+    guardian = Registration {
+      guard !answer.isGiven else { return }
+      Log.shared.error("A call of \(label) was dropped without an answer")
+      _ = answer.give(.failure(.failed("\(label) was given up without an answer.")))
+    }
+  }
+
+  /// Whether it was answered.
+  public var isAnswered: Bool { answer.isGiven }
+
+  /// Answers with `values`, which are of the types that the method returns.
+  public func reply(_ values: DBusValue...) {
+    reply(values)
+  }
+
+  /// Answers with `values`, which are of the types that the method returns.
+  public func reply(_ values: [DBusValue]) {
+    guard values.signature == out.signature else {
+      Log.shared.error("\(interface).\(member) should return \(out.inWords) but returned \(values.signature)")
+      return finish(.failure(.failed("\(interface).\(member) has a result of the wrong type.")))
+    }
+    finish(.success(values))
+  }
+
+  /// Answers with an error.
+  public func fail(_ error: DBusError) {
+    finish(.failure(error))
+  }
+
+  private func finish(_ result: Result<[DBusValue], DBusError>) {
+    if !answer.give(result) { Log.shared.error("\(interface).\(member) was answered twice; the second is ignored") }
+  }
+}

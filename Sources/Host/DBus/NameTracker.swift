@@ -1,0 +1,121 @@
+import Loop
+
+/// Who owns which name, for the names that somebody here wants to know about.
+@LoopActor
+final class NameTracker {
+  private final class Watcher {
+    private let handler: @LoopActor (String?) -> Void
+    private var told: String??
+    var isAlive = true
+
+    init(_ handler: @escaping @LoopActor (String?) -> Void) {
+      self.handler = handler
+    }
+
+    /// Tells the owner, unless that was the last thing told.
+    @LoopActor
+    func tell(_ owner: String?) {
+      guard isAlive, told != .some(owner) else { return }
+      told = .some(owner)
+      handler(owner)
+    }
+  }
+
+  private struct Name {
+    var uses = 0
+    var isKnown = false
+    var owner: String?
+    var watchers: [Watcher] = []
+  }
+
+  private unowned let connection: BusConnection
+  private var names: [String: Name] = [:]
+
+  init(_ connection: BusConnection) {
+    self.connection = connection
+  }
+
+  /// The name's owner, as far as is known.
+  func owner(of name: String) -> String? { names[name]?.owner }
+
+  /// Follows a name until the registration goes.
+  func track(_ name: String) -> Registration {
+    names[name, default: Name()].uses += 1
+    if names[name]?.uses == 1 {
+      connection.rules.add(Self.rule(name))
+      ask(name)
+    }
+    return Registration { [weak self] in self?.untrack(name) }
+  }
+
+  /// Follows a name; the handler is told its owner once that is known, and each other one.
+  func watch(_ name: String, _ handler: @escaping @LoopActor (String?) -> Void) -> Registration {
+    let tracking = track(name)
+    let watcher = Watcher(handler)
+    names[name]?.watchers.append(watcher)
+    EventLoop.shared.soon { [weak self] in
+      guard let entry = self?.names[name], entry.isKnown else { return }
+      watcher.tell(entry.owner)
+    }
+    return Registration { [weak self] in
+      watcher.isAlive = false
+      self?.names[name]?.watchers.removeAll { $0 === watcher }
+      tracking.cancel()
+    }
+  }
+
+  private func untrack(_ name: String) {
+    guard let uses = names[name]?.uses else { return }
+    if uses > 1 {
+      names[name]?.uses = uses - 1
+    } else {
+      names[name] = nil
+      connection.rules.remove(Self.rule(name))
+    }
+  }
+
+  /// Takes a NameOwnerChanged of the bus.
+  func ownerChanged(_ message: Message) {
+    guard message.arguments.count == 3, let name = message.arguments[0].asString,
+      let owner = message.arguments[2].asString
+    else { return }
+    set(name, owner.isEmpty ? nil : owner)
+  }
+
+  /// The bus is new: asks it about every name.
+  func askAll() {
+    for name in names.keys.sorted() { ask(name) }
+  }
+
+  /// The bus is gone, and every name with it.
+  func forgetAll() {
+    for name in names.keys.sorted() {
+      if names[name]?.owner != nil { set(name, nil) }
+      names[name]?.isKnown = false
+    }
+  }
+
+  /// Bus messages come in order, so an answer is never older than a change that was told before it.
+  private func ask(_ name: String) {
+    guard connection.uniqueName != nil else { return }
+    connection.callBus("GetNameOwner", [.string(name)]) { [weak self] result in
+      switch result {
+      case .success(let values): self?.set(name, values.first?.asString)
+      case .failure(let error) where error.is(.nameHasNoOwner): self?.set(name, nil)
+      case .failure: break
+      }
+    }
+  }
+
+  private func set(_ name: String, _ owner: String?) {
+    guard let entry = names[name] else { return }
+    names[name]?.isKnown = true
+    names[name]?.owner = owner
+    for watcher in entry.watchers { watcher.tell(owner) }
+  }
+
+  private static func rule(_ name: String) -> String {
+    SignalMatch(sender: Bus.name, path: Bus.path, interface: Bus.interface, member: "NameOwnerChanged", arg0: name).rule
+      ?? ""
+  }
+}

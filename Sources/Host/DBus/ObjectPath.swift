@@ -1,0 +1,86 @@
+/// The path of an object on the bus: `/`, or elements of `[A-Za-z0-9_]`, each after a slash.
+public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+  public let string: String
+
+  /// The path, or nil if `string` is not one.
+  public init?(_ string: String) {
+    guard Validity.isPath(string) else { return nil }
+    self.string = string
+  }
+
+  /// A path written in the source; `StaticString`, so that input cannot come this way.
+  public init(stringLiteral literal: StaticString) {
+    let string = literal.description
+    precondition(Validity.isPath(string), "not an object path: \(string)")
+    self.string = string
+  }
+
+  /// A path that libdbus or this type has checked already.
+  init(checked string: String) {
+    self.string = string
+  }
+
+  public static let root: ObjectPath = "/"
+
+  public var description: String { string }
+
+  /// The elements between the slashes; none for `/`.
+  public var elements: [Substring] { string.split(separator: "/") }
+
+  /// The last element; empty for `/`.
+  public var lastElement: String { elements.last.map(String.init) ?? "" }
+
+  /// The path without its last element; nil for `/`.
+  public var parent: ObjectPath? {
+    guard self != .root, let slash = string.lastIndex(of: "/") else { return nil }
+    return slash == string.startIndex ? .root : ObjectPath(checked: String(string[..<slash]))
+  }
+
+  /// The path one element longer. An element that a path cannot have is escaped; a name from elsewhere (a nickname, a
+  /// file name) is better escaped always, so that no two names give one path: `child(ObjectPath.escape(name))`.
+  public func child(_ element: String) -> ObjectPath {
+    let element = Validity.isPathElement(element) ? element : Self.escape(element)
+    return ObjectPath(checked: self == .root ? "/" + element : string + "/" + element)
+  }
+
+  /// Whether this is `ancestor` or below it.
+  public func isWithin(_ ancestor: ObjectPath) -> Bool {
+    self == ancestor || ancestor == .root || string.utf8.starts(with: (ancestor.string + "/").utf8)
+  }
+
+  /// `name` as one element: each byte but letters and digits becomes `_` and two hex digits, so does a digit in front;
+  /// nothing at all becomes `_`. As systemd does it; `unescape` brings it back.
+  public static func escape(_ name: String) -> String {
+    guard !name.isEmpty else { return "_" }
+    var element = ""
+    for (index, byte) in name.utf8.enumerated() {
+      let isDigit = (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+      if Validity.isASCIIAlphanumeric(byte), index > 0 || !isDigit {
+        element.unicodeScalars.append(Unicode.Scalar(byte))
+      } else {
+        element += byte < 16 ? "_0" : "_"
+        element += String(byte, radix: 16)
+      }
+    }
+    return element
+  }
+
+  /// What `escape` was given; nil for an element that it does not make.
+  public static func unescape(_ element: String) -> String? {
+    if element == "_" { return "" }
+    var bytes: [UInt8] = []
+    var rest = Array(element.utf8)[...]
+    while let byte = rest.popFirst() {
+      if byte != UInt8(ascii: "_") {
+        bytes.append(byte)
+      } else {
+        guard rest.count >= 2, let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16)
+        else { return nil }
+        bytes.append(value)
+        rest.removeFirst(2)
+      }
+    }
+    let name = String(decoding: bytes, as: UTF8.self)
+    return escape(name) == element ? name : nil
+  }
+}

@@ -1,0 +1,137 @@
+import Journal
+import Loop
+
+/// The objects that others on the bus can call.
+///
+/// Calls reach their handlers in the order in which they arrived, one after the other, with arguments of the declared
+/// types. Introspection, properties, managed objects and pings are answered by the tree.
+@LoopActor
+public final class ObjectTree {
+  /// Asked before each handler, those of the tree included; an error is answered instead of calling it.
+  public var authorize: ((MethodCall) -> DBusError?)?
+
+  weak var connection: BusConnection?
+  /// At each path the objects that were exported there, the latest last.
+  private(set) var nodes: [ObjectPath: [ObjectNode]] = [:]
+  private var managers: Set<ObjectPath> = []
+  private lazy var standard = StandardInterfaces(self)
+
+  init() {}
+
+  // MARK: Exporting
+
+  /// Puts an object on the bus, until what is returned is cancelled or dropped. Several at one path are one object to
+  /// others; of two interfaces with one name the latest answers.
+  ///
+  /// - Parameter manager: the path of an object manager that lists it and tells of its coming and going.
+  public func export(_ path: ObjectPath, interfaces: [Interface], manager: ObjectPath? = nil) -> ExportedObject {
+    let node = ObjectNode(path, interfaces, manager: manager, tree: self)
+    nodes[path, default: []].append(node)
+    if let manager, managers.contains(manager) {
+      emit(manager, StandardName.objectManager, "InterfacesAdded", [.objectPath(path), node.interfacesAndProperties()])
+    }
+    return ExportedObject(node, Registration { [weak self] in self?.remove(node) })
+  }
+
+  /// Puts an object manager at `path`. It lists the objects that were exported with it as their manager.
+  public func exportManager(_ path: ObjectPath) {
+    managers.insert(path)
+  }
+
+  private func remove(_ node: ObjectNode) {
+    node.flush()
+    node.end()
+    nodes[node.path]?.removeAll { $0 === node }
+    if nodes[node.path]?.isEmpty == true { nodes[node.path] = nil }
+    guard let manager = node.manager, managers.contains(manager) else { return }
+    emit(
+      manager, StandardName.objectManager, "InterfacesRemoved",
+      [.objectPath(node.path), .strings(node.interfaces.map(\.name))])
+  }
+
+  func emit(_ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue]) {
+    connection?.emit(path, interface, signal, arguments)
+  }
+
+  // MARK: Answering
+
+  func receive(_ message: Message, _ answer: Answer) {
+    do throws(DBusError) {
+      try handle(message, answer)
+    } catch {
+      _ = answer.give(.failure(error))
+    }
+  }
+
+  private func handle(_ message: Message, _ answer: Answer) throws(DBusError) {
+    guard let path = message.path, let member = message.member else {
+      throw .unknownMethod("The call names no object or no method.")
+    }
+    if let fault = message.fault { throw fault }
+    let (interface, method) = try find(path, message.interface, member)
+    guard message.arguments.signature == method.in.signature else {
+      let given = message.arguments.isEmpty ? "none" : "\(message.arguments.signature)"
+      throw .invalidArgs("\(member) takes \(method.in.inWords), but was given \(given).")
+    }
+    let call = MethodCall(message, at: path, interface: interface.name, method: method, answer: answer)
+    if let refusal = authorize?(call) { return call.fail(refusal) }
+    method.handler(call)
+  }
+
+  private func find(
+    _ path: ObjectPath, _ name: String?, _ member: String
+  ) throws(DBusError) -> (Interface, Method) {
+    let interfaces = interfaces(at: path)
+    for interface in interfaces where name == nil || interface.name == name {
+      if let method = interface.method(member) { return (interface, method) }
+    }
+    guard exists(path) else { throw .unknownObject("There is no object \(path.string).") }
+    if let name, !interfaces.contains(where: { $0.name == name }) {
+      throw .unknownInterface("The object \(path.string) has no interface \(name).")
+    }
+    throw .unknownMethod("The object \(path.string) has no method \(member)\(name.map { " in \($0)" } ?? "").")
+  }
+
+  // MARK: Looking
+
+  /// The interface that answers at `path`, not the standard ones.
+  func interface(_ name: String, at path: ObjectPath) -> (node: ObjectNode, interface: Interface)? {
+    for node in (nodes[path] ?? []).reversed() {
+      if let interface = node.interface(name) { return (node, interface) }
+    }
+    return nil
+  }
+
+  /// All interfaces that answer at `path`: the objects' first, the latest export first of all.
+  func interfaces(at path: ObjectPath) -> [Interface] {
+    guard exists(path) else { return [standard.peer] }
+    var interfaces: [Interface] = []
+    for interface in (nodes[path] ?? []).reversed().flatMap(\.interfaces)
+    where !interfaces.contains(where: { $0.name == interface.name }) {
+      interfaces.append(interface)
+    }
+    if nodes[path] != nil { interfaces.append(standard.properties) }
+    if managers.contains(path) { interfaces.append(standard.objectManager) }
+    return interfaces + [standard.introspectable, standard.peer]
+  }
+
+  /// The names of the elements right below `path`, sorted.
+  func children(of path: ObjectPath) -> [String] {
+    let depth = path.elements.count
+    var names: Set<String> = []
+    for other in allPaths where other != path && other.isWithin(path) { names.insert(String(other.elements[depth])) }
+    return names.sorted()
+  }
+
+  /// The objects that the manager at `path` lists, in the order of their paths.
+  func managed(by manager: ObjectPath) -> [ObjectNode] {
+    nodes.values.joined().filter { $0.manager == manager }.sorted { $0.path.string < $1.path.string }
+  }
+
+  private var allPaths: [ObjectPath] { Array(nodes.keys) + managers }
+
+  /// Whether there is an object at `path` or below it.
+  private func exists(_ path: ObjectPath) -> Bool {
+    path == .root || nodes[path] != nil || managers.contains(path) || allPaths.contains { $0.isWithin(path) }
+  }
+}

@@ -1,0 +1,61 @@
+import Loop
+
+/// The calls whose answer is awaited, by their serial.
+@LoopActor
+final class PendingCalls {
+  typealias Completion = @LoopActor (Result<[DBusValue], DBusError>) -> Void
+
+  private struct Call {
+    let destination: String?
+    let then: Completion
+    let timer: Registration
+  }
+
+  private let scheduler: any Scheduler
+  private var calls: [UInt32: Call] = [:]
+
+  init(_ scheduler: any Scheduler) {
+    self.scheduler = scheduler
+  }
+
+  var count: Int { calls.count }
+
+  func add(_ call: Message, serial: UInt32, timeout: Duration, then: @escaping Completion) {
+    let label = "\(call.interface.map { $0 + "." } ?? "")\(call.member ?? "") of \(call.destination ?? "the peer")"
+    let timer = scheduler.schedule(after: timeout) { [weak self] in
+      self?.finish(serial, .failure(.timeout("\(label) did not answer within \(timeout).")))
+    }
+    calls[serial] = Call(destination: call.destination, then: then, timer: timer)
+  }
+
+  /// Takes a return or an error from the bus.
+  func complete(_ message: Message) {
+    guard let serial = message.replySerial, let call = calls[serial], Self.mayAnswer(message, call.destination)
+    else { return }
+    if let fault = message.fault {
+      finish(serial, .failure(fault))
+    } else if message.kind == .error {
+      finish(serial, .failure(message.error))
+    } else {
+      finish(serial, .success(message.arguments))
+    }
+  }
+
+  /// Fails all of them.
+  func failAll(_ error: DBusError) {
+    for serial in calls.keys.sorted() { finish(serial, .failure(error)) }
+  }
+
+  private func finish(_ serial: UInt32, _ result: Result<[DBusValue], DBusError>) {
+    guard let call = calls.removeValue(forKey: serial) else { return }
+    call.timer.cancel()
+    call.then(result)
+  }
+
+  /// Whoever guesses a serial could answer in another's place: a unique name must be the sender's. The bus answers
+  /// for those who cannot.
+  private static func mayAnswer(_ message: Message, _ destination: String?) -> Bool {
+    guard let destination, let sender = message.sender, sender != Bus.name else { return true }
+    return destination.hasPrefix(":") ? sender == destination : destination != Bus.name
+  }
+}

@@ -1,0 +1,60 @@
+import Loop
+
+/// A value of an object that others can read, and perhaps set.
+public struct Property: Sendable {
+  public enum Access: String, Sendable {
+    case read
+    case readWrite = "readwrite"
+  }
+
+  /// What others hear when the value changes, as `EmitsChangedSignal` has it.
+  public enum Emits: String, Sendable {
+    /// The new value.
+    case changes = "true"
+    /// That there is one.
+    case invalidates
+    /// Nothing: it never changes while the object is there.
+    case const
+    /// Nothing.
+    case none = "false"
+  }
+
+  public typealias Getter = @LoopActor () -> DBusValue
+  public typealias Setter = @LoopActor (DBusValue) throws(DBusError) -> Void
+
+  public let name: String
+  public let signature: String
+  public let documentation: String
+  public let emits: Emits
+  let get: Getter
+  let set: Setter?
+
+  public var access: Access { self.set == nil ? .read : .readWrite }
+
+  /// - Parameters:
+  ///   - signature: one complete type; `get` returns values of it, `set` is given none else.
+  ///   - set: without it the property can only be read. When it returns, the change is told.
+  public init(
+    _ name: String, _ signature: String, documentation: String = "", emits: Emits = .changes,
+    get: @escaping Getter, set: Setter? = nil
+  ) {
+    precondition(Validity.isMember(name), "not a property's name: \(name)")
+    precondition(Validity.isSingleType(signature), "not a property's type: \(signature)")
+    self.name = name
+    self.signature = signature
+    self.documentation = documentation
+    self.emits = emits
+    self.get = get
+    self.set = set
+  }
+
+  /// The value in a variant, or why it cannot be told.
+  @LoopActor
+  func read() throws(DBusError) -> DBusValue {
+    let value = get()
+    guard value.signature == signature else {
+      throw .failed("Property \(name) should be of type \(signature), and is of type \(value.signature).")
+    }
+    return .variant(value)
+  }
+}

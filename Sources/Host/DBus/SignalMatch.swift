@@ -1,0 +1,57 @@
+/// Which signals are wanted; what is nil does not matter.
+public struct SignalMatch: Hashable, Sendable {
+  /// A unique or a well-known name; of the latter, its owner's signals are meant.
+  public var sender: String?
+  public var path: ObjectPath?
+  /// This path and all below it.
+  public var pathNamespace: ObjectPath?
+  public var interface: String?
+  public var member: String?
+  /// The first argument, if it is a string.
+  public var arg0: String?
+
+  public init(
+    sender: String? = nil, path: ObjectPath? = nil, pathNamespace: ObjectPath? = nil, interface: String? = nil,
+    member: String? = nil, arg0: String? = nil
+  ) {
+    self.sender = sender
+    self.path = path
+    self.pathNamespace = pathNamespace
+    self.interface = interface
+    self.member = member
+    self.arg0 = arg0
+  }
+
+  /// The rule for the bus; nil if a part is not what it should be.
+  var rule: String? {
+    guard sender.map(Validity.isBusName) ?? true, interface.map(Validity.isInterface) ?? true,
+      member.map(Validity.isMember) ?? true, arg0.map(Validity.isText) ?? true, path == nil || pathNamespace == nil
+    else { return nil }
+    var rule = "type='signal'"
+    func add(_ key: String, _ value: String?) {
+      // Only arg0 can have an apostrophe: it ends the quotes, stands escaped, and begins them again.
+      if let value {
+        rule += ",\(key)='\(value.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''"))'"
+      }
+    }
+    add("sender", sender)
+    add("path", path?.string)
+    add("path_namespace", pathNamespace?.string)
+    add("interface", interface)
+    add("member", member)
+    add("arg0", arg0)
+    return rule
+  }
+
+  /// Whether the signal is wanted, the sender aside.
+  func matches(_ message: Message) -> Bool {
+    if let member, member != message.member { return false }
+    if let interface, interface != message.interface { return false }
+    if let path, path != message.path { return false }
+    if let pathNamespace, message.path?.isWithin(pathNamespace) != true { return false }
+    if let arg0 {
+      guard case .string(arg0)? = message.arguments.first else { return false }
+    }
+    return true
+  }
+}

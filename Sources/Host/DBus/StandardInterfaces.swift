@@ -1,0 +1,146 @@
+internal import CDBus
+import Loop
+
+/// The interfaces that every object has, made of the same values as any other.
+@LoopActor
+final class StandardInterfaces {
+  let peer: Interface
+  let introspectable: Interface
+  let properties: Interface
+  let objectManager: Interface
+
+  init(_ tree: ObjectTree) {
+    peer = Self.makePeer()
+    introspectable = Self.makeIntrospectable(tree)
+    properties = Self.makeProperties(tree)
+    objectManager = Self.makeObjectManager(tree)
+  }
+
+  private static func makePeer() -> Interface {
+    Interface(
+      StandardName.peer,
+      methods: [
+        Method("Ping", returning: { _ in [] }),
+        Method(
+          "GetMachineId", out: [Argument("machine_uuid", "s")],
+          returning: { (_) throws(DBusError) in [.string(try machineID())] }),
+      ])
+  }
+
+  private static func machineID() throws(DBusError) -> String {
+    guard let text = dbus_try_get_local_machine_id(nil) else { throw .failed("This machine has no id.") }
+    defer { dbus_free(text) }
+    return String(cString: text)
+  }
+
+  private static func makeIntrospectable(_ tree: ObjectTree) -> Interface {
+    Interface(
+      StandardName.introspectable,
+      methods: [
+        Method(
+          "Introspect", out: [Argument("xml_data", "s")],
+          returning: { [weak tree] call in
+            [.string(InterfaceXML.node(tree?.interfaces(at: call.path) ?? [], tree?.children(of: call.path) ?? []))]
+          })
+      ])
+  }
+
+  private static func makeObjectManager(_ tree: ObjectTree) -> Interface {
+    Interface(
+      StandardName.objectManager,
+      methods: [
+        Method(
+          "GetManagedObjects", out: [Argument("objects", "a{oa{sa{sv}}}")],
+          returning: { [weak tree] call in [managedObjects(tree?.managed(by: call.path) ?? [])] })
+      ],
+      signals: [
+        Signal(
+          "InterfacesAdded", [Argument("object", "o"), Argument("interfaces_and_properties", "a{sa{sv}}")]),
+        Signal("InterfacesRemoved", [Argument("object", "o"), Argument("interfaces", "as")]),
+      ])
+  }
+
+  /// Several nodes at one path are one object.
+  private static func managedObjects(_ nodes: [ObjectNode]) -> DBusValue {
+    var entries: [(path: ObjectPath, interfaces: [DBusEntry])] = []
+    for node in nodes {
+      guard case .dictionary(_, _, let interfaces) = node.interfacesAndProperties() else { continue }
+      if let last = entries.indices.last, entries[last].path == node.path {
+        entries[last].interfaces += interfaces
+      } else {
+        entries.append((node.path, interfaces))
+      }
+    }
+    return .dictionary(
+      key: "o", value: "a{sa{sv}}",
+      entries.map { DBusEntry(.objectPath($0.path), .dictionary(key: "s", value: "a{sv}", $0.interfaces)) })
+  }
+
+  private static func makeProperties(_ tree: ObjectTree) -> Interface {
+    let interfaceName = Argument("interface_name", "s")
+    let propertyName = Argument("property_name", "s")
+    return Interface(
+      StandardName.properties,
+      methods: [
+        Method(
+          "Get", in: [interfaceName, propertyName], out: [Argument("value", "v")],
+          returning: { [weak tree] (call) throws(DBusError) in [try find(tree, call).property.read()] }),
+        Method(
+          "GetAll", in: [interfaceName], out: [Argument("properties", "a{sv}")],
+          returning: { [weak tree] (call) throws(DBusError) in [try all(tree, call)] }),
+        Method(
+          "Set", in: [interfaceName, propertyName, Argument("value", "v")],
+          returning: { [weak tree] (call) throws(DBusError) in
+            try set(tree, call)
+            return []
+          }),
+      ],
+      signals: [
+        Signal(
+          "PropertiesChanged",
+          [interfaceName, Argument("changed_properties", "a{sv}"), Argument("invalidated_properties", "as")])
+      ])
+  }
+
+  private typealias Found = (node: ObjectNode, interface: Interface, property: Property)
+
+  /// The property that the first two arguments name. An empty interface means any, as the specification allows.
+  private static func find(_ tree: ObjectTree?, _ call: MethodCall) throws(DBusError) -> Found {
+    guard let interfaceName = call.arguments.first?.asString, let name = call.arguments.dropFirst().first?.asString
+    else { throw .invalidArgs("An interface's and a property's name are missing.") }
+    let names =
+      interfaceName.isEmpty ? tree?.interfaces(at: call.path).map(\.name) ?? [] : [interfaceName]
+    for interfaceName in names {
+      guard let (node, interface) = tree?.interface(interfaceName, at: call.path) else { continue }
+      if let property = interface.property(name) { return (node, interface, property) }
+    }
+    if names.count == 1, let only = names.first, !isKnown(only, tree, call.path) {
+      throw .unknownInterface("The object \(call.path.string) has no interface \(only).")
+    }
+    throw .unknownProperty("The object \(call.path.string) has no property \(name) in \(interfaceName).")
+  }
+
+  private static func isKnown(_ interface: String, _ tree: ObjectTree?, _ path: ObjectPath) -> Bool {
+    tree?.interfaces(at: path).contains { $0.name == interface } ?? false
+  }
+
+  private static func all(_ tree: ObjectTree?, _ call: MethodCall) throws(DBusError) -> DBusValue {
+    let name = call.arguments.first?.asString ?? ""
+    let interfaces = tree?.interfaces(at: call.path) ?? []
+    if name.isEmpty { return ObjectNode.values(interfaces.flatMap(\.properties)) }
+    guard let interface = interfaces.first(where: { $0.name == name }) else {
+      throw .unknownInterface("The object \(call.path.string) has no interface \(name).")
+    }
+    return ObjectNode.values(interface.properties)
+  }
+
+  private static func set(_ tree: ObjectTree?, _ call: MethodCall) throws(DBusError) {
+    let (node, interface, property) = try find(tree, call)
+    guard let set = property.set else { throw .readOnly("\(property.name) can only be read.") }
+    guard case .variant(let value)? = call.arguments.last, value.signature == property.signature else {
+      throw .invalidArgs("\(property.name) is of type \(property.signature).")
+    }
+    try set(value)
+    node.changed(property.name, of: interface)
+  }
+}

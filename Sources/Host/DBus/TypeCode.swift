@@ -1,0 +1,21 @@
+/// The letters of D-Bus types, as libdbus wants them (its own are macros that Swift does not see).
+enum TypeCode {
+  static let byte = Int32(UInt8(ascii: "y"))
+  static let bool = Int32(UInt8(ascii: "b"))
+  static let int16 = Int32(UInt8(ascii: "n"))
+  static let uint16 = Int32(UInt8(ascii: "q"))
+  static let int32 = Int32(UInt8(ascii: "i"))
+  static let uint32 = Int32(UInt8(ascii: "u"))
+  static let int64 = Int32(UInt8(ascii: "x"))
+  static let uint64 = Int32(UInt8(ascii: "t"))
+  static let double = Int32(UInt8(ascii: "d"))
+  static let string = Int32(UInt8(ascii: "s"))
+  static let objectPath = Int32(UInt8(ascii: "o"))
+  static let signature = Int32(UInt8(ascii: "g"))
+  static let descriptor = Int32(UInt8(ascii: "h"))
+  static let array = Int32(UInt8(ascii: "a"))
+  static let variant = Int32(UInt8(ascii: "v"))
+  static let structure = Int32(UInt8(ascii: "r"))
+  static let dictionaryEntry = Int32(UInt8(ascii: "e"))
+  static let none: Int32 = 0
+}

@@ -1,0 +1,36 @@
+internal import CDBus
+
+/// What D-Bus accepts as a name. libdbus ends the process when it is handed anything else, so every text on its way
+/// there passes one of these.
+enum Validity {
+  static func isText(_ text: String) -> Bool { !text.utf8.contains(0) }
+  static func isPath(_ text: String) -> Bool { check(text) { dbus_validate_path($0, nil) } }
+  static func isInterface(_ text: String) -> Bool { check(text) { dbus_validate_interface($0, nil) } }
+  static func isMember(_ text: String) -> Bool { check(text) { dbus_validate_member($0, nil) } }
+  static func isErrorName(_ text: String) -> Bool { check(text) { dbus_validate_error_name($0, nil) } }
+  static func isBusName(_ text: String) -> Bool { check(text) { dbus_validate_bus_name($0, nil) } }
+
+  /// Zero or more complete types, at most 255 bytes, nested no deeper than D-Bus allows.
+  static func isSignature(_ text: String) -> Bool { check(text) { dbus_signature_validate($0, nil) } }
+
+  /// Exactly one complete type.
+  static func isSingleType(_ text: String) -> Bool { check(text) { dbus_signature_validate_single($0, nil) } }
+
+  /// One element of an object path: letters, digits and underscores, at least one.
+  static func isPathElement(_ text: String) -> Bool {
+    !text.isEmpty && text.utf8.allSatisfy { isASCIIAlphanumeric($0) || $0 == UInt8(ascii: "_") }
+  }
+
+  static func isASCIIAlphanumeric(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): true
+    default: false
+    }
+  }
+
+  private static func check(_ text: String, _ validate: (UnsafePointer<CChar>) -> dbus_bool_t) -> Bool {
+    // A text is cut at its first NUL on the way to C: what is behind it would not be looked at.
+    isText(text) && text.withCString { validate($0) != 0 }
+  }
+}

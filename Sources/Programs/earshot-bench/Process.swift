@@ -1,0 +1,48 @@
+import Glibc
+
+/// A program that was started here, and ends with this one.
+final class Process {
+  let pid: pid_t
+
+  struct NotStarted: Error {
+    let path: String
+  }
+
+  /// - Parameter environment: added to this program's own.
+  init(_ path: String, _ arguments: [String], environment: [String: String] = [:]) throws(NotStarted) {
+    var pid = pid_t()
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    var words: [UnsafeMutablePointer<CChar>?] = ([path] + arguments).map { strdup($0) } + [nil]
+    var variables: [UnsafeMutablePointer<CChar>?] = environment.map { strdup("\($0.key)=\($0.value)") }
+    var index = 0
+    while let entry = environ[index] {
+      variables.append(strdup(entry))
+      index += 1
+    }
+    variables.append(nil)
+    defer { for pointer in words + variables { free(pointer) } }
+    guard posix_spawnp(&pid, path, &actions, nil, &words, &variables) == 0 else { throw NotStarted(path: path) }
+    self.pid = pid
+  }
+
+  deinit {
+    kill(pid, SIGTERM)
+    waitpid(pid, nil, 0)
+  }
+
+  /// A number of `/proc/PID/status`: `VmRSS`, in its unit.
+  func status(_ key: String) -> Int {
+    guard let file = fopen("/proc/\(pid)/status", "r") else { return 0 }
+    defer { fclose(file) }
+    var line = [CChar](repeating: 0, count: 256)
+    while fgets(&line, 256, file) != nil {
+      let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+      guard text.hasPrefix(key + ":") else { continue }
+      return Int(text.dropFirst(key.count + 1).split(whereSeparator: \.isWhitespace).first ?? "") ?? 0
+    }
+    return 0
+  }
+}

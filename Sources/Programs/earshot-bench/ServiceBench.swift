@@ -1,0 +1,190 @@
+import Common
+import DBus
+import Glibc
+import Loop
+
+/// The service as it runs: its own process, a bus, and the simulated air without delay.
+@LoopActor
+final class ServiceBench {
+  private let directory: String
+  private let programs: String
+  private var busProcess: Process?
+  private var processes: [Process] = []
+
+  struct Trouble: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  init() {
+    directory = "/tmp/earshot-bench.\(getpid())"
+    let own = Swift.CommandLine.arguments.first ?? ""
+    programs = own.lastIndex(of: "/").map { String(own[..<$0]) } ?? "."
+  }
+
+  func run() async throws -> [Figure] {
+    mkdir(directory, 0o700)
+    defer { cleanUp() }
+    try startBus()
+    let address = BusAddress.address("unix:path=\(directory)/bus")
+    let bus = BusConnection(address: address)
+    bus.connect()
+    try await bus.ready()
+
+    let air = "\(directory)/air"
+    processes.append(try Process("\(programs)/earshot-air", ["--socket", air, "--latency", "0"]))
+    try await awaitFile(air)
+
+    let begin = EventLoop.shared.now
+    let verifier = try startService("verifier", enabled: "yes", air: air, arguments: [])
+    try await awaitName("org.earshot", on: bus)
+    let start = begin.duration(to: EventLoop.shared.now)
+
+    let trips = try await roundTrips(bus)
+    try await pause(.seconds(2))
+    let before = verifier.status("voluntary_ctxt_switches")
+    try await pause(.seconds(10))
+    let wakeups = verifier.status("voluntary_ctxt_switches") - before
+    let memory = verifier.status("VmRSS")
+
+    processes.append(
+      try startService("visitor", enabled: "no", air: air, arguments: ["--bus-name", "org.earshot.visitor"]))
+    try await awaitName("org.earshot.visitor", on: bus)
+    let transfer = try await transfer(SystemRandomBytes.text(1 << 20), bus)
+
+    return [
+      Figure(
+        name: "start to READY (name owned)", value: start / .milliseconds(1), unit: "ms", goal: 100, better: .lower),
+      Figure(name: "D-Bus round trip into earshotd, median", value: trips.own, unit: "us", goal: 120, better: .lower),
+      Figure(
+        name: "D-Bus round trip to the bus itself, median", value: trips.bus, unit: "us", goal: nil, better: .lower),
+      Figure(name: "idle RSS", value: Double(memory) / 1024, unit: "MiB", goal: 15, better: .lower),
+      Figure(name: "wake-ups while idle", value: Double(wakeups) / 10, unit: "1/s", goal: nil, better: .lower),
+      Figure(
+        name: "1 MiB credential, wallet to D-Bus client, unpaced air", value: transfer / .milliseconds(1), unit: "ms",
+        goal: 1000, better: .lower),
+    ]
+  }
+
+  // MARK: Measuring
+
+  private func roundTrips(_ bus: BusConnection) async throws -> (own: Double, bus: Double) {
+    func median(_ destination: String, _ path: ObjectPath) async throws -> Double {
+      var times: [Double] = []
+      for _ in 0..<3000 {
+        let begin = EventLoop.shared.now
+        _ = try await bus.call(destination, path, "org.freedesktop.DBus.Peer", "Ping")
+        times.append(begin.duration(to: EventLoop.shared.now) / .microseconds(1))
+      }
+      return times.sorted()[times.count / 2]
+    }
+    return (
+      try await median("org.earshot", "/org/earshot"),
+      try await median("org.freedesktop.DBus", "/org/freedesktop/DBus")
+    )
+  }
+
+  /// From the call of `SendFile` to the credential in this program's hands.
+  private func transfer(_ credential: [UInt8], _ bus: BusConnection) async throws -> Duration {
+    let verifier: ObjectPath = "/org/earshot/verifier"
+    let values = try await bus.call(
+      "org.earshot", verifier, "org.freedesktop.DBus.Properties", "Get",
+      [.string("org.earshot.Verifier1"), .string("ConnectionUri")])
+    let uri = values.first?.asString ?? ""
+    let received = Arrival()
+    let watch = bus.subscribe(
+      SignalMatch(sender: "org.earshot", interface: "org.earshot.Verifier1", member: "CredentialReceived")
+    ) { received.give($0.arguments.first?.asObjectPath) }
+    defer { watch.cancel() }
+    // Until the bus has answered this, the match rule may not be in force.
+    _ = try await bus.call("org.earshot", verifier, "org.freedesktop.DBus.Peer", "Ping")
+    let file = try MemFD.sealed(credential, name: "bench")
+    let begin = EventLoop.shared.now
+    _ = try await bus.call(
+      "org.earshot.visitor", "/org/earshot/wallet", "org.earshot.Wallet1", "SendFile",
+      [.string(uri), .descriptor(file)])
+    guard let path = await received.take(within: .seconds(30)) else {
+      throw Trouble(description: "no credential arrived")
+    }
+    let answer = try await bus.call("org.earshot", path, "org.earshot.Transfer1", "OpenCredential")
+    let text = try answer.first?.asDescriptor?.readAll(limit: 64 << 20)
+    guard text == credential else { throw Trouble(description: "another credential arrived") }
+    return begin.duration(to: EventLoop.shared.now)
+  }
+
+  // MARK: The surroundings
+
+  private func startBus() throws {
+    let configuration = """
+      <busconfig><type>session</type><listen>unix:path=\(directory)/bus</listen><auth>EXTERNAL</auth>
+      <policy context="default"><allow send_destination="*"/><allow own="*"/></policy></busconfig>
+      """
+    try write(configuration, to: "\(directory)/bus.conf")
+    busProcess = try Process("dbus-daemon", ["--config-file=\(directory)/bus.conf", "--nofork", "--nopidfile"])
+    for _ in 0..<500 where access("\(directory)/bus", F_OK) != 0 { usleep(10_000) }
+  }
+
+  private func startService(
+    _ name: String, enabled: String, air: String, arguments: [String]
+  ) throws -> Process {
+    let file = "\(directory)/\(name).conf"
+    try write("[Radio]\nBackend=air\nAirSocket=\(air)\n[Verifier]\nEnabled=\(enabled)\nDecision=accept\n", to: file)
+    let process = try Process(
+      "\(programs)/earshotd", ["--bus", "unix:path=\(directory)/bus", "--config", file] + arguments)
+    processes.append(process)
+    return process
+  }
+
+  private func write(_ text: String, to path: String) throws {
+    guard let file = fopen(path, "w") else { throw Trouble(description: "\(path) cannot be written") }
+    fputs(text, file)
+    fclose(file)
+  }
+
+  private func awaitName(_ name: String, on bus: BusConnection) async throws {
+    let arrival = Arrival()
+    let watch = bus.watchName(name) { if $0 != nil { arrival.give("/") } }
+    defer { watch.cancel() }
+    if await arrival.take(within: .seconds(10)) == nil { throw Trouble(description: "\(name) did not come") }
+  }
+
+  private func awaitFile(_ path: String) async throws {
+    for _ in 0..<500 {
+      if access(path, F_OK) == 0 { return }
+      try await pause(.milliseconds(10))
+    }
+    throw Trouble(description: "\(path) did not come")
+  }
+
+  private func pause(_ duration: Duration) async throws {
+    try await Task.sleep(for: duration)
+  }
+
+  private func cleanUp() {
+    processes = []
+    busProcess = nil
+    for name in ["bus", "bus.conf", "air", "verifier.conf", "visitor.conf"] { unlink("\(directory)/\(name)") }
+    rmdir(directory)
+  }
+}
+
+/// Something that comes once, waited for with a limit.
+@LoopActor
+private final class Arrival {
+  private var path: ObjectPath?
+  private var waiter: CheckedContinuation<ObjectPath?, Never>?
+  private var timer: Registration?
+
+  func give(_ path: ObjectPath?) {
+    self.path = path
+    waiter?.resume(returning: path)
+    waiter = nil
+  }
+
+  func take(within limit: Duration) async -> ObjectPath? {
+    if let path { return path }
+    return await withCheckedContinuation { continuation in
+      waiter = continuation
+      timer = EventLoop.shared.schedule(after: limit) { [weak self] in self?.give(nil) }
+    }
+  }
+}

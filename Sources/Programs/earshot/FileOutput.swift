@@ -1,0 +1,22 @@
+import Glibc
+
+/// Files that the tool reads and writes for its user.
+enum FileOutput {
+  /// Writes `bytes` to a file that only its owner can read.
+  static func write(_ bytes: [UInt8], to path: String) throws(Failure) {
+    let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw failure(path, "written") }
+    defer { close(descriptor) }
+    var rest = bytes[...]
+    while !rest.isEmpty {
+      let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { throw failure(path, "written") }
+      rest = rest.dropFirst(count)
+    }
+  }
+
+  static func failure(_ path: String, _ what: String) -> Failure {
+    Failure(.failed, "\(path) cannot be \(what): \(String(cString: strerror(errno)))")
+  }
+}

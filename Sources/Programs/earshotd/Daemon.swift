@@ -1,0 +1,167 @@
+import Air
+import BlueZ
+import CommandLine
+import Common
+import Config
+import DBus
+import Glibc
+import Journal
+import Loop
+import Manager
+import Radio
+import Tuvali
+import Verifier
+import Wallet
+
+/// The service put together: one bus, one radio, the services on them, and the signals of the outside.
+@LoopActor
+final class Daemon {
+  nonisolated static let busName = "org.earshot"
+
+  private var settings: EarshotSettings
+  private let files: ConfigurationFiles
+  private let bus: BusConnection
+  private let name: String
+  private let radio: any Radio
+  private let verifier: VerifierService
+  private let wallet: WalletService?
+  private let faces: [AnyObject]
+  private var registrations: [Registration] = []
+  private var onEnd: (@LoopActor (ExitCode) -> Void)?
+  private var isReady = false
+  private var pendingRestart: [String] = []
+
+  init(_ settings: EarshotSettings, files: ConfigurationFiles, bus: BusConnection, name: String) {
+    self.settings = settings
+    self.files = files
+    self.bus = bus
+    self.name = name
+    radio = Self.radio(settings.radio, bus)
+    verifier = VerifierService(
+      radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings.verifier))
+    wallet =
+      settings.wallet.enabled
+      ? WalletService(
+        radio: radio, scheduler: EventLoop.shared, configuration: WalletEngine.Configuration(settings.wallet))
+      : nil
+    let services = ["Verifier"] + (wallet == nil ? [] : ["Wallet"])
+    var faces: [AnyObject] = [
+      ManagerFace(radio, services: services, on: bus.objects),
+      VerifierFace(verifier, on: bus.objects, manager: ManagerFace.path),
+    ]
+    if let wallet { faces.append(WalletFace(wallet, on: bus.objects, manager: ManagerFace.path)) }
+    self.faces = faces
+  }
+
+  private static func radio(_ settings: EarshotSettings.Radio, _ bus: BusConnection) -> any Radio {
+    switch settings.backend {
+    case .bluez: BlueZRadio(bus: bus, adapter: settings.adapter, scheduler: EventLoop.shared)
+    case .air:
+      if let socket = settings.airSocket {
+        AirSpace(scheduler: EventLoop.shared, seed: UInt64(socket.count)).addNode()
+      } else {
+        AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
+      }
+    }
+  }
+
+  // MARK: Running
+
+  /// - Parameter onEnd: called with the exit code before the loop stops.
+  func run(onEnd: @escaping @LoopActor (ExitCode) -> Void) {
+    self.onEnd = onEnd
+    let loop = EventLoop.shared
+    registrations += [
+      loop.on(signal: SIGTERM) { [weak self] in self?.stop(.ok) },
+      loop.on(signal: SIGINT) { [weak self] in self?.stop(.ok) },
+      loop.on(signal: SIGHUP) { [weak self] in self?.reload() },
+      bus.onState { [weak self] in self?.busChanged($0) },
+      radio.onStatus { [weak self] in self?.radioChanged($0) },
+    ]
+    verifier.observe(changed: { [weak self] in self?.showStatus() }, received: { _ in })
+    if let watchdog = ServiceManager.startWatchdog(on: loop, isHealthy: { true }) { registrations.append(watchdog) }
+    if settings.verifier.enabled { _ = verifier.start() }
+    bus.connect(name: name)
+  }
+
+  private func stop(_ code: ExitCode) {
+    guard let onEnd else { return }
+    self.onEnd = nil
+    Log.shared.info("Stopping", id: .stopping)
+    ServiceManager.stopping()
+    verifier.stop()
+    wallet?.stop()
+    registrations = []
+    onEnd(code)
+    // What was said to the radio and the bus in this turn is sent before the loop ends.
+    EventLoop.shared.soon { [bus] in
+      bus.close()
+      EventLoop.shared.stop()
+    }
+  }
+
+  // MARK: What changes outside
+
+  private func busChanged(_ state: BusState) {
+    switch state {
+    case .connected:
+      guard !isReady else {
+        Log.shared.notice("Back on the bus", id: .busBack)
+        break
+      }
+      isReady = true
+      ServiceManager.ready()
+      Log.shared.notice("Ready as \(name), version \(ManagerFace.version)", id: .started)
+    case .nameUnavailable(let error):
+      Log.shared.error("The name \(name) cannot be had: \(error.sentence)", .error(error))
+      // At start another service is running; later the name was taken from us, and is asked for again.
+      if !isReady { return stop(.failed) }
+    case .lost(let error):
+      Log.shared.warning("The bus is gone: \(error.sentence) It is tried again", id: .busLost, .error(error))
+    case .connecting, .closed: break
+    }
+    showStatus()
+  }
+
+  private func radioChanged(_ status: RadioStatus) {
+    switch status.state {
+    case .ready: Log.shared.notice("The radio is ready", id: .radioReady, .adapter(status.adapters.first ?? ""))
+    case .waiting: Log.shared.warning("\(status.reason)", id: .radioWaiting)
+    case .degraded: Log.shared.warning("\(status.reason)", id: .radioLost)
+    }
+    showStatus()
+  }
+
+  /// One sentence for `systemctl status`.
+  private func showStatus() {
+    let work =
+      switch verifier.state {
+      case .stopped: "The verifier is stopped."
+      case .waiting: "Waiting for wallets as \(settings.verifier.name)."
+      case .serving: "Receiving a credential."
+      }
+    let restart = pendingRestart.isEmpty ? "" : " A restart is needed for \(pendingRestart.joined(separator: ", "))."
+    let reason = radio.status.reason
+    ServiceManager.status((reason.isEmpty ? "" : reason + " ") + work + restart)
+  }
+
+  // MARK: The configuration
+
+  private func reload() {
+    ServiceManager.reloading(now: EventLoop.shared.now)
+    let loaded = EarshotSettings.load(from: files)
+    for complaint in loaded.complaints {
+      Log.shared.warning("\(complaint.description)", id: .configurationProblem)
+    }
+    let changes = settings.changes(to: loaded.settings)
+    pendingRestart = changes.filter(\.needsRestart).map(\.name)
+    settings = loaded.settings.keepingRestartSettings(of: settings)
+    Log.shared.level = LogLevel(settings.log.level)
+    verifier.apply(VerifierService.Settings(settings.verifier))
+    wallet?.configuration = WalletEngine.Configuration(settings.wallet)
+    let names = changes.isEmpty ? "nothing changed" : changes.map(\.name).joined(separator: ", ")
+    Log.shared.notice("The configuration was read again: \(names)", id: .configurationReloaded)
+    ServiceManager.ready()
+    showStatus()
+  }
+}

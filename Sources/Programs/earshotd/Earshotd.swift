@@ -1,0 +1,113 @@
+import BlueZ
+import CommandLine
+import Config
+import DBus
+import Glibc
+import Journal
+import Loop
+import Manager
+
+/// The service: reads its options, and either does one small job and ends, or runs until it is told to stop.
+@main
+struct Earshotd {
+  static func main() {
+    exit(run(Array(Swift.CommandLine.arguments.dropFirst())).rawValue)
+  }
+
+  private static func run(_ words: [String]) -> ExitCode {
+    let options: ParsedCommand
+    do throws(UsageError) {
+      options = try command.parse(words)
+    } catch {
+      complain("\(error.sentence)\n\(error.hint)")
+      return .usage
+    }
+    if options.wantsHelp {
+      print(options.help)
+      return .ok
+    }
+    if options.flag("version") {
+      print("earshotd \(ManagerFace.version)")
+      return .ok
+    }
+    if options.flag("default-config") {
+      print(EarshotSettings.defaultFile, terminator: "")
+      return .ok
+    }
+    let files = options.value("config").map { ConfigurationFiles(only: $0) } ?? .standard
+    if options.flag("check-config") { return checkConfiguration(files) }
+    return serve(files, options)
+  }
+
+  private static func checkConfiguration(_ files: ConfigurationFiles) -> ExitCode {
+    let loaded = EarshotSettings.load(from: files)
+    for complaint in loaded.complaints { complain(complaint.description) }
+    if loaded.complaints.isEmpty {
+      let read =
+        loaded.files.isEmpty ? "There is no file; the defaults are in force." : loaded.files.joined(separator: "\n")
+      print("The configuration is in order.\n\(read)")
+    }
+    return loaded.complaints.isEmpty ? .ok : .failed
+  }
+
+  private static func serve(_ files: ConfigurationFiles, _ options: ParsedCommand) -> ExitCode {
+    signal(SIGPIPE, SIG_IGN)
+    let loaded = EarshotSettings.load(from: files)
+    Log.configure(
+      destination: .automatic(identifier: "earshotd"), level: LogLevel(loaded.settings.log.level))
+    for complaint in loaded.complaints {
+      Log.shared.warning("\(complaint.description)", id: .configurationProblem)
+    }
+    let directory = options.value("write-interfaces")
+    let address = BusAddress(option: options.value("bus"))
+    let name = options.value("bus-name") ?? Daemon.busName
+    let outcome = Outcome()
+    EventLoop.shared.soon {
+      if let directory {
+        outcome.code = InterfaceFiles.write(to: directory) ? .ok : .failed
+        EventLoop.shared.stop()
+      } else {
+        let daemon = Daemon(loaded.settings, files: files, bus: BusConnection(address: address), name: name)
+        outcome.daemon = daemon
+        daemon.run { outcome.code = $0 }
+      }
+    }
+    EventLoop.shared.run()
+    return outcome.code
+  }
+
+  static func complain(_ text: String) {
+    let bytes = Array("\(text)\n".utf8)
+    _ = write(STDERR_FILENO, bytes, bytes.count)
+  }
+
+  private static let command = Command(
+    "earshotd", "Bluetooth proximity services on D-Bus.",
+    details: ["Run by systemd as earshotd.service. The command-line tool is earshot."],
+    options: [
+      Option("config", value: .file("FILE"), "Read this file, and no other, as the configuration."),
+      Option("bus", value: .text("ADDRESS"), "system (the default), session, or a D-Bus address."),
+      Option("bus-name", value: .text("NAME"), "The name to own on the bus (\(Daemon.busName))."),
+      Option("check-config", "Say what is wrong with the configuration, and end."),
+      Option("default-config", "Print the default configuration with every key explained, and end."),
+      Option("write-interfaces", value: .file("DIR"), "Write the D-Bus interfaces as XML files, and end."),
+      Option("version", "Print the version, and end."),
+    ])
+}
+
+/// What the run comes to. Only the loop's thread touches it, before and while it runs; `main` reads it after the end.
+private final class Outcome: @unchecked Sendable {
+  var code = ExitCode.ok
+  var daemon: Daemon?
+}
+
+extension BusAddress {
+  /// From an option: a word or an address.
+  init(option: String?) {
+    switch option {
+    case nil, "system"?: self = .system
+    case "session"?: self = .session
+    case let address?: self = .address(address)
+    }
+  }
+}

@@ -1,0 +1,45 @@
+import DBus
+import Loop
+import Radio
+
+/// The service as a whole on the bus: `org.earshot.Manager1`, and the object manager that lists everything.
+@LoopActor
+public final class ManagerFace {
+  public nonisolated static let interfaceName = "org.earshot.Manager1"
+  public nonisolated static let path: ObjectPath = "/org/earshot"
+  /// Of this service and its interfaces.
+  public nonisolated static let version = "0.1.0"
+
+  private let object: ExportedObject
+  private var statusWatch: Registration?
+
+  /// - Parameter services: the services that are on: `Verifier`, `Wallet`.
+  public init(_ radio: any Radio, services: [String], on tree: ObjectTree) {
+    tree.exportManager(Self.path)
+    let object = tree.export(Self.path, interfaces: [Self.interface(radio, services: services)], manager: Self.path)
+    self.object = object
+    statusWatch = radio.onStatus { [weak object] _ in object?.changed("RadioState", "RadioReason", "Adapters") }
+  }
+
+  public static func interface(_ radio: any Radio, services: [String]) -> Interface {
+    Interface(
+      interfaceName, documentation: "The service as a whole.",
+      properties: [
+        Property(
+          "Version", "s", documentation: "The version of the service.", emits: .const, get: { .string(version) }),
+        Property(
+          "Services", "as", documentation: "What is on: Verifier, Wallet.", emits: .const,
+          get: { .strings(services) }),
+        Property(
+          "Adapters", "as", documentation: "The Bluetooth adapters, the one in use first.",
+          get: { .strings(radio.status.adapters) }),
+        Property(
+          "RadioState", "s",
+          documentation: "ready, waiting (for an adapter or the Bluetooth service) or degraded (something is missing).",
+          get: { .string(radio.status.state.rawValue) }),
+        Property(
+          "RadioReason", "s", documentation: "What is waited for or missing, and what to do; empty when ready.",
+          get: { .string(radio.status.reason) }),
+      ])
+  }
+}

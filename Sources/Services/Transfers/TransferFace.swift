@@ -1,0 +1,168 @@
+import Common
+import DBus
+import Loop
+
+/// What a local program may do with a transfer; each is carried out by the service that runs it.
+@LoopActor
+public struct TransferActions {
+  /// Notes the verdict and tells the wallet; false where there is nothing to judge.
+  public var decide: @LoopActor (Transfer, Bool) -> Bool
+  /// Ends the link; false where there is none.
+  public var disconnect: @LoopActor (Transfer) -> Bool
+
+  public init(
+    decide: @escaping @LoopActor (Transfer, Bool) -> Bool, disconnect: @escaping @LoopActor (Transfer) -> Bool
+  ) {
+    self.decide = decide
+    self.disconnect = disconnect
+  }
+}
+
+/// The transfers of a service as objects on the bus: `org.earshot.Transfer1`.
+@LoopActor
+public final class TransferFaces {
+  public nonisolated static let interfaceName = "org.earshot.Transfer1"
+
+  private let tree: ObjectTree
+  private let root: ObjectPath
+  private let manager: ObjectPath
+  private let actions: TransferActions
+  private var objects: [Int: ExportedObject] = [:]
+
+  /// - Parameters:
+  ///   - root: the transfers are its children.
+  ///   - manager: the object manager that lists them.
+  public init(
+    _ list: TransferList, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath, actions: TransferActions
+  ) {
+    self.tree = tree
+    self.root = root
+    self.manager = manager
+    self.actions = actions
+    list.observe(
+      added: { [weak self] in self?.add($0) }, removed: { [weak self] in self?.objects[$0.number] = nil })
+  }
+
+  public func path(of transfer: Transfer) -> ObjectPath {
+    root.child("transfer\(transfer.number)")
+  }
+
+  /// Sends a signal about a transfer from the object of its service, after what changed in the transfer is told.
+  public func object(of transfer: Transfer) -> ExportedObject? { objects[transfer.number] }
+
+  private func add(_ transfer: Transfer) {
+    let interface = Self.interface(transfer, actions)
+    let object = tree.export(path(of: transfer), interfaces: [interface], manager: manager)
+    objects[transfer.number] = object
+    transfer.onChange { [weak object] _ in
+      object?.changed(
+        "State", "Live", "Peer", "Dialect", "Mtu", "BytesExpected", "BytesTransferred", "ChunksExpected",
+        "ChunksMissing", "CrcFailures", "ErrorCode", "ErrorMessage")
+    }
+  }
+
+  /// The interface of one transfer.
+  public static func interface(_ transfer: Transfer, _ actions: TransferActions) -> Interface {
+    Interface(
+      interfaceName,
+      documentation: "A credential on its way: from a wallet to this verifier, or from this wallet to a verifier.",
+      methods: methods(transfer, actions), properties: properties(transfer))
+  }
+
+  private static func methods(_ transfer: Transfer, _ actions: TransferActions) -> [Method] {
+    [
+      Method(
+        "GetCredential", out: [Argument("credential", "s")],
+        documentation: "Returns the credential that was received. A text with U+0000 in it needs OpenCredential.",
+        errors: [.notReady, .failed],
+        returning: { _ throws(DBusError) in
+          let credential = try credential(of: transfer)
+          guard !credential.contains(0) else {
+            throw .failed("The credential has U+0000 in it, which a D-Bus string cannot hold. Use OpenCredential.")
+          }
+          return [.string(String(decoding: credential, as: UTF8.self))]
+        }),
+      Method(
+        "OpenCredential", out: [Argument("credential", "h")],
+        documentation: "Returns the credential that was received, as a sealed memory file in UTF-8.",
+        errors: [.notReady, .failed],
+        returning: { _ throws(DBusError) in
+          [.descriptor(try MemFD.sealed(try credential(of: transfer), name: "credential"))]
+        }),
+      Method(
+        "Accept", documentation: "Notes that the credential is accepted, and tells the wallet if it is still there.",
+        errors: [.notReady],
+        returning: { _ throws(DBusError) in try decide(transfer, true, actions) }),
+      Method(
+        "Reject", documentation: "Notes that the credential is rejected, and tells the wallet if it is still there.",
+        errors: [.notReady],
+        returning: { _ throws(DBusError) in try decide(transfer, false, actions) }),
+      Method(
+        "Disconnect", documentation: "Ends the link to the peer. A transfer under way fails.", errors: [.notReady],
+        returning: { _ throws(DBusError) in
+          guard actions.disconnect(transfer) else { throw .notReady("This transfer has no link any more.") }
+          return []
+        }),
+    ]
+  }
+
+  private static func decide(
+    _ transfer: Transfer, _ accepted: Bool, _ actions: TransferActions
+  ) throws(DBusError) -> [DBusValue] {
+    guard actions.decide(transfer, accepted) else {
+      throw .notReady("There is no credential to judge: the transfer is in state \(transfer.state.rawValue).")
+    }
+    return []
+  }
+
+  private static func credential(of transfer: Transfer) throws(DBusError) -> [UInt8] {
+    guard transfer.direction == .incoming else { throw .notReady("This transfer sends a credential and has none.") }
+    guard let credential = transfer.credential else {
+      throw .notReady("There is no credential: the transfer is in state \(transfer.state.rawValue).")
+    }
+    return credential
+  }
+
+  private static func properties(_ transfer: Transfer) -> [Property] {
+    [
+      Property(
+        "Direction", "s", documentation: "incoming or outgoing.", emits: .const,
+        get: { .string(transfer.direction.rawValue) }),
+      Property(
+        "State", "s",
+        documentation:
+          "searching, connected, transferring, received; at the end accepted, rejected, undecided or failed.",
+        get: { .string(transfer.state.rawValue) }),
+      Property(
+        "Live", "b", documentation: "Whether the link is up or being made.", get: { .bool(transfer.isLive) }),
+      Property(
+        "Peer", "s", documentation: "The other side's Bluetooth address; empty while it is unknown.",
+        get: { .string(transfer.peer?.description ?? "") }),
+      Property(
+        "Dialect", "s", documentation: "The dialect spoken: 0.5, 0.4 or 0.3.", get: { .string(transfer.dialect) }),
+      Property("Mtu", "q", documentation: "The ATT MTU.", get: { .uint16(UInt16(clamping: transfer.figures.mtu)) }),
+      Property(
+        "BytesExpected", "t", documentation: "Size of the encrypted frame; 0 before it is known.",
+        get: { .uint64(UInt64(transfer.figures.bytesExpected)) }),
+      Property(
+        "BytesTransferred", "t", documentation: "Bytes of the frame that were received, or sent once.",
+        get: { .uint64(UInt64(transfer.figures.bytesTransferred)) }),
+      Property(
+        "ChunksExpected", "u", documentation: "Chunks of the frame.",
+        get: { .uint32(UInt32(clamping: transfer.figures.chunksExpected)) }),
+      Property(
+        "ChunksMissing", "u",
+        documentation: "Chunks not received yet; of an outgoing transfer, those that the last report named.",
+        get: { .uint32(UInt32(clamping: transfer.figures.chunksMissing)) }),
+      Property(
+        "CrcFailures", "u", documentation: "Chunks that came damaged.",
+        get: { .uint32(UInt32(clamping: transfer.figures.crcFailures)) }),
+      Property(
+        "ErrorCode", "s", documentation: "The stable code of what ended it: TVV_TRA_002; empty without an error.",
+        get: { .string(transfer.error?.code ?? "") }),
+      Property(
+        "ErrorMessage", "s", documentation: "The same as a sentence.",
+        get: { .string(transfer.error?.sentence ?? "") }),
+    ]
+  }
+}

@@ -1,0 +1,88 @@
+import DBus
+import Loop
+import Transfers
+
+/// The verifier on the bus: `org.earshot.Verifier1`, and a `Transfer1` object below it for each transfer.
+@LoopActor
+public final class VerifierFace {
+  public nonisolated static let interfaceName = "org.earshot.Verifier1"
+  public nonisolated static let path: ObjectPath = "/org/earshot/verifier"
+
+  private let service: VerifierService
+  private let object: ExportedObject
+  private let transfers: TransferFaces
+
+  public init(_ service: VerifierService, on tree: ObjectTree, manager: ObjectPath) {
+    self.service = service
+    object = tree.export(Self.path, interfaces: [Self.interface(service)], manager: manager)
+    transfers = TransferFaces(
+      service.transfers, on: tree, below: Self.path, manager: manager, actions: Self.actions(service))
+    service.observe(
+      changed: { [weak self] in
+        self?.object.changed("State", "Name", "ConnectionUri", "Counters")
+      },
+      received: { [weak self] in self?.announce($0) })
+  }
+
+  /// The signal says only that there is a credential; its content is fetched by whoever may.
+  private func announce(_ transfer: Transfer) {
+    object.emit(Self.interfaceName, "CredentialReceived", [.objectPath(transfers.path(of: transfer))])
+  }
+
+  /// What can be done with the verifier's transfers.
+  public static func actions(_ service: VerifierService) -> TransferActions {
+    TransferActions(
+      decide: { [weak service] in service?.decide($0, accepted: $1) ?? false },
+      disconnect: { [weak service] in service?.disconnect($0) ?? false })
+  }
+
+  public static func interface(_ service: VerifierService) -> Interface {
+    Interface(
+      interfaceName,
+      documentation: "Receives verifiable credentials from phones nearby (MOSIP Tuvali), one wallet after another.",
+      methods: [
+        Method(
+          "Start", out: [Argument("uri", "s")],
+          documentation: "Begins to wait for wallets, and returns the text of the QR code for the first of them.",
+          returning: { _ throws(DBusError) in [.string(service.start())] }),
+        Method(
+          "Stop", documentation: "Leaves the air. A transfer under way fails; credentials received stay.",
+          returning: { _ throws(DBusError) in
+            service.stop()
+            return []
+          }),
+      ],
+      properties: [
+        Property("State", "s", documentation: "stopped, waiting or serving.", get: { .string(service.state.rawValue) }),
+        Property(
+          "Name", "s", documentation: "The name that wallets see, at most 14 bytes.",
+          get: { .string(service.settings.engine.name) }),
+        Property(
+          "ConnectionUri", "s",
+          documentation: "The text of the QR code; a new one for each wallet. Empty when stopped.",
+          get: { .string(service.connectionURI) }),
+        Property(
+          "Dialects", "as", documentation: "The dialects that are served: 0.5, 0.4, 0.3.", emits: .const,
+          get: { .strings(service.settings.dialects.map(\.name.rawValue)) }),
+        Property(
+          "Counters", "a{st}", documentation: "How often each thing happened since the service started.",
+          get: { counters(service) }),
+      ],
+      signals: [
+        Signal(
+          "CredentialReceived", [Argument("transfer", "o")],
+          documentation: "A credential is here: GetCredential or OpenCredential of the transfer returns it.")
+      ])
+  }
+
+  private static func counters(_ service: VerifierService) -> DBusValue {
+    let counters = service.counters
+    let table: [(String, Int)] = [
+      ("Visits", counters.visits), ("Received", counters.received), ("Failed", counters.failed),
+      ("Refused", counters.refused), ("Chunks", counters.chunks), ("CrcFailures", counters.crcFailures),
+      ("DuplicateChunks", counters.duplicateChunks), ("BadChunks", counters.badChunks),
+      ("IgnoredWrites", counters.ignoredWrites), ("SilentLinks", counters.silentLinks),
+    ]
+    return .dictionary(key: "s", value: "t", table.map { DBusEntry(.string($0.0), .uint64(UInt64($0.1))) })
+  }
+}

@@ -1,0 +1,77 @@
+import DBus
+import Loop
+import Transfers
+import Tuvali
+
+/// The wallet on the bus: `org.earshot.Wallet1`, and a `Transfer1` object below it for each transfer.
+@LoopActor
+public final class WalletFace {
+  public nonisolated static let interfaceName = "org.earshot.Wallet1"
+  public nonisolated static let path: ObjectPath = "/org/earshot/wallet"
+
+  private let object: ExportedObject
+  private let transfers: TransferFaces
+
+  public init(_ service: WalletService, on tree: ObjectTree, manager: ObjectPath) {
+    let transfers = TransferFaces(
+      service.transfers, on: tree, below: Self.path, manager: manager, actions: Self.actions(service))
+    self.transfers = transfers
+    object = tree.export(
+      Self.path, interfaces: [Self.interface(service) { [weak transfers] in transfers?.path(of: $0) ?? Self.path }],
+      manager: manager)
+  }
+
+  /// What can be done with the wallet's transfers.
+  public static func actions(_ service: WalletService) -> TransferActions {
+    TransferActions(decide: { _, _ in false }, disconnect: { [weak service] in service?.disconnect($0) ?? false })
+  }
+
+  /// - Parameter path: where a transfer is found.
+  public static func interface(
+    _ service: WalletService, path: @escaping @LoopActor (Transfer) -> ObjectPath
+  ) -> Interface {
+    Interface(
+      interfaceName,
+      documentation: "Brings credentials to verifiers nearby (MOSIP Tuvali).",
+      methods: [
+        Method(
+          "Send", in: [Argument("uri", "s"), Argument("credential", "s")], out: [Argument("transfer", "o")],
+          documentation: "Looks for the verifier whose QR code says uri and gives it the credential. Returns at once "
+            + "with the transfer, whose State tells how it goes.",
+          errors: [.invalidArgs, .limitExceeded],
+          returning: { call throws(DBusError) in
+            guard let uri = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
+              throw .invalidArgs("Send takes a connection URI and a credential.")
+            }
+            return [.objectPath(path(try send(uri, Array(text.utf8), service)))]
+          }),
+        Method(
+          "SendFile", in: [Argument("uri", "s"), Argument("credential", "h")], out: [Argument("transfer", "o")],
+          documentation: "The same with the credential in a file, which is read to its end. For large ones, and for "
+            + "texts with U+0000 in them.",
+          errors: [.invalidArgs, .limitExceeded],
+          returning: { call throws(DBusError) in
+            guard let uri = call.arguments.first?.asString, let file = call.arguments.last?.asDescriptor else {
+              throw .invalidArgs("SendFile takes a connection URI and a file.")
+            }
+            let text = try file.readAll(limit: service.configuration.credentialLimit)
+            return [.objectPath(path(try send(uri, text, service)))]
+          }),
+      ],
+      properties: [
+        Property(
+          "ActiveTransfers", "u", documentation: "Transfers under way.", emits: .none,
+          get: { .uint32(UInt32(clamping: service.active)) })
+      ])
+  }
+
+  private static func send(
+    _ uri: String, _ text: [UInt8], _ service: WalletService
+  ) throws(DBusError) -> Transfer {
+    do throws(TuvaliError) {
+      return try service.send(uri, text)
+    } catch {
+      throw DBusError(error)
+    }
+  }
+}

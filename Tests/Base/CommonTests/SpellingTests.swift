@@ -1,0 +1,16 @@
+import Common
+import Testing
+
+@Suite struct SpellingTests {
+  @Test(
+    "What was meant is guessed from a slip or two, and not from a different word",
+    arguments: [
+      ("Nmae", "Name"), ("name", "Name"), ("IdleTimout", "IdleTimeout"), ("Dialect", "Dialects"), ("Enable", "Enabled"),
+      ("Colour", nil), ("", nil), (String(repeating: "Name", count: 1000), nil),
+    ])
+  func nearest(word: String, expected: String?) {
+    let keys = ["Enabled", "Name", "Dialects", "IdleTimeout", "IdentifyTimeout"]
+    #expect(Spelling.nearest(to: word, among: keys) == expected)
+    #expect(Spelling.nearest(to: word, among: []) == nil)
+  }
+}

@@ -1,0 +1,269 @@
+import Common
+import Loop
+import Radio
+import Testing
+
+@testable import Air
+
+@Suite struct AdvertisingTests {
+  @LoopActor
+  private final class Scanner {
+    var sightings: [Sighting] = []
+    var registration: Registration?
+    var names: [String] { sightings.compactMap(\.localName) }
+
+    init(_ radio: AirRadio, for services: [BluetoothUUID] = [service]) throws {
+      registration = try radio.scan(for: services) { [weak self] in self?.sightings.append($0) }
+    }
+  }
+
+  @LoopActor
+  private final class Scene {
+    let time = VirtualTime()
+    let air: AirSpace
+    let advertiser: AirRadio
+    let observer: AirRadio
+
+    init(seed: UInt64 = 1) {
+      air = AirSpace(scheduler: time, seed: seed)
+      advertiser = air.addNode()
+      observer = air.addNode()
+    }
+  }
+
+  @Test(
+    "An advertiser is sighted within one interval, whichever began first", arguments: [20, 100, 1280], [true, false])
+  func firstSighting(milliseconds: Int, scanFirst: Bool) async throws {
+    try await onLoop {
+      for seed in UInt64(1)...20 {
+        let scene = Scene(seed: seed)
+        var advertisement = advertisement()
+        advertisement.interval = .milliseconds(milliseconds)
+        var scanner = scanFirst ? try Scanner(scene.observer) : nil
+        let registration = try scene.advertiser.advertise(advertisement)
+        if scanner == nil {
+          scene.time.advance(by: .milliseconds(3333))
+          scanner = try Scanner(scene.observer)
+        }
+        #expect(scanner?.sightings.isEmpty == true)
+        scene.time.advance(by: .milliseconds(milliseconds))
+        #expect(scanner?.sightings.count == 1)
+        scene.time.advance(by: .seconds(10))
+        #expect(scanner?.sightings.count == 1)
+        registration.cancel()
+      }
+    }
+  }
+
+  @Test("A sighting holds what both payloads carry, as it survives the 31 bytes")
+  func content() async throws {
+    try await onLoop {
+      let scene = Scene()
+      let scanner = try Scanner(scene.observer)
+      let registration = try scene.advertiser.advertise(
+        Advertisement(
+          data: AdvertisingData(
+            flags: 2, serviceUUIDs: [service],
+            serviceData: [.init(service: service, bytes: Array("OVPMOSIP_12345".utf8))]),
+          scanResponse: AdvertisingData(
+            serviceData: [.init(service: BluetoothUUID(short: 2), bytes: [UInt8](repeating: 9, count: 27))])))
+      scene.time.advance(by: .seconds(1))
+      #expect(
+        scanner.sightings == [
+          Sighting(
+            address: scene.advertiser.address, serviceUUIDs: [service],
+            serviceData: [
+              .init(service: service, bytes: Array("OVPMOSIP_12345".utf8)),
+              .init(service: BluetoothUUID(short: 2), bytes: [UInt8](repeating: 9, count: 27)),
+            ])
+        ])
+      registration.cancel()
+    }
+  }
+
+  @Test("More than 31 bytes in either payload are refused")
+  func tooLong() async {
+    await onLoop {
+      let scene = Scene()
+      let long = AdvertisingData(localName: String(repeating: "n", count: 30))
+      #expect(throws: RadioError.advertisementTooLong(bytes: 32, limit: 31)) {
+        try scene.advertiser.advertise(Advertisement(data: long, scanResponse: .init()))
+      }
+      #expect(throws: RadioError.advertisementTooLong(bytes: 32, limit: 31)) {
+        try scene.advertiser.advertise(Advertisement(data: .init(), scanResponse: long))
+      }
+    }
+  }
+
+  @Test("A scan reports those who list one of its services, and a scan for none reports all")
+  func filtering() async throws {
+    try await onLoop {
+      let scene = Scene()
+      let third = scene.air.addNode()
+      let one = try scene.advertiser.advertise(advertisement("one"))
+      let two = try scene.advertiser.advertise(advertisement("two", of: other))
+      let dataOnly = try third.advertise(
+        Advertisement(
+          data: AdvertisingData(serviceData: [.init(service: service, bytes: [1])]),
+          scanResponse: AdvertisingData(localName: "data")))
+      let cases: [([BluetoothUUID], Set<String>)] = [
+        ([service], ["one"]), ([other], ["two"]), ([service, other], ["one", "two"]), ([], ["one", "two", "data"]),
+      ]
+      for (services, names) in cases {
+        let scanner = try Scanner(scene.observer, for: services)
+        scene.time.advance(by: .seconds(1))
+        #expect(Set(scanner.names) == names && scanner.names.count == names.count)
+      }
+      for registration in [one, two, dataOnly] { registration.cancel() }
+    }
+  }
+
+  @Test("What was seen is reported again when it changes, and not when the same is advertised anew")
+  func changing() async throws {
+    try await onLoop {
+      let scene = Scene()
+      let scanner = try Scanner(scene.observer)
+      for name in ["a", "b", "b", "a"] {
+        let registration = try scene.advertiser.advertise(advertisement(name))
+        scene.time.advance(by: .seconds(1))
+        registration.cancel()
+        scene.time.advance(by: .seconds(1))
+      }
+      #expect(scanner.names == ["a", "b", "a"])
+    }
+  }
+
+  @Test("Who was gone for 30 s is reported anew when it is back", arguments: [(29, 1), (31, 2)])
+  func forgetting(seconds: Int, sightings: Int) async throws {
+    try await onLoop {
+      for byRange in [true, false] {
+        let scene = Scene()
+        scene.air.range = 10
+        let scanner = try Scanner(scene.observer)
+        var registration = try scene.advertiser.advertise(advertisement())
+        scene.time.advance(by: .seconds(1))
+        if byRange { scene.advertiser.position.x = 11 } else { registration.cancel() }
+        scene.time.advance(by: .seconds(seconds))
+        if byRange {
+          scene.advertiser.position.x = 9
+        } else {
+          registration = try scene.advertiser.advertise(advertisement())
+        }
+        scene.time.advance(by: .milliseconds(300))
+        #expect(scanner.sightings.count == sightings)
+        registration.cancel()
+      }
+    }
+  }
+
+  @Test("An advertisement goes with its registration, and a scan with its own")
+  func dropping() async throws {
+    try await onLoop {
+      let scene = Scene()
+      var registration: Registration? = try scene.advertiser.advertise(advertisement("a"))
+      #expect(registration != nil)
+      registration = nil
+      let scanner = try Scanner(scene.observer)
+      scene.time.advance(by: .seconds(1))
+      #expect(scanner.sightings.isEmpty)
+      scanner.registration = nil
+      let kept = try scene.advertiser.advertise(advertisement("b"))
+      scene.time.advance(by: .seconds(1))
+      #expect(scanner.sightings.isEmpty)
+      kept.cancel()
+    }
+  }
+
+  @Test("A scan that is cancelled from within its own handler is over at once")
+  func cancellingWithin() async throws {
+    try await onLoop {
+      let scene = Scene()
+      let holder = Holder()
+      holder.registration = try scene.observer.scan(for: [service]) { _ in
+        holder.count += 1
+        holder.registration = nil
+      }
+      let first = try scene.advertiser.advertise(advertisement("a"))
+      let second = try scene.advertiser.advertise(advertisement("b"))
+      scene.time.advance(by: .seconds(1))
+      #expect(holder.count == 1)
+      for registration in [first, second] { registration.cancel() }
+    }
+  }
+
+  @Test("Advertisements and scans outlive the loss of the adapter", arguments: [true, false])
+  func power(ofAdvertiser: Bool) async throws {
+    try await onLoop {
+      let scene = Scene()
+      let radio = ofAdvertiser ? scene.advertiser : scene.observer
+      radio.power = false
+      let registration = try scene.advertiser.advertise(advertisement("a"))
+      let scanner = try Scanner(scene.observer)
+      scene.time.advance(by: .seconds(1))
+      #expect(scanner.sightings.isEmpty)
+      radio.power = true
+      scene.time.advance(by: .milliseconds(100))
+      #expect(scanner.sightings.count == 1)
+      radio.power = false
+      scene.time.advance(by: .seconds(60))
+      radio.power = true
+      scene.time.advance(by: .milliseconds(100))
+      #expect(scanner.sightings.count == 2)
+      registration.cancel()
+    }
+  }
+
+  @Test("Who is out of range, or oneself, is not sighted; distance shows in the signal strength")
+  func range() async throws {
+    try await onLoop {
+      let scene = Scene()
+      scene.air.range = 10
+      let far = scene.air.addNode(position: AirPosition(x: 11))
+      scene.advertiser.position = AirPosition(x: 10)
+      let registrations = try [far, scene.advertiser, scene.observer].map { try $0.advertise(advertisement()) }
+      let scanner = try Scanner(scene.observer)
+      scene.time.advance(by: .seconds(1))
+      #expect(scanner.sightings.map(\.address) == [scene.advertiser.address])
+      #expect(scanner.sightings.map(\.rssi) == [-79])
+      for registration in registrations { registration.cancel() }
+    }
+  }
+
+  @Test("What is read from AD structures is what was written, for every kind of them")
+  func roundTrip() throws {
+    let long = try #require(BluetoothUUID("00000006-5026-444a-9e0e-d6f2450f3a77"))
+    for data in [
+      AdvertisingData(flags: 6, serviceUUIDs: [service, other], localName: "Zoë"),
+      AdvertisingData(serviceUUIDs: [long]),
+      AdvertisingData(serviceData: [.init(service: long, bytes: [1, 2, 3])]),
+      AdvertisingData(serviceData: [.init(service: service, bytes: []), .init(service: other, bytes: [0])]),
+      AdvertisingData(),
+    ] {
+      #expect(AdvertisingData(decoding: try data.encoded()) == data)
+    }
+  }
+
+  @Test(
+    "Bytes that are no AD structures end the reading, and what came before them counts",
+    arguments: [
+      ([0x02, 0x01, 0x06, 0x00, 0x03, 0x03, 0x01, 0x00], AdvertisingData(flags: 6)),
+      ([0x02, 0x01, 0x06, 0x09, 0x09, 0x41], AdvertisingData(flags: 6)),
+      ([0x01, 0xFF, 0x02, 0x01, 0x06], AdvertisingData(flags: 6)),
+      ([0x01, 0x01, 0x04, 0x03, 0x01, 0x00, 0x29], AdvertisingData(serviceUUIDs: [service])),
+      ([0x02, 0x16, 0x01, 0x02, 0x01, 0x06], AdvertisingData(flags: 6)),
+      ([0x05, 0x05, 0x29, 0xAB, 0x00, 0x00], AdvertisingData(serviceUUIDs: [other])),
+      ([0x06, 0x20, 0x29, 0xAB, 0x00, 0x00, 0x07], AdvertisingData(serviceData: [.init(service: other, bytes: [7])])),
+      ([0x03, 0x08, 0x41, 0x42], AdvertisingData(localName: "AB")),
+      ([0x03, 0xFF, 0x41], AdvertisingData()),
+      ([0xFF], AdvertisingData()),
+    ] as [([UInt8], AdvertisingData)])
+  func hostile(bytes: [UInt8], data: AdvertisingData) {
+    #expect(AdvertisingData(decoding: bytes) == data)
+  }
+
+  @LoopActor
+  private final class Holder {
+    var registration: Registration?
+    var count = 0
+  }
+}

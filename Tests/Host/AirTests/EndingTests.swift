@@ -1,0 +1,172 @@
+import Common
+import Loop
+import Radio
+import Testing
+
+@testable import Air
+
+@Suite struct EndingTests {
+  @Test("Who disconnects hears of it at once, the peer a packet's time later; nothing comes after it")
+  func disconnecting() async throws {
+    try await onLoop {
+      let pair = try Pair(AirConditions(latency: .milliseconds(10)))
+      try pair.link.write([1], to: submit, as: .command)
+      try pair.link.write([1], to: submit, as: .request)
+      try pair.link.disconnect()
+      pair.time.advance(by: .zero)
+      #expect(pair.client.isOver && pair.recorder.closed == 0)
+      pair.time.advance(by: .milliseconds(10))
+      #expect(pair.recorder.closed == 1)
+      let (events, calls) = (pair.client.events.count, pair.recorder.calls.count)
+      try pair.link.write([1], to: submit, as: .command)
+      try pair.link.discover()
+      try pair.link.disconnect()
+      try pair.server.notify([1], of: report, to: pair.serverLink)
+      pair.settle()
+      #expect(pair.client.events.count == events && pair.recorder.calls.count == calls)
+      #expect(pair.recorder.values.isEmpty && pair.air.links.isEmpty)
+    }
+  }
+
+  @Test("A server can disconnect its client, but no link of another node")
+  func serverDisconnects() async throws {
+    try await onLoop {
+      let pair = try Pair(AirConditions(latency: .milliseconds(10)))
+      let stranger = pair.air.addNode().serve(application, delegate: pair.recorder)
+      try stranger.disconnect(pair.serverLink)
+      try pair.server.disconnect(pair.link.id)
+      pair.settle()
+      #expect(pair.client.isConnected)
+      try pair.server.disconnect(pair.serverLink)
+      pair.time.advance(by: .zero)
+      #expect(pair.recorder.closed == 1 && !pair.client.isOver)
+      pair.settle()
+      #expect(pair.client.isOver)
+    }
+  }
+
+  @Test("A link can be cut by either of its numbers, once", arguments: [true, false])
+  func cutting(byClient: Bool) async throws {
+    try await onLoop {
+      let pair = try Pair()
+      let id = byClient ? try pair.link.id : try pair.serverLink
+      #expect(pair.air.cut(id))
+      #expect(!pair.air.cut(id))
+      pair.settle()
+      #expect(pair.client.isOver && pair.recorder.closed == 1)
+    }
+  }
+
+  @Test("Dropping the handle on a link cuts it")
+  func droppingLink() async throws {
+    try await onLoop {
+      let pair = try Pair()
+      pair.client.link = nil
+      pair.settle()
+      #expect(pair.client.isOver && pair.recorder.closed == 1)
+    }
+  }
+
+  @Test("Going out of range ends the link, by distance or by what decides in its place", arguments: [true, false])
+  func outOfRange(byDistance: Bool) async throws {
+    try await onLoop {
+      let pair = try Pair()
+      pair.air.range = 30
+      pair.settle()
+      #expect(pair.client.isConnected)
+      if byDistance {
+        pair.central.position = AirPosition(x: 20, y: 20, z: 20)
+      } else {
+        pair.air.isInRange = { _, _ in false }
+      }
+      pair.settle()
+      #expect(pair.client.isOver && pair.recorder.closed == 1)
+    }
+  }
+
+  @Test("An adapter that goes takes its links with it, and gives the others back on return", arguments: [true, false])
+  func power(ofPeripheral: Bool) async throws {
+    try await onLoop {
+      let pair = try Pair()
+      let radio = ofPeripheral ? pair.peripheral : pair.central
+      let states = States()
+      let registration = radio.onStatus { states.heard.append($0) }
+      radio.power = false
+      radio.power = false
+      #expect(radio.status.state == .waiting && radio.status.adapters.isEmpty && states.heard.isEmpty)
+      pair.settle()
+      #expect(pair.client.isOver && pair.recorder.closed == 1)
+      if ofPeripheral {
+        let lonely = Client()
+        try lonely.connect(pair.central, to: pair.peripheral.address)
+        pair.settle()
+        #expect(lonely.isOver && !lonely.events.contains(.connected))
+      } else {
+        #expect(throws: RadioError.notReady(radio.status.reason)) {
+          try radio.connect(to: pair.peripheral.address) { _ in }
+        }
+      }
+      radio.power = true
+      let again = Client()
+      try again.connect(pair.central, to: pair.peripheral.address)
+      pair.settle()
+      #expect(again.isConnected)
+      again.link?.write([7], to: submit, as: .request)
+      pair.settle()
+      #expect(pair.recorder.values == [[7]])
+      #expect(states.heard.map(\.state) == [.waiting, .ready] && radio.status.state == .ready)
+      registration.cancel()
+      radio.power = false
+      pair.settle()
+      #expect(states.heard.count == 2)
+    }
+  }
+
+  @Test("A node that was removed is gone for good, and its address free")
+  func removing() async throws {
+    try await onLoop {
+      let pair = try Pair()
+      pair.air.removeNode(pair.peripheral)
+      pair.settle()
+      #expect(pair.client.isOver && pair.recorder.closed == 1)
+      pair.peripheral.power = true
+      #expect(pair.peripheral.status.state == .waiting)
+      #expect(!pair.air.isTaken(pair.peripheral.address))
+      let heir = pair.air.addNode(address: pair.peripheral.address)
+      #expect(heir.status.state == .ready)
+    }
+  }
+
+  @Test("A request that is never answered ends the link after 30 s")
+  func silence() async throws {
+    try await onLoop {
+      let pair = try Pair(AirConditions(filter: { $0.kind == .request ? .drop : .deliver }))
+      let start = pair.time.now
+      try pair.link.write([1], to: submit, as: .request)
+      pair.time.run(until: { pair.client.isOver }, limit: .seconds(60))
+      #expect(start.duration(to: pair.time.now) == .seconds(30) + .microseconds(7500))
+      #expect(pair.recorder.values.isEmpty)
+    }
+  }
+
+  @Test("A link that ends in the middle of a call to the delegate ends cleanly", arguments: [true, false])
+  func endingWithin(byServer: Bool) async throws {
+    try await onLoop {
+      let pair = try Pair(AirConditions(latency: .zero))
+      pair.recorder.onCall = {
+        guard let link = pair.recorder.link else { return }
+        if byServer { pair.server.disconnect(link) } else { pair.client.link?.disconnect() }
+      }
+      try pair.link.write([1], to: submit, as: .request)
+      try pair.link.write([2], to: submit, as: .request)
+      pair.settle()
+      #expect(pair.recorder.values == [[1]] && pair.recorder.closed == 1)
+      #expect(pair.client.isOver && pair.client.written.isEmpty)
+    }
+  }
+
+  @LoopActor
+  private final class States {
+    var heard: [RadioStatus] = []
+  }
+}

@@ -1,0 +1,81 @@
+import Common
+import Glibc
+import Loop
+import Radio
+import Testing
+
+@testable import Air
+
+@Suite(.serialized, .timeLimit(.minutes(2))) struct ScaleTests {
+  @Test("A thousand nodes that all advertise and scan hear each other within one interval")
+  func thousand() async throws {
+    try await onLoop {
+      let time = VirtualTime()
+      let air = AirSpace(scheduler: time, seed: 1)
+      let count = Counter()
+      var kept: [Registration] = []
+      for number in 0..<1000 {
+        let node = air.addNode()
+        kept.append(try node.advertise(advertisement("n\(number)")))
+        kept.append(try node.scan(for: [service]) { _ in count.value += 1 })
+      }
+      time.advance(by: .milliseconds(200))
+      #expect(count.value == 1000 * 999)
+      kept.removeAll()
+    }
+  }
+
+  @Test("A thousand nodes in a ring of links pass a value around")
+  func ring() async throws {
+    try await onLoop {
+      let time = VirtualTime()
+      let air = AirSpace(scheduler: time, seed: 1)
+      let nodes = (0..<1000).map { _ in air.addNode() }
+      var kept: [AnyObject] = []
+      var clients: [Client] = []
+      let count = Counter()
+      for (index, node) in nodes.enumerated() {
+        let recorder = Recorder()
+        kept += [recorder, node.serve(application, delegate: recorder), try node.advertise(advertisement())]
+        let client = Client()
+        try client.connect(node, to: nodes[(index + 1) % nodes.count].address)
+        clients.append(client)
+        recorder.onCall = {
+          guard case .written = recorder.calls.last else { return }
+          count.value += 1
+          if index != 0 { clients[index].link?.write([1], to: submit, as: .command) }
+        }
+      }
+      time.advance(by: .seconds(1))
+      #expect(clients.count { $0.isConnected } == 1000)
+      clients[0].link?.write([1], to: submit, as: .command)
+      time.advance(by: .seconds(10))
+      #expect(count.value == 1000)
+    }
+  }
+
+  @Test("A mebibyte in 509-byte values crosses an unpaced air in well under a second")
+  func mebibyte() async throws {
+    try await onLoop {
+      let pair = try Pair(AirConditions(latency: .zero))
+      let link = try pair.link
+      var left = 2060
+      let value = [UInt8](repeating: 7, count: 509)
+      pair.client.onEvent = { event in
+        guard case .written = event, left > 0 else { return }
+        left -= 1
+        link.write(value, to: submit, as: .command)
+      }
+      let start = cpuTime()
+      link.write(value, to: submit, as: .command)
+      pair.settle()
+      #expect(pair.recorder.values.count == 2061)
+      #expect(cpuTime() - start < .seconds(1))
+    }
+  }
+
+  @LoopActor
+  private final class Counter {
+    var value = 0
+  }
+}

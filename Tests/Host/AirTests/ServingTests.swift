@@ -1,0 +1,225 @@
+import Common
+import Loop
+import Radio
+import Testing
+
+@testable import Air
+
+@Suite struct ServingTests {
+  @Test("A notification reaches the client of its link only, and only after it subscribed")
+  func subscribing() async throws {
+    try await onLoop {
+      let pair = try Pair()
+      let second = Client()
+      let node = pair.air.addNode()
+      try second.connect(node, to: pair.peripheral.address)
+      pair.settle()
+      second.link?.subscribe(to: report)
+      pair.settle()
+      let first = try #require(pair.recorder.calls.first)
+      guard case .opened(let link, _) = first else { throw Missing() }
+      pair.server.notify([1], of: report, to: link)
+      pair.settle()
+      #expect(pair.client.notified.isEmpty)
+      try pair.link.subscribe(to: report)
+      pair.settle()
+      #expect(pair.client.events.last == .subscribed(report))
+      pair.server.notify([2], of: report, to: link)
+      pair.server.notify([3], of: status, to: link)
+      pair.server.notify([4], of: submit, to: link)
+      pair.settle()
+      #expect(pair.client.events.last == .notified(report, [2]))
+      #expect(pair.client.notified == [[2]] && second.notified.isEmpty)
+    }
+  }
+
+  @Test("Where the conditions say so, a notification reaches a client that never subscribed")
+  func unsubscribed() async throws {
+    try await onLoop {
+      let kinds = Kinds()
+      let pair = try Pair(
+        AirConditions(
+          deliverUnsubscribed: true,
+          filter: {
+            kinds.heard.append($0.kind)
+            return .deliver
+          }))
+      try pair.server.notify([1], of: report, to: pair.serverLink)
+      try pair.server.notify([2], of: status, to: pair.serverLink)
+      try pair.server.notify([3], of: submit, to: pair.serverLink)
+      pair.settle()
+      #expect(pair.client.notified == [[1], [2]])
+      #expect(kinds.heard == [.notification, .notification])
+    }
+  }
+
+  @Test("Who subscribed to a characteristic that only indicates gets indications, one per confirmation")
+  func indications() async throws {
+    try await onLoop {
+      let pair = try Pair(AirConditions(latency: .milliseconds(10), notificationLoss: 1))
+      try pair.link.subscribe(to: status)
+      pair.settle()
+      let start = pair.time.now
+      for number in 0..<5 { try pair.server.notify(value(number), of: status, to: pair.serverLink) }
+      pair.time.run(until: { pair.client.notified.count == 5 }, limit: .seconds(1))
+      #expect(numbers(pair.client.notified) == Array(0..<5))
+      #expect(start.duration(to: pair.time.now) == .milliseconds(90))
+    }
+  }
+
+  @Test("An indication that is never confirmed ends the link after 30 s")
+  func unconfirmed() async throws {
+    try await onLoop {
+      let pair = try Pair(AirConditions(filter: { _ in .drop }))
+      try pair.link.subscribe(to: status)
+      pair.settle()
+      try pair.server.notify([1], of: status, to: pair.serverLink)
+      pair.time.advance(by: .seconds(30))
+      #expect(pair.recorder.closed == 0)
+      pair.time.advance(by: .milliseconds(10))
+      #expect(pair.recorder.closed == 1)
+    }
+  }
+
+  @Test("A notification longer than the MTU allows is cut", arguments: [(nil, 20), (100, 97), (517, 512), (515, 512)])
+  func cut(mtu: Int?, length: Int) async throws {
+    try await onLoop {
+      let pair = try Pair(AirConditions(maximumMTU: 600, deliverUnsubscribed: true), mtu: mtu)
+      try pair.server.notify([UInt8](repeating: 7, count: 700), of: report, to: pair.serverLink)
+      pair.settle()
+      #expect(pair.client.notified.map(\.count) == [length])
+    }
+  }
+
+  @Test("What was served after the link came up is told of the link when its client writes")
+  func lateApplication() async throws {
+    try await onLoop {
+      let pair = try Pair()
+      let late = Recorder()
+      let characteristic = CharacteristicID(service: other, characteristic: other)
+      let server = pair.peripheral.serve(
+        GATTApplication(services: [
+          GATTService(
+            uuid: other, characteristics: [GATTCharacteristic(uuid: other, properties: .writeWithoutResponse)])
+        ]), delegate: late)
+      pair.settle()
+      #expect(late.calls.isEmpty)
+      try pair.link.write([1], to: characteristic, as: .command)
+      try pair.link.disconnect()
+      pair.settle()
+      #expect(late.calls.isEmpty)
+      let again = Client()
+      try again.connect(pair.central, to: pair.peripheral.address)
+      pair.settle()
+      let third = Recorder()
+      server.close()
+      let renewed = pair.peripheral.serve(
+        GATTApplication(services: [
+          GATTService(
+            uuid: other, characteristics: [GATTCharacteristic(uuid: other, properties: .writeWithoutResponse)])
+        ]), delegate: third)
+      again.link?.exchangeMTU(100)
+      again.link?.write([1], to: characteristic, as: .command)
+      again.link?.write([2], to: characteristic, as: .command)
+      pair.settle()
+      let link = try #require(third.link)
+      #expect(
+        third.calls == [
+          .opened(link, pair.central.address), .changed(link, 100), .written(link, characteristic, [1]),
+          .written(link, characteristic, [2]),
+        ])
+      again.link?.disconnect()
+      pair.settle()
+      #expect(third.closed == 1)
+      renewed.close()
+    }
+  }
+
+  @Test("A server that was closed hears and does nothing any more; the link lives on")
+  func closing() async throws {
+    try await onLoop {
+      let pair = try Pair(AirConditions(deliverUnsubscribed: true))
+      let calls = pair.recorder.calls.count
+      try pair.link.write([1], to: submit, as: .command)
+      pair.server.close()
+      try pair.server.notify([1], of: report, to: pair.serverLink)
+      try pair.server.disconnect(pair.serverLink)
+      try pair.link.write([2], to: submit, as: .request)
+      try pair.link.discover()
+      pair.settle()
+      #expect(pair.recorder.calls.count == calls)
+      #expect(pair.client.written == [nil, .unlikely] && pair.client.events.last == .discovered([]))
+      #expect(pair.client.isConnected)
+    }
+  }
+
+  @Test("A delegate is held weakly: when it has gone, requests are refused")
+  func weakDelegate() async throws {
+    try await onLoop {
+      let pair = try Pair()
+      var gone: Recorder? = Recorder()
+      let characteristic = CharacteristicID(service: other, characteristic: other)
+      let watched = Weak(object: gone)
+      let server = gone.map {
+        pair.peripheral.serve(
+          GATTApplication(services: [
+            GATTService(uuid: other, characteristics: [GATTCharacteristic(uuid: other, properties: .write)])
+          ]), delegate: $0)
+      }
+      gone = nil
+      #expect(watched.object == nil)
+      try pair.link.write([1], to: characteristic, as: .request)
+      pair.settle()
+      #expect(pair.client.written == [.unlikely])
+      server?.close()
+    }
+  }
+
+  @Test("Dropping the handle on a server closes it")
+  func dropping() async throws {
+    try await onLoop {
+      let pair = try Pair()
+      var server: (any GATTServer)? = pair.peripheral.serve(
+        GATTApplication(services: [GATTService(uuid: other, characteristics: [])]), delegate: pair.recorder)
+      #expect(server != nil)
+      server = nil
+      try pair.link.discover()
+      pair.settle()
+      #expect(pair.client.events.last == .discovered(application.services))
+    }
+  }
+
+  @Test("Links are numbered once in the whole air")
+  func numbering() async throws {
+    try await onLoop {
+      let time = VirtualTime()
+      let air = AirSpace(scheduler: time, seed: 1)
+      let peripheral = air.addNode()
+      let recorder = Recorder()
+      let server = peripheral.serve(application, delegate: recorder)
+      let advertising = try peripheral.advertise(advertisement())
+      var seen: Set<LinkID> = []
+      for _ in 0..<50 {
+        let client = Client()
+        try client.connect(air.addNode(), to: peripheral.address)
+        time.advance(by: .seconds(1))
+        #expect(seen.insert(try #require(client.link?.id)).inserted)
+        #expect(seen.insert(try #require(recorder.link)).inserted)
+        client.link?.disconnect()
+      }
+      server.close()
+      advertising.cancel()
+    }
+  }
+
+  private struct Missing: Error {}
+
+  private struct Weak {
+    weak var object: Recorder?
+  }
+
+  @LoopActor
+  private final class Kinds {
+    var heard: [AirPacket.Kind] = []
+  }
+}

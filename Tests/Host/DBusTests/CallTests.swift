@@ -1,0 +1,279 @@
+import DBus
+import Glibc
+import Loop
+import TestSupport
+import Testing
+
+/// Calls: answered, refused, late, lost.
+struct CallTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("A call of what is not there gets the error that D-Bus has for it")
+  @LoopActor
+  func unknown() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let object = table.export(
+      Interface(
+        Table.interface, methods: [echo("Echo", "s")], properties: [Property("Level", "u", get: { .uint32(1) })]))
+    let properties = "org.freedesktop.DBus.Properties"
+    #expect(await table.error("Echo", at: "/org/other")?.is(.unknownObject) == true)
+    #expect(await table.error("Echo", at: "/org/example/below")?.is(.unknownObject) == true)
+    #expect(await table.error("Echo", at: "/org")?.is(.unknownInterface) == true)
+    #expect(await table.error("Echo", on: "org.example.Other")?.is(.unknownInterface) == true)
+    #expect(await table.error("Nothing")?.is(.unknownMethod) == true)
+    #expect(
+      await table.error("Get", [.string(Table.interface), .string("No")], on: properties)?.is(.unknownProperty) == true)
+    #expect(await table.error("Get", [.string("a.b"), .string("No")], on: properties)?.is(.unknownInterface) == true)
+    #expect(await table.error("GetAll", [.string("a.b")], on: properties)?.is(.unknownInterface) == true)
+    #expect(await table.error("GetAll", [.string("")], on: properties, at: "/org")?.is(.unknownInterface) == true)
+    await #expect(throws: DBusError.self) { try await table.client.call("org.example.Nobody", "/", "a.b", "M") }
+    object.cancel()
+  }
+
+  @Test("Arguments of the wrong types are refused before the handler, with a sentence that says what is taken")
+  @LoopActor
+  func wrongArguments() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    var calls = 0
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method(
+            "Set", in: [Argument("name", "s"), Argument("level", "u")],
+            handler: { call in
+              calls += 1
+              call.reply()
+            })
+        ]))
+    let wrong: [([DBusValue], String)] = [
+      ([], "none"), ([.string("a")], "s"), ([.string("a"), .int32(1)], "si"),
+      ([.string("a"), .uint32(1), .byte(1)], "suy"),
+    ]
+    for (arguments, given) in wrong {
+      #expect(
+        await table.error("Set", arguments) == .invalidArgs("Set takes name (s), level (u), but was given \(given)."))
+    }
+    #expect(calls == 0)
+    #expect(try await table.call("Set", [.string("a"), .uint32(1)]).isEmpty)
+    #expect(calls == 1)
+    object.cancel()
+  }
+
+  @Test("A method may answer after others that came later")
+  @LoopActor
+  func laterReply() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    var kept: MethodCall?
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method("Wait", out: [Argument("text", "s")], handler: { kept = $0 }),
+          Method(
+            "Release",
+            handler: { call in
+              call.reply()
+              kept?.reply(.string("at last"))
+              kept?.reply(.string("twice"))
+              kept = nil
+            }),
+        ]))
+    let answers = Mailbox<String>()
+    table.client.call(Table.name, Table.path, Table.interface, "Wait") { _ in answers.put("Wait") }
+    table.client.call(Table.name, Table.path, Table.interface, "Release") { _ in answers.put("Release") }
+    #expect(try await [answers.next(), answers.next()] == ["Release", "Wait"])
+    object.cancel()
+  }
+
+  @Test("A call that is dropped without an answer gets an error, from whichever thread it is dropped")
+  @LoopActor
+  func dropped() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method("Drop", handler: { _ in }),
+          Method("Carry", handler: { call in Task.detached { _ = call } }),
+        ]))
+    #expect(await table.error("Drop")?.is(.failed) == true)
+    #expect(await table.error("Carry")?.is(.failed) == true)
+    object.cancel()
+  }
+
+  @Test("A call that is not answered in time fails with Timeout, and its late answer is ignored")
+  @LoopActor
+  func timeout() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    var kept: MethodCall?
+    let object = table.export(
+      Interface(Table.interface, methods: [Method("Wait", handler: { kept = $0 }), echo("Echo", "s")]))
+    let results = Mailbox<DBusError?>()
+    table.client.call(Table.name, Table.path, Table.interface, "Wait", timeout: .milliseconds(30)) { result in
+      if case .failure(let error) = result { results.put(error) } else { results.put(nil) }
+    }
+    #expect(try await results.next()?.is(.timeout) == true)
+    // The call itself arrived before this one.
+    #expect(try await table.call("Echo", [.string("a")]) == [.string("a")])
+    kept?.reply()
+    #expect(try await table.call("Echo", [.string("b")]) == [.string("b")])
+    #expect(results.all.count == 1)
+    object.cancel()
+  }
+
+  @Test("The calls of a callee that goes away fail at once")
+  @LoopActor
+  func calleeVanishes() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let arrived = Mailbox<MethodCall>()
+    let object = table.export(Interface(Table.interface, methods: [Method("Wait", handler: { arrived.put($0) })]))
+    let results = Mailbox<DBusError?>()
+    table.client.call(Table.name, Table.path, Table.interface, "Wait") { result in
+      if case .failure(let error) = result { results.put(error) } else { results.put(nil) }
+    }
+    _ = try await arrived.next()
+    table.service.close()
+    #expect(try await results.next()?.is(.noReply) == true)
+    #expect(await table.error("Wait")?.is(.serviceUnknown) == true)
+    object.cancel()
+  }
+
+  @Test("Calls of one client are handled in the order in which they were made, and so are its answers")
+  @LoopActor
+  func order() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let other = BusConnection(address: .address(table.bus.address))
+    other.connect()
+    try await other.ready()
+    var seen: [String: [UInt32]] = [:]
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method(
+            "Count", in: [Argument("number", "u")], out: [Argument("number", "u")],
+            handler: { call in
+              seen[call.sender, default: []].append(call.arguments[0].asUInt32 ?? 0)
+              call.reply(call.arguments)
+            })
+        ]))
+    let answers = [Mailbox<UInt32>(), Mailbox<UInt32>()]
+    let numbers = (0..<100).map { UInt32($0) }
+    for number in numbers {
+      for (connection, mailbox) in zip([table.client, other], answers) {
+        connection.call(Table.name, Table.path, Table.interface, "Count", [.uint32(number)]) { result in
+          mailbox.put((try? result.get())?.first?.asUInt32 ?? .max)
+        }
+      }
+    }
+    for mailbox in answers { _ = try await mailbox.first { $0 == 99 } }
+    #expect(answers.allSatisfy { $0.all == numbers })
+    #expect(seen.count == 2 && seen.values.allSatisfy { $0 == numbers })
+    other.close()
+    object.cancel()
+  }
+
+  @Test("A connection has a limit of pending calls, and says so when it is reached")
+  @LoopActor
+  func pendingLimit() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    var limits = BusLimits()
+    limits.pendingCalls = 2
+    let client = BusConnection(address: .address(table.bus.address), limits: limits)
+    client.connect()
+    try await client.ready()
+    let results = Mailbox<DBusError?>()
+    for _ in 0..<3 {
+      client.call(Table.name, Table.path, "org.freedesktop.DBus.Peer", "Ping") { result in
+        if case .failure(let error) = result { results.put(error) } else { results.put(nil) }
+      }
+    }
+    #expect(try await results.next()?.is(.limitExceeded) == true)
+    #expect(try await [results.next(), results.next()] == [nil, nil])
+    client.close()
+  }
+
+  @Test("A caller's user is ours, as the bus says, and an unknown caller is an error")
+  @LoopActor
+  func credentials() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let results = Mailbox<Result<Credentials, DBusError>>()
+    let sender = try #require(table.client.uniqueName)
+    for _ in 0..<2 { table.service.credentials(of: sender) { results.put($0) } }
+    let first = try await results.next().get()
+    #expect(first.uid == getuid() && first.pid == UInt32(getpid()) && first.gids.contains(getgid()))
+    #expect(try await results.next().get() == first)
+    table.service.credentials(of: sender) { results.put($0) }
+    #expect(try await results.next().get() == first)
+    // What was learned goes with the name.
+    let watched = Mailbox<String?>()
+    let watch = table.service.watchName(sender) { watched.put($0) }
+    #expect(try await watched.next() == sender)
+    table.client.close()
+    #expect(try await watched.next() == nil)
+    table.service.credentials(of: sender) { results.put($0) }
+    let gone = try await results.next()
+    #expect(throws: DBusError.self) { _ = try gone.get() }
+    watch.cancel()
+  }
+
+  @Test("A caller that wants no answer gets none")
+  @LoopActor
+  func noReply() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let came = Mailbox<Bool>()
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method(
+            "Say", in: [Argument("text", "s")],
+            handler: { call in
+              call.reply()
+              came.put(call.isAnswered)
+            })
+        ]))
+    try await dbusSend(
+      table, ["--type=method_call", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Say", "string:x"])
+    #expect(try await came.next())
+    object.cancel()
+  }
+
+  @Test("A person calls a method of strings with dbus-send, and reads the answer")
+  @LoopActor
+  func byHand() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s")]))
+    let output = try await dbusSend(
+      table, ["--print-reply", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Echo", "string:Hello, all"])
+    #expect(output.contains("string \"Hello, all\""))
+    let refusal = try await dbusSend(
+      table, ["--print-reply", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Echo", "uint32:1"])
+    #expect(refusal.contains("org.earshot.Error.InvalidArgs: Echo takes value (s), but was given u."))
+    object.cancel()
+  }
+
+  @Test("What authorize says against a call is answered, and its handler is not called")
+  @LoopActor
+  func authorize() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s"), echo("Other", "s")]))
+    table.service.objects.authorize = { $0.member == "Echo" ? .denied("Not you, \($0.sender).") : nil }
+    #expect(await table.error("Echo", [.string("")]) == .denied("Not you, \(table.client.uniqueName ?? "")."))
+    #expect(try await table.call("Other", [.string("")]) == [.string("")])
+    object.cancel()
+  }
+}

@@ -1,0 +1,22 @@
+import Foundation
+import Loop
+
+/// Runs `dbus-send` on the table's bus and returns what it printed.
+@discardableResult
+func dbusSend(_ table: Table, _ arguments: [String]) async throws -> String {
+  let process = Process()
+  let output = Pipe()
+  process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+  process.arguments = ["dbus-send", "--bus=\(table.bus.address)"] + arguments
+  process.standardOutput = output
+  process.standardError = output
+  try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+    process.terminationHandler = { _ in continuation.resume() }
+    do {
+      try process.run()
+    } catch {
+      continuation.resume(throwing: error)
+    }
+  }
+  return String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+}

@@ -1,0 +1,154 @@
+import DBus
+import Loop
+import TestSupport
+import Testing
+
+/// Signals, and who may be believed to have sent them.
+struct SignalTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// Makes sure that the bus has all match rules of a connection.
+  @LoopActor
+  private func settle(_ connection: BusConnection) async throws {
+    _ = try await connection.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId")
+  }
+
+  @Test("A subscription gets the signals that match it in every part, and no others")
+  @LoopActor
+  func matching() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let matches: [(String, SignalMatch)] = [
+      ("any", SignalMatch(sender: Table.name)),
+      ("path", SignalMatch(path: "/a/b")),
+      ("namespace", SignalMatch(pathNamespace: "/a")),
+      ("interface", SignalMatch(interface: "i.I")),
+      ("member", SignalMatch(member: "M")),
+      ("arg0", SignalMatch(arg0: "it's, 'quoted'")),
+      ("nobody", SignalMatch(sender: "org.example.Nobody")),
+      ("client", SignalMatch(sender: table.client.uniqueName)),
+      ("invalid", SignalMatch(interface: "not an interface")),
+    ]
+    var got: [String: [String]] = [:]
+    let end = Mailbox<Void>()
+    var registrations = matches.map { label, match in
+      table.client.subscribe(match) { got[label, default: []].append($0.arguments.last?.asString ?? "") }
+    }
+    registrations.append(table.client.subscribe(SignalMatch(member: "End")) { _ in end.put(()) })
+    try await settle(table.client)
+    let service = table.service
+    service.emit("/a/b", "i.I", "M", [.string("1")])
+    service.emit("/a", "i.J", "N", [.string("2")])
+    service.emit("/ab", "i.J", "N", [.string("it's, 'quoted'"), .string("3")])
+    service.emit("/a/b/c", "i.J", "N", [.variant(.string("it's, 'quoted'")), .string("4")])
+    service.emit("/", "i.J", "End", [.string("5")])
+    try await end.next()
+    #expect(
+      got == [
+        "any": ["1", "2", "3", "4", "5"], "path": ["1"], "namespace": ["1", "2", "4"], "interface": ["1"],
+        "member": ["1"], "arg0": ["3"],
+      ])
+    for registration in registrations { registration.cancel() }
+  }
+
+  @Test("A subscription that is cancelled gets nothing more, while its twin goes on")
+  @LoopActor
+  func cancelling() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let mailbox = Mailbox<String>()
+    let match = SignalMatch(sender: Table.name, interface: "i.I")
+    let first = table.client.subscribe(match) { _ in mailbox.put("first") }
+    let second = table.client.subscribe(match) { _ in
+      mailbox.put("second")
+      first.cancel()
+    }
+    try await settle(table.client)
+    table.service.emit("/", "i.I", "M")
+    table.service.emit("/", "i.I", "M")
+    #expect(try await [mailbox.next(), mailbox.next(), mailbox.next()] == ["first", "second", "second"])
+    second.cancel()
+    table.service.emit("/", "i.I", "M")
+    let third = table.client.subscribe(match) { _ in mailbox.put("third") }
+    try await settle(table.client)
+    table.service.emit("/", "i.I", "M")
+    #expect(try await mailbox.next() == "third")
+    third.cancel()
+  }
+
+  @Test("A signal that somebody else sends under the name's path and interface does not get through")
+  @LoopActor
+  func forgery() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let forger = BusConnection(address: .address(table.bus.address))
+    forger.connect()
+    try await forger.ready()
+    let mailbox = Mailbox<String?>()
+    let subscription = table.client.subscribe(SignalMatch(sender: Table.name, member: "M")) { mailbox.put($0.sender) }
+    // The second subscription makes the bus deliver the forged signal to the same connection.
+    let any = table.client.subscribe(SignalMatch(member: "M")) { _ in }
+    try await settle(table.client)
+    forger.emit(Table.path, Table.interface, "M")
+    try await settle(forger)
+    table.service.emit(Table.path, Table.interface, "M")
+    #expect(try await mailbox.next() == table.service.uniqueName)
+    for registration in [subscription, any] { registration.cancel() }
+    forger.close()
+  }
+
+  @Test("A subscription follows the name from one owner to the next")
+  @LoopActor
+  func following() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let mailbox = Mailbox<String?>()
+    let owners = Mailbox<String?>()
+    let subscription = table.client.subscribe(SignalMatch(sender: Table.name, member: "M")) { mailbox.put($0.sender) }
+    let watch = table.client.watchName(Table.name) { owners.put($0) }
+    #expect(try await owners.next() == table.service.uniqueName)
+    table.service.close()
+    #expect(try await owners.next() == nil)
+    let heir = BusConnection(address: .address(table.bus.address))
+    heir.connect(name: Table.name)
+    try await heir.ready()
+    #expect(try await owners.next() == heir.uniqueName)
+    heir.emit("/", "i.I", "M")
+    #expect(try await mailbox.next() == heir.uniqueName)
+    subscription.cancel()
+    watch.cancel()
+    heir.close()
+  }
+
+  @Test("A signal of the process itself does not come back to it")
+  @LoopActor
+  func ownSignals() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let mailbox = Mailbox<String?>()
+    let subscription = table.client.subscribe(SignalMatch(member: "M")) { mailbox.put($0.sender) }
+    try await settle(table.client)
+    table.client.emit("/", "i.I", "M")
+    try await settle(table.client)
+    table.service.emit("/", "i.I", "M")
+    #expect(try await mailbox.next() == table.service.uniqueName)
+    subscription.cancel()
+  }
+
+  @Test("A burst of signals is handled whole and in order, and others get their turn in between")
+  @LoopActor
+  func burst() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let mailbox = Mailbox<UInt32>()
+    let subscription = table.client.subscribe(SignalMatch(sender: Table.name, member: "M")) {
+      mailbox.put($0.arguments[0].asUInt32 ?? 0)
+    }
+    try await settle(table.client)
+    let numbers = (0..<5000).map { UInt32($0) }
+    for number in numbers { table.service.emit("/", "i.I", "M", [.uint32(number)]) }
+    _ = try await mailbox.first { $0 == 4999 }
+    #expect(mailbox.all == numbers)
+    subscription.cancel()
+  }
+}

@@ -1,0 +1,50 @@
+import Testing
+
+@testable import Terminal
+
+@Suite struct TextTableTests {
+  private static var table: TextTable {
+    var table = TextTable([.init("TRANSFER"), .init("BYTES", .right), .init("WALLET")])
+    table.append(["7", "12345", "Käthe"])
+    table.append(["8", "9", "受信"])
+    table.append(["9"])
+    return table
+  }
+
+  @Test("Columns are aligned by what a terminal shows, and no line ends with a space")
+  func alignment() {
+    #expect(
+      Self.table.text() == """
+        TRANSFER  BYTES  WALLET
+        7         12345  Käthe
+        8             9  受信
+        9
+
+        """)
+  }
+
+  @Test("A narrow terminal cuts lines; colour is only around the header")
+  func narrow() {
+    #expect(Self.table.text(width: 19) == "TRANSFER  BYTES  W…\n7         12345  K…\n8             9  …\n9\n")
+    #expect(Self.table.text(colour: true).hasPrefix("\u{1B}[1mTRANSFER  BYTES  WALLET\u{1B}[0m\n7 "))
+  }
+
+  @Test("A cell from a peer cannot break the table or steer the terminal")
+  func hostileCells() {
+    var table = TextTable([.init("NAME"), .init("N")])
+    table.append(["a\n\u{1B}[2J\u{202E}", "1", "beyond the header"])
+    #expect(table.text() == "NAME     N\na\u{FFFD}\u{FFFD}[2J\u{FFFD}  1\n")
+  }
+
+  @Test(
+    "Width counts columns, not characters",
+    arguments: [
+      ("", 0), ("abc", 3), ("Käthe", 5), ("Ka\u{308}the", 5), ("受信", 4), ("한글", 4), ("ｆｕｌｌ", 8), ("😀", 2), ("👩‍👩‍👧", 2),
+      ("❤️", 2),
+    ])
+  func width(text: String, expected: Int) {
+    #expect(DisplayText.width(text) == expected)
+    #expect(DisplayText.cut(text, to: expected) == text)
+    for width in 0...10 { #expect(DisplayText.width(DisplayText.cut(text, to: width)) <= width) }
+  }
+}

@@ -1,0 +1,52 @@
+import Loop
+
+/// What arrives, one after the other, for a test that waits for it.
+@LoopActor
+public final class Mailbox<Value: Sendable> {
+  public struct NothingCame: Error, CustomStringConvertible {
+    public let description: String
+  }
+
+  /// Everything that came so far.
+  public private(set) var all: [Value] = []
+  private var taken = 0
+  private var waiting: CheckedContinuation<Void, Never>?
+
+  public init() {}
+
+  public func put(_ value: Value) {
+    all.append(value)
+    wake()
+  }
+
+  /// Waits for the next value that was not taken yet.
+  ///
+  /// - Parameter limit: how long that may take before the test has failed.
+  public func next(within limit: Duration = .seconds(20)) async throws -> Value {
+    try await first(within: limit) { _ in true }
+  }
+
+  /// Waits for the next value that is as wanted; those before it are passed over.
+  public func first(
+    within limit: Duration = .seconds(20), where isWanted: @LoopActor (Value) -> Bool
+  ) async throws -> Value {
+    let deadline = EventLoop.shared.now.advanced(by: limit)
+    let timer = EventLoop.shared.schedule(at: deadline) { [weak self] in self?.wake() }
+    defer { timer.cancel() }
+    while true {
+      while taken < all.count {
+        taken += 1
+        if isWanted(all[taken - 1]) { return all[taken - 1] }
+      }
+      guard EventLoop.shared.now < deadline else {
+        throw NothingCame(description: "nothing of that kind came within \(limit); what came: \(all)")
+      }
+      await withCheckedContinuation { waiting = $0 }
+    }
+  }
+
+  private func wake() {
+    waiting?.resume()
+    waiting = nil
+  }
+}
