@@ -27,7 +27,7 @@ help: ## List the jobs.
 
 run: ## Run the service on a simulated air: a QR code, a visitor, a credential (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=).
 	@scripts/deps run
-	swift build $(SWIFTFLAGS)
+	@for program in $(PROGRAMS); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
 	@scripts/run
 
 build: ## Build everything, with the tests.
@@ -50,7 +50,7 @@ bench: ## Measure speed and memory of a release build (writes bench.json).
 
 release: ## Build the programs as they are installed: optimized, with Swift inside.
 	@scripts/deps install
-	@for program in $(PROGRAMS); do set -x; swift build $(RELEASE) --product $$program || exit 1; done
+	@for program in $(PROGRAMS); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
 
 install: release ## Install programs, unit, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)'

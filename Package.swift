@@ -46,12 +46,13 @@ let package = Package(
     room("Services/Transfers", Every.base + Every.host + ["Tuvali"]),
     room("Services/Verifier", Every.base + Every.host + ["Transfers", "Tuvali"]),
     room("Services/Wallet", Every.base + Every.host + ["Transfers", "Tuvali"]),
+    room("Services/Interfaces", Every.host + ["Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
 
     // Programs: wiring and words.
     program(
       "earshotd",
       Every.base + Every.host + [
-        "Air", "BlueZ", "CommandLine", "Config", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet",
+        "Air", "BlueZ", "CommandLine", "Config", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet",
       ]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
     program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
@@ -77,7 +78,9 @@ let package = Package(
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
     tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "Transfers", "Tuvali", "Verifier"]),
     tests("Services/VerifierTests", Every.base + Every.host + ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]),
-    tests("Integration", Every.base + Every.host + ["Air", "Manager", "Verifier", "Wallet"]),
+    tests(
+      "Integration",
+      Every.base + Every.host + ["Air", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
   ],
   swiftLanguageModes: [.v6]
 )

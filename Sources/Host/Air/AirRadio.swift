@@ -186,6 +186,9 @@ public final class AirRadio: Radio {
     connections.append(connection)
   }
 
+  /// Those with whom there is a link.
+  var peers: [BluetoothAddress] { connections.map { $0.central === self ? $0.target : $0.central.address } }
+
   func remove(_ connection: AirConnection) {
     connections.removeAll { $0 === connection }
   }

@@ -26,11 +26,13 @@ extension EventLoop: Scheduler {
   @LoopActor
   public func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration {
     let microseconds = UInt64(max(0, instant.nanoseconds)) / 1000 + 1
-    return source(calling: { _ in body() }) { event, source, box in
-      sd_event_add_time(
-        event, source, CLOCK_MONOTONIC, microseconds, 1000,
-        { _, _, box in Source.call(box) }, box)
-    }
+    return source(
+      calling: { _ in body() },
+      add: { event, source, box in
+        sd_event_add_time(
+          event, source, CLOCK_MONOTONIC, microseconds, 1000,
+          { _, _, box in Source.call(box) }, box)
+      })
   }
 
   @LoopActor
@@ -49,11 +51,13 @@ extension EventLoop: Scheduler {
   public func watch(
     _ descriptor: Int32, for events: Readiness, _ body: @escaping @LoopActor (Readiness) -> Void
   ) -> Registration {
-    source(calling: { body(Readiness(rawValue: $0)) }) { event, source, box in
-      sd_event_add_io(
-        event, source, descriptor, events.rawValue,
-        { _, _, ready, box in Source.call(box, ready) }, box)
-    }
+    source(
+      calling: { body(Readiness(rawValue: $0)) },
+      add: { event, source, box in
+        sd_event_add_io(
+          event, source, descriptor, events.rawValue,
+          { _, _, ready, box in Source.call(box, ready) }, box)
+      })
   }
 
   /// Calls `body` on the loop for each `signal`, which is blocked from now on. To be called before a thread is
@@ -64,9 +68,11 @@ extension EventLoop: Scheduler {
     sigemptyset(&set)
     sigaddset(&set, signal)
     pthread_sigmask(SIG_BLOCK, &set, nil)
-    return source(calling: { _ in body() }) { event, source, box in
-      sd_event_add_signal(event, source, signal, { _, _, box in Source.call(box) }, box)
-    }
+    return source(
+      calling: { _ in body() },
+      add: { event, source, box in
+        sd_event_add_signal(event, source, signal, { _, _, box in Source.call(box) }, box)
+      })
   }
 
   @LoopActor

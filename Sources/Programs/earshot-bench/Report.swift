@@ -10,6 +10,11 @@ struct Figure {
   /// What we aim at; nil where the number stands for comparison.
   let goal: Double?
   let better: Better
+
+  /// A number of which less is better.
+  static func less(_ name: String, _ value: Double, _ unit: String, goal: Double? = nil) -> Figure {
+    Figure(name: name, value: value, unit: unit, goal: goal, better: .lower)
+  }
 }
 
 enum Report {
@@ -29,7 +34,8 @@ enum Report {
   private static func write(_ figures: [Figure]) {
     let rows = figures.map { figure in
       let goal = figure.goal.map { text($0) } ?? "null"
-      return "  {\"name\": \"\(figure.name)\", \"value\": \(text(figure.value)), \"unit\": \"\(figure.unit)\", \"goal\": \(goal)}"
+      return
+        "  {\"name\": \"\(figure.name)\", \"value\": \(text(figure.value)), \"unit\": \"\(figure.unit)\", \"goal\": \(goal)}"
     }
     guard let file = fopen("bench.json", "w") else { return }
     fputs("[\n" + rows.joined(separator: ",\n") + "\n]\n", file)

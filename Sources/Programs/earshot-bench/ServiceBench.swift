@@ -52,9 +52,11 @@ final class ServiceBench {
     let transfer = try await transfer(SystemRandomBytes.text(1 << 20), bus)
 
     return [
-      Figure(name: "start to READY (name owned)", value: start / .milliseconds(1), unit: "ms", goal: 100, better: .lower),
+      Figure(
+        name: "start to READY (name owned)", value: start / .milliseconds(1), unit: "ms", goal: 100, better: .lower),
       Figure(name: "D-Bus round trip into earshotd, median", value: trips.own, unit: "us", goal: 120, better: .lower),
-      Figure(name: "D-Bus round trip to the bus itself, median", value: trips.bus, unit: "us", goal: nil, better: .lower),
+      Figure(
+        name: "D-Bus round trip to the bus itself, median", value: trips.bus, unit: "us", goal: nil, better: .lower),
       Figure(name: "idle RSS", value: Double(memory) / 1024, unit: "MiB", goal: 15, better: .lower),
       Figure(name: "wake-ups while idle", value: Double(wakeups) / 10, unit: "1/s", goal: nil, better: .lower),
       Figure(
@@ -98,7 +100,8 @@ final class ServiceBench {
     let file = try MemFD.sealed(credential, name: "bench")
     let begin = EventLoop.shared.now
     _ = try await bus.call(
-      "org.earshot.visitor", "/org/earshot/wallet", "org.earshot.Wallet1", "SendFile", [.string(uri), .descriptor(file)])
+      "org.earshot.visitor", "/org/earshot/wallet", "org.earshot.Wallet1", "SendFile",
+      [.string(uri), .descriptor(file)])
     guard let path = await received.take(within: .seconds(30)) else {
       throw Trouble(description: "no credential arrived")
     }

@@ -36,6 +36,7 @@ final class Daemon {
     self.files = files
     self.bus = bus
     self.name = name
+    bus.objects.access = Access.rule()
     radio = Self.radio(settings.radio, bus)
     verifier = VerifierService(
       radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings.verifier))
@@ -55,10 +56,10 @@ final class Daemon {
 
   private static func radio(_ settings: EarshotSettings.Radio, _ bus: BusConnection) -> any Radio {
     switch settings.backend {
-    case .bluez: AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
+    case .bluez: BlueZRadio(bus: bus, adapter: settings.adapter, scheduler: EventLoop.shared)
     case .air:
       if let socket = settings.airSocket {
-        AirSpace(scheduler: EventLoop.shared, seed: UInt64(socket.count)).addNode()
+        RemoteAir(path: socket)
       } else {
         AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
       }

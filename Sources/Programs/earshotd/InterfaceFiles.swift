@@ -1,12 +1,8 @@
 import Air
 import DBus
 import Glibc
+import Interfaces
 import Loop
-import Manager
-import Radio
-import Transfers
-import Verifier
-import Wallet
 
 /// The D-Bus interfaces as files for `/usr/share/dbus-1/interfaces`, written from the descriptions that the objects are
 /// made of.
@@ -15,7 +11,9 @@ enum InterfaceFiles {
   /// - Returns: whether all could be written; what could not is said on standard error.
   static func write(to directory: String) -> Bool {
     var isWhole = true
-    for interface in all {
+    let time = VirtualTime()
+    let radio = AirSpace(scheduler: time, seed: 0).addNode()
+    for interface in InterfaceList.all(radio: radio, scheduler: time) {
       let path = "\(directory)/\(interface.name).xml"
       let text = Array(InterfaceXML.document([interface]).utf8)
       if !write(text, to: path) {
@@ -24,20 +22,6 @@ enum InterfaceFiles {
       }
     }
     return isWhole
-  }
-
-  /// Descriptions need something that they describe: services that are never started.
-  private static var all: [Interface] {
-    let time = VirtualTime()
-    let radio = AirSpace(scheduler: time, seed: 0).addNode()
-    let verifier = VerifierService(radio: radio, scheduler: time, settings: .init(engine: .init(name: "name")))
-    let wallet = WalletService(radio: radio, scheduler: time)
-    let transfer = verifier.transfers.add(.incoming, .connected)
-    return [
-      ManagerFace.interface(radio, services: []), VerifierFace.interface(verifier),
-      WalletFace.interface(wallet, path: { _ in WalletFace.path }),
-      TransferFaces.interface(transfer, VerifierFace.actions(verifier)),
-    ]
   }
 
   private static func write(_ bytes: [UInt8], to path: String) -> Bool {

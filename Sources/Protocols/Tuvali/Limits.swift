@@ -14,6 +14,8 @@ public enum Limits {
   public static let chunks = 32_767
   /// Rounds of resending before the wallet gives up.
   public static let failureFrames = 15
+  /// How often services that do not show up are looked for again.
+  public static let discoveryRetries = 5
   /// The tag alone, and one byte more: no frame is shorter.
   public static let smallestFrame = 17
   /// Longest text of an invitation that is looked at.

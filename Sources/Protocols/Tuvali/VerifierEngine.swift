@@ -13,15 +13,17 @@ public struct VerifierEngine: Sendable {
   /// What is on the air while a wallet is awaited; nil when stopped.
   public private(set) var invitation: Invitation?
 
-  var random: any RandomSource & Sendable
+  private var random: any RandomSource & Sendable
   private var key: X25519.PrivateKey?
   /// Counts keys, to tell which one a link can have seen.
   private var generation = 0
   private var waiting: [LinkID: WaitingLink] = [:]
-  private(set) var visit: Visit?
+  private var visit: Visit?
 
+  /// A wallet, or somebody else, that has not said who it is.
   private struct WaitingLink {
-    var generation: Int
+    /// The key that was on the air when it connected; nil where there was none.
+    let generation: Int?
     var mtu: Int?
     /// Its MTU is too small; it is told off, and given a moment to leave by itself.
     var isHopeless = false
@@ -50,7 +52,7 @@ public struct VerifierEngine: Sendable {
   public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
     switch event {
     case .start: return invitation == nil ? invite() : []
-    case .stop: return stop(at: now)
+    case .stop: return stop()
     case .linkOpened(let link): return open(link, at: now)
     case .linkChanged(let link, let mtu): return change(link, mtu: mtu, at: now)
     case .linkClosed(let link): return close(link)
@@ -63,7 +65,7 @@ public struct VerifierEngine: Sendable {
     case .decided(let link, let accepted):
       return inVisit(link) { visit, _ in visit.decided(accepted, at: now) }
     case .dismissed(let link):
-      return inVisit(link) { visit, _ in visit.dismiss(at: now) }
+      return inVisit(link) { $0.dismiss(&$1, at: now) }
     case .timer: return timer(at: now)
     }
   }
@@ -74,42 +76,36 @@ public struct VerifierEngine: Sendable {
   private mutating func invite() -> [Action] {
     let key = X25519.PrivateKey(randomFrom: &random)
     generation += 1
-    self.key = key
-    do throws(TuvaliError) {
-      let invitation = try Invitation(name: configuration.name, key: key.publicKey)
-      self.invitation = invitation
-      return [.advertise(invitation)]
-    } catch {
-      // The configuration's name was checked by whoever made it; without one there is nothing to wait with.
-      return []
-    }
+    // The configuration's name was checked by whoever made it; with one that does not fit there is nothing to wait with.
+    invitation = try? Invitation(name: configuration.name, key: key.publicKey)
+    self.key = invitation == nil ? nil : key
+    return invitation.map { [.advertise($0)] } ?? []
   }
 
-  private mutating func stop(at now: Instant) -> [Action] {
-    var actions: [Action] = invitation == nil ? [] : [.stopAdvertising]
-    invitation = nil
-    key = nil
+  private mutating func stop() -> [Action] {
+    guard invitation != nil else { return [] }
+    var actions: [Action] = [.stopAdvertising]
     if let visit {
       actions += [.notify(visit.link, .disconnect, visit.dialect, [1]), .cut(visit.link)]
       if !visit.isOver {
         let stopped = TuvaliError(.verifierUnknown, .stopped, "The verifier was stopped during the transfer.")
-        actions.append(.tell(visit.link, .failed(stopped)))
+        actions.append(failure(stopped, on: visit.link))
       }
       actions.append(.tell(visit.link, .ended))
     }
-    visit = nil
-    waiting = [:]
+    actions += waiting.keys.sorted { $0.number < $1.number }.map { .cut($0) }
+    (invitation, key, visit, waiting) = (nil, nil, nil, [:])
     return actions
   }
 
   private mutating func open(_ link: LinkID, at now: Instant) -> [Action] {
-    guard invitation != nil else { return [] }
+    guard invitation != nil, waiting[link] == nil, visit?.link != link else { return [] }
     guard waiting.count < configuration.waitingLinks else {
       counters.refused += 1
       return [.cut(link)]
     }
     waiting[link] = WaitingLink(
-      generation: visit == nil ? generation : 0, deadline: now.advanced(by: configuration.identifyTimeout))
+      generation: visit == nil ? generation : nil, deadline: now.advanced(by: configuration.identifyTimeout))
     return []
   }
 
@@ -121,20 +117,15 @@ public struct VerifierEngine: Sendable {
     guard let entry = waiting[link], !entry.isHopeless, !ChunkLayout(mtu: mtu).isUsable else { return [] }
     waiting[link]?.isHopeless = true
     waiting[link]?.deadline = now.advanced(by: configuration.closeGuard)
-    counters.failed += 1
-    return [.tell(link, .failed(.mtuTooSmall(mtu))), .tell(link, .ended)]
+    return [failure(.mtuTooSmall(mtu), on: link), .tell(link, .ended)]
   }
 
   private mutating func close(_ link: LinkID) -> [Action] {
-    if waiting.removeValue(forKey: link) != nil { return [] }
+    waiting[link] = nil
     guard let visit, visit.link == link else { return [] }
-    var actions: [Action] = []
-    if !visit.isOver {
-      counters.failed += 1
-      let lost = TuvaliError(.verifierUnknown, .peerLost, "The wallet is gone: the link was lost during the transfer.")
-      actions.append(.tell(link, .failed(lost)))
-    }
-    return actions + endVisit()
+    guard !visit.isOver else { return endVisit() }
+    let lost = TuvaliError(.verifierUnknown, .peerLost, "The wallet is gone: the link was lost during the transfer.")
+    return [failure(lost, on: link)] + endVisit()
   }
 
   /// The next wallet gets a key of its own.
@@ -145,15 +136,17 @@ public struct VerifierEngine: Sendable {
   }
 
   private mutating func timer(at now: Instant) -> [Action] {
-    var actions: [Action] = []
-    for (link, entry) in waiting where entry.deadline <= now {
-      waiting[link] = nil
-      if !entry.isHopeless { counters.silentLinks += 1 }
-      actions.append(.cut(link))
-    }
+    let late = waiting.filter { $0.value.deadline <= now }.sorted { $0.key.number < $1.key.number }
+    for (link, _) in late { waiting[link] = nil }
+    counters.silentLinks += late.count { !$0.value.isHopeless }
+    let actions = late.map { Action.cut($0.key) }
     guard let link = visit?.link, let deadline = visit?.deadline, deadline <= now else { return actions }
-    actions += inVisit(link) { $0.timer(&$1, at: now) }
-    return actions
+    return actions + inVisit(link) { $0.timer(&$1, at: now) }
+  }
+
+  private mutating func failure(_ error: TuvaliError, on link: LinkID) -> Action {
+    counters.failed += 1
+    return .tell(link, .failed(error))
   }
 
   // MARK: The visit
@@ -176,51 +169,42 @@ public struct VerifierEngine: Sendable {
     _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID, at now: Instant
   ) -> [Action] {
     if visit?.link == link {
-      guard visit?.dialect == dialect else {
-        counters.ignoredWrites += 1
-        return []
-      }
-      if characteristic == .identify { return identifyAgain(value) }
+      guard visit?.dialect == dialect else { return ignored() }
+      if characteristic == .identify { return identifyAgain(value, on: link, at: now) }
       return inVisit(link) { $0.write(value, to: characteristic, &$1, at: now) }
     }
-    guard let entry = waiting[link], characteristic == .identify else {
-      counters.ignoredWrites += 1
-      return visit == nil ? [] : [.refuse]
+    guard let wallet = waiting[link], characteristic == .identify else {
+      // The originals answer every write with success; but a wallet that cannot be served had better know.
+      return ignored(waiting[link] == nil || visit != nil ? [.refuse] : [])
     }
-    guard visit == nil, entry.generation == generation, !entry.isHopeless, let key else {
+    guard visit == nil, wallet.generation == generation, !wallet.isHopeless, let key else {
       waiting[link] = nil
       counters.refused += 1
       return [.refuse, .tell(link, .refused), .cut(link)]
     }
-    guard let identify = try? Identify(reading: value) else {
-      counters.ignoredWrites += 1
-      return []
-    }
+    guard let identify = try? Identify(reading: value) else { return ignored() }
     waiting[link] = nil
     counters.visits += 1
     guard let keys = try? SessionKeys(own: key, peer: identify.walletKey, nonce: identify.nonce) else {
-      counters.failed += 1
-      return [.tell(link, .failed(.weakKey)), .cut(link), .tell(link, .ended)]
+      return [failure(.weakKey, on: link), .cut(link), .tell(link, .ended)]
     }
     visit = Visit(
-      link: link, dialect: dialect, identify: identify, keys: keys, mtu: entry.mtu ?? Limits.offeredMTU,
+      link: link, dialect: dialect, identify: identify, keys: keys, mtu: wallet.mtu ?? Limits.offeredMTU,
       configuration: configuration, at: now)
     return [.stopAdvertising, .tell(link, .secured(dialect))]
   }
 
   /// The wallet says again who it is: taken as long as it has announced nothing, else ignored.
-  private mutating func identifyAgain(_ value: [UInt8]) -> [Action] {
-    guard let link = visit?.link, let key, let identify = try? Identify(reading: value),
+  private mutating func identifyAgain(_ value: [UInt8], on link: LinkID, at now: Instant) -> [Action] {
+    guard let key, let identify = try? Identify(reading: value),
       let keys = try? SessionKeys(own: key, peer: identify.walletKey, nonce: identify.nonce)
-    else {
-      counters.ignoredWrites += 1
-      return []
-    }
-    return inVisit(link) { visit, counters in
-      if visit.rekey(identify, keys: keys) { return [.tell(link, .secured(visit.dialect))] }
-      counters.ignoredWrites += 1
-      return []
-    }
+    else { return ignored() }
+    return inVisit(link) { $0.identifyAgain(identify, keys: keys, &$1, at: now) }
+  }
+
+  private mutating func ignored(_ answer: [Action] = []) -> [Action] {
+    counters.ignoredWrites += 1
+    return answer
   }
 }
 

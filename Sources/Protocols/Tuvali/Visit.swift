@@ -30,7 +30,7 @@ struct Visit: Sendable {
   let dialect: Dialect
   private let configuration: Configuration
   private(set) var progress: VerifierEngine.Progress
-  /// The wallet's last sign of life.
+  /// The wallet's last sign of life, or what was last done for it.
   private var lastSign: Instant
   /// When the stage must have been left, for the stages that have a time of their own.
   private var stageEnd = Instant.zero
@@ -89,16 +89,20 @@ struct Visit: Sendable {
   }
 
   /// A wallet may say who it is again, before it has announced anything.
-  mutating func rekey(_ identify: Identify, keys: SessionKeys) -> Bool {
-    guard case .ready = stage, identify != self.identify else { return false }
+  mutating func identifyAgain(
+    _ identify: Identify, keys: SessionKeys, _ counters: inout Counters, at now: Instant
+  ) -> [Action] {
+    lastSign = now
+    guard case .ready = stage, identify != self.identify else {
+      counters.ignoredWrites += 1
+      return []
+    }
     self.identify = identify
     self.keys = keys
-    return true
+    return [.tell(link, .secured(dialect))]
   }
 
-  mutating func change(
-    mtu: Int, _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  mutating func change(mtu: Int, _ counters: inout Counters, at now: Instant) -> [Action] {
     progress.mtu = mtu
     guard !isOver else { return [] }
     let layout = ChunkLayout(mtu: mtu)
@@ -111,9 +115,7 @@ struct Visit: Sendable {
     return []
   }
 
-  private mutating func announce(
-    _ value: [UInt8], _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  private mutating func announce(_ value: [UInt8], _ counters: inout Counters, at now: Instant) -> [Action] {
     switch stage {
     case .ready, .receiving: break
     default:
@@ -160,9 +162,7 @@ struct Visit: Sendable {
     stage = .receiving(assembler, reportAt: reportAt)
   }
 
-  private mutating func requestReport(
-    _ value: [UInt8], _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  private mutating func requestReport(_ value: [UInt8], _ counters: inout Counters, at now: Instant) -> [Action] {
     guard value.first == 1 else {
       counters.ignoredWrites += 1
       return []
@@ -181,10 +181,9 @@ struct Visit: Sendable {
   }
 
   /// The report that was asked for is due.
-  private mutating func report(
-    _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  private mutating func report(_ counters: inout Counters, at now: Instant) -> [Action] {
     guard case .receiving(let assembler, _) = stage else { return [] }
+    lastSign = now
     if let frame = assembler.frame() {
       stage = .unsealing
       return [.unseal(link, Unsealing(frame: frame, keys: keys, limit: configuration.credentialLimit))]
@@ -222,9 +221,7 @@ struct Visit: Sendable {
   }
 
   /// The wallet hears of its success only when the credential is in safe hands.
-  mutating func kept(
-    _ error: TuvaliError?, _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  mutating func kept(_ error: TuvaliError?, _ counters: inout Counters, at now: Instant) -> [Action] {
     guard case .keeping = stage else { return [] }
     if let error { return fail(error, &counters, at: now) }
     counters.received += 1
@@ -244,23 +241,26 @@ struct Visit: Sendable {
     ]
   }
 
-  mutating func dismiss(at now: Instant) -> [Action] {
+  mutating func dismiss(_ counters: inout Counters, at now: Instant) -> [Action] {
     guard !isOver else { return askToLeave(at: now) }
     let stopped = TuvaliError(.verifierUnknown, .stopped, "The transfer was ended by a local program.")
-    return [.tell(link, .failed(stopped))] + askToLeave(at: now)
+    return fail(stopped, &counters, at: now)
   }
 
-  mutating func timer(
-    _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  mutating func timer(_ counters: inout Counters, at now: Instant) -> [Action] {
     switch stage {
     case .receiving(_, let reportAt?) where reportAt <= now:
       return report(&counters, at: now)
-    case .ready, .receiving, .unsealing, .keeping:
+    case .ready, .receiving:
       let silent = TuvaliError(
         .verifierUnknown, .timeout,
         "There was no sign of the wallet for \(configuration.idleTimeout.components.seconds) s.")
       return fail(silent, &counters, at: now)
+    case .unsealing, .keeping:
+      let slow = TuvaliError(
+        .verifierUnknown, .timeout,
+        "The credential was not decrypted and kept within \(configuration.idleTimeout.components.seconds) s.")
+      return fail(slow, &counters, at: now)
     case .deciding, .leaving: return askToLeave(at: now)
     case .closing:
       stage = .gone
@@ -271,9 +271,7 @@ struct Visit: Sendable {
 
   // MARK: Ends
 
-  private mutating func fail(
-    _ error: TuvaliError, _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
+  private mutating func fail(_ error: TuvaliError, _ counters: inout Counters, at now: Instant) -> [Action] {
     counters.failed += 1
     return [.tell(link, .failed(error))] + askToLeave(at: now)
   }

@@ -1,4 +1,5 @@
 import Common
+import Glibc
 import Loop
 import Radio
 import Testing
@@ -9,6 +10,12 @@ import Testing
 func onLoop<Value: Sendable>(_ body: @LoopActor @Sendable () throws -> Value) async rethrows -> Value {
   EventLoop.shared.runInBackground()
   return try await LoopActor.run(body)
+}
+
+/// Runs a test on the loop that waits for things to happen.
+func onLoopAsync(_ body: @LoopActor @Sendable () async throws -> Void) async throws {
+  EventLoop.shared.runInBackground()
+  try await body()
 }
 
 let service = BluetoothUUID(short: 0x0001)
@@ -47,6 +54,8 @@ final class Recorder: GATTServerDelegate {
   var calls: [Call] = []
   var refusal: ATTError?
   var onCall: (() -> Void)?
+  /// How many values came; cheaper than counting them.
+  private(set) var received = 0
 
   var values: [[UInt8]] {
     calls.compactMap { call in
@@ -65,6 +74,7 @@ final class Recorder: GATTServerDelegate {
   func linkClosed(_ link: LinkID) { hear(.closed(link)) }
 
   func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
+    received += 1
     hear(.written(link, characteristic, value))
     if let refusal { throw refusal }
   }
@@ -81,10 +91,13 @@ final class Client {
   var events: [LinkEvent] = []
   var link: (any Link)?
   var onEvent: ((LinkEvent) -> Void)?
+  /// How many writes were reported written; cheaper than counting them.
+  private(set) var writtenCount = 0
 
   func connect(_ radio: any Radio, to address: BluetoothAddress) throws {
     link = try radio.connect(to: address) { [weak self] event in
       self?.events.append(event)
+      if case .written = event { self?.writtenCount += 1 }
       self?.onEvent?(event)
     }
   }
@@ -145,3 +158,10 @@ final class Pair {
 /// Numbers as values of packets.
 func numbers(_ values: [[UInt8]]) -> [Int] { values.map { Int($0[0]) << 8 | Int($0[1]) } }
 func value(_ number: Int) -> [UInt8] { [UInt8(number >> 8), UInt8(number & 255)] }
+
+/// What the calling thread has computed so far; the load of the machine does not show in it.
+func cpuTime() -> Duration {
+  var time = timespec()
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+  return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+}

@@ -123,7 +123,7 @@ import Testing
     await onLoop {
       let time = VirtualTime()
       let notes = Notes()
-      @LoopActor func again() { time.enter(at: time.now.advanced(by: .seconds(1)), again) }
+      @LoopActor func again() { time.enter(at: time.now.advanced(by: .seconds(1))) { again() } }
       again()
       #expect(!time.runUntilIdle(limit: .seconds(100)))
       #expect(time.now == Instant.zero.advanced(by: .seconds(100)) && notes.lines.isEmpty)

@@ -92,7 +92,7 @@ struct InvitationTests {
 
   @Test("What is no invitation is refused with TVW_CON_001 and a sentence that says why", arguments: refused)
   func refuses(text: String, why: String) {
-    let error = #expect(throws: TuvaliError.self) { try Invitation(reading: text) }
+    let error = refusal { try Invitation(reading: text) }
     #expect(error?.code == "TVW_CON_001")
     #expect(error?.sentence.contains(why) == true, "\(error?.sentence ?? "")")
   }

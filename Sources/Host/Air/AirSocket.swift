@@ -1,0 +1,201 @@
+import Bytes
+import Common
+import Glibc
+import Loop
+
+/// Who a socket works for; it is held weakly.
+@LoopActor
+protocol AirSocketOwner: AnyObject {
+  /// Takes the body of a frame. When it throws, the connection ends.
+  func receive(_ reader: inout ByteReader) throws(WireError)
+
+  /// The connection has ended by itself, not from within `send`; the reason is half a sentence about the other end.
+  func ended(_ reason: String)
+
+  /// Bytes went out after they could not for a while.
+  func drained()
+}
+
+/// One end of a connection between a node and the hub: frames in, frames out, in batches.
+@LoopActor
+final class AirSocket {
+  /// Who does not read, and has so many bytes waiting, is given up.
+  static let unsentLimit = 16 << 20
+  /// The reason when the other end has closed the connection, which is its right.
+  static let hasGone = "it has gone"
+  /// So many bytes are taken in before others get their turn.
+  private static let readBudget = 256 << 10
+  private static let readSize = 64 << 10
+
+  private let loop = EventLoop.shared
+  private let descriptor: Int32
+  private weak var owner: (any AirSocketOwner)?
+  private let watch: Watch
+  /// Takes the watch down, then closes the descriptor.
+  private let ending: Registration
+  private var isOpen = true
+  private var isFlushing = false
+  private var incoming: [UInt8] = []
+  private var outgoing: [UInt8] = []
+  private var sent = 0
+
+  /// The loop takes one watch per descriptor: it is replaced when it is to be for something else.
+  @LoopActor
+  private final class Watch {
+    var events: Readiness = []
+    var registration: Registration?
+  }
+
+  /// - Parameter descriptor: of a connected socket that does not block; it is closed with this one.
+  init(_ descriptor: Int32, owner: any AirSocketOwner) {
+    let watch = Watch()
+    self.descriptor = descriptor
+    self.owner = owner
+    self.watch = watch
+    ending = Registration {
+      watch.registration = nil
+      Glibc.close(descriptor)
+    }
+    rewatch()
+  }
+
+  /// Whether reading rests: what the other end sends waits in the kernel.
+  var isPaused = false {
+    didSet {
+      guard isPaused != oldValue, isOpen else { return }
+      rewatch()
+      if !isPaused { loop.soon { [weak self] in self?.takeFrames() } }
+    }
+  }
+
+  /// Whether the kernel has no room for what is to be sent.
+  private var isBlocked = false {
+    didSet {
+      if isBlocked != oldValue { rewatch() }
+    }
+  }
+
+  private func rewatch() {
+    var events: Readiness = isPaused ? [] : .readable
+    if isBlocked { events.insert(.writable) }
+    guard isOpen, events != watch.events else { return }
+    watch.events = events
+    watch.registration = nil
+    guard !events.isEmpty else { return }
+    watch.registration = loop.watch(descriptor, for: events) { [weak self] ready in self?.becameReady(ready) }
+  }
+
+  private func becameReady(_ ready: Readiness) {
+    if ready.contains(.writable) {
+      flush()
+      owner?.drained()
+    }
+    // An end or an error shows when reading.
+    if isOpen, !isPaused, ready != .writable { read() }
+  }
+
+  /// Bytes that the other end has not taken yet.
+  var unsent: Int { outgoing.count - sent }
+
+  func close() {
+    isOpen = false
+    ending.cancel()
+  }
+
+  private func end(_ reason: String) {
+    guard isOpen else { return }
+    close()
+    owner?.ended(reason)
+  }
+
+  // MARK: Out
+
+  /// Sends a frame, together with the others that are sent in this turn of the loop.
+  func send(_ write: (inout ByteWriter) -> Void) {
+    guard isOpen, let frame = AirWire.frame(write) else { return }
+    outgoing += frame
+    guard !isFlushing, !isBlocked else { return }
+    isFlushing = true
+    loop.soon { [weak self] in
+      self?.isFlushing = false
+      self?.flush()
+    }
+  }
+
+  /// Sends what waits, at once where possible.
+  func flush() {
+    guard isOpen else { return }
+    while sent < outgoing.count {
+      let count = outgoing.withUnsafeBytes { bytes in
+        Glibc.send(descriptor, bytes.baseAddress?.advanced(by: sent), bytes.count - sent, Int32(MSG_NOSIGNAL))
+      }
+      if count >= 0 {
+        sent += count
+      } else if errno == EAGAIN {
+        break
+      } else if errno != EINTR {
+        return end(String(cString: strerror(errno)))
+      }
+    }
+    if unsent > Self.unsentLimit { return end("it does not read what it is sent") }
+    if sent == outgoing.count {
+      outgoing.removeAll(keepingCapacity: outgoing.capacity <= 1 << 20)
+      sent = 0
+    } else if sent > 1 << 20 {
+      outgoing.removeFirst(sent)
+      sent = 0
+    }
+    isBlocked = unsent > 0
+  }
+
+  // MARK: In
+
+  private func read() {
+    var budget = Self.readBudget
+    var reason: String?
+    while reason == nil, budget > 0 {
+      let count = withUnsafeTemporaryAllocation(byteCount: Self.readSize, alignment: 8) { buffer in
+        let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+        if count > 0 { incoming += UnsafeRawBufferPointer(buffer)[..<count] }
+        return count
+      }
+      if count > 0 {
+        budget -= count
+        if count < Self.readSize { break }
+      } else if count == 0 {
+        reason = Self.hasGone
+      } else if errno == EAGAIN {
+        break
+      } else if errno != EINTR {
+        reason = String(cString: strerror(errno))
+      }
+    }
+    takeFrames()
+    if let reason { end(reason) }
+  }
+
+  private func takeFrames() {
+    let bytes = incoming
+    incoming = []
+    var start = 0
+    do throws(WireError) {
+      while isOpen, !isPaused, let frame = try frame(in: bytes, at: start) {
+        start = frame.endIndex
+        var reader = ByteReader(frame)
+        try owner?.receive(&reader)
+      }
+    } catch {
+      return end("it sent a malformed frame (\(error))")
+    }
+    incoming = start == 0 ? bytes : Array(bytes[start...])
+  }
+
+  private func frame(in bytes: [UInt8], at start: Int) throws(WireError) -> ArraySlice<UInt8>? {
+    guard bytes.count - start >= 4 else { return nil }
+    var head = ByteReader(bytes[start..<start + 4])
+    let length = Int(try head.u32le())
+    guard length <= AirWire.frameLimit else { throw .tooLong(field: "frame", limit: AirWire.frameLimit) }
+    guard bytes.count - start - 4 >= length else { return nil }
+    return bytes[start + 4..<start + 4 + length]
+  }
+}

@@ -1,0 +1,34 @@
+/// Interfaces as a page to be read.
+public enum InterfaceMarkdown {
+  /// A section with tables of methods, signals and properties.
+  public static func render(_ interface: Interface) -> String {
+    var text = "## \(interface.name)\n\n\(interface.documentation)\n"
+    if !interface.methods.isEmpty {
+      text += table(["method", "takes", "returns", "", "errors"], interface.methods.map(row))
+    }
+    if !interface.signals.isEmpty {
+      text += table(
+        ["signal", "carries", ""], interface.signals.map { ["`\($0.name)`", list($0.arguments), $0.documentation] })
+    }
+    if !interface.properties.isEmpty {
+      text += table(
+        ["property", "type", ""],
+        interface.properties.map { ["`\($0.name)`", "`\($0.signature)`", $0.documentation] })
+    }
+    return text
+  }
+
+  private static func row(_ method: Method) -> [String] {
+    let errors = method.errors.map { String($0.split(separator: ".").last ?? "") }.joined(separator: ", ")
+    return ["`\(method.name)`", list(method.in), list(method.out), method.documentation, errors]
+  }
+
+  private static func list(_ arguments: [Argument]) -> String {
+    arguments.map { "\($0.name) `\($0.signature)`" }.joined(separator: ", ")
+  }
+
+  private static func table(_ head: [String], _ rows: [[String]]) -> String {
+    let lines = [head, head.map { _ in "---" }] + rows
+    return "\n" + lines.map { "| " + $0.joined(separator: " | ") + " |\n" }.joined()
+  }
+}

@@ -1,0 +1,71 @@
+import Air
+import CommandLine
+import Common
+
+/// The options of the program, as values.
+struct AirOptions {
+  /// A value that is none.
+  struct Mistake: Error {
+    let sentence: String
+  }
+
+  let socket: String
+  let seed: UInt64
+  let isVerbose: Bool
+  let conditions: AirConditions
+
+  static let command = Command(
+    "earshot-air", "A simulated radio that several processes share, for trying things out without Bluetooth.",
+    details: [
+      "Runs until it is told to stop. Point earshotd at it with Backend=air and AirSocket=PATH in the section [Radio]."
+    ],
+    options: [
+      Option("socket", short: "s", value: .file("PATH"), "Where to listen. It has to be given."),
+      Option("latency", value: .text("TIME"), "How long a packet takes, in ms, 0 for none (7.5)."),
+      Option("loss", value: .text("PERCENT"), "How many commands and notifications are lost (0)."),
+      Option("mtu", value: .integer("N", 23...517), "The largest ATT MTU that links agree to (517)."),
+      Option("seed", value: .integer("N", 0...Int.max), "What chance begins with (1)."),
+      Option("verbose", short: "v", "Log who comes and goes."),
+    ])
+
+  init(_ options: ParsedCommand) throws(Mistake) {
+    guard let socket = options.value("socket") else {
+      throw Mistake(sentence: "--socket is missing: say where to listen, as in --socket /tmp/air.")
+    }
+    self.socket = socket
+    seed = UInt64(options.integer("seed") ?? 1)
+    isVerbose = options.flag("verbose")
+    var conditions = AirConditions()
+    if let text = options.value("latency") { conditions.latency = try Self.latency(text) }
+    if let text = options.value("loss") {
+      conditions.commandLoss = try Self.share(text)
+      conditions.notificationLoss = conditions.commandLoss
+    }
+    if let mtu = options.integer("mtu") { conditions.maximumMTU = mtu }
+    self.conditions = conditions
+  }
+
+  /// `5`, `7.5`, `5ms`: at most ten seconds.
+  private static func latency(_ text: String) throws(Mistake) -> Duration {
+    guard let number = number(text, unit: "ms"), number <= 10_000 else {
+      throw Mistake(sentence: "--latency: \(text) is not a time in ms from 0 to 10000.")
+    }
+    return .nanoseconds(Int64(number * 1_000_000))
+  }
+
+  /// `10`, `2.5`, `10%`.
+  private static func share(_ text: String) throws(Mistake) -> Double {
+    guard let number = number(text, unit: "%"), number <= 100 else {
+      throw Mistake(sentence: "--loss: \(text) is not a percentage from 0 to 100.")
+    }
+    return number / 100
+  }
+
+  private static func number(_ text: String, unit: String) -> Double? {
+    let digits = text.hasSuffix(unit) ? text.dropLast(unit.count) : text[...]
+    let isPlain = digits.utf8.allSatisfy {
+      (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || $0 == UInt8(ascii: ".")
+    }
+    return isPlain ? Double(digits) : nil
+  }
+}

@@ -1,0 +1,132 @@
+import Common
+
+/// From the size to the verdict. Facts: tuvali.md sections 3 and 5 to 7.
+extension WalletEngine {
+  mutating func sealed(_ result: Result<[UInt8], TuvaliError>, at now: Instant) -> [Action] {
+    guard case .sealing(let dialect) = stage else { return [] }
+    lastSign = now
+    do throws(TuvaliError) {
+      let frame = try result.get()
+      let chunker = try Chunker(
+        frame: frame, layout: ChunkLayout(mtu: progress.mtu), firstSequence: dialect.firstSequence)
+      progress.bytesExpected = frame.count
+      progress.chunksExpected = chunker.count
+      stage = .announcing(dialect, Delivery(chunker, window: configuration.window))
+      return [write(ResponseSize.encode(frame.count, as: dialect.sizeEncoding), to: .responseSize, dialect)]
+    } catch {
+      return fail(error, at: now)
+    }
+  }
+
+  mutating func written(_ characteristic: Characteristic, _ failure: WriteFailure?, at now: Instant) -> [Action] {
+    if let failure { return refused(characteristic, failure, at: now) }
+    lastSign = now
+    switch (stage, characteristic) {
+    case (.identifying(let dialect, let keys), .identify):
+      stage = .sealing(dialect)
+      let text = text
+      self.text = []
+      return [.tell(.secured), .seal(Sealing(text: text, keys: keys))]
+    case (.announcing(let dialect, let delivery), .responseSize):
+      stage = .sending(dialect, delivery)
+      return [.tell(.announced)] + inDelivery(at: now) { $0.fill(&$1) }
+    case (.sending, .submitResponse):
+      return inDelivery(at: now) { $0.written(&$1) }
+    default: return []
+    }
+  }
+
+  private mutating func refused(
+    _ characteristic: Characteristic, _ failure: WriteFailure, at now: Instant
+  ) -> [Action] {
+    switch (failure, characteristic) {
+    case (.busy, _):
+      return fail(TuvaliError(.walletState, .busy, "The verifier is serving another wallet. Try again."), at: now)
+    case (_, .transferReportRequest):
+      return fail(TuvaliError(.walletReport, .protocolViolation, "The verifier refused the report request."), at: now)
+    case (_, .submitResponse):
+      // A chunk that was refused is missing, and will be in the report.
+      if case .sending = stage { return inDelivery(at: now) { $0.written(&$1) } }
+      return []
+    default:
+      return fail(TuvaliError(.walletState, .protocolViolation, "The verifier refused what was written."), at: now)
+    }
+  }
+
+  /// Lets the delivery go on, and asks for a report when all of a round is with the radio.
+  mutating func inDelivery(at now: Instant, _ body: (inout Delivery, inout Progress) -> [Int]) -> [Action] {
+    guard case .sending(let dialect, var delivery) = stage else { return [] }
+    stage = .leaving  // Out of the stage while it changes, so that nothing is copied.
+    var actions: [Action] = []
+    let sequences = body(&delivery, &progress)
+    let withResponse = delivery.isResending && configuration.resendsWithResponse
+    for sequence in sequences {
+      guard let chunk = delivery.chunker.chunk(sequence) else { continue }
+      actions.append(.write(chunk, to: .submitResponse, dialect, withResponse: withResponse))
+    }
+    if delivery.takeRoundEnd() {
+      delivery.asked(at: now, due: now.advanced(by: configuration.reportTimeout))
+      actions.append(write([1], to: .transferReportRequest, dialect))
+    }
+    stage = .sending(dialect, delivery)
+    return actions
+  }
+
+  mutating func notified(_ characteristic: Characteristic, _ value: [UInt8], at now: Instant) -> [Action] {
+    lastSign = now
+    switch characteristic {
+    case .transferReportResponse: return reported(value, at: now)
+    case .verificationStatus: return judged(value, at: now)
+    case .disconnect: return value.first == 1 ? dismissed(at: now) : []
+    default: return []
+    }
+  }
+
+  private mutating func judged(_ value: [UInt8], at now: Instant) -> [Action] {
+    // Anything but 0 is a rejection, as with Android.
+    guard let status = value.first else { return [] }
+    let verdict = Action.tell(.status(accepted: status == 0))
+    switch stage {
+    case .awaitingStatus: return [verdict] + leave(at: now)
+    // The report was lost; but who judges a credential has it.
+    case .sending(_, let delivery) where delivery.reportDue != nil:
+      return [.tell(.sent), verdict] + leave(at: now)
+    default: return []
+    }
+  }
+
+  private mutating func dismissed(at now: Instant) -> [Action] {
+    switch stage {
+    case .awaitingStatus: return leave(at: now)
+    case .leaving, .ended, .idle, .scanning: return []
+    default:
+      let error = TuvaliError(
+        .walletTransfer, .peerEnded, "The verifier ended the transfer before it had the credential.")
+      return fail(error, at: now)
+    }
+  }
+
+  private mutating func reported(_ value: [UInt8], at now: Instant) -> [Action] {
+    guard case .sending(_, let delivery) = stage, delivery.reportDue != nil else { return [] }
+    guard let report = try? TransferReport(reading: value) else {
+      let error = TuvaliError(.walletState, .protocolViolation, "The verifier's transfer report cannot be read.")
+      return fail(error, at: now)
+    }
+    switch report {
+    case .success:
+      stage = .awaitingStatus
+      progress.chunksMissing = 0
+      return [.tell(.sent)]
+    case .missing(let sequences, _):
+      guard progress.failureFrames < Limits.failureFrames else {
+        let error = TuvaliError(
+          .walletReport, .limitExceeded,
+          "After \(Limits.failureFrames) rounds of resending the verifier still misses chunks.")
+        return fail(error, at: now)
+      }
+      progress.failureFrames += 1
+      progress.chunksMissing = sequences.count
+      return inDelivery(at: now) { $0.resend(sequences, &$1) }
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import Air
+import DBus
+import Foundation
+import Interfaces
+import Loop
+import Testing
+
+@Suite("The interfaces as they are described")
+struct InterfaceTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let page = URL(fileURLWithPath: #filePath)
+    .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    .appendingPathComponent("docs/dbus.md")
+
+  private static let head = """
+    # The D-Bus interfaces
+
+    Bus name `org.earshot`, on the system bus. The object manager at `/org/earshot` lists every object:
+
+    | object | interface |
+    | --- | --- |
+    | `/org/earshot` | `org.earshot.Manager1` |
+    | `/org/earshot/verifier` | `org.earshot.Verifier1` |
+    | `/org/earshot/verifier/transferN` | `org.earshot.Transfer1` |
+    | `/org/earshot/wallet` | `org.earshot.Wallet1` |
+    | `/org/earshot/wallet/transferN` | `org.earshot.Transfer1` |
+
+    Every method can be called by hand with `dbus-send`. Errors are named `org.earshot.Error.` and one of InvalidArgs,
+    NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, Failed, with a sentence; where a transfer
+    is to blame, the sentence begins with the protocol's code. Changes of properties come as `PropertiesChanged`, those of a
+    moment in one signal. The XML is installed in `/usr/share/dbus-1/interfaces`.
+
+
+    """
+
+  @Test("docs/dbus.md is what the interfaces say; EARSHOT_REGENERATE=1 writes it anew")
+  @LoopActor
+  func page() throws {
+    let time = VirtualTime()
+    let interfaces = InterfaceList.all(radio: AirSpace(scheduler: time, seed: 0).addNode(), scheduler: time)
+    let text = Self.head + interfaces.map(InterfaceMarkdown.render).joined(separator: "\n")
+    if ProcessInfo.processInfo.environment["EARSHOT_REGENERATE"] != nil {
+      try text.write(to: Self.page, atomically: true, encoding: .utf8)
+    }
+    let isCurrent = try String(contentsOf: Self.page, encoding: .utf8) == text
+    #expect(isCurrent)
+  }
+
+  @Test("Everything on the bus is documented, and what returns at most one value can be called by dbus-send")
+  @LoopActor
+  func documentation() {
+    let time = VirtualTime()
+    let simple = Set(["s", "o", "u", "b", "h", "t", "q", "as", "a{st}"])
+    for interface in InterfaceList.all(radio: AirSpace(scheduler: time, seed: 0).addNode(), scheduler: time) {
+      #expect(!interface.documentation.isEmpty, "\(interface.name)")
+      for method in interface.methods {
+        #expect(!method.documentation.isEmpty, "\(interface.name).\(method.name)")
+        #expect((method.in + method.out).allSatisfy { simple.contains($0.signature) }, "\(method.name)")
+      }
+      for property in interface.properties { #expect(!property.documentation.isEmpty, "\(property.name)") }
+    }
+  }
+}

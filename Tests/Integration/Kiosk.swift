@@ -1,0 +1,99 @@
+import Air
+import Common
+import DBus
+import Loop
+import Manager
+import Radio
+import TestSupport
+import Transfers
+import Tuvali
+import Verifier
+import Wallet
+
+/// The whole service but its program: a verifier and a wallet on one bus and one air without delay, in real time, and a
+/// client of both.
+@LoopActor
+final class Kiosk {
+  static let name = "org.earshot"
+
+  let bus: PrivateBus
+  let service: BusConnection
+  let client: BusConnection
+  let air: AirSpace
+  let verifier: VerifierService
+  let wallet: WalletService
+  /// Paths of CredentialReceived.
+  let received = Mailbox<ObjectPath>()
+  /// Every signal of the service that the client heard.
+  private(set) var signals: [Message] = []
+  private var faces: [AnyObject] = []
+  private var subscriptions: [Registration] = []
+
+  init(decision: VerifierService.Settings.Decision = .client) async throws {
+    bus = try PrivateBus()
+    service = BusConnection(address: .address(bus.address))
+    client = BusConnection(address: .address(bus.address))
+    air = AirSpace(scheduler: EventLoop.shared, seed: 1, conditions: AirConditions(latency: .zero))
+    let radio = air.addNode()
+    verifier = VerifierService(
+      radio: radio, scheduler: EventLoop.shared,
+      settings: .init(engine: .init(name: "OVPMOSIP"), decision: decision))
+    wallet = WalletService(radio: air.addNode(), scheduler: EventLoop.shared)
+    faces = [
+      ManagerFace(radio, services: ["Verifier", "Wallet"], on: service.objects),
+      VerifierFace(verifier, on: service.objects, manager: ManagerFace.path),
+      WalletFace(wallet, on: service.objects, manager: ManagerFace.path),
+    ]
+    client.connect()
+    try await client.ready()
+    subscriptions = [
+      client.subscribe(SignalMatch(sender: Self.name)) { [weak self] in self?.signals.append($0) },
+      client.subscribe(SignalMatch(sender: Self.name, member: "CredentialReceived")) { [received] in
+        if let path = $0.arguments.first?.asObjectPath { received.put(path) }
+      },
+    ]
+    service.connect(name: Self.name)
+    try await service.ready()
+  }
+
+  func close() {
+    verifier.stop()
+    wallet.stop()
+    subscriptions = []
+    client.close()
+    service.close()
+    bus.stop()
+  }
+
+  func call(
+    _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = []
+  ) async throws(DBusError) -> [DBusValue] {
+    try await client.call(Self.name, path, interface, method, arguments)
+  }
+
+  func start() async throws -> String {
+    try await call(VerifierFace.path, VerifierFace.interfaceName, "Start").first?.asString ?? ""
+  }
+
+  /// - Returns: the path of the outgoing transfer.
+  func send(_ uri: String, _ credential: String) async throws -> ObjectPath {
+    let values = try await call(
+      WalletFace.path, WalletFace.interfaceName, "Send", [.string(uri), .string(credential)])
+    return values.first?.asObjectPath ?? "/"
+  }
+
+  func property(_ path: ObjectPath, _ name: String, of interface: String) async throws -> DBusValue? {
+    try await call(path, "org.freedesktop.DBus.Properties", "Get", [.string(interface), .string(name)]).first?.unwrapped
+  }
+
+  /// Waits until a property of a transfer has a value.
+  func await(_ path: ObjectPath, _ name: String, _ value: DBusValue) async throws {
+    let came = Mailbox<Bool>()
+    let watch = client.subscribe(SignalMatch(sender: Self.name, path: path, member: "PropertiesChanged")) { message in
+      if message.arguments.count == 3, message.arguments[1][name] == value { came.put(true) }
+    }
+    defer { watch.cancel() }
+    if try await property(path, name, of: TransferFaces.interfaceName) == value { return }
+    _ = try await came.next()
+  }
+}

@@ -1,0 +1,127 @@
+import DBus
+import Loop
+import TestSupport
+import Testing
+import Transfers
+import Verifier
+import Wallet
+
+@Suite("A credential, as programs on the bus see it")
+struct TransferOverDBusTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let credential = "{\"verifiableCredential\":\"\(String(repeating: "नमस्ते ", count: 400))\"}"
+
+  @Test("Start, Send, CredentialReceived, GetCredential, OpenCredential, Accept: the wallet knows the verdict")
+  @LoopActor
+  func wholeWay() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let uri = try await kiosk.start()
+    let outgoing = try await kiosk.send(uri, Self.credential)
+    let incoming = try await kiosk.received.next()
+    #expect(incoming == VerifierFace.path.child("transfer1"))
+    let text = try await kiosk.call(incoming, TransferFaces.interfaceName, "GetCredential")
+    #expect(text == [.string(Self.credential)])
+    let file = try await kiosk.call(incoming, TransferFaces.interfaceName, "OpenCredential").first?.asDescriptor
+    #expect(try file?.readAll(limit: 1 << 20) == Array(Self.credential.utf8))
+    _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "Accept")
+    try await kiosk.await(outgoing, "State", .string("accepted"))
+    try await kiosk.await(incoming, "Live", .bool(false))
+    #expect(try await kiosk.property(incoming, "State", of: TransferFaces.interfaceName) == .string("accepted"))
+    let next = try await kiosk.property(VerifierFace.path, "ConnectionUri", of: VerifierFace.interfaceName)
+    #expect(next?.asString?.isEmpty == false)
+    #expect(next != .string(uri))
+  }
+
+  @Test("No signal carries the credential")
+  @LoopActor
+  func nothingInSignals() async throws {
+    let kiosk = try await Kiosk(decision: .accept)
+    defer { kiosk.close() }
+    let outgoing = try await kiosk.send(try await kiosk.start(), Self.credential)
+    try await kiosk.await(outgoing, "State", .string("accepted"))
+    #expect(kiosk.signals.count > 3)
+    let said = kiosk.signals.map { String(describing: $0) }.joined()
+    #expect(!said.contains("verifiableCredential"))
+    #expect(!said.contains("नमस्ते"))
+  }
+
+  @Test("A rejected credential: the wallet hears it, and a second verdict is refused with a named error")
+  @LoopActor
+  func rejection() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let outgoing = try await kiosk.send(try await kiosk.start(), "x")
+    let incoming = try await kiosk.received.next()
+    _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "Reject")
+    try await kiosk.await(outgoing, "State", .string("rejected"))
+    let error = await caught(DBusError.self) {
+      _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "Accept")
+    }
+    #expect(error?.is(.notReady) == true)
+  }
+
+  @Test("A credential with U+0000 comes by SendFile and OpenCredential; GetCredential says so")
+  @LoopActor
+  func nul() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let credential = Array("a\u{0}b".utf8)
+    let uri = try await kiosk.start()
+    let file = try MemFD.sealed(credential, name: "test")
+    _ = try await kiosk.call(
+      WalletFace.path, WalletFace.interfaceName, "SendFile", [.string(uri), .descriptor(file)])
+    let incoming = try await kiosk.received.next()
+    let error = await caught(DBusError.self) {
+      _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "GetCredential")
+    }
+    #expect(error?.message.contains("OpenCredential") == true)
+    let open = try await kiosk.call(incoming, TransferFaces.interfaceName, "OpenCredential").first?.asDescriptor
+    #expect(try open?.readAll(limit: 100) == credential)
+  }
+
+  @Test("What cannot be sent is refused at once, by name")
+  @LoopActor
+  func refusals() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let uri = try await kiosk.start()
+    for (uri, text, name) in [
+      ("nonsense", "x", DBusError.Name.invalidArgs), (uri, "", .invalidArgs),
+      (uri, String(repeating: "x", count: 4 << 20) + "x", .limitExceeded),
+    ] {
+      let error = await caught(DBusError.self) { _ = try await kiosk.send(uri, text) }
+      #expect(error?.is(name) == true, "\(String(describing: error))")
+    }
+  }
+
+  @Test("Every object is listed by the object manager, with its properties")
+  @LoopActor
+  func managed() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    _ = try await kiosk.send(try await kiosk.start(), "x")
+    let incoming = try await kiosk.received.next()
+    let objects = try await kiosk.call("/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
+    let paths = objects.first?.asDictionary ?? [:]
+    #expect(
+      Set(paths.keys) == [
+        "/org/earshot", "/org/earshot/verifier", "/org/earshot/wallet", "/org/earshot/wallet/transfer1",
+        incoming.string,
+      ])
+    #expect(paths["/org/earshot"]?["org.earshot.Manager1"]?["RadioState"] == .string("ready"))
+  }
+
+  @Test("Disconnect ends a transfer that waits for its verdict; the credential stays")
+  @LoopActor
+  func disconnect() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let outgoing = try await kiosk.send(try await kiosk.start(), "x")
+    let incoming = try await kiosk.received.next()
+    _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "Disconnect")
+    try await kiosk.await(outgoing, "State", .string("undecided"))
+    #expect(try await kiosk.call(incoming, TransferFaces.interfaceName, "GetCredential") == [.string("x")])
+  }
+}

@@ -1,0 +1,208 @@
+import Bytes
+import Testing
+
+@testable import Tuvali
+
+/// The size, the chunks, the report. Facts: tuvali.md sections 3, 5 and 6.
+@Suite("The verifier and one frame")
+struct VerifierFrameTests {
+  // MARK: The size
+
+  static let sizes: [(size: Int, code: String?)] = [
+    (-1, "TVV_TRA_001 protocolViolation"), (Int(Int32.min), "TVV_TRA_001 protocolViolation"),
+    (0, "TVV_TRA_001 protocolViolation"), (16, "TVV_TRA_001 protocolViolation"), (17, nil),
+    (Limits.frameBytes(forCredential: 1000), nil),
+    (Limits.frameBytes(forCredential: 1000) + 1, "TVV_TRA_001 limitExceeded"),
+    (Int(Int32.max), "TVV_TRA_001 limitExceeded"),
+  ]
+
+  @Test("A size is a frame's, or it ends the visit with TVV_TRA_001 and Disconnect", arguments: sizes)
+  func size(size: Int, code: String?) throws {
+    var bench = VerifierBench { $0.credentialLimit = 1000 }
+    _ = try bench.admit()
+    let bits = UInt32(bitPattern: Int32(size))
+    let actions = bench.write((0..<4).map { UInt8(truncatingIfNeeded: bits >> (24 - 8 * $0)) }, to: .responseSize)
+    #expect(actions == code.map { ["tell 1 \($0)", "notify 1 disconnect 01"] } ?? ["tell 1 announced"])
+  }
+
+  @Test("A size of fewer than four bytes ends the visit with TVV_UNK_002; more than four are not read")
+  func sizeLength() throws {
+    for count in 0...3 {
+      var bench = VerifierBench()
+      _ = try bench.admit()
+      #expect(
+        bench.write([UInt8](repeating: 0, count: count), to: .responseSize)
+          == ["tell 1 TVV_UNK_002 protocolViolation", "notify 1 disconnect 01"])
+    }
+    var bench = VerifierBench()
+    _ = try bench.admit()
+    #expect(bench.write([0, 0, 0, 17, 0xFF], to: .responseSize) == ["tell 1 announced"])
+    #expect(bench.engine.progress?.bytesExpected == 17)
+  }
+
+  static let decimalSizes: [(String, String)] = [
+    ("17", "announced"), ("0000000017", "announced"), ("16", "TVV_TRA_001 protocolViolation"),
+    ("9999999999", "TVV_TRA_001 limitExceeded"), ("", "TVV_UNK_002 protocolViolation"),
+    ("00000000017", "TVV_UNK_002 protocolViolation"), ("-17", "TVV_UNK_002 protocolViolation"),
+    ("+17", "TVV_UNK_002 protocolViolation"), ("1 7", "TVV_UNK_002 protocolViolation"),
+    ("17\n", "TVV_UNK_002 protocolViolation"), ("0x11", "TVV_UNK_002 protocolViolation"),
+    ("١٧", "TVV_UNK_002 protocolViolation"), ("\0\0\0\u{11}", "TVV_UNK_002 protocolViolation"),
+  ]
+
+  @Test("In dialect 0.3 a size is one to ten decimal digits", arguments: decimalSizes)
+  func decimalSize(text: String, words: String) throws {
+    var bench = VerifierBench()
+    _ = try bench.admit(in: .v03)
+    #expect(bench.write(Array(text.utf8), to: .responseSize, in: .v03).first == "tell 1 " + words)
+  }
+
+  @Test("A size that needs more chunks than there are numbers is refused at a small MTU and taken at a large one")
+  func chunkLimit() throws {
+    let size = 60 * Limits.chunks
+    for (mtu, size, isTaken) in [(67, size, true), (67, size + 1, false), (517, size + 1, true)] {
+      var bench = VerifierBench()
+      _ = try bench.admit(mtu: mtu)
+      #expect(bench.announce(size).first == (isTaken ? "tell 1 announced" : "tell 1 TVV_TRA_001 limitExceeded"))
+    }
+  }
+
+  @Test("A second size begins a new frame")
+  func secondSize() throws {
+    var bench = VerifierBench()
+    let keys = try bench.admit()
+    let frame = try keys.seal(VerifierBench.text)
+    try bench.send(Array(repeating: 1, count: 1000))
+    try bench.send(frame)
+    #expect(bench.engine.progress?.bytesReceived == frame.count)
+    #expect(bench.report() == ["unseal 1"])
+    #expect(bench.unsealAndKeep().contains("deliver 1"))
+  }
+
+  @Test("A second payload after the first is ignored")
+  func secondPayload() throws {
+    for stage in [VerifierBench.Stage.unsealing, .keeping, .deciding, .leaving, .closing] {
+      var bench = try VerifierBench(at: stage)
+      let ignored = bench.engine.counters.ignoredWrites
+      #expect(bench.announce(100) == [])
+      #expect(bench.write([0, 1, 0, 0, 0], to: .submitResponse) == [])
+      #expect(bench.engine.counters.ignoredWrites == ignored + 2)
+    }
+  }
+
+  // MARK: The report
+
+  @Test("A report that is asked for before the size is ignored")
+  func reportBeforeSize() throws {
+    var bench = VerifierBench()
+    _ = try bench.admit()
+    #expect(bench.report() == [])
+    #expect(bench.engine.counters.ignoredWrites == 1)
+    #expect(bench.announce(17) == ["tell 1 announced"])
+  }
+
+  @Test("Only 1 as the first byte asks for a report")
+  func singleBytes() throws {
+    let vectors = Vectors.shared.singleByteMessages
+    for value in [vectors.transferReportRequest.error, vectors.transferReportRequest.uninitialisedIgnored] {
+      var bench = try VerifierBench(at: .receiving)
+      #expect(bench.write(value.bytes, to: .transferReportRequest) == [])
+      #expect(bench.write([], to: .transferReportRequest) == [])
+      #expect(bench.engine.counters.ignoredWrites == 2)
+    }
+    var bench = VerifierBench()
+    _ = try bench.admit()
+    try bench.send(Array(repeating: 1, count: 1000), without: [2])
+    let request = vectors.transferReportRequest.request.bytes
+    #expect(bench.write(request + [2, 2], to: .transferReportRequest) == [])
+    #expect(bench.pass(.milliseconds(40)) == ["notify 1 transferReportResponse 0000010002"])
+
+    bench = try VerifierBench(at: .deciding)
+    let accepted = Hex.encode(vectors.verificationStatus.accepted.bytes)
+    #expect(
+      bench.handle(.decided(VerifierBench.wallet, accepted: true)).first == "notify 1 verificationStatus \(accepted)")
+    bench = try VerifierBench(at: .deciding)
+    let rejected = Hex.encode(vectors.verificationStatus.rejected.bytes)
+    #expect(
+      bench.handle(.decided(VerifierBench.wallet, accepted: false)).first == "notify 1 verificationStatus \(rejected)")
+    let disconnect = Hex.encode(vectors.disconnect.disconnect.bytes)
+    #expect(bench.handle(.dismissed(VerifierBench.wallet)) == ["notify 1 disconnect \(disconnect)"])
+  }
+
+  @Test("What is missing is reported, resent, and the visit goes on")
+  func missing() throws {
+    var bench = VerifierBench()
+    let keys = try bench.admit()
+    let text = Array((0..<400).map { "\($0 &* 7919 % 1000)" }.joined(separator: ",").utf8)
+    let frame = try keys.seal(text)
+    let count = ChunkLayout(mtu: 185).count(forFrame: frame.count)
+    try #require(count >= 4)
+    try bench.send(frame, without: [1, 3])
+    #expect(bench.report() == ["notify 1 transferReportResponse 00000100010003"])
+    #expect(bench.pass(.seconds(1)) == [])
+    #expect(bench.report() == ["notify 1 transferReportResponse 00000100010003"])
+    try bench.resend(frame, without: [3])
+    #expect(bench.engine.counters.duplicateChunks == count - 2)
+    #expect(bench.report() == ["notify 1 transferReportResponse 0000010003"])
+    try bench.resend(frame)
+    #expect(bench.report() == ["unseal 1"])
+    #expect(bench.pass(.seconds(1)) == [])
+    _ = bench.unsealAndKeep()
+    #expect(bench.delivered == [text])
+  }
+
+  @Test("Success is told again when it is asked for again, and the credential is delivered once")
+  func successAgain() throws {
+    for stage in [VerifierBench.Stage.deciding, .leaving] {
+      var bench = try VerifierBench(at: stage)
+      #expect(bench.write([1], to: .transferReportRequest) == ["notify 1 transferReportResponse 010000"])
+      #expect(bench.delivered.count == 1)
+    }
+    for stage in [VerifierBench.Stage.unsealing, .keeping] {
+      var bench = try VerifierBench(at: stage)
+      #expect(bench.report() == [])
+    }
+  }
+
+  @Test("A report request while one is due asks for no second report")
+  func oneReport() throws {
+    var bench = try VerifierBench(at: .reporting)
+    #expect(bench.write([1], to: .transferReportRequest) == [])
+    #expect(bench.pass(.milliseconds(40)) == ["unseal 1"])
+    #expect(bench.pass(.milliseconds(40)) == [])
+  }
+
+  @Test("A report without delay goes out at once")
+  func noDelay() throws {
+    var bench = VerifierBench { $0.reportDelay = .zero }
+    _ = try bench.admit()
+    try bench.send([UInt8](repeating: 1, count: 1000), without: [2])
+    #expect(bench.write([1], to: .transferReportRequest) == ["notify 1 transferReportResponse 0000010002"])
+    #expect(bench.pass(.seconds(1)) == [])
+  }
+
+  /// Every total of the table, and those whose limit is one less than exact arithmetic has it.
+  static let seventyPercent: [(total: Int, tolerated: Int)] = {
+    let rule = Vectors.shared.seventyPercentRule
+    let table = rule.maxToleratedMissing.compactMap { key, value in Int(key).map { ($0, value) } }
+    return table.sorted { $0.0 < $1.0 } + rule.totalsThatRoundDown.map { ($0, $0 * 7 / 10 - 1) }
+  }()
+
+  @Test("Up to 70 % may be missing, as double arithmetic has it; one more ends the visit with TVV_TRA_002")
+  func seventyPercentRule() throws {
+    #expect(Self.seventyPercent.count == 83)
+    for (total, tolerated) in Self.seventyPercent {
+      for missing in [tolerated, tolerated + 1] where missing > 0 && missing <= total {
+        var bench = VerifierBench()
+        _ = try bench.admit(mtu: 67)
+        try bench.send([UInt8](repeating: 1, count: 60 * total), mtu: 67, without: Set(1...missing))
+        let words = bench.report()
+        if missing == tolerated {
+          #expect(words.first?.hasPrefix("notify 1 transferReportResponse 00") == true, "\(missing) of \(total)")
+        } else {
+          #expect(
+            words == ["tell 1 TVV_TRA_002 protocolViolation", "notify 1 disconnect 01"], "\(missing) of \(total)")
+        }
+      }
+    }
+  }
+}

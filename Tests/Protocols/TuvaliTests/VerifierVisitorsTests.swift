@@ -1,0 +1,193 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Tuvali
+
+/// Who is served, who is not, and what becomes of the key. Facts: tuvali.md sections 2 and 7.
+@Suite("The verifier and several wallets")
+struct VerifierVisitorsTests {
+  static let second = LinkID(2)
+
+  @Test(
+    "A wallet that barges in is refused at every stage, and the visitor is undisturbed",
+    arguments: VerifierBench.Stage.allCases)
+  func bargingIn(stage: VerifierBench.Stage) throws {
+    var bench = try VerifierBench(at: stage)
+    let (deadline, progress) = (bench.engine.deadline, bench.engine.progress)
+    #expect(bench.open(Self.second) == [])
+    let (identify, _) = try bench.identification()
+    #expect(bench.write([0, 0, 1, 0], to: .responseSize, on: Self.second) == ["refuse"])
+    #expect(bench.write([1], to: .transferReportRequest, on: Self.second) == ["refuse"])
+    #expect(
+      bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused", "cut 2"])
+    #expect(bench.handle(.linkClosed(Self.second)) == [])
+    #expect(bench.engine.counters.refused == 1)
+    #expect(bench.engine.visitor == VerifierBench.wallet)
+    #expect(bench.engine.deadline == deadline)
+    #expect(bench.engine.progress == progress)
+    if stage == .receiving {
+      // One chunk of one is missing still.
+      #expect(bench.report() == ["tell 1 TVV_TRA_002 protocolViolation", "notify 1 disconnect 01"])
+    }
+  }
+
+  @Test("A wallet that connected before the present key was on the air is refused, though nobody is served")
+  func oldKey() throws {
+    var bench = VerifierBench()
+    #expect(bench.open(Self.second) == [])
+    let (stale, _) = try bench.identification()
+    _ = try bench.admit()
+    #expect(bench.open(LinkID(3)) == [])
+    #expect(bench.handle(.linkClosed(VerifierBench.wallet)).last == "advertise OVPMOSIP")
+    #expect(bench.write(stale.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused", "cut 2"])
+    #expect(bench.write(stale.bytes, to: .identify, on: LinkID(3)) == ["refuse", "tell 3 refused", "cut 3"])
+    _ = try bench.admit(LinkID(4))
+    #expect(bench.engine.visitor == LinkID(4))
+  }
+
+  @Test("What a waiting wallet writes before Identify is ignored")
+  func writesBeforeIdentify() throws {
+    var bench = VerifierBench()
+    _ = bench.open()
+    #expect(bench.announce(100) == [])
+    #expect(bench.write([1], to: .transferReportRequest) == [])
+    #expect(bench.write([0, 1, 0, 0, 0], to: .submitResponse) == [])
+    #expect(bench.engine.counters.ignoredWrites == 3)
+    _ = try bench.admit()
+    #expect(bench.engine.visitor == VerifierBench.wallet)
+  }
+
+  @Test("Writes on a link that nobody opened are refused")
+  func unknownLink() throws {
+    var bench = VerifierBench()
+    let (identify, _) = try bench.identification()
+    #expect(bench.write(identify.bytes, to: .identify, on: LinkID(9)) == ["refuse"])
+    #expect(bench.announce(100) == ["refuse"])
+    #expect(bench.engine.visitor == nil)
+    bench = VerifierBench(isStarted: false)
+    #expect(bench.open(LinkID(9)) == [])
+    #expect(bench.write(identify.bytes, to: .identify, on: LinkID(9)) == ["refuse"])
+  }
+
+  @Test("As many links may wait as the limit says, and no more; one that leaves makes room")
+  func waitingLimit() throws {
+    var bench = VerifierBench { $0.waitingLinks = 3 }
+    for number in 1...3 { #expect(bench.open(LinkID(UInt64(number))) == []) }
+    #expect(bench.handle(.linkOpened(LinkID(4))) == ["cut 4"])
+    #expect(bench.engine.counters.refused == 1)
+    #expect(bench.handle(.linkClosed(LinkID(2))) == [])
+    #expect(bench.handle(.linkOpened(LinkID(5))) == [])
+    #expect(bench.handle(.linkOpened(LinkID(6))) == ["cut 6"])
+    // The visitor waits no longer.
+    _ = try bench.admit(LinkID(1))
+    #expect(bench.handle(.linkOpened(LinkID(7))) == [])
+  }
+
+  @Test("A link that is reported twice keeps its time and its place")
+  func openedTwice() throws {
+    var bench = VerifierBench { $0.waitingLinks = 1 }
+    _ = bench.open()
+    let deadline = bench.engine.deadline
+    bench.now = bench.now.advanced(by: .seconds(1))
+    #expect(bench.open() == [])
+    #expect(bench.engine.deadline == deadline)
+    bench = try VerifierBench(at: .ready)
+    let visit = bench.engine.deadline
+    #expect(bench.open() == [])
+    #expect(bench.engine.visitor == VerifierBench.wallet)
+    #expect(bench.engine.deadline == visit)
+  }
+
+  @Test("Every visit, however it ends, is followed by an invitation with a key that never was there before")
+  func freshKeys() throws {
+    var bench = VerifierBench()
+    for number in UInt64(1)...20 {
+      let link = LinkID(number)
+      _ = try bench.admit(link)
+      #expect(bench.engine.visitor == link)
+      switch number % 3 {
+      case 0: _ = bench.handle(.linkClosed(link))
+      case 1:
+        _ = bench.handle(.dismissed(link))
+        #expect(bench.pass(.milliseconds(500)) == ["cut \(number)", "tell \(number) ended", "advertise OVPMOSIP"])
+      default:
+        _ = bench.handle(.stop)
+        _ = bench.handle(.start)
+      }
+      #expect(bench.engine.visitor == nil)
+      #expect(bench.engine.progress == nil)
+    }
+    #expect(bench.invitations.count == 21)
+    #expect(Set(bench.invitations.map(\.key)).count == 21)
+    #expect(bench.engine.invitation == bench.invitations.last)
+  }
+
+  @Test(
+    "A lost link ends the visit, with an error if the credential is not here yet",
+    arguments: VerifierBench.Stage.allCases)
+  func linkLost(stage: VerifierBench.Stage) throws {
+    var bench = try VerifierBench(at: stage)
+    let failed = bench.engine.counters.failed
+    let words = bench.handle(.linkClosed(VerifierBench.wallet))
+    let lost = stage.isUnderWay ? ["tell 1 TVV_UNK_001 peerLost"] : []
+    #expect(words == lost + ["tell 1 ended", "advertise OVPMOSIP"])
+    #expect(bench.engine.counters.failed == failed + lost.count)
+    #expect(bench.handle(.linkClosed(VerifierBench.wallet)) == [])
+  }
+
+  @Test("A wallet is dismissed at every stage with Disconnect, then cut", arguments: VerifierBench.Stage.allCases)
+  func dismissed(stage: VerifierBench.Stage) throws {
+    var bench = try VerifierBench(at: stage)
+    let failed = bench.engine.counters.failed
+    let words = bench.handle(.dismissed(VerifierBench.wallet))
+    let stopped = stage.isUnderWay ? ["tell 1 TVV_UNK_001 stopped"] : []
+    #expect(words == stopped + (stage == .closing ? [] : ["notify 1 disconnect 01"]))
+    #expect(bench.engine.counters.failed == failed + stopped.count)
+    #expect(bench.pass(.milliseconds(500)) == ["cut 1", "tell 1 ended", "advertise OVPMOSIP"])
+  }
+
+  @Test("Stopping ends the visit and cuts every link", arguments: VerifierBench.Stage.allCases)
+  func stop(stage: VerifierBench.Stage) throws {
+    var bench = try VerifierBench(at: stage)
+    _ = bench.open(LinkID(3))
+    _ = bench.open(LinkID(2))
+    let failed = bench.engine.counters.failed
+    let stopped = stage.isUnderWay ? ["tell 1 TVV_UNK_001 stopped"] : []
+    #expect(
+      bench.handle(.stop)
+        == ["stop advertising", "notify 1 disconnect 01", "cut 1"] + stopped + ["tell 1 ended", "cut 2", "cut 3"])
+    #expect(bench.engine.counters.failed == failed + stopped.count)
+    #expect(bench.engine.deadline == nil)
+    #expect(bench.engine.invitation == nil)
+    #expect(bench.handle(.stop) == [])
+    #expect(bench.handle(.linkClosed(VerifierBench.wallet)) == [])
+    #expect(bench.handle(.start) == ["advertise OVPMOSIP"])
+  }
+
+  @Test("What the house finishes after the visit has no effect")
+  func lateResults() throws {
+    for stage in [VerifierBench.Stage.unsealing, .keeping] {
+      var bench = try VerifierBench(at: stage)
+      _ = bench.handle(.dismissed(VerifierBench.wallet))
+      #expect(bench.unsealAndKeep() == [])
+      _ = bench.handle(.linkClosed(VerifierBench.wallet))
+      #expect(bench.unsealAndKeep() == [])
+      #expect(bench.handle(.decided(VerifierBench.wallet, accepted: true)) == [])
+      #expect(bench.handle(.dismissed(VerifierBench.wallet)) == [])
+    }
+  }
+
+  @Test("A name that does not fit is never put on the air, and what was there is taken off")
+  func badName() throws {
+    var bench = VerifierBench(isStarted: false) { $0.name = "FIFTEENBYTENAME" }
+    #expect(bench.handle(.start) == [])
+    #expect(bench.engine.invitation == nil)
+    bench = try VerifierBench(at: .deciding)
+    bench.engine.configuration.name = ""
+    #expect(bench.handle(.linkClosed(VerifierBench.wallet)) == ["tell 1 ended"])
+    #expect(bench.engine.invitation == nil)
+    bench.engine.configuration.name = "OVPMOSIP"
+    #expect(bench.handle(.start) == ["advertise OVPMOSIP"])
+  }
+}

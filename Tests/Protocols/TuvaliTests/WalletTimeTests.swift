@@ -1,0 +1,116 @@
+import Common
+import Testing
+
+@testable import Tuvali
+
+/// Each timer one nanosecond before its time and at it. Facts: tuvali.md section 7.
+@Suite("The wallet's time")
+struct WalletTimeTests {
+  @Test("The verifier is looked for for 30 seconds")
+  func scanTime() throws {
+    var bench = try WalletBench(at: .scanning)
+    bench.expectAt(.seconds(30), ["stop scanning", "tell TVW_UNK_001 timeout", "tell ended"])
+    #expect(bench.engine.deadline == nil)
+  }
+
+  @Test("From the sighting to the answer to Identify there are ten seconds, however many steps they hold")
+  func connectTime() throws {
+    for stage in [WalletBench.Stage.connecting, .discovering, .exchangingMTU, .subscribing, .identifying] {
+      var bench = try WalletBench(at: stage)
+      bench.expectAt(.seconds(10), ["tell TVW_UNK_001 timeout", "disconnect"])
+    }
+    var bench = try WalletBench(at: .connecting)
+    _ = bench.pass(.seconds(3))
+    _ = bench.handle(.connected)
+    _ = bench.handle(.discovered(bench.services))
+    _ = bench.pass(.seconds(3))
+    _ = bench.handle(.mtuChanged(185))
+    bench.expectAt(.seconds(4), ["tell TVW_UNK_001 timeout", "disconnect"])
+  }
+
+  @Test("A discovery that is to be tried again does not outlive the ten seconds")
+  func discoveryTime() throws {
+    var bench = try WalletBench(at: .discovering)
+    _ = bench.pass(.seconds(10) - .milliseconds(1))
+    #expect(bench.handle(.discovered([:])) == [])
+    bench.expectAt(.milliseconds(1), ["tell TVW_UNK_001 timeout", "disconnect"])
+  }
+
+  @Test("A verifier may be silent for a minute")
+  func idleTime() throws {
+    for stage in [WalletBench.Stage.sealing, .announcing, .sending, .awaitingStatus] {
+      var bench = try WalletBench(at: stage)
+      bench.expectAt(.seconds(60), ["tell TVW_UNK_001 timeout", "disconnect"])
+    }
+    var bench = try WalletBench(at: .sending)
+    _ = bench.pass(.seconds(59))
+    _ = bench.chunksLeave(1)
+    bench.expectAt(.seconds(60), ["tell TVW_UNK_001 timeout", "disconnect"])
+  }
+
+  @Test("A report that does not come is asked for again after five seconds; none for a minute ends with TVW_REP_001")
+  func reportTime() throws {
+    for answersRequests in [true, false] {
+      var bench = try WalletBench(at: .asking)
+      for _ in 1...11 {
+        bench.expectAt(.seconds(5), ["request transferReportRequest 01"])
+        if answersRequests { #expect(bench.handle(.written(.transferReportRequest, nil)) == []) }
+      }
+      var late = bench
+      #expect(late.report(.success) == ["tell sent"])
+      #expect(bench.pass(.seconds(5)) == ["tell TVW_REP_001 timeout", "disconnect"])
+    }
+  }
+
+  @Test("Each round has a minute of its own for its report")
+  func reportTimeOfRound() throws {
+    var bench = try WalletBench(at: .asking)
+    for _ in 1...11 {
+      bench.expectAt(.seconds(5), ["request transferReportRequest 01"])
+      _ = bench.handle(.written(.transferReportRequest, nil))
+    }
+    _ = bench.report(.missing([1], totalPages: 1))
+    #expect(bench.chunksLeave(1) == ["request transferReportRequest 01"])
+    for _ in 1...11 {
+      bench.expectAt(.seconds(5), ["request transferReportRequest 01"])
+      _ = bench.handle(.written(.transferReportRequest, nil))
+    }
+  }
+
+  @Test("A second answer to a request that was sent twice does no harm")
+  func lateReports() throws {
+    var bench = try WalletBench(at: .asking)
+    bench.expectAt(.seconds(5), ["request transferReportRequest 01"])
+    #expect(bench.report(.missing([1, 2], totalPages: 1)).count == 2)
+    #expect(bench.report(.missing([1, 2], totalPages: 1)) == [])
+    #expect(bench.chunksLeave(2) == ["request transferReportRequest 01"])
+    #expect(bench.report(.success) == ["tell sent"])
+    #expect(bench.report(.success) == [])
+  }
+
+  @Test("A link that does not end within two seconds is over all the same")
+  func leaveTime() throws {
+    var bench = try WalletBench(at: .leaving)
+    bench.expectAt(.seconds(2), ["tell ended"])
+    #expect(bench.handle(.disconnected) == [])
+  }
+
+  @Test("At every stage but the first and the last there is a deadline ahead", arguments: WalletBench.Stage.allCases)
+  func deadlineIsAhead(stage: WalletBench.Stage) throws {
+    let bench = try WalletBench(at: stage)
+    guard stage != .idle, stage != .ended else {
+      #expect(bench.engine.deadline == nil)
+      return
+    }
+    #expect(try #require(bench.engine.deadline) > bench.now)
+  }
+}
+
+extension WalletBench {
+  /// Nothing happens a nanosecond before so much time has passed, and `words` when it has.
+  mutating func expectAt(_ duration: Duration, _ words: [String], sourceLocation: SourceLocation = #_sourceLocation) {
+    #expect(engine.deadline == now.advanced(by: duration), sourceLocation: sourceLocation)
+    #expect(pass(duration - .nanoseconds(1)) == [], sourceLocation: sourceLocation)
+    #expect(pass(.nanoseconds(1)) == words, sourceLocation: sourceLocation)
+  }
+}
