@@ -77,7 +77,7 @@ let package = Package(
     tests("Host/DBusTests", ["Bytes", "Common", "Loop", "DBus"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
-    tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ"]),
+    tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "Transfers", "Tuvali", "Verifier"]),
     tests("Services/VerifierTests", Every.base + Every.host + ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]),
     tests(
       "Integration",
