@@ -14,7 +14,7 @@ let package = Package(
   targets: [
     // System: C libraries, as Debian packages them.
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
-    .systemLibrary(name: "CLinux", path: "Sources/System/CLinux"),
+    library("CLinux", apt: "libc6-dev"),
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
@@ -92,7 +92,7 @@ enum Every {
   static let settings: [SwiftSetting] = [.enableUpcomingFeature("ExistentialAny")]
 }
 
-func library(_ name: String, pkgConfig: String, apt: String) -> Target {
+func library(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
   .systemLibrary(name: name, path: "Sources/System/\(name)", pkgConfig: pkgConfig, providers: [.apt([apt])])
 }
 
