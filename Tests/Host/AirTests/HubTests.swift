@@ -34,10 +34,10 @@ import Testing
           .connected, .mtuChanged(517), .discovered(application.services), .subscribed(report),
           .written(submit, error: nil), .written(submit, error: nil), .written(submit, error: .invalidLength),
         ])
-      let address = try #require(pair.central.address)
+      let central = try #require(pair.central.address)
       #expect(
         recorder.calls == [
-          .opened(server, address), .changed(server, 517), .written(server, submit, [1]),
+          .opened(server, central), .changed(server, 517), .written(server, submit, [1]),
           .written(server, submit, [2]),
         ])
       pair.recorder.refusal = .busy
