@@ -14,6 +14,7 @@ let package = Package(
   targets: [
     // System: C libraries, as Debian packages them.
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
+    library("CLinux", apt: "libc6-dev"),
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
@@ -31,7 +32,7 @@ let package = Package(
     room("Protocols/Tuvali", Every.base),
 
     // Host: the machine. One thread, one radio port, one bus.
-    room("Host/Loop", ["Common", "CSystemdEvent"]),
+    room("Host/Loop", ["Common", "CLinux", "CSystemdEvent"]),
     room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
@@ -76,7 +77,7 @@ let package = Package(
     tests("Host/DBusTests", ["Bytes", "Common", "Loop", "DBus"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
-    tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ"]),
+    tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "Transfers", "Tuvali", "Verifier"]),
     tests("Services/VerifierTests", Every.base + Every.host + ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]),
     tests(
       "Integration",
@@ -91,7 +92,7 @@ enum Every {
   static let settings: [SwiftSetting] = [.enableUpcomingFeature("ExistentialAny")]
 }
 
-func library(_ name: String, pkgConfig: String, apt: String) -> Target {
+func library(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
   .systemLibrary(name: name, path: "Sources/System/\(name)", pkgConfig: pkgConfig, providers: [.apt([apt])])
 }
 

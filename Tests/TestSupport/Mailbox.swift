@@ -10,7 +10,7 @@ public final class Mailbox<Value: Sendable> {
   /// Everything that came so far.
   public private(set) var all: [Value] = []
   private var taken = 0
-  private var waiting: CheckedContinuation<Void, Never>?
+  private var waiting: [CheckedContinuation<Void, Never>] = []
 
   public init() {}
 
@@ -41,12 +41,13 @@ public final class Mailbox<Value: Sendable> {
       guard EventLoop.shared.now < deadline else {
         throw NothingCame(description: "nothing of that kind came within \(limit); what came: \(all)")
       }
-      await withCheckedContinuation { waiting = $0 }
+      await withCheckedContinuation { waiting.append($0) }
     }
   }
 
   private func wake() {
-    waiting?.resume()
-    waiting = nil
+    let woken = waiting
+    waiting = []
+    for continuation in woken { continuation.resume() }
   }
 }

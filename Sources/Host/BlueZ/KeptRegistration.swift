@@ -113,7 +113,7 @@ final class KeptRegistration {
     wantsRenewal = false
     if place == nil {
       state = .idle
-    } else if let left {
+    } else if let left, left.owner == place?.owner {
       clear(left)
     } else {
       register()

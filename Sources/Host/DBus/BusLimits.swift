@@ -1,13 +1,13 @@
 /// How much of what a connection bears.
 public struct BusLimits: Sendable {
-  /// The largest message that is sent. The system bus cuts off who sends more than 32 MiB; what may be larger goes
-  /// as a memory file.
-  public var sentMessage = 32 << 20
+  /// The largest body of a message that is sent. The system bus cuts off who sends over 32 MiB, header and all; what
+  /// may be larger goes as a memory file.
+  public var sentMessage = (32 << 20) - (64 << 10)
   /// The largest message that is received, and all received ones that are not handled yet.
   public var received = 80 << 20
   /// Bytes that wait to be taken by the bus; what comes on top is refused.
   public var outgoing = 64 << 20
-  /// Calls that wait for their answer.
+  /// Calls that wait for their answer. The system bus itself allows 128 and answers the rest with `LimitsExceeded`.
   public var pendingCalls = 1024
   /// Values in one received message, all levels counted: a message of a few megabytes can name millions of values.
   public var values = 1 << 20

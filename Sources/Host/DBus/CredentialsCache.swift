@@ -19,6 +19,11 @@ final class CredentialsCache {
     self.connection = connection
   }
 
+  /// What is known already; nil until `get` has answered.
+  func known(_ sender: String) -> Credentials? {
+    if case .known(let credentials, _) = entries[sender] { credentials } else { nil }
+  }
+
   func get(_ sender: String, then: @escaping Completion) {
     switch entries[sender] {
     case .known(let credentials, _):

@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// A file descriptor with an owner: it is closed when the last reference goes. Two are equal if they are the same object.
+/// A file descriptor with an owner: it is closed when the last reference goes. Two are equal if they are one object.
 public final class FileDescriptor: Sendable, Hashable {
   private static let none: Int32 = -1
   private let number: Mutex<Int32>

@@ -114,10 +114,9 @@ struct MessageCheck {
     take(0, alignedTo: 8)
     let start = offset
     for entry in entries {
-      guard entry.key.signature == key, entry.value.signature == value else {
-        throw .invalidArgs(
-          "A dictionary of \(key) to \(value) cannot hold an entry of \(entry.key.signature) to \(entry.value.signature)."
-        )
+      let (found, held) = (entry.key.signature, entry.value.signature)
+      guard found == key, held == value else {
+        throw .invalidArgs("A dictionary of \(key) to \(value) cannot hold an entry of \(found) to \(held).")
       }
       try enter()
       take(0, alignedTo: 8)

@@ -10,6 +10,16 @@ public final class ObjectTree {
   /// Asked before each handler, those of the tree included; an error is answered instead of calling it.
   public var authorize: ((MethodCall) -> DBusError?)?
 
+  /// Who may call; nil lets in whoever the bus lets through. Set once, before connecting.
+  public var access: AccessRule? {
+    didSet {
+      gate = nil
+      guard let access, let connection else { return }
+      gate = AccessGate(access, connection) { [weak self] in self?.enter($0, $1) }
+    }
+  }
+
+  private var gate: AccessGate?
   weak var connection: BusConnection?
   /// At each path the objects that were exported there, the latest last.
   private(set) var nodes: [ObjectPath: [ObjectNode]] = [:]
@@ -56,6 +66,10 @@ public final class ObjectTree {
   // MARK: Answering
 
   func receive(_ message: Message, _ answer: Answer) {
+    if let gate { gate.receive(message, answer) } else { enter(message, answer) }
+  }
+
+  private func enter(_ message: Message, _ answer: Answer) {
     do throws(DBusError) {
       try handle(message, answer)
     } catch {

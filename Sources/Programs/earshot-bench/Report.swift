@@ -10,6 +10,11 @@ struct Figure {
   /// What we aim at; nil where the number stands for comparison.
   let goal: Double?
   let better: Better
+
+  /// A number of which less is better.
+  static func less(_ name: String, _ value: Double, _ unit: String, goal: Double? = nil) -> Figure {
+    Figure(name: name, value: value, unit: unit, goal: goal, better: .lower)
+  }
 }
 
 enum Report {

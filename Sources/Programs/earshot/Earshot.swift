@@ -1,5 +1,6 @@
 import CommandLine
 import Glibc
+import Journal
 import Loop
 
 /// The command-line tool: a client of the service like any other, with nothing behind it but D-Bus.
@@ -7,6 +8,8 @@ import Loop
 struct Earshot {
   static func main() {
     signal(SIGPIPE, SIG_IGN)
+    // What goes wrong is this command's failure, said once.
+    Log.shared.level = .error
     let words = Array(Swift.CommandLine.arguments.dropFirst())
     let outcome = Outcome()
     EventLoop.shared.soon {

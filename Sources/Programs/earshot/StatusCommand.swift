@@ -54,7 +54,11 @@ struct StatusCommand {
         "  verifier  \(text(verifier, "State"))  as \(text(verifier, "Name")), dialects \(text(verifier, "Dialects"))")
       let uri = text(verifier, "ConnectionUri")
       Output.line("            " + (uri.isEmpty ? "Start it with: earshot verifier start" : uri))
-      if let counters = verifier["Counters"] { Output.line("            \(counters.text)") }
+      let counters = (verifier["Counters"]?.asDictionary ?? [:]).compactMapValues(\.asInteger).filter { $0.value > 0 }
+      if !counters.isEmpty {
+        let text = counters.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+        Output.line("            \(text)")
+      }
     }
     showTransfers(objects)
   }

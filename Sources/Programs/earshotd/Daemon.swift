@@ -3,6 +3,7 @@ import BlueZ
 import CommandLine
 import Common
 import Config
+import Crypto
 import DBus
 import Glibc
 import Journal
@@ -36,6 +37,7 @@ final class Daemon {
     self.files = files
     self.bus = bus
     self.name = name
+    bus.objects.access = Access.rule()
     radio = Self.radio(settings.radio, bus)
     verifier = VerifierService(
       radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings.verifier))
@@ -58,7 +60,7 @@ final class Daemon {
     case .bluez: BlueZRadio(bus: bus, adapter: settings.adapter, scheduler: EventLoop.shared)
     case .air:
       if let socket = settings.airSocket {
-        AirSpace(scheduler: EventLoop.shared, seed: UInt64(socket.count)).addNode()
+        RemoteAir(path: socket)
       } else {
         AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
       }
@@ -70,6 +72,7 @@ final class Daemon {
   /// - Parameter onEnd: called with the exit code before the loop stops.
   func run(onEnd: @escaping @LoopActor (ExitCode) -> Void) {
     self.onEnd = onEnd
+    guardMemory()
     let loop = EventLoop.shared
     registrations += [
       loop.on(signal: SIGTERM) { [weak self] in self?.stop(.ok) },
@@ -82,6 +85,17 @@ final class Daemon {
     if let watchdog = ServiceManager.startWatchdog(on: loop, isHealthy: { true }) { registrations.append(watchdog) }
     if settings.verifier.enabled { _ = verifier.start() }
     bus.connect(name: name)
+  }
+
+  /// Keys live in this memory.
+  private func guardMemory() {
+    if !ProcessMemory.hide() {
+      Log.shared.warning("The kernel does not hide this process's memory", id: .memoryExposed)
+    }
+    if !LockedMemory.isAvailable() {
+      Log.shared.warning(
+        "Memory cannot be locked, so keys may reach the disk. LimitMEMLOCK=16M mends it", id: .memoryExposed)
+    }
   }
 
   private func stop(_ code: ExitCode) {

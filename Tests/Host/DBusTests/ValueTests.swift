@@ -39,7 +39,10 @@ struct ValueTests {
     (
       .dictionary(
         key: "o", value: "a{sa{sv}}",
-        [DBusEntry(.objectPath("/x"), .dictionary(key: "s", value: "a{sv}", [DBusEntry(.string("i"), .options([:]))]))]),
+        [
+          DBusEntry(
+            .objectPath("/x"), .dictionary(key: "s", value: "a{sv}", [DBusEntry(.string("i"), .options([:]))]))
+        ]),
       "a{oa{sa{sv}}}"
     ),
     (.dictionary(key: "y", value: "q", [DBusEntry(.byte(2), .uint16(3)), DBusEntry(.byte(1), .uint16(4))]), "a{yq}"),

@@ -158,7 +158,8 @@ struct VerifierTests {
     #expect(bench.open(mtu: 66) == ["tell 1 TVV_CON_001 protocolViolation", "tell 1 ended"])
     #expect(bench.engine.counters.failed == 1)
     let (identify, _) = try bench.identification()
-    #expect(bench.write(identify.bytes, to: .identify) == ["refuse", "tell 1 refused", "cut 1"])
+    #expect(bench.write(identify.bytes, to: .identify) == ["refuse", "cut 1"])
+    #expect(bench.engine.visitor == nil)
     bench = VerifierBench()
     #expect(bench.open(mtu: 67) == [])
     for stage in VerifierBench.Stage.allCases {

@@ -1,0 +1,216 @@
+import BlueZ
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("Advertisements are put on the air through bluetoothd, and stay there")
+struct AdvertisingTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("Its properties are those of LEAdvertisement1, with short UUIDs and the interval in milliseconds")
+  @LoopActor
+  func properties() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let registration = try await rig.advertise()
+    let advertisement = try #require(rig.fake.advertisements.first)
+    #expect(advertisement.path == "/org/earshot/adv0")
+    let values = advertisement.values
+    #expect(values["Type"] == .string("peripheral"))
+    #expect(values["ServiceUUIDs"] == .strings(["ab29"]))
+    #expect(values["ServiceData"]?["ab29"]?.asBytes == Array(0..<20))
+    #expect(values["ScanResponseServiceData"]?["ab2a"]?.asBytes == Array(0..<27))
+    #expect(values["Discoverable"] == .bool(true))
+    #expect(values["MinInterval"] == .uint32(100))
+    #expect(values["MaxInterval"] == .uint32(100))
+    #expect(values.count == 7)
+    registration.cancel()
+    try await rig.fake.until { rig.fake.advertisements.isEmpty }
+  }
+
+  @Test("Long UUIDs, a name, no flags and odd intervals are said as bluetoothd understands them")
+  @LoopActor
+  func otherProperties() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let uuid = try #require(BluetoothUUID("12345678-9abc-def0-1234-56789abcdef0"))
+    let registration = try await rig.advertise(
+      Advertisement(
+        data: AdvertisingData(serviceUUIDs: [uuid], localName: "kiosk"), scanResponse: AdvertisingData(),
+        interval: .milliseconds(1)))
+    let values = try #require(rig.fake.advertisements.first?.values)
+    #expect(values["ServiceUUIDs"] == .strings(["12345678-9abc-def0-1234-56789abcdef0"]))
+    #expect(values["LocalName"] == .string("kiosk"))
+    #expect(values["Discoverable"] == nil)
+    #expect(values["MinInterval"] == .uint32(20))
+    #expect(values.keys.allSatisfy { !$0.hasPrefix("ScanResponse") })
+    registration.cancel()
+  }
+
+  @Test("More than 31 bytes are refused at once, a name that bluetoothd moves to the scan response included")
+  @LoopActor
+  func tooLong() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    var advertisement = Advertisement.sample
+    advertisement.data.serviceData[0].bytes.append(0)
+    #expect(throws: RadioError.advertisementTooLong(bytes: 32, limit: 31)) { try rig.radio.advertise(advertisement) }
+    advertisement = .sample
+    advertisement.data.serviceData = []
+    advertisement.data.localName = "a"
+    #expect(throws: RadioError.advertisementTooLong(bytes: 34, limit: 31)) { try rig.radio.advertise(advertisement) }
+    try await rig.settle()
+    #expect(rig.fake.calls.all.isEmpty)
+  }
+
+  @Test("When a peer connects or leaves, the advertisement is registered again and stays on the air")
+  @LoopActor
+  func afterConnecting() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let registration = try await rig.advertise()
+    let device = rig.fake.addDevice()
+    #expect(rig.fake.advertisements.first?.isOnAir == false)
+    try await rig.fake.until { rig.fake.advertisements.first?.isOnAir == true }
+    try await rig.settle()
+    rig.fake.addDevice("00:AA:02:00:00:02")
+    try await rig.fake.until { rig.fake.advertisements.first?.isOnAir == true }
+    try await rig.settle()
+    let calls = rig.fake.calls.all.count
+    #expect(calls == 5)
+    rig.fake.setConnected(device, false)
+    try await rig.fake.until { rig.fake.calls.all.count == 7 && rig.fake.advertisements.first?.isOnAir == true }
+    // A peer that was not connected comes and goes unnoticed.
+    let seen = rig.fake.addDevice("00:AA:02:00:00:03", isConnected: false)
+    rig.fake.removeDevice(seen)
+    try await rig.settle()
+    #expect(rig.fake.calls.all.count == 7)
+    #expect(rig.fake.advertisements.count == 1)
+    registration.cancel()
+    try await rig.fake.until { rig.fake.advertisements.isEmpty }
+  }
+
+  @Test("A peer that connects while the registration is under way makes for another one, not for a muddle")
+  @LoopActor
+  func connectingMeanwhile() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    rig.fake.holdsAnswers = true
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.fake.until { rig.fake.advertisements.first?.isOnAir == true }
+    rig.fake.addDevice()
+    rig.fake.addDevice("00:AA:02:00:00:02")
+    try await rig.settle()
+    #expect(rig.fake.calls.all.count == 1)
+    rig.fake.releaseAnswers()
+    try await rig.fake.until { rig.fake.advertisements.first?.isOnAir == true }
+    try await rig.settle()
+    #expect(rig.fake.calls.all.count == 3)
+    registration.cancel()
+  }
+
+  @Test("A fourth advertisement is refused with what to do, and comes on the air when there is room")
+  @LoopActor
+  func fourth() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    var registrations: [Registration] = []
+    for _ in 0..<3 { registrations.append(try await rig.advertise()) }
+    #expect(
+      Set(rig.fake.advertisements.map(\.path.string)) == [
+        "/org/earshot/adv0", "/org/earshot/adv1", "/org/earshot/adv2",
+      ])
+    registrations.append(try rig.radio.advertise(.sample))
+    let status = try await rig.reach(.degraded, "Maximum advertisements reached")
+    #expect(status.reason.contains("no room for another advertisement"))
+    registrations[1].cancel()
+    try await rig.fake.until { rig.fake.advertisements.count == 2 }
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.reach(.ready)
+    #expect(rig.fake.advertisements.count == 3)
+    registrations = []
+    try await rig.fake.until { rig.fake.advertisements.isEmpty }
+  }
+
+  @Test("A degraded radio is ready again when what was refused is no longer wanted")
+  @LoopActor
+  func givenUp() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    rig.fake.refusals = [KeepingTests.failed]
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.reach(.degraded, "refuses to advertise on hci0")
+    registration.cancel()
+    try await rig.reach(.ready)
+    rig.time.advance(by: .seconds(60))
+    try await rig.settle()
+    #expect(rig.fake.calls.all.count == 1)
+  }
+
+  @Test("One that bluetoothd releases is registered again after half a second")
+  @LoopActor
+  func released() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let registration = try await rig.advertise()
+    let advertisement = try #require(rig.fake.advertisements.first)
+    try await rig.fake.release(advertisement)
+    #expect(rig.fake.advertisements.isEmpty)
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.fake.until { rig.fake.advertisements.first?.isOnAir == true }
+    registration.cancel()
+  }
+
+  @Test("A bluetoothd that is stopped in order, and started, gets it again")
+  @LoopActor
+  func orderlyRestart() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let registration = try await rig.advertise()
+    try await rig.fake.stop()
+    try await rig.reach(.waiting)
+    try await rig.fake.start()
+    try await rig.fake.until { rig.fake.advertisements.first?.isOnAir == true }
+    registration.cancel()
+  }
+
+  @Test(
+    "A bluetoothd known to be too old for the scan response is said to be, and only then",
+    arguments: [
+      ("5.66-1+deb12u2", true), ("5.79", true), ("5.80", false), ("5.82", false), ("6.0", false), ("", false),
+    ])
+  @LoopActor
+  func oldVersion(text: String, isTooOld: Bool) async throws {
+    let rig = try await Rig(version: BlueZVersion(text))
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    let registration = try await rig.advertise()
+    #expect(rig.radio.status.state == (isTooOld ? .degraded : .ready))
+    if isTooOld { #expect(rig.radio.status.reason.contains("install BlueZ 5.80 or newer")) }
+    registration.cancel()
+    #expect(rig.radio.status.state == .ready)
+  }
+
+  @Test(
+    "A version is read from what distributions write",
+    arguments: [
+      ("5.66", BlueZVersion(5, 66)), ("5.66-1+deb12u2", BlueZVersion(5, 66)), ("5.82.1", BlueZVersion(5, 82)),
+      ("", nil), ("5", nil), ("five", nil), ("5.", nil), (".5", nil), ("v5.66", nil),
+    ])
+  func versions(text: String, version: BlueZVersion?) {
+    #expect(BlueZVersion(text) == version)
+  }
+}
+
+extension Advertisement {
+  /// 31 and 31 bytes.
+  static let sample = Advertisement(
+    data: AdvertisingData(
+      flags: 0x02, serviceUUIDs: [BluetoothUUID(short: 0xAB29)],
+      serviceData: [.init(service: BluetoothUUID(short: 0xAB29), bytes: Array(0..<20))]),
+    scanResponse: AdvertisingData(
+      serviceData: [.init(service: BluetoothUUID(short: 0xAB2A), bytes: Array(0..<27))]))
+}

@@ -1,0 +1,108 @@
+import Common
+import Crypto
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Transfers
+import Tuvali
+
+/// A phone with a Tuvali wallet, in front of a `FakeBlueZ`: what it does arrives as calls of bluetoothd.
+@LoopActor
+final class FakePhone {
+  struct GaveUp: Error {}
+
+  private let fake: FakeBlueZ
+  private var engine: WalletEngine
+  private var device: ObjectPath?
+  private var queue: [WalletEngine.Action] = []
+  private(set) var notices: [WalletEngine.Notice] = []
+
+  init(_ fake: FakeBlueZ, invitation: String, credential: [UInt8]) throws {
+    self.fake = fake
+    engine = try WalletEngine(
+      invitation: invitation, text: credential, configuration: .init(), random: SeededRandom(seed: 2))
+  }
+
+  /// Sees the advertisement that the invitation is about, as a scanner would.
+  func meet() async throws {
+    handle(.start)
+    try await fake.until {
+      for advertisement in fake.advertisements where advertisement.isOnAir {
+        handle(.sighted(token: 1, serviceData: Self.serviceData(advertisement)))
+      }
+      return !fake.applications.flatMap(\.characteristics).isEmpty
+        && queue.contains { if case .connect = $0 { true } else { false } }
+    }
+  }
+
+  /// Connects and goes on until Identify is answered.
+  func identify() async throws {
+    try await work { $0.contains { if case .seal = $0 { true } else { false } } }
+  }
+
+  /// Does all that the engine wants, until it has ended.
+  ///
+  /// - Returns: what the engine told on the way.
+  func bring() async throws -> [WalletEngine.Notice] {
+    try await work { _ in self.notices.contains(.ended) }
+    return notices
+  }
+
+  private func handle(_ event: WalletEngine.Event) {
+    let actions = engine.handle(event, at: EventLoop.shared.now)
+    for case .tell(let notice) in actions { notices.append(notice) }
+    queue += actions
+  }
+
+  private func work(until isEnough: ([WalletEngine.Action]) -> Bool) async throws {
+    while !isEnough(queue) {
+      if queue.isEmpty {
+        // Nothing more to do before the verifier says something.
+        let heard = try await fake.notified.next()
+        guard let uuid = BluetoothUUID(heard.uuid), let characteristic = Dialect.v05.characteristic(for: uuid)
+        else { throw GaveUp() }
+        handle(.notified(characteristic, heard.value))
+      } else {
+        try await perform(queue.removeFirst())
+      }
+    }
+  }
+
+  private func perform(_ action: WalletEngine.Action) async throws {
+    switch action {
+    case .scan, .stopScanning, .tell: break
+    case .connect:
+      device = fake.addDevice()
+      handle(.connected)
+    case .discover:
+      var services: [BluetoothUUID: Set<BluetoothUUID>] = [:]
+      for (uuid, characteristic) in fake.applications.flatMap(\.characteristics) {
+        guard let uuid = BluetoothUUID(uuid), let service = BluetoothUUID(characteristic.service) else { continue }
+        services[service, default: []].insert(uuid)
+      }
+      handle(.discovered(services))
+    case .exchangeMTU: handle(.mtuChanged(517))
+    case .subscribe(let characteristic, let dialect):
+      try await fake.subscribe(dialect.uuid(of: characteristic).description)
+      handle(.subscribed(characteristic))
+    case .write(let value, let characteristic, let dialect, _):
+      let error = await fake.write(value, to: dialect.uuid(of: characteristic).description, from: device)
+      handle(.written(characteristic, error == nil ? nil : .other))
+    case .seal(let job): handle(.sealed(job.run()))
+    case .disconnect:
+      device.map { fake.setConnected($0, false) }
+      handle(.disconnected)
+    }
+  }
+
+  private static func serviceData(_ advertisement: FakeAdvertisement) -> [BluetoothUUID: [UInt8]] {
+    var found: [BluetoothUUID: [UInt8]] = [:]
+    for name in ["ServiceData", "ScanResponseServiceData"] {
+      for (uuid, data) in advertisement.values[name]?.asDictionary ?? [:] {
+        if let uuid = BluetoothUUID(uuid), let bytes = data.asBytes { found[uuid] = bytes }
+      }
+    }
+    return found
+  }
+}

@@ -1,0 +1,201 @@
+import BlueZ
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("What is registered stays registered")
+struct KeepingTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  static let failed = DBusError(name: "org.bluez.Error.Failed", message: "Failed to register")
+
+  @Test("What was set up before there was a bluetoothd is registered when it comes")
+  @LoopActor
+  func early() async throws {
+    let rig = try await Rig(prepare: nil)
+    defer { rig.close() }
+    let server = rig.radio.serve(Service.application, delegate: Service())
+    let advertisement = try rig.radio.advertise(.sample)
+    rig.fake.addAdapter()
+    try await rig.fake.start()
+    try await rig.fake.until { rig.fake.advertisements.first?.isOnAir == true }
+    #expect(rig.fake.applications.count == 1)
+    advertisement.cancel()
+    server.close()
+  }
+
+  @Test("A bluetoothd that is gone and back gets everything again, and every link is closed once")
+  @LoopActor
+  func restart() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let advertisement = try await rig.advertise()
+    let device = rig.fake.addDevice()
+    let link = try await service.link()
+    try await rig.fake.subscribe(Service.hear)
+    rig.fake.vanish()
+    try await rig.reach(.waiting, "systemctl start bluetooth")
+    #expect(service.events.all.filter { $0 == .closed(link) }.count == 1)
+    try await rig.fake.start()
+    try await rig.reach(.ready)
+    try await rig.fake.until {
+      rig.fake.advertisements.first?.isOnAir == true && rig.fake.applications.first?[Service.put]?.handle != 0
+    }
+    // Nothing is left of what was: neither the subscription nor the link.
+    let next = rig.fake.addDevice("00:AA:02:00:00:01")
+    #expect(next == device)
+    let second = try await service.link()
+    #expect(second != link)
+    server.notify([1], of: Service.id(0xFE03), to: second)
+    #expect(rig.radio.counters.droppedNotifications == 1)
+    #expect(await rig.fake.write([1], to: Service.put, from: next) == nil)
+    #expect(service.events.all.filter { $0 == .closed(link) }.count == 1)
+    advertisement.cancel()
+    server.close()
+  }
+
+  @Test("A bus that is gone and back gets everything again")
+  @LoopActor
+  func busRestart() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    rig.fake.addDevice()
+    let link = try await service.link()
+    rig.fake.vanish()
+    rig.bus.kill()
+    try await rig.reach(.waiting, "bus")
+    #expect(service.events.all.last == .closed(link))
+    try rig.bus.start()
+    try await rig.fake.start()
+    rig.time.advance(by: .seconds(5))
+    try await rig.reach(.ready)
+    try await rig.fake.until { rig.fake.applications.first?[Service.put] != nil }
+    server.close()
+  }
+
+  @Test("An adapter that is taken out and put back gets everything again")
+  @LoopActor
+  func adapterReplaced() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let advertisement = try await rig.advertise()
+    rig.fake.addDevice()
+    let link = try await service.link()
+    rig.fake.removeAdapter()
+    try await rig.reach(.waiting)
+    #expect(service.events.all.last == .closed(link))
+    rig.fake.addAdapter()
+    try await rig.reach(.ready)
+    try await rig.fake.until {
+      rig.fake.advertisements.first?.isOnAir == true && rig.fake.applications.first?[Service.put] != nil
+    }
+    advertisement.cancel()
+    server.close()
+  }
+
+  @Test("An adapter that was switched off and on is told everything anew")
+  @LoopActor
+  func powerCycle() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let server = try await rig.serve(Service())
+    let advertisement = try await rig.advertise()
+    rig.fake.power("hci0", false)
+    try await rig.reach(.waiting, "switched off")
+    #expect(rig.fake.advertisements.first?.isOnAir == false)
+    rig.fake.power("hci0", true)
+    try await rig.reach(.ready)
+    try await rig.fake.until {
+      rig.fake.advertisements.first?.isOnAir == true && rig.fake.applications.first?[Service.put] != nil
+    }
+    #expect(rig.fake.advertisements.count == 1)
+    #expect(rig.fake.applications.count == 1)
+    advertisement.cancel()
+    server.close()
+  }
+
+  @Test("A refusal is told in bluetoothd's words and tried again after 0.5, 1, 2, … 30 seconds, until it is taken")
+  @LoopActor
+  func refusals() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let waits = [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]
+    rig.fake.refusals = Array(repeating: Self.failed, count: waits.count)
+    let server = rig.radio.serve(Service.application, delegate: Service())
+    let status = try await rig.reach(.degraded, "Failed: Failed to register")
+    #expect(status.reason.contains("refuses to serve GATT on hci0"))
+    for (index, wait) in waits.enumerated() {
+      try await rig.settle()
+      #expect(rig.fake.calls.all.count == index + 1)
+      rig.time.advance(by: .milliseconds(wait - 1))
+      try await rig.settle()
+      #expect(rig.fake.calls.all.count == index + 1)
+      rig.time.advance(by: .milliseconds(1))
+      try await rig.fake.until { rig.fake.refusals.count < waits.count - index - 1 || rig.fake.refusals.isEmpty }
+    }
+    try await rig.reach(.ready)
+    // The same words again are no news.
+    #expect(rig.statuses.all.filter { $0.state == .degraded }.count == 1)
+    server.close()
+  }
+
+  @Test("A bluetoothd that has it already gives it up and takes it again, without a word")
+  @LoopActor
+  func alreadyExists() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    rig.fake.refusals = [DBusError(name: "org.bluez.Error.AlreadyExists", message: "Already Exists")]
+    let server = try await rig.serve(Service())
+    #expect(
+      rig.fake.calls.all.map { $0.split(separator: " ").first } == [
+        "RegisterApplication", "UnregisterApplication", "RegisterApplication",
+      ])
+    #expect(rig.statuses.all.allSatisfy { $0.state != .degraded })
+    server.close()
+  }
+
+  @Test("A registration without an answer is given up after 10 seconds, said, and made again")
+  @LoopActor
+  func slow() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    rig.fake.holdsAnswers = true
+    let server = rig.radio.serve(Service.application, delegate: Service())
+    try await rig.fake.until { rig.fake.applications.first?[Service.put] != nil }
+    rig.time.advance(by: .milliseconds(9999))
+    try await rig.settle()
+    #expect(rig.radio.status.state == .ready)
+    rig.time.advance(by: .milliseconds(1))
+    try await rig.reach(.degraded, "no answer to RegisterApplication within 10 s")
+    rig.fake.releaseAnswers()
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.reach(.ready)
+    #expect(rig.fake.applications.count == 1)
+    server.close()
+  }
+
+  @Test("One that is closed while its registration is under way is taken away again")
+  @LoopActor
+  func closedMeanwhile() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    rig.fake.holdsAnswers = true
+    let server = rig.radio.serve(Service.application, delegate: Service())
+    try await rig.fake.until { rig.fake.applications.first?[Service.put] != nil }
+    server.close()
+    try await rig.fake.until { rig.fake.applications.isEmpty }
+    rig.fake.releaseAnswers()
+    try await rig.settle()
+    #expect(rig.fake.applications.isEmpty)
+    #expect(rig.radio.status.state == .ready)
+  }
+}

@@ -1,0 +1,93 @@
+import Air
+import BlueZ
+import DBus
+import Loop
+import Radio
+import TestSupport
+
+/// A radio and the bluetoothd it works with, on a bus of their own. The radio's time is virtual: nothing is tried again
+/// and nothing takes too long unless the test lets time pass.
+@LoopActor
+final class Rig {
+  let bus: PrivateBus
+  let fake: FakeBlueZ
+  let time = VirtualTime()
+  let connection: BusConnection
+  let radio: BlueZRadio
+  let statuses = Mailbox<RadioStatus>()
+  private var watch: Registration?
+
+  /// - Parameter prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
+  init(
+    adapter: String? = nil, version: BlueZVersion? = nil,
+    prepare: (@LoopActor (FakeBlueZ) -> Void)? = { $0.addAdapter() }
+  ) async throws {
+    bus = try PrivateBus()
+    fake = FakeBlueZ(bus)
+    if let prepare {
+      prepare(fake)
+      try await fake.start()
+    }
+    connection = BusConnection(address: .address(bus.address), scheduler: time)
+    radio = BlueZRadio(bus: connection, adapter: adapter, scheduler: time, knownVersion: version)
+    watch = radio.onStatus { [statuses] in statuses.put($0) }
+    connection.connect()
+    try await connection.ready()
+  }
+
+  /// A rig whose radio is ready.
+  static func ready(_ prepare: @escaping @LoopActor (FakeBlueZ) -> Void = { $0.addAdapter() }) async throws -> Rig {
+    let rig = try await Rig(prepare: prepare)
+    try await rig.reach(.ready)
+    return rig
+  }
+
+  /// Ends what `init` started.
+  func close() {
+    watch = nil
+    connection.close()
+    fake.vanish()
+    bus.stop()
+  }
+
+  /// Waits for a status, from the last one that was waited for on.
+  @discardableResult
+  func reach(_ state: RadioStatus.State, _ words: String = "") async throws -> RadioStatus {
+    try await statuses.first { $0.state == state && (words.isEmpty || $0.reason.contains(words)) }
+  }
+
+  /// Everything that bluetoothd sent so far has been handled: an answer of the radio's process came after it.
+  func settle() async throws {
+    guard let name = connection.uniqueName else { return }
+    let other = BusConnection(address: .address(bus.address))
+    other.connect()
+    try await other.ready()
+    _ = try await other.call(name, .root, "org.freedesktop.DBus.Peer", "Ping")
+    other.close()
+  }
+
+  /// Serves the sample application, and waits until bluetoothd has it.
+  func serve(_ service: Service) async throws -> any GATTServer {
+    let count = fake.applications.count
+    let server = radio.serve(Service.application, delegate: service)
+    try await fake.until {
+      self.fake.applications.count == count + 1 && self.fake.applications.last?[Service.put] != nil
+    }
+    try await registered("RegisterApplication")
+    return server
+  }
+
+  /// Advertises, and waits until it is on the air.
+  func advertise(_ advertisement: Advertisement = .sample) async throws -> Registration {
+    let count = fake.advertisements.count
+    let registration = try radio.advertise(advertisement)
+    try await fake.until {
+      self.fake.advertisements.count == count + 1 && self.fake.advertisements.last?.isOnAir == true
+    }
+    try await registered("RegisterAdvertisement")
+    return registration
+  }
+
+  /// The answer of bluetoothd has arrived.
+  private func registered(_: String) async throws { try await settle() }
+}

@@ -1,0 +1,55 @@
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+
+/// A service that writes down what it is told, and answers writes as it is told to.
+@LoopActor
+final class Service: GATTServerDelegate {
+  enum Event: Hashable, Sendable {
+    case opened(LinkID, String)
+    case changed(LinkID, Int)
+    case written(LinkID, CharacteristicID, [UInt8])
+    case closed(LinkID)
+  }
+
+  static let uuid = BluetoothUUID(short: 0xFE01)
+  static let put = BluetoothUUID(short: 0xFE02).description
+  static let hear = BluetoothUUID(short: 0xFE03).description
+  static let read = BluetoothUUID(short: 0xFE04).description
+
+  static func id(_ short: UInt16) -> CharacteristicID {
+    CharacteristicID(service: uuid, characteristic: BluetoothUUID(short: short))
+  }
+
+  static let application = GATTApplication(services: [
+    GATTService(
+      uuid: uuid,
+      characteristics: [
+        GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE02), properties: [.write, .writeWithoutResponse]),
+        GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE03), properties: [.notify, .indicate]),
+        GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE04), properties: [.read, .notify]),
+      ])
+  ])
+
+  let events = Mailbox<Event>()
+  /// What writes are refused with.
+  var refusal: ATTError?
+
+  func linkOpened(_ link: LinkID, address: BluetoothAddress) { events.put(.opened(link, address.description)) }
+  func linkChanged(_ link: LinkID, mtu: Int) { events.put(.changed(link, mtu)) }
+  func linkClosed(_ link: LinkID) { events.put(.closed(link)) }
+
+  func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
+    events.put(.written(link, characteristic, value))
+    if let refusal { throw refusal }
+  }
+
+  /// Waits for a link and returns it.
+  func link() async throws -> LinkID {
+    let event = try await events.first { if case .opened = $0 { true } else { false } }
+    guard case .opened(let link, _) = event else { throw CancellationError() }
+    return link
+  }
+}

@@ -1,0 +1,233 @@
+import BlueZ
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("A GATT application is served through bluetoothd")
+struct ServingTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("It is registered with its services, flags and handles, and offers no Acquire")
+  @LoopActor
+  func registration() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let server = try await rig.serve(Service())
+    let application = try #require(rig.fake.applications.first)
+    #expect(application.path == "/org/earshot/gatt0")
+    #expect(application[Service.put]?.service == Service.uuid.description)
+    #expect(application[Service.put]?.flags == ["write-without-response", "write"])
+    #expect(application[Service.hear]?.flags == ["notify", "indicate"])
+    #expect(application[Service.read]?.flags == ["read", "notify"])
+    // What bluetoothd wrote back is there to be read.
+    let handle = try #require(application[Service.hear]?.handle)
+    try await rig.settle()
+    let path = try #require(application[Service.hear]?.path)
+    let read = try await rig.fake.property("Handle", of: path, "org.bluez.GattCharacteristic1", at: application.owner)
+    #expect(read == .uint16(handle) && handle != 0)
+    server.close()
+  }
+
+  @Test("Closing the server, and dropping it, unregisters")
+  @LoopActor
+  func handles() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    server.close()
+    try await rig.fake.until { rig.fake.applications.isEmpty }
+    _ = try await rig.serve(service)
+    // Nobody holds the second one.
+    try await rig.fake.until { rig.fake.applications.isEmpty }
+    #expect(
+      rig.fake.calls.all == [
+        "RegisterApplication hci0 /org/earshot/gatt0", "UnregisterApplication hci0 /org/earshot/gatt0",
+        "RegisterApplication hci0 /org/earshot/gatt0", "UnregisterApplication hci0 /org/earshot/gatt0",
+      ])
+  }
+
+  @Test("A client that connects is a link, and what it writes arrives with its MTU before it")
+  @LoopActor
+  func writes() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let device = rig.fake.addDevice("00:AA:02:00:00:01")
+    let link = try await service.link()
+    #expect(await rig.fake.write([1, 2, 3], to: Service.put, from: device, mtu: 185) == nil)
+    #expect(await rig.fake.write([], to: Service.put, from: device, mtu: 517) == nil)
+    #expect(await rig.fake.write([4], to: Service.put, from: device, mtu: nil) == nil)
+    #expect(await rig.fake.write([5], to: Service.put, from: device, mtu: 9) == nil)
+    rig.fake.setConnected(device, false)
+    _ = try await service.events.first { $0 == .closed(link) }
+    let put = Service.id(0xFE02)
+    #expect(
+      service.events.all == [
+        .opened(link, "00:AA:02:00:00:01"), .changed(link, 185), .written(link, put, [1, 2, 3]), .changed(link, 517),
+        .written(link, put, []), .written(link, put, [4]), .written(link, put, [5]), .closed(link),
+      ])
+    server.close()
+  }
+
+  @Test("The first write of a peer that was never announced opens its link before it arrives")
+  @LoopActor
+  func unannounced() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let device = rig.fake.devicePath("00:AA:02:00:00:09")
+    #expect(await rig.fake.write([1], to: Service.put, from: device, mtu: nil) == nil)
+    let link = try await service.link()
+    #expect(
+      service.events.all == [.opened(link, "00:AA:02:00:00:09"), .written(link, Service.id(0xFE02), [1])])
+    // Its announcement opens no second one.
+    rig.fake.addDevice("00:AA:02:00:00:09")
+    try await rig.settle()
+    rig.fake.setConnected(device, false)
+    _ = try await service.events.first { $0 == .closed(link) }
+    #expect(service.events.all.count == 3)
+    server.close()
+  }
+
+  @Test("A link that is never announced is closed after a while")
+  @LoopActor
+  func ghost() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    await rig.fake.write([1], to: Service.put, from: rig.fake.devicePath("00:AA:02:00:00:09"))
+    let link = try await service.link()
+    rig.time.advance(by: .seconds(5))
+    _ = try await service.events.first { $0 == .closed(link) }
+    server.close()
+  }
+
+  @Test("A device that connects again is another link")
+  @LoopActor
+  func again() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let device = rig.fake.addDevice()
+    let first = try await service.link()
+    rig.fake.setConnected(device, false)
+    rig.fake.setConnected(device, true)
+    // Both in one turn are no change at all; each alone is one.
+    try await rig.settle()
+    rig.fake.setConnected(device, false)
+    _ = try await service.events.first { $0 == .closed(first) }
+    rig.fake.setConnected(device, true)
+    let second = try await service.link()
+    #expect(second != first)
+    rig.fake.removeDevice(device)
+    _ = try await service.events.first { $0 == .closed(second) }
+    server.close()
+  }
+
+  @Test("A paired device is no client until it writes, and one that was there before is none either")
+  @LoopActor
+  func paired() async throws {
+    let rig = try await Rig.ready {
+      $0.addAdapter()
+    }
+    defer { rig.close() }
+    let service = Service()
+    let early = rig.fake.addDevice("00:AA:02:00:00:01")
+    try await rig.settle()
+    let server = try await rig.serve(service)
+    let paired = rig.fake.addDevice("00:AA:02:00:00:02", isPaired: true)
+    try await rig.settle()
+    #expect(service.events.all.isEmpty)
+    #expect(await rig.fake.write([1], to: Service.put, from: paired, mtu: nil) == nil)
+    #expect(await rig.fake.write([2], to: Service.put, from: early, mtu: nil) == nil)
+    let addresses = service.events.all.compactMap { if case .opened(_, let address) = $0 { address } else { nil } }
+    #expect(addresses == ["00:AA:02:00:00:02", "00:AA:02:00:00:01"])
+    server.close()
+  }
+
+  @Test("Every answer of the service reaches bluetoothd as an error that it knows how to pass on")
+  @LoopActor
+  func refusals() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let device = rig.fake.addDevice()
+    let answers: [(ATTError, String)] = [
+      (.busy, "Failed"), (.writeNotPermitted, "NotPermitted"), (.invalidLength, "InvalidValueLength"),
+      (.invalidOffset, "InvalidOffset"), (.unlikely, "Unlikely"), (.insufficientResources, "InsufficientResources"),
+    ]
+    for (refusal, name) in answers {
+      service.refusal = refusal
+      let error = await rig.fake.write([1], to: Service.put, from: device)
+      #expect(error?.name == "org.bluez.Error." + name)
+      if refusal == .busy { #expect(error?.message == "0x80") }
+    }
+    #expect(rig.radio.counters.refusedWrites == UInt64(answers.count))
+    server.close()
+  }
+
+  @Test("What cannot be written is refused before the service hears of it")
+  @LoopActor
+  func impossibleWrites() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let device = rig.fake.devicePath("00:AA:02:00:00:01")
+    let value = [UInt8](repeating: 1, count: 513)
+    func name(_ error: DBusError?) -> String? { error?.name.split(separator: ".").last.map(String.init) }
+    #expect(name(await rig.fake.write(value, to: Service.put, from: device)) == "InvalidValueLength")
+    #expect(name(await rig.fake.write([1], to: Service.put, from: device, offset: 1)) == "InvalidOffset")
+    let odd: [String: DBusValue] = ["offset": .string("x")]
+    #expect(name(await rig.fake.write([1], to: Service.put, from: device, options: odd)) == "InvalidOffset")
+    #expect(name(await rig.fake.write([1], to: Service.hear, from: device)) == "NotPermitted")
+    #expect(name(await rig.fake.write([1], to: Service.put, from: nil)) == "Unlikely")
+    #expect(name(await rig.fake.write([1], to: Service.put, from: "/org/bluez/hci0")) == "Unlikely")
+    #expect(
+      name(await rig.fake.write([1], to: Service.put, from: rig.fake.devicePath("00:AA:02:00:00:01", on: "hci1")))
+        == "Unlikely")
+    let question: [String: DBusValue] = ["prepare-authorize": .bool(true)]
+    #expect(await rig.fake.write([1], to: Service.put, from: device, options: question) == nil)
+    #expect(service.events.all.isEmpty)
+    #expect(await rig.fake.write(Array(value.dropLast()), to: Service.put, from: device, offset: 0) == nil)
+    #expect(service.events.all.count == 3)
+    server.close()
+  }
+
+  @Test("Two hundred writes of two clients arrive each client's in its order, and all are answered")
+  @LoopActor
+  func order() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let devices = [rig.fake.addDevice("00:AA:02:00:00:01"), rig.fake.addDevice("00:AA:02:00:00:02")]
+    let links = [try await service.link(), try await service.link()]
+    let answers = Mailbox<UInt8>()
+    for number in 0..<100 as Range<UInt8> {
+      for device in devices {
+        rig.fake.write([number], to: Service.put, from: device) { error in answers.put(error == nil ? number : 255) }
+      }
+      // A bus lets a program wait for 128 answers at a time.
+      if number == 49 { _ = try await answers.first { _ in answers.all.count == 100 } }
+    }
+    _ = try await answers.first { _ in answers.all.count == 200 }
+    #expect(answers.all == (0..<100).flatMap { [$0, $0] })
+    for link in links {
+      let values = service.events.all.compactMap { event -> UInt8? in
+        if case .written(link, _, let value) = event { value.first } else { nil }
+      }
+      #expect(values == Array(0..<100))
+    }
+    server.close()
+  }
+}

@@ -1,0 +1,190 @@
+import BlueZ
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("The radio says how it stands and what to do")
+struct StatusTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("With an adapter that is on, it is ready")
+  @LoopActor
+  func ready() async throws {
+    let rig = try await Rig()
+    defer { rig.close() }
+    let status = try await rig.reach(.ready)
+    #expect(status == RadioStatus(.ready, adapters: ["hci0"]))
+    #expect(rig.radio.status == status)
+  }
+
+  @Test("Without bluetoothd it waits, and is ready when bluetoothd comes")
+  @LoopActor
+  func noDaemon() async throws {
+    let rig = try await Rig(prepare: nil)
+    defer { rig.close() }
+    try await rig.reach(.waiting, "systemctl start bluetooth")
+    rig.fake.addAdapter()
+    try await rig.fake.start()
+    try await rig.reach(.ready)
+    rig.fake.vanish()
+    try await rig.reach(.waiting, "systemctl start bluetooth")
+  }
+
+  @Test("Without an adapter it waits, and is ready when one comes; when it goes it waits again")
+  @LoopActor
+  func noAdapter() async throws {
+    let rig = try await Rig(prepare: { _ in })
+    defer { rig.close() }
+    try await rig.reach(.waiting, "There is no Bluetooth adapter")
+    rig.fake.addAdapter()
+    #expect(try await rig.reach(.ready).adapters == ["hci0"])
+    rig.fake.removeAdapter()
+    try await rig.reach(.waiting, "There is no Bluetooth adapter")
+  }
+
+  @Test("An adapter that is off is named with the command that switches it on")
+  @LoopActor
+  func switchedOff() async throws {
+    let rig = try await Rig(prepare: { $0.addAdapter(isPowered: false) })
+    defer { rig.close() }
+    try await rig.reach(.waiting, "The adapter hci0 is switched off: bluetoothctl power on")
+    rig.fake.power("hci0", true)
+    try await rig.reach(.ready)
+    rig.fake.power("hci0", false)
+    try await rig.reach(.waiting, "switched off")
+  }
+
+  @Test("A named adapter is waited for though there is another")
+  @LoopActor
+  func namedAdapter() async throws {
+    let rig = try await Rig(adapter: "hci1")
+    defer { rig.close() }
+    try await rig.reach(.waiting, "There is no adapter hci1, only hci0")
+    rig.fake.addAdapter("hci1")
+    #expect(try await rig.reach(.ready).adapters == ["hci1", "hci0"])
+  }
+
+  @Test("An adapter can be named by its address")
+  @LoopActor
+  func addressedAdapter() async throws {
+    let rig = try await Rig(
+      adapter: "00:aa:01:01:00:01",
+      prepare: {
+        $0.addAdapter()
+        $0.addAdapter("hci1")
+      })
+    defer { rig.close() }
+    #expect(try await rig.reach(.ready).adapters == ["hci1", "hci0"])
+  }
+
+  @Test("Of several adapters the first usable one is taken, and kept when a better one comes")
+  @LoopActor
+  func severalAdapters() async throws {
+    let rig = try await Rig(prepare: {
+      $0.addAdapter("hci0", isPowered: false)
+      $0.addAdapter("hci1", roles: ["central"])
+      $0.addAdapter("hci2")
+    })
+    defer { rig.close() }
+    #expect(try await rig.reach(.ready).adapters == ["hci2", "hci0", "hci1"])
+    rig.fake.power("hci0", true)
+    try await rig.settle()
+    #expect(rig.radio.status.adapters.first == "hci2")
+    rig.fake.removeAdapter("hci2")
+    _ = try await rig.statuses.first { $0.adapters.first == "hci0" && $0.state == .ready }
+  }
+
+  @Test("An adapter that cannot be a peripheral is not usable")
+  @LoopActor
+  func unfit() async throws {
+    let rig = try await Rig(prepare: { $0.addAdapter(roles: ["central"]) })
+    defer { rig.close() }
+    try await rig.reach(.degraded, "The adapter hci0 can neither advertise nor serve")
+  }
+
+  @Test("A bluetoothd that does not say what it has is asked again, ever more seldom")
+  @LoopActor
+  func silent() async throws {
+    let rig = try await Rig(prepare: {
+      $0.addAdapter()
+      $0.isSilent = true
+    })
+    defer { rig.close() }
+    try await rig.reach(.waiting, "does not answer: systemctl restart bluetooth")
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.settle()
+    #expect(rig.radio.status.state == .waiting)
+    rig.fake.isSilent = false
+    rig.time.advance(by: .milliseconds(999))
+    try await rig.settle()
+    #expect(rig.radio.status.state == .waiting)
+    rig.time.advance(by: .milliseconds(1))
+    try await rig.reach(.ready)
+  }
+
+  @Test("Scanning and connecting are refused in words")
+  @LoopActor
+  func notYet() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    #expect(throws: RadioError.notSupported("scan on BlueZ yet")) { try rig.radio.scan(for: []) { _ in } }
+    #expect(throws: RadioError.self) { try rig.radio.connect(to: BluetoothAddress(1)) { _ in } }
+  }
+
+  @Test("Whatever bluetoothd says that makes no sense is counted and passed over")
+  @LoopActor
+  func nonsense() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let (properties, manager) = ("org.freedesktop.DBus.Properties", "org.freedesktop.DBus.ObjectManager")
+    func changed(_ interface: String, _ values: DBusValue) -> [DBusValue] {
+      [.string(interface), values, .strings([])]
+    }
+    let nested = DBusValue.dictionary(
+      key: "s", value: "a{sv}",
+      [DBusEntry(.string("org.bluez.Device1"), .options(["Connected": .string("yes"), "Address": .uint32(7)]))])
+    let before = rig.radio.counters.malformed
+    rig.fake.emit(
+      "/org/bluez/hci0", properties, "PropertiesChanged",
+      changed("org.bluez.Adapter1", .options(["Powered": .string("on")])))
+    rig.fake.emit("/org/bluez/hci0", properties, "PropertiesChanged", [.string("org.bluez.Adapter1")])
+    rig.fake.emit(
+      "/org/bluez/hci7", properties, "PropertiesChanged",
+      changed("org.bluez.Adapter1", .options(["Powered": .bool(true)])))
+    rig.fake.emit(
+      "/org/bluez/odd", properties, "PropertiesChanged",
+      changed("org.bluez.Device1", .options(["Connected": .bool(true)])))
+    rig.fake.emit(
+      "/org/bluez/hci0/dev_XX", properties, "PropertiesChanged",
+      changed("org.bluez.Device1", .options(["Connected": .bool(true)])))
+    rig.fake.emit("/", manager, "InterfacesAdded", [.string("nothing")])
+    rig.fake.emit("/", manager, "InterfacesAdded", [.objectPath("/org/bluez/hci0/dev_00_00_00_00_00_09"), nested])
+    rig.fake.emit("/", manager, "InterfacesRemoved", [.objectPath("/nowhere"), .uint32(1)])
+    try await rig.settle()
+    #expect(rig.radio.counters.malformed >= before + 7)
+    #expect(rig.radio.status == RadioStatus(.ready, adapters: ["hci0"]))
+    #expect(service.events.all.isEmpty)
+    server.close()
+  }
+
+  @Test("Nobody but the owner of org.bluez is listened to")
+  @LoopActor
+  func impostor() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let other = BusConnection(address: .address(rig.bus.address))
+    other.connect()
+    try await other.ready()
+    other.emit(
+      "/org/bluez/hci0", "org.freedesktop.DBus.Properties", "PropertiesChanged",
+      [.string("org.bluez.Adapter1"), .options(["Powered": .bool(false)]), .strings([])])
+    try await rig.settle()
+    #expect(rig.radio.status.state == .ready)
+    other.close()
+  }
+}

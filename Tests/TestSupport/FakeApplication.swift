@@ -1,0 +1,38 @@
+import DBus
+
+/// A GATT application that is registered with `FakeBlueZ`.
+public struct FakeApplication: Sendable {
+  public struct Characteristic: Sendable {
+    public let path: ObjectPath
+    /// The UUID of its service.
+    public let service: String
+    public let flags: [String]
+    /// What was written back to its `Handle`.
+    public internal(set) var handle: UInt16 = 0
+    public internal(set) var isSubscribed = false
+
+    init(path: ObjectPath, service: String, flags: [String]) {
+      self.path = path
+      self.service = service
+      self.flags = flags
+    }
+  }
+
+  /// The unique name of who registered it.
+  public let owner: String
+  public let path: ObjectPath
+  public let adapter: String
+  /// By their UUIDs, once it was asked for them.
+  public internal(set) var characteristics: [String: Characteristic] = [:]
+
+  public internal(set) subscript(uuid: String) -> Characteristic? {
+    get { characteristics[uuid] }
+    set { characteristics[uuid] = newValue }
+  }
+
+  init(owner: String, path: ObjectPath, adapter: String) {
+    self.owner = owner
+    self.path = path
+    self.adapter = adapter
+  }
+}

@@ -1,0 +1,195 @@
+import DBus
+import Loop
+
+/// What others register with it: its adapters as objects on the bus.
+extension FakeBlueZ {
+  private static let failed = "org.bluez.Error.Failed"
+  private static let maximumAdvertisements = 3
+
+  // MARK: Objects
+
+  func export(_ name: String) {
+    let path = adapterPath(name)
+    let interfaces = [adapterInterface(name), gattManager(name), advertisingManager(name)]
+    let objects = interfaces.map {
+      FakeAdapter.Object(exported: connection.objects.export(path, interfaces: [$0], manager: .root), interface: $0)
+    }
+    adapters[name]?.objects = objects
+    tell("added \(name)")
+  }
+
+  private func adapterInterface(_ name: String) -> Interface {
+    Interface(
+      "org.bluez.Adapter1",
+      properties: [
+        Property("Address", "s", get: { [weak self] in .string(self?.adapters[name]?.address ?? "") }),
+        Property("Powered", "b", get: { [weak self] in .bool(self?.adapters[name]?.isPowered ?? false) }),
+        Property("Roles", "as", get: { [weak self] in .strings(self?.adapters[name]?.roles ?? []) }),
+      ])
+  }
+
+  func exportDevice(_ path: ObjectPath, _ adapter: ObjectPath) {
+    let interface = Interface(
+      "org.bluez.Device1",
+      methods: [
+        Method(
+          "Disconnect",
+          returning: { [weak self] call in
+            self?.calls.put("Disconnect \(call.path.lastElement)")
+            self?.setConnected(call.path, false)
+            return []
+          })
+      ],
+      properties: [
+        Property("Adapter", "o", get: { .objectPath(adapter) }),
+        Property("Address", "s", get: { [weak self] in .string(self?.devices[path]?.address ?? "") }),
+        Property("Connected", "b", get: { [weak self] in .bool(self?.devices[path]?.isConnected ?? false) }),
+        Property("Paired", "b", get: { [weak self] in .bool(self?.devices[path]?.isPaired ?? false) }),
+      ])
+    let object = connection.objects.export(path, interfaces: [interface], manager: .root)
+    devices[path]?.object = object
+    tell("added \(path.lastElement)")
+  }
+
+  private func gattManager(_ name: String) -> Interface {
+    let (path, options) = (Argument("application", "o"), Argument("options", "a{sv}"))
+    return Interface(
+      "org.bluez.GattManager1",
+      methods: [
+        Method("RegisterApplication", in: [path, options]) { [weak self] in self?.registerApplication($0, name) },
+        Method("UnregisterApplication", in: [path]) { [weak self] in self?.unregisterApplication($0, name) },
+      ])
+  }
+
+  private func advertisingManager(_ name: String) -> Interface {
+    let (path, options) = (Argument("advertisement", "o"), Argument("options", "a{sv}"))
+    return Interface(
+      "org.bluez.LEAdvertisingManager1",
+      methods: [
+        Method("RegisterAdvertisement", in: [path, options]) { [weak self] in self?.registerAdvertisement($0, name) },
+        Method("UnregisterAdvertisement", in: [path]) { [weak self] in self?.unregisterAdvertisement($0, name) },
+      ])
+  }
+
+  /// Notes the call and takes the next refusal.
+  private func begin(_ call: MethodCall, _ adapter: String) -> ObjectPath? {
+    let path = call.arguments.first?.asObjectPath ?? .root
+    calls.put("\(call.member) \(adapter) \(path)")
+    follow(call.sender)
+    guard !refusals.isEmpty, call.member.hasPrefix("Register") else { return path }
+    call.fail(refusals.removeFirst())
+    tell("refused \(path)")
+    return nil
+  }
+
+  private func answer(_ call: MethodCall, _ error: DBusError?) {
+    let give: @LoopActor () -> Void = { error.map { call.fail($0) } ?? call.reply() }
+    if holdsAnswers { held.append(give) } else { give() }
+    tell("answered \(call.member)")
+  }
+
+  // MARK: Applications
+
+  private func registerApplication(_ call: MethodCall, _ adapter: String) {
+    guard let path = begin(call, adapter) else { return }
+    let owner = call.sender
+    guard !applications.contains(where: { $0.owner == owner && $0.path == path }) else {
+      return call.fail(DBusError(name: "org.bluez.Error.AlreadyExists", message: "Already Exists"))
+    }
+    applications.append(FakeApplication(owner: owner, path: path, adapter: adapter))
+    connection.call(owner, path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects") { [weak self] result in
+      guard let self, let index = applications.firstIndex(where: { $0.owner == owner && $0.path == path }) else {
+        return
+      }
+      do {
+        applications[index].characteristics = try Self.parse(result.get().first?.asDictionary ?? [:])
+        writeHandles(index)
+        answer(call, nil)
+      } catch {
+        applications.remove(at: index)
+        answer(call, DBusError(name: Self.failed, message: "\(error)"))
+      }
+    }
+  }
+
+  private func unregisterApplication(_ call: MethodCall, _ adapter: String) {
+    guard let path = begin(call, adapter) else { return }
+    let isThere = applications.contains { $0.owner == call.sender && $0.path == path && $0.adapter == adapter }
+    applications.removeAll { $0.owner == call.sender && $0.path == path && $0.adapter == adapter }
+    isThere ? call.reply() : call.fail(DBusError(name: "org.bluez.Error.DoesNotExist", message: "Does Not Exist"))
+    tell("unregistered \(path)")
+  }
+
+  /// The characteristics of an application by UUID, checked as bluetoothd checks them.
+  private static func parse(
+    _ objects: [String: DBusValue]
+  ) throws(DBusError) -> [String: FakeApplication.Characteristic] {
+    var characteristics: [String: FakeApplication.Characteristic] = [:]
+    for (path, interfaces) in objects {
+      guard let properties = interfaces["org.bluez.GattCharacteristic1"] else { continue }
+      guard let path = ObjectPath(path), let uuid = properties["UUID"]?.asString,
+        let flags = properties["Flags"]?.asStrings, let service = properties["Service"]?.asObjectPath,
+        let serviceUUID = objects[service.string]?["org.bluez.GattService1"]?["UUID"]?.asString,
+        objects[service.string]?["org.bluez.GattService1"]?["Primary"]?.asBool == true
+      else { throw DBusError(name: failed, message: "Failed to parse characteristic \(path)") }
+      guard properties["WriteAcquired"] == nil, properties["NotifyAcquired"] == nil else {
+        throw DBusError(name: failed, message: "This bluetoothd mixes up clients.")
+      }
+      guard properties["Handle"]?.asUInt16 == 0 else {
+        throw DBusError(name: failed, message: "The handle is taken.")
+      }
+      characteristics[uuid] = .init(path: path, service: serviceUUID, flags: flags)
+    }
+    guard !characteristics.isEmpty else { throw DBusError(name: failed, message: "No object received") }
+    return characteristics
+  }
+
+  private func writeHandles(_ index: Int) {
+    let application = applications[index]
+    for (number, uuid) in application.characteristics.keys.sorted().enumerated() {
+      guard let characteristic = application[uuid] else { continue }
+      let handle = UInt16(0x3F + 2 * number)
+      applications[index][uuid]?.handle = handle
+      connection.call(
+        application.owner, characteristic.path, "org.freedesktop.DBus.Properties", "Set",
+        [.string("org.bluez.GattCharacteristic1"), .string("Handle"), .variant(.uint16(handle))]
+      ) { _ in }
+    }
+  }
+
+  // MARK: Advertisements
+
+  private func registerAdvertisement(_ call: MethodCall, _ adapter: String) {
+    guard let path = begin(call, adapter) else { return }
+    let owner = call.sender
+    guard !advertisements.contains(where: { $0.owner == owner && $0.path == path }) else {
+      return call.fail(DBusError(name: "org.bluez.Error.AlreadyExists", message: "Already Exists"))
+    }
+    guard advertisements.count(where: { $0.adapter == adapter }) < Self.maximumAdvertisements else {
+      return answer(
+        call, DBusError(name: "org.bluez.Error.NotPermitted", message: "Maximum advertisements reached"))
+    }
+    advertisements.append(FakeAdvertisement(owner: owner, path: path, adapter: adapter))
+    connection.call(
+      owner, path, "org.freedesktop.DBus.Properties", "GetAll", [.string("org.bluez.LEAdvertisement1")]
+    ) { [weak self] result in
+      guard let self, let index = advertisements.firstIndex(where: { $0.owner == owner && $0.path == path })
+      else { return }
+      guard let values = try? result.get().first?.asDictionary, values["Type"]?.asString == "peripheral" else {
+        advertisements.remove(at: index)
+        return answer(call, DBusError(name: Self.failed, message: "Failed to parse advertisement"))
+      }
+      advertisements[index].values = values
+      advertisements[index].isOnAir = true
+      answer(call, nil)
+    }
+  }
+
+  private func unregisterAdvertisement(_ call: MethodCall, _ adapter: String) {
+    guard let path = begin(call, adapter) else { return }
+    let isThere = advertisements.contains { $0.owner == call.sender && $0.path == path }
+    advertisements.removeAll { $0.owner == call.sender && $0.path == path }
+    isThere ? call.reply() : call.fail(DBusError(name: "org.bluez.Error.DoesNotExist", message: "Does Not Exist"))
+    tell("unregistered \(path)")
+  }
+}

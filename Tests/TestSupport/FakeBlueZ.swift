@@ -1,0 +1,277 @@
+import DBus
+import Loop
+import Radio
+
+/// A bluetoothd of a test's own: it owns org.bluez on a private bus, takes registrations as the real one does, and plays
+/// the phones that connect, write and subscribe.
+@LoopActor
+public final class FakeBlueZ {
+  /// A value that went out to the subscribers of a characteristic.
+  public struct Notification: Hashable, Sendable {
+    public var uuid: String
+    public var value: [UInt8]
+  }
+
+  /// The adapters that there are, by name: `hci0`.
+  public internal(set) var adapters: [String: FakeAdapter] = [:]
+  /// By the last element of their paths: `dev_00_AA_01_00_00_01`.
+  public internal(set) var devices: [ObjectPath: FakeDevice] = [:]
+  public internal(set) var applications: [FakeApplication] = []
+  /// The advertisements that are registered.
+  public internal(set) var advertisements: [FakeAdvertisement] = []
+  /// What was called, with its arguments: `RegisterApplication hci0 /org/earshot/gatt0`.
+  public let calls = Mailbox<String>()
+  /// The values that the subscribed clients heard.
+  public let notified = Mailbox<Notification>()
+  /// What the next registrations are refused with, one after the other.
+  public var refusals: [DBusError] = []
+  /// Whether the answers to registrations are kept back until `releaseAnswers()`.
+  public var holdsAnswers = false
+  /// Whether it is asked in vain what it has.
+  public var isSilent = false
+
+  var held: [@LoopActor () -> Void] = []
+  private(set) var connection: BusConnection
+  private let address: BusAddress
+  private var registrations: [Registration] = []
+  private var clients: [String: Registration] = [:]
+  private let happened = Mailbox<String>()
+
+  /// Nobody owns org.bluez before `start()`.
+  public init(_ bus: PrivateBus) {
+    address = .address(bus.address)
+    connection = BusConnection(address: address)
+  }
+
+  // MARK: Coming and going
+
+  /// Comes to life, with the adapters that it had before.
+  public func start() async throws {
+    connection = BusConnection(address: address)
+    connection.objects.exportManager(.root)
+    connection.objects.authorize = { [weak self] call in
+      self?.isSilent == true && call.member == "GetManagedObjects" ? .failed("I am not well.") : nil
+    }
+    for name in adapters.keys.sorted() { export(name) }
+    connection.connect(name: "org.bluez")
+    try await connection.ready()
+    let changed = SignalMatch(
+      interface: "org.freedesktop.DBus.Properties", member: "PropertiesChanged",
+      arg0: "org.bluez.GattCharacteristic1")
+    registrations = [connection.subscribe(changed) { [weak self] in self?.changed($0) }]
+  }
+
+  /// Is gone at once, as after a crash, with all that was registered and connected.
+  public func vanish() {
+    connection.close()
+    registrations = []
+    clients = [:]
+    held = []
+    applications = []
+    advertisements = []
+    for path in devices.keys { removeDevice(path) }
+    for name in adapters.keys {
+      let objects = adapters[name]?.objects ?? []
+      adapters[name]?.objects = []
+      for object in objects { object.exported.cancel() }
+    }
+  }
+
+  /// Ends as it does when it is stopped: it tells the advertisements before it goes.
+  public func stop() async throws {
+    for advertisement in advertisements { try await release(advertisement) }
+    vanish()
+  }
+
+  /// Tells an advertisement that it was taken off the air.
+  public func release(_ advertisement: FakeAdvertisement) async throws {
+    advertisements.removeAll { $0.path == advertisement.path }
+    _ = try await connection.call(
+      advertisement.owner, advertisement.path, "org.bluez.LEAdvertisement1", "Release")
+  }
+
+  // MARK: Adapters
+
+  public func addAdapter(_ name: String = "hci0", isPowered: Bool = true, roles: [String] = ["central", "peripheral"]) {
+    let number = adapters.count
+    adapters[name] = FakeAdapter(address: "00:AA:01:0\(number):00:0\(number)", isPowered: isPowered, roles: roles)
+    export(name)
+  }
+
+  public func removeAdapter(_ name: String = "hci0") {
+    for path in devices.keys where path.isWithin(adapterPath(name)) { removeDevice(path) }
+    applications.removeAll { $0.adapter == name }
+    advertisements.removeAll { $0.adapter == name }
+    let adapter = adapters.removeValue(forKey: name)
+    for object in adapter?.objects ?? [] { object.exported.cancel() }
+    tell("removed \(name)")
+  }
+
+  public func power(_ name: String = "hci0", _ isPowered: Bool) {
+    for (path, device) in devices where device.isConnected && path.isWithin(adapterPath(name)) {
+      setConnected(path, false)
+    }
+    adapters[name]?.isPowered = isPowered
+    for object in adapters[name]?.objects ?? [] where object.has("Powered") { object.exported.changed("Powered") }
+    for index in advertisements.indices where advertisements[index].adapter == name {
+      advertisements[index].isOnAir = false
+    }
+    tell("power \(name) \(isPowered)")
+  }
+
+  // MARK: Devices
+
+  /// A peer that bluetoothd knows; by default it has just connected.
+  @discardableResult
+  public func addDevice(
+    _ address: String = "00:AA:02:00:00:01", on adapter: String = "hci0", isConnected: Bool = true,
+    isPaired: Bool = false
+  ) -> ObjectPath {
+    let path = devicePath(address, on: adapter)
+    devices[path] = FakeDevice(address: address, isConnected: isConnected, isPaired: isPaired)
+    exportDevice(path, adapterPath(adapter))
+    if isConnected { silence(adapter) }
+    return path
+  }
+
+  public func devicePath(_ address: String, on adapter: String = "hci0") -> ObjectPath {
+    adapterPath(adapter).child("dev_" + address.split(separator: ":").joined(separator: "_"))
+  }
+
+  public func setConnected(_ device: ObjectPath, _ isConnected: Bool) {
+    devices[device]?.isConnected = isConnected
+    devices[device]?.object?.changed("Connected")
+    if isConnected { silence(device.parent?.lastElement ?? "") }
+    tell("\(device.lastElement) \(isConnected ? "connected" : "disconnected")")
+  }
+
+  public func removeDevice(_ device: ObjectPath) {
+    // Taken out first: what it has to say yet, it reads from here.
+    let removed = devices.removeValue(forKey: device)
+    removed?.object?.cancel()
+    tell("removed \(device.lastElement)")
+  }
+
+  /// The controller ends the sets by which somebody connected.
+  private func silence(_ adapter: String) {
+    for index in advertisements.indices where advertisements[index].adapter == adapter {
+      advertisements[index].isOnAir = false
+    }
+  }
+
+  func adapterPath(_ name: String) -> ObjectPath { ("/org/bluez" as ObjectPath).child(name) }
+
+  // MARK: Clients of the characteristics
+
+  /// A client's write, as bluetoothd hands it on.
+  ///
+  /// - Returns: the error that it was refused with.
+  @discardableResult
+  public func write(
+    _ value: [UInt8], to uuid: String, from device: ObjectPath?, mtu: UInt16? = 517, offset: UInt16? = nil,
+    options more: [String: DBusValue] = [:]
+  ) async -> DBusError? {
+    await withCheckedContinuation { continuation in
+      write(value, to: uuid, from: device, mtu: mtu, offset: offset, options: more) {
+        continuation.resume(returning: $0)
+      }
+    }
+  }
+
+  /// The same without waiting for its answer.
+  public func write(
+    _ value: [UInt8], to uuid: String, from device: ObjectPath?, mtu: UInt16? = 517, offset: UInt16? = nil,
+    options more: [String: DBusValue] = [:], then: @escaping @LoopActor (DBusError?) -> Void
+  ) {
+    var options: [String: DBusValue] = ["link": .string("LE")]
+    options["device"] = device.map { .objectPath($0) }
+    options["mtu"] = mtu.map { .uint16($0) }
+    options["offset"] = offset.map { .uint16($0) }
+    options.merge(more) { $1 }
+    call(uuid, "WriteValue", [.bytes(value), .options(options)]) { result in
+      if case .failure(let error) = result { then(error) } else { then(nil) }
+    }
+  }
+
+  public func read(_ uuid: String, offset: UInt16 = 0) async throws -> [UInt8] {
+    let options: [String: DBusValue] = offset == 0 ? [:] : ["offset": .uint16(offset)]
+    let result = await withCheckedContinuation { continuation in
+      call(uuid, "ReadValue", [.options(options)]) { continuation.resume(returning: $0) }
+    }
+    return try result.get().first?.asBytes ?? []
+  }
+
+  /// A first client subscribes, or the last one no longer wants to hear.
+  public func subscribe(_ uuid: String, _ isWanted: Bool = true) async throws {
+    for index in applications.indices { applications[index][uuid]?.isSubscribed = isWanted }
+    let result = await withCheckedContinuation { continuation in
+      call(uuid, isWanted ? "StartNotify" : "StopNotify", []) { continuation.resume(returning: $0) }
+    }
+    _ = try result.get()
+  }
+
+  /// A property of somebody's object, asked for as bluetoothd.
+  public func property(
+    _ name: String, of path: ObjectPath, _ interface: String, at client: String
+  ) async throws -> DBusValue? {
+    let values = try await connection.call(
+      client, path, "org.freedesktop.DBus.Properties", "Get", [.string(interface), .string(name)])
+    return values.first?.unwrapped
+  }
+
+  private func call(
+    _ uuid: String, _ method: String, _ arguments: [DBusValue],
+    then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
+  ) {
+    for application in applications {
+      guard let characteristic = application[uuid] else { continue }
+      return connection.call(
+        application.owner, characteristic.path, "org.bluez.GattCharacteristic1", method, arguments, then: then)
+    }
+    then(.failure(.notFound("No application has \(uuid).")))
+  }
+
+  private func changed(_ message: Message) {
+    guard message.arguments.count == 3, let value = message.arguments[1]["Value"]?.asBytes else { return }
+    for application in applications where application.owner == message.sender {
+      guard let found = application.characteristics.first(where: { $0.value.path == message.path }) else { continue }
+      if found.value.isSubscribed { notified.put(Notification(uuid: found.key, value: value)) }
+    }
+  }
+
+  // MARK: Waiting
+
+  /// Waits until `condition` holds, looking at it after each thing that happens here.
+  public func until(within limit: Duration = .seconds(10), _ condition: @LoopActor () -> Bool) async throws {
+    guard !condition() else { return }
+    _ = try await happened.first(within: limit) { _ in condition() }
+  }
+
+  func tell(_ event: String) {
+    happened.put(event)
+  }
+
+  /// Forgets what a client registered when it leaves the bus.
+  func follow(_ client: String) {
+    guard clients[client] == nil else { return }
+    clients[client] = connection.watchName(client) { [weak self] owner in
+      guard let self, owner == nil else { return }
+      applications.removeAll { $0.owner == client }
+      advertisements.removeAll { $0.owner == client }
+      tell("left \(client)")
+    }
+  }
+
+  /// Sends a signal as bluetoothd, whatever it says.
+  public func emit(_ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue]) {
+    connection.emit(path, interface, signal, arguments)
+  }
+
+  /// Gives the answers that were kept back, and keeps no more.
+  public func releaseAnswers() {
+    holdsAnswers = false
+    let answers = held
+    held = []
+    for answer in answers { answer() }
+  }
+}
