@@ -34,6 +34,7 @@ let package = Package(
     // Host: the machine. One thread, one radio port, one bus.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent"]),
     room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
+    room("Host/Store", ["Bytes", "Common", "Crypto"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
     room("Host/Terminal", ["Common", "CQREncode"]),
@@ -71,6 +72,7 @@ let package = Package(
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
     tests("Host/LoopTests", ["Loop", "Common"]),
     tests("Host/JournalTests", ["Journal", "Crypto"]),
+    tests("Host/StoreTests", ["Bytes", "Common", "Crypto", "Store"]),
     tests("Host/ConfigTests", ["Config"]),
     tests("Host/CommandLineTests", ["CommandLine"]),
     tests("Host/TerminalTests", ["Terminal"]),
