@@ -80,7 +80,11 @@ let package = Package(
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
     tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "Transfers", "Tuvali", "Verifier"]),
-    tests("Services/VerifierTests", Every.base + Every.host + ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]),
+    .target(
+      name: "Hall", dependencies: names(Every.base + Every.host + Every.verifierAndWallet), path: "Tests/Services/Hall",
+      swiftSettings: Every.settings),
+    tests("Services/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall"]),
+    tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall"]),
     tests(
       "Integration",
       Every.base + Every.host + ["Air", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
@@ -91,6 +95,7 @@ let package = Package(
 enum Every {
   static let base = ["Common", "Bytes", "Compression", "Crypto"]
   static let host = ["Loop", "Journal", "DBus", "Radio"]
+  static let verifierAndWallet = ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]
   static let settings: [SwiftSetting] = [.enableUpcomingFeature("ExistentialAny")]
 }
 
