@@ -126,6 +126,10 @@ struct CrowdTests {
           if dice.below(3) == 0 { phone.leave() }
           trial.check(hall.verifier.held.links <= 9, "\(hall.verifier.held.links) links at a time")
         }
+        let counters = hall.verifier.counters
+        trial.check(
+          counters.silentLinks > 20 && counters.refused > 20 && counters.ignoredWrites > 100,
+          "hardly anybody came: \(counters)")
         // Whoever was taken for a wallet is silent now.
         trial.expectWaiting(within: .seconds(61))
         hall.time.advance(by: .seconds(6))

@@ -18,6 +18,7 @@ final class Phone {
   /// Answers to requests, in order; nil: carried out.
   private(set) var answers: [ATTError?] = []
   private var asked = 0
+  private var attempts = 0
   private var link: (any Link)?
   private let dialect = Dialect.v05
 
@@ -29,7 +30,12 @@ final class Phone {
   /// Connects, agrees on an MTU and subscribes; nothing of it has happened yet on return.
   func connect(mtu: Int? = 517, subscribing: Bool = true) {
     isConnected = false
-    link = try? radio.connect(to: hall.kioskRadio.address) { [weak self] in self?.happened($0) }
+    attempts += 1
+    let attempt = attempts
+    link = try? radio.connect(to: hall.kioskRadio.address) { [weak self] event in
+      // The end of a link may be heard of when there is the next one.
+      if let self, attempts == attempt { happened(event) }
+    }
     if let mtu { link?.exchangeMTU(mtu) }
     guard subscribing else { return }
     for characteristic in Characteristic.allCases where characteristic.direction == .toWallet {
