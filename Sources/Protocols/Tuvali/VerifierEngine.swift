@@ -142,7 +142,7 @@ public struct VerifierEngine: Sendable {
     let late = waiting.filter { $0.value.deadline <= now }.sorted { $0.key.number < $1.key.number }
     for (link, _) in late { waiting[link] = nil }
     counters.silentLinks += late.count { !$0.value.isHopeless }
-    let actions = late.map { Action.cut($0.key) }
+    let actions = late.flatMap { link, entry in (entry.isHopeless ? [] : [.tell(link, .silent)]) + [Action.cut(link)] }
     guard let link = visit?.link, let deadline = visit?.deadline, deadline <= now else { return actions }
     return actions + inVisit(link) { $0.timer(&$1, at: now) }
   }

@@ -55,6 +55,8 @@ extension VerifierEngine {
     /// A wallet came while another was served, or had connected before the present key was on the air. Nothing more
     /// comes for its link.
     case refused
+    /// It connected and did not say who it is in time. Nothing more comes for its link.
+    case silent
     /// The visit is over, or was none: nothing more comes for this link.
     case ended
   }

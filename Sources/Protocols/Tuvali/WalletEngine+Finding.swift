@@ -20,6 +20,7 @@ extension WalletEngine {
       }
       stage = .connecting(dialect)
       stageEnd = now.advanced(by: configuration.connectTimeout)
+      transferEnd = now.advanced(by: configuration.transferTimeout)
       return [.stopScanning, .connect(token: token)]
     }
     return []

@@ -24,6 +24,8 @@ public struct WalletEngine: Sendable {
   var impostors = 0
   /// When the stage must have been left, for the stages that have a time of their own.
   var stageEnd = Instant.zero
+  /// When the verifier must have it all.
+  var transferEnd = Instant.zero
   /// When something went on last, for the stages in which something must.
   var lastSign = Instant.zero
 
@@ -79,11 +81,13 @@ public struct WalletEngine: Sendable {
     case .idle, .ended: nil
     case .discovering(_, _, let retryAt?): min(retryAt, stageEnd)
     case .scanning, .connecting, .discovering, .exchangingMTU, .subscribing, .identifying, .leaving: stageEnd
-    case .sealing, .announcing, .awaitingStatus: lastSign.advanced(by: configuration.idleTimeout)
-    case .sending(_, let delivery):
-      min(delivery.reportDue ?? .init(nanoseconds: .max), lastSign.advanced(by: configuration.idleTimeout))
+    case .sealing, .announcing: min(silenceEnd, transferEnd)
+    case .sending(_, let delivery): min(delivery.reportDue ?? transferEnd, silenceEnd, transferEnd)
+    case .awaitingStatus: silenceEnd
     }
   }
+
+  private var silenceEnd: Instant { lastSign.advanced(by: configuration.idleTimeout) }
 
   public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
     switch event {
@@ -127,6 +131,10 @@ public struct WalletEngine: Sendable {
       return fail(
         TuvaliError(.walletUnknown, .timeout, "The connection to the verifier was not made within \(seconds) s."),
         at: now)
+    case .sealing where transferEnd <= now, .announcing where transferEnd <= now, .sending where transferEnd <= now:
+      let seconds = configuration.transferTimeout.components.seconds
+      return fail(
+        TuvaliError(.walletUnknown, .timeout, "The verifier did not have it all within \(seconds) s."), at: now)
     case .sending(_, let delivery):
       if let due = delivery.reportDue, due <= now {
         guard (delivery.askingSince ?? now).duration(to: now) < configuration.idleTimeout else {

@@ -78,6 +78,8 @@ extension WalletEngine {
     public var reportTimeout = Duration.seconds(5)
     /// Without a sign of the verifier.
     public var idleTimeout = Duration.seconds(60)
+    /// From the sighting to the report that the verifier has it all, however lively the verifier is.
+    public var transferTimeout = Duration.seconds(900)
     /// Chunks that are with the radio at one time.
     public var window = 16
     /// Whether chunks that were missing go again as write requests, as the iOS wallet does; the Android one does not.

@@ -45,10 +45,13 @@ public final class TransferList {
     transfers.count { $0.credential != nil && !$0.state.isEnd }
   }
 
-  /// The oldest that ended goes first; one whose credential nobody has judged never goes.
+  /// Those that ended go, the oldest first: first of all those that brought no credential, so that nobody pushes out
+  /// what was received by failing. A credential that nobody has judged never goes.
   private func makeRoom() {
-    while transfers.count >= limit, let oldest = transfers.first(where: { !$0.isLive && $0.state.isEnd }) {
-      remove(oldest)
+    while transfers.count >= limit {
+      let ended = transfers.filter { !$0.isLive && $0.state.isEnd }
+      guard let first = ended.first(where: { $0.credential == nil }) ?? ended.first else { return }
+      remove(first)
     }
   }
 }

@@ -37,15 +37,17 @@ public final class VerifierService {
   public private(set) var settings: Settings
 
   private let radio: any Radio
-  private let scheduler: any Scheduler
+  let scheduler: any Scheduler
   private(set) var engine: VerifierEngine
   private var server: (any GATTServer)?
   private var advertisements: [Registration] = []
   private(set) var addresses: [LinkID: BluetoothAddress] = [:]
-  private var visit: (link: LinkID, transfer: Transfer)?
+  var visit: (link: LinkID, transfer: Transfer)?
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
+  /// Keeps those who come again and again from filling the journal.
+  var complaints = RateLimiter<BluetoothAddress?>(perMinute: 6, capacity: 32)
   private var onChange: [@LoopActor () -> Void] = []
-  private var onReceived: [@LoopActor (Transfer) -> Void] = []
+  private(set) var onReceived: [@LoopActor (Transfer) -> Void] = []
 
   public init(
     radio: any Radio, scheduler: any Scheduler, settings: Settings, random: any RandomSource & Sendable = SystemRandom()
@@ -96,9 +98,10 @@ public final class VerifierService {
   public func stop() {
     guard state != .stopped else { return }
     handle(.stop)
+    for link in farewells.keys { server?.disconnect(link) }
     server?.close()
     server = nil
-    addresses = [:]
+    (addresses, farewells) = ([:], [:])
     Log.shared.notice("No longer waiting for wallets", id: .verifierStopped, .protocolName("tuvali"))
   }
 
@@ -205,78 +208,6 @@ public final class VerifierService {
   private func changed() {
     for body in onChange { body() }
   }
-
-  // MARK: What happens
-
-  private func tell(_ notice: VerifierEngine.Notice, of link: LinkID) {
-    switch notice {
-    case .secured(let dialect):
-      let transfer = visit?.link == link ? visit?.transfer : nil
-      begin(transfer ?? transfers.add(.incoming, .connected), on: link, dialect: dialect)
-    case .announced:
-      visit?.transfer.enter(.transferring)
-      showFigures()
-    case .received: received()
-    case .statusSent: break
-    case .failed(let error): fail(error, on: link)
-    case .refused:
-      Log.shared.info(
-        "A second wallet was refused: one is being served", id: .transferRefused, .link(link),
-        .protocolName("tuvali"))
-    case .ended: end(link)
-    }
-  }
-
-  private func begin(_ transfer: Transfer, on link: LinkID, dialect: Dialect) {
-    transfer.met(addresses[link], dialect: dialect.name.rawValue)
-    visit = (link, transfer)
-    showFigures()
-    Log.shared.info(
-      "A wallet is here", id: .transferStarted, .transfer("\(transfer.number)"), .link(link),
-      .protocolName("tuvali"), .dialect(dialect.name.rawValue))
-  }
-
-  private func received() {
-    guard let transfer = visit?.transfer else { return }
-    showFigures()
-    transfer.enter(.received)
-    Log.shared.notice(
-      "A credential of \(transfer.credential?.count ?? 0) bytes is here", id: .transferReceived,
-      .transfer("\(transfer.number)"), .protocolName("tuvali"))
-    for body in onReceived { body(transfer) }
-    if settings.decision == .accept {
-      // After the report that is being sent in this very turn.
-      scheduler.offload({}, then: { [weak self] in _ = self?.decide(transfer, accepted: true) })
-    }
-  }
-
-  private func fail(_ error: TuvaliError, on link: LinkID) {
-    let transfer = visit?.link == link ? visit?.transfer : nil
-    let failed = transfer ?? transfers.add(.incoming, .connected)
-    if transfer == nil { failed.met(addresses[link], dialect: "") }
-    showFigures()
-    failed.enter(.failed, error: error)
-    if transfer == nil { failed.end() }
-    Log.shared.warning(
-      "A transfer failed: \(error)", id: .transferFailed, .transfer("\(failed.number)"), .link(link), .error(error),
-      .protocolName("tuvali"))
-  }
-
-  private func end(_ link: LinkID) {
-    guard let visit, visit.link == link else { return }
-    visit.transfer.end()
-    self.visit = nil
-    if visit.transfer.state == .received {
-      Log.shared.warning(
-        "The wallet is gone, and nobody has judged its credential", .transfer("\(visit.transfer.number)"), .link(link),
-        .protocolName("tuvali"))
-    }
-  }
-
-  private func showFigures() {
-    guard let progress = engine.progress, let transfer = visit?.transfer else { return }
-    transfer.update(Transfer.Figures(progress))
-  }
 }
 
 extension VerifierService: GATTServerDelegate {
@@ -311,17 +242,5 @@ extension VerifierService: GATTServerDelegate {
 
   private var application: GATTApplication {
     GATTApplication(services: settings.dialects.map(\.gattService))
-  }
-}
-
-extension Transfer.Figures {
-  fileprivate init(_ progress: VerifierEngine.Progress) {
-    self.init()
-    mtu = progress.mtu
-    bytesExpected = progress.bytesExpected
-    bytesTransferred = progress.bytesReceived
-    chunksExpected = progress.chunksExpected
-    chunksMissing = progress.chunksMissing
-    crcFailures = progress.crcFailures
   }
 }

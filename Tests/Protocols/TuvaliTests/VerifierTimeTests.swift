@@ -10,7 +10,7 @@ struct VerifierTimeTests {
   func identify() {
     var bench = VerifierBench()
     _ = bench.open()
-    bench.expectAt(.seconds(10), ["cut 1"])
+    bench.expectAt(.seconds(10), ["tell 1 silent", "cut 1"])
     #expect(bench.engine.counters.silentLinks == 1)
     #expect(bench.engine.deadline == nil)
   }
@@ -21,15 +21,15 @@ struct VerifierTimeTests {
     for number: UInt64 in [3, 1, 2] { _ = bench.open(LinkID(number)) }
     _ = bench.pass(.seconds(4))
     _ = bench.open(LinkID(4))
-    bench.expectAt(.seconds(6), ["cut 1", "cut 2", "cut 3"])
-    bench.expectAt(.seconds(4), ["cut 4"])
+    bench.expectAt(.seconds(6), ["1", "2", "3"].flatMap { ["tell \($0) silent", "cut \($0)"] })
+    bench.expectAt(.seconds(4), ["tell 4 silent", "cut 4"])
   }
 
   @Test("A silent link is cut while another is served")
   func silentBesideVisit() throws {
     var bench = try VerifierBench(at: .ready)
     _ = bench.open(LinkID(2))
-    bench.expectAt(.seconds(10), ["cut 2"])
+    bench.expectAt(.seconds(10), ["tell 2 silent", "cut 2"])
     bench.expectAt(.seconds(50), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
   }
 

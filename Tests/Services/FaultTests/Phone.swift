@@ -17,7 +17,8 @@ final class Phone {
   private(set) var notified: [(Characteristic, [UInt8])] = []
   /// Answers to requests, in order; nil: carried out.
   private(set) var answers: [ATTError?] = []
-  private(set) var written = 0
+  private var asked = 0
+  private var attempts = 0
   private var link: (any Link)?
   private let dialect = Dialect.v05
 
@@ -29,7 +30,12 @@ final class Phone {
   /// Connects, agrees on an MTU and subscribes; nothing of it has happened yet on return.
   func connect(mtu: Int? = 517, subscribing: Bool = true) {
     isConnected = false
-    link = try? radio.connect(to: hall.kioskRadio.address) { [weak self] in self?.happened($0) }
+    attempts += 1
+    let attempt = attempts
+    link = try? radio.connect(to: hall.kioskRadio.address) { [weak self] event in
+      // The end of a link may be heard of when there is the next one.
+      if let self, attempts == attempt { happened(event) }
+    }
     if let mtu { link?.exchangeMTU(mtu) }
     guard subscribing else { return }
     for characteristic in Characteristic.allCases where characteristic.direction == .toWallet {
@@ -38,10 +44,19 @@ final class Phone {
   }
 
   func write(_ value: [UInt8], to characteristic: Characteristic, as kind: WriteKind = .request) {
+    asked += 1
     link?.write(value, to: dialect.id(of: characteristic), as: kind)
   }
 
   func leave() { link?.disconnect() }
+
+  /// Whether all writes are done, or there is no link any more to do them on.
+  var isThrough: Bool { link == nil || answers.count == asked }
+
+  /// Forgets what came and what was written.
+  func forget() {
+    (notified, answers, asked) = ([], [], 0)
+  }
 
   /// Gives up its place in the air.
   func vanish() { hall.air.removeNode(radio) }
@@ -69,7 +84,7 @@ final class Phone {
   }
 
   /// A good value of Identify for the kiosk with this URI, and what follows from it.
-  static func identify(to uri: String, seed: UInt64 = 1) throws -> (value: [UInt8], keys: SessionKeys) {
+  nonisolated static func identify(to uri: String, seed: UInt64 = 1) throws -> (value: [UInt8], keys: SessionKeys) {
     var random = SeededRandom(seed: seed)
     let key = X25519.PrivateKey(randomFrom: &random)
     let nonce = random.bytes(12)
@@ -78,7 +93,7 @@ final class Phone {
   }
 
   /// What a wallet writes to bring a frame.
-  static func writes(of frame: [UInt8], mtu: Int) throws -> [(Characteristic, [UInt8])] {
+  nonisolated static func writes(of frame: [UInt8], mtu: Int) throws -> [(Characteristic, [UInt8])] {
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: mtu), firstSequence: 1)
     return [(.responseSize, ResponseSize.encode(frame.count, as: .bigEndian))]
       + chunker.sequences.compactMap { chunker.chunk($0) }.map { (.submitResponse, $0) }
@@ -97,7 +112,6 @@ final class Phone {
         notified.append((characteristic, value))
       }
     case .written(_, let error):
-      written += 1
       answers.append(error)
     case .disconnected:
       isConnected = false

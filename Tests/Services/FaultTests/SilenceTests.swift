@@ -108,6 +108,7 @@ struct SilenceTests {
         trial.hall.time.advance(by: .milliseconds(50))
         trial.check(phone.values(of: .verificationStatus) == [[accepted ? 0 : 1]], "no verdict came")
         trial.check(phone.values(of: .disconnect) == [[1]], "it was not asked to leave")
+        trial.hall.judge = { _ in true }
         try trial.expectOrdinaryVisit()
       }
     }

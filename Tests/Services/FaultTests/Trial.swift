@@ -92,6 +92,17 @@ final class Trial {
     check(outgoing.allSatisfy { !$0.isLive && $0.state.isEnd }, "a wallet's transfer lives on", location)
   }
 
+  /// Neither a wallet is under way, nor the kiosk serving one.
+  var isOver: Bool { hall.verifier.state == .waiting && outgoing.allSatisfy { !$0.isLive } }
+
+  /// What the kiosk received is what was sent; and who is told of a success has had one.
+  func expectHonesty(_ location: SourceLocation = #_sourceLocation) {
+    check(hall.received.allSatisfy(credentials.contains), "something was received that nobody has sent", location)
+    for (transfer, credential) in zip(outgoing, credentials) where [.received, .accepted].contains(transfer.state) {
+      check(hall.received.contains(credential), "a wallet believes in a success that was none", location)
+    }
+  }
+
   /// Whoever reads the journal learns of each failure.
   func expectComplaints(_ location: SourceLocation = #_sourceLocation) {
     let isUnjudged = hall.incoming?.state == .received

@@ -15,15 +15,15 @@ public struct RecordingRandom: RandomSource, Sendable {
   public mutating func fill(_ bytes: inout [UInt8]) {
     source.fill(&bytes)
     let drawn = bytes
-    record.drawn.withLock { _ = $0.insert(drawn) }
+    record.drawn.withLock { $0.append(drawn) }
   }
 
-  /// All that was handed out with so many bytes at a time.
+  /// All that was handed out with so many bytes at a time, in order.
   public func drawn(_ count: Int) -> [[UInt8]] {
     record.drawn.withLock { $0.filter { $0.count == count } }
   }
 
   private final class Record: Sendable {
-    let drawn = Mutex<Set<[UInt8]>>([])
+    let drawn = Mutex<[[UInt8]]>([])
   }
 }

@@ -1,0 +1,106 @@
+import Common
+import Journal
+import Radio
+import Transfers
+import Tuvali
+
+/// What the engine tells of its visits, as transfers and in the journal.
+extension VerifierService {
+  func tell(_ notice: VerifierEngine.Notice, of link: LinkID) {
+    switch notice {
+    case .secured(let dialect):
+      let transfer = visit?.link == link ? visit?.transfer : nil
+      begin(transfer ?? transfers.add(.incoming, .connected), on: link, dialect: dialect)
+    case .announced:
+      visit?.transfer.enter(.transferring)
+      showFigures()
+    case .received: received()
+    case .statusSent: break
+    case .failed(let error): fail(error, on: link)
+    case .refused:
+      guard mayComplain(of: link) else { return }
+      Log.shared.info(
+        "A second wallet was refused: one is being served", id: .transferRefused, .link(link),
+        .protocolName("tuvali"))
+    case .silent:
+      guard mayComplain(of: link) else { return }
+      let limit = settings.engine.identifyTimeout
+      Log.shared.warning(
+        "Somebody connected and did not say who it is within \(limit)", id: .transferRefused, .link(link),
+        .protocolName("tuvali"))
+    case .ended: end(link)
+    }
+  }
+
+  private func begin(_ transfer: Transfer, on link: LinkID, dialect: Dialect) {
+    transfer.met(addresses[link], dialect: dialect.name.rawValue)
+    visit = (link, transfer)
+    showFigures()
+    Log.shared.info(
+      "A wallet is here", id: .transferStarted, .transfer("\(transfer.number)"), .link(link),
+      .protocolName("tuvali"), .dialect(dialect.name.rawValue))
+  }
+
+  private func received() {
+    guard let transfer = visit?.transfer else { return }
+    showFigures()
+    transfer.enter(.received)
+    Log.shared.notice(
+      "A credential of \(transfer.credential?.count ?? 0) bytes is here", id: .transferReceived,
+      .transfer("\(transfer.number)"), .protocolName("tuvali"))
+    for body in onReceived { body(transfer) }
+    if settings.decision == .accept {
+      // After the report that is being sent in this very turn.
+      scheduler.offload({}, then: { [weak self] in _ = self?.decide(transfer, accepted: true) })
+    }
+  }
+
+  private func fail(_ error: TuvaliError, on link: LinkID) {
+    let transfer = visit?.link == link ? visit?.transfer : nil
+    let failed = transfer ?? transfers.add(.incoming, .connected)
+    if transfer == nil { failed.met(addresses[link], dialect: "") }
+    showFigures()
+    failed.enter(.failed, error: error)
+    if transfer == nil { failed.end() }
+    guard mayComplain(of: link) else { return }
+    Log.shared.warning(
+      "A transfer failed: \(error)", id: .transferFailed, .transfer("\(failed.number)"), .link(link), .error(error),
+      .protocolName("tuvali"))
+  }
+
+  private func end(_ link: LinkID) {
+    guard let visit, visit.link == link else { return }
+    visit.transfer.end()
+    self.visit = nil
+    if visit.transfer.state == .received {
+      Log.shared.warning(
+        "The wallet is gone, and nobody has judged its credential", .transfer("\(visit.transfer.number)"), .link(link),
+        .protocolName("tuvali"))
+    }
+  }
+
+  func showFigures() {
+    guard let progress = engine.progress, let transfer = visit?.transfer else { return }
+    transfer.update(Transfer.Figures(progress))
+  }
+
+  /// Whether a line about this wallet may be written; when one may, it is said how many were not.
+  private func mayComplain(of link: LinkID) -> Bool {
+    guard complaints.allow(addresses[link], at: scheduler.now) else { return false }
+    let left = complaints.takeSuppressed()
+    if left > 0 { Log.shared.warning("\(left) lines about wallets were left out", .protocolName("tuvali")) }
+    return true
+  }
+}
+
+extension Transfer.Figures {
+  fileprivate init(_ progress: VerifierEngine.Progress) {
+    self.init()
+    mtu = progress.mtu
+    bytesExpected = progress.bytesExpected
+    bytesTransferred = progress.bytesReceived
+    chunksExpected = progress.chunksExpected
+    chunksMissing = progress.chunksMissing
+    crcFailures = progress.crcFailures
+  }
+}

@@ -1,0 +1,205 @@
+import Air
+import Common
+import Hall
+import Loop
+import Radio
+import Testing
+import Transfers
+import Tuvali
+
+@testable import Verifier
+
+/// Many at a time, many one after the other.
+@Suite("The kiosk bears a crowd")
+struct CrowdTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private struct Weak {
+    weak var object: AnyObject?
+  }
+
+  @Test("After 200 visitors the kiosk keeps no more than after 20")
+  func twoHundredVisitors() async throws {
+    try await LoopActor.run {
+      try Trial.run("visitors", Hall(conditions: Trial.quick)) { trial in
+        var seen: [Weak] = []
+        var invitations: Set<String> = []
+        for number in 1...200 {
+          trial.check(invitations.insert(trial.hall.verifier.connectionURI).inserted, "a key came twice")
+          let wallet = trial.hall.addWallet()
+          let credential = sampleCredential(400, seed: UInt64(number))
+          let transfer = try wallet.send(trial.hall.verifier.connectionURI, credential)
+          // Every fourth one is lost on the way.
+          if number % 4 == 0 {
+            trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(2))
+            for link in trial.hall.air.links { trial.hall.air.cut(link) }
+          }
+          trial.check(trial.hall.finish(transfer, limit: .seconds(10)), "visitor \(number) does not end")
+          trial.check(transfer.state == (number % 4 == 0 ? .failed : .accepted), "visitor \(number): \(transfer.state)")
+          seen.append(Weak(object: trial.hall.incoming))
+          trial.check(trial.hall.verifier.held == .init(), "after visitor \(number): \(trial.hall.verifier.held)")
+        }
+        trial.expectNothingLeft()
+        trial.check(trial.hall.verifier.transfers.transfers.count <= 16, "the list has no end")
+        trial.check(seen.count { $0.object != nil } <= 16, "\(seen.count { $0.object != nil }) transfers live")
+        trial.check(trial.hall.verifier.counters.visits == 200, "\(trial.hall.verifier.counters)")
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test(
+    "A second, third and tenth wallet that barge in at any packet are refused, and the first is not disturbed",
+    arguments: [1, 2, 9], [1, 2, 3])
+  func bargingIn(others: Int, seed: UInt64) async throws {
+    try await LoopActor.run {
+      // Packet 0 says who the first is; whoever is quicker than that is the first.
+      for number in 1... {
+        let hall = Hall(seed: seed, conditions: Trial.quick)
+        var hasBarged = false
+        try Trial.run("\(others) more at packet \(number)", hall) { trial in
+          let (transfer, _) = try trial.send()
+          let wallet = hall.walletRadios[0].address
+          let phones = (0..<others).map { _ in Phone(in: hall) }
+          // Slow enough for the others to connect before the first has said who it is.
+          var slow = AirConditions(latency: .milliseconds(60), maximumMTU: 185)
+          let striker = Striker(at: number, where: { _ in true }) { _ in
+            hasBarged = true
+            hall.time.offload({}, then: { for phone in phones { Self.barge(in: phone) } })
+            return .deliver
+          }
+          slow.filter = striker.judge
+          hall.air.setConditions(slow, between: wallet, and: hall.kioskRadio.address)
+          hall.time.run(until: { transfer.state == .connected }, limit: .seconds(2))
+          for phone in phones { phone.connect() }
+          trial.check(hall.finish(transfer, limit: .seconds(20)), "the first does not end")
+          trial.check(
+            transfer.state == .accepted && hall.hasReceived(trial.credentials[0]),
+            "the first is \(transfer.state): \(transfer.error?.sentence ?? "")")
+          trial.check(hall.verifier.counters.visits == 1, "\(hall.verifier.counters.visits) were served")
+          trial.expectWaiting(within: .seconds(11))
+          hall.time.advance(by: .milliseconds(100))
+          trial.check(!phones.contains { $0.isConnected }, "one of the others is still connected")
+          if hasBarged {
+            let refused = phones.count { $0.answers.contains(.busy) }
+            // The first is one of the eight who may be there without having said who they are.
+            trial.check(refused == min(others, 7), "\(refused) were refused")
+          }
+          try trial.expectOrdinaryVisit()
+        }
+        guard hasBarged else { return #expect(number > 8) }
+      }
+    }
+  }
+
+  /// All that a second wallet can do to be noticed.
+  @LoopActor
+  private static func barge(in phone: Phone) {
+    phone.write([1], to: .transferReportRequest, as: .command)
+    phone.write([0, 0, 0, 17], to: .responseSize, as: .command)
+    phone.write([0, 1, 0, 0, 7], to: .submitResponse, as: .command)
+    let identify = try? Phone.identify(to: phone.hall.verifier.connectionURI, seed: phone.radio.address.value)
+    phone.write(identify?.value ?? [], to: .identify)
+    phone.write([0, 0, 0, 17], to: .responseSize)
+  }
+
+  @Test(
+    "500 that come and write junk, or say nothing, each with an address of its own, leave no trace",
+    arguments: [1, 2, 3])
+  func flood(seed: UInt64) async throws {
+    try await LoopActor.run {
+      try Trial.run("flood", Hall(seed: seed, conditions: Trial.quick)) { trial in
+        let hall = trial.hall
+        var dice = Dice(seed)
+        var phones: [Phone] = []
+        for number in 0..<500 {
+          let phone = Phone(in: hall)
+          phones.append(phone)
+          phone.connect(mtu: [nil, 23, 67, 185, 517][dice.below(5)], subscribing: dice.below(2) == 0)
+          if number.isMultiple(of: 2) {
+            for characteristic in Characteristic.allCases {
+              let kind: WriteKind = dice.below(2) == 0 ? .request : .command
+              phone.write(dice.bytes(dice.below(60)), to: characteristic, as: kind)
+            }
+          }
+          hall.time.advance(by: .milliseconds(dice.below(300)))
+          if dice.below(3) == 0 { phone.leave() }
+          trial.check(hall.verifier.held.links <= 9, "\(hall.verifier.held.links) links at a time")
+        }
+        let counters = hall.verifier.counters
+        trial.check(
+          counters.silentLinks > 20 && counters.refused > 20 && counters.ignoredWrites > 100,
+          "hardly anybody came: \(counters)")
+        // Whoever was taken for a wallet is silent now.
+        trial.expectWaiting(within: .seconds(61))
+        hall.time.advance(by: .seconds(6))
+        trial.check(!phones.contains { $0.isConnected }, "somebody is still connected")
+        trial.check(hall.verifier.transfers.transfers.count <= 16, "the list has no end")
+        let minutes = Int(hall.time.now.nanoseconds / 60_000_000_000) + 1
+        trial.check(trial.log.records.count <= minutes * 33 * 6 * 2, "\(trial.log.records.count) lines in the journal")
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("A kiosk that stops while it is refusing somebody lets go of them, too")
+  func stoppedWhileRefusing() async throws {
+    try await LoopActor.run {
+      try Trial.run("stopped while refusing", Hall(conditions: Trial.quick)) { trial in
+        let (first, second) = (Phone(in: trial.hall), Phone(in: trial.hall))
+        second.connect()
+        trial.hall.time.advance(by: .milliseconds(200))
+        try first.identify()
+        trial.check(
+          trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(1)), "not served")
+        Self.barge(in: second)
+        trial.check(
+          trial.hall.time.run(until: { trial.hall.verifier.held.farewells == 1 }, limit: .seconds(1)), "not refused")
+        trial.hall.verifier.stop()
+        trial.check(trial.hall.verifier.held == .init(), "stopped, it holds \(trial.hall.verifier.held)")
+        trial.hall.time.advance(by: .milliseconds(50))
+        trial.check(!first.isConnected && !second.isConnected, "somebody is still connected")
+        trial.hall.time.advance(by: .milliseconds(10))
+        _ = trial.hall.verifier.start()
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("Eight who say nothing keep others out for 10 s at most")
+  func eightSilentOnes() async throws {
+    try await LoopActor.run {
+      try Trial.run("eight silent ones", Hall(conditions: Trial.quick)) { trial in
+        let phones = (0..<8).map { _ in Phone(in: trial.hall) }
+        for phone in phones { phone.connect() }
+        trial.check(
+          trial.hall.time.run(until: { !phones.contains { !$0.isConnected } }, limit: .seconds(1)), "not all are in")
+        let (late, _) = try trial.send()
+        trial.expectEnd(of: late, within: .seconds(2))
+        trial.check(late.state == .failed, "the ninth got in")
+        trial.expectWaiting(within: .seconds(10))
+        trial.expectComplaints()
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("Those who fail cannot push out a credential that was received")
+  func failuresPushNothingOut() async throws {
+    try await LoopActor.run {
+      try Trial.run("failing crowd", Hall(conditions: Trial.quick)) { trial in
+        let (first, _) = try trial.send()
+        trial.check(trial.hall.finish(first), "the first does not end")
+        let received = try #require(trial.hall.incoming)
+        for _ in 0..<40 {
+          let phone = Phone(in: trial.hall)
+          phone.connect(mtu: 23)
+          trial.hall.time.advance(by: .seconds(1))
+        }
+        trial.check(trial.hall.verifier.counters.failed == 40, "they did not fail")
+        trial.check(trial.hall.verifier.transfers.transfers.contains { $0 === received }, "it is gone")
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+}

@@ -1,0 +1,172 @@
+import Air
+import Common
+import Compression
+import Crypto
+import Hall
+import Loop
+import Radio
+import Testing
+import Transfers
+import Tuvali
+
+@testable import Verifier
+
+/// What is too large, or says it is.
+@Suite("Every limit holds, at it and beside it")
+struct LimitTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// What is announced, at which MTU, and the code that it ends with; nil: it is taken.
+  private static let sizes: [(value: [UInt8], mtu: Int, code: String?)] = {
+    let frameLimit = Limits.frameBytes(forCredential: 4 << 20)
+    let chunkLimit = Limits.chunks * 60
+    func size(_ size: Int) -> [UInt8] { ResponseSize.encode(size, as: .bigEndian) }
+    return [
+      (size(0), 517, "TVV_TRA_001"), (size(1), 517, "TVV_TRA_001"), (size(16), 517, "TVV_TRA_001"),
+      (size(17), 517, nil), (size(18), 517, nil),
+      (size(frameLimit - 1), 517, nil), (size(frameLimit), 517, nil), (size(frameLimit + 1), 517, "TVV_TRA_001"),
+      (size(0x7FFF_FFFF), 517, "TVV_TRA_001"), ([0x80, 0, 0, 0], 517, "TVV_TRA_001"),
+      ([0xFF, 0xFF, 0xFF, 0xFF], 517, "TVV_TRA_001"),
+      (size(chunkLimit), 67, nil), (size(chunkLimit + 1), 67, "TVV_TRA_001"),
+      ([], 517, "TVV_UNK_002"), ([0, 0, 1], 517, "TVV_UNK_002"), ([0, 0, 1, 0, 9], 517, nil),
+    ]
+  }()
+
+  @Test("A size is announced at and around every limit", arguments: sizes.indices)
+  func announcedSizes(index: Int) async throws {
+    let (value, mtu, code) = Self.sizes[index]
+    try await LoopActor.run {
+      try Trial.run("size \(value) at MTU \(mtu)", Hall()) { trial in
+        let phone = Phone(in: trial.hall)
+        try phone.identify(mtu: mtu)
+        phone.write(value, to: .responseSize)
+        // Room for the size itself is not taken; nothing else can come of a chunk more.
+        phone.write([0, 1, 0, 0, 0], to: .submitResponse, as: .command)
+        trial.hall.time.advance(by: .milliseconds(400))
+        trial.check(trial.hall.incoming?.error?.code == code, "\(trial.hall.incoming?.error?.code ?? "no error")")
+        phone.leave()
+        trial.expectWaiting(within: .seconds(1))
+        trial.expectComplaints()
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test(
+    "A credential of the limit is received, and one byte more is refused before and after inflating",
+    arguments: [(4095, nil), (4096, nil), (4097, "TVV_UNK_003"), (8192, "TVV_UNK_003"), (0, "TVV_UNK_003")]
+      as [(Int, String?)])
+  func credentialLimit(count: Int, code: String?) async throws {
+    try await LoopActor.run {
+      let hall = Hall(conditions: Trial.quick, configure: { $0.credentialLimit = 4096 })
+      try Trial.run("credential of \(count) bytes", hall) { trial in
+        let phone = Phone(in: hall)
+        try phone.deliver(Array(repeating: UInt8(ascii: "x"), count: count))
+        hall.time.run(until: { phone.values(of: .disconnect) == [[1]] }, limit: .seconds(10))
+        trial.check(hall.incoming?.error?.code == code, "\(hall.incoming?.error?.code ?? "no error")")
+        trial.check((hall.received.last?.count == count) == (code == nil), "something else was received")
+        trial.check(phone.values(of: .transferReportResponse).contains([1, 0, 0]) == (code == nil), "a false success")
+        trial.expectWaiting(within: .seconds(3))
+        trial.expectComplaints()
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test(
+    "A gzip bomb is refused at the limit, in one member or in a thousand, and so is what is no gzip",
+    arguments: ["one member", "a thousand members", "no gzip", "half a gzip", "no UTF-8", "wrong key"])
+  func bombs(kind: String) async throws {
+    let mebibyte = try Gzip.compress(Array(repeating: 0, count: 1 << 20))
+    let compressed: [UInt8] =
+      switch kind {
+      case "one member": try Gzip.compress(Array(repeating: 0, count: 64 << 20))
+      case "a thousand members": Array(repeatElement(mebibyte, count: 1000).joined())
+      case "half a gzip": Array(mebibyte.prefix(500))
+      case "no UTF-8": try Gzip.compress([0x7B, 0xFF, 0x7D])
+      case "wrong key": try Gzip.compress(Array("{}".utf8))
+      default: sampleCredential(2000)
+      }
+    try await LoopActor.run {
+      try Trial.run("gzip bomb, \(kind)", Hall(conditions: AirConditions(latency: .zero))) { trial in
+        let hall = trial.hall
+        let phone = Phone(in: hall)
+        let uri = hall.verifier.connectionURI
+        try phone.identify()
+        let key = try Self.key(uri, isRight: kind != "wrong key")
+        let (identify, _) = try Phone.identify(to: uri)
+        try phone.send(try AESGCM.seal(compressed, key: key, nonce: Array(identify.prefix(12))), mtu: 517)
+        hall.time.run(until: { hall.incoming?.state.isEnd == true }, limit: .seconds(10))
+        trial.check(hall.incoming?.error?.code == "TVV_UNK_003", "\(hall.incoming?.error?.code ?? "no error")")
+        trial.check(hall.received.isEmpty, "it was received")
+        hall.time.advance(by: .milliseconds(50))
+        trial.check(phone.values(of: .transferReportResponse).isEmpty, "the wallet was told of a success")
+        trial.check(phone.values(of: .disconnect) == [[1]], "the wallet was not asked to leave")
+        trial.expectWaiting(within: .seconds(1))
+        trial.expectComplaints()
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  /// The key under which the phone of `Phone.identify` sends.
+  private static func key(_ uri: String, isRight: Bool) throws -> SecretBytes {
+    var random = SeededRandom(seed: 1)
+    let own = X25519.PrivateKey(randomFrom: &random)
+    let shared = try own.sharedSecret(with: try Invitation(reading: uri).key)
+    return try HKDF.sha256(
+      secret: shared, salt: Array("SHA-256".utf8), info: Array((isRight ? "SKVerifier" : "SKWallet").utf8), count: 32)
+  }
+
+  @Test("With all places taken by unjudged credentials the next wallet is refused; a verdict makes room")
+  func storageFull() async throws {
+    try await LoopActor.run {
+      let hall = Hall(conditions: Trial.quick, decision: .client, keptTransfers: 3)
+      try Trial.run("storage full", hall) { trial in
+        for _ in 0..<3 {
+          let (transfer, _) = try trial.send()
+          trial.check(hall.finish(transfer, limit: .seconds(60)), "it does not end")
+          trial.check(transfer.state == .undecided, "the wallet's end is \(transfer.state)")
+        }
+        let waiting = hall.verifier.transfers.transfers
+        let (fourth, _) = try trial.send()
+        trial.check(hall.finish(fourth, limit: .seconds(60)), "the fourth does not end")
+        let error = fourth.error as? TuvaliError
+        trial.check(error?.reason == .peerEnded && fourth.state == .failed, "the wallet's end is \(fourth.state)")
+        let refusal = hall.incoming?.error as? TuvaliError
+        trial.check(refusal?.reason == .limitExceeded, "the kiosk's error is \(refusal?.sentence ?? "none")")
+        trial.check(hall.received.count == 3, "it was received")
+        trial.check(
+          waiting.allSatisfy { one in one.credential != nil && hall.verifier.transfers.transfers.contains { $0 === one }
+          },
+          "one of the three is lost")
+        trial.expectWaiting(within: .seconds(1))
+        trial.expectComplaints()
+
+        trial.check(hall.verifier.decide(waiting[1], accepted: true), "it cannot be judged")
+        hall.judge = { _ in true }
+        try trial.expectOrdinaryVisit()
+        trial.check(hall.verifier.transfers.transfers.count <= 5, "\(hall.verifier.transfers.transfers.count) are kept")
+      }
+    }
+  }
+
+  @Test("Full for many visits, the list of transfers does not grow")
+  func storageFullForLong() async throws {
+    try await LoopActor.run {
+      let hall = Hall(conditions: Trial.quick, decision: .client, keptTransfers: 2)
+      try Trial.run("storage full for long", hall) { trial in
+        for _ in 0..<20 {
+          let (transfer, _) = try trial.send()
+          trial.check(hall.finish(transfer, limit: .seconds(60)), "it does not end")
+        }
+        let transfers = hall.verifier.transfers.transfers
+        trial.check(transfers.count <= 3, "\(transfers.count) are kept")
+        trial.check(transfers.count { $0.state == .received } == 2, "the two that wait are lost")
+        for transfer in transfers { _ = hall.verifier.decide(transfer, accepted: false) }
+        hall.judge = { _ in true }
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+}

@@ -1,0 +1,65 @@
+import Bytes
+import Common
+import Foundation
+import Hall
+import Journal
+import Loop
+import Testing
+import Transfers
+import Tuvali
+
+@testable import Verifier
+
+/// What the journal is told, and how the other tests find out.
+@Suite("The journal tells of failures in words, and of secrets nothing")
+struct WordsTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("An ordinary visit is told without a warning")
+  func ordinary() async throws {
+    try await LoopActor.run {
+      try Trial.run("no fault", Hall(conditions: Trial.quick)) { trial in
+        try trial.expectOrdinaryVisit()
+        trial.check(!trial.log.records.isEmpty, "nothing was logged")
+        trial.check(!trial.log.records.contains { $0.level >= .warning }, "there is a warning")
+        trial.check(trial.hall.kioskRandom.drawn(32).count == 2, "the kiosk's keys are not on record")
+        trial.check(trial.hall.walletRandoms[0].drawn(32).count == 1, "the wallet's key is not on record")
+      }
+    }
+  }
+
+  @Test("A secret in the journal would be found, however it is written", arguments: 0..<5)
+  func spellings(form: Int) async {
+    await LoopActor.run {
+      let secret = (0..<32).map { UInt8(ascii: "A") + $0 }
+      let spelled = [
+        String(decoding: secret, as: UTF8.self), Hex.encode(secret), Hex.encode(secret).uppercased(),
+        Data(secret).base64EncodedString(), Base64URL.encode(secret),
+      ][form]
+      let log = CapturedLog()
+      defer { log.close() }
+      #expect(log.shown(of: [secret]) == 0)
+      Log.shared.debug("It is \(spelled)!")
+      #expect(log.shown(of: [secret]) == 1)
+    }
+  }
+
+  @Test("Of one wallet that fails again and again, six lines a minute are written, and how many were not")
+  func repeatedFailures() async throws {
+    try await LoopActor.run {
+      try Trial.run("again and again", Hall(conditions: Trial.quick)) { trial in
+        let phone = Phone(in: trial.hall)
+        for _ in 0..<30 {
+          phone.connect(mtu: 23)
+          trial.hall.time.advance(by: .seconds(1))
+        }
+        trial.check(trial.log.complaints(of: "Verifier").count == 6, "\(trial.log.complaints(of: "Verifier").count)")
+        trial.hall.time.advance(by: .seconds(60))
+        phone.connect(mtu: 23)
+        trial.hall.time.advance(by: .seconds(1))
+        trial.check(trial.log.records.contains { $0.text.hasPrefix("24 lines") }, "what was left out is not told")
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+}
