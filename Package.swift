@@ -14,6 +14,7 @@ let package = Package(
   targets: [
     // System: C libraries, as Debian packages them.
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
+    library("CLinux", apt: "libc6-dev"),
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
@@ -31,8 +32,9 @@ let package = Package(
     room("Protocols/Tuvali", Every.base),
 
     // Host: the machine. One thread, one radio port, one bus.
-    room("Host/Loop", ["Common", "CSystemdEvent"]),
+    room("Host/Loop", ["Common", "CLinux", "CSystemdEvent"]),
     room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
+    room("Host/Store", ["Bytes", "Common", "Crypto"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
     room("Host/Terminal", ["Common", "CQREncode"]),
@@ -70,6 +72,7 @@ let package = Package(
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
     tests("Host/LoopTests", ["Loop", "Common"]),
     tests("Host/JournalTests", ["Journal", "Crypto"]),
+    tests("Host/StoreTests", ["Bytes", "Common", "Crypto", "Store"]),
     tests("Host/ConfigTests", ["Config"]),
     tests("Host/CommandLineTests", ["CommandLine"]),
     tests("Host/TerminalTests", ["Terminal"]),
@@ -77,7 +80,11 @@ let package = Package(
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
     tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "Transfers", "Tuvali", "Verifier"]),
-    tests("Services/VerifierTests", Every.base + Every.host + ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]),
+    .target(
+      name: "Hall", dependencies: names(Every.base + Every.host + Every.verifierAndWallet), path: "Tests/Services/Hall",
+      swiftSettings: Every.settings),
+    tests("Services/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall"]),
+    tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall"]),
     tests(
       "Integration",
       Every.base + Every.host + ["Air", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
@@ -88,10 +95,11 @@ let package = Package(
 enum Every {
   static let base = ["Common", "Bytes", "Compression", "Crypto"]
   static let host = ["Loop", "Journal", "DBus", "Radio"]
+  static let verifierAndWallet = ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]
   static let settings: [SwiftSetting] = [.enableUpcomingFeature("ExistentialAny")]
 }
 
-func library(_ name: String, pkgConfig: String, apt: String) -> Target {
+func library(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
   .systemLibrary(name: name, path: "Sources/System/\(name)", pkgConfig: pkgConfig, providers: [.apt([apt])])
 }
 

@@ -15,7 +15,7 @@ final class AirConnection {
     case command([UInt8], CharacteristicID)
   }
 
-  private enum State { case connecting, open, closed }
+  enum State { case connecting, open, closed }
 
   /// Every link begins with this ATT MTU.
   static let firstMTU = 23
@@ -33,21 +33,21 @@ final class AirConnection {
   var giveUp: TimedQueue.Ticket?
   var attempt: TimedQueue.Ticket?
 
-  private var state = State.connecting
-  private var handler: (@LoopActor (LinkEvent) -> Void)?
+  var state = State.connecting
+  var handler: (@LoopActor (LinkEvent) -> Void)?
   private var operations = Fifo<Operation>()
   /// The request whose answer is awaited; nothing else goes out meanwhile.
-  private var request: Request?
-  private var lastRequest: UInt64 = 0
+  var request: Request?
+  var lastRequest: UInt64 = 0
   /// Commands that are on their way.
-  private var commands = 0
-  private var toServer = AirChannel()
-  private var toClient = AirChannel()
+  var commands = 0
+  var toServer = AirChannel()
+  var toClient = AirChannel()
   private var clientMTU = AirConnection.firstMTU
-  private var serverMTU: Int?
-  private var subscriptions: Set<CharacteristicID> = []
+  var serverMTU: Int?
+  var subscriptions: Set<CharacteristicID> = []
 
-  private struct Request {
+  struct Request {
     var number: UInt64
     var characteristic: CharacteristicID?
     var application: AirApplication?
@@ -65,7 +65,7 @@ final class AirConnection {
 
   var conditions: AirConditions { air.conditions(between: central.address, and: target) }
 
-  private var now: Instant { air.agenda.now }
+  var now: Instant { air.agenda.now }
 
   // MARK: Beginning and end
 
@@ -111,7 +111,7 @@ final class AirConnection {
     if let request, request.application === application { answer(request.number, .unlikely) }
   }
 
-  private func introduce(to application: AirApplication) {
+  func introduce(to application: AirApplication) {
     application.introduce(serverID, address: central.address, mtu: serverMTU)
   }
 
@@ -198,7 +198,7 @@ final class AirConnection {
   // MARK: Answers
 
   /// The peer answers a write request.
-  private func answer(_ number: UInt64, _ error: ATTError?) {
+  func answer(_ number: UInt64, _ error: ATTError?) {
     guard state == .open, let request, request.number == number, let characteristic = request.characteristic
     else { return }
     sendAnswer(number, .written(characteristic, error: error))
@@ -227,90 +227,5 @@ final class AirConnection {
       guard self.request?.number == number else { return }
       close(reason: "A request was not answered within \(conditions.requestTimeout).", by: .client)
     }
-  }
-
-  // MARK: Values
-
-  func notify(_ value: [UInt8], of characteristic: CharacteristicID, from application: AirApplication) {
-    guard state == .open, let properties = application.properties[characteristic],
-      !properties.isDisjoint(with: [.notify, .indicate])
-    else { return }
-    let isSubscribed = subscriptions.contains(characteristic)
-    guard isSubscribed || conditions.deliverUnsubscribed else { return }
-    let limit = min((serverMTU ?? Self.firstMTU) - Self.overhead, Self.valueLimit)
-    let isIndication = isSubscribed && !properties.contains(.notify)
-    transmit(
-      isIndication ? .indication : .notification, Array(value.prefix(limit)), characteristic, over: \.toClient, then: {}
-    )
-    // The confirmation has to come before the next one may go.
-    if isIndication { _ = toClient.reserve(from: now, conditions.latency) }
-  }
-
-  /// Sends a value through the filter and the dice. `then` is called after its arrival, or when it would have arrived.
-  private func transmit(
-    _ kind: AirPacket.Kind, _ value: [UInt8], _ characteristic: CharacteristicID,
-    over channel: ReferenceWritableKeyPath<AirConnection, AirChannel>, then: @escaping @LoopActor () -> Void
-  ) {
-    let conditions = conditions
-    let isFromClient = kind == .request || kind == .command
-    var packet = AirPacket(
-      kind: kind, from: isFromClient ? central.address : target, to: isFromClient ? target : central.address,
-      link: clientID, characteristic: characteristic, value: value, number: self[keyPath: channel].nextNumber())
-    let arrival = self[keyPath: channel].reserve(from: now, conditions.latency)
-    let verdict = conditions.filter?(packet) ?? .deliver
-    let fate = AirFate(of: &packet, verdict, conditions, &air.generator)
-    air.agenda.at(arrival) { [self, packet] in
-      if fate.delay == .zero {
-        arrive(packet, fate, over: channel)
-      } else {
-        air.agenda.at(now.advanced(by: fate.delay)) { [self] in arrive(packet, fate, over: channel) }
-      }
-      then()
-    }
-  }
-
-  private func arrive(
-    _ packet: AirPacket, _ fate: AirFate, over channel: ReferenceWritableKeyPath<AirConnection, AirChannel>
-  ) {
-    if fate.isOvertaken, self[keyPath: channel].hold(packet) {
-      let longest = conditions.latency + conditions.latency + .milliseconds(1)
-      air.agenda.at(now.advanced(by: longest)) { [self] in
-        if let packet = self[keyPath: channel].release(packet.number) { receive(packet) }
-      }
-      return
-    }
-    for _ in 0..<fate.copies { receive(packet) }
-    if fate.copies > 0, let held = self[keyPath: channel].release() { receive(held) }
-    if fate.copies == 0, packet.kind == .indication { neverConfirmed() }
-  }
-
-  private func neverConfirmed() {
-    air.agenda.at(now.advanced(by: conditions.requestTimeout)) { [self] in
-      close(reason: "The peer has disconnected.", by: .server)
-    }
-  }
-
-  private func receive(_ packet: AirPacket) {
-    guard state == .open else { return }
-    switch packet.kind {
-    case .notification, .indication: handler?(.notified(packet.characteristic, packet.value))
-    case .request: receive(packet, property: .write) { [self, lastRequest] error in answer(lastRequest, error) }
-    case .command: receive(packet, property: .writeWithoutResponse, answer: nil)
-    }
-  }
-
-  private func receive(_ packet: AirPacket, property: GATTCharacteristic.Properties, answer: AirAnswer?) {
-    guard let application = peripheral?.application(with: packet.characteristic) else {
-      answer?(.unlikely)
-      return
-    }
-    guard application.properties[packet.characteristic]?.contains(property) == true else {
-      answer?(.writeNotPermitted)
-      return
-    }
-    introduce(to: application)
-    guard state == .open else { return }
-    if packet.kind == .request { request?.application = application }
-    application.written(packet.value, to: packet.characteristic, on: serverID, answer: answer)
   }
 }

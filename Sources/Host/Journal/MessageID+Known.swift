@@ -34,6 +34,13 @@ extension MessageID {
   /// The configuration was read again.
   public static let configurationReloaded = MessageID("ConfigurationReloaded", "2d29e4169664e9b9587001e6020bf9df")
 
+  /// Keys may reach the disk: the kernel does not lock or hide this process's memory.
+  public static let memoryExposed = MessageID("MemoryExposed", "aa9bffcaff3f3cb664015ba1d46c6cad")
+  /// Credentials cannot be kept across a restart.
+  public static let storeDegraded = MessageID("StoreDegraded", "3feba97f482e266e0a3c11b3fc7d7070")
+  /// Credentials that were received before the start are here again.
+  public static let storeRestored = MessageID("StoreRestored", "1d56dc07f6472cea181e8a833336a198")
+
   /// The connection to the message bus broke.
   public static let busLost = MessageID("BusLost", "709e8a41207ea9f9495baeb33f89338f")
   /// The connection to the message bus is back.
@@ -46,6 +53,7 @@ extension MessageID {
     .verifierStarted, .verifierStopped,
     .transferStarted, .transferReceived, .transferFailed, .transferRefused, .transferDecided,
     .configurationProblem, .configurationReloaded,
+    .memoryExposed, .storeDegraded, .storeRestored,
     .busLost, .busBack,
   ]
 }

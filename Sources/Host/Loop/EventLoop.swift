@@ -1,3 +1,4 @@
+import CLinux
 import CSystemdEvent
 import Common
 import Glibc
@@ -129,9 +130,11 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   }
 
   fileprivate func takeWakeup() {
-    inbox.withLock { $0.wakeSent = false }
+    // Drained first: a wakeup that is sent between the two would else be drained and still count as sent, and no other
+    // would follow. What enters in between without one is run in this turn.
     var count: UInt64 = 0
     _ = read(wakeDescriptor, &count, 8)
+    inbox.withLock { $0.wakeSent = false }
   }
 
   /// The sd-event handle, for the sources in this room.

@@ -3,6 +3,7 @@ import BlueZ
 import CommandLine
 import Common
 import Config
+import Crypto
 import DBus
 import Glibc
 import Journal
@@ -71,6 +72,7 @@ final class Daemon {
   /// - Parameter onEnd: called with the exit code before the loop stops.
   func run(onEnd: @escaping @LoopActor (ExitCode) -> Void) {
     self.onEnd = onEnd
+    guardMemory()
     let loop = EventLoop.shared
     registrations += [
       loop.on(signal: SIGTERM) { [weak self] in self?.stop(.ok) },
@@ -83,6 +85,17 @@ final class Daemon {
     if let watchdog = ServiceManager.startWatchdog(on: loop, isHealthy: { true }) { registrations.append(watchdog) }
     if settings.verifier.enabled { _ = verifier.start() }
     bus.connect(name: name)
+  }
+
+  /// Keys live in this memory.
+  private func guardMemory() {
+    if !ProcessMemory.hide() {
+      Log.shared.warning("The kernel does not hide this process's memory", id: .memoryExposed)
+    }
+    if !LockedMemory.isAvailable() {
+      Log.shared.warning(
+        "Memory cannot be locked, so keys may reach the disk. LimitMEMLOCK=16M mends it", id: .memoryExposed)
+    }
   }
 
   private func stop(_ code: ExitCode) {

@@ -97,15 +97,22 @@ public struct Assembler: Sendable {
     return found
   }
 
-  /// A wallet with a smaller view of the MTU than ours cuts smaller chunks. Any but its last one, which may be short,
-  /// shows the size of all; the first that arrives decides.
+  /// A wallet with a smaller view of the MTU than ours cuts smaller chunks: a full one shows the size of all. One that
+  /// may as well be the last of another view shows nothing, and stays missing.
   private mutating func adoptLayout(shownBy length: Int, at index: Int) {
-    if index >= 0, index < count, length == expectedLength(at: index) { return }
+    guard index >= 0, index >= count || length != expectedLength(at: index) else { return }
     let candidate = ChunkLayout(payload: length)
-    let count = candidate.count(forFrame: size)
-    guard length < layout.payload, candidate.isUsable, count <= Limits.chunks, index >= 0, index < count - 1
+    guard candidate.isUsable, candidate.payload < layout.payload, candidate.count(forFrame: size) <= Limits.chunks,
+      (index + 1) * length < size, !mayBeLast(length, at: index)
     else { return }
     layout = candidate
+  }
+
+  /// Whether the frame ends with a chunk of `length` bytes at `index`, for some number of bytes in those before it.
+  private func mayBeLast(_ length: Int, at index: Int) -> Bool {
+    guard index > 0, (size - length).isMultiple(of: index) else { return false }
+    let payload = (size - length) / index
+    return payload >= length && payload <= layout.payload
   }
 
   private func expectedLength(at index: Int) -> Int {

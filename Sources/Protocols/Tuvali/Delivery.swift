@@ -6,8 +6,7 @@ struct Delivery: Sendable {
   /// When the report is asked for again; nil while a round is under way.
   private(set) var reportDue: Instant?
   /// When this round's report was first asked for.
-  private(set) var askingSince = Instant.zero
-  private var isAskingAgain = false
+  private(set) var askingSince: Instant?
   /// Whether this round sends what the last report named.
   private(set) var isResending = false
 
@@ -46,26 +45,23 @@ struct Delivery: Sendable {
   /// Begins a round with what is missing. Numbers that the frame does not have are passed over.
   mutating func resend(_ sequences: [Int], _ progress: inout WalletEngine.Progress) -> [Int] {
     isResending = true
-    reportDue = nil
-    isAskingAgain = false
+    (reportDue, askingSince) = (nil, nil)
     round = sequences.filter(chunker.sequences.contains)
     next = 0
     isRoundOpen = true
     return fill(&progress)
   }
 
-  /// The report of this round is being asked for.
+  /// The report of this round is being asked for, and again at `due` if it does not come.
   mutating func asked(at now: Instant, due: Instant) {
-    if !isAskingAgain { askingSince = now }
+    askingSince = askingSince ?? now
     reportDue = due
   }
 
-  /// No report came: it is asked for again.
-  mutating func askAgain() -> [Int] {
+  /// No report came: the round ends once more.
+  mutating func askAgain() {
     reportDue = nil
-    isAskingAgain = true
     isRoundOpen = true
-    return []
   }
 
   /// Whether the round is with the radio entirely and the report is to be asked for; true once a round.

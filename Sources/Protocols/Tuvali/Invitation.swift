@@ -43,7 +43,7 @@ public struct Invitation: Hashable, Sendable {
     try self.init(name: name, key: key)
   }
 
-  /// Whether `text` is of the form that only 0.3 wallets and verifiers use.
+  /// Whether `text` is of the form that 0.3 uses, and nobody after 0.4.0.
   static func isJSON(_ text: String) -> Bool { text.utf8.first == UInt8(ascii: "{") }
 
   public func text(as form: Form) -> String {

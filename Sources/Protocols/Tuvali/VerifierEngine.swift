@@ -22,10 +22,10 @@ public struct VerifierEngine: Sendable {
 
   /// A wallet, or somebody else, that has not said who it is.
   private struct WaitingLink {
-    /// The key that was on the air when it connected; nil where there was none.
-    let generation: Int?
+    /// That of the latest key when it connected.
+    let generation: Int
     var mtu: Int?
-    /// Its MTU is too small; it is told off, and given a moment to leave by itself.
+    /// Its MTU is too small: its end is told, and it has a moment to find out and leave by itself.
     var isHopeless = false
     var deadline: Instant
   }
@@ -45,6 +45,9 @@ public struct VerifierEngine: Sendable {
 
   /// The link of the wallet that is being served.
   public var visitor: LinkID? { visit?.link }
+
+  /// Links whose wallets have not said who they are.
+  public var waitingLinks: Int { waiting.count }
 
   /// The figures of the visit under way.
   public var progress: Progress? { visit?.progress }
@@ -105,7 +108,7 @@ public struct VerifierEngine: Sendable {
       return [.cut(link)]
     }
     waiting[link] = WaitingLink(
-      generation: visit == nil ? generation : nil, deadline: now.advanced(by: configuration.identifyTimeout))
+      generation: generation, deadline: now.advanced(by: configuration.identifyTimeout))
     return []
   }
 
@@ -180,7 +183,7 @@ public struct VerifierEngine: Sendable {
     guard visit == nil, wallet.generation == generation, !wallet.isHopeless, let key else {
       waiting[link] = nil
       counters.refused += 1
-      return [.refuse, .tell(link, .refused), .cut(link)]
+      return [.refuse] + (wallet.isHopeless ? [] : [.tell(link, .refused)]) + [.cut(link)]
     }
     guard let identify = try? Identify(reading: value) else { return ignored() }
     waiting[link] = nil

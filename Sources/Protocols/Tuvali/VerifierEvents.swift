@@ -9,7 +9,7 @@ extension VerifierEngine {
     /// End what is under way and wait no longer.
     case stop
     case linkOpened(LinkID)
-    /// The ATT MTU of a link is known, or has changed.
+    /// The ATT MTU of a link was agreed on; the 23 before that is none.
     case linkChanged(LinkID, mtu: Int)
     case linkClosed(LinkID)
     /// A wallet wrote to a characteristic of the service of one of our dialects.
@@ -52,9 +52,10 @@ extension VerifierEngine {
     case statusSent(accepted: Bool)
     /// ErrorEvent: the transfer has failed, and the link is being ended.
     case failed(TuvaliError)
-    /// A wallet came while another was served.
+    /// A wallet came while another was served, or had connected before the present key was on the air. Nothing more
+    /// comes for its link.
     case refused
-    /// The visit is over; nothing more comes for this link.
+    /// The visit is over, or was none: nothing more comes for this link.
     case ended
   }
 
@@ -96,8 +97,10 @@ extension VerifierEngine {
     public var reportDelay = Duration.milliseconds(40)
     /// From the connection to Identify.
     public var identifyTimeout = Duration.seconds(10)
-    /// Without a sign of the wallet.
+    /// Without a sign of the wallet; and for decrypting and keeping the credential.
     public var idleTimeout = Duration.seconds(60)
+    /// From Identify to the report on a complete frame, however lively the wallet is.
+    public var visitTimeout = Duration.seconds(900)
     /// From the credential's arrival to the local program's verdict.
     public var decisionTimeout = Duration.seconds(30)
     /// From the verification status to the Disconnect message, for the wallet to leave by itself.

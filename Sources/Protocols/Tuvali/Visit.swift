@@ -30,11 +30,13 @@ struct Visit: Sendable {
   let dialect: Dialect
   private let configuration: Configuration
   private(set) var progress: VerifierEngine.Progress
-  /// The wallet's last sign of life, or what was last done for it.
-  private var lastSign: Instant
-  /// When the stage must have been left, for the stages that have a time of their own.
-  private var stageEnd = Instant.zero
   private var stage = Stage.ready
+  /// When the credential must be complete.
+  private let visitEnd: Instant
+  /// When the wallet has been silent for too long.
+  private var silenceEnd: Instant
+  /// When the stage must have been left, for those in which it is not the wallet's turn.
+  private var stageEnd = Instant.zero
   private var identify: Identify
   private var keys: SessionKeys
 
@@ -47,20 +49,19 @@ struct Visit: Sendable {
     self.identify = identify
     self.keys = keys
     self.configuration = configuration
-    lastSign = now
+    visitEnd = now.advanced(by: configuration.visitTimeout)
+    silenceEnd = now.advanced(by: configuration.idleTimeout)
     progress = VerifierEngine.Progress(mtu: mtu)
   }
 
   /// When `timer` is to be called.
   var deadline: Instant {
     switch stage {
-    case .ready, .unsealing, .keeping, .receiving(_, reportAt: nil): idleEnd
-    case .receiving(_, let reportAt?): min(reportAt, idleEnd)
-    case .deciding, .leaving, .closing, .gone: stageEnd
+    case .receiving(_, let reportAt?): reportAt
+    case .ready, .receiving: min(silenceEnd, visitEnd)
+    case .unsealing, .keeping, .deciding, .leaving, .closing, .gone: stageEnd
     }
   }
-
-  private var idleEnd: Instant { lastSign.advanced(by: configuration.idleTimeout) }
 
   /// The credential is here, or never will be.
   var isOver: Bool {
@@ -75,10 +76,9 @@ struct Visit: Sendable {
   // MARK: From the wallet
 
   mutating func write(
-    _ value: [UInt8], to characteristic: Characteristic, _ counters: inout Counters,
-    at now: Instant
+    _ value: [UInt8], to characteristic: Characteristic, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
-    lastSign = now
+    silenceEnd = now.advanced(by: configuration.idleTimeout)
     switch characteristic {
     case .submitResponse: add(value, &counters)
     case .transferReportRequest: return requestReport(value, &counters, at: now)
@@ -92,7 +92,7 @@ struct Visit: Sendable {
   mutating func identifyAgain(
     _ identify: Identify, keys: SessionKeys, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
-    lastSign = now
+    silenceEnd = now.advanced(by: configuration.idleTimeout)
     guard case .ready = stage, identify != self.identify else {
       counters.ignoredWrites += 1
       return []
@@ -183,9 +183,8 @@ struct Visit: Sendable {
   /// The report that was asked for is due.
   private mutating func report(_ counters: inout Counters, at now: Instant) -> [Action] {
     guard case .receiving(let assembler, _) = stage else { return [] }
-    lastSign = now
     if let frame = assembler.frame() {
-      stage = .unsealing
+      enter(.unsealing, for: configuration.idleTimeout, at: now)
       return [.unseal(link, Unsealing(frame: frame, keys: keys, limit: configuration.credentialLimit))]
     }
     guard Double(assembler.missing) <= 0.7 * Double(assembler.count) else {
@@ -207,8 +206,7 @@ struct Visit: Sendable {
   // MARK: From the house
 
   mutating func unsealed(
-    _ result: Result<[UInt8], TuvaliError>, _ counters: inout Counters,
-    at now: Instant
+    _ result: Result<[UInt8], TuvaliError>, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
     guard case .unsealing = stage else { return [] }
     switch result {
@@ -225,8 +223,7 @@ struct Visit: Sendable {
     guard case .keeping = stage else { return [] }
     if let error { return fail(error, &counters, at: now) }
     counters.received += 1
-    stage = .deciding
-    stageEnd = now.advanced(by: configuration.decisionTimeout)
+    enter(.deciding, for: configuration.decisionTimeout, at: now)
     return [
       .notify(link, .transferReportResponse, dialect, TransferReport.success.bytes), .tell(link, .received),
     ]
@@ -234,8 +231,7 @@ struct Visit: Sendable {
 
   mutating func decided(_ accepted: Bool, at now: Instant) -> [Action] {
     guard case .deciding = stage else { return [] }
-    stage = .leaving
-    stageEnd = now.advanced(by: configuration.leaveTimeout)
+    enter(.leaving, for: configuration.leaveTimeout, at: now)
     return [
       .notify(link, .verificationStatus, dialect, [accepted ? 0 : 1]), .tell(link, .statusSent(accepted: accepted)),
     ]
@@ -252,15 +248,14 @@ struct Visit: Sendable {
     case .receiving(_, let reportAt?) where reportAt <= now:
       return report(&counters, at: now)
     case .ready, .receiving:
-      let silent = TuvaliError(
-        .verifierUnknown, .timeout,
-        "There was no sign of the wallet for \(configuration.idleTimeout.components.seconds) s.")
-      return fail(silent, &counters, at: now)
+      let sentence =
+        now < visitEnd
+        ? "There was no sign of the wallet for \(configuration.idleTimeout.components.seconds) s."
+        : "The transfer was not over within \(configuration.visitTimeout.components.seconds) s."
+      return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
     case .unsealing, .keeping:
-      let slow = TuvaliError(
-        .verifierUnknown, .timeout,
-        "The credential was not decrypted and kept within \(configuration.idleTimeout.components.seconds) s.")
-      return fail(slow, &counters, at: now)
+      let sentence = "Decrypting and keeping took over \(configuration.idleTimeout.components.seconds) s."
+      return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
     case .deciding, .leaving: return askToLeave(at: now)
     case .closing:
       stage = .gone
@@ -280,9 +275,13 @@ struct Visit: Sendable {
     switch stage {
     case .closing, .gone: return []
     default:
-      stage = .closing
-      stageEnd = now.advanced(by: configuration.closeGuard)
+      enter(.closing, for: configuration.closeGuard, at: now)
       return [.notify(link, .disconnect, dialect, [1])]
     }
+  }
+
+  private mutating func enter(_ stage: Stage, for duration: Duration, at now: Instant) {
+    self.stage = stage
+    stageEnd = now.advanced(by: duration)
   }
 }

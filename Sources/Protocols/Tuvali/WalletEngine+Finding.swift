@@ -10,9 +10,6 @@ extension WalletEngine {
     return [.scan(dialects.map(\.service))]
   }
 
-  /// 0.4 and 0.3 look the same on the air; the form of the invitation tells them apart.
-  private var dialects: [Dialect] { isJSONInvitation ? [.v03] : [.v05, .v04] }
-
   mutating func sight(_ token: UInt64, _ serviceData: [BluetoothUUID: [UInt8]], at now: Instant) -> [Action] {
     guard case .scanning = stage else { return [] }
     for dialect in dialects where serviceData[dialect.service] == invitation.advertisedServiceData {

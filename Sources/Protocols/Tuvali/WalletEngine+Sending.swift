@@ -73,7 +73,6 @@ extension WalletEngine {
   }
 
   mutating func notified(_ characteristic: Characteristic, _ value: [UInt8], at now: Instant) -> [Action] {
-    lastSign = now
     switch characteristic {
     case .transferReportResponse: return reported(value, at: now)
     case .verificationStatus: return judged(value, at: now)
@@ -112,6 +111,7 @@ extension WalletEngine {
       let error = TuvaliError(.walletState, .protocolViolation, "The verifier's transfer report cannot be read.")
       return fail(error, at: now)
     }
+    lastSign = now
     switch report {
     case .success:
       stage = .awaitingStatus

@@ -14,7 +14,8 @@ public struct WalletEngine: Sendable {
   public internal(set) var progress = Progress()
 
   let invitation: Invitation
-  let isJSONInvitation: Bool
+  /// What to look for: 0.4 and 0.3 look the same on the air, and the form of the invitation tells them apart.
+  let dialects: [Dialect]
   /// The credential; empty once it is handed out to be sealed.
   var text: [UInt8]
   var random: any RandomSource & Sendable
@@ -23,7 +24,7 @@ public struct WalletEngine: Sendable {
   var impostors = 0
   /// When the stage must have been left, for the stages that have a time of their own.
   var stageEnd = Instant.zero
-  /// The verifier's last sign of life.
+  /// When something went on last, for the stages in which something must.
   var lastSign = Instant.zero
 
   enum Stage: Sendable {
@@ -66,7 +67,7 @@ public struct WalletEngine: Sendable {
     guard String(validating: text, as: UTF8.self) != nil else {
       throw TuvaliError(.walletUnknown, .invalidArgument, "The credential is not UTF-8 text.")
     }
-    isJSONInvitation = Invitation.isJSON(invitation)
+    dialects = Invitation.isJSON(invitation) ? [.v03] : [.v05, .v04]
     self.text = text
     self.configuration = configuration
     self.random = random
@@ -128,10 +129,13 @@ public struct WalletEngine: Sendable {
         at: now)
     case .sending(_, let delivery):
       if let due = delivery.reportDue, due <= now {
-        guard delivery.askingSince.duration(to: now) < configuration.idleTimeout else {
+        guard (delivery.askingSince ?? now).duration(to: now) < configuration.idleTimeout else {
           return fail(TuvaliError(.walletReport, .timeout, "The verifier answers no report request."), at: now)
         }
-        return inDelivery(at: now) { delivery, _ in delivery.askAgain() }
+        return inDelivery(at: now) { delivery, _ in
+          delivery.askAgain()
+          return []
+        }
       }
       fallthrough
     case .sealing, .announcing, .awaitingStatus:

@@ -54,8 +54,7 @@ public final class WalletFace {
             guard let uri = call.arguments.first?.asString, let file = call.arguments.last?.asDescriptor else {
               throw .invalidArgs("SendFile takes a connection URI and a file.")
             }
-            let text = try file.readAll(limit: service.configuration.credentialLimit)
-            return [.objectPath(path(try send(uri, text, service)))]
+            return [.objectPath(path(try send(uri, try read(file, service), service)))]
           }),
       ],
       properties: [
@@ -63,6 +62,15 @@ public final class WalletFace {
           "ActiveTransfers", "u", documentation: "Transfers under way.", emits: .none,
           get: { .uint32(UInt32(clamping: service.active)) })
       ])
+  }
+
+  private static func read(_ file: FileDescriptor, _ service: WalletService) throws(DBusError) -> [UInt8] {
+    let limit = service.configuration.credentialLimit
+    do throws(DBusError) {
+      return try file.readAll(limit: limit)
+    } catch  where error.is(.limitExceeded) {
+      throw .limitExceeded("TVW_UNK_001: The credential has more than \(limit) bytes, and that is the limit.")
+    }
   }
 
   private static func send(

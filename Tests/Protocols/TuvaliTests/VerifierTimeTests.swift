@@ -33,6 +33,17 @@ struct VerifierTimeTests {
     bench.expectAt(.seconds(50), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
   }
 
+  @Test("A link whose MTU is too small has half a second to leave by itself, whatever its MTU is then")
+  func hopelessLink() {
+    var bench = VerifierBench()
+    _ = bench.open(mtu: 66)
+    #expect(bench.handle(.linkChanged(VerifierBench.wallet, mtu: 23)) == [])
+    #expect(bench.handle(.linkChanged(VerifierBench.wallet, mtu: 517)) == [])
+    bench.expectAt(.milliseconds(500), ["cut 1"])
+    #expect(bench.engine.counters.silentLinks == 0)
+    #expect(bench.engine.counters.failed == 1)
+  }
+
   @Test("A report goes out 40 ms after it was asked for")
   func report() throws {
     var bench = try VerifierBench(at: .reporting)
@@ -72,7 +83,27 @@ struct VerifierTimeTests {
     try bench.resend([UInt8](repeating: 1, count: 1000), without: [2])
     _ = bench.pass(.seconds(59))
     #expect(bench.report() == ["notify 1 transferReportResponse 0000010002"])
-    bench.expectAt(.seconds(60), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
+    bench.expectAt(
+      .seconds(60) - bench.engine.configuration.reportDelay, ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
+  }
+
+  @Test("A new size calls off the report that was due, and nothing else")
+  func sizeWhileReportIsDue() throws {
+    var bench = try VerifierBench(at: .reporting)
+    #expect(bench.announce(100) == ["tell 1 announced"])
+    #expect(bench.pass(.milliseconds(40)) == [])
+    bench.expectAt(.seconds(60) - .milliseconds(40), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
+  }
+
+  @Test("However lively, a wallet has a quarter of an hour to send its credential")
+  func visitTime() throws {
+    var bench = try VerifierBench(at: .ready)
+    for _ in 1..<30 {
+      #expect(bench.pass(.seconds(30)) == [])
+      #expect(bench.announce(100) == ["tell 1 announced"])
+    }
+    bench.expectAt(.seconds(30), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
+    bench.expectAt(.milliseconds(500), ["cut 1", "tell 1 ended", "advertise OVPMOSIP"])
   }
 
   @Test("Decrypting and keeping may not take longer than a minute either")

@@ -48,6 +48,19 @@ struct WalletTimeTests {
     bench.expectAt(.seconds(60), ["tell TVW_UNK_001 timeout", "disconnect"])
   }
 
+  @Test("A verifier that says nothing of use is silent")
+  func idleTalk() throws {
+    for stage in [WalletBench.Stage.sending, .asking, .awaitingStatus] {
+      var bench = try WalletBench(at: stage)
+      let deadline = bench.engine.deadline
+      bench.now = bench.now.advanced(by: .seconds(3))
+      for characteristic in Characteristic.allCases where characteristic != .transferReportResponse {
+        #expect(bench.handle(.notified(characteristic, [])) == [])
+      }
+      #expect(bench.engine.deadline == deadline)
+    }
+  }
+
   @Test("A report that does not come is asked for again after five seconds; none for a minute ends with TVW_REP_001")
   func reportTime() throws {
     for answersRequests in [true, false] {

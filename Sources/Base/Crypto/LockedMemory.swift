@@ -1,0 +1,12 @@
+import CSodium
+
+/// Memory that is never swapped out, where keys live.
+public enum LockedMemory {
+  /// Whether the kernel locks memory for this process. `SecretBytes` works without, but its pages may reach the disk.
+  public static func isAvailable() -> Bool {
+    Sodium.start()
+    guard let page = sodium_malloc(32) else { return false }
+    defer { sodium_free(page) }
+    return sodium_mlock(page, 32) == 0
+  }
+}

@@ -1,0 +1,11 @@
+import CLinux
+
+/// The memory of this process, as others could get at it.
+public enum ProcessMemory {
+  /// Turns core dumps off and keeps other processes of the same user from reading the memory.
+  ///
+  /// - Returns: whether the kernel agreed to both.
+  public static func hide() -> Bool {
+    earshot_hide_memory() == 0
+  }
+}

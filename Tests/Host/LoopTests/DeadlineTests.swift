@@ -1,0 +1,87 @@
+import Common
+import Loop
+import Testing
+
+@Suite struct DeadlineTests {
+  private func second(_ number: Int) -> Instant { Instant.zero.advanced(by: .seconds(number)) }
+
+  @Test("A deadline calls once when its time has come")
+  func once() async {
+    await onLoop {
+      let time = HandTime()
+      let notes = Notes()
+      let deadline = Deadline(time) { notes.lines.append("late") }
+      deadline.set(second(5))
+      time.set(to: 4)
+      #expect(notes.lines.isEmpty)
+      time.set(to: 5)
+      time.set(to: 50)
+      #expect(notes.lines == ["late"])
+    }
+  }
+
+  @Test("Pushing it back a thousand times sets two timers, and it calls at the last time that was set")
+  func pushing() async {
+    await onLoop {
+      let time = HandTime()
+      let notes = Notes()
+      let deadline = Deadline(time) { notes.lines.append("late") }
+      for number in 1...1000 { deadline.set(second(number)) }
+      #expect(time.timersSet == 1)
+      time.set(to: 999)
+      #expect(notes.lines.isEmpty && time.timersSet == 2)
+      time.set(to: 1000)
+      #expect(notes.lines == ["late"] && time.timersLeft == 0)
+    }
+  }
+
+  @Test("Drawn nearer it calls earlier; taken away it does not call; set again it does")
+  func moving() async {
+    await onLoop {
+      let time = HandTime()
+      let notes = Notes()
+      let deadline = Deadline(time) { notes.lines.append("late") }
+      deadline.set(second(10))
+      deadline.set(second(2))
+      time.set(to: 2)
+      #expect(notes.lines == ["late"])
+      deadline.set(second(4))
+      deadline.set(nil)
+      time.set(to: 20)
+      #expect(notes.lines == ["late"])
+      deadline.set(second(30))
+      time.set(to: 30)
+      #expect(notes.lines == ["late", "late"])
+    }
+  }
+
+  @Test("It can be set anew from within its own call")
+  func within() async {
+    await onLoop {
+      let time = HandTime()
+      let notes = Notes()
+      var deadline: Deadline?
+      deadline = Deadline(time) {
+        notes.lines.append("late")
+        if notes.lines.count < 3 { deadline?.set(time.now.advanced(by: .seconds(1))) }
+      }
+      deadline?.set(second(1))
+      for number in 1...10 { time.set(to: number) }
+      #expect(notes.lines.count == 3)
+      deadline = nil
+    }
+  }
+
+  @Test("A deadline that was dropped does not call, and leaves no timer")
+  func dropping() async {
+    await onLoop {
+      let time = HandTime()
+      let notes = Notes()
+      var deadline: Deadline? = Deadline(time) { notes.lines.append("late") }
+      deadline?.set(second(1))
+      deadline = nil
+      time.set(to: 2)
+      #expect(notes.lines.isEmpty && time.timersLeft == 0)
+    }
+  }
+}

@@ -1,0 +1,54 @@
+import Common
+import Loop
+
+/// Runs a test on the loop.
+func onLoop<Value: Sendable>(_ body: @LoopActor @Sendable () async throws -> Value) async rethrows -> Value {
+  EventLoop.shared.runInBackground()
+  return try await body()
+}
+
+/// Resumes when `start` has called what it was given.
+@LoopActor
+func called(_ start: (@escaping @LoopActor () -> Void) -> Void) async {
+  await withCheckedContinuation { continuation in
+    start { continuation.resume() }
+  }
+}
+
+@LoopActor
+final class Notes {
+  nonisolated init() {}
+
+  var lines: [String] = []
+}
+
+/// A scheduler whose time is set by hand, and which counts the timers that were asked for.
+@LoopActor
+final class HandTime: Scheduler {
+  private(set) var now = Instant.zero
+  private(set) var timersSet = 0
+  private var timers: [(at: Instant, id: Int, body: @LoopActor () -> Void)] = []
+
+  var timersLeft: Int { timers.count }
+
+  func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration {
+    timersSet += 1
+    let id = timersSet
+    timers.append((instant, id, body))
+    return Registration { [weak self] in self?.timers.removeAll { $0.id == id } }
+  }
+
+  func offload<Value: Sendable>(
+    _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
+  ) {
+    then(work())
+  }
+
+  func set(to seconds: Int) {
+    now = Instant.zero.advanced(by: .seconds(seconds))
+    while let next = timers.filter({ $0.at <= now }).min(by: { $0.at < $1.at }) {
+      timers.removeAll { $0.id == next.id }
+      next.body()
+    }
+  }
+}
