@@ -19,6 +19,7 @@ public final class BlueZRadio: Radio {
   let daemon: BluetoothDaemon
   private let wanted: String?
   private let version: BlueZVersion?
+  private let log: Log
   /// The adapter in use.
   private(set) var place: Place?
   private(set) var applications: [Int: ServedApplication] = [:]
@@ -48,14 +49,16 @@ public final class BlueZRadio: Radio {
   ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
   ///   - knownVersion: bluetoothd's version, where somebody knows it; without it nothing is said about what an old one
   ///     leaves out in silence.
+  ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
-    knownVersion: BlueZVersion? = nil
+    knownVersion: BlueZVersion? = nil, log: Log = .shared
   ) {
     self.bus = bus
     self.scheduler = scheduler
     wanted = adapter
     version = knownVersion
+    self.log = log
     daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters)
     daemon.onChange = { [weak self] in self?.daemonChanged() }
     daemon.onDevice = { [weak self] in self?.deviceChanged($0, wasConnected: $1) }
@@ -137,7 +140,7 @@ public final class BlueZRadio: Radio {
     let situation = situation
     guard !situation.isPassing else { return }
     if situation != reported {
-      situation.report(after: reported)
+      situation.report(after: reported, to: log)
       reported = situation
     }
     let status = status

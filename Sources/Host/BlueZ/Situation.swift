@@ -48,14 +48,14 @@ enum Situation: Equatable {
   var isPassing: Bool { self == .asking || self == .closed }
 
   /// Puts it into the journal.
-  func report(after last: Situation?) {
+  func report(after last: Situation?, to log: Log) {
     switch self {
     case .asking, .closed: break
-    case .ready(let adapter): Log.shared.notice("The radio is ready", id: .radioReady, .adapter(adapter))
-    case .degraded(let adapter, _), .unfit(let adapter): Log.shared.warning("\(reason)", .adapter(adapter))
-    case .adapterMissing(let wanted, _): Log.shared.warning("\(reason)", id: .adapterMissing, .adapter(wanted))
+    case .ready(let adapter): log.notice("The radio is ready", id: .radioReady, .adapter(adapter))
+    case .degraded(let adapter, _), .unfit(let adapter): log.warning("\(reason)", .adapter(adapter))
+    case .adapterMissing(let wanted, _): log.warning("\(reason)", id: .adapterMissing, .adapter(wanted))
     case .noBus, .noDaemon, .silent, .noAdapter, .switchedOff:
-      Log.shared.warning("\(reason)", id: last?.isInUse == true ? .radioLost : .radioWaiting)
+      log.warning("\(reason)", id: last?.isInUse == true ? .radioLost : .radioWaiting)
     }
   }
 
