@@ -35,7 +35,6 @@ import Testing
           .connected, .mtuChanged(517), .discovered(application.services), .subscribed(report),
           .written(submit, error: nil), .written(submit, error: nil), .written(submit, error: .invalidLength),
         ])
-      let central = try #require(pair.central.address)
       #expect(
         recorder.calls == [
           .opened(server, central), .changed(server, 517), .written(server, submit, [1]),
