@@ -56,6 +56,22 @@ import Testing
     #expect(value == 1000)
   }
 
+  @Test("No call for the loop is slept through, at whatever moment it comes")
+  func wakeups() async {
+    await onLoop {}
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<4 {
+        group.addTask {
+          for _ in 0..<20_000 {
+            await withCheckedContinuation { continuation in
+              EventLoop.shared.soon { continuation.resume() }
+            }
+          }
+        }
+      }
+    }
+  }
+
   @Test("What a run throws comes back, and so does what it returns")
   func results() async {
     struct Refusal: Error {}
