@@ -34,6 +34,7 @@ let package = Package(
     // Host: the machine. One thread, one radio port, one bus.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent"]),
     room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
+    room("Host/Store", ["Bytes", "Common", "Crypto"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
     room("Host/Terminal", ["Common", "CQREncode"]),
@@ -71,6 +72,7 @@ let package = Package(
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
     tests("Host/LoopTests", ["Loop", "Common"]),
     tests("Host/JournalTests", ["Journal", "Crypto"]),
+    tests("Host/StoreTests", ["Bytes", "Common", "Crypto", "Store"]),
     tests("Host/ConfigTests", ["Config"]),
     tests("Host/CommandLineTests", ["CommandLine"]),
     tests("Host/TerminalTests", ["Terminal"]),
@@ -78,7 +80,11 @@ let package = Package(
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
     tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "Transfers", "Tuvali", "Verifier"]),
-    tests("Services/VerifierTests", Every.base + Every.host + ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]),
+    .target(
+      name: "Hall", dependencies: names(Every.base + Every.host + Every.verifierAndWallet), path: "Tests/Services/Hall",
+      swiftSettings: Every.settings),
+    tests("Services/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall"]),
+    tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall"]),
     tests(
       "Integration",
       Every.base + Every.host + ["Air", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
@@ -89,6 +95,7 @@ let package = Package(
 enum Every {
   static let base = ["Common", "Bytes", "Compression", "Crypto"]
   static let host = ["Loop", "Journal", "DBus", "Radio"]
+  static let verifierAndWallet = ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]
   static let settings: [SwiftSetting] = [.enableUpcomingFeature("ExistentialAny")]
 }
 

@@ -30,6 +30,12 @@ public final class BlueZRadio: Radio {
   private var toldStatus: RadioStatus?
   private var reported: Situation?
   private var isStatusDue = false
+  private var patience = Patience.unused
+  private var patienceTimer: Registration?
+
+  /// How long an adapter may take to be complete.
+  private enum Patience { case unused, running, over }
+  private static let patienceTime = Duration.seconds(3)
 
   static let root: ObjectPath = "/org/earshot"
 
@@ -91,7 +97,8 @@ public final class BlueZRadio: Radio {
       switch bus.state {
       case .connected, .nameUnavailable: return .asking
       case .connecting: return reported == nil ? .asking : .noBus
-      case .lost, .closed: return .noBus
+      case .lost: return .noBus
+      case .closed: return .closed
       }
     case .absent: return .noDaemon
     case .asking: return .asking
@@ -102,7 +109,7 @@ public final class BlueZRadio: Radio {
     case .none: return .noAdapter
     case .missing: return .adapterMissing(wanted ?? "", others: daemon.adapters.values.map(\.name).sorted())
     case .switchedOff(let adapter): return .switchedOff(adapter.name)
-    case .unfit(let adapter): return .unfit(adapter.name)
+    case .unfit(let adapter): return adapter.isComplete || patience == .over ? .unfit(adapter.name) : .asking
     case .usable(let adapter):
       let problem = problem
       return problem.map { .degraded(adapter.name, reason: $0) } ?? .ready(adapter.name)
@@ -128,7 +135,8 @@ public final class BlueZRadio: Radio {
   private func tellStatus() {
     isStatusDue = false
     let situation = situation
-    if situation != reported, !situation.isPassing {
+    guard !situation.isPassing else { return }
+    if situation != reported {
       situation.report(after: reported)
       reported = situation
     }
@@ -142,6 +150,7 @@ public final class BlueZRadio: Radio {
     let place = daemon.owner.flatMap { owner in
       choice.adapterInUse.map { Place(owner: owner, adapter: $0.path) }
     }
+    bePatient()
     if place != self.place {
       self.place = place
       closeLinks()
@@ -149,6 +158,21 @@ public final class BlueZRadio: Radio {
       for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.registration.aim(at: place) }
     }
     statusMayHaveChanged()
+  }
+
+  /// Gives an adapter that is not complete some time before anything is said against it.
+  private func bePatient() {
+    guard case .unfit(let adapter) = choice, !adapter.isComplete else {
+      patience = .unused
+      patienceTimer = nil
+      return
+    }
+    guard patience == .unused else { return }
+    patience = .running
+    patienceTimer = scheduler.schedule(after: Self.patienceTime) { [weak self] in
+      self?.patience = .over
+      self?.statusMayHaveChanged()
+    }
   }
 
   // MARK: Advertising
@@ -187,19 +211,18 @@ public final class BlueZRadio: Radio {
   public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
     let number = Self.freeNumber(applications.keys)
     let path = Self.root.child("gatt\(number)")
-    bus.objects.exportManager(path)
     let registration = KeptRegistration(
       .application, path, bus: bus, scheduler: scheduler,
       willRegister: { [weak self] in self?.applications[number]?.reset() },
       onChange: { [weak self] in self?.statusMayHaveChanged() })
-    let objects = characteristics(of: application, at: path, number)
     let served = ServedApplication(
-      path: path, registration: registration, characteristics: objects.map(\.characteristic), delegate: delegate)
+      application, at: path, on: bus, registration: registration, delegate: delegate, counters: counters,
+      isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false },
+      written: { [weak self] (write, id) throws(ATTError) in
+        guard let self else { throw .unlikely }
+        try receive(write, to: id, number)
+      })
     applications[number] = served
-    for (index, service) in application.services.enumerated() {
-      served.keep(exportService(service, at: path.child("service\(index)"), manager: path))
-    }
-    for (characteristic, service) in objects { characteristic.export(on: bus, of: service, manager: path) }
     registration.aim(at: place)
     return BlueZServer(
       self, number,
@@ -209,38 +232,6 @@ public final class BlueZRadio: Radio {
         applications[number] = nil
         statusMayHaveChanged()
       })
-  }
-
-  private func characteristics(
-    of application: GATTApplication, at path: ObjectPath, _ number: Int
-  ) -> [(characteristic: ServedCharacteristic, service: ObjectPath)] {
-    application.services.enumerated().flatMap { index, service in
-      let servicePath = path.child("service\(index)")
-      return service.characteristics.enumerated().map { position, characteristic in
-        let id = CharacteristicID(service: service.uuid, characteristic: characteristic.uuid)
-        let served = ServedCharacteristic(
-          id, characteristic.properties, at: servicePath.child("char\(position)"), counters: counters,
-          isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false },
-          written: { [weak self] (write) throws(ATTError) in
-            guard let self else { throw .unlikely }
-            try receive(write, to: id, number)
-          })
-        return (served, servicePath)
-      }
-    }
-  }
-
-  private func exportService(_ service: GATTService, at path: ObjectPath, manager: ObjectPath) -> ExportedObject {
-    bus.objects.export(
-      path,
-      interfaces: [
-        Interface(
-          BlueZName.gattService,
-          properties: [
-            Property("UUID", "s", emits: .const, get: { .string(service.uuid.description) }),
-            Property("Primary", "b", emits: .const, get: { .bool(true) }),
-          ])
-      ], manager: manager)
   }
 
   // MARK: Who may call

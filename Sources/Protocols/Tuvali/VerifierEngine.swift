@@ -46,6 +46,9 @@ public struct VerifierEngine: Sendable {
   /// The link of the wallet that is being served.
   public var visitor: LinkID? { visit?.link }
 
+  /// Links whose wallets have not said who they are.
+  public var waitingLinks: Int { waiting.count }
+
   /// The figures of the visit under way.
   public var progress: Progress? { visit?.progress }
 

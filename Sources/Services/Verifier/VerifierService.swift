@@ -38,10 +38,10 @@ public final class VerifierService {
 
   private let radio: any Radio
   private let scheduler: any Scheduler
-  private var engine: VerifierEngine
+  private(set) var engine: VerifierEngine
   private var server: (any GATTServer)?
   private var advertisements: [Registration] = []
-  private var addresses: [LinkID: BluetoothAddress] = [:]
+  private(set) var addresses: [LinkID: BluetoothAddress] = [:]
   private var visit: (link: LinkID, transfer: Transfer)?
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
   private var onChange: [@LoopActor () -> Void] = []
@@ -187,7 +187,7 @@ public final class VerifierService {
     farewells[link] = delay
   }
 
-  private var farewells: [LinkID: Registration] = [:]
+  private(set) var farewells: [LinkID: Registration] = [:]
 
   private func keep(_ credential: [UInt8], from link: LinkID) {
     guard let visit, visit.link == link else { return }
@@ -266,6 +266,11 @@ public final class VerifierService {
     guard let visit, visit.link == link else { return }
     visit.transfer.end()
     self.visit = nil
+    if visit.transfer.state == .received {
+      Log.shared.warning(
+        "The wallet is gone, and nobody has judged its credential", .transfer("\(visit.transfer.number)"), .link(link),
+        .protocolName("tuvali"))
+    }
   }
 
   private func showFigures() {

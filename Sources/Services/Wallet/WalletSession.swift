@@ -131,7 +131,12 @@ final class WalletSession {
     case .ended:
       scan = nil
       link = nil
-      if isSent { transfer.enter(.undecided) }
+      if isSent, !transfer.state.isEnd {
+        transfer.enter(.undecided)
+        Log.shared.warning(
+          "The verifier has the credential, and gave no verdict on it", .transfer("\(transfer.number)"),
+          .protocolName("tuvali"))
+      }
       transfer.end()
       onEnd()
     }

@@ -1,5 +1,6 @@
 import Air
 import Common
+import Hall
 import Loop
 import Testing
 import Transfers

@@ -10,53 +10,68 @@ import Wallet
 
 /// A kiosk and its visitors on one simulated air, in virtual time.
 @LoopActor
-final class Hall {
-  let time = VirtualTime()
-  let air: AirSpace
-  let kioskRadio: AirRadio
-  let verifier: VerifierService
-  private(set) var wallets: [WalletService] = []
-  private(set) var walletRadios: [AirRadio] = []
+public final class Hall {
+  public let time = VirtualTime()
+  public let air: AirSpace
+  public let kioskRadio: AirRadio
+  public let verifier: VerifierService
+  public private(set) var wallets: [WalletService] = []
+  public private(set) var walletRadios: [AirRadio] = []
   /// Texts of the credentials the kiosk received, in order.
-  private(set) var received: [[UInt8]] = []
-  private let seed: UInt64
+  public private(set) var received: [[UInt8]] = []
+  /// What chose the keys of the kiosk, and of each wallet.
+  public let kioskRandom: RecordingRandom
+  public private(set) var walletRandoms: [RecordingRandom] = []
+  /// What the local program says to a credential, at once; nil says nothing.
+  public var judge: (@LoopActor (Transfer) -> Bool)?
+  public let seed: UInt64
 
-  init(
+  public init(
     seed: UInt64 = 1, conditions: AirConditions = AirConditions(), dialects: [Dialect] = [.v05],
-    decision: VerifierService.Settings.Decision = .accept,
+    decision: VerifierService.Settings.Decision = .accept, keptTransfers: Int = 16,
     configure: (inout VerifierEngine.Configuration) -> Void = { _ in }
   ) {
     self.seed = seed
     air = AirSpace(scheduler: time, seed: seed, conditions: conditions)
     kioskRadio = air.addNode()
+    kioskRandom = RecordingRandom(seed: seed)
     var engine = VerifierEngine.Configuration(name: "OVPMOSIP")
     configure(&engine)
     verifier = VerifierService(
       radio: kioskRadio, scheduler: time,
-      settings: .init(engine: engine, dialects: dialects, decision: decision), random: SeededRandom(seed: seed))
+      settings: .init(engine: engine, dialects: dialects, decision: decision, keptTransfers: keptTransfers),
+      random: kioskRandom)
     verifier.observe(
       changed: {},
-      received: { [weak self] transfer in self?.received.append(transfer.credential ?? []) })
+      received: { [weak self] transfer in self?.received(transfer) })
     _ = verifier.start()
   }
 
-  func addWallet(_ configuration: WalletEngine.Configuration = .init()) -> WalletService {
+  private func received(_ transfer: Transfer) {
+    received.append(transfer.credential ?? [])
+    guard let judge else { return }
+    // In a call of its own, as over the bus.
+    time.offload({}, then: { [verifier] in _ = verifier.decide(transfer, accepted: judge(transfer)) })
+  }
+
+  public func addWallet(_ configuration: WalletEngine.Configuration = .init()) -> WalletService {
     let radio = air.addNode()
-    let source = SeededRandom(seed: seed &* 1000 &+ UInt64(wallets.count))
+    let source = RecordingRandom(seed: seed &* 1000 &+ UInt64(wallets.count))
     let wallet = WalletService(
       radio: radio, scheduler: time, configuration: configuration, random: { source })
     wallets.append(wallet)
     walletRadios.append(radio)
+    walletRandoms.append(source)
     return wallet
   }
 
   /// Runs until both sides of `transfer` are through, at most `limit` of virtual time.
-  func finish(_ transfer: Transfer, limit: Duration = .seconds(900)) -> Bool {
+  public func finish(_ transfer: Transfer, limit: Duration = .seconds(900)) -> Bool {
     time.run(until: { !transfer.isLive && self.verifier.state == .waiting }, limit: limit)
   }
 
   /// One visit of a new wallet from beginning to end.
-  func visit(
+  public func visit(
     _ credential: [UInt8], _ configuration: WalletEngine.Configuration = .init(), limit: Duration = .seconds(900)
   ) throws(TuvaliError) -> (outgoing: Transfer, ended: Bool) {
     let transfer = try addWallet(configuration).send(verifier.connectionURI, credential)
@@ -64,14 +79,14 @@ final class Hall {
   }
 
   /// Whether the last credential that came is this one, byte for byte. (A comparison in place would print both.)
-  func hasReceived(_ credential: [UInt8]) -> Bool { received.last == credential }
+  public func hasReceived(_ credential: [UInt8]) -> Bool { received.last == credential }
 
   /// The kiosk's side of the last visit.
-  var incoming: Transfer? { verifier.transfers.transfers.last }
+  public var incoming: Transfer? { verifier.transfers.transfers.last }
 }
 
 /// Text of `count` bytes that does not compress well.
-func sampleCredential(_ count: Int, seed: UInt64 = 7) -> [UInt8] {
+public func sampleCredential(_ count: Int, seed: UInt64 = 7) -> [UInt8] {
   var random = SeededRandom(seed: seed)
   return random.bytes(count).map { 0x21 + $0 % 0x5E }
 }

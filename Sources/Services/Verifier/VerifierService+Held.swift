@@ -1,0 +1,16 @@
+extension VerifierService {
+  /// What the service keeps for those who are connected; nothing of it outlives their links.
+  struct Held: Hashable {
+    var links = 0
+    var waitingLinks = 0
+    var farewells = 0
+    var visits = 0
+    var deadlines = 0
+  }
+
+  var held: Held {
+    Held(
+      links: addresses.count, waitingLinks: engine.waitingLinks, farewells: farewells.count,
+      visits: engine.visitor == nil ? 0 : 1, deadlines: engine.deadline == nil ? 0 : 1)
+  }
+}

@@ -1,0 +1,42 @@
+/// Chance from a seed (SplitMix64), fast enough for a million throws.
+struct Dice: RandomNumberGenerator {
+  private var state: UInt64
+
+  init(_ seed: UInt64) { state = seed &* 0x9E37_79B9_7F4A_7C15 }
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ (mixed >> 31)
+  }
+
+  /// A number from 0 to `limit` - 1.
+  mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(max(1, limit))) }
+
+  mutating func bytes(_ count: Int) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(count + 8)
+    while bytes.count < count {
+      withUnsafeBytes(of: next()) { bytes.append(contentsOf: $0) }
+    }
+    return Array(bytes.prefix(count))
+  }
+
+  /// The value with a few bytes changed, cut, added or doubled.
+  mutating func mutated(_ value: [UInt8]) -> [UInt8] {
+    var value = value
+    for _ in 0...below(2) {
+      let index = below(value.count + 1)
+      switch below(5) {
+      case 0 where index < value.count: value[index] ^= 1 << UInt8(below(8))
+      case 1 where index < value.count: value[index] = [0, 1, 0x7F, 0x80, 0xFF][below(5)]
+      case 2: value.removeSubrange(index...)
+      case 3: value.insert(UInt8(truncatingIfNeeded: next()), at: index)
+      default: value += value.prefix(below(20))
+      }
+    }
+    return value
+  }
+}

@@ -1,0 +1,182 @@
+import Air
+import Common
+import Hall
+import Loop
+import Radio
+import Testing
+import Transfers
+import Tuvali
+
+@testable import Verifier
+
+/// One side says nothing any more, and the link stays up.
+@Suite("Silence of either side ends in time")
+struct SilenceTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A wallet that never gives up by itself.
+  private static let patient: WalletEngine.Configuration = {
+    var patient = WalletEngine.Configuration()
+    patient.connectTimeout = .seconds(3600)
+    patient.reportTimeout = .seconds(3600)
+    patient.idleTimeout = .seconds(3600)
+    return patient
+  }()
+
+  /// An air on which no request times out, and on which nothing gets through from a packet on.
+  @LoopActor
+  private func silence(
+    _ hall: Hall, from first: Int, where isSilenced: @escaping @LoopActor (AirPacket) -> Bool
+  ) -> Striker {
+    var conditions = Trial.quick
+    conditions.requestTimeout = .seconds(24 * 3600)
+    let striker = Striker(at: first, throughout: true, where: isSilenced) { _ in .drop }
+    conditions.filter = striker.judge
+    hall.air.conditions = conditions
+    return striker
+  }
+
+  @Test("A wallet silent from any of its packets on is sent away, and the next one is served", arguments: 1...5)
+  func silentWallet(seed: UInt64) async throws {
+    try await LoopActor.run {
+      for number in 0... {
+        let hall = Hall(seed: seed)
+        let striker = silence(hall, from: number) { $0.to == hall.kioskRadio.address }
+        try Trial.run("wallet silent from packet \(number)", hall) { trial in
+          let (transfer, _) = try trial.send(700, Self.patient)
+          hall.time.run(until: { striker.hasStruck || !transfer.isLive }, limit: .seconds(10))
+          guard striker.hasStruck else { return }
+          trial.expectWaiting(within: number == 0 ? .seconds(10) : .milliseconds(60_600))
+          trial.expectEnd(of: transfer, within: .seconds(1))
+          trial.expectComplaints()
+          trial.check(!trial.log.complaints(of: "Verifier").isEmpty, "the journal does not know of the silence")
+          try trial.expectOrdinaryVisit()
+        }
+        guard striker.hasStruck else { return #expect(number > 6) }
+      }
+    }
+  }
+
+  @Test("When nothing of the verifier comes through any more, the wallet gives up", arguments: 1...5)
+  func silentVerifier(seed: UInt64) async throws {
+    try await LoopActor.run {
+      for number in 0... {
+        let hall = Hall(seed: seed)
+        // Without the requests, there are no answers to them.
+        let striker = silence(hall, from: number) { $0.kind != .command }
+        try Trial.run("verifier silent from packet \(number)", hall) { trial in
+          let (transfer, _) = try trial.send()
+          hall.time.run(until: { striker.hasStruck || !transfer.isLive }, limit: .seconds(10))
+          guard striker.hasStruck else { return }
+          trial.expectEnd(of: transfer, within: number == 0 ? .seconds(10) : .seconds(66))
+          trial.expectWaiting(within: .seconds(1))
+          trial.expectComplaints()
+          try trial.expectOrdinaryVisit()
+        }
+        guard striker.hasStruck else { return #expect(number > 4) }
+      }
+    }
+  }
+
+  @Test("A wallet that connects and says nothing has 10 seconds, and the journal says so")
+  func neverIdentified() async throws {
+    try await LoopActor.run {
+      try Trial.run("no Identify", Hall(conditions: Trial.quick)) { trial in
+        let phone = Phone(in: trial.hall)
+        phone.connect()
+        trial.check(trial.hall.time.run(until: { phone.isConnected }, limit: .seconds(1)), "it is not connected")
+        trial.expectWaiting(within: .seconds(10))
+        trial.hall.time.advance(by: .milliseconds(50))
+        trial.check(!phone.isConnected, "it is still connected")
+        trial.check(trial.hall.verifier.counters.silentLinks == 1, "it is not counted")
+        trial.check(trial.log.complaints(of: "Verifier").count == 1, "the journal does not know")
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("A wallet that never leaves after the verdict loses its link within 2.5 s", arguments: [true, false])
+  func neverLeaves(accepted: Bool) async throws {
+    try await LoopActor.run {
+      try Trial.run("never leaves", Hall(conditions: Trial.quick, decision: .client)) { trial in
+        let phone = Phone(in: trial.hall)
+        try phone.deliver(sampleCredential(500))
+        trial.check(trial.hall.time.run(until: { trial.hall.incoming?.state == .received }, limit: .seconds(2)), "lost")
+        let incoming = try #require(trial.hall.incoming)
+        trial.check(trial.hall.verifier.decide(incoming, accepted: accepted), "nothing to judge")
+        trial.expectWaiting(within: .milliseconds(2600))
+        trial.hall.time.advance(by: .milliseconds(50))
+        trial.check(phone.values(of: .verificationStatus) == [[accepted ? 0 : 1]], "no verdict came")
+        trial.check(phone.values(of: .disconnect) == [[1]], "it was not asked to leave")
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("A wallet whose every sign of life is junk is sent away when the visit's time is over")
+  func livelyJunk() async throws {
+    try await LoopActor.run {
+      try Trial.run("junk for ever", Hall(conditions: Trial.quick)) { trial in
+        let phone = Phone(in: trial.hall)
+        try phone.identify()
+        trial.check(
+          trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(2)), "refused")
+        let start = trial.hall.time.now
+        while phone.isConnected, start.duration(to: trial.hall.time.now) < .seconds(2000) {
+          phone.write([7, 7, 7], to: .submitResponse, as: .command)
+          trial.hall.time.advance(by: .seconds(50))
+        }
+        let held = start.duration(to: trial.hall.time.now)
+        trial.check(held < .seconds(960), "it held the kiosk for \(held)")
+        trial.expectWaiting(within: .seconds(1))
+        trial.expectComplaints()
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("Nobody judges: the wallet is sent away after 30 s, the credential stays, and can be judged later")
+  func nobodyJudges() async throws {
+    try await LoopActor.run {
+      try Trial.run("no verdict", Hall(conditions: Trial.quick, decision: .client)) { trial in
+        let (transfer, _) = try trial.send()
+        trial.check(trial.hall.time.run(until: { transfer.state == .received }, limit: .seconds(5)), "not received")
+        trial.expectWaiting(within: .milliseconds(30_600))
+        trial.expectEnd(of: transfer, within: .seconds(1))
+        trial.check(transfer.state == .undecided, "the wallet's end is \(transfer.state)")
+        trial.expectComplaints()
+        let incoming = try #require(trial.hall.incoming)
+        trial.check(incoming.state == .received && incoming.credential == trial.credentials[0], "it is lost")
+        trial.check(trial.hall.verifier.decide(incoming, accepted: false), "it cannot be judged any more")
+        trial.check(!trial.hall.verifier.decide(incoming, accepted: true), "it can be judged twice")
+        trial.check(incoming.state == .rejected, "the verdict is lost")
+        trial.hall.judge = { _ in true }
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("A verdict on the credential of a wallet that is gone counts, and disturbs nobody", arguments: 1...5)
+  func judgedAfterwards(seed: UInt64) async throws {
+    try await LoopActor.run {
+      try Trial.run("judged afterwards", Hall(seed: seed, conditions: Trial.quick, decision: .client)) { trial in
+        let (transfer, _) = try trial.send()
+        trial.check(trial.hall.time.run(until: { transfer.state == .received }, limit: .seconds(5)), "not received")
+        let incoming = try #require(trial.hall.incoming)
+        for link in trial.hall.air.links { trial.hall.air.cut(link) }
+        trial.expectWaiting(within: .seconds(1))
+        // Another wallet is there when the verdict comes.
+        let (second, _) = try trial.send()
+        trial.check(trial.hall.time.run(until: { second.state == .transferring }, limit: .seconds(5)), "no second one")
+        trial.check(trial.hall.verifier.decide(incoming, accepted: true), "it cannot be judged")
+        trial.check(incoming.state == .accepted, "the verdict is lost")
+        trial.hall.judge = { _ in false }
+        trial.check(trial.hall.finish(second, limit: .seconds(60)), "the second one does not end")
+        trial.check(second.state == .rejected, "the second wallet's end is \(second.state)")
+        trial.expectComplaints()
+        trial.hall.judge = { _ in true }
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+}
