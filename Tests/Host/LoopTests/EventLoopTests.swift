@@ -150,7 +150,7 @@ import Testing
     try await onLoop {
       var ends: [Int32] = [0, 0]
       // Closed in the programs that other tests start: else the end that is closed below stays open in them.
-      try #require(pipe2(&ends, O_CLOEXEC) == 0)
+      try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
       let (reading, writing) = (ends[0], ends[1])
       let notes = Notes()
       var watch: Registration?
