@@ -79,7 +79,7 @@ final class Daemon {
       loop.on(signal: SIGINT) { [weak self] in self?.stop(.ok) },
       loop.on(signal: SIGHUP) { [weak self] in self?.reload() },
       bus.onState { [weak self] in self?.busChanged($0) },
-      radio.onStatus { [weak self] in self?.radioChanged($0) },
+      radio.onStatus { [weak self] _ in self?.showStatus() },
     ]
     verifier.observe(changed: { [weak self] in self?.showStatus() }, received: { _ in })
     if let watchdog = ServiceManager.startWatchdog(on: loop, isHealthy: { true }) { registrations.append(watchdog) }
@@ -133,15 +133,6 @@ final class Daemon {
     case .lost(let error):
       Log.shared.warning("The bus is gone: \(error.sentence) It is tried again", id: .busLost, .error(error))
     case .connecting, .closed: break
-    }
-    showStatus()
-  }
-
-  private func radioChanged(_ status: RadioStatus) {
-    switch status.state {
-    case .ready: Log.shared.notice("The radio is ready", id: .radioReady, .adapter(status.adapters.first ?? ""))
-    case .waiting: Log.shared.warning("\(status.reason)", id: .radioWaiting)
-    case .degraded: Log.shared.warning("\(status.reason)", id: .radioLost)
     }
     showStatus()
   }
