@@ -46,7 +46,7 @@ let package = Package(
     // Services: an engine, a radio and a D-Bus face each.
     room("Services/Manager", Every.base + Every.host),
     room("Services/Transfers", Every.base + Every.host + ["Tuvali"]),
-    room("Services/Verifier", Every.base + Every.host + ["Transfers", "Tuvali"]),
+    room("Services/Verifier", Every.base + Every.host + ["Store", "Transfers", "Tuvali"]),
     room("Services/Wallet", Every.base + Every.host + ["Transfers", "Tuvali"]),
     room("Services/Interfaces", Every.host + ["Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
 
@@ -54,7 +54,8 @@ let package = Package(
     program(
       "earshotd",
       Every.base + Every.host + [
-        "Air", "BlueZ", "CommandLine", "Config", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet",
+        "Air", "BlueZ", "CommandLine", "Config", "Interfaces", "Manager", "Store", "Transfers", "Tuvali", "Verifier",
+        "Wallet",
       ]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
     program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
