@@ -47,12 +47,7 @@ struct AtomicFileTests {
     try file.write("new".utf8)
     #expect(fixture.disk.names(in: "/state") == ["notes", "notes.previous"])
     let whole = try #require(fixture.disk.content("/state/notes"))
-    let broken =
-      (0..<whole.count * 8).map { bit in
-        var bytes = whole
-        bytes[bit / 8] ^= 1 << UInt8(bit % 8)
-        return bytes
-      } + (0..<whole.count).map { Array(whole.prefix($0)) } + [whole + [0]]
+    let broken = brokenCopies(of: whole)
     for bytes in broken {
       fixture.disk.change("/state/notes") { $0.bytes = bytes }
       let reading = try file.read()

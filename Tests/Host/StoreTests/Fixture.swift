@@ -33,3 +33,15 @@ extension SpoolContents {
   }
   var reasons: [StoreError.Reason] { problems.map(\.error.reason) }
 }
+
+/// The bytes with any one bit flipped, any number of bytes missing at the end, and with one too many.
+func brokenCopies(of whole: [UInt8]) -> [[UInt8]] {
+  var copies: [[UInt8]] = [whole + [0]]
+  for bit in 0..<whole.count * 8 {
+    var bytes = whole
+    bytes[bit / 8] ^= 1 << UInt8(bit % 8)
+    copies.append(bytes)
+  }
+  for count in 0..<whole.count { copies.append(Array(whole.prefix(count))) }
+  return copies
+}
