@@ -184,6 +184,22 @@ struct CrowdTests {
     }
   }
 
+  @Test("Whoever lets go of a kiosk and its wallets frees them, with all they kept")
+  func freed() async throws {
+    try await LoopActor.run {
+      var kept: [Weak] = []
+      try Trial.run("let go", Hall(conditions: Trial.quick)) { trial in
+        try trial.expectOrdinaryVisit()
+        let (transfer, wallet) = try trial.send()
+        trial.hall.time.run(until: { transfer.state == .transferring }, limit: .seconds(5))
+        let objects: [AnyObject?] = [trial, trial.hall, trial.hall.verifier, wallet, transfer, trial.hall.incoming]
+        kept = objects.map { Weak(object: $0) }
+      }
+      #expect(kept.count == 6)
+      #expect(kept.compactMap { $0.object.map { "\(type(of: $0))" } } == [])
+    }
+  }
+
   @Test("Those who fail cannot push out a credential that was received")
   func failuresPushNothingOut() async throws {
     try await LoopActor.run {

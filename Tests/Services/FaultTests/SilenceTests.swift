@@ -41,7 +41,8 @@ struct SilenceTests {
     try await LoopActor.run {
       for number in 0... {
         let hall = Hall(seed: seed)
-        let striker = silence(hall, from: number) { $0.to == hall.kioskRadio.address }
+        let kiosk = hall.kioskRadio.address
+        let striker = silence(hall, from: number) { $0.to == kiosk }
         try Trial.run("wallet silent from packet \(number)", hall) { trial in
           let (transfer, _) = try trial.send(700, Self.patient)
           hall.time.run(until: { striker.hasStruck || !transfer.isLive }, limit: .seconds(10))
