@@ -36,6 +36,9 @@ import Testing
       ConnectTimeout=5s
       ReportTimeout=6s
       IdleTimeout=1h
+      [Store]
+      Directory=/srv/credentials
+      KeepFor=2h
       [Log]
       Level=debug
       """
@@ -50,6 +53,7 @@ import Testing
     #expect(!settings.wallet.enabled && settings.wallet.credentialLimit == 64 << 10)
     #expect(settings.wallet.scanTimeout == .seconds(4) && settings.wallet.connectTimeout == .seconds(5))
     #expect(settings.wallet.reportTimeout == .seconds(6) && settings.wallet.idleTimeout == .seconds(3_600))
+    #expect(settings.store == .init(directory: "/srv/credentials", keepFor: .seconds(7_200)))
     #expect(settings.log.level == .debug)
 
     // Each of them is a change, and putting the defaults into the same keys undoes it.
