@@ -14,7 +14,7 @@ let package = Package(
   targets: [
     // System: C libraries, as Debian packages them.
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
-    .systemLibrary(name: "CLinux", path: "Sources/System/CLinux"),
+    library("CLinux", apt: "libc6-dev"),
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
@@ -34,6 +34,7 @@ let package = Package(
     // Host: the machine. One thread, one radio port, one bus.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent"]),
     room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
+    room("Host/Store", ["Bytes", "Common", "Crypto"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
     room("Host/Terminal", ["Common", "CQREncode"]),
@@ -45,7 +46,7 @@ let package = Package(
     // Services: an engine, a radio and a D-Bus face each.
     room("Services/Manager", Every.base + Every.host),
     room("Services/Transfers", Every.base + Every.host + ["Tuvali"]),
-    room("Services/Verifier", Every.base + Every.host + ["Transfers", "Tuvali"]),
+    room("Services/Verifier", Every.base + Every.host + ["Store", "Transfers", "Tuvali"]),
     room("Services/Wallet", Every.base + Every.host + ["Transfers", "Tuvali"]),
     room("Services/Interfaces", Every.host + ["Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
 
@@ -53,7 +54,8 @@ let package = Package(
     program(
       "earshotd",
       Every.base + Every.host + [
-        "Air", "BlueZ", "CommandLine", "Config", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet",
+        "Air", "BlueZ", "CommandLine", "Config", "Interfaces", "Manager", "Store", "Transfers", "Tuvali", "Verifier",
+        "Wallet",
       ]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
     program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
@@ -71,6 +73,7 @@ let package = Package(
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
     tests("Host/LoopTests", ["Loop", "Common"]),
     tests("Host/JournalTests", ["Journal", "Crypto"]),
+    tests("Host/StoreTests", ["Bytes", "Common", "Crypto", "Store"]),
     tests("Host/ConfigTests", ["Config"]),
     tests("Host/CommandLineTests", ["CommandLine"]),
     tests("Host/TerminalTests", ["Terminal"]),
@@ -97,7 +100,7 @@ enum Every {
   static let settings: [SwiftSetting] = [.enableUpcomingFeature("ExistentialAny")]
 }
 
-func library(_ name: String, pkgConfig: String, apt: String) -> Target {
+func library(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
   .systemLibrary(name: name, path: "Sources/System/\(name)", pkgConfig: pkgConfig, providers: [.apt([apt])])
 }
 

@@ -5,6 +5,7 @@ public struct FakeAdapter {
   public let address: String
   public internal(set) var isPowered: Bool
   public let roles: [String]
+  var isComplete = true
   var objects: [Object] = []
 
   struct Object {

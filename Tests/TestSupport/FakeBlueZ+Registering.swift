@@ -9,12 +9,20 @@ extension FakeBlueZ {
   // MARK: Objects
 
   func export(_ name: String) {
+    export([adapterInterface(name)], of: name)
+    if adapters[name]?.isComplete == true { exportManagers(name) }
+  }
+
+  func exportManagers(_ name: String) {
+    export([gattManager(name), advertisingManager(name)], of: name)
+  }
+
+  private func export(_ interfaces: [Interface], of name: String) {
     let path = adapterPath(name)
-    let interfaces = [adapterInterface(name), gattManager(name), advertisingManager(name)]
     let objects = interfaces.map {
       FakeAdapter.Object(exported: connection.objects.export(path, interfaces: [$0], manager: .root), interface: $0)
     }
-    adapters[name]?.objects = objects
+    adapters[name]?.objects += objects
     tell("added \(name)")
   }
 

@@ -92,10 +92,20 @@ public final class FakeBlueZ {
 
   // MARK: Adapters
 
-  public func addAdapter(_ name: String = "hci0", isPowered: Bool = true, roles: [String] = ["central", "peripheral"]) {
+  /// - Parameter isComplete: whether it has its managers at once, or only with `completeAdapter`.
+  public func addAdapter(
+    _ name: String = "hci0", isPowered: Bool = true, roles: [String] = ["central", "peripheral"],
+    isComplete: Bool = true
+  ) {
     let number = adapters.count
     adapters[name] = FakeAdapter(address: "00:AA:01:0\(number):00:0\(number)", isPowered: isPowered, roles: roles)
+    adapters[name]?.isComplete = isComplete
     export(name)
+  }
+
+  public func completeAdapter(_ name: String = "hci0") {
+    adapters[name]?.isComplete = true
+    exportManagers(name)
   }
 
   public func removeAdapter(_ name: String = "hci0") {

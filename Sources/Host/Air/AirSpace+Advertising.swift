@@ -18,7 +18,7 @@ extension AirSpace {
   func takeOffAir(_ id: UInt64) {
     guard let advertisement = onAir.remove(id) else { return }
     let node = advertisement.node
-    let isLast = !onAir.entries.contains { $0.value.node === node }
+    let isLast = node.nextAdvertisingEvent(from: agenda.now) == nil
     for scan in scans.values {
       scan.forget(id, of: node.address)
       if isLast { scan.lose(node.address, at: agenda.now) }

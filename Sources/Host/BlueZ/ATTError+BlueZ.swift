@@ -10,7 +10,7 @@ extension DBusError {
   /// | 0x07 | `InvalidOffset` | all |
   /// | 0x0D | `InvalidValueLength` | all |
   /// | 0x80…0x9F | `Failed`, the code as the whole message: `0x80` | where it is not understood yet, `Failed` is 0x80 |
-  /// | others | a name that it does not know, which it makes 0x0E of | all |
+  /// | others | a name that it does not know, which it makes 0x0E of (since 5.76, by mistake, 0xFD) | all |
   init(answering error: ATTError) {
     self =
       switch error {

@@ -20,9 +20,11 @@ struct Adapter: Hashable, Sendable {
   var name: String { path.lastElement }
 
   /// Whether it can advertise and serve, once it is on.
-  var canBePeripheral: Bool {
-    hasGATTManager && hasAdvertisingManager && roles?.contains("peripheral") != false
-  }
+  var canBePeripheral: Bool { isComplete && roles?.contains("peripheral") != false }
+
+  /// Whether everything there is to it is on the bus. A bluetoothd that starts brings it bit by bit; for an adapter
+  /// without Bluetooth Low Energy it never does.
+  var isComplete: Bool { hasGATTManager && hasAdvertisingManager }
 
   /// Whether it is the one that a configuration means by `wanted`: a name or an address.
   func isNamed(_ wanted: String) -> Bool {

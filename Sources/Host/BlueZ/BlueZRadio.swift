@@ -19,6 +19,7 @@ public final class BlueZRadio: Radio {
   let daemon: BluetoothDaemon
   private let wanted: String?
   private let version: BlueZVersion?
+  private let log: Log
   /// The adapter in use.
   private(set) var place: Place?
   private(set) var applications: [Int: ServedApplication] = [:]
@@ -30,6 +31,12 @@ public final class BlueZRadio: Radio {
   private var toldStatus: RadioStatus?
   private var reported: Situation?
   private var isStatusDue = false
+  private var patience = Patience.unused
+  private var patienceTimer: Registration?
+
+  /// How long an adapter may take to be complete.
+  private enum Patience { case unused, running, over }
+  private static let patienceTime = Duration.seconds(3)
 
   static let root: ObjectPath = "/org/earshot"
 
@@ -42,14 +49,16 @@ public final class BlueZRadio: Radio {
   ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
   ///   - knownVersion: bluetoothd's version, where somebody knows it; without it nothing is said about what an old one
   ///     leaves out in silence.
+  ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
-    knownVersion: BlueZVersion? = nil
+    knownVersion: BlueZVersion? = nil, log: Log = .shared
   ) {
     self.bus = bus
     self.scheduler = scheduler
     wanted = adapter
     version = knownVersion
+    self.log = log
     daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters)
     daemon.onChange = { [weak self] in self?.daemonChanged() }
     daemon.onDevice = { [weak self] in self?.deviceChanged($0, wasConnected: $1) }
@@ -91,7 +100,8 @@ public final class BlueZRadio: Radio {
       switch bus.state {
       case .connected, .nameUnavailable: return .asking
       case .connecting: return reported == nil ? .asking : .noBus
-      case .lost, .closed: return .noBus
+      case .lost: return .noBus
+      case .closed: return .closed
       }
     case .absent: return .noDaemon
     case .asking: return .asking
@@ -102,7 +112,7 @@ public final class BlueZRadio: Radio {
     case .none: return .noAdapter
     case .missing: return .adapterMissing(wanted ?? "", others: daemon.adapters.values.map(\.name).sorted())
     case .switchedOff(let adapter): return .switchedOff(adapter.name)
-    case .unfit(let adapter): return .unfit(adapter.name)
+    case .unfit(let adapter): return adapter.isComplete || patience == .over ? .unfit(adapter.name) : .asking
     case .usable(let adapter):
       let problem = problem
       return problem.map { .degraded(adapter.name, reason: $0) } ?? .ready(adapter.name)
@@ -128,8 +138,9 @@ public final class BlueZRadio: Radio {
   private func tellStatus() {
     isStatusDue = false
     let situation = situation
-    if situation != reported, !situation.isPassing {
-      situation.report(after: reported)
+    guard !situation.isPassing else { return }
+    if situation != reported {
+      situation.report(after: reported, to: log)
       reported = situation
     }
     let status = status
@@ -142,6 +153,7 @@ public final class BlueZRadio: Radio {
     let place = daemon.owner.flatMap { owner in
       choice.adapterInUse.map { Place(owner: owner, adapter: $0.path) }
     }
+    bePatient()
     if place != self.place {
       self.place = place
       closeLinks()
@@ -149,6 +161,21 @@ public final class BlueZRadio: Radio {
       for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.registration.aim(at: place) }
     }
     statusMayHaveChanged()
+  }
+
+  /// Gives an adapter that is not complete some time before anything is said against it.
+  private func bePatient() {
+    guard case .unfit(let adapter) = choice, !adapter.isComplete else {
+      patience = .unused
+      patienceTimer = nil
+      return
+    }
+    guard patience == .unused else { return }
+    patience = .running
+    patienceTimer = scheduler.schedule(after: Self.patienceTime) { [weak self] in
+      self?.patience = .over
+      self?.statusMayHaveChanged()
+    }
   }
 
   // MARK: Advertising
@@ -187,19 +214,18 @@ public final class BlueZRadio: Radio {
   public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
     let number = Self.freeNumber(applications.keys)
     let path = Self.root.child("gatt\(number)")
-    bus.objects.exportManager(path)
     let registration = KeptRegistration(
       .application, path, bus: bus, scheduler: scheduler,
       willRegister: { [weak self] in self?.applications[number]?.reset() },
       onChange: { [weak self] in self?.statusMayHaveChanged() })
-    let objects = characteristics(of: application, at: path, number)
     let served = ServedApplication(
-      path: path, registration: registration, characteristics: objects.map(\.characteristic), delegate: delegate)
+      application, at: path, on: bus, registration: registration, delegate: delegate, counters: counters,
+      isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false },
+      written: { [weak self] (write, id) throws(ATTError) in
+        guard let self else { throw .unlikely }
+        try receive(write, to: id, number)
+      })
     applications[number] = served
-    for (index, service) in application.services.enumerated() {
-      served.keep(exportService(service, at: path.child("service\(index)"), manager: path))
-    }
-    for (characteristic, service) in objects { characteristic.export(on: bus, of: service, manager: path) }
     registration.aim(at: place)
     return BlueZServer(
       self, number,
@@ -209,38 +235,6 @@ public final class BlueZRadio: Radio {
         applications[number] = nil
         statusMayHaveChanged()
       })
-  }
-
-  private func characteristics(
-    of application: GATTApplication, at path: ObjectPath, _ number: Int
-  ) -> [(characteristic: ServedCharacteristic, service: ObjectPath)] {
-    application.services.enumerated().flatMap { index, service in
-      let servicePath = path.child("service\(index)")
-      return service.characteristics.enumerated().map { position, characteristic in
-        let id = CharacteristicID(service: service.uuid, characteristic: characteristic.uuid)
-        let served = ServedCharacteristic(
-          id, characteristic.properties, at: servicePath.child("char\(position)"), counters: counters,
-          isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false },
-          written: { [weak self] (write) throws(ATTError) in
-            guard let self else { throw .unlikely }
-            try receive(write, to: id, number)
-          })
-        return (served, servicePath)
-      }
-    }
-  }
-
-  private func exportService(_ service: GATTService, at path: ObjectPath, manager: ObjectPath) -> ExportedObject {
-    bus.objects.export(
-      path,
-      interfaces: [
-        Interface(
-          BlueZName.gattService,
-          properties: [
-            Property("UUID", "s", emits: .const, get: { .string(service.uuid.description) }),
-            Property("Primary", "b", emits: .const, get: { .bool(true) }),
-          ])
-      ], manager: manager)
   }
 
   // MARK: Who may call

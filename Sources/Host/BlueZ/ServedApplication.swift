@@ -8,25 +8,54 @@ import Radio
 final class ServedApplication {
   let path: ObjectPath
   let registration: KeptRegistration
-  private let characteristics: [CharacteristicID: ServedCharacteristic]
+  private var characteristics: [CharacteristicID: ServedCharacteristic] = [:]
   private var services: [ExportedObject] = []
   private weak var delegate: (any GATTServerDelegate)?
   private var isOpen = true
   /// The links that the delegate was told of.
   private var links: Set<LinkID> = []
 
+  /// - Parameters:
+  ///   - path: of the object manager; services and characteristics are below it.
+  ///   - isOwner: whether a call comes from bluetoothd.
+  ///   - written: takes what clients write.
   init(
-    path: ObjectPath, registration: KeptRegistration, characteristics: [ServedCharacteristic],
-    delegate: any GATTServerDelegate
+    _ application: GATTApplication, at path: ObjectPath, on bus: BusConnection, registration: KeptRegistration,
+    delegate: any GATTServerDelegate, counters: BlueZCounters, isOwner: @escaping @LoopActor (MethodCall) -> Bool,
+    written: @escaping @LoopActor (ServedCharacteristic.Write, CharacteristicID) throws(ATTError) -> Void
   ) {
     self.path = path
     self.registration = registration
     self.delegate = delegate
-    self.characteristics = Dictionary(characteristics.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+    bus.objects.exportManager(path)
+    for (index, service) in application.services.enumerated() {
+      let servicePath = path.child("service\(index)")
+      services.append(Self.export(service, at: servicePath, on: bus.objects, manager: path))
+      for (position, characteristic) in service.characteristics.enumerated() {
+        let id = CharacteristicID(service: service.uuid, characteristic: characteristic.uuid)
+        guard characteristics[id] == nil else { continue }
+        let served = ServedCharacteristic(
+          id, characteristic.properties, at: servicePath.child("char\(position)"), counters: counters, isOwner: isOwner,
+          written: { (write) throws(ATTError) in try written(write, id) })
+        served.export(on: bus, of: servicePath, manager: path)
+        characteristics[id] = served
+      }
+    }
   }
 
-  func keep(_ service: ExportedObject) {
-    services.append(service)
+  private static func export(
+    _ service: GATTService, at path: ObjectPath, on tree: ObjectTree, manager: ObjectPath
+  ) -> ExportedObject {
+    tree.export(
+      path,
+      interfaces: [
+        Interface(
+          BlueZName.gattService,
+          properties: [
+            Property("UUID", "s", emits: .const, get: { .string(service.uuid.description) }),
+            Property("Primary", "b", emits: .const, get: { .bool(true) }),
+          ])
+      ], manager: manager)
   }
 
   subscript(id: CharacteristicID) -> ServedCharacteristic? { characteristics[id] }

@@ -33,7 +33,8 @@ final class ServedCharacteristic {
 
   /// The longest attribute value, Core 5.4 Vol 3 Part F 3.2.9.
   static let valueLimit = 512
-  private static let mtus = 23...517
+  /// ATT_MTU of Bluetooth Low Energy, Core 5.4 Vol 3 Part G 5.2.1, and what its field holds.
+  private static let mtus = 23...0xFFFF
 
   init(
     _ id: CharacteristicID, _ properties: GATTCharacteristic.Properties, at path: ObjectPath, counters: BlueZCounters,

@@ -4,8 +4,10 @@ import Radio
 /// How a radio stands, with all there is to say about it.
 enum Situation: Equatable {
   case noBus
+  /// The connection to the bus was ended here.
+  case closed
   case noDaemon
-  /// bluetoothd is there and being asked what it has: not worth a word in the journal.
+  /// bluetoothd is there and being asked what it has.
   case asking
   case silent
   case noAdapter
@@ -17,7 +19,7 @@ enum Situation: Equatable {
 
   var state: RadioStatus.State {
     switch self {
-    case .noBus, .noDaemon, .asking, .silent, .noAdapter, .adapterMissing, .switchedOff: .waiting
+    case .noBus, .closed, .noDaemon, .asking, .silent, .noAdapter, .adapterMissing, .switchedOff: .waiting
     case .ready: .ready
     case .unfit, .degraded: .degraded
     }
@@ -26,6 +28,7 @@ enum Situation: Equatable {
   var reason: String {
     switch self {
     case .noBus: "The system bus cannot be reached; it is tried again."
+    case .closed: "The connection to the bus is closed."
     case .noDaemon: "bluetoothd is not running: systemctl start bluetooth."
     case .asking: "bluetoothd has not answered yet."
     case .silent: "bluetoothd is running and does not answer: systemctl restart bluetooth."
@@ -40,18 +43,19 @@ enum Situation: Equatable {
     }
   }
 
-  /// Whether another situation follows at once in the ordinary course of things.
-  var isPassing: Bool { self == .asking }
+  /// Whether it is not worth a word, because another situation follows at once in the ordinary course of things, or
+  /// none at all.
+  var isPassing: Bool { self == .asking || self == .closed }
 
   /// Puts it into the journal.
-  func report(after last: Situation?) {
+  func report(after last: Situation?, to log: Log) {
     switch self {
-    case .asking: break
-    case .ready(let adapter): Log.shared.notice("The radio is ready", id: .radioReady, .adapter(adapter))
-    case .degraded(let adapter, _), .unfit(let adapter): Log.shared.warning("\(reason)", .adapter(adapter))
-    case .adapterMissing(let wanted, _): Log.shared.warning("\(reason)", id: .adapterMissing, .adapter(wanted))
+    case .asking, .closed: break
+    case .ready(let adapter): log.notice("The radio is ready", id: .radioReady, .adapter(adapter))
+    case .degraded(let adapter, _), .unfit(let adapter): log.warning("\(reason)", .adapter(adapter))
+    case .adapterMissing(let wanted, _): log.warning("\(reason)", id: .adapterMissing, .adapter(wanted))
     case .noBus, .noDaemon, .silent, .noAdapter, .switchedOff:
-      Log.shared.warning("\(reason)", id: last?.isInUse == true ? .radioLost : .radioWaiting)
+      log.warning("\(reason)", id: last?.isInUse == true ? .radioLost : .radioWaiting)
     }
   }
 

@@ -1,5 +1,5 @@
 extension EarshotSettings {
-  public static let table: [Setting<EarshotSettings>] = radioKeys + verifierKeys + walletKeys + logKeys
+  public static let table: [Setting<EarshotSettings>] = radioKeys + verifierKeys + walletKeys + storeKeys + logKeys
 
   private static let credentialLimits = (1 << 10)...(64 << 20)
   private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
@@ -74,6 +74,16 @@ extension EarshotSettings {
     Setting(
       "Wallet", "IdleTimeout", \.wallet.idleTimeout, .duration(timeouts), .onReload,
       "How long the verifier may send nothing before the transfer has failed."),
+  ]
+
+  private static let storeKeys: [Setting<EarshotSettings>] = [
+    Setting(
+      "Store", "Directory", \.store.directory, .optional(.path(isSocket: false)), .onRestart,
+      "Where credentials that nobody has judged are kept, encrypted, over a restart. Empty: the directory that systemd "
+        + "makes for the service, and memory alone where there is none."),
+    Setting(
+      "Store", "KeepFor", \.store.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
+      "How long a credential waits for Accept or Reject before it is erased."),
   ]
 
   private static let logKeys: [Setting<EarshotSettings>] = [

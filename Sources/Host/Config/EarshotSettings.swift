@@ -3,6 +3,7 @@ public struct EarshotSettings: Settings {
   public var radio = Radio()
   public var verifier = Verifier()
   public var wallet = Wallet()
+  public var store = Store()
   public var log = Log()
 
   public init() {}
@@ -59,6 +60,13 @@ public struct EarshotSettings: Settings {
     public var connectTimeout = Duration.seconds(10)
     public var reportTimeout = Duration.seconds(5)
     public var idleTimeout = Duration.seconds(60)
+  }
+
+  /// Section `[Store]`.
+  public struct Store: Sendable, Equatable {
+    /// Nil: `$STATE_DIRECTORY`.
+    public var directory: String?
+    public var keepFor = Duration.seconds(86_400)
   }
 
   /// Section `[Log]`.

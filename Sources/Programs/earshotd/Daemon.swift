@@ -10,6 +10,7 @@ import Journal
 import Loop
 import Manager
 import Radio
+import Store
 import Tuvali
 import Verifier
 import Wallet
@@ -40,7 +41,8 @@ final class Daemon {
     bus.objects.access = Access.rule()
     radio = Self.radio(settings.radio, bus)
     verifier = VerifierService(
-      radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings.verifier))
+      radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings.verifier),
+      vault: Self.vault(settings))
     wallet =
       settings.wallet.enabled
       ? WalletService(
@@ -53,6 +55,22 @@ final class Daemon {
     ]
     if let wallet { faces.append(WalletFace(wallet, on: bus.objects, manager: ManagerFace.path)) }
     self.faces = faces
+  }
+
+  /// Without a place to keep credentials the kiosk serves all the same, and says so.
+  private static func vault(_ settings: EarshotSettings) -> CredentialVault {
+    do throws(StoreError) {
+      let state = try StateDirectory(path: settings.store.directory)
+      let key = try SpoolKey.load(from: state)
+      var limits = CredentialSpool.Limits()
+      limits.maximumCount = settings.verifier.keptTransfers
+      limits.maximumBytes = settings.verifier.keptTransfers * (settings.verifier.credentialLimit + 4096)
+      let spool = try CredentialSpool(in: state, key: key, limits: limits)
+      return CredentialVault(spool, keepFor: settings.store.keepFor, scheduler: EventLoop.shared)
+    } catch {
+      Log.shared.warning("Credentials are kept in memory only: \(error)", id: .storeDegraded, .error(error))
+      return CredentialVault(nil, trouble: error, keepFor: settings.store.keepFor, scheduler: EventLoop.shared)
+    }
   }
 
   private static func radio(_ settings: EarshotSettings.Radio, _ bus: BusConnection) -> any Radio {
@@ -79,10 +97,11 @@ final class Daemon {
       loop.on(signal: SIGINT) { [weak self] in self?.stop(.ok) },
       loop.on(signal: SIGHUP) { [weak self] in self?.reload() },
       bus.onState { [weak self] in self?.busChanged($0) },
-      radio.onStatus { [weak self] in self?.radioChanged($0) },
+      radio.onStatus { [weak self] _ in self?.showStatus() },
     ]
     verifier.observe(changed: { [weak self] in self?.showStatus() }, received: { _ in })
     if let watchdog = ServiceManager.startWatchdog(on: loop, isHealthy: { true }) { registrations.append(watchdog) }
+    verifier.restore()
     if settings.verifier.enabled { _ = verifier.start() }
     bus.connect(name: name)
   }
@@ -137,15 +156,6 @@ final class Daemon {
     showStatus()
   }
 
-  private func radioChanged(_ status: RadioStatus) {
-    switch status.state {
-    case .ready: Log.shared.notice("The radio is ready", id: .radioReady, .adapter(status.adapters.first ?? ""))
-    case .waiting: Log.shared.warning("\(status.reason)", id: .radioWaiting)
-    case .degraded: Log.shared.warning("\(status.reason)", id: .radioLost)
-    }
-    showStatus()
-  }
-
   /// One sentence for `systemctl status`.
   private func showStatus() {
     let work =
@@ -156,7 +166,8 @@ final class Daemon {
       }
     let restart = pendingRestart.isEmpty ? "" : " A restart is needed for \(pendingRestart.joined(separator: ", "))."
     let reason = radio.status.reason
-    ServiceManager.status((reason.isEmpty ? "" : reason + " ") + work + restart)
+    let memory = verifier.vault.trouble == nil ? "" : " Credentials are kept in memory only."
+    ServiceManager.status((reason.isEmpty ? "" : reason + " ") + work + memory + restart)
   }
 
   // MARK: The configuration
@@ -172,6 +183,7 @@ final class Daemon {
     settings = loaded.settings.keepingRestartSettings(of: settings)
     Log.shared.level = LogLevel(settings.log.level)
     verifier.apply(VerifierService.Settings(settings.verifier))
+    verifier.vault.keepFor = settings.store.keepFor
     wallet?.configuration = WalletEngine.Configuration(settings.wallet)
     let names = changes.isEmpty ? "nothing changed" : changes.map(\.name).joined(separator: ", ")
     Log.shared.notice("The configuration was read again: \(names)", id: .configurationReloaded)

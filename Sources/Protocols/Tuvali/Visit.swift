@@ -57,7 +57,7 @@ struct Visit: Sendable {
   /// When `timer` is to be called.
   var deadline: Instant {
     switch stage {
-    case .receiving(_, let reportAt?): min(reportAt, silenceEnd, visitEnd)
+    case .receiving(_, let reportAt?): reportAt
     case .ready, .receiving: min(silenceEnd, visitEnd)
     case .unsealing, .keeping, .deciding, .leaving, .closing, .gone: stageEnd
     }

@@ -103,6 +103,12 @@ public final class Transfer {
     self.credential = credential
   }
 
+  /// The credential is erased without a verdict.
+  public func forget() {
+    credential = nil
+    enter(.undecided)
+  }
+
   /// The link is gone; an incoming transfer without a verdict keeps waiting for one.
   public func end() {
     guard isLive else { return }

@@ -1,5 +1,6 @@
 import Common
 import Loop
+import Radio
 
 /// The transfers of a service, the present ones and the last of those that ended: a bounded number.
 @LoopActor
@@ -31,6 +32,16 @@ public final class TransferList {
     let transfer = Transfer(number: lastNumber, direction: direction, state: state, scheduler: scheduler)
     transfers.append(transfer)
     for body in onAdded { body(transfer) }
+    return transfer
+  }
+
+  /// An incoming transfer of an earlier run, whose credential waits for its verdict.
+  public func restore(_ credential: [UInt8], peer: String, dialect: String) -> Transfer {
+    let transfer = add(.incoming, .connected)
+    transfer.met(BluetoothAddress(peer), dialect: dialect)
+    transfer.receive(credential)
+    transfer.enter(.received)
+    transfer.end()
     return transfer
   }
 

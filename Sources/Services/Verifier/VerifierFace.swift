@@ -19,7 +19,7 @@ public final class VerifierFace {
       service.transfers, on: tree, below: Self.path, manager: manager, actions: Self.actions(service))
     service.observe(
       changed: { [weak self] in
-        self?.object.changed("State", "Name", "ConnectionUri", "Counters")
+        self?.object.changed("State", "Name", "ConnectionUri", "Storage", "Counters")
       },
       received: { [weak self] in self?.announce($0) })
   }
@@ -64,6 +64,10 @@ public final class VerifierFace {
         Property(
           "Dialects", "as", documentation: "The dialects that are served: 0.5, 0.4, 0.3.", emits: .const,
           get: { .strings(service.settings.dialects.map(\.name.rawValue)) }),
+        Property(
+          "Storage", "s",
+          documentation: "Why credentials that nobody has judged would not survive a restart; empty when they would.",
+          get: { .string(service.vault.trouble?.sentence ?? "") }),
         Property(
           "Counters", "a{st}", documentation: "How often each thing happened since the service started.",
           get: { counters(service) }),

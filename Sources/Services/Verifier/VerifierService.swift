@@ -34,6 +34,7 @@ public final class VerifierService {
   public enum State: String, Sendable { case stopped, waiting, serving }
 
   public let transfers: TransferList
+  public let vault: CredentialVault
   public private(set) var settings: Settings
 
   private let radio: any Radio
@@ -49,9 +50,13 @@ public final class VerifierService {
   private var onChange: [@LoopActor () -> Void] = []
   private(set) var onReceived: [@LoopActor (Transfer) -> Void] = []
 
+  /// - Parameter vault: where credentials wait for their verdict; nil for memory alone. What an earlier run left in it
+  ///   is restored when the faces are there: `restore`.
   public init(
-    radio: any Radio, scheduler: any Scheduler, settings: Settings, random: any RandomSource & Sendable = SystemRandom()
+    radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: CredentialVault? = nil,
+    random: any RandomSource & Sendable = SystemRandom()
   ) {
+    self.vault = vault ?? CredentialVault(nil, scheduler: scheduler)
     self.radio = radio
     self.scheduler = scheduler
     self.settings = settings
@@ -80,6 +85,12 @@ public final class VerifierService {
   ) {
     onChange.append(changed)
     onReceived.append(received)
+  }
+
+  /// The credentials that an earlier run received and nobody judged.
+  public func restore() {
+    vault.restore(into: transfers)
+    changed()
   }
 
   /// Starts to wait for wallets; does nothing when it waits already.
@@ -121,6 +132,7 @@ public final class VerifierService {
     guard transfer.state == .received else { return false }
     if let visit, visit.transfer === transfer { handle(.decided(visit.link, accepted: accepted)) }
     transfer.enter(accepted ? .accepted : .rejected)
+    vault.remove(transfer)
     let verdict: String = accepted ? "accepted" : "rejected"
     Log.shared.info("Credential \(verdict)", id: .transferDecided, .transfer("\(transfer.number)"))
     return true
@@ -194,15 +206,23 @@ public final class VerifierService {
 
   private func keep(_ credential: [UInt8], from link: LinkID) {
     guard let visit, visit.link == link else { return }
-    guard transfers.waitingCredentials < settings.keptTransfers else {
-      let full = TuvaliError(
-        .verifierUnknown, .limitExceeded,
-        "\(settings.keptTransfers) credentials wait to be judged, and no more are kept.")
-      handle(.kept(link, full))
-      return
+    let transfer = visit.transfer
+    guard transfers.waitingCredentials < settings.keptTransfers else { return refuseFull(link) }
+    vault.put(credential, of: transfer) { [weak self] error in
+      guard let self else { return }
+      guard error == nil else { return refuseFull(link) }
+      // Where the link went meanwhile the wallet never heard of its success: it will come again.
+      guard self.visit?.transfer === transfer, !transfer.state.isEnd else { return vault.remove(transfer) }
+      transfer.receive(credential)
+      handle(.kept(link, nil))
     }
-    visit.transfer.receive(credential)
-    handle(.kept(link, nil))
+  }
+
+  private func refuseFull(_ link: LinkID) {
+    let full = TuvaliError(
+      .verifierUnknown, .limitExceeded,
+      "\(settings.keptTransfers) credentials wait to be judged, and no more are kept.")
+    handle(.kept(link, full))
   }
 
   private func changed() {

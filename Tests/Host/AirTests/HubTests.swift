@@ -29,6 +29,7 @@ import Testing
       link.write([UInt8](repeating: 0, count: 5000), to: submit, as: .request)
       try #require(await eventually { client.writtenCount == 3 })
       let server = try #require(recorder.link)
+      let central = try #require(pair.central.address)
       #expect(
         client.events == [
           .connected, .mtuChanged(517), .discovered(application.services), .subscribed(report),
@@ -36,7 +37,7 @@ import Testing
         ])
       #expect(
         recorder.calls == [
-          .opened(server, try #require(pair.central.address)), .changed(server, 517), .written(server, submit, [1]),
+          .opened(server, central), .changed(server, 517), .written(server, submit, [1]),
           .written(server, submit, [2]),
         ])
       pair.recorder.refusal = .busy

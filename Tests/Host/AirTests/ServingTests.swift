@@ -203,8 +203,8 @@ import Testing
         let client = Client()
         try client.connect(air.addNode(), to: peripheral.address)
         time.advance(by: .seconds(1))
-        #expect(seen.insert(try #require(client.link?.id)).inserted)
-        #expect(seen.insert(try #require(recorder.link)).inserted)
+        let (ours, theirs) = (try #require(client.link?.id), try #require(recorder.link))
+        #expect(seen.insert(ours).inserted && seen.insert(theirs).inserted)
         client.link?.disconnect()
       }
       server.close()

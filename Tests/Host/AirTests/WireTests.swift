@@ -7,38 +7,42 @@ import Testing
 @testable import Air
 
 @Suite struct WireTests {
+  /// Sums of array literals are more than the compiler can type-check in reasonable time.
+  static func joined(_ parts: [UInt8]...) -> [UInt8] { parts.flatMap { $0 } }
+  static func zeros(_ count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
+
   static let address = BluetoothAddress(0x00AA_0100_0023)
   static let addressBytes: [UInt8] = [0x23, 0x00, 0x00, 0x01, 0xAA, 0x00]
   static let uuid = BluetoothUUID(high: 0x0001_0203_0405_0607, low: 0x0809_0A0B_0C0D_0E0F)
   static let uuidBytes: [UInt8] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
   static let characteristic = CharacteristicID(service: uuid, characteristic: uuid)
-  static let characteristicBytes = uuidBytes + uuidBytes
+  static let characteristicBytes = joined(uuidBytes, uuidBytes)
   static let services = [
     GATTService(uuid: uuid, characteristics: [GATTCharacteristic(uuid: uuid, properties: [.write, .notify])]),
     GATTService(uuid: uuid, characteristics: []),
   ]
-  static let servicesBytes: [UInt8] = [2, 0] + uuidBytes + [1] + uuidBytes + [0x18] + uuidBytes + [0]
+  static let servicesBytes: [UInt8] = joined([2, 0], uuidBytes, [1], uuidBytes, [0x18], uuidBytes, [0])
 
   static let nodeFrames: [(NodeFrame, [UInt8])] = [
     (.hello(version: 1, address: nil), [1, 1, 0]),
-    (.hello(version: 2, address: address), [1, 2, 1] + addressBytes),
+    (.hello(version: 2, address: address), joined([1, 2, 1], addressBytes)),
     (
       .advertise(id: 0x0102_0304, interval: .nanoseconds(258), data: [7, 8], scanResponse: []),
       [2, 4, 3, 2, 1, 2, 1, 0, 0, 0, 0, 0, 0, 2, 0, 7, 8, 0, 0]
     ),
-    (.serve(id: 1, GATTApplication(services: services)), [3, 1, 0, 0, 0] + servicesBytes),
-    (.scan(id: 1, [uuid]), [4, 1, 0, 0, 0, 1, 0] + uuidBytes),
+    (.serve(id: 1, GATTApplication(services: services)), joined([3, 1, 0, 0, 0], servicesBytes)),
+    (.scan(id: 1, [uuid]), joined([4, 1, 0, 0, 0, 1, 0], uuidBytes)),
     (.end(id: 5), [5, 5, 0, 0, 0]),
-    (.connect(link: 6, address), [6, 6, 0, 0, 0] + addressBytes),
+    (.connect(link: 6, address), joined([6, 6, 0, 0, 0], addressBytes)),
     (.disconnect(link: 7), [7, 7, 0, 0, 0]),
     (.discover(link: 8), [8, 8, 0, 0, 0]),
     (.exchangeMTU(link: 9, 517), [9, 9, 0, 0, 0, 5, 2]),
-    (.subscribe(link: 10, characteristic), [10, 10, 0, 0, 0] + characteristicBytes),
-    (.write(link: 11, .request, characteristic, [1]), [11, 11, 0, 0, 0, 1] + characteristicBytes + [1, 0, 1]),
-    (.write(link: 11, .command, characteristic, []), [11, 11, 0, 0, 0, 0] + characteristicBytes + [0, 0]),
+    (.subscribe(link: 10, characteristic), joined([10, 10, 0, 0, 0], characteristicBytes)),
+    (.write(link: 11, .request, characteristic, [1]), joined([11, 11, 0, 0, 0, 1], characteristicBytes, [1, 0, 1])),
+    (.write(link: 11, .command, characteristic, []), joined([11, 11, 0, 0, 0, 0], characteristicBytes, [0, 0])),
     (
       .notify(id: 12, LinkID(0x0102), characteristic, [1]),
-      [12, 12, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0] + characteristicBytes + [1, 0, 1]
+      joined([12, 12, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0], characteristicBytes, [1, 0, 1])
     ),
     (.disconnectClient(id: 13, LinkID(1)), [13, 13, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]),
     (.answer(14, nil), [14, 14, 0, 0, 0, 0]),
@@ -46,33 +50,33 @@ import Testing
   ]
 
   static let hubFrames: [(HubFrame, [UInt8])] = [
-    (.welcome(address), [1] + addressBytes),
+    (.welcome(address), joined([1], addressBytes)),
     (.refused("né"), [2, 3, 0, 0x6E, 0xC3, 0xA9]),
     (
       .sighting(scan: 3, address, rssi: -59, data: [1], scanResponse: [2, 3]),
-      [3, 3, 0, 0, 0] + addressBytes + [0xC5, 1, 0, 1, 2, 0, 2, 3]
+      joined([3, 3, 0, 0, 0], addressBytes, [0xC5, 1, 0, 1, 2, 0, 2, 3])
     ),
     (
       .sighting(scan: 3, address, rssi: nil, data: [], scanResponse: []),
-      [3, 3, 0, 0, 0] + addressBytes + [127, 0, 0, 0, 0]
+      joined([3, 3, 0, 0, 0], addressBytes, [127, 0, 0, 0, 0])
     ),
-    (.opened(id: 4, LinkID(1), address), [4, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0] + addressBytes),
+    (.opened(id: 4, LinkID(1), address), joined([4, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0], addressBytes)),
     (.changed(id: 5, LinkID(1), mtu: 517), [5, 5, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5, 2]),
     (
       .written(id: 6, LinkID(1), characteristic, answer: 9, [1]),
-      [6, 6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0] + characteristicBytes + [9, 0, 0, 0, 1, 0, 1]
+      joined([6, 6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0], characteristicBytes, [9, 0, 0, 0, 1, 0, 1])
     ),
     (.closed(id: 7, LinkID(1)), [7, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]),
     (.event(link: 1, .connected), [16, 1, 0, 0, 0]),
-    (.event(link: 1, .discovered(services)), [17, 1, 0, 0, 0] + servicesBytes),
+    (.event(link: 1, .discovered(services)), joined([17, 1, 0, 0, 0], servicesBytes)),
     (.event(link: 1, .mtuChanged(23)), [18, 1, 0, 0, 0, 23, 0]),
-    (.event(link: 1, .subscribed(characteristic)), [19, 1, 0, 0, 0] + characteristicBytes),
+    (.event(link: 1, .subscribed(characteristic)), joined([19, 1, 0, 0, 0], characteristicBytes)),
     (
       .event(link: 1, .written(characteristic, error: .invalidLength)),
-      [20, 1, 0, 0, 0] + characteristicBytes + [0x0D]
+      joined([20, 1, 0, 0, 0], characteristicBytes, [0x0D])
     ),
-    (.event(link: 1, .written(characteristic, error: nil)), [20, 1, 0, 0, 0] + characteristicBytes + [0]),
-    (.event(link: 1, .notified(characteristic, [5])), [21, 1, 0, 0, 0] + characteristicBytes + [1, 0, 5]),
+    (.event(link: 1, .written(characteristic, error: nil)), joined([20, 1, 0, 0, 0], characteristicBytes, [0])),
+    (.event(link: 1, .notified(characteristic, [5])), joined([21, 1, 0, 0, 0], characteristicBytes, [1, 0, 5])),
     (.event(link: 1, .disconnected(reason: "x")), [22, 1, 0, 0, 0, 1, 0, 0x78]),
   ]
 
@@ -113,12 +117,12 @@ import Testing
     arguments: [
       [], [0], [15], [255], [1, 1, 2],
       [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0],
-      [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0] + [UInt8](repeating: 0, count: 34),
-      [3, 0, 0, 0, 0, 65, 0] + [UInt8](repeating: 0, count: 65 * 17),
-      [3, 0, 0, 0, 0, 1, 0] + [UInt8](repeating: 0, count: 16) + [65] + [UInt8](repeating: 0, count: 65 * 17),
-      [4, 0, 0, 0, 0, 65, 0] + [UInt8](repeating: 0, count: 65 * 16),
-      [11, 0, 0, 0, 0, 2] + [UInt8](repeating: 0, count: 34),
-      [11, 0, 0, 0, 0, 0] + [UInt8](repeating: 0, count: 32) + [1, 4] + [UInt8](repeating: 0, count: 1025),
+      joined([2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0], zeros(34)),
+      joined([3, 0, 0, 0, 0, 65, 0], zeros(65 * 17)),
+      joined([3, 0, 0, 0, 0, 1, 0], zeros(16), [65], zeros(65 * 17)),
+      joined([4, 0, 0, 0, 0, 65, 0], zeros(65 * 16)),
+      joined([11, 0, 0, 0, 0, 2], zeros(34)),
+      joined([11, 0, 0, 0, 0, 0], zeros(32), [1, 4], zeros(1025)),
       [14, 0, 0, 0, 0, 1],
     ] as [[UInt8]])
   func limits(bytes: [UInt8]) {

@@ -148,6 +148,41 @@ struct KeepingTests {
     server.close()
   }
 
+  @Test("Each change of the radio is one entry in the journal, with its message id")
+  @LoopActor
+  func journal() async throws {
+    let rig = try await Rig(adapter: "hci1", prepare: nil)
+    defer { rig.close() }
+    try await rig.reach(.waiting, "systemctl start bluetooth")
+    rig.fake.addAdapter("hci0")
+    try await rig.fake.start()
+    try await rig.reach(.waiting, "no adapter hci1")
+    rig.fake.addAdapter("hci1", isPowered: false)
+    try await rig.reach(.waiting, "switched off")
+    rig.fake.power("hci1", true)
+    try await rig.reach(.ready)
+    rig.fake.refusals = [Self.failed, Self.failed]
+    let server = rig.radio.serve(Service.application, delegate: Service())
+    try await rig.reach(.degraded)
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.fake.until { rig.fake.refusals.isEmpty }
+    try await rig.settle()
+    rig.time.advance(by: .seconds(1))
+    try await rig.reach(.ready)
+    rig.fake.vanish()
+    try await rig.reach(.waiting)
+    try await rig.fake.start()
+    try await rig.reach(.ready)
+    #expect(
+      rig.entries.all.map { $0.id?.name } == [
+        "RadioWaiting", "AdapterMissing", "RadioWaiting", "RadioReady", nil, "RadioReady", "RadioLost", "RadioReady",
+      ])
+    // Hanging up ourselves is none.
+    rig.connection.close()
+    #expect(rig.entries.all.count == 8)
+    server.close()
+  }
+
   @Test("A bluetoothd that has it already gives it up and takes it again, without a word")
   @LoopActor
   func alreadyExists() async throws {

@@ -1,6 +1,7 @@
 import Air
 import BlueZ
 import DBus
+import Journal
 import Loop
 import Radio
 import TestSupport
@@ -15,6 +16,8 @@ final class Rig {
   let connection: BusConnection
   let radio: BlueZRadio
   let statuses = Mailbox<RadioStatus>()
+  /// What the radio entered in the journal.
+  let entries = Entries()
   private var watch: Registration?
 
   /// - Parameter prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
@@ -29,7 +32,9 @@ final class Rig {
       try await fake.start()
     }
     connection = BusConnection(address: .address(bus.address), scheduler: time)
-    radio = BlueZRadio(bus: connection, adapter: adapter, scheduler: time, knownVersion: version)
+    radio = BlueZRadio(
+      bus: connection, adapter: adapter, scheduler: time, knownVersion: version,
+      log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
     watch = radio.onStatus { [statuses] in statuses.put($0) }
     connection.connect()
     try await connection.ready()

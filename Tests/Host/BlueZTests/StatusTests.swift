@@ -105,6 +105,27 @@ struct StatusTests {
     try await rig.reach(.degraded, "The adapter hci0 can neither advertise nor serve")
   }
 
+  @Test("An adapter that comes bit by bit is given 3 seconds before anything is said against it")
+  @LoopActor
+  func bitByBit() async throws {
+    let rig = try await Rig(prepare: { $0.addAdapter(isComplete: false) })
+    defer { rig.close() }
+    try await rig.settle()
+    rig.fake.completeAdapter()
+    try await rig.reach(.ready)
+    #expect(rig.statuses.all.count == 1)
+
+    rig.fake.removeAdapter()
+    try await rig.reach(.waiting, "There is no Bluetooth adapter")
+    rig.fake.addAdapter(isComplete: false)
+    try await rig.settle()
+    rig.time.advance(by: .milliseconds(2999))
+    try await rig.settle()
+    #expect(rig.statuses.all.last?.state == .waiting)
+    rig.time.advance(by: .milliseconds(1))
+    try await rig.reach(.degraded, "can neither advertise nor serve")
+  }
+
   @Test("A bluetoothd that does not say what it has is asked again, ever more seldom")
   @LoopActor
   func silent() async throws {

@@ -171,11 +171,14 @@ struct AssemblerTests {
     #expect(assembler.layout == Self.layout)
   }
 
-  @Test("A view with payloads under 60 bytes, or with more chunks than there are numbers, is not taken on")
+  @Test("A view with payloads under 60 bytes, too many chunks, or a chunk beyond the frame is not taken on")
   func impossibleView() {
     var assembler = Self.assembler()
     #expect(assembler.add(Self.chunk(1, Self.frame[..<59])) == .wrongLength)
     #expect(assembler.add(Self.chunk(1, Self.frame[..<60])) == .stored)
+    var short = Self.assembler()
+    #expect(short.add(Self.chunk(6, Self.frame[..<60])) == .outOfRange)
+    #expect(short.layout == Self.layout)
     var large = Assembler(size: 60 * Limits.chunks + 1, layout: Self.layout, firstSequence: 1)
     #expect(large.add(Self.chunk(1, Self.frame[..<60])) == .wrongLength)
     #expect(large.add(Self.chunk(1, Self.frame[..<61])) == .stored)

@@ -110,7 +110,16 @@ struct VerifierTests {
 
   @Test("A wallet with a low-order key is refused by name, and the invitation stays on the air")
   func weakKey() throws {
-    for weak: [UInt8] in [[UInt8](repeating: 0, count: 32), [1] + [UInt8](repeating: 0, count: 31)] {
+    let lowOrder = [
+      String(repeating: "00", count: 32),
+      "01" + String(repeating: "00", count: 31),
+      "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+      "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+      "ec" + String(repeating: "ff", count: 30) + "7f",
+      "ed" + String(repeating: "ff", count: 30) + "7f",
+      "ee" + String(repeating: "ff", count: 30) + "7f",
+    ]
+    for weak in try lowOrder.map(Hex.decode) {
       var bench = VerifierBench()
       _ = bench.open()
       let actions = bench.write([UInt8](repeating: 5, count: 12) + weak, to: .identify)

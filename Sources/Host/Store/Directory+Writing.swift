@@ -1,0 +1,67 @@
+extension Directory {
+  /// Puts the bytes into the file `name` such that after a loss of power it is as before or as it shall be, never
+  /// between.
+  ///
+  /// - Parameters:
+  ///   - temporary: the name of the file until it is whole; one left over from before is removed.
+  ///   - beforeRename: what else has to change its name in the same step.
+  func replace(
+    _ name: String, with bytes: [UInt8], temporary: String,
+    beforeRename: () throws(StoreError) -> Void = { () throws(StoreError) in }
+  ) throws(StoreError) {
+    if try status(of: temporary) != nil { try unlink(temporary) }
+    let file = try create(temporary)
+    do throws(StoreError) {
+      try file.write(bytes, at: 0)
+      try file.sync()
+      try beforeRename()
+      try rename(temporary, to: name)
+    } catch {
+      try? unlink(temporary)
+      throw error
+    }
+    try sync()
+  }
+
+  /// Overwrites the file's content with zeros, all the way to the disk, and removes it; the directory is not synced.
+  ///
+  /// What cannot be overwritten is removed all the same (a full disk may refuse even that), and the reason thrown.
+  func erase(_ name: String) throws(StoreError) {
+    do throws(StoreError) {
+      try overwrite(name)
+    } catch {
+      try unlink(name)
+      throw error
+    }
+    try unlink(name)
+  }
+
+  private func overwrite(_ name: String) throws(StoreError) {
+    let file = try openForOverwriting(name)
+    let size = try file.status().size
+    let portion = 1 << 20
+    for offset in stride(from: 0, to: size, by: portion) {
+      try file.write([UInt8](repeating: 0, count: min(portion, size - offset)), at: offset)
+    }
+    try file.sync()
+  }
+
+  /// The whole file, nil if there is none; `tooLarge` if it has more than `limit` bytes.
+  func contents(of name: String, limit: Int) throws(StoreError) -> [UInt8]? {
+    guard try status(of: name) != nil else { return nil }
+    let bytes = try open(name).read(atMost: limit + 1)
+    guard bytes.count <= limit else {
+      throw StoreError(.tooLarge, "\(path(of: name)) has more than \(limit) bytes. It is not a file of this service.")
+    }
+    return bytes
+  }
+
+  /// Opens a directory in this one, which is made if it is not there.
+  func openDirectory(making name: String) throws(StoreError) -> any Directory {
+    if try status(of: name) == nil {
+      try makeDirectory(name)
+      try sync()
+    }
+    return try openDirectory(name)
+  }
+}

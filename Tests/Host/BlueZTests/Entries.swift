@@ -1,0 +1,13 @@
+import Journal
+import Synchronization
+
+/// The entries of a journal, as a test reads them.
+final class Entries: Sendable {
+  private let records = Mutex<[LogRecord]>([])
+
+  var all: [LogRecord] { records.withLock { $0 } }
+
+  func add(_ record: LogRecord) {
+    records.withLock { $0.append(record) }
+  }
+}

@@ -1,0 +1,47 @@
+import Crypto
+
+@testable import Store
+
+/// A state directory on a simulated disk, and what is done with it.
+struct Fixture {
+  let disk = SimulatedDisk()
+  var key: SpoolKey
+  var limits = CredentialSpool.Limits()
+
+  init() throws {
+    key = try SpoolKey(SecretBytes(copying: (0..<32).map { UInt8($0) }), .systemCredential)
+    disk.placeDirectory("/state")
+  }
+
+  func state() throws(StoreError) -> StateDirectory { try StateDirectory(path: "/state", on: disk) }
+
+  func spool(seed: UInt64 = 1) throws(StoreError) -> CredentialSpool {
+    try CredentialSpool(in: state(), key: key, limits: limits, random: SeededRandom(seed: seed))
+  }
+
+  var files: [String] { disk.names(in: "/state/spool") }
+
+  static func path(_ id: SpoolID, _ ending: String = "credential") -> String { "/state/spool/\(id).\(ending)" }
+  static func entry(_ text: String, received: Int64 = 1_700_000_000) -> SpoolEntry {
+    SpoolEntry(received: received, dialect: "0.5", peer: "C0:FF:EE:00:00:01", credential: Array(text.utf8))
+  }
+}
+
+extension SpoolContents {
+  var entries: [SpoolID: SpoolEntry] {
+    Dictionary(credentials.map { ($0.id, $0.entry) }, uniquingKeysWith: { first, _ in first })
+  }
+  var reasons: [StoreError.Reason] { problems.map(\.error.reason) }
+}
+
+/// The bytes with any one bit flipped, any number of bytes missing at the end, and with one too many.
+func brokenCopies(of whole: [UInt8]) -> [[UInt8]] {
+  var copies: [[UInt8]] = [whole + [0]]
+  for bit in 0..<whole.count * 8 {
+    var bytes = whole
+    bytes[bit / 8] ^= 1 << UInt8(bit % 8)
+    copies.append(bytes)
+  }
+  for count in 0..<whole.count { copies.append(Array(whole.prefix(count))) }
+  return copies
+}

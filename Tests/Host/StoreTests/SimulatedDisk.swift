@@ -1,0 +1,274 @@
+import Crypto
+import Glibc
+import Synchronization
+
+@testable import Store
+
+/// A file system in memory that forgets what was not synced when its power is lost, as the worst of real ones may:
+/// a file keeps any mixture of old and new sectors, and of the names that changed any may have changed.
+final class SimulatedDisk: FileSystem {
+  enum Operation: String, CaseIterable {
+    case status, names, open, create, openForOverwriting, rename, unlink, makeDirectory, openDirectory, sync, lock
+    case read, write
+
+    var writes: Bool {
+      switch self {
+      case .create, .openForOverwriting, .rename, .unlink, .makeDirectory, .write: true
+      default: false
+      }
+    }
+  }
+
+  struct Call: Sendable {
+    /// From 1, since the start or the last restart.
+    let number: Int
+    let operation: Operation
+    let name: String
+  }
+
+  /// What a loss of power leaves of what was not synced.
+  enum Loss: Hashable, Sendable {
+    case everything, nothing
+    case some(seed: UInt64)
+
+    static let all: [Loss] = [.everything, .nothing] + (0..<10).map { .some(seed: $0) }
+  }
+
+  let user: UInt32 = 990
+  let model = Mutex(SimulatedFiles())
+
+  // MARK: For tests
+
+  /// Stops with call `number`, which does not take effect, until `restart`.
+  func losePower(at number: Int) { model.withLock { $0.powerEnds = number } }
+
+  /// Lets calls fail: with the error number that `rule` has for them.
+  func fail(_ rule: (@Sendable (Call) -> Int32?)?) { model.withLock { $0.rule = rule } }
+
+  /// The power is back; every handle from before is dead, and every lock gone.
+  func restart(_ loss: Loss) { model.withLock { $0.restart(loss) } }
+
+  var calls: Int { model.withLock { $0.calls } }
+  var trace: [Call] { model.withLock { $0.trace } }
+
+  /// The bytes of the file at a path that begins with `/`.
+  func content(_ path: String) -> [UInt8]? {
+    model.withLock { model in model.find(path).map { model.nodes[$0].bytes } }
+  }
+
+  func names(in path: String) -> [String] {
+    model.withLock { model in model.find(path).map { model.nodes[$0].entries.keys.sorted() } ?? [] }
+  }
+
+  func change(_ path: String, _ body: (inout SimulatedFiles.Node) -> Void) {
+    model.withLock { model in
+      guard let node = model.find(path) else { return }
+      body(&model.nodes[node])
+      model.nodes[node].synced = model.nodes[node].bytes
+    }
+  }
+
+  /// Puts a file there, as another program would.
+  func place(_ path: String, _ bytes: [UInt8], mode: UInt32 = 0o600) {
+    model.withLock { $0.place(path, .init(kind: .file, mode: mode, owner: user, bytes: bytes, synced: bytes)) }
+  }
+
+  func placeDirectory(_ path: String, mode: UInt32 = 0o700) {
+    model.withLock { $0.place(path, .init(kind: .directory, mode: mode, owner: user)) }
+  }
+
+  func move(_ path: String, to new: String) {
+    model.withLock { model in
+      guard let node = model.find(path) else { return }
+      model.link(new, node)
+      model.link(path, nil)
+    }
+  }
+
+  /// Whether any part of the disk, deleted or not, has a piece of these bytes.
+  func holds(anyOf bytes: [UInt8]) -> Bool {
+    let pieces = stride(from: 0, to: bytes.count - 16, by: 16).map { bytes[$0..<$0 + 16] }
+    return model.withLock { model in
+      model.nodes.contains { node in
+        [node.bytes, node.synced].contains { held in
+          stride(from: 0, to: max(0, held.count - 16), by: 1).contains { pieces.contains(held[$0..<$0 + 16]) }
+        }
+      }
+    }
+  }
+
+  // MARK: As a file system
+
+  func openDirectory(_ path: String) throws(StoreError) -> any Directory {
+    try model.withLock { (model) throws(StoreError) in
+      try model.step(.openDirectory, path)
+      guard let node = model.find(path) else { throw StoreError(errno: ENOENT, "opened", path) }
+      return SimulatedDirectory(self, node, path, life: model.life)
+    }
+  }
+}
+
+final class SimulatedDirectory: Directory {
+  private let disk: SimulatedDisk
+  private let node: Int
+  private let life: Int
+  let path: String
+
+  init(_ disk: SimulatedDisk, _ node: Int, _ path: String, life: Int) {
+    self.disk = disk
+    self.node = node
+    self.path = path
+    self.life = life
+  }
+
+  deinit {
+    disk.model.withLock { if $0.nodes[node].lock == ObjectIdentifier(self) { $0.nodes[node].lock = nil } }
+  }
+
+  private func call<Value: Sendable>(
+    _ operation: SimulatedDisk.Operation, _ name: String,
+    _ body: (inout SimulatedFiles) throws(StoreError) -> Value
+  ) throws(StoreError) -> Value {
+    try disk.model.withLock { (model) throws(StoreError) in
+      try model.step(operation, name, life: life)
+      return try body(&model)
+    }
+  }
+
+  private func child(_ name: String, _ model: SimulatedFiles) throws(StoreError) -> Int {
+    guard let child = model.nodes[node].entries[name] else { throw StoreError(errno: ENOENT, "found", name) }
+    return child
+  }
+
+  func status() throws(StoreError) -> FileStatus {
+    try call(.status, ".") { (model) throws(StoreError) in model.status(node) }
+  }
+
+  func status(of name: String) throws(StoreError) -> FileStatus? {
+    try call(.status, name) { (model) throws(StoreError) in model.nodes[node].entries[name].map { model.status($0) } }
+  }
+
+  func names() throws(StoreError) -> [String] {
+    try call(.names, ".") { (model) throws(StoreError) in Array(model.nodes[node].entries.keys) }
+  }
+
+  func open(_ name: String) throws(StoreError) -> any OpenFile { try open(name, .open) }
+  func openForOverwriting(_ name: String) throws(StoreError) -> any OpenFile { try open(name, .openForOverwriting) }
+
+  private func open(_ name: String, _ operation: SimulatedDisk.Operation) throws(StoreError) -> any OpenFile {
+    try call(operation, name) { (model) throws(StoreError) in
+      let child = try child(name, model)
+      guard model.nodes[child].kind == .file else { throw StoreError(errno: EISDIR, "opened", name) }
+      return SimulatedFile(disk, child, name, life: life)
+    }
+  }
+
+  func create(_ name: String) throws(StoreError) -> any OpenFile {
+    try call(.create, name) { (model) throws(StoreError) in
+      guard model.nodes[node].entries[name] == nil else { throw StoreError(errno: EEXIST, "made", name) }
+      model.nodes.append(.init(kind: .file, mode: 0o600, owner: disk.user, modified: model.clock))
+      model.apply(.set(name, model.nodes.count - 1), to: node)
+      return SimulatedFile(disk, model.nodes.count - 1, name, life: life)
+    }
+  }
+
+  func rename(_ name: String, to new: String) throws(StoreError) {
+    try call(.rename, "\(name) \(new)") { (model) throws(StoreError) in
+      model.apply(.move(name, new, try child(name, model)), to: node)
+    }
+  }
+
+  func unlink(_ name: String) throws(StoreError) {
+    try call(.unlink, name) { (model) throws(StoreError) in
+      guard model.nodes[try child(name, model)].kind != .directory else { throw StoreError(errno: EISDIR, "", name) }
+      model.apply(.remove(name), to: node)
+    }
+  }
+
+  func makeDirectory(_ name: String) throws(StoreError) {
+    try call(.makeDirectory, name) { (model) throws(StoreError) in
+      model.nodes.append(.init(kind: .directory, mode: 0o700, owner: disk.user))
+      model.apply(.set(name, model.nodes.count - 1), to: node)
+    }
+  }
+
+  func openDirectory(_ name: String) throws(StoreError) -> any Directory {
+    try call(.openDirectory, name) { (model) throws(StoreError) in
+      let child = try child(name, model)
+      guard model.nodes[child].kind == .directory else { throw StoreError(errno: ENOTDIR, "opened", name) }
+      return SimulatedDirectory(disk, child, "\(path)/\(name)", life: life)
+    }
+  }
+
+  func sync() throws(StoreError) {
+    try call(.sync, ".") { (model) throws(StoreError) in
+      model.nodes[node].syncedEntries = model.nodes[node].entries
+      model.nodes[node].pending = []
+    }
+  }
+
+  func lock() throws(StoreError) {
+    try call(.lock, ".") { (model) throws(StoreError) in
+      guard model.nodes[node].lock == nil else { throw StoreError(errno: EWOULDBLOCK, "locked", path) }
+      model.nodes[node].lock = ObjectIdentifier(self)
+    }
+  }
+}
+
+final class SimulatedFile: OpenFile {
+  private let disk: SimulatedDisk
+  private let node: Int
+  private let name: String
+  private let life: Int
+
+  init(_ disk: SimulatedDisk, _ node: Int, _ name: String, life: Int) {
+    self.disk = disk
+    self.node = node
+    self.name = name
+    self.life = life
+  }
+
+  func status() throws(StoreError) -> FileStatus {
+    try disk.model.withLock { (model) throws(StoreError) in
+      try model.step(.status, name, life: life)
+      return model.status(node)
+    }
+  }
+
+  func read(atMost count: Int) throws(StoreError) -> [UInt8] {
+    try disk.model.withLock { (model) throws(StoreError) in
+      try model.step(.read, name, life: life)
+      return Array(model.nodes[node].bytes.prefix(count))
+    }
+  }
+
+  func write(_ bytes: [UInt8], at offset: Int) throws(StoreError) {
+    try disk.model.withLock { (model) throws(StoreError) in
+      var count = bytes.count
+      let failure = caughtError { () throws(StoreError) in try model.step(.write, name, life: life) }
+      // Half of it is written before the disk is found to be full.
+      if failure?.reason == .diskFull { count /= 2 } else if let failure { throw failure }
+      let missing = offset + count - model.nodes[node].bytes.count
+      if missing > 0 { model.nodes[node].bytes += [UInt8](repeating: 0, count: missing) }
+      model.nodes[node].bytes.replaceSubrange(offset..<offset + count, with: bytes[..<count])
+      model.nodes[node].modified = model.clock
+      if let failure { throw failure }
+    }
+  }
+
+  func sync() throws(StoreError) {
+    try disk.model.withLock { (model) throws(StoreError) in
+      try model.step(.sync, name, life: life)
+      model.nodes[node].synced = model.nodes[node].bytes
+    }
+  }
+}
+
+func caughtError(_ body: () throws(StoreError) -> Void) -> StoreError? {
+  do throws(StoreError) {
+    try body()
+    return nil
+  } catch {
+    return error
+  }
+}

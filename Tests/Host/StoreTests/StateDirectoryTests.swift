@@ -1,0 +1,77 @@
+import TestSupport
+import Testing
+
+@testable import Store
+
+@Suite("The state directory")
+struct StateDirectoryTests {
+  let disk = SimulatedDisk()
+
+  func open(_ path: String? = nil, _ environment: [String: String] = [:]) throws(StoreError) -> StateDirectory {
+    try StateDirectory(path: path, on: disk) { environment[$0] }
+  }
+
+  @Test("It is the one given, or the first that systemd names, or none")
+  func choice() throws {
+    disk.placeDirectory("/given")
+    disk.placeDirectory("/first")
+    disk.placeDirectory("/second")
+    let environment = ["STATE_DIRECTORY": "/first:/second"]
+    #expect(try open("/given", environment).directory.path == "/given")
+    #expect(try open(nil, environment).directory.path == "/first")
+    let error = caught(StoreError.self) { try open() }
+    #expect(error?.reason == .missing)
+    #expect(error?.sentence.contains("systemd") == true)
+  }
+
+  @Test("Its last part is made, closed to others; more is not")
+  func making() throws {
+    _ = try open("/state")
+    #expect(try disk.openDirectory("/state").status().mode == 0o700)
+    #expect(caught(StoreError.self) { try open("/no/state") }?.reason == .missing)
+  }
+
+  @Test(
+    "One that others can get at is refused, with the command that closes it",
+    arguments: [0o755, 0o750, 0o701, 0o710, 0o722])
+  func wideMode(mode: UInt32) throws {
+    disk.placeDirectory("/state", mode: mode)
+    let error = caught(StoreError.self) { try open("/state") }
+    #expect(error?.reason == .wrongMode)
+    #expect(error?.sentence.contains("chmod 700 /state,") == true)
+  }
+
+  @Test("One that is closed to others is taken", arguments: [0o700, 0o500, 0o1700])
+  func narrowMode(mode: UInt32) throws {
+    disk.placeDirectory("/state", mode: mode)
+    _ = try open("/state")
+  }
+
+  @Test("Another user's is refused, with the command that takes it over")
+  func owner() throws {
+    disk.placeDirectory("/state")
+    disk.change("/state") { $0.owner = 1000 }
+    let error = caught(StoreError.self) { try open("/state") }
+    #expect(error?.reason == .wrongOwner)
+    #expect(error?.sentence.contains("chown -R 990 /state") == true)
+  }
+
+  @Test("A second process is turned away until the first has left")
+  func lock() throws {
+    disk.placeDirectory("/state")
+    var first: StateDirectory? = try open("/state")
+    #expect(first != nil)
+    #expect(caught(StoreError.self) { try open("/state") }?.reason == .inUse)
+    first = nil
+    _ = try open("/state")
+  }
+
+  @Test("A directory in it is made as closed, and refused when it was opened to others")
+  func inner() throws {
+    disk.placeDirectory("/state")
+    let state = try open("/state")
+    #expect(try state.open("inner").status().mode == 0o700)
+    disk.change("/state/inner") { $0.mode = 0o755 }
+    #expect(caught(StoreError.self) { try state.open("inner") }?.sentence.contains("chmod 700 /state/inner") == true)
+  }
+}

@@ -1,0 +1,108 @@
+import Crypto
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Store
+
+@Suite("The real file system")
+final class SystemFileSystemTests {
+  let path: String
+
+  init() throws {
+    path = FileManager.default.temporaryDirectory.appendingPathComponent("store-\(UUID().uuidString.prefix(8))").path
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(atPath: path)
+  }
+
+  func mode(_ name: String) throws -> Int? {
+    try FileManager.default.attributesOfItem(atPath: "\(path)/\(name)")[.posixPermissions] as? Int
+  }
+
+  @Test("A spool lives there as it does on the simulated one, in files that are closed to others")
+  func spool() throws {
+    let id: SpoolID
+    do {
+      let state = try StateDirectory(path: path)
+      let spool = try CredentialSpool(in: state, key: SpoolKey.load(from: state) { _ in nil })
+      id = try spool.put(Fixture.entry("kept"))
+      try spool.remove(try spool.put(Fixture.entry("removed")))
+      #expect(caught(StoreError.self) { try StateDirectory(path: path) }?.reason == .inUse)
+    }
+    let state = try StateDirectory(path: nil) { [path] in $0 == "STATE_DIRECTORY" ? path : nil }
+    let key = try SpoolKey.load(from: state) { _ in nil }
+    #expect(key.origin == .stateDirectory)
+    let contents = try CredentialSpool(in: state, key: key).list()
+    #expect(contents.entries == [id: Fixture.entry("kept")])
+    #expect(try FileManager.default.contentsOfDirectory(atPath: "\(path)/spool") == ["\(id).credential"])
+    #expect(try mode(".") == 0o700)
+    #expect(try mode("spool") == 0o700)
+    #expect(try mode("spool.key") == 0o600)
+    #expect(try mode("spool/\(id).credential") == 0o600)
+  }
+
+  @Test("A large file is written, read and erased whole")
+  func large() throws {
+    let directory = try StateDirectory(path: path).directory
+    let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7 >> 3) }
+    try directory.replace("large", with: bytes, temporary: "large.new")
+    #expect(try directory.contents(of: "large", limit: bytes.count) == bytes)
+    #expect(
+      caught(StoreError.self) { try directory.contents(of: "large", limit: bytes.count - 1) }?.reason == .tooLarge)
+    // A second name keeps what is left of the file in sight.
+    try FileManager.default.linkItem(atPath: "\(path)/large", toPath: "\(path)/shadow")
+    try directory.erase("large")
+    #expect(try directory.names() == ["shadow"])
+    let left = try directory.open("shadow").read(atMost: .max)
+    #expect(left.count == bytes.count && left.allSatisfy { $0 == 0 })
+  }
+
+  @Test("Links, pipes and directories are no files, and nobody waits for a pipe's writer")
+  func kinds() throws {
+    let directory = try StateDirectory(path: path).directory
+    try Data([1]).write(to: URL(fileURLWithPath: "\(path)/file"))
+    try FileManager.default.createSymbolicLink(atPath: "\(path)/link", withDestinationPath: "file")
+    #expect(mkfifo("\(path)/pipe", 0o600) == 0)
+    try directory.makeDirectory("inner")
+    #expect(try directory.open("file").read(atMost: 10) == [1])
+    for name in ["link", "inner", "pipe"] {
+      #expect(caught(StoreError.self) { try directory.open(name) }?.reason == .wrongKind)
+    }
+    #expect(caught(StoreError.self) { try directory.openForOverwriting("link") }?.reason == .wrongKind)
+    #expect(caught(StoreError.self) { try directory.openDirectory("link") }?.reason == .wrongKind)
+    #expect(caught(StoreError.self) { try directory.create("file") }?.reason == .exists)
+    #expect(try directory.status(of: "link")?.kind == .other)
+    #expect(try directory.status(of: "none") == nil)
+    #expect(caught(StoreError.self) { try directory.open("none") }?.reason == .missing)
+    #expect(caught(StoreError.self) { try directory.unlink("inner") }?.reason == .wrongKind)
+  }
+
+  @Test("A state directory that is a link to a private one is taken, one with a wide mode is not")
+  func state() throws {
+    try FileManager.default.createDirectory(
+      atPath: "\(path)/real", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    try FileManager.default.createSymbolicLink(atPath: "\(path)/link", withDestinationPath: "real")
+    _ = try StateDirectory(path: "\(path)/link")
+    #expect(chmod("\(path)/real", 0o750) == 0)
+    let error = caught(StoreError.self) { try StateDirectory(path: "\(path)/link") }
+    #expect(error?.sentence.contains("chmod 700 \(path)/link,") == true)
+  }
+
+  @Test("Each error number becomes the reason it has for the operator, in a sentence that is fit to be shown")
+  func errors() {
+    let expected: [Int32: StoreError.Reason] = [
+      ENOSPC: .diskFull, EDQUOT: .diskFull, EROFS: .readOnly, EACCES: .notPermitted, EPERM: .notPermitted,
+      ENOENT: .missing, EEXIST: .exists, EWOULDBLOCK: .inUse, ELOOP: .wrongKind, EIO: .diskFailed, EFBIG: .tooLarge,
+      EMFILE: .failed,
+    ]
+    for (number, reason) in expected {
+      let error = StoreError(errno: number, "written", "/state\u{1B}[2J/file")
+      #expect(error.reason == reason)
+      #expect(error.code == reason.rawValue)
+      #expect(!error.sentence.contains("\u{1B}"))
+      #expect(error.sentence.hasSuffix("."))
+    }
+  }
+}
