@@ -20,6 +20,7 @@ struct KillTests {
     var random = SeededRandom(seed: 50)
     let counter = try await Counter()
     defer { counter.close() }
+    var told = 0
     for round in 1...50 {
       let credential = "{\"round\":\(round),\"text\":\"\(Hex20.text(&random))\"}"
       // A whole visit takes some 100 ms; a third of the moments is after it.
@@ -29,7 +30,9 @@ struct KillTests {
       let copies = kept.filter { $0 == credential }.count
       #expect(copies <= 1 && kept.count == copies, "round \(round)")
       if toldSuccess { #expect(copies == 1, "round \(round): lost, killed after \(moment)") }
+      told += toldSuccess ? 1 : 0
     }
+    #expect((5...45).contains(told), "the moments are no longer spread over the visit: \(told) of 50")
   }
 }
 

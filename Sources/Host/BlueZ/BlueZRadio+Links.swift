@@ -93,6 +93,7 @@ extension BlueZRadio {
     if links[path] == nil {
       guard open(device, isConfirmed: device.isConnected) else { throw .insufficientResources }
     }
+    links.noteWrite(path)
     if let mtu = write.mtu, links.setMTU(mtu, of: path), let link = links[path] {
       for application in openApplications { application.linkChanged(link.id, mtu: mtu) }
     }
@@ -109,8 +110,19 @@ extension BlueZRadio {
     }
   }
 
+  /// Cuts a client's link. A peer that never wrote may be somebody else's keyboard or sensor: it is only forgotten, and
+  /// is a new link if it writes after all.
   func disconnect(_ link: LinkID, for number: Int) {
     guard applications[number] != nil, let owner = place?.owner, let entry = links[link] else { return }
+    guard entry.hasWritten else {
+      scheduler.offload(
+        {},
+        then: { [weak self] in
+          guard let self, links[entry.device]?.id == link else { return }
+          close(entry.device)
+        })
+      return
+    }
     bus.call(owner, entry.device, BlueZName.device, "Disconnect") { [weak self] result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("Disconnect was answered with \(error)", .link(link))

@@ -1,4 +1,4 @@
-/// A release of BlueZ. bluetoothd does not tell its own over D-Bus; it comes from the configuration, where it is known.
+/// A release of BlueZ. bluetoothd does not tell its own over D-Bus.
 public struct BlueZVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
   public var major: Int
   public var minor: Int

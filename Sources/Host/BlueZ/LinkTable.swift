@@ -14,6 +14,8 @@ final class LinkTable {
     var mtu: Int?
     /// Whether bluetoothd said that the peer is connected; until then there is only its write.
     var isConfirmed: Bool
+    /// Whether it wrote to us, and so is a client of ours for certain.
+    var hasWritten = false
   }
 
   /// More clients than any controller has links.
@@ -37,6 +39,10 @@ final class LinkTable {
       id: LinkID(Self.lastNumber), device: device.path, address: device.address, isConfirmed: isConfirmed)
     entries[device.path] = entry
     return entry
+  }
+
+  func noteWrite(_ device: ObjectPath) {
+    entries[device]?.hasWritten = true
   }
 
   func confirm(_ device: ObjectPath) {

@@ -52,7 +52,8 @@ enum Situation: Equatable {
     switch self {
     case .asking, .closed: break
     case .ready(let adapter): log.notice("The radio is ready", id: .radioReady, .adapter(adapter))
-    case .degraded(let adapter, _), .unfit(let adapter): log.warning("\(reason)", .adapter(adapter))
+    case .degraded(let adapter, _), .unfit(let adapter):
+      log.warning("\(reason)", id: .radioDegraded, .adapter(adapter))
     case .adapterMissing(let wanted, _): log.warning("\(reason)", id: .adapterMissing, .adapter(wanted))
     case .noBus, .noDaemon, .silent, .noAdapter, .switchedOff:
       log.warning("\(reason)", id: last?.isInUse == true ? .radioLost : .radioWaiting)

@@ -21,7 +21,7 @@ extension EarshotSettings {
       "Verifier", "Enabled", \.verifier.enabled, .bool, .onRestart,
       "Whether to wait for wallets as soon as the service starts. Otherwise a D-Bus client has to ask for it."),
     Setting(
-      "Verifier", "Name", \.verifier.name, .text(upTo: 14), .onReload,
+      "Verifier", "Name", \.verifier.name, .text(upTo: 14), .onRestart,
       "The name that is shown to people with a wallet and stands in the advertisement, which has no room for more."),
     Setting(
       "Verifier", "Dialects", \.verifier.dialects, dialects, .onRestart,
@@ -32,7 +32,7 @@ extension EarshotSettings {
       "Who answers the wallet when its credential has arrived: a D-Bus client, by Accept or Reject, or the service itself, "
         + "which accepts whatever arrived whole."),
     Setting(
-      "Verifier", "CredentialLimit", \.verifier.credentialLimit, .size(credentialLimits), .onReload,
+      "Verifier", "CredentialLimit", \.verifier.credentialLimit, .size(credentialLimits), .onRestart,
       "The largest credential to take, inflated. A larger one ends the transfer."),
     Setting(
       "Verifier", "ReportDelay", \.verifier.reportDelay, .duration(.zero ... .seconds(1)), .onReload,
@@ -51,8 +51,9 @@ extension EarshotSettings {
       "Verifier", "LeaveTimeout", \.verifier.leaveTimeout, .duration(.milliseconds(100) ... .seconds(60)), .onReload,
       "How long the wallet may take to disconnect after the answer, before it is disconnected."),
     Setting(
-      "Verifier", "KeptTransfers", \.verifier.keptTransfers, .number(1...1000), .onReload,
-      "How many finished transfers stay on D-Bus, and their credentials in memory, before the oldest is forgotten."),
+      "Verifier", "KeptTransfers", \.verifier.keptTransfers, .number(1...1000), .onRestart,
+      "How many transfers stay on D-Bus, the present one included, before the oldest that ended is forgotten. One whose "
+        + "credential nobody has judged stays; when all are such, the next wallet is refused."),
     Setting(
       "Verifier", "VisitTimeout", \.verifier.visitTimeout, .duration(timeouts), .onReload,
       "How long a wallet may take for its whole credential, however lively it is."),
@@ -73,13 +74,13 @@ extension EarshotSettings {
       "How long to look for the verifier whose code was read."),
     Setting(
       "Wallet", "ConnectTimeout", \.wallet.connectTimeout, .duration(timeouts), .onReload,
-      "How long connecting to the verifier may take, until its services are known."),
+      "How long connecting to the verifier may take, until it has answered who we are."),
     Setting(
       "Wallet", "ReportTimeout", \.wallet.reportTimeout, .duration(timeouts), .onReload,
       "How long to wait for the verifier's report of missing chunks before it is asked for again."),
     Setting(
       "Wallet", "IdleTimeout", \.wallet.idleTimeout, .duration(timeouts), .onReload,
-      "How long the verifier may send nothing before the transfer has failed."),
+      "How long there may be no sign of the verifier before the transfer has failed."),
     Setting(
       "Wallet", "TransferTimeout", \.wallet.transferTimeout, .duration(timeouts), .onReload,
       "How long a whole transfer may take, however lively the verifier is."),

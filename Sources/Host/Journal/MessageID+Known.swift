@@ -10,6 +10,8 @@ extension MessageID {
   public static let radioWaiting = MessageID("RadioWaiting", "5d727c0e1976376af0102f83095fa440")
   /// The radio was there and is gone.
   public static let radioLost = MessageID("RadioLost", "23468551b981d066f47188de8ace057a")
+  /// The radio works in part.
+  public static let radioDegraded = MessageID("RadioDegraded", "10f9b8258aa2bc47605f0f3c3c8c489a")
   /// The adapter that the configuration names does not exist.
   public static let adapterMissing = MessageID("AdapterMissing", "4d40754d08b2f9c6bb3e175a7f6eb055")
 
@@ -49,7 +51,7 @@ extension MessageID {
   /// Every id there is; the catalog has one entry for each.
   public static let known: [MessageID] = [
     .started, .stopping,
-    .radioReady, .radioWaiting, .radioLost, .adapterMissing,
+    .radioReady, .radioWaiting, .radioLost, .radioDegraded, .adapterMissing,
     .verifierStarted, .verifierStopped,
     .transferStarted, .transferReceived, .transferFailed, .transferRefused, .transferDecided,
     .configurationProblem, .configurationReloaded,

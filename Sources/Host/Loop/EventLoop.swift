@@ -41,7 +41,10 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   // MARK: Running
 
   /// Runs the loop on this thread until `stop()`.
-  public func run() {
+  ///
+  /// - Returns: false if the kernel refused to go on before that.
+  @discardableResult
+  public func run() -> Bool {
     inbox.withLock {
       precondition($0.thread == nil, "the loop runs already")
       $0.thread = pthread_self()
@@ -51,7 +54,10 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
       let idle = inbox.withLock { $0.entries.isEmpty && !$0.stopped }
       if sd_event_run(event, idle ? UInt64.max : 0) < 0 { break }
     }
-    inbox.withLock { $0.thread = nil }
+    return inbox.withLock { inbox in
+      inbox.thread = nil
+      return inbox.stopped
+    }
   }
 
   /// Starts a thread that runs the loop for as long as the process lives; for tests. Does nothing the second time.

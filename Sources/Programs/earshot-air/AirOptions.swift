@@ -22,7 +22,8 @@ struct AirOptions {
     options: [
       Option("socket", short: "s", value: .file("PATH"), "Where to listen. It has to be given."),
       Option("latency", value: .text("TIME"), "How long a packet takes, in ms, 0 for none (7.5)."),
-      Option("loss", value: .text("PERCENT"), "How many commands and notifications are lost (0)."),
+      Option("loss", value: .text("PERCENT"), "How many writes without response, chunks that is, are lost (0)."),
+      Option("notification-loss", value: .text("PERCENT"), "How many notifications are lost (0)."),
       Option("mtu", value: .integer("N", 23...517), "The largest ATT MTU that links agree to (517)."),
       Option("seed", value: .integer("N", 0...Int.max), "What chance begins with (1)."),
       Option("verbose", short: "v", "Log who comes and goes."),
@@ -37,10 +38,8 @@ struct AirOptions {
     isVerbose = options.flag("verbose")
     var conditions = AirConditions()
     if let text = options.value("latency") { conditions.latency = try Self.latency(text) }
-    if let text = options.value("loss") {
-      conditions.commandLoss = try Self.share(text)
-      conditions.notificationLoss = conditions.commandLoss
-    }
+    if let text = options.value("loss") { conditions.commandLoss = try Self.share(text) }
+    if let text = options.value("notification-loss") { conditions.notificationLoss = try Self.share(text) }
     if let mtu = options.integer("mtu") { conditions.maximumMTU = mtu }
     self.conditions = conditions
   }

@@ -50,7 +50,17 @@ final class SendCommand {
   private func open(_ path: String) throws(Failure) -> FileDescriptor {
     let descriptor = path == "-" ? dup(STDIN_FILENO) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw FileOutput.failure(path, "read") }
-    return FileDescriptor(owning: descriptor)
+    let file = FileDescriptor(owning: descriptor)
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw FileOutput.failure(path, "read") }
+    if status.st_mode & S_IFMT == S_IFREG { return file }
+    // The service does not wait for whoever writes into a pipe: it is read to its end here.
+    let credential = try FileOutput.readToEnd(file, path)
+    do throws(DBusError) {
+      return try MemFD.sealed(credential, name: "credential")
+    } catch {
+      throw Failure(error, service: client.service)
+    }
   }
 
   private func signal(_ message: Message) {

@@ -38,7 +38,7 @@ final class WatchCommand {
     isReady = true
     if let verifier = objects[Client.verifier.string]?[VerifierCommand.interface] { try verifierChanged(verifier) }
     if !isJSON { Output.line("Waiting for wallets.") }
-    for (path, interfaces) in objects {
+    for (path, interfaces) in objects.sorted(by: { ($0.key.utf8.count, $0.key) < ($1.key.utf8.count, $1.key) }) {
       guard let properties = interfaces[TransferView.interface] else { continue }
       add(path, properties, isOld: true)
     }
@@ -68,6 +68,9 @@ final class WatchCommand {
       let properties = message.arguments.last?[TransferView.interface]?.asDictionary
     {
       add(added.string, properties, isOld: false)
+    } else if message.member == "InterfacesRemoved", let removed = message.arguments.first?.asObjectPath {
+      transfers[removed.string] = nil
+      handled.remove(removed.string)
     } else if let (interface, values) = message.changedProperties {
       switch interface {
       case VerifierCommand.interface:
@@ -133,11 +136,22 @@ final class WatchCommand {
       if let path = line.value("output") { try FileOutput.write(credential, to: path) }
       show(transfer, credential)
       if line.flag("accept") || line.flag("reject") {
-        try await client.call(transfer.path, TransferView.interface, line.flag("accept") ? "Accept" : "Reject")
+        try await judge(transfer)
       }
       if line.flag("once") { finish(.success(.ok)) }
     } catch {
-      finish(.failure(error))
+      // One credential's trouble is not the next one's.
+      if line.flag("once") || error.code == .notRunning { return finish(.failure(error)) }
+      Output.complain(error.text)
+    }
+  }
+
+  /// Whoever judged it before us, the service itself included, has the word.
+  private func judge(_ transfer: TransferView) async throws(Failure) {
+    do throws(Failure) {
+      try await client.call(transfer.path, TransferView.interface, line.flag("accept") ? "Accept" : "Reject")
+    } catch {
+      if !transfer.isEnded { throw error }
     }
   }
 

@@ -75,7 +75,7 @@ final class Daemon {
 
   private static func radio(_ settings: EarshotSettings.Radio, _ bus: BusConnection) -> any Radio {
     switch settings.backend {
-    case .bluez: BlueZRadio(bus: bus, adapter: settings.adapter, scheduler: EventLoop.shared)
+    case .bluez: BlueZRadio(bus: bus, adapter: settings.adapter, knownVersion: .installed())
     case .air:
       if let socket = settings.airSocket {
         RemoteAir(path: socket)
@@ -135,13 +135,10 @@ final class Daemon {
 
   // MARK: What changes outside
 
+  /// Loss and return of the bus are in the journal already.
   private func busChanged(_ state: BusState) {
     switch state {
-    case .connected:
-      guard !isReady else {
-        Log.shared.notice("Back on the bus", id: .busBack)
-        break
-      }
+    case .connected where !isReady:
       isReady = true
       ServiceManager.ready()
       Log.shared.notice("Ready as \(name), version \(ManagerFace.version)", id: .started)
@@ -149,9 +146,7 @@ final class Daemon {
       Log.shared.error("The name \(name) cannot be had: \(error.sentence)", .error(error))
       // At start another service is running; later the name was taken from us, and is asked for again.
       if !isReady { return stop(.failed) }
-    case .lost(let error):
-      Log.shared.warning("The bus is gone: \(error.sentence) It is tried again", id: .busLost, .error(error))
-    case .connecting, .closed: break
+    case .connected, .lost, .connecting, .closed: break
     }
     showStatus()
   }

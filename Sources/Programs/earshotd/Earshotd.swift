@@ -72,7 +72,10 @@ struct Earshotd {
         daemon.run { outcome.code = $0 }
       }
     }
-    EventLoop.shared.run()
+    guard EventLoop.shared.run() else {
+      Log.shared.error("The event loop cannot go on")
+      return .failed
+    }
     return outcome.code
   }
 

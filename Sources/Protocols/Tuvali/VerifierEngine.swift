@@ -185,7 +185,9 @@ public struct VerifierEngine: Sendable {
     waiting[link] = nil
     counters.visits += 1
     guard let keys = try? SessionKeys(own: key, peer: identify.walletKey, nonce: identify.nonce) else {
-      return [failure(.weakKey, on: link), .cut(link), .tell(link, .ended)]
+      return [
+        failure(.weakKey, on: link), .notify(link, .disconnect, dialect, [1]), .cut(link), .tell(link, .ended),
+      ]
     }
     visit = Visit(
       link: link, dialect: dialect, identify: identify, keys: keys, mtu: wallet.mtu ?? Limits.offeredMTU,

@@ -8,7 +8,7 @@ import Radio
 public final class Transfer {
   public enum Direction: String, Sendable { case incoming, outgoing }
 
-  /// Where it stands. The last five are ends.
+  /// Where it stands. The last four are ends.
   public enum State: String, Sendable, CaseIterable {
     /// Outgoing: the verifier is looked for.
     case searching
@@ -23,13 +23,11 @@ public final class Transfer {
     /// It ended after the credential was delivered and before a verdict.
     case undecided
     case failed
-    /// A wallet that came while another was served.
-    case refused
 
     public var isEnd: Bool {
       switch self {
       case .searching, .connected, .transferring, .received: false
-      case .accepted, .rejected, .undecided, .failed, .refused: true
+      case .accepted, .rejected, .undecided, .failed: true
       }
     }
   }

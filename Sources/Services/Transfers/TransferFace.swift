@@ -47,9 +47,6 @@ public final class TransferFaces {
     root.child("transfer\(transfer.number)")
   }
 
-  /// Sends a signal about a transfer from the object of its service, after what changed in the transfer is told.
-  public func object(of transfer: Transfer) -> ExportedObject? { objects[transfer.number] }
-
   private func add(_ transfer: Transfer) {
     let interface = Self.interface(transfer, actions)
     let object = tree.export(path(of: transfer), interfaces: [interface], manager: manager)

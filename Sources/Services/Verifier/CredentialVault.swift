@@ -17,7 +17,11 @@ public final class CredentialVault {
   /// Why credentials are not kept over a restart; nil when they are.
   public private(set) var trouble: StoreError?
   private var waiting: [Int: Waiting] = [:]
+  /// Judged, and refused by the disk: tried again.
+  private var erasing: [SpoolID: Registration] = [:]
   private lazy var expiry = Deadline(scheduler) { [weak self] in self?.expire() }
+
+  private static let eraseAgain = Duration.seconds(60)
 
   private struct Waiting {
     let transfer: Transfer
@@ -76,20 +80,31 @@ public final class CredentialVault {
   func remove(_ transfer: Transfer) {
     guard let entry = waiting.removeValue(forKey: transfer.number) else { return }
     schedule()
-    guard let spool, let id = entry.id else { return }
+    if let id = entry.id { erase(id) }
+  }
+
+  private func erase(_ id: SpoolID) {
+    guard let spool else { return }
     let work: @Sendable () -> Result<Void, StoreError> = {
       Result { () throws(StoreError) in try spool.remove(id) }
     }
     scheduler.offload(
       work,
       then: { [weak self] result in
-        if case .failure(let error) = result { self?.complain(error) }
+        guard let self else { return }
+        erasing[id] = nil
+        guard case .failure(let error) = result else { return }
+        Log.shared.error("A judged credential is not erased yet: \(error)", id: .storeDegraded, .error(error))
+        erasing[id] = scheduler.schedule(after: Self.eraseAgain) { [weak self] in self?.erase(id) }
       })
   }
 
   /// The credentials of an earlier run, as transfers that wait for their verdict.
   func restore(into list: TransferList) {
     guard let spool else { return }
+    for problem in spool.removeAll(olderThan: keepFor, now: Self.wallClock()).problems {
+      Log.shared.error("A kept credential is not erased: \(problem.error)", id: .storeDegraded, .error(problem.error))
+    }
     let contents: SpoolContents
     do throws(StoreError) {
       contents = try spool.list()

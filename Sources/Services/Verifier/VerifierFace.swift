@@ -19,7 +19,7 @@ public final class VerifierFace {
       service.transfers, on: tree, below: Self.path, manager: manager, actions: Self.actions(service))
     service.observe(
       changed: { [weak self] in
-        self?.object.changed("State", "Name", "ConnectionUri", "Storage", "Counters")
+        self?.object.changed("State", "Name", "ConnectionUri", "Storage")
       },
       received: { [weak self] in self?.announce($0) })
   }
@@ -69,7 +69,8 @@ public final class VerifierFace {
           documentation: "Why credentials that nobody has judged would not survive a restart; empty when they would.",
           get: { .string(service.vault.trouble?.sentence ?? "") }),
         Property(
-          "Counters", "a{st}", documentation: "How often each thing happened since the service started.",
+          "Counters", "a{st}",
+          documentation: "How often each thing happened since the service started. Changes are not told.", emits: .none,
           get: { counters(service) }),
       ],
       signals: [

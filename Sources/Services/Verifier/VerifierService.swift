@@ -207,10 +207,12 @@ public final class VerifierService {
   private func keep(_ credential: [UInt8], from link: LinkID) {
     guard let visit, visit.link == link else { return }
     let transfer = visit.transfer
-    guard transfers.waitingCredentials < settings.keptTransfers else { return refuseFull(link) }
+    guard transfers.waitingCredentials < settings.keptTransfers else {
+      return refuse(link, "\(settings.keptTransfers) credentials wait to be judged, and no more are kept.")
+    }
     vault.put(credential, of: transfer) { [weak self] error in
       guard let self else { return }
-      guard error == nil else { return refuseFull(link) }
+      if let error { return refuse(link, error.sentence) }
       // Where the link went meanwhile the wallet never heard of its success: it will come again.
       guard self.visit?.transfer === transfer, !transfer.state.isEnd else { return vault.remove(transfer) }
       transfer.receive(credential)
@@ -218,11 +220,9 @@ public final class VerifierService {
     }
   }
 
-  private func refuseFull(_ link: LinkID) {
-    let full = TuvaliError(
-      .verifierUnknown, .limitExceeded,
-      "\(settings.keptTransfers) credentials wait to be judged, and no more are kept.")
-    handle(.kept(link, full))
+  /// There is no room for what was received.
+  private func refuse(_ link: LinkID, _ why: String) {
+    handle(.kept(link, TuvaliError(.verifierUnknown, .limitExceeded, why)))
   }
 
   private func changed() {

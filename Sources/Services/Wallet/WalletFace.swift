@@ -50,12 +50,7 @@ public final class WalletFace {
           documentation: "The same with the credential in a file, which is read to its end. For large ones, and for "
             + "texts with U+0000 in them.",
           errors: [.invalidArgs, .limitExceeded],
-          returning: { call throws(DBusError) in
-            guard let uri = call.arguments.first?.asString, let file = call.arguments.last?.asDescriptor else {
-              throw .invalidArgs("SendFile takes a connection URI and a file.")
-            }
-            return [.objectPath(path(try send(uri, try read(file, service), service)))]
-          }),
+          handler: { sendFile($0, service, path) }),
       ],
       properties: [
         Property(
@@ -64,8 +59,29 @@ public final class WalletFace {
       ])
   }
 
-  private static func read(_ file: FileDescriptor, _ service: WalletService) throws(DBusError) -> [UInt8] {
+  /// A file may be on a disk that takes its time: it is read away from the loop.
+  private static func sendFile(
+    _ call: MethodCall, _ service: WalletService, _ path: @escaping @LoopActor (Transfer) -> ObjectPath
+  ) {
+    guard let uri = call.arguments.first?.asString, let file = call.arguments.last?.asDescriptor else {
+      return call.fail(.invalidArgs("SendFile takes a connection URI and a file."))
+    }
     let limit = service.configuration.credentialLimit
+    let work: @Sendable () -> Result<[UInt8], DBusError> = {
+      Result { () throws(DBusError) in try read(file, limit: limit) }
+    }
+    service.scheduler.offload(
+      work,
+      then: { result in
+        do throws(DBusError) {
+          call.reply(.objectPath(path(try send(uri, try result.get(), service))))
+        } catch {
+          call.fail(error)
+        }
+      })
+  }
+
+  private nonisolated static func read(_ file: FileDescriptor, limit: Int) throws(DBusError) -> [UInt8] {
     do throws(DBusError) {
       return try file.readAll(limit: limit)
     } catch  where error.is(.limitExceeded) {

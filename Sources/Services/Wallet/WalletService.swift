@@ -16,7 +16,7 @@ public final class WalletService {
   public var configuration: WalletEngine.Configuration
 
   private let radio: any Radio
-  private let scheduler: any Scheduler
+  let scheduler: any Scheduler
   private let random: @LoopActor () -> any RandomSource & Sendable
   private var sessions: [Int: WalletSession] = [:]
 

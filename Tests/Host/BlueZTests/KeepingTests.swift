@@ -175,7 +175,8 @@ struct KeepingTests {
     try await rig.reach(.ready)
     #expect(
       rig.entries.all.map { $0.id?.name } == [
-        "RadioWaiting", "AdapterMissing", "RadioWaiting", "RadioReady", nil, "RadioReady", "RadioLost", "RadioReady",
+        "RadioWaiting", "AdapterMissing", "RadioWaiting", "RadioReady", "RadioDegraded", "RadioReady", "RadioLost",
+        "RadioReady",
       ])
     // Hanging up ourselves is none.
     rig.connection.close()

@@ -60,6 +60,24 @@ struct LinkTests {
     server.close()
   }
 
+  @Test("A peer that never wrote may be somebody else's: it is forgotten and keeps its link, and is new when it writes")
+  @LoopActor
+  func forgetting() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let device = rig.fake.addDevice()
+    let link = try await service.link()
+    server.disconnect(link)
+    rig.time.advance(by: .milliseconds(1))
+    _ = try await service.events.first { $0 == .closed(link) }
+    #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") })
+    await rig.fake.write([1], to: Service.put, from: device)
+    #expect(try await service.link() != link)
+    server.close()
+  }
+
   @Test("Disconnecting cuts the link")
   @LoopActor
   func disconnecting() async throws {
@@ -69,6 +87,7 @@ struct LinkTests {
     let server = try await rig.serve(service)
     let device = rig.fake.addDevice()
     let link = try await service.link()
+    await rig.fake.write([1], to: Service.put, from: device)
     server.disconnect(link)
     _ = try await service.events.first { $0 == .closed(link) }
     #expect(rig.fake.calls.all.last == "Disconnect \(device.lastElement)")

@@ -123,15 +123,15 @@ import Testing
   func reload() {
     var new = EarshotSettings()
     new.radio.adapter = "hci1"
-    new.verifier.name = "Kiosk"
+    new.log.level = .debug
     let changes = EarshotSettings().changes(to: new)
     #expect(
       changes == [
         SettingChange(name: "Radio.Adapter", old: "", new: "hci1", needsRestart: true),
-        SettingChange(name: "Verifier.Name", old: "OVPMOSIP", new: "Kiosk", needsRestart: false),
+        SettingChange(name: "Log.Level", old: "info", new: "debug", needsRestart: false),
       ])
     let inForce = new.keepingRestartSettings(of: EarshotSettings())
-    #expect(inForce.radio.adapter == nil && inForce.verifier.name == "Kiosk")
+    #expect(inForce.radio.adapter == nil && inForce.log.level == .debug)
     // Back to the adapter that was asked for: an empty value is not the same as leaving it out.
     #expect(EarshotSettings().keepingRestartSettings(of: new).radio.adapter == "hci1")
   }

@@ -107,7 +107,7 @@ import Testing
     }
     #expect(Set(MessageID.known.map(\.hex)).count == MessageID.known.count)
     #expect(Set(MessageID.known.map(\.name)).count == MessageID.known.count)
-    #expect(MessageID.known.count == 20)
+    #expect(MessageID.known.count == 21)
   }
 
   @Test("A field's value is cleaned like any foreign text, and an error shows its code")

@@ -123,7 +123,7 @@ struct VerifierTests {
       var bench = VerifierBench()
       _ = bench.open()
       let actions = bench.write([UInt8](repeating: 5, count: 12) + weak, to: .identify)
-      #expect(actions == ["tell 1 TVV_UNK_002 protocolViolation", "cut 1", "tell 1 ended"])
+      #expect(actions == ["tell 1 TVV_UNK_002 protocolViolation", "notify 1 disconnect 01", "cut 1", "tell 1 ended"])
       #expect(bench.engine.visitor == nil)
       #expect(bench.engine.counters.failed == 1)
       _ = try bench.admit(LinkID(2))
