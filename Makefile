@@ -22,7 +22,7 @@ SWIFT_TEST := swift test --skip-build --disable-xctest $(SWIFTFLAGS) $(SANITIZED
 REAL_TIME := ^(DBusTests|BlueZTests|IntegrationTests|LoopTests|AirTests)\.
 RELEASE := -c release --static-swift-stdlib
 
-.PHONY: help run build test lint bench release install uninstall deb fresh-machine clean
+.PHONY: help run build test lint fuzz bench release install uninstall deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
@@ -50,6 +50,10 @@ endif
 lint: ## Check format, warnings, scripts, D-Bus policy and the unit's exposure.
 	@scripts/deps lint
 	@scripts/lint
+
+fuzz: ## Feed every decoder with hostile bytes (SECONDS=60 for each target, TARGET=name for one, LIST=1 names them).
+	@scripts/deps build
+	@scripts/fuzz
 
 bench: ## Measure speed and memory of a release build (writes bench.json).
 	@scripts/deps build

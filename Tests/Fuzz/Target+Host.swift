@@ -1,0 +1,153 @@
+import Bytes
+import CommandLine
+import Common
+import Radio
+
+@testable import Air
+@testable import Config
+@testable import DBus
+
+extension Target {
+  static let host = [
+    Target(
+      name: "advertising-data",
+      seeds: {
+        try Vectors.read().advertising.cases.flatMap {
+          try [Hex.decode($0.advDataHex), Hex.decode($0.scanResponseHex)]
+        }
+          + [[5, 0x05, 1, 2, 3, 4, 3, 0x09, 0x61, 0xC3], [17, 0x07] + [UInt8](0..<16), [0]]
+      },
+      run: { bytes in
+        let data = AdvertisingData(decoding: bytes)
+        guard let encoded = taken({ try data.encoded() }) else { return }
+        let again = AdvertisingData(decoding: encoded)
+        promise(
+          again.flags == data.flags && again.localName == data.localName && again.serviceData == data.serviceData,
+          "an advertisement is read as it was written")
+        promise(Set(again.serviceUUIDs) == Set(data.serviceUUIDs), "its UUIDs are read as they were written")
+      }),
+    Target(
+      name: "air-hub-frame", seeds: { hubFrames.map { written($0.write) } },
+      run: { bytes in repeatFrame(bytes, { try HubFrame(reading: &$0) }, { $0.write }) }),
+    Target(
+      name: "air-node-frame", seeds: { nodeFrames.map { written($0.write) } },
+      run: { bytes in repeatFrame(bytes, { try NodeFrame(reading: &$0) }, { $0.write }) }),
+    Target(
+      name: "ini",
+      seeds: {
+        let words = EarshotSettings.table.map { "[\($0.section)]\n\($0.key)=\($0.show(EarshotSettings()))\n" }
+        let odd = "\u{FEFF}; comment\n[Verifier]\nName = a \\\n # more\n b\n[X-Mine]\nx\n[]\nNmae=1\n[Verifer]\n"
+        return (words + [words.joined(), odd]).map { Array($0.utf8) }
+      },
+      run: configure),
+    Target(
+      name: "dbus-names",
+      seeds: {
+        ["/", "/org/earshot/verifier", "/a//b", "org.earshot.Error.Busy", ":1.42", "a{sv}(ii)aay", "_2d", "é", "_"]
+          .map { Array($0.utf8) }
+      },
+      run: nameOnTheBus),
+    Target(
+      name: "command-line",
+      seeds: {
+        [
+          "verifier\nstart\n-d0.5\n--count=3\nname", "-jv", "present\n--receipt\nx\nuri\na\nb", "--\n-x", "--help",
+          "-t\n0.5\nlog\ninfo", "--tmieout=2", "status\n-jvt1",
+        ].map { Array($0.utf8) }
+      },
+      run: { bytes in
+        let words = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+          .map { String(decoding: $0, as: UTF8.self) }
+        do throws(UsageError) {
+          let parsed = try example.parse(words)
+          promise(parsed.value("timeout") == nil || parsed.seconds("timeout") != nil, "a time was checked")
+          promise(parsed.value("count") == nil || parsed.integer("count") != nil, "a number was checked")
+        } catch {
+          promise(!"\(error)".isEmpty, "an error has words")
+        }
+      }),
+  ]
+
+  private static let address = BluetoothAddress(0x00AA_0100_0023)
+  private static let uuid = BluetoothUUID(high: 0x0001_0203_0405_0607, low: 0x0809_0A0B_0C0D_0E0F)
+  private static let characteristic = CharacteristicID(service: uuid, characteristic: uuid)
+  private static let services = [
+    GATTService(uuid: uuid, characteristics: [GATTCharacteristic(uuid: uuid, properties: [.write, .notify])]),
+    GATTService(uuid: uuid, characteristics: []),
+  ]
+
+  private static let hubFrames: [HubFrame] = [
+    .welcome(address), .refused("né"), .sighting(scan: 3, address, rssi: -59, data: [1], scanResponse: [2, 3]),
+    .opened(id: 4, LinkID(1), address), .changed(id: 5, LinkID(1), mtu: 517),
+    .written(id: 6, LinkID(1), characteristic, answer: 9, [1]), .closed(id: 7, LinkID(1)),
+    .event(link: 1, .connected), .event(link: 1, .discovered(services)), .event(link: 1, .mtuChanged(23)),
+    .event(link: 1, .subscribed(characteristic)), .event(link: 1, .written(characteristic, error: .busy)),
+    .event(link: 1, .notified(characteristic, [5])), .event(link: 1, .disconnected(reason: "x")),
+  ]
+  private static let nodeFrames: [NodeFrame] = [
+    .hello(version: 1, address: nil), .hello(version: 2, address: address),
+    .advertise(id: 1, interval: .milliseconds(100), data: [7, 8], scanResponse: []),
+    .serve(id: 1, GATTApplication(services: services)), .scan(id: 1, [uuid]), .end(id: 5), .connect(link: 6, address),
+    .disconnect(link: 7), .discover(link: 8), .exchangeMTU(link: 9, 517), .subscribe(link: 10, characteristic),
+    .write(link: 11, .request, characteristic, [1]), .notify(id: 12, LinkID(2), characteristic, [1]),
+    .disconnectClient(id: 13, LinkID(1)), .answer(14, nil), .answer(14, .busy),
+  ]
+
+  private static func written(_ write: (inout ByteWriter) -> Void) -> [UInt8] {
+    var writer = ByteWriter()
+    write(&writer)
+    return writer.bytes
+  }
+
+  /// A frame that is read can be written, and what was written says the same. Text that is not UTF-8 is mended, and cut
+  /// for it, when it is read first.
+  private static func repeatFrame<Frame: Equatable>(
+    _ bytes: UnsafeRawBufferPointer, _ read: (inout ByteReader) throws -> Frame,
+    _ write: (Frame) -> (inout ByteWriter) -> Void
+  ) {
+    func again(_ frame: Frame) -> Frame? {
+      var reader = ByteReader(written(write(frame)))
+      return taken { try read(&reader) }
+    }
+    var reader = ByteReader(Array(bytes))
+    guard let frame = taken({ try read(&reader) }) else { return }
+    promise(reader.isAtEnd, "a frame is read to its end")
+    guard let mended = again(frame) else { return promise(false, "a frame is read after it was written") }
+    promise(again(mended) == mended, "a frame is read as it was written")
+  }
+
+  private static func configure(_ bytes: UnsafeRawBufferPointer) {
+    let content = INI(Array(bytes), file: "fuzz.conf")
+    let lines = bytes.count { $0 == UInt8(ascii: "\n") } + 1
+    var settings = EarshotSettings()
+    let complaints = content.complaints + settings.apply(content)
+    promise(complaints.allSatisfy { (1...lines).contains($0.line ?? 0) }, "a complaint names a line")
+    for setting in EarshotSettings.table {
+      var other = EarshotSettings()
+      let text = setting.show(settings)
+      promise(setting.assign(text, &other) == nil, "\(setting.key) is read as it was shown")
+      promise(setting.show(other) == text || text.isEmpty, "\(setting.key) is the same again")
+    }
+  }
+
+  private static func nameOnTheBus(_ bytes: UnsafeRawBufferPointer) {
+    let text = String(decoding: bytes, as: UTF8.self)
+    let answers = [
+      Validity.isInterface(text), Validity.isMember(text), Validity.isErrorName(text), Validity.isBusName(text),
+      Validity.isSignature(text), Validity.isSingleType(text),
+    ]
+    promise(!answers.contains(true) || text.utf8.count <= 255, "a name has at most 255 bytes")
+    promise(!text.utf8.contains(0) || !answers.contains(true), "a name has no NUL")
+    let escaped = ObjectPath.escape(text)
+    promise(Validity.isPathElement(escaped), "what is escaped is an element")
+    promise(ObjectPath.unescape(escaped).map { $0.utf8.elementsEqual(text.utf8) } == true, "it is brought back")
+    if let name = ObjectPath.unescape(text) { promise(ObjectPath.escape(name) == text, "an element has one name") }
+    promise(Validity.isPath(ObjectPath.root.child(text).child(text).string), "a child is a path")
+    guard let path = ObjectPath(text) else { return }
+    promise("/" + path.elements.joined(separator: "/") == text, "a path is its elements")
+    if let parent = path.parent {
+      promise(Validity.isPath(parent.string) && path.isWithin(parent), "a path is within its parent")
+      promise(parent.child(path.lastElement) == path, "a path is its parent's child")
+    }
+  }
+}
