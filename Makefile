@@ -53,7 +53,7 @@ lint: ## Check format, warnings, scripts, D-Bus policy and the unit's exposure.
 
 bench: ## Measure speed and memory of a release build (writes bench.json).
 	@scripts/deps build
-	swift build -c release --product earshot-bench
+	@for program in earshot-bench earshotd earshot-air; do set -x; swift build $(RELEASE) --product $$program || exit 1; done
 	.build/release/earshot-bench
 
 release: ## Build the programs as they are installed: optimized, with Swift inside.

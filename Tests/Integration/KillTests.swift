@@ -89,10 +89,11 @@ private final class Counter {
 
   /// - Returns: whether the wallet was told that the credential is received.
   func visit(_ credential: String, killAfter moment: Duration) async throws -> Bool {
-    let uri = try await client.call(
-      "org.earshot", VerifierFace.path, "org.freedesktop.DBus.Properties", "Get",
-      [.string(VerifierFace.interfaceName), .string("ConnectionUri")]
-    ).first?.asString ?? ""
+    let uri =
+      try await client.call(
+        "org.earshot", VerifierFace.path, "org.freedesktop.DBus.Properties", "Get",
+        [.string(VerifierFace.interfaceName), .string("ConnectionUri")]
+      ).first?.asString ?? ""
     let transfer = try wallet.send(uri, Array(credential.utf8))
     let over = Mailbox<Bool>()
     var toldSuccess = false

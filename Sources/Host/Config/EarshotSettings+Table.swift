@@ -53,6 +53,12 @@ extension EarshotSettings {
     Setting(
       "Verifier", "KeptTransfers", \.verifier.keptTransfers, .number(1...1000), .onReload,
       "How many finished transfers stay on D-Bus, and their credentials in memory, before the oldest is forgotten."),
+    Setting(
+      "Verifier", "VisitTimeout", \.verifier.visitTimeout, .duration(timeouts), .onReload,
+      "How long a wallet may take for its whole credential, however lively it is."),
+    Setting(
+      "Verifier", "WaitingLinks", \.verifier.waitingLinks, .number(1...64), .onReload,
+      "How many may be connected that have not said who they are. One more is disconnected at once."),
   ]
 
   private static let walletKeys: [Setting<EarshotSettings>] = [
@@ -74,6 +80,9 @@ extension EarshotSettings {
     Setting(
       "Wallet", "IdleTimeout", \.wallet.idleTimeout, .duration(timeouts), .onReload,
       "How long the verifier may send nothing before the transfer has failed."),
+    Setting(
+      "Wallet", "TransferTimeout", \.wallet.transferTimeout, .duration(timeouts), .onReload,
+      "How long a whole transfer may take, however lively the verifier is."),
   ]
 
   private static let storeKeys: [Setting<EarshotSettings>] = [

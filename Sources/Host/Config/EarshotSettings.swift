@@ -49,6 +49,8 @@ public struct EarshotSettings: Settings {
     public var decisionTimeout = Duration.seconds(30)
     public var leaveTimeout = Duration.seconds(2)
     public var keptTransfers = 16
+    public var visitTimeout = Duration.seconds(900)
+    public var waitingLinks = 8
   }
 
   /// Section `[Wallet]`.
@@ -60,6 +62,7 @@ public struct EarshotSettings: Settings {
     public var connectTimeout = Duration.seconds(10)
     public var reportTimeout = Duration.seconds(5)
     public var idleTimeout = Duration.seconds(60)
+    public var transferTimeout = Duration.seconds(900)
   }
 
   /// Section `[Store]`.

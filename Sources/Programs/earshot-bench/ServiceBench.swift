@@ -116,7 +116,7 @@ final class ServiceBench {
   private func startBus() throws {
     let configuration = """
       <busconfig><type>session</type><listen>unix:path=\(directory)/bus</listen><auth>EXTERNAL</auth>
-      <policy context="default"><allow send_destination="*"/><allow own="*"/></policy></busconfig>
+      <policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>
       """
     try write(configuration, to: "\(directory)/bus.conf")
     busProcess = try Process("dbus-daemon", ["--config-file=\(directory)/bus.conf", "--nofork", "--nopidfile"])

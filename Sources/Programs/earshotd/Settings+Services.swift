@@ -13,6 +13,8 @@ extension VerifierService.Settings {
     engine.idleTimeout = settings.idleTimeout
     engine.decisionTimeout = settings.decisionTimeout
     engine.leaveTimeout = settings.leaveTimeout
+    engine.visitTimeout = settings.visitTimeout
+    engine.waitingLinks = settings.waitingLinks
     self.init(
       engine: engine, dialects: settings.dialects.map { Dialect.named(Dialect.Name($0)) },
       decision: settings.decision == .accept ? .accept : .client, keptTransfers: settings.keptTransfers)
@@ -27,6 +29,7 @@ extension WalletEngine.Configuration {
     connectTimeout = settings.connectTimeout
     reportTimeout = settings.reportTimeout
     idleTimeout = settings.idleTimeout
+    transferTimeout = settings.transferTimeout
   }
 }
 

@@ -158,13 +158,9 @@ public struct VerifierEngine: Sendable {
   private mutating func inVisit(
     _ link: LinkID, _ body: (inout Visit, inout Counters) -> [Action]
   ) -> [Action] {
-    guard var visit, visit.link == link else { return [] }
-    // The visit is taken out while it is changed, so that its buffers are not copied.
-    self.visit = nil
-    var actions = body(&visit, &counters)
-    let isGone = visit.isGone
-    self.visit = visit
-    if isGone { actions += endVisit() }
+    guard visit?.link == link else { return [] }
+    var actions = visit?.apply(body, &counters) ?? []
+    if visit?.isGone == true { actions += endVisit() }
     return actions
   }
 

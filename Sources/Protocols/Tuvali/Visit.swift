@@ -73,6 +73,11 @@ struct Visit: Sendable {
 
   var isGone: Bool { if case .gone = stage { true } else { false } }
 
+  /// Calls `body` with this visit where it stands: nothing of it is copied.
+  mutating func apply(_ body: (inout Visit, inout Counters) -> [Action], _ counters: inout Counters) -> [Action] {
+    body(&self, &counters)
+  }
+
   // MARK: From the wallet
 
   mutating func write(

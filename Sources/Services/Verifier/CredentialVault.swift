@@ -50,20 +50,25 @@ public final class CredentialVault {
     let entry = SpoolEntry(
       received: Self.wallClock(), dialect: transfer.dialect, peer: transfer.peer?.description ?? "",
       credential: credential)
-    scheduler.offload({ Result { () throws(StoreError) in try spool.put(entry) } }) { [weak self] result in
-      guard let self else { return }
-      switch result {
-      case .success(let id):
-        mend()
-        keep(transfer, id)
-        then(nil)
-      case .failure(let error) where error.reason == .spoolFull:
-        then(error)
-      case .failure(let error):
-        complain(error)
-        keep(transfer, nil)
-        then(nil)
-      }
+    let work: @Sendable () -> Result<SpoolID, StoreError> = {
+      Result { () throws(StoreError) in try spool.put(entry) }
+    }
+    scheduler.offload(work, then: { [weak self] in self?.put($0, transfer, then) })
+  }
+
+  private func put(
+    _ result: Result<SpoolID, StoreError>, _ transfer: Transfer, _ then: @LoopActor (StoreError?) -> Void
+  ) {
+    switch result {
+    case .success(let id):
+      mend()
+      keep(transfer, id)
+      then(nil)
+    case .failure(let error) where error.reason == .spoolFull: then(error)
+    case .failure(let error):
+      complain(error)
+      keep(transfer, nil)
+      then(nil)
     }
   }
 
@@ -72,9 +77,14 @@ public final class CredentialVault {
     guard let entry = waiting.removeValue(forKey: transfer.number) else { return }
     schedule()
     guard let spool, let id = entry.id else { return }
-    scheduler.offload({ Result { () throws(StoreError) in try spool.remove(id) } }) { [weak self] result in
-      if case .failure(let error) = result { self?.complain(error) }
+    let work: @Sendable () -> Result<Void, StoreError> = {
+      Result { () throws(StoreError) in try spool.remove(id) }
     }
+    scheduler.offload(
+      work,
+      then: { [weak self] result in
+        if case .failure(let error) = result { self?.complain(error) }
+      })
   }
 
   /// The credentials of an earlier run, as transfers that wait for their verdict.

@@ -29,6 +29,8 @@ import Testing
       DecisionTimeout=3s
       LeaveTimeout=100ms
       KeptTransfers=1
+      VisitTimeout=20s
+      WaitingLinks=3
       [Wallet]
       Enabled=no
       CredentialLimit=64K
@@ -36,6 +38,10 @@ import Testing
       ConnectTimeout=5s
       ReportTimeout=6s
       IdleTimeout=1h
+      TransferTimeout=30s
+      [Store]
+      Directory=/srv/credentials
+      KeepFor=2h
       [Log]
       Level=debug
       """
@@ -47,9 +53,12 @@ import Testing
     #expect(settings.verifier.reportDelay == .zero && settings.verifier.leaveTimeout == .milliseconds(100))
     #expect(settings.verifier.identifyTimeout == .seconds(1) && settings.verifier.idleTimeout == .seconds(2))
     #expect(settings.verifier.decisionTimeout == .seconds(3) && settings.verifier.keptTransfers == 1)
+    #expect(settings.verifier.visitTimeout == .seconds(20) && settings.verifier.waitingLinks == 3)
+    #expect(settings.wallet.transferTimeout == .seconds(30))
     #expect(!settings.wallet.enabled && settings.wallet.credentialLimit == 64 << 10)
     #expect(settings.wallet.scanTimeout == .seconds(4) && settings.wallet.connectTimeout == .seconds(5))
     #expect(settings.wallet.reportTimeout == .seconds(6) && settings.wallet.idleTimeout == .seconds(3_600))
+    #expect(settings.store == .init(directory: "/srv/credentials", keepFor: .seconds(7_200)))
     #expect(settings.log.level == .debug)
 
     // Each of them is a change, and putting the defaults into the same keys undoes it.

@@ -10,7 +10,7 @@ import Tuvali
 @testable import Verifier
 
 /// Many at a time, many one after the other.
-@Suite("The kiosk bears a crowd")
+@Suite("The kiosk bears a crowd", .serialized)
 struct CrowdTests {
   init() { EventLoop.shared.runInBackground() }
 

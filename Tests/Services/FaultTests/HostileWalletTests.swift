@@ -11,7 +11,7 @@ import Tuvali
 @testable import Verifier
 
 /// Whole transfers made up by somebody who wants to do harm.
-@Suite("No script of writes gets the better of the kiosk")
+@Suite("No script of writes gets the better of the kiosk", .serialized)
 struct HostileWalletTests {
   typealias Write = (to: Characteristic, value: [UInt8], kind: WriteKind)
 

@@ -12,7 +12,7 @@ import Tuvali
 @testable import Verifier
 
 /// What is too large, or says it is.
-@Suite("Every limit holds, at it and beside it")
+@Suite("Every limit holds, at it and beside it", .serialized)
 struct LimitTests {
   init() { EventLoop.shared.runInBackground() }
 

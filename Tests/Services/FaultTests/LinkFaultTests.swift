@@ -9,7 +9,7 @@ import Tuvali
 @testable import Verifier
 
 /// Faults of the link and of the adapter, at every step of a visit.
-@Suite("The kiosk outlives every fault of the link")
+@Suite("The kiosk outlives every fault of the link", .serialized)
 struct LinkFaultTests {
   init() { EventLoop.shared.runInBackground() }
 

@@ -9,7 +9,7 @@ import Tuvali
 @testable import Verifier
 
 /// Packets that come twice, late, changed or cut short, at every place of a visit and from either side.
-@Suite("Whatever becomes of a packet, the visit ends and the next one goes well")
+@Suite("Whatever becomes of a packet, the visit ends and the next one goes well", .serialized)
 struct PacketFaultTests {
   init() { EventLoop.shared.runInBackground() }
 

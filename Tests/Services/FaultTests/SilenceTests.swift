@@ -10,7 +10,7 @@ import Tuvali
 @testable import Verifier
 
 /// One side says nothing any more, and the link stays up.
-@Suite("Silence of either side ends in time")
+@Suite("Silence of either side ends in time", .serialized)
 struct SilenceTests {
   init() { EventLoop.shared.runInBackground() }
 

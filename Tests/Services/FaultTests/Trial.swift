@@ -10,6 +10,8 @@ import Wallet
 @testable import Verifier
 
 /// One fault in one hall: what has to hold after it, and how to say which one it was when it does not.
+///
+/// The suites are serialized: they keep the loop busy, and tests that wait for the outside world want it, too.
 @LoopActor
 final class Trial {
   let hall: Hall

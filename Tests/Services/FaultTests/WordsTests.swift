@@ -11,7 +11,7 @@ import Tuvali
 @testable import Verifier
 
 /// What the journal is told, and how the other tests find out.
-@Suite("The journal tells of failures in words, and of secrets nothing")
+@Suite("The journal tells of failures in words, and of secrets nothing", .serialized)
 struct WordsTests {
   init() { EventLoop.shared.runInBackground() }
 

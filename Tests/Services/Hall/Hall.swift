@@ -29,6 +29,7 @@ public final class Hall {
   public init(
     seed: UInt64 = 1, conditions: AirConditions = AirConditions(), dialects: [Dialect] = [.v05],
     decision: VerifierService.Settings.Decision = .accept, keptTransfers: Int = 16,
+    vault: (@LoopActor (VirtualTime) -> CredentialVault)? = nil,
     configure: (inout VerifierEngine.Configuration) -> Void = { _ in }
   ) {
     self.seed = seed
@@ -40,7 +41,7 @@ public final class Hall {
     verifier = VerifierService(
       radio: kioskRadio, scheduler: time,
       settings: .init(engine: engine, dialects: dialects, decision: decision, keptTransfers: keptTransfers),
-      random: kioskRandom)
+      vault: vault?(time), random: kioskRandom)
     verifier.observe(
       changed: {},
       received: { [weak self] transfer in self?.received(transfer) })
