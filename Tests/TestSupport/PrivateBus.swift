@@ -1,5 +1,5 @@
+import Common
 import Foundation
-import Synchronization
 
 /// A `dbus-daemon` of a test's own, on a socket in a directory of its own. Everybody may do everything there, unless
 /// the test says otherwise.
@@ -7,7 +7,7 @@ public final class PrivateBus: Sendable {
   /// For `BusAddress.address`, and for `DBUS_SESSION_BUS_ADDRESS`.
   public let address: String
   private let directory: URL
-  private let daemon = Mutex<Program?>(nil)
+  private let daemon = Locked<Program?>(nil)
 
   /// Starts the bus and waits until it listens.
   ///

@@ -1,14 +1,14 @@
+import Common
 import Glibc
-import Synchronization
 
 /// A file descriptor with an owner: it is closed when the last reference goes. Two are equal if they are one object.
 public final class FileDescriptor: Sendable, Hashable {
   private static let none: Int32 = -1
-  private let number: Mutex<Int32>
+  private let number: Locked<Int32>
 
   /// - Parameter owning: an open descriptor that nobody else closes.
   public init(owning descriptor: Int32) {
-    number = Mutex(descriptor)
+    number = Locked(descriptor)
   }
 
   deinit {

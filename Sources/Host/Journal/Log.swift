@@ -1,3 +1,4 @@
+import Common
 import Synchronization
 
 /// The way to the log. Any thread may use it; a line below the level costs one atomic load, its text is not built.
@@ -86,11 +87,11 @@ public struct Log: Sendable {
   }
 
   private final class Core: Sendable {
-    let destination: Mutex<LogDestination>
+    let destination: Locked<LogDestination>
     let level: Atomic<Int>
 
     init(destination: LogDestination, level: LogLevel) {
-      self.destination = Mutex(destination)
+      self.destination = Locked(destination)
       self.level = Atomic(level.rawValue)
     }
   }

@@ -2,7 +2,6 @@ import CLinux
 import CSystemdEvent
 import Common
 import Glibc
-import Synchronization
 
 /// The process's one event loop (sd-event), as a Swift executor: what is isolated to `LoopActor` runs here, in the
 /// order in which it was enqueued.
@@ -25,7 +24,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   private let event: OpaquePointer
   private let wakeDescriptor: Int32
-  private let inbox = Mutex(Inbox())
+  private let inbox = Locked(Inbox())
 
   private init() {
     var event: OpaquePointer?

@@ -1,11 +1,11 @@
-import Synchronization
+import Common
 
 /// A closure that can be taken out once.
 final class OneShot: Sendable {
-  private let body: Mutex<(@LoopActor () -> Void)?>
+  private let body: Locked<(@LoopActor () -> Void)?>
 
   init(_ body: @escaping @LoopActor () -> Void) {
-    self.body = Mutex(body)
+    self.body = Locked(body)
   }
 
   func take() -> (@LoopActor () -> Void)? {

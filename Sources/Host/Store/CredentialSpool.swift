@@ -1,6 +1,6 @@
 import Bytes
+import Common
 import Crypto
-import Synchronization
 
 /// Credentials that were received and not judged yet, one encrypted file for each, kept over a restart or a loss of power.
 ///
@@ -30,7 +30,7 @@ public final class CredentialSpool: Sendable {
   let directory: any Directory
   let key: SpoolKey
   let limits: Limits
-  let state: Mutex<State>
+  let state: Locked<State>
 
   struct State {
     var held: [SpoolID: Held] = [:]
@@ -52,7 +52,7 @@ public final class CredentialSpool: Sendable {
     directory = try stateDirectory.open(Self.directoryName)
     self.key = key
     self.limits = limits
-    state = Mutex(State(random: random))
+    state = Locked(State(random: random))
     try scan()
   }
 

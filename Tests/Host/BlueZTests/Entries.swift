@@ -1,9 +1,9 @@
+import Common
 import Journal
-import Synchronization
 
 /// The entries of a journal, as a test reads them.
 final class Entries: Sendable {
-  private let records = Mutex<[LogRecord]>([])
+  private let records = Locked<[LogRecord]>([])
 
   var all: [LogRecord] { records.withLock { $0 } }
 

@@ -8,7 +8,7 @@ import Testing
 @Suite struct LogTests {
   /// Collects what a log writes.
   private final class Collector: Sendable {
-    private let records = Mutex<[LogRecord]>([])
+    private let records = Locked<[LogRecord]>([])
     var all: [LogRecord] { records.withLock { $0 } }
 
     func log(level: LogLevel) -> Log {
@@ -67,7 +67,7 @@ import Testing
 
   @Test("A capture closure may log itself")
   func reentrance() {
-    let log = Mutex<Log?>(nil)
+    let log = Locked<Log?>(nil)
     let lines = Atomic(0)
     let destination = LogDestination.capture { record in
       lines.wrappingAdd(1, ordering: .relaxed)

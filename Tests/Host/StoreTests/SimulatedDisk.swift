@@ -1,6 +1,6 @@
+import Common
 import Crypto
 import Glibc
-import Synchronization
 
 @testable import Store
 
@@ -35,7 +35,7 @@ final class SimulatedDisk: FileSystem {
   }
 
   let user: UInt32 = 990
-  let model = Mutex(SimulatedFiles())
+  let model = Locked(SimulatedFiles())
 
   // MARK: For tests
 

@@ -1,31 +1,26 @@
 import Bytes
+import Common
 import Crypto
 import Foundation
 import Journal
 import Loop
-import Synchronization
 import Tuvali
 
 /// What the journal is told meanwhile, every line of it. It is put back by `close`.
 @LoopActor
 final class CapturedLog {
-  private final class Lines: Sendable {
-    let records = Mutex<[LogRecord]>([])
-  }
-
-  private let lines = Lines()
+  private let lines = Locked<[LogRecord]>([])
 
   init() {
     let lines = lines
-    Log.configure(
-      destination: .capture { record in lines.records.withLock { $0.append(record) } }, level: .debug)
+    Log.configure(destination: .capture { record in lines.withLock { $0.append(record) } }, level: .debug)
   }
 
   func close() {
     Log.configure(destination: .terminal(colour: false), level: .warning)
   }
 
-  var records: [LogRecord] { lines.records.withLock { $0 } }
+  var records: [LogRecord] { lines.withLock { $0 } }
 
   /// Warnings and errors of a room: `Verifier`, `Wallet`.
   func complaints(of room: String) -> [LogRecord] {

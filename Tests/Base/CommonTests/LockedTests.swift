@@ -1,0 +1,54 @@
+import Common
+import Testing
+
+@Suite struct LockedTests {
+  struct Odd: Error, Equatable {
+    let number: Int
+  }
+
+  @Test("No change by one of many threads is lost")
+  func manyThreads() async {
+    let count = Locked(0)
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<8 {
+        group.addTask { for _ in 0..<1000 { count.withLock { $0 += 1 } } }
+      }
+    }
+    #expect(count.withLock { $0 } == 8000)
+  }
+
+  @Test("What the body returns comes back, and what it changed stays")
+  func resultAndChange() {
+    let words = Locked(["a"])
+    #expect(words.withLock { $0.removeLast() } == "a")
+    #expect(words.withLock { $0 }.isEmpty)
+  }
+
+  @Test("An error keeps its type, leaves the value as it was left, and gives the lock back")
+  func error() {
+    let number = Locked(1)
+    do throws(Odd) {
+      try number.withLock { (number) throws(Odd) in
+        number = 3
+        throw Odd(number: number)
+      }
+      Issue.record("nothing was thrown")
+    } catch {
+      #expect(error == Odd(number: 3))
+    }
+    #expect(number.withLock { $0 } == 3)
+  }
+
+  @Test("What is locked goes when its lock goes")
+  func freed() {
+    final class Guest: Sendable {}
+    weak var guest: Guest?
+    do {
+      let made = Guest()
+      guest = made
+      let lock = Locked(made)
+      #expect(lock.withLock { $0 === made })
+    }
+    #expect(guest == nil)
+  }
+}
