@@ -17,6 +17,10 @@ export SWIFT_BACKTRACE := enable=no
 # SANITIZE=thread or SANITIZE=address builds and tests with it, in a folder of its own.
 SWIFTFLAGS := $(if $(STRICT),-Xswiftc -warnings-as-errors)
 SANITIZED := $(if $(SANITIZE),--sanitize $(SANITIZE) --scratch-path .build/$(SANITIZE))
+# Reports that are proven false are named there, each with its reason; programs that the tests start obey it too.
+ifeq ($(SANITIZE),address)
+export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_suppressions=0
+endif
 SWIFT_TEST := swift test --skip-build --disable-xctest $(SWIFTFLAGS) $(SANITIZED)
 # Suites that wait for other programs and for the clock; those in virtual time would keep the one loop from them.
 REAL_TIME := ^(DBusTests|BlueZTests|IntegrationTests|LoopTests|AirTests)\.
