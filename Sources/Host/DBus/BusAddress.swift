@@ -7,6 +7,15 @@ public enum BusAddress: Hashable, Sendable {
   /// A D-Bus address: `unix:path=/run/earshot/bus`.
   case address(String)
 
+  /// As a person says it: `system`, `session`, or a D-Bus address.
+  public init(words: String) {
+    switch words {
+    case "system": self = .system
+    case "session": self = .session
+    default: self = .address(words)
+    }
+  }
+
   /// The D-Bus address; for the two well-known buses from the environment, else where they always are.
   var string: String {
     switch self {

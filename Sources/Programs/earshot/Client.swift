@@ -18,13 +18,7 @@ final class Client {
   private let timeout: Duration
 
   init(_ line: ParsedCommand) {
-    let address: BusAddress =
-      switch line.value("bus") {
-      case nil, "system"?: .system
-      case "session"?: .session
-      case let address?: .address(address)
-      }
-    bus = BusConnection(address: address)
+    bus = BusConnection(address: BusAddress(words: line.value("bus") ?? "system"))
     service = line.value("bus-name") ?? "org.earshot"
     timeout = line.seconds("timeout") ?? .seconds(25)
   }

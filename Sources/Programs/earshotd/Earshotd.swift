@@ -59,7 +59,7 @@ struct Earshotd {
       Log.shared.warning("\(complaint.description)", id: .configurationProblem)
     }
     let directory = options.value("write-interfaces")
-    let address = BusAddress(option: options.value("bus"))
+    let address = BusAddress(words: options.value("bus") ?? "system")
     let name = options.value("bus-name") ?? Daemon.busName
     let outcome = Outcome()
     EventLoop.shared.soon {
@@ -102,15 +102,4 @@ struct Earshotd {
 private final class Outcome: @unchecked Sendable {
   var code = ExitCode.ok
   var daemon: Daemon?
-}
-
-extension BusAddress {
-  /// From an option: a word or an address.
-  init(option: String?) {
-    switch option {
-    case nil, "system"?: self = .system
-    case "session"?: self = .session
-    case let address?: self = .address(address)
-    }
-  }
 }
