@@ -1,0 +1,63 @@
+import DBus
+import Loop
+import TestSupport
+import Testing
+import Transfers
+import Verifier
+import Wallet
+
+@Suite("Programs on the bus, and the bus itself, go away")
+struct BusFaultTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("While the bus is gone a credential is received all the same, and is there to be fetched when it is back")
+  @LoopActor
+  func busGone() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let uri = try await kiosk.start()
+    kiosk.bus.kill()
+    let received = Mailbox<Bool>()
+    kiosk.verifier.observe(changed: {}, received: { _ in received.put(true) })
+    let outgoing = try kiosk.wallet.send(uri, Array("credential".utf8))
+    _ = try await received.next()
+    #expect(outgoing.state == .received)
+
+    try kiosk.bus.start()
+    let back = Mailbox<Bool>()
+    let watch = kiosk.client.watchName(Kiosk.name) { if $0 != nil { back.put(true) } }
+    defer { watch.cancel() }
+    _ = try await back.next()
+    let path = VerifierFace.path.child("transfer1")
+    #expect(try await kiosk.call(path, TransferFaces.interfaceName, "GetCredential") == [.string("credential")])
+    _ = try await kiosk.call(path, TransferFaces.interfaceName, "Accept")
+    try await kiosk.await(VerifierFace.path.child("transfer1"), "Live", .bool(false))
+    #expect(outgoing.state == .accepted)
+  }
+
+  @Test("A client that calls and vanishes leaves nothing behind, and the next one is served")
+  @LoopActor
+  func clientVanishes() async throws {
+    let kiosk = try await Kiosk(decision: .accept)
+    defer { kiosk.close() }
+    let uri = try await kiosk.start()
+    for _ in 0..<20 {
+      let visitor = BusConnection(address: .address(kiosk.bus.address))
+      visitor.connect()
+      try await visitor.ready()
+      for method in ["Start", "Stop", "Start"] {
+        visitor.call(Kiosk.name, VerifierFace.path, VerifierFace.interfaceName, method, then: { _ in })
+      }
+      let file = try MemFD.sealed(Array("x".utf8), name: "test")
+      visitor.call(
+        Kiosk.name, WalletFace.path, WalletFace.interfaceName, "SendFile", [.string("nonsense"), .descriptor(file)],
+        then: { _ in })
+      visitor.close()
+    }
+    let now = try await kiosk.start()
+    #expect(!now.isEmpty && now != uri)
+    let outgoing = try await kiosk.send(now, "credential")
+    try await kiosk.await(outgoing, "State", .string("accepted"))
+    #expect(kiosk.wallet.transfers.transfers.count == 1)
+  }
+}
