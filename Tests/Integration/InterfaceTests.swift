@@ -26,7 +26,7 @@ struct InterfaceTests {
     | `/org/earshot/wallet` | `org.earshot.Wallet1` |
     | `/org/earshot/wallet/transferN` | `org.earshot.Transfer1` |
 
-    Every method can be called by hand with `dbus-send`. Errors are named `org.earshot.Error.` and one of InvalidArgs,
+    Every method but `SendFile`, which takes a file, can be called by hand with `dbus-send`. Errors are named `org.earshot.Error.` and one of InvalidArgs,
     NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, Failed, with a sentence; where a transfer
     is to blame, the sentence begins with the protocol's code. Changes of properties come as `PropertiesChanged`, those of a
     moment in one signal. The XML is installed in `/usr/share/dbus-1/interfaces`.
