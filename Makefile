@@ -60,8 +60,10 @@ fuzz: ## Feed every decoder with hostile bytes (SECONDS=60 for each target, TARG
 	@scripts/fuzz
 
 bench: ## Measure speed and memory of a release build (writes bench.json).
-	@scripts/deps build
+	@scripts/deps bench
 	@for program in earshot-bench earshotd earshot-air; do set -x; swift build $(RELEASE) --product $$program || exit 1; done
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/libdbus-roundtrip.c -o .build/release/libdbus-roundtrip \
+	  $$(pkg-config --cflags --libs dbus-1)
 	.build/release/earshot-bench
 
 release: ## Build the programs as they are installed: optimized, with Swift inside.

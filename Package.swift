@@ -87,8 +87,7 @@ let package = Package(
     tests("Services/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
     tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall"]),
     tests(
-      "Integration",
-      Every.base + Every.host + ["Air", "Interfaces", "Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
+      "Integration", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Interfaces", "Manager"]),
   ],
   swiftLanguageModes: [.v6]
 )

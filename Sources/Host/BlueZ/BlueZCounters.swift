@@ -1,3 +1,4 @@
+import Common
 import Loop
 
 /// What a confused, an overwhelmed or a hostile other side made of this radio, in numbers since the start.
@@ -15,4 +16,11 @@ public final class BlueZCounters {
   public internal(set) var refusedLinks: UInt64 = 0
 
   init() {}
+
+  var tallies: [Tally] {
+    [
+      Tally("Strangers", strangers), Tally("Malformed", malformed), Tally("RefusedWrites", refusedWrites),
+      Tally("DroppedNotifications", droppedNotifications), Tally("RefusedLinks", refusedLinks),
+    ]
+  }
 }

@@ -77,6 +77,8 @@ public final class BlueZRadio: Radio {
     return RadioStatus(situation.state, reason: situation.reason, adapters: adapterNames)
   }
 
+  public var tallies: [Tally] { counters.tallies }
+
   public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {
     lastHandler += 1
     let id = lastHandler

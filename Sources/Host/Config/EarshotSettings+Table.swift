@@ -1,5 +1,7 @@
 extension EarshotSettings {
-  public static let table: [Setting<EarshotSettings>] = radioKeys + verifierKeys + walletKeys + storeKeys + logKeys
+  public static let table: [Setting<EarshotSettings>] =
+    radioKeys + verifierKeys + walletKeys + storeKeys
+    + busKeys + logKeys
 
   private static let credentialLimits = (1 << 10)...(64 << 20)
   private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
@@ -60,6 +62,12 @@ extension EarshotSettings {
     Setting(
       "Verifier", "WaitingLinks", \.verifier.waitingLinks, .number(1...64), .onReload,
       "How many may be connected that have not said who they are. One more is disconnected at once."),
+    Setting(
+      "Verifier", "Links", \.verifier.links, .number(1...1024), .onReload,
+      "How many may be connected in all, whoever they are. One more is disconnected at once."),
+    Setting(
+      "Verifier", "LinksPerPeer", \.verifier.linksPerPeer, .number(1...64), .onReload,
+      "How many links one address may have: a peer that is back may come before the end of its old link is known."),
   ]
 
   private static let walletKeys: [Setting<EarshotSettings>] = [
@@ -84,6 +92,12 @@ extension EarshotSettings {
     Setting(
       "Wallet", "TransferTimeout", \.wallet.transferTimeout, .duration(timeouts), .onReload,
       "How long a whole transfer may take, however lively the verifier is."),
+    Setting(
+      "Wallet", "Transfers", \.wallet.transfers, .number(1...64), .onReload,
+      "How many transfers may be under way at one time. One more is refused."),
+    Setting(
+      "Wallet", "KeptTransfers", \.wallet.keptTransfers, .number(1...1000), .onReload,
+      "How many transfers stay on D-Bus before the oldest that ended is forgotten."),
   ]
 
   private static let storeKeys: [Setting<EarshotSettings>] = [
@@ -96,10 +110,23 @@ extension EarshotSettings {
       "How long a credential waits for Accept or Reject before it is erased."),
   ]
 
+  private static let busKeys: [Setting<EarshotSettings>] = [
+    Setting(
+      "Bus", "WaitingCallers", \.bus.waitingCallers, .number(1...4096), .onRestart,
+      "Of how many callers it may be asked at one time who they are. The calls of one more are refused."),
+    Setting(
+      "Bus", "WaitingCalls", \.bus.waitingCalls, .number(1...4096), .onRestart,
+      "How many calls of one caller wait until that is known. One more is refused."),
+  ]
+
   private static let logKeys: [Setting<EarshotSettings>] = [
     Setting(
       "Log", "Level", \.log.level, .choice, .onReload,
-      "The least important lines that are logged; debug tells most.")
+      "The least important lines that are logged; debug tells most."),
+    Setting(
+      "Log", "LinesPerPeer", \.log.linesPerPeer, .number(1...10_000), .onReload,
+      "How many warnings about one peer are written in a minute, and how many other lines. How many were left out is "
+        + "told afterwards."),
   ]
 
   private static let dialects = ValueKind<[Verifier.Dialect]>.list().refusing { dialects in

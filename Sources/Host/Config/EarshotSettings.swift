@@ -4,6 +4,7 @@ public struct EarshotSettings: Settings {
   public var verifier = Verifier()
   public var wallet = Wallet()
   public var store = Store()
+  public var bus = Bus()
   public var log = Log()
 
   public init() {}
@@ -51,6 +52,8 @@ public struct EarshotSettings: Settings {
     public var keptTransfers = 16
     public var visitTimeout = Duration.seconds(900)
     public var waitingLinks = 8
+    public var links = 64
+    public var linksPerPeer = 2
   }
 
   /// Section `[Wallet]`.
@@ -63,6 +66,8 @@ public struct EarshotSettings: Settings {
     public var reportTimeout = Duration.seconds(5)
     public var idleTimeout = Duration.seconds(60)
     public var transferTimeout = Duration.seconds(900)
+    public var transfers = 4
+    public var keptTransfers = 16
   }
 
   /// Section `[Store]`.
@@ -70,6 +75,12 @@ public struct EarshotSettings: Settings {
     /// Nil: `$STATE_DIRECTORY`.
     public var directory: String?
     public var keepFor = Duration.seconds(86_400)
+  }
+
+  /// Section `[Bus]`.
+  public struct Bus: Sendable, Equatable {
+    public var waitingCallers = 256
+    public var waitingCalls = 256
   }
 
   /// Section `[Log]`.
@@ -80,5 +91,6 @@ public struct EarshotSettings: Settings {
     }
 
     public var level = Level.info
+    public var linesPerPeer = 6
   }
 }

@@ -5,36 +5,46 @@ import Loop
 final class AccessGate {
   private typealias Call = (message: Message, answer: Answer)
 
-  /// Calls of one caller that wait for its credentials; and callers that wait.
-  private static let mostWaiting = 256
-
   private let rule: AccessRule
   private unowned let connection: BusConnection
+  private let limits: BusLimits
   private let enter: @LoopActor (Message, Answer) -> Void
   private var waiting: [String: [Call]] = [:]
+  /// Calls of those who may not make them.
+  private(set) var denied: UInt64 = 0
+  /// Calls that came while too many waited.
+  private(set) var refused: UInt64 = 0
 
   /// - Parameter enter: where calls go that may be made.
   init(_ rule: AccessRule, _ connection: BusConnection, enter: @escaping @LoopActor (Message, Answer) -> Void) {
     self.rule = rule
     self.connection = connection
+    limits = connection.limits
     self.enter = enter
   }
 
   func receive(_ message: Message, _ answer: Answer) {
     let sender = message.sender ?? ""
-    if waiting[sender] != nil { return wait((message, answer), sender) }
+    if waiting[sender] != nil {
+      _ = wait((message, answer), sender)
+      return
+    }
     if rule.isPublic(message) { return enter(message, answer) }
     if let known = connection.credentials.known(sender) { return decide((message, answer), rule.allows(known)) }
-    wait((message, answer), sender)
+    guard wait((message, answer), sender) else { return }
     connection.credentials.get(sender) { [weak self] in self?.learned(sender, try? $0.get()) }
   }
 
-  private func wait(_ call: Call, _ sender: String) {
-    guard waiting[sender, default: []].count < Self.mostWaiting, waiting.count <= Self.mostWaiting else {
+  /// - Returns: false where too many wait already; the call is answered then.
+  private func wait(_ call: Call, _ sender: String) -> Bool {
+    let calls = waiting[sender]?.count ?? 0
+    guard calls < limits.waitingCalls, calls > 0 || waiting.count < limits.waitingCallers else {
+      refused += 1
       _ = call.answer.give(.failure(.limitExceeded("Too many calls wait to be admitted.")))
-      return
+      return false
     }
     waiting[sender, default: []].append(call)
+    return true
   }
 
   /// - Parameter credentials: nil where the bus could not say; such a caller is nobody.
@@ -45,6 +55,7 @@ final class AccessGate {
 
   private func decide(_ call: Call, _ isAllowed: Bool) {
     if isAllowed || rule.isPublic(call.message) { return enter(call.message, call.answer) }
+    denied += 1
     _ = call.answer.give(.failure(.denied(rule.refusal)))
   }
 }

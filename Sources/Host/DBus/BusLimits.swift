@@ -9,6 +9,10 @@ public struct BusLimits: Sendable {
   public var outgoing = 64 << 20
   /// Calls that wait for their answer. The system bus itself allows 128 and answers the rest with `LimitsExceeded`.
   public var pendingCalls = 1024
+  /// Calls of one caller that wait until it is known who the caller is.
+  public var waitingCalls = 256
+  /// Callers of whom that is being found out.
+  public var waitingCallers = 256
   /// Values in one received message, all levels counted: a message of a few megabytes can name millions of values.
   public var values = 1 << 20
   /// Messages handled in one turn of the loop.

@@ -1,3 +1,5 @@
+import Common
+
 /// Looking into values. Each accessor looks through variants, and is nil when the value is of another type.
 extension DBusValue {
   /// The value without the variants around it.
@@ -131,6 +133,11 @@ extension DBusValue {
   /// `ao`.
   public static func objectPaths(_ paths: some Sequence<ObjectPath>) -> DBusValue {
     .array(of: "o", paths.map { .objectPath($0) })
+  }
+
+  /// `a{st}`, in the order given.
+  public static func tallies(_ tallies: some Sequence<Tally>) -> DBusValue {
+    .dictionary(key: "s", value: "t", tallies.map { DBusEntry(.string($0.name), .uint64($0.count)) })
   }
 
   /// `a{sv}`, in the order of the keys; each value is put into a variant, unless it is one.

@@ -1,3 +1,4 @@
+import Common
 import Journal
 import Loop
 
@@ -20,6 +21,12 @@ public final class ObjectTree {
   }
 
   private var gate: AccessGate?
+
+  /// How often callers were turned away.
+  public var tallies: [Tally] {
+    [Tally("DeniedCalls", gate?.denied ?? 0), Tally("RefusedCalls", gate?.refused ?? 0)]
+  }
+
   weak var connection: BusConnection?
   /// At each path the objects that were exported there, the latest last.
   private(set) var nodes: [ObjectPath: [ObjectNode]] = [:]

@@ -8,8 +8,11 @@ import Common
 public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
   /// How many lines were refused since `takeSuppressed()` was last called.
   public private(set) var suppressed: UInt64 = 0
+  /// How many lines were refused in all.
+  public private(set) var total: UInt64 = 0
+  /// Lines allowed for each key in a minute.
+  public var perMinute: Int
 
-  private let perMinute: Int
   private let capacity: Int
   private var windows: [Key: Window] = [:]
   private var shared: Window?
@@ -40,7 +43,10 @@ public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
     } else {
       allowed = Self.count(in: &shared, upTo: perMinute, at: now)
     }
-    if !allowed { suppressed += 1 }
+    if !allowed {
+      suppressed += 1
+      total += 1
+    }
     return allowed
   }
 

@@ -9,6 +9,9 @@ import Loop
 public protocol Radio: AnyObject {
   var status: RadioStatus { get }
 
+  /// What others did to it, in numbers since the start.
+  var tallies: [Tally] { get }
+
   /// Calls `handler` at every change of `status` from now on.
   func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration
 
@@ -29,6 +32,10 @@ public protocol Radio: AnyObject {
   func connect(
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link
+}
+
+extension Radio {
+  public var tallies: [Tally] { [] }
 }
 
 /// What a radio is doing.

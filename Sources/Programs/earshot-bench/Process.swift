@@ -8,12 +8,19 @@ final class Process {
     let path: String
   }
 
-  /// - Parameter environment: added to this program's own.
-  init(_ path: String, _ arguments: [String], environment: [String: String] = [:]) throws(NotStarted) {
+  /// - Parameters:
+  ///   - output: the file that its standard output goes to; nil for this program's.
+  ///   - environment: added to this program's own.
+  init(
+    _ path: String, _ arguments: [String], output: String? = nil, environment: [String: String] = [:]
+  ) throws(NotStarted) {
     var pid = pid_t()
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+    if let output {
+      posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+    }
     defer { posix_spawn_file_actions_destroy(&actions) }
     var words: [UnsafeMutablePointer<CChar>?] = ([path] + arguments).map { strdup($0) } + [nil]
     var variables: [UnsafeMutablePointer<CChar>?] = environment.map { strdup("\($0.key)=\($0.value)") }

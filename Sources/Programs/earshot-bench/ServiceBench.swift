@@ -40,6 +40,7 @@ final class ServiceBench {
     let start = begin.duration(to: EventLoop.shared.now)
 
     let trips = try await roundTrips(bus)
+    let bare = try await bareRoundTrip()
     try await pause(.seconds(2))
     let before = verifier.status("voluntary_ctxt_switches")
     try await pause(.seconds(10))
@@ -55,6 +56,8 @@ final class ServiceBench {
       Figure(
         name: "start to READY (name owned)", value: start / .milliseconds(1), unit: "ms", goal: 100, better: .lower),
       Figure(name: "D-Bus round trip into earshotd, median", value: trips.own, unit: "us", goal: 120, better: .lower),
+      Figure(
+        name: "the same between two programs of bare libdbus", value: bare, unit: "us", goal: nil, better: .lower),
       Figure(
         name: "D-Bus round trip to the bus itself, median", value: trips.bus, unit: "us", goal: nil, better: .lower),
       Figure(name: "idle RSS", value: Double(memory) / 1024, unit: "MiB", goal: 15, better: .lower),
@@ -81,6 +84,34 @@ final class ServiceBench {
       try await median("org.earshot", "/org/earshot"),
       try await median("org.freedesktop.DBus", "/org/freedesktop/DBus")
     )
+  }
+
+  /// What the bus costs with nothing of ours on it.
+  private func bareRoundTrip() async throws -> Double {
+    let (program, address) = ("\(programs)/libdbus-roundtrip", "unix:path=\(directory)/bus")
+    let (said, figure) = ("\(directory)/ready", "\(directory)/figure")
+    let echo = try Process(program, ["serve", address], output: said)
+    defer { withExtendedLifetime(echo) {} }
+    _ = try await awaitLine(said)
+    let caller = try Process(program, ["call", address, "3000"], output: figure)
+    defer { withExtendedLifetime(caller) {} }
+    guard let median = Double(try await awaitLine(figure)) else { throw Trouble(description: "no bare round trip") }
+    return median
+  }
+
+  private func awaitLine(_ path: String) async throws -> String {
+    for _ in 0..<500 {
+      if let file = fopen(path, "r") {
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 64)
+        if fgets(&line, 64, file) != nil {
+          let bytes = line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+          if bytes.last == UInt8(ascii: "\n") { return String(decoding: bytes.dropLast(), as: UTF8.self) }
+        }
+      }
+      try await pause(.milliseconds(10))
+    }
+    throw Trouble(description: "\(path) says nothing")
   }
 
   /// From the call of `SendFile` to the credential in this program's hands.
@@ -162,7 +193,9 @@ final class ServiceBench {
   private func cleanUp() {
     processes = []
     busProcess = nil
-    for name in ["bus", "bus.conf", "air", "verifier.conf", "visitor.conf"] { unlink("\(directory)/\(name)") }
+    for name in ["bus", "bus.conf", "air", "verifier.conf", "visitor.conf", "ready", "figure"] {
+      unlink("\(directory)/\(name)")
+    }
     rmdir(directory)
   }
 }

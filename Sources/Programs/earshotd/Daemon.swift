@@ -41,12 +41,12 @@ final class Daemon {
     bus.objects.access = Access.rule()
     radio = Self.radio(settings.radio, bus)
     verifier = VerifierService(
-      radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings.verifier),
+      radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings),
       vault: Self.vault(settings))
     wallet =
       settings.wallet.enabled
       ? WalletService(
-        radio: radio, scheduler: EventLoop.shared, configuration: WalletEngine.Configuration(settings.wallet))
+        radio: radio, scheduler: EventLoop.shared, settings: WalletService.Settings(settings.wallet))
       : nil
     let services = ["Verifier"] + (wallet == nil ? [] : ["Wallet"])
     var faces: [AnyObject] = [
@@ -177,9 +177,9 @@ final class Daemon {
     pendingRestart = changes.filter(\.needsRestart).map(\.name)
     settings = loaded.settings.keepingRestartSettings(of: settings)
     Log.shared.level = LogLevel(settings.log.level)
-    verifier.apply(VerifierService.Settings(settings.verifier))
+    verifier.apply(VerifierService.Settings(settings))
     verifier.vault.keepFor = settings.store.keepFor
-    wallet?.configuration = WalletEngine.Configuration(settings.wallet)
+    wallet?.apply(WalletService.Settings(settings.wallet))
     let names = changes.isEmpty ? "nothing changed" : changes.map(\.name).joined(separator: ", ")
     Log.shared.notice("The configuration was read again: \(names)", id: .configurationReloaded)
     ServiceManager.ready()

@@ -67,7 +67,8 @@ struct Earshotd {
         outcome.code = InterfaceFiles.write(to: directory) ? .ok : .failed
         EventLoop.shared.stop()
       } else {
-        let daemon = Daemon(loaded.settings, files: files, bus: BusConnection(address: address), name: name)
+        let bus = BusConnection(address: address, limits: BusLimits(loaded.settings.bus))
+        let daemon = Daemon(loaded.settings, files: files, bus: bus, name: name)
         outcome.daemon = daemon
         daemon.run { outcome.code = $0 }
       }

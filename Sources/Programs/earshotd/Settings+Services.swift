@@ -1,11 +1,13 @@
 import Config
+import DBus
 import Journal
 import Tuvali
 import Verifier
 import Wallet
 
 extension VerifierService.Settings {
-  init(_ settings: EarshotSettings.Verifier) {
+  init(_ all: EarshotSettings) {
+    let settings = all.verifier
     var engine = VerifierEngine.Configuration(name: settings.name)
     engine.credentialLimit = settings.credentialLimit
     engine.reportDelay = settings.reportDelay
@@ -18,18 +20,31 @@ extension VerifierService.Settings {
     self.init(
       engine: engine, dialects: settings.dialects.map { Dialect.named(Dialect.Name($0)) },
       decision: settings.decision == .accept ? .accept : .client, keptTransfers: settings.keptTransfers)
+    links = settings.links
+    linksPerPeer = settings.linksPerPeer
+    linesPerPeer = all.log.linesPerPeer
   }
 }
 
-extension WalletEngine.Configuration {
+extension WalletService.Settings {
   init(_ settings: EarshotSettings.Wallet) {
     self.init()
-    credentialLimit = settings.credentialLimit
-    scanTimeout = settings.scanTimeout
-    connectTimeout = settings.connectTimeout
-    reportTimeout = settings.reportTimeout
-    idleTimeout = settings.idleTimeout
-    transferTimeout = settings.transferTimeout
+    engine.credentialLimit = settings.credentialLimit
+    engine.scanTimeout = settings.scanTimeout
+    engine.connectTimeout = settings.connectTimeout
+    engine.reportTimeout = settings.reportTimeout
+    engine.idleTimeout = settings.idleTimeout
+    engine.transferTimeout = settings.transferTimeout
+    concurrentTransfers = settings.transfers
+    keptTransfers = settings.keptTransfers
+  }
+}
+
+extension BusLimits {
+  init(_ settings: EarshotSettings.Bus) {
+    self.init()
+    waitingCallers = settings.waitingCallers
+    waitingCalls = settings.waitingCalls
   }
 }
 

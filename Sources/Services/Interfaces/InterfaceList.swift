@@ -17,7 +17,7 @@ public enum InterfaceList {
     let wallet = WalletService(radio: radio, scheduler: scheduler)
     let transfer = verifier.transfers.add(.incoming, .connected)
     return [
-      ManagerFace.interface(radio, services: []), VerifierFace.interface(verifier),
+      ManagerFace.interface(radio, services: [], calls: { [] }), VerifierFace.interface(verifier),
       WalletFace.interface(wallet, path: { _ in WalletFace.path }),
       TransferFaces.interface(transfer, VerifierFace.actions(verifier)),
     ]

@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Loop
 import Radio
@@ -16,12 +17,16 @@ public final class ManagerFace {
   /// - Parameter services: the services that are on: `Verifier`, `Wallet`.
   public init(_ radio: any Radio, services: [String], on tree: ObjectTree) {
     tree.exportManager(Self.path)
-    let object = tree.export(Self.path, interfaces: [Self.interface(radio, services: services)], manager: Self.path)
+    let interface = Self.interface(radio, services: services) { [weak tree] in tree?.tallies ?? [] }
+    let object = tree.export(Self.path, interfaces: [interface], manager: Self.path)
     self.object = object
     statusWatch = radio.onStatus { [weak object] _ in object?.changed("RadioState", "RadioReason", "Adapters") }
   }
 
-  public static func interface(_ radio: any Radio, services: [String]) -> Interface {
+  /// - Parameter calls: how often callers were turned away.
+  public static func interface(
+    _ radio: any Radio, services: [String], calls: @escaping @LoopActor () -> [Tally]
+  ) -> Interface {
     Interface(
       interfaceName, documentation: "The service as a whole.",
       properties: [
@@ -40,6 +45,11 @@ public final class ManagerFace {
         Property(
           "RadioReason", "s", documentation: "What is waited for or missing, and what to do; empty when ready.",
           get: { .string(radio.status.reason) }),
+        Property(
+          "Counters", "a{st}",
+          documentation:
+            "How often callers and peers were turned away since the service started. Changes are not told.",
+          emits: .none, get: { .tallies(calls() + radio.tallies) }),
       ])
   }
 }

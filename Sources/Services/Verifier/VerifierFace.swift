@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Loop
 import Transfers
@@ -82,12 +83,14 @@ public final class VerifierFace {
 
   private static func counters(_ service: VerifierService) -> DBusValue {
     let counters = service.counters
-    let table: [(String, Int)] = [
-      ("Visits", counters.visits), ("Received", counters.received), ("Failed", counters.failed),
-      ("Refused", counters.refused), ("Chunks", counters.chunks), ("CrcFailures", counters.crcFailures),
-      ("DuplicateChunks", counters.duplicateChunks), ("BadChunks", counters.badChunks),
-      ("IgnoredWrites", counters.ignoredWrites), ("SilentLinks", counters.silentLinks),
+    let tallies: [Tally] = [
+      Tally("Visits", counters.visits), Tally("Received", counters.received), Tally("Failed", counters.failed),
+      Tally("Refused", counters.refused), Tally("Chunks", counters.chunks),
+      Tally("CrcFailures", counters.crcFailures), Tally("DuplicateChunks", counters.duplicateChunks),
+      Tally("BadChunks", counters.badChunks), Tally("IgnoredWrites", counters.ignoredWrites),
+      Tally("SilentLinks", counters.silentLinks), Tally("RefusedLinks", service.refusedLinks),
+      Tally("LinesLeftOut", service.told.total),
     ]
-    return .dictionary(key: "s", value: "t", table.map { DBusEntry(.string($0.0), .uint64(UInt64($0.1))) })
+    return .tallies(tallies)
   }
 }

@@ -14,16 +14,20 @@ extension VerifierService {
     case .announced:
       visit?.transfer.enter(.transferring)
       showFigures()
+      guard let progress = engine.progress, mayTell(of: link, .course) else { return }
+      Log.shared.debug(
+        "\(progress.bytesExpected) bytes in \(progress.chunksExpected) chunks are announced", .link(link),
+        .protocolName("tuvali"))
     case .received: received()
     case .statusSent: break
     case .failed(let error): fail(error, on: link)
     case .refused:
-      guard mayComplain(of: link) else { return }
+      guard mayTell(of: link) else { return }
       Log.shared.info(
         "A second wallet was refused: one is being served", id: .transferRefused, .link(link),
         .protocolName("tuvali"))
     case .silent:
-      guard mayComplain(of: link) else { return }
+      guard mayTell(of: link) else { return }
       let limit = settings.engine.identifyTimeout
       Log.shared.warning(
         "Somebody connected and did not say who it is within \(limit)", id: .transferRefused, .link(link),
@@ -36,6 +40,7 @@ extension VerifierService {
     transfer.met(addresses[link], dialect: dialect.name.rawValue)
     visit = (link, transfer)
     showFigures()
+    guard mayTell(of: link, .course) else { return }
     Log.shared.info(
       "A wallet is here", id: .transferStarted, .transfer("\(transfer.number)"), .link(link),
       .protocolName("tuvali"), .dialect(dialect.name.rawValue))
@@ -62,7 +67,7 @@ extension VerifierService {
     showFigures()
     failed.enter(.failed, error: error)
     if transfer == nil { failed.end() }
-    guard mayComplain(of: link) else { return }
+    guard mayTell(of: link) else { return }
     Log.shared.warning(
       "A transfer failed: \(error)", id: .transferFailed, .transfer("\(failed.number)"), .link(link), .error(error),
       .protocolName("tuvali"))
@@ -85,12 +90,20 @@ extension VerifierService {
   }
 
   /// Whether a line about this wallet may be written; when one may, it is said how many were not.
-  private func mayComplain(of link: LinkID) -> Bool {
-    guard complaints.allow(addresses[link], at: scheduler.now) else { return false }
-    let left = complaints.takeSuppressed()
+  private func mayTell(of link: LinkID, _ kind: Line.Kind = .trouble) -> Bool {
+    guard told.allow(Line(peer: addresses[link], kind: kind), at: scheduler.now) else { return false }
+    let left = told.takeSuppressed()
     if left > 0 { Log.shared.warning("\(left) lines about wallets were left out", .protocolName("tuvali")) }
     return true
   }
+}
+
+/// What lines are counted by: who comes again and again cannot hide a failure behind ordinary lines.
+struct Line: Hashable {
+  enum Kind { case course, trouble }
+
+  let peer: BluetoothAddress?
+  let kind: Kind
 }
 
 extension Transfer.Figures {

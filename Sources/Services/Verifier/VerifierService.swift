@@ -19,6 +19,12 @@ public final class VerifierService {
     public var decision: Decision
     /// Transfers that are kept, the one under way included.
     public var keptTransfers: Int
+    /// Links that may be there at one time, whoever is behind them.
+    public var links = 64
+    /// Those of one address: a second one comes before the end of the first is known.
+    public var linksPerPeer = 2
+    /// Warnings in the journal about one peer in a minute, and other lines about it.
+    public var linesPerPeer = 6
 
     public init(
       engine: VerifierEngine.Configuration, dialects: [Dialect] = [.v05], decision: Decision = .client,
@@ -46,7 +52,9 @@ public final class VerifierService {
   var visit: (link: LinkID, transfer: Transfer)?
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
   /// Keeps those who come again and again from filling the journal.
-  var complaints = RateLimiter<BluetoothAddress?>(perMinute: 6, capacity: 32)
+  var told: RateLimiter<Line>
+  /// Links that were cut as they came, because there were too many.
+  private(set) var refusedLinks = 0
   private var onChange: [@LoopActor () -> Void] = []
   private(set) var onReceived: [@LoopActor (Transfer) -> Void] = []
 
@@ -61,6 +69,7 @@ public final class VerifierService {
     self.scheduler = scheduler
     self.settings = settings
     engine = VerifierEngine(configuration: settings.engine, random: random)
+    told = RateLimiter(perMinute: settings.linesPerPeer, capacity: 64)
     transfers = TransferList(limit: settings.keptTransfers, scheduler: scheduler)
   }
 
@@ -123,6 +132,7 @@ public final class VerifierService {
     self.settings.dialects = dialects
     engine.configuration = settings.engine
     transfers.limit = settings.keptTransfers
+    told.perMinute = settings.linesPerPeer
   }
 
   /// Tells the wallet the verdict, if it is still there, and notes it in any case.
@@ -232,6 +242,12 @@ public final class VerifierService {
 
 extension VerifierService: GATTServerDelegate {
   public func linkOpened(_ link: LinkID, address: BluetoothAddress) {
+    let ofPeer = addresses.values.count { $0 == address }
+    guard addresses.count < settings.links, ofPeer < settings.linksPerPeer else {
+      refusedLinks += 1
+      server?.disconnect(link)
+      return
+    }
     addresses[link] = address
     handle(.linkOpened(link))
   }

@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Loop
 import Transfers
@@ -55,8 +56,20 @@ public final class WalletFace {
       properties: [
         Property(
           "ActiveTransfers", "u", documentation: "Transfers under way.", emits: .none,
-          get: { .uint32(UInt32(clamping: service.active)) })
+          get: { .uint32(UInt32(clamping: service.active)) }),
+        Property(
+          "Counters", "a{st}",
+          documentation: "How often each thing happened since the service started. Changes are not told.", emits: .none,
+          get: { counters(service) }),
       ])
+  }
+
+  private static func counters(_ service: WalletService) -> DBusValue {
+    let counters = service.counters
+    return .tallies([
+      Tally("Begun", counters.begun), Tally("Accepted", counters.accepted), Tally("Rejected", counters.rejected),
+      Tally("Undecided", counters.undecided), Tally("Failed", counters.failed), Tally("Refused", counters.refused),
+    ])
   }
 
   /// A file may be on a disk that takes its time: it is read away from the loop.
@@ -66,7 +79,7 @@ public final class WalletFace {
     guard let uri = call.arguments.first?.asString, let file = call.arguments.last?.asDescriptor else {
       return call.fail(.invalidArgs("SendFile takes a connection URI and a file."))
     }
-    let limit = service.configuration.credentialLimit
+    let limit = service.settings.engine.credentialLimit
     let work: @Sendable () -> Result<[UInt8], DBusError> = {
       Result { () throws(DBusError) in try read(file, limit: limit) }
     }

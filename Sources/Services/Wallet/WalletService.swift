@@ -9,11 +9,33 @@ import Tuvali
 /// The wallet: brings credentials to verifiers, a bounded number at a time.
 @LoopActor
 public final class WalletService {
-  /// Transfers under way at one time.
-  public static let concurrentTransfers = 4
+  public struct Settings: Sendable {
+    public var engine: WalletEngine.Configuration
+    /// Transfers under way at one time.
+    public var concurrentTransfers = 4
+    /// Transfers that are kept, those under way included.
+    public var keptTransfers = 16
+
+    public init(engine: WalletEngine.Configuration = .init()) {
+      self.engine = engine
+    }
+  }
+
+  /// How often each thing happened.
+  public struct Counters: Hashable, Sendable {
+    public var begun = 0
+    public var accepted = 0
+    public var rejected = 0
+    /// The verifier has the credential and gave no verdict.
+    public var undecided = 0
+    public var failed = 0
+    /// Not begun: too many were under way.
+    public var refused = 0
+  }
 
   public let transfers: TransferList
-  public var configuration: WalletEngine.Configuration
+  public private(set) var settings: Settings
+  public private(set) var counters = Counters()
 
   private let radio: any Radio
   let scheduler: any Scheduler
@@ -22,14 +44,20 @@ public final class WalletService {
 
   /// - Parameter random: makes the source of each transfer's key and nonce.
   public init(
-    radio: any Radio, scheduler: any Scheduler, configuration: WalletEngine.Configuration = .init(),
-    keptTransfers: Int = 16, random: @escaping @LoopActor () -> any RandomSource & Sendable = { SystemRandom() }
+    radio: any Radio, scheduler: any Scheduler, settings: Settings = .init(),
+    random: @escaping @LoopActor () -> any RandomSource & Sendable = { SystemRandom() }
   ) {
     self.radio = radio
     self.scheduler = scheduler
-    self.configuration = configuration
+    self.settings = settings
     self.random = random
-    transfers = TransferList(limit: keptTransfers, scheduler: scheduler)
+    transfers = TransferList(limit: settings.keptTransfers, scheduler: scheduler)
+  }
+
+  /// Takes on what can change while it runs; the next transfer is governed by it.
+  public func apply(_ settings: Settings) {
+    self.settings = settings
+    transfers.limit = settings.keptTransfers
   }
 
   /// Transfers under way.
@@ -41,19 +69,31 @@ public final class WalletService {
   /// - Throws: what can be said at once: an invitation that is none, a credential that is empty, too large or not text,
   ///   too many transfers under way.
   public func send(_ invitation: String, _ credential: [UInt8]) throws(TuvaliError) -> Transfer {
-    guard sessions.count < Self.concurrentTransfers else {
+    guard sessions.count < settings.concurrentTransfers else {
+      counters.refused += 1
       throw TuvaliError(
-        .walletUnknown, .limitExceeded, "\(Self.concurrentTransfers) transfers are under way. Wait for one to end.")
+        .walletUnknown, .limitExceeded, "\(sessions.count) transfers are under way. Wait for one to end.")
     }
     let engine = try WalletEngine(
-      invitation: invitation, text: credential, configuration: configuration, random: random())
+      invitation: invitation, text: credential, configuration: settings.engine, random: random())
+    counters.begun += 1
     let transfer = transfers.add(.outgoing, .searching)
     let session = WalletSession(engine, transfer, radio: radio, scheduler: scheduler) { [weak self] in
-      self?.sessions[transfer.number] = nil
+      self?.ended(transfer)
     }
     sessions[transfer.number] = session
     session.start()
     return transfer
+  }
+
+  private func ended(_ transfer: Transfer) {
+    sessions[transfer.number] = nil
+    switch transfer.state {
+    case .accepted: counters.accepted += 1
+    case .rejected: counters.rejected += 1
+    case .undecided: counters.undecided += 1
+    default: counters.failed += 1
+    }
   }
 
   /// Ends a transfer under way.

@@ -31,6 +31,8 @@ import Testing
       KeptTransfers=1
       VisitTimeout=20s
       WaitingLinks=3
+      Links=5
+      LinksPerPeer=1
       [Wallet]
       Enabled=no
       CredentialLimit=64K
@@ -39,11 +41,17 @@ import Testing
       ReportTimeout=6s
       IdleTimeout=1h
       TransferTimeout=30s
+      Transfers=2
+      KeptTransfers=7
       [Store]
       Directory=/srv/credentials
       KeepFor=2h
+      [Bus]
+      WaitingCallers=9
+      WaitingCalls=11
       [Log]
       Level=debug
+      LinesPerPeer=13
       """
     let (settings, complaints) = Self.read(text)
     #expect(complaints == [])
@@ -59,7 +67,10 @@ import Testing
     #expect(settings.wallet.scanTimeout == .seconds(4) && settings.wallet.connectTimeout == .seconds(5))
     #expect(settings.wallet.reportTimeout == .seconds(6) && settings.wallet.idleTimeout == .seconds(3_600))
     #expect(settings.store == .init(directory: "/srv/credentials", keepFor: .seconds(7_200)))
-    #expect(settings.log.level == .debug)
+    #expect(settings.verifier.links == 5 && settings.verifier.linksPerPeer == 1)
+    #expect(settings.wallet.transfers == 2 && settings.wallet.keptTransfers == 7)
+    #expect(settings.bus == .init(waitingCallers: 9, waitingCalls: 11))
+    #expect(settings.log == .init(level: .debug, linesPerPeer: 13))
 
     // Each of them is a change, and putting the defaults into the same keys undoes it.
     let defaults = EarshotSettings()

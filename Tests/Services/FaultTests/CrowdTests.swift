@@ -136,7 +136,7 @@ struct CrowdTests {
         trial.check(!phones.contains { $0.isConnected }, "somebody is still connected")
         trial.check(hall.verifier.transfers.transfers.count <= 16, "the list has no end")
         let minutes = Int(hall.time.now.nanoseconds / 60_000_000_000) + 1
-        trial.check(trial.log.records.count <= minutes * 33 * 6 * 2, "\(trial.log.records.count) lines in the journal")
+        trial.check(trial.log.records.count <= minutes * 65 * 6 * 2, "\(trial.log.records.count) lines in the journal")
         try trial.expectOrdinaryVisit()
       }
     }

@@ -65,7 +65,7 @@ struct HostileVerifierTests {
       var configuration = WalletEngine.Configuration()
       configuration.connectTimeout = .seconds(60)
       if !isLimited { configuration.transferTimeout = .seconds(24 * 3600) }
-      let wallet = WalletService(radio: air.addNode(), scheduler: time, configuration: configuration)
+      let wallet = WalletService(radio: air.addNode(), scheduler: time, settings: .init(engine: configuration))
       let transfer = try wallet.send(invitation, sampleCredential(20_000))
       #expect(time.run(until: { !transfer.isLive }, limit: .seconds(905)) == isLimited)
       #expect(transfer.state == (isLimited ? .failed : .transferring))

@@ -59,7 +59,7 @@ public final class Hall {
     let radio = air.addNode()
     let source = RecordingRandom(seed: seed &* 1000 &+ UInt64(wallets.count))
     let wallet = WalletService(
-      radio: radio, scheduler: time, configuration: configuration, random: { source })
+      radio: radio, scheduler: time, settings: .init(engine: configuration), random: { source })
     wallets.append(wallet)
     walletRadios.append(radio)
     walletRandoms.append(source)

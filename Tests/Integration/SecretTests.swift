@@ -1,0 +1,183 @@
+import Common
+import Crypto
+import DBus
+import Foundation
+import Hall
+import Loop
+import TestSupport
+import Testing
+import Transfers
+import Tuvali
+import Verifier
+import Wallet
+
+/// What the whole service lets out: the log at its most talkative, every message that it sends on the bus, what `ps`
+/// shows of it.
+@Suite("The service keeps its secrets")
+struct SecretTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("Transfers in both directions show no key and no credential in the log, on the bus or in ps")
+  @LoopActor
+  func nothingShows() async throws {
+    let watched = try await Watched()
+    defer { watched.close() }
+    try await watched.receive("accepted", verdict: "Accept")
+    try await watched.receive("rejected", verdict: "Reject")
+    try await watched.send()
+    try await watched.fail()
+    let secrets = watched.secrets
+    #expect(secrets.count > 30 && secrets.allSatisfy { $0.count >= 12 })
+    for (place, text) in watched.emitted {
+      #expect(SecretSearch.shown(secrets, in: text).isEmpty, "in \(place)")
+      // What may be told is there: it was written down, and can be found.
+      #expect(text.count > 100, "nothing of \(place) was captured")
+    }
+    let signals = String(decoding: watched.emitted["signals"] ?? [], as: UTF8.self)
+    #expect(signals.contains("CredentialReceived") && signals.contains("accepted") && signals.contains("rejected"))
+    let log = String(decoding: watched.emitted["log"] ?? [], as: UTF8.self)
+    #expect(log.contains(" debug ") && log.contains("Credential accepted") && log.contains("A transfer failed"))
+  }
+
+  @Test("A secret in what is captured would be found, however it is written", arguments: 0..<8)
+  func spellings(form: Int) {
+    let secret = (0..<32).map { UInt8(0xA0) ^ ($0 &* 7) }
+    let spelled: [UInt8] =
+      switch form {
+      case 0: secret
+      case 1: Array(secret.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined().utf8)
+      case 2: Array(secret.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined().uppercased().utf8)
+      case 3: Array("\(secret)".utf8)
+      case 4...6: Array(Data([UInt8](repeating: 9, count: form - 4) + secret + [1]).base64EncodedString().utf8)
+      default: Array(secret.suffix(12))
+      }
+    let text = Array("It is ".utf8) + spelled + Array("!".utf8)
+    #expect(SecretSearch.shown([secret], in: text) == [0])
+    #expect(SecretSearch.shown([secret.map { $0 ^ 1 }], in: text).isEmpty)
+  }
+}
+
+/// A service at debug level with an ear at everything that it says, and a wallet and a verifier here whose keys are known.
+@LoopActor
+private final class Watched {
+  private let service: ServiceProcess
+  private let monitor: Program
+  private let walletKeys = RecordingRandom(seed: 11)
+  private let verifierKeys = RecordingRandom(seed: 12)
+  private let wallet: WalletService
+  private let verifier: VerifierService
+  private var credentials: [[UInt8]] = []
+  /// Public keys that were on the air: the service's verifier's, and those of all wallets.
+  private var verifierKeysOnAir: [X25519.PublicKey] = []
+  private let walletKeysOnAir = Locked<[X25519.PublicKey]>([])
+  private var ps: [UInt8] = []
+
+  init() async throws {
+    service = try await ServiceProcess("[Log]\nLevel=debug")
+    let capture = service.directory.appendingPathComponent("signals").path
+    let descriptor = open(capture, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+    defer { Glibc.close(descriptor) }
+    monitor = try Program(
+      ["dbus-monitor", "--address", service.bus.address, "--binary", "sender='org.earshot'"], passing: [1: descriptor])
+    let keys = walletKeys
+    wallet = WalletService(radio: service.radio(), scheduler: EventLoop.shared, random: { keys })
+    verifier = VerifierService(
+      radio: service.radio(), scheduler: EventLoop.shared,
+      settings: .init(engine: .init(name: "other"), decision: .accept), random: verifierKeys)
+    let onAir = walletKeysOnAir
+    service.air.conditions.filter = { packet in
+      if let identify = try? Identify(reading: packet.value) { onAir.withLock { $0.append(identify.walletKey) } }
+      return .deliver
+    }
+    // It writes the news of its own name first of all.
+    try await service.until { [service] in !service.bytes(of: "signals").isEmpty }
+    try await service.start()
+  }
+
+  func close() {
+    wallet.stop()
+    verifier.stop()
+    monitor.end()
+    service.close()
+  }
+
+  private func credential(_ word: String) -> [UInt8] {
+    let text = Array("{\"\(word)\":\"".utf8) + sampleCredential(3000, seed: UInt64(credentials.count) + 1)
+    credentials.append(text.filter { $0 != UInt8(ascii: "\\") })
+    return credentials.last ?? []
+  }
+
+  /// The service's verifier receives a credential from the wallet here.
+  func receive(_ word: String, verdict: String) async throws {
+    let came = Mailbox<ObjectPath>()
+    let watch = service.client.subscribe(SignalMatch(sender: "org.earshot", member: "CredentialReceived")) {
+      if let path = $0.arguments.first?.asObjectPath { came.put(path) }
+    }
+    defer { watch.cancel() }
+    let uri = try await service.property("ConnectionUri")
+    verifierKeysOnAir.append(try Invitation(reading: uri).key)
+    let transfer = try wallet.send(uri, credential(word))
+    let path = try await came.next()
+    look()
+    _ = try await service.client.call("org.earshot", path, TransferFaces.interfaceName, verdict)
+    try await ended(transfer)
+    #expect(transfer.state == (verdict == "Accept" ? .accepted : .rejected))
+  }
+
+  /// The service's wallet gives one to the verifier here.
+  func send() async throws {
+    let ended = Mailbox<Bool>()
+    let text = String(decoding: credential("sent"), as: UTF8.self)
+    let watch = service.client.subscribe(SignalMatch(sender: "org.earshot", member: "PropertiesChanged")) {
+      if $0.path?.isWithin(WalletFace.path) == true, $0.arguments[1]["State"] == .string("accepted") { ended.put(true) }
+    }
+    defer { watch.cancel() }
+    _ = try await service.client.call(
+      "org.earshot", WalletFace.path, WalletFace.interfaceName, "Send", [.string(verifier.start()), .string(text)])
+    _ = try await ended.next()
+    look()
+  }
+
+  /// A visit that fails on the way: the wallet is called off when the two have their keys.
+  func fail() async throws {
+    let uri = try await service.property("ConnectionUri")
+    verifierKeysOnAir.append(try Invitation(reading: uri).key)
+    let transfer = try wallet.send(uri, credential("failed"))
+    transfer.onChange { [wallet] in if $0.state == .transferring { _ = wallet.disconnect($0) } }
+    try await ended(transfer)
+    #expect(transfer.state == .failed)
+    try await service.until { [service] in
+      String(decoding: service.log, as: UTF8.self).contains("A transfer failed")
+    }
+  }
+
+  private func ended(_ transfer: Transfer) async throws {
+    let over = Mailbox<Bool>()
+    transfer.onChange { if !$0.isLive { over.put(true) } }
+    if !transfer.isLive { over.put(true) }
+    _ = try await over.next()
+  }
+
+  /// What `ps -ef`, `ps e` and `top` could show of the process.
+  private func look() {
+    guard let processID = service.processID else { return }
+    for name in ["cmdline", "environ", "comm", "status"] {
+      let file = FileManager.default.contents(atPath: "/proc/\(processID)/\(name)")
+      ps += file.map(Array.init) ?? []
+    }
+  }
+
+  /// All that must not show: what was drawn here, what both sides derived from it, the key of the spool, the texts.
+  var secrets: [[UInt8]] {
+    let (wallets, verifiers) = (walletKeys.drawn(32), verifierKeys.drawn(32))
+    let spoolKey = Array(service.bytes(of: "state/spool.key").suffix(32))
+    return wallets + verifiers + credentials + [spoolKey]
+      + SecretSearch.derived(own: wallets, peers: verifierKeysOnAir)
+      + SecretSearch.derived(own: verifiers, peers: walletKeysOnAir.withLock { $0 })
+  }
+
+  /// What the service has said, by where.
+  var emitted: [String: [UInt8]] {
+    ["log": service.log, "signals": service.bytes(of: "signals"), "ps": ps]
+  }
+}

@@ -1,0 +1,111 @@
+import Air
+import DBus
+import Foundation
+import Loop
+import TestSupport
+import Verifier
+
+/// `earshotd` as a process of its own, on a private bus and on an air that it shares with the test, with all its files
+/// in one directory.
+@LoopActor
+final class ServiceProcess {
+  let directory: URL
+  let bus: PrivateBus
+  let client: BusConnection
+  let air: AirSpace
+  private let hub: AirHub
+  private var program: Program?
+
+  /// - Parameter settings: more lines for the end of the configuration.
+  init(_ settings: String = "") async throws {
+    directory = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    bus = try PrivateBus()
+    client = BusConnection(address: .address(bus.address))
+    client.connect()
+    try await client.ready()
+    air = AirSpace(scheduler: EventLoop.shared, seed: 1, conditions: AirConditions(latency: .zero))
+    hub = try AirHub(path: directory.appendingPathComponent("air").path, air: air)
+    let configuration = """
+      [Radio]
+      Backend=air
+      AirSocket=\(directory.path)/air
+      [Store]
+      Directory=\(directory.path)/state
+      [Verifier]
+      Enabled=yes
+      ReportDelay=0
+      \(settings)
+      """
+    try configuration.write(to: directory.appendingPathComponent("conf"), atomically: true, encoding: .utf8)
+  }
+
+  /// A radio on the air that the service is on.
+  func radio() -> RemoteAir { RemoteAir(path: directory.appendingPathComponent("air").path) }
+
+  var processID: pid_t? { program?.processID }
+
+  /// Starts it, and waits until it has its name on the bus.
+  func start() async throws {
+    let owned = Mailbox<Bool>()
+    let watch = client.watchName("org.earshot") { if $0 != nil { owned.put(true) } }
+    defer { watch.cancel() }
+    let log = open(logPath, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+    defer { Glibc.close(log) }
+    program = try Program(
+      [Self.path, "--bus", bus.address, "--config", directory.appendingPathComponent("conf").path], passing: [2: log])
+    _ = try await owned.next()
+  }
+
+  /// Ends it, and waits for its end.
+  func end(_ signal: Int32 = SIGTERM) {
+    program?.end(signal)
+    program = nil
+  }
+
+  func close() {
+    end()
+    hub.close()
+    client.close()
+    bus.stop()
+    try? FileManager.default.removeItem(at: directory)
+  }
+
+  /// What it has said so far.
+  var log: [UInt8] { bytes(of: "log") }
+
+  private var logPath: String { directory.appendingPathComponent("log").path }
+
+  func bytes(of file: String) -> [UInt8] {
+    (try? Data(contentsOf: directory.appendingPathComponent(file))).map(Array.init) ?? []
+  }
+
+  func property(_ name: String) async throws -> String {
+    try await client.call(
+      "org.earshot", VerifierFace.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(VerifierFace.interfaceName), .string(name)]
+    ).first?.asString ?? ""
+  }
+
+  /// Looks at something outside of the loop's sight again and again, until it is so.
+  func until(_ isSo: @escaping @LoopActor () -> Bool) async throws {
+    let done = Mailbox<Bool>()
+    var timer: Registration?
+    func look() {
+      if isSo() { return done.put(true) }
+      timer = EventLoop.shared.schedule(after: .milliseconds(2)) { look() }
+    }
+    look()
+    _ = try await done.next()
+    timer?.cancel()
+  }
+
+  /// The service as it was built beside the tests.
+  private static var path: String {
+    let bundle = Swift.CommandLine.arguments.first { $0.hasSuffix(".xctest") } ?? ""
+    let beside = URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent("earshotd")
+    if FileManager.default.isExecutableFile(atPath: beside.path) { return beside.path }
+    return URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appendingPathComponent(".build/debug/earshotd").path
+  }
+}

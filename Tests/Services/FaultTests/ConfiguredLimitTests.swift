@@ -1,0 +1,137 @@
+import Air
+import Common
+import Hall
+import Loop
+import Radio
+import TestSupport
+import Testing
+import Transfers
+import Tuvali
+import Wallet
+
+@testable import Verifier
+
+/// The limits on how many, each set to a few: so many are let in, one more is not, and is counted.
+@Suite("Every limit on how many holds where it is set", .serialized)
+struct ConfiguredLimitTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A hall whose kiosk has these limits.
+  @LoopActor
+  private static func hall(_ set: (inout VerifierService.Settings) -> Void) -> Hall {
+    let hall = Hall(conditions: Trial.quick)
+    var settings = hall.verifier.settings
+    set(&settings)
+    hall.verifier.apply(settings)
+    return hall
+  }
+
+  @Test("Links in all: the limit is let in, one more is cut and counted", arguments: [1, 3, 12])
+  func links(limit: Int) async throws {
+    try await LoopActor.run {
+      let hall = Self.hall {
+        $0.links = limit
+        $0.engine.waitingLinks = 64
+      }
+      try Trial.run("\(limit) links in all", hall) { trial in
+        let phones = (0..<limit).map { _ in Phone(in: hall) }
+        for phone in phones { phone.connect() }
+        hall.time.advance(by: .seconds(1))
+        trial.check(phones.allSatisfy(\.isConnected), "not all are let in")
+        trial.check(hall.verifier.refusedLinks == 0, "one of them is counted")
+        let other = Phone(in: hall)
+        other.connect()
+        hall.time.advance(by: .seconds(1))
+        trial.check(!other.isConnected && hall.verifier.refusedLinks == 1, "\(hall.verifier.refusedLinks) refused")
+        trial.check(hall.verifier.held.links == limit, "\(hall.verifier.held)")
+        for phone in phones { phone.leave() }
+        trial.expectWaiting(within: .seconds(1))
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("Links of one address: the limit is let in, one more is cut and counted, others are not disturbed")
+  func linksPerPeer() async throws {
+    try await LoopActor.run {
+      let hall = Self.hall { $0.linksPerPeer = 2 }
+      try Trial.run("links per peer", hall) { trial in
+        let address = BluetoothAddress(0x0000_0A0B_0C0D)
+        for number in 1...2 { hall.verifier.linkOpened(LinkID(9000 + UInt64(number)), address: address) }
+        trial.check(hall.verifier.held.links == 2 && hall.verifier.refusedLinks == 0, "\(hall.verifier.held)")
+        hall.verifier.linkOpened(LinkID(9003), address: address)
+        trial.check(hall.verifier.held.links == 2 && hall.verifier.refusedLinks == 1, "\(hall.verifier.held)")
+        hall.verifier.linkClosed(LinkID(9003))
+        let other = Phone(in: hall)
+        other.connect()
+        hall.time.advance(by: .seconds(1))
+        trial.check(other.isConnected && hall.verifier.held.links == 3, "another peer is not let in")
+        other.leave()
+        for number in 1...2 { hall.verifier.linkClosed(LinkID(9000 + UInt64(number))) }
+        trial.expectWaiting(within: .seconds(1))
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("Links that have not said who they are: the limit is let in, one more is cut and counted", arguments: [1, 5])
+  func waitingLinks(limit: Int) async throws {
+    try await LoopActor.run {
+      let hall = Self.hall { $0.engine.waitingLinks = limit }
+      try Trial.run("\(limit) waiting links", hall) { trial in
+        let phones = (0..<limit).map { _ in Phone(in: hall) }
+        for phone in phones { phone.connect() }
+        hall.time.advance(by: .seconds(1))
+        trial.check(phones.allSatisfy(\.isConnected) && hall.verifier.counters.refused == 0, "not all are let in")
+        let other = Phone(in: hall)
+        other.connect()
+        hall.time.advance(by: .seconds(1))
+        trial.check(!other.isConnected && hall.verifier.counters.refused == 1, "\(hall.verifier.counters)")
+        for phone in phones { phone.leave() }
+        trial.expectWaiting(within: .seconds(1))
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("Lines about one peer in a minute: the limit is written, those above it are counted", arguments: [1, 4])
+  func linesPerPeer(limit: Int) async throws {
+    try await LoopActor.run {
+      try Trial.run("\(limit) lines", Self.hall { $0.linesPerPeer = limit }) { trial in
+        let phone = Phone(in: trial.hall)
+        for attempt in 1...(limit + 1) {
+          phone.connect(mtu: 23)
+          trial.hall.time.advance(by: .seconds(1))
+          let lines = trial.log.complaints(of: "Verifier").count
+          trial.check(lines == min(attempt, limit), "\(lines) lines after \(attempt) failures")
+        }
+        trial.check(trial.hall.verifier.told.total == 1, "\(trial.hall.verifier.told.total) counted")
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("The wallet's transfers at one time: the limit is begun, one more is refused by name and counted")
+  func walletTransfers() async throws {
+    try await LoopActor.run {
+      let air = Hall(conditions: Trial.quick)
+      let wallet = air.addWallet()
+      wallet.apply(
+        {
+          var settings = wallet.settings
+          (settings.concurrentTransfers, settings.keptTransfers) = (2, 3)
+          return settings
+        }())
+      // Nobody shows this code.
+      let uri = "OPENID4VP://connect?name=nobody&key=" + String(repeating: "07", count: 32)
+      for round in 1...3 {
+        let begun = try (0..<2).map { _ in try wallet.send(uri, [0x78]) }
+        let error = caught(TuvaliError.self) { try wallet.send(uri, [0x78]) }
+        #expect(error?.reason == .limitExceeded && wallet.counters.refused == round && wallet.active == 2)
+        #expect(air.time.run(until: { !begun.contains(where: \.isLive) }, limit: .seconds(60)))
+        #expect(wallet.counters.begun == 2 * round && wallet.counters.failed == 2 * round)
+        #expect(wallet.transfers.transfers.count <= 3)
+      }
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import Bytes
+import Crypto
+import Foundation
+
+/// Looks for secrets where they must not be, in every spelling that a careless line would give them.
+public enum SecretSearch {
+  /// Enough of a secret to be no accident.
+  private static let part = 12
+
+  /// Which of the secrets some of shows in `text`, by their place.
+  public static func shown(_ secrets: [[UInt8]], in text: [UInt8]) -> [Int] {
+    secrets.indices.filter { index in
+      spellings(of: secrets[index]).contains { contains(text, $0) }
+    }
+  }
+
+  private static func contains(_ text: [UInt8], _ part: [UInt8]) -> Bool {
+    text.withUnsafeBytes { text in
+      part.withUnsafeBytes { part in
+        guard let begin = text.baseAddress, let first = part.first else { return false }
+        var rest = text[...]
+        // From one place where it may begin to the next.
+        while rest.count >= part.count, let place = memchr(begin + rest.startIndex, Int32(first), rest.count) {
+          rest = text[(UnsafeRawPointer(place) - begin)...]
+          if rest.count >= part.count, rest.starts(with: part) { return true }
+          rest = rest.dropFirst()
+        }
+        return false
+      }
+    }
+  }
+
+  /// The beginning and the end of a secret in all ways to write them: as they are, in hex, in Base64, as a Swift array.
+  public static func spellings(of secret: [UInt8]) -> [[UInt8]] {
+    guard secret.count >= part else { return [secret] }
+    return [secret.prefix(part), secret.suffix(part)].flatMap { part in
+      let hex = Hex.encode(part)
+      let words = [hex, hex.uppercased(), part.map(String.init).joined(separator: ", ")] + base64(Array(part))
+      return [Array(part)] + words.map { Array($0.utf8) }
+    }
+  }
+
+  /// What is the same in all Base64 texts that have `part` in them, wherever it begins.
+  private static func base64(_ part: [UInt8]) -> [String] {
+    (0..<3).flatMap { offset in
+      // Of the first and the last group of three bytes the neighbours' bits are in it.
+      let bytes = Array(part.dropFirst((3 - offset) % 3))
+      let whole = bytes.prefix(bytes.count / 3 * 3)
+      return [Data(whole).base64EncodedString(), Base64URL.encode(whole)]
+    }
+  }
+
+  /// What two sides of Tuvali derive from each other's keys: the shared secret, and the two session keys.
+  ///
+  /// - Parameters:
+  ///   - own: private keys of one side.
+  ///   - peers: public keys of the other.
+  public static func derived(own: [[UInt8]], peers: [X25519.PublicKey]) -> [[UInt8]] {
+    own.flatMap { own in
+      peers.flatMap { peer -> [[UInt8]] in
+        guard let key = try? X25519.PrivateKey(copying: own), let shared = try? key.sharedSecret(with: peer) else {
+          return []
+        }
+        let keys = ["SKVerifier", "SKWallet"].compactMap {
+          try? HKDF.sha256(secret: shared, salt: Array("SHA-256".utf8), info: Array($0.utf8), count: 32)
+        }
+        return ([shared] + keys).map { $0.withUnsafeBytes { Array($0) } }
+      }
+    }
+  }
+}
