@@ -8,7 +8,7 @@ struct Target: Sendable {
   /// Returns for whatever bytes; a trap, a report of the sanitizer and a broken promise are findings.
   let run: @Sendable (UnsafeRawBufferPointer) -> Void
 
-  static let all: [Target] = tuvali + engines + base + store + host
+  static let all: [Target] = tuvali + engines + base + store + host + bus
 
   /// The one that the program's name says.
   static let chosen: Target? = {
