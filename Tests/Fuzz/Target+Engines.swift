@@ -164,7 +164,7 @@ private struct WalletStand {
   }
 
   mutating func step(_ script: inout Script) {
-    switch script.byte() % 14 {
+    switch script.byte() % 15 {
     case 0: handle(.start)
     case 1: sight(invitation.advertisedServiceData, invitation.scanResponseServiceData)
     case 2: handle(.connected)
@@ -181,6 +181,7 @@ private struct WalletStand {
     case 10: sight(script.value(), script.value())
     case 11: pass(.milliseconds(Int(script.byte()) * 100))
     case 12: handle(script.flag() ? .stop : .subscribed(script.choice(of: Characteristic.allCases)))
+    case 13: handle(.radioRefused("It is off."))
     default: if let deadline = engine.deadline { pass(now.duration(to: deadline)) }
     }
   }

@@ -38,6 +38,8 @@ public struct TuvaliError: CodedError, Hashable {
     case peerEnded
     /// We ended it: a local program asked for it.
     case stopped
+    /// The radio of this machine cannot do its part now.
+    case radioRefused
   }
 
   public let errorCode: Code

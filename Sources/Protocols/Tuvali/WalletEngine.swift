@@ -103,6 +103,7 @@ public struct WalletEngine: Sendable {
     case .sealed(let result): return sealed(result, at: now)
     case .notified(let characteristic, let value): return notified(characteristic, value, at: now)
     case .disconnected: return disconnected()
+    case .radioRefused(let why): return fail(TuvaliError(.walletUnknown, .radioRefused, why), at: now)
     case .timer: return timer(at: now)
     }
   }

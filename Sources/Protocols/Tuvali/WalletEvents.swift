@@ -17,6 +17,8 @@ extension WalletEngine {
     case written(Characteristic, WriteFailure?)
     case notified(Characteristic, [UInt8])
     case disconnected
+    /// The radio refused to scan or to connect, for this reason.
+    case radioRefused(String)
     /// `Action.seal` was carried out.
     case sealed(Result<[UInt8], TuvaliError>)
     /// `deadline` has come.

@@ -15,6 +15,7 @@ extension DBusError {
       case .peerLost, .peerEnded: .peerLost(sentence)
       case .busy: .busy(sentence)
       case .stopped: .failed(sentence)
+      case .radioRefused: .notReady(sentence)
       }
   }
 }

@@ -66,7 +66,7 @@ final class WalletSession {
         self?.handle(.sighted(token: sighting.address.value, serviceData: data))
       }
     } catch {
-      unreachable(error)
+      refused(error)
     }
   }
 
@@ -75,15 +75,13 @@ final class WalletSession {
     do throws(RadioError) {
       link = try radio.connect(to: address) { [weak self] in self?.linkEvent($0) }
     } catch {
-      unreachable(error)
+      refused(error)
     }
   }
 
   /// The radio refused at once. The engine hears of it in a turn of its own, as of everything else.
-  private func unreachable(_ error: RadioError) {
-    Log.shared.warning("The radio refused: \(error)", .transfer("\(transfer.number)"), .error(error))
-    transfer.enter(.failed, error: error)
-    scheduler.offload({}, then: { [weak self] in self?.handle(.stop) })
+  private func refused(_ error: RadioError) {
+    scheduler.offload({}, then: { [weak self] in self?.handle(.radioRefused(error.sentence)) })
   }
 
   private func linkEvent(_ event: LinkEvent) {

@@ -1,0 +1,83 @@
+import Air
+import Common
+import Hall
+import Loop
+import Radio
+import Testing
+import Transfers
+import Tuvali
+import Wallet
+
+@testable import Verifier
+
+/// A radio that says no at once: no adapter, switched off.
+@Suite("The wallet's radio refuses", .serialized)
+struct RefusingRadioTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test(
+    "The transfer fails at once with the radio's own words, told once in the journal",
+    arguments: [RefusingRadio.Refusal.scan, .connect], [1, 2, 3] as [UInt64])
+  func refused(refusal: RefusingRadio.Refusal, seed: UInt64) async throws {
+    try await LoopActor.run {
+      try Trial.run("the radio refuses to \(refusal)", Hall(seed: seed, conditions: Trial.quick)) { trial in
+        let hall = trial.hall
+        let wallet = WalletService(radio: RefusingRadio(hall.air.addNode(), refusal), scheduler: hall.time)
+        let transfer = try wallet.send(hall.verifier.connectionURI, sampleCredential(500))
+        trial.expectEnd(of: transfer, within: .seconds(3))
+        hall.time.run(until: { !transfer.isLive }, limit: .seconds(3))
+        let error = transfer.error as? TuvaliError
+        trial.check(error?.reason == .radioRefused, "the reason is \(String(describing: error?.reason))")
+        trial.check(error?.sentence == RefusingRadio.words, "the words are \(error?.sentence ?? "none")")
+        trial.check(wallet.active == 0 && wallet.counters.failed == 1, "\(wallet.active), \(wallet.counters)")
+        trial.check(trial.log.complaints(of: "Wallet").count == 1, "\(trial.log.complaints(of: "Wallet").count) lines")
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+}
+
+/// A good radio but for one thing.
+@LoopActor
+final class RefusingRadio: Radio {
+  enum Refusal: String, CustomStringConvertible, Sendable {
+    case scan, connect
+
+    var description: String { rawValue }
+  }
+
+  nonisolated static let words = "The adapter hci7 is switched off."
+
+  private let radio: AirRadio
+  private let refusal: Refusal
+
+  init(_ radio: AirRadio, _ refusal: Refusal) {
+    (self.radio, self.refusal) = (radio, refusal)
+  }
+
+  var status: RadioStatus { radio.status }
+
+  func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration { radio.onStatus(handler) }
+
+  func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
+    try radio.advertise(advertisement)
+  }
+
+  func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
+    radio.serve(application, delegate: delegate)
+  }
+
+  func scan(
+    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void
+  ) throws(RadioError) -> Registration {
+    guard refusal != .scan else { throw .notReady(Self.words) }
+    return try radio.scan(for: services, handler)
+  }
+
+  func connect(
+    to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+  ) throws(RadioError) -> any Link {
+    guard refusal != .connect else { throw .notReady(Self.words) }
+    return try radio.connect(to: address, handler)
+  }
+}
