@@ -63,7 +63,7 @@ let package = Package(
 
     // Tests mirror Sources.
     .target(
-      name: "TestSupport", dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "Tuvali"]),
+      name: "TestSupport", dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "Store", "Tuvali"]),
       path: "Tests/TestSupport", swiftSettings: Every.settings),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"]),

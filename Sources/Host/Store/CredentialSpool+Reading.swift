@@ -28,7 +28,7 @@ extension CredentialSpool {
     }
   }
 
-  private func read(_ name: String, _ id: SpoolID) throws(StoreError) -> (SpoolEntry, size: Int) {
+  func read(_ name: String, _ id: SpoolID) throws(StoreError) -> (SpoolEntry, size: Int) {
     let path = PrintableText.clean(directory.path(of: name))
     do throws(StoreError) {
       let bytes = try directory.contents(of: name, limit: limits.maximumBytes) ?? []

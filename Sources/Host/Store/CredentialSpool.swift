@@ -117,7 +117,7 @@ public final class CredentialSpool: Sendable {
     return state.withLock { state in
       var removed: [SpoolID] = []
       var problems: [SpoolContents.Problem] = []
-      for (id, held) in state.held.sorted(by: { $0.key < $1.key }) where Self.age(held.received, now) > age {
+      for (id, held) in state.held.sorted(by: { $0.key < $1.key }) where SpoolEntry.age(held.received, now) > age {
         do throws(StoreError) {
           try remove(id, in: &state)
           removed.append(id)
@@ -125,18 +125,29 @@ public final class CredentialSpool: Sendable {
           problems.append(.init(name: Name.kept(id), error: error))
         }
       }
-      eraseDamaged { Self.age($0, now) > age }
+      eraseDamaged { SpoolEntry.age($0, now) > age }
       return (removed, problems)
     }
   }
 
-  private static func age(_ time: Int64, _ now: Int64) -> Int64 {
-    let (age, overflow) = now.subtractingReportingOverflow(time)
-    return overflow ? (now > time ? .max : 0) : max(0, age)
+  /// Gives a credential another date, as if it had been received then: its file is written anew, and is either of the two
+  /// after a loss of power. Nothing happens if there is none.
+  public func redate(_ id: SpoolID, received: Int64) throws(StoreError) {
+    try state.withLock { (state) throws(StoreError) in
+      guard state.held[id] != nil else { return }
+      var (entry, size) = try read(Name.kept(id), id)
+      entry.received = received
+      let bytes = try SpoolFile.seal(entry, id: id, nonce: state.random.bytes(ChaChaPoly.nonceSize), key: key)
+      let old = try directory.openForOverwriting(Name.kept(id))
+      try directory.replace(Name.kept(id), with: bytes, temporary: Name.new(id))
+      state.held[id] = Held(size: size, received: received)
+      // It has no name any more. Where this fails, what is left of it is encrypted.
+      try? old.overwrite()
+    }
   }
 
+  /// Also of one that is forgotten already: an earlier removal may not have come to its end.
   private func remove(_ id: SpoolID, in state: inout State) throws(StoreError) {
-    guard state.held[id] != nil else { return }
     try discard(id) { state.held[id] = nil }
   }
 

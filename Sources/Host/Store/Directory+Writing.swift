@@ -28,22 +28,12 @@ extension Directory {
   /// What cannot be overwritten is removed all the same (a full disk may refuse even that), and the reason thrown.
   func erase(_ name: String) throws(StoreError) {
     do throws(StoreError) {
-      try overwrite(name)
+      try openForOverwriting(name).overwrite()
     } catch {
       try unlink(name)
       throw error
     }
     try unlink(name)
-  }
-
-  private func overwrite(_ name: String) throws(StoreError) {
-    let file = try openForOverwriting(name)
-    let size = try file.status().size
-    let portion = 1 << 20
-    for offset in stride(from: 0, to: size, by: portion) {
-      try file.write([UInt8](repeating: 0, count: min(portion, size - offset)), at: offset)
-    }
-    try file.sync()
   }
 
   /// The whole file, nil if there is none; `tooLarge` if it has more than `limit` bytes.
@@ -63,5 +53,17 @@ extension Directory {
       try sync()
     }
     return try openDirectory(name)
+  }
+}
+
+extension OpenFile {
+  /// Writes zeros over all of it, all the way to the disk.
+  func overwrite() throws(StoreError) {
+    let size = try status().size
+    let portion = 1 << 20
+    for offset in stride(from: 0, to: size, by: portion) {
+      try write([UInt8](repeating: 0, count: min(portion, size - offset)), at: offset)
+    }
+    try sync()
   }
 }

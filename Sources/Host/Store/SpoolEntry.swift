@@ -14,6 +14,16 @@ public struct SpoolEntry: Hashable, Sendable {
     self.peer = peer
     self.credential = credential
   }
+
+  /// How long ago it was received. One from the future, as the clock tells it, is no age at all.
+  ///
+  /// - Parameter now: seconds since 1970 by the wall clock.
+  public func age(at now: Int64) -> Duration { .seconds(Self.age(received, now)) }
+
+  static func age(_ time: Int64, _ now: Int64) -> Int64 {
+    let (age, overflow) = now.subtractingReportingOverflow(time)
+    return overflow ? (now > time ? .max : 0) : Swift.max(0, age)
+  }
 }
 
 extension SpoolEntry: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

@@ -170,6 +170,7 @@ struct CredentialSpoolTests {
       fixture.disk.fail(nil)
       try spool?.remove(id)
       #expect(spool?.count == 0)
+      #expect(fixture.files == [], "call \(number), before the restart")
       spool = nil
       fixture.disk.restart(.everything)
       #expect(try fixture.spool().list().credentials == [], "call \(number)")
@@ -201,5 +202,49 @@ struct CredentialSpoolTests {
     let spool = try fixture.spool(seed: 3)
     #expect(spool.removeAll(olderThan: .seconds(50), now: 150).removed == [old])
     #expect(try spool.list().credentials.map(\.id) == [young])
+  }
+
+  @Test("One that is given another date is as old as that says, after a restart too; of its old file nothing is left")
+  func redating() throws {
+    let spool = try fixture.spool()
+    let entry = Fixture.entry(String(repeating: "credential", count: 20), received: 5000)
+    let id = try spool.put(entry)
+    let before = try #require(fixture.disk.content(Fixture.path(id)))
+    try spool.redate(id, received: 100)
+    #expect(!fixture.disk.holds(anyOf: Array(before.dropFirst(SpoolHeader.size))))
+    #expect(fixture.files == ["\(id).credential"])
+    #expect(spool.removeAll(olderThan: .seconds(50), now: 150).removed == [])
+    fixture.disk.restart(.everything)
+    let again = try fixture.spool(seed: 2)
+    #expect(try again.list().entries[id]?.credential == entry.credential)
+    #expect(again.removeAll(olderThan: .seconds(50), now: 151).removed == [id])
+    // What is gone stays gone.
+    try again.redate(id, received: 200)
+    #expect(fixture.files == [])
+  }
+
+  @Test(
+    "Whichever single call fails when a date is given, the credential is there, with either date",
+    arguments: [EIO, ENOSPC])
+  func failedRedating(errno: Int32) throws {
+    var number = 0
+    var hasStruck = true
+    while hasStruck {
+      number += 1
+      let fixture = try Fixture()
+      let spool = try fixture.spool()
+      let id = try spool.put(Fixture.entry("credential", received: 5000))
+      let nth = fixture.disk.calls + number
+      fixture.disk.fail { $0.number == nth ? errno : nil }
+      let failure = caughtError { () throws(StoreError) in try spool.redate(id, received: 100) }
+      hasStruck = fixture.disk.calls >= nth
+      fixture.disk.fail(nil)
+      fixture.disk.restart(.nothing)
+      let kept = try fixture.spool(seed: 2).list().entries
+      #expect(kept[id]?.credential == Array("credential".utf8), "call \(number)")
+      #expect(failure != nil || kept[id]?.received == 100, "call \(number)")
+      #expect(fixture.files == ["\(id).credential"], "call \(number)")
+    }
+    #expect(number > 8)
   }
 }

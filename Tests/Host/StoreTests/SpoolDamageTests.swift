@@ -69,7 +69,7 @@ struct SpoolDamageTests {
     fixture.limits.keptDamaged = 2
     let spool = try fixture.spool()
     let ids = try (0..<4).map { number in
-      fixture.disk.model.withLock { $0.clock = 100 + Int64(number) }
+      fixture.disk.clock = 100 + Int64(number)
       let id = try spool.put(Fixture.entry("\(number)", received: 9999))
       fixture.disk.change(Fixture.path(id)) { $0.bytes[70] ^= 1 }
       return id

@@ -1,4 +1,5 @@
 import Crypto
+import TestSupport
 import Testing
 
 @testable import Store
@@ -13,9 +14,12 @@ struct SpoolPowerLossTests {
     /// Removals that began, and those that returned.
     var leaving: Set<SpoolID> = []
     var gone: Set<SpoolID> = []
+    /// New dates that were to be given, and those to whom they were.
+    var dates: [SpoolID: Int64] = [:]
+    var redated: Set<SpoolID> = []
     var isThrough = false
 
-    /// Three credentials come, one goes in between; each step may be the last.
+    /// Three credentials come, one goes and one is given another date in between; each step may be the last.
     mutating func go(_ fixture: Fixture) {
       isThrough =
         caughtError { () throws(StoreError) in
@@ -25,6 +29,9 @@ struct SpoolPowerLossTests {
           leaving.insert(first)
           try spool.remove(first)
           gone.insert(first)
+          dates[second] = 1_600_000_000
+          try spool.redate(second, received: 1_600_000_000)
+          redated.insert(second)
           _ = try put("third \(String(repeating: "C", count: 100))", spool)
           leaving.insert(second)
           try spool.remove(second)
@@ -49,7 +56,12 @@ struct SpoolPowerLossTests {
       #expect(gone.isDisjoint(with: listed.keys), comment)
       let texts = Set(["first", "second", "third"])
       for (id, entry) in listed {
-        if let put = entries[id] { #expect(entry == put, comment) }
+        if let put = entries[id] {
+          #expect(!redated.contains(id) || entry.received == dates[id], comment)
+          var undated = entry
+          if entry.received == dates[id] { undated.received = put.received }
+          #expect(undated == put, comment)
+        }
         let text = String(decoding: entry.credential.prefix { $0 != 0x20 }, as: UTF8.self)
         #expect(texts.contains(text) && (kept.contains(id) || !isThrough), comment)
       }

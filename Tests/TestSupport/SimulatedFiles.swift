@@ -1,17 +1,15 @@
 import Crypto
-import Glibc
-
-@testable import Store
+import Store
 
 /// What is on a `SimulatedDisk`: as programs see it, and as it would be after a loss of power.
-struct SimulatedFiles: Sendable {
-  struct Node {
-    var kind: FileStatus.Kind
-    var mode: UInt32
-    var owner: UInt32
-    var modified: Int64 = 0
-    var bytes: [UInt8] = []
-    var synced: [UInt8] = []
+public struct SimulatedFiles: Sendable {
+  public struct Node: Sendable {
+    public var kind: FileStatus.Kind
+    public var mode: UInt32
+    public var owner: UInt32
+    public var modified: Int64 = 0
+    public var bytes: [UInt8] = []
+    public var synced: [UInt8] = []
     var entries: [String: Int] = [:]
     var syncedEntries: [String: Int] = [:]
     /// What happened to the entries since they were synced.
@@ -19,7 +17,7 @@ struct SimulatedFiles: Sendable {
     var lock: ObjectIdentifier?
   }
 
-  enum Change {
+  enum Change: Sendable {
     case set(String, Int)
     case remove(String)
     case move(String, String, Int)

@@ -1,17 +1,16 @@
 import Common
 import Crypto
 import Glibc
-
-@testable import Store
+import Store
 
 /// A file system in memory that forgets what was not synced when its power is lost, as the worst of real ones may:
 /// a file keeps any mixture of old and new sectors, and of the names that changed any may have changed.
-final class SimulatedDisk: FileSystem {
-  enum Operation: String, CaseIterable {
+public final class SimulatedDisk: FileSystem {
+  public enum Operation: String, CaseIterable, Sendable {
     case status, names, open, create, openForOverwriting, rename, unlink, makeDirectory, openDirectory, sync, lock
     case read, write
 
-    var writes: Bool {
+    public var writes: Bool {
       switch self {
       case .create, .openForOverwriting, .rename, .unlink, .makeDirectory, .write: true
       default: false
@@ -19,48 +18,56 @@ final class SimulatedDisk: FileSystem {
     }
   }
 
-  struct Call: Sendable {
+  public struct Call: Sendable {
     /// From 1, since the start or the last restart.
-    let number: Int
-    let operation: Operation
-    let name: String
+    public let number: Int
+    public let operation: Operation
+    public let name: String
   }
 
   /// What a loss of power leaves of what was not synced.
-  enum Loss: Hashable, Sendable {
+  public enum Loss: Hashable, Sendable {
     case everything, nothing
     case some(seed: UInt64)
 
-    static let all: [Loss] = [.everything, .nothing] + (0..<10).map { .some(seed: $0) }
+    public static let all: [Loss] = [.everything, .nothing] + (0..<10).map { .some(seed: $0) }
   }
 
-  let user: UInt32 = 990
+  public let user: UInt32 = 990
   let model = Locked(SimulatedFiles())
+
+  public init() {}
 
   // MARK: For tests
 
   /// Stops with call `number`, which does not take effect, until `restart`.
-  func losePower(at number: Int) { model.withLock { $0.powerEnds = number } }
+  public func losePower(at number: Int) { model.withLock { $0.powerEnds = number } }
 
   /// Lets calls fail: with the error number that `rule` has for them.
-  func fail(_ rule: (@Sendable (Call) -> Int32?)?) { model.withLock { $0.rule = rule } }
+  public func fail(_ rule: (@Sendable (Call) -> Int32?)?) { model.withLock { $0.rule = rule } }
 
   /// The power is back; every handle from before is dead, and every lock gone.
-  func restart(_ loss: Loss) { model.withLock { $0.restart(loss) } }
+  public func restart(_ loss: Loss) { model.withLock { $0.restart(loss) } }
 
-  var calls: Int { model.withLock { $0.calls } }
-  var trace: [Call] { model.withLock { $0.trace } }
+  /// The time of what is written from now on.
+  public var clock: Int64 {
+    get { model.withLock { $0.clock } }
+    set { model.withLock { $0.clock = newValue } }
+  }
+
+  public var calls: Int { model.withLock { $0.calls } }
+  public var trace: [Call] { model.withLock { $0.trace } }
 
   /// The bytes of the file at a path that begins with `/`.
-  func content(_ path: String) -> [UInt8]? {
+  public func content(_ path: String) -> [UInt8]? {
     model.withLock { model in model.find(path).map { model.nodes[$0].bytes } }
   }
 
-  func names(in path: String) -> [String] {
+  public func names(in path: String) -> [String] {
     model.withLock { model in model.find(path).map { model.nodes[$0].entries.keys.sorted() } ?? [] }
   }
 
-  func change(_ path: String, _ body: (inout SimulatedFiles.Node) -> Void) {
+  public func change(_ path: String, _ body: (inout SimulatedFiles.Node) -> Void) {
     model.withLock { model in
       guard let node = model.find(path) else { return }
       body(&model.nodes[node])
@@ -69,15 +76,15 @@ final class SimulatedDisk: FileSystem {
   }
 
   /// Puts a file there, as another program would.
-  func place(_ path: String, _ bytes: [UInt8], mode: UInt32 = 0o600) {
+  public func place(_ path: String, _ bytes: [UInt8], mode: UInt32 = 0o600) {
     model.withLock { $0.place(path, .init(kind: .file, mode: mode, owner: user, bytes: bytes, synced: bytes)) }
   }
 
-  func placeDirectory(_ path: String, mode: UInt32 = 0o700) {
+  public func placeDirectory(_ path: String, mode: UInt32 = 0o700) {
     model.withLock { $0.place(path, .init(kind: .directory, mode: mode, owner: user)) }
   }
 
-  func move(_ path: String, to new: String) {
+  public func move(_ path: String, to new: String) {
     model.withLock { model in
       guard let node = model.find(path) else { return }
       model.link(new, node)
@@ -86,7 +93,7 @@ final class SimulatedDisk: FileSystem {
   }
 
   /// Whether any part of the disk, deleted or not, has a piece of these bytes.
-  func holds(anyOf bytes: [UInt8]) -> Bool {
+  public func holds(anyOf bytes: [UInt8]) -> Bool {
     let pieces = stride(from: 0, to: bytes.count - 16, by: 16).map { bytes[$0..<$0 + 16] }
     return model.withLock { model in
       model.nodes.contains { node in
@@ -99,7 +106,7 @@ final class SimulatedDisk: FileSystem {
 
   // MARK: As a file system
 
-  func openDirectory(_ path: String) throws(StoreError) -> any Directory {
+  public func openDirectory(_ path: String) throws(StoreError) -> any Directory {
     try model.withLock { (model) throws(StoreError) in
       try model.step(.openDirectory, path)
       guard let node = model.find(path) else { throw StoreError(errno: ENOENT, "opened", path) }
@@ -264,7 +271,8 @@ final class SimulatedFile: OpenFile {
   }
 }
 
-func caughtError(_ body: () throws(StoreError) -> Void) -> StoreError? {
+/// The error of a body that throws only one kind, nil if it throws none.
+public func caughtError(_ body: () throws(StoreError) -> Void) -> StoreError? {
   do throws(StoreError) {
     try body()
     return nil
