@@ -85,7 +85,7 @@ let package = Package(
       name: "Hall", dependencies: names(Every.base + Every.host + Every.verifierAndWallet), path: "Tests/Services/Hall",
       swiftSettings: Every.settings),
     tests("Services/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
-    tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall"]),
+    tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
     tests(
       "Integration", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Interfaces", "Manager"]),
   ],

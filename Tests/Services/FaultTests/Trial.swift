@@ -1,4 +1,3 @@
-import Air
 import Common
 import Hall
 import Loop
@@ -7,6 +6,7 @@ import Transfers
 import Tuvali
 import Wallet
 
+@testable import Air
 @testable import Verifier
 
 /// One fault in one hall: what has to hold after it, and how to say which one it was when it does not.
@@ -85,10 +85,21 @@ final class Trial {
 
   /// Nobody is connected, nothing is timed, nobody is on the way.
   func expectNothingLeft(_ location: SourceLocation = #_sourceLocation) {
+    let unjudged = hall.verifier.transfers.transfers.count { $0.state == .received }
+    let waiting = hall.verifier.vault.kept.waiting
+    check(waiting == unjudged, "the vault keeps \(waiting) of \(unjudged) credentials", location)
     let isIdle = hall.time.runUntilIdle(limit: .seconds(24 * 3600))
     check(isIdle && hall.time.pending == 0, "\(hall.time.pending) events never end", location)
     check(hall.verifier.held == .init(), "the kiosk holds \(hall.verifier.held)", location)
+    let kept = hall.verifier.vault.kept
+    check(kept == (0, 0), "the vault keeps \(kept.waiting) and erases \(kept.erasing)", location)
     check(hall.air.links.isEmpty, "\(hall.air.links.count) links are left", location)
+    let (air, radio) = (hall.air, hall.kioskRadio)
+    check(air.connecting.isEmpty && radio.connections.isEmpty, "somebody is still connecting", location)
+    check(air.scans.isEmpty, "somebody is still looking", location)
+    let shown = air.onAir.values.filter { $0.node === radio }.count
+    check(shown == hall.verifier.settings.dialects.count, "\(shown) advertisements are on the air", location)
+    check(radio.applications.values.count == 1, "it serves \(radio.applications.values.count) applications", location)
     check(hall.wallets.allSatisfy { $0.active == 0 }, "a wallet is still under way", location)
     check(!hall.verifier.transfers.transfers.contains(where: \.isLive), "a transfer lives on", location)
     check(outgoing.allSatisfy { !$0.isLive && $0.state.isEnd }, "a wallet's transfer lives on", location)

@@ -1,0 +1,119 @@
+import Common
+import Glibc
+import Hall
+import Journal
+import Loop
+import Store
+import TestSupport
+import Testing
+import Transfers
+
+@testable import Verifier
+
+/// The disk below the credentials that wait for their verdict.
+@Suite("A disk that fails costs no visit", .serialized)
+struct DiskFaultTests {
+  private static let failures: [Int32] = [ENOSPC, EIO, EROFS]
+
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test(
+    "Whichever call to the disk fails in a visit, alone or with all after it: served, one entry, nothing left when it is well",
+    arguments: failures, Seeds.few)
+  func anyCall(errno: Int32, seed: UInt64) async throws {
+    try await LoopActor.run {
+      for isLasting in [false, true] {
+        var number = 0
+        var hasStruck = true
+        while hasStruck {
+          number += 1
+          let cabinet = Cabinet()
+          let hall = try cabinet.hall(seed: seed)
+          let struck = strike(cabinet.disk, errno, after: number, isLasting: isLasting)
+          let kind = isLasting ? "and all after it" : "alone"
+          try Trial.run("disk call \(number) \(kind) fails with \(errno)", hall) { trial in
+            hall.judge = { _ in true }
+            let (transfer, _) = try trial.send()
+            trial.check(hall.finish(transfer, limit: .seconds(5)), "the visit does not end")
+            trial.check(transfer.state == .accepted && hall.hasReceived(trial.credentials[0]), "\(transfer.state)")
+            trial.expectWaiting(within: .seconds(1))
+            hall.time.advance(by: .seconds(300))
+            hasStruck = struck.withLock { $0 }
+            expectWords(trial, errno)
+            cabinet.disk.fail(nil)
+            hall.time.advance(by: .seconds(61))
+            try trial.expectOrdinaryVisit()
+            trial.check(hall.verifier.vault.trouble == nil, "the disk is well, and nobody has noticed")
+            // One that the disk would not let go of comes back with the next start.
+            trial.check(cabinet.files.count <= (isLasting ? 1 : 0), "on the disk: \(cabinet.files)")
+          }
+        }
+        #expect(number > (isLasting ? 12 : 15), "only \(number) calls")
+      }
+    }
+  }
+
+  @Test(
+    "What is received while the disk fails waits in memory, and is put away when the disk is well: a restart finds it",
+    arguments: failures, Seeds.usual)
+  func putAwayLater(errno: Int32, seed: UInt64) async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      var credentials: [[UInt8]] = []
+      try Trial.run("disk fails with \(errno)", cabinet.hall(seed: seed)) { trial in
+        _ = strike(cabinet.disk, errno, after: 1, isLasting: true)
+        for number in 1...3 {
+          let (transfer, _) = try trial.send()
+          trial.check(trial.hall.finish(transfer, limit: .seconds(60)), "visit \(number) does not end")
+          trial.check(trial.hall.incoming?.state == .received, "visit \(number): not received")
+        }
+        trial.check(cabinet.files.isEmpty && trial.hall.verifier.vault.kept.waiting == 3, "not in memory alone")
+        expectWords(trial, errno)
+        // One of them is judged before the disk is well.
+        trial.check(
+          trial.hall.verifier.decide(trial.hall.verifier.transfers.transfers[1], accepted: true), "no verdict")
+        cabinet.disk.fail(nil)
+        let (transfer, _) = try trial.send()
+        trial.check(trial.hall.finish(transfer, limit: .seconds(60)), "the last visit does not end")
+        trial.check(trial.hall.verifier.vault.trouble == nil, "the disk is well, and nobody has noticed")
+        trial.check(cabinet.files.count == 3, "on the disk: \(cabinet.files)")
+        credentials = trial.credentials
+      }
+      cabinet.crash()
+      try Trial.run("disk failed with \(errno), and restarted", cabinet.hall(seed: seed)) { trial in
+        trial.hall.verifier.restore()
+        let restored = Set(trial.hall.verifier.transfers.transfers.compactMap(\.credential))
+        let areWhole = restored == Set([credentials[0], credentials[2], credentials[3]])
+        trial.check(areWhole, "\(restored.count) are restored")
+        trial.hall.judge = { _ in true }
+        try trial.expectOrdinaryVisit()
+        trial.check(cabinet.files.isEmpty, "on the disk: \(cabinet.files)")
+      }
+    }
+  }
+
+  /// Lets a call fail, or it and all that follow.
+  ///
+  /// - Returns: whether one has failed.
+  private func strike(_ disk: SimulatedDisk, _ errno: Int32, after count: Int, isLasting: Bool) -> Locked<Bool> {
+    let first = disk.calls + count
+    let struck = Locked(false)
+    disk.fail { call in
+      guard call.number == first || isLasting && call.number > first else { return nil }
+      struck.withLock { $0 = true }
+      return errno
+    }
+    return struck
+  }
+
+  /// The journal and the state say what is wrong, once and by name.
+  @LoopActor
+  private func expectWords(_ trial: Trial, _ errno: Int32) {
+    let vault = trial.hall.verifier.vault
+    let entries = trial.log.records.filter { $0.id == .storeDegraded }
+    trial.check(entries.count <= 1, "\(entries.count) entries: \(entries.map(\.text))")
+    if vault.trouble != nil || vault.kept.erasing > 0 { trial.check(entries.count == 1, "the journal is silent") }
+    let name = StoreError(errno: errno, "", "").reason
+    trial.check(vault.trouble.map { $0.reason == name } ?? true, "it is called \(vault.trouble?.code ?? "")")
+  }
+}
