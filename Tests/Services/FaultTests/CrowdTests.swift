@@ -3,6 +3,7 @@ import Common
 import Hall
 import Loop
 import Radio
+import TestSupport
 import Testing
 import Transfers
 import Tuvali
@@ -18,10 +19,10 @@ struct CrowdTests {
     weak var object: AnyObject?
   }
 
-  @Test("After 200 visitors the kiosk keeps no more than after 20")
-  func twoHundredVisitors() async throws {
+  @Test("After 200 visitors the kiosk keeps no more than after 20", arguments: Seeds.few)
+  func twoHundredVisitors(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("visitors", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("visitors", Hall(seed: seed, conditions: Trial.quick)) { trial in
         var seen: [Weak] = []
         var invitations: Set<String> = []
         for number in 1...200 {
@@ -50,7 +51,7 @@ struct CrowdTests {
 
   @Test(
     "A second, third and tenth wallet that barge in at any packet are refused, and the first is not disturbed",
-    arguments: [1, 2, 9], [1, 2, 3])
+    arguments: [1, 2, 9], Seeds.few)
   func bargingIn(others: Int, seed: UInt64) async throws {
     try await LoopActor.run {
       // Packet 0 says who the first is; whoever is quicker than that is the first.
@@ -105,7 +106,7 @@ struct CrowdTests {
 
   @Test(
     "500 that come and write junk, or say nothing, each with an address of its own, leave no trace",
-    arguments: [1, 2, 3])
+    arguments: Seeds.few)
   func flood(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("flood", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -142,10 +143,10 @@ struct CrowdTests {
     }
   }
 
-  @Test("A kiosk that stops while it is refusing somebody lets go of them, too")
-  func stoppedWhileRefusing() async throws {
+  @Test("A kiosk that stops while it is refusing somebody lets go of them, too", arguments: Seeds.usual)
+  func stoppedWhileRefusing(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("stopped while refusing", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("stopped while refusing", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let (first, second) = (Phone(in: trial.hall), Phone(in: trial.hall))
         second.connect()
         trial.hall.time.advance(by: .milliseconds(200))
@@ -166,10 +167,10 @@ struct CrowdTests {
     }
   }
 
-  @Test("Eight who say nothing keep others out for 10 s at most")
-  func eightSilentOnes() async throws {
+  @Test("Eight who say nothing keep others out for 10 s at most", arguments: Seeds.usual)
+  func eightSilentOnes(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("eight silent ones", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("eight silent ones", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let phones = (0..<8).map { _ in Phone(in: trial.hall) }
         for phone in phones { phone.connect() }
         trial.check(
@@ -184,11 +185,11 @@ struct CrowdTests {
     }
   }
 
-  @Test("Whoever lets go of a kiosk and its wallets frees them, with all they kept")
-  func freed() async throws {
+  @Test("Whoever lets go of a kiosk and its wallets frees them, with all they kept", arguments: Seeds.usual)
+  func freed(seed: UInt64) async throws {
     try await LoopActor.run {
       var kept: [Weak] = []
-      try Trial.run("let go", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("let go", Hall(seed: seed, conditions: Trial.quick)) { trial in
         try trial.expectOrdinaryVisit()
         let (transfer, wallet) = try trial.send()
         trial.hall.time.run(until: { transfer.state == .transferring }, limit: .seconds(5))
@@ -200,10 +201,10 @@ struct CrowdTests {
     }
   }
 
-  @Test("Those who fail cannot push out a credential that was received")
-  func failuresPushNothingOut() async throws {
+  @Test("Those who fail cannot push out a credential that was received", arguments: Seeds.few)
+  func failuresPushNothingOut(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("failing crowd", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("failing crowd", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let (first, _) = try trial.send()
         trial.check(trial.hall.finish(first), "the first does not end")
         let received = try #require(trial.hall.incoming)

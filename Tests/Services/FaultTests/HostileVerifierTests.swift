@@ -4,6 +4,7 @@ import Crypto
 import Hall
 import Loop
 import Radio
+import TestSupport
 import Testing
 import Transfers
 import Tuvali
@@ -14,7 +15,9 @@ import Wallet
 struct HostileVerifierTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("2,000 verifiers that do whatever they like: each transfer ends, in time and by name", arguments: 1...10)
+  @Test(
+    "2,000 verifiers that do whatever they like: each transfer ends, in time and by name",
+    arguments: Seeds.many.prefix(10))
   func hostileVerifiers(seed: UInt64) async throws {
     try await LoopActor.run {
       let log = CapturedLog()
@@ -55,11 +58,12 @@ struct HostileVerifierTests {
     }
   }
 
-  @Test("A verifier that keeps a wallet busy, slowly, has it for 15 minutes at most", arguments: [true, false])
-  func slowVerifier(isLimited: Bool) async throws {
+  @Test(
+    "A verifier that keeps a wallet busy, slowly, has it for 15 minutes at most", arguments: [true, false], Seeds.usual)
+  func slowVerifier(isLimited: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
       let time = VirtualTime()
-      let air = AirSpace(scheduler: time, seed: 1, conditions: AirConditions(latency: .seconds(2)))
+      let air = AirSpace(scheduler: time, seed: seed, conditions: AirConditions(latency: .seconds(2)))
       let slow = SlowVerifier(time)
       let invitation = try slow.open(on: air.addNode())
       var configuration = WalletEngine.Configuration()
@@ -70,6 +74,8 @@ struct HostileVerifierTests {
       #expect(time.run(until: { !transfer.isLive }, limit: .seconds(905)) == isLimited)
       #expect(transfer.state == (isLimited ? .failed : .transferring))
       #expect((transfer.error as? TuvaliError)?.reason == (isLimited ? .timeout : nil))
+      wallet.stop()
+      #expect(time.runUntilIdle(limit: .seconds(60)) && wallet.active == 0 && air.links.isEmpty, "seed \(seed)")
     }
   }
 

@@ -4,6 +4,7 @@ import Crypto
 import Hall
 import Loop
 import Radio
+import TestSupport
 import Testing
 import Transfers
 import Tuvali
@@ -20,7 +21,7 @@ struct HostileWalletTests {
   /// How many scripts a test case plays; there are eight cases of each kind.
   private static let count = 1250
 
-  @Test("10,000 random scripts", arguments: 1...8)
+  @Test("10,000 random scripts", arguments: Seeds.many.prefix(8))
   func randomScripts(seed: UInt64) async throws {
     try await play("random scripts", seed, received: 0) { dice, _ in
       (0..<dice.below(12)).map { _ in
@@ -30,7 +31,7 @@ struct HostileWalletTests {
     }
   }
 
-  @Test("10,000 scripts that were good before they were mutated", arguments: 1...8)
+  @Test("10,000 scripts that were good before they were mutated", arguments: Seeds.many.prefix(8))
   func mutatedScripts(seed: UInt64) async throws {
     try await play("mutated scripts", seed, received: 10) { dice, uri in
       let (identify, keys) = try Phone.identify(to: uri, seed: dice.next())

@@ -5,9 +5,11 @@ import Crypto
 import Hall
 import Loop
 import Radio
+import TestSupport
 import Testing
 import Transfers
 import Tuvali
+import Wallet
 
 @testable import Verifier
 
@@ -32,11 +34,11 @@ struct LimitTests {
     ]
   }()
 
-  @Test("A size is announced at and around every limit", arguments: sizes.indices)
-  func announcedSizes(index: Int) async throws {
+  @Test("A size is announced at and around every limit", arguments: sizes.indices, Seeds.few)
+  func announcedSizes(index: Int, seed: UInt64) async throws {
     let (value, mtu, code) = Self.sizes[index]
     try await LoopActor.run {
-      try Trial.run("size \(value) at MTU \(mtu)", Hall()) { trial in
+      try Trial.run("size \(value) at MTU \(mtu)", Hall(seed: seed)) { trial in
         let phone = Phone(in: trial.hall)
         try phone.identify(mtu: mtu)
         phone.write(value, to: .responseSize)
@@ -55,10 +57,11 @@ struct LimitTests {
   @Test(
     "A credential of the limit is received, and one byte more is refused before and after inflating",
     arguments: [(4095, nil), (4096, nil), (4097, "TVV_UNK_003"), (8192, "TVV_UNK_003"), (0, "TVV_UNK_003")]
-      as [(Int, String?)])
-  func credentialLimit(count: Int, code: String?) async throws {
+      as [(Int, String?)], Seeds.usual)
+  func credentialLimit(credential: (count: Int, code: String?), seed: UInt64) async throws {
+    let (count, code) = credential
     try await LoopActor.run {
-      let hall = Hall(conditions: Trial.quick, configure: { $0.credentialLimit = 4096 })
+      let hall = Hall(seed: seed, conditions: Trial.quick, configure: { $0.credentialLimit = 4096 })
       try Trial.run("credential of \(count) bytes", hall) { trial in
         let phone = Phone(in: hall)
         try phone.deliver(Array(repeating: UInt8(ascii: "x"), count: count))
@@ -75,8 +78,8 @@ struct LimitTests {
 
   @Test(
     "A gzip bomb is refused at the limit, in one member or in a thousand, and so is what is no gzip",
-    arguments: ["one member", "a thousand members", "no gzip", "half a gzip", "no UTF-8", "wrong key"])
-  func bombs(kind: String) async throws {
+    arguments: ["one member", "a thousand members", "no gzip", "half a gzip", "no UTF-8", "wrong key"], Seeds.few)
+  func bombs(kind: String, seed: UInt64) async throws {
     let mebibyte = try Gzip.compress(Array(repeating: 0, count: 1 << 20))
     let compressed: [UInt8] =
       switch kind {
@@ -88,7 +91,7 @@ struct LimitTests {
       default: sampleCredential(2000)
       }
     try await LoopActor.run {
-      try Trial.run("gzip bomb, \(kind)", Hall(conditions: AirConditions(latency: .zero))) { trial in
+      try Trial.run("gzip bomb, \(kind)", Hall(seed: seed, conditions: AirConditions(latency: .zero))) { trial in
         let hall = trial.hall
         let phone = Phone(in: hall)
         let uri = hall.verifier.connectionURI
@@ -118,10 +121,12 @@ struct LimitTests {
       secret: shared, salt: Array("SHA-256".utf8), info: Array((isRight ? "SKVerifier" : "SKWallet").utf8), count: 32)
   }
 
-  @Test("With all places taken by unjudged credentials the next wallet is refused; a verdict makes room")
-  func storageFull() async throws {
+  @Test(
+    "With all places taken by unjudged credentials the next wallet is refused; a verdict makes room",
+    arguments: Seeds.usual)
+  func storageFull(seed: UInt64) async throws {
     try await LoopActor.run {
-      let hall = Hall(conditions: Trial.quick, decision: .client, keptTransfers: 3)
+      let hall = Hall(seed: seed, conditions: Trial.quick, decision: .client, keptTransfers: 3)
       try Trial.run("storage full", hall) { trial in
         for _ in 0..<3 {
           let (transfer, _) = try trial.send()
@@ -151,10 +156,10 @@ struct LimitTests {
     }
   }
 
-  @Test("Full for many visits, the list of transfers does not grow")
-  func storageFullForLong() async throws {
+  @Test("Full for many visits, the list of transfers does not grow", arguments: Seeds.few)
+  func storageFullForLong(seed: UInt64) async throws {
     try await LoopActor.run {
-      let hall = Hall(conditions: Trial.quick, decision: .client, keptTransfers: 2)
+      let hall = Hall(seed: seed, conditions: Trial.quick, decision: .client, keptTransfers: 2)
       try Trial.run("storage full for long", hall) { trial in
         for _ in 0..<20 {
           let (transfer, _) = try trial.send()
@@ -165,6 +170,26 @@ struct LimitTests {
         trial.check(transfers.count { $0.state == .received } == 2, "the two that wait are lost")
         for transfer in transfers { _ = hall.verifier.decide(transfer, accepted: false) }
         hall.judge = { _ in true }
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("A wallet has four transfers under way, and not a fifth; when one ends there is room", arguments: Seeds.usual)
+  func walletAtOnce(seed: UInt64) async throws {
+    try await LoopActor.run {
+      try Trial.run("five at once", Hall(seed: seed, conditions: Trial.quick)) { trial in
+        let (_, wallet) = try trial.send()
+        let uri = trial.hall.verifier.connectionURI
+        let others = try (1..<WalletService.concurrentTransfers).map { _ in try wallet.send(uri, sampleCredential(10)) }
+        let error = caught(TuvaliError.self) { try wallet.send(uri, sampleCredential(10)) }
+        trial.check(error?.reason == .limitExceeded, "a fifth: \(error?.sentence ?? "taken")")
+        trial.check(wallet.active == 4, "\(wallet.active) are under way")
+        trial.check(wallet.disconnect(others[0]), "it cannot be ended")
+        trial.hall.time.advance(by: .milliseconds(10))
+        _ = try wallet.send(uri, sampleCredential(10))
+        trial.hall.time.advance(by: .seconds(40))
+        trial.expectWaiting(within: .seconds(61))
         try trial.expectOrdinaryVisit()
       }
     }

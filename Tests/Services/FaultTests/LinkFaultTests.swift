@@ -2,6 +2,7 @@ import Air
 import Common
 import Hall
 import Loop
+import TestSupport
 import Testing
 import Transfers
 import Tuvali
@@ -27,15 +28,29 @@ struct LinkFaultTests {
         let (transfer, _) = try trial.send()
         for _ in 0..<step where transfer.isLive { trial.hall.time.runNext() }
         isOver = !transfer.isLive
+        let underWay = trial.hall.incoming.flatMap { Self.isWhole($0) ? nil : $0 }
         guard !isOver, strike(trial, transfer) else { return }
         trials += 1
         try then(trial, transfer)
+        // Whatever the fault was, what had not come before it does not come after it.
+        guard let underWay else { return }
+        trial.check(
+          underWay.state == .failed && underWay.error?.code == "TVV_UNK_001",
+          "the visit is \(underWay.state) with \(underWay.error?.code ?? "no error")")
       }
     }
     #expect(trials > 15, "only \(trials) places")
   }
 
-  @Test("Cut after any event, the link leaves nothing behind, and the next wallet is served", arguments: 1...5)
+  /// Whether the credential is here, every chunk of it.
+  @LoopActor
+  private static func isWhole(_ transfer: Transfer) -> Bool {
+    let figures = transfer.figures
+    return transfer.state.isEnd || transfer.state == .received
+      || figures.chunksExpected > 0 && figures.chunksMissing == 0
+  }
+
+  @Test("Cut after any event, the link leaves nothing behind, and the next wallet is served", arguments: Seeds.usual)
   func cut(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("link cut", seed: seed) { trial, _ in
@@ -49,7 +64,7 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The wallet's person may stop it after any event", arguments: 1...5)
+  @Test("The wallet's person may stop it after any event", arguments: Seeds.usual)
   func walletStops(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet stopped", seed: seed) { trial, transfer in
@@ -63,7 +78,7 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The local program may end a transfer after any event", arguments: 1...5)
+  @Test("The local program may end a transfer after any event", arguments: Seeds.usual)
   func kioskDisconnects(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet dismissed", seed: seed) { trial, _ in
@@ -77,7 +92,7 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The kiosk may be stopped and started after any event", arguments: 1...5)
+  @Test("The kiosk may be stopped and started after any event", arguments: Seeds.usual)
   func kioskStops(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("kiosk stopped", seed: seed) { trial, _ in
@@ -97,17 +112,23 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The kiosk's adapter may go after any event; once back, the next wallet is served", arguments: 1...5)
-  func kioskAdapter(seed: UInt64) async throws {
+  @Test(
+    "The kiosk's adapter may go after any event, for a moment or for long; once back, the next wallet is served",
+    arguments: [Duration.zero, .seconds(2), .seconds(120)], Seeds.usual)
+  func kioskAdapter(outage: Duration, seed: UInt64) async throws {
     try await LoopActor.run {
-      try atEveryEvent("kiosk's adapter lost", seed: seed) { trial, _ in
+      try atEveryEvent("kiosk's adapter lost for \(outage)", seed: seed) { trial, _ in
         trial.hall.kioskRadio.power = false
+        trial.check(trial.hall.kioskRadio.status.state == .waiting, "the radio is said to work")
         return true
       } then: { trial, transfer in
-        trial.hall.time.advance(by: .seconds(2))
-        trial.check(trial.hall.verifier.held == .init(), "without a radio it holds \(trial.hall.verifier.held)")
+        if outage > .zero {
+          trial.hall.time.advance(by: outage)
+          trial.check(trial.hall.verifier.held == .init(), "without a radio it holds \(trial.hall.verifier.held)")
+        }
         trial.hall.kioskRadio.power = true
-        // A wallet that was still looking finds it now.
+        trial.check(trial.hall.kioskRadio.status.state == .ready, "the radio is said not to work")
+        // A wallet that was still looking finds it now, or has given up.
         trial.expectEnd(of: transfer, within: .seconds(31))
         trial.expectWaiting(within: .seconds(1))
         trial.expectComplaints()
@@ -116,7 +137,7 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The wallet's adapter may go after any event; the kiosk waits again at once", arguments: 1...5)
+  @Test("The wallet's adapter may go after any event; the kiosk waits again at once", arguments: Seeds.usual)
   func walletAdapter(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet's adapter lost", seed: seed) { trial, _ in
@@ -134,10 +155,11 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("A wallet that sets out while its adapter is gone says so in time, and nothing of it stays")
-  func walletWithoutAdapter() async throws {
+  @Test(
+    "A wallet that sets out while its adapter is gone says so in time, and nothing of it stays", arguments: Seeds.usual)
+  func walletWithoutAdapter(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("no adapter", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("no adapter", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let (transfer, _) = try trial.send()
         trial.hall.walletRadios[0].power = false
         trial.expectEnd(of: transfer, within: .seconds(31))

@@ -2,6 +2,7 @@ import Air
 import Common
 import Hall
 import Loop
+import TestSupport
 import Testing
 import Transfers
 import Tuvali
@@ -34,7 +35,7 @@ struct PacketFaultTests {
   }
 
   @Test(
-    "A packet may be lost, doubled, late, changed or cut, whichever it is", arguments: Fault.allCases, [1, 2, 3])
+    "A packet may be lost, doubled, late, changed or cut, whichever it is", arguments: Fault.allCases, Seeds.few)
   func anyPacket(fault: Fault, seed: UInt64) async throws {
     try await LoopActor.run {
       var dice = Dice(seed)
@@ -61,7 +62,7 @@ struct PacketFaultTests {
 
   @Test(
     "A tenth of all packets doubled, overtaken, changed or lost in both directions: an end, and an honest one",
-    arguments: 1...60)
+    arguments: Seeds.many)
   func everythingAtOnce(seed: UInt64) async throws {
     try await LoopActor.run {
       var dice = Dice(seed)

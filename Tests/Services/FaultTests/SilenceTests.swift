@@ -3,6 +3,7 @@ import Common
 import Hall
 import Loop
 import Radio
+import TestSupport
 import Testing
 import Transfers
 import Tuvali
@@ -36,7 +37,7 @@ struct SilenceTests {
     return striker
   }
 
-  @Test("A wallet silent from any of its packets on is sent away, and the next one is served", arguments: 1...5)
+  @Test("A wallet silent from any of its packets on is sent away, and the next one is served", arguments: Seeds.usual)
   func silentWallet(seed: UInt64) async throws {
     try await LoopActor.run {
       for number in 0... {
@@ -58,7 +59,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("When nothing of the verifier comes through any more, the wallet gives up", arguments: 1...5)
+  @Test("When nothing of the verifier comes through any more, the wallet gives up", arguments: Seeds.usual)
   func silentVerifier(seed: UInt64) async throws {
     try await LoopActor.run {
       for number in 0... {
@@ -79,10 +80,10 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet that connects and says nothing has 10 seconds, and the journal says so")
-  func neverIdentified() async throws {
+  @Test("A wallet that connects and says nothing has 10 seconds, and the journal says so", arguments: Seeds.usual)
+  func neverIdentified(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("no Identify", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("no Identify", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let phone = Phone(in: trial.hall)
         phone.connect()
         trial.check(trial.hall.time.run(until: { phone.isConnected }, limit: .seconds(1)), "it is not connected")
@@ -96,10 +97,11 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet that never leaves after the verdict loses its link within 2.5 s", arguments: [true, false])
-  func neverLeaves(accepted: Bool) async throws {
+  @Test(
+    "A wallet that never leaves after the verdict loses its link within 2.5 s", arguments: [true, false], Seeds.usual)
+  func neverLeaves(accepted: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("never leaves", Hall(conditions: Trial.quick, decision: .client)) { trial in
+      try Trial.run("never leaves", Hall(seed: seed, conditions: Trial.quick, decision: .client)) { trial in
         let phone = Phone(in: trial.hall)
         try phone.deliver(sampleCredential(500))
         trial.check(trial.hall.time.run(until: { trial.hall.incoming?.state == .received }, limit: .seconds(2)), "lost")
@@ -115,10 +117,10 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet whose every sign of life is junk is sent away when the visit's time is over")
-  func livelyJunk() async throws {
+  @Test("A wallet whose every sign of life is junk is sent away when the visit's time is over", arguments: Seeds.usual)
+  func livelyJunk(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("junk for ever", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("junk for ever", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let phone = Phone(in: trial.hall)
         try phone.identify()
         trial.check(
@@ -137,10 +139,12 @@ struct SilenceTests {
     }
   }
 
-  @Test("Nobody judges: the wallet is sent away after 30 s, the credential stays, and can be judged later")
-  func nobodyJudges() async throws {
+  @Test(
+    "Nobody judges: the wallet is sent away after 30 s, the credential stays, and can be judged later",
+    arguments: Seeds.usual)
+  func nobodyJudges(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("no verdict", Hall(conditions: Trial.quick, decision: .client)) { trial in
+      try Trial.run("no verdict", Hall(seed: seed, conditions: Trial.quick, decision: .client)) { trial in
         let (transfer, _) = try trial.send()
         trial.check(trial.hall.time.run(until: { transfer.state == .received }, limit: .seconds(5)), "not received")
         trial.expectWaiting(within: .milliseconds(30_600))
@@ -158,7 +162,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A verdict on the credential of a wallet that is gone counts, and disturbs nobody", arguments: 1...5)
+  @Test("A verdict on the credential of a wallet that is gone counts, and disturbs nobody", arguments: Seeds.usual)
   func judgedAfterwards(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("judged afterwards", Hall(seed: seed, conditions: Trial.quick, decision: .client)) { trial in

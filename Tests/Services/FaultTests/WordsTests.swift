@@ -4,6 +4,7 @@ import Foundation
 import Hall
 import Journal
 import Loop
+import TestSupport
 import Testing
 import Transfers
 import Tuvali
@@ -15,10 +16,10 @@ import Tuvali
 struct WordsTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("An ordinary visit is told without a warning")
-  func ordinary() async throws {
+  @Test("An ordinary visit is told without a warning", arguments: Seeds.usual)
+  func ordinary(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("no fault", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("no fault", Hall(seed: seed, conditions: Trial.quick)) { trial in
         try trial.expectOrdinaryVisit()
         trial.check(!trial.log.records.isEmpty, "nothing was logged")
         trial.check(!trial.log.records.contains { $0.level >= .warning }, "there is a warning")
@@ -44,10 +45,12 @@ struct WordsTests {
     }
   }
 
-  @Test("Of one wallet that fails again and again, six lines a minute are written, and how many were not")
-  func repeatedFailures() async throws {
+  @Test(
+    "Of one wallet that fails again and again, six lines a minute are written, and how many were not",
+    arguments: Seeds.usual)
+  func repeatedFailures(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("again and again", Hall(conditions: Trial.quick)) { trial in
+      try Trial.run("again and again", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let phone = Phone(in: trial.hall)
         for _ in 0..<30 {
           phone.connect(mtu: 23)
