@@ -45,6 +45,9 @@ public final class Mailbox<Value: Sendable> {
     }
   }
 
+  /// Passes over everything that came so far.
+  public func forget() { taken = all.count }
+
   private func wake() {
     let woken = waiting
     waiting = []

@@ -18,10 +18,12 @@ final class FakePhone {
   private var queue: [WalletEngine.Action] = []
   private(set) var notices: [WalletEngine.Notice] = []
 
-  init(_ fake: FakeBlueZ, invitation: String, credential: [UInt8]) throws {
+  init(_ fake: FakeBlueZ, invitation: String, credential: [UInt8], seed: UInt64 = 2) throws {
     self.fake = fake
     engine = try WalletEngine(
-      invitation: invitation, text: credential, configuration: .init(), random: SeededRandom(seed: 2))
+      invitation: invitation, text: credential, configuration: .init(), random: SeededRandom(seed: seed))
+    // What a phone before it did not stay to hear is not for this one.
+    fake.notified.forget()
   }
 
   /// Sees the advertisement that the invitation is about, as a scanner would.
@@ -56,20 +58,32 @@ final class FakePhone {
   }
 
   private func work(until isEnough: ([WalletEngine.Action]) -> Bool) async throws {
-    while !isEnough(queue) {
-      if queue.isEmpty {
-        // Nothing more to do before the verifier says something.
-        let heard = try await fake.notified.next()
-        guard let uuid = BluetoothUUID(heard.uuid), let characteristic = Dialect.v05.characteristic(for: uuid)
-        else { throw GaveUp() }
-        handle(.notified(characteristic, heard.value))
-      } else {
-        try await perform(queue.removeFirst())
-      }
-    }
+    while !isEnough(queue) { try await go() }
   }
 
-  private func perform(_ action: WalletEngine.Action) async throws {
+  /// Does so many things, and hears those that have to be heard first.
+  ///
+  /// - Parameter isPatient: whether the last thing is done with, or has only been begun.
+  /// - Returns: false if the engine ended before.
+  func go(_ steps: Int, isPatient: Bool) async throws -> Bool {
+    for step in 1...steps {
+      queue.removeAll { Self.isNothing($0) }
+      if notices.contains(.ended) { return false }
+      try await go(isPatient: isPatient || step < steps)
+    }
+    return true
+  }
+
+  private func go(isPatient: Bool = true) async throws {
+    guard queue.isEmpty else { return try await perform(queue.removeFirst(), isPatient) }
+    // Nothing more to do before the verifier says something.
+    let heard = try await fake.notified.next()
+    guard let uuid = BluetoothUUID(heard.uuid), let characteristic = Dialect.v05.characteristic(for: uuid)
+    else { throw GaveUp() }
+    handle(.notified(characteristic, heard.value))
+  }
+
+  private func perform(_ action: WalletEngine.Action, _ isPatient: Bool) async throws {
     switch action {
     case .scan, .stopScanning, .tell: break
     case .connect:
@@ -86,6 +100,8 @@ final class FakePhone {
     case .subscribe(let characteristic, let dialect):
       try await fake.subscribe(dialect.uuid(of: characteristic).description)
       handle(.subscribed(characteristic))
+    case .write(let value, let characteristic, let dialect, _) where !isPatient:
+      fake.write(value, to: dialect.uuid(of: characteristic).description, from: device) { _ in }
     case .write(let value, let characteristic, let dialect, _):
       let error = await fake.write(value, to: dialect.uuid(of: characteristic).description, from: device)
       handle(.written(characteristic, error == nil ? nil : .other))
@@ -93,6 +109,13 @@ final class FakePhone {
     case .disconnect:
       device.map { fake.setConnected($0, false) }
       handle(.disconnected)
+    }
+  }
+
+  private static func isNothing(_ action: WalletEngine.Action) -> Bool {
+    switch action {
+    case .scan, .stopScanning, .tell: true
+    default: false
     }
   }
 

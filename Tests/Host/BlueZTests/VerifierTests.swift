@@ -67,9 +67,11 @@ struct VerifierTests {
 
 extension Rig {
   /// In real time: the wallet's and the verifier's waits are part of it, and short.
-  func verifier() -> VerifierService {
-    VerifierService(
-      radio: radio, scheduler: EventLoop.shared,
-      settings: .init(engine: .init(name: "OVPMOSIP"), decision: .accept), random: SeededRandom(seed: 1))
+  func verifier(seed: UInt64 = 1) -> VerifierService {
+    var engine = VerifierEngine.Configuration(name: "OVPMOSIP")
+    engine.reportDelay = .milliseconds(1)
+    return VerifierService(
+      radio: radio, scheduler: EventLoop.shared, settings: .init(engine: engine, decision: .accept),
+      random: SeededRandom(seed: seed))
   }
 }
