@@ -181,7 +181,8 @@ struct LimitTests {
       try Trial.run("five at once", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let (_, wallet) = try trial.send()
         let uri = trial.hall.verifier.connectionURI
-        let others = try (1..<wallet.settings.concurrentTransfers).map { _ in try wallet.send(uri, sampleCredential(10)) }
+        let others = try (1..<wallet.settings.concurrentTransfers).map { _ in try wallet.send(uri, sampleCredential(10))
+        }
         let error = caught(TuvaliError.self) { try wallet.send(uri, sampleCredential(10)) }
         trial.check(error?.reason == .limitExceeded, "a fifth: \(error?.sentence ?? "taken")")
         trial.check(wallet.active == 4, "\(wallet.active) are under way")
