@@ -28,11 +28,11 @@ REAL_TIME := ^(DBusTests|BlueZTests|IntegrationTests|LoopTests|AirTests)\.
 BUSY := ^BlueZTests\.OutageTests
 RELEASE := -c release --static-swift-stdlib
 
-.PHONY: help run build test lint fuzz bench release install uninstall deb fresh-machine clean
+.PHONY: help run build test e2e lint fuzz bench release install uninstall deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 run: ## Run the service on a simulated air: a QR code, a visitor, a credential (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=).
 	@scripts/deps run
@@ -53,6 +53,12 @@ else
 	$(SWIFT_TEST) --filter '$(REAL_TIME)' --skip '$(BUSY)'
 	$(SWIFT_TEST) --filter '$(BUSY)'
 endif
+
+e2e: release ## Run the installed service against real BlueZ, in virtual machines (SUITE=bookworm or trixie, TEST=words of a name).
+	@scripts/deps e2e
+	@rm -rf .build/e2e && mkdir -p .build/e2e
+	@$(MAKE) --no-print-directory install DESTDIR=.build/e2e/root >.build/e2e/install.log 2>&1 || { cat .build/e2e/install.log >&2; exit 1; }
+	@scripts/e2e
 
 lint: ## Check format, warnings, scripts, D-Bus policy and the unit's exposure.
 	@scripts/deps lint

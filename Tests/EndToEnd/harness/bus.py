@@ -1,0 +1,119 @@
+"""The system bus, as any client sees it."""
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from dbus_fast import BusType, DBusError, Message, MessageType, Variant
+from dbus_fast.aio import MessageBus
+
+BUS = "org.freedesktop.DBus"
+PROPERTIES = "org.freedesktop.DBus.Properties"
+OBJECTS = "org.freedesktop.DBus.ObjectManager"
+
+#: A service that is going away, or gone.
+ABSENT = {
+    f"{BUS}.Error.{name}"
+    for name in ("ServiceUnknown", "NameHasNoOwner", "NoReply", "UnknownObject", "UnknownMethod", "UnknownInterface",
+                 "InvalidArgs", "Disconnected")
+}
+
+
+def plain(value: Any) -> Any:
+    """Without the variants."""
+    if isinstance(value, Variant):
+        return plain(value.value)
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
+class Bus:
+    """One connection. `until` waits for what signals bring about, without asking again and again."""
+
+    def __init__(self) -> None:
+        self._news = asyncio.Event()
+        self._listeners: list[Callable[[Message], None]] = []
+
+    async def open(self, *senders: str) -> Bus:
+        self._bus = await MessageBus(bus_type=BusType.SYSTEM, negotiate_unix_fd=True).connect()
+        self._bus.add_message_handler(self._on_message)
+        for sender in senders:
+            await self.call(BUS, "/org/freedesktop/DBus", BUS, "AddMatch", "s", f"type='signal',sender='{sender}'")
+        await self.call(
+            BUS, "/org/freedesktop/DBus", BUS, "AddMatch", "s", f"type='signal',sender='{BUS}',member='NameOwnerChanged'"
+        )
+        return self
+
+    def _on_message(self, message: Message) -> None:
+        if message.message_type is MessageType.SIGNAL:
+            for listener in list(self._listeners):
+                listener(message)
+            self._news.set()
+
+    def on_signal(self, listener: Callable[[Message], None]) -> Callable[[], None]:
+        """Calls `listener` with each signal; what is returned ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def call(
+        self, name: str, path: str, interface: str, method: str, signature: str = "", *arguments: Any,
+        descriptors: list[int] | None = None,
+    ) -> Any:
+        """Calls a method; of several values that are returned, a list. A descriptor arrives as a number of ours."""
+        message = Message(
+            destination=name, path=path, interface=interface, member=method, signature=signature,
+            body=list(arguments), unix_fds=descriptors or [],
+        )
+        async with asyncio.timeout(30):
+            reply = await self._bus.call(message)
+        if reply.message_type is MessageType.ERROR:
+            raise DBusError(reply.error_name, str(reply.body[0]) if reply.body else "")
+        if reply.unix_fds:
+            return reply.unix_fds[0]
+        values = plain(reply.body)
+        return values[0] if len(values) == 1 else values
+
+    async def properties(self, name: str, path: str, interface: str) -> dict[str, Any]:
+        return await self.call(name, path, PROPERTIES, "GetAll", "s", interface)
+
+    async def set(self, name: str, path: str, interface: str, property: str, value: Variant) -> None:
+        await self.call(name, path, PROPERTIES, "Set", "ssv", interface, property, value)
+
+    async def objects(self, name: str, path: str = "/") -> dict[str, dict[str, dict[str, Any]]]:
+        return await self.call(name, path, OBJECTS, "GetManagedObjects")
+
+    async def owned(self, name: str) -> bool:
+        """Whether a program has the name. Calling it without asking might start one."""
+        return await self.call(BUS, "/org/freedesktop/DBus", BUS, "NameHasOwner", "s", name)
+
+    async def until(self, what: str, test: Callable[[], Awaitable[Any]], timeout: float = 20) -> Any:
+        """Waits until `test` returns something that is true; asks again after every signal."""
+        last: Any = None
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    self._news.clear()
+                    try:
+                        last = await test()
+                    except DBusError as error:
+                        if error.type not in ABSENT:
+                            raise
+                        last = error
+                    else:
+                        if last:
+                            return last
+                    await self._news.wait()
+        except TimeoutError:
+            raise TimeoutError(f"{what}: not within {timeout} s; it is {last}") from None
+
+
+def read_all(descriptor: int) -> bytes:
+    """The contents of a file that came over the bus."""
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        return file.read()

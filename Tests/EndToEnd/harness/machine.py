@@ -1,0 +1,110 @@
+"""The guest: systemd, the controllers, bluetoothd. What is switched, killed and waited for here is the real thing."""
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from pathlib import Path
+
+from dbus_fast import Variant
+
+from harness.bus import Bus
+
+BLUEZ = "org.bluez"
+ADAPTER = "org.bluez.Adapter1"
+CONTROLLERS = "bluez-vm-controllers.service"
+BLUETOOTH = "bluetooth.service"
+#: Adapters: the kiosk's, the phone's, and that of a second service.
+KIOSK, PHONE, SECOND = 0, 1, 2
+
+
+async def run(*words: str, check: bool = True) -> str:
+    """Runs a program to its end; what it said."""
+    process = await asyncio.create_subprocess_exec(
+        *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    said, _ = await process.communicate()
+    text = said.decode(errors="replace").strip()
+    if check and process.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}: {text}")
+    return text
+
+
+async def systemctl(*words: str, check: bool = True) -> str:
+    return await run("systemctl", "--no-pager", *words, check=check)
+
+
+def adapter_path(number: int) -> str:
+    return f"/org/bluez/hci{number}"
+
+
+def _bluez_version() -> tuple[int, int]:
+    said = subprocess.run(
+        ["/usr/libexec/bluetooth/bluetoothd", "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.match(r"(\d+)\.(\d+)", said.strip())
+    if found is None:
+        raise RuntimeError(f"bluetoothd says its version is {said!r}")
+    return int(found[1]), int(found[2])
+
+
+class Machine:
+    """The guest's Bluetooth."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self.bluez = _bluez_version()
+        self.kernel = Path("/proc/sys/kernel/osrelease").read_text().strip()
+
+    @property
+    def has_scan_responses(self) -> bool:
+        """Whether bluetoothd sends service data in the scan response."""
+        return self.bluez >= (5, 80)
+
+    # bluetoothd and its adapters.
+
+    async def powered(self, number: int) -> bool | None:
+        """Whether an adapter is on; None where bluetoothd, or the adapter, is not there."""
+        if not await self.bus.owned(BLUEZ):
+            return None
+        adapter = (await self.bus.objects(BLUEZ)).get(adapter_path(number), {}).get(ADAPTER)
+        return adapter["Powered"] if adapter else None
+
+    async def until_powered(self, number: int, wanted: bool | None = True, timeout: float = 20) -> None:
+        async def test() -> bool:
+            return await self.powered(number) is wanted
+
+        await self.bus.until(f"hci{number} powered {wanted}", test, timeout)
+
+    async def power(self, number: int, on: bool) -> None:
+        await self.bus.set(BLUEZ, adapter_path(number), ADAPTER, "Powered", Variant("b", on))
+        await self.until_powered(number, on)
+
+    async def start_bluetoothd(self) -> None:
+        await systemctl("unmask", "--runtime", BLUETOOTH)
+        await systemctl("start", BLUETOOTH)
+
+    async def stop_bluetoothd(self) -> None:
+        """Stops it, and keeps the bus from starting it."""
+        await systemctl("mask", "--runtime", "--now", BLUETOOTH)
+
+    async def kill_bluetoothd(self) -> None:
+        """As if it had crashed."""
+        await systemctl("kill", "--signal=KILL", BLUETOOTH)
+
+    # The controllers.
+
+    async def start_controllers(self) -> None:
+        await systemctl("start", CONTROLLERS)
+
+    async def remove_controllers(self) -> None:
+        """As if they were unplugged. The phone's is one of them."""
+        await systemctl("stop", CONTROLLERS)
+
+    async def free_for_phone(self) -> None:
+        """Switches the phone's adapter off, so that the phone can have it."""
+        if await self.bus.owned(BLUEZ):
+            if await self.powered(PHONE) is None:
+                return
+            await self.until_powered(PHONE)
+            await self.power(PHONE, False)

@@ -1,0 +1,111 @@
+"""Runs tests one after the other, and prints a table. A test is a coroutine with a sentence as its name."""
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from harness.machine import run
+from harness.stage import Stage
+
+Body = Callable[[Stage], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Test:
+    sentence: str
+    body: Body
+    limit: float
+
+
+@dataclass
+class Result:
+    sentence: str
+    ok: bool
+    seconds: float
+    measured: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+class Suite:
+    """Tests in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self.tests: list[Test] = []
+
+    def test(self, sentence: str, limit: float = 60) -> Callable[[Body], Body]:
+        """limit: seconds that it may take."""
+
+        def add(body: Body) -> Body:
+            self.tests.append(Test(sentence, body, limit))
+            return body
+
+        return add
+
+
+def slug(sentence: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", sentence.lower()).strip("-")[:80]
+
+
+def words(error: BaseException) -> str:
+    """What went wrong first, of several things at once."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+async def _keep_evidence(stage: Stage, number: int, test: Test, since: float, error: str) -> None:
+    folder = stage.out / "failed" / f"{number:02}-{slug(test.sentence)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "error.txt").write_text(error)
+    journal = await run("journalctl", "--no-pager", "-o", "short-precise", "--since", f"@{since:.3f}", check=False)
+    (folder / "journal.log").write_text(journal + "\n")
+
+
+async def _run_one(stage: Stage, number: int, test: Test) -> Result:
+    stage.measured = []
+    since, begin = time.time(), time.monotonic()
+    error = ""
+    try:
+        async with asyncio.timeout(test.limit):
+            await test.body(stage)
+    except TimeoutError as late:
+        error = f"{late or f'not over within {test.limit} s'}\n{traceback.format_exc()}"
+    except (Exception, asyncio.CancelledError) as failure:
+        error = f"{words(failure)}\n{traceback.format_exc()}"
+    seconds = time.monotonic() - begin
+    if error:
+        await _keep_evidence(stage, number, test, since, error)
+    return Result(test.sentence, not error, seconds, stage.measured, error)
+
+
+def row(result: Result) -> str:
+    mark = "ok    " if result.ok else "FAILED"
+    figures = f"  [{', '.join(result.measured)}]" if result.measured else ""
+    return f"{result.seconds:6.1f} s  {mark}  {result.sentence}{figures}"
+
+
+async def run_all(stage: Stage, tests: list[Test]) -> list[Result]:
+    """Runs them, prints a line for each, and leaves `results.json`."""
+    results = []
+    for number, test in enumerate(tests, start=1):
+        result = await _run_one(stage, number, test)
+        results.append(result)
+        print(row(result), flush=True)
+        if not result.ok:
+            print("            " + result.error.splitlines()[0][:200], flush=True)
+            try:
+                await stage.reset()
+            except Exception as failure:
+                print(f"            the stage could not be cleared: {words(failure)}", flush=True)
+    write(stage.out / "results.json", results)
+    return results
+
+
+def write(path: Path, results: list[Result]) -> None:
+    path.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")

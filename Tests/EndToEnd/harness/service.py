@@ -1,0 +1,153 @@
+"""earshotd as it is installed: its unit, its configuration, its face on the bus."""
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from harness.bus import Bus, read_all
+from harness.machine import run, systemctl
+
+MANAGER = "org.earshot.Manager1"
+VERIFIER = "org.earshot.Verifier1"
+WALLET = "org.earshot.Wallet1"
+TRANSFER = "org.earshot.Transfer1"
+VERIFIER_PATH = "/org/earshot/verifier"
+WALLET_PATH = "/org/earshot/wallet"
+
+Settings = dict[str, dict[str, str]]
+
+
+def settings_text(settings: Settings) -> str:
+    """A configuration file."""
+    return "".join(
+        f"[{section}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) + "\n"
+        for section, keys in settings.items()
+    )
+
+
+class Service:
+    """One earshotd."""
+
+    def __init__(self, bus: Bus, name: str, unit: str, configuration: Path) -> None:
+        self.bus = bus
+        self.name = name
+        self.unit = unit
+        self.configuration = configuration
+        self.settings: Settings | None = None
+        self.received: asyncio.Queue[str] = asyncio.Queue()
+        bus.on_signal(self._on_signal)
+
+    def _on_signal(self, message: Any) -> None:
+        if message.member == "CredentialReceived" and message.interface == VERIFIER:
+            self.received.put_nowait(message.body[0])
+
+    # The unit.
+
+    async def start(self, settings: Settings) -> None:
+        """Starts it with these settings; does nothing when it runs with them already."""
+        if settings == self.settings and await self.bus.owned(self.name):
+            return
+        self.settings = settings
+        self.configuration.parent.mkdir(parents=True, exist_ok=True)
+        self.configuration.write_text(settings_text(settings))
+        await self.restart()
+
+    async def restart(self) -> None:
+        await systemctl("reset-failed", self.unit, check=False)
+        await systemctl("restart", self.unit)
+        self.drop_received()
+
+    async def stop(self) -> None:
+        self.settings = None
+        await systemctl("stop", self.unit)
+
+    async def override(self, text: str) -> None:
+        """Changes the unit until `restore`; the next start goes by it."""
+        folder = Path(f"/run/systemd/system/{self.unit}.d")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "trial.conf").write_text(text)
+        await systemctl("daemon-reload")
+        self.settings = None
+
+    async def restore(self) -> None:
+        Path(f"/run/systemd/system/{self.unit}.d/trial.conf").unlink(missing_ok=True)
+        await systemctl("daemon-reload")
+        self.settings = None
+
+    @property
+    def restarts(self) -> asyncio.Future[str]:
+        return asyncio.ensure_future(systemctl("show", "--property=NRestarts", "--value", self.unit))
+
+    def cpu(self) -> float:
+        """Seconds of processor time that the unit has used."""
+        return unit_cpu(self.unit)
+
+    def memory(self) -> int:
+        """Bytes of the unit's memory."""
+        return int((_group(self.unit) / "memory.current").read_text())
+
+    async def journal(self, since: float) -> str:
+        return await run("journalctl", "--no-pager", "-o", "short-precise", "-u", self.unit, "--since", f"@{since:.6f}")
+
+    # The face.
+
+    async def properties(self, interface: str = VERIFIER, path: str = VERIFIER_PATH) -> dict[str, Any]:
+        return await self.bus.properties(self.name, path, interface)
+
+    async def manager(self) -> dict[str, Any]:
+        return await self.properties(MANAGER, "/org/earshot")
+
+    async def transfer(self, path: str) -> dict[str, Any]:
+        return await self.properties(TRANSFER, path)
+
+    async def call(self, path: str, interface: str, method: str, signature: str = "", *arguments: Any, **more: Any) -> Any:
+        return await self.bus.call(self.name, path, interface, method, signature, *arguments, **more)
+
+    async def until(
+        self, what: str, interface: str, path: str, timeout: float = 20, **wanted: Any
+    ) -> dict[str, Any]:
+        """Waits until properties have these values; all of them, then."""
+
+        async def test() -> dict[str, Any] | None:
+            if not await self.bus.owned(self.name):
+                return None
+            found = await self.properties(interface, path)
+            return found if all(found[key] == value for key, value in wanted.items()) else None
+
+        return await self.bus.until(what, test, timeout)
+
+    async def until_radio(self, state: str, timeout: float = 20) -> dict[str, Any]:
+        return await self.until(f"the radio is {state}", MANAGER, "/org/earshot", timeout, RadioState=state)
+
+    async def invitation(self, timeout: float = 20) -> str:
+        """Waits until the kiosk waits for wallets; the text of its QR code."""
+        found = await self.until("the kiosk waits", VERIFIER, VERIFIER_PATH, timeout, State="waiting")
+        return found["ConnectionUri"]
+
+    async def transfer_end(self, path: str, state: str, timeout: float = 10) -> dict[str, Any]:
+        return await self.until(f"{path} is {state}", TRANSFER, path, timeout, State=state, Live=False)
+
+    async def credential(self, path: str) -> bytes:
+        return read_all(await self.call(path, TRANSFER, "OpenCredential"))
+
+    async def judge(self, path: str, accept: bool) -> None:
+        await self.call(path, TRANSFER, "Accept" if accept else "Reject")
+
+    def drop_received(self) -> None:
+        """Forgets what was announced before."""
+        while not self.received.empty():
+            self.received.get_nowait()
+
+
+def _group(unit: str) -> Path:
+    return Path(f"/sys/fs/cgroup/system.slice/{unit}")
+
+
+def unit_cpu(unit: str) -> float:
+    """Seconds of processor time that a unit has used."""
+    for line in (_group(unit) / "cpu.stat").read_text().splitlines():
+        name, value = line.split()
+        if name == "usage_usec":
+            return int(value) / 1e6
+    raise LookupError(f"no usage_usec of {unit}")

@@ -1,0 +1,1 @@
+"""Phones that share no code with the service or with BlueZ: wallets on Google's Bumble."""

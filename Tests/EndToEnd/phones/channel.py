@@ -1,0 +1,96 @@
+"""A controller all to oneself: the kernel's HCI user channel, as a Bumble transport.
+
+Bumble has one of its own, which spins when the controller is taken away and drops what does not fit into the socket."""
+from __future__ import annotations
+
+import asyncio
+import collections
+import ctypes
+import os
+import socket
+import struct
+
+from bumble.transport.common import ParserSource, Transport
+
+_CHANNEL_USER = 1
+
+
+def _bind(channel: socket.socket, adapter: int) -> None:
+    # Python's socket module cannot name the channel.
+    libc = ctypes.CDLL(None, use_errno=True)
+    address = struct.pack("<HHH", socket.AF_BLUETOOTH, adapter, _CHANNEL_USER)
+    if libc.bind(channel.fileno(), address, len(address)) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"hci{adapter}: {os.strerror(error)}")
+
+
+class _Source(ParserSource):
+    def __init__(self, channel: socket.socket) -> None:
+        super().__init__()
+        self.channel = channel
+        asyncio.get_running_loop().add_reader(channel, self._readable)
+
+    def _readable(self) -> None:
+        try:
+            packet = self.channel.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            packet = b""
+        if packet:
+            self.parser.feed_data(packet)
+        else:
+            self.close()
+            self.on_transport_lost()
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self.channel)
+
+
+class _Sink:
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.packets: collections.deque[bytes] = collections.deque()
+
+    def on_packet(self, packet: bytes) -> None:
+        self.packets.append(packet)
+        if len(self.packets) == 1:
+            self._send()
+
+    def _send(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self.packets:
+            try:
+                self.channel.send(self.packets[0])
+            except BlockingIOError:
+                loop.add_writer(self.channel, self._send)
+                return
+            except OSError:
+                # The controller is gone; the source says so.
+                self.packets.clear()
+                break
+            self.packets.popleft()
+        loop.remove_writer(self.channel)
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_writer(self.channel)
+
+
+class HCIUserChannel(Transport):
+    """Takes the adapter away from the kernel until it is closed. It must be off."""
+
+    def __init__(self, adapter: int) -> None:
+        self.channel = socket.socket(
+            socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI
+        )
+        try:
+            _bind(self.channel, adapter)
+        except OSError:
+            self.channel.close()
+            raise
+        super().__init__(_Source(self.channel), _Sink(self.channel))
+
+    async def close(self) -> None:
+        self.source.close()
+        self.sink.close()
+        self.channel.close()

@@ -1,0 +1,208 @@
+"""A phone's Bluetooth: it looks around, connects, and is a GATT client. What kind of wallet runs on it is decided above."""
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bumble.core import UUID
+from bumble.device import Connection, Device, DeviceConfiguration, ExtendedAdvertisement
+from bumble.gatt import GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic
+from bumble.gatt_client import CharacteristicProxy
+from bumble.hci import Address
+from bumble.host import Host
+
+from phones.channel import HCIUserChannel
+
+T = TypeVar("T")
+Handler = Callable[[bytes], None]
+
+#: The reasons by which a link may end that matter here.
+LEFT_BY_ITSELF = 0x16
+POWER_OFF = 0x15
+
+
+class LinkLost(Exception):
+    """The link ended while something was to be done on it."""
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """An advertisement with the answer to the scan request that followed it."""
+
+    address: Address
+    data: bytes
+    scan_response: bytes
+
+
+def _whole(uuid: UUID) -> bytes:
+    """All 16 bytes, however short it came."""
+    return uuid.to_bytes(force_128=True)
+
+
+class Link:
+    """A connection and the client on it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.client = connection.gatt_client
+        self.closed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.characteristics: dict[bytes, CharacteristicProxy] = {}
+        connection.on(connection.EVENT_DISCONNECTION, self._on_closed)
+
+    def _on_closed(self, reason: int) -> None:
+        if not self.closed.done():
+            self.closed.set_result(reason)
+
+    async def until_closed(self, work: asyncio.Future[T] | asyncio.Task[T]) -> T:
+        """Waits for `work`, and no longer than the link lasts."""
+        await asyncio.wait({work, self.closed}, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        work.cancel()
+        raise LinkLost(f"the link was closed, reason 0x{self.closed.result():02x}")
+
+    async def exchange_mtu(self, mtu: int) -> int:
+        """Asks for an MTU, also when that was done before; the smaller one is in force."""
+        self.client.mtu_exchange_done = False
+        return await self.client.request_mtu(mtu)
+
+    @property
+    def mtu(self) -> int:
+        return self.client.mtu
+
+    async def discover(self, service: int) -> None:
+        """Finds all services, then the characteristics and descriptors of the one."""
+        wanted = UUID.from_16_bits(service)
+        services = [found for found in await self.client.discover_services() if found.uuid == wanted]
+        if len(services) != 1:
+            raise LookupError(f"{len(services)} services {service:04x}")
+        for characteristic in await services[0].discover_characteristics():
+            self.characteristics[_whole(characteristic.uuid)] = characteristic
+
+    def _characteristic(self, uuid: str) -> CharacteristicProxy:
+        found = self.characteristics.get(_whole(UUID(uuid)))
+        if found is None:
+            raise LookupError(f"no characteristic {uuid}")
+        return found
+
+    async def request(self, uuid: str, value: bytes) -> None:
+        """Write Request: returns with the answer."""
+        work = asyncio.ensure_future(self._characteristic(uuid).write_value(value, with_response=True))
+        await self.until_closed(work)
+
+    async def command(self, uuid: str, value: bytes) -> None:
+        """Write Command: returns when the stack has room for the next one."""
+        await self._characteristic(uuid).write_value(value, with_response=False)
+        await self.sent(self.ROOM)
+
+    #: Packets that may wait in the stack before it says that it is congested.
+    ROOM = 12
+
+    async def sent(self, left: int = 0) -> None:
+        """Waits until no more than `left` packets are on their way to the controller."""
+        queue = self.connection.data_packet_queue
+        while queue is not None and queue.pending > left:
+            if self.closed.done():
+                raise LinkLost("the link was closed while something was to be sent")
+            flow = asyncio.get_running_loop().create_future()
+            listener = queue.once("flow", lambda flow=flow: flow.done() or flow.set_result(None))
+            try:
+                await self.until_closed(flow)
+            finally:
+                if not flow.done() or flow.cancelled():
+                    queue.remove_listener("flow", listener)
+
+    def listen(self, uuid: str, handler: Handler) -> None:
+        """Has values delivered here, and tells nobody on the other side."""
+        handle = self._characteristic(uuid).handle
+        self.client.notification_subscribers.setdefault(handle, set()).add(handler)
+        self.client.indication_subscribers.setdefault(handle, set()).add(handler)
+
+    async def subscribe(self, uuid: str, handler: Handler) -> None:
+        """Writes the CCCD as a phone's system does: notifications where there are any, else indications."""
+        characteristic = self._characteristic(uuid)
+        self.listen(uuid, handler)
+        await characteristic.discover_descriptors()
+        cccd = characteristic.get_descriptor(GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR)
+        if cccd is None:
+            raise LookupError(f"{uuid} has no CCCD")
+        bits = 1 if characteristic.properties & Characteristic.Properties.NOTIFY else 2
+        work = asyncio.ensure_future(cccd.write_value(bits.to_bytes(2, "little"), with_response=True))
+        await self.until_closed(work)
+
+    async def disconnect(self, reason: int | None = None) -> None:
+        """Ends the link, if there is one still."""
+        if not self.closed.done():
+            await (self.connection.disconnect(reason) if reason else self.connection.disconnect())
+            await self.closed
+
+
+class Phone:
+    """One controller, and Bumble as everything above it."""
+
+    def __init__(self, adapter: int, address: str = "F0:F1:F2:F3:F4:F5") -> None:
+        self.adapter = adapter
+        self.address = Address(address)
+        self.transport: HCIUserChannel | None = None
+        self.device: Device | None = None
+        self._data: dict[Address, bytes] = {}
+
+    @property
+    def is_on(self) -> bool:
+        return self.transport is not None and not self.transport.source.terminated.done()
+
+    async def switch_on(self) -> None:
+        """Takes the controller, which must be off, and starts it."""
+        self.transport = HCIUserChannel(self.adapter)
+        config = DeviceConfiguration(name="phone", address=self.address, gatt_service_enabled=False)
+        self.device = Device(config=config, host=Host(self.transport.source, self.transport.sink))
+        async with asyncio.timeout(10):
+            await self.device.power_on()
+
+    async def switch_off(self) -> None:
+        """Gives the controller back."""
+        transport, self.transport, self.device = self.transport, None, None
+        if transport is not None:
+            await transport.close()
+
+    async def look(self, wanted: Callable[[Sighting], T | None], timeout: float = 30) -> T:
+        """Scans actively until `wanted` returns something."""
+        assert self.device is not None
+        host, found = self.device.host, asyncio.get_running_loop().create_future()
+        waiting: dict[Address, bytes] = {}
+
+        def on_report(report) -> None:
+            seen = ExtendedAdvertisement.from_advertising_report(report)
+            # A phone's scan is for legacy advertising only, unless it asks for more.
+            if not seen.is_legacy:
+                return
+            if not seen.is_scan_response:
+                waiting[seen.address] = seen.data_bytes
+                return
+            data = waiting.pop(seen.address, None)
+            if data is None or found.done():
+                return
+            if (result := wanted(Sighting(seen.address, data, seen.data_bytes))) is not None:
+                found.set_result(result)
+
+        host.on("advertising_report", on_report)
+        try:
+            await self.device.start_scanning(active=True, scanning_phys=[1])
+            async with asyncio.timeout(timeout):
+                return await found
+        except TimeoutError:
+            raise TimeoutError(f"nothing of the kind was seen in {timeout} s") from None
+        finally:
+            host.remove_listener("advertising_report", on_report)
+            if self.is_on:
+                await self.device.stop_scanning()
+
+    async def connect(self, address: Address, mtu: int = 517, timeout: float = 10) -> Link:
+        """
+        mtu: the most that this phone's stack can do, which is also what it answers when it is asked.
+        """
+        assert self.device is not None
+        self.device.gatt_server.max_mtu = mtu
+        return Link(await self.device.connect(address, timeout=timeout))

@@ -1,0 +1,226 @@
+"""What both wallets have in common: the visit from the QR code to the verdict. How they write and listen is their own."""
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from bumble.hci import Address
+
+from phones.phone import Link, LinkLost, Phone, Sighting
+from phones.tuvali import (
+    ACCEPTED,
+    REJECTED,
+    Dialect,
+    Invitation,
+    Report,
+    ReportKind,
+    Session,
+    chunks,
+    response_size,
+    service_data,
+    service_list,
+)
+
+
+class Point(Enum):
+    """Where a visit can be interrupted."""
+
+    ADVERTISING = "while it advertises"
+    CONNECTED = "after the connection"
+    IDENTIFIED = "after Identify"
+    MID_CHUNKS = "amid the chunks"
+    DECISION = "while the verdict is awaited"
+
+
+Hook = Callable[[Point], Awaitable[None]]
+
+
+class WalletError(Exception):
+    """The wallet gives up, with the original library's code."""
+
+
+class Dismissed(WalletError):
+    """The verifier asked to disconnect."""
+
+
+@dataclass
+class Visit:
+    """What a visit came to."""
+
+    mtu: int = 0
+    frame: int = 0
+    chunks: int = 0
+    #: Chunks that reports named, and reports that named some.
+    resent: int = 0
+    rounds: int = 0
+    status: int | None = None
+    #: Seconds from the first chunk to SUCCESS.
+    seconds: float = 0
+    #: Why the link ended.
+    ended: int = 0
+
+    @property
+    def accepted(self) -> bool:
+        return self.status == ACCEPTED
+
+
+async def _onwards(_: Point) -> None:
+    pass
+
+
+class Wallet(ABC):
+    """A wallet on a phone."""
+
+    kind: str
+    #: Reports of missing chunks that are answered; at the next the wallet gives up.
+    ROUNDS = 15
+
+    def __init__(self, phone: Phone, dialect: Dialect, *, mtu: int = 517, damages: int = 0) -> None:
+        """
+        mtu: the most that the phone's system can do.
+        damages: of the chunks sent for the first time, every how-many-eth arrives with a wrong bit; 0 for none.
+        """
+        self.phone = phone
+        self.dialect = dialect
+        self.mtu = mtu
+        self.damages = damages
+        self.visit = Visit()
+        self.link: Link | None = None
+        self.reports: asyncio.Queue[Report] = asyncio.Queue()
+        self.dismissed = asyncio.Event()
+        self._verdict: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    # What is different from phone to phone.
+
+    @abstractmethod
+    async def prepare(self, link: Link) -> None:
+        """From the connection to the moment at which the app hears that it is connected."""
+
+    @abstractmethod
+    async def write(self, uuid: str, value: bytes) -> None:
+        """Writes Identify or the size."""
+
+    @abstractmethod
+    async def write_chunk(self, chunk: bytes, *, first: bool) -> None: ...
+
+    @abstractmethod
+    async def request_report(self) -> None:
+        """Asks for a report, and can hear it when this returns."""
+
+    @abstractmethod
+    def parse_report(self, value: bytes) -> Report: ...
+
+    # The visit.
+
+    async def find(self, uri: str) -> tuple[Address, bytes]:
+        """Looks for the verifier; its address and its key, which wallets take from the air."""
+        wanted = Invitation.parse(uri).service_data
+
+        def matches(seen: Sighting) -> tuple[Address, bytes] | None:
+            first = service_data(seen.data, self.dialect.service)
+            rest = service_data(seen.scan_response, self.dialect.scan_response)
+            if self.dialect.service not in service_list(seen.data) or first != wanted or rest is None:
+                return None
+            return seen.address, first[-5:] + rest
+
+        return await self.phone.look(matches)
+
+    async def present(self, uri: str, credential: bytes, at: Hook = _onwards) -> Visit:
+        """Brings the credential; returns when the link has ended after the verdict.
+
+        `at` is called at each point of the visit and may end it by raising."""
+        address, key = await self.find(uri)
+        await at(Point.ADVERTISING)
+        link = self.link = await self.phone.connect(address, self.mtu)
+        try:
+            await self._guarded(link, self._transfer(link, key, credential, at))
+        finally:
+            if self.phone.is_on:
+                await link.disconnect()
+        self.visit.ended = link.closed.result()
+        return self.visit
+
+    async def _guarded(self, link: Link, visit: Awaitable[None]) -> None:
+        """Runs the visit; a malformed report, which breaks the app, breaks it too."""
+        work = asyncio.ensure_future(visit)
+        await asyncio.wait({work, self._broken}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            work.cancel()
+            self._broken.result()
+        await work
+
+    async def _transfer(self, link: Link, key: bytes, credential: bytes, at: Hook) -> None:
+        await self.prepare(link)
+        self.visit.mtu = link.mtu
+        await at(Point.CONNECTED)
+        session = Session(key)
+        await self.write(self.dialect.identify, session.identify)
+        await at(Point.IDENTIFIED)
+        frame = session.seal(credential)
+        all_chunks = chunks(frame, min(link.mtu, 512) - 3)
+        self.visit.frame, self.visit.chunks = len(frame), len(all_chunks)
+        await self.write(self.dialect.response_size, response_size(frame))
+        begin = time.monotonic()
+        for number, chunk in enumerate(all_chunks, start=1):
+            if number == len(all_chunks) // 2 + 1:
+                await at(Point.MID_CHUNKS)
+            await self.write_chunk(self._on_the_air(number, chunk), first=True)
+        await self._repair(link, all_chunks)
+        self.visit.seconds = time.monotonic() - begin
+        await at(Point.DECISION)
+        self.visit.status = await self._or_dismissed(link, self._verdict)
+
+    def _on_the_air(self, number: int, chunk: bytes) -> bytes:
+        if self.damages and number % self.damages == 0:
+            return chunk[:-1] + bytes([chunk[-1] ^ 0x01])
+        return chunk
+
+    async def _repair(self, link: Link, all_chunks: list[bytes]) -> None:
+        """Asks for reports and sends what they name, until one says SUCCESS."""
+        while True:
+            await self.request_report()
+            report = await self._or_dismissed(link, asyncio.ensure_future(self.reports.get()))
+            if report.kind is ReportKind.SUCCESS:
+                return
+            if self.visit.rounds == self.ROUNDS:
+                raise WalletError("TVW_REP_001: the limit of retries is reached")
+            self.visit.rounds += 1
+            self.visit.resent += len(report.missing)
+            for sequence in report.missing:
+                await self.write_chunk(all_chunks[sequence - 1], first=False)
+
+    async def _or_dismissed(self, link: Link, work: asyncio.Future) -> object:
+        """Waits for `work`; the end of the link and Disconnect are errors."""
+        dismissed = asyncio.ensure_future(self.dismissed.wait())
+        try:
+            await asyncio.wait({work, dismissed, link.closed}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            work.cancel()
+            if dismissed.done():
+                raise Dismissed("the verifier asked to disconnect")
+            raise LinkLost(f"the link was closed, reason 0x{link.closed.result():02x}")
+        finally:
+            dismissed.cancel()
+
+    # What is heard.
+
+    def on_report(self, value: bytes) -> None:
+        try:
+            self.reports.put_nowait(self.parse_report(value))
+        except Exception as error:
+            if not self._broken.done():
+                self._broken.set_exception(error)
+
+    def on_status(self, value: bytes) -> None:
+        if not self._verdict.done():
+            self._verdict.set_result(ACCEPTED if value[0] == ACCEPTED else REJECTED)
+
+    def on_disconnect(self, value: bytes) -> None:
+        if value[0] == 1:
+            self.dismissed.set()

@@ -1,0 +1,9 @@
+"""The tests, in the order in which they run."""
+from __future__ import annotations
+
+from harness.runner import Test
+from suites import formats, transfers
+
+
+def all_tests() -> list[Test]:
+    return [test for module in (formats, transfers) for test in module.suite.tests]

@@ -1,0 +1,50 @@
+"""A visit from both sides: the wallet brings a credential, a local program fetches and judges it."""
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+from harness.stage import Stage
+from phones.phone import LEFT_BY_ITSELF
+from phones.wallet import Visit, Wallet
+
+KB = 1000
+SIZES = {"1 byte": 1, "10 KB": 10 * KB, "100 KB": 100 * KB, "717 KB": 717 * KB}
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def credential(size: int) -> bytes:
+    """A text of so many bytes, always the same, of which compression leaves three quarters, as of pictures in Base64."""
+    return "".join(random.Random(size).choices(_LETTERS, k=size)).encode()
+
+
+async def clerk(stage: Stage, text: bytes, accept: bool) -> dict[str, Any]:
+    """The local program: waits for the credential, looks at it, judges it; the transfer as it was in the end."""
+    path = await stage.kiosk.received.get()
+    found = await stage.kiosk.credential(path)
+    assert found == text, f"{len(found)} bytes were received, and not what was sent"
+    await stage.kiosk.judge(path, accept)
+    return await stage.kiosk.transfer_end(path, "accepted" if accept else "rejected")
+
+
+async def visit(stage: Stage, wallet: Wallet, text: bytes, accept: bool = True) -> tuple[Visit, dict[str, Any]]:
+    """One whole visit; the kiosk waits for the next wallet with a fresh key afterwards."""
+    uri = await stage.kiosk.invitation()
+    async with asyncio.TaskGroup() as group:
+        judged = group.create_task(clerk(stage, text, accept))
+        brought = group.create_task(wallet.present(uri, text))
+    result, transfer = brought.result(), judged.result()
+    assert result.accepted is accept, f"the wallet heard {result.status}"
+    assert result.ended == LEFT_BY_ITSELF, f"the wallet did not leave by itself: 0x{result.ended:02x}"
+    assert not wallet.dismissed.is_set(), "the wallet was asked to leave before it could"
+    assert transfer["Dialect"] == wallet.dialect.name, transfer
+    assert transfer["Mtu"] == result.mtu, f"the kiosk's MTU is {transfer['Mtu']}, the phone's {result.mtu}"
+    assert transfer["ChunksExpected"] == result.chunks, transfer
+    assert await stage.kiosk.invitation() != uri, "the next wallet gets the same key"
+    return result, transfer
+
+
+def speed(result: Visit) -> str:
+    return f"{result.frame / result.seconds / 1000:.0f} kB/s"
