@@ -91,6 +91,12 @@ class Bus:
         """Whether a program has the name. Calling it without asking might start one."""
         return await self.call(BUS, "/org/freedesktop/DBus", BUS, "NameHasOwner", "s", name)
 
+    async def owner(self, name: str) -> str | None:
+        """Who has the name."""
+        if not await self.owned(name):
+            return None
+        return await self.call(BUS, "/org/freedesktop/DBus", BUS, "GetNameOwner", "s", name)
+
     async def until(self, what: str, test: Callable[[], Awaitable[Any]], timeout: float = 20) -> Any:
         """Waits until `test` returns something that is true; asks again after every signal."""
         last: Any = None

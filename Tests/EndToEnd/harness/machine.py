@@ -82,6 +82,7 @@ class Machine:
 
     async def start_bluetoothd(self) -> None:
         await systemctl("unmask", "--runtime", BLUETOOTH)
+        await systemctl("reset-failed", BLUETOOTH, check=False)
         await systemctl("start", BLUETOOTH)
 
     async def stop_bluetoothd(self) -> None:
@@ -89,8 +90,14 @@ class Machine:
         await systemctl("mask", "--runtime", "--now", BLUETOOTH)
 
     async def kill_bluetoothd(self) -> None:
-        """As if it had crashed."""
+        """As if it had crashed; returns when the bus knows."""
+        before = await self.bus.owner(BLUEZ)
         await systemctl("kill", "--signal=KILL", BLUETOOTH)
+
+        async def is_gone() -> bool:
+            return await self.bus.owner(BLUEZ) != before
+
+        await self.bus.until("bluetoothd is gone", is_gone)
 
     # The controllers.
 

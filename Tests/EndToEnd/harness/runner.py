@@ -75,7 +75,7 @@ async def _run_one(stage: Stage, number: int, test: Test) -> Result:
         async with asyncio.timeout(test.limit):
             await test.body(stage)
     except TimeoutError as late:
-        error = f"{late or f'not over within {test.limit} s'}\n{traceback.format_exc()}"
+        error = f"{str(late) or f'not over within {test.limit:.0f} s'}\n{traceback.format_exc()}"
     except (Exception, asyncio.CancelledError) as failure:
         error = f"{words(failure)}\n{traceback.format_exc()}"
     seconds = time.monotonic() - begin

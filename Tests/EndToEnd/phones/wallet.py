@@ -138,16 +138,16 @@ class Wallet(ABC):
         await at(Point.ADVERTISING)
         link = self.link = await self.phone.connect(address, self.mtu)
         try:
-            await self._guarded(link, self._transfer(link, key, credential, at))
+            await self.bring(link, key, credential, at)
         finally:
             if self.phone.is_on:
                 await link.disconnect()
         self.visit.ended = link.closed.result()
         return self.visit
 
-    async def _guarded(self, link: Link, visit: Awaitable[None]) -> None:
-        """Runs the visit; a malformed report, which breaks the app, breaks it too."""
-        work = asyncio.ensure_future(visit)
+    async def bring(self, link: Link, key: bytes, credential: bytes, at: Hook = _onwards) -> None:
+        """The visit from the connection to the verdict. A malformed report, which breaks the app, breaks it too."""
+        work = asyncio.ensure_future(self._transfer(link, key, credential, at))
         await asyncio.wait({work, self._broken}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             work.cancel()

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from harness.runner import Test
-from suites import formats, transfers
+from suites import advertising, degraded, faults, formats, transfers
 
 
 def all_tests() -> list[Test]:
-    return [test for module in (formats, transfers) for test in module.suite.tests]
+    return [test for module in (formats, advertising, transfers, faults, degraded) for test in module.suite.tests]

@@ -1,0 +1,101 @@
+"""What breaks in the middle of a visit: afterwards the next wallet is served, and nobody has to help."""
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from harness.machine import KIOSK
+from harness.runner import Suite
+from harness.stage import Stage
+from phones.ios import IOSWallet
+from phones.phone import POWER_OFF
+from phones.tuvali import DIALECTS
+from phones.wallet import Point, Wallet
+from suites.visits import KB, credential, visit
+
+suite = Suite()
+#: Seconds from the moment at which the radio is there again to the next wallet's verdict.
+PROMISE = 10
+
+
+class Interrupted(Exception):
+    """The visit ended here."""
+
+
+Fault = Callable[[Stage, Wallet], Awaitable[None]]
+
+
+async def bluetoothd_killed(stage: Stage, _: Wallet) -> None:
+    await stage.machine.kill_bluetoothd()
+    await stage.machine.start_bluetoothd()
+
+
+async def adapter_switched(stage: Stage, _: Wallet) -> None:
+    await stage.machine.power(KIOSK, False)
+    await stage.machine.power(KIOSK, True)
+
+
+async def controllers_replaced(stage: Stage, _: Wallet) -> None:
+    """The phone's goes as well: all controllers are one program."""
+    await stage.machine.remove_controllers()
+    await stage.phone.switch_off()
+    await stage.machine.start_controllers()
+
+
+async def wallet_vanishes(_: Stage, wallet: Wallet) -> None:
+    if wallet.link is not None:
+        await wallet.link.disconnect(POWER_OFF)
+
+
+FAULTS: list[tuple[str, Fault]] = [
+    ("bluetoothd is killed", bluetoothd_killed),
+    ("the adapter is switched off and on", adapter_switched),
+    ("the controller is taken out and put back", controllers_replaced),
+    ("the wallet vanishes", wallet_vanishes),
+]
+
+
+async def interrupt(stage: Stage, point: Point, fault: Fault) -> None:
+    """A visit that ends in the fault."""
+    wallet = IOSWallet(stage.phone, DIALECTS["0.5"])
+
+    async def at(here: Point) -> None:
+        if here is point:
+            await fault(stage, wallet)
+            raise Interrupted
+
+    try:
+        await wallet.present(await stage.kiosk.invitation(), credential(10 * KB), at)
+    except Interrupted:
+        return
+    raise AssertionError(f"the visit never came to the point {point.value}")
+
+
+async def forget_credentials(stage: Stage) -> None:
+    """Judges what the interrupted wallet left, so that there is room for others."""
+    while not stage.kiosk.received.empty():
+        await stage.kiosk.judge(stage.kiosk.received.get_nowait(), False)
+
+
+def _add(what: str, fault: Fault, point: Point) -> None:
+    @suite.test(f"The next wallet is served when {what} {point.value}")
+    async def test(stage: Stage) -> None:
+        await stage.set()
+        async with asyncio.timeout(20):
+            await interrupt(stage, point, fault)
+        await stage.machine.until_powered(KIOSK)
+        back = time.monotonic()
+        if not stage.phone.is_on:
+            await stage.machine.free_for_phone()
+            await stage.phone.switch_on()
+        await forget_credentials(stage)
+        await visit(stage, IOSWallet(stage.phone, DIALECTS["0.5"]), credential(KB))
+        took = time.monotonic() - back
+        stage.measure(f"{took:.1f} s")
+        assert took <= PROMISE, f"it took {took:.1f} s"
+
+
+for _what, _fault in FAULTS:
+    for _point in Point:
+        _add(_what, _fault, _point)
