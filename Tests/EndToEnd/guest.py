@@ -1,9 +1,10 @@
 """Runs the suites inside the guest, as root, under its systemd.
 
-    guest.py OUT STAGED [WORDS]
+    guest.py OUT STAGED NATIVE [WORDS]
 
 OUT     where results and evidence go
 STAGED  what `make install` would put onto the machine
+NATIVE  where the programs in C are
 WORDS   only tests whose name contains these words"""
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ async def install(staged: Path, bus: Bus) -> None:
     await systemctl("daemon-reload")
 
 
-async def main(out: Path, staged: Path, words: str) -> int:
+async def main(out: Path, staged: Path, native: Path, words: str) -> int:
     tests = [test for test in all_tests() if words.lower() in test.sentence.lower()]
     if not tests:
         print(f"no test is called {words}", file=sys.stderr)
@@ -37,7 +38,7 @@ async def main(out: Path, staged: Path, words: str) -> int:
     bus = await Bus().open(BLUEZ, "org.earshot")
     await install(staged, bus)
     machine = Machine(bus)
-    stage = Stage(bus, machine, Phone(PHONE), out)
+    stage = Stage(bus, machine, Phone(PHONE), out, native)
     print(f"BlueZ {'.'.join(map(str, machine.bluez))}, kernel {machine.kernel}", flush=True)
     results = await run_all(stage, tests)
     await stage.phone.switch_off()
@@ -46,4 +47,5 @@ async def main(out: Path, staged: Path, words: str) -> int:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.ERROR)
-    sys.exit(asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), " ".join(sys.argv[3:]))))
+    folders = [Path(word) for word in sys.argv[1:4]]
+    sys.exit(asyncio.run(main(*folders, " ".join(sys.argv[4:]))))

@@ -99,6 +99,10 @@ class Machine:
 
         await self.bus.until("bluetoothd is gone", is_gone)
 
+    async def run_as_unit(self, unit: str, *words: str) -> None:
+        """Starts a program of the tests' own where its processor time can be read."""
+        await run("systemd-run", "--quiet", f"--unit={unit}", *words)
+
     # The controllers.
 
     async def start_controllers(self) -> None:

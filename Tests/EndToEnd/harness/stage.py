@@ -24,11 +24,16 @@ def settings(**verifier: str) -> Settings:
 class Stage:
     """Shared by all tests of a guest."""
 
-    def __init__(self, bus: Bus, machine: Machine, phone: Phone, out: Path) -> None:
+    def __init__(self, bus: Bus, machine: Machine, phone: Phone, out: Path, native: Path) -> None:
+        """
+        out: where evidence goes.
+        native: where the programs in C are.
+        """
         self.bus = bus
         self.machine = machine
         self.phone = phone
         self.out = out
+        self.native = native
         self.kiosk = Service(bus, "org.earshot", "earshotd.service", Path("/etc/earshot/earshot.conf.d/trial.conf"))
         self.measured: list[str] = []
 

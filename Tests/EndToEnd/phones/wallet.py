@@ -58,7 +58,9 @@ class Visit:
     resent: int = 0
     rounds: int = 0
     status: int | None = None
-    #: Seconds from the first chunk to SUCCESS.
+    #: Seconds from the first chunk until the report was asked for, which a phone that writes requests knows to be heard;
+    #: and until SUCCESS.
+    written: float = 0
     seconds: float = 0
     #: Why the link ended.
     ended: int = 0
@@ -170,7 +172,7 @@ class Wallet(ABC):
             if number == len(all_chunks) // 2 + 1:
                 await at(Point.MID_CHUNKS)
             await self.write_chunk(self._on_the_air(number, chunk), first=True)
-        await self._repair(link, all_chunks)
+        await self._repair(link, all_chunks, begin)
         self.visit.seconds = time.monotonic() - begin
         await at(Point.DECISION)
         self.visit.status = await self._or_dismissed(link, self._verdict)
@@ -180,10 +182,11 @@ class Wallet(ABC):
             return chunk[:-1] + bytes([chunk[-1] ^ 0x01])
         return chunk
 
-    async def _repair(self, link: Link, all_chunks: list[bytes]) -> None:
+    async def _repair(self, link: Link, all_chunks: list[bytes], begin: float) -> None:
         """Asks for reports and sends what they name, until one says SUCCESS."""
         while True:
             await self.request_report()
+            self.visit.written = time.monotonic() - begin
             report = await self._or_dismissed(link, asyncio.ensure_future(self.reports.get()))
             if report.kind is ReportKind.SUCCESS:
                 return
