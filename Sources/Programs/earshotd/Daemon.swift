@@ -38,7 +38,7 @@ final class Daemon {
     self.files = files
     self.bus = bus
     self.name = name
-    bus.objects.access = Access.rule()
+    bus.objects.access = ServiceAccess.rule()
     radio = Self.radio(settings.radio, bus)
     verifier = VerifierService(
       radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings),

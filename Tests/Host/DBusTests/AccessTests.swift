@@ -1,9 +1,10 @@
 import Common
-import DBus
 import Glibc
 import Loop
 import TestSupport
 import Testing
+
+@testable import DBus
 
 @Suite("Who may call")
 struct AccessTests {
@@ -59,7 +60,17 @@ struct AccessTests {
     object.cancel()
   }
 
-  @Test("Calls that wait until it is known who calls: the limit is let in, one more is refused by name and counted")
+  /// A call as the bus would bring it, and what it is answered with in this very turn.
+  @LoopActor
+  private func arrive(_ sender: String, at table: Table) throws -> Bool {
+    var call = Message.call(Table.name, Table.path, Table.interface, "Echo", [.string("x")])
+    call.sender = sender
+    let answer = Answer(to: call, over: try #require(table.service.transport))
+    table.service.objects.receive(call, answer)
+    return answer.isGiven
+  }
+
+  @Test("Calls that wait until it is known who calls: the limit waits, one more is refused and counted")
   @LoopActor
   func waitingCalls() async throws {
     var limits = BusLimits()
@@ -67,47 +78,25 @@ struct AccessTests {
     let table = try await Table(limits: limits)
     defer { table.close() }
     table.service.objects.access = Self.rule { $0.uid == getuid() }
-    let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s")]))
-    // All six are there before the bus has said who it is.
-    let answers = Mailbox<DBusError?>()
-    for _ in 0..<6 {
-      table.client.call(Table.name, Table.path, Table.interface, "Echo", [.string("x")]) { result in
-        if case .failure(let error) = result { answers.put(error) } else { answers.put(nil) }
-      }
-    }
-    var errors: [DBusError?] = []
-    for _ in 0..<6 { errors.append(try await answers.next()) }
-    #expect(errors.compactMap { $0 }.count == 1 && errors.contains { $0?.is(.limitExceeded) == true })
+    for number in 1...6 { #expect(try arrive(":1.9000", at: table) == (number == 6), "call \(number)") }
     #expect(table.service.objects.tallies == [Tally("DeniedCalls", 0), Tally("RefusedCalls", 1)])
-    // Known now, it waits for nothing.
-    #expect(await table.error("Echo", [.string("x")]) == nil)
-    object.cancel()
+    #expect(try !arrive(":1.9001", at: table), "another caller is held up by the first")
   }
 
-  @Test("Callers of whom it is not known who they are: the limit is asked about, the calls of one more are refused")
+  @Test("Callers of whom it is asked who they are: the limit waits, the call of one more is refused and counted")
   @LoopActor
   func waitingCallers() async throws {
     var limits = BusLimits()
-    limits.waitingCallers = 1
+    limits.waitingCallers = 3
     let table = try await Table(limits: limits)
     defer { table.close() }
     table.service.objects.access = Self.rule { $0.uid == getuid() }
     let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s")]))
-    let second = BusConnection(address: .address(table.bus.address))
-    defer { second.close() }
-    second.connect()
-    try await second.ready()
-    // The bus answers once it has passed both calls on.
-    let answers = Mailbox<DBusError?>()
-    for caller in [table.client, second] {
-      caller.call(Table.name, Table.path, Table.interface, "Echo", [.string("x")]) { result in
-        if case .failure(let error) = result { answers.put(error) } else { answers.put(nil) }
-      }
-    }
-    let errors = [try await answers.next(), try await answers.next()].compactMap { $0 }
-    #expect(errors.allSatisfy { $0.is(.limitExceeded) } && errors.count <= 1)
-    #expect(table.service.objects.tallies.last == Tally("RefusedCalls", errors.count))
+    for number in 1...4 { #expect(try arrive(":1.900\(number)", at: table) == (number == 4), "caller \(number)") }
+    #expect(table.service.objects.tallies == [Tally("DeniedCalls", 0), Tally("RefusedCalls", 1)])
+    // The bus has answered about all of them before it brings this one; nobody is behind their names.
     #expect(await table.error("Echo", [.string("x")]) == nil)
+    #expect(table.service.objects.tallies == [Tally("DeniedCalls", 3), Tally("RefusedCalls", 1)])
     object.cancel()
   }
 
@@ -119,7 +108,7 @@ struct AccessTests {
     let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s")]))
     #expect(await table.error("Echo", [.string("x")]) == nil)
     let said = try await dbusSend(
-      table, ["--print-reply", "--dest=\(Table.name)", Table.path.string, "\(Table.interface).Echo", "string:x"],
+      table.bus, ["--print-reply", "--dest=\(Table.name)", Table.path.string, "\(Table.interface).Echo", "string:x"],
       as: ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
     #expect(said.contains("org.earshot.Error.Denied"), "\(said)")
     object.cancel()

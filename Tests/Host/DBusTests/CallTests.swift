@@ -245,7 +245,7 @@ struct CallTests {
             })
         ]))
     try await dbusSend(
-      table, ["--type=method_call", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Say", "string:x"])
+      table.bus, ["--type=method_call", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Say", "string:x"])
     #expect(try await came.next())
     object.cancel()
   }
@@ -257,10 +257,10 @@ struct CallTests {
     defer { table.close() }
     let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s")]))
     let output = try await dbusSend(
-      table, ["--print-reply", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Echo", "string:Hello, all"])
+      table.bus, ["--print-reply", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Echo", "string:Hello, all"])
     #expect(output.contains("string \"Hello, all\""))
     let refusal = try await dbusSend(
-      table, ["--print-reply", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Echo", "uint32:1"])
+      table.bus, ["--print-reply", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Echo", "uint32:1"])
     #expect(refusal.contains("org.earshot.Error.InvalidArgs: Echo takes value (s), but was given u."))
     object.cancel()
   }

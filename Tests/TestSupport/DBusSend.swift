@@ -1,13 +1,13 @@
 import Foundation
 import Loop
 
-/// Runs `dbus-send` on the table's bus, behind the words of `prefix`, and returns what it printed.
+/// Runs `dbus-send` on a bus, behind the words of `prefix`, and returns what it printed.
 @discardableResult
-func dbusSend(_ table: Table, _ arguments: [String], as prefix: [String] = []) async throws -> String {
+public func dbusSend(_ bus: PrivateBus, _ arguments: [String], as prefix: [String] = []) async throws -> String {
   let process = Process()
   let output = Pipe()
   process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-  process.arguments = prefix + ["dbus-send", "--bus=\(table.bus.address)"] + arguments
+  process.arguments = prefix + ["dbus-send", "--bus=\(bus.address)"] + arguments
   process.standardOutput = output
   process.standardError = output
   try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in

@@ -1,0 +1,107 @@
+import Common
+import DBus
+import Foundation
+import Glibc
+import Loop
+import Manager
+import TestSupport
+import Testing
+
+/// Who may call what: by the policy that is installed, and by the service's own look at the caller.
+@Suite("Root and the group may call, everybody may look")
+struct CallerTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let group: UInt32 = 4242
+
+  @Test(
+    "The caller's user and groups decide",
+    arguments: [
+      (Credentials(uid: 0, pid: nil, gids: []), true), (Credentials(uid: 990, pid: nil, gids: [990]), true),
+      (Credentials(uid: 1000, pid: nil, gids: [1000, group]), true),
+      (Credentials(uid: 1000, pid: nil, gids: [group]), true),
+      (Credentials(uid: 1000, pid: nil, gids: [1000]), false), (Credentials(uid: 1000, pid: nil, gids: [0]), false),
+      (Credentials(uid: 65534, pid: nil, gids: []), false), (Credentials(uid: group, pid: nil, gids: []), false),
+    ])
+  func rule(caller: Credentials, isAllowed: Bool) {
+    #expect(ServiceAccess.rule(own: 990, group: Self.group).allows(caller) == isAllowed)
+  }
+
+  @Test("Where there is no such group, root and the service's own user are left")
+  func noGroup() {
+    let rule = ServiceAccess.rule(own: 990, group: nil)
+    #expect(rule.allows(Credentials(uid: 0, pid: nil, gids: [])))
+    #expect(!rule.allows(Credentials(uid: 1000, pid: nil, gids: [0, 4242])))
+  }
+
+  /// A caller, and what becomes of what it does.
+  private static let callers: [(name: String, words: [String], mayCall: Bool)] = [
+    ("root", [], true),
+    ("a member of the group", ["setpriv", "--reuid=65534", "--regid=65534", "--groups=1"], true),
+    ("nobody", ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], false),
+  ]
+
+  @Test(
+    "With the policy that is installed, and without any policy, the same callers are let in",
+    .enabled(if: getuid() == 0, "only root can be three users"), arguments: [true, false])
+  @LoopActor
+  func threeUsers(withPolicy: Bool) async throws {
+    let desk = try await Desk(withPolicy: withPolicy)
+    defer { desk.close() }
+    for (name, words, mayCall) in Self.callers {
+      let called = try await desk.send("org.example.Thing1.Do", as: words)
+      #expect(called.contains("string \"done\"") == mayCall, "\(name): \(called)")
+      if !mayCall {
+        // The bus says so in its way, the service in its own.
+        #expect(called.contains(withPolicy ? "org.freedesktop.DBus.Error.AccessDenied" : "org.earshot.Error.Denied"))
+      }
+      let set = try await desk.send("org.freedesktop.DBus.Properties.Set", as: words)
+      #expect(set.contains("Denied") != mayCall, "\(name): \(set)")
+      for look in ["Introspectable.Introspect", "Peer.Ping", "ObjectManager.GetManagedObjects"] {
+        let seen = try await desk.send("org.freedesktop.DBus.\(look)", as: words)
+        #expect(seen.contains("method return"), "\(name), \(look): \(seen)")
+      }
+    }
+  }
+}
+
+/// A service of the name and the access of ours, on a bus with the policy that is installed; the group is `daemon`, which
+/// every machine has.
+@LoopActor
+private final class Desk {
+  private let bus: PrivateBus
+  private let service: BusConnection
+  private var object: ExportedObject?
+
+  init(withPolicy: Bool) async throws {
+    let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appendingPathComponent("dbus-policy/org.earshot.conf")
+    let policy = try String(contentsOf: file, encoding: .utf8)
+    let begin = try #require(policy.range(of: "<busconfig>")).upperBound
+    let end = try #require(policy.range(of: "</busconfig>")).lowerBound
+    let rules = String(policy[begin..<end]).replacingOccurrences(of: "\"earshot\"", with: "\"daemon\"")
+    // As on the system bus, any user may connect.
+    let everybody = "<policy context=\"default\"><allow user=\"*\"/></policy>"
+    bus = try PrivateBus(configuration: everybody + (withPolicy ? rules : ""))
+    service = BusConnection(address: .address(bus.address))
+    service.objects.access = ServiceAccess.rule(own: 0, group: 1)
+    service.objects.exportManager(ManagerFace.path)
+    let method = Method(
+      "Do", out: [Argument("answer", "s")], documentation: "Does it.",
+      returning: { _ throws(DBusError) in [.string("done")] })
+    object = service.objects.export(
+      ManagerFace.path, interfaces: [Interface("org.example.Thing1", documentation: "A thing.", methods: [method])])
+    service.connect(name: "org.earshot")
+    try await service.ready()
+  }
+
+  func close() {
+    service.close()
+    bus.stop()
+  }
+
+  /// What `dbus-send` says to a call without arguments.
+  func send(_ method: String, as words: [String]) async throws -> String {
+    try await dbusSend(bus, ["--print-reply", "--dest=org.earshot", ManagerFace.path.string, method], as: words)
+  }
+}
