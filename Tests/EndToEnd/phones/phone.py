@@ -18,8 +18,7 @@ from phones.channel import HCIUserChannel
 T = TypeVar("T")
 Handler = Callable[[bytes], None]
 
-#: The reasons by which a link may end that matter here.
-LEFT_BY_ITSELF = 0x16
+#: The reason by which a phone ends a link when it is switched off.
 POWER_OFF = 0x15
 
 
@@ -48,6 +47,8 @@ class Link:
         self.connection = connection
         self.client = connection.gatt_client
         self.closed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        #: Whether it was ended here. The reason does not tell: controllers differ in what they say to whom.
+        self.left = False
         self.characteristics: dict[bytes, CharacteristicProxy] = {}
         connection.on(connection.EVENT_DISCONNECTION, self._on_closed)
 
@@ -135,6 +136,7 @@ class Link:
     async def disconnect(self, reason: int | None = None) -> None:
         """Ends the link, if there is one still."""
         if not self.closed.done():
+            self.left = True
             await (self.connection.disconnect(reason) if reason else self.connection.disconnect())
             await self.closed
 

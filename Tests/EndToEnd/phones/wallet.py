@@ -62,8 +62,8 @@ class Visit:
     #: and until SUCCESS.
     written: float = 0
     seconds: float = 0
-    #: Why the link ended.
-    ended: int = 0
+    #: Whether it was the wallet that ended the link.
+    left: bool = False
 
     @property
     def accepted(self) -> bool:
@@ -144,7 +144,7 @@ class Wallet(ABC):
         finally:
             if self.phone.is_on:
                 await link.disconnect()
-        self.visit.ended = link.closed.result()
+        self.visit.left = link.left
         return self.visit
 
     async def bring(self, link: Link, key: bytes, credential: bytes, at: Hook = _onwards) -> None:

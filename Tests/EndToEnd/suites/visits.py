@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 from harness.stage import Stage
-from phones.phone import LEFT_BY_ITSELF
 from phones.wallet import Visit, Wallet
 
 KB = 1000
@@ -37,7 +36,7 @@ async def visit(stage: Stage, wallet: Wallet, text: bytes, accept: bool = True) 
         brought = group.create_task(wallet.present(uri, text))
     result, transfer = brought.result(), judged.result()
     assert result.accepted is accept, f"the wallet heard {result.status}"
-    assert result.ended == LEFT_BY_ITSELF, f"the wallet did not leave by itself: 0x{result.ended:02x}"
+    assert result.left, "the wallet was thrown out before it could leave"
     assert not wallet.dismissed.is_set(), "the wallet was asked to leave before it could"
     assert transfer["Dialect"] == wallet.dialect.name, transfer
     assert transfer["Mtu"] == result.mtu, f"the kiosk's MTU is {transfer['Mtu']}, the phone's {result.mtu}"
