@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bumble.core import UUID
+from bumble.core import TimeoutError as BumbleTimeoutError
 from bumble.device import Connection, Device, DeviceConfiguration, ExtendedAdvertisement
 from bumble.gatt import GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic
 from bumble.gatt_client import CharacteristicProxy
-from bumble.hci import Address
+from bumble.hci import Address, HCI_Error
 from bumble.host import Host
 
 from phones.channel import HCIUserChannel
@@ -59,7 +60,8 @@ class Link:
     async def until_closed(self, work: asyncio.Future[T] | asyncio.Task[T]) -> T:
         """Waits for `work`, and no longer than the link lasts."""
         await asyncio.wait({work, self.closed}, return_when=asyncio.FIRST_COMPLETED)
-        if work.done():
+        # What fails because the link is closed is told as that.
+        if work.done() and not work.cancelled():
             return work.result()
         work.cancel()
         raise LinkLost(f"the link was closed, reason 0x{self.closed.result():02x}")
@@ -201,10 +203,16 @@ class Phone:
             if self.is_on:
                 await self.device.stop_scanning()
 
-    async def connect(self, address: Address, mtu: int = 517, timeout: float = 10) -> Link:
-        """
-        mtu: the most that this phone's stack can do, which is also what it answers when it is asked.
-        """
+    async def connect(self, address: Address, mtu: int = 517) -> Link:
+        """Connects. A virtual controller of BlueZ 5.66 misses the moment where the advertisement is just being renewed, and
+        does not look again by itself as a real one does: hence more than one attempt.
+
+        mtu: the most that this phone's stack can do, which is also what it answers when it is asked."""
         assert self.device is not None
         self.device.gatt_server.max_mtu = mtu
-        return Link(await self.device.connect(address, timeout=timeout))
+        for _ in range(2):
+            try:
+                return Link(await self.device.connect(address, timeout=3))
+            except (TimeoutError, BumbleTimeoutError, HCI_Error):
+                continue
+        return Link(await self.device.connect(address, timeout=10))
