@@ -84,7 +84,7 @@ private final class Counter {
     }
     // Accept is answered before the file is erased; a kill in between would bring the credential back.
     let spool = service.directory.appendingPathComponent("state/spool").path
-    try await service.until { ((try? FileManager.default.contentsOfDirectory(atPath: spool)) ?? []).isEmpty }
+    try await until { ((try? FileManager.default.contentsOfDirectory(atPath: spool)) ?? []).isEmpty }
     return found
   }
 }

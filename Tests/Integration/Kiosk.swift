@@ -1,5 +1,6 @@
 import Air
 import Common
+import Crypto
 import DBus
 import Loop
 import Manager
@@ -29,7 +30,10 @@ final class Kiosk {
   private var faces: [AnyObject] = []
   private var subscriptions: [Registration] = []
 
-  init(decision: VerifierService.Settings.Decision = .client) async throws {
+  init(
+    decision: VerifierService.Settings.Decision = .client, verifierRandom: any RandomSource & Sendable = SystemRandom(),
+    walletRandom: any RandomSource & Sendable = SystemRandom()
+  ) async throws {
     bus = try PrivateBus()
     service = BusConnection(address: .address(bus.address))
     client = BusConnection(address: .address(bus.address))
@@ -37,8 +41,8 @@ final class Kiosk {
     let radio = air.addNode()
     verifier = VerifierService(
       radio: radio, scheduler: EventLoop.shared,
-      settings: .init(engine: .init(name: "OVPMOSIP"), decision: decision))
-    wallet = WalletService(radio: air.addNode(), scheduler: EventLoop.shared)
+      settings: .init(engine: .init(name: "OVPMOSIP"), decision: decision), random: verifierRandom)
+    wallet = WalletService(radio: air.addNode(), scheduler: EventLoop.shared, random: { walletRandom })
     faces = [
       ManagerFace(radio, services: ["Verifier", "Wallet"], on: service.objects),
       VerifierFace(verifier, on: service.objects, manager: ManagerFace.path),

@@ -39,6 +39,35 @@ struct SecretTests {
     #expect(log.contains(" debug ") && log.contains("Credential accepted") && log.contains("A transfer failed"))
   }
 
+  @Test("Of the service's own keys, private and derived, none goes over the bus")
+  @LoopActor
+  func ownKeys() async throws {
+    let (verifierKeys, walletKeys) = (RecordingRandom(seed: 21), RecordingRandom(seed: 22))
+    let kiosk = try await Kiosk(decision: .accept, verifierRandom: verifierKeys, walletRandom: walletKeys)
+    defer { kiosk.close() }
+    let capture = try await BusCapture(kiosk.bus, sender: Kiosk.name)
+    defer { capture.close() }
+    var publicKeys: [X25519.PublicKey] = []
+    for number in 1...3 {
+      let uri = number == 1 ? try await kiosk.start() : kiosk.verifier.connectionURI
+      publicKeys.append(try Invitation(reading: uri).key)
+      let outgoing = try await kiosk.send(uri, String(repeating: "{\(number)}", count: 900))
+      try await kiosk.await(outgoing, "State", .string("accepted"))
+      try await kiosk.await(outgoing, "Live", .bool(false))
+      for object in ["/org/earshot", VerifierFace.path, WalletFace.path] as [ObjectPath] {
+        _ = try? await kiosk.call(object, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
+      }
+    }
+    let secrets =
+      verifierKeys.drawn(32) + walletKeys.drawn(32)
+      + SecretSearch.derived(own: walletKeys.drawn(32), peers: publicKeys)
+    #expect(secrets.count > 9)
+    let said = capture.bytes
+    #expect(SecretSearch.shown(secrets, in: said).isEmpty)
+    // What may be known goes over it: so it would be found.
+    #expect(!SecretSearch.shown(publicKeys.dropFirst().map(\.bytes), in: said).isEmpty)
+  }
+
   @Test("A secret in what is captured would be found, however it is written", arguments: 0..<8)
   func spellings(form: Int) {
     let secret = (0..<32).map { UInt8(0xA0) ^ ($0 &* 7) }
@@ -61,7 +90,7 @@ struct SecretTests {
 @LoopActor
 private final class Watched {
   private let service: ServiceProcess
-  private let monitor: Program
+  private let capture: BusCapture
   private let walletKeys = RecordingRandom(seed: 11)
   private let verifierKeys = RecordingRandom(seed: 12)
   private let wallet: WalletService
@@ -74,11 +103,7 @@ private final class Watched {
 
   init() async throws {
     service = try await ServiceProcess("[Log]\nLevel=debug")
-    let capture = service.directory.appendingPathComponent("signals").path
-    let descriptor = open(capture, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-    defer { Glibc.close(descriptor) }
-    monitor = try Program(
-      ["dbus-monitor", "--address", service.bus.address, "--binary", "sender='org.earshot'"], passing: [1: descriptor])
+    capture = try await BusCapture(service.bus, sender: "org.earshot")
     let keys = walletKeys
     wallet = WalletService(radio: service.radio(), scheduler: EventLoop.shared, random: { keys })
     verifier = VerifierService(
@@ -89,15 +114,13 @@ private final class Watched {
       if let identify = try? Identify(reading: packet.value) { onAir.withLock { $0.append(identify.walletKey) } }
       return .deliver
     }
-    // It writes the news of its own name first of all.
-    try await service.until { [service] in !service.bytes(of: "signals").isEmpty }
     try await service.start()
   }
 
   func close() {
     wallet.stop()
     verifier.stop()
-    monitor.end()
+    capture.close()
     service.close()
   }
 
@@ -146,7 +169,7 @@ private final class Watched {
     transfer.onChange { [wallet] in if $0.state == .transferring { _ = wallet.disconnect($0) } }
     try await ended(transfer)
     #expect(transfer.state == .failed)
-    try await service.until { [service] in
+    try await until { [service] in
       String(decoding: service.log, as: UTF8.self).contains("A transfer failed")
     }
   }
@@ -178,6 +201,6 @@ private final class Watched {
 
   /// What the service has said, by where.
   var emitted: [String: [UInt8]] {
-    ["log": service.log, "signals": service.bytes(of: "signals"), "ps": ps]
+    ["log": service.log, "signals": capture.bytes, "ps": ps]
   }
 }

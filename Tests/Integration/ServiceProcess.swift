@@ -46,14 +46,17 @@ final class ServiceProcess {
   var processID: pid_t? { program?.processID }
 
   /// Starts it, and waits until it has its name on the bus.
-  func start() async throws {
+  ///
+  /// - Parameter prefix: a program that starts it, with its arguments.
+  func start(behind prefix: [String] = []) async throws {
     let owned = Mailbox<Bool>()
     let watch = client.watchName("org.earshot") { if $0 != nil { owned.put(true) } }
     defer { watch.cancel() }
     let log = open(logPath, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
     defer { Glibc.close(log) }
     program = try Program(
-      [Self.path, "--bus", bus.address, "--config", directory.appendingPathComponent("conf").path], passing: [2: log])
+      prefix + [Self.path, "--bus", bus.address, "--config", directory.appendingPathComponent("conf").path],
+      passing: [2: log])
     _ = try await owned.next()
   }
 
@@ -85,19 +88,6 @@ final class ServiceProcess {
       "org.earshot", VerifierFace.path, "org.freedesktop.DBus.Properties", "Get",
       [.string(VerifierFace.interfaceName), .string(name)]
     ).first?.asString ?? ""
-  }
-
-  /// Looks at something outside of the loop's sight again and again, until it is so.
-  func until(_ isSo: @escaping @LoopActor () -> Bool) async throws {
-    let done = Mailbox<Bool>()
-    var timer: Registration?
-    func look() {
-      if isSo() { return done.put(true) }
-      timer = EventLoop.shared.schedule(after: .milliseconds(2)) { look() }
-    }
-    look()
-    _ = try await done.next()
-    timer?.cancel()
   }
 
   /// The service as it was built beside the tests.

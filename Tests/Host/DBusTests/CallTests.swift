@@ -257,7 +257,8 @@ struct CallTests {
     defer { table.close() }
     let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s")]))
     let output = try await dbusSend(
-      table.bus, ["--print-reply", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Echo", "string:Hello, all"])
+      table.bus,
+      ["--print-reply", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Echo", "string:Hello, all"])
     #expect(output.contains("string \"Hello, all\""))
     let refusal = try await dbusSend(
       table.bus, ["--print-reply", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Echo", "uint32:1"])

@@ -1,0 +1,43 @@
+import Foundation
+import Loop
+import TestSupport
+import Testing
+
+/// What the kernel knows of the running service.
+@Suite("The service's memory is its own")
+struct ProcessTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("No core is dumped, and nobody but root looks into its memory")
+  @LoopActor
+  func hidden() async throws {
+    let service = try await ServiceProcess()
+    defer { service.close() }
+    try await service.start()
+    let processID = try #require(service.processID)
+    let limits = try String(contentsOfFile: "/proc/\(processID)/limits", encoding: .utf8)
+    let core = limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") }
+    #expect(core?.split(separator: " ").dropFirst(4).prefix(2) == ["0", "0"])
+    // A process that may not be dumped is root's in /proc, whoever it belongs to.
+    var status = stat()
+    #expect(lstat("/proc/\(processID)/mem", &status) == 0 && status.st_uid == 0)
+    #expect(!Self.text(service.log).contains("Memory cannot be locked"))
+  }
+
+  @Test(
+    "Where memory cannot be locked the journal says so, once, with what mends it, and the service serves",
+    .enabled(if: getuid() == 0, "only root can take the right to lock memory from a program"))
+  @LoopActor
+  func unlocked() async throws {
+    let service = try await ServiceProcess()
+    defer { service.close() }
+    try await service.start(behind: [
+      "setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", "prlimit", "--memlock=0:0",
+    ])
+    let lines = Self.text(service.log).split(separator: "\n").filter { $0.contains("Memory cannot be locked") }
+    #expect(lines.count == 1 && lines.first?.contains("LimitMEMLOCK=") == true)
+    #expect(try await service.property("State") == "waiting")
+  }
+
+  private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+}
