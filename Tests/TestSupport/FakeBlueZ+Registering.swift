@@ -76,6 +76,9 @@ extension FakeBlueZ {
       methods: [
         Method("RegisterAdvertisement", in: [path, options]) { [weak self] in self?.registerAdvertisement($0, name) },
         Method("UnregisterAdvertisement", in: [path]) { [weak self] in self?.unregisterAdvertisement($0, name) },
+      ],
+      properties: [
+        Property("ActiveInstances", "y", get: { [weak self] in .byte(self?.adapters[name]?.activeInstances ?? 0) })
       ])
   }
 

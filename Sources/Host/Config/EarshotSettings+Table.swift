@@ -28,6 +28,11 @@ extension EarshotSettings {
       "The versions of the Tuvali protocol that wallets may speak, as the releases of the wallet library count them. 0.4 "
         + "and 0.3 share their UUIDs, so only one of the two can be on the air."),
     Setting(
+      "Verifier", "AdvertisingInterval", \.verifier.advertisingInterval,
+      .duration(.milliseconds(20) ... .milliseconds(10_240)), .onRestart,
+      "How often each advertisement is sent. Phones find the kiosk sooner with less, and the radio has less to do with "
+        + "more."),
+    Setting(
       "Verifier", "Decision", \.verifier.decision, .choice, .onReload,
       "Who answers the wallet when its credential has arrived: a D-Bus client, by Accept or Reject, or the service itself, "
         + "which accepts whatever arrived whole."),

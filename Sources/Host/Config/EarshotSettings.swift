@@ -40,6 +40,7 @@ public struct EarshotSettings: Settings {
     public var name = "OVPMOSIP"
     /// Never empty, never both 0.4 and 0.3.
     public var dialects = [Dialect.v05]
+    public var advertisingInterval = Duration.milliseconds(100)
     public var decision = Decision.client
     /// Bytes, inflated.
     public var credentialLimit = 4 << 20

@@ -21,6 +21,7 @@ import Testing
       Enabled=yes
       Name=Kiosk
       Dialects=0.5 0.4
+      AdvertisingInterval=250ms
       Decision=accept
       CredentialLimit=1M
       ReportDelay=0
@@ -50,6 +51,7 @@ import Testing
     #expect(settings.radio == .init(backend: .air, adapter: "hci1", airSocket: "/run/air"))
     #expect(settings.verifier.enabled && settings.verifier.name == "Kiosk" && settings.verifier.decision == .accept)
     #expect(settings.verifier.dialects == [.v05, .v04] && settings.verifier.credentialLimit == 1 << 20)
+    #expect(settings.verifier.advertisingInterval == .milliseconds(250))
     #expect(settings.verifier.reportDelay == .zero && settings.verifier.leaveTimeout == .milliseconds(100))
     #expect(settings.verifier.identifyTimeout == .seconds(1) && settings.verifier.idleTimeout == .seconds(2))
     #expect(settings.verifier.decisionTimeout == .seconds(3) && settings.verifier.keptTransfers == 1)
