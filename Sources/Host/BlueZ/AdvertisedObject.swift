@@ -91,11 +91,12 @@ final class AdvertisedObject: KeptAdvertisement {
     _ advertisement: Advertisement, _ version: BlueZVersion?, _ management: String?
   ) -> String? {
     let scanResponse = advertisement.scanResponse
-    guard let version, version < .scanResponses, !scanResponse.serviceUUIDs.isEmpty || !scanResponse.serviceData.isEmpty
+    guard let version, version < BlueZLimit.scanResponses,
+      !scanResponse.serviceUUIDs.isEmpty || !scanResponse.serviceData.isEmpty
     else { return nil }
     let why = management.map { ", and the management socket is not to be had (\($0))" } ?? ""
     return "BlueZ \(version) sends no service data in the scan response\(why), so a phone that looks for it finds"
-      + " nothing: \(KernelDoors.remedy("CAP_NET_ADMIN")); or install BlueZ \(BlueZVersion.scanResponses) or newer."
+      + " nothing: \(KernelDoors.remedy("CAP_NET_ADMIN")); or install BlueZ \(BlueZLimit.scanResponses) or newer."
   }
 }
 

@@ -79,7 +79,10 @@ public final class BlueZRadio: Radio {
 
   public var status: RadioStatus {
     let situation = situation
-    return RadioStatus(situation.state, reason: situation.reason, adapters: adapterNames)
+    return RadioStatus(
+      situation.state, reason: situation.reason, adapters: adapterNames,
+      stack: version.map { "BlueZ \($0)" } ?? "BlueZ",
+      limits: BlueZLimit.sentences(version, hasManagement: doors.management.way != nil))
   }
 
   public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {

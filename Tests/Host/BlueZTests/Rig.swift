@@ -54,12 +54,12 @@ final class Rig {
   }
 
   /// A rig whose radio has a management socket, and is ready.
-  static func managed() async throws -> Rig {
+  static func managed(version: BlueZVersion? = nil) async throws -> Rig {
     let kernel = FakeKernel()
     // Its time is the radio's; nothing is asked before there is one.
     let time = VirtualTime()
     let doors = KernelDoors(management: .open(ManagementSocket(kernel.socket, scheduler: time)))
-    let rig = try await Rig(doors: doors, kernel: kernel, time: time)
+    let rig = try await Rig(version: version, doors: doors, kernel: kernel, time: time)
     try await rig.reach(.ready)
     return rig
   }
