@@ -49,6 +49,29 @@ extension Target {
         _ = taken { try AddExtendedAdvertisingParameters.reply(reading: &readers[3]) }
       }),
     Target(
+      name: "raw-hci",
+      seeds: {
+        [
+          HCILink.question(0).prefix(20).enumerated().map { $0 == 2 ? 1 : $1 }, LEBuffers.deviceQuestion(0),
+          [4, 0x0E, 7, 1, 2, 0x20, 0, 0xFB, 0, 8], [4, 0x13, 5, 1, 0x40, 0, 1, 0],
+        ]
+      },
+      run: { bytes in
+        let bytes = Array(bytes)
+        if let links = taken({ try HCILink.list(reading: bytes) }) {
+          promise(links.count <= HCILink.limit, "links have a limit")
+        }
+        for case let buffers?? in [
+          taken { try LEBuffers.answer(reading: bytes) }, taken { try LEBuffers.shared(reading: bytes) },
+        ] {
+          let notification = ATTNotification(handle: 1, value: Array(bytes.prefix(512)))
+          let packets = notification.packets(on: 1, buffers: buffers)
+          promise(packets.allSatisfy { $0.count <= 5 + buffers.length }, "a packet fits into a buffer")
+          promise(packets.reduce(0) { $0 + $1.count - 5 } == notification.value.count + 7, "nothing is lost")
+        }
+        _ = taken { try LEBuffers.completed(on: 0x40, reading: bytes) }
+      }),
+    Target(
       name: "ini",
       seeds: {
         let words = EarshotSettings.table.map { "[\($0.section)]\n\($0.key)=\($0.show(EarshotSettings()))\n" }

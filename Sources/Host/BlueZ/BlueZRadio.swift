@@ -33,6 +33,8 @@ public final class BlueZRadio: Radio {
   private var toldStatus: RadioStatus?
   private var reported: Situation?
   private var isStatusDue = false
+  /// What the kernel said against raw HCI.
+  var rawFailure: String?
   private var patience = Patience.unused
   private var patienceTimer: Registration?
 
@@ -127,17 +129,18 @@ public final class BlueZRadio: Radio {
     }
   }
 
-  /// The first of what does not work.
+  /// The first of what does not work; where all does, what falls short.
   private var problem: String? {
     let served = applications.sorted { $0.key < $1.key }.lazy.compactMap(\.value.registration.problem).first
     let advertised = advertisements.sorted { $0.key < $1.key }
+    let shortfalls = [advertised.lazy.compactMap(\.value.shortfall).first, notifyingShortfall].compactMap { $0 }
     return served ?? advertised.lazy.compactMap(\.value.problem).first
-      ?? advertised.lazy.compactMap(\.value.shortfall).first
+      ?? (shortfalls.isEmpty ? nil : shortfalls.joined(separator: " "))
   }
 
   /// Tells of a new status at the end of this turn of the loop: changes of one turn are one, and nobody is called from
   /// within a call of his own.
-  private func statusMayHaveChanged() {
+  func statusMayHaveChanged() {
     guard !isStatusDue else { return }
     isStatusDue = true
     EventLoop.shared.soon { [weak self] in self?.tellStatus() }
@@ -165,6 +168,7 @@ public final class BlueZRadio: Radio {
     if place != self.place {
       self.place = place
       closeLinks()
+      prepareRawHCI()
       for (_, application) in applications.sorted(by: { $0.key < $1.key }) { application.registration.aim(at: place) }
       for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.aim(at: place) }
     }
@@ -242,8 +246,9 @@ public final class BlueZRadio: Radio {
 
   // MARK: Serving
 
-  /// Values are heard by every client that subscribed to the characteristic, whichever link they are meant for; without
-  /// a subscription they are dropped. A characteristic is read as the value that was notified last.
+  /// With raw HCI a value reaches the client that it is meant for, whether it subscribed or not. Without, it is heard by
+  /// every client that subscribed to the characteristic, whichever link it is meant for, and dropped if there is none. A
+  /// characteristic is read as the value that was notified last.
   public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
     let number = Self.freeNumber(applications.keys)
     let path = Self.root.child("gatt\(number)")
@@ -257,9 +262,11 @@ public final class BlueZRadio: Radio {
       written: { [weak self] (write, id) throws(ATTError) in
         guard let self else { throw .unlikely }
         try receive(write, to: id, number)
-      })
+      },
+      onlyClient: { [weak self] in self?.onlyClient() })
     applications[number] = served
     registration.aim(at: place)
+    statusMayHaveChanged()
     return BlueZServer(
       self, number,
       Registration { [weak self] in

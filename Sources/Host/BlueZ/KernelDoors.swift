@@ -15,9 +15,11 @@ public enum Door<Way> {
 /// clients that never subscribed, by raw HCI.
 public struct KernelDoors {
   public var management: Door<ManagementSocket>
+  public var raw: Door<any RawHCI>
 
-  public init(management: Door<ManagementSocket> = .off) {
+  public init(management: Door<ManagementSocket> = .off, raw: Door<any RawHCI> = .off) {
     self.management = management
+    self.raw = raw
   }
 
   /// How a program gets capabilities.

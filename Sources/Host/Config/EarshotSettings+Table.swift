@@ -14,6 +14,10 @@ extension EarshotSettings {
     Setting(
       "Radio", "AirSocket", \.radio.airSocket, .optional(.path(isSocket: true)), .onRestart,
       "The socket of the earshot-air hub whose simulated air is shared. Empty: an air of this process alone."),
+    Setting(
+      "Radio", "NotifyUnsubscribed", \.radio.notifyUnsubscribed, .bool, .onRestart,
+      "Whether wallets that never subscribe, those on Android, get their answers by raw HCI, which takes CAP_NET_RAW. "
+        + "BlueZ itself sends nothing to them."),
   ]
 
   private static let verifierKeys: [Setting<EarshotSettings>] = [

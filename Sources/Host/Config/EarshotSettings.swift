@@ -21,6 +21,7 @@ public struct EarshotSettings: Settings {
     public var adapter: String?
     /// Nil: an air of this process alone.
     public var airSocket: String?
+    public var notifyUnsubscribed = true
   }
 
   /// Section `[Verifier]`.

@@ -1,4 +1,5 @@
 import Glibc
+import Loop
 
 /// A socket of the kernel's Bluetooth, and who closes it. One call sends or takes one whole packet.
 public final class HCISocket: Sendable {
@@ -62,6 +63,17 @@ public final class HCISocket: Sendable {
     }
   }
 
+  /// Calls `body` while there is something to take, for as long as the registration lives. The socket lives at least as
+  /// long: one that is closed while it is watched would take the next one of its number with it.
+  @LoopActor
+  func watch(_ body: @escaping @LoopActor () -> Void) -> Registration {
+    let watch = EventLoop.shared.watch(descriptor, for: .readable) { _ in body() }
+    return Registration { [self] in
+      watch.cancel()
+      withExtendedLifetime(self) {}
+    }
+  }
+
   /// Takes one packet of at most `limit` bytes, without waiting for it.
   func receive(limit: Int) -> Arrival {
     var buffer = [UInt8](repeating: 0, count: limit)
@@ -76,12 +88,11 @@ public final class HCISocket: Sendable {
     }
   }
 
-  /// Lets through, on a raw socket, the answers to one command; nil for nothing at all.
-  func filter(answersTo opcode: UInt16?) -> Bool {
-    // struct hci_ufilter: 32 bits of packet types, 64 of events, the opcode; padded to 16 bytes. Event packets are type
-    // 4, and an answer is Command Complete, 0x0E.
-    var words: [UInt32] = [0, 0, 0, 0]
-    if let opcode { words = [1 << 4, 1 << 0x0E, 0, UInt32(opcode)] }
+  /// Of what the controller of a raw socket says, lets these events through, and answers to `opcode` alone.
+  func filter(events: [UInt8], opcode: UInt16 = 0) -> Bool {
+    // struct hci_ufilter: 32 bits of packet types, 64 of events, the opcode; padded to 16 bytes. Events are type 4.
+    var words: [UInt32] = [events.isEmpty ? 0 : 1 << 4, 0, 0, UInt32(opcode)]
+    for event in events where event < 64 { words[1 + Int(event / 32)] |= 1 << UInt32(event % 32) }
     return words.withUnsafeBytes {
       setsockopt(descriptor, Self.level, Self.filterOption, $0.baseAddress, socklen_t($0.count)) == 0
     }

@@ -52,7 +52,7 @@ public final class ManagementSocket {
   public init(_ socket: HCISocket, scheduler: any Scheduler) {
     self.socket = socket
     self.scheduler = scheduler
-    watch = EventLoop.shared.watch(socket.descriptor, for: .readable) { [weak self] _ in self?.readable() }
+    watch = socket.watch { [weak self] in self?.readable() }
   }
 
   /// A socket on the management channel that may do everything. To be called while CAP_NET_ADMIN is there.

@@ -9,10 +9,16 @@ import Loop
 /// To be made before there is another thread.
 struct Privileges: Sendable {
   private let management: Result<HCISocket, HCIError>?
+  private let wantsRaw: Bool
+  private let mayUseRaw: Bool
 
   init(_ settings: EarshotSettings.Radio) {
-    management = settings.backend == .bluez ? Self.openManagement() : nil
-    Capabilities.give(up: .netAdmin, keepingAside: .netRaw)
+    let isReal = settings.backend == .bluez
+    management = isReal ? Self.openManagement() : nil
+    wantsRaw = isReal && settings.notifyUnsubscribed
+    mayUseRaw = Capabilities.permitted.contains(.netRaw)
+    Capabilities.give(
+      up: wantsRaw ? .netAdmin : [.netAdmin, .netRaw], keepingAside: wantsRaw ? .netRaw : [])
   }
 
   private static func openManagement() -> Result<HCISocket, HCIError> {
@@ -31,6 +37,7 @@ struct Privileges: Sendable {
     case .failure(let error): doors.management = .shut(error.description)
     case nil: break
     }
+    if wantsRaw { doors.raw = mayUseRaw ? .open(KernelHCI()) : .shut("CAP_NET_RAW is missing") }
     return doors
   }
 }

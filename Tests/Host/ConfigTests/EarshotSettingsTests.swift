@@ -17,6 +17,7 @@ import Testing
       Backend=air
       Adapter=hci1
       AirSocket=/run/air
+      NotifyUnsubscribed=no
       [Verifier]
       Enabled=yes
       Name=Kiosk
@@ -48,7 +49,7 @@ import Testing
       """
     let (settings, complaints) = Self.read(text)
     #expect(complaints == [])
-    #expect(settings.radio == .init(backend: .air, adapter: "hci1", airSocket: "/run/air"))
+    #expect(settings.radio == .init(backend: .air, adapter: "hci1", airSocket: "/run/air", notifyUnsubscribed: false))
     #expect(settings.verifier.enabled && settings.verifier.name == "Kiosk" && settings.verifier.decision == .accept)
     #expect(settings.verifier.dialects == [.v05, .v04] && settings.verifier.credentialLimit == 1 << 20)
     #expect(settings.verifier.advertisingInterval == .milliseconds(250))
