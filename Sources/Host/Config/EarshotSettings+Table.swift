@@ -29,8 +29,8 @@ extension EarshotSettings {
       "The name that is shown to people with a wallet and stands in the advertisement, which has no room for more."),
     Setting(
       "Verifier", "Dialects", \.verifier.dialects, dialects, .onRestart,
-      "The versions of the Tuvali protocol that wallets may speak, as the releases of the wallet library count them. 0.4 "
-        + "and 0.3 share their UUIDs, so only one of the two can be on the air."),
+      "The versions of the Tuvali protocol that wallets may speak, as the releases of the wallet library count them. Each "
+        + "has an advertisement of its own. 0.4 and 0.3 share their UUIDs, so only one of the two can be on the air."),
     Setting(
       "Verifier", "AdvertisingInterval", \.verifier.advertisingInterval,
       .duration(.milliseconds(20) ... .milliseconds(10_240)), .onRestart,

@@ -40,7 +40,7 @@ public struct EarshotSettings: Settings {
     /// At most 14 bytes of UTF-8.
     public var name = "OVPMOSIP"
     /// Never empty, never both 0.4 and 0.3.
-    public var dialects = [Dialect.v05]
+    public var dialects = [Dialect.v05, .v04]
     public var advertisingInterval = Duration.milliseconds(100)
     public var decision = Decision.client
     /// Bytes, inflated.
