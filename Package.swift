@@ -41,7 +41,8 @@ let package = Package(
     room("Host/DBus", ["Bytes", "Common", "Loop", "Journal", "CDBus"]),
     room("Host/Radio", ["Bytes", "Common", "Loop"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
-    room("Host/BlueZ", ["Bytes", "Common", "Loop", "Journal", "DBus", "Radio"]),
+    room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
+    room("Host/BlueZ", ["Bytes", "Common", "Loop", "Journal", "DBus", "Radio", "HCI"]),
 
     // Services: an engine, a radio and a D-Bus face each.
     room("Services/Manager", Every.base + Every.host),
@@ -54,8 +55,8 @@ let package = Package(
     program(
       "earshotd",
       Every.base + Every.host + [
-        "Air", "BlueZ", "CommandLine", "Config", "Interfaces", "Manager", "Store", "Transfers", "Tuvali", "Verifier",
-        "Wallet",
+        "Air", "BlueZ", "CommandLine", "Config", "HCI", "Interfaces", "Manager", "Store", "Transfers", "Tuvali",
+        "Verifier", "Wallet",
       ]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
     program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
@@ -63,7 +64,7 @@ let package = Package(
 
     // Tests mirror Sources.
     .target(
-      name: "TestSupport", dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "Store", "Tuvali"]),
+      name: "TestSupport", dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "HCI", "Store", "Tuvali"]),
       path: "Tests/TestSupport", swiftSettings: Every.settings),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"]),
@@ -80,7 +81,8 @@ let package = Package(
     tests("Host/DBusTests", ["Bytes", "Common", "Loop", "DBus"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
-    tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "Hall", "Transfers", "Tuvali", "Verifier"]),
+    tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI"]),
+    tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "HCI", "Hall", "Transfers", "Tuvali", "Verifier"]),
     .target(
       name: "Hall", dependencies: names(Every.base + Every.host + Every.verifierAndWallet), path: "Tests/Services/Hall",
       swiftSettings: Every.settings),

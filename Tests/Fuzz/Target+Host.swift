@@ -6,6 +6,7 @@ import Radio
 @testable import Air
 @testable import Config
 @testable import DBus
+@testable import HCI
 
 extension Target {
   static let host = [
@@ -32,6 +33,44 @@ extension Target {
     Target(
       name: "air-node-frame", seeds: { nodeFrames.map { written($0.write) } },
       run: { bytes in repeatFrame(bytes, { try NodeFrame(reading: &$0) }, { $0.write }) }),
+    Target(
+      name: "management", seeds: { managementEvents.map { $0.packet(of: 0).bytes } },
+      run: { bytes in
+        guard let packet = taken({ try ManagementPacket(reading: Array(bytes)) }) else { return }
+        promise(packet.bytes == Array(bytes), "a packet is written as it was read")
+        guard let event = taken({ try ManagementEvent(reading: packet) }) else { return }
+        let again = taken { try ManagementEvent(reading: event.packet(of: packet.index)) }
+        promise(again == event, "an event is read as it was written")
+        guard case .commandComplete(_, _, let reply) = event else { return }
+        var readers = (0..<4).map { _ in ByteReader(reply) }
+        _ = taken { try ReadIndexList.reply(reading: &readers[0]) }
+        _ = taken { try ReadControllerInformation.reply(reading: &readers[1]) }
+        _ = taken { try ReadAdvertisingFeatures.reply(reading: &readers[2]) }
+        _ = taken { try AddExtendedAdvertisingParameters.reply(reading: &readers[3]) }
+      }),
+    Target(
+      name: "raw-hci",
+      seeds: {
+        [
+          HCILink.question(0).prefix(20).enumerated().map { $0 == 2 ? 1 : $1 }, LEBuffers.deviceQuestion(0),
+          [4, 0x0E, 7, 1, 2, 0x20, 0, 0xFB, 0, 8], [4, 0x13, 5, 1, 0x40, 0, 1, 0],
+        ]
+      },
+      run: { bytes in
+        let bytes = Array(bytes)
+        if let links = taken({ try HCILink.list(reading: bytes) }) {
+          promise(links.count <= HCILink.limit, "links have a limit")
+        }
+        for case let buffers?? in [
+          taken { try LEBuffers.answer(reading: bytes) }, taken { try LEBuffers.shared(reading: bytes) },
+        ] {
+          let notification = ATTNotification(handle: 1, value: Array(bytes.prefix(512)))
+          let packets = notification.packets(on: 1, buffers: buffers)
+          promise(packets.allSatisfy { $0.count <= 5 + buffers.length }, "a packet fits into a buffer")
+          promise(packets.reduce(0) { $0 + $1.count - 5 } == notification.value.count + 7, "nothing is lost")
+        }
+        _ = taken { try LEBuffers.completed(on: 0x40, reading: bytes) }
+      }),
     Target(
       name: "ini",
       seeds: {
@@ -91,6 +130,14 @@ extension Target {
     .disconnect(link: 7), .discover(link: 8), .exchangeMTU(link: 9, 517), .subscribe(link: 10, characteristic),
     .write(link: 11, .request, characteristic, [1]), .notify(id: 12, LinkID(2), characteristic, [1]),
     .disconnectClient(id: 13, LinkID(1)), .answer(14, nil), .answer(14, .busy),
+  ]
+
+  private static let managementEvents: [ManagementEvent] = [
+    .commandComplete(opcode: 0x3D, .success, [0xFF, 0x7F, 1, 0, 31, 31, 3, 1, 3]),
+    .commandComplete(opcode: 3, .success, [2, 0, 0, 0, 1, 0]),
+    .commandComplete(opcode: 4, .success, [UInt8](repeating: 1, count: 280)), .commandStatus(opcode: 0x3D, .busy),
+    .indexAdded, .newSettings(.powered), .discovering(.init(types: 6, isOn: true)), .advertisingRemoved(instance: 3),
+    .deviceFound(AdvertisingReport(address: address, kind: .randomAddress, rssi: -59, flags: 0, data: [2, 1, 6])),
   ]
 
   private static func written(_ write: (inout ByteWriter) -> Void) -> [UInt8] {

@@ -6,6 +6,8 @@ public struct FakeAdapter {
   public internal(set) var isPowered: Bool
   public let roles: [String]
   var isComplete = true
+  /// Advertisements of other programs.
+  var activeInstances: UInt8 = 0
   var objects: [Object] = []
 
   struct Object {

@@ -22,7 +22,8 @@ public struct FakeApplication: Sendable {
   public let owner: String
   public let path: ObjectPath
   public let adapter: String
-  /// By their UUIDs, once it was asked for them.
+  /// By their UUIDs, once it was asked for them; where several services have the same, by `service characteristic` in all
+  /// but the first.
   public internal(set) var characteristics: [String: Characteristic] = [:]
 
   public internal(set) subscript(uuid: String) -> Characteristic? {

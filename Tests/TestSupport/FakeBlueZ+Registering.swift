@@ -76,6 +76,9 @@ extension FakeBlueZ {
       methods: [
         Method("RegisterAdvertisement", in: [path, options]) { [weak self] in self?.registerAdvertisement($0, name) },
         Method("UnregisterAdvertisement", in: [path]) { [weak self] in self?.unregisterAdvertisement($0, name) },
+      ],
+      properties: [
+        Property("ActiveInstances", "y", get: { [weak self] in .byte(self?.adapters[name]?.activeInstances ?? 0) })
       ])
   }
 
@@ -133,7 +136,7 @@ extension FakeBlueZ {
     _ objects: [String: DBusValue]
   ) throws(DBusError) -> [String: FakeApplication.Characteristic] {
     var characteristics: [String: FakeApplication.Characteristic] = [:]
-    for (path, interfaces) in objects {
+    for (path, interfaces) in objects.sorted(by: { $0.key < $1.key }) {
       guard let properties = interfaces["org.bluez.GattCharacteristic1"] else { continue }
       guard let path = ObjectPath(path), let uuid = properties["UUID"]?.asString,
         let flags = properties["Flags"]?.asStrings, let service = properties["Service"]?.asObjectPath,
@@ -146,7 +149,8 @@ extension FakeBlueZ {
       guard properties["Handle"]?.asUInt16 == 0 else {
         throw DBusError(name: failed, message: "The handle is taken.")
       }
-      characteristics[uuid] = .init(path: path, service: serviceUUID, flags: flags)
+      characteristics[characteristics[uuid] == nil ? uuid : "\(serviceUUID) \(uuid)"] = .init(
+        path: path, service: serviceUUID, flags: flags)
     }
     guard !characteristics.isEmpty else { throw DBusError(name: failed, message: "No object received") }
     return characteristics

@@ -129,6 +129,14 @@ public final class FakeBlueZ {
     tell("power \(name) \(isPowered)")
   }
 
+  /// Other programs advertise.
+  public func setActiveInstances(_ count: UInt8, on name: String = "hci0") {
+    adapters[name]?.activeInstances = count
+    for object in adapters[name]?.objects ?? [] where object.has("ActiveInstances") {
+      object.exported.changed("ActiveInstances")
+    }
+  }
+
   // MARK: Devices
 
   /// A peer that bluetoothd knows; by default it has just connected.

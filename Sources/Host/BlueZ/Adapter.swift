@@ -11,6 +11,8 @@ struct Adapter: Hashable, Sendable {
   /// Whether applications and advertisements can be registered at it.
   var hasGATTManager = false
   var hasAdvertisingManager = false
+  /// Advertisements that bluetoothd has on the air, not counting those of the management socket.
+  var activeInstances = 0
 
   init(_ path: ObjectPath) {
     self.path = path
@@ -50,5 +52,13 @@ struct Adapter: Hashable, Sendable {
       if let roles = value.asStrings { self.roles = roles } else { malformed += 1 }
     }
     return malformed
+  }
+
+  /// The same for those of LEAdvertisingManager1.
+  mutating func applyAdvertising(_ properties: [String: DBusValue]) -> UInt64 {
+    guard let value = properties["ActiveInstances"] else { return 0 }
+    guard let count = value.asInteger, (0...255).contains(count) else { return 1 }
+    activeInstances = count
+    return 0
   }
 }

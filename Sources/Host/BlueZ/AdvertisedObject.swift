@@ -8,21 +8,21 @@ import Radio
 /// bluetoothd decides on the order of the structures, puts the local name into the scan response wherever it was asked
 /// for, and writes 0x06 for any flags that make discoverable. Facts: bluez.md section 6.
 @LoopActor
-final class AdvertisedObject {
-  let registration: KeptRegistration
-  /// What this bluetoothd will not put on the air, and what to do; nil when it does all.
+final class AdvertisedObject: KeptAdvertisement {
   let shortfall: String?
+  private let registration: KeptRegistration
   private let object: ExportedObject
 
   /// Milliseconds; beyond these the controller refuses.
   private static let intervals = 20...10_240
 
+  /// - Parameter management: why there is no management socket to do it better; nil where nobody wanted one.
   init(
     _ advertisement: Advertisement, at path: ObjectPath, on tree: ObjectTree, registration: KeptRegistration,
-    version: BlueZVersion?, isOwner: @escaping @LoopActor (MethodCall) -> Bool
+    version: BlueZVersion?, management: String? = nil, isOwner: @escaping @LoopActor (MethodCall) -> Bool
   ) {
     self.registration = registration
-    shortfall = Self.shortfall(advertisement, version)
+    shortfall = Self.shortfall(advertisement, version, management)
     let release = Method(
       "Release",
       returning: { [weak registration] (call) throws(DBusError) in
@@ -41,7 +41,13 @@ final class AdvertisedObject {
       ])
   }
 
-  /// Takes it off the air and the bus.
+  var path: ObjectPath? { registration.path }
+  var problem: String? { registration.problem }
+
+  func aim(at place: Place?) { registration.aim(at: place) }
+
+  func renew() { registration.renew() }
+
   func close() {
     registration.close()
     object.cancel()
@@ -81,12 +87,16 @@ final class AdvertisedObject {
     return values
   }
 
-  private static func shortfall(_ advertisement: Advertisement, _ version: BlueZVersion?) -> String? {
+  private static func shortfall(
+    _ advertisement: Advertisement, _ version: BlueZVersion?, _ management: String?
+  ) -> String? {
     let scanResponse = advertisement.scanResponse
-    guard let version, version < .scanResponses, !scanResponse.serviceUUIDs.isEmpty || !scanResponse.serviceData.isEmpty
+    guard let version, version < BlueZLimit.scanResponses,
+      !scanResponse.serviceUUIDs.isEmpty || !scanResponse.serviceData.isEmpty
     else { return nil }
-    return "BlueZ \(version) sends no service data in the scan response, so a phone that looks for it finds nothing:"
-      + " install BlueZ \(BlueZVersion.scanResponses) or newer."
+    let why = management.map { ", and the management socket is not to be had (\($0))" } ?? ""
+    return "BlueZ \(version) sends no service data in the scan response\(why), so a phone that looks for it finds"
+      + " nothing: \(KernelDoors.remedy("CAP_NET_ADMIN")); or install BlueZ \(BlueZLimit.scanResponses) or newer."
   }
 }
 

@@ -12,6 +12,10 @@ public final class BlueZCounters {
   public internal(set) var refusedWrites: UInt64 = 0
   /// Values that nobody had subscribed to, or whose link was gone.
   public internal(set) var droppedNotifications: UInt64 = 0
+  /// Values that went by raw HCI.
+  public internal(set) var forcedNotifications: UInt64 = 0
+  /// Those of them that were too long, and were cut.
+  public internal(set) var cutNotifications: UInt64 = 0
   /// Clients that were not let in because there were too many.
   public internal(set) var refusedLinks: UInt64 = 0
 

@@ -18,6 +18,7 @@ extension BlueZRadio {
       connected(device)
     } else {
       close(device.path)
+      for application in openApplications { application.clientLeft(device.address) }
     }
     if device.isConnected != wasConnected { renewAdvertisements() }
   }
@@ -100,14 +101,6 @@ extension BlueZRadio {
     guard let link = links[path] else { throw .unlikely }
     application.introduce(link)
     try application.written(write.value, to: id, on: link.id)
-  }
-
-  func notify(_ value: [UInt8], of id: CharacteristicID, to link: LinkID, from number: Int) {
-    guard links[link] != nil, let characteristic = applications[number]?[id], characteristic.notify(value) else {
-      counters.droppedNotifications += 1
-      Log.shared.debug("A value is dropped: nobody has subscribed to it, or the link is gone", .link(link))
-      return
-    }
   }
 
   /// Cuts a client's link. A peer that never wrote may be somebody else's keyboard or sensor: it is only forgotten, and

@@ -1,10 +1,11 @@
 import Common
 import DBus
+import HCI
 import Journal
 import Loop
 import Radio
 
-/// The radio on BlueZ: what stands behind the port is bluetoothd, over D-Bus.
+/// The radio on BlueZ: what stands behind the port is bluetoothd, over D-Bus, and the kernel where bluetoothd does not do.
 ///
 /// A peripheral for now: it advertises and serves; scanning and connecting are refused. Advertisements and applications
 /// live as long as their handles, whatever becomes of bluetoothd and the adapter meanwhile.
@@ -19,11 +20,12 @@ public final class BlueZRadio: Radio {
   let daemon: BluetoothDaemon
   private let wanted: String?
   private let version: BlueZVersion?
+  let doors: KernelDoors
   private let log: Log
   /// The adapter in use.
   private(set) var place: Place?
   private(set) var applications: [Int: ServedApplication] = [:]
-  private var advertisements: [Int: AdvertisedObject] = [:]
+  private var advertisements: [Int: any KeptAdvertisement] = [:]
   /// Links whose only sign of life is a write.
   var doubts: [LinkID: Registration] = [:]
   private var statusHandlers: [(id: Int, handler: @LoopActor (RadioStatus) -> Void)] = []
@@ -31,6 +33,8 @@ public final class BlueZRadio: Radio {
   private var toldStatus: RadioStatus?
   private var reported: Situation?
   private var isStatusDue = false
+  /// What the kernel said against raw HCI.
+  var rawFailure: String?
   private var patience = Patience.unused
   private var patienceTimer: Registration?
 
@@ -49,15 +53,18 @@ public final class BlueZRadio: Radio {
   ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
   ///   - knownVersion: bluetoothd's version, where somebody knows it; without it nothing is said about what an old one
   ///     leaves out in silence.
+  ///   - doors: the ways into the kernel. With the management socket it is the kernel that advertises, exactly; without it
+  ///     bluetoothd, as exactly as it can.
   ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
-    knownVersion: BlueZVersion? = nil, log: Log = .shared
+    knownVersion: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(), log: Log = .shared
   ) {
     self.bus = bus
     self.scheduler = scheduler
     wanted = adapter
     version = knownVersion
+    self.doors = doors
     self.log = log
     daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters)
     daemon.onChange = { [weak self] in self?.daemonChanged() }
@@ -74,7 +81,10 @@ public final class BlueZRadio: Radio {
 
   public var status: RadioStatus {
     let situation = situation
-    return RadioStatus(situation.state, reason: situation.reason, adapters: adapterNames)
+    return RadioStatus(
+      situation.state, reason: situation.reason, adapters: adapterNames,
+      stack: version.map { "BlueZ \($0)" } ?? "BlueZ",
+      limits: BlueZLimit.sentences(version, hasManagement: doors.management.way != nil))
   }
 
   public var tallies: [Tally] { counters.tallies }
@@ -121,17 +131,18 @@ public final class BlueZRadio: Radio {
     }
   }
 
-  /// The first of what does not work.
+  /// The first of what does not work; where all does, what falls short.
   private var problem: String? {
     let served = applications.sorted { $0.key < $1.key }.lazy.compactMap(\.value.registration.problem).first
     let advertised = advertisements.sorted { $0.key < $1.key }
-    return served ?? advertised.lazy.compactMap(\.value.registration.problem).first
-      ?? advertised.lazy.compactMap(\.value.shortfall).first
+    let shortfalls = [advertised.lazy.compactMap(\.value.shortfall).first, notifyingShortfall].compactMap { $0 }
+    return served ?? advertised.lazy.compactMap(\.value.problem).first
+      ?? (shortfalls.isEmpty ? nil : shortfalls.joined(separator: " "))
   }
 
   /// Tells of a new status at the end of this turn of the loop: changes of one turn are one, and nobody is called from
   /// within a call of his own.
-  private func statusMayHaveChanged() {
+  func statusMayHaveChanged() {
     guard !isStatusDue else { return }
     isStatusDue = true
     EventLoop.shared.soon { [weak self] in self?.tellStatus() }
@@ -159,8 +170,9 @@ public final class BlueZRadio: Radio {
     if place != self.place {
       self.place = place
       closeLinks()
+      prepareRawHCI()
       for (_, application) in applications.sorted(by: { $0.key < $1.key }) { application.registration.aim(at: place) }
-      for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.registration.aim(at: place) }
+      for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.aim(at: place) }
     }
     statusMayHaveChanged()
   }
@@ -183,36 +195,62 @@ public final class BlueZRadio: Radio {
   // MARK: Advertising
 
   public func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
-    _ = try advertisement.data.encoded()
-    _ = try AdvertisedObject.scanResponse(of: advertisement).encoded()
     let number = Self.freeNumber(advertisements.keys)
-    let path = Self.root.child("adv\(number)")
-    let registration = KeptRegistration(
-      .advertisement, path, bus: bus, scheduler: scheduler, onChange: { [weak self] in self?.statusMayHaveChanged() })
-    let object = AdvertisedObject(
-      advertisement, at: path, on: bus.objects, registration: registration, version: version,
-      isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false })
-    advertisements[number] = object
-    registration.aim(at: place)
+    let kept =
+      if let socket = doors.management.way {
+        try managed(advertisement, socket)
+      } else {
+        try onBus(advertisement, number)
+      }
+    advertisements[number] = kept
+    kept.aim(at: place)
     statusMayHaveChanged()
     return Registration { [weak self] in
-      object.close()
-      guard let self, advertisements[number] === object else { return }
+      kept.close()
+      guard let self, advertisements[number] === kept else { return }
       advertisements[number] = nil
       statusMayHaveChanged()
     }
   }
 
+  private func managed(
+    _ advertisement: Advertisement, _ socket: ManagementSocket
+  ) throws(RadioError) -> any KeptAdvertisement {
+    let taken = advertisements.values.compactMap { ($0 as? ManagedAdvertisement)?.number }
+    return ManagedAdvertisement(
+      try ManagedAdvertisement.Payload(advertisement), number: Self.freeNumber(taken), socket: socket,
+      scheduler: scheduler,
+      takenByOthers: { [weak self] in
+        guard let self, let place else { return 0 }
+        return daemon.adapters[place.adapter]?.activeInstances ?? 0
+      },
+      onChange: { [weak self] in self?.statusMayHaveChanged() })
+  }
+
+  private func onBus(_ advertisement: Advertisement, _ number: Int) throws(RadioError) -> any KeptAdvertisement {
+    _ = try advertisement.data.encoded()
+    _ = try AdvertisedObject.scanResponse(of: advertisement).encoded()
+    let path = Self.root.child("adv\(number)")
+    let registration = KeptRegistration(
+      .advertisement, path, bus: bus, scheduler: scheduler, onChange: { [weak self] in self?.statusMayHaveChanged() })
+    var reason: String?
+    if case .shut(let why) = doors.management { reason = why }
+    return AdvertisedObject(
+      advertisement, at: path, on: bus.objects, registration: registration, version: version, management: reason,
+      isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false })
+  }
+
   /// A controller ends the advertisement by which a peer connects, and the kernel does not start it again while the
   /// link lasts. Facts: bluez.md section 5.
   func renewAdvertisements() {
-    for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.registration.renew() }
+    for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.renew() }
   }
 
   // MARK: Serving
 
-  /// Values are heard by every client that subscribed to the characteristic, whichever link they are meant for; without
-  /// a subscription they are dropped. A characteristic is read as the value that was notified last.
+  /// With raw HCI a value reaches the client that it is meant for, whether it subscribed or not. Without, it is heard by
+  /// every client that subscribed to the characteristic, whichever link it is meant for, and dropped if there is none. A
+  /// characteristic is read as the value that was notified last.
   public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
     let number = Self.freeNumber(applications.keys)
     let path = Self.root.child("gatt\(number)")
@@ -226,9 +264,11 @@ public final class BlueZRadio: Radio {
       written: { [weak self] (write, id) throws(ATTError) in
         guard let self else { throw .unlikely }
         try receive(write, to: id, number)
-      })
+      },
+      onlyClient: { [weak self] in self?.onlyClient() })
     applications[number] = served
     registration.aim(at: place)
+    statusMayHaveChanged()
     return BlueZServer(
       self, number,
       Registration { [weak self] in
@@ -254,7 +294,7 @@ public final class BlueZRadio: Radio {
 
   private func isOwn(_ path: ObjectPath) -> Bool {
     applications.values.contains { path.isWithin($0.path) }
-      || advertisements.values.contains { path.isWithin($0.registration.path) }
+      || advertisements.values.contains { $0.path.map(path.isWithin) ?? false }
   }
 
   // MARK: What it cannot do yet

@@ -16,9 +16,6 @@ public struct BlueZVersion: Hashable, Comparable, Sendable, CustomStringConverti
     self.init(major, minor)
   }
 
-  /// The first one that puts the scan response of an `LEAdvertisement1` on the air. Facts: bluez.md section 12.
-  static let scanResponses = BlueZVersion(5, 80)
-
   public var description: String { "\(major).\(minor)" }
 
   public static func < (left: BlueZVersion, right: BlueZVersion) -> Bool {

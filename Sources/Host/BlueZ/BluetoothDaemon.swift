@@ -61,7 +61,7 @@ final class BluetoothDaemon {
     var removed = manager
     removed.member = "InterfacesRemoved"
     subscribe(removed) { $0.interfacesRemoved($1) }
-    for interface in [BlueZName.adapter, BlueZName.device] {
+    for interface in [BlueZName.adapter, BlueZName.advertisingManager, BlueZName.device] {
       let changed = SignalMatch(
         sender: BlueZName.service, pathNamespace: BlueZName.root, interface: BlueZName.properties,
         member: "PropertiesChanged", arg0: interface)
@@ -174,9 +174,10 @@ final class BluetoothDaemon {
       counters.malformed += 1
       return
     }
-    if message.arguments[0].asString == BlueZName.adapter {
+    let interface = message.arguments[0].asString
+    if interface == BlueZName.adapter || interface == BlueZName.advertisingManager {
       guard var adapter = adapters[path] else { return }
-      counters.malformed += adapter.apply(changed)
+      counters.malformed += interface == BlueZName.adapter ? adapter.apply(changed) : adapter.applyAdvertising(changed)
       guard adapter != adapters[path] else { return }
       adapters[path] = adapter
       onChange()
@@ -199,7 +200,10 @@ final class BluetoothDaemon {
       counters.malformed += properties.asDictionary.map { adapter.apply($0) } ?? 1
     }
     if interfaces[BlueZName.gattManager] != nil { adapter.hasGATTManager = true }
-    if interfaces[BlueZName.advertisingManager] != nil { adapter.hasAdvertisingManager = true }
+    if let properties = interfaces[BlueZName.advertisingManager] {
+      adapter.hasAdvertisingManager = true
+      counters.malformed += properties.asDictionary.map { adapter.applyAdvertising($0) } ?? 1
+    }
     guard adapter != adapters[path], adapters[path] != nil || adapters.count < Self.adapterLimit else { return false }
     adapters[path] = adapter
     return true

@@ -18,6 +18,8 @@ final class LinkTable {
     var hasWritten = false
   }
 
+  /// What is agreed on as long as nothing else is, Core 5.4 Vol 3 Part G 5.2.1.
+  static let leastMTU = 23
   /// More clients than any controller has links.
   static let limit = 64
 

@@ -1,6 +1,8 @@
 import DBus
+import Loop
 
 /// What is said to a person when bluetoothd does not register something: its own words, and what to do.
+@LoopActor
 struct RegistrationWords {
   private let kind: KeptRegistration.Kind
   private let adapter: String
@@ -31,7 +33,7 @@ struct RegistrationWords {
   private func advice(_ error: DBusError) -> String {
     switch (kind, error.name) {
     case (.advertisement, BlueZName.Failure.notPermitted):
-      "The adapter has no room for another advertisement: end another program's, or switch a dialect off."
+      ManagedAdvertisement.noRoom
     case (_, BlueZName.Failure.alreadyExists): "It is taken away and registered again."
     default: "It is tried again; journalctl -u bluetooth may say more."
     }

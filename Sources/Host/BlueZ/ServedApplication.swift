@@ -19,10 +19,12 @@ final class ServedApplication {
   ///   - path: of the object manager; services and characteristics are below it.
   ///   - isOwner: whether a call comes from bluetoothd.
   ///   - written: takes what clients write.
+  ///   - onlyClient: who is connected, if it is one alone.
   init(
     _ application: GATTApplication, at path: ObjectPath, on bus: BusConnection, registration: KeptRegistration,
     delegate: any GATTServerDelegate, counters: BlueZCounters, isOwner: @escaping @LoopActor (MethodCall) -> Bool,
-    written: @escaping @LoopActor (ServedCharacteristic.Write, CharacteristicID) throws(ATTError) -> Void
+    written: @escaping @LoopActor (ServedCharacteristic.Write, CharacteristicID) throws(ATTError) -> Void,
+    onlyClient: @escaping @LoopActor () -> BluetoothAddress?
   ) {
     self.path = path
     self.registration = registration
@@ -36,7 +38,7 @@ final class ServedApplication {
         guard characteristics[id] == nil else { continue }
         let served = ServedCharacteristic(
           id, characteristic.properties, at: servicePath.child("char\(position)"), counters: counters, isOwner: isOwner,
-          written: { (write) throws(ATTError) in try written(write, id) })
+          written: { (write) throws(ATTError) in try written(write, id) }, onlyClient: onlyClient)
         served.export(on: bus, of: servicePath, manager: path)
         characteristics[id] = served
       }
@@ -59,6 +61,14 @@ final class ServedApplication {
   }
 
   subscript(id: CharacteristicID) -> ServedCharacteristic? { characteristics[id] }
+
+  /// Whether it has anything to say to clients.
+  var notifies: Bool { characteristics.values.contains(where: \.canNotify) }
+
+  /// Its subscriptions have ended with its link.
+  func clientLeft(_ address: BluetoothAddress) {
+    for characteristic in characteristics.values { characteristic.clientLeft(address) }
+  }
 
   /// bluetoothd has forgotten it, or is about to hear of it.
   func reset() {

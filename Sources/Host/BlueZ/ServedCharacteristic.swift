@@ -22,11 +22,14 @@ final class ServedCharacteristic {
   private(set) var handle: UInt16 = 0
   /// Whether a client subscribed.
   private(set) var isNotifying = false
+  /// The client that did, where that is certain.
+  private(set) var subscriber: BluetoothAddress?
   /// What can be read: the value that was notified last.
   private(set) var value: [UInt8]?
 
   private let isOwner: @LoopActor (MethodCall) -> Bool
   private let written: @LoopActor (Write) throws(ATTError) -> Void
+  private let onlyClient: @LoopActor () -> BluetoothAddress?
   private let counters: BlueZCounters
   private weak var bus: BusConnection?
   private var object: ExportedObject?
@@ -39,7 +42,8 @@ final class ServedCharacteristic {
   init(
     _ id: CharacteristicID, _ properties: GATTCharacteristic.Properties, at path: ObjectPath, counters: BlueZCounters,
     isOwner: @escaping @LoopActor (MethodCall) -> Bool,
-    written: @escaping @LoopActor (Write) throws(ATTError) -> Void
+    written: @escaping @LoopActor (Write) throws(ATTError) -> Void,
+    onlyClient: @escaping @LoopActor () -> BluetoothAddress?
   ) {
     self.id = id
     self.path = path
@@ -47,6 +51,7 @@ final class ServedCharacteristic {
     self.counters = counters
     self.isOwner = isOwner
     self.written = written
+    self.onlyClient = onlyClient
   }
 
   func export(on bus: BusConnection, of service: ObjectPath, manager: ObjectPath) {
@@ -61,22 +66,30 @@ final class ServedCharacteristic {
   /// bluetoothd knows nothing of it any more. A handle that it wrote is not asked for again: the next one decides anew.
   func reset() {
     handle = 0
+    subscriber = nil
     guard isNotifying else { return }
     isNotifying = false
     object?.changed("Notifying")
   }
 
-  /// Sends a value to all subscribers.
-  ///
-  /// - Returns: false if there is none.
-  func notify(_ value: [UInt8]) -> Bool {
+  /// Whether clients can subscribe to it.
+  var canNotify: Bool { !properties.isDisjoint(with: [.notify, .indicate]) }
+
+  /// Has `value` read by those who read it.
+  func remember(_ value: [UInt8]) {
     self.value = value
-    guard isNotifying else { return false }
+  }
+
+  /// Sends a value to all subscribers.
+  func notify(_ value: [UInt8]) {
     // One signal for each value; as a change of the property, values of one turn would become one.
     bus?.emit(
       path, BlueZName.properties, "PropertiesChanged",
       [.string(BlueZName.gattCharacteristic), .options(["Value": .bytes(value)]), .strings([])])
-    return true
+  }
+
+  func clientLeft(_ address: BluetoothAddress) {
+    if subscriber == address { subscriber = nil }
   }
 
   // MARK: What bluetoothd calls
@@ -161,11 +174,12 @@ final class ServedCharacteristic {
   }
 
   private func subscribe(_ isWanted: Bool) throws(DBusError) {
-    guard !properties.isDisjoint(with: [.notify, .indicate]) else {
+    guard canNotify else {
       throw DBusError(name: BlueZName.Failure.notSupported, message: "This characteristic does not notify.")
     }
     guard isWanted != isNotifying else { return }
     isNotifying = isWanted
+    subscriber = isWanted ? onlyClient() : nil
     object?.changed("Notifying")
   }
 

@@ -16,6 +16,10 @@ extension EarshotSettings {
     Setting(
       "Radio", "AirSocket", \.radio.airSocket, .optional(.path(isSocket: true)), .onRestart,
       "The socket of the earshot-air hub whose simulated air is shared. Empty: an air of this process alone."),
+    Setting(
+      "Radio", "NotifyUnsubscribed", \.radio.notifyUnsubscribed, .bool, .onRestart,
+      "Whether wallets that never subscribe, those on Android, get their answers by raw HCI, which takes CAP_NET_RAW. "
+        + "BlueZ itself sends nothing to them."),
   ]
 
   private static let verifierKeys: [Setting<EarshotSettings>] = [
@@ -27,8 +31,13 @@ extension EarshotSettings {
       "The name that is shown to people with a wallet and stands in the advertisement, which has no room for more."),
     Setting(
       "Verifier", "Dialects", \.verifier.dialects, dialects, .onRestart,
-      "The versions of the Tuvali protocol that wallets may speak, as the releases of the wallet library count them. 0.4 "
-        + "and 0.3 share their UUIDs, so only one of the two can be on the air."),
+      "The versions of the Tuvali protocol that wallets may speak, as the releases of the wallet library count them. Each "
+        + "has an advertisement of its own. 0.4 and 0.3 share their UUIDs, so only one of the two can be on the air."),
+    Setting(
+      "Verifier", "AdvertisingInterval", \.verifier.advertisingInterval,
+      .duration(.milliseconds(20) ... .milliseconds(10_240)), .onRestart,
+      "How often each advertisement is sent. Phones find the kiosk sooner with less, and the radio has less to do with "
+        + "more."),
     Setting(
       "Verifier", "Decision", \.verifier.decision, .choice, .onReload,
       "Who answers the wallet when its credential has arrived: a D-Bus client, by Accept or Reject, or the service itself, "

@@ -22,6 +22,7 @@ public struct EarshotSettings: Settings {
     public var adapter: String?
     /// Nil: an air of this process alone.
     public var airSocket: String?
+    public var notifyUnsubscribed = true
   }
 
   /// Section `[Verifier]`.
@@ -40,7 +41,8 @@ public struct EarshotSettings: Settings {
     /// At most 14 bytes of UTF-8.
     public var name = "OVPMOSIP"
     /// Never empty, never both 0.4 and 0.3.
-    public var dialects = [Dialect.v05]
+    public var dialects = [Dialect.v05, .v04]
+    public var advertisingInterval = Duration.milliseconds(100)
     public var decision = Decision.client
     /// Bytes, inflated.
     public var credentialLimit = 4 << 20

@@ -5,7 +5,7 @@ import Loop
 @LoopActor
 public protocol GATTServer: AnyObject {
   /// Sends `value` to the client of `link`, by indication where it subscribed to that, else by notification. Lost in
-  /// silence when the link is gone. On BlueZ, other subscribers of the characteristic hear it too.
+  /// silence when the link is gone. On BlueZ, other subscribers of the characteristic may hear it too.
   func notify(_ value: [UInt8], of characteristic: CharacteristicID, to link: LinkID)
 
   /// Cuts the link; the delegate hears `linkClosed`.

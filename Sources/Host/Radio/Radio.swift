@@ -54,10 +54,18 @@ public struct RadioStatus: Hashable, Sendable {
   public var reason: String
   /// Names of the adapters there are, the one in use first: `hci0`.
   public var adapters: [String]
+  /// What is behind it, with its version: `BlueZ 5.66`; empty where that says nothing.
+  public var stack: String
+  /// What that version costs, in sentences for a person.
+  public var limits: [String]
 
-  public init(_ state: State, reason: String = "", adapters: [String] = []) {
+  public init(
+    _ state: State, reason: String = "", adapters: [String] = [], stack: String = "", limits: [String] = []
+  ) {
     self.state = state
     self.reason = reason
     self.adapters = adapters
+    self.stack = stack
+    self.limits = limits
   }
 }

@@ -46,8 +46,12 @@ struct StatusCommand {
     if let manager = objects[Client.manager.string]?["org.earshot.Manager1"] {
       Output.line("\(bold.0)earshotd \(text(manager, "Version"))\(bold.1)  \(text(manager, "Services"))")
       let reason = text(manager, "RadioReason")
-      Output.line("  radio     \(text(manager, "RadioState"))  \(text(manager, "Adapters"))")
+      let stack = text(manager, "RadioStack")
+      Output.line(
+        "  radio     \(text(manager, "RadioState"))  \(text(manager, "Adapters"))" + (stack.isEmpty ? "" : "  \(stack)")
+      )
       if !reason.isEmpty { Output.line("            \(reason)") }
+      for limit in manager["RadioLimits"]?.asStrings ?? [] { Output.line("            - \(limit)") }
     }
     if let verifier = objects[Client.verifier.string]?["org.earshot.Verifier1"] {
       Output.line(

@@ -33,13 +33,15 @@ final class Daemon {
   private var isReady = false
   private var pendingRestart: [String] = []
 
-  init(_ settings: EarshotSettings, files: ConfigurationFiles, bus: BusConnection, name: String) {
+  init(
+    _ settings: EarshotSettings, files: ConfigurationFiles, bus: BusConnection, name: String, privileges: Privileges
+  ) {
     self.settings = settings
     self.files = files
     self.bus = bus
     self.name = name
     bus.objects.access = ServiceAccess.rule()
-    radio = Self.radio(settings.radio, bus)
+    radio = Self.radio(settings.radio, bus, privileges)
     verifier = VerifierService(
       radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings),
       vault: Self.vault(settings))
@@ -73,9 +75,12 @@ final class Daemon {
     }
   }
 
-  private static func radio(_ settings: EarshotSettings.Radio, _ bus: BusConnection) -> any Radio {
+  private static func radio(
+    _ settings: EarshotSettings.Radio, _ bus: BusConnection, _ privileges: Privileges
+  ) -> any Radio {
     switch settings.backend {
-    case .bluez: BlueZRadio(bus: bus, adapter: settings.adapter, knownVersion: .installed())
+    case .bluez:
+      BlueZRadio(bus: bus, adapter: settings.adapter, knownVersion: .installed(), doors: privileges.doors)
     case .air:
       if let socket = settings.airSocket {
         RemoteAir(path: socket)

@@ -58,6 +58,8 @@ struct Earshotd {
     for complaint in loaded.complaints {
       Log.shared.warning("\(complaint.description)", id: .configurationProblem)
     }
+    // Before there are other threads, which would keep what this one gives up.
+    let privileges = Privileges(loaded.settings.radio)
     let directory = options.value("write-interfaces")
     let address = BusAddress(words: options.value("bus") ?? "system")
     let name = options.value("bus-name") ?? Daemon.busName
@@ -68,7 +70,8 @@ struct Earshotd {
         EventLoop.shared.stop()
       } else {
         let bus = BusConnection(address: address, limits: BusLimits(loaded.settings.bus))
-        let daemon = Daemon(loaded.settings, files: files, bus: bus, name: name)
+        let daemon = Daemon(
+          loaded.settings, files: files, bus: bus, name: name, privileges: privileges)
         outcome.daemon = daemon
         daemon.run { outcome.code = $0 }
       }

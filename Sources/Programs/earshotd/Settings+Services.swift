@@ -19,7 +19,8 @@ extension VerifierService.Settings {
     engine.waitingLinks = settings.waitingLinks
     self.init(
       engine: engine, dialects: settings.dialects.map { Dialect.named(Dialect.Name($0)) },
-      decision: settings.decision == .accept ? .accept : .client, keptTransfers: settings.keptTransfers)
+      advertisingInterval: settings.advertisingInterval, decision: settings.decision == .accept ? .accept : .client,
+      keptTransfers: settings.keptTransfers)
     links = settings.links
     linksPerPeer = settings.linksPerPeer
     linesPerPeer = all.log.linesPerPeer

@@ -46,6 +46,12 @@ public final class ManagerFace {
           "RadioReason", "s", documentation: "What is waited for or missing, and what to do; empty when ready.",
           get: { .string(radio.status.reason) }),
         Property(
+          "RadioStack", "s", documentation: "What the radio works with, and its version: BlueZ 5.66.", emits: .const,
+          get: { .string(radio.status.stack) }),
+        Property(
+          "RadioLimits", "as", documentation: "What that version costs, and what becomes of it, in sentences.",
+          emits: .const, get: { .strings(radio.status.limits) }),
+        Property(
           "Counters", "a{st}",
           documentation:
             "How often callers and peers were turned away since the service started. Changes are not told.",

@@ -23,12 +23,17 @@ extension Dialect {
   }
 
   /// The advertisement that shows the invitation. Facts: tuvali.md section 2.
-  public func advertisement(for invitation: Invitation) -> Advertisement {
+  ///
+  /// - Parameter interval: how often it is sent.
+  public func advertisement(
+    for invitation: Invitation, every interval: Duration = .milliseconds(100)
+  ) -> Advertisement {
     Advertisement(
       data: AdvertisingData(
         flags: 0x02, serviceUUIDs: [service],
         serviceData: [.init(service: service, bytes: invitation.advertisedServiceData)]),
       scanResponse: AdvertisingData(
-        serviceData: [.init(service: scanResponse, bytes: invitation.scanResponseServiceData)]))
+        serviceData: [.init(service: scanResponse, bytes: invitation.scanResponseServiceData)]),
+      interval: interval)
   }
 }

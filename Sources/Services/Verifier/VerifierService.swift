@@ -16,6 +16,8 @@ public final class VerifierService {
     public var engine: VerifierEngine.Configuration
     /// Served and advertised at the same time; no two with one service UUID. Never empty.
     public var dialects: [Dialect]
+    /// How often each of their advertisements is sent.
+    public var advertisingInterval: Duration
     public var decision: Decision
     /// Transfers that are kept, the one under way included.
     public var keptTransfers: Int
@@ -27,11 +29,12 @@ public final class VerifierService {
     public var linesPerPeer = 6
 
     public init(
-      engine: VerifierEngine.Configuration, dialects: [Dialect] = [.v05], decision: Decision = .client,
-      keptTransfers: Int = 16
+      engine: VerifierEngine.Configuration, dialects: [Dialect] = [.v05],
+      advertisingInterval: Duration = .milliseconds(100), decision: Decision = .client, keptTransfers: Int = 16
     ) {
       self.engine = engine
       self.dialects = dialects
+      self.advertisingInterval = advertisingInterval
       self.decision = decision
       self.keptTransfers = keptTransfers
     }
@@ -191,7 +194,7 @@ public final class VerifierService {
   private func advertise(_ invitation: Invitation) {
     advertisements = settings.dialects.compactMap { dialect in
       do throws(RadioError) {
-        return try radio.advertise(dialect.advertisement(for: invitation))
+        return try radio.advertise(dialect.advertisement(for: invitation, every: settings.advertisingInterval))
       } catch {
         Log.shared.error("Not advertised: \(error)", .error(error), .dialect(dialect.name.rawValue))
         return nil

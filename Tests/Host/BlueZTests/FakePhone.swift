@@ -7,19 +7,31 @@ import TestSupport
 import Transfers
 import Tuvali
 
+@testable import Air
+
 /// A phone with a Tuvali wallet, in front of a `FakeBlueZ`: what it does arrives as calls of bluetoothd.
 @LoopActor
 final class FakePhone {
   struct GaveUp: Error {}
 
   private let fake: FakeBlueZ
+  private let kernel: FakeKernel?
+  private let dialect: Dialect
   private var engine: WalletEngine
   private var device: ObjectPath?
   private var queue: [WalletEngine.Action] = []
   private(set) var notices: [WalletEngine.Notice] = []
 
-  init(_ fake: FakeBlueZ, invitation: String, credential: [UInt8], seed: UInt64 = 2) throws {
+  /// - Parameters:
+  ///   - kernel: where it sees advertisements; nil for those of bluetoothd.
+  ///   - dialect: the only one that it looks for.
+  init(
+    _ fake: FakeBlueZ, invitation: String, credential: [UInt8], kernel: FakeKernel? = nil, dialect: Dialect = .v05,
+    seed: UInt64 = 2
+  ) throws {
     self.fake = fake
+    self.kernel = kernel
+    self.dialect = dialect
     engine = try WalletEngine(
       invitation: invitation, text: credential, configuration: .init(), random: SeededRandom(seed: seed))
     // What a phone before it did not stay to hear is not for this one.
@@ -30,8 +42,11 @@ final class FakePhone {
   func meet() async throws {
     handle(.start)
     try await fake.until {
-      for advertisement in fake.advertisements where advertisement.isOnAir {
-        handle(.sighted(token: 1, serviceData: Self.serviceData(advertisement)))
+      let seen =
+        kernel.map { kernel in kernel.onAir().values.map { Self.serviceData($0) } }
+        ?? fake.advertisements.filter(\.isOnAir).map { Self.serviceData($0) }
+      for serviceData in seen where serviceData[dialect.service] != nil {
+        handle(.sighted(token: 1, serviceData: serviceData))
       }
       return !fake.applications.flatMap(\.characteristics).isEmpty
         && queue.contains { if case .connect = $0 { true } else { false } }
@@ -78,7 +93,8 @@ final class FakePhone {
     guard queue.isEmpty else { return try await perform(queue.removeFirst(), isPatient) }
     // Nothing more to do before the verifier says something.
     let heard = try await fake.notified.next()
-    guard let uuid = BluetoothUUID(heard.uuid), let characteristic = Dialect.v05.characteristic(for: uuid)
+    guard let uuid = heard.uuid.split(separator: " ").last.flatMap({ BluetoothUUID(String($0)) }),
+      let characteristic = dialect.characteristic(for: uuid)
     else { throw GaveUp() }
     handle(.notified(characteristic, heard.value))
   }
@@ -91,19 +107,21 @@ final class FakePhone {
       handle(.connected)
     case .discover:
       var services: [BluetoothUUID: Set<BluetoothUUID>] = [:]
-      for (uuid, characteristic) in fake.applications.flatMap(\.characteristics) {
-        guard let uuid = BluetoothUUID(uuid), let service = BluetoothUUID(characteristic.service) else { continue }
+      for (key, characteristic) in fake.applications.flatMap(\.characteristics) {
+        guard let uuid = key.split(separator: " ").last.flatMap({ BluetoothUUID(String($0)) }),
+          let service = BluetoothUUID(characteristic.service)
+        else { continue }
         services[service, default: []].insert(uuid)
       }
       handle(.discovered(services))
     case .exchangeMTU: handle(.mtuChanged(517))
     case .subscribe(let characteristic, let dialect):
-      try await fake.subscribe(dialect.uuid(of: characteristic).description)
+      try await fake.subscribe(key(characteristic, dialect))
       handle(.subscribed(characteristic))
     case .write(let value, let characteristic, let dialect, _) where !isPatient:
-      fake.write(value, to: dialect.uuid(of: characteristic).description, from: device) { _ in }
+      fake.write(value, to: key(characteristic, dialect), from: device) { _ in }
     case .write(let value, let characteristic, let dialect, _):
-      let error = await fake.write(value, to: dialect.uuid(of: characteristic).description, from: device)
+      let error = await fake.write(value, to: key(characteristic, dialect), from: device)
       handle(.written(characteristic, error == nil ? nil : .other))
     case .seal(let job): handle(.sealed(job.run()))
     case .disconnect:
@@ -117,6 +135,18 @@ final class FakePhone {
     case .scan, .stopScanning, .tell: true
     default: false
     }
+  }
+
+  /// What the bluetoothd of the test calls a characteristic.
+  private func key(_ characteristic: Characteristic, _ dialect: Dialect) -> String {
+    let uuid = dialect.uuid(of: characteristic).description
+    let full = "\(dialect.service.description) \(uuid)"
+    return fake.applications.contains { $0[full] != nil } ? full : uuid
+  }
+
+  private static func serviceData(_ instance: FakeKernel.Instance) -> [BluetoothUUID: [UInt8]] {
+    let both = [instance.data, instance.scanResponse].flatMap { AdvertisingData(decoding: $0).serviceData }
+    return Dictionary(both.map { ($0.service, $0.bytes) }, uniquingKeysWith: { $1 })
   }
 
   private static func serviceData(_ advertisement: FakeAdvertisement) -> [BluetoothUUID: [UInt8]] {

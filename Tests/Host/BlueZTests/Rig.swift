@@ -1,6 +1,7 @@
 import Air
 import BlueZ
 import DBus
+import HCI
 import Journal
 import Loop
 import Radio
@@ -12,9 +13,11 @@ import TestSupport
 final class Rig {
   let bus: PrivateBus
   let fake: FakeBlueZ
-  let time = VirtualTime()
+  let time: VirtualTime
   let connection: BusConnection
   let radio: BlueZRadio
+  /// What is behind the management socket, where the radio has one.
+  let kernel: FakeKernel
   let statuses = Mailbox<RadioStatus>()
   /// What the radio entered in the journal.
   let entries = Entries()
@@ -22,10 +25,13 @@ final class Rig {
 
   /// - Parameter prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
   init(
-    adapter: String? = nil, version: BlueZVersion? = nil,
+    adapter: String? = nil, version: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(),
+    kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
     prepare: (@LoopActor (FakeBlueZ) -> Void)? = { $0.addAdapter() }
   ) async throws {
     bus = try PrivateBus()
+    self.time = time
+    self.kernel = kernel ?? FakeKernel()
     fake = FakeBlueZ(bus)
     if let prepare {
       prepare(fake)
@@ -33,7 +39,7 @@ final class Rig {
     }
     connection = BusConnection(address: .address(bus.address), scheduler: time)
     radio = BlueZRadio(
-      bus: connection, adapter: adapter, scheduler: time, knownVersion: version,
+      bus: connection, adapter: adapter, scheduler: time, knownVersion: version, doors: doors,
       log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
     watch = radio.onStatus { [statuses] in statuses.put($0) }
     connection.connect()
@@ -47,11 +53,23 @@ final class Rig {
     return rig
   }
 
+  /// A rig whose radio has a management socket, and is ready.
+  static func managed(version: BlueZVersion? = nil) async throws -> Rig {
+    let kernel = FakeKernel()
+    // Its time is the radio's; nothing is asked before there is one.
+    let time = VirtualTime()
+    let doors = KernelDoors(management: .open(ManagementSocket(kernel.socket, scheduler: time)))
+    let rig = try await Rig(version: version, doors: doors, kernel: kernel, time: time)
+    try await rig.reach(.ready)
+    return rig
+  }
+
   /// Ends what `init` started.
   func close() {
     watch = nil
     connection.close()
     fake.vanish()
+    kernel.close()
     bus.stop()
   }
 

@@ -16,7 +16,7 @@ struct StatusTests {
     let rig = try await Rig()
     defer { rig.close() }
     let status = try await rig.reach(.ready)
-    #expect(status == RadioStatus(.ready, adapters: ["hci0"]))
+    #expect(status == RadioStatus(.ready, adapters: ["hci0"], stack: "BlueZ"))
     #expect(rig.radio.status == status)
   }
 
@@ -146,6 +146,20 @@ struct StatusTests {
     try await rig.reach(.ready)
   }
 
+  @Test(
+    "What the version of bluetoothd costs is told, less what the management socket makes good",
+    arguments: [("5.66", 5, 3), ("5.69", 4, 2), ("5.75", 3, 2), ("5.80", 1, 1), ("5.82", 0, 0), ("", 0, 0)])
+  @LoopActor
+  func limits(text: String, withoutSocket: Int, withSocket: Int) async throws {
+    for (isManaged, count) in [(false, withoutSocket), (true, withSocket)] {
+      let rig =
+        isManaged ? try await Rig.managed(version: BlueZVersion(text)) : try await Rig(version: BlueZVersion(text))
+      defer { rig.close() }
+      #expect(rig.radio.status.limits.count == count)
+      #expect(rig.radio.status.stack == (text.isEmpty ? "BlueZ" : "BlueZ \(text)"))
+    }
+  }
+
   @Test("Scanning and connecting are refused in words")
   @LoopActor
   func notYet() async throws {
@@ -188,7 +202,7 @@ struct StatusTests {
     rig.fake.emit("/", manager, "InterfacesRemoved", [.objectPath("/nowhere"), .uint32(1)])
     try await rig.settle()
     #expect(rig.radio.counters.malformed >= before + 7)
-    #expect(rig.radio.status == RadioStatus(.ready, adapters: ["hci0"]))
+    #expect(rig.radio.status == RadioStatus(.ready, adapters: ["hci0"], stack: "BlueZ"))
     #expect(service.events.all.isEmpty)
     server.close()
   }

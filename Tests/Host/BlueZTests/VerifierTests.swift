@@ -39,6 +39,35 @@ struct VerifierTests {
     try await rig.fake.until { rig.fake.advertisements.isEmpty && rig.fake.applications.isEmpty }
   }
 
+  @Test("Two dialects are on the air together, exactly, and each wallet is served in the one it writes to")
+  @LoopActor
+  func twoDialects() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let verifier = rig.verifier([.v05, .v04])
+    let received = Mailbox<Transfer>()
+    verifier.observe(changed: {}, received: { received.put($0) })
+    _ = verifier.start()
+    for dialect in [Dialect.v04, .v05] {
+      let credential = Array("for \(dialect.name.rawValue)".utf8)
+      try await rig.kernel.until { rig.kernel.onAir().count == 2 }
+      let phone = try FakePhone(
+        rig.fake, invitation: verifier.connectionURI, credential: credential, kernel: rig.kernel, dialect: dialect)
+      try await phone.meet()
+      let instances = rig.kernel.onAir()
+      #expect(instances.keys.sorted() == [2, 3])
+      #expect(instances[3]?.data.prefix(7) == [2, 1, 2, 3, 3, 0x01, 0x00])
+      #expect(instances[2]?.data.prefix(7) == [2, 1, 2, 3, 3, 0x29, 0xAB])
+      #expect(instances.values.allSatisfy { $0.scanResponse.count == 31 && $0.interval == 160 })
+      let notices = try await phone.bring()
+      #expect(notices.contains(.status(accepted: true)))
+      let transfer = try await received.next()
+      #expect(transfer.credential == credential && transfer.dialect == dialect.name.rawValue)
+    }
+    verifier.stop()
+    try await rig.kernel.until { rig.kernel.onAir().isEmpty }
+  }
+
   @Test("A bluetoothd that dies in the middle of a transfer fails it, and the next wallet is served")
   @LoopActor
   func daemonDies() async throws {
@@ -67,11 +96,11 @@ struct VerifierTests {
 
 extension Rig {
   /// In real time: the wallet's and the verifier's waits are part of it, and short.
-  func verifier(seed: UInt64 = 1) -> VerifierService {
+  func verifier(_ dialects: [Dialect] = [.v05], seed: UInt64 = 1) -> VerifierService {
     var engine = VerifierEngine.Configuration(name: "OVPMOSIP")
     engine.reportDelay = .milliseconds(1)
     return VerifierService(
-      radio: radio, scheduler: EventLoop.shared, settings: .init(engine: engine, decision: .accept),
+      radio: radio, scheduler: EventLoop.shared, settings: .init(engine: engine, dialects: dialects, decision: .accept),
       random: SeededRandom(seed: seed))
   }
 }

@@ -17,10 +17,12 @@ import Testing
       Backend=air
       Adapter=hci1
       AirSocket=/run/air
+      NotifyUnsubscribed=no
       [Verifier]
       Enabled=yes
       Name=Kiosk
-      Dialects=0.5 0.4
+      Dialects=0.3
+      AdvertisingInterval=250ms
       Decision=accept
       CredentialLimit=1M
       ReportDelay=0
@@ -55,9 +57,10 @@ import Testing
       """
     let (settings, complaints) = Self.read(text)
     #expect(complaints == [])
-    #expect(settings.radio == .init(backend: .air, adapter: "hci1", airSocket: "/run/air"))
+    #expect(settings.radio == .init(backend: .air, adapter: "hci1", airSocket: "/run/air", notifyUnsubscribed: false))
     #expect(settings.verifier.enabled && settings.verifier.name == "Kiosk" && settings.verifier.decision == .accept)
-    #expect(settings.verifier.dialects == [.v05, .v04] && settings.verifier.credentialLimit == 1 << 20)
+    #expect(settings.verifier.dialects == [.v03] && settings.verifier.credentialLimit == 1 << 20)
+    #expect(settings.verifier.advertisingInterval == .milliseconds(250))
     #expect(settings.verifier.reportDelay == .zero && settings.verifier.leaveTimeout == .milliseconds(100))
     #expect(settings.verifier.identifyTimeout == .seconds(1) && settings.verifier.idleTimeout == .seconds(2))
     #expect(settings.verifier.decisionTimeout == .seconds(3) && settings.verifier.keptTransfers == 1)
@@ -106,9 +109,9 @@ import Testing
       ),
       (
         "[Verifier]\nDialects=0.4, 0.3",
-        "f:2: Dialects=0.4, 0.3 cannot be: 0.4 and 0.3 share their UUIDs, choose one of them. It stays 0.5."
+        "f:2: Dialects=0.4, 0.3 cannot be: 0.4 and 0.3 share their UUIDs, choose one of them. It stays 0.5 0.4."
       ),
-      ("[Verifier]\nDialects=0.6", "f:2: Dialects=0.6 is not one or more of 0.5, 0.4 and 0.3. It stays 0.5."),
+      ("[Verifier]\nDialects=0.6", "f:2: Dialects=0.6 is not one or more of 0.5, 0.4 and 0.3. It stays 0.5 0.4."),
       (
         "[Radio]\nAirSocket=air",
         "f:2: AirSocket=air is not an absolute path of at most 107 bytes, or nothing. It stays empty."

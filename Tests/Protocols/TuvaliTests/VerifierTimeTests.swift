@@ -50,6 +50,20 @@ struct VerifierTimeTests {
     bench.expectAt(.milliseconds(40), ["unseal 1"])
   }
 
+  @Test(
+    "SUCCESS and the verdict go out after the delay too, however quickly the house is: an Android wallet listens late")
+  func successAndVerdict() throws {
+    var bench = VerifierBench()
+    let keys = try bench.admit()
+    try bench.send(keys.seal(VerifierBench.text))
+    #expect(bench.write([1], to: .transferReportRequest) == [])
+    #expect(bench.pass(.milliseconds(39)) == [])
+    #expect(bench.pass(.milliseconds(1)) == ["unseal 1"])
+    #expect(bench.unsealAndKeep().contains("notify 1 transferReportResponse 010000"))
+    let verdict = bench.handle(.decided(VerifierBench.wallet, accepted: true))
+    #expect(verdict.first == "notify 1 verificationStatus 00")
+  }
+
   @Test("A chunk that comes while a report is due does not put it off")
   func reportIsNotPutOff() throws {
     var bench = VerifierBench()

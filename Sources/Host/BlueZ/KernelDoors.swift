@@ -1,0 +1,30 @@
+import HCI
+
+/// A way into the kernel beside bluetoothd.
+public enum Door<Way> {
+  case open(Way)
+  /// It was wanted and is not to be had, for a reason that says what is missing.
+  case shut(String)
+  /// Nobody wants it.
+  case off
+
+  var way: Way? { if case .open(let way) = self { way } else { nil } }
+}
+
+/// The two ways to what bluetoothd cannot do over D-Bus: exact advertisements, by the management socket, and values for
+/// clients that never subscribed, by raw HCI.
+public struct KernelDoors {
+  public var management: Door<ManagementSocket>
+  public var raw: Door<any RawHCI>
+
+  public init(management: Door<ManagementSocket> = .off, raw: Door<any RawHCI> = .off) {
+    self.management = management
+    self.raw = raw
+  }
+
+  /// How a program gets capabilities.
+  static func remedy(_ capability: String) -> String {
+    "the unit of earshotd needs \(capability) in AmbientCapabilities= and CapabilityBoundingSet=; outside of systemd,"
+      + " setcap cap_net_admin,cap_net_raw+ep on the program gives it"
+  }
+}

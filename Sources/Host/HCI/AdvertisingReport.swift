@@ -1,0 +1,61 @@
+import Bytes
+import Radio
+
+/// An advertiser as the kernel heard it: Device Found. Advertisement and scan response come together where both were
+/// heard, one behind the other.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 6 + 1 | address, least significant byte first; its kind |
+/// | 7 | 1 | signal strength in dBm, 127 where it is not known |
+/// | 8 | 4 | flags |
+/// | 12 | 2 + n | AD structures, as on the air |
+public struct AdvertisingReport: Hashable, Sendable {
+  public enum AddressKind: UInt8, Hashable, Sendable {
+    case classic = 0
+    case publicAddress = 1
+    case randomAddress = 2
+  }
+
+  public var address: BluetoothAddress
+  public var kind: AddressKind
+  /// In dBm; nil where the radio does not know.
+  public var rssi: Int8?
+  public var flags: UInt32
+  public var data: [UInt8]
+
+  /// What extended advertising can carry.
+  public static let limit = 1650
+  private static let noRSSI: Int8 = 127
+
+  public init(address: BluetoothAddress, kind: AddressKind, rssi: Int8?, flags: UInt32, data: [UInt8]) {
+    self.address = address
+    self.kind = kind
+    self.rssi = rssi
+    self.flags = flags
+    self.data = data
+  }
+
+  init(reading reader: inout ByteReader) throws(WireError) {
+    address = try reader.bluetoothAddress()
+    guard let kind = AddressKind(rawValue: try reader.u8()) else { throw .badValue("address type") }
+    self.kind = kind
+    let rssi = Int8(bitPattern: try reader.u8())
+    self.rssi = rssi == Self.noRSSI ? nil : rssi
+    flags = try reader.u32le()
+    let length = Int(try reader.u16le())
+    guard length <= Self.limit else { throw .tooLong(field: "data", limit: Self.limit) }
+    data = Array(try reader.bytes(length))
+    try reader.finish()
+  }
+
+  func write(to writer: inout ByteWriter) {
+    writer.bluetoothAddress(address)
+    writer.u8(kind.rawValue)
+    writer.u8(UInt8(bitPattern: rssi ?? Self.noRSSI))
+    writer.u32le(flags)
+    let data = data.prefix(Self.limit)
+    writer.u16le(UInt16(truncatingIfNeeded: data.count))
+    writer.append(data)
+  }
+}

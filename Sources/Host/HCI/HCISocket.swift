@@ -1,0 +1,106 @@
+import Glibc
+import Loop
+
+/// A socket of the kernel's Bluetooth, and who closes it. One call sends or takes one whole packet.
+public final class HCISocket: Sendable {
+  /// What the socket is bound to.
+  public enum Channel: UInt16, Sendable {
+    /// One controller, beside the kernel's own stack.
+    case raw = 0
+    /// The management interface of all controllers.
+    case control = 3
+  }
+
+  /// What was found when a packet was asked for.
+  public enum Arrival: Hashable, Sendable {
+    case packet([UInt8])
+    /// One that is longer than any that is expected; it is gone.
+    case tooLong
+    case nothing
+    case broken(HCIError)
+  }
+
+  /// Index of no controller.
+  public static let noIndex: UInt16 = 0xFFFF
+
+  // What <bluetooth/bluetooth.h> and <bluetooth/hci.h> call AF_BLUETOOTH, BTPROTO_HCI, SOL_HCI and HCI_FILTER.
+  private static let family: Int32 = 31
+  private static let hciProtocol: Int32 = 1
+  private static let level: Int32 = 0
+  private static let filterOption: Int32 = 2
+
+  let descriptor: Int32
+
+  /// - Parameter descriptor: an open one that nobody else closes, and that keeps packets apart.
+  public init(owning descriptor: Int32) {
+    self.descriptor = descriptor
+    _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+    _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+  }
+
+  deinit {
+    close(descriptor)
+  }
+
+  /// Binds a new socket to `channel`, and to the controller `index` where the channel is one controller's.
+  public convenience init(_ channel: Channel, index: UInt16 = HCISocket.noIndex) throws(HCIError) {
+    let kind = Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue)
+    let descriptor = socket(Self.family, kind, Self.hciProtocol)
+    guard descriptor >= 0 else { throw HCIError(errno, in: "socket") }
+    self.init(owning: descriptor)
+    // struct sockaddr_hci: family, device, channel.
+    let address = [UInt16(Self.family), index, channel.rawValue]
+    let status = address.withUnsafeBytes { bytes in
+      bytes.baseAddress.map { bind(descriptor, $0.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count)) }
+    }
+    guard status == 0 else { throw HCIError(errno, in: "bind") }
+  }
+
+  /// Sends one packet.
+  func send(_ packet: [UInt8]) throws(HCIError) {
+    while Glibc.send(descriptor, packet, packet.count, Int32(MSG_NOSIGNAL)) < 0 {
+      guard errno == EINTR else { throw HCIError(errno, in: "send") }
+    }
+  }
+
+  /// Calls `body` while there is something to take, for as long as the registration lives. The socket lives at least as
+  /// long: one that is closed while it is watched would take the next one of its number with it.
+  @LoopActor
+  func watch(_ body: @escaping @LoopActor () -> Void) -> Registration {
+    let watch = EventLoop.shared.watch(descriptor, for: .readable) { _ in body() }
+    return Registration { [self] in
+      watch.cancel()
+      withExtendedLifetime(self) {}
+    }
+  }
+
+  /// Takes one packet of at most `limit` bytes, without waiting for it.
+  func receive(limit: Int) -> Arrival {
+    var buffer = [UInt8](repeating: 0, count: limit)
+    while true {
+      let count = recv(descriptor, &buffer, limit, Int32(MSG_DONTWAIT | MSG_TRUNC))
+      if count < 0 {
+        if errno == EINTR { continue }
+        return errno == EAGAIN ? .nothing : .broken(HCIError(errno, in: "recv"))
+      }
+      if count == 0 { return .broken(.failed("recv: the other side is gone")) }
+      return count > limit ? .tooLong : .packet(Array(buffer.prefix(count)))
+    }
+  }
+
+  /// Of what the controller of a raw socket says, lets these events through, and answers to `opcode` alone.
+  func filter(events: [UInt8], opcode: UInt16 = 0) -> Bool {
+    // struct hci_ufilter: 32 bits of packet types, 64 of events, the opcode; padded to 16 bytes. Events are type 4.
+    var words: [UInt32] = [events.isEmpty ? 0 : 1 << 4, 0, 0, UInt32(opcode)]
+    for event in events where event < 64 { words[1 + Int(event / 32)] |= 1 << UInt32(event % 32) }
+    return words.withUnsafeBytes {
+      setsockopt(descriptor, Self.level, Self.filterOption, $0.baseAddress, socklen_t($0.count)) == 0
+    }
+  }
+
+  /// Asks the kernel something about controllers: `bytes` is the question and becomes the answer.
+  func control(_ request: UInt, _ bytes: inout [UInt8]) throws(HCIError) {
+    let status = bytes.withUnsafeMutableBytes { bytes in bytes.baseAddress.map { ioctl(descriptor, request, $0) } }
+    guard status == 0 else { throw HCIError(errno, in: "ioctl") }
+  }
+}

@@ -1,0 +1,210 @@
+import Bytes
+import Radio
+
+/// A command of the management interface, by its parameters. The kernel's own description is BlueZ's `doc/mgmt-api.txt`.
+public protocol ManagementCommand: Hashable, Sendable {
+  /// What the kernel answers when it succeeded.
+  associatedtype Reply: Hashable, Sendable
+
+  static var opcode: UInt16 { get }
+  func write(to writer: inout ByteWriter)
+  static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply
+}
+
+/// Which controllers there are.
+public struct ReadIndexList: ManagementCommand {
+  public static let opcode: UInt16 = 0x0003
+  /// More than a machine has.
+  static let limit = 256
+
+  public init() {}
+
+  public func write(to writer: inout ByteWriter) {}
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> [UInt16] {
+    let count = Int(try reader.u16le())
+    guard count <= limit else { throw .tooLong(field: "controllers", limit: limit) }
+    var indices: [UInt16] = []
+    for _ in 0..<count { indices.append(try reader.u16le()) }
+    try reader.finish()
+    return indices
+  }
+}
+
+/// What a controller can do and does.
+public struct ReadControllerInformation: ManagementCommand {
+  public static let opcode: UInt16 = 0x0004
+
+  public init() {}
+
+  public func write(to writer: inout ByteWriter) {}
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> ControllerInformation {
+    try ControllerInformation(reading: &reader)
+  }
+}
+
+/// How much room a controller has for advertisements.
+public struct ReadAdvertisingFeatures: ManagementCommand {
+  public static let opcode: UInt16 = 0x003D
+
+  public init() {}
+
+  public func write(to writer: inout ByteWriter) {}
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> AdvertisingFeatures {
+    try AdvertisingFeatures(reading: &reader)
+  }
+}
+
+/// Puts an advertisement on the air, at the kernel's own interval. An instance that is there already is replaced.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 1 | instance, from 1 |
+/// | 1 | 4 | flags |
+/// | 5 | 2 | duration in seconds, where instances take turns |
+/// | 7 | 2 | timeout in seconds |
+/// | 9 | 1 + 1 | length of the data, of the scan response |
+/// | 11 | | both |
+public struct AddAdvertising: ManagementCommand {
+  public static let opcode: UInt16 = 0x003E
+  public var instance: UInt8
+  public var flags: AdvertisingFlags
+  public var data: [UInt8]
+  public var scanResponse: [UInt8]
+
+  public init(instance: UInt8, flags: AdvertisingFlags, data: [UInt8], scanResponse: [UInt8]) {
+    self.instance = instance
+    self.flags = flags
+    self.data = data
+    self.scanResponse = scanResponse
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    writer.u8(instance)
+    writer.u32le(flags.rawValue)
+    writer.u16le(0)
+    writer.u16le(0)
+    writer.payloads(data, scanResponse)
+  }
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> UInt8 {
+    try AdvertisingInstance.read(&reader)
+  }
+}
+
+/// Takes an instance off the air.
+public struct RemoveAdvertising: ManagementCommand {
+  public static let opcode: UInt16 = 0x003F
+  public var instance: UInt8
+
+  public init(instance: UInt8) {
+    self.instance = instance
+  }
+
+  public func write(to writer: inout ByteWriter) { writer.u8(instance) }
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> UInt8 {
+    try AdvertisingInstance.read(&reader)
+  }
+}
+
+/// The first half of an advertisement with an interval; the second is `AddExtendedAdvertisingData`.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 1 | instance, from 1 |
+/// | 1 | 4 | flags |
+/// | 5 | 2 + 2 | duration, timeout, in seconds |
+/// | 9 | 4 + 4 | shortest and longest interval, in 0.625 ms |
+/// | 17 | 1 | transmit power in dBm, 127 for no preference |
+public struct AddExtendedAdvertisingParameters: ManagementCommand {
+  public static let opcode: UInt16 = 0x0054
+  public var instance: UInt8
+  public var flags: AdvertisingFlags
+  /// In 0.625 ms.
+  public var interval: UInt32
+
+  public struct Reply: Hashable, Sendable {
+    public var instance: UInt8
+    /// In dBm.
+    public var power: Int8
+    public var dataLimit: UInt8
+    public var scanResponseLimit: UInt8
+
+    public init(instance: UInt8, power: Int8, dataLimit: UInt8, scanResponseLimit: UInt8) {
+      self.instance = instance
+      self.power = power
+      self.dataLimit = dataLimit
+      self.scanResponseLimit = scanResponseLimit
+    }
+  }
+
+  public init(instance: UInt8, flags: AdvertisingFlags, interval: UInt32) {
+    self.instance = instance
+    self.flags = flags
+    self.interval = interval
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    writer.u8(instance)
+    writer.u32le(flags.rawValue)
+    writer.u16le(0)
+    writer.u16le(0)
+    writer.u32le(interval)
+    writer.u32le(interval)
+    writer.u8(127)
+  }
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply {
+    let reply = Reply(
+      instance: try reader.u8(), power: Int8(bitPattern: try reader.u8()), dataLimit: try reader.u8(),
+      scanResponseLimit: try reader.u8())
+    try reader.finish()
+    return reply
+  }
+}
+
+/// The data of an instance whose parameters were added; it is on the air from now on.
+public struct AddExtendedAdvertisingData: ManagementCommand {
+  public static let opcode: UInt16 = 0x0055
+  public var instance: UInt8
+  public var data: [UInt8]
+  public var scanResponse: [UInt8]
+
+  public init(instance: UInt8, data: [UInt8], scanResponse: [UInt8]) {
+    self.instance = instance
+    self.data = data
+    self.scanResponse = scanResponse
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    writer.u8(instance)
+    writer.payloads(data, scanResponse)
+  }
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> UInt8 {
+    try AdvertisingInstance.read(&reader)
+  }
+}
+
+/// The answer to all that change an instance: its number.
+enum AdvertisingInstance {
+  static func read(_ reader: inout ByteReader) throws(WireError) -> UInt8 {
+    let instance = try reader.u8()
+    try reader.finish()
+    return instance
+  }
+}
+
+extension ByteWriter {
+  /// The lengths of both payloads, and both. Each has at most 31 bytes; whoever made them has seen to that.
+  fileprivate mutating func payloads(_ data: [UInt8], _ scanResponse: [UInt8]) {
+    let (data, scanResponse) = (data.prefix(255), scanResponse.prefix(255))
+    u8(UInt8(truncatingIfNeeded: data.count))
+    u8(UInt8(truncatingIfNeeded: scanResponse.count))
+    append(data)
+    append(scanResponse)
+  }
+}

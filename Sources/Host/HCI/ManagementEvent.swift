@@ -1,0 +1,91 @@
+import Bytes
+
+/// What the kernel tells on the management socket, answers included.
+public enum ManagementEvent: Hashable, Sendable {
+  case commandComplete(opcode: UInt16, ManagementStatus, [UInt8])
+  case commandStatus(opcode: UInt16, ManagementStatus)
+  /// A controller is there, or gone: the index is the packet's.
+  case indexAdded
+  case indexRemoved
+  case newSettings(ControllerSettings)
+  /// Somebody else added or removed an advertisement; what we do ourselves is not told.
+  case advertisingAdded(instance: UInt8)
+  case advertisingRemoved(instance: UInt8)
+  case discovering(Discovering)
+  /// An advertiser was heard, or a device found by inquiry, while anybody discovers.
+  case deviceFound(AdvertisingReport)
+  /// Anything else.
+  case other(code: UInt16)
+
+  /// Whether anybody looks for devices.
+  public struct Discovering: Hashable, Sendable {
+    /// Bit 0: BR/EDR; bits 1 and 2: LE with public and random addresses.
+    public var types: UInt8
+    public var isOn: Bool
+
+    public init(types: UInt8, isOn: Bool) {
+      self.types = types
+      self.isOn = isOn
+    }
+  }
+
+  /// - Throws: where a known event is not what it should be.
+  public init(reading packet: ManagementPacket) throws(WireError) {
+    var reader = ByteReader(packet.parameters)
+    switch packet.code {
+    case 0x0001:
+      self = .commandComplete(
+        opcode: try reader.u16le(), ManagementStatus(rawValue: try reader.u8()), Array(reader.rest()))
+    case 0x0002:
+      self = .commandStatus(opcode: try reader.u16le(), ManagementStatus(rawValue: try reader.u8()))
+    case 0x0004: self = .indexAdded
+    case 0x0005: self = .indexRemoved
+    case 0x0006: self = .newSettings(ControllerSettings(rawValue: try reader.u32le()))
+    case 0x0012: self = .deviceFound(try AdvertisingReport(reading: &reader))
+    case 0x0013: self = .discovering(Discovering(types: try reader.u8(), isOn: try reader.u8() != 0))
+    case 0x0023: self = .advertisingAdded(instance: try reader.u8())
+    case 0x0024: self = .advertisingRemoved(instance: try reader.u8())
+    case let code:
+      self = .other(code: code)
+      return
+    }
+    try reader.finish()
+  }
+
+  /// The packet that tells it of the controller `index`.
+  public func packet(of index: UInt16) -> ManagementPacket {
+    var writer = ByteWriter()
+    let code: UInt16
+    switch self {
+    case .commandComplete(let opcode, let status, let parameters):
+      code = 0x0001
+      writer.u16le(opcode)
+      writer.u8(status.rawValue)
+      writer.append(parameters)
+    case .commandStatus(let opcode, let status):
+      code = 0x0002
+      writer.u16le(opcode)
+      writer.u8(status.rawValue)
+    case .indexAdded: code = 0x0004
+    case .indexRemoved: code = 0x0005
+    case .newSettings(let settings):
+      code = 0x0006
+      writer.u32le(settings.rawValue)
+    case .deviceFound(let report):
+      code = 0x0012
+      report.write(to: &writer)
+    case .discovering(let discovering):
+      code = 0x0013
+      writer.u8(discovering.types)
+      writer.u8(discovering.isOn ? 1 : 0)
+    case .advertisingAdded(let instance):
+      code = 0x0023
+      writer.u8(instance)
+    case .advertisingRemoved(let instance):
+      code = 0x0024
+      writer.u8(instance)
+    case .other(let other): code = other
+    }
+    return ManagementPacket(code: code, index: index, parameters: writer.bytes)
+  }
+}

@@ -1,0 +1,52 @@
+import Bytes
+
+/// A packet of the management socket, in either direction. Numbers are little endian.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 2 | opcode of the command, or code of the event |
+/// | 2 | 2 | index of the controller, 0xFFFF for none |
+/// | 4 | 2 | length of what follows |
+/// | 6 | | parameters |
+public struct ManagementPacket: Hashable, Sendable {
+  public var code: UInt16
+  public var index: UInt16
+  public var parameters: [UInt8]
+
+  /// Far more than any event that is decoded here: a report carries the data of an extended advertisement, 1650 bytes.
+  public static let limit = 4096
+  static let headerLength = 6
+
+  public init(code: UInt16, index: UInt16, parameters: [UInt8]) {
+    self.code = code
+    self.index = index
+    self.parameters = parameters
+  }
+
+  public init(reading bytes: [UInt8]) throws(WireError) {
+    var reader = ByteReader(bytes)
+    code = try reader.u16le()
+    index = try reader.u16le()
+    let length = Int(try reader.u16le())
+    guard length <= Self.limit - Self.headerLength else {
+      throw .tooLong(field: "parameters", limit: Self.limit - Self.headerLength)
+    }
+    parameters = Array(try reader.bytes(length))
+    try reader.finish()
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    writer.u16le(code)
+    writer.u16le(index)
+    // A command is never as long as that; what does not fit is left out.
+    let parameters = parameters.prefix(Self.limit - Self.headerLength)
+    writer.u16le(UInt16(truncatingIfNeeded: parameters.count))
+    writer.append(parameters)
+  }
+
+  public var bytes: [UInt8] {
+    var writer = ByteWriter(capacity: Self.headerLength + parameters.count)
+    write(to: &writer)
+    return writer.bytes
+  }
+}

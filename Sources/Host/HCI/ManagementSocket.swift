@@ -1,0 +1,203 @@
+import Bytes
+import Common
+import Glibc
+import Journal
+import Loop
+
+/// The kernel's Bluetooth management: one command at a time, and the events in between.
+///
+/// A socket that was bound with CAP_NET_ADMIN may do everything for as long as it is open, whatever becomes of the
+/// capability.
+@LoopActor
+public final class ManagementSocket {
+  public enum Failure: Error, Hashable, Sendable {
+    /// The kernel's own word.
+    case refused(ManagementStatus)
+    /// No answer within 10 seconds.
+    case timedOut
+    /// Too many commands wait already.
+    case tooMany
+    /// The answer is not what it should be.
+    case malformed(WireError)
+    /// The socket is closed, or broke.
+    case closed
+  }
+
+  private struct Waiting {
+    let packet: ManagementPacket
+    let then: @LoopActor (Result<[UInt8], Failure>) -> Void
+  }
+
+  /// Packets that made no sense.
+  public private(set) var malformed: UInt64 = 0
+  /// Whether it can still be used.
+  public private(set) var isOpen = true
+
+  private let socket: HCISocket
+  private let scheduler: any Scheduler
+  /// While `isAsking` the first one is with the kernel.
+  private var queue: [Waiting] = []
+  private var isAsking = false
+  private var timer: Registration?
+  private var watch: Registration?
+  private var handlers: [(id: Int, handler: @LoopActor (ManagementEvent, UInt16) -> Void)] = []
+  private var lastHandler = 0
+
+  public nonisolated static let timeLimit = Duration.seconds(10)
+  /// Commands that wait, the one with the kernel included.
+  public nonisolated static let queueLimit = 64
+  /// Packets that are taken in one turn of the loop, so that a storm of reports stops nobody else.
+  private nonisolated static let turnLimit = 64
+
+  public init(_ socket: HCISocket, scheduler: any Scheduler) {
+    self.socket = socket
+    self.scheduler = scheduler
+    watch = socket.watch { [weak self] in self?.readable() }
+  }
+
+  /// A socket on the management channel that may do everything. To be called while CAP_NET_ADMIN is there.
+  ///
+  /// - Throws: `denied` without the capability. The kernel binds such a socket all the same; it is asked what it thinks
+  ///   of it, by a command that it takes from the trusted only.
+  public nonisolated static func bind() throws(HCIError) -> HCISocket {
+    let socket = try HCISocket(.control)
+    let question = ManagementPacket(code: ReadAdvertisingFeatures.opcode, index: HCISocket.noIndex, parameters: [])
+    try socket.send(question.bytes)
+    // It answers while it takes the question; other news may come first.
+    for _ in 0..<turnLimit {
+      guard case .packet(let bytes) = socket.receive(limit: ManagementPacket.limit) else { break }
+      guard let packet = try? ManagementPacket(reading: bytes), let event = try? ManagementEvent(reading: packet),
+        case .commandStatus(ReadAdvertisingFeatures.opcode, let status) = event
+      else { continue }
+      // Trust is looked at before the index, which is none.
+      if status == .invalidIndex { return socket }
+      if status == .permissionDenied { throw .denied("CAP_NET_ADMIN is missing") }
+      throw .failed("the management socket answers \(status)")
+    }
+    throw .failed("the management socket does not answer")
+  }
+
+  /// Closes it. Commands that wait fail.
+  public func close() {
+    guard isOpen else { return }
+    isOpen = false
+    watch = nil
+    timer = nil
+    handlers = []
+    let waiting = queue
+    queue = []
+    for entry in waiting { entry.then(.failure(.closed)) }
+  }
+
+  /// Calls `handler` for each event, with the index of its controller, for as long as the registration lives. Answers are
+  /// no events.
+  public func onEvent(_ handler: @escaping @LoopActor (ManagementEvent, UInt16) -> Void) -> Registration {
+    lastHandler += 1
+    let id = lastHandler
+    handlers.append((id, handler))
+    return Registration { [weak self] in self?.handlers.removeAll { $0.id == id } }
+  }
+
+  /// Has `command` carried out after those before it. `then` is called once, never from within this call.
+  ///
+  /// - Parameter isNext: whether it goes before all others that wait: the second half of what the last answer was about.
+  public func call<Command: ManagementCommand>(
+    _ command: Command, on index: UInt16, isNext: Bool = false,
+    then: @escaping @LoopActor (Result<Command.Reply, Failure>) -> Void
+  ) {
+    guard isOpen, queue.count < Self.queueLimit else {
+      let failure = isOpen ? Failure.tooMany : .closed
+      return EventLoop.shared.soon { then(.failure(failure)) }
+    }
+    var writer = ByteWriter()
+    command.write(to: &writer)
+    let packet = ManagementPacket(code: Command.opcode, index: index, parameters: writer.bytes)
+    let waiting = Waiting(packet: packet) { result in
+      then(result.flatMap { bytes in Self.reply(to: Command.self, bytes) })
+    }
+    queue.insert(waiting, at: isNext ? (isAsking ? 1 : 0) : queue.count)
+    send()
+  }
+
+  private static func reply<Command: ManagementCommand>(
+    to _: Command.Type, _ bytes: [UInt8]
+  ) -> Result<Command.Reply, Failure> {
+    var reader = ByteReader(bytes)
+    do throws(WireError) {
+      return .success(try Command.reply(reading: &reader))
+    } catch {
+      return .failure(.malformed(error))
+    }
+  }
+
+  // MARK: One at a time
+
+  private func send() {
+    guard !isAsking, let first = queue.first else { return }
+    isAsking = true
+    do throws(HCIError) {
+      try socket.send(first.packet.bytes)
+    } catch {
+      Log.shared.debug("The management socket does not send: \(error)")
+      // Told later: nobody is called from within his own call.
+      return EventLoop.shared.soon { [weak self] in self?.finish(.failure(.closed)) }
+    }
+    timer = scheduler.schedule(after: Self.timeLimit) { [weak self] in self?.finish(.failure(.timedOut)) }
+  }
+
+  private func finish(_ result: Result<[UInt8], Failure>) {
+    timer = nil
+    guard isAsking, !queue.isEmpty else { return }
+    isAsking = false
+    queue.removeFirst().then(result)
+    send()
+  }
+
+  // MARK: What arrives
+
+  private func readable() {
+    for _ in 0..<Self.turnLimit where isOpen {
+      switch socket.receive(limit: ManagementPacket.limit) {
+      case .packet(let bytes): take(bytes)
+      case .tooLong: malformed += 1
+      case .nothing: return
+      case .broken(let error):
+        Log.shared.debug("The management socket is broken: \(error)")
+        return close()
+      }
+    }
+  }
+
+  private func take(_ bytes: [UInt8]) {
+    guard let packet = try? ManagementPacket(reading: bytes), let event = try? ManagementEvent(reading: packet) else {
+      malformed += 1
+      return
+    }
+    switch event {
+    case .commandComplete(let opcode, let status, let parameters):
+      answered(opcode, packet.index, status == .success ? .success(parameters) : .failure(.refused(status)))
+    case .commandStatus(let opcode, let status):
+      answered(opcode, packet.index, .failure(.refused(status)))
+    default:
+      for (id, handler) in handlers where handlers.contains(where: { $0.id == id }) { handler(event, packet.index) }
+    }
+  }
+
+  /// What answers nothing that was asked, or came too late, is passed over.
+  private func answered(_ opcode: UInt16, _ index: UInt16, _ result: Result<[UInt8], Failure>) {
+    guard isAsking, let first = queue.first, first.packet.code == opcode, first.packet.index == index else { return }
+    finish(result)
+  }
+}
+
+extension ManagementSocket.Failure: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .refused(let status): "\(status)"
+    case .timedOut: "no answer within \(ManagementSocket.timeLimit.components.seconds) s"
+    case .tooMany: "too many commands wait already"
+    case .malformed(let error): "an answer that makes no sense (\(error))"
+    case .closed: "the management socket is closed"
+    }
+  }
+}

@@ -1,0 +1,43 @@
+import BlueZ
+import Config
+import HCI
+import Loop
+
+/// What the service does with its capabilities: it opens the management socket with CAP_NET_ADMIN and gives that up, and
+/// puts CAP_NET_RAW aside for the moments in which something is sent.
+///
+/// To be made before there is another thread.
+struct Privileges: Sendable {
+  private let management: Result<HCISocket, HCIError>?
+  private let wantsRaw: Bool
+  private let mayUseRaw: Bool
+
+  init(_ settings: EarshotSettings.Radio) {
+    let isReal = settings.backend == .bluez
+    management = isReal ? Self.openManagement() : nil
+    wantsRaw = isReal && settings.notifyUnsubscribed
+    mayUseRaw = Capabilities.permitted.contains(.netRaw)
+    Capabilities.give(
+      up: wantsRaw ? .netAdmin : [.netAdmin, .netRaw], keepingAside: wantsRaw ? .netRaw : [])
+  }
+
+  private static func openManagement() -> Result<HCISocket, HCIError> {
+    do throws(HCIError) {
+      return .success(try ManagementSocket.bind())
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  /// The ways into the kernel, as they stand.
+  @LoopActor var doors: KernelDoors {
+    var doors = KernelDoors()
+    switch management {
+    case .success(let socket): doors.management = .open(ManagementSocket(socket, scheduler: EventLoop.shared))
+    case .failure(let error): doors.management = .shut(error.description)
+    case nil: break
+    }
+    if wantsRaw { doors.raw = mayUseRaw ? .open(KernelHCI()) : .shut("CAP_NET_RAW is missing") }
+    return doors
+  }
+}

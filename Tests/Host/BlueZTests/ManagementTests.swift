@@ -1,0 +1,236 @@
+import BlueZ
+import Common
+import HCI
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("With the management socket the kernel advertises, byte by byte")
+struct ManagementTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  static let data: [UInt8] = [2, 1, 2, 3, 3, 0x29, 0xAB, 23, 0x16, 0x29, 0xAB] + (0..<20)
+  static let scanResponse: [UInt8] = [30, 0x16, 0x2A, 0xAB] + (0..<27)
+
+  @Test("Data and scan response are exactly what was given, flags first, at its interval, in the highest instance")
+  @LoopActor
+  func exact() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    #expect(
+      rig.kernel.onAir() == [
+        3: FakeKernel.Instance(
+          flags: [.connectable, .intervals, .scanResponse], interval: 160, data: Self.data,
+          scanResponse: Self.scanResponse, isOnAir: true)
+      ])
+    try await rig.settle()
+    #expect(rig.fake.advertisements.isEmpty)
+    #expect(rig.radio.status.state == .ready)
+    registration.cancel()
+    try await rig.kernel.until { rig.kernel.instances[0]?.isEmpty != false }
+  }
+
+  @Test("Two advertisements are two instances, counted down, and a number that is free again is taken again")
+  @LoopActor
+  func two() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let first = try rig.radio.advertise(.sample)
+    let second = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2, 3] }
+    first.cancel()
+    try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2] }
+    let third = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2, 3] }
+    second.cancel()
+    third.cancel()
+    try await rig.kernel.until { rig.kernel.onAir().isEmpty }
+  }
+
+  @Test("An old kernel without intervals is given all at once")
+  @LoopActor
+  func oldKernel() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    rig.kernel.features.flags = [.connectable]
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    let instance = try #require(rig.kernel.onAir()[3])
+    #expect(instance.interval == nil && instance.flags == .connectable)
+    #expect(instance.data == Self.data && instance.scanResponse == Self.scanResponse)
+    registration.cancel()
+  }
+
+  @Test("When a peer connects or leaves, it is put on the air again")
+  @LoopActor
+  func afterConnecting() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    try await rig.settle()
+    rig.kernel.silence()
+    let device = rig.fake.addDevice()
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    try await rig.settle()
+    rig.kernel.silence()
+    rig.fake.setConnected(device, false)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    #expect(rig.kernel.instances[0]?.count == 1)
+    registration.cancel()
+  }
+
+  @Test("A bluetoothd that starts removes it, and it comes back")
+  @LoopActor
+  func restart() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    try await rig.settle()
+    rig.fake.vanish()
+    try await rig.reach(.waiting)
+    // Without bluetoothd nobody could be served.
+    try await rig.kernel.until { rig.kernel.onAir().isEmpty }
+    try await rig.fake.start()
+    try await rig.reach(.ready)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    // It may get to that only now.
+    rig.kernel.clear()
+    try await rig.settle()
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    registration.cancel()
+  }
+
+  @Test("One that is removed while it is being added is added once more")
+  @LoopActor
+  func removedMeanwhile() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    rig.kernel.isSilent = true
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { rig.kernel.commands.all.count == 1 }
+    rig.kernel.isSilent = false
+    rig.time.advance(by: .seconds(10))
+    try await rig.reach(.degraded, "no answer within 10 s")
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.reach(.ready)
+    #expect(rig.kernel.onAir().count == 1)
+    registration.cancel()
+  }
+
+  @Test("An adapter that was switched off and on, or taken out and put back, gets it again")
+  @LoopActor
+  func adapterReturns() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    rig.fake.power("hci0", false)
+    rig.kernel.silence()
+    try await rig.reach(.waiting, "switched off")
+    rig.fake.power("hci0", true)
+    try await rig.reach(.ready)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    rig.fake.removeAdapter()
+    rig.kernel.clear()
+    try await rig.reach(.waiting, "There is no Bluetooth adapter")
+    rig.fake.addAdapter("hci1")
+    try await rig.kernel.until { !rig.kernel.onAir(1).isEmpty }
+    #expect(rig.kernel.onAir(0).isEmpty)
+    registration.cancel()
+  }
+
+  @Test("An instance that bluetoothd may have is not taken: there is no room, and it is said")
+  @LoopActor
+  func noRoom() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    rig.fake.setActiveInstances(2)
+    try await rig.settle()
+    let first = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    let second = try rig.radio.advertise(.sample)
+    try await rig.reach(.degraded, "no room for another advertisement")
+    #expect(rig.kernel.onAir().keys.sorted() == [3])
+    rig.fake.setActiveInstances(1)
+    try await rig.settle()
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.reach(.ready)
+    #expect(rig.kernel.onAir().keys.sorted() == [2, 3])
+    first.cancel()
+    second.cancel()
+  }
+
+  @Test("A kernel that refuses is quoted once and tried again, ever more seldom; one that is busy is not worth a word")
+  @LoopActor
+  func refusals() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    rig.kernel.refusals = [.busy, .rejected, .rejected]
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { rig.kernel.refusals.count == 2 }
+    try await rig.settle()
+    #expect(rig.radio.status.state == .ready)
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.reach(.degraded, "The kernel refuses to advertise on hci0 (Rejected)")
+    rig.time.advance(by: .seconds(1))
+    try await rig.kernel.until { rig.kernel.refusals.isEmpty }
+    try await rig.settle()
+    rig.time.advance(by: .seconds(2))
+    try await rig.reach(.ready)
+    #expect(rig.kernel.onAir().count == 1)
+    #expect(rig.entries.all.compactMap(\.id?.name) == ["RadioReady", "RadioDegraded", "RadioReady"])
+    registration.cancel()
+  }
+
+  @Test("A socket that broke is said, with what to do")
+  @LoopActor
+  func brokenSocket() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    rig.kernel.close()
+    rig.fake.addDevice()
+    try await rig.reach(.degraded, "systemctl restart earshotd")
+    registration.cancel()
+  }
+
+  @Test("Without the socket an old bluetoothd leaves the radio degraded, and the reason names every way out")
+  @LoopActor
+  func shut() async throws {
+    let rig = try await Rig(
+      version: BlueZVersion(5, 66), doors: KernelDoors(management: .shut("CAP_NET_ADMIN is missing")))
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    let registration = try await rig.advertise()
+    let reason = rig.radio.status.reason
+    #expect(rig.radio.status.state == .degraded)
+    for word in ["5.66", "CAP_NET_ADMIN is missing", "AmbientCapabilities=", "setcap", "BlueZ 5.80"] {
+      #expect(reason.contains(word), "\(word)")
+    }
+    registration.cancel()
+  }
+
+  @Test("More than 31 bytes are refused at once; a name stays where it was put")
+  @LoopActor
+  func tooLong() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    var advertisement = Advertisement.sample
+    advertisement.data.serviceData[0].bytes.append(0)
+    #expect(throws: RadioError.advertisementTooLong(bytes: 32, limit: 31)) { try rig.radio.advertise(advertisement) }
+    advertisement = .sample
+    advertisement.data.serviceData = []
+    advertisement.data.localName = "a"
+    let registration = try rig.radio.advertise(advertisement)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    #expect(rig.kernel.onAir()[3]?.data == [2, 1, 2, 3, 3, 0x29, 0xAB, 2, 9, 0x61])
+    registration.cancel()
+  }
+}

@@ -1,0 +1,185 @@
+import BlueZ
+import Common
+import HCI
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("A client that never subscribed hears what is meant for it, by raw HCI and once")
+struct UnsubscribedTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  static let first = "00:AA:02:00:00:01"
+  static let second = "00:AA:02:00:00:02"
+
+  /// A radio with raw HCI, which serves the sample application.
+  @LoopActor
+  private func rig(_ raw: FakeRawHCI, _ service: Service) async throws -> (Rig, any GATTServer) {
+    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
+    try await rig.reach(.ready)
+    return (rig, try await rig.serve(service))
+  }
+
+  private static func link(_ handle: UInt16, _ address: String) -> HCILink {
+    HCILink(handle: handle, address: BluetoothAddress(address) ?? BluetoothAddress(0))
+  }
+
+  @LoopActor
+  private func handle(_ rig: Rig) -> [UInt8] {
+    let handle = rig.fake.applications.last?[Service.hear]?.handle ?? 0
+    return [UInt8(truncatingIfNeeded: handle), UInt8(truncatingIfNeeded: handle >> 8)]
+  }
+
+  @Test("It goes on that client's link, from the handle that bluetoothd gave the value, cut to the link's MTU")
+  @LoopActor
+  func unsubscribed() async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let (rig, server) = try await rig(raw, service)
+    defer { rig.close() }
+    #expect(raw.opened == [0])
+    raw.links = [Self.link(0x41, Self.second), Self.link(0x40, Self.first)]
+    let device = rig.fake.addDevice(Self.first)
+    let link = try await service.link()
+    await rig.fake.write([1], to: Service.put, from: device, mtu: 100)
+    server.notify([7, 8], of: Service.id(0xFE03), to: link)
+    let head: [UInt8] = [2, 0x40, 0, 9, 0, 5, 0, 4, 0, 0x1B]
+    #expect(raw.sent.all.first == head + handle(rig) + [7, 8])
+    server.notify([UInt8](repeating: 1, count: 98), of: Service.id(0xFE03), to: link)
+    #expect(raw.sent.all.map(\.count) == [14, 109])
+    #expect(rig.radio.counters.forcedNotifications == 2 && rig.radio.counters.cutNotifications == 1)
+    // What does not notify does not do so by force either.
+    server.notify([1], of: Service.id(0xFE02), to: link)
+    #expect(raw.sent.all.count == 2 && rig.radio.counters.droppedNotifications == 1)
+    try await rig.settle()
+    #expect(rig.fake.notified.all.isEmpty)
+    server.close()
+  }
+
+  @Test("A client that subscribed while it was alone gets the ordinary value, and no other")
+  @LoopActor
+  func subscribed() async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let (rig, server) = try await rig(raw, service)
+    defer { rig.close() }
+    raw.links = [Self.link(0x40, Self.first)]
+    rig.fake.addDevice(Self.first)
+    let link = try await service.link()
+    try await rig.fake.subscribe(Service.hear)
+    server.notify([1], of: Service.id(0xFE03), to: link)
+    _ = try await rig.fake.notified.first { $0.value == [1] }
+    #expect(raw.sent.all.isEmpty)
+    try await rig.fake.subscribe(Service.hear, false)
+    server.notify([2], of: Service.id(0xFE03), to: link)
+    #expect(raw.sent.all.count == 1)
+    server.close()
+  }
+
+  @Test("Of two clients, one subscribed and one not, each hears its own value once")
+  @LoopActor
+  func two() async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let (rig, server) = try await rig(raw, service)
+    defer { rig.close() }
+    raw.links = [Self.link(0x40, Self.first)]
+    let device = rig.fake.addDevice(Self.first)
+    let subscribed = try await service.link()
+    try await rig.fake.subscribe(Service.hear)
+    raw.links.append(Self.link(0x41, Self.second))
+    rig.fake.addDevice(Self.second)
+    let other = try await service.link()
+    server.notify([1], of: Service.id(0xFE03), to: other)
+    #expect(raw.sent.all.map { $0[1] } == [0x41])
+    server.notify([2], of: Service.id(0xFE03), to: subscribed)
+    _ = try await rig.fake.notified.first { $0.value == [2] }
+    #expect(rig.fake.notified.all.map(\.value) == [[2]])
+    #expect(raw.sent.all.count == 1)
+    // One who comes again is asked anew: somebody else may be the subscriber now.
+    rig.fake.setConnected(device, false)
+    _ = try await service.events.first { $0 == .closed(subscribed) }
+    rig.fake.setConnected(device, true)
+    let again = try await service.link()
+    server.notify([3], of: Service.id(0xFE03), to: again)
+    #expect(raw.sent.all.map { $0[1] } == [0x41, 0x40])
+    server.close()
+  }
+
+  @Test("Where it is not certain who subscribed, the value goes to the client it is for, by raw HCI")
+  @LoopActor
+  func uncertain() async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let (rig, server) = try await rig(raw, service)
+    defer { rig.close() }
+    raw.links = [Self.link(0x40, Self.first), Self.link(0x41, Self.second)]
+    rig.fake.addDevice(Self.first)
+    rig.fake.addDevice(Self.second)
+    let links = [try await service.link(), try await service.link()]
+    try await rig.fake.subscribe(Service.hear)
+    for link in links { server.notify([1], of: Service.id(0xFE03), to: link) }
+    #expect(raw.sent.all.map { $0[1] } == [0x40, 0x41])
+    try await rig.settle()
+    #expect(rig.fake.notified.all.isEmpty)
+    // A keyboard that we connected to is no client, and makes nothing uncertain.
+    try await rig.fake.subscribe(Service.hear, false)
+    raw.links = [
+      Self.link(0x40, Self.first), HCILink(handle: 0x42, address: BluetoothAddress(9), isCentral: true),
+    ]
+    try await rig.fake.subscribe(Service.hear)
+    server.notify([2], of: Service.id(0xFE03), to: links[0])
+    _ = try await rig.fake.notified.first { $0.value == [2] }
+    server.close()
+  }
+
+  @Test("A link that the kernel does not have gets the ordinary value if somebody subscribed, else none")
+  @LoopActor
+  func noLink() async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let (rig, server) = try await rig(raw, service)
+    defer { rig.close() }
+    rig.fake.addDevice(Self.first)
+    let link = try await service.link()
+    server.notify([1], of: Service.id(0xFE03), to: link)
+    #expect(rig.radio.counters.droppedNotifications == 1)
+    try await rig.fake.subscribe(Service.hear)
+    server.notify([2], of: Service.id(0xFE03), to: link)
+    _ = try await rig.fake.notified.first { $0.value == [2] }
+    #expect(raw.sent.all.isEmpty)
+    server.close()
+  }
+
+  @Test("Without the privilege the radio is degraded while something could be said, with one entry and what to do")
+  @LoopActor
+  func shut() async throws {
+    let rig = try await Rig(doors: KernelDoors(raw: .shut("CAP_NET_RAW is missing")))
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    let server = try await rig.serve(Service())
+    let reason = try await rig.reach(.degraded).reason
+    for word in ["Android", "CAP_NET_RAW is missing", "AmbientCapabilities=", "setcap", "NotifyUnsubscribed=no"] {
+      #expect(reason.contains(word), "\(word)")
+    }
+    #expect(rig.entries.all.compactMap(\.id?.name) == ["RadioReady", "RadioDegraded"])
+    server.close()
+    try await rig.reach(.ready)
+  }
+
+  @Test("A kernel that refuses is quoted, and is asked again when the adapter has been away")
+  @LoopActor
+  func denied() async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let (rig, server) = try await rig(raw, service)
+    defer { rig.close() }
+    raw.links = [Self.link(0x40, Self.first)]
+    rig.fake.addDevice(Self.first)
+    let link = try await service.link()
+    raw.failure = .denied("send: Operation not permitted")
+    server.notify([1], of: Service.id(0xFE03), to: link)
+    try await rig.reach(.degraded, "send: Operation not permitted")
+    raw.failure = nil
+    rig.fake.power("hci0", false)
+    try await rig.reach(.waiting)
+    rig.fake.power("hci0", true)
+    try await rig.reach(.ready)
+    server.close()
+  }
+}

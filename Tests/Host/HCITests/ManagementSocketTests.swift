@@ -1,0 +1,151 @@
+import Air
+import Common
+import HCI
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("The management socket asks one thing at a time and hears what happens meanwhile")
+struct ManagementSocketTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  typealias Answer = Result<UInt8, ManagementSocket.Failure>
+
+  @Test("Commands are carried out in their order, each with its own answer")
+  @LoopActor
+  func order() async throws {
+    let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
+    let management = ManagementSocket(kernel.socket, scheduler: VirtualTime())
+    for instance in 1...3 as ClosedRange<UInt8> {
+      management.call(AddAdvertising(instance: instance, flags: .connectable, data: [], scanResponse: []), on: 0) {
+        answers.put($0)
+      }
+    }
+    management.call(RemoveAdvertising(instance: 9), on: 0) { answers.put($0) }
+    #expect(answers.all.isEmpty)
+    _ = try await answers.first { $0 == .failure(.refused(.invalidParameters)) }
+    #expect(answers.all == [.success(1), .success(2), .success(3), .failure(.refused(.invalidParameters))])
+    management.close()
+    kernel.close()
+  }
+
+  @Test("What belongs to an answer goes before all others that wait")
+  @LoopActor
+  func next() async throws {
+    let (kernel, done) = (FakeKernel(), Mailbox<String>())
+    let management = ManagementSocket(kernel.socket, scheduler: VirtualTime())
+    for instance in 1...2 as ClosedRange<UInt8> {
+      let parameters = AddExtendedAdvertisingParameters(instance: instance, flags: [], interval: 160)
+      management.call(parameters, on: 0) { _ in
+        let data = AddExtendedAdvertisingData(instance: instance, data: [instance], scanResponse: [])
+        management.call(data, on: 0, isNext: true) { done.put("\($0)") }
+      }
+    }
+    _ = try await done.first { _ in done.all.count == 2 }
+    #expect(done.all == ["success(1)", "success(2)"])
+    #expect(kernel.commands.all == ["0x54 0", "0x55 0", "0x54 0", "0x55 0"])
+    #expect(kernel.onAir().mapValues(\.data) == [1: [1], 2: [2]])
+    management.close()
+    kernel.close()
+  }
+
+  @Test("A kernel that does not answer is given 10 seconds, and the next command goes on")
+  @LoopActor
+  func silence() async throws {
+    let (kernel, time, answers) = (FakeKernel(), VirtualTime(), Mailbox<Answer>())
+    let management = ManagementSocket(kernel.socket, scheduler: time)
+    kernel.isSilent = true
+    management.call(RemoveAdvertising(instance: 1), on: 0) { answers.put($0) }
+    management.call(AddAdvertising(instance: 1, flags: [], data: [], scanResponse: []), on: 0) { answers.put($0) }
+    try await kernel.until { kernel.commands.all.count == 1 }
+    time.advance(by: .milliseconds(9999))
+    #expect(answers.all.isEmpty)
+    kernel.isSilent = false
+    time.advance(by: .milliseconds(1))
+    #expect(answers.all == [.failure(.timedOut)])
+    _ = try await answers.first { $0 == .success(1) }
+    // What comes too late answers nothing.
+    kernel.tell(.commandComplete(opcode: RemoveAdvertising.opcode, .success, [1]))
+    management.call(AddAdvertising(instance: 2, flags: [], data: [], scanResponse: []), on: 0) { answers.put($0) }
+    _ = try await answers.first { $0 == .success(2) }
+    #expect(answers.all.count == 3)
+    management.close()
+    kernel.close()
+  }
+
+  @Test("At most 64 commands wait; one more fails, and so do all when it is closed")
+  @LoopActor
+  func bounded() async throws {
+    let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
+    let management = ManagementSocket(kernel.socket, scheduler: VirtualTime())
+    kernel.isSilent = true
+    for _ in 0..<65 { management.call(RemoveAdvertising(instance: 1), on: 0) { answers.put($0) } }
+    #expect(try await answers.next() == .failure(.tooMany))
+    management.close()
+    #expect(answers.all.count == 65)
+    #expect(answers.all.count { $0 == .failure(.closed) } == 64)
+    management.call(RemoveAdvertising(instance: 1), on: 0) { answers.put($0) }
+    #expect(try await answers.first { _ in answers.all.count == 66 } == .failure(.closed))
+    kernel.close()
+  }
+
+  @Test("Events come in their order with their controller, whatever is being asked, and nonsense is counted")
+  @LoopActor
+  func events() async throws {
+    struct Heard: Hashable, Sendable {
+      let event: ManagementEvent
+      let index: UInt16
+    }
+    let (kernel, heard) = (FakeKernel(), Mailbox<Heard>())
+    let management = ManagementSocket(kernel.socket, scheduler: VirtualTime())
+    let watch = management.onEvent { heard.put(Heard(event: $0, index: $1)) }
+    let report = AdvertisingReport(
+      address: BluetoothAddress(1), kind: .randomAddress, rssi: -40, flags: 0, data: [3, 3, 1, 0])
+    kernel.isSilent = true
+    management.call(RemoveAdvertising(instance: 1), on: 0) { _ in }
+    kernel.send([1, 2, 3])
+    kernel.send([UInt8](repeating: 0, count: 5000))
+    kernel.tell(.indexAdded, of: 7)
+    kernel.tell(.discovering(.init(types: 6, isOn: true)))
+    kernel.tell(.deviceFound(report))
+    kernel.tell(.indexRemoved, of: 7)
+    _ = try await heard.first { $0.event == .indexRemoved }
+    #expect(
+      heard.all == [
+        Heard(event: .indexAdded, index: 7), Heard(event: .discovering(.init(types: 6, isOn: true)), index: 0),
+        Heard(event: .deviceFound(report), index: 0), Heard(event: .indexRemoved, index: 7),
+      ])
+    #expect(management.malformed == 2)
+    watch.cancel()
+    management.close()
+    kernel.close()
+  }
+
+  @Test("An answer that makes no sense is an error")
+  @LoopActor
+  func malformedAnswer() async throws {
+    let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
+    let management = ManagementSocket(kernel.socket, scheduler: VirtualTime())
+    kernel.isSilent = true
+    management.call(RemoveAdvertising(instance: 1), on: 0) { answers.put($0) }
+    kernel.tell(.commandComplete(opcode: RemoveAdvertising.opcode, .success, [1]), of: 1)
+    kernel.tell(.commandComplete(opcode: RemoveAdvertising.opcode, .success, []))
+    #expect(try await answers.next() == .failure(.malformed(.truncated(needed: 1, available: 0))))
+    management.close()
+    kernel.close()
+  }
+
+  @Test("A socket that breaks fails what waits")
+  @LoopActor
+  func broken() async throws {
+    let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
+    let management = ManagementSocket(kernel.socket, scheduler: VirtualTime())
+    kernel.isSilent = true
+    management.call(RemoveAdvertising(instance: 1), on: 0) { answers.put($0) }
+    try await kernel.until { kernel.commands.all.count == 1 }
+    kernel.close()
+    #expect(try await answers.next() == .failure(.closed))
+    #expect(!management.isOpen)
+  }
+}

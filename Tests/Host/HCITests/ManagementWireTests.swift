@@ -1,0 +1,129 @@
+import Bytes
+import HCI
+import Radio
+import TestSupport
+import Testing
+
+@Suite("Management packets are written and read as the kernel has them")
+struct ManagementWireTests {
+  static func hex(_ text: String) throws -> [UInt8] {
+    try Hex.decode(text.filter { $0 != " " })
+  }
+
+  static func bytes(_ command: some ManagementCommand) -> String {
+    var writer = ByteWriter()
+    command.write(to: &writer)
+    return Hex.encode(writer.bytes)
+  }
+
+  static func reply<Command: ManagementCommand>(_: Command.Type, _ text: String) throws -> Command.Reply {
+    var reader = ByteReader(try hex(text))
+    return try Command.reply(reading: &reader)
+  }
+
+  @Test("Each command is these bytes")
+  func commands() throws {
+    #expect(Self.bytes(ReadIndexList()) == "")
+    #expect(Self.bytes(ReadAdvertisingFeatures()) == "")
+    #expect(Self.bytes(RemoveAdvertising(instance: 3)) == "03")
+    #expect(
+      Self.bytes(
+        AddAdvertising(instance: 2, flags: .connectable, data: [2, 1, 6], scanResponse: [2, 0x0A, 0]))
+        == "02" + "01000000" + "0000" + "0000" + "0303" + "020106" + "020a00")
+    #expect(
+      Self.bytes(
+        AddExtendedAdvertisingParameters(
+          instance: 3, flags: [.connectable, .intervals, .scanResponse], interval: 160))
+        == "03" + "01400100" + "0000" + "0000" + "a0000000" + "a0000000" + "7f")
+    #expect(
+      Self.bytes(AddExtendedAdvertisingData(instance: 3, data: [2, 1, 2], scanResponse: []))
+        == "03" + "0300" + "020102")
+    #expect(
+      ManagementPacket(code: 0x003F, index: 1, parameters: [3]).bytes == [0x3F, 0, 1, 0, 1, 0, 3])
+  }
+
+  @Test("Each answer is read from these bytes")
+  func replies() throws {
+    #expect(try Self.reply(ReadIndexList.self, "0200 0000 0300") == [0, 3])
+    #expect(try Self.reply(RemoveAdvertising.self, "03") == 3)
+    #expect(
+      try Self.reply(ReadAdvertisingFeatures.self, "ff7f0100 1f 1f 03 02 0103")
+        == AdvertisingFeatures(
+          flags: AdvertisingFlags(rawValue: 0x17FFF), dataLimit: 31, scanResponseLimit: 31, instanceLimit: 3,
+          instances: [1, 3]))
+    #expect(
+      try Self.reply(AddExtendedAdvertisingParameters.self, "03 f4 1f 1f")
+        == .init(instance: 3, power: -12, dataLimit: 31, scanResponseLimit: 31))
+    let names = String(repeating: "00", count: 263)
+    let information = try Self.reply(
+      ReadControllerInformation.self, "0000 0001 aa00 0b 3f00 ffff0300 d10e0000" + names)
+    #expect(information.address.description == "00:AA:01:00:00:00")
+    #expect(information.bluetoothVersion == 0x0B && information.manufacturer == 0x3F)
+    #expect(information.current.isSuperset(of: [.powered, .lowEnergy]) && information.current.contains(.advertising))
+  }
+
+  static let events: [(ManagementEvent, String)] = [
+    (.commandComplete(opcode: 0x3D, .success, [1, 2]), "0100 0000 0500 3d00 00 0102"),
+    (.commandStatus(opcode: 0x3D, .permissionDenied), "0200 0000 0300 3d00 14"),
+    (.indexAdded, "0400 0000 0000"),
+    (.indexRemoved, "0500 0000 0000"),
+    (.newSettings([.powered]), "0600 0000 0400 01000000"),
+    (
+      .deviceFound(
+        AdvertisingReport(
+          address: BluetoothAddress(0x00AA_0101_0001), kind: .publicAddress, rssi: -59, flags: 4, data: [2, 1, 6])),
+      "1200 0000 1100 0100 0101 aa00 01 c5 04000000 0300 020106"
+    ),
+    (
+      .deviceFound(
+        AdvertisingReport(address: BluetoothAddress(0x1), kind: .randomAddress, rssi: nil, flags: 0, data: [])),
+      "1200 0000 0e00 0100 0000 0000 02 7f 00000000 0000"
+    ),
+    (.discovering(.init(types: 6, isOn: true)), "1300 0000 0200 06 01"),
+    (.advertisingAdded(instance: 2), "2300 0000 0100 02"),
+    (.advertisingRemoved(instance: 2), "2400 0000 0100 02"),
+  ]
+
+  @Test("Each event and its bytes are the same in both directions", arguments: 0..<10)
+  func bothDirections(_ row: Int) throws {
+    let (event, text) = Self.events[row]
+    let packet = try ManagementPacket(reading: Self.hex(text))
+    #expect(packet.index == 0)
+    #expect(try ManagementEvent(reading: packet) == event)
+    #expect(event.packet(of: 0).bytes == (try Self.hex(text)))
+  }
+
+  @Test("An event that nobody here knows is passed on by its number")
+  func unknown() throws {
+    #expect(try ManagementEvent(reading: ManagementPacket(code: 0x99, index: 0, parameters: [1])) == .other(code: 0x99))
+  }
+
+  @Test(
+    "What is cut, too long, or has too much is refused",
+    arguments: [
+      "", "0100 0000", "0100 0000 0500 3d00", "0100 0000 0200 3d00", "0200 0000 0200 3d00", "0200 0000 0400 3d00 0000",
+      "0600 0000 0300 010000", "1300 0000 0100 06", "2400 0000 0200 0202",
+      // A report that says more than it has, and one of a kind of address that there is not.
+      "1200 0000 0e00 0100 0000 0000 02 7f 00000000 0100", "1200 0000 0e00 0100 0000 0000 03 7f 00000000 0000",
+      // A report longer than extended advertising can carry, and a packet longer than any.
+      "1200 0000 0e00 0100 0000 0000 02 7f 00000000 7306", "1200 0000 ffff 00",
+    ])
+  func hostile(_ text: String) throws {
+    let bytes = try Self.hex(text)
+    let error = caught(WireError.self) { try ManagementEvent(reading: ManagementPacket(reading: bytes)) }
+    #expect(error != nil)
+  }
+
+  @Test("An answer that is cut or has too much is refused")
+  func hostileReplies() {
+    for text in ["", "0300 0000 0000", "0101", "ffff"] {
+      #expect(caught(WireError.self) { try Self.reply(ReadIndexList.self, text) } != nil)
+    }
+    for text in ["ff7f0100 1f 1f 03 02 01", "ff7f0100 1f 1f 03 00 01", ""] {
+      #expect(caught(WireError.self) { try Self.reply(ReadAdvertisingFeatures.self, text) } != nil)
+    }
+    #expect(caught(WireError.self) { try Self.reply(RemoveAdvertising.self, "0303") } != nil)
+    #expect(caught(WireError.self) { try Self.reply(AddExtendedAdvertisingParameters.self, "03") } != nil)
+    #expect(caught(WireError.self) { try Self.reply(ReadControllerInformation.self, "00") } != nil)
+  }
+}

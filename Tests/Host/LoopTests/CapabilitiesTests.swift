@@ -1,0 +1,42 @@
+import Foundation
+import Loop
+import Testing
+
+@Suite("Capabilities are given up and put aside")
+struct CapabilitiesTests {
+  /// They are a thread's own, so that the test needs one of its own, too: what it gives up is missed by nobody.
+  private func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
+    await withCheckedContinuation { continuation in
+      Thread.detachNewThread { continuation.resume(returning: body()) }
+    }
+  }
+
+  @Test("What is given up is gone, what is put aside is there when it is used and not after")
+  func give() async {
+    let before = Capabilities.permitted
+    guard before.isSuperset(of: [.netAdmin, .netRaw]) else { return }
+    let seen = await onOwnThread {
+      var seen: [Bool] = []
+      seen.append(Capabilities.give(up: .netAdmin, keepingAside: .netRaw))
+      seen.append(Capabilities.permitted.contains(.netRaw) && !Capabilities.permitted.contains(.netAdmin))
+      seen.append(Capabilities.effective.isDisjoint(with: [.netAdmin, .netRaw]))
+      seen.append(Capabilities.using([.netAdmin, .netRaw]) { Capabilities.effective.contains(.netRaw) })
+      seen.append(Capabilities.using(.netAdmin) { !Capabilities.effective.contains(.netAdmin) })
+      seen.append(Capabilities.effective.isDisjoint(with: [.netAdmin, .netRaw]))
+      seen.append(Capabilities.permitted.union([.netAdmin]) == before)
+      return seen
+    }
+    #expect(seen == [Bool](repeating: true, count: 7))
+    #expect(Capabilities.permitted == before)
+  }
+
+  @Test("Who has none gives them up without asking")
+  func none() async {
+    let seen = await onOwnThread {
+      _ = Capabilities.give(up: [.netAdmin, .netRaw])
+      let isGone = Capabilities.permitted.isDisjoint(with: [.netAdmin, .netRaw])
+      return [isGone, Capabilities.give(up: [.netAdmin], keepingAside: .netRaw), Capabilities.using(.netRaw) { true }]
+    }
+    #expect(seen == [true, true, true])
+  }
+}

@@ -1,0 +1,167 @@
+import Bytes
+import Glibc
+import HCI
+import Loop
+
+/// The kernel at the other end of a management socket: it keeps the advertising instances of its controllers, and tells
+/// of what others do to them.
+@LoopActor
+public final class FakeKernel {
+  public struct Instance: Hashable, Sendable {
+    public var flags: AdvertisingFlags
+    /// In 0.625 ms; nil where it is the kernel's own.
+    public var interval: UInt32?
+    public var data: [UInt8] = []
+    public var scanResponse: [UInt8] = []
+    /// Whether the controller sends it: not before it has data, and not after somebody connected.
+    public var isOnAir = false
+    var hasData = false
+
+    public init(
+      flags: AdvertisingFlags, interval: UInt32? = nil, data: [UInt8] = [], scanResponse: [UInt8] = [],
+      isOnAir: Bool = false
+    ) {
+      self.flags = flags
+      self.interval = interval
+      self.data = data
+      self.scanResponse = scanResponse
+      self.isOnAir = isOnAir
+      hasData = isOnAir
+    }
+  }
+
+  /// By controller and number.
+  public private(set) var instances: [UInt16: [UInt8: Instance]] = [:]
+  /// What was asked, as `opcode controller`: `0x3f 0`.
+  public let commands = Mailbox<String>()
+  /// What the next commands that add something are refused with, one after the other.
+  public var refusals: [ManagementStatus] = []
+  /// Whether it takes commands and says nothing.
+  public var isSilent = false
+  public var features = AdvertisingFeatures(
+    flags: [.connectable, .intervals, .scanResponse], dataLimit: 31, scanResponseLimit: 31, instanceLimit: 3,
+    instances: [])
+  /// What `call` is made with.
+  public let socket: HCISocket
+
+  private let own: Int32
+  private var watch: Registration?
+
+  public init() {
+    var ends: [Int32] = [-1, -1]
+    let kind = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+    socketpair(AF_UNIX, kind, 0, &ends)
+    socket = HCISocket(owning: ends[0])
+    own = ends[1]
+    watch = EventLoop.shared.watch(own, for: .readable) { [weak self] _ in self?.readable() }
+  }
+
+  /// Ends it; the other end finds the socket broken.
+  public func close() {
+    guard watch != nil else { return }
+    watch = nil
+    _ = Glibc.close(own)
+  }
+
+  /// The instances of a controller that are on the air.
+  public func onAir(_ index: UInt16 = 0) -> [UInt8: Instance] { instances[index, default: [:]].filter(\.value.isOnAir) }
+
+  /// Somebody connected, or the power went: the controller sends nothing any more, and nobody is told.
+  public func silence(_ index: UInt16 = 0) {
+    for instance in instances[index, default: [:]].keys { instances[index]?[instance]?.isOnAir = false }
+  }
+
+  /// Somebody else removes all instances, as bluetoothd does when it starts.
+  public func clear(_ index: UInt16 = 0) {
+    let removed = instances.removeValue(forKey: index) ?? [:]
+    for instance in removed.keys.sorted() { tell(.advertisingRemoved(instance: instance), of: index) }
+  }
+
+  public func tell(_ event: ManagementEvent, of index: UInt16 = 0) {
+    send(event.packet(of: index).bytes)
+  }
+
+  public func send(_ bytes: [UInt8]) {
+    _ = Glibc.send(own, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+  }
+
+  /// Waits until `condition` holds, looking at it after each command.
+  public func until(within limit: Duration = .seconds(10), _ condition: @LoopActor () -> Bool) async throws {
+    guard !condition() else { return }
+    _ = try await commands.first(within: limit) { _ in condition() }
+  }
+
+  // MARK: Commands
+
+  private func readable() {
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    while true {
+      let count = recv(own, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+      if count == 0 { close() }
+      guard count > 0 else { return }
+      guard let packet = try? ManagementPacket(reading: Array(buffer.prefix(count))) else { continue }
+      if !isSilent { answer(packet) }
+      commands.put("0x\(String(packet.code, radix: 16)) \(packet.index)")
+    }
+  }
+
+  private func answer(_ packet: ManagementPacket) {
+    let adds = [AddAdvertising.opcode, AddExtendedAdvertisingParameters.opcode, AddExtendedAdvertisingData.opcode]
+    if adds.contains(packet.code), !refusals.isEmpty {
+      return tell(.commandStatus(opcode: packet.code, refusals.removeFirst()), of: packet.index)
+    }
+    guard let reply = try? carryOut(packet) else {
+      return tell(.commandStatus(opcode: packet.code, .invalidParameters), of: packet.index)
+    }
+    tell(.commandComplete(opcode: packet.code, .success, reply), of: packet.index)
+  }
+
+  private struct Refused: Error {}
+
+  private func carryOut(_ packet: ManagementPacket) throws -> [UInt8] {
+    var reader = ByteReader(packet.parameters)
+    switch packet.code {
+    case ReadAdvertisingFeatures.opcode:
+      var writer = ByteWriter()
+      writer.u32le(features.flags.rawValue)
+      writer.append([features.dataLimit, features.scanResponseLimit, features.instanceLimit, 0])
+      return writer.bytes
+    case RemoveAdvertising.opcode:
+      let number = try reader.u8()
+      guard instances[packet.index]?.removeValue(forKey: number) != nil else { throw Refused() }
+      return [number]
+    case AddAdvertising.opcode, AddExtendedAdvertisingParameters.opcode:
+      let number = try reader.u8()
+      guard (1...features.instanceLimit).contains(number) else { throw Refused() }
+      var instance = Instance(flags: AdvertisingFlags(rawValue: try reader.u32le()))
+      guard features.flags.isSuperset(of: instance.flags) else { throw Refused() }
+      _ = try reader.u32le()
+      if packet.code == AddExtendedAdvertisingParameters.opcode {
+        // As kernel 6.1 does: two that are half done do not go together.
+        guard instances[packet.index]?.values.allSatisfy({ $0.hasData }) != false else { throw Refused() }
+        instance.interval = try reader.u32le()
+        guard try reader.u32le() == instance.interval, try reader.u8() == 127 else { throw Refused() }
+        instances[packet.index, default: [:]][number] = instance
+        return [number, 127, features.dataLimit, features.scanResponseLimit]
+      }
+      instances[packet.index, default: [:]][number] = instance
+      return try fill(number, packet.index, &reader)
+    case AddExtendedAdvertisingData.opcode:
+      return try fill(try reader.u8(), packet.index, &reader)
+    default: throw Refused()
+    }
+  }
+
+  private func fill(_ number: UInt8, _ index: UInt16, _ reader: inout ByteReader) throws -> [UInt8] {
+    guard var instance = instances[index]?[number] else { throw Refused() }
+    let (data, scanResponse) = (Int(try reader.u8()), Int(try reader.u8()))
+    guard data <= 31, scanResponse <= 31 else { throw Refused() }
+    instance.data = Array(try reader.bytes(data))
+    instance.scanResponse = Array(try reader.bytes(scanResponse))
+    try reader.finish()
+    instance.isOnAir = true
+    instance.hasData = true
+    instances[index]?[number] = instance
+    return [number]
+  }
+}
