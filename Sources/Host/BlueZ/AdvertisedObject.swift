@@ -94,9 +94,9 @@ final class AdvertisedObject: KeptAdvertisement {
     guard let version, version < BlueZLimit.scanResponses,
       !scanResponse.serviceUUIDs.isEmpty || !scanResponse.serviceData.isEmpty
     else { return nil }
-    let why = management.map { ", and the management socket is not to be had (\($0))" } ?? ""
-    return "BlueZ \(version) sends no service data in the scan response\(why), so a phone that looks for it finds"
-      + " nothing: \(KernelDoors.remedy("CAP_NET_ADMIN")); or install BlueZ \(BlueZLimit.scanResponses) or newer."
+    let why = management.map { " (\($0))" } ?? ""
+    return "BlueZ \(version) puts no key into the scan response\(why). \(KernelDoors.remedy("CAP_NET_ADMIN")),"
+      + " or install BlueZ \(BlueZLimit.scanResponses) or newer."
   }
 }
 

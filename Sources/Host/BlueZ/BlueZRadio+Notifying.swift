@@ -93,8 +93,7 @@ extension BlueZRadio {
       case .shut(let why): why
       }
     guard let reason, applications.values.contains(where: \.notifies) else { return nil }
-    return
-      "Clients that never subscribe, as wallets on Android, get no answer, for raw HCI is not to be had (\(reason)):"
-      + " \(KernelDoors.remedy("CAP_NET_RAW")). Where no such clients come, NotifyUnsubscribed=no ends this message."
+    return "Wallets that never subscribe (Android) get no answer (\(reason)). \(KernelDoors.remedy("CAP_NET_RAW")),"
+      + " or NotifyUnsubscribed=no."
   }
 }

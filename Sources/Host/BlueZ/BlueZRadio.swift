@@ -126,18 +126,17 @@ public final class BlueZRadio: Radio {
     case .switchedOff(let adapter): return .switchedOff(adapter.name)
     case .unfit(let adapter): return adapter.isComplete || patience == .over ? .unfit(adapter.name) : .asking
     case .usable(let adapter):
-      let problem = problem
-      return problem.map { .degraded(adapter.name, reason: $0) } ?? .ready(adapter.name)
+      let problems = problems
+      return problems.isEmpty ? .ready(adapter.name) : .degraded(adapter.name, reasons: problems)
     }
   }
 
   /// The first of what does not work; where all does, what falls short.
-  private var problem: String? {
+  private var problems: [String] {
     let served = applications.sorted { $0.key < $1.key }.lazy.compactMap(\.value.registration.problem).first
     let advertised = advertisements.sorted { $0.key < $1.key }
-    let shortfalls = [advertised.lazy.compactMap(\.value.shortfall).first, notifyingShortfall].compactMap { $0 }
-    return served ?? advertised.lazy.compactMap(\.value.problem).first
-      ?? (shortfalls.isEmpty ? nil : shortfalls.joined(separator: " "))
+    if let first = served ?? advertised.lazy.compactMap(\.value.problem).first { return [first] }
+    return [advertised.lazy.compactMap(\.value.shortfall).first, notifyingShortfall].compactMap { $0 }
   }
 
   /// Tells of a new status at the end of this turn of the loop: changes of one turn are one, and nobody is called from

@@ -22,9 +22,8 @@ public struct KernelDoors {
     self.raw = raw
   }
 
-  /// How a program gets capabilities.
+  /// How a program gets a capability, in the imperative. The journal cuts sentences after 200 characters.
   static func remedy(_ capability: String) -> String {
-    "the unit of earshotd needs \(capability) in AmbientCapabilities= and CapabilityBoundingSet=; outside of systemd,"
-      + " setcap cap_net_admin,cap_net_raw+ep on the program gives it"
+    "Give AmbientCapabilities=\(capability) in the unit, or setcap cap_net_admin,cap_net_raw+ep"
   }
 }

@@ -15,7 +15,8 @@ enum Situation: Equatable {
   case switchedOff(String)
   case unfit(String)
   case ready(String)
-  case degraded(String, reason: String)
+  /// With a sentence for each thing that does not work.
+  case degraded(String, reasons: [String])
 
   var state: RadioStatus.State {
     switch self {
@@ -39,7 +40,7 @@ enum Situation: Equatable {
     case .unfit(let adapter):
       "The adapter \(adapter) can neither advertise nor serve (Bluetooth Low Energy as a peripheral): use another one."
     case .ready: ""
-    case .degraded(_, let reason): reason
+    case .degraded(_, let reasons): reasons.joined(separator: " ")
     }
   }
 
@@ -52,8 +53,13 @@ enum Situation: Equatable {
     switch self {
     case .asking, .closed: break
     case .ready(let adapter): log.notice("The radio is ready", id: .radioReady, .adapter(adapter))
-    case .degraded(let adapter, _), .unfit(let adapter):
-      log.warning("\(reason)", id: .radioDegraded, .adapter(adapter))
+    case .degraded(let adapter, let reasons):
+      var told: [String] = []
+      if case .degraded(adapter, let before)? = last { told = before }
+      for reason in reasons where !told.contains(reason) {
+        log.warning("\(reason)", id: .radioDegraded, .adapter(adapter))
+      }
+    case .unfit(let adapter): log.warning("\(reason)", id: .radioDegraded, .adapter(adapter))
     case .adapterMissing(let wanted, _): log.warning("\(reason)", id: .adapterMissing, .adapter(wanted))
     case .noBus, .noDaemon, .silent, .noAdapter, .switchedOff:
       log.warning("\(reason)", id: last?.isInUse == true ? .radioLost : .radioWaiting)

@@ -18,7 +18,7 @@ public enum HCIError: Error, Hashable, Sendable {
   init(_ code: Int32, in call: String) {
     let words = "\(call): \(String(cString: strerror(code)))"
     switch code {
-    case EPERM, EACCES: self = .denied(words)
+    case EPERM, EACCES: self = .denied("the kernel refuses")
     case EAFNOSUPPORT, EPROTONOSUPPORT: self = .noBluetooth(words)
     case ENODEV, ENETDOWN, ENETUNREACH: self = .noController
     default: self = .failed(words)
@@ -29,11 +29,12 @@ public enum HCIError: Error, Hashable, Sendable {
 extension HCIError: CustomStringConvertible, Loggable {
   public var logText: String { description }
 
+  /// In a few words, for a sentence that says what to do.
   public var description: String {
     switch self {
-    case .noBluetooth(let words): "there is no Bluetooth in this kernel, or none for this process (\(words))"
-    case .denied(let words): "the kernel does not permit it (\(words))"
-    case .noController: "the controller is gone or switched off"
+    case .noBluetooth: "no Bluetooth sockets"
+    case .denied(let words): words
+    case .noController: "the controller is gone"
     case .noLink: "there is no such link"
     case .failed(let words): words
     }

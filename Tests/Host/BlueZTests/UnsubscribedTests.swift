@@ -163,6 +163,25 @@ struct UnsubscribedTests {
     try await rig.reach(.ready)
   }
 
+  @Test("Of two things that are missing each is an entry of its own, short enough to be read to its end")
+  @LoopActor
+  func bothShut() async throws {
+    let doors = KernelDoors(management: .shut("CAP_NET_ADMIN is missing"), raw: .shut("CAP_NET_RAW is missing"))
+    let rig = try await Rig(version: BlueZVersion(5, 66), doors: doors)
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    let server = try await rig.serve(Service())
+    try await rig.reach(.degraded, "Android")
+    let advertisement = try await rig.advertise()
+    try await rig.reach(.degraded, "5.66")
+    let entries = rig.entries.all.filter { $0.id?.name == "RadioDegraded" }.map(\.text)
+    #expect(entries.count == 2)
+    #expect(entries.first?.hasSuffix("or NotifyUnsubscribed=no.") == true)
+    #expect(entries.last?.hasSuffix("or install BlueZ 5.80 or newer.") == true)
+    advertisement.cancel()
+    server.close()
+  }
+
   @Test("A kernel that refuses is quoted, and is asked again when the adapter has been away")
   @LoopActor
   func denied() async throws {
