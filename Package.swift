@@ -80,7 +80,7 @@ let package = Package(
     tests("Host/DBusTests", ["Bytes", "Common", "Loop", "DBus"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
-    tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "Transfers", "Tuvali", "Verifier"]),
+    tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ"] + Every.verifierAndWallet),
     .target(
       name: "Hall", dependencies: names(Every.base + Every.host + Every.verifierAndWallet), path: "Tests/Services/Hall",
       swiftSettings: Every.settings),

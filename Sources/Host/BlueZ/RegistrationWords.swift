@@ -25,6 +25,7 @@ struct RegistrationWords {
     switch kind {
     case .application: "serve GATT"
     case .advertisement: "advertise"
+    case .discovery: "scan"
     }
   }
 
@@ -32,7 +33,8 @@ struct RegistrationWords {
     switch (kind, error.name) {
     case (.advertisement, BlueZName.Failure.notPermitted):
       "The adapter has no room for another advertisement: end another program's, or switch a dialect off."
-    case (_, BlueZName.Failure.alreadyExists): "It is taken away and registered again."
+    case (.application, kind.isThereAlready), (.advertisement, kind.isThereAlready):
+      "It is taken away and registered again."
     default: "It is tried again; journalctl -u bluetooth may say more."
     }
   }
