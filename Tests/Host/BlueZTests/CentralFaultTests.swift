@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("A link that goes wrong ends, once, with a reason")
+@Suite("A link that goes wrong ends, once, with a reason", .serialized)
 struct CentralFaultTests {
   init() { EventLoop.shared.runInBackground() }
 

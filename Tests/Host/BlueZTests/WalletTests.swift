@@ -12,7 +12,7 @@ import Tuvali
 import Verifier
 import Wallet
 
-@Suite("A wallet works on BlueZ from end to end")
+@Suite("A wallet works on BlueZ from end to end", .serialized)
 struct WalletTests {
   init() { EventLoop.shared.runInBackground() }
 
