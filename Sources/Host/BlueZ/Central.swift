@@ -63,7 +63,7 @@ final class Central {
     guard let device = known(path) ?? Device(path) else { throw .notReady("\(address) is not an address.") }
     let connection = CentralConnection(
       to: device, at: place, on: bus, scheduler: scheduler, counters: counters, handler: handler,
-      onClosed: { [weak self] in self?.closed($0) })
+      onCut: { [weak self] in self?.forget($0) }, onClosed: { [weak self] in self?.closed($0) })
     if links[path] != nil {
       connection.refuse("There is a connection to \(address) already.")
     } else if known(path) == nil {
@@ -78,13 +78,16 @@ final class Central {
   private func closed(_ connection: CentralConnection) {
     guard links[connection.device] === connection else { return }
     links[connection.device] = nil
-    forget(connection)
   }
 
   /// bluetoothd keeps whom somebody connected to for ever, with all that it served. One that we brought is taken away
   /// again: the next time it may serve something else, and most peers come once, under an address of the day.
+  ///
+  /// It is not waited for that the link has ended, which takes bluetoothd some seconds: the program may be gone by then.
   private func forget(_ connection: CentralConnection) {
-    guard connection.isOwn, connection.place == place, scanner.hasFound(connection.device) else { return }
+    guard links[connection.device] === connection, connection.isOwn, !connection.isBound, connection.place == place,
+      scanner.hasFound(connection.device)
+    else { return }
     bus.call(
       connection.place.owner, connection.place.adapter, BlueZName.adapter, "RemoveDevice",
       [.objectPath(connection.device)]

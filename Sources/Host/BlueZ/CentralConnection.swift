@@ -32,9 +32,12 @@ final class CentralConnection {
   /// The characteristics whose values were asked for, by where they are.
   var subscriptions: [ObjectPath: CharacteristicID] = [:]
   var isResolved = false
+  /// Whether somebody has bound the peer to this machine, who wants it kept.
+  private(set) var isBound: Bool
 
   private let scheduler: any Scheduler
   private let isShared: Bool
+  private let onCut: @LoopActor (CentralConnection) -> Void
   private let onClosed: @LoopActor (CentralConnection) -> Void
   private var handler: (@LoopActor (LinkEvent) -> Void)?
   private var signals: Registration?
@@ -54,10 +57,12 @@ final class CentralConnection {
   /// - Parameters:
   ///   - device: as bluetoothd describes the peer now. One that is connected already is somebody else's: it is used, and
   ///     not cut in the end.
+  ///   - onCut: called once, when bluetoothd was asked to cut the link, or the link has ended by itself.
   ///   - onClosed: called once, when the link has ended and before that is told.
   init(
     to device: Device, at place: Place, on bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters,
-    handler: @escaping @LoopActor (LinkEvent) -> Void, onClosed: @escaping @LoopActor (CentralConnection) -> Void
+    handler: @escaping @LoopActor (LinkEvent) -> Void, onCut: @escaping @LoopActor (CentralConnection) -> Void,
+    onClosed: @escaping @LoopActor (CentralConnection) -> Void
   ) {
     self.place = place
     self.device = device.path
@@ -65,10 +70,12 @@ final class CentralConnection {
     self.scheduler = scheduler
     self.counters = counters
     self.handler = handler
+    self.onCut = onCut
     self.onClosed = onClosed
     address = device.address
     isShared = device.isConnected
     isResolved = device.isConnected && device.isResolved
+    isBound = device.isPaired || device.isTrusted
   }
 
   /// Whether it is ours to cut, and to be forgotten by bluetoothd.
@@ -113,6 +120,7 @@ final class CentralConnection {
 
   /// bluetoothd told something of the peer.
   func changed(_ device: Device) {
+    isBound = device.isPaired || device.isTrusted
     switch state {
     case .connecting: isResolved = device.isConnected && device.isResolved
     case .open:
@@ -164,11 +172,14 @@ final class CentralConnection {
       if case .failure(let error) = result { Log.shared.debug("Disconnect was answered with \(error)") }
       self?.close(reason)
     }
+    onCut(self)
   }
 
   private func close(_ reason: String) {
     guard state != .closed else { return }
+    let isCut = if case .disconnecting = state { true } else { false }
     state = .closed
+    if !isCut { onCut(self) }
     window.removeAll()
     signals = nil
     timer = nil

@@ -183,6 +183,17 @@ struct CentralLinkTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
+  @Test("A program that ends leaves neither a link nor a peer behind")
+  @LoopActor
+  func programEnds() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let visitor = try await rig.visit(try await rig.sighted())
+    visitor.drop()
+    rig.connection.close()
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+  }
+
   @Test("One whom bluetoothd knew before us, or was paired, is not forgotten; one connected before us is not even cut")
   @LoopActor
   func notOurs() async throws {
@@ -209,6 +220,18 @@ struct CentralLinkTests {
     try await rig.settle()
     #expect(rig.fake.devices[path]?.isConnected == true)
     #expect(rig.fake.calls.all.filter { $0.hasPrefix("Disconnect") }.count == 1)
+
+    let bound = try await rig.sighted(.sample("00:AA:03:00:00:02"))
+    let friend = try await rig.visit(bound)
+    let place = rig.fake.devicePath(bound.address)
+    rig.fake.emit(
+      place, "org.freedesktop.DBus.Properties", "PropertiesChanged",
+      [.string("org.bluez.Device1"), .options(["Paired": .bool(true)]), .strings([])])
+    try await rig.settle()
+    friend.link?.disconnect()
+    _ = try await friend.end()
+    try await rig.settle()
+    #expect(rig.fake.devices.keys.contains(place))
   }
 
   @Test("Whom we connect to is no client of ours, and takes no advertisement off the air")
