@@ -82,7 +82,7 @@ let package = Package(
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
     tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI"]),
-    tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "HCI", "Hall", "Transfers", "Tuvali", "Verifier"]),
+    tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ", "HCI", "Hall"] + Every.verifierAndWallet),
     .target(
       name: "Hall", dependencies: names(Every.base + Every.host + Every.verifierAndWallet), path: "Tests/Services/Hall",
       swiftSettings: Every.settings),

@@ -56,7 +56,7 @@ final class ServiceProcess {
     defer { Glibc.close(log) }
     program = try Program(
       prefix + [Self.path, "--bus", bus.address, "--config", directory.appendingPathComponent("conf").path],
-      passing: [2: log])
+      passing: [1: log, 2: log])
     _ = try await owned.next()
   }
 

@@ -28,35 +28,12 @@ extension FakeBlueZ {
 
   private func adapterInterface(_ name: String) -> Interface {
     Interface(
-      "org.bluez.Adapter1",
+      "org.bluez.Adapter1", methods: discoveryMethods(name),
       properties: [
         Property("Address", "s", get: { [weak self] in .string(self?.adapters[name]?.address ?? "") }),
         Property("Powered", "b", get: { [weak self] in .bool(self?.adapters[name]?.isPowered ?? false) }),
         Property("Roles", "as", get: { [weak self] in .strings(self?.adapters[name]?.roles ?? []) }),
       ])
-  }
-
-  func exportDevice(_ path: ObjectPath, _ adapter: ObjectPath) {
-    let interface = Interface(
-      "org.bluez.Device1",
-      methods: [
-        Method(
-          "Disconnect",
-          returning: { [weak self] call in
-            self?.calls.put("Disconnect \(call.path.lastElement)")
-            self?.setConnected(call.path, false)
-            return []
-          })
-      ],
-      properties: [
-        Property("Adapter", "o", get: { .objectPath(adapter) }),
-        Property("Address", "s", get: { [weak self] in .string(self?.devices[path]?.address ?? "") }),
-        Property("Connected", "b", get: { [weak self] in .bool(self?.devices[path]?.isConnected ?? false) }),
-        Property("Paired", "b", get: { [weak self] in .bool(self?.devices[path]?.isPaired ?? false) }),
-      ])
-    let object = connection.objects.export(path, interfaces: [interface], manager: .root)
-    devices[path]?.object = object
-    tell("added \(path.lastElement)")
   }
 
   private func gattManager(_ name: String) -> Interface {

@@ -14,8 +14,13 @@ public final class FakeBlueZ {
 
   /// The adapters that there are, by name: `hci0`.
   public internal(set) var adapters: [String: FakeAdapter] = [:]
-  /// By the last element of their paths: `dev_00_AA_01_00_00_01`.
   public internal(set) var devices: [ObjectPath: FakeDevice] = [:]
+  /// The peers that can be connected to, by where they are or will be.
+  public internal(set) var peers: [ObjectPath: FakePeer] = [:]
+  /// Who discovers, by adapter: the clients' unique names.
+  public internal(set) var discoverers: [String: Set<String>] = [:]
+  /// The filters that clients set.
+  public internal(set) var filters: [String: [String: DBusValue]] = [:]
   public internal(set) var applications: [FakeApplication] = []
   /// The advertisements that are registered.
   public internal(set) var advertisements: [FakeAdvertisement] = []
@@ -31,6 +36,9 @@ public final class FakeBlueZ {
   public var isSilent = false
 
   var held: [@LoopActor () -> Void] = []
+  /// Called with each value that the subscribed clients hear.
+  public var onNotified: @LoopActor (Notification) -> Void = { _ in }
+
   private(set) var connection: BusConnection
   private let address: BusAddress
   private var registrations: [Registration] = []
@@ -53,6 +61,7 @@ public final class FakeBlueZ {
       self?.isSilent == true && call.member == "GetManagedObjects" ? .failed("I am not well.") : nil
     }
     for name in adapters.keys.sorted() { export(name) }
+    for path in devices.keys { exportDevice(path) }
     connection.connect(name: "org.bluez")
     try await connection.ready()
     let changed = SignalMatch(
@@ -69,6 +78,8 @@ public final class FakeBlueZ {
     held = []
     applications = []
     advertisements = []
+    discoverers = [:]
+    filters = [:]
     for path in devices.keys { removeDevice(path) }
     for name in adapters.keys {
       let objects = adapters[name]?.objects ?? []
@@ -112,6 +123,7 @@ public final class FakeBlueZ {
     for path in devices.keys where path.isWithin(adapterPath(name)) { removeDevice(path) }
     applications.removeAll { $0.adapter == name }
     advertisements.removeAll { $0.adapter == name }
+    discoverers[name] = nil
     let adapter = adapters.removeValue(forKey: name)
     for object in adapter?.objects ?? [] { object.exported.cancel() }
     tell("removed \(name)")
@@ -122,6 +134,7 @@ public final class FakeBlueZ {
       setConnected(path, false)
     }
     adapters[name]?.isPowered = isPowered
+    if !isPowered { discoverers[name] = nil }
     for object in adapters[name]?.objects ?? [] where object.has("Powered") { object.exported.changed("Powered") }
     for index in advertisements.indices where advertisements[index].adapter == name {
       advertisements[index].isOnAir = false
@@ -147,7 +160,7 @@ public final class FakeBlueZ {
   ) -> ObjectPath {
     let path = devicePath(address, on: adapter)
     devices[path] = FakeDevice(address: address, isConnected: isConnected, isPaired: isPaired)
-    exportDevice(path, adapterPath(adapter))
+    exportDevice(path)
     if isConnected { silence(adapter) }
     return path
   }
@@ -156,17 +169,22 @@ public final class FakeBlueZ {
     adapterPath(adapter).child("dev_" + address.split(separator: ":").joined(separator: "_"))
   }
 
-  public func setConnected(_ device: ObjectPath, _ isConnected: Bool) {
+  /// - Parameter isOutgoing: whether the link was made from here.
+  public func setConnected(_ device: ObjectPath, _ isConnected: Bool, isOutgoing: Bool = false) {
     devices[device]?.isConnected = isConnected
     devices[device]?.object?.changed("Connected")
-    if isConnected { silence(device.parent?.lastElement ?? "") }
+    if !isConnected { unresolve(device) }
+    if isConnected, !isOutgoing { silence(device.parent?.lastElement ?? "") }
     tell("\(device.lastElement) \(isConnected ? "connected" : "disconnected")")
   }
 
   public func removeDevice(_ device: ObjectPath) {
     // Taken out first: what it has to say yet, it reads from here.
+    let wasConnected = devices[device]?.isConnected == true
+    unresolve(device)
     let removed = devices.removeValue(forKey: device)
     removed?.object?.cancel()
+    if wasConnected { peers[device]?.onDisconnect() }
     tell("removed \(device.lastElement)")
   }
 
@@ -178,84 +196,6 @@ public final class FakeBlueZ {
   }
 
   func adapterPath(_ name: String) -> ObjectPath { ("/org/bluez" as ObjectPath).child(name) }
-
-  // MARK: Clients of the characteristics
-
-  /// A client's write, as bluetoothd hands it on.
-  ///
-  /// - Returns: the error that it was refused with.
-  @discardableResult
-  public func write(
-    _ value: [UInt8], to uuid: String, from device: ObjectPath?, mtu: UInt16? = 517, offset: UInt16? = nil,
-    options more: [String: DBusValue] = [:]
-  ) async -> DBusError? {
-    await withCheckedContinuation { continuation in
-      write(value, to: uuid, from: device, mtu: mtu, offset: offset, options: more) {
-        continuation.resume(returning: $0)
-      }
-    }
-  }
-
-  /// The same without waiting for its answer.
-  public func write(
-    _ value: [UInt8], to uuid: String, from device: ObjectPath?, mtu: UInt16? = 517, offset: UInt16? = nil,
-    options more: [String: DBusValue] = [:], then: @escaping @LoopActor (DBusError?) -> Void
-  ) {
-    var options: [String: DBusValue] = ["link": .string("LE")]
-    options["device"] = device.map { .objectPath($0) }
-    options["mtu"] = mtu.map { .uint16($0) }
-    options["offset"] = offset.map { .uint16($0) }
-    options.merge(more) { $1 }
-    call(uuid, "WriteValue", [.bytes(value), .options(options)]) { result in
-      if case .failure(let error) = result { then(error) } else { then(nil) }
-    }
-  }
-
-  public func read(_ uuid: String, offset: UInt16 = 0) async throws -> [UInt8] {
-    let options: [String: DBusValue] = offset == 0 ? [:] : ["offset": .uint16(offset)]
-    let result = await withCheckedContinuation { continuation in
-      call(uuid, "ReadValue", [.options(options)]) { continuation.resume(returning: $0) }
-    }
-    return try result.get().first?.asBytes ?? []
-  }
-
-  /// A first client subscribes, or the last one no longer wants to hear.
-  public func subscribe(_ uuid: String, _ isWanted: Bool = true) async throws {
-    for index in applications.indices { applications[index][uuid]?.isSubscribed = isWanted }
-    let result = await withCheckedContinuation { continuation in
-      call(uuid, isWanted ? "StartNotify" : "StopNotify", []) { continuation.resume(returning: $0) }
-    }
-    _ = try result.get()
-  }
-
-  /// A property of somebody's object, asked for as bluetoothd.
-  public func property(
-    _ name: String, of path: ObjectPath, _ interface: String, at client: String
-  ) async throws -> DBusValue? {
-    let values = try await connection.call(
-      client, path, "org.freedesktop.DBus.Properties", "Get", [.string(interface), .string(name)])
-    return values.first?.unwrapped
-  }
-
-  private func call(
-    _ uuid: String, _ method: String, _ arguments: [DBusValue],
-    then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
-  ) {
-    for application in applications {
-      guard let characteristic = application[uuid] else { continue }
-      return connection.call(
-        application.owner, characteristic.path, "org.bluez.GattCharacteristic1", method, arguments, then: then)
-    }
-    then(.failure(.notFound("No application has \(uuid).")))
-  }
-
-  private func changed(_ message: Message) {
-    guard message.arguments.count == 3, let value = message.arguments[1]["Value"]?.asBytes else { return }
-    for application in applications where application.owner == message.sender {
-      guard let found = application.characteristics.first(where: { $0.value.path == message.path }) else { continue }
-      if found.value.isSubscribed { notified.put(Notification(uuid: found.key, value: value)) }
-    }
-  }
 
   // MARK: Waiting
 
@@ -276,6 +216,7 @@ public final class FakeBlueZ {
       guard let self, owner == nil else { return }
       applications.removeAll { $0.owner == client }
       advertisements.removeAll { $0.owner == client }
+      for adapter in discoverers.keys { discoverers[adapter]?.remove(client) }
       tell("left \(client)")
     }
   }

@@ -5,11 +5,33 @@ public struct FakeDevice {
   public let address: String
   public internal(set) var isConnected: Bool
   public let isPaired: Bool
+  var isResolved = false
+  /// What its advertisements brought; nil where it was never heard.
+  var heard: Heard?
   var object: ExportedObject?
+  /// Its services and characteristics, while bluetoothd shows them.
+  var attributes: [ExportedObject] = []
+
+  struct Heard {
+    var uuids: [String]
+    var serviceData: [String: [UInt8]]
+    var rssi: Int16
+  }
 
   init(address: String, isConnected: Bool, isPaired: Bool) {
     self.address = address
     self.isConnected = isConnected
     self.isPaired = isPaired
+  }
+}
+
+extension FakeDevice.Heard {
+  var properties: [String: DBusValue] {
+    [
+      "RSSI": .int16(rssi), "UUIDs": .strings(uuids),
+      "ServiceData": .dictionary(
+        key: "s", value: "v",
+        serviceData.sorted { $0.key < $1.key }.map { DBusEntry(.string($0.key), .variant(.bytes($0.value))) }),
+    ]
   }
 }

@@ -47,7 +47,7 @@ public final class PrivateBus: Sendable {
     defer { close(log) }
     let program = try Program(
       ["dbus-daemon", "--nofork", "--nosyslog", "--config-file=\(directory.path)/bus.conf", "--print-address=9"],
-      passing: [9: ends[1], 2: log])
+      passing: [9: ends[1], 1: log, 2: log])
     close(ends[1])
     daemon.withLock { $0 = program }
     // It says its address when it listens, and nothing when it fails.

@@ -29,3 +29,35 @@ extension DBusError {
       }
   }
 }
+
+extension ATTError {
+  /// What bluetoothd's answer to a write of ours says of the peer's; `unlikely` where it says nothing that is known.
+  ///
+  /// | D-Bus | ATT |
+  /// | --- | --- |
+  /// | `NotPermitted`, "Write not permitted" | 0x03 |
+  /// | `InvalidArguments`, "Invalid offset" | 0x07 |
+  /// | `InvalidArguments`, "Invalid Length" | 0x0D |
+  /// | `Failed`, "Operation failed with ATT error: 0x80" | that |
+  /// | the bus's own `LimitsExceeded` | 0x11 |
+  init(answeredWith error: DBusError) {
+    let words = error.message.lowercased()
+    self =
+      switch error.name {
+      case BlueZName.Failure.notPermitted: .writeNotPermitted
+      case BlueZName.Failure.invalidArguments where words.hasSuffix("invalid offset"): .invalidOffset
+      case BlueZName.Failure.invalidArguments where words.hasSuffix("invalid length"): .invalidLength
+      case BlueZName.Failure.failed: Self.code(in: words).flatMap { ATTError(rawValue: $0) } ?? .unlikely
+      case "org.freedesktop.DBus.Error.LimitsExceeded": .insufficientResources
+      default: error.is(.limitExceeded) ? .insufficientResources : .unlikely
+      }
+  }
+
+  /// The number behind `att error: 0x`.
+  private static func code(in words: String) -> UInt8? {
+    guard let digits = words.split(separator: "0x", omittingEmptySubsequences: false).last, words.contains("att error"),
+      digits.utf8.count <= 2
+    else { return nil }
+    return UInt8(digits, radix: 16)
+  }
+}

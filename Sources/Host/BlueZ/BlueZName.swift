@@ -19,9 +19,14 @@ enum BlueZName {
   /// Errors, those that bluetoothd gives and those that it takes.
   enum Failure {
     static let failed = "org.bluez.Error.Failed"
+    static let inProgress = "org.bluez.Error.InProgress"
     static let alreadyExists = "org.bluez.Error.AlreadyExists"
     static let notPermitted = "org.bluez.Error.NotPermitted"
     static let notSupported = "org.bluez.Error.NotSupported"
+    static let alreadyConnected = "org.bluez.Error.AlreadyConnected"
+    static let notReady = "org.bluez.Error.NotReady"
+    static let doesNotExist = "org.bluez.Error.DoesNotExist"
+    static let invalidArguments = "org.bluez.Error.InvalidArguments"
     static let notConnected = "org.bluez.Error.NotConnected"
     static let invalidOffset = "org.bluez.Error.InvalidOffset"
     static let invalidValueLength = "org.bluez.Error.InvalidValueLength"

@@ -20,7 +20,8 @@ extension BlueZRadio {
       close(device.path)
       for application in openApplications { application.clientLeft(device.address) }
     }
-    if device.isConnected != wasConnected { renewAdvertisements() }
+    // A link that we make takes no advertisement with it.
+    if device.isConnected != wasConnected, !central.holds(device.path) { renewAdvertisements() }
   }
 
   private func connected(_ device: Device) {
@@ -29,8 +30,8 @@ extension BlueZRadio {
       links.confirm(device.path)
       doubts[link.id] = nil
     } else {
-      // Keyboards and headsets are none of our clients, unless they write.
-      guard !device.isPaired, open(device, isConfirmed: true) else { return }
+      // Keyboards and headsets are none of our clients, unless they write, nor are those whose client we are.
+      guard !device.isPaired, !central.holds(device.path), open(device, isConfirmed: true) else { return }
     }
     guard let link = links[device.path] else { return }
     for application in openApplications { application.introduce(link) }

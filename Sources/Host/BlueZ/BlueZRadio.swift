@@ -7,8 +7,8 @@ import Radio
 
 /// The radio on BlueZ: what stands behind the port is bluetoothd, over D-Bus, and the kernel where bluetoothd does not do.
 ///
-/// A peripheral for now: it advertises and serves; scanning and connecting are refused. Advertisements and applications
-/// live as long as their handles, whatever becomes of bluetoothd and the adapter meanwhile.
+/// Advertisements, applications and scans live as long as their handles, whatever becomes of bluetoothd and the adapter
+/// meanwhile. Links do not: they end with either.
 @LoopActor
 public final class BlueZRadio: Radio {
   /// What others did to it.
@@ -18,6 +18,8 @@ public final class BlueZRadio: Radio {
   let scheduler: any Scheduler
   let links = LinkTable()
   let daemon: BluetoothDaemon
+  private(set) lazy var central = Central(
+    bus, scheduler: scheduler, counters: counters, onChange: { [weak self] in self?.statusMayHaveChanged() })
   private let wanted: String?
   private let version: BlueZVersion?
   let doors: KernelDoors
@@ -69,6 +71,8 @@ public final class BlueZRadio: Radio {
     daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters)
     daemon.onChange = { [weak self] in self?.daemonChanged() }
     daemon.onDevice = { [weak self] in self?.deviceChanged($0, wasConnected: $1) }
+    daemon.onReport = { [weak self] in self?.central.report($0, $1, isNew: $2) }
+    daemon.onRemoved = { [weak self] in self?.central.removed($0) }
     let others = bus.objects.authorize
     bus.objects.authorize = { [weak self] call in
       guard let self, isOwn(call.path) else { return others?(call) }
@@ -135,7 +139,7 @@ public final class BlueZRadio: Radio {
   private var problems: [String] {
     let served = applications.sorted { $0.key < $1.key }.lazy.compactMap(\.value.registration.problem).first
     let advertised = advertisements.sorted { $0.key < $1.key }
-    if let first = served ?? advertised.lazy.compactMap(\.value.problem).first { return [first] }
+    if let first = served ?? advertised.lazy.compactMap(\.value.problem).first ?? central.problem { return [first] }
     return [advertised.lazy.compactMap(\.value.shortfall).first, notifyingShortfall].compactMap { $0 }
   }
 
@@ -172,6 +176,7 @@ public final class BlueZRadio: Radio {
       prepareRawHCI()
       for (_, application) in applications.sorted(by: { $0.key < $1.key }) { application.registration.aim(at: place) }
       for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.aim(at: place) }
+      central.aim(at: place)
     }
     statusMayHaveChanged()
   }
@@ -294,20 +299,6 @@ public final class BlueZRadio: Radio {
   private func isOwn(_ path: ObjectPath) -> Bool {
     applications.values.contains { path.isWithin($0.path) }
       || advertisements.values.contains { $0.path.map(path.isWithin) ?? false }
-  }
-
-  // MARK: What it cannot do yet
-
-  public func scan(
-    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void
-  ) throws(RadioError) -> Registration {
-    throw .notSupported("scan on BlueZ yet")
-  }
-
-  public func connect(
-    to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
-  ) throws(RadioError) -> any Link {
-    throw .notSupported("connect to others on BlueZ yet")
   }
 
   private static func freeNumber(_ taken: some Collection<Int>) -> Int {

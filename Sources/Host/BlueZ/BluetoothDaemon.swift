@@ -26,6 +26,11 @@ final class BluetoothDaemon {
   var onChange: @LoopActor () -> Void = {}
   /// Called when a peer connected or is no longer connected; not for those who were when it was first asked.
   var onDevice: @LoopActor (_ device: Device, _ wasConnected: Bool) -> Void = { _, _ in }
+  /// Called with each thing that is told of a peer after it was first asked: the peer as it is now, what was told, and
+  /// whether the peer is new.
+  var onReport: @LoopActor (_ device: Device, _ properties: [String: DBusValue], _ isNew: Bool) -> Void = { _, _, _ in }
+  /// Called when a peer was forgotten.
+  var onRemoved: @LoopActor (ObjectPath) -> Void = { _ in }
 
   private let bus: BusConnection
   private let scheduler: any Scheduler
@@ -144,9 +149,9 @@ final class BluetoothDaemon {
     }
     if takeAdapter(path, interfaces) { onChange() }
     let wasConnected = devices[path]?.isConnected ?? false
-    if let properties = interfaces[BlueZName.device], let device = takeDevice(path, properties), device.isConnected {
-      onDevice(device, wasConnected)
-    }
+    guard let properties = interfaces[BlueZName.device], let device = takeDevice(path, properties) else { return }
+    if device.isConnected { onDevice(device, wasConnected) }
+    onReport(device, properties.asDictionary ?? [:], true)
   }
 
   private func interfacesRemoved(_ message: Message) {
@@ -185,6 +190,7 @@ final class BluetoothDaemon {
       let wasConnected = devices[path]?.isConnected ?? false
       guard let device = takeDevice(path, message.arguments[1]) else { return }
       if device.isConnected != wasConnected || changed["Connected"] != nil { onDevice(device, wasConnected) }
+      onReport(device, changed, false)
     }
   }
 
@@ -225,5 +231,6 @@ final class BluetoothDaemon {
     let wasConnected = device.isConnected
     device.isConnected = false
     onDevice(device, wasConnected)
+    onRemoved(path)
   }
 }

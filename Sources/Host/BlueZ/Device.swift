@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Radio
 
@@ -7,6 +8,17 @@ struct Device: Hashable, Sendable {
   var address: BluetoothAddress
   var isConnected = false
   var isPaired = false
+  var isTrusted = false
+  /// Whether bluetoothd has read what the peer serves, and shows it.
+  var isResolved = false
+  /// What it advertised so far and serves; the list only grows.
+  private(set) var serviceUUIDs: [BluetoothUUID] = []
+  private(set) var localName: String?
+
+  /// Services beyond these are passed over.
+  static let serviceLimit = 64
+  /// The longest name that GAP allows, in bytes; a longer one is none.
+  static let nameLimit = 248
 
   /// A peer by its path, `/org/bluez/hci0/dev_00_AA_01_00_00_23`; nil for any other path.
   init?(_ path: ObjectPath) {
@@ -18,23 +30,32 @@ struct Device: Hashable, Sendable {
     self.address = address
   }
 
+  /// Where bluetoothd has a peer.
+  static func path(of address: BluetoothAddress, at adapter: ObjectPath) -> ObjectPath {
+    adapter.child("dev_" + address.description.split(separator: ":").joined(separator: "_"))
+  }
+
   /// Takes properties of Device1 over.
   ///
   /// - Returns: how many were not of their type.
   mutating func apply(_ properties: [String: DBusValue]) -> UInt64 {
     var malformed: UInt64 = 0
-    if let value = properties["Address"] {
-      if let address = value.asString.flatMap({ BluetoothAddress($0) }) {
-        self.address = address
-      } else {
-        malformed += 1
-      }
+    func read<Value>(_ name: String, _ convert: (DBusValue) -> Value?) -> Value? {
+      guard let value = properties[name] else { return nil }
+      let converted = convert(value)
+      if converted == nil { malformed += 1 }
+      return converted
     }
-    if let value = properties["Connected"] {
-      if let isConnected = value.asBool { self.isConnected = isConnected } else { malformed += 1 }
-    }
-    if let value = properties["Paired"] {
-      if let isPaired = value.asBool { self.isPaired = isPaired } else { malformed += 1 }
+    address = read("Address") { $0.asString.flatMap { BluetoothAddress($0) } } ?? address
+    isConnected = read("Connected", \.asBool) ?? isConnected
+    isPaired = read("Paired", \.asBool) ?? isPaired
+    isTrusted = read("Trusted", \.asBool) ?? isTrusted
+    isResolved = read("ServicesResolved", \.asBool) ?? isResolved
+    localName = read("Name") { $0.asString.flatMap { $0.utf8.count <= Self.nameLimit ? $0 : nil } } ?? localName
+    if let texts = read("UUIDs", \.asStrings) {
+      let uuids = texts.prefix(Self.serviceLimit).map { BluetoothUUID($0) }
+      malformed += UInt64(uuids.count(where: { $0 == nil }))
+      serviceUUIDs = uuids.compactMap { $0 }
     }
     return malformed
   }

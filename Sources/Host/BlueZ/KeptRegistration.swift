@@ -2,11 +2,11 @@ import DBus
 import Journal
 import Loop
 
-/// An object of ours that is registered with bluetoothd for as long as it is wanted: again after every refusal, after a
-/// restart of bluetoothd and the return of the adapter.
+/// Something that bluetoothd does for us for as long as it is wanted, an object of ours that is registered or a discovery:
+/// again after every refusal, after a restart of bluetoothd and the return of the adapter.
 @LoopActor
 final class KeptRegistration {
-  enum Kind: Sendable { case application, advertisement }
+  enum Kind: Sendable { case application, advertisement, discovery }
 
   private enum State {
     /// There is nowhere to register it.
@@ -20,6 +20,7 @@ final class KeptRegistration {
     case closed
   }
 
+  /// Of the object; a discovery has none.
   let path: ObjectPath
   /// Why it is not registered, and what to do; nil when it is, or when it is merely under way.
   private(set) var problem: String?
@@ -95,7 +96,7 @@ final class KeptRegistration {
     attempt += 1
     state = .closed
     if let left {
-      call(left, kind.unregister, [.objectPath(path)]) { [kind] result in
+      call(left, kind.unregister, kind.unregisterArguments(path)) { [kind] result in
         guard case .failure(let error) = result else { return }
         Log.shared.debug("\(kind.unregister) was answered with \(error)")
       }
@@ -124,7 +125,7 @@ final class KeptRegistration {
   private func clear(_ left: Place) {
     state = .clearing
     let attempt = attempt
-    call(left, kind.unregister, [.objectPath(path)]) { [weak self] _ in
+    call(left, kind.unregister, kind.unregisterArguments(path)) { [weak self] _ in
       guard let self, self.attempt == attempt else { return }
       self.left = nil
       register()
@@ -137,7 +138,7 @@ final class KeptRegistration {
     state = .registering
     left = place
     let attempt = attempt
-    call(place, kind.register, [.objectPath(path), .options([:])]) { [weak self] result in
+    call(place, kind.register, kind.registerArguments(path)) { [weak self] result in
       guard let self, self.attempt == attempt else { return }
       answered(result)
     }
@@ -151,13 +152,13 @@ final class KeptRegistration {
       show(nil)
     case .failure(let error):
       Log.shared.debug("\(kind.register) was answered with \(error)")
-      if error.name == BlueZName.Failure.alreadyExists, backoff.isFresh {
+      if error.name == kind.isThereAlready, backoff.isFresh {
         // It is ours, from an attempt whose answer was lost.
         _ = backoff.next()
         return restart()
       }
       // Unless it may have it all the same.
-      if !error.is(.timeout), error.name != BlueZName.Failure.alreadyExists { left = nil }
+      if !error.is(.timeout), error.name != kind.isThereAlready { left = nil }
       // That it is going away is told by the bus.
       if !error.is(.noReply), !error.is(.serviceUnknown), !error.is(.disconnected) {
         show(RegistrationWords(kind, place?.adapter.lastElement ?? "").sentence(for: error))
@@ -190,6 +191,7 @@ extension KeptRegistration.Kind {
     switch self {
     case .application: BlueZName.gattManager
     case .advertisement: BlueZName.advertisingManager
+    case .discovery: BlueZName.adapter
     }
   }
 
@@ -197,6 +199,7 @@ extension KeptRegistration.Kind {
     switch self {
     case .application: "RegisterApplication"
     case .advertisement: "RegisterAdvertisement"
+    case .discovery: "StartDiscovery"
     }
   }
 
@@ -204,6 +207,20 @@ extension KeptRegistration.Kind {
     switch self {
     case .application: "UnregisterApplication"
     case .advertisement: "UnregisterAdvertisement"
+    case .discovery: "StopDiscovery"
     }
+  }
+
+  func registerArguments(_ path: ObjectPath) -> [DBusValue] {
+    self == .discovery ? [] : [.objectPath(path), .options([:])]
+  }
+
+  func unregisterArguments(_ path: ObjectPath) -> [DBusValue] {
+    self == .discovery ? [] : [.objectPath(path)]
+  }
+
+  /// The error that means that it is ours from before.
+  var isThereAlready: String {
+    self == .discovery ? BlueZName.Failure.inProgress : BlueZName.Failure.alreadyExists
   }
 }

@@ -26,6 +26,12 @@ final class LinkTable {
   private var entries: [ObjectPath: Entry] = [:]
   private static var lastNumber: UInt64 = 0
 
+  /// A number for a link, of either side.
+  static func newID() -> LinkID {
+    lastNumber += 1
+    return LinkID(lastNumber)
+  }
+
   subscript(device: ObjectPath) -> Entry? { entries[device] }
 
   subscript(id: LinkID) -> Entry? { entries.values.first { $0.id == id } }
@@ -36,9 +42,8 @@ final class LinkTable {
   /// A new link for a peer that has none; nil when there are too many.
   func open(_ device: Device, isConfirmed: Bool) -> Entry? {
     guard entries[device.path] == nil, entries.count < Self.limit else { return nil }
-    Self.lastNumber += 1
     let entry = Entry(
-      id: LinkID(Self.lastNumber), device: device.path, address: device.address, isConfirmed: isConfirmed)
+      id: Self.newID(), device: device.path, address: device.address, isConfirmed: isConfirmed)
     entries[device.path] = entry
     return entry
   }

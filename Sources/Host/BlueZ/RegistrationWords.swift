@@ -27,6 +27,7 @@ struct RegistrationWords {
     switch kind {
     case .application: "serve GATT"
     case .advertisement: "advertise"
+    case .discovery: "scan"
     }
   }
 
@@ -34,7 +35,8 @@ struct RegistrationWords {
     switch (kind, error.name) {
     case (.advertisement, BlueZName.Failure.notPermitted):
       ManagedAdvertisement.noRoom
-    case (_, BlueZName.Failure.alreadyExists): "It is taken away and registered again."
+    case (.application, kind.isThereAlready), (.advertisement, kind.isThereAlready):
+      "It is taken away and registered again."
     default: "It is tried again; journalctl -u bluetooth may say more."
     }
   }

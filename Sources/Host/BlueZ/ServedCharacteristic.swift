@@ -34,11 +34,6 @@ final class ServedCharacteristic {
   private weak var bus: BusConnection?
   private var object: ExportedObject?
 
-  /// The longest attribute value, Core 5.4 Vol 3 Part F 3.2.9.
-  static let valueLimit = 512
-  /// ATT_MTU of Bluetooth Low Energy, Core 5.4 Vol 3 Part G 5.2.1, and what its field holds.
-  private static let mtus = 23...0xFFFF
-
   init(
     _ id: CharacteristicID, _ properties: GATTCharacteristic.Properties, at path: ObjectPath, counters: BlueZCounters,
     isOwner: @escaping @LoopActor (MethodCall) -> Bool,
@@ -162,14 +157,11 @@ final class ServedCharacteristic {
   private func write(_ value: [UInt8], _ options: DBusValue?) throws(ATTError) {
     guard !properties.isDisjoint(with: [.write, .writeWithoutResponse]) else { throw .writeNotPermitted }
     guard offset(options) == 0 else { throw .invalidOffset }
-    guard value.count <= Self.valueLimit else { throw .invalidLength }
+    guard value.count <= ATTValue.limit else { throw .invalidLength }
     // A question, whether a prepared write may follow.
     if options?["prepare-authorize"]?.asBool == true { return }
-    var mtu = options?["mtu"]?.asInteger
-    if let told = mtu, !Self.mtus.contains(told) {
-      counters.malformed += 1
-      mtu = nil
-    }
+    let mtu = options?["mtu"].flatMap(ATTValue.mtu)
+    if options?["mtu"] != nil, mtu == nil { counters.malformed += 1 }
     try written(Write(value: value, device: options?["device"]?.asObjectPath, mtu: mtu))
   }
 
@@ -192,11 +184,17 @@ final class ServedCharacteristic {
 
 extension GATTCharacteristic.Properties {
   /// As bluetoothd calls them.
+  private static let names: [(Self, String)] = [
+    (.read, "read"), (.writeWithoutResponse, "write-without-response"), (.write, "write"), (.notify, "notify"),
+    (.indicate, "indicate"),
+  ]
+
   var flags: [String] {
-    let names: [(Self, String)] = [
-      (.read, "read"), (.writeWithoutResponse, "write-without-response"), (.write, "write"), (.notify, "notify"),
-      (.indicate, "indicate"),
-    ]
-    return names.filter { contains($0.0) }.map(\.1)
+    Self.names.filter { contains($0.0) }.map(\.1)
+  }
+
+  /// Of the flags of a peer's characteristic, those that are known here.
+  init(flags: [String]) {
+    self.init(Self.names.filter { flags.contains($0.1) }.map(\.0))
   }
 }

@@ -95,7 +95,8 @@ final class WalletSession {
     case .written(let id, let error):
       withCharacteristic(id) { handle(.written($0, error.map { $0 == .busy ? .busy : .other })) }
     case .notified(let id, let value): withCharacteristic(id) { handle(.notified($0, value)) }
-    case .disconnected:
+    case .disconnected(let reason):
+      Log.shared.info("The link has ended: \(reason)", .transfer("\(transfer.number)"), .protocolName("tuvali"))
       link = nil
       handle(.disconnected)
     }

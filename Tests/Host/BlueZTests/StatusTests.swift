@@ -160,15 +160,6 @@ struct StatusTests {
     }
   }
 
-  @Test("Scanning and connecting are refused in words")
-  @LoopActor
-  func notYet() async throws {
-    let rig = try await Rig.ready()
-    defer { rig.close() }
-    #expect(throws: RadioError.notSupported("scan on BlueZ yet")) { try rig.radio.scan(for: []) { _ in } }
-    #expect(throws: RadioError.self) { try rig.radio.connect(to: BluetoothAddress(1)) { _ in } }
-  }
-
   @Test("Whatever bluetoothd says that makes no sense is counted and passed over")
   @LoopActor
   func nonsense() async throws {

@@ -64,7 +64,7 @@ struct AccessTests {
   @LoopActor
   private func arrive(_ sender: String, at table: Table) throws -> Bool {
     var call = Message.call(Table.name, Table.path, Table.interface, "Echo", [.string("x")])
-    call.sender = sender
+    (call.sender, call.serial) = (sender, 1)
     let answer = Answer(to: call, over: try #require(table.service.transport))
     table.service.objects.receive(call, answer)
     return answer.isGiven

@@ -1,0 +1,40 @@
+/// First in, first out, with both ends in constant time.
+public struct Fifo<Element> {
+  @usableFromInline var elements: [Element?] = []
+  @usableFromInline var head = 0
+
+  @inlinable public init() {}
+
+  @inlinable public var isEmpty: Bool { head == elements.count }
+  @inlinable public var count: Int { elements.count - head }
+  @inlinable public var first: Element? { isEmpty ? nil : elements[head] }
+
+  @inlinable
+  public mutating func append(_ element: Element) {
+    elements.append(element)
+  }
+
+  @discardableResult @inlinable
+  public mutating func popFirst() -> Element? {
+    guard !isEmpty else { return nil }
+    let element = elements[head]
+    elements[head] = nil
+    head += 1
+    if head == elements.count {
+      elements.removeAll(keepingCapacity: true)
+      head = 0
+    } else if head > 64, head > elements.count / 2 {
+      elements.removeFirst(head)
+      head = 0
+    }
+    return element
+  }
+
+  @inlinable
+  public mutating func removeAll() {
+    elements = []
+    head = 0
+  }
+}
+
+extension Fifo: Sendable where Element: Sendable {}

@@ -1,0 +1,29 @@
+import Common
+import Loop
+import Radio
+
+/// The central's handle on a link; dropping it cuts the link.
+@LoopActor
+final class CentralLink: Link {
+  let id: LinkID
+  private let connection: CentralConnection
+  private let registration: Registration
+
+  init(_ connection: CentralConnection) {
+    id = connection.id
+    self.connection = connection
+    registration = Registration { connection.disconnect() }
+  }
+
+  func discover() { connection.submit(.discover) }
+
+  func exchangeMTU(_ mtu: Int) { connection.submit(.exchangeMTU) }
+
+  func subscribe(to characteristic: CharacteristicID) { connection.submit(.subscribe(characteristic)) }
+
+  func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
+    connection.submit(.write(value, characteristic, kind))
+  }
+
+  func disconnect() { registration.cancel() }
+}

@@ -1,0 +1,27 @@
+import DBus
+import Radio
+
+/// What is said when a link does not come about: bluetoothd's own words, and what they mean.
+enum CentralWords {
+  static func connecting(to address: BluetoothAddress, within time: Duration, _ error: DBusError) -> String {
+    if error.is(.timeout) { return "\(address) was not connected to within \(time.components.seconds) s." }
+    if error.is(.unknownObject) || error.is(.unknownMethod) || error.name == BlueZName.Failure.doesNotExist {
+      return "bluetoothd has forgotten \(address): it was not heard for some time."
+    }
+    if error.is(.accessDenied) {
+      return "The bus does not let this program connect: is its D-Bus policy installed? (\(error.message))"
+    }
+    switch error.name {
+    case BlueZName.Failure.inProgress: return "Somebody else is connecting to \(address) just now."
+    case BlueZName.Failure.notReady: return "The Bluetooth adapter is switched off: bluetoothctl power on."
+    default: return "\(address) cannot be connected to (\(error.message))."
+    }
+  }
+
+  /// Whether a link failed before it stood, for which trying again is the cure. bluetoothd's words for it are
+  /// `le-connection-abort-by-local` and, in older ones, `Software caused connection abort`.
+  static func isPassing(_ error: DBusError) -> Bool {
+    error.name == BlueZName.Failure.failed
+      && (error.message.contains("connection-abort") || error.message.contains("connection abort"))
+  }
+}

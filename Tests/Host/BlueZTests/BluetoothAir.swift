@@ -1,0 +1,72 @@
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+
+/// The air between two adapters of a `FakeBlueZ`: what is advertised and served at the one is heard and served as a peer
+/// in front of the other.
+@LoopActor
+final class BluetoothAir {
+  let peer: FakePeer
+  private let fake: FakeBlueZ
+  private let client: String
+  private var link: ObjectPath?
+
+  /// - Parameters:
+  ///   - server: the adapter of the peripheral.
+  ///   - client: that of the central.
+  init(_ fake: FakeBlueZ, from server: String = "hci0", to client: String = "hci1") {
+    self.fake = fake
+    self.client = fake.adapters[client]?.address ?? ""
+    peer = FakePeer(fake.adapters[server]?.address ?? "", on: client)
+    fake.add(peer)
+    peer.onConnect = { [weak self] in
+      guard let self else { return }
+      link = fake.addDevice(self.client, on: server)
+    }
+    peer.onDisconnect = { [weak self] in
+      guard let link = self?.link else { return }
+      self?.link = nil
+      fake.setConnected(link, false)
+    }
+    peer.onSubscribe = { uuid, answer in fake.subscribe(uuid) { _ in answer() } }
+    peer.onWrite = { [weak self] write, answer in
+      fake.write(write.value, to: write.uuid, from: self?.link) { error in answer(error.map(Self.asClient)) }
+    }
+    fake.onNotified = { [weak self] in
+      guard let self else { return }
+      fake.notify($0.value, of: $0.uuid, from: peer)
+    }
+  }
+
+  /// Lets the central hear what is on the air now; in two parts, as it may come.
+  func carry() {
+    let characteristics = fake.applications.flatMap(\.characteristics)
+    peer.services = Dictionary(grouping: characteristics, by: \.value.service).map { service, characteristics in
+      FakePeer.Service(service, characteristics.map { FakePeer.Characteristic($0.key, $0.value.flags) })
+    }
+    for advertisement in fake.advertisements where advertisement.isOnAir {
+      let values = advertisement.values
+      let uuids = (values["ServiceUUIDs"]?.asStrings ?? []).compactMap { BluetoothUUID($0)?.description }
+      fake.hear(peer, uuids: uuids, serviceData: Self.data(values["ServiceData"]))
+      fake.hear(peer, serviceData: Self.data(values["ScanResponseServiceData"]))
+    }
+  }
+
+  private static func data(_ value: DBusValue?) -> [String: [UInt8]] {
+    var data: [String: [UInt8]] = [:]
+    for (uuid, value) in value?.asDictionary ?? [:] {
+      if let uuid = BluetoothUUID(uuid), let bytes = value.asBytes { data[uuid.description] = bytes }
+    }
+    return data
+  }
+
+  /// An error that a server's bluetoothd was answered with, as the client's bluetoothd tells it.
+  private static func asClient(_ error: DBusError) -> DBusError {
+    guard error.name == "org.bluez.Error.Failed", error.message.hasPrefix("0x") else {
+      return DBusError(name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x0e")
+    }
+    return DBusError(name: error.name, message: "Operation failed with ATT error: " + error.message)
+  }
+}

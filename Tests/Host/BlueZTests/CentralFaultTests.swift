@@ -1,0 +1,228 @@
+import BlueZ
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("A link that goes wrong ends, once, with a reason", .serialized)
+struct CentralFaultTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// How far a link has come when the fault strikes.
+  enum Step: CaseIterable, Sendable { case connecting, connected, resolved, subscribing, writing, disconnecting }
+
+  enum Fault: CaseIterable, Sendable { case daemonGone, adapterGone, adapterOff, peerLost, peerForgotten }
+
+  static let all = Step.allCases.flatMap { step in Fault.allCases.map { (step, $0) } }
+
+  @Test("Whatever is lost, at whatever step, the last event is the end, and the next link works", arguments: all)
+  @LoopActor
+  func lost(step: Step, fault: Fault) async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let path = rig.fake.devicePath(peer.address)
+    let visitor = Visitor()
+    let put = Visitor.id(Visitor.put)
+    peer.isDeaf = step == .connecting
+    peer.isUnreadable = step == .connected
+    try visitor.connect(with: rig.radio, to: peer)
+    visitor.link?.discover()
+    switch step {
+    case .connecting: _ = try await rig.fake.calls.first { $0.hasPrefix("Connect") }
+    case .connected: _ = try await visitor.events.next()
+    case .resolved: _ = try await visitor.events.first { if case .discovered = $0 { true } else { false } }
+    case .subscribing:
+      visitor.link?.subscribe(to: Visitor.id(Visitor.hear))
+      try await rig.fake.until { !peer.subscriptions.isEmpty }
+    case .writing:
+      peer.onWrite = { _, _ in }
+      visitor.link?.write([1], to: put, as: .request)
+      visitor.link?.write([2], to: put, as: .command)
+      _ = try await peer.writes.next()
+    case .disconnecting:
+      _ = try await visitor.events.first { if case .discovered = $0 { true } else { false } }
+      visitor.link?.disconnect()
+    }
+    switch fault {
+    case .daemonGone: rig.fake.vanish()
+    case .adapterGone: rig.fake.removeAdapter()
+    case .adapterOff: rig.fake.power("hci0", false)
+    case .peerLost: rig.fake.lose(peer)
+    case .peerForgotten: rig.fake.removeDevice(path)
+    }
+    if fault == .adapterOff || fault == .peerLost, step == .connecting {
+      // bluetoothd gives up by itself.
+      peer.giveUpConnecting()
+    }
+    #expect(try await visitor.end() != "")
+    try await rig.settle()
+    let ends = visitor.events.all.enumerated().filter { if case .disconnected = $0.element { true } else { false } }
+    #expect(ends.map(\.offset) == [visitor.events.all.count - 1])
+    // Everything that comes too late means nothing.
+    visitor.link?.write([3], to: put, as: .request)
+    visitor.link?.disconnect()
+    visitor.drop()
+
+    (peer.isDeaf, peer.isUnreadable) = (false, false)
+    peer.onWrite = { $1(nil) }
+    switch fault {
+    case .daemonGone: try await rig.fake.start()
+    case .adapterGone: rig.fake.addAdapter()
+    case .adapterOff: rig.fake.power("hci0", true)
+    case .peerLost, .peerForgotten: break
+    }
+    if rig.radio.status.state != .ready { try await rig.reach(.ready) }
+    let next = try await rig.visit(try await rig.sighted(peer))
+    next.link?.write([1], to: put, as: .request)
+    #expect(try await next.events.next() == .written(put, error: nil))
+  }
+
+  @Test("A link that fails before it stands is tried three times")
+  @LoopActor
+  func retried() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let failure = DBusError(name: "org.bluez.Error.Failed", message: "le-connection-abort-by-local")
+    let peer = try await rig.sighted()
+    peer.refusals = [failure, failure]
+    let visitor = try await rig.visit(peer)
+    visitor.link?.disconnect()
+    _ = try await visitor.end()
+    let again = try await rig.sighted(peer)
+    again.refusals = [failure, failure, failure]
+    let unlucky = Visitor()
+    try unlucky.connect(with: rig.radio, to: again)
+    #expect(try await unlucky.end().contains("le-connection-abort-by-local"))
+    #expect(unlucky.events.all.count == 1)
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+  }
+
+  struct Refusal: Sendable {
+    var name: String
+    var message: String
+    var words: String
+  }
+
+  private static let refusals = [
+    Refusal(name: "org.bluez.Error.NotReady", message: "Resource Not Ready", words: "switched off"),
+    Refusal(name: "org.bluez.Error.InProgress", message: "In Progress", words: "Somebody else is connecting"),
+    Refusal(name: "org.bluez.Error.Failed", message: "Host is down", words: "cannot be connected to (Host is down)"),
+    Refusal(name: "org.freedesktop.DBus.Error.UnknownObject", message: "", words: "has forgotten"),
+    Refusal(name: "org.freedesktop.DBus.Error.AccessDenied", message: "no", words: "policy"),
+  ]
+
+  @Test("bluetoothd's refusals to connect are told in words", arguments: refusals)
+  @LoopActor
+  func words(refusal: Refusal) async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.refusals = [DBusError(name: refusal.name, message: refusal.message)]
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    let reason = try await visitor.end()
+    #expect(reason.contains(refusal.words), "\(reason)")
+  }
+
+  @Test("Without an adapter there is no link, and why is said")
+  @LoopActor
+  func noAdapter() async throws {
+    let rig = try await Rig(prepare: { _ in })
+    defer { rig.close() }
+    try await rig.reach(.waiting, "There is no Bluetooth adapter")
+    let error = caught(RadioError.self) { try Visitor().connect(with: rig.radio, to: FakePeer()) }
+    #expect(error == .notReady("There is no Bluetooth adapter."))
+  }
+
+  @Test("One who never answers is given up after 30 seconds, and forgotten")
+  @LoopActor
+  func deaf() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.isDeaf = true
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    try await rig.fake.until { peer.isBeingConnected }
+    rig.time.advance(by: .milliseconds(29_999))
+    try await rig.settle()
+    #expect(visitor.events.all.isEmpty)
+    rig.time.advance(by: .milliseconds(1))
+    #expect(try await visitor.end().contains("was not connected to within 30 s"))
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+    #expect(rig.fake.calls.all.suffix(2).map { $0.split(separator: " ").first } == ["Disconnect", "RemoveDevice"])
+  }
+
+  @Test("Giving up while connecting ends the attempt")
+  @LoopActor
+  func givenUp() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.isDeaf = true
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    try await rig.fake.until { peer.isBeingConnected }
+    visitor.link?.disconnect()
+    #expect(try await visitor.end() == "Disconnected.")
+    #expect(!peer.isBeingConnected)
+    #expect(visitor.events.all.count == 1)
+  }
+
+  @Test("One whose services never come is given up after a minute")
+  @LoopActor
+  func unreadable() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.isUnreadable = true
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    visitor.link?.discover()
+    #expect(try await visitor.events.next() == .connected)
+    rig.time.advance(by: .seconds(60))
+    #expect(try await visitor.end().contains("did not say what it serves within 60 s"))
+    #expect(visitor.events.all.count == 2)
+  }
+
+  @Test("A bluetoothd that never answers a write, or how to disconnect, is not waited for without end")
+  @LoopActor
+  func silentWrite() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    peer.holdsAnswers = true
+    visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
+    _ = try await peer.writes.next()
+    rig.time.advance(by: .seconds(40))
+    #expect(try await visitor.end().contains("did not answer a write within 40 s"))
+  }
+
+  @Test("What a peer serves is not known when bluetoothd does not say it: the link ends")
+  @LoopActor
+  func silentDaemon() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    rig.fake.isSilent = true
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    visitor.link?.discover()
+    #expect(try await visitor.end().contains("does not say what 00:AA:03:00:00:01 serves"))
+  }
+
+  @Test("A service that asks for more than a link can bear loses it")
+  @LoopActor
+  func flooded() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    for _ in 0..<2000 { visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request) }
+    #expect(try await visitor.end().contains("operations wait"))
+  }
+}

@@ -1,0 +1,292 @@
+import BlueZ
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("Links that are made through bluetoothd do what the port promises")
+struct CentralLinkTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("Connecting, discovering, the MTU, subscribing, writing, hearing and leaving, each with its event")
+  @LoopActor
+  func whole() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    let (put, hear) = (Visitor.id(Visitor.put), Visitor.id(Visitor.hear))
+    visitor.link?.discover()
+    visitor.link?.exchangeMTU(517)
+    visitor.link?.subscribe(to: hear)
+    visitor.link?.write([1], to: put, as: .request)
+    visitor.link?.write([2], to: put, as: .command)
+    #expect(visitor.events.all.isEmpty)
+    _ = try await peer.writes.first { $0.value == [2] }
+    rig.fake.notify([3], of: Visitor.hear.description, from: peer)
+    rig.fake.notify([3], of: Visitor.hear.description, from: peer)
+    rig.fake.notify([4], of: Visitor.hear.description, from: peer)
+    _ = try await visitor.events.first { $0 == .notified(hear, [4]) }
+    visitor.link?.disconnect()
+    #expect(try await visitor.end() == "Disconnected.")
+    let services = [
+      GATTService(
+        uuid: Visitor.service,
+        characteristics: [
+          GATTCharacteristic(uuid: Visitor.put, properties: [.write, .writeWithoutResponse]),
+          GATTCharacteristic(uuid: Visitor.hear, properties: [.indicate]),
+        ])
+    ]
+    #expect(
+      visitor.events.all == [
+        .connected, .discovered(services), .mtuChanged(517), .subscribed(hear), .written(put, error: nil),
+        .written(put, error: nil), .notified(hear, [3]), .notified(hear, [3]), .notified(hear, [4]),
+        .disconnected(reason: "Disconnected."),
+      ])
+    #expect(peer.writes.all.map(\.type) == ["request", "command"])
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+    #expect(rig.fake.calls.all.suffix(2).map { $0.split(separator: " ").first } == ["Disconnect", "RemoveDevice"])
+  }
+
+  @Test("Commands go eight at a time; a request goes when they are answered, and they are told in their order")
+  @LoopActor
+  func window() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    let put = Visitor.id(Visitor.put)
+    peer.holdsAnswers = true
+    for number in 0..<20 as Range<UInt8> { visitor.link?.write([number], to: put, as: .command) }
+    visitor.link?.write([0xFF], to: put, as: .request)
+    try await rig.fake.until { peer.heldAnswers == 8 }
+    try await rig.settle()
+    #expect(peer.writes.all.count == 8)
+    peer.releaseAnswers(3)
+    try await rig.fake.until { peer.writes.all.count == 11 }
+    peer.holdsAnswers = false
+    peer.releaseAnswers()
+    _ = try await peer.writes.first { $0.value == [0xFF] }
+    for _ in 0..<21 { _ = try await visitor.events.next() }
+    #expect(peer.writes.all.map(\.value) == (0..<20).map { [$0] } + [[0xFF]])
+    #expect(peer.writes.all.filter { $0.type == "request" }.count == 1)
+    #expect(visitor.events.all.dropFirst(2).allSatisfy { $0 == .written(put, error: nil) })
+  }
+
+  @Test("What is too long for the MTU is refused here, and never sent")
+  @LoopActor
+  func tooLong() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = FakePeer.sample()
+    peer.mtu = 100
+    let visitor = try await rig.visit(try await rig.sighted(peer))
+    let put = Visitor.id(Visitor.put)
+    for kind in [WriteKind.command, .request] {
+      visitor.link?.write(Array(repeating: 0, count: 98), to: put, as: kind)
+      #expect(try await visitor.events.next() == .written(put, error: .invalidLength))
+      visitor.link?.write(Array(repeating: 0, count: 97), to: put, as: kind)
+      #expect(try await visitor.events.next() == .written(put, error: nil))
+    }
+    #expect(peer.writes.all.map(\.value.count) == [97, 97])
+  }
+
+  @Test("A bluetoothd that does not tell the MTU leaves the smallest there is")
+  @LoopActor
+  func unknownMTU() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = FakePeer.sample()
+    peer.mtu = nil
+    let visitor = try await rig.visit(try await rig.sighted(peer))
+    visitor.link?.exchangeMTU(517)
+    #expect(try await visitor.events.next() == .mtuChanged(23))
+  }
+
+  @Test("The peer's refusal of a write is told as what it is, and the link goes on")
+  @LoopActor
+  func refusals() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    let put = Visitor.id(Visitor.put)
+    peer.onWrite = { $1(DBusError(name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x80")) }
+    visitor.link?.write([1], to: put, as: .request)
+    #expect(try await visitor.events.next() == .written(put, error: .busy))
+    // Nobody is told what becomes of a command.
+    visitor.link?.write([1], to: put, as: .command)
+    #expect(try await visitor.events.next() == .written(put, error: nil))
+    // What it does not have, and what it does not take.
+    let nothing = Visitor.id(BluetoothUUID(short: 0xFE2F))
+    visitor.link?.write([1], to: nothing, as: .request)
+    #expect(try await visitor.events.next() == .written(nothing, error: .unlikely))
+    visitor.link?.write([1], to: Visitor.id(Visitor.hear), as: .command)
+    #expect(try await visitor.events.next() == .written(Visitor.id(Visitor.hear), error: .unlikely))
+    peer.onWrite = { $1(nil) }
+    visitor.link?.write([1], to: put, as: .request)
+    #expect(try await visitor.events.next() == .written(put, error: nil))
+  }
+
+  @Test("A peer that cannot be subscribed to is no error")
+  @LoopActor
+  func notSubscribed() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.subscriptionRefusal = DBusError(
+      name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x0e")
+    let visitor = try await rig.visit(peer)
+    for characteristic in [Visitor.hear, Visitor.put, BluetoothUUID(short: 0xFE2F)] {
+      visitor.link?.subscribe(to: Visitor.id(characteristic))
+      #expect(try await visitor.events.next() == .subscribed(Visitor.id(characteristic)))
+    }
+  }
+
+  @Test("A value that is none, or too long, is counted and dropped")
+  @LoopActor
+  func malformedValues() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    let hear = Visitor.id(Visitor.hear)
+    visitor.link?.subscribe(to: hear)
+    #expect(try await visitor.events.next() == .subscribed(hear))
+    let path = try #require(rig.fake.attributePath(Visitor.hear.description, of: peer))
+    let other = try #require(rig.fake.attributePath(Visitor.put.description, of: peer))
+    for (path, properties) in [
+      (path, ["Value": DBusValue.string("text")]), (path, ["Value": .bytes(Array(repeating: 0, count: 513))]),
+      (path, ["Notifying": .bool(true)]), (other, ["Value": .bytes([9])]),
+    ] {
+      rig.fake.emit(
+        path, "org.freedesktop.DBus.Properties", "PropertiesChanged",
+        [.string("org.bluez.GattCharacteristic1"), .options(properties), .strings([])])
+    }
+    rig.fake.notify([1], of: Visitor.hear.description, from: peer)
+    #expect(try await visitor.events.next() == .notified(hear, [1]))
+    #expect(rig.radio.counters.malformed == 2)
+  }
+
+  @Test("Dropping the handle cuts the link")
+  @LoopActor
+  func dropped() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    visitor.drop()
+    #expect(try await visitor.end() == "Disconnected.")
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+  }
+
+  @Test("A program that ends leaves neither a link nor a peer behind")
+  @LoopActor
+  func programEnds() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let visitor = try await rig.visit(try await rig.sighted())
+    visitor.drop()
+    rig.connection.close()
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+  }
+
+  @Test("One whom bluetoothd knew before us, or was paired, is not forgotten; one connected before us is not even cut")
+  @LoopActor
+  func notOurs() async throws {
+    let rig = try await Rig.ready { fake in
+      fake.addAdapter()
+      fake.addDevice("00:AA:03:00:00:01", isConnected: false)
+    }
+    defer { rig.close() }
+    let known = try await rig.sighted()
+    let visitor = try await rig.visit(known)
+    visitor.link?.disconnect()
+    _ = try await visitor.end()
+    try await rig.settle()
+    #expect(rig.fake.devices.count == 1)
+
+    let path = try #require(rig.fake.devices.keys.first)
+    rig.fake.setConnected(path, true, isOutgoing: true)
+    try await rig.settle()
+    let guest = Visitor()
+    try guest.connect(with: rig.radio, to: known)
+    #expect(try await guest.events.next() == .connected)
+    guest.link?.disconnect()
+    #expect(try await guest.end() == "Disconnected.")
+    try await rig.settle()
+    #expect(rig.fake.devices[path]?.isConnected == true)
+    #expect(rig.fake.calls.all.filter { $0.hasPrefix("Disconnect") }.count == 1)
+
+    let bound = try await rig.sighted(.sample("00:AA:03:00:00:02"))
+    let friend = try await rig.visit(bound)
+    let place = rig.fake.devicePath(bound.address)
+    rig.fake.emit(
+      place, "org.freedesktop.DBus.Properties", "PropertiesChanged",
+      [.string("org.bluez.Device1"), .options(["Paired": .bool(true)]), .strings([])])
+    try await rig.settle()
+    friend.link?.disconnect()
+    _ = try await friend.end()
+    try await rig.settle()
+    #expect(rig.fake.devices.keys.contains(place))
+  }
+
+  @Test("Whom we connect to is no client of ours, and takes no advertisement off the air")
+  @LoopActor
+  func noClient() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let advertisement = try await rig.advertise()
+    let visitor = try await rig.visit(try await rig.sighted())
+    visitor.link?.disconnect()
+    _ = try await visitor.end()
+    try await rig.settle()
+    #expect(service.events.all.isEmpty)
+    #expect(rig.fake.calls.all.filter { $0.hasPrefix("RegisterAdvertisement") }.count == 1)
+    advertisement.cancel()
+    server.close()
+  }
+
+  @Test("A second link to a peer, and one to somebody who was not sighted, end at once")
+  @LoopActor
+  func refused() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let first = try await rig.visit(peer)
+    let second = Visitor()
+    try second.connect(with: rig.radio, to: peer)
+    #expect(second.events.all.isEmpty)
+    #expect(try await second.end().contains("a connection to 00:AA:03:00:00:01 already"))
+    second.drop()
+    let stranger = Visitor()
+    try stranger.connect(with: rig.radio, to: FakePeer("00:AA:03:00:00:09"))
+    #expect(try await stranger.end().contains("bluetoothd does not know 00:AA:03:00:00:09"))
+    // The first is not disturbed.
+    first.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
+    #expect(try await first.events.next() == .written(Visitor.id(Visitor.put), error: nil))
+  }
+
+  @Test("Twelve links at one time, and no more")
+  @LoopActor
+  func tooMany() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    var visitors: [Visitor] = []
+    for number in 0..<12 {
+      let peer = try await rig.sighted(.sample("00:AA:03:00:01:0\(String(number, radix: 16, uppercase: true))"))
+      visitors.append(try await rig.visit(peer))
+    }
+    let thirteenth = try await rig.sighted(.sample("00:AA:03:00:01:FF"))
+    let error = caught(RadioError.self) { try Visitor().connect(with: rig.radio, to: thirteenth) }
+    #expect(error == .notReady("There are 12 links already."))
+    visitors.first?.link?.disconnect()
+    _ = try await visitors.first?.end()
+    visitors.append(try await rig.visit(thirteenth))
+  }
+}

@@ -1,0 +1,163 @@
+import Common
+import DBus
+import Radio
+import Testing
+
+@testable import BlueZ
+
+@Suite("What several reports say of an advertiser is put together")
+struct SightingsTests {
+  private typealias Data = AdvertisingData.ServiceData
+
+  private static func data(_ entries: (UInt16, [UInt8])...) -> [AdvertisingData.ServiceData] {
+    entries.map { Data(service: BluetoothUUID(short: $0.0), bytes: $0.1) }
+  }
+
+  private static func device(_ number: Int = 1) -> Device {
+    Device(path: Device.path(of: BluetoothAddress(UInt64(number)), at: "/org/bluez/hci0"))
+  }
+
+  struct Merge: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    var known: [AdvertisingData.ServiceData]
+    var report: [AdvertisingData.ServiceData]
+    var together: [AdvertisingData.ServiceData]
+  }
+
+  private static let merges = [
+    Merge(testDescription: "the first", known: [], report: data((1, [1])), together: data((1, [1]))),
+    Merge(
+      testDescription: "the scan response by itself", known: data((1, [1])), report: data((2, [2])),
+      together: data((1, [1]), (2, [2]))),
+    Merge(
+      testDescription: "the advertising data again", known: data((1, [1]), (2, [2])), report: data((1, [1])),
+      together: data((1, [1]), (2, [2]))),
+    Merge(
+      testDescription: "nothing", known: data((1, [1]), (2, [2])), report: [], together: data((1, [1]), (2, [2]))),
+    Merge(
+      testDescription: "a new key, whose rest is not there yet", known: data((1, [1]), (2, [2])),
+      report: data((1, [7])), together: data((1, [7]))),
+    Merge(
+      testDescription: "a new key, its rest first", known: data((1, [1]), (2, [2])), report: data((2, [8])),
+      together: data((2, [8]))),
+    Merge(
+      testDescription: "a new key in one piece", known: data((1, [1]), (2, [2])), report: data((1, [7]), (2, [8])),
+      together: data((1, [7]), (2, [8]))),
+    Merge(
+      testDescription: "another dialect beside it", known: data((1, [1]), (2, [2])),
+      report: data((0xAB29, [3]), (0xAB2A, [4])), together: data((1, [1]), (2, [2]), (0xAB29, [3]), (0xAB2A, [4]))),
+  ]
+
+  @Test("Service data: what is not in a report stays, unless another advertisement has come", arguments: merges)
+  func together(merge: Merge) {
+    #expect(Sightings.together(merge.known, merge.report) == merge.together)
+  }
+
+  @Test("Of service data without end, the first 512 bytes and 16 entries are kept")
+  func bounded() {
+    let much = (0..<100).map { Data(service: BluetoothUUID(short: UInt16($0)), bytes: [0]) }
+    #expect(Sightings.together([], much).count == 16)
+    let large = (0..<10).map { Data(service: BluetoothUUID(short: UInt16($0)), bytes: Array(repeating: 0, count: 250)) }
+    #expect(Sightings.together([], large).count == 2)
+    #expect(Sightings.together(Array(large.prefix(2)), Array(large.suffix(2))).count == 2)
+  }
+
+  @Test("The number of a state changes with what is in it, not with the signal strength")
+  func revisions() {
+    var sightings = Sightings()
+    let device = Self.device()
+    let first = sightings.hear(AdvertisingReport(serviceData: Self.data((1, [1])), rssi: -40), of: device, at: .zero)
+    let same = sightings.hear(AdvertisingReport(serviceData: Self.data((1, [1])), rssi: -70), of: device, at: .zero)
+    #expect(same.revision == first.revision)
+    #expect(same.sighting.rssi == -70)
+    let more = sightings.hear(AdvertisingReport(serviceData: Self.data((2, [2]))), of: device, at: .zero)
+    #expect(more.revision != first.revision)
+    #expect(more.sighting.serviceData == Self.data((1, [1]), (2, [2])))
+    #expect(more.sighting.rssi == -70)
+  }
+
+  @Test("Who is not heard for 30 seconds is forgotten, with all that was known")
+  func age() {
+    var sightings = Sightings()
+    let device = Self.device()
+    let first = sightings.hear(AdvertisingReport(serviceData: Self.data((1, [1]))), of: device, at: .zero)
+    let late = Instant.zero.advanced(by: .milliseconds(29_999))
+    #expect(sightings.fresh(at: late).count == 1)
+    #expect(
+      sightings.hear(AdvertisingReport(serviceData: []), of: device, at: late).revision == first.revision)
+    let later = late.advanced(by: .seconds(30))
+    #expect(sightings.fresh(at: later).isEmpty)
+    let again = sightings.hear(AdvertisingReport(serviceData: Self.data((2, [2]))), of: device, at: later)
+    #expect(again.sighting.serviceData == Self.data((2, [2])))
+    #expect(again.revision != first.revision)
+  }
+
+  @Test("Of more advertisers than are remembered, the one not heard for longest is forgotten")
+  func crowd() {
+    var sightings = Sightings()
+    for number in 0..<1000 {
+      _ = sightings.hear(
+        AdvertisingReport(serviceData: []), of: Self.device(number),
+        at: Instant.zero.advanced(by: .milliseconds(number)))
+    }
+    let fresh = sightings.fresh(at: Instant.zero.advanced(by: .seconds(1)))
+    #expect(fresh.count == Sightings.limit)
+    #expect(!sightings.holds(Self.device(743).path) && sightings.holds(Self.device(744).path))
+  }
+
+  struct Heard: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    var properties: [String: DBusValue]
+    var report: AdvertisingReport?
+    var malformed: UInt64 = 0
+  }
+
+  private static func dictionary(_ entries: [(String, DBusValue)]) -> DBusValue {
+    .dictionary(key: "s", value: "v", entries.map { DBusEntry(.string($0.0), .variant($0.1)) })
+  }
+
+  private static let reports = [
+    Heard(testDescription: "nothing", properties: [:], report: nil),
+    Heard(
+      testDescription: "a connection", properties: ["Connected": .bool(true), "UUIDs": .strings(["1800"])],
+      report: nil),
+    Heard(testDescription: "a signal", properties: ["RSSI": .int16(-60)], report: .init(serviceData: [], rssi: -60)),
+    Heard(testDescription: "no strength", properties: ["RSSI": .int16(127)], report: .init(serviceData: [])),
+    Heard(
+      testDescription: "a strength that is none", properties: ["RSSI": .string("loud")],
+      report: .init(serviceData: []), malformed: 1),
+    Heard(
+      testDescription: "service data",
+      properties: [
+        "ServiceData": dictionary([
+          ("00000002-0000-1000-8000-00805f9b34fb", .bytes([2])), ("00000001-0000-1000-8000-00805f9b34fb", .bytes([1])),
+        ])
+      ], report: .init(serviceData: data((1, [1]), (2, [2])))),
+    Heard(
+      testDescription: "service data of all sorts",
+      properties: [
+        "ServiceData": dictionary([
+          ("0001", .bytes([1])), ("two", .bytes([2])), ("0003", .string("3")),
+          ("0004", .bytes(Array(repeating: 0, count: 255))),
+        ])
+      ], report: .init(serviceData: data((1, [1]))), malformed: 3),
+    Heard(
+      testDescription: "service data that is none", properties: ["ServiceData": .uint32(1)],
+      report: .init(serviceData: []), malformed: 1),
+  ]
+
+  @Test("A report is read from what changed; what is malformed is counted and left out", arguments: reports)
+  func report(heard: Heard) {
+    var malformed: UInt64 = 0
+    #expect(AdvertisingReport(heard.properties, malformed: &malformed) == heard.report)
+    #expect(malformed == heard.malformed)
+  }
+}
+
+extension Device {
+  /// For a path that is known to be one.
+  fileprivate init(path: ObjectPath) {
+    guard let device = Device(path) else { preconditionFailure("no path of a device: \(path)") }
+    self = device
+  }
+}

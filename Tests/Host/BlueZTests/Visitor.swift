@@ -1,0 +1,78 @@
+import BlueZ
+import Common
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+/// A service that connects to a peer and writes down what it is told.
+@LoopActor
+final class Visitor {
+  static let service = BluetoothUUID(short: 0xFE20)
+  static let put = BluetoothUUID(short: 0xFE21)
+  static let hear = BluetoothUUID(short: 0xFE22)
+
+  static func id(_ characteristic: BluetoothUUID) -> CharacteristicID {
+    CharacteristicID(service: service, characteristic: characteristic)
+  }
+
+  let events = Mailbox<LinkEvent>()
+  private(set) var link: (any Link)?
+
+  init() {}
+
+  func connect(with radio: BlueZRadio, to peer: FakePeer) throws {
+    guard let address = BluetoothAddress(peer.address) else { return }
+    link = try radio.connect(to: address) { [events] in events.put($0) }
+  }
+
+  func drop() { link = nil }
+
+  /// Waits for the end and returns its reason.
+  func end() async throws -> String {
+    let event = try await events.first { if case .disconnected = $0 { true } else { false } }
+    guard case .disconnected(let reason) = event else { return "" }
+    return reason
+  }
+}
+
+extension FakePeer {
+  /// One that serves what `Visitor` uses.
+  static func sample(_ address: String = "00:AA:03:00:00:01") -> FakePeer {
+    FakePeer(
+      address,
+      services: [
+        Service(
+          Visitor.service.description,
+          [
+            Characteristic(Visitor.put.description, ["write", "write-without-response"]),
+            Characteristic(Visitor.hear.description, ["indicate"]),
+          ])
+      ])
+  }
+}
+
+extension Rig {
+  /// A peer that was sighted, by a scan that is over.
+  func sighted(_ peer: FakePeer = .sample()) async throws -> FakePeer {
+    fake.add(peer)
+    let sightings = Mailbox<Sighting>()
+    let scan = try radio.scan(for: []) { sightings.put($0) }
+    try await fake.until { self.fake.isDiscovering(peer.adapter) }
+    fake.hear(peer)
+    _ = try await sightings.first { $0.address.description == peer.address }
+    scan.cancel()
+    try await fake.until { !self.fake.isDiscovering(peer.adapter) }
+    return peer
+  }
+
+  /// A visitor whose link to a sighted peer is up, and knows what the peer serves.
+  func visit(_ peer: FakePeer) async throws -> Visitor {
+    let visitor = Visitor()
+    try visitor.connect(with: radio, to: peer)
+    #expect(try await visitor.events.next() == .connected)
+    visitor.link?.discover()
+    _ = try await visitor.events.first { if case .discovered = $0 { true } else { false } }
+    return visitor
+  }
+}

@@ -1,0 +1,202 @@
+import BlueZ
+import Bytes
+import Common
+import Crypto
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+import Transfers
+import Tuvali
+import Verifier
+import Wallet
+
+@Suite("A wallet works on BlueZ from end to end", .serialized)
+struct WalletTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A kiosk on hci0 and a wallet on hci1, each on a radio of its own.
+  @LoopActor
+  final class Pair {
+    let rig: Rig
+    let air: BluetoothAir
+    let verifier: VerifierService
+    let wallet: WalletService
+    let received = Mailbox<Transfer>()
+    private let kioskBus: BusConnection
+
+    init(walletLimits: WalletEngine.Configuration = .init()) async throws {
+      rig = try await Rig(
+        adapter: "hci1",
+        prepare: {
+          $0.addAdapter()
+          $0.addAdapter("hci1")
+        })
+      try await rig.reach(.ready)
+      air = BluetoothAir(rig.fake)
+      kioskBus = BusConnection(address: .address(rig.bus.address))
+      let radio = BlueZRadio(bus: kioskBus, adapter: "hci0")
+      verifier = VerifierService(
+        radio: radio, scheduler: EventLoop.shared,
+        settings: .init(engine: .init(name: "OVPMOSIP"), decision: .accept), random: SeededRandom(seed: 1))
+      // In real time: the waits of both are short.
+      wallet = WalletService(
+        radio: rig.radio, scheduler: EventLoop.shared, settings: .init(engine: walletLimits),
+        random: { SeededRandom(seed: 2) })
+      kioskBus.connect()
+      try await kioskBus.ready()
+      verifier.observe(changed: {}, received: { [received] in received.put($0) })
+    }
+
+    func close() {
+      wallet.stop()
+      verifier.stop()
+      kioskBus.close()
+      rig.close()
+    }
+
+    /// Starts the kiosk, and waits until its advertisement is on the air.
+    func open() async throws -> String {
+      let invitation = verifier.start()
+      try await rig.fake.until {
+        rig.fake.advertisements.first?.isOnAir == true && rig.fake.applications.first?.characteristics.isEmpty == false
+      }
+      return invitation
+    }
+
+    /// Sends a credential, and has the wallet hear the kiosk until it connects.
+    func send(_ credential: [UInt8], _ invitation: String) async throws -> Transfer {
+      let connects = self.connects
+      let transfer = try wallet.send(invitation, credential)
+      try await rig.fake.until {
+        air.carry()
+        return self.connects > connects
+      }
+      return transfer
+    }
+
+    private var connects: Int { rig.fake.calls.all.filter { $0.hasPrefix("Connect") }.count }
+
+    func end(of transfer: Transfer) async throws {
+      let changes = Mailbox<Transfer.State>()
+      transfer.onChange { changes.put($0.state) }
+      while transfer.isLive || wallet.active > 0 { _ = try await changes.next() }
+    }
+  }
+
+  @Test("A credential goes from wallet to kiosk, in chunks that fit the MTU, and the verdict comes back")
+  @LoopActor
+  func credential() async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    var dice = SeededRandom(seed: 3)
+    // Not to be compressed away: some forty chunks.
+    let credential = Array("\"\(Base64URL.encode(dice.bytes(15_000)))\"".utf8)
+    let transfer = try await pair.send(credential, try await pair.open())
+    #expect(try await pair.received.next().credential == credential)
+    try await pair.end(of: transfer)
+    #expect(transfer.state == .accepted)
+    #expect(transfer.figures.mtu == 517)
+    // Nothing is left of it, and the next one finds the kiosk's new key.
+    try await pair.rig.fake.until {
+      !pair.rig.fake.isDiscovering("hci1") && pair.rig.fake.devices.keys.allSatisfy { $0.isWithin("/org/bluez/hci0") }
+        && pair.rig.fake.advertisements.first?.isOnAir == true
+    }
+    let next = try await pair.send(Array("two".utf8), pair.verifier.connectionURI)
+    #expect(try await pair.received.next().credential == Array("two".utf8))
+    try await pair.end(of: next)
+    #expect(next.state == .accepted)
+  }
+
+  @Test("A bluetoothd that restarts while the wallet looks for the kiosk costs nothing but time")
+  @LoopActor
+  func restartWhileScanning() async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    let transfer = try pair.wallet.send(try await pair.open(), Array("one".utf8))
+    try await pair.rig.fake.until { pair.rig.fake.isDiscovering("hci1") }
+    pair.rig.fake.vanish()
+    try await pair.rig.reach(.waiting)
+    try await pair.rig.fake.start()
+    try await pair.rig.fake.until {
+      pair.rig.fake.isDiscovering("hci1") && pair.rig.fake.advertisements.first?.isOnAir == true
+        && pair.rig.fake.applications.first?.characteristics.isEmpty == false
+    }
+    pair.air.carry()
+    #expect(try await pair.received.next().credential == Array("one".utf8))
+    try await pair.end(of: transfer)
+    #expect(transfer.state == .accepted)
+  }
+
+  /// Where a transfer stands when the fault strikes.
+  enum Step: String, CaseIterable, Sendable {
+    case connecting, connected, identify, responseSize, submitResponse, transferReportRequest
+
+    /// The write that is not carried out any more.
+    var write: String? {
+      Characteristic.allCases.first { "\($0)" == rawValue }.map { Dialect.v05.uuid(of: $0).description }
+    }
+  }
+
+  enum Fault: CaseIterable, Sendable { case daemonGone, adapterGone, peerLost, peerForgotten, writeRefused }
+
+  static let allFaults = Step.allCases.flatMap { step in Fault.allCases.map { (step, $0) } }
+    // There is nothing to refuse yet, and a chunk is no request: it is only missing.
+    .filter { $0.1 != .writeRefused || $0.0.write != nil && $0.0 != .submitResponse }
+
+  @Test("Whatever fails at whatever step, the transfer ends in words, and the next one succeeds", arguments: allFaults)
+  @LoopActor
+  func faults(step: Step, fault: Fault) async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    let (fake, peer) = (pair.rig.fake, pair.air.peer)
+    let strike: @LoopActor () -> Void = {
+      switch fault {
+      case .daemonGone: fake.vanish()
+      case .adapterGone: fake.removeAdapter("hci1")
+      case .peerLost:
+        fake.lose(peer)
+        peer.giveUpConnecting()
+      case .peerForgotten: fake.removeDevice(fake.devicePath(peer.address, on: peer.adapter))
+      case .writeRefused: break
+      }
+    }
+    peer.isDeaf = step == .connecting
+    peer.isUnreadable = step == .connected
+    let onWrite = peer.onWrite
+    var hasStruck = false
+    peer.onWrite = { write, answer in
+      guard write.uuid == step.write, !hasStruck else { return onWrite(write, answer) }
+      hasStruck = true
+      if fault == .writeRefused {
+        answer(DBusError(name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x0e"))
+      } else {
+        strike()
+      }
+    }
+    let transfer = try await pair.send(Array("one".utf8), try await pair.open())
+    if step.write == nil {
+      _ = try await fake.calls.first { $0.hasPrefix("Connect") }
+      try await pair.rig.settle()
+      strike()
+    }
+    try await pair.end(of: transfer)
+    #expect(transfer.state == .failed)
+    #expect(transfer.error?.sentence.isEmpty == false)
+
+    peer.onWrite = onWrite
+    (peer.isDeaf, peer.isUnreadable) = (false, false)
+    if fault == .daemonGone { try await fake.start() }
+    if fault == .adapterGone { fake.addAdapter("hci1") }
+    if pair.rig.radio.status.state != .ready { try await pair.rig.reach(.ready) }
+    try await fake.until {
+      pair.verifier.state == .waiting && fake.advertisements.first?.isOnAir == true
+        && fake.applications.first?.characteristics.isEmpty == false
+    }
+    let next = try await pair.send(Array("two".utf8), pair.verifier.connectionURI)
+    #expect(try await pair.received.next().credential == Array("two".utf8))
+    try await pair.end(of: next)
+    #expect(next.state == .accepted)
+  }
+}

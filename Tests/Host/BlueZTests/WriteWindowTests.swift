@@ -1,0 +1,75 @@
+import Common
+import Radio
+import Testing
+
+@testable import BlueZ
+
+@Suite("What is asked of a link goes out in order, and so many commands at a time as it bears")
+struct WriteWindowTests {
+  private static let id = CharacteristicID(service: BluetoothUUID(short: 1), characteristic: BluetoothUUID(short: 2))
+
+  private static func command(_ number: Int) -> WriteWindow.Operation {
+    .write([UInt8(truncatingIfNeeded: number)], id, .command)
+  }
+
+  private static let request = WriteWindow.Operation.write([0xFF], id, .request)
+  private static let written = LinkEvent.written(id, error: nil)
+
+  private static func window(_ operations: [WriteWindow.Operation]) -> WriteWindow {
+    var window = WriteWindow()
+    for operation in operations { _ = window.add(operation) }
+    return window
+  }
+
+  @Test("Eight commands are out at once; each that is answered makes room for the next")
+  func commands() {
+    var window = Self.window((0..<20).map(Self.command))
+    var out: [UInt64] = []
+    while let next = window.next() { out.append(next.number) }
+    #expect(out.count == WriteWindow.commandLimit)
+    #expect(window.finish(out[0], Self.written) == [Self.written])
+    #expect(window.next()?.operation == Self.command(8))
+    #expect(window.next() == nil)
+  }
+
+  @Test("A request waits until every command before it is answered, and all behind it wait for its answer")
+  func request() {
+    var window = Self.window([Self.command(0), Self.command(1), Self.request, Self.command(2), .discover])
+    let (first, second) = (window.next(), window.next())
+    #expect(window.next() == nil)
+    #expect(window.finish(first?.number ?? 0, Self.written).count == 1)
+    #expect(window.next() == nil)
+    #expect(window.finish(second?.number ?? 0, Self.written).count == 1)
+    let third = window.next()
+    #expect(third?.operation == Self.request)
+    #expect(window.next() == nil)
+    #expect(window.finish(third?.number ?? 0, .written(Self.id, error: .busy)) == [.written(Self.id, error: .busy)])
+    #expect(window.next()?.operation == Self.command(2))
+    #expect(window.next() == nil)
+  }
+
+  @Test("Answers that overtake each other are told in the order of the writes")
+  func order() {
+    var window = Self.window((0..<3).map(Self.command))
+    let numbers = (0..<3).compactMap { _ in window.next()?.number }
+    let refused = LinkEvent.written(Self.id, error: .unlikely)
+    #expect(window.finish(numbers[2], refused) == [])
+    #expect(window.finish(numbers[1], Self.written) == [])
+    #expect(window.finish(numbers[0], Self.written) == [Self.written, Self.written, refused])
+    // Once is enough.
+    #expect(window.finish(numbers[0], Self.written) == [])
+  }
+
+  @Test("No more than 1024 wait, and none after it was emptied")
+  func bounded() {
+    var window = Self.window((0..<WriteWindow.waitingLimit).map(Self.command))
+    let isTooMuch = !window.add(Self.request)
+    #expect(isTooMuch)
+    let first = window.next()
+    let hasRoom = window.add(Self.request)
+    #expect(hasRoom)
+    window.removeAll()
+    #expect(window.next() == nil)
+    #expect(window.finish(first?.number ?? 0, Self.written) == [])
+  }
+}

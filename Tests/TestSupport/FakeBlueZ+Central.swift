@@ -1,0 +1,219 @@
+import DBus
+import Loop
+
+/// Its side towards those who connect. Facts: bluez.md section 3.
+extension FakeBlueZ {
+  private static let failed = "org.bluez.Error.Failed"
+
+  // MARK: Peers
+
+  /// A peer is out of range.
+  public func lose(_ peer: FakePeer) {
+    let path = devicePath(peer.address, on: peer.adapter)
+    guard devices[path]?.isConnected == true else { return }
+    setConnected(path, false)
+    peer.onDisconnect()
+  }
+
+  /// A peer sends a value: those who subscribed are told.
+  public func notify(_ value: [UInt8], of uuid: String, from peer: FakePeer) {
+    let path = devicePath(peer.address, on: peer.adapter)
+    guard devices[path]?.isConnected == true, peer.subscriptions.contains(uuid),
+      let characteristic = attributePath(uuid, of: peer)
+    else { return }
+    connection.emit(
+      characteristic, "org.freedesktop.DBus.Properties", "PropertiesChanged",
+      [.string("org.bluez.GattCharacteristic1"), .options(["Value": .bytes(value)]), .strings([])])
+  }
+
+  /// Where a characteristic of a peer is.
+  public func attributePath(_ uuid: String, of peer: FakePeer) -> ObjectPath? {
+    for (index, service) in peer.services.enumerated() {
+      guard let position = service.characteristics.firstIndex(where: { $0.uuid == uuid }) else { continue }
+      return characteristicPath(peer, index, position)
+    }
+    return nil
+  }
+
+  private func servicePath(_ peer: FakePeer, _ index: Int) -> ObjectPath {
+    devicePath(peer.address, on: peer.adapter).child("service00\(String(16 + index, radix: 16))")
+  }
+
+  private func characteristicPath(_ peer: FakePeer, _ index: Int, _ position: Int) -> ObjectPath {
+    servicePath(peer, index).child("char00\(String(16 + position, radix: 16))")
+  }
+
+  // MARK: Device1
+
+  func exportDevice(_ path: ObjectPath) {
+    let heard = devices[path]?.heard?.properties ?? [:]
+    var properties = [
+      Property("Adapter", "o", get: { .objectPath(path.parent ?? .root) }),
+      Property("Address", "s", get: { [weak self] in .string(self?.devices[path]?.address ?? "") }),
+      Property("Connected", "b", get: { [weak self] in .bool(self?.devices[path]?.isConnected ?? false) }),
+      Property("Paired", "b", get: { [weak self] in .bool(self?.devices[path]?.isPaired ?? false) }),
+      Property("ServicesResolved", "b", get: { [weak self] in .bool(self?.devices[path]?.isResolved ?? false) }),
+    ]
+    for (name, value) in heard { properties.append(Property(name, value.signature, get: { value })) }
+    let interface = Interface(
+      "org.bluez.Device1",
+      methods: [
+        Method("Connect") { [weak self] in self?.connect($0) },
+        Method("Disconnect") { [weak self] in self?.disconnect($0) },
+      ], properties: properties)
+    // Its properties are read from `devices` meanwhile.
+    let object = connection.objects.export(path, interfaces: [interface], manager: .root)
+    devices[path]?.object = object
+    tell("added \(path.lastElement)")
+  }
+
+  private func connect(_ call: MethodCall) {
+    let path = call.path
+    calls.put("Connect \(path.lastElement)")
+    guard devices[path]?.isConnected == false else {
+      return devices[path] == nil ? call.fail(.unknownObject("It is gone.")) : call.reply()
+    }
+    guard let peer = peers[path], peer.refusals.isEmpty else {
+      let error = peers[path]?.refusals.removeFirst()
+      return call.fail(error ?? DBusError(name: Self.failed, message: "le-connection-abort-by-local"))
+    }
+    if peer.isDeaf {
+      peer.connecting = call
+      return tell("connecting to \(path.lastElement)")
+    }
+    setConnected(path, true, isOutgoing: true)
+    peer.onConnect()
+    // The signal goes before the answer.
+    EventLoop.shared.soon { [weak self] in
+      call.reply()
+      if !peer.isUnreadable { self?.resolve(peer, path) }
+    }
+  }
+
+  private func disconnect(_ call: MethodCall) {
+    calls.put("Disconnect \(call.path.lastElement)")
+    if let pending = peers[call.path]?.connecting {
+      peers[call.path]?.connecting = nil
+      pending.fail(DBusError(name: Self.failed, message: "le-connection-abort-by-local"))
+    }
+    let wasConnected = devices[call.path]?.isConnected == true
+    setConnected(call.path, false)
+    if wasConnected { peers[call.path]?.onDisconnect() }
+    EventLoop.shared.soon { call.reply() }
+  }
+
+  /// bluetoothd has read what the peer serves: the objects first, then the word.
+  private func resolve(_ peer: FakePeer, _ path: ObjectPath) {
+    guard devices[path]?.isConnected == true else { return }
+    for (index, service) in peer.services.enumerated() {
+      let servicePath = servicePath(peer, index)
+      let properties = [
+        Property("UUID", "s", get: { .string(service.uuid) }), Property("Primary", "b", get: { .bool(true) }),
+      ]
+      show(path, Interface("org.bluez.GattService1", properties: properties), at: servicePath)
+      for (position, characteristic) in service.characteristics.enumerated() {
+        show(
+          path, interface(of: characteristic, in: servicePath, of: peer, path),
+          at: characteristicPath(peer, index, position))
+      }
+    }
+    devices[path]?.isResolved = true
+    devices[path]?.object?.changed("ServicesResolved")
+    tell("resolved \(path.lastElement)")
+  }
+
+  private func show(_ device: ObjectPath, _ interface: Interface, at path: ObjectPath) {
+    let object = connection.objects.export(path, interfaces: [interface], manager: .root)
+    devices[device]?.attributes.append(object)
+  }
+
+  func unresolve(_ path: ObjectPath) {
+    peers[path]?.subscriptions = []
+    peers[path]?.busy = []
+    peers[path]?.held = []
+    guard devices[path]?.isResolved == true else { return }
+    for object in devices[path]?.attributes ?? [] { object.cancel() }
+    devices[path]?.attributes = []
+    devices[path]?.isResolved = false
+    devices[path]?.object?.changed("ServicesResolved")
+  }
+
+  // MARK: GattCharacteristic1
+
+  private func interface(
+    of characteristic: FakePeer.Characteristic, in service: ObjectPath, of peer: FakePeer, _ device: ObjectPath
+  ) -> Interface {
+    var properties = [
+      Property("UUID", "s", get: { .string(characteristic.uuid) }),
+      Property("Service", "o", get: { .objectPath(service) }),
+      Property("Flags", "as", get: { .strings(characteristic.flags) }),
+    ]
+    if let mtu = peer.mtu { properties.append(Property("MTU", "q", get: { .uint16(peer.mtu ?? mtu) })) }
+    let options = Argument("options", "a{sv}")
+    return Interface(
+      "org.bluez.GattCharacteristic1",
+      methods: [
+        Method("WriteValue", in: [Argument("value", "ay"), options]) { [weak self] in
+          self?.write($0, characteristic, peer, device)
+        },
+        Method("StartNotify") { [weak self] in self?.startNotify($0, characteristic, peer) },
+        Method("StopNotify") { [weak self] in self?.stopNotify($0, characteristic, peer) },
+      ], properties: properties)
+  }
+
+  private func startNotify(_ call: MethodCall, _ characteristic: FakePeer.Characteristic, _ peer: FakePeer) {
+    guard !Set(["notify", "indicate"]).isDisjoint(with: characteristic.flags) else {
+      return call.fail(DBusError(name: "org.bluez.Error.NotSupported", message: "Operation is not supported"))
+    }
+    if let refusal = peer.subscriptionRefusal { return call.fail(refusal) }
+    peer.subscriptions.insert(characteristic.uuid)
+    peer.onSubscribe(characteristic.uuid) { [weak self] in
+      call.reply()
+      self?.tell("subscribed \(characteristic.uuid)")
+    }
+  }
+
+  private func stopNotify(_ call: MethodCall, _ characteristic: FakePeer.Characteristic, _ peer: FakePeer) {
+    calls.put("StopNotify \(characteristic.uuid.prefix(8))")
+    peer.subscriptions.remove(characteristic.uuid)
+    call.reply()
+  }
+
+  private func write(
+    _ call: MethodCall, _ characteristic: FakePeer.Characteristic, _ peer: FakePeer, _ device: ObjectPath
+  ) {
+    let value = call.arguments.first?.asBytes ?? []
+    let type = call.arguments.last?["type"]?.asString ?? ""
+    let needed = ["request": "write", "command": "write-without-response"][type] ?? "reliable-write"
+    guard characteristic.flags.contains(needed) else {
+      return call.fail(DBusError(name: "org.bluez.Error.NotSupported", message: "Operation is not supported"))
+    }
+    guard devices[device]?.isConnected == true else {
+      return call.fail(DBusError(name: Self.failed, message: "Not connected"))
+    }
+    let answer: @LoopActor (DBusError?) -> Void = { error in
+      let give: @LoopActor () -> Void = { error.map { call.fail($0) } ?? call.reply() }
+      if peer.holdsAnswers { peer.held.append(give) } else { give() }
+    }
+    let write = FakePeer.Write(uuid: characteristic.uuid, value: value, type: type)
+    if type == "command" {
+      // It is answered when it is on its way, whatever becomes of it.
+      guard value.count + 3 <= Int(peer.mtu ?? 23) else {
+        return call.fail(DBusError(name: Self.failed, message: "Failed to initiate write"))
+      }
+      answer(nil)
+      peer.writes.put(write)
+      peer.onWrite(write) { _ in }
+    } else {
+      guard peer.busy.insert(characteristic.uuid).inserted else {
+        return call.fail(DBusError(name: "org.bluez.Error.InProgress", message: "Operation already in progress"))
+      }
+      peer.writes.put(write)
+      peer.onWrite(write) { error in
+        peer.busy.remove(characteristic.uuid)
+        answer(error)
+      }
+    }
+    tell("written \(characteristic.uuid)")
+  }
+}

@@ -1,0 +1,97 @@
+import DBus
+import Loop
+
+/// Its side towards those who scan. Facts: bluez-debian13.md section 2.
+extension FakeBlueZ {
+  private static let failed = "org.bluez.Error.Failed"
+
+  // MARK: Discovery
+
+  func discoveryMethods(_ adapter: String) -> [Method] {
+    [
+      Method("SetDiscoveryFilter", in: [Argument("properties", "a{sv}")]) { [weak self] in self?.setFilter($0) },
+      Method("StartDiscovery") { [weak self] in self?.startDiscovery($0, adapter) },
+      Method("StopDiscovery") { [weak self] in self?.stopDiscovery($0, adapter) },
+      Method("RemoveDevice", in: [Argument("device", "o")]) { [weak self] in self?.removeDevice($0) },
+    ]
+  }
+
+  private func setFilter(_ call: MethodCall) {
+    follow(call.sender)
+    filters[call.sender] = call.arguments.first?.asDictionary
+    call.reply()
+  }
+
+  private func startDiscovery(_ call: MethodCall, _ adapter: String) {
+    calls.put("StartDiscovery \(adapter)")
+    follow(call.sender)
+    guard refusals.isEmpty else {
+      call.fail(refusals.removeFirst())
+      return tell("refused discovery")
+    }
+    guard adapters[adapter]?.isPowered == true else {
+      return call.fail(DBusError(name: "org.bluez.Error.NotReady", message: "Resource Not Ready"))
+    }
+    guard discoverers[adapter, default: []].insert(call.sender).inserted else {
+      return call.fail(DBusError(name: "org.bluez.Error.InProgress", message: "Operation already in progress"))
+    }
+    call.reply()
+    tell("discovering on \(adapter)")
+  }
+
+  private func stopDiscovery(_ call: MethodCall, _ adapter: String) {
+    calls.put("StopDiscovery \(adapter)")
+    guard discoverers[adapter]?.remove(call.sender) != nil else {
+      return call.fail(DBusError(name: Self.failed, message: "No discovery started"))
+    }
+    call.reply()
+    tell("discovery on \(adapter) stopped")
+  }
+
+  private func removeDevice(_ call: MethodCall) {
+    guard let path = call.arguments.first?.asObjectPath, devices[path] != nil else {
+      return call.fail(DBusError(name: "org.bluez.Error.DoesNotExist", message: "Does Not Exist"))
+    }
+    calls.put("RemoveDevice \(path.lastElement)")
+    removeDevice(path)
+    call.reply()
+  }
+
+  /// Whether somebody discovers on an adapter.
+  public func isDiscovering(_ adapter: String = "hci0") -> Bool { discoverers[adapter]?.isEmpty == false }
+
+  // MARK: Peers
+
+  /// Puts a peer in front of its adapter; it is not heard yet.
+  @discardableResult
+  public func add(_ peer: FakePeer) -> ObjectPath {
+    let path = devicePath(peer.address, on: peer.adapter)
+    peers[path] = peer
+    return path
+  }
+
+  /// The controller receives something of a peer. Without a discovery nobody is told.
+  ///
+  /// - Parameters:
+  ///   - uuids: what this report brings in addition: the list only grows.
+  ///   - serviceData: takes the place of what the report before brought.
+  public func hear(_ peer: FakePeer, uuids: [String] = [], serviceData: [String: [UInt8]] = [:], rssi: Int16 = -60) {
+    guard isDiscovering(peer.adapter) else { return }
+    let path = devicePath(peer.address, on: peer.adapter)
+    let known = devices[path]?.heard?.uuids ?? []
+    let heard = FakeDevice.Heard(
+      uuids: known + uuids.filter { !known.contains($0) }, serviceData: serviceData, rssi: rssi)
+    if devices[path] == nil {
+      devices[path] = FakeDevice(address: peer.address, isConnected: false, isPaired: false)
+      devices[path]?.heard = heard
+      exportDevice(path)
+    } else {
+      devices[path]?.heard = heard
+      var changed = heard.properties
+      if heard.uuids == known { changed["UUIDs"] = nil }
+      connection.emit(
+        path, "org.freedesktop.DBus.Properties", "PropertiesChanged",
+        [.string("org.bluez.Device1"), .options(changed), .strings([])])
+    }
+  }
+}

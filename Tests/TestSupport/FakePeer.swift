@@ -1,0 +1,88 @@
+import DBus
+import Loop
+
+/// A peripheral in front of an adapter of `FakeBlueZ`: it can be heard, connected to, written to and listened to.
+@LoopActor
+public final class FakePeer {
+  public struct Characteristic: Sendable {
+    public let uuid: String
+    public let flags: [String]
+
+    public init(_ uuid: String, _ flags: [String]) {
+      self.uuid = uuid
+      self.flags = flags
+    }
+  }
+
+  public struct Service: Sendable {
+    public let uuid: String
+    public let characteristics: [Characteristic]
+
+    public init(_ uuid: String, _ characteristics: [Characteristic]) {
+      self.uuid = uuid
+      self.characteristics = characteristics
+    }
+  }
+
+  public struct Write: Hashable, Sendable {
+    public var uuid: String
+    public var value: [UInt8]
+    /// `request` or `command`.
+    public var type: String
+  }
+
+  public let address: String
+  public let adapter: String
+  public var services: [Service]
+  /// Nil: bluetoothd is too old to say.
+  public var mtu: UInt16? = 517
+  /// What the next attempts to connect are refused with.
+  public var refusals: [DBusError] = []
+  /// Whether it never answers: the attempt hangs until it is given up.
+  public var isDeaf = false
+  /// Whether bluetoothd never finds out what it serves.
+  public var isUnreadable = false
+  /// What subscribing is refused with.
+  public var subscriptionRefusal: DBusError?
+  /// Whether the answers to writes are kept back until `releaseAnswers()`.
+  public var holdsAnswers = false
+  public var onConnect: @LoopActor () -> Void = {}
+  public var onDisconnect: @LoopActor () -> Void = {}
+  /// Called before a subscription is answered.
+  public var onSubscribe: @LoopActor (_ uuid: String, _ answer: @escaping @LoopActor () -> Void) -> Void = { $1() }
+  /// What a write is answered with.
+  public var onWrite: @LoopActor (Write, _ answer: @escaping @LoopActor (DBusError?) -> Void) -> Void = { $1(nil) }
+  /// All that was written.
+  public let writes = Mailbox<Write>()
+  public internal(set) var subscriptions: Set<String> = []
+
+  var held: [@LoopActor () -> Void] = []
+  /// The characteristics whose request is not answered yet.
+  var busy: Set<String> = []
+  var connecting: MethodCall?
+
+  public init(_ address: String = "00:AA:03:00:00:01", on adapter: String = "hci0", services: [Service] = []) {
+    self.address = address
+    self.adapter = adapter
+    self.services = services
+  }
+
+  /// Whether an attempt to connect hangs.
+  public var isBeingConnected: Bool { connecting != nil }
+
+  /// An attempt that hangs comes to nothing.
+  public func giveUpConnecting() {
+    connecting?.fail(DBusError(name: "org.bluez.Error.Failed", message: "Host is down"))
+    connecting = nil
+  }
+
+  /// How many answers are kept back.
+  public var heldAnswers: Int { held.count }
+
+  /// Gives the oldest `count` of the answers that were kept back.
+  public func releaseAnswers(_ count: Int = .max) {
+    let answers = held.prefix(count)
+    held.removeFirst(answers.count)
+    for answer in answers { answer() }
+  }
+}
