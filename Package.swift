@@ -64,7 +64,8 @@ let package = Package(
 
     // Tests mirror Sources.
     .target(
-      name: "TestSupport", dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "HCI", "Store", "Tuvali"]),
+      name: "TestSupport",
+      dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "CommandLine", "HCI", "Store", "Tuvali"]),
       path: "Tests/TestSupport", swiftSettings: Every.settings),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"]),
@@ -88,6 +89,7 @@ let package = Package(
       swiftSettings: Every.settings),
     tests("Services/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
     tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
+    tests("Fuzz", Every.base + Every.host + ["Air", "CDBus", "CommandLine", "Config", "HCI", "Store", "Tuvali"]),
     tests(
       "Integration", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Interfaces", "Manager"]),
   ],

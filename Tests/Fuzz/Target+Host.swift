@@ -8,6 +8,10 @@ import Radio
 @testable import DBus
 @testable import HCI
 
+#if canImport(TestSupport)
+  import TestSupport
+#endif
+
 extension Target {
   static let host = [
     Target(

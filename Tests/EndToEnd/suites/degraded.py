@@ -14,14 +14,19 @@ from suites.visits import KB, credential, visit
 suite = Suite()
 #: Seconds that are watched, and the processor time that may go by in them.
 WATCHED = 3.0
-IDLE = 0.05
+IDLE = 0.02
+#: How often it is watched: what a start or a lost adapter has begun may still be going on the first time.
+WINDOWS = 3
 
 
 async def is_calm(stage: Stage) -> None:
     """It waits without using the processor."""
-    before = stage.kiosk.cpu()
-    await asyncio.sleep(WATCHED)  # there is no event to wait for: nothing is to happen
-    used = stage.kiosk.cpu() - before
+    for _ in range(WINDOWS):
+        before = stage.kiosk.cpu()
+        await asyncio.sleep(WATCHED)  # there is no event to wait for: nothing is to happen
+        used = stage.kiosk.cpu() - before
+        if used <= IDLE:
+            break
     stage.measure(f"{used * 1000:.0f} ms CPU in {WATCHED:.0f} s")
     assert used <= IDLE, f"{used:.3f} s of processor time in {WATCHED} s of waiting"
     assert await stage.kiosk.restarts == "0", "it was started again"

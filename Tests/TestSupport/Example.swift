@@ -1,7 +1,7 @@
 import CommandLine
 
 /// A program with everything a command line can have.
-let example = Command(
+public let example = Command(
   "earshot", "Talk to earshotd.",
   details: [
     "Without a command, shows the status. The exit status is 0 if all went well, and 3 if the service is not there."

@@ -1,0 +1,44 @@
+import Crypto
+import Testing
+
+/// The targets of the fuzzer without the fuzzer: what nobody meant, the same each time.
+@Suite("Every decoder bears 10,000 random and 10,000 mutated inputs")
+struct EveryDecoderTests {
+  /// Those of the engines play events, and are slow: `HostileWalletTests` and `HostileVerifierTests` play theirs.
+  private static let decoders = Target.all.map(\.name).filter { $0 != "verifier" && $0 != "wallet" }
+
+  @Test("A broken promise or a trap ends the run, and names what it was", arguments: decoders)
+  func hostile(name: String) throws {
+    let target = try #require(Target.all.first { $0.name == name })
+    let seeds = try target.seeds().filter { $0.count <= 4096 }
+    #expect(!seeds.isEmpty)
+    var random = SeededRandom(seed: 15)
+    for _ in 0..<10_000 { Self.feed(target, random.bytes(Self.below(64, &random))) }
+    for number in 0..<10_000 { Self.feed(target, Self.mutated(seeds[number % seeds.count], &random)) }
+  }
+
+  private static func feed(_ target: Target, _ bytes: [UInt8]) {
+    bytes.withUnsafeBytes { target.run($0) }
+  }
+
+  /// Some bytes changed, and some inserted, taken away or repeated.
+  private static func mutated(_ seed: [UInt8], _ random: inout SeededRandom) -> [UInt8] {
+    var bytes = seed
+    for _ in 0...below(4, &random) {
+      let place = below(bytes.count + 1, &random)
+      switch below(5, &random) {
+      case 0 where place < bytes.count: bytes[place] ^= 1 << UInt8(below(8, &random))
+      case 1 where place < bytes.count: bytes[place] = [0, 1, 0x7F, 0x80, 0xFF][below(5, &random)]
+      case 2: bytes.insert(contentsOf: random.bytes(1 + below(4, &random)), at: place)
+      case 3: bytes.removeSubrange(place..<min(bytes.count, place + 1 + below(4, &random)))
+      default: bytes = Array(bytes.prefix(below(2, &random) == 0 ? place : bytes.count))
+      }
+    }
+    return bytes
+  }
+
+  private static func below(_ bound: Int, _ random: inout SeededRandom) -> Int {
+    let bytes = random.bytes(2)
+    return (Int(bytes[0]) << 8 | Int(bytes[1])) % bound
+  }
+}
