@@ -82,8 +82,9 @@ let package = Package(
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
     tests("Host/BlueZTests", Every.base + Every.host + ["Air", "BlueZ", "Hall", "Transfers", "Tuvali", "Verifier"]),
     .target(
-      name: "Hall", dependencies: names(Every.base + Every.host + Every.verifierAndWallet), path: "Tests/Services/Hall",
-      swiftSettings: Every.settings),
+      name: "Hall",
+      dependencies: names(Every.base + Every.host + Every.verifierAndWallet + ["Store", "TestSupport"]),
+      path: "Tests/Services/Hall", swiftSettings: Every.settings),
     tests("Services/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
     tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
     tests(
