@@ -85,8 +85,9 @@ let package = Package(
     tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI"]),
     tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ", "HCI", "Hall"] + Every.verifierAndWallet),
     .target(
-      name: "Hall", dependencies: names(Every.base + Every.host + Every.verifierAndWallet), path: "Tests/Services/Hall",
-      swiftSettings: Every.settings),
+      name: "Hall",
+      dependencies: names(Every.base + Every.host + Every.verifierAndWallet + ["Store", "TestSupport"]),
+      path: "Tests/Services/Hall", swiftSettings: Every.settings),
     tests("Services/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
     tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
     tests("Fuzz", Every.base + Every.host + ["Air", "CDBus", "CommandLine", "Config", "HCI", "Store", "Tuvali"]),

@@ -41,7 +41,7 @@ extension EarshotSettings {
     Setting(
       "Verifier", "Decision", \.verifier.decision, .choice, .onReload,
       "Who answers the wallet when its credential has arrived: a D-Bus client, by Accept or Reject, or the service itself, "
-        + "which accepts whatever arrived whole."),
+        + "which accepts whatever arrived whole. It is kept until somebody fetches it."),
     Setting(
       "Verifier", "CredentialLimit", \.verifier.credentialLimit, .size(credentialLimits), .onRestart,
       "The largest credential to take, inflated. A larger one ends the transfer."),
@@ -64,7 +64,7 @@ extension EarshotSettings {
     Setting(
       "Verifier", "KeptTransfers", \.verifier.keptTransfers, .number(1...1000), .onRestart,
       "How many transfers stay on D-Bus, the present one included, before the oldest that ended is forgotten. One whose "
-        + "credential nobody has judged stays; when all are such, the next wallet is refused."),
+        + "credential nobody has judged, or nobody has fetched, stays; when all are such, the next wallet is refused."),
     Setting(
       "Verifier", "VisitTimeout", \.verifier.visitTimeout, .duration(timeouts), .onReload,
       "How long a wallet may take for its whole credential, however lively it is."),
@@ -112,11 +112,14 @@ extension EarshotSettings {
   private static let storeKeys: [Setting<EarshotSettings>] = [
     Setting(
       "Store", "Directory", \.store.directory, .optional(.path(isSocket: false)), .onRestart,
-      "Where credentials that nobody has judged are kept, encrypted, over a restart. Empty: the directory that systemd "
+      "Where credentials that nobody has judged or fetched are kept, encrypted, over a restart. Empty: the directory that systemd "
         + "makes for the service, and memory alone where there is none."),
     Setting(
       "Store", "KeepFor", \.store.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
-      "How long a credential waits for Accept or Reject before it is erased."),
+      "How long a credential waits for Accept or Reject, and to be fetched, before it is erased."),
+    Setting(
+      "Store", "Bytes", \.store.bytes, .size((1 << 20)...(1 << 30)), .onRestart,
+      "How much all credentials that wait may take together, on the disk as well as in memory. One more is refused."),
   ]
 
   private static let busKeys: [Setting<EarshotSettings>] = [

@@ -77,6 +77,8 @@ public struct EarshotSettings: Settings {
     /// Nil: `$STATE_DIRECTORY`.
     public var directory: String?
     public var keepFor = Duration.seconds(86_400)
+    /// Of all credentials that wait together, as files.
+    public var bytes = 64 << 20
   }
 
   /// Section `[Bus]`.

@@ -38,7 +38,7 @@ extension MessageID {
 
   /// Keys may reach the disk: the kernel does not lock or hide this process's memory.
   public static let memoryExposed = MessageID("MemoryExposed", "aa9bffcaff3f3cb664015ba1d46c6cad")
-  /// Credentials cannot be kept across a restart.
+  /// Something is wrong with keeping credentials across a restart.
   public static let storeDegraded = MessageID("StoreDegraded", "3feba97f482e266e0a3c11b3fc7d7070")
   /// Credentials that were received before the start are here again.
   public static let storeRestored = MessageID("StoreRestored", "1d56dc07f6472cea181e8a833336a198")

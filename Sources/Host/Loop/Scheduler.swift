@@ -2,16 +2,12 @@ import Common
 
 /// Time and work, as a service sees them: the event loop in a program, virtual time in a test.
 @LoopActor
-public protocol Scheduler: AnyObject, Sendable {
+public protocol Scheduler: Offloading {
   /// The present moment. It never goes back, whatever the wall clock does.
   var now: Instant { get }
 
   /// Calls `body` on the loop, once, at `instant` or as soon after it as may be; never from within this call.
   func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration
-
-  /// Runs `work` away from the loop (anything over a millisecond) and hands its result to `then`, on the loop.
-  func offload<Value: Sendable>(
-    _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void)
 }
 
 extension Scheduler {

@@ -38,9 +38,10 @@ extension Directory {
 
   /// The whole file, nil if there is none; `tooLarge` if it has more than `limit` bytes.
   func contents(of name: String, limit: Int) throws(StoreError) -> [UInt8]? {
-    guard try status(of: name) != nil else { return nil }
-    let bytes = try open(name).read(atMost: limit + 1)
-    guard bytes.count <= limit else {
+    guard let status = try status(of: name) else { return nil }
+    let isLarge = status.kind == .file && status.size > limit
+    let bytes = isLarge ? [] : try open(name).read(atMost: limit + 1)
+    guard !isLarge, bytes.count <= limit else {
       throw StoreError(.tooLarge, "\(path(of: name)) has more than \(limit) bytes. It is not a file of this service.")
     }
     return bytes

@@ -20,6 +20,8 @@ public struct SpoolKey: Sendable, CustomStringConvertible {
   public static let fileName = "spool.key"
 
   public let origin: Origin
+  /// systemd has credentials for this run, and the spool's key is not among them.
+  public let isMissingFromCredentials: Bool
   /// Tells keys apart, and nothing about the key.
   let id: [UInt8]
   private let secret: SecretBytes
@@ -38,20 +40,19 @@ public struct SpoolKey: Sendable, CustomStringConvertible {
     from state: StateDirectory, on fileSystem: any FileSystem = SystemFileSystem(),
     environment: (String) -> String? = StateDirectory.environment
   ) throws(StoreError) -> SpoolKey {
-    if let path = environment("CREDENTIALS_DIRECTORY"),
-      let key = try systemCredential(in: try fileSystem.openDirectory(path))
-    {
-      return key
-    }
+    let credentials = environment("CREDENTIALS_DIRECTORY")
+    if let credentials, let key = try systemCredential(in: try fileSystem.openDirectory(credentials)) { return key }
     let directory = state.directory
     let file = AtomicFile(fileName, in: directory, version: version, limit: size)
     for name in [fileName, "\(fileName).previous"] {
       try directory.status(of: name)?.requirePrivate(to: state.user, directory.path(of: name))
     }
-    if let secret = try stored(in: file) { return try SpoolKey(secret, .stateDirectory) }
+    if let secret = try stored(in: file) {
+      return try SpoolKey(secret, .stateDirectory, isMissing: credentials != nil)
+    }
     let secret = SecretBytes(random: size)
     try secret.withUnsafeBytes { (bytes) throws(StoreError) in try file.write(bytes) }
-    return try SpoolKey(secret, .made)
+    return try SpoolKey(secret, .made, isMissing: credentials != nil)
   }
 
   private static func stored(in file: AtomicFile) throws(StoreError) -> SecretBytes? {
@@ -83,9 +84,10 @@ public struct SpoolKey: Sendable, CustomStringConvertible {
     return try SpoolKey(SecretBytes(copying: bytes), .systemCredential)
   }
 
-  init(_ secret: SecretBytes, _ origin: Origin) throws(StoreError) {
+  init(_ secret: SecretBytes, _ origin: Origin, isMissing: Bool = false) throws(StoreError) {
     self.secret = secret
     self.origin = origin
+    isMissingFromCredentials = isMissing
     id = try Self.derive(secret, "key id", Self.idSize).withUnsafeBytes { Array($0) }
   }
 

@@ -26,6 +26,8 @@ public struct StoreError: CodedError, Hashable, CustomStringConvertible {
     case spoolFull = "SpoolFull"
     /// The disk itself reports an error.
     case diskFailed = "DiskFailed"
+    /// The disk does not answer.
+    case diskStalled = "DiskStalled"
     case failed = "Failed"
   }
 

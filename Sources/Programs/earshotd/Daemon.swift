@@ -36,6 +36,8 @@ final class Daemon {
   init(
     _ settings: EarshotSettings, files: ConfigurationFiles, bus: BusConnection, name: String, privileges: Privileges
   ) {
+    // Before any key is in it.
+    Self.guardMemory()
     self.settings = settings
     self.files = files
     self.bus = bus
@@ -61,18 +63,17 @@ final class Daemon {
 
   /// Without a place to keep credentials the kiosk serves all the same, and says so.
   private static func vault(_ settings: EarshotSettings) -> CredentialVault {
-    do throws(StoreError) {
-      let state = try StateDirectory(path: settings.store.directory)
-      let key = try SpoolKey.load(from: state)
-      var limits = CredentialSpool.Limits()
-      limits.maximumCount = settings.verifier.keptTransfers
-      limits.maximumBytes = settings.verifier.keptTransfers * (settings.verifier.credentialLimit + 4096)
-      let spool = try CredentialSpool(in: state, key: key, limits: limits)
-      return CredentialVault(spool, keepFor: settings.store.keepFor, scheduler: EventLoop.shared)
-    } catch {
-      Log.shared.warning("Credentials are kept in memory only: \(error)", id: .storeDegraded, .error(error))
-      return CredentialVault(nil, trouble: error, keepFor: settings.store.keepFor, scheduler: EventLoop.shared)
-    }
+    let directory = settings.store.directory
+    var limits = CredentialSpool.Limits()
+    limits.maximumCount = settings.verifier.keptTransfers
+    limits.maximumBytes = settings.store.bytes
+    return CredentialVault(
+      .init(keepFor: settings.store.keepFor, maximumBytes: settings.store.bytes), scheduler: EventLoop.shared,
+      disk: SerialWorker(),
+      open: { [limits] () throws(StoreError) in
+        let state = try StateDirectory(path: directory)
+        return try CredentialSpool(in: state, key: try SpoolKey.load(from: state), limits: limits)
+      })
   }
 
   private static func radio(
@@ -95,7 +96,6 @@ final class Daemon {
   /// - Parameter onEnd: called with the exit code before the loop stops.
   func run(onEnd: @escaping @LoopActor (ExitCode) -> Void) {
     self.onEnd = onEnd
-    guardMemory()
     let loop = EventLoop.shared
     registrations += [
       loop.on(signal: SIGTERM) { [weak self] in self?.stop(.ok) },
@@ -112,7 +112,7 @@ final class Daemon {
   }
 
   /// Keys live in this memory.
-  private func guardMemory() {
+  private static func guardMemory() {
     if !ProcessMemory.hide() {
       Log.shared.warning("The kernel does not hide this process's memory", id: .memoryExposed)
     }
@@ -130,11 +130,14 @@ final class Daemon {
     verifier.stop()
     wallet?.stop()
     registrations = []
-    onEnd(code)
-    // What was said to the radio and the bus in this turn is sent before the loop ends.
-    EventLoop.shared.soon { [bus] in
-      bus.close()
-      EventLoop.shared.stop()
+    // What is being written or erased is brought to its end, as far as the disk lets it.
+    verifier.vault.rest(within: .seconds(2)) { [bus] in
+      onEnd(code)
+      // What was said to the radio and the bus in this turn is sent before the loop ends.
+      EventLoop.shared.soon {
+        bus.close()
+        EventLoop.shared.stop()
+      }
     }
   }
 
@@ -166,8 +169,9 @@ final class Daemon {
       }
     let restart = pendingRestart.isEmpty ? "" : " A restart is needed for \(pendingRestart.joined(separator: ", "))."
     let reason = radio.status.reason
-    let memory = verifier.vault.trouble == nil ? "" : " Credentials are kept in memory only."
-    ServiceManager.status((reason.isEmpty ? "" : reason + " ") + work + memory + restart)
+    let trouble = verifier.vault.troubleInShort
+    let storage = trouble.isEmpty ? "" : " \(trouble)"
+    ServiceManager.status((reason.isEmpty ? "" : reason + " ") + work + storage + restart)
   }
 
   // MARK: The configuration
@@ -183,7 +187,7 @@ final class Daemon {
     settings = loaded.settings.keepingRestartSettings(of: settings)
     Log.shared.level = LogLevel(settings.log.level)
     verifier.apply(VerifierService.Settings(settings))
-    verifier.vault.keepFor = settings.store.keepFor
+    verifier.vault.settings.keepFor = settings.store.keepFor
     wallet?.apply(WalletService.Settings(settings.wallet))
     let names = changes.isEmpty ? "nothing changed" : changes.map(\.name).joined(separator: ", ")
     Log.shared.notice("The configuration was read again: \(names)", id: .configurationReloaded)

@@ -53,8 +53,11 @@ public final class Transfer {
   /// The dialect spoken: `0.5`; empty while it is unknown.
   public private(set) var dialect = ""
   public private(set) var error: (any CodedError)?
-  /// The credential's text in UTF-8, from `received` on; only of an incoming transfer.
+  /// The credential's text in UTF-8, only of an incoming transfer: from `received` on until it is rejected, or is accepted
+  /// and was taken.
   public private(set) var credential: [UInt8]?
+  /// Whether a client was given the credential.
+  public private(set) var wasTaken = false
   /// Whether the link is still up or being made.
   public private(set) var isLive = true
 
@@ -101,7 +104,17 @@ public final class Transfer {
     self.credential = credential
   }
 
-  /// The credential is erased without a verdict.
+  /// A client was given the credential.
+  public func take() {
+    wasTaken = true
+  }
+
+  /// The credential is no longer wanted.
+  public func drop() {
+    credential = nil
+  }
+
+  /// The credential is erased: nobody judged it, or nobody took it, in time.
   public func forget() {
     credential = nil
     enter(.undecided)

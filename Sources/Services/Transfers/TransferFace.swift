@@ -5,15 +5,22 @@ import Loop
 /// What a local program may do with a transfer; each is carried out by the service that runs it.
 @LoopActor
 public struct TransferActions {
-  /// Notes the verdict and tells the wallet; false where there is nothing to judge.
-  public var decide: @LoopActor (Transfer, Bool) -> Bool
+  public typealias Then = @LoopActor () -> Void
+
+  /// Notes the verdict and tells the wallet, and calls `Then` when the disk knows it; false where there is nothing to
+  /// judge.
+  public var decide: @LoopActor (Transfer, Bool, @escaping Then) -> Bool
+  /// Notes that a client was given the credential.
+  public var taken: @LoopActor (Transfer) -> Void
   /// Ends the link; false where there is none.
   public var disconnect: @LoopActor (Transfer) -> Bool
 
   public init(
-    decide: @escaping @LoopActor (Transfer, Bool) -> Bool, disconnect: @escaping @LoopActor (Transfer) -> Bool
+    decide: @escaping @LoopActor (Transfer, Bool, @escaping Then) -> Bool,
+    taken: @escaping @LoopActor (Transfer) -> Void, disconnect: @escaping @LoopActor (Transfer) -> Bool
   ) {
     self.decide = decide
+    self.taken = taken
     self.disconnect = disconnect
   }
 }
@@ -70,30 +77,39 @@ public final class TransferFaces {
     [
       Method(
         "GetCredential", out: [Argument("credential", "s")],
-        documentation: "Returns the credential that was received. A text with U+0000 in it needs OpenCredential.",
+        documentation:
+          "Returns the credential that was received, until it is rejected, or accepted and fetched. A text "
+          + "with U+0000 in it needs OpenCredential.",
         errors: [.notReady, .failed],
-        returning: { _ throws(DBusError) in
-          let credential = try credential(of: transfer)
-          guard !credential.contains(0) else {
-            throw .failed("The credential has U+0000 in it, which a D-Bus string cannot hold. Use OpenCredential.")
+        handler: { call in
+          give(call, transfer, actions) { credential throws(DBusError) in
+            guard !credential.contains(0) else {
+              throw .failed("The credential has U+0000 in it, which a D-Bus string cannot hold. Use OpenCredential.")
+            }
+            return .string(String(decoding: credential, as: UTF8.self))
           }
-          return [.string(String(decoding: credential, as: UTF8.self))]
         }),
       Method(
         "OpenCredential", out: [Argument("credential", "h")],
-        documentation: "Returns the credential that was received, as a sealed memory file in UTF-8.",
+        documentation: "The same as a sealed memory file in UTF-8.",
         errors: [.notReady, .failed],
-        returning: { _ throws(DBusError) in
-          [.descriptor(try MemFD.sealed(try credential(of: transfer), name: "credential"))]
+        handler: { call in
+          give(call, transfer, actions) { credential throws(DBusError) in
+            .descriptor(try MemFD.sealed(credential, name: "credential"))
+          }
         }),
       Method(
-        "Accept", documentation: "Notes that the credential is accepted, and tells the wallet if it is still there.",
+        "Accept",
+        documentation: "Tells the wallet, if it is still there, that the credential is accepted, and returns when the "
+          + "disk knows it. It can be fetched once more if it was not yet, and is then erased.",
         errors: [.notReady],
-        returning: { _ throws(DBusError) in try decide(transfer, true, actions) }),
+        handler: { decide($0, transfer, true, actions) }),
       Method(
-        "Reject", documentation: "Notes that the credential is rejected, and tells the wallet if it is still there.",
+        "Reject",
+        documentation: "Tells the wallet, if it is still there, that the credential is rejected, and returns when it "
+          + "is erased.",
         errors: [.notReady],
-        returning: { _ throws(DBusError) in try decide(transfer, false, actions) }),
+        handler: { decide($0, transfer, false, actions) }),
       Method(
         "Disconnect", documentation: "Ends the link to the peer. A transfer under way fails.", errors: [.notReady],
         returning: { _ throws(DBusError) in
@@ -103,13 +119,25 @@ public final class TransferFaces {
     ]
   }
 
-  private static func decide(
-    _ transfer: Transfer, _ accepted: Bool, _ actions: TransferActions
-  ) throws(DBusError) -> [DBusValue] {
-    guard actions.decide(transfer, accepted) else {
-      throw .notReady("There is no credential to judge: the transfer is in state \(transfer.state.rawValue).")
+  /// Answers with the credential; whoever fetched it has taken it.
+  private static func give(
+    _ call: MethodCall, _ transfer: Transfer, _ actions: TransferActions,
+    as form: ([UInt8]) throws(DBusError) -> DBusValue
+  ) {
+    do throws(DBusError) {
+      call.reply(try form(try credential(of: transfer)))
+      actions.taken(transfer)
+    } catch {
+      call.fail(error)
     }
-    return []
+  }
+
+  private static func decide(
+    _ call: MethodCall, _ transfer: Transfer, _ accepted: Bool, _ actions: TransferActions
+  ) {
+    let state = transfer.state
+    if actions.decide(transfer, accepted, { call.reply() }) { return }
+    call.fail(.notReady("There is no credential to judge: the transfer is in state \(state.rawValue)."))
   }
 
   private static func credential(of transfer: Transfer) throws(DBusError) -> [UInt8] {

@@ -35,12 +35,12 @@ public final class TransferList {
     return transfer
   }
 
-  /// An incoming transfer of an earlier run, whose credential waits for its verdict.
-  public func restore(_ credential: [UInt8], peer: String, dialect: String) -> Transfer {
+  /// An incoming transfer of an earlier run, whose credential waits for its verdict, or to be taken.
+  public func restore(_ credential: [UInt8], peer: String, dialect: String, isAccepted: Bool = false) -> Transfer {
     let transfer = add(.incoming, .connected)
     transfer.met(BluetoothAddress(peer), dialect: dialect)
     transfer.receive(credential)
-    transfer.enter(.received)
+    transfer.enter(isAccepted ? .accepted : .received)
     transfer.end()
     return transfer
   }
@@ -51,17 +51,17 @@ public final class TransferList {
     for body in onRemoved { body(transfer) }
   }
 
-  /// Credentials that wait for a verdict.
+  /// Credentials that wait for a verdict, or to be taken.
   public var waitingCredentials: Int {
-    transfers.count { $0.credential != nil && !$0.state.isEnd }
+    transfers.count { $0.credential != nil }
   }
 
-  /// Those that ended go, the oldest first: first of all those that brought no credential, so that nobody pushes out
-  /// what was received by failing. A credential that nobody has judged never goes.
+  /// Those that ended go, the oldest first: first of all those that failed, so that nobody pushes out what was received by
+  /// failing. One whose credential nobody has judged, or nobody has taken, never goes.
   private func makeRoom() {
     while transfers.count >= limit {
-      let ended = transfers.filter { !$0.isLive && $0.state.isEnd }
-      guard let first = ended.first(where: { $0.credential == nil }) ?? ended.first else { return }
+      let ended = transfers.filter { !$0.isLive && $0.state.isEnd && $0.credential == nil }
+      guard let first = ended.first(where: { $0.state == .failed }) ?? ended.first else { return }
       remove(first)
     }
   }

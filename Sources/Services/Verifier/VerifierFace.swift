@@ -33,7 +33,8 @@ public final class VerifierFace {
   /// What can be done with the verifier's transfers.
   public static func actions(_ service: VerifierService) -> TransferActions {
     TransferActions(
-      decide: { [weak service] in service?.decide($0, accepted: $1) ?? false },
+      decide: { [weak service] in service?.decide($0, accepted: $1, then: $2) ?? false },
+      taken: { [weak service] in service?.taken($0) },
       disconnect: { [weak service] in service?.disconnect($0) ?? false })
   }
 
@@ -67,7 +68,7 @@ public final class VerifierFace {
           get: { .strings(service.settings.dialects.map(\.name.rawValue)) }),
         Property(
           "Storage", "s",
-          documentation: "Why credentials that nobody has judged would not survive a restart; empty when they would.",
+          documentation: "What is wrong with keeping credentials on the disk, and what to do; empty when nothing is.",
           get: { .string(service.vault.trouble?.sentence ?? "") }),
         Property(
           "Counters", "a{st}",
@@ -89,7 +90,7 @@ public final class VerifierFace {
       Tally("CrcFailures", counters.crcFailures), Tally("DuplicateChunks", counters.duplicateChunks),
       Tally("BadChunks", counters.badChunks), Tally("IgnoredWrites", counters.ignoredWrites),
       Tally("SilentLinks", counters.silentLinks), Tally("RefusedLinks", service.refusedLinks),
-      Tally("LinesLeftOut", service.told.total),
+      Tally("LinesLeftOut", service.told.total), Tally("StoreFull", service.storeFull),
     ]
     return .tallies(tallies)
   }

@@ -58,6 +58,8 @@ public final class VerifierService {
   var told: RateLimiter<Line>
   /// Links that were cut as they came, because there were too many.
   private(set) var refusedLinks = 0
+  /// Credentials that were turned away because too many, or too large ones, wait.
+  private(set) var storeFull = 0
   private var onChange: [@LoopActor () -> Void] = []
   private(set) var onReceived: [@LoopActor (Transfer) -> Void] = []
 
@@ -67,13 +69,15 @@ public final class VerifierService {
     radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: CredentialVault? = nil,
     random: any RandomSource & Sendable = SystemRandom()
   ) {
-    self.vault = vault ?? CredentialVault(nil, scheduler: scheduler)
+    self.vault = vault ?? CredentialVault(scheduler: scheduler)
     self.radio = radio
     self.scheduler = scheduler
     self.settings = settings
     engine = VerifierEngine(configuration: settings.engine, random: random)
     told = RateLimiter(perMinute: settings.linesPerPeer, capacity: 64)
     transfers = TransferList(limit: settings.keptTransfers, scheduler: scheduler)
+    self.vault.attach(
+      transfers, changed: { [weak self] in self?.changed() }, restored: { [weak self] in self?.restored($0) })
   }
 
   // MARK: For the house
@@ -99,10 +103,14 @@ public final class VerifierService {
     onReceived.append(received)
   }
 
-  /// The credentials that an earlier run received and nobody judged.
+  /// The credentials that an earlier run received and nobody judged, or nobody took.
   public func restore() {
-    vault.restore(into: transfers)
+    vault.restore()
     changed()
+  }
+
+  private func restored(_ transfer: Transfer) {
+    if settings.decision == .accept { _ = decide(transfer, accepted: true) }
   }
 
   /// Starts to wait for wallets; does nothing when it waits already.
@@ -138,17 +146,32 @@ public final class VerifierService {
     told.perMinute = settings.linesPerPeer
   }
 
-  /// Tells the wallet the verdict, if it is still there, and notes it in any case.
+  /// Tells the wallet the verdict, if it is still there, and notes it in any case. A credential that is rejected is erased
+  /// at once, one that is accepted as soon as it was taken.
   ///
+  /// - Parameter then: called when the verdict would survive a loss of power, or the disk is in trouble, which the vault
+  ///   then says.
   /// - Returns: false where there is no credential to judge, or it was judged before.
-  public func decide(_ transfer: Transfer, accepted: Bool) -> Bool {
+  public func decide(
+    _ transfer: Transfer, accepted: Bool, then: @escaping @LoopActor () -> Void = {}
+  ) -> Bool {
     guard transfer.state == .received else { return false }
     if let visit, visit.transfer === transfer { handle(.decided(visit.link, accepted: accepted)) }
+    let isWanted = accepted && !transfer.wasTaken
+    if !isWanted { transfer.drop() }
     transfer.enter(accepted ? .accepted : .rejected)
-    vault.remove(transfer)
+    if isWanted { vault.accept(transfer, then: then) } else { vault.remove(transfer, then: then) }
     let verdict: String = accepted ? "accepted" : "rejected"
     Log.shared.info("Credential \(verdict)", id: .transferDecided, .transfer("\(transfer.number)"))
     return true
+  }
+
+  /// A client was given the credential of a transfer. If it is accepted, nobody needs it any more.
+  public func taken(_ transfer: Transfer) {
+    transfer.take()
+    guard transfer.state == .accepted else { return }
+    transfer.drop()
+    vault.remove(transfer)
   }
 
   /// Ends the link of a transfer.
@@ -221,7 +244,7 @@ public final class VerifierService {
     guard let visit, visit.link == link else { return }
     let transfer = visit.transfer
     guard transfers.waitingCredentials < settings.keptTransfers else {
-      return refuse(link, "\(settings.keptTransfers) credentials wait to be judged, and no more are kept.")
+      return refuse(link, "\(settings.keptTransfers) credentials wait to be judged and taken, and no more are kept.")
     }
     vault.put(credential, of: transfer) { [weak self] error in
       guard let self else { return }
@@ -235,6 +258,7 @@ public final class VerifierService {
 
   /// There is no room for what was received.
   private func refuse(_ link: LinkID, _ why: String) {
+    storeFull += 1
     handle(.kept(link, TuvaliError(.verifierUnknown, .limitExceeded, why)))
   }
 

@@ -24,7 +24,8 @@ public final class WalletFace {
 
   /// What can be done with the wallet's transfers.
   public static func actions(_ service: WalletService) -> TransferActions {
-    TransferActions(decide: { _, _ in false }, disconnect: { [weak service] in service?.disconnect($0) ?? false })
+    TransferActions(
+      decide: { _, _, _ in false }, taken: { _ in }, disconnect: { [weak service] in service?.disconnect($0) ?? false })
   }
 
   /// - Parameter path: where a transfer is found.

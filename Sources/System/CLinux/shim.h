@@ -4,6 +4,8 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <stdint.h>
 #include <unistd.h>
 
 /* Neither a core dump nor ptrace by the same user shows this process's memory. 0, or -1 with errno. */
@@ -37,4 +39,10 @@ static inline int earshot_set_capabilities(unsigned long long effective, unsigne
 /* Programs that this thread starts get no capabilities from it. */
 static inline int earshot_clear_ambient_capabilities(void) {
   return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+}
+
+/* Sets a timer of CLOCK_REALTIME that is due at the end of time, and cancelled when somebody sets the clock. */
+static inline int earshot_watch_clock(int timer) {
+  const struct itimerspec never = {{0, 0}, {INT64_MAX / 1000000000, 0}};
+  return timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, 0);
 }

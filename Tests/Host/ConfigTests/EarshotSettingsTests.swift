@@ -48,6 +48,7 @@ import Testing
       [Store]
       Directory=/srv/credentials
       KeepFor=2h
+      Bytes=3M
       [Bus]
       WaitingCallers=9
       WaitingCalls=11
@@ -69,7 +70,7 @@ import Testing
     #expect(!settings.wallet.enabled && settings.wallet.credentialLimit == 64 << 10)
     #expect(settings.wallet.scanTimeout == .seconds(4) && settings.wallet.connectTimeout == .seconds(5))
     #expect(settings.wallet.reportTimeout == .seconds(6) && settings.wallet.idleTimeout == .seconds(3_600))
-    #expect(settings.store == .init(directory: "/srv/credentials", keepFor: .seconds(7_200)))
+    #expect(settings.store == .init(directory: "/srv/credentials", keepFor: .seconds(7_200), bytes: 3 << 20))
     #expect(settings.verifier.links == 5 && settings.verifier.linksPerPeer == 1)
     #expect(settings.wallet.transfers == 2 && settings.wallet.keptTransfers == 7)
     #expect(settings.bus == .init(waitingCallers: 9, waitingCalls: 11))

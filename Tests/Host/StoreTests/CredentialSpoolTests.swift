@@ -41,7 +41,7 @@ struct CredentialSpoolTests {
     let ids = try (0..<3).map { try spool.put(Fixture.entry("\($0)")) }
     let error = caught(StoreError.self) { try spool.put(Fixture.entry("more")) }
     #expect(error?.reason == .spoolFull)
-    #expect(error?.sentence.contains("accept or reject") == true)
+    #expect(error?.sentence.contains("wait to be judged") == true)
     fixture.disk.restart(.everything)
     let again = try fixture.spool(seed: 2)
     #expect(caught(StoreError.self) { try again.put(Fixture.entry("more")) }?.reason == .spoolFull)
@@ -62,6 +62,64 @@ struct CredentialSpoolTests {
     #expect(caught(StoreError.self) { try spool.put(Fixture.entry("")) }?.reason == .spoolFull)
     try spool.remove(id)
     _ = try spool.put(entry)
+  }
+
+  @Test("An accepted credential is listed as such after a restart, until it is removed")
+  func accepted() throws {
+    let spool = try fixture.spool()
+    let id = try spool.put(Fixture.entry("one"))
+    try spool.accept(id)
+    try spool.accept(id)
+    let other = try spool.put(Fixture.entry("two", received: 1_800_000_000), isAccepted: true)
+    #expect(Set(fixture.files) == ["\(id).accepted", "\(other).accepted"])
+    fixture.disk.restart(.everything)
+    let again = try fixture.spool(seed: 2)
+    try again.redate(id, received: 5)
+    #expect(
+      try again.list().credentials == [
+        .init(id: id, entry: Fixture.entry("one", received: 5), isAccepted: true),
+        .init(id: other, entry: Fixture.entry("two", received: 1_800_000_000), isAccepted: true),
+      ])
+    try again.remove(id)
+    try again.remove(other)
+    #expect(fixture.files == [])
+  }
+
+  @Test(
+    "A put that is tried again under its name is there once, whatever became of the first", arguments: [EIO, ENOSPC])
+  func secondAttempt(errno: Int32) throws {
+    for number in 1...8 {
+      let fixture = try Fixture()
+      let spool = try fixture.spool()
+      let id = spool.makeID()
+      let first = fixture.disk.calls + number
+      fixture.disk.fail { $0.number >= first ? errno : nil }
+      _ = try? spool.put(Fixture.entry("credential"), as: id)
+      fixture.disk.fail(nil)
+      #expect(try spool.put(Fixture.entry("credential"), as: id) == id)
+      fixture.disk.restart(.nothing)
+      #expect(try fixture.spool(seed: 2).list().credentials.map(\.id) == [id], "call \(number)")
+    }
+  }
+
+  @Test("Only so many are read as there is room for, the earliest first")
+  func room() throws {
+    let spool = try fixture.spool()
+    let ids = try (1...4).map { try spool.put(Fixture.entry("0123456789", received: Int64(100 - $0))) }
+    let size = CredentialSpool.size(of: Fixture.entry("0123456789"))
+    let contents = try spool.list(room: (.max, 2 * size))
+    #expect(contents.credentials.map(\.id) == [ids[3], ids[2]] && contents.left == 2)
+    let more = try spool.list(except: [ids[3], ids[2]], room: (1, .max))
+    #expect(more.credentials.map(\.id) == [ids[1]] && more.left == 1)
+  }
+
+  @Test("While one has it, no other process gets the directory")
+  func lock() throws {
+    var spool: CredentialSpool? = try fixture.spool()
+    #expect(caught(StoreError.self) { try fixture.spool() }?.reason == .inUse)
+    #expect(spool?.count == 0)
+    spool = nil
+    _ = try fixture.spool()
   }
 
   @Test("However many put at once, as many are kept as the limit says, and all of them whole")

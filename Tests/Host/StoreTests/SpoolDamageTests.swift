@@ -14,7 +14,7 @@ struct SpoolDamageTests {
   }
 
   enum Damage: CaseIterable {
-    case truncated, emptied, lengthened, flipped, aDirectory, anotherFile, unreadable
+    case truncated, emptied, lengthened, flipped, aDirectory, anotherFile
   }
 
   @Test("A damaged file is reported once and set aside, and keeps no other from being read", arguments: Damage.allCases)
@@ -30,7 +30,6 @@ struct SpoolDamageTests {
     case .flipped: fixture.disk.change(path) { $0.bytes[70] ^= 0x40 }
     case .aDirectory: fixture.disk.placeDirectory(path)
     case .anotherFile: fixture.disk.place(path, fixture.disk.content(Fixture.path(good)) ?? [])
-    case .unreadable: fixture.disk.fail { $0.operation == .read && $0.name == "\(bad).credential" ? EIO : nil }
     }
     let contents = try spool.list()
     #expect(contents.credentials.map(\.id) == [good])
@@ -43,13 +42,15 @@ struct SpoolDamageTests {
     #expect(fixture.files.count == 2)
   }
 
-  @Test("A disk that cannot be opened for a while damages nothing", arguments: [EACCES, EMFILE, ENOMEM])
-  func passingTrouble(errno: Int32) throws {
+  @Test(
+    "A disk that cannot be opened or read for a while damages nothing",
+    arguments: [EACCES, EMFILE, ENOMEM, EIO], [SimulatedDisk.Operation.open, .read])
+  func passingTrouble(errno: Int32, operation: SimulatedDisk.Operation) throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.entry("credential"))
-    fixture.disk.fail { $0.operation == .open ? errno : nil }
-    #expect(try spool.list().problems.count == 1)
-    #expect(spool.count == 1)
+    fixture.disk.fail { $0.operation == operation ? errno : nil }
+    #expect(try spool.list().problems.map(\.isPassing) == [true])
+    #expect(spool.count == 1 && fixture.files == ["\(id).credential"])
     fixture.disk.fail(nil)
     #expect(try spool.list().credentials.map(\.id) == [id])
   }
@@ -94,9 +95,9 @@ struct SpoolDamageTests {
     _ = try spool.put(Fixture.entry("good"))
   }
 
-  @Test("What another key sealed is reported, left alone, counted, and read when the key is back")
+  @Test("What another key sealed is reported, left alone, takes no room, and is read when the key is back")
   mutating func otherKey() throws {
-    fixture.limits.maximumCount = 2
+    fixture.limits.maximumCount = 1
     let right = fixture.key
     var spool: CredentialSpool? = try fixture.spool()
     let id = try #require(try spool?.put(Fixture.entry("credential", received: 50)))

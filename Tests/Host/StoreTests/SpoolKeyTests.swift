@@ -49,6 +49,7 @@ struct SpoolKeyTests {
     let second = try load()
     #expect(first.origin == .made)
     #expect(second.origin == .stateDirectory)
+    #expect(first.isMissingFromCredentials && !second.isMissingFromCredentials)
     #expect(try isSame(first, second))
     #expect(try fixture.disk.openDirectory("/state").status(of: "spool.key")?.mode == 0o600)
     let other = try Fixture()

@@ -28,7 +28,8 @@ struct DiskFaultTests {
         while hasStruck {
           number += 1
           let cabinet = Cabinet()
-          let hall = try cabinet.hall(seed: seed)
+          let hall = cabinet.hall(seed: seed)
+          hall.verifier.restore()
           let struck = strike(cabinet.disk, errno, after: number, isLasting: isLasting)
           let kind = isLasting ? "and all after it" : "alone"
           try Trial.run("disk call \(number) \(kind) fails with \(errno)", hall) { trial in

@@ -22,6 +22,8 @@ public final class Hall {
   /// What chose the keys of the kiosk, and of each wallet.
   public let kioskRandom: RecordingRandom
   public private(set) var walletRandoms: [RecordingRandom] = []
+  /// Whether the local program fetches each credential, as it comes.
+  public var takes = true
   /// What the local program says to a credential, at once; nil says nothing.
   public var judge: (@LoopActor (Transfer) -> Bool)?
   public let seed: UInt64
@@ -50,6 +52,7 @@ public final class Hall {
 
   private func received(_ transfer: Transfer) {
     received.append(transfer.credential ?? [])
+    if takes { verifier.taken(transfer) }
     guard let judge else { return }
     // In a call of its own, as over the bus.
     time.offload({}, then: { [verifier] in _ = verifier.decide(transfer, accepted: judge(transfer)) })

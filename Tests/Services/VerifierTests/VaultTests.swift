@@ -1,56 +1,33 @@
 import Common
-import Foundation
 import Hall
 import Loop
 import Store
 import Testing
 import Transfers
 import Tuvali
-import Verifier
+
+@testable import Verifier
 
 @Suite("Credentials wait for their verdict")
 struct VaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A state directory on the disk, gone with the test.
-  private final class Place {
-    let url = FileManager.default.temporaryDirectory.appendingPathComponent("vault-\(UUID().uuidString.prefix(8))")
-
-    deinit {
-      try? FileManager.default.removeItem(at: url)
-    }
-
-    var files: [String] {
-      ((try? FileManager.default.contentsOfDirectory(atPath: url.appendingPathComponent("spool").path)) ?? []).sorted()
-    }
-
-    @LoopActor
-    func hall(
-      limits: CredentialSpool.Limits = .init(), keepFor: Duration = .seconds(3600)
-    ) throws -> Hall {
-      let state = try StateDirectory(path: url.path)
-      let spool = try CredentialSpool(in: state, key: try SpoolKey.load(from: state), limits: limits)
-      return Hall(decision: .client, vault: { CredentialVault(spool, keepFor: keepFor, scheduler: $0) })
-    }
-  }
-
   @Test("What nobody judged is a transfer again after the start, whole; what was judged is erased")
   func restart() async throws {
     try await LoopActor.run {
-      let place = Place()
+      let cabinet = Cabinet()
       let (kept, judged) = (sampleCredential(700, seed: 1), sampleCredential(700, seed: 2))
-      var hall: Hall? = try place.hall()
-      _ = try hall?.visit(kept)
-      _ = try hall?.visit(judged)
-      #expect(place.files.count == 2)
-      let last = try #require(hall?.incoming)
-      #expect(hall?.verifier.decide(last, accepted: true) == true)
-      hall?.time.advance(by: .seconds(1))
-      #expect(place.files.count == 1)
-      hall?.verifier.stop()
-      hall = nil
+      let hall = cabinet.hall()
+      _ = try hall.visit(kept)
+      _ = try hall.visit(judged)
+      #expect(cabinet.files.count == 2)
+      let last = try #require(hall.incoming)
+      #expect(hall.verifier.decide(last, accepted: true) == true)
+      hall.time.advance(by: .seconds(1))
+      #expect(cabinet.files.count == 1)
+      cabinet.crash()
 
-      let again = try place.hall()
+      let again = cabinet.hall()
       again.verifier.restore()
       let transfers = again.verifier.transfers.transfers
       #expect(transfers.count == 1)
@@ -60,37 +37,154 @@ struct VaultTests {
       #expect(isWhole)
       #expect(again.verifier.decide(transfer, accepted: false))
       again.time.advance(by: .seconds(1))
-      #expect(place.files.isEmpty)
+      #expect(cabinet.files.isEmpty)
+    }
+  }
+
+  @Test("What the service accepts itself stays until a client takes it, over a crash too")
+  func acceptedUntaken() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let credential = sampleCredential(700)
+      let hall = cabinet.hall(decision: .accept)
+      hall.takes = false
+      let (outgoing, _) = try hall.visit(credential)
+      hall.time.advance(by: .seconds(10))
+      #expect(outgoing.state == .accepted && hall.incoming?.state == .accepted)
+      let isThere = hall.incoming?.credential == credential
+      #expect(isThere)
+      #expect(cabinet.files.map { $0.hasSuffix(".accepted") } == [true])
+      cabinet.crash()
+
+      let again = cabinet.hall(decision: .accept)
+      again.verifier.restore()
+      let transfer = try #require(again.incoming)
+      #expect(transfer.state == .accepted && !again.verifier.decide(transfer, accepted: false))
+      let isWhole = transfer.credential == credential
+      #expect(isWhole)
+      again.verifier.taken(transfer)
+      again.time.advance(by: .seconds(1))
+      #expect(transfer.credential == nil && cabinet.files.isEmpty)
+      #expect(again.verifier.vault.kept == (0, 0))
+    }
+  }
+
+  @Test("The service dies after SUCCESS and before its own verdict: it judges after the start")
+  func acceptsAfterStart() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let hall = cabinet.hall(decision: .client)
+      _ = try hall.visit(sampleCredential(700))
+      cabinet.crash()
+      let again = cabinet.hall(decision: .accept)
+      again.verifier.restore()
+      again.time.advance(by: .seconds(1))
+      #expect(again.incoming?.state == .accepted && again.incoming?.credential != nil)
+      #expect(cabinet.files.map { $0.hasSuffix(".accepted") } == [true])
+    }
+  }
+
+  @Test("Accepted credentials that nobody takes are not pushed out; when all places hold such, a wallet is refused")
+  func untakenFillPlaces() async throws {
+    try await LoopActor.run {
+      let hall = Hall(decision: .accept, keptTransfers: 2)
+      hall.takes = false
+      for seed in 1...2 as ClosedRange<UInt64> { _ = try hall.visit(sampleCredential(300, seed: seed)) }
+      let waiting = hall.verifier.transfers.transfers
+      let (refused, _) = try hall.visit(sampleCredential(300, seed: 3))
+      #expect(refused.state == .failed)
+      #expect((hall.incoming?.error as? TuvaliError)?.reason == .limitExceeded)
+      #expect(hall.verifier.storeFull == 1)
+      #expect(waiting.allSatisfy { $0.credential != nil && $0.state == .accepted })
+      hall.verifier.taken(waiting[0])
+      let (served, _) = try hall.visit(sampleCredential(300, seed: 4))
+      #expect(served.state == .accepted && hall.verifier.storeFull == 1)
+      #expect(waiting[0].credential == nil && waiting[1].credential != nil)
+    }
+  }
+
+  @Test("After the verdict nobody gets the credential: at once if it is rejected or was taken, else once more")
+  func goneAfterVerdict() async throws {
+    try await LoopActor.run {
+      for (isTaken, isAccepted) in [(true, true), (true, false), (false, true), (false, false)] {
+        let hall = Hall(decision: .client)
+        hall.takes = isTaken
+        _ = try hall.visit(sampleCredential(300))
+        let transfer = try #require(hall.incoming)
+        #expect(transfer.credential != nil)
+        #expect(hall.verifier.decide(transfer, accepted: isAccepted))
+        #expect((transfer.credential == nil) == (isTaken || !isAccepted), "\(isTaken) \(isAccepted)")
+        hall.verifier.taken(transfer)
+        #expect(transfer.credential == nil)
+        #expect(hall.verifier.vault.kept == (0, 0))
+      }
+    }
+  }
+
+  @Test("A verdict is answered when the disk knows it, and the wallet hears of it before", arguments: [true, false])
+  func answeredWhenErased(isAccepted: Bool) async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let hall = cabinet.hall()
+      let outgoing = try hall.addWallet().send(hall.verifier.connectionURI, sampleCredential(300))
+      hall.time.run(until: { outgoing.state == .received }, limit: .seconds(5))
+      let transfer = try #require(hall.incoming)
+      let worker = try #require(cabinet.worker)
+      var isAnswered = false
+      worker.hangs = true
+      let isJudged = hall.verifier.decide(transfer, accepted: isAccepted, then: { isAnswered = true })
+      #expect(isJudged)
+      hall.time.run(until: { outgoing.state.isEnd }, limit: .seconds(1))
+      #expect(outgoing.state == (isAccepted ? .accepted : .rejected))
+      #expect(!isAnswered && cabinet.files.count == 1)
+      worker.hangs = false
+      hall.time.run(until: { isAnswered }, limit: .seconds(1))
+      cabinet.crash()
+      #expect(isAnswered && cabinet.files.isEmpty)
     }
   }
 
   @Test("A credential that waited too long is erased, from memory and from the disk")
   func expiry() async throws {
     try await LoopActor.run {
-      let place = Place()
-      let hall = try place.hall(keepFor: .seconds(600))
+      let cabinet = Cabinet()
+      let hall = cabinet.hall(keepFor: .seconds(600))
       _ = try hall.visit(sampleCredential(300))
       let transfer = try #require(hall.incoming)
       hall.time.advance(by: .seconds(500))
       #expect(transfer.state == .received && transfer.credential != nil)
       hall.time.advance(by: .seconds(101))
       #expect(transfer.state == .undecided && transfer.credential == nil)
-      #expect(place.files.isEmpty)
+      #expect(cabinet.files.isEmpty)
+    }
+  }
+
+  @Test("Another time to keep them is that of those who wait, too")
+  func otherExpiry() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let hall = cabinet.hall(keepFor: .seconds(600))
+      for seed in 1...2 as ClosedRange<UInt64> { _ = try hall.visit(sampleCredential(300, seed: seed)) }
+      hall.verifier.vault.settings.keepFor = .seconds(1200)
+      hall.time.advance(by: .seconds(1000))
+      #expect(cabinet.files.count == 2)
+      hall.verifier.vault.settings.keepFor = .seconds(900)
+      hall.time.advance(by: .seconds(1))
+      #expect(hall.verifier.transfers.transfers.allSatisfy { $0.credential == nil } && cabinet.files.isEmpty)
     }
   }
 
   @Test("A full spool is a named error for the wallet, and a verdict makes room")
   func full() async throws {
     try await LoopActor.run {
-      let place = Place()
-      var limits = CredentialSpool.Limits()
-      limits.maximumCount = 1
-      let hall = try place.hall(limits: limits)
+      let cabinet = Cabinet()
+      cabinet.limits.maximumCount = 1
+      let hall = cabinet.hall()
       _ = try hall.visit(sampleCredential(300))
       let first = try #require(hall.incoming)
       let (refused, ended) = try hall.visit(sampleCredential(300, seed: 2))
       #expect(ended && refused.state == .failed)
-      #expect((hall.incoming?.error as? TuvaliError)?.reason == .limitExceeded)
+      #expect((hall.incoming?.error as? TuvaliError)?.reason == .limitExceeded && hall.verifier.storeFull == 1)
       #expect(hall.verifier.decide(first, accepted: true))
       hall.time.advance(by: .seconds(1))
       _ = try hall.visit(sampleCredential(300, seed: 3))
@@ -98,17 +192,58 @@ struct VaultTests {
     }
   }
 
-  @Test("A disk that fails is a state, not an end: the kiosk serves from memory, and says so")
-  func failingDisk() async throws {
+  @Test("The last byte that fits is kept, one more is refused by name and counted, with a disk and without")
+  func bytes() async throws {
     try await LoopActor.run {
-      let place = Place()
-      let hall = try place.hall()
-      #expect(hall.verifier.vault.trouble == nil)
-      try FileManager.default.removeItem(at: place.url)
-      let (_, ended) = try hall.visit(sampleCredential(300))
-      #expect(ended)
-      #expect(hall.incoming?.state == .received)
-      #expect(hall.verifier.vault.trouble != nil)
+      for hasDisk in [true, false] {
+        let cabinet = Cabinet()
+        let size = CredentialSpool.size(
+          of: SpoolEntry(received: 0, dialect: "0.5", peer: "C0:FF:EE:00:00:01", credential: sampleCredential(300)))
+        cabinet.limits.maximumBytes = 2 * size
+        let hall =
+          hasDisk
+          ? cabinet.hall()
+          : Hall(decision: .client, vault: { CredentialVault(.init(maximumBytes: 2 * size), scheduler: $0) })
+        _ = try hall.visit(sampleCredential(300))
+        let first = try #require(hall.incoming)
+        _ = try hall.visit(sampleCredential(301))
+        #expect((hall.incoming?.error as? TuvaliError)?.reason == .limitExceeded && hall.verifier.storeFull == 1)
+        _ = try hall.visit(sampleCredential(300, seed: 2))
+        #expect(hall.incoming?.state == .received)
+        let (refused, _) = try hall.visit(sampleCredential(1))
+        #expect(refused.state == .failed && hall.verifier.storeFull == 2)
+        #expect(hall.verifier.decide(first, accepted: false))
+        hall.time.advance(by: .seconds(1))
+        _ = try hall.visit(sampleCredential(300, seed: 3))
+        #expect(hall.incoming?.state == .received && hall.verifier.vault.kept == (2, 0))
+      }
+    }
+  }
+
+  @Test("No more is read into memory than may wait; the rest comes when there is room")
+  func boundedRestore() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let hall = cabinet.hall()
+      let credentials = (1...3).map { sampleCredential(1000, seed: UInt64($0)) }
+      for credential in credentials {
+        _ = try hall.visit(credential)
+        hall.time.advance(by: .seconds(2))
+      }
+      cabinet.crash()
+      cabinet.limits.maximumBytes = 2500
+      let again = cabinet.hall()
+      again.verifier.restore()
+      var transfers: [Transfer] { again.verifier.transfers.transfers }
+      let areEarliest = transfers.compactMap(\.credential) == Array(credentials.prefix(2))
+      #expect(areEarliest && cabinet.files.count == 3)
+      // What is left on the disk takes up its room there.
+      let (refused, _) = try again.visit(sampleCredential(300))
+      #expect(refused.state == .failed)
+      #expect(again.verifier.decide(transfers[0], accepted: false))
+      again.time.advance(by: .seconds(1))
+      let isHere = transfers.last?.credential == credentials[2]
+      #expect(isHere && cabinet.files.count == 2)
     }
   }
 }

@@ -1,0 +1,24 @@
+import Common
+import Glibc
+import Loop
+import Testing
+
+/// Setting the machine's clock needs root and disturbs everybody, so what happens then is tested with a stand-in, by those
+/// who follow the clock.
+@Suite("The clock on the wall")
+struct WallClockTests {
+  @Test("It tells the date, and says nothing while nobody sets it")
+  func date() async {
+    await onLoop {
+      let clock = SystemWallClock()
+      let notes = Notes()
+      let watch = clock.onSet { notes.lines.append("set") }
+      #expect(abs(clock.seconds - Int64(time(nil))) <= 1)
+      var last: Registration?
+      await called { done in last = EventLoop.shared.schedule(after: .milliseconds(20), done) }
+      #expect(notes.lines.isEmpty)
+      watch.cancel()
+      withExtendedLifetime(last) {}
+    }
+  }
+}

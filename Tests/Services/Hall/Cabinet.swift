@@ -1,0 +1,110 @@
+import Air
+import Common
+import Crypto
+import Loop
+import Store
+import TestSupport
+import Tuvali
+import Verifier
+
+/// What outlives a kiosk's service: its state directory, on a simulated disk, and the wall clock of its machine.
+@LoopActor
+public final class Cabinet: WallClock {
+  public static let keepFor = Duration.seconds(7200)
+
+  public let disk = SimulatedDisk()
+  public var limits = CredentialSpool.Limits()
+  /// What the service of the last hall does its disk's work with.
+  public private(set) var worker: HangingDisk?
+  private var time: VirtualTime?
+  /// In 2030.
+  private var clockAtZero: Int64 = 1_900_000_000
+  private var starts: UInt64 = 0
+  private var watches: [Int: @LoopActor () -> Void] = [:]
+  private var lastWatch = 0
+
+  public init() { disk.placeDirectory("/state") }
+
+  // MARK: The wall clock
+
+  public var seconds: Int64 { clockAtZero + (time?.now.nanoseconds ?? 0) / 1_000_000_000 }
+
+  public func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration {
+    lastWatch += 1
+    let number = lastWatch
+    watches[number] = body
+    return Registration { [weak self] in self?.watches[number] = nil }
+  }
+
+  /// Somebody sets the wall clock, forth or back.
+  public func setClock(by seconds: Int64) {
+    clockAtZero += seconds
+    for body in watches.values { body() }
+  }
+
+  // MARK: The disk
+
+  /// Files of credentials.
+  public var files: [String] { disk.names(in: "/state/spool") }
+
+  /// The service is killed, and so is the machine's power: what was not synced is lost.
+  public func crash() {
+    clockAtZero = seconds
+    time = nil
+    watches = [:]
+    disk.restart(.everything)
+  }
+
+  /// The service starts, in an air of its own; nobody judges what it receives, unless `decision` says so.
+  public func hall(
+    seed: UInt64 = 1, conditions: AirConditions = AirConditions(maximumMTU: 185),
+    decision: VerifierService.Settings.Decision = .client, keptTransfers: Int = 16,
+    keepFor: Duration = Cabinet.keepFor
+  ) -> Hall {
+    starts += 1
+    // The names of files are in the journal, and must not be what a kiosk or a wallet draws for its key.
+    let random = SeededRandom(seed: seed << 32 | starts)
+    let open: CredentialVault.Opening = { [disk, limits] () throws(StoreError) in
+      let state = try StateDirectory(path: "/state", on: disk)
+      let key = try SpoolKey.load(from: state, on: disk, environment: { _ in nil })
+      return try CredentialSpool(in: state, key: key, limits: limits, random: random)
+    }
+    return Hall(
+      seed: seed, conditions: conditions, decision: decision, keptTransfers: keptTransfers,
+      vault: { time in
+        self.time = time
+        let worker = HangingDisk(time)
+        self.worker = worker
+        return CredentialVault(
+          .init(keepFor: keepFor, maximumBytes: self.limits.maximumBytes), scheduler: time, disk: worker, clock: self,
+          open: open)
+      })
+  }
+}
+
+/// A disk that does not answer for as long as a test wants.
+@LoopActor
+public final class HangingDisk: Offloading {
+  public var hangs = false {
+    didSet {
+      guard !hangs else { return }
+      let work = waiting
+      waiting = []
+      for body in work { body() }
+    }
+  }
+  private let time: VirtualTime
+  private var waiting: [@LoopActor () -> Void] = []
+
+  init(_ time: VirtualTime) { self.time = time }
+
+  /// Pieces of work that it does not come to an end with.
+  public var underWay: Int { waiting.count }
+
+  public func offload<Value: Sendable>(
+    _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
+  ) {
+    guard hangs else { return time.offload(work, then: then) }
+    waiting.append { [time] in time.offload(work, then: then) }
+  }
+}
