@@ -30,10 +30,14 @@ extension Dialect {
   ) -> Advertisement {
     Advertisement(
       data: AdvertisingData(
-        flags: 0x02, serviceUUIDs: [service],
+        flags: Self.flags, serviceUUIDs: [service],
         serviceData: [.init(service: service, bytes: invitation.advertisedServiceData)]),
       scanResponse: AdvertisingData(
         serviceData: [.init(service: scanResponse, bytes: invitation.scanResponseServiceData)]),
       interval: interval)
   }
+
+  /// LE general discoverable, and no BR/EDR. The Android verifier leaves the second bit out; wallets do not look at it,
+  /// but BlueZ as the central takes its absence, at a public address, for an invitation to connect over BR/EDR.
+  private static let flags: UInt8 = 0x06
 }
