@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from dbus_fast import BusType, DBusError, Message, MessageType, Variant
@@ -32,6 +33,10 @@ def plain(value: Any) -> Any:
     return value
 
 
+def signals_of(sender: str) -> str:
+    return f"type='signal',sender='{sender}'"
+
+
 class Bus:
     """One connection. `until` waits for what signals bring about, without asking again and again."""
 
@@ -43,11 +48,27 @@ class Bus:
         self._bus = await MessageBus(bus_type=BusType.SYSTEM, negotiate_unix_fd=True).connect()
         self._bus.add_message_handler(self._on_message)
         for sender in senders:
-            await self.call(BUS, "/org/freedesktop/DBus", BUS, "AddMatch", "s", f"type='signal',sender='{sender}'")
-        await self.call(
-            BUS, "/org/freedesktop/DBus", BUS, "AddMatch", "s", f"type='signal',sender='{BUS}',member='NameOwnerChanged'"
-        )
+            await self._match("AddMatch", signals_of(sender))
+        await self._match("AddMatch", f"{signals_of(BUS)},member='NameOwnerChanged'")
         return self
+
+    async def _match(self, method: str, rule: str) -> None:
+        await self.call(BUS, "/org/freedesktop/DBus", BUS, method, "s", rule)
+
+    @asynccontextmanager
+    async def hearing_only(self, sender: str, *what: str) -> AsyncIterator[None]:
+        """Meanwhile only these of its signals arrive: `member='Changed'`. Reading all of them takes this program more time
+        than it takes the service to send them."""
+        few = [f"{signals_of(sender)},{part}" for part in what]
+        for rule in few:
+            await self._match("AddMatch", rule)
+        await self._match("RemoveMatch", signals_of(sender))
+        try:
+            yield
+        finally:
+            await self._match("AddMatch", signals_of(sender))
+            for rule in few:
+                await self._match("RemoveMatch", rule)
 
     def _on_message(self, message: Message) -> None:
         if message.message_type is MessageType.SIGNAL:

@@ -5,7 +5,7 @@ import time
 
 from harness.machine import BLUETOOTH, KIOSK, systemctl
 from harness.runner import Suite
-from harness.service import unit_cpu
+from harness.service import VERIFIER, unit_cpu
 from harness.stage import Stage
 from phones.ios import IOSWallet
 from phones.phone import Sighting
@@ -16,8 +16,9 @@ suite = Suite()
 BARE_UNIT = "bare-gatt.service"
 BARE_SERVICE, BARE_CHARACTERISTIC = 0xFFF0, short(0xFFF1)
 MTU = 517
-#: Of so many runs the best counts: other work on the host can only slow one down.
-RUNS = 3
+#: Of so many runs the best counts: other work on the host can only slow one down. The two take turns, so many at a time.
+RUNS = 2
+TURNS = 2
 LEAST = 0.9
 
 
@@ -62,18 +63,23 @@ async def bare_best(stage: Stage, size: int) -> tuple[float, float]:
 
 @suite.test("100 KB arrive at nine tenths of the speed of a bare GATT write, or more", limit=120)
 async def goodput(stage: Stage) -> None:
-    await stage.set()
     kiosk: list[float] = []
     whole: list[float] = []
     frame = 0
-    for _ in range(RUNS):
-        result, _transfer = await visit(stage, HastyWallet(stage.phone, DIALECTS["0.5"], mtu=MTU), credential(100 * KB))
-        frame = result.frame
-        kiosk.append(frame / result.written)
-        whole.append(frame / result.seconds)
-    bare, _cpu = await bare_best(stage, frame)
-    ratio = max(kiosk) / bare
-    stage.measure(f"{max(kiosk) / 1000:.0f} kB/s, bare {bare / 1000:.0f} kB/s, ratio {ratio:.2f}")
+    bare: list[float] = []
+    changes_of_state = f"member='PropertiesChanged',arg0='{VERIFIER}'"
+    for _ in range(TURNS):
+        await stage.set()
+        async with stage.bus.hearing_only(stage.kiosk.name, "member='CredentialReceived'", changes_of_state):
+            for _ in range(RUNS):
+                wallet = HastyWallet(stage.phone, DIALECTS["0.5"], mtu=MTU)
+                result, _transfer = await visit(stage, wallet, credential(100 * KB))
+                frame = result.frame
+                kiosk.append(frame / result.written)
+                whole.append(frame / result.seconds)
+        bare.append((await bare_best(stage, frame))[0])
+    ratio = max(kiosk) / max(bare)
+    stage.measure(f"{max(kiosk) / 1000:.0f} kB/s, bare {max(bare) / 1000:.0f} kB/s, ratio {ratio:.2f}")
     stage.measure(f"up to SUCCESS {max(whole) / 1000:.0f} kB/s")
     assert ratio >= LEAST, f"{ratio:.2f} of a bare write"
 
