@@ -34,8 +34,10 @@ extension CredentialVault {
   private var worst: Trouble? { Trouble.allCases.first { troubles[$0] != nil } }
 
   func complain(_ trouble: Trouble, _ error: StoreError) {
-    guard troubles[trouble] != error else { return }
-    // The next one says the same of another file.
+    // The next one says the same of another file, unless it says how many there are.
+    guard troubles[trouble] != error, troubles[trouble]?.reason != error.reason || trouble == .unreadable else {
+      return
+    }
     let isKnown = troubles.values.contains { $0.reason == error.reason }
     troubles[trouble] = error
     if !isKnown { Log.shared.error("\(trouble.sentence): \(error)", id: .storeDegraded, .error(error)) }

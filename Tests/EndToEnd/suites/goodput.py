@@ -61,7 +61,7 @@ async def bare_best(stage: Stage, size: int) -> tuple[float, float]:
         await systemctl("stop", BARE_UNIT)
 
 
-@suite.test("100 KB arrive at nine tenths of the speed of a bare GATT write, or more", limit=120)
+@suite.test("100 KB arrive at nine tenths of the speed of a bare GATT write, or more", limit=180)
 async def goodput(stage: Stage) -> None:
     kiosk: list[float] = []
     whole: list[float] = []

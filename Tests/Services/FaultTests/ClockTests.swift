@@ -70,6 +70,85 @@ struct ClockTests {
     }
   }
 
+  @Test("Set while a credential waits, a second before the service dies", arguments: jumps, Seeds.usual)
+  func rightBefore(jump: Int64, seed: UInt64) async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let credential = try Self.receive(in: cabinet, seed) { trial in
+        trial.hall.time.advance(by: Cabinet.keepFor - .seconds(250))
+        cabinet.setClock(by: jump)
+        trial.hall.time.advance(by: .seconds(1))
+      }
+      cabinet.crash()
+      try Trial.run("clock set by \(jump) s right before the end", cabinet.hall(seed: seed)) { trial in
+        try Self.expectRest(of: credential, in: trial, cabinet)
+      }
+    }
+  }
+
+  @Test(
+    "A machine that starts with an old date, and is told the right one later, loses nothing, whenever it fails",
+    arguments: [year, 40 * year], Seeds.few)
+  func oldDateAtStart(by years: Int64, seed: UInt64) async throws {
+    try await LoopActor.run {
+      for isTold in [true, false] {
+        let cabinet = Cabinet()
+        let first = try Self.receive(in: cabinet, seed) { $0.hall.time.advance(by: .seconds(1000)) }
+        cabinet.crash()
+        cabinet.setClock(by: -years)
+        let fault = "started \(years) s too early, \(isTold ? "told" : "not told") the date"
+        var second: [UInt8] = []
+        try Trial.run(fault, cabinet.hall(seed: seed)) { trial in
+          trial.hall.verifier.restore()
+          trial.check(trial.hall.incoming?.credential == first, "it is lost at the start")
+          let (transfer, _) = try trial.send(500)
+          trial.check(trial.hall.finish(transfer), "it does not end")
+          second = trial.credentials[0]
+          if isTold {
+            cabinet.setClock(by: years)
+            trial.hall.time.advance(by: .seconds(1))
+          }
+        }
+        cabinet.crash()
+        if !isTold { cabinet.setClock(by: years) }
+        try Trial.run("\(fault), and restarted", cabinet.hall(seed: seed)) { trial in
+          trial.hall.verifier.restore()
+          let here = trial.hall.verifier.transfers.transfers.compactMap(\.credential)
+          trial.check(here.contains(first), "the one from before is lost")
+          // By a clock that was wrong but not absurd, and was never set, nothing can be known.
+          trial.check(here.contains(second) || !isTold && years == Self.year, "the one from meanwhile is lost")
+          trial.hall.time.advance(by: Cabinet.keepFor - .seconds(900))
+          let isOld = !trial.hall.verifier.transfers.transfers.contains { $0.credential == first }
+          trial.check(isOld, "its time before the start is forgotten")
+          trial.hall.time.advance(by: .seconds(901))
+          trial.check(cabinet.files.isEmpty, "it is still on the disk")
+          try Self.expectOrdinaryVisit(trial)
+        }
+      }
+    }
+  }
+
+  @Test(
+    "The journal says that files are dated anew when they are, once, however often the disk refuses", arguments: jumps)
+  func toldOnce(jump: Int64) async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      _ = try Self.receive(in: cabinet, 1) { trial in
+        cabinet.disk.fail { $0.operation.writes ? 30 : nil }
+        cabinet.setClock(by: jump)
+        trial.hall.time.advance(by: .seconds(600))
+        var notices: Int { trial.log.records.count { $0.text.contains("wall clock was set") } }
+        trial.check(notices == 0, "it is said before it is so")
+        trial.check(trial.log.records.count { $0.id == .storeDegraded } == 1, "it is not said once what is wrong")
+        trial.check(trial.hall.verifier.vault.trouble?.reason == .readOnly, "no trouble")
+        cabinet.disk.fail(nil)
+        trial.hall.time.advance(by: .seconds(600))
+        trial.check(notices == 1, "it is said \(notices) times")
+        trial.check(trial.hall.verifier.vault.trouble == nil, "the disk is well, and nobody has noticed")
+      }
+    }
+  }
+
   @Test(
     "Set back while the service was down, it makes nothing immortal, however often that restarts",
     arguments: [-hour, -year], Seeds.usual)
