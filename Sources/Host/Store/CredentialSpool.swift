@@ -191,9 +191,11 @@ public final class CredentialSpool: Sendable {
       try directory.sync()
     }
     isForgotten()
-    guard try directory.status(of: Name.erased(id)) != nil else { return }
-    defer { try? directory.sync() }
-    try directory.erase(Name.erased(id))
+    // An attempt to put it may have left its beginning.
+    for name in [Name.erased(id), Name.new(id)] where try directory.status(of: name) != nil {
+      defer { try? directory.sync() }
+      try directory.erase(name)
+    }
   }
 
   /// The name that a credential has on the disk, judged or not.
