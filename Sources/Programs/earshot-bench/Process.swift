@@ -37,6 +37,11 @@ final class Process {
 
   deinit {
     kill(pid, SIGTERM)
+    wait()
+  }
+
+  /// Waits until it ends by itself.
+  func wait() {
     waitpid(pid, nil, 0)
   }
 

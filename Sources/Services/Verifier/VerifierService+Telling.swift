@@ -14,7 +14,7 @@ extension VerifierService {
     case .announced:
       visit?.transfer.enter(.transferring)
       showFigures()
-      guard let progress = engine.progress, mayTell(of: link, .course) else { return }
+      guard Log.shared.level == .debug, let progress = engine.progress, mayTell(of: link, .course) else { return }
       Log.shared.debug(
         "\(progress.bytesExpected) bytes in \(progress.chunksExpected) chunks are announced", .link(link),
         .protocolName("tuvali"))
@@ -47,12 +47,14 @@ extension VerifierService {
   }
 
   private func received() {
-    guard let transfer = visit?.transfer else { return }
+    guard let (link, transfer) = visit else { return }
     showFigures()
     transfer.enter(.received)
-    Log.shared.notice(
-      "A credential of \(transfer.credential?.count ?? 0) bytes is here", id: .transferReceived,
-      .transfer("\(transfer.number)"), .protocolName("tuvali"))
+    if mayTell(of: link, .course) {
+      Log.shared.notice(
+        "A credential of \(transfer.credential?.count ?? 0) bytes is here", id: .transferReceived,
+        .transfer("\(transfer.number)"), .protocolName("tuvali"))
+    }
     for body in onReceived { body(transfer) }
     if settings.decision == .accept {
       // After the report that is being sent in this very turn.
@@ -77,7 +79,7 @@ extension VerifierService {
     guard let visit, visit.link == link else { return }
     visit.transfer.end()
     self.visit = nil
-    if visit.transfer.state == .received {
+    if visit.transfer.state == .received, mayTell(of: link) {
       Log.shared.warning(
         "The wallet is gone, and nobody has judged its credential", .transfer("\(visit.transfer.number)"), .link(link),
         .protocolName("tuvali"))
@@ -90,7 +92,7 @@ extension VerifierService {
   }
 
   /// Whether a line about this wallet may be written; when one may, it is said how many were not.
-  private func mayTell(of link: LinkID, _ kind: Line.Kind = .trouble) -> Bool {
+  func mayTell(of link: LinkID, _ kind: Line.Kind = .trouble) -> Bool {
     guard told.allow(Line(peer: addresses[link], kind: kind), at: scheduler.now) else { return false }
     let left = told.takeSuppressed()
     if left > 0 { Log.shared.warning("\(left) lines about wallets were left out", .protocolName("tuvali")) }

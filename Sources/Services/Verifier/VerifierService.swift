@@ -161,6 +161,8 @@ public final class VerifierService {
     if !isWanted { transfer.drop() }
     transfer.enter(accepted ? .accepted : .rejected)
     if isWanted { vault.accept(transfer, then: then) } else { vault.remove(transfer, then: then) }
+    // What a local program does is told each time; how often the service does it is up to its visitors.
+    guard settings.decision == .client || visit.map({ mayTell(of: $0.link, .course) }) ?? true else { return true }
     let verdict: String = accepted ? "accepted" : "rejected"
     Log.shared.info("Credential \(verdict)", id: .transferDecided, .transfer("\(transfer.number)"))
     return true

@@ -18,18 +18,18 @@ struct ConfiguredLimitTests {
 
   /// A hall whose kiosk has these limits.
   @LoopActor
-  private static func hall(_ set: (inout VerifierService.Settings) -> Void) -> Hall {
-    let hall = Hall(conditions: Trial.quick)
+  private static func hall(_ seed: UInt64, _ set: (inout VerifierService.Settings) -> Void) -> Hall {
+    let hall = Hall(seed: seed, conditions: Trial.quick)
     var settings = hall.verifier.settings
     set(&settings)
     hall.verifier.apply(settings)
     return hall
   }
 
-  @Test("Links in all: the limit is let in, one more is cut and counted", arguments: [1, 3, 12])
-  func links(limit: Int) async throws {
+  @Test("Links in all: the limit is let in, one more is cut and counted", arguments: [1, 3, 12], Seeds.few)
+  func links(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
-      let hall = Self.hall {
+      let hall = Self.hall(seed) {
         $0.links = limit
         $0.engine.waitingLinks = 64
       }
@@ -51,10 +51,12 @@ struct ConfiguredLimitTests {
     }
   }
 
-  @Test("Links of one address: the limit is let in, one more is cut and counted, others are not disturbed")
-  func linksPerPeer() async throws {
+  @Test(
+    "Links of one address: the limit is let in, one more is cut and counted, others are not disturbed",
+    arguments: Seeds.few)
+  func linksPerPeer(seed: UInt64) async throws {
     try await LoopActor.run {
-      let hall = Self.hall { $0.linksPerPeer = 2 }
+      let hall = Self.hall(seed) { $0.linksPerPeer = 2 }
       try Trial.run("links per peer", hall) { trial in
         let address = BluetoothAddress(0x0000_0A0B_0C0D)
         for number in 1...2 { hall.verifier.linkOpened(LinkID(9000 + UInt64(number)), address: address) }
@@ -74,10 +76,12 @@ struct ConfiguredLimitTests {
     }
   }
 
-  @Test("Links that have not said who they are: the limit is let in, one more is cut and counted", arguments: [1, 5])
-  func waitingLinks(limit: Int) async throws {
+  @Test(
+    "Links that have not said who they are: the limit is let in, one more is cut and counted", arguments: [1, 5],
+    Seeds.few)
+  func waitingLinks(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
-      let hall = Self.hall { $0.engine.waitingLinks = limit }
+      let hall = Self.hall(seed) { $0.engine.waitingLinks = limit }
       try Trial.run("\(limit) waiting links", hall) { trial in
         let phones = (0..<limit).map { _ in Phone(in: hall) }
         for phone in phones { phone.connect() }
@@ -94,10 +98,12 @@ struct ConfiguredLimitTests {
     }
   }
 
-  @Test("Lines about one peer in a minute: the limit is written, those above it are counted", arguments: [1, 4])
-  func linesPerPeer(limit: Int) async throws {
+  @Test(
+    "Lines about one peer in a minute: the limit is written, those above it are counted", arguments: [1, 4],
+    Seeds.few)
+  func linesPerPeer(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("\(limit) lines", Self.hall { $0.linesPerPeer = limit }) { trial in
+      try Trial.run("\(limit) lines", Self.hall(seed) { $0.linesPerPeer = limit }) { trial in
         let phone = Phone(in: trial.hall)
         for attempt in 1...(limit + 1) {
           phone.connect(mtu: 23)
@@ -106,6 +112,29 @@ struct ConfiguredLimitTests {
           trial.check(lines == min(attempt, limit), "\(lines) lines after \(attempt) failures")
         }
         trial.check(trial.hall.verifier.told.total == 1, "\(trial.hall.verifier.told.total) counted")
+        try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test("Lines about one peer in a minute: good visits are held to the limit, too", arguments: [3, 6], Seeds.few)
+  func linesOfGoodVisits(limit: Int, seed: UInt64) async throws {
+    try await LoopActor.run {
+      let hall = Self.hall(seed) { $0.linesPerPeer = limit }
+      try Trial.run("\(limit) lines of good visits", hall) { trial in
+        let phone = Phone(in: hall)
+        for number in 1...20 {
+          try phone.deliver(sampleCredential(200, seed: UInt64(number)))
+          hall.time.advance(by: .milliseconds(600))
+          phone.leave()
+          hall.time.advance(by: .milliseconds(100))
+        }
+        trial.check(hall.received.count == 20, "\(hall.received.count) were received")
+        let lines = trial.log.records.filter { record in
+          record.file.hasPrefix("Verifier/") && record.fields.contains { ["link", "transfer"].contains($0.shortName) }
+        }
+        trial.check(lines.count == limit, "\(lines.count) lines: \(lines.map(\.text))")
+        trial.check(hall.verifier.told.total > 0, "nothing is counted")
         try trial.expectOrdinaryVisit()
       }
     }
