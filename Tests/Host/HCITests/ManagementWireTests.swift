@@ -90,7 +90,8 @@ struct ManagementWireTests {
     let packet = try ManagementPacket(reading: Self.hex(text))
     #expect(packet.index == 0)
     #expect(try ManagementEvent(reading: packet) == event)
-    #expect(event.packet(of: 0).bytes == (try Self.hex(text)))
+    let bytes = try Self.hex(text)
+    #expect(event.packet(of: 0).bytes == bytes)
   }
 
   @Test("An event that nobody here knows is passed on by its number")
