@@ -63,7 +63,7 @@ final class BluetoothAir {
   }
 
   /// An error that a server's bluetoothd was answered with, as the client's bluetoothd tells it.
-  private static func asClient(_ error: DBusError) -> DBusError {
+  private nonisolated static func asClient(_ error: DBusError) -> DBusError {
     guard error.name == "org.bluez.Error.Failed", error.message.hasPrefix("0x") else {
       return DBusError(name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x0e")
     }
