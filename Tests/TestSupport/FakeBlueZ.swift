@@ -35,7 +35,7 @@ public final class FakeBlueZ {
   /// Whether it is asked in vain what it has.
   public var isSilent = false
 
-  var held: [@LoopActor () -> Void] = []
+  public internal(set) var held: [@LoopActor () -> Void] = []
   /// Called with each value that the subscribed clients hear.
   public var onNotified: @LoopActor (Notification) -> Void = { _ in }
 

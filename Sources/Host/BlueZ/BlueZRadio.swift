@@ -175,10 +175,20 @@ public final class BlueZRadio: Radio {
       closeLinks()
       prepareRawHCI()
       for (_, application) in applications.sorted(by: { $0.key < $1.key }) { application.registration.aim(at: place) }
-      for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.aim(at: place) }
+      aimAdvertisements()
       central.aim(at: place)
     }
     statusMayHaveChanged()
+  }
+
+  /// Where to advertise: whoever connects had better find the services there.
+  private var stage: Place? {
+    applications.values.allSatisfy(\.registration.isRegistered) ? place : nil
+  }
+
+  private func aimAdvertisements() {
+    let stage = stage
+    for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.aim(at: stage) }
   }
 
   /// Gives an adapter that is not complete some time before anything is said against it.
@@ -207,7 +217,7 @@ public final class BlueZRadio: Radio {
         try onBus(advertisement, number)
       }
     advertisements[number] = kept
-    kept.aim(at: place)
+    kept.aim(at: stage)
     statusMayHaveChanged()
     return Registration { [weak self] in
       kept.close()
@@ -261,6 +271,7 @@ public final class BlueZRadio: Radio {
     let registration = KeptRegistration(
       .application, path, bus: bus, scheduler: scheduler,
       willRegister: { [weak self] in self?.applications[number]?.reset() },
+      didRegister: { [weak self] in self?.aimAdvertisements() },
       onChange: { [weak self] in self?.statusMayHaveChanged() })
     let served = ServedApplication(
       application, at: path, on: bus, registration: registration, delegate: delegate, counters: counters,
@@ -279,6 +290,7 @@ public final class BlueZRadio: Radio {
         served.close()
         guard let self, applications[number] === served else { return }
         applications[number] = nil
+        aimAdvertisements()
         statusMayHaveChanged()
       })
   }

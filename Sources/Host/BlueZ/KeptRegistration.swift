@@ -29,6 +29,7 @@ final class KeptRegistration {
   private let bus: BusConnection
   private let scheduler: any Scheduler
   private let onChange: @LoopActor () -> Void
+  private let didRegister: @LoopActor () -> Void
   private let willRegister: @LoopActor () -> Void
   private var state = State.idle
   private var place: Place?
@@ -44,16 +45,19 @@ final class KeptRegistration {
 
   /// - Parameters:
   ///   - willRegister: called before each attempt.
+  ///   - didRegister: called after each that succeeded.
   ///   - onChange: called when `problem` changed.
   init(
     _ kind: Kind, _ path: ObjectPath, bus: BusConnection, scheduler: any Scheduler,
-    willRegister: @escaping @LoopActor () -> Void = {}, onChange: @escaping @LoopActor () -> Void
+    willRegister: @escaping @LoopActor () -> Void = {}, didRegister: @escaping @LoopActor () -> Void = {},
+    onChange: @escaping @LoopActor () -> Void
   ) {
     self.kind = kind
     self.path = path
     self.bus = bus
     self.scheduler = scheduler
     self.willRegister = willRegister
+    self.didRegister = didRegister
     self.onChange = onChange
   }
 
@@ -150,6 +154,7 @@ final class KeptRegistration {
       state = .registered
       backoff.reset()
       show(nil)
+      didRegister()
     case .failure(let error):
       Log.shared.debug("\(kind.register) was answered with \(error)")
       if error.name == kind.isThereAlready, backoff.isFresh {

@@ -50,6 +50,33 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
   }
 
+  @Test("Nothing is advertised before bluetoothd has the services, at first and when the adapter is back")
+  @LoopActor
+  func servicesFirst() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let delegate = Service()
+    rig.fake.holdsAnswers = true
+    let server = rig.radio.serve(Service.application, delegate: delegate)
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.fake.until { rig.fake.held.count == 1 }
+    try await rig.settle()
+    #expect(rig.kernel.onAir().isEmpty)
+    rig.fake.releaseAnswers()
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    rig.fake.power("hci0", false)
+    try await rig.kernel.until { rig.kernel.onAir().isEmpty }
+    rig.fake.holdsAnswers = true
+    rig.fake.power("hci0", true)
+    try await rig.fake.until { !rig.fake.held.isEmpty }
+    try await rig.settle()
+    #expect(rig.kernel.onAir().isEmpty)
+    rig.fake.releaseAnswers()
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    registration.cancel()
+    server.close()
+  }
+
   @Test("An old kernel without intervals is given all at once")
   @LoopActor
   func oldKernel() async throws {
