@@ -73,7 +73,8 @@ extension EarshotSettings {
       "How many may be connected that have not said who they are. One more is disconnected at once."),
     Setting(
       "Verifier", "Links", \.verifier.links, .number(1...1024), .onReload,
-      "How many may be connected in all, whoever they are. One more is disconnected at once."),
+      "How many may be connected in all, whoever they are. One more is disconnected at once; on BlueZ none is let in "
+        + "beyond 64."),
     Setting(
       "Verifier", "LinksPerPeer", \.verifier.linksPerPeer, .number(1...64), .onReload,
       "How many links one address may have: a peer that is back may come before the end of its old link is known."),

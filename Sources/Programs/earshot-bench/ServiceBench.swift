@@ -53,18 +53,13 @@ final class ServiceBench {
     let transfer = try await transfer(SystemRandomBytes.text(1 << 20), bus)
 
     return [
-      Figure(
-        name: "start to READY (name owned)", value: start / .milliseconds(1), unit: "ms", goal: 100, better: .lower),
-      Figure(name: "D-Bus round trip into earshotd, median", value: trips.own, unit: "us", goal: 120, better: .lower),
-      Figure(
-        name: "the same between two programs of bare libdbus", value: bare, unit: "us", goal: nil, better: .lower),
-      Figure(
-        name: "D-Bus round trip to the bus itself, median", value: trips.bus, unit: "us", goal: nil, better: .lower),
-      Figure(name: "idle RSS", value: Double(memory) / 1024, unit: "MiB", goal: 15, better: .lower),
-      Figure(name: "wake-ups while idle", value: Double(wakeups) / 10, unit: "1/s", goal: nil, better: .lower),
-      Figure(
-        name: "1 MiB credential, wallet to D-Bus client, unpaced air", value: transfer / .milliseconds(1), unit: "ms",
-        goal: 1000, better: .lower),
+      .less("start to READY (name owned)", start / .milliseconds(1), "ms", goal: 100),
+      .less("D-Bus round trip into earshotd, median", trips.own, "us", goal: 120),
+      .less("the same between two programs of bare libdbus", bare, "us"),
+      .less("D-Bus round trip to the bus itself, median", trips.bus, "us"),
+      .less("idle RSS", Double(memory) / 1024, "MiB", goal: 15),
+      .less("wake-ups while idle", Double(wakeups) / 10, "1/s"),
+      .less("1 MiB credential, wallet to D-Bus client, unpaced air", transfer / .milliseconds(1), "ms", goal: 1000),
     ]
   }
 

@@ -156,13 +156,15 @@ public final class VerifierService {
     _ transfer: Transfer, accepted: Bool, then: @escaping @LoopActor () -> Void = {}
   ) -> Bool {
     guard transfer.state == .received else { return false }
-    if let visit, visit.transfer === transfer { handle(.decided(visit.link, accepted: accepted)) }
+    // Of one that is not the visitor's any more there is nobody to tell.
+    let link = visit?.transfer === transfer ? visit?.link : nil
+    if let link { handle(.decided(link, accepted: accepted)) }
     let isWanted = accepted && !transfer.wasTaken
     if !isWanted { transfer.drop() }
     transfer.enter(accepted ? .accepted : .rejected)
     if isWanted { vault.accept(transfer, then: then) } else { vault.remove(transfer, then: then) }
     // What a local program does is told each time; how often the service does it is up to its visitors.
-    guard settings.decision == .client || visit.map({ mayTell(of: $0.link, .course) }) ?? true else { return true }
+    guard settings.decision == .client || link.map({ mayTell(of: $0, .course) }) ?? true else { return true }
     let verdict: String = accepted ? "accepted" : "rejected"
     Log.shared.info("Credential \(verdict)", id: .transferDecided, .transfer("\(transfer.number)"))
     return true
