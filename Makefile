@@ -21,11 +21,6 @@ SANITIZED := $(if $(SANITIZE),--sanitize $(SANITIZE) --scratch-path .build/$(SAN
 ifeq ($(SANITIZE),address)
 export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_suppressions=0
 endif
-SWIFT_TEST := swift test --skip-build --disable-xctest $(SWIFTFLAGS) $(SANITIZED)
-# Suites that wait for other programs and for the clock; those in virtual time would keep the one loop from them.
-REAL_TIME := ^(DBusTests|IntegrationTests|LoopTests|AirTests)\.
-# The same, and so many of them that the others' measurements would suffer.
-BLUEZ := ^BlueZTests\.
 RELEASE := -c release --static-swift-stdlib
 
 .PHONY: help run build test e2e lint fuzz bench release install uninstall deb fresh-machine clean
@@ -46,13 +41,7 @@ build: ## Build everything, with the tests.
 test: ## Run the tests; they need no Bluetooth and no root (SANITIZE=thread or address, FILTER=name).
 	@scripts/deps test
 	swift build --build-tests $(SWIFTFLAGS) $(SANITIZED)
-ifdef FILTER
-	$(SWIFT_TEST) --filter '$(FILTER)'
-else
-	$(SWIFT_TEST) --skip '$(REAL_TIME)' --skip '$(BLUEZ)'
-	$(SWIFT_TEST) --filter '$(REAL_TIME)'
-	$(SWIFT_TEST) --filter '$(BLUEZ)'
-endif
+	@FILTER='$(FILTER)' scripts/test $(SWIFTFLAGS) $(SANITIZED)
 
 e2e: release ## Run the installed service against real BlueZ, in virtual machines (SUITE=bookworm or trixie, TEST=words of a name).
 	@scripts/deps e2e

@@ -46,6 +46,12 @@ struct ArchitectureTests {
     #expect(Rules.filesAreShort(sources + tests) == [])
   }
 
+  @Test("Tests that wait for the clock run apart from those in virtual time")
+  func waitingTestsRunApart() throws {
+    let tests = try House.files(below: "Tests", suffix: ".swift")
+    #expect(Rules.waitingTestsRunApart(tests, script: try House.read("scripts/test").text) == [])
+  }
+
   @Test("No tracked file names a path of somebody's machine")
   func noMachinePaths() throws {
     let tracked = try House.tracked()

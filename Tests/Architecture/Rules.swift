@@ -90,6 +90,23 @@ enum Rules {
     }
   }
 
+  /// Tests that wait for the clock, within a limit, run apart from those that hold the one loop for as long as they like.
+  static func waitingTestsRunApart(_ files: [SourceFile], script: String) -> [String] {
+    let apart = Set(
+      script.split(separator: "\n").filter { $0.contains("Tests") && $0.contains("='^") }
+        .flatMap { $0.split { !$0.isLetter } }.map(String.init))
+    return files.compactMap { file in
+      let parts = file.path.split(separator: "/").map(String.init)
+      guard parts.count > 2, parts[1] != "TestSupport", let code = file.swift?.code else { return nil }
+      guard
+        let clock = ["Mailbox<", "PrivateBus", "EventLoop.shared.now", "EventLoop.shared.schedule"]
+          .first(where: code.contains)
+      else { return nil }
+      let target = parts.count > 3 ? parts[2] : parts[1] + "Tests"
+      return apart.contains(target) ? nil : "\(file.path): waits with \(clock) beside tests in virtual time"
+    }
+  }
+
   /// The tree works wherever it lies: no path of the machine that somebody wrote it on.
   static func noMachinePaths(_ files: [SourceFile]) -> [String] {
     // In pieces, or this file would be the first to break the rule.

@@ -158,6 +158,20 @@ struct RulesTests {
     #expect(Rules.filesAreShort(file("Host/DBus", String(repeating: "\n", count: 500))).count == 1)
   }
 
+  @Test("A test that waits for the clock beside those in virtual time is caught")
+  func waitingTests() {
+    let script = "# DBusTests\nreal_time='^(HCITests|IntegrationTests)\\.'\nbluez='^BlueZTests\\.'\n"
+    func broken(_ path: String, _ text: String = "let box = Mailbox<Int>()") -> Int {
+      Rules.waitingTestsRunApart([SourceFile(path: path, text: text)], script: script).count
+    }
+    #expect(broken("Tests/Host/DBusTests/Sample.swift") == 1)
+    #expect(broken("Tests/Architecture/Sample.swift", "EventLoop.shared.now") == 1)
+    for path in ["Host/HCITests/A.swift", "Host/BlueZTests/A.swift", "Integration/A.swift", "TestSupport/A.swift"] {
+      #expect(broken("Tests/\(path)") == 0)
+    }
+    #expect(broken("Tests/Host/DBusTests/Sample.swift", "// Mailbox<Int>") == 0)
+  }
+
   @Test("A path of a machine is caught, and what only contains its letters is not")
   func machinePaths() {
     for home in ["work", "var/tmp", "home", "Users", "root"] {
