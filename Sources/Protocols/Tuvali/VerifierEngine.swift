@@ -148,7 +148,7 @@ public struct VerifierEngine: Sendable {
   }
 
   private mutating func failure(_ error: TuvaliError, on link: LinkID) -> Action {
-    counters.failed += 1
+    counters.fail(for: error.reason)
     return .tell(link, .failed(error))
   }
 

@@ -88,6 +88,16 @@ extension VerifierEngine {
     public var badChunks = 0
     public var ignoredWrites = 0
     public var silentLinks = 0
+    /// Of those that failed: what was announced, sent or inflated exceeded a limit, or there was no room to keep it.
+    public var failedByLimit = 0
+    /// Of those that failed: time ran out.
+    public var failedByTime = 0
+
+    mutating func fail(for reason: TuvaliError.Reason) {
+      failed += 1
+      if reason == .limitExceeded { failedByLimit += 1 }
+      if reason == .timeout { failedByTime += 1 }
+    }
   }
 
   public struct Configuration: Sendable {

@@ -272,7 +272,7 @@ struct Visit: Sendable {
   // MARK: Ends
 
   private mutating func fail(_ error: TuvaliError, _ counters: inout Counters, at now: Instant) -> [Action] {
-    counters.failed += 1
+    counters.fail(for: error.reason)
     return [.tell(link, .failed(error))] + askToLeave(at: now)
   }
 

@@ -86,6 +86,7 @@ public final class VerifierFace {
     let counters = service.counters
     let tallies: [Tally] = [
       Tally("Visits", counters.visits), Tally("Received", counters.received), Tally("Failed", counters.failed),
+      Tally("FailedByLimit", counters.failedByLimit), Tally("FailedByTime", counters.failedByTime),
       Tally("Refused", counters.refused), Tally("Chunks", counters.chunks),
       Tally("CrcFailures", counters.crcFailures), Tally("DuplicateChunks", counters.duplicateChunks),
       Tally("BadChunks", counters.badChunks), Tally("IgnoredWrites", counters.ignoredWrites),

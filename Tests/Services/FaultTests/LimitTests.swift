@@ -34,6 +34,11 @@ struct LimitTests {
     ]
   }()
 
+  /// Those of them that are sizes, and too large: the others that are refused are no sizes of frames at all.
+  private static let tooLarge = [
+    Limits.frameBytes(forCredential: 4 << 20) + 1, 0x7FFF_FFFF, Limits.chunks * 60 + 1,
+  ].map { ResponseSize.encode($0, as: .bigEndian) }
+
   @Test("A size is announced at and around every limit", arguments: sizes.indices, Seeds.few)
   func announcedSizes(index: Int, seed: UInt64) async throws {
     let (value, mtu, code) = Self.sizes[index]
@@ -46,6 +51,8 @@ struct LimitTests {
         phone.write([0, 1, 0, 0, 0], to: .submitResponse, as: .command)
         trial.hall.time.advance(by: .milliseconds(400))
         trial.check(trial.hall.incoming?.error?.code == code, "\(trial.hall.incoming?.error?.code ?? "no error")")
+        let isTooLarge = Self.tooLarge.contains(value) && code != nil
+        trial.check(trial.hall.verifier.counters.failedByLimit == (isTooLarge ? 1 : 0), "not counted")
         phone.leave()
         trial.expectWaiting(within: .seconds(1))
         trial.expectComplaints()
@@ -68,6 +75,7 @@ struct LimitTests {
         hall.time.run(until: { phone.values(of: .disconnect) == [[1]] }, limit: .seconds(10))
         trial.check(hall.incoming?.error?.code == code, "\(hall.incoming?.error?.code ?? "no error")")
         trial.check((hall.received.last?.count == count) == (code == nil), "something else was received")
+        trial.check(hall.verifier.counters.failedByLimit == (count > 4096 ? 1 : 0), "not counted")
         trial.check(phone.values(of: .transferReportResponse).contains([1, 0, 0]) == (code == nil), "a false success")
         trial.expectWaiting(within: .seconds(3))
         trial.expectComplaints()

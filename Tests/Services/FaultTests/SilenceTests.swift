@@ -132,6 +132,7 @@ struct SilenceTests {
         }
         let held = start.duration(to: trial.hall.time.now)
         trial.check(held < .seconds(960), "it held the kiosk for \(held)")
+        trial.check(trial.hall.verifier.counters.failedByTime == 1, "not counted")
         trial.expectWaiting(within: .seconds(1))
         trial.expectComplaints()
         try trial.expectOrdinaryVisit()
