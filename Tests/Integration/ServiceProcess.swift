@@ -15,6 +15,8 @@ final class ServiceProcess {
   let air: AirSpace
   private let hub: AirHub
   private var program: Program?
+  /// Of the name: that of a service that was killed is heard of once more.
+  private var owner: String?
 
   /// - Parameter settings: more lines for the end of the configuration.
   init(_ settings: String = "") async throws {
@@ -49,15 +51,15 @@ final class ServiceProcess {
   ///
   /// - Parameter prefix: a program that starts it, with its arguments.
   func start(behind prefix: [String] = []) async throws {
-    let owned = Mailbox<Bool>()
-    let watch = client.watchName("org.earshot") { if $0 != nil { owned.put(true) } }
+    let owned = Mailbox<String?>()
+    let watch = client.watchName("org.earshot") { owned.put($0) }
     defer { watch.cancel() }
     let log = open(logPath, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
     defer { Glibc.close(log) }
     program = try Program(
       prefix + [Self.path, "--bus", bus.address, "--config", directory.appendingPathComponent("conf").path],
       passing: [1: log, 2: log])
-    _ = try await owned.next()
+    owner = try await owned.first { [owner] in $0 != nil && $0 != owner }
   }
 
   /// Ends it, and waits for its end.

@@ -82,7 +82,7 @@ struct RawHCITests {
   @LoopActor
   func asking() async throws {
     var ends: [Int32] = [-1, -1]
-    socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends)
+    socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
     let (near, far) = (HCISocket(owning: ends[0]), HCISocket(owning: ends[1]))
     var made: [UInt16] = []
     let hci = KernelHCI { index in
@@ -122,7 +122,7 @@ struct RawHCITests {
   @LoopActor
   func pacing() async throws {
     var ends: [Int32] = [-1, -1]
-    socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends)
+    socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
     let (near, far) = (HCISocket(owning: ends[0]), HCISocket(owning: ends[1]))
     let time = VirtualTime()
     let hci = KernelHCI(scheduler: time) { _ in near }
