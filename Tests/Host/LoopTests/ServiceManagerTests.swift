@@ -3,7 +3,8 @@ import Glibc
 import Loop
 import Testing
 
-/// These change the environment of the process, which is why they are one test.
+/// These change the environment of the process, which is why they are one test, and in one turn of the loop: a dbus-daemon
+/// that another test starts meanwhile would wait until somebody hears that it is ready.
 @Suite struct ServiceManagerTests {
   @Test("The service manager hears of readiness, status and health in the words of sd_notify")
   func conversation() async throws {
@@ -15,9 +16,9 @@ import Testing
       close(descriptor)
       unlink(path)
       rmdir(folder)
-      for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC"] { unsetenv(name) }
     }
     try await onLoop {
+      defer { for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC"] { unsetenv(name) } }
       ServiceManager.ready()
       #expect(ServiceManager.watchdogInterval == nil)
       #expect(ServiceManager.startWatchdog(on: HandTime(), isHealthy: { true }) == nil)
@@ -51,7 +52,7 @@ import Testing
   }
 
   private func listen(at path: String) throws -> Int32 {
-    let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+    let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)
     withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
