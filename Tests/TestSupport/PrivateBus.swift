@@ -16,9 +16,14 @@ public final class PrivateBus: Sendable {
     directory = FileManager.default.temporaryDirectory.appendingPathComponent("bus-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     address = "unix:path=\(directory.path)/socket"
+    try configure(configuration)
+    try start()
+  }
+
+  /// Changes the end of the configuration file; a bus that runs reads it when its `ReloadConfig` is called.
+  public func configure(_ configuration: String) throws {
     try Self.configuration(address, configuration)
       .write(to: directory.appendingPathComponent("bus.conf"), atomically: true, encoding: .utf8)
-    try start()
   }
 
   deinit {

@@ -62,7 +62,8 @@ public final class BusConnection {
   /// Connects, and stays connected until `close()`. What follows is told by `onState`.
   ///
   /// - Parameter name: a well-known name to own. It is never waited for in the bus's queue: while somebody else has
-  ///   it the state is `.nameUnavailable`, and it is asked for again when it is free.
+  ///   it the state is `.nameUnavailable`, and it is asked for again when it is free; where the bus refuses it, every
+  ///   few seconds.
   public func connect(name: String? = nil) {
     guard transport == nil, retry == nil else { return }
     wantedName = name
@@ -150,6 +151,11 @@ public final class BusConnection {
       }
     case .failure(let error):
       nameWatch = nil
+      // The bus may think better of it: its policy is read anew while it runs.
+      retry = scheduler.schedule(after: nextBackoff()) { [weak self] in
+        self?.retry = nil
+        self?.requestName()
+      }
       enter(.nameUnavailable(error))
     }
   }
@@ -175,9 +181,13 @@ public final class BusConnection {
     guard state != .closed else { return }
     if !wasLost { Log.shared.warning("The connection to the bus is lost: \(error)", id: .busLost) }
     wasLost = true
-    retry = scheduler.schedule(after: backoff) { [weak self] in self?.open() }
-    backoff = min(backoff * 2, Self.longestBackoff)
+    retry = scheduler.schedule(after: nextBackoff()) { [weak self] in self?.open() }
     detach(error, state: .lost(error))
+  }
+
+  private func nextBackoff() -> Duration {
+    defer { backoff = min(backoff * 2, Self.longestBackoff) }
+    return backoff
   }
 
   private func detach(_ error: DBusError, state: BusState) {

@@ -91,11 +91,29 @@ struct ConnectionTests {
     registration.cancel()
   }
 
+  private static let denial = "<policy context=\"mandatory\"><deny own=\"org.example.Service\"/></policy>"
+
+  @Test("A name that the bus's policy denies is asked for again, and had when the policy allows it")
+  @LoopActor
+  func allowedName() async throws {
+    let bus = try PrivateBus(configuration: Self.denial)
+    defer { bus.stop() }
+    let connection = BusConnection(address: .address(bus.address))
+    let states = Mailbox<BusState>()
+    let registration = connection.onState { states.put($0) }
+    connection.connect(name: Table.name)
+    _ = try await states.first { if case .nameUnavailable = $0 { true } else { false } }
+    try bus.configure("")
+    _ = try await connection.call("org.freedesktop.DBus", "/", "org.freedesktop.DBus", "ReloadConfig")
+    #expect(try await states.next() == .connected(uniqueName: try #require(connection.uniqueName)))
+    connection.close()
+    registration.cancel()
+  }
+
   @Test("A name that the bus's policy denies is told with the bus's error, and not asked for in a circle")
   @LoopActor
   func deniedName() async throws {
-    let bus = try PrivateBus(
-      configuration: "<policy context=\"mandatory\"><deny own=\"org.example.Service\"/></policy>")
+    let bus = try PrivateBus(configuration: Self.denial)
     defer { bus.stop() }
     for name in [Table.name, "not a name", ":1.1"] {
       let connection = BusConnection(address: .address(bus.address))
