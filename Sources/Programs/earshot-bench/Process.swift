@@ -45,16 +45,36 @@ final class Process {
     waitpid(pid, nil, 0)
   }
 
+  /// Seconds that it has computed so far, in all its threads that still live.
+  var processorTime: Double {
+    guard let threads = opendir("/proc/\(pid)/task") else { return 0 }
+    defer { closedir(threads) }
+    var nanoseconds = 0
+    while let entry = readdir(threads) {
+      let thread = withUnsafeBytes(of: entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+      guard let file = fopen("/proc/\(pid)/task/\(thread)/schedstat", "r") else { continue }
+      defer { fclose(file) }
+      var line = [CChar](repeating: 0, count: 64)
+      guard fgets(&line, 64, file) != nil else { continue }
+      nanoseconds += Self.text(line).split(separator: " ").first.flatMap { Int($0) } ?? 0
+    }
+    return Double(nanoseconds) / 1e9
+  }
+
   /// A number of `/proc/PID/status`: `VmRSS`, in its unit.
   func status(_ key: String) -> Int {
     guard let file = fopen("/proc/\(pid)/status", "r") else { return 0 }
     defer { fclose(file) }
     var line = [CChar](repeating: 0, count: 256)
     while fgets(&line, 256, file) != nil {
-      let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+      let text = Self.text(line)
       guard text.hasPrefix(key + ":") else { continue }
       return Int(text.dropFirst(key.count + 1).split(whereSeparator: \.isWhitespace).first ?? "") ?? 0
     }
     return 0
+  }
+
+  private static func text(_ line: [CChar]) -> String {
+    String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 }

@@ -34,8 +34,9 @@ final class ServiceBench {
     processes.append(try Process("\(programs)/earshot-air", ["--socket", air, "--latency", "0"]))
     try await awaitFile(air)
 
+    let onAir = "Backend=air\nAirSocket=\(air)"
     let begin = EventLoop.shared.now
-    let verifier = try startService("verifier", enabled: "yes", air: air, arguments: [])
+    let verifier = try startService("verifier", enabled: "yes", radio: onAir, arguments: [])
     try await awaitName("org.earshot", on: bus)
     let start = begin.duration(to: EventLoop.shared.now)
 
@@ -48,9 +49,10 @@ final class ServiceBench {
     let memory = verifier.status("VmRSS")
 
     processes.append(
-      try startService("visitor", enabled: "no", air: air, arguments: ["--bus-name", "org.earshot.visitor"]))
+      try startService("visitor", enabled: "no", radio: onAir, arguments: ["--bus-name", "org.earshot.visitor"]))
     try await awaitName("org.earshot.visitor", on: bus)
     let transfer = try await transfer(SystemRandomBytes.text(1 << 20), bus)
+    let chunks = try await chunksOverBlueZ(address, bus)
 
     return [
       .less("start to READY (name owned)", start / .milliseconds(1), "ms", goal: 100),
@@ -60,7 +62,7 @@ final class ServiceBench {
       .less("idle RSS", Double(memory) / 1024, "MiB", goal: 15),
       .less("wake-ups while idle", Double(wakeups) / 10, "1/s"),
       .less("1 MiB credential, wallet to D-Bus client, unpaced air", transfer / .milliseconds(1), "ms", goal: 1000),
-    ]
+    ] + chunks
   }
 
   // MARK: Measuring
@@ -114,10 +116,7 @@ final class ServiceBench {
   /// From the call of `SendFile` to the credential in this program's hands.
   private func transfer(_ credential: [UInt8], _ bus: BusConnection) async throws -> Duration {
     let verifier: ObjectPath = "/org/earshot/verifier"
-    let values = try await bus.call(
-      "org.earshot", verifier, "org.freedesktop.DBus.Properties", "Get",
-      [.string("org.earshot.Verifier1"), .string("ConnectionUri")])
-    let uri = values.first?.asString ?? ""
+    let uri = try await uri(of: "org.earshot", bus)
     let received = Arrival()
     let watch = bus.subscribe(
       SignalMatch(sender: "org.earshot", interface: "org.earshot.Verifier1", member: "CredentialReceived")
@@ -139,6 +138,25 @@ final class ServiceBench {
     return begin.duration(to: EventLoop.shared.now)
   }
 
+  private func chunksOverBlueZ(_ address: BusAddress, _ bus: BusConnection) async throws -> [Figure] {
+    let bluez = BlueZBench(address)
+    try await bluez.start()
+    defer { bluez.stop() }
+    let name = "org.earshot.bluez"
+    let service = try startService(
+      "bluez", enabled: "yes", radio: "Backend=bluez", arguments: ["--bus-name", name])
+    try await awaitName(name, on: bus)
+    for _ in 0..<500 where try await uri(of: name, bus).isEmpty { try await pause(.milliseconds(10)) }
+    return try await bluez.measure(service, name)
+  }
+
+  private func uri(of name: String, _ bus: BusConnection) async throws -> String {
+    try await bus.call(
+      name, "/org/earshot/verifier", "org.freedesktop.DBus.Properties", "Get",
+      [.string("org.earshot.Verifier1"), .string("ConnectionUri")]
+    ).first?.asString ?? ""
+  }
+
   // MARK: The surroundings
 
   private func startBus() throws {
@@ -152,13 +170,12 @@ final class ServiceBench {
   }
 
   private func startService(
-    _ name: String, enabled: String, air: String, arguments: [String]
+    _ name: String, enabled: String, radio: String, arguments: [String]
   ) throws -> Process {
     let file = "\(directory)/\(name).conf"
     let settings = """
       [Radio]
-      Backend=air
-      AirSocket=\(air)
+      \(radio)
       [Verifier]
       Enabled=\(enabled)
       Decision=accept
