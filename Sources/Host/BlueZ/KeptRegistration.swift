@@ -8,38 +8,16 @@ import Loop
 final class KeptRegistration {
   enum Kind: Sendable { case application, advertisement, discovery }
 
-  private enum State {
-    /// There is nowhere to register it.
-    case idle
-    /// What may be registered from before is taken away first.
-    case clearing
-    case registering
-    case registered
-    /// It is tried again when the timer fires.
-    case waiting(Registration)
-    case closed
-  }
-
   /// Of the object; a discovery has none.
   let path: ObjectPath
-  /// Why it is not registered, and what to do; nil when it is, or when it is merely under way.
-  private(set) var problem: String?
 
   private let kind: Kind
   private let bus: BusConnection
-  private let scheduler: any Scheduler
-  private let onChange: @LoopActor () -> Void
+  private let attempts: Attempts
   private let didRegister: @LoopActor () -> Void
   private let willRegister: @LoopActor () -> Void
-  private var state = State.idle
-  private var place: Place?
   /// Where bluetoothd may have it from before.
   private var left: Place?
-  /// Answers to calls of an earlier attempt mean nothing any more.
-  private var attempt = 0
-  /// Asked for while an attempt was under way.
-  private var wantsRenewal = false
-  private var backoff = Backoff()
 
   nonisolated static let timeLimit = Duration.seconds(10)
 
@@ -55,137 +33,79 @@ final class KeptRegistration {
     self.kind = kind
     self.path = path
     self.bus = bus
-    self.scheduler = scheduler
     self.willRegister = willRegister
     self.didRegister = didRegister
-    self.onChange = onChange
+    attempts = Attempts(scheduler: scheduler, onChange: onChange)
+    attempts.begin = { [weak self] in self?.begin() }
   }
 
-  var isRegistered: Bool {
-    if case .registered = state { true } else { false }
-  }
+  var isRegistered: Bool { attempts.isDone }
+
+  /// Why it is not registered, and what to do; nil when it is, or when it is merely under way.
+  var problem: String? { attempts.problem }
 
   // MARK: What is wanted
 
   /// Registers it at `place` from now on; nil when there is none.
-  func aim(at place: Place?) {
-    guard !isClosed, place != self.place else { return }
-    self.place = place
-    backoff.reset()
-    show(nil)
-    restart()
-  }
+  func aim(at place: Place?) { attempts.aim(at: place) }
 
   /// Takes it away and registers it again; an attempt that waits is made now.
-  func renew() {
-    switch state {
-    case .registered, .waiting: restart()
-    case .registering: wantsRenewal = true
-    case .idle, .clearing, .closed: break
-    }
-  }
+  func renew() { attempts.renew() }
 
   /// bluetoothd said that it has taken it away.
   func released() {
-    guard !isClosed else { return }
     left = nil
-    guard place != nil else { return }
-    attempt += 1
-    wait()
+    attempts.undone()
   }
 
   /// Takes it away for good.
   func close() {
-    guard !isClosed else { return }
-    attempt += 1
-    state = .closed
-    if let left {
-      call(left, kind.unregister, kind.unregisterArguments(path)) { [kind] result in
-        guard case .failure(let error) = result else { return }
-        Log.shared.debug("\(kind.unregister) was answered with \(error)")
-      }
+    guard attempts.close(), let left else { return }
+    call(left, kind.unregister, kind.unregisterArguments(path)) { [kind] result in
+      guard case .failure(let error) = result else { return }
+      Log.shared.debug("\(kind.unregister) was answered with \(error)")
     }
-  }
-
-  private var isClosed: Bool {
-    if case .closed = state { true } else { false }
   }
 
   // MARK: Attempts
 
-  private func restart() {
-    attempt += 1
-    wantsRenewal = false
-    if place == nil {
-      state = .idle
-    } else if let left, left.owner == place?.owner {
-      clear(left)
-    } else {
-      register()
+  private func begin() {
+    guard let place = attempts.place else { return }
+    guard let left, left.owner == place.owner else { return register() }
+    // Its answer does not matter: what is not there need not be taken away.
+    let cleared: Answer = attempts.inAttempt { [weak self] _ in
+      self?.left = nil
+      self?.register()
     }
-  }
-
-  /// Its answer does not matter: what is not there need not be taken away.
-  private func clear(_ left: Place) {
-    state = .clearing
-    let attempt = attempt
-    call(left, kind.unregister, kind.unregisterArguments(path)) { [weak self] _ in
-      guard let self, self.attempt == attempt else { return }
-      self.left = nil
-      register()
-    }
+    call(left, kind.unregister, kind.unregisterArguments(path), then: cleared)
   }
 
   private func register() {
-    guard let place else { return }
+    guard let place = attempts.place else { return }
+    attempts.catchUp()
     willRegister()
-    state = .registering
     left = place
-    let attempt = attempt
-    call(place, kind.register, kind.registerArguments(path)) { [weak self] result in
-      guard let self, self.attempt == attempt else { return }
-      answered(result)
-    }
+    let answered = attempts.inAttempt { [weak self] in self?.answered($0) }
+    call(place, kind.register, kind.registerArguments(path), then: answered)
   }
 
   private func answered(_ result: Result<[DBusValue], DBusError>) {
-    switch result {
-    case .success:
-      state = .registered
-      backoff.reset()
-      show(nil)
-      didRegister()
-    case .failure(let error):
-      Log.shared.debug("\(kind.register) was answered with \(error)")
-      if error.name == kind.isThereAlready, backoff.isFresh {
-        // It is ours, from an attempt whose answer was lost.
-        _ = backoff.next()
-        return restart()
-      }
-      // Unless it may have it all the same.
-      if !error.is(.timeout), error.name != kind.isThereAlready { left = nil }
-      // That it is going away is told by the bus.
-      if !error.is(.noReply), !error.is(.serviceUnknown), !error.is(.disconnected) {
-        show(RegistrationWords(kind, place?.adapter.lastElement ?? "").sentence(for: error))
-      }
-      return wait()
-    }
-    if wantsRenewal { restart() }
+    guard case .failure(let error) = result else { return attempts.succeeded(didRegister) }
+    Log.shared.debug("\(kind.register) was answered with \(error)")
+    // It is ours, from an attempt whose answer was lost.
+    if error.name == kind.isThereAlready, attempts.isFresh { return attempts.failedOnce() }
+    // Unless it may have it all the same.
+    if !error.is(.timeout), error.name != kind.isThereAlready { left = nil }
+    // That it is going away is told by the bus.
+    let isGoing = error.is(.noReply) || error.is(.serviceUnknown) || error.is(.disconnected)
+    let adapter = attempts.place?.adapter.lastElement ?? ""
+    attempts.failed(isGoing ? nil : RegistrationWords(kind, adapter).sentence(for: error))
   }
 
-  private func wait() {
-    state = .waiting(scheduler.schedule(after: backoff.next()) { [weak self] in self?.restart() })
-  }
-
-  private func show(_ problem: String?) {
-    guard problem != self.problem else { return }
-    self.problem = problem
-    onChange()
-  }
+  private typealias Answer = @LoopActor (Result<[DBusValue], DBusError>) -> Void
 
   private func call(
-    _ place: Place, _ method: String, _ arguments: [DBusValue],
-    then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
+    _ place: Place, _ method: String, _ arguments: [DBusValue], then: @escaping Answer
   ) {
     bus.call(place.owner, place.adapter, kind.manager, method, arguments, timeout: Self.timeLimit, then: then)
   }

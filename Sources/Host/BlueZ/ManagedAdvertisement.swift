@@ -11,17 +11,6 @@ import Radio
 /// when it starts; a power cycle and a connection end them, too. Facts: bluez.md section 6.
 @LoopActor
 final class ManagedAdvertisement: KeptAdvertisement {
-  private enum State {
-    /// There is nowhere to put it.
-    case idle
-    /// The kernel is busy with it.
-    case working
-    case onAir
-    /// It is tried again when the timer fires.
-    case waiting(Registration)
-    case closed
-  }
-
   /// An instance of a controller.
   private struct Spot: Hashable {
     let index: UInt16
@@ -46,24 +35,15 @@ final class ManagedAdvertisement: KeptAdvertisement {
     }
   }
 
-  private(set) var problem: String?
   /// It is the one of this number, from 0, of those that are ours.
   let number: Int
 
   private let payload: Payload
   private let socket: ManagementSocket
-  private let scheduler: any Scheduler
   private let takenByOthers: @LoopActor () -> Int
-  private let onChange: @LoopActor () -> Void
-  private var state = State.idle
-  private var place: Place?
+  private let attempts: Attempts
   /// Where the kernel may have it from before.
   private var left: Spot?
-  /// Answers to commands of an earlier attempt mean nothing any more.
-  private var attempt = 0
-  /// Asked for while an attempt was under way.
-  private var wantsRenewal = false
-  private var backoff = Backoff()
   private var events: Registration?
 
   /// - Parameters:
@@ -76,87 +56,68 @@ final class ManagedAdvertisement: KeptAdvertisement {
     self.payload = payload
     self.number = number
     self.socket = socket
-    self.scheduler = scheduler
     self.takenByOthers = takenByOthers
-    self.onChange = onChange
+    attempts = Attempts(scheduler: scheduler, onChange: onChange)
+    attempts.begin = { [weak self] in self?.begin() }
     events = socket.onEvent { [weak self] event, index in self?.heard(event, index) }
   }
 
   let path: ObjectPath? = nil
   let shortfall: String? = nil
+  var problem: String? { attempts.problem }
 
   // MARK: What is wanted
 
-  func aim(at place: Place?) {
-    guard !isClosed, place != self.place else { return }
-    self.place = place
-    backoff.reset()
-    show(nil)
-    restart()
-  }
+  func aim(at place: Place?) { attempts.aim(at: place) }
 
-  func renew() {
-    switch state {
-    case .onAir, .waiting: restart()
-    case .working: wantsRenewal = true
-    case .idle, .closed: break
-    }
-  }
+  func renew() { attempts.renew() }
 
   func close() {
-    guard !isClosed else { return }
-    attempt += 1
-    state = .closed
+    guard attempts.close() else { return }
     events = nil
     if let left { socket.call(RemoveAdvertising(instance: left.instance), on: left.index) { _ in } }
     left = nil
   }
 
-  private var isClosed: Bool { if case .closed = state { true } else { false } }
-
   /// Somebody took it off the air: bluetoothd when it starts, or another program.
   private func heard(_ event: ManagementEvent, _ index: UInt16) {
     guard case .advertisingRemoved(let instance) = event, left == Spot(index: index, instance: instance) else { return }
-    switch state {
-    case .onAir:
+    if attempts.isDone {
       left = nil
-      attempt += 1
-      wait()
-    case .working: wantsRenewal = true
-    case .idle, .waiting, .closed: break
+      attempts.undone()
+    } else if attempts.isUnderWay {
+      attempts.renew()
     }
   }
 
   // MARK: Attempts
 
-  private func restart() {
-    attempt += 1
-    wantsRenewal = false
-    state = place == nil ? .idle : .working
+  private func begin() {
     guard let left else { return ask() }
-    let attempt = attempt
     self.left = nil
     // Its answer does not matter: what is not there need not be taken away.
-    socket.call(RemoveAdvertising(instance: left.instance), on: left.index) { [weak self] _ in
-      guard let self, self.attempt == attempt else { return }
-      ask()
+    let removed: @LoopActor (Result<UInt8, ManagementSocket.Failure>) -> Void = attempts.inAttempt { [weak self] _ in
+      self?.ask()
     }
+    socket.call(RemoveAdvertising(instance: left.instance), on: left.index, then: removed)
   }
 
   private func ask() {
-    guard let index = place?.index else { return }
+    guard let index = attempts.place?.index else { return }
     perform(ReadAdvertisingFeatures(), on: index) { (self, features) in self.add(features, on: index) }
   }
 
   private func add(_ features: AdvertisingFeatures, on index: UInt16) {
     let instance = Int(features.instanceLimit) - number
-    guard instance > takenByOthers(), let instance = UInt8(exactly: instance) else { return failed(Self.noRoom) }
+    guard instance > takenByOthers(), let instance = UInt8(exactly: instance) else {
+      return attempts.failed(Self.noRoom)
+    }
     left = Spot(index: index, instance: instance)
     guard features.flags.isSuperset(of: [.intervals, .scanResponse]) else {
       // A kernel before 5.12: all at once, at its own interval.
       let command = AddAdvertising(
         instance: instance, flags: .connectable, data: payload.data, scanResponse: payload.scanResponse)
-      return perform(command, on: index) { (self, _) in self.added() }
+      return perform(command, on: index) { (self, _) in self.attempts.succeeded() }
     }
     var flags: AdvertisingFlags = [.connectable, .intervals]
     if !payload.scanResponse.isEmpty { flags.insert(.scanResponse) }
@@ -164,15 +125,8 @@ final class ManagedAdvertisement: KeptAdvertisement {
     let data = AddExtendedAdvertisingData(
       instance: instance, data: payload.data, scanResponse: payload.scanResponse)
     perform(parameters, on: index) { (self, _) in
-      self.perform(data, on: index, isNext: true) { (self, _) in self.added() }
+      self.perform(data, on: index, isNext: true) { (self, _) in self.attempts.succeeded() }
     }
-  }
-
-  private func added() {
-    state = .onAir
-    backoff.reset()
-    show(nil)
-    if wantsRenewal { restart() }
   }
 
   /// One step of an attempt; what fails ends it.
@@ -180,9 +134,9 @@ final class ManagedAdvertisement: KeptAdvertisement {
     _ command: Command, on index: UInt16, isNext: Bool = false,
     then: @escaping @LoopActor (ManagedAdvertisement, Command.Reply) -> Void
   ) {
-    let attempt = attempt
-    socket.call(command, on: index, isNext: isNext) { [weak self] result in
-      guard let self, self.attempt == attempt else { return }
+    let answered: @LoopActor (Result<Command.Reply, ManagementSocket.Failure>) -> Void = attempts.inAttempt {
+      [weak self] result in
+      guard let self else { return }
       switch result {
       case .success(let reply): then(self, reply)
       case .failure(let failure):
@@ -190,34 +144,21 @@ final class ManagedAdvertisement: KeptAdvertisement {
         failed(failure)
       }
     }
+    socket.call(command, on: index, isNext: isNext, then: answered)
   }
 
   private func failed(_ failure: ManagementSocket.Failure) {
     switch failure {
-    case .refused(.busy) where backoff.isFresh: wait()
+    case .refused(.busy) where attempts.isFresh: attempts.failed()
     // bluetoothd will say so, and then it is tried elsewhere or later.
-    case .refused(.invalidIndex), .refused(.notPowered): wait()
-    case .closed: failed("The management socket is closed, and with it the advertisement: systemctl restart earshotd.")
-    default: failed("The kernel refuses to advertise on \(adapter) (\(failure)). It is tried again.")
+    case .refused(.invalidIndex), .refused(.notPowered): attempts.failed()
+    case .closed:
+      attempts.failed("The management socket is closed, and with it the advertisement: systemctl restart earshotd.")
+    default: attempts.failed("The kernel refuses to advertise on \(adapter) (\(failure)). It is tried again.")
     }
   }
 
-  private func failed(_ sentence: String) {
-    show(sentence)
-    wait()
-  }
-
-  private func wait() {
-    state = .waiting(scheduler.schedule(after: backoff.next()) { [weak self] in self?.restart() })
-  }
-
-  private func show(_ problem: String?) {
-    guard problem != self.problem else { return }
-    self.problem = problem
-    onChange()
-  }
-
-  private var adapter: String { place?.adapter.lastElement ?? "" }
+  private var adapter: String { attempts.place?.adapter.lastElement ?? "" }
 
   static let noRoom =
     "The adapter has no room for another advertisement: end another program's, or switch a dialect off."
