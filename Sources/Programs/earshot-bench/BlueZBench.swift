@@ -90,7 +90,7 @@ final class BlueZBench {
     let chunks = chunker.sequences.compactMap { chunker.chunk($0) }
     let (begin, before) = (EventLoop.shared.now, service.processorTime)
     try await write(chunks, to: .submitResponse)
-    let elapsed = begin.duration(to: EventLoop.shared.now)
+    let seconds: Double = begin.duration(to: EventLoop.shared.now) / .seconds(1)
     let cost = (service.processorTime - before) / Double(chunks.count)
     let counters = try await bluez.call(
       name, "/org/earshot/verifier", "org.freedesktop.DBus.Properties", "Get",
@@ -98,7 +98,7 @@ final class BlueZBench {
     guard counters.first?.unwrapped["Chunks"]?.asInteger == chunks.count else {
       throw ServiceBench.Trouble(description: "not every chunk was taken: \(counters)")
     }
-    let rate = Double(chunks.count) / (elapsed / .seconds(1))
+    let rate = Double(chunks.count) / seconds
     return [
       Figure(name: "chunks from bluetoothd, over the bus", value: rate, unit: "1/s", goal: nil, better: .higher),
       .less("the service's processor time for each", cost * 1e6, "us"),
