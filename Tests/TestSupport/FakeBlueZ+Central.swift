@@ -81,6 +81,18 @@ extension FakeBlueZ {
       peer.connecting = call
       return tell("connecting to \(path.lastElement)")
     }
+    if peer.isToldLate {
+      call.reply()
+      let other: [String: DBusValue] = ["RSSI": .int16(-50)]
+      emit(
+        path, "org.freedesktop.DBus.Properties", "PropertiesChanged",
+        [.string("org.bluez.Device1"), .options(other), .strings([])])
+      return EventLoop.shared.soon { [weak self] in
+        self?.setConnected(path, true, isOutgoing: true)
+        peer.onConnect()
+        self?.resolve(peer, path)
+      }
+    }
     setConnected(path, true, isOutgoing: true)
     peer.onConnect()
     // The signal goes before the answer.

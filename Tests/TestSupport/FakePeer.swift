@@ -40,6 +40,8 @@ public final class FakePeer {
   public var refusals: [DBusError] = []
   /// Whether it never answers: the attempt hangs until it is given up.
   public var isDeaf = false
+  /// Whether bluetoothd answers that it is connected to it before it tells everybody, and tells something else between.
+  public var isToldLate = false
   /// Whether bluetoothd never finds out what it serves.
   public var isUnreadable = false
   /// What subscribing is refused with.

@@ -35,6 +35,8 @@ final class CentralConnection {
   /// Whether somebody has bound the peer to this machine, who wants it kept.
   private(set) var isBound: Bool
 
+  /// Whether bluetoothd has said that the peer is connected: 5.82 now and then answers first, and tells other things before.
+  private var isConnectionTold: Bool
   private let scheduler: any Scheduler
   private let isShared: Bool
   private let onCut: @LoopActor (CentralConnection) -> Void
@@ -74,6 +76,7 @@ final class CentralConnection {
     self.onClosed = onClosed
     address = device.address
     isShared = device.isConnected
+    isConnectionTold = device.isConnected
     isResolved = device.isConnected && device.isResolved
     isBound = device.isPaired || device.isTrusted
   }
@@ -122,9 +125,12 @@ final class CentralConnection {
   func changed(_ device: Device) {
     isBound = device.isPaired || device.isTrusted
     switch state {
-    case .connecting: isResolved = device.isConnected && device.isResolved
+    case .connecting:
+      isConnectionTold = device.isConnected
+      isResolved = device.isConnected && device.isResolved
     case .open:
-      guard device.isConnected else { return close("The link to \(address) was lost.") }
+      if device.isConnected { isConnectionTold = true }
+      guard device.isConnected || !isConnectionTold else { return close("The link to \(address) was lost.") }
       guard device.isResolved, !isResolved else { return }
       isResolved = true
       timer = nil

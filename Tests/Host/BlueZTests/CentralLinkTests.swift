@@ -51,6 +51,21 @@ struct CentralLinkTests {
     #expect(rig.fake.calls.all.suffix(2).map { $0.split(separator: " ").first } == ["Disconnect", "RemoveDevice"])
   }
 
+  @Test("Where bluetoothd answers before it tells that the peer is connected, the link is there, and its loss is heard")
+  @LoopActor
+  func toldLate() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.isToldLate = true
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
+    #expect(try await peer.writes.next().value == [1])
+    rig.fake.setConnected(rig.fake.devicePath(peer.address), false)
+    #expect(try await visitor.end().contains("was lost"))
+  }
+
   @Test("Commands go eight at a time; a request goes when they are answered, and they are told in their order")
   @LoopActor
   func window() async throws {
