@@ -75,6 +75,12 @@ final class BlueZBench {
     bluez.close()
   }
 
+  /// Whether the service has registered what a phone writes to.
+  var isReady: Bool {
+    let needed: [Characteristic] = [.identify, .responseSize, .submitResponse]
+    return needed.allSatisfy { characteristics[Dialect.v05.uuid(of: $0).description] != nil }
+  }
+
   /// Writes a frame of random bytes, and leaves it there.
   ///
   /// - Parameter name: the service's on the bus.

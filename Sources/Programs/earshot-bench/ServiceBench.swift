@@ -52,7 +52,7 @@ final class ServiceBench {
       try startService("visitor", enabled: "no", radio: onAir, arguments: ["--bus-name", "org.earshot.visitor"]))
     try await awaitName("org.earshot.visitor", on: bus)
     let transfer = try await transfer(SystemRandomBytes.text(1 << 20), bus)
-    let chunks = try await chunksOverBlueZ(address, bus)
+    let chunks = try await chunksOverBlueZ(address)
 
     return [
       .less("start to READY (name owned)", start / .milliseconds(1), "ms", goal: 100),
@@ -116,7 +116,10 @@ final class ServiceBench {
   /// From the call of `SendFile` to the credential in this program's hands.
   private func transfer(_ credential: [UInt8], _ bus: BusConnection) async throws -> Duration {
     let verifier: ObjectPath = "/org/earshot/verifier"
-    let uri = try await uri(of: "org.earshot", bus)
+    let values = try await bus.call(
+      "org.earshot", verifier, "org.freedesktop.DBus.Properties", "Get",
+      [.string("org.earshot.Verifier1"), .string("ConnectionUri")])
+    let uri = values.first?.asString ?? ""
     let received = Arrival()
     let watch = bus.subscribe(
       SignalMatch(sender: "org.earshot", interface: "org.earshot.Verifier1", member: "CredentialReceived")
@@ -138,23 +141,15 @@ final class ServiceBench {
     return begin.duration(to: EventLoop.shared.now)
   }
 
-  private func chunksOverBlueZ(_ address: BusAddress, _ bus: BusConnection) async throws -> [Figure] {
+  private func chunksOverBlueZ(_ address: BusAddress) async throws -> [Figure] {
     let bluez = BlueZBench(address)
     try await bluez.start()
     defer { bluez.stop() }
     let name = "org.earshot.bluez"
     let service = try startService(
       "bluez", enabled: "yes", radio: "Backend=bluez", arguments: ["--bus-name", name])
-    try await awaitName(name, on: bus)
-    for _ in 0..<500 where try await uri(of: name, bus).isEmpty { try await pause(.milliseconds(10)) }
+    for _ in 0..<500 where !bluez.isReady { try await pause(.milliseconds(10)) }
     return try await bluez.measure(service, name)
-  }
-
-  private func uri(of name: String, _ bus: BusConnection) async throws -> String {
-    try await bus.call(
-      name, "/org/earshot/verifier", "org.freedesktop.DBus.Properties", "Get",
-      [.string("org.earshot.Verifier1"), .string("ConnectionUri")]
-    ).first?.asString ?? ""
   }
 
   // MARK: The surroundings
