@@ -124,13 +124,18 @@ final class Counter {
   }
 
   /// Fetches every credential there is.
-  func take() async throws -> [String] {
+  ///
+  /// - Parameter asFile: by `OpenCredential`.
+  func take(asFile: Bool = false) async throws -> [String] {
     var found: [String] = []
     for transfer in try await transfers() where ["received", "accepted"].contains(transfer.state) {
       // One that was taken before, and is accepted, is no longer there.
       let values = try? await service.client.call(
-        "org.earshot", transfer.path, TransferFaces.interfaceName, "GetCredential")
+        "org.earshot", transfer.path, TransferFaces.interfaceName, asFile ? "OpenCredential" : "GetCredential")
       if let text = values?.first?.asString { found.append(text) }
+      if let file = values?.first?.asDescriptor {
+        found.append(String(decoding: try file.readAll(limit: 1 << 20), as: UTF8.self))
+      }
     }
     return found
   }
@@ -140,6 +145,8 @@ final class Counter {
     let program = BusConnection(address: .address(service.bus.address))
     program.connect()
     try await program.ready()
+    // Who calls is known from now on: what follows is carried out, although there is nobody to answer.
+    _ = try await program.call("org.earshot", VerifierFace.path, VerifierFace.interfaceName, "Start")
     program.call(
       "org.earshot", "/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", then: { _ in })
     for transfer in try await transfers() {

@@ -82,6 +82,7 @@ final class Attempts {
 
   /// Begins anew, with what was asked for meanwhile.
   private func restart() {
+    guard !isClosed else { return }
     number += 1
     wantsRenewal = false
     state = place == nil ? .idle : .underWay
@@ -122,6 +123,7 @@ final class Attempts {
   }
 
   private func wait() {
+    guard !isClosed else { return }
     state = .waiting(scheduler.schedule(after: backoff.next()) { [weak self] in self?.restart() })
   }
 

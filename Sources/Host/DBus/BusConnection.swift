@@ -36,6 +36,7 @@ public final class BusConnection {
 
   private static let shortestBackoff = Duration.milliseconds(100)
   private static let longestBackoff = Duration.seconds(5)
+  private static let refusedNameInterval = Duration.seconds(1)
   private static let helloTimeout = Duration.seconds(25)
 
   public init(
@@ -63,7 +64,7 @@ public final class BusConnection {
   ///
   /// - Parameter name: a well-known name to own. It is never waited for in the bus's queue: while somebody else has
   ///   it the state is `.nameUnavailable`, and it is asked for again when it is free; where the bus refuses it, every
-  ///   few seconds.
+  ///   second.
   public func connect(name: String? = nil) {
     guard transport == nil, retry == nil else { return }
     wantedName = name
@@ -152,7 +153,7 @@ public final class BusConnection {
     case .failure(let error):
       nameWatch = nil
       // The bus may think better of it: its policy is read anew while it runs.
-      retry = scheduler.schedule(after: nextBackoff()) { [weak self] in
+      retry = scheduler.schedule(after: Self.refusedNameInterval) { [weak self] in
         self?.retry = nil
         self?.requestName()
       }
@@ -171,6 +172,7 @@ public final class BusConnection {
   private func connected() {
     guard let uniqueName else { return }
     nameWatch = nil
+    retry = nil
     backoff = Self.shortestBackoff
     if wasLost { Log.shared.notice("The connection to the bus is back", id: .busBack) }
     wasLost = false
@@ -181,13 +183,9 @@ public final class BusConnection {
     guard state != .closed else { return }
     if !wasLost { Log.shared.warning("The connection to the bus is lost: \(error)", id: .busLost) }
     wasLost = true
-    retry = scheduler.schedule(after: nextBackoff()) { [weak self] in self?.open() }
+    retry = scheduler.schedule(after: backoff) { [weak self] in self?.open() }
+    backoff = min(backoff * 2, Self.longestBackoff)
     detach(error, state: .lost(error))
-  }
-
-  private func nextBackoff() -> Duration {
-    defer { backoff = min(backoff * 2, Self.longestBackoff) }
-    return backoff
   }
 
   private func detach(_ error: DBusError, state: BusState) {
