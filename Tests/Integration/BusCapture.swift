@@ -16,8 +16,11 @@ final class BusCapture {
     defer { Glibc.close(descriptor) }
     monitor = try Program(
       ["dbus-monitor", "--address", bus.address, "--binary", "sender='\(sender)'"], passing: [1: descriptor])
-    // It writes the news of its own name first of all.
-    try await until { [file] in (try? Data(contentsOf: file))?.isEmpty == false }
+    // It writes the news of its own name first of all. Not read to see that: of an empty file, Foundation leaks its buffer.
+    try await until { [file] in
+      var status = stat()
+      return stat(file.path, &status) == 0 && status.st_size > 0
+    }
   }
 
   var bytes: [UInt8] { (try? Data(contentsOf: file)).map(Array.init) ?? [] }
