@@ -46,9 +46,9 @@ let package = Package(
 
     // Services: an engine, a radio and a D-Bus face each.
     room("Services/Manager", Every.base + Every.host),
-    room("Services/Transfers", Every.base + Every.host + ["Tuvali"]),
-    room("Services/Verifier", Every.base + Every.host + ["Store", "Transfers", "Tuvali"]),
-    room("Services/Wallet", Every.base + Every.host + ["Transfers", "Tuvali"]),
+    room("Services/Tuvali/Transfers", Every.base + Every.host + ["Tuvali"]),
+    room("Services/Tuvali/Verifier", Every.base + Every.host + ["Store", "Transfers", "Tuvali"]),
+    room("Services/Tuvali/Wallet", Every.base + Every.host + ["Transfers", "Tuvali"]),
     room("Services/Interfaces", Every.host + ["Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
 
     // Programs: wiring and words.
@@ -87,9 +87,9 @@ let package = Package(
     .target(
       name: "Hall",
       dependencies: names(Every.base + Every.host + Every.verifierAndWallet + ["Store", "TestSupport"]),
-      path: "Tests/Services/Hall", swiftSettings: Every.settings),
-    tests("Services/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
-    tests("Services/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
+      path: "Tests/Services/Tuvali/Hall", swiftSettings: Every.settings),
+    tests("Services/Tuvali/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
+    tests("Services/Tuvali/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
     tests("Fuzz", Every.base + Every.host + ["Air", "CDBus", "CommandLine", "Config", "HCI", "Store", "Tuvali"]),
     tests(
       "Integration", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Interfaces", "Manager"]),

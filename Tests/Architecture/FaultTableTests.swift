@@ -37,7 +37,7 @@ struct FaultTableTests {
 
   @Test("Every test of the matrix is in the table")
   func testsAreInTable() throws {
-    let missing = try Self.tests(below: "Tests/Services/FaultTests").subtracting(Self.names(in: Self.table()))
+    let missing = try Self.tests(below: "Tests/Services/Tuvali/FaultTests").subtracting(Self.names(in: Self.table()))
     #expect(missing == [])
   }
 

@@ -35,12 +35,17 @@ struct SourceFile {
     swift = path.hasSuffix(".swift") ? SwiftText(text) : nil
   }
 
-  /// `Sources/Host/DBus/Message.swift` is of the layer `host` and the room `DBus`.
+  /// `Sources/Host/DBus/Messages/Message.swift` is of the layer `host` and the room `DBus`. The services of one protocol
+  /// share a folder: `Sources/Services/Tuvali/Wallet/WalletFace.swift` is of the room `Wallet`.
   var layer: Layer? {
     let parts = path.split(separator: "/")
     return parts.count > 3 && parts[0] == "Sources" ? Layer(rawValue: String(parts[1])) : nil
   }
-  var room: String? { layer == nil ? nil : String(path.split(separator: "/")[2]) }
+  var room: String? {
+    guard let layer else { return nil }
+    let parts = path.split(separator: "/")
+    return String(layer == .services && parts.count > 4 ? parts[3] : parts[2])
+  }
 }
 
 /// The rooms as Package.swift lists them.
@@ -67,8 +72,8 @@ struct Manifest {
         rooms.append(Room(layer: .programs, name: path, dependencies: shared + literals.dropFirst()))
       } else {
         let parts = path.split(separator: "/").map(String.init)
-        guard parts.count == 2, let layer = Layer(rawValue: parts[0]) else { continue }
-        rooms.append(Room(layer: layer, name: parts[1], dependencies: shared + literals.dropFirst()))
+        guard (2...3).contains(parts.count), let layer = Layer(rawValue: parts[0]), let name = parts.last else { continue }
+        rooms.append(Room(layer: layer, name: name, dependencies: shared + literals.dropFirst()))
       }
     }
     self.rooms = rooms
