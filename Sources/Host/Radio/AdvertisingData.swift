@@ -5,14 +5,7 @@ public struct AdvertisingData: Hashable, Sendable {
   /// What a legacy advertising PDU and its scan response hold, each.
   public static let limit = 31
 
-  /// The Flags byte (AD type 0x01); nil leaves the structure out.
-  public var flags: UInt8?
-  /// Complete list of service UUIDs (0x03 and 0x07).
-  public var serviceUUIDs: [BluetoothUUID]
-  /// Service data (0x16 and 0x21).
-  public var serviceData: [ServiceData]
-  /// Complete local name (0x09), in UTF-8.
-  public var localName: String?
+  public var structures: [AdvertisingStructure]
 
   public struct ServiceData: Hashable, Sendable {
     public var service: BluetoothUUID
@@ -24,36 +17,82 @@ public struct AdvertisingData: Hashable, Sendable {
     }
   }
 
-  public init(
-    flags: UInt8? = nil, serviceUUIDs: [BluetoothUUID] = [], serviceData: [ServiceData] = [],
-    localName: String? = nil
-  ) {
-    self.flags = flags
-    self.serviceUUIDs = serviceUUIDs
-    self.serviceData = serviceData
-    self.localName = localName
+  public struct ManufacturerData: Hashable, Sendable {
+    /// The company identifier of the Assigned Numbers.
+    public var company: UInt16
+    public var bytes: [UInt8]
+
+    public init(company: UInt16, bytes: [UInt8]) {
+      self.company = company
+      self.bytes = bytes
+    }
   }
 
-  /// The bytes on the air: flags, UUID lists, service data, name.
+  public init(_ structures: [AdvertisingStructure]) {
+    self.structures = structures
+  }
+
+  /// The payload in the usual order: flags, UUID lists (16-bit forms first), service data, name. What is nil or empty is
+  /// left out.
+  public init(
+    flags: UInt8? = nil, serviceUUIDs: [BluetoothUUID] = [], serviceData: [ServiceData] = [], localName: String? = nil
+  ) {
+    let lists = [serviceUUIDs.filter { $0.short != nil }, serviceUUIDs.filter { $0.short == nil }]
+    structures = flags.map { [.flags($0)] } ?? []
+    structures += lists.filter { !$0.isEmpty }.map { .serviceUUIDs($0) }
+    structures += serviceData.map { .serviceData($0.service, $0.bytes) }
+    if let localName { structures.append(.localName(localName)) }
+  }
+
+  public var isEmpty: Bool { structures.isEmpty }
+
+  /// The Flags byte; nil if there is no such structure.
+  public var flags: UInt8? {
+    structures.lazy.compactMap { if case .flags(let flags) = $0 { flags } else { nil } }.first
+  }
+
+  /// The service UUIDs of all lists.
+  public var serviceUUIDs: [BluetoothUUID] {
+    structures.flatMap { if case .serviceUUIDs(let uuids) = $0 { uuids } else { [BluetoothUUID]() } }
+  }
+
+  public var serviceData: [ServiceData] {
+    structures.compactMap {
+      if case .serviceData(let service, let bytes) = $0 { ServiceData(service: service, bytes: bytes) } else { nil }
+    }
+  }
+
+  public var manufacturerData: [ManufacturerData] {
+    structures.compactMap {
+      if case .manufacturerData(let company, let bytes) = $0 {
+        ManufacturerData(company: company, bytes: bytes)
+      } else {
+        nil
+      }
+    }
+  }
+
+  /// The complete local name, or else the shortened one.
+  public var localName: String? {
+    let names = structures.compactMap { structure -> (isWhole: Bool, name: String)? in
+      switch structure {
+      case .localName(let name): (true, name)
+      case .shortenedName(let name): (false, name)
+      default: nil
+      }
+    }
+    return (names.first(where: \.isWhole) ?? names.first)?.name
+  }
+
+  /// The bytes on the air: each structure as its length, its type and its payload.
   ///
   /// - Throws: `RadioError.advertisementTooLong` over 31 bytes.
   public func encoded() throws(RadioError) -> [UInt8] {
-    var out: [UInt8] = []
-    func add(_ type: UInt8, _ payload: [UInt8]) {
-      out.append(UInt8(truncatingIfNeeded: payload.count + 1))
-      out.append(type)
-      out += payload
+    let bytes = structures.flatMap { structure in
+      let payload = structure.payload
+      return [UInt8(truncatingIfNeeded: payload.count + 1), structure.type] + payload
     }
-    if let flags { add(0x01, [flags]) }
-    let short = serviceUUIDs.filter { $0.short != nil }
-    let long = serviceUUIDs.filter { $0.short == nil }
-    if !short.isEmpty { add(0x03, short.flatMap(\.advertisedBytes)) }
-    if !long.isEmpty { add(0x07, long.flatMap(\.advertisedBytes)) }
-    for entry in serviceData {
-      add(entry.service.short != nil ? 0x16 : 0x21, entry.service.advertisedBytes + entry.bytes)
-    }
-    if let localName { add(0x09, Array(localName.utf8)) }
-    guard out.count <= Self.limit else { throw .advertisementTooLong(bytes: out.count, limit: Self.limit) }
-    return out
+    guard bytes.count <= Self.limit else { throw .advertisementTooLong(bytes: bytes.count, limit: Self.limit) }
+    return bytes
   }
 }

@@ -7,6 +7,18 @@ public struct GATTApplication: Hashable, Sendable {
   public init(services: [GATTService]) {
     self.services = services
   }
+
+  /// The characteristics by where they are; of two with one name in a service, the first.
+  public var characteristics: [CharacteristicID: GATTCharacteristic] {
+    var found: [CharacteristicID: GATTCharacteristic] = [:]
+    for service in services {
+      for characteristic in service.characteristics {
+        let id = CharacteristicID(service: service.uuid, characteristic: characteristic.uuid)
+        if found[id] == nil { found[id] = characteristic }
+      }
+    }
+    return found
+  }
 }
 
 public struct GATTService: Hashable, Sendable {
@@ -22,6 +34,17 @@ public struct GATTService: Hashable, Sendable {
 public struct GATTCharacteristic: Hashable, Sendable {
   public var uuid: BluetoothUUID
   public var properties: Properties
+  public var reach: Reach
+
+  /// Which clients a value of the characteristic must and may reach.
+  public enum Reach: Hashable, Sendable {
+    /// A value reaches clients that subscribed. Where the radio cannot tell them apart, other subscribers of the
+    /// characteristic hear it, too.
+    case subscribers
+    /// A value reaches the clients that it is meant for, subscribed or not, and no other client. A radio that cannot do
+    /// that says so in its status.
+    case exact
+  }
 
   public struct Properties: OptionSet, Hashable, Sendable {
     public let rawValue: UInt8
@@ -38,10 +61,17 @@ public struct GATTCharacteristic: Hashable, Sendable {
     public static let indicate = Properties(rawValue: 0x20)
   }
 
-  public init(uuid: BluetoothUUID, properties: Properties) {
+  public init(uuid: BluetoothUUID, properties: Properties, reach: Reach = .subscribers) {
     self.uuid = uuid
     self.properties = properties
+    self.reach = reach
   }
+
+  /// Whether clients can subscribe to it.
+  public var canNotify: Bool { !properties.isDisjoint(with: [.notify, .indicate]) }
+
+  /// Whether clients can write it, in either way.
+  public var canBeWritten: Bool { !properties.isDisjoint(with: [.write, .writeWithoutResponse]) }
 }
 
 /// Where a value belongs: the same characteristic UUID may stand in several services.

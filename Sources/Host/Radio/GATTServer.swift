@@ -1,33 +1,77 @@
 import Common
 import Loop
 
-/// A GATT application that is being served.
+/// A GATT application that is being served; dropping the server closes it.
 @LoopActor
 public protocol GATTServer: AnyObject {
-  /// Sends `value` to the client of `link`, by indication where it subscribed to that, else by notification. Lost in
-  /// silence when the link is gone. On BlueZ, other subscribers of the characteristic may hear it too.
-  func notify(_ value: [UInt8], of characteristic: CharacteristicID, to link: LinkID)
+  /// Sends `value` to the clients of `recipients`: to a client that subscribed to indications by indication, else by
+  /// notification. It never calls the delegate from within.
+  ///
+  /// - Returns: what became of the value, for each link that it was meant for.
+  @discardableResult
+  func notify(_ value: [UInt8], of characteristic: CharacteristicID, to recipients: Recipients) -> Delivery
 
-  /// Cuts the link; the delegate hears `linkClosed`.
+  /// The service is done with the link. The link is cut when no other service uses it; `linkClosed` comes in any case,
+  /// never from within this call.
   func disconnect(_ link: LinkID)
 
-  /// Stops serving. No delegate call comes after it.
+  /// Stops serving. No delegate call comes after it, and the service is done with all its links.
   func close()
 }
 
-/// Who answers for a GATT application.
+/// The clients that a value is meant for.
+public enum Recipients: Hashable, Sendable {
+  case link(LinkID)
+  case links([LinkID])
+  /// All clients that subscribed to the characteristic.
+  case subscribers
+}
+
+/// What became of a value, by links. A link that was meant stands in exactly one of the lists.
+public struct Delivery: Hashable, Sendable {
+  /// The radio has taken the value for these links.
+  public var accepted: [LinkID]
+  /// These links have no room; `hasRoom` tells when they have. The value is not kept for them.
+  public var full: [LinkID]
+  /// These links are gone, or their clients cannot be reached: they did not subscribe.
+  public var unreachable: [LinkID]
+
+  public init(accepted: [LinkID] = [], full: [LinkID] = [], unreachable: [LinkID] = []) {
+    self.accepted = accepted
+    self.full = full
+    self.unreachable = unreachable
+  }
+}
+
+/// The service that answers for a GATT application. It is told of the links whose peers use the application, and of no
+/// others.
 @LoopActor
 public protocol GATTServerDelegate: AnyObject {
-  /// A central has connected. Links that were there before the application are not reported until they write.
-  func linkOpened(_ link: LinkID, address: BluetoothAddress)
+  /// A peer uses the application for the first time: it has written, read or subscribed.
+  ///
+  /// - Parameter since: when the link came up; it may be long ago.
+  func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant)
 
   /// The ATT MTU of a link is known or has changed.
   func linkChanged(_ link: LinkID, mtu: Int)
+
+  /// A client has subscribed to a characteristic, or no longer is subscribed. A radio that cannot tell one client from
+  /// another does not say so.
+  func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool)
 
   /// A client has written. `linkOpened` and, where the radio knows it, `linkChanged` came before.
   ///
   /// - Throws: what a write request is answered with; a write command is never answered.
   func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError)
 
+  /// A link that `notify` found full has room again.
+  func hasRoom(_ link: LinkID)
+
+  /// The link is gone, or the service is done with it. If its peer uses the application again, it is opened anew.
   func linkClosed(_ link: LinkID)
+}
+
+extension GATTServerDelegate {
+  public func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool) {}
+  public func hasRoom(_ link: LinkID) {}
 }

@@ -1,9 +1,11 @@
 import Common
 import Loop
 
-/// A connection that we, as the central, made to a peripheral.
+/// A link on which we are the GATT client.
 ///
-/// Calls return at once; their outcome comes as a `LinkEvent`. Writes are carried out in the order of the calls.
+/// Calls return at once; their outcome comes as a `LinkEvent`. Writes are carried out in the order of the calls. Between two
+/// machines there may be one physical link for both directions, whichever of them made it: then the peer is a client of
+/// ours on a link of the same `id`.
 @LoopActor
 public protocol Link: AnyObject {
   var id: LinkID { get }
@@ -21,7 +23,8 @@ public protocol Link: AnyObject {
   /// room for another, which is no word on whether it arrived.
   func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind)
 
-  /// Cuts the link, or gives up connecting: `disconnected`.
+  /// The service is done with the link, or gives up connecting: `disconnected` comes in any case. The link is cut when no
+  /// other service uses it.
   func disconnect()
 }
 

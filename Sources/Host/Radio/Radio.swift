@@ -1,7 +1,7 @@
 import Common
 import Loop
 
-/// What a service asks of a radio: the port. `BlueZ` and `Air` are what stands behind it.
+/// The port: what a service asks of a radio that it shares with other services.
 ///
 /// Events come as calls on the loop, in the order in which they happened on the air; none comes from within a call to
 /// the radio. What is set up lives as long as its handle, also across the loss and return of the adapter.
@@ -9,33 +9,51 @@ import Loop
 public protocol Radio: AnyObject {
   var status: RadioStatus { get }
 
-  /// What others did to it, in numbers since the start.
+  /// What others did to the radio, in numbers since the start.
   var tallies: [Tally] { get }
 
   /// Calls `handler` at every change of `status` from now on.
   func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration
 
-  /// Puts an advertisement on the air for as long as the registration lives, also after a peer has connected.
+  /// Has an advertisement on the air for as long as the registration lives, also after a peer has connected, as far as
+  /// `terms` and those of other advertisements let it.
   ///
+  /// - Parameter server: the application that a peer who connects looks for: the advertisement waits until it is served.
   /// - Throws: `RadioError.advertisementTooLong`; what goes wrong later shows in `status`.
-  func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration
+  func advertise(
+    _ advertisement: Advertisement, _ terms: AdvertisingTerms, for server: (any GATTServer)?
+  ) throws(RadioError) -> Registration
 
   /// Serves `application` until the server is closed. The delegate is held weakly.
   func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer
 
-  /// Scans actively and reports each advertiser of one of `services` when it is first seen and when its data changes.
+  /// Scans actively for advertisers of one of `services`; with an empty list, for every advertiser.
   func scan(
-    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void
+    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanEvent) -> Void
   ) throws(RadioError) -> Registration
 
-  /// Connects to an advertiser that was sighted. Everything more comes as events; the last one is `disconnected`.
+  /// Scans, and calls `handler` with every single packet that the radio receives.
+  ///
+  /// - Throws: `RadioError.notSupported` where the radio does not see packets.
+  func packets(_ handler: @escaping @LoopActor (AdvertisingPacket) -> Void) throws(RadioError) -> Registration
+
+  /// Connects to an advertiser that was sighted, when it is this attempt's turn. Everything more comes as events; the last
+  /// one is `disconnected`.
+  ///
+  /// - Throws: `RadioError.notReady` without an adapter.
   func connect(
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link
+
+  /// Calls `handler` when the radio needs a place and takes one of this service's links: with those that it may take. The
+  /// link that the handler returns is given up; with nil the radio chooses.
+  func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?)
 }
 
 extension Radio {
-  public var tallies: [Tally] { [] }
+  public func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
+    try advertise(advertisement, AdvertisingTerms(), for: nil)
+  }
 }
 
 /// What a radio is doing.
