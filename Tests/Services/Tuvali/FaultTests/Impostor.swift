@@ -3,6 +3,7 @@ import Common
 import Crypto
 import Loop
 import Radio
+import TestSupport
 import Transfers
 import Tuvali
 

@@ -1,14 +1,14 @@
 /// Chance from a seed (SplitMix64), fast enough for a million throws.
-struct Dice: RandomNumberGenerator {
+public struct Dice: RandomNumberGenerator {
   private var state: UInt64
 
   /// Seeds that are neighbours are far from each other in the sequence.
-  init(_ seed: UInt64) {
+  public init(_ seed: UInt64) {
     state = seed
     state = next()
   }
 
-  mutating func next() -> UInt64 {
+  public mutating func next() -> UInt64 {
     state &+= 0x9E37_79B9_7F4A_7C15
     var mixed = state
     mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
@@ -17,9 +17,9 @@ struct Dice: RandomNumberGenerator {
   }
 
   /// A number from 0 to `limit` - 1.
-  mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(max(1, limit))) }
+  public mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(max(1, limit))) }
 
-  mutating func bytes(_ count: Int) -> [UInt8] {
+  public mutating func bytes(_ count: Int) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(count + 8)
     while bytes.count < count {
@@ -29,7 +29,7 @@ struct Dice: RandomNumberGenerator {
   }
 
   /// The value with a few bytes changed, cut, added or doubled.
-  mutating func mutated(_ value: [UInt8]) -> [UInt8] {
+  public mutating func mutated(_ value: [UInt8]) -> [UInt8] {
     var value = value
     for _ in 0...below(2) {
       let index = below(value.count + 1)

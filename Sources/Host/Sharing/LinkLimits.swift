@@ -1,0 +1,19 @@
+/// The bounds of a radio's links.
+public struct LinkLimits: Hashable, Sendable {
+  /// Links of the adapter at one time, whoever made them.
+  public var links = 8
+  /// How long a peer that connected may use no application before its link is cut.
+  public var unusedTime = Duration.seconds(10)
+  /// Links that no service uses: with one more, the oldest of them is cut at once.
+  public var unusedLinks = 4
+  /// How long an unused link passes for the one that a service keeps a place for.
+  public var arrivalTime = Duration.seconds(4)
+  /// From the beginning of one outgoing attempt to that of the next.
+  public var attemptPause = Duration.milliseconds(500)
+  /// How long an attempt waits for its turn and for a place.
+  public var queueTime = Duration.seconds(30)
+  /// Attempts that wait, of all services.
+  public var queueLength = 64
+
+  public init() {}
+}

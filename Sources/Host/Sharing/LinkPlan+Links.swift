@@ -1,0 +1,114 @@
+import Common
+import Radio
+
+/// Links that come and go, and the services that use them.
+extension LinkPlan {
+  mutating func up(_ link: DriverLink, at now: Instant) -> [Action] {
+    guard links[link.id] == nil else { return [] }
+    var entry = Entry(address: link.address, since: link.since)
+    if let current, connections[current]?.address == link.address {
+      entry.users = [.connection(current)]
+    } else {
+      entry.condition = .unused(since: now)
+    }
+    links[link.id] = entry
+    let unused = unusedLinks
+    guard unused.count > limits.unusedLinks, let oldest = unused.first else { return [] }
+    return [cutUnused(oldest)]
+  }
+
+  mutating func change(_ link: LinkID, mtu: Int) -> [Action] {
+    guard links[link]?.mtu != mtu else { return [] }
+    links[link]?.mtu = mtu
+    return applications(of: link).map { .change($0, link, mtu: mtu) }
+  }
+
+  mutating func down(_ link: LinkID) -> [Action] {
+    let users = links.removeValue(forKey: link)?.users ?? []
+    return users.map { .close($0, link) }
+  }
+
+  mutating func use(_ link: LinkID, by application: ApplicationID) -> [Action] {
+    guard let entry = links[link], entry.condition != .ending, !entry.isUsed(by: application) else { return [] }
+    links[link]?.users.append(.application(application))
+    links[link]?.condition = .used
+    return [.open(application, link, entry.address, since: entry.since, mtu: entry.mtu)]
+  }
+
+  /// The last service that is done with a link ends it, and hears of its end when it has come.
+  mutating func release(_ link: LinkID, by user: User) -> [Action] {
+    guard let entry = links[link], entry.condition != .ending, entry.users.contains(user) else { return [] }
+    guard entry.users.count > 1 else { return end(link) }
+    remove(user, from: link)
+    return [.close(user, link)]
+  }
+
+  /// Nothing is told to an application that has closed.
+  mutating func close(_ application: ApplicationID) -> [Action] {
+    owners[application] = nil
+    return sortedLinks.flatMap { link -> [Action] in
+      guard let entry = links[link], entry.isUsed(by: application) else { return [] }
+      links[link]?.users.removeAll { $0 == .application(application) }
+      return entry.users.count == 1 && entry.condition != .ending ? end(link) : []
+    }
+  }
+
+  mutating func giveUp(_ link: LinkID, by tenant: TenantID) -> [Action] {
+    asked[tenant] = asked[tenant].flatMap { $0 > 1 ? $0 - 1 : nil }
+    guard let entry = links[link], entry.condition == .used else { return [] }
+    let given = entry.users.filter { owner(of: $0) == tenant }
+    guard !given.isEmpty else { return [] }
+    counters.yieldedLinks += 1
+    for user in given { remove(user, from: link) }
+    let isLast = given.count == entry.users.count
+    return given.map { .close($0, link) } + (isLast ? end(link) : [])
+  }
+
+  /// Cuts the links that no service has used for too long.
+  mutating func cutUnused(at now: Instant) -> [Action] {
+    unusedLinks.filter { unusedSince($0).map { $0.advanced(by: limits.unusedTime) <= now } ?? false }
+      .map { cutUnused($0) }
+  }
+
+  mutating func cutUnused(_ link: LinkID) -> Action {
+    counters.unusedLinks += 1
+    links[link]?.condition = .ending
+    return .cutUnused(link)
+  }
+
+  /// A connection that has let its link go is of no account any more, though the link goes on for others.
+  private mutating func remove(_ user: User, from link: LinkID) {
+    links[link]?.users.removeAll { $0 == user }
+    if case .connection(let id) = user { connections[id] = nil }
+  }
+
+  private mutating func end(_ link: LinkID) -> [Action] {
+    links[link]?.condition = .ending
+    return [.cut(link)]
+  }
+
+  // MARK: Asking
+
+  /// Links without users that are not being cut, the longest unused first.
+  var unusedLinks: [LinkID] {
+    links.compactMap { link, _ in unusedSince(link).map { (link, $0) } }
+      .sorted { ($0.1, $0.0.number) < ($1.1, $1.0.number) }.map(\.0)
+  }
+
+  func unusedSince(_ link: LinkID) -> Instant? {
+    if case .unused(let since)? = links[link]?.condition { since } else { nil }
+  }
+
+  func owner(of user: User) -> TenantID? {
+    switch user {
+    case .application(let application): owners[application]
+    case .connection(let connection): connections[connection]?.tenant
+    }
+  }
+
+  private var sortedLinks: [LinkID] { links.keys.sorted { $0.number < $1.number } }
+
+  private func applications(of link: LinkID) -> [ApplicationID] {
+    (links[link]?.users ?? []).compactMap { if case .application(let id) = $0 { id } else { nil } }
+  }
+}

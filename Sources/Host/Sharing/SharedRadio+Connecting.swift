@@ -1,0 +1,125 @@
+import Common
+import Loop
+import Radio
+
+/// Connections that services make, when it is their turn.
+extension SharedRadio {
+  func connect(
+    to address: BluetoothAddress, for tenant: LinkPlan.TenantID, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+  ) throws(RadioError) -> any Link {
+    guard status.state != .waiting else { throw .notReady(status.reason) }
+    let id = LinkPlan.ConnectionID(number: nextNumber())
+    let state = SharedLink(id, handler, self)
+    connections[id] = state
+    decide(.connect(id, tenant, address))
+    return SharedLinkHandle(state)
+  }
+
+  func attempt(_ id: LinkPlan.ConnectionID, _ address: BluetoothAddress) {
+    guard let connection = connections[id] else { return }
+    do throws(RadioError) {
+      connection.link = try driver.connect(to: address) { [weak self] in self?.happened($0, on: id) }
+    } catch {
+      connection.end(error.sentence, scheduler)
+      decide(.ended(id))
+    }
+  }
+
+  private func happened(_ event: LinkEvent, on id: LinkPlan.ConnectionID) {
+    guard let connection = connections[id] else { return }
+    switch event {
+    case .connected:
+      if let link = connection.link?.id { decide(.connected(id, link)) }
+      connection.handler?(event)
+    case .disconnected(let reason):
+      forget(id)
+      connection.ended(reason)
+    default: connection.handler?(event)
+    }
+  }
+
+  /// The driver's link is gone, or there will be none.
+  func forget(_ id: LinkPlan.ConnectionID) {
+    guard connections.removeValue(forKey: id) != nil else { return }
+    decide(.ended(id))
+  }
+
+  /// The service is done with a connection: with the attempt, or with the link.
+  func release(_ connection: SharedLink) {
+    guard connections[connection.id] != nil else { return }
+    guard let link = connection.link else {
+      // It has not begun.
+      connection.end("Disconnected.", scheduler)
+      return forget(connection.id)
+    }
+    if plan[link.id]?.users.contains(.connection(connection.id)) == true {
+      decide(.released(link.id, .connection(connection.id)))
+    } else {
+      link.disconnect()
+    }
+  }
+}
+
+/// A connection from the call of `connect` to its end.
+@LoopActor
+final class SharedLink {
+  let id: LinkPlan.ConnectionID
+  private(set) var handler: (@LoopActor (LinkEvent) -> Void)?
+  /// The driver's link, from the moment the attempt begins. It is kept until it ends: dropping it would cut it.
+  var link: (any Link)?
+  private weak var radio: SharedRadio?
+  /// Why the attempt is being given up.
+  private var reason: String?
+
+  init(_ id: LinkPlan.ConnectionID, _ handler: @escaping @LoopActor (LinkEvent) -> Void, _ radio: SharedRadio) {
+    self.id = id
+    self.handler = handler
+    self.radio = radio
+  }
+
+  func release() { radio?.release(self) }
+
+  /// Gives up an attempt that has begun.
+  func giveUp(_ reason: String) {
+    self.reason = reason
+    link?.disconnect()
+  }
+
+  /// Tells the service at the next turn that the link has ended for it.
+  func end(_ reason: String, _ scheduler: any Scheduler) {
+    scheduler.soon { [weak self] in self?.ended(reason) }
+    if link == nil { scheduler.soon { [weak radio, id] in radio?.forget(id) } }
+  }
+
+  func ended(_ reason: String) {
+    let handler = handler
+    self.handler = nil
+    handler?(.disconnected(reason: self.reason ?? reason))
+  }
+}
+
+/// The service's handle on a connection; dropping it is the same as `disconnect`.
+@LoopActor
+final class SharedLinkHandle: Link {
+  private let state: SharedLink
+  private let registration: Registration
+
+  init(_ state: SharedLink) {
+    self.state = state
+    registration = Registration { state.release() }
+  }
+
+  var id: LinkID { state.link?.id ?? LinkID(0) }
+
+  func discover() { state.link?.discover() }
+
+  func exchangeMTU(_ mtu: Int) { state.link?.exchangeMTU(mtu) }
+
+  func subscribe(to characteristic: CharacteristicID) { state.link?.subscribe(to: characteristic) }
+
+  func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
+    state.link?.write(value, to: characteristic, as: kind)
+  }
+
+  func disconnect() { registration.cancel() }
+}

@@ -1,0 +1,38 @@
+import Common
+import Radio
+
+/// Links as the driver tells of them, and what the plan wants done with them.
+extension SharedRadio {
+  public func linkUp(_ link: DriverLink) { decide(.linkUp(link)) }
+
+  public func linkChanged(_ link: LinkID, mtu: Int) { decide(.linkChanged(link, mtu: mtu)) }
+
+  public func linkDown(_ link: LinkID) { decide(.linkDown(link)) }
+
+  func perform(_ action: LinkPlan.Action) {
+    switch action {
+    case .open(let application, let link, let address, let since, let mtu):
+      servers[application]?.opened(link, address, since: since, mtu: mtu)
+    case .change(let application, let link, let mtu): servers[application]?.changed(link, mtu: mtu)
+    case .close(.application(let application), let link): servers[application]?.closed(link, scheduler)
+    case .close(.connection(let connection), _): connections[connection]?.end("Disconnected.", scheduler)
+    case .cut(let link): driver.cut(link)
+    case .cutUnused(let link): cutUnused(link)
+    case .attempt(let connection, let address): attempt(connection, address)
+    case .giveUp(let connection, let reason): connections[connection]?.giveUp(reason)
+    case .refuse(let connection, let reason): connections[connection]?.end(reason, scheduler)
+    case .ask(let tenant, let links): ask(tenant, links)
+    }
+  }
+
+  /// Only a link that the peer made is the radio's to cut: any other may serve another program.
+  private func cutUnused(_ link: LinkID) {
+    if driver.origin(of: link) == .peer { driver.cut(link) } else { decide(.spared(link)) }
+  }
+
+  private func ask(_ id: LinkPlan.TenantID, _ links: [LinkID]) {
+    guard let newest = links.last else { return }
+    let choice = tenants[id]?.tenant?.linkWanted(links) ?? newest
+    decide(.givenUp(links.contains(choice) ? choice : newest, id))
+  }
+}

@@ -1,0 +1,111 @@
+import Common
+import Loop
+import Radio
+
+/// Applications that are served: what clients write and read, and what they are sent.
+extension SharedRadio {
+  func serve(
+    _ application: GATTApplication, for tenant: LinkPlan.TenantID, delegate: any GATTServerDelegate
+  ) -> SharedServer {
+    let id = ApplicationID(nextNumber())
+    let server = SharedServer(id, delegate, self)
+    servers[id] = server
+    decide(.applicationOpened(id, tenant))
+    driver.serve(application, as: id)
+    return server
+  }
+
+  func stopServing(_ id: ApplicationID) {
+    guard servers.removeValue(forKey: id) != nil else { return }
+    driver.stopServing(id)
+    decide(.applicationClosed(id))
+  }
+
+  public func used(_ application: ApplicationID, by link: LinkID, _ use: Use) {
+    if case .unsubscribed(let characteristic) = use {
+      if isUser(application, link) { servers[application]?.delegate?.subscribed(link, to: characteristic, false) }
+      return
+    }
+    if !isUser(application, link) { decide(.used(link, application)) }
+    guard case .subscribed(let characteristic) = use, isUser(application, link) else { return }
+    servers[application]?.delegate?.subscribed(link, to: characteristic, true)
+  }
+
+  public func written(
+    _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID
+  ) throws(ATTError) {
+    if !isUser(application, link) { decide(.used(link, application)) }
+    // A link that is being cut gets no new user.
+    guard isUser(application, link), let delegate = servers[application]?.delegate else { throw .unlikely }
+    try delegate.written(value, to: characteristic, on: link)
+  }
+
+  public func hasRoom(_ link: LinkID) {
+    for user in plan[link]?.users ?? [] {
+      if case .application(let application) = user { servers[application]?.delegate?.hasRoom(link) }
+    }
+  }
+
+  func notify(
+    _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
+  ) -> Delivery {
+    switch recipients {
+    case .subscribers: return driver.notify(value, of: characteristic, in: application, to: .subscribers)
+    case .link(let link):
+      guard isUser(application, link) else { return Delivery(unreachable: [link]) }
+      return driver.notify(value, of: characteristic, in: application, to: recipients)
+    case .links(let links):
+      // A service reaches the links that it was told of, and no others.
+      let strangers = links.filter { !isUser(application, $0) }
+      let own = strangers.isEmpty ? links : links.filter { isUser(application, $0) }
+      var delivery = driver.notify(value, of: characteristic, in: application, to: .links(own))
+      delivery.unreachable += strangers
+      return delivery
+    }
+  }
+
+  private func isUser(_ application: ApplicationID, _ link: LinkID) -> Bool {
+    plan[link]?.isUsed(by: application) ?? false
+  }
+}
+
+/// A tenant's application on the shared radio; dropping it closes it.
+@LoopActor
+final class SharedServer: GATTServer {
+  let id: ApplicationID
+  private(set) weak var delegate: (any GATTServerDelegate)?
+  private weak var radio: SharedRadio?
+  private let registration: Registration
+
+  init(_ id: ApplicationID, _ delegate: any GATTServerDelegate, _ radio: SharedRadio) {
+    self.id = id
+    self.delegate = delegate
+    self.radio = radio
+    registration = Registration { [weak radio] in radio?.stopServing(id) }
+  }
+
+  func notify(_ value: [UInt8], of characteristic: CharacteristicID, to recipients: Recipients) -> Delivery {
+    radio?.notify(value, of: characteristic, in: id, to: recipients) ?? Delivery()
+  }
+
+  func disconnect(_ link: LinkID) { radio?.decide(.released(link, .application(id))) }
+
+  func close() {
+    delegate = nil
+    registration.cancel()
+  }
+
+  // MARK: What the plan decided
+
+  func opened(_ link: LinkID, _ address: BluetoothAddress, since: Instant, mtu: Int?) {
+    delegate?.linkOpened(link, address: address, since: since)
+    if let mtu { delegate?.linkChanged(link, mtu: mtu) }
+  }
+
+  func changed(_ link: LinkID, mtu: Int) { delegate?.linkChanged(link, mtu: mtu) }
+
+  /// The service may be within a call of its own.
+  func closed(_ link: LinkID, _ scheduler: any Scheduler) {
+    scheduler.soon { [weak self] in self?.delegate?.linkClosed(link) }
+  }
+}

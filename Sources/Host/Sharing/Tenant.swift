@@ -1,0 +1,59 @@
+import Common
+import Loop
+import Radio
+
+/// The shared radio as one service sees it.
+@LoopActor
+public final class Tenant: Radio {
+  /// The service's name, for those who look at who uses the radio.
+  public let name: String
+  private let id: LinkPlan.TenantID
+  private let radio: SharedRadio
+  private var linkHandler: (@LoopActor ([LinkID]) -> LinkID?)?
+
+  init(_ name: String, _ id: LinkPlan.TenantID, of radio: SharedRadio) {
+    self.name = name
+    self.id = id
+    self.radio = radio
+  }
+
+  public var status: RadioStatus { radio.status }
+
+  public var tallies: [Tally] { radio.tallies }
+
+  public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {
+    radio.onStatus(handler)
+  }
+
+  public func advertise(
+    _ advertisement: Advertisement, _ terms: AdvertisingTerms, for server: (any GATTServer)?
+  ) throws(RadioError) -> Registration {
+    try radio.advertise(advertisement, terms, for: (server as? SharedServer)?.id)
+  }
+
+  public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
+    radio.serve(application, for: id, delegate: delegate)
+  }
+
+  public func scan(
+    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanEvent) -> Void
+  ) throws(RadioError) -> Registration {
+    radio.scan(for: services, handler)
+  }
+
+  public func packets(_ handler: @escaping @LoopActor (AdvertisingPacket) -> Void) throws(RadioError) -> Registration {
+    try radio.packets(handler)
+  }
+
+  public func connect(
+    to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+  ) throws(RadioError) -> any Link {
+    try radio.connect(to: address, for: id, handler)
+  }
+
+  public func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?) {
+    linkHandler = handler
+  }
+
+  func linkWanted(_ links: [LinkID]) -> LinkID? { linkHandler?(links) }
+}

@@ -1,0 +1,231 @@
+import Common
+import Radio
+import Testing
+
+@testable import Sharing
+
+@Suite("The plan of links")
+struct LinkPlanTests {
+  static let kiosk = LinkPlan.TenantID(number: 1)
+  static let chat = LinkPlan.TenantID(number: 2)
+  static let kioskServer = ApplicationID(10)
+  static let chatServer = ApplicationID(20)
+
+  static func at(_ milliseconds: Int) -> Instant { Instant.zero.advanced(by: .milliseconds(milliseconds)) }
+
+  static func link(_ number: UInt64) -> LinkID { LinkID(number) }
+
+  static func address(_ number: UInt64) -> BluetoothAddress { BluetoothAddress(0xC000_0000_0000 | number) }
+
+  static func up(_ number: UInt64, at milliseconds: Int = 0) -> LinkPlan.Event {
+    .linkUp(DriverLink(id: link(number), address: address(number), since: at(milliseconds)))
+  }
+
+  /// A plan with a service that needs a link, and one that takes what it gets.
+  static func plan(links: Int = 8) -> LinkPlan {
+    var limits = LinkLimits()
+    limits.links = links
+    var plan = LinkPlan(limits: limits)
+    plan.shares = [
+      kiosk: LinkShare(needs: 1, may: 4, priority: 10), chat: LinkShare(needs: 0, may: 8, priority: 1),
+    ]
+    _ = plan.handle(.applicationOpened(kioskServer, kiosk), at: .zero)
+    _ = plan.handle(.applicationOpened(chatServer, chat), at: .zero)
+    return plan
+  }
+
+  // MARK: Users
+
+  @Test("An application hears of a link when its peer first uses it, with the time at which the link came up")
+  func introduction() {
+    var plan = Self.plan()
+    #expect(plan.handle(Self.up(1), at: .zero) == [])
+    #expect(plan.handle(.linkChanged(Self.link(1), mtu: 185), at: Self.at(1)) == [])
+    #expect(
+      plan.handle(.used(Self.link(1), Self.chatServer), at: Self.at(5000))
+        == [.open(Self.chatServer, Self.link(1), Self.address(1), since: .zero, mtu: 185)])
+    #expect(plan.handle(.used(Self.link(1), Self.chatServer), at: Self.at(5001)) == [])
+    #expect(
+      plan.handle(.linkChanged(Self.link(1), mtu: 517), at: Self.at(6000))
+        == [.change(Self.chatServer, Self.link(1), mtu: 517)])
+    #expect(plan.handle(.linkChanged(Self.link(1), mtu: 517), at: Self.at(6001)) == [])
+    #expect(
+      plan.handle(.linkDown(Self.link(1)), at: Self.at(7000)) == [.close(.application(Self.chatServer), Self.link(1))])
+  }
+
+  @Test("Of two users the one that lets go hears so, and the last one cuts the link")
+  func lastUser() {
+    var plan = Self.plan()
+    _ = plan.handle(Self.up(1), at: .zero)
+    _ = plan.handle(.used(Self.link(1), Self.chatServer), at: .zero)
+    _ = plan.handle(.used(Self.link(1), Self.kioskServer), at: .zero)
+    #expect(
+      plan.handle(.released(Self.link(1), .application(Self.kioskServer)), at: .zero)
+        == [.close(.application(Self.kioskServer), Self.link(1))])
+    #expect(plan.handle(.released(Self.link(1), .application(Self.kioskServer)), at: .zero) == [])
+    #expect(
+      plan.handle(.released(Self.link(1), .application(Self.chatServer)), at: .zero) == [.cut(Self.link(1))])
+    // It gets no new user, and its end is told to the one that cut it.
+    #expect(plan.handle(.used(Self.link(1), Self.kioskServer), at: .zero) == [])
+    #expect(
+      plan.handle(.linkDown(Self.link(1)), at: .zero) == [.close(.application(Self.chatServer), Self.link(1))])
+  }
+
+  @Test("An application that closes cuts the links that it alone uses, and hears nothing more")
+  func closing() {
+    var plan = Self.plan()
+    for number in 1...2 as ClosedRange<UInt64> {
+      _ = plan.handle(Self.up(number), at: .zero)
+      _ = plan.handle(.used(Self.link(number), Self.chatServer), at: .zero)
+    }
+    _ = plan.handle(.used(Self.link(2), Self.kioskServer), at: .zero)
+    #expect(plan.handle(.applicationClosed(Self.chatServer), at: .zero) == [.cut(Self.link(1))])
+    #expect(plan.handle(.linkDown(Self.link(1)), at: .zero) == [])
+    #expect(
+      plan.handle(.linkDown(Self.link(2)), at: .zero) == [.close(.application(Self.kioskServer), Self.link(2))])
+  }
+
+  // MARK: Links without users
+
+  @Test("A link that no service uses is cut after ten seconds; one that is another program's is spared")
+  func unused() {
+    var plan = Self.plan()
+    _ = plan.handle(Self.up(1), at: .zero)
+    _ = plan.handle(Self.up(2, at: 1000), at: Self.at(1000))
+    #expect(plan.deadline == Self.at(10_000))
+    #expect(plan.handle(.timer, at: Self.at(9999)) == [])
+    #expect(plan.handle(.timer, at: Self.at(10_000)) == [.cutUnused(Self.link(1))])
+    #expect(plan.deadline == Self.at(11_000))
+    #expect(plan.handle(.timer, at: Self.at(11_000)) == [.cutUnused(Self.link(2))])
+    #expect(plan.handle(.spared(Self.link(2)), at: Self.at(11_000)) == [])
+    #expect(plan.deadline == nil)
+    #expect(plan.counters.unusedLinks == 2)
+    // Who is spared may turn out to be a client after all.
+    #expect(plan.handle(.used(Self.link(2), Self.chatServer), at: Self.at(20_000)).count == 1)
+  }
+
+  @Test("A peer that writes to one application is nobody's silent visitor, however long it never writes to the other")
+  func tenancy() {
+    var plan = Self.plan()
+    _ = plan.handle(Self.up(1), at: .zero)
+    _ = plan.handle(.used(Self.link(1), Self.chatServer), at: Self.at(500))
+    #expect(plan.deadline == nil)
+    #expect(plan.handle(.timer, at: Self.at(600_000)) == [])
+  }
+
+  @Test("Of more links without users than are allowed the oldest is cut at once")
+  func bound() {
+    var plan = Self.plan()
+    for number in 1...4 as ClosedRange<UInt64> { #expect(plan.handle(Self.up(number), at: Self.at(Int(number))) == []) }
+    #expect(plan.handle(Self.up(5), at: Self.at(5)) == [.cutUnused(Self.link(1))])
+  }
+
+  // MARK: Room
+
+  private static func full(_ plan: inout LinkPlan, chat count: UInt64) {
+    for number in 1...count {
+      _ = plan.handle(up(number), at: .zero)
+      _ = plan.handle(.used(link(number), chatServer), at: .zero)
+    }
+  }
+
+  @Test("A service that has all links is asked for one as soon as another needs it")
+  func askedToYield() {
+    var plan = Self.plan(links: 3)
+    _ = plan.handle(.applicationClosed(Self.kioskServer), at: .zero)
+    Self.full(&plan, chat: 3)
+    let asked = plan.handle(.applicationOpened(Self.kioskServer, Self.kiosk), at: Self.at(1))
+    #expect(asked == [.ask(Self.chat, [1, 2, 3].map { Self.link($0) })])
+    #expect(plan.handle(.timer, at: Self.at(2)) == [], "it is asked once")
+    #expect(
+      plan.handle(.givenUp(Self.link(2), Self.chat), at: Self.at(3))
+        == [.close(.application(Self.chatServer), Self.link(2)), .cut(Self.link(2))])
+    #expect(plan.counters.yieldedLinks == 1)
+    #expect(plan.handle(.linkDown(Self.link(2)), at: Self.at(9)) == [])
+    #expect(plan.free == 1)
+  }
+
+  @Test("Who has just connected passes for the visitor that a place is kept for, and is cut when it turns out a stranger")
+  func arrival() {
+    var plan = Self.plan(links: 3)
+    Self.full(&plan, chat: 2)
+    #expect(plan.free == 1)
+    #expect(plan.handle(Self.up(9), at: Self.at(100)) == [], "it may be the visitor")
+    #expect(plan.deadline == Self.at(4100))
+    #expect(plan.handle(.timer, at: Self.at(4100)) == [.cutUnused(Self.link(9))])
+    #expect(plan.handle(.linkDown(Self.link(9)), at: Self.at(4200)) == [])
+    #expect(plan.handle(Self.up(10), at: Self.at(5000)) == [])
+    #expect(plan.handle(.used(Self.link(10), Self.kioskServer), at: Self.at(5100)).count == 1)
+    #expect(plan.shortage(at: Self.at(60_000)) <= 0, "the visitor has what the service needs")
+  }
+
+  @Test("A link that turns out not to be the radio's to cut makes a service give one up instead")
+  func sparedStranger() {
+    var plan = Self.plan(links: 3)
+    Self.full(&plan, chat: 2)
+    _ = plan.handle(Self.up(9), at: .zero)
+    #expect(plan.handle(.timer, at: Self.at(4000)) == [.cutUnused(Self.link(9))])
+    #expect(plan.handle(.spared(Self.link(9)), at: Self.at(4000)) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
+  }
+
+  // MARK: Connecting
+
+  private static func connection(_ number: Int) -> LinkPlan.ConnectionID { LinkPlan.ConnectionID(number: number) }
+
+  @Test("Attempts are made one at a time, half a second apart, the higher priority first")
+  func pacing() {
+    var plan = Self.plan()
+    #expect(
+      plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)
+        == [.attempt(Self.connection(1), Self.address(1))])
+    #expect(plan.handle(.connect(Self.connection(2), Self.chat, Self.address(2)), at: .zero) == [])
+    _ = plan.handle(.ended(Self.connection(1)), at: Self.at(100))
+    #expect(plan.deadline == Self.at(500))
+    #expect(
+      plan.handle(.timer, at: Self.at(500)) == [.attempt(Self.connection(2), Self.address(2))])
+    // One of higher priority takes its turn.
+    #expect(
+      plan.handle(.connect(Self.connection(3), Self.kiosk, Self.address(3)), at: Self.at(600))
+        == [.giveUp(Self.connection(2), reason: "The attempt gave way to another service's.")])
+    #expect(plan.handle(.timer, at: Self.at(700)) == [], "it is asked to give way once")
+    _ = plan.handle(.ended(Self.connection(2)), at: Self.at(700))
+    #expect(plan.handle(.timer, at: Self.at(1000)) == [.attempt(Self.connection(3), Self.address(3))])
+    _ = plan.handle(Self.up(3), at: Self.at(1100))
+    #expect(plan.handle(.connected(Self.connection(3), Self.link(3)), at: Self.at(1100)) == [])
+    #expect(
+      plan.handle(.released(Self.link(3), .connection(Self.connection(3))), at: Self.at(1200)) == [.cut(Self.link(3))])
+  }
+
+  @Test("A service gets no more links than it may have, and none that another one needs")
+  func allowance() {
+    var plan = Self.plan(links: 3)
+    Self.full(&plan, chat: 2)
+    #expect(
+      plan.handle(.connect(Self.connection(1), Self.chat, Self.address(70)), at: .zero)
+        == [.refuse(Self.connection(1), reason: "The radio has no free link.")])
+    plan.shares[Self.chat]?.may = 2
+    #expect(
+      plan.handle(.connect(Self.connection(2), Self.chat, Self.address(71)), at: .zero)
+        == [.refuse(Self.connection(2), reason: "This service has as many links as it may have.")])
+    #expect(plan.counters.refusedAttempts == 2)
+    // A peer that is linked already costs no place.
+    #expect(
+      plan.handle(.connect(Self.connection(3), Self.chat, Self.address(1)), at: .zero)
+        == [.attempt(Self.connection(3), Self.address(1))])
+    #expect(plan.handle(.connected(Self.connection(3), Self.link(1)), at: .zero) == [])
+    #expect(
+      plan.handle(.released(Self.link(1), .connection(Self.connection(3))), at: .zero)
+        == [.close(.connection(Self.connection(3)), Self.link(1))], "its client goes on using the link")
+  }
+
+  @Test("An attempt that finds no place within half a minute is refused")
+  func waiting() {
+    var plan = Self.plan()
+    _ = plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)
+    _ = plan.handle(.connect(Self.connection(2), Self.chat, Self.address(2)), at: .zero)
+    #expect(plan.deadline == Self.at(30_000))
+    #expect(
+      plan.handle(.timer, at: Self.at(30_000))
+        == [.refuse(Self.connection(2), reason: "There was no free link within 30 s.")])
+  }
+}

@@ -1,0 +1,101 @@
+import Common
+import Radio
+import Testing
+
+@testable import Sharing
+
+@Suite("The table of sightings")
+struct SightingTableTests {
+  private static let service = BluetoothUUID(short: 0xFD)
+  private static let scan = SightingTable.ScanID(number: 1)
+
+  private static func at(_ milliseconds: Int) -> Instant { Instant.zero.advanced(by: .milliseconds(milliseconds)) }
+
+  private static func sighting(
+    _ number: UInt64, _ services: [BluetoothUUID] = [service], name: String? = nil, rssi: Int? = nil
+  ) -> Sighting {
+    Sighting(address: BluetoothAddress(number), serviceUUIDs: services, serviceData: [], localName: name, rssi: rssi)
+  }
+
+  private static func table() -> SightingTable {
+    var table = SightingTable()
+    _ = table.add(scan, for: [service], at: .zero)
+    return table
+  }
+
+  private static func report(_ event: ScanEvent, _ scan: SightingTable.ScanID = scan) -> SightingTable.Report {
+    SightingTable.Report(scan: scan, event: event)
+  }
+
+  @Test("An advertiser is reported when it is first heard, when its data changes, and else once a second, with its strength")
+  func repetition() {
+    var table = Self.table()
+    #expect(table.hear(Self.sighting(1, rssi: -40), at: .zero) == [Self.report(.sighted(Self.sighting(1, rssi: -40)))])
+    #expect(table.hear(Self.sighting(1, rssi: -41), at: Self.at(999)) == [])
+    #expect(
+      table.hear(Self.sighting(1, rssi: -42), at: Self.at(1000)) == [Self.report(.sighted(Self.sighting(1, rssi: -42)))])
+    #expect(
+      table.hear(Self.sighting(1, name: "new"), at: Self.at(1001))
+        == [Self.report(.sighted(Self.sighting(1, name: "new")))])
+  }
+
+  @Test("Each scan hears of the services that it is for, and a scan without services of every advertiser")
+  func filters() {
+    var table = Self.table()
+    #expect(table.services == [Self.service])
+    let all = SightingTable.ScanID(number: 2)
+    #expect(table.add(all, for: [], at: .zero) == [])
+    #expect(table.services == [])
+    let other = Self.sighting(2, [BluetoothUUID(short: 1)])
+    #expect(table.hear(other, at: .zero) == [Self.report(.sighted(other), all)])
+    #expect(table.hear(Self.sighting(1), at: .zero).map(\.scan) == [Self.scan, all])
+    table.remove(all)
+    #expect(table.services == [Self.service])
+    table.remove(Self.scan)
+    #expect(table.services == nil && table.deadline == nil)
+  }
+
+  @Test("Service data names a service as well as a list does")
+  func serviceData() {
+    var table = Self.table()
+    let sighting = Sighting(
+      address: BluetoothAddress(1), serviceUUIDs: [], serviceData: [.init(service: Self.service, bytes: [1])])
+    #expect(table.hear(sighting, at: .zero) == [Self.report(.sighted(sighting))])
+  }
+
+  @Test("A scan that begins late is told of those that are being heard")
+  func late() {
+    var table = Self.table()
+    _ = table.hear(Self.sighting(1), at: .zero)
+    let second = SightingTable.ScanID(number: 2)
+    #expect(
+      table.add(second, for: [Self.service], at: Self.at(500)) == [Self.report(.sighted(Self.sighting(1)), second)])
+    #expect(table.hear(Self.sighting(1), at: Self.at(1200)) == [Self.report(.sighted(Self.sighting(1)))])
+  }
+
+  @Test("An advertiser that is heard no more is lost after half a minute, once, and is new when it comes back")
+  func losing() {
+    var table = Self.table()
+    _ = table.hear(Self.sighting(1), at: .zero)
+    _ = table.hear(Self.sighting(1), at: Self.at(10_000))
+    #expect(table.deadline == Self.at(40_000))
+    #expect(table.expire(at: Self.at(39_999)) == [])
+    #expect(table.expire(at: Self.at(40_000)) == [Self.report(.lost(BluetoothAddress(1)))])
+    #expect(table.expire(at: Self.at(80_000)) == [])
+    #expect(table.hear(Self.sighting(1), at: Self.at(80_000)).count == 1)
+    #expect(table.loseAll() == [Self.report(.lost(BluetoothAddress(1)))])
+  }
+
+  @Test("A crowd is bounded: with one more advertiser the one that was not heard for longest is lost")
+  func crowd() {
+    var table = Self.table()
+    for number in 0..<SightingTable.limit {
+      _ = table.hear(Self.sighting(UInt64(number)), at: Self.at(number))
+    }
+    let reports = table.hear(Self.sighting(9999), at: Self.at(1000))
+    #expect(reports == [.lost(BluetoothAddress(0)), .sighted(Self.sighting(9999))].map { Self.report($0) })
+    // A stranger that no scan asked for displaces none of them.
+    #expect(table.hear(Self.sighting(5000, [BluetoothUUID(short: 7)]), at: Self.at(1001)) == [])
+    #expect(table.loseAll().count == SightingTable.limit)
+  }
+}
