@@ -8,6 +8,9 @@ public protocol Scheduler: Offloading {
 
   /// Calls `body` on the loop, once, at `instant` or as soon after it as may be; never from within this call.
   func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration
+
+  /// Calls `body` on the loop, once, after all that is due before it; never from within this call.
+  func soon(_ body: @escaping @LoopActor () -> Void)
 }
 
 extension Scheduler {

@@ -23,12 +23,17 @@ public final class VirtualTime: Scheduler {
     return Registration { [weak self] in self?.cancel(ticket) }
   }
 
+  /// Calls `body` as an event of the present instant, behind those that were scheduled for it before.
+  public func soon(_ body: @escaping @LoopActor () -> Void) {
+    enter(at: now, body)
+  }
+
   /// Runs `work` at once, and `then` as an event of the present instant.
   public func offload<Value: Sendable>(
     _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
   ) {
     let value = work()
-    enter(at: now) { then(value) }
+    soon { then(value) }
   }
 
   @discardableResult
