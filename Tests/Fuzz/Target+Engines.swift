@@ -69,18 +69,20 @@ private struct VerifierStand {
     let byte = script.byte()
     let link = LinkID(UInt64(byte >> 4))
     switch byte & 0xF {
-    case 0: handle(.linkOpened(link))
+    // The radio reports half of the links as they come up, and the others later.
+    case 0: handle(.linkOpened(link, at: byte & 0x80 == 0 ? now : now.advanced(by: .seconds(-5))))
     case 1: handle(.linkChanged(link, mtu: script.u16()))
     case 2: handle(.linkClosed(link))
     case 3:
       let characteristic = script.choice(of: Characteristic.allCases)
-      handle(.written(link, characteristic, script.choice(of: Self.dialects), script.value()))
+      let dialect = script.choice(of: Self.dialects)
+      write(script.value(), to: characteristic, of: dialect, on: link)
     case 4: identify(link, script.choice(of: Self.dialects))
     case 5:
       let dialect = script.choice(of: Self.dialects)
-      handle(.written(link, .responseSize, dialect, ResponseSize.encode(frame.count, as: dialect.sizeEncoding)))
+      write(ResponseSize(frame.count).bytes(as: dialect.sizeEncoding), to: .responseSize, of: dialect, on: link)
     case 6: sendFrame(link, script.choice(of: Self.dialects), lost: nil)
-    case 7: handle(.written(link, .transferReportRequest, .v05, [1]))
+    case 7: write(TransferReportRequest.report.bytes, to: .transferReportRequest, of: .v05, on: link)
     case 8: if let unsealing { handle(.unsealed(link, unsealing.run())) }
     case 9: sendFrame(link, script.choice(of: Self.dialects), lost: Int(script.byte()))
     case 10: handle(.kept(link, script.flag() ? TuvaliError(.unknown, .stopped, "It cannot be kept.") : nil))
@@ -104,7 +106,7 @@ private struct VerifierStand {
     let nonce = random.bytes(12)
     keys = try? SessionKeys(own: key, peer: invitation.key, nonce: nonce)
     frame = keys.flatMap { keys in taken { try keys.seal(Self.text) } } ?? []
-    handle(.written(link, .identify, dialect, Identify(nonce: nonce, walletKey: key.publicKey).bytes))
+    write(Identify(nonce: nonce, walletKey: key.publicKey).bytes, to: .identify, of: dialect, on: link)
   }
 
   private mutating func sendFrame(_ link: LinkID, _ dialect: Dialect, lost: Int?) {
@@ -113,13 +115,25 @@ private struct VerifierStand {
     guard let chunker = taken({ try Chunker(frame: frame, layout: layout, firstSequence: dialect.firstSequence) })
     else { return }
     for sequence in chunker.sequences where sequence != lost {
-      if let chunk = chunker.chunk(sequence) { handle(.written(link, .submitResponse, dialect, chunk)) }
+      if let chunk = chunker.chunk(sequence) { write(chunk, to: .submitResponse, of: dialect, on: link) }
     }
   }
 
-  private mutating func handle(_ event: VerifierEngine.Event) {
-    for action in engine.handle(event, at: now) {
+  private mutating func write(
+    _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID
+  ) {
+    let (answer, actions) = engine.write(value, to: characteristic, of: dialect, on: link, at: now)
+    if answer == .refused { promise(engine.visitor != link, "the visitor's writes are accepted") }
+    perform(actions)
+  }
+
+  private mutating func handle(_ event: VerifierEngine.Event) { perform(engine.handle(event, at: now)) }
+
+  private mutating func perform(_ actions: [VerifierEngine.Action]) {
+    for action in actions {
       switch action {
+      // A wallet sees the invitation later than the engine asks for it.
+      case .advertise: now = now.advanced(by: .nanoseconds(1))
       case .unseal(_, let job): unsealing = job
       case .deliver(_, let text): promise(text == Self.text, "what is delivered was sent")
       case .notify(_, _, _, let value): promise(value.count <= Limits.writeBytes, "a notification fits")

@@ -35,13 +35,11 @@ extension Target {
       run: { bytes in
         for encoding in [Dialect.SizeEncoding.bigEndian, .asciiDecimal] {
           let limit = 5 << 20
-          guard let size = taken({ try ResponseSize.decode(Array(bytes), as: encoding, limit: limit) }) else {
-            continue
+          guard let size = taken({ try ResponseSize(reading: Array(bytes), as: encoding) }) else { continue }
+          if let checked = taken({ try size.checked(limit: limit) }) {
+            promise((Limits.smallestFrame...limit).contains(checked), "a size is within its limits")
           }
-          promise((Limits.smallestFrame...limit).contains(size), "a size is within its limits")
-          let again = taken {
-            try ResponseSize.decode(ResponseSize.encode(size, as: encoding), as: encoding, limit: limit)
-          }
+          let again = taken { try ResponseSize(reading: size.bytes(as: encoding), as: encoding) }
           promise(again == size, "a size is read as it was written")
         }
       }),
@@ -52,11 +50,18 @@ extension Target {
         promise(taken { try TransferReport(reading: report.bytes) } == report, "a report is read as it was written")
       }),
     Target(
+      name: "chunk", seeds: { try Vectors.read().exactMultiple.chunksHex.map { try Hex.decode($0) } },
+      run: { bytes in
+        guard let chunk = taken({ try Chunk(reading: Array(bytes)) }) else { return }
+        promise(chunk.bytes.elementsEqual(bytes), "a chunk is written as it was read")
+        promise(chunk.payload.count + Chunk.headerBytes == bytes.count, "a chunk is its header and its payload")
+      }),
+    Target(
       name: "assembler",
       seeds: {
         // MTU 512, first sequence 1, a frame of 1515 bytes; then each chunk behind its mark and length.
         let chunks = try Vectors.read().exactMultiple.chunksHex.map { try Hex.decode($0) }
-        let size = chunks.reduce(0) { $0 + $1.count - ChunkLayout.headerBytes }
+        let size = chunks.reduce(0) { $0 + $1.count - Chunk.headerBytes }
         let head: [UInt8] = [2, 0, 1, 0, UInt8(size >> 8), UInt8(size & 0xFF)]
         let whole: [UInt8] = chunks.flatMap { [1, UInt8($0.count >> 8), UInt8($0.count & 0xFF)] + $0 }
         let made: [UInt8] = (1...3).flatMap { [0, 0, $0, 7, 1, 0xF9] as [UInt8] }
@@ -80,11 +85,7 @@ extension Target {
       default:
         let sequence = script.u16()
         let payload = [UInt8](repeating: script.byte(), count: script.u16() % 600)
-        var writer = ByteWriter()
-        writer.u16be(UInt16(sequence))
-        writer.u16be(CRC16.kermit(payload))
-        writer.append(payload)
-        _ = assembler.add(writer.bytes)
+        _ = assembler.add(Chunk(sequence: UInt16(sequence), payload: payload[...]).bytes)
       }
       promise(assembler.receivedBytes <= size, "no more is taken than was announced")
       promise((0...assembler.count).contains(assembler.missing), "what is missing can be counted")

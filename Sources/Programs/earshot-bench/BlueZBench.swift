@@ -91,7 +91,7 @@ final class BlueZBench {
     let frame = random.bytes(4_000_000)
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: 517), firstSequence: dialect.firstSequence)
     try await write([identify.bytes], to: .identify)
-    try await write([ResponseSize.encode(frame.count, as: dialect.sizeEncoding)], to: .responseSize)
+    try await write([ResponseSize(frame.count).bytes(as: dialect.sizeEncoding)], to: .responseSize)
 
     let chunks = chunker.sequences.compactMap { chunker.chunk($0) }
     let (begin, before) = (EventLoop.shared.now, service.processorTime)

@@ -63,7 +63,7 @@ enum EngineBench {
 /// A verifier's engine with a wallet that has just said who it is.
 private struct Session {
   private let link = LinkID(1)
-  private let now = Instant.zero
+  private let now = Instant.zero.advanced(by: .seconds(1))
   private var engine: VerifierEngine
   private let keys: SessionKeys?
 
@@ -72,8 +72,8 @@ private struct Session {
     configuration.credentialLimit = limit
     configuration.reportDelay = .zero
     engine = VerifierEngine(configuration: configuration, random: SystemRandom())
-    _ = engine.handle(.start, at: now)
-    _ = engine.handle(.linkOpened(link), at: now)
+    _ = engine.handle(.start, at: .zero)
+    _ = engine.handle(.linkOpened(link, at: now), at: now)
     var random = SystemRandom()
     let own = X25519.PrivateKey(randomFrom: &random)
     let nonce = random.bytes(12)
@@ -83,11 +83,11 @@ private struct Session {
 
   @discardableResult
   mutating func write(_ characteristic: Characteristic, _ value: [UInt8]) -> [VerifierEngine.Action] {
-    engine.handle(.written(link, characteristic, .v05, value), at: now)
+    engine.write(value, to: characteristic, of: .v05, on: link, at: now).actions
   }
 
   mutating func announce(_ size: Int) {
-    write(.responseSize, ResponseSize.encode(size, as: .bigEndian))
+    write(.responseSize, ResponseSize(size).bytes(as: .bigEndian))
   }
 
   func seal(_ text: [UInt8]) -> [UInt8]? {

@@ -55,14 +55,13 @@ public struct Assembler: Sendable {
     self.layout = layout
   }
 
-  /// Takes one chunk: sequence, CRC, payload, as `Chunker` writes it.
-  public mutating func add(_ chunk: [UInt8]) -> Outcome {
-    guard chunk.count > ChunkLayout.headerBytes else { return .tooShort }
-    let index = (Int(chunk[0]) << 8 | Int(chunk[1])) - firstSequence
-    let crc = UInt16(chunk[2]) << 8 | UInt16(chunk[3])
-    let payload = chunk[ChunkLayout.headerBytes...]
-    guard chunk.count <= layout.maxData else { return .wrongLength }
-    guard CRC16.kermit(payload) == crc else { return .badCRC }
+  /// Takes one chunk, as `Chunker` writes it.
+  public mutating func add(_ value: [UInt8]) -> Outcome {
+    guard let chunk = try? Chunk(reading: value) else { return .tooShort }
+    guard value.count <= layout.maxData else { return .wrongLength }
+    guard chunk.isIntact else { return .badCRC }
+    let index = Int(chunk.sequence) - firstSequence
+    let payload = chunk.payload
     if stored == 0 { adoptLayout(shownBy: payload.count, at: index) }
     guard index >= 0, index < count else { return .outOfRange }
     guard payload.count == expectedLength(at: index) else { return .wrongLength }

@@ -1,18 +1,14 @@
 import Bytes
 
-/// A frame, cut into chunks as they are asked for.
-///
-///     offset  size
-///     0       2     sequence, big endian
-///     2       2     CRC-16/KERMIT of the payload, big endian
-///     4       1...  payload; only the last one may be short
+/// Cuts a frame into chunks, each when it is asked for.
 public struct Chunker: Sendable {
+  /// How many chunks the frame has.
   public let count: Int
   private let frame: [UInt8]
   private let layout: ChunkLayout
   private let firstSequence: Int
 
-  /// - Throws: TVW_UNK_003 where the frame needs more chunks than there are sequence numbers.
+  /// - Throws: TVW_UNK_003 if the frame needs more chunks than there are sequence numbers.
   public init(frame: [UInt8], layout: ChunkLayout, firstSequence: Int) throws(TuvaliError) {
     count = layout.count(forFrame: frame.count)
     guard count <= Limits.chunks else {
@@ -25,18 +21,16 @@ public struct Chunker: Sendable {
     self.firstSequence = firstSequence
   }
 
-  /// Sequence numbers, in order.
+  /// The sequence numbers, in order.
   public var sequences: Range<Int> { firstSequence..<firstSequence + count }
 
-  /// The chunk with this sequence number; nil for a number that the frame does not have.
+  /// The chunk with this sequence number, as it is written; nil for a number that the frame does not have.
   public func chunk(_ sequence: Int) -> [UInt8]? {
     guard sequences.contains(sequence) else { return nil }
     let start = (sequence - firstSequence) * layout.payload
     let payload = frame[start..<min(start + layout.payload, frame.count)]
-    var writer = ByteWriter(capacity: ChunkLayout.headerBytes + payload.count)
-    writer.u16be(UInt16(truncatingIfNeeded: sequence))
-    writer.u16be(CRC16.kermit(payload))
-    writer.append(payload)
+    var writer = ByteWriter(capacity: Chunk.headerBytes + payload.count)
+    Chunk(sequence: UInt16(truncatingIfNeeded: sequence), payload: payload).write(to: &writer)
     return writer.bytes
   }
 }

@@ -1,15 +1,23 @@
 import Bytes
 import Crypto
 
-/// The value of Identify: who the wallet is, for this connection.
+/// The value of Identify: who the wallet is, for this connection. Facts: tuvali.md section 3.
 ///
 ///     offset  size
 ///     0       12    AES-GCM nonce
 ///     12      32    X25519 public key of the wallet
-public struct Identify: Hashable, Sendable {
-  public static let size = 44
+///
+/// The originals ignore bytes behind the 44, and so does a reader of this value.
+public struct Identify: WireValue, Hashable, Sendable {
+  /// Bytes of the value.
+  public static let size = nonceBytes + keyBytes
 
+  static let nonceBytes = 12
+  private static let keyBytes = 32
+
+  /// The nonce of every AES-GCM message of this connection.
   public let nonce: [UInt8]
+  /// The wallet's public key, fresh for this connection.
   public let walletKey: X25519.PublicKey
 
   public init(nonce: [UInt8], walletKey: X25519.PublicKey) {
@@ -17,11 +25,9 @@ public struct Identify: Hashable, Sendable {
     self.walletKey = walletKey
   }
 
-  /// Bytes beyond the 44 are ignored, as the originals do.
-  public init(reading value: [UInt8]) throws(WireError) {
-    var reader = ByteReader(value)
-    nonce = Array(try reader.bytes(12))
-    let key = try reader.bytes(32)
+  public init(reading reader: inout ByteReader) throws(WireError) {
+    nonce = Array(try reader.bytes(Self.nonceBytes))
+    let key = try reader.bytes(Self.keyBytes)
     do throws(CryptoError) {
       walletKey = try X25519.PublicKey(key)
     } catch {
@@ -29,5 +35,8 @@ public struct Identify: Hashable, Sendable {
     }
   }
 
-  public var bytes: [UInt8] { nonce + walletKey.bytes }
+  public func write(to writer: inout ByteWriter) {
+    writer.append(nonce)
+    writer.append(walletKey.bytes)
+  }
 }

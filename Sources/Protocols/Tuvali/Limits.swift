@@ -18,6 +18,9 @@ public enum Limits {
   public static let discoveryRetries = 5
   /// The tag alone, and one byte more: no frame is shorter.
   public static let smallestFrame = 17
+  /// The share of a frame's chunks that may be missing when the wallet asks for a report. Above it the Android verifier
+  /// gives up, reckoning in double precision as we do: section 6, "70 % rule".
+  static let toleratedMissing = 0.7
   /// Longest text of an invitation that is looked at.
   public static let invitationBytes = 512
   /// Bytes that gzip and the tag may add to `credential` bytes of incompressible text.

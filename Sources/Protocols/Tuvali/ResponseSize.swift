@@ -1,42 +1,79 @@
-/// The value of Response size: the length of the encrypted frame in bytes, as a signed 32-bit big-endian number or
-/// (dialect 0.3) in ASCII decimal digits.
-public enum ResponseSize {
-  public static func encode(_ size: Int, as encoding: Dialect.SizeEncoding) -> [UInt8] {
+import Bytes
+
+/// The value of Response size: how many bytes the encrypted frame has. Facts: tuvali.md sections 0 and 3.
+///
+///     offset  size
+///     0       4      the number, signed, big endian
+///
+/// or, in dialect 0.3,
+///
+///     offset  size
+///     0       1...10 the number in ASCII decimal digits
+public struct ResponseSize: Hashable, Sendable {
+  /// The length of the frame in bytes, as it was announced: perhaps negative.
+  public let frameBytes: Int
+
+  private static let mostDigits = 10
+
+  public init(_ frameBytes: Int) {
+    self.frameBytes = frameBytes
+  }
+
+  /// Reads a size. Android ignores bytes behind the four, and so does this; digits run to the end of the value.
+  ///
+  /// Throws `truncated` for fewer than four bytes or no digit, `tooLong` for more than ten digits, and
+  /// `badValue("digits")` for anything but digits.
+  public init(reading reader: inout ByteReader, as encoding: Dialect.SizeEncoding) throws(WireError) {
     switch encoding {
     case .bigEndian:
-      let size = UInt32(clamping: size)
-      return [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: size >> $0) }
+      frameBytes = Int(Int32(bitPattern: try reader.u32be()))
     case .asciiDecimal:
-      return Array(String(size).utf8)
+      let digits = reader.rest()
+      guard !digits.isEmpty else { throw .truncated(needed: 1, available: 0) }
+      guard digits.count <= Self.mostDigits else { throw .tooLong(field: "digits", limit: Self.mostDigits) }
+      guard digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+        throw .badValue("digits")
+      }
+      frameBytes = digits.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
     }
   }
 
-  /// - Parameter limit: largest frame that is taken.
-  /// - Throws: TVV_UNK_002 for a value that is no size, TVV_TRA_001 for a size that cannot be a frame's.
-  public static func decode(
-    _ value: [UInt8], as encoding: Dialect.SizeEncoding, limit: Int
-  ) throws(TuvaliError) -> Int {
-    let size: Int
+  /// Writes the size; a big-endian one that is out of range as the nearest number that is not.
+  public func write(to writer: inout ByteWriter, as encoding: Dialect.SizeEncoding) {
     switch encoding {
-    case .bigEndian:
-      // Android reads the first four bytes, signed.
-      guard value.count >= 4 else {
-        throw TuvaliError(.verifierState, .protocolViolation, "The announced size has fewer than 4 bytes.")
-      }
-      size = Int(Int32(truncatingIfNeeded: value.prefix(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }))
-    case .asciiDecimal:
-      guard (1...10).contains(value.count), value.allSatisfy({ (0x30...0x39).contains($0) }) else {
-        throw TuvaliError(.verifierState, .protocolViolation, "The announced size is not a decimal number.")
-      }
-      size = value.reduce(0) { $0 * 10 + Int($1 - 0x30) }
+    case .bigEndian: writer.u32be(UInt32(bitPattern: Int32(clamping: frameBytes)))
+    case .asciiDecimal: writer.append(String(frameBytes).utf8)
     }
-    guard size >= Limits.smallestFrame else {
-      throw TuvaliError(.verifierSize, .protocolViolation, "The wallet announced \(size) bytes, which is no frame.")
-    }
-    guard size <= limit else {
+  }
+
+  /// The length of the frame, checked.
+  ///
+  /// - Parameter limit: the largest frame that is taken, in bytes.
+  /// - Throws: TVV_TRA_001 for a length that no frame has, and for one above the limit.
+  func checked(limit: Int) throws(TuvaliError) -> Int {
+    guard frameBytes >= Limits.smallestFrame else {
       throw TuvaliError(
-        .verifierSize, .limitExceeded, "The wallet announced \(size) bytes, and the limit is \(limit).")
+        .verifierSize, .protocolViolation, "The wallet announced \(frameBytes) bytes, and no frame is so short.")
     }
-    return size
+    guard frameBytes <= limit else {
+      throw TuvaliError(
+        .verifierSize, .limitExceeded, "The wallet announced \(frameBytes) bytes, and the limit is \(limit).")
+    }
+    return frameBytes
+  }
+}
+
+extension ResponseSize {
+  /// Reads the size at the beginning of `bytes`.
+  public init(reading bytes: [UInt8], as encoding: Dialect.SizeEncoding) throws(WireError) {
+    var reader = ByteReader(bytes)
+    try self.init(reading: &reader, as: encoding)
+  }
+
+  /// The size alone, as it is written.
+  public func bytes(as encoding: Dialect.SizeEncoding) -> [UInt8] {
+    var writer = ByteWriter()
+    write(to: &writer, as: encoding)
+    return writer.bytes
   }
 }

@@ -2,73 +2,85 @@ import Common
 import Crypto
 
 extension VerifierEngine {
-  /// What the engine is told.
+  /// What happens to the verifier, but for writes: `VerifierEngine.write` takes those.
   public enum Event: Sendable {
-    /// Begin to wait for a wallet, with a fresh key.
+    /// A program wants the verifier to wait for a wallet.
     case start
-    /// End what is under way and wait no longer.
+    /// A program wants the verifier to end what is under way, and to wait no longer.
     case stop
-    case linkOpened(LinkID)
-    /// The ATT MTU of a link was agreed on; the 23 before that is none.
+    /// A link came up at the time that is given. The time may lie in the past: a radio may report a link only when its
+    /// peer first writes, reads or subscribes.
+    case linkOpened(LinkID, at: Instant)
+    /// The ATT MTU of a link was agreed on; the 23 that holds before is not reported.
     case linkChanged(LinkID, mtu: Int)
+    /// A link has ended.
     case linkClosed(LinkID)
-    /// A wallet wrote to a characteristic of the service of one of our dialects.
-    case written(LinkID, Characteristic, Dialect, [UInt8])
     /// `Action.unseal` was carried out.
     case unsealed(LinkID, Result<[UInt8], TuvaliError>)
-    /// What `Action.deliver` handed over is in safe hands, or could not be kept.
+    /// The credential of `Action.deliver` is stored or, with an error, could not be stored.
     case kept(LinkID, TuvaliError?)
-    /// The local program's verdict, for the wallet to see.
+    /// A local program has judged the credential.
     case decided(LinkID, accepted: Bool)
-    /// The local program wants this wallet gone.
+    /// A local program wants this wallet to leave.
     case dismissed(LinkID)
     /// `deadline` has come.
     case timer
   }
 
-  /// What the engine wants done, in this order.
+  /// What a write is answered with, if it is a request.
+  public enum WriteAnswer: Sendable { case accepted, refused }
+
+  /// What is to be done, in this order. Each action means the same wherever it stands.
   public enum Action: Sendable {
-    /// Put this on the air, in place of what was there.
+    /// Puts this invitation on the air, in place of the one before.
     case advertise(Invitation)
     case stopAdvertising
+    /// Sends a value to the wallet of a link.
     case notify(LinkID, Characteristic, Dialect, [UInt8])
-    /// Answer the write that is being handled with an error.
-    case refuse
+    /// Ends a link at once.
     case cut(LinkID)
+    /// Decrypts a frame, and reports `Event.unsealed`.
     case unseal(LinkID, Unsealing)
+    /// Stores a credential, and reports `Event.kept`.
     case deliver(LinkID, [UInt8])
+    /// Tells the programs that watch the transfer.
     case tell(LinkID, Notice)
   }
 
-  /// What happened in a transfer, for those who watch it: the originals' events, and the ends they are silent about.
+  /// What happened in a transfer: the originals' events, and the ends that the originals do not report.
   public enum Notice: Sendable, Equatable {
     /// A wallet identified itself and the keys are derived: SecureChannelEstablished.
     case secured(Dialect)
-    /// The frame's size is known.
+    /// The wallet has announced the size of the frame.
     case announced
-    /// The whole credential is here, decrypted: DataReceived.
+    /// The whole credential is decrypted and stored: DataReceived.
     case received
-    /// The wallet has been told the verdict.
+    /// The verdict was sent to the wallet.
     case statusSent(accepted: Bool)
-    /// ErrorEvent: the transfer has failed, and the link is being ended.
+    /// The transfer has failed, and the link is being ended: ErrorEvent.
     case failed(TuvaliError)
-    /// A wallet came while another was served, or had connected before the present key was on the air. Nothing more
-    /// comes for its link.
+    /// A wallet was refused: the verifier served another one, or the wallet had connected before the present key was on
+    /// the air. No further notice comes for its link.
     case refused
-    /// It connected and did not say who it is in time. Nothing more comes for its link.
+    /// A peer connected and did not identify itself in time. No further notice comes for its link.
     case silent
-    /// The visit is over, or was none: nothing more comes for this link.
+    /// The visit is over, or the link never had one. No further notice comes for this link.
     case ended
   }
 
-  /// The figures of the visit under way.
+  /// The figures of a visit.
   public struct Progress: Hashable, Sendable {
+    /// The ATT MTU.
     public var mtu: Int
-    /// Bytes of the encrypted frame; 0 before they are announced.
+    /// Bytes of the encrypted frame; 0 before the wallet announces them.
     public var bytesExpected = 0
+    /// Bytes of the encrypted frame that are here.
     public var bytesReceived = 0
+    /// Chunks of the whole frame.
     public var chunksExpected = 0
+    /// Chunks that are not here yet.
     public var chunksMissing = 0
+    /// Chunks of this visit that were dropped for their checksum.
     public var crcFailures = 0
 
     public init(mtu: Int) {
@@ -78,19 +90,29 @@ extension VerifierEngine {
 
   /// How often each thing happened since the engine was made.
   public struct Counters: Hashable, Sendable {
+    /// Wallets that identified themselves and were served.
     public var visits = 0
+    /// Credentials that were decrypted and stored.
     public var received = 0
+    /// Transfers that failed, for whatever reason.
     public var failed = 0
+    /// Wallets that were refused.
     public var refused = 0
+    /// Chunks that were looked at, good or bad.
     public var chunks = 0
+    /// Chunks that were dropped for their checksum.
     public var crcFailures = 0
+    /// Chunks that had come before.
     public var duplicateChunks = 0
+    /// Chunks that were dropped for their length or their number.
     public var badChunks = 0
+    /// Writes that had no effect.
     public var ignoredWrites = 0
+    /// Links whose peers did not identify themselves in time.
     public var silentLinks = 0
-    /// Of those that failed: what was announced, sent or inflated exceeded a limit, or there was no room to keep it.
+    /// Transfers that failed because a size exceeded a limit, or because there was no room for the credential.
     public var failedByLimit = 0
-    /// Of those that failed: time ran out.
+    /// Transfers that failed because time ran out.
     public var failedByTime = 0
 
     mutating func fail(for reason: TuvaliError.Reason) {
@@ -100,26 +122,29 @@ extension VerifierEngine {
     }
   }
 
+  /// The times and limits that a verifier keeps.
   public struct Configuration: Sendable {
     /// The name on the air, at most 14 bytes of UTF-8.
     public var name: String
-    /// Largest credential, in bytes of its text.
+    /// The largest credential, in bytes of its text.
     public var credentialLimit = 4 << 20
-    /// A report goes out this long after it was asked for: the Android wallet listens only after its request has left.
+    /// From a report request to the report: the Android wallet listens only after its request has left.
     public var reportDelay = Duration.milliseconds(40)
-    /// From the connection to Identify.
+    /// From the event that reports a link to the wallet's Identify.
     public var identifyTimeout = Duration.seconds(10)
-    /// Without a sign of the wallet; and for decrypting and keeping the credential.
+    /// From one sign of the wallet to the next; also for decrypting and storing the credential.
     public var idleTimeout = Duration.seconds(60)
     /// From Identify to the report on a complete frame, however lively the wallet is.
     public var visitTimeout = Duration.seconds(900)
     /// From the credential's arrival to the local program's verdict.
     public var decisionTimeout = Duration.seconds(30)
-    /// From the verification status to the Disconnect message, for the wallet to leave by itself.
+    /// From the verification status to the Disconnect message. The wallet should leave by itself before.
     public var leaveTimeout = Duration.seconds(2)
-    /// From the Disconnect message to the link being cut.
+    /// From the Disconnect message to the cut of the link.
     public var closeGuard = Duration.milliseconds(500)
-    /// Wallets that are connected and have not said who they are.
+    /// From the answer that turns a wallet down to the cut of its link: the answer needs time to reach the wallet.
+    public var answerTime = Duration.milliseconds(100)
+    /// Links that may wait for their wallets to identify themselves.
     public var waitingLinks = 8
 
     public init(name: String) {

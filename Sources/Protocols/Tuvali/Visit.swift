@@ -8,37 +8,15 @@ struct Visit: Sendable {
   typealias Configuration = VerifierEngine.Configuration
   typealias Counters = VerifierEngine.Counters
 
-  private enum Stage: Sendable {
-    /// Identified; no size yet.
-    case ready
-    /// Chunks are coming in. `reportAt`: a report was asked for and goes out then.
-    case receiving(Assembler, reportAt: Instant?)
-    /// Complete, and being decrypted.
-    case unsealing
-    /// Decrypted, and being put away.
-    case keeping
-    /// The wallet knows of its success and waits for the verdict.
-    case deciding
-    /// The wallet knows the verdict, and should leave by itself.
-    case leaving
-    /// The wallet was asked to disconnect.
-    case closing
-    case gone
-  }
-
   let link: LinkID
   let dialect: Dialect
   private let configuration: Configuration
   private(set) var progress: VerifierEngine.Progress
-  private var stage = Stage.ready
+  private var state: VisitState
   /// When the credential must be complete.
   private let visitEnd: Instant
   /// When the wallet has been silent for too long.
   private var silenceEnd: Instant
-  /// When the stage must have been left, for those in which it is not the wallet's turn.
-  private var stageEnd = Instant.zero
-  private var identify: Identify
-  private var keys: SessionKeys
 
   init(
     link: LinkID, dialect: Dialect, identify: Identify, keys: SessionKeys, mtu: Int, configuration: Configuration,
@@ -46,32 +24,33 @@ struct Visit: Sendable {
   ) {
     self.link = link
     self.dialect = dialect
-    self.identify = identify
-    self.keys = keys
     self.configuration = configuration
+    state = .identified(identify, keys)
     visitEnd = now.advanced(by: configuration.visitTimeout)
     silenceEnd = now.advanced(by: configuration.idleTimeout)
     progress = VerifierEngine.Progress(mtu: mtu)
   }
 
-  /// When `timer` is to be called.
+  /// When `timer` is to be called or, if the visit is closing, the link to be cut.
   var deadline: Instant {
-    switch stage {
-    case .receiving(_, let reportAt?): reportAt
-    case .ready, .receiving: min(silenceEnd, visitEnd)
-    case .unsealing, .keeping, .deciding, .leaving, .closing, .gone: stageEnd
+    switch state {
+    case .identified: min(silenceEnd, visitEnd)
+    case .receiving(let reception): reception.reportAt ?? min(silenceEnd, visitEnd)
+    case .unsealing(let until), .keeping(let until), .deciding(let until), .leaving(let until): until
+    case .closing(let cutAt): cutAt
     }
   }
 
-  /// The credential is here, or never will be.
+  /// Whether the credential was received, or never will be.
   var isOver: Bool {
-    switch stage {
-    case .ready, .receiving, .unsealing, .keeping: false
-    case .deciding, .leaving, .closing, .gone: true
+    switch state {
+    case .identified, .receiving, .unsealing, .keeping: false
+    case .deciding, .leaving, .closing: true
     }
   }
 
-  var isGone: Bool { if case .gone = stage { true } else { false } }
+  /// Whether the wallet was asked to disconnect.
+  var isClosing: Bool { if case .closing = state { true } else { false } }
 
   /// Calls `body` with this visit where it stands: nothing of it is copied.
   mutating func apply(_ body: (inout Visit, inout Counters) -> [Action], _ counters: inout Counters) -> [Action] {
@@ -93,17 +72,15 @@ struct Visit: Sendable {
     return []
   }
 
-  /// A wallet may say who it is again, before it has announced anything.
   mutating func identifyAgain(
     _ identify: Identify, keys: SessionKeys, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
     silenceEnd = now.advanced(by: configuration.idleTimeout)
-    guard case .ready = stage, identify != self.identify else {
+    guard case .identified(let known, _) = state, identify != known else {
       counters.ignoredWrites += 1
       return []
     }
-    self.identify = identify
-    self.keys = keys
+    state = .identified(identify, keys)
     return [.tell(link, .secured(dialect))]
   }
 
@@ -112,50 +89,62 @@ struct Visit: Sendable {
     guard !isOver else { return [] }
     let layout = ChunkLayout(mtu: mtu)
     guard layout.isUsable else { return fail(.mtuTooSmall(mtu), &counters, at: now) }
-    if case .receiving(var assembler, let reportAt) = stage {
-      assembler.expect(layout)
-      measure(assembler)
-      stage = .receiving(assembler, reportAt: reportAt)
-    }
+    guard case .receiving(var reception) = state else { return [] }
+    reception.assembler.expect(layout)
+    progress.measure(reception.assembler)
+    state = .receiving(reception)
     return []
   }
 
   private mutating func announce(_ value: [UInt8], _ counters: inout Counters, at now: Instant) -> [Action] {
-    switch stage {
-    case .ready, .receiving: break
-    default:
-      // One payload a connection: a second one would come under the same key and nonce.
+    let keys: SessionKeys
+    switch state {
+    case .identified(_, let known): keys = known
+    case .receiving(let reception): keys = reception.keys
+    case .unsealing, .keeping, .deciding, .leaving, .closing:
+      // A connection carries one payload: a second one would come under the same key and nonce.
       counters.ignoredWrites += 1
       return []
     }
-    let layout = ChunkLayout(mtu: progress.mtu)
     do throws(TuvaliError) {
-      let limit = Limits.frameBytes(forCredential: configuration.credentialLimit)
-      let size = try ResponseSize.decode(value, as: dialect.sizeEncoding, limit: limit)
-      guard layout.count(forFrame: size) <= Limits.chunks else {
-        throw TuvaliError(
-          .verifierSize, .limitExceeded,
-          "\(size) bytes need more chunks at this MTU than the protocol numbers (\(Limits.chunks)).")
-      }
-      let assembler = Assembler(size: size, layout: layout, firstSequence: dialect.firstSequence)
-      stage = .receiving(assembler, reportAt: nil)
+      let size = try announcedSize(value)
+      let assembler = Assembler(
+        size: size, layout: ChunkLayout(mtu: progress.mtu), firstSequence: dialect.firstSequence)
+      state = .receiving(VisitState.Reception(assembler: assembler, reportAt: nil, keys: keys))
       progress.bytesExpected = size
-      measure(assembler)
+      progress.measure(assembler)
       return [.tell(link, .announced)]
     } catch {
       return fail(error, &counters, at: now)
     }
   }
 
+  /// The length in bytes of the frame that the wallet announces.
+  ///
+  /// - Throws: TVV_UNK_002 for a value that is no size, TVV_TRA_001 for a size that cannot be received.
+  private func announcedSize(_ value: [UInt8]) throws(TuvaliError) -> Int {
+    guard let announced = try? ResponseSize(reading: value, as: dialect.sizeEncoding) else {
+      throw TuvaliError(
+        .verifierState, .protocolViolation,
+        dialect.sizeEncoding == .bigEndian
+          ? "The announced size has fewer than 4 bytes." : "The announced size is not a decimal number.")
+    }
+    let size = try announced.checked(limit: Limits.frameBytes(forCredential: configuration.credentialLimit))
+    guard ChunkLayout(mtu: progress.mtu).count(forFrame: size) <= Limits.chunks else {
+      throw TuvaliError(
+        .verifierSize, .limitExceeded,
+        "\(size) bytes need more chunks at this MTU than the protocol numbers (\(Limits.chunks)).")
+    }
+    return size
+  }
+
   private mutating func add(_ chunk: [UInt8], _ counters: inout Counters) {
-    guard case .receiving(var assembler, let reportAt) = stage, !assembler.isComplete else {
+    guard let outcome = state.add(chunk, &progress) else {
       counters.ignoredWrites += 1
       return
     }
-    // Out of the stage while it changes: else every chunk would copy the frame.
-    stage = .ready
     counters.chunks += 1
-    switch assembler.add(chunk) {
+    switch outcome {
     case .stored: break
     case .duplicate: counters.duplicateChunks += 1
     case .badCRC:
@@ -163,96 +152,93 @@ struct Visit: Sendable {
       progress.crcFailures += 1
     case .outOfRange, .wrongLength, .tooShort: counters.badChunks += 1
     }
-    measure(assembler)
-    stage = .receiving(assembler, reportAt: reportAt)
   }
 
   private mutating func requestReport(_ value: [UInt8], _ counters: inout Counters, at now: Instant) -> [Action] {
-    guard value.first == 1 else {
+    guard let request = try? TransferReportRequest(reading: value), request == .report else {
       counters.ignoredWrites += 1
       return []
     }
-    switch stage {
-    case .receiving(let assembler, let reportAt):
-      let due = reportAt ?? now.advanced(by: configuration.reportDelay)
-      stage = .receiving(assembler, reportAt: due)
-      return due <= now ? report(&counters, at: now) : []
+    switch state {
+    case .receiving(var reception):
+      let due = reception.reportAt ?? now.advanced(by: configuration.reportDelay)
+      reception.reportAt = due
+      state = .receiving(reception)
+      return due <= now ? report(reception, &counters, at: now) : []
     case .deciding, .leaving:
       return [.notify(link, .transferReportResponse, dialect, TransferReport.success.bytes)]
-    case .ready, .unsealing, .keeping, .closing, .gone:
+    case .identified, .unsealing, .keeping, .closing:
       counters.ignoredWrites += 1
       return []
     }
   }
 
-  /// The report that was asked for is due.
-  private mutating func report(_ counters: inout Counters, at now: Instant) -> [Action] {
-    guard case .receiving(let assembler, _) = stage else { return [] }
+  /// Gives the report that the wallet asked for, or decrypts a frame that is complete.
+  private mutating func report(
+    _ reception: VisitState.Reception, _ counters: inout Counters, at now: Instant
+  ) -> [Action] {
+    let assembler = reception.assembler
     if let frame = assembler.frame() {
-      enter(.unsealing, for: configuration.idleTimeout, at: now)
-      return [.unseal(link, Unsealing(frame: frame, keys: keys, limit: configuration.credentialLimit))]
+      state = .unsealing(until: now.advanced(by: configuration.idleTimeout))
+      return [.unseal(link, Unsealing(frame: frame, keys: reception.keys, limit: configuration.credentialLimit))]
     }
-    guard Double(assembler.missing) <= 0.7 * Double(assembler.count) else {
+    guard Double(assembler.missing) <= Limits.toleratedMissing * Double(assembler.count) else {
       let error = TuvaliError(
         .verifierTooManyMissing, .protocolViolation,
         "\(assembler.missing) of \(assembler.count) chunks are missing, and more than 70 % is too many.")
       return fail(error, &counters, at: now)
     }
-    stage = .receiving(assembler, reportAt: nil)
+    state = .receiving(VisitState.Reception(assembler: assembler, reportAt: nil, keys: reception.keys))
     return [.notify(link, .transferReportResponse, dialect, TransferReport(for: assembler).bytes)]
   }
 
-  private mutating func measure(_ assembler: Assembler) {
-    progress.bytesReceived = assembler.receivedBytes
-    progress.chunksExpected = assembler.count
-    progress.chunksMissing = assembler.missing
-  }
-
-  // MARK: From the house
+  // MARK: From the service
 
   mutating func unsealed(
     _ result: Result<[UInt8], TuvaliError>, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
-    guard case .unsealing = stage else { return [] }
+    guard case .unsealing(let until) = state else { return [] }
     switch result {
     case .success(let text):
-      stage = .keeping
+      state = .keeping(until: until)
       return [.deliver(link, text)]
     case .failure(let error):
       return fail(error, &counters, at: now)
     }
   }
 
-  /// The wallet hears of its success only when the credential is in safe hands.
+  /// The wallet hears of its success only when the credential is stored.
   mutating func kept(_ error: TuvaliError?, _ counters: inout Counters, at now: Instant) -> [Action] {
-    guard case .keeping = stage else { return [] }
+    guard case .keeping = state else { return [] }
     if let error { return fail(error, &counters, at: now) }
     counters.received += 1
-    enter(.deciding, for: configuration.decisionTimeout, at: now)
+    state = .deciding(until: now.advanced(by: configuration.decisionTimeout))
     return [
       .notify(link, .transferReportResponse, dialect, TransferReport.success.bytes), .tell(link, .received),
     ]
   }
 
   mutating func decided(_ accepted: Bool, at now: Instant) -> [Action] {
-    guard case .deciding = stage else { return [] }
-    enter(.leaving, for: configuration.leaveTimeout, at: now)
+    guard case .deciding = state else { return [] }
+    state = .leaving(until: now.advanced(by: configuration.leaveTimeout))
     return [
-      .notify(link, .verificationStatus, dialect, [accepted ? 0 : 1]), .tell(link, .statusSent(accepted: accepted)),
+      .notify(link, .verificationStatus, dialect, VerificationStatus(isAccepted: accepted).bytes),
+      .tell(link, .statusSent(accepted: accepted)),
     ]
   }
 
   mutating func dismiss(_ counters: inout Counters, at now: Instant) -> [Action] {
-    guard !isOver else { return askToLeave(at: now) }
+    guard !isOver else { return askToDisconnect(at: now) }
     let stopped = TuvaliError(.verifierUnknown, .stopped, "The transfer was ended by a local program.")
     return fail(stopped, &counters, at: now)
   }
 
+  /// `deadline` has come, and the visit is not closing.
   mutating func timer(_ counters: inout Counters, at now: Instant) -> [Action] {
-    switch stage {
-    case .receiving(_, let reportAt?) where reportAt <= now:
-      return report(&counters, at: now)
-    case .ready, .receiving:
+    switch state {
+    case .receiving(let reception) where reception.reportAt.map { $0 <= now } ?? false:
+      return report(reception, &counters, at: now)
+    case .identified, .receiving:
       let sentence =
         now < visitEnd
         ? "There was no sign of the wallet for \(configuration.idleTimeout.components.seconds) s."
@@ -261,11 +247,8 @@ struct Visit: Sendable {
     case .unsealing, .keeping:
       let sentence = "Decrypting and keeping took over \(configuration.idleTimeout.components.seconds) s."
       return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
-    case .deciding, .leaving: return askToLeave(at: now)
-    case .closing:
-      stage = .gone
-      return [.cut(link)]
-    case .gone: return []
+    case .deciding, .leaving: return askToDisconnect(at: now)
+    case .closing: return []
     }
   }
 
@@ -273,20 +256,12 @@ struct Visit: Sendable {
 
   private mutating func fail(_ error: TuvaliError, _ counters: inout Counters, at now: Instant) -> [Action] {
     counters.fail(for: error.reason)
-    return [.tell(link, .failed(error))] + askToLeave(at: now)
+    return [.tell(link, .failed(error))] + askToDisconnect(at: now)
   }
 
-  private mutating func askToLeave(at now: Instant) -> [Action] {
-    switch stage {
-    case .closing, .gone: return []
-    default:
-      enter(.closing, for: configuration.closeGuard, at: now)
-      return [.notify(link, .disconnect, dialect, [1])]
-    }
-  }
-
-  private mutating func enter(_ stage: Stage, for duration: Duration, at now: Instant) {
-    self.stage = stage
-    stageEnd = now.advanced(by: duration)
+  private mutating func askToDisconnect(at now: Instant) -> [Action] {
+    guard !isClosing else { return [] }
+    state = .closing(cutAt: now.advanced(by: configuration.closeGuard))
+    return [.notify(link, .disconnect, dialect, DisconnectRequest().bytes)]
   }
 }

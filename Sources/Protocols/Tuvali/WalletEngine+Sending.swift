@@ -3,7 +3,7 @@ import Common
 /// From the size to the verdict. Facts: tuvali.md sections 3 and 5 to 7.
 extension WalletEngine {
   mutating func sealed(_ result: Result<[UInt8], TuvaliError>, at now: Instant) -> [Action] {
-    guard case .sealing(let dialect) = stage else { return [] }
+    guard case .sealing(let dialect) = state else { return [] }
     lastSign = now
     do throws(TuvaliError) {
       let frame = try result.get()
@@ -11,8 +11,8 @@ extension WalletEngine {
         frame: frame, layout: ChunkLayout(mtu: progress.mtu), firstSequence: dialect.firstSequence)
       progress.bytesExpected = frame.count
       progress.chunksExpected = chunker.count
-      stage = .announcing(dialect, Delivery(chunker, window: configuration.window))
-      return [write(ResponseSize.encode(frame.count, as: dialect.sizeEncoding), to: .responseSize, dialect)]
+      state = .announcing(dialect, Delivery(chunker, window: configuration.window))
+      return [write(ResponseSize(frame.count).bytes(as: dialect.sizeEncoding), to: .responseSize, dialect)]
     } catch {
       return fail(error, at: now)
     }
@@ -21,14 +21,14 @@ extension WalletEngine {
   mutating func written(_ characteristic: Characteristic, _ failure: WriteFailure?, at now: Instant) -> [Action] {
     if let failure { return refused(characteristic, failure, at: now) }
     lastSign = now
-    switch (stage, characteristic) {
+    switch (state, characteristic) {
     case (.identifying(let dialect, let keys), .identify):
-      stage = .sealing(dialect)
+      state = .sealing(dialect)
       let text = text
       self.text = []
       return [.tell(.secured), .seal(Sealing(text: text, keys: keys))]
     case (.announcing(let dialect, let delivery), .responseSize):
-      stage = .sending(dialect, delivery)
+      state = .sending(dialect, delivery)
       return [.tell(.announced)] + inDelivery(at: now) { $0.fill(&$1) }
     case (.sending, .submitResponse):
       return inDelivery(at: now) { $0.written(&$1) }
@@ -46,17 +46,17 @@ extension WalletEngine {
       return fail(TuvaliError(.walletReport, .protocolViolation, "The verifier refused the report request."), at: now)
     case (_, .submitResponse):
       // A chunk that was refused is missing, and will be in the report.
-      if case .sending = stage { return inDelivery(at: now) { $0.written(&$1) } }
+      if case .sending = state { return inDelivery(at: now) { $0.written(&$1) } }
       return []
     default:
       return fail(TuvaliError(.walletState, .protocolViolation, "The verifier refused what was written."), at: now)
     }
   }
 
-  /// Lets the delivery go on, and asks for a report when all of a round is with the radio.
+  /// Lets `body` change the delivery, sends the chunks that it names, and asks for a report when the radio has sent all of
+  /// a round.
   mutating func inDelivery(at now: Instant, _ body: (inout Delivery, inout Progress) -> [Int]) -> [Action] {
-    guard case .sending(let dialect, var delivery) = stage else { return [] }
-    stage = .leaving  // Out of the stage while it changes, so that nothing is copied.
+    guard case .sending(let dialect, var delivery) = state else { return [] }
     var actions: [Action] = []
     let sequences = body(&delivery, &progress)
     let withResponse = delivery.isResending && configuration.resendsWithResponse
@@ -66,9 +66,9 @@ extension WalletEngine {
     }
     if delivery.takeRoundEnd() {
       delivery.asked(at: now, due: now.advanced(by: configuration.reportTimeout))
-      actions.append(write([1], to: .transferReportRequest, dialect))
+      actions.append(write(TransferReportRequest.report.bytes, to: .transferReportRequest, dialect))
     }
-    stage = .sending(dialect, delivery)
+    state = .sending(dialect, delivery)
     return actions
   }
 
@@ -76,18 +76,17 @@ extension WalletEngine {
     switch characteristic {
     case .transferReportResponse: return reported(value, at: now)
     case .verificationStatus: return judged(value, at: now)
-    case .disconnect: return value.first == 1 ? dismissed(at: now) : []
+    case .disconnect: return (try? DisconnectRequest(reading: value)) == nil ? [] : dismissed(at: now)
     default: return []
     }
   }
 
   private mutating func judged(_ value: [UInt8], at now: Instant) -> [Action] {
-    // Anything but 0 is a rejection, as with Android.
-    guard let status = value.first else { return [] }
-    let verdict = Action.tell(.status(accepted: status == 0))
-    switch stage {
+    guard let status = try? VerificationStatus(reading: value) else { return [] }
+    let verdict = Action.tell(.status(accepted: status == .accepted))
+    switch state {
     case .awaitingStatus: return [verdict] + leave(at: now)
-    // The report was lost; but who judges a credential has it.
+    // The report was lost; but a verifier that judges a credential has received it.
     case .sending(_, let delivery) where delivery.reportDue != nil:
       return [.tell(.sent), verdict] + leave(at: now)
     default: return []
@@ -95,7 +94,7 @@ extension WalletEngine {
   }
 
   private mutating func dismissed(at now: Instant) -> [Action] {
-    switch stage {
+    switch state {
     case .awaitingStatus: return leave(at: now)
     case .leaving, .ended, .idle, .scanning: return []
     default:
@@ -106,7 +105,7 @@ extension WalletEngine {
   }
 
   private mutating func reported(_ value: [UInt8], at now: Instant) -> [Action] {
-    guard case .sending(_, let delivery) = stage, delivery.reportDue != nil else { return [] }
+    guard case .sending(_, let delivery) = state, delivery.reportDue != nil else { return [] }
     guard let report = try? TransferReport(reading: value) else {
       let error = TuvaliError(.walletState, .protocolViolation, "The verifier's transfer report cannot be read.")
       return fail(error, at: now)
@@ -114,7 +113,7 @@ extension WalletEngine {
     lastSign = now
     switch report {
     case .success:
-      stage = .awaitingStatus
+      state = .awaitingStatus
       progress.chunksMissing = 0
       return [.tell(.sent)]
     case .missing(let sequences, _):

@@ -4,47 +4,48 @@ import Crypto
 
 /// The wallet: central, GATT client, sender of one credential over one connection. Facts: tuvali.md sections 1 to 8.
 ///
-/// Unlike the originals it compares all 32 key bytes with the invitation, so an impostor who copies the advertisement's
-/// five is passed over.
+/// The originals compare five key bytes with the invitation; this wallet compares all 32, and so passes over an impostor
+/// that copies the five.
 ///
-/// One engine is one transfer: it is started once, and told `Notice.ended` once.
+/// One engine is one transfer: it is started once, and tells `Notice.ended` once.
 public struct WalletEngine: Sendable {
   public let configuration: Configuration
   /// The figures of the transfer, from its beginning to beyond its end.
   public internal(set) var progress = Progress()
 
   let invitation: Invitation
-  /// What to look for: 0.4 and 0.3 look the same on the air, and the form of the invitation tells them apart.
+  /// The dialects to look for. 0.4 and 0.3 look the same on the air; the form of the invitation tells them apart.
   let dialects: [Dialect]
-  /// The credential; empty once it is handed out to be sealed.
+  /// The credential; empty once it was handed out to be sealed.
   var text: [UInt8]
   var random: any RandomSource & Sendable
-  var stage = Stage.idle
-  /// Sightings of the name and the five bytes with another rest of the key.
+  var state = State.idle
+  /// Sightings with the right name and the right five key bytes, and other bytes in the scan response.
   var impostors = 0
-  /// When the stage must have been left, for the stages that have a time of their own.
-  var stageEnd = Instant.zero
-  /// When the verifier must have it all.
+  /// When Identify must have been answered.
+  var connectEnd = Instant.zero
+  /// When the verifier must have received the whole frame.
   var transferEnd = Instant.zero
-  /// When something went on last, for the stages in which something must.
+  /// When the verifier, or this machine's work on the credential, made progress last.
   var lastSign = Instant.zero
 
-  enum Stage: Sendable {
+  enum State: Sendable {
     case idle
-    case scanning
+    case scanning(until: Instant)
     case connecting(Dialect)
     case discovering(Dialect, attempt: Int, retryAt: Instant?)
     case exchangingMTU(Dialect)
-    case subscribing(Dialect, left: Set<Characteristic>)
+    /// The verifier's answers to these subscriptions are awaited.
+    case subscribing(Dialect, awaited: Set<Characteristic>)
     case identifying(Dialect, SessionKeys)
     case sealing(Dialect)
-    /// The size is on its way, the chunks are ready.
+    /// The chunks are ready, and the size is on its way.
     case announcing(Dialect, Delivery)
     case sending(Dialect, Delivery)
-    /// All of it was received; the verdict is awaited.
+    /// The verifier has received the whole frame, and its verdict is awaited.
     case awaitingStatus
-    /// Told, and disconnecting.
-    case leaving
+    /// The link is being ended.
+    case leaving(until: Instant)
     case ended
   }
 
@@ -52,7 +53,7 @@ public struct WalletEngine: Sendable {
   ///   - invitation: the QR code's text, in any of its forms.
   ///   - text: the credential, in UTF-8.
   ///   - random: where the key pair and the nonce come from.
-  /// - Throws: TVW_CON_001 for an invitation that is none; TVW_UNK_001 for a credential that is empty, too large or
+  /// - Throws: TVW_CON_001 for a text that is no invitation; TVW_UNK_001 for a credential that is empty, too large or
   ///   not UTF-8.
   public init(
     invitation: String, text: [UInt8], configuration: Configuration, random: any RandomSource & Sendable
@@ -77,10 +78,11 @@ public struct WalletEngine: Sendable {
 
   /// When `Event.timer` is due; nil when nothing is timed.
   public var deadline: Instant? {
-    switch stage {
+    switch state {
     case .idle, .ended: nil
-    case .discovering(_, _, let retryAt?): min(retryAt, stageEnd)
-    case .scanning, .connecting, .discovering, .exchangingMTU, .subscribing, .identifying, .leaving: stageEnd
+    case .scanning(let until), .leaving(let until): until
+    case .discovering(_, _, let retryAt?): min(retryAt, connectEnd)
+    case .connecting, .discovering, .exchangingMTU, .subscribing, .identifying: connectEnd
     case .sealing, .announcing: min(silenceEnd, transferEnd)
     case .sending(_, let delivery): min(delivery.reportDue ?? transferEnd, silenceEnd, transferEnd)
     case .awaitingStatus: silenceEnd
@@ -108,7 +110,7 @@ public struct WalletEngine: Sendable {
     }
   }
 
-  /// Everything but chunks is written in the same way.
+  /// The write of a value that is no chunk.
   func write(_ value: [UInt8], to characteristic: Characteristic, _ dialect: Dialect) -> Action {
     .write(value, to: characteristic, dialect, withResponse: configuration.controlsWithResponse)
   }
@@ -117,7 +119,7 @@ public struct WalletEngine: Sendable {
 
   private mutating func timer(at now: Instant) -> [Action] {
     guard let deadline, deadline <= now else { return [] }
-    switch stage {
+    switch state {
     case .idle, .ended: return []
     case .scanning:
       let seconds = configuration.scanTimeout.components.seconds
@@ -125,7 +127,7 @@ public struct WalletEngine: Sendable {
       return fail(
         TuvaliError(.walletUnknown, .timeout, "The verifier was not found within \(seconds) s.\(more)"), at: now)
     case .discovering(let dialect, let attempt, let retryAt?) where retryAt <= now:
-      stage = .discovering(dialect, attempt: attempt, retryAt: nil)
+      state = .discovering(dialect, attempt: attempt, retryAt: nil)
       return [.discover]
     case .connecting, .discovering, .exchangingMTU, .subscribing, .identifying:
       let seconds = configuration.connectTimeout.components.seconds
@@ -135,7 +137,7 @@ public struct WalletEngine: Sendable {
     case .sealing where transferEnd <= now, .announcing where transferEnd <= now, .sending where transferEnd <= now:
       let seconds = configuration.transferTimeout.components.seconds
       return fail(
-        TuvaliError(.walletUnknown, .timeout, "The verifier did not have it all within \(seconds) s."), at: now)
+        TuvaliError(.walletUnknown, .timeout, "The verifier had not received everything within \(seconds) s."), at: now)
     case .sending(_, let delivery):
       if let due = delivery.reportDue, due <= now {
         guard (delivery.askingSince ?? now).duration(to: now) < configuration.idleTimeout else {
@@ -158,8 +160,7 @@ public struct WalletEngine: Sendable {
   // MARK: Ends
 
   mutating func leave(at now: Instant) -> [Action] {
-    stage = .leaving
-    stageEnd = now.advanced(by: Self.leaveTime)
+    state = .leaving(until: now.advanced(by: Self.leaveTime))
     return [.disconnect]
   }
 
@@ -167,24 +168,24 @@ public struct WalletEngine: Sendable {
   private static let leaveTime = Duration.seconds(2)
 
   mutating func fail(_ error: TuvaliError, at now: Instant) -> [Action] {
-    switch stage {
+    switch state {
     case .leaving, .ended: return []
     case .idle, .scanning:
-      let wasScanning = if case .scanning = stage { true } else { false }
-      stage = .ended
+      let wasScanning = if case .scanning = state { true } else { false }
+      state = .ended
       return (wasScanning ? [.stopScanning] : []) + [.tell(.failed(error)), .tell(.ended)]
     default: return [.tell(.failed(error))] + leave(at: now)
     }
   }
 
   private mutating func disconnected() -> [Action] {
-    switch stage {
+    switch state {
     case .ended, .idle, .scanning: return []
     case .leaving, .awaitingStatus:
-      stage = .ended
+      state = .ended
       return [.tell(.ended)]
     default:
-      stage = .ended
+      state = .ended
       let lost = TuvaliError(.walletUnknown, .peerLost, "The link to the verifier was lost during the transfer.")
       return [.tell(.failed(lost)), .tell(.ended)]
     }

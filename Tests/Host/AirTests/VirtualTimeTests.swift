@@ -28,6 +28,26 @@ import Testing
     }
   }
 
+  @Test("What is to run soon runs at the present instant, behind what was due before, and never within the call")
+  func soon() async {
+    await onLoop {
+      let time = VirtualTime()
+      let notes = Notes()
+      let due = time.schedule(at: .zero) { notes.lines.append("due") }
+      let later = time.schedule(after: .nanoseconds(1)) { notes.lines.append("later") }
+      time.soon {
+        notes.lines.append("soon")
+        time.soon { notes.lines.append("soon again") }
+      }
+      #expect(notes.lines.isEmpty)
+      time.advance(by: .zero)
+      #expect(notes.lines == ["due", "soon", "soon again"])
+      time.advance(by: .nanoseconds(1))
+      #expect(notes.lines.last == "later")
+      withExtendedLifetime((due, later)) {}
+    }
+  }
+
   @Test("Time stands still until it is told to pass, and passes by exactly what it is told")
   func advancing() async {
     await onLoop {

@@ -29,13 +29,26 @@ final class HandTime: Scheduler {
   private(set) var timersSet = 0
   private var timers: [(at: Instant, id: Int, body: @LoopActor () -> Void)] = []
 
+  private var lastID = 0
+
   var timersLeft: Int { timers.count }
 
   func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration {
     timersSet += 1
-    let id = timersSet
-    timers.append((instant, id, body))
+    let id = enter(at: instant, body)
     return Registration { [weak self] in self?.timers.removeAll { $0.id == id } }
+  }
+
+  /// Runs `body` when the time is set next.
+  func soon(_ body: @escaping @LoopActor () -> Void) {
+    enter(at: now, body)
+  }
+
+  @discardableResult
+  private func enter(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Int {
+    lastID += 1
+    timers.append((instant, lastID, body))
+    return lastID
   }
 
   func offload<Value: Sendable>(

@@ -85,7 +85,7 @@ struct AssemblerTests {
       try Identify(reading: try #require(rows[0].hex).bytes)
     }
     let zero = refusal {
-      try ResponseSize.decode(try #require(rows[1].hex).bytes, as: .bigEndian, limit: 1000)
+      try ResponseSize(reading: try #require(rows[1].hex).bytes, as: .bigEndian).checked(limit: 1000)
     }
     #expect(zero?.code == "TVV_TRA_001")
     let tampered = refusal {

@@ -47,10 +47,94 @@ struct CodecTests {
       (Int(Int32.max), "7fffffff", "2147483647"),
     ])
   func sizes(size: Int, bigEndian: String, decimal: String) throws {
-    #expect(Hex.encode(ResponseSize.encode(size, as: .bigEndian)) == bigEndian)
-    #expect(ResponseSize.encode(size, as: .asciiDecimal) == Array(decimal.utf8))
-    #expect(try ResponseSize.decode(Hex.decode(bigEndian), as: .bigEndian, limit: .max) == size)
-    #expect(try ResponseSize.decode(Array(decimal.utf8), as: .asciiDecimal, limit: .max) == size)
+    let value = ResponseSize(size)
+    #expect(Hex.encode(value.bytes(as: .bigEndian)) == bigEndian)
+    #expect(value.bytes(as: .asciiDecimal) == Array(decimal.utf8))
+    #expect(try ResponseSize(reading: Hex.decode(bigEndian), as: .bigEndian) == value)
+    #expect(try ResponseSize(reading: Array(decimal.utf8), as: .asciiDecimal) == value)
+    #expect(try value.checked(limit: .max) == size)
+  }
+
+  @Test(
+    "What is no size is refused by name",
+    arguments: [
+      ("000011", Dialect.SizeEncoding.bigEndian, WireError.truncated(needed: 4, available: 3)),
+      ("", .asciiDecimal, .truncated(needed: 1, available: 0)), ("2d31", .asciiDecimal, .badValue("digits")),
+      ("3132333435363738393031", .asciiDecimal, .tooLong(field: "digits", limit: 10)),
+    ])
+  func badSizes(hex: String, encoding: Dialect.SizeEncoding, error: WireError) throws {
+    let bytes = try Hex.decode(hex)
+    #expect(throws: error) { try ResponseSize(reading: bytes, as: encoding) }
+  }
+
+  @Test("A size that no frame has, and one above the limit, are refused as TVV_TRA_001")
+  func sizesOutOfBounds() throws {
+    for size in [Int(Int32.min), -1, 0, 16, 1001] {
+      let value = ResponseSize(size)
+      #expect(refusal { try value.checked(limit: 1000) }?.code == "TVV_TRA_001")
+      let again = try ResponseSize(reading: value.bytes(as: .bigEndian), as: .bigEndian)
+      #expect(again == value)
+    }
+    #expect(try ResponseSize(17).checked(limit: 17) == 17)
+  }
+
+  // MARK: Chunk and the values of one byte
+
+  static let chunks: [(sequence: UInt16, payload: String, bytes: String)] = [
+    (1, "313233343536373839", "00012189313233343536373839"), (0, "00", "0000000000"), (0x7FFF, "ff", "7fff0f78ff"),
+    (0xFFFF, "0102", "ffff3aca0102"),
+  ]
+
+  @Test("A chunk is its sequence, the checksum of its payload and its payload", arguments: chunks)
+  func chunk(sequence: UInt16, payload: String, bytes: String) throws {
+    let written = Chunk(sequence: sequence, payload: try Hex.decode(payload)[...])
+    #expect(Hex.encode(written.bytes) == bytes)
+    let read = try Chunk(reading: Hex.decode(bytes))
+    #expect(read.sequence == sequence && Array(read.payload) == Array(written.payload) && read.isIntact)
+    var damaged = written.bytes
+    damaged[damaged.count - 1] ^= 1
+    #expect(try !Chunk(reading: damaged).isIntact)
+    #expect(try Chunk(reading: damaged).bytes == damaged)
+  }
+
+  @Test("A chunk without payload is no chunk")
+  func emptyChunk() {
+    #expect(throws: WireError.truncated(needed: 1, available: 0)) { try Chunk(reading: [0, 1, 0, 0]) }
+    #expect(throws: WireError.truncated(needed: 2, available: 1)) { try Chunk(reading: [0, 1, 0]) }
+    #expect(throws: WireError.truncated(needed: 2, available: 0)) { try Chunk(reading: [UInt8]()) }
+  }
+
+  @Test("Only the first byte counts in the values that have one byte")
+  func oneByteValues() throws {
+    #expect(TransferReportRequest.allCases.map(\.bytes) == [[1], [2]])
+    #expect(VerificationStatus.allCases.map(\.bytes) == [[0], [1]])
+    #expect(DisconnectRequest().bytes == [1])
+    for byte in UInt8.min...UInt8.max {
+      let value = [byte, 1]
+      #expect((try? TransferReportRequest(reading: value)) == (byte == 1 ? .report : byte == 2 ? .error : nil))
+      #expect(try VerificationStatus(reading: value) == (byte == 0 ? .accepted : .rejected))
+      #expect((try? DisconnectRequest(reading: value)) == (byte == 1 ? DisconnectRequest() : nil))
+    }
+    let truncated = WireError.truncated(needed: 1, available: 0)
+    #expect(throws: truncated) { try TransferReportRequest(reading: [UInt8]()) }
+    #expect(throws: truncated) { try VerificationStatus(reading: [UInt8]()) }
+    #expect(throws: truncated) { try DisconnectRequest(reading: [UInt8]()) }
+  }
+
+  @Test("A value is written behind what was written before, and leaves what stands behind it unread")
+  func valuesInARow() throws {
+    let identify = try Identify(reading: Vectors.shared.identify.payloadHex.bytes)
+    var writer = ByteWriter()
+    writer.u8(7)
+    identify.write(to: &writer)
+    VerificationStatus.rejected.write(to: &writer)
+    TransferReport.success.write(to: &writer)
+    var reader = ByteReader(writer.bytes)
+    #expect(try reader.u8() == 7)
+    #expect(try Identify(reading: &reader) == identify)
+    #expect(try VerificationStatus(reading: &reader) == .rejected)
+    #expect(try TransferReport(reading: &reader) == .success)
+    #expect(reader.isAtEnd)
   }
 
   @Test("A frame may not need more chunks than there are numbers")

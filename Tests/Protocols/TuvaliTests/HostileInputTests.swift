@@ -72,11 +72,11 @@ struct HostileInputTests {
   @Test("A size that is read is a frame's, and within the limit")
   func responseSize() {
     let good = [17, 100, 5000].flatMap { size in
-      [ResponseSize.encode(size, as: .bigEndian), ResponseSize.encode(size, as: .asciiDecimal)]
+      [ResponseSize(size).bytes(as: .bigEndian), ResponseSize(size).bytes(as: .asciiDecimal)]
     }
     throwAt(seed: 3, good: good) { bytes, _ in
       for encoding in [Dialect.SizeEncoding.bigEndian, .asciiDecimal] {
-        let size = try? ResponseSize.decode(bytes, as: encoding, limit: 5000)
+        let size = try? ResponseSize(reading: bytes, as: encoding).checked(limit: 5000)
         if let size, !(17...5000).contains(size) { Issue.record("\(size)") }
       }
     }
@@ -166,7 +166,7 @@ struct HostileInputTests {
     let dialect = dice.below(10) == 0 ? Dialect.v04 : .v05
     let characteristic = Characteristic.allCases[dice.below(9)]
     switch dice.below(28) {
-    case 0, 1: return bench.handle(.linkOpened(link))
+    case 0, 1: return bench.handle(.linkOpened(link, at: bench.now))
     case 2: return bench.handle(.linkClosed(link))
     case 3: return bench.handle(.linkChanged(link, mtu: [23, 66, 67, 185, 517, .max, .min][dice.below(7)]))
     case 4, 5, 6:
@@ -176,10 +176,10 @@ struct HostileInputTests {
       return bench.write(Self.mutated([UInt8](repeating: 1, count: 44), &dice), to: .identify, on: link, in: dialect)
     case 8:
       return bench.write(
-        ResponseSize.encode(17 + dice.below(2000), as: .bigEndian), to: .responseSize, on: link, in: dialect)
+        ResponseSize(17 + dice.below(2000)).bytes(as: .bigEndian), to: .responseSize, on: link, in: dialect)
     case 9:
       // Everything that a wallet has to do, at once.
-      let size = ResponseSize.encode(60, as: .bigEndian)
+      let size = ResponseSize(60).bytes(as: .bigEndian)
       return bench.write(size, to: .responseSize, on: link)
         + bench.write(AssemblerTests.chunk(1, dice.bytes(60)), to: .submitResponse, on: link)
         + bench.write([1], to: .transferReportRequest, on: link) + bench.pass(.milliseconds(40))

@@ -98,12 +98,11 @@ struct Pair {
       perform(wallet.handle(.written(characteristic, nil), at: now))
     case .arrival(let value, let characteristic, let needsResponse):
       guard isLinked else { return }
-      let actions = verifier.handle(.written(Self.link, characteristic, dialect, value), at: now)
-      let isRefused = actions.contains { if case .refuse = $0 { true } else { false } }
+      let (answer, actions) = verifier.write(value, to: characteristic, of: dialect, on: Self.link, at: now)
       perform(actions)
       guard needsResponse else { return }
       if characteristic == .submitResponse { chunksWithRadio -= 1 }
-      happen(.wallet(.written(characteristic, isRefused ? .busy : nil)), after: .milliseconds(2))
+      happen(.wallet(.written(characteristic, answer == .refused ? .busy : nil)), after: .milliseconds(2))
     case .linkEnds:
       guard isLinked else { return }
       isLinked = false
@@ -130,7 +129,7 @@ struct Pair {
       case .tell(let link, let notice):
         verifierNotices.append(notice)
         if notice == .received { happen(.verifier(.decided(link, accepted: true)), after: .milliseconds(50)) }
-      case .stopAdvertising, .refuse: break
+      case .stopAdvertising: break
       }
     }
   }
@@ -146,7 +145,7 @@ struct Pair {
       case .stopScanning: isScanning = false
       case .connect:
         isLinked = true
-        perform(verifier.handle(.linkOpened(Self.link), at: now))
+        perform(verifier.handle(.linkOpened(Self.link, at: now), at: now))
         happen(.wallet(.connected), after: .milliseconds(10))
       case .discover:
         let characteristics = Characteristic.allCases.map(dialect.uuid(of:))

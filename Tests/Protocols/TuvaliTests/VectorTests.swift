@@ -143,8 +143,8 @@ struct VectorTests {
     "A frame is cut into the recorded chunks at each MTU, and they give the frame", arguments: Vectors.shared.payloads)
   func chunks(row: Vectors.Payload) throws {
     let frame = row.frameHex.bytes
-    #expect(ResponseSize.encode(frame.count, as: .bigEndian) == row.responseSizeHex.bytes)
-    #expect(try ResponseSize.decode(row.responseSizeHex.bytes, as: .bigEndian, limit: 1 << 20) == frame.count)
+    #expect(ResponseSize(frame.count).bytes(as: .bigEndian) == row.responseSizeHex.bytes)
+    #expect(try ResponseSize(reading: row.responseSizeHex.bytes, as: .bigEndian).checked(limit: 1 << 20) == frame.count)
     for cut in row.chunks {
       let layout = ChunkLayout(mtu: cut.attMtu)
       let recorded = cut.chunksHex.map(\.bytes)
@@ -176,9 +176,10 @@ struct VectorTests {
       #expect(dialect.name == name)
       #expect(dialect.service == BluetoothUUID(row.serviceUuid16))
       #expect(dialect.firstSequence == row.firstSequence)
-      #expect(ResponseSize.encode(frame.count, as: dialect.sizeEncoding) == row.responseSizeHex.bytes)
+      #expect(ResponseSize(frame.count).bytes(as: dialect.sizeEncoding) == row.responseSizeHex.bytes)
       #expect(
-        try ResponseSize.decode(row.responseSizeHex.bytes, as: dialect.sizeEncoding, limit: 1000) == frame.count)
+        try ResponseSize(reading: row.responseSizeHex.bytes, as: dialect.sizeEncoding).checked(limit: 1000)
+          == frame.count)
       let chunks = try allChunks(of: frame, ChunkLayout(mtu: 185), first: dialect.firstSequence)
       #expect(chunks.first == row.firstChunkAttMtu185Hex.bytes)
       #expect(

@@ -4,7 +4,7 @@ import Crypto
 
 @testable import Tuvali
 
-/// A verifier whose time, wallets and house are the test's. What it does is returned in words.
+/// A verifier whose time, wallets and service are the test's. What it does is returned in words.
 struct VerifierBench {
   typealias Event = VerifierEngine.Event
 
@@ -27,12 +27,18 @@ struct VerifierBench {
   }
 
   mutating func handle(_ event: Event) -> [String] {
-    let actions = engine.handle(event, at: now)
+    note(engine.handle(event, at: now))
+  }
+
+  private mutating func note(_ actions: [VerifierEngine.Action]) -> [String] {
     for action in actions {
       switch action {
       case .unseal(_, let job): unsealing = job
       case .deliver(_, let text): delivered.append(text)
-      case .advertise(let invitation): invitations.append(invitation)
+      case .advertise(let invitation):
+        invitations.append(invitation)
+        // A wallet sees the invitation later than the engine asks for it.
+        now = now.advanced(by: .nanoseconds(1))
       default: break
       }
     }
@@ -42,7 +48,8 @@ struct VerifierBench {
   mutating func write(
     _ value: [UInt8], to characteristic: Characteristic, on link: LinkID = wallet, in dialect: Dialect = .v05
   ) -> [String] {
-    handle(.written(link, characteristic, dialect, value))
+    let (answer, actions) = engine.write(value, to: characteristic, of: dialect, on: link, at: now)
+    return (answer == .refused ? ["refuse"] : []) + note(actions)
   }
 
   /// Lets time pass, and tells the engine that it has.
@@ -54,7 +61,7 @@ struct VerifierBench {
   // MARK: A wallet's steps
 
   mutating func open(_ link: LinkID = wallet, mtu: Int = 185) -> [String] {
-    handle(.linkOpened(link)) + handle(.linkChanged(link, mtu: mtu))
+    handle(.linkOpened(link, at: now)) + handle(.linkChanged(link, mtu: mtu))
   }
 
   /// An Identify that the present invitation invites, and the keys that go with it.
@@ -75,7 +82,7 @@ struct VerifierBench {
   }
 
   mutating func announce(_ size: Int, in dialect: Dialect = .v05) -> [String] {
-    write(ResponseSize.encode(size, as: dialect.sizeEncoding), to: .responseSize, in: dialect)
+    write(ResponseSize(size).bytes(as: dialect.sizeEncoding), to: .responseSize, in: dialect)
   }
 
   /// Announces a frame and sends its chunks, but for those named.
@@ -98,10 +105,10 @@ struct VerifierBench {
 
   /// Asks for a report and waits for it.
   mutating func report(in dialect: Dialect = .v05) -> [String] {
-    write([1], to: .transferReportRequest, in: dialect) + pass(engine.configuration.reportDelay)
+    write(TransferReportRequest.report.bytes, to: .transferReportRequest, in: dialect) + pass(engine.configuration.reportDelay)
   }
 
-  /// Does what the house does with a complete frame.
+  /// Does what the service does with a complete frame.
   mutating func unsealAndKeep() -> [String] {
     guard let unsealing else { return ["nothing to unseal"] }
     return handle(.unsealed(Self.wallet, unsealing.run())) + handle(.kept(Self.wallet, nil))
@@ -140,7 +147,7 @@ struct VerifierBench {
     case .receiving: try send(frame, without: [1])
     case .reporting:
       try send(frame)
-      _ = write([1], to: .transferReportRequest)
+      _ = write(TransferReportRequest.report.bytes, to: .transferReportRequest)
     case .unsealing:
       try send(frame)
       _ = report()
@@ -166,7 +173,6 @@ extension VerifierEngine.Action {
     case .stopAdvertising: "stop advertising"
     case .notify(let link, let characteristic, let dialect, let value):
       "notify \(link.number) \(characteristic) \(Hex.encode(value))" + (dialect == .v05 ? "" : " \(dialect.name)")
-    case .refuse: "refuse"
     case .cut(let link): "cut \(link.number)"
     case .unseal(let link, _): "unseal \(link.number)"
     case .deliver(let link, _): "deliver \(link.number)"

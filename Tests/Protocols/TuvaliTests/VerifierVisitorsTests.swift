@@ -20,7 +20,7 @@ struct VerifierVisitorsTests {
     #expect(bench.write([0, 0, 1, 0], to: .responseSize, on: Self.second) == ["refuse"])
     #expect(bench.write([1], to: .transferReportRequest, on: Self.second) == ["refuse"])
     #expect(
-      bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused", "cut 2"])
+      bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused"])
     #expect(bench.handle(.linkClosed(Self.second)) == [])
     #expect(bench.engine.counters.refused == 1)
     #expect(bench.engine.visitor == VerifierBench.wallet)
@@ -40,10 +40,68 @@ struct VerifierVisitorsTests {
     _ = try bench.admit()
     #expect(bench.open(LinkID(3)) == [])
     #expect(bench.handle(.linkClosed(VerifierBench.wallet)).last == "advertise OVPMOSIP")
-    #expect(bench.write(stale.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused", "cut 2"])
-    #expect(bench.write(stale.bytes, to: .identify, on: LinkID(3)) == ["refuse", "tell 3 refused", "cut 3"])
+    #expect(bench.write(stale.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused"])
+    #expect(bench.write(stale.bytes, to: .identify, on: LinkID(3)) == ["refuse", "tell 3 refused"])
+    #expect(bench.pass(.milliseconds(100)) == ["cut 2", "cut 3"])
     _ = try bench.admit(LinkID(4))
     #expect(bench.engine.visitor == LinkID(4))
+  }
+
+  @Test("When a link came up decides, not when the radio reports it")
+  func reportedLate() throws {
+    var bench = try VerifierBench(at: .deciding)
+    let before = bench.now
+    #expect(bench.pass(.seconds(1)) == [])
+    #expect(bench.handle(.linkClosed(VerifierBench.wallet)).last == "advertise OVPMOSIP")
+    let advertised = bench.now.advanced(by: .nanoseconds(-1))
+    _ = bench.pass(.seconds(5))
+    // Three links that the radio reports together: one from before the key, one of the key's moment, one from after.
+    let after = bench.now.advanced(by: .seconds(-4))
+    for (link, openedAt) in [(Self.second, before), (LinkID(3), advertised), (LinkID(4), after)] {
+      #expect(bench.handle(.linkOpened(link, at: openedAt)) == [])
+    }
+    let (identify, _) = try bench.identification()
+    for number in [2, 3] as [UInt64] {
+      let words = bench.write(identify.bytes, to: .identify, on: LinkID(number))
+      #expect(words == ["refuse", "tell \(number) refused"])
+    }
+    let words = bench.write(identify.bytes, to: .identify, on: LinkID(4))
+    #expect(words == ["stop advertising", "tell 4 secured v05"])
+    #expect(bench.engine.counters.refused == 2)
+  }
+
+  @Test("A wallet that is turned down is cut when its answer has had the time to go, and is refused whatever it writes")
+  func turnedDown() throws {
+    var bench = try VerifierBench(at: .ready)
+    _ = bench.open(Self.second)
+    let (identify, _) = try bench.identification()
+    #expect(bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused"])
+    #expect(bench.engine.turnedDownLinks == 1)
+    #expect(bench.engine.waitingLinks == 0)
+    #expect(bench.pass(.milliseconds(60)) == [])
+    for characteristic in Characteristic.allCases {
+      #expect(bench.write(identify.bytes, to: characteristic, on: Self.second) == ["refuse"])
+    }
+    #expect(bench.handle(.linkChanged(Self.second, mtu: 23)) == [])
+    #expect(bench.open(Self.second) == [])
+    bench.expectAt(.milliseconds(40), ["cut 2"])
+    #expect(bench.engine.turnedDownLinks == 0)
+    #expect(bench.engine.counters.refused == 1)
+    #expect(bench.handle(.linkClosed(Self.second)) == [])
+  }
+
+  @Test("Links of wallets that were turned down take no place from those that wait, and are cut when the verifier stops")
+  func turnedDownTakesNoPlace() throws {
+    var bench = VerifierBench { $0.waitingLinks = 1 }
+    _ = try bench.admit()
+    for number in UInt64(2)...4 {
+      #expect(bench.open(LinkID(number)) == [])
+      let (identify, _) = try bench.identification()
+      #expect(bench.write(identify.bytes, to: .identify, on: LinkID(number)) == ["refuse", "tell \(number) refused"])
+    }
+    #expect(bench.engine.turnedDownLinks == 3)
+    #expect(bench.handle(.stop).suffix(3) == ["cut 2", "cut 3", "cut 4"])
+    #expect(bench.engine.turnedDownLinks == 0 && bench.engine.deadline == nil)
   }
 
   @Test("What a waiting wallet writes before Identify is ignored")
@@ -74,14 +132,14 @@ struct VerifierVisitorsTests {
   func waitingLimit() throws {
     var bench = VerifierBench { $0.waitingLinks = 3 }
     for number in 1...3 { #expect(bench.open(LinkID(UInt64(number))) == []) }
-    #expect(bench.handle(.linkOpened(LinkID(4))) == ["cut 4"])
+    #expect(bench.handle(.linkOpened(LinkID(4), at: bench.now)) == ["cut 4"])
     #expect(bench.engine.counters.refused == 1)
     #expect(bench.handle(.linkClosed(LinkID(2))) == [])
-    #expect(bench.handle(.linkOpened(LinkID(5))) == [])
-    #expect(bench.handle(.linkOpened(LinkID(6))) == ["cut 6"])
+    #expect(bench.handle(.linkOpened(LinkID(5), at: bench.now)) == [])
+    #expect(bench.handle(.linkOpened(LinkID(6), at: bench.now)) == ["cut 6"])
     // The visitor waits no longer.
     _ = try bench.admit(LinkID(1))
-    #expect(bench.handle(.linkOpened(LinkID(7))) == [])
+    #expect(bench.handle(.linkOpened(LinkID(7), at: bench.now)) == [])
   }
 
   @Test("A link that is reported twice keeps its time and its place")

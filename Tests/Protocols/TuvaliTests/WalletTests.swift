@@ -25,8 +25,8 @@ struct WalletTests {
     #expect(identify.count == 1 && identify[0].hasPrefix("request identify ") && identify[0].hasSuffix(" 44"))
     #expect(bench.handle(.written(.identify, nil)) == ["tell secured", "seal"])
     let announcement = bench.seal()
-    let size = try ResponseSize.decode(bench.values[.responseSize] ?? [], as: .bigEndian, limit: 1000)
-    #expect(announcement == ["request responseSize " + Hex.encode(ResponseSize.encode(size, as: .bigEndian))])
+    let size = try ResponseSize(reading: bench.values[.responseSize] ?? [], as: .bigEndian).checked(limit: 1000)
+    #expect(announcement == ["request responseSize " + Hex.encode(ResponseSize(size).bytes(as: .bigEndian))])
     #expect((179...356).contains(size))
     #expect(
       bench.handle(.written(.responseSize, nil))
@@ -126,7 +126,7 @@ struct WalletTests {
     _ = bench.handle(.written(.identify, nil))
     _ = bench.seal()
     let size = try #require(bench.values[.responseSize])
-    #expect(try ResponseSize.decode(size, as: dialect.sizeEncoding, limit: 1000) > 17)
+    #expect(try ResponseSize(reading: size, as: dialect.sizeEncoding).checked(limit: 1000) > 17)
     let first = bench.handle(.written(.responseSize, nil))[1]
     #expect(first == "command submitResponse 000\(dialect.firstSequence).. 182")
   }

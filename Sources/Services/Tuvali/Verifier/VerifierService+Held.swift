@@ -3,14 +3,14 @@ extension VerifierService {
   struct Held: Hashable {
     var links = 0
     var waitingLinks = 0
-    var farewells = 0
+    var turnedDownLinks = 0
     var visits = 0
     var deadlines = 0
   }
 
   var held: Held {
     Held(
-      links: addresses.count, waitingLinks: engine.waitingLinks, farewells: farewells.count,
+      links: addresses.count, waitingLinks: engine.waitingLinks, turnedDownLinks: engine.turnedDownLinks,
       visits: engine.visitor == nil ? 0 : 1, deadlines: engine.deadline == nil ? 0 : 1)
   }
 }

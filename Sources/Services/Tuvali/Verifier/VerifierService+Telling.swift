@@ -58,7 +58,7 @@ extension VerifierService {
     for body in onReceived { body(transfer) }
     if settings.decision == .accept {
       // After the report that is being sent in this very turn.
-      scheduler.offload({}, then: { [weak self] in _ = self?.decide(transfer, accepted: true) })
+      scheduler.soon { [weak self] in _ = self?.decide(transfer, accepted: true) }
     }
   }
 

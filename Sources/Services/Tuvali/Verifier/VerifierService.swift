@@ -129,10 +129,9 @@ public final class VerifierService {
   public func stop() {
     guard state != .stopped else { return }
     handle(.stop)
-    for link in farewells.keys { server?.disconnect(link) }
     server?.close()
     server = nil
-    (addresses, farewells) = ([:], [:])
+    addresses = [:]
     Log.shared.notice("No longer waiting for wallets", id: .verifierStopped, .protocolName("tuvali"))
   }
 
@@ -195,19 +194,14 @@ public final class VerifierService {
   }
 
   /// Carries the actions out, in order.
-  ///
-  /// - Returns: whether the write that is being handled is refused.
-  @discardableResult
-  private func perform(_ actions: [VerifierEngine.Action]) -> Bool {
-    var refused = false
+  private func perform(_ actions: [VerifierEngine.Action]) {
     for action in actions {
       switch action {
       case .advertise(let invitation): advertise(invitation)
       case .stopAdvertising: advertisements = []
       case .notify(let link, let characteristic, let dialect, let value):
         server?.notify(value, of: dialect.id(of: characteristic), to: link)
-      case .refuse: refused = true
-      case .cut(let link): cut(link, afterAnswer: refused)
+      case .cut(let link): server?.disconnect(link)
       case .unseal(let link, let job):
         scheduler.offload({ job.run() }, then: { [weak self] in self?.handle(.unsealed(link, $0)) })
       case .deliver(let link, let credential): keep(credential, from: link)
@@ -215,7 +209,6 @@ public final class VerifierService {
       }
     }
     if !actions.isEmpty { changed() }
-    return refused
   }
 
   private func advertise(_ invitation: Invitation) {
@@ -228,21 +221,6 @@ public final class VerifierService {
       }
     }
   }
-
-  /// A refused wallet gets its answer before it loses the link.
-  private func cut(_ link: LinkID, afterAnswer: Bool) {
-    guard afterAnswer else {
-      server?.disconnect(link)
-      return
-    }
-    let delay = scheduler.schedule(after: .milliseconds(100)) { [weak self] in
-      self?.farewells[link] = nil
-      self?.server?.disconnect(link)
-    }
-    farewells[link] = delay
-  }
-
-  private(set) var farewells: [LinkID: Registration] = [:]
 
   private func keep(_ credential: [UInt8], from link: LinkID) {
     guard let visit, visit.link == link else { return }
@@ -280,7 +258,7 @@ extension VerifierService: GATTServerDelegate {
       return
     }
     addresses[link] = address
-    handle(.linkOpened(link))
+    handle(.linkOpened(link, at: scheduler.now))
   }
 
   public func linkChanged(_ link: LinkID, mtu: Int) {
@@ -294,17 +272,16 @@ extension VerifierService: GATTServerDelegate {
     guard let dialect = settings.dialects.first(where: { $0.service == id.service }),
       let characteristic = dialect.characteristic(for: id.characteristic)
     else { throw .writeNotPermitted }
-    let actions = engine.handle(.written(link, characteristic, dialect, value), at: scheduler.now)
-    let refused = perform(actions)
+    let (answer, actions) = engine.write(value, to: characteristic, of: dialect, on: link, at: scheduler.now)
+    perform(actions)
     timer.set(engine.deadline)
     showFigures()
-    if refused { throw .busy }
+    if answer == .refused { throw .busy }
   }
 
   public func linkClosed(_ link: LinkID) {
     handle(.linkClosed(link))
     addresses[link] = nil
-    farewells[link] = nil
   }
 
   private var application: GATTApplication {

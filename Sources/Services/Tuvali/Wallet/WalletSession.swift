@@ -81,7 +81,7 @@ final class WalletSession {
 
   /// The radio refused at once. The engine hears of it in a turn of its own, as of everything else.
   private func refused(_ error: RadioError) {
-    scheduler.offload({}, then: { [weak self] in self?.handle(.radioRefused(error.sentence)) })
+    scheduler.soon { [weak self] in self?.handle(.radioRefused(error.sentence)) }
   }
 
   private func linkEvent(_ event: LinkEvent) {

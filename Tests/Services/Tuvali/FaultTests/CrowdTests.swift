@@ -66,7 +66,7 @@ struct CrowdTests {
           var slow = AirConditions(latency: .milliseconds(60), maximumMTU: 185)
           let striker = Striker(at: number, where: { _ in true }) { _ in
             hasBarged = true
-            hall.time.offload({}, then: { for phone in phones { Self.barge(in: phone) } })
+            hall.time.soon { for phone in phones { Self.barge(in: phone) } }
             return .deliver
           }
           slow.filter = striker.judge
@@ -155,7 +155,7 @@ struct CrowdTests {
           trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(1)), "not served")
         Self.barge(in: second)
         trial.check(
-          trial.hall.time.run(until: { trial.hall.verifier.held.farewells == 1 }, limit: .seconds(1)), "not refused")
+          trial.hall.time.run(until: { trial.hall.verifier.held.turnedDownLinks == 1 }, limit: .seconds(1)), "not refused")
         trial.hall.verifier.stop()
         trial.check(trial.hall.verifier.held == .init(), "stopped, it holds \(trial.hall.verifier.held)")
         trial.hall.time.advance(by: .milliseconds(50))

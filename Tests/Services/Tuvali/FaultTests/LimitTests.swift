@@ -22,7 +22,7 @@ struct LimitTests {
   private static let sizes: [(value: [UInt8], mtu: Int, code: String?)] = {
     let frameLimit = Limits.frameBytes(forCredential: 4 << 20)
     let chunkLimit = Limits.chunks * 60
-    func size(_ size: Int) -> [UInt8] { ResponseSize.encode(size, as: .bigEndian) }
+    func size(_ size: Int) -> [UInt8] { ResponseSize(size).bytes(as: .bigEndian) }
     return [
       (size(0), 517, "TVV_TRA_001"), (size(1), 517, "TVV_TRA_001"), (size(16), 517, "TVV_TRA_001"),
       (size(17), 517, nil), (size(18), 517, nil),
@@ -37,7 +37,7 @@ struct LimitTests {
   /// Those of them that are sizes, and too large: the others that are refused are no sizes of frames at all.
   private static let tooLarge = [
     Limits.frameBytes(forCredential: 4 << 20) + 1, 0x7FFF_FFFF, Limits.chunks * 60 + 1,
-  ].map { ResponseSize.encode($0, as: .bigEndian) }
+  ].map { ResponseSize($0).bytes(as: .bigEndian) }
 
   @Test("A size is announced at and around every limit", arguments: sizes.indices, Seeds.few)
   func announcedSizes(index: Int, seed: UInt64) async throws {

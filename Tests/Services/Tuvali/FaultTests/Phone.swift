@@ -95,7 +95,7 @@ final class Phone {
   /// What a wallet writes to bring a frame.
   nonisolated static func writes(of frame: [UInt8], mtu: Int) throws -> [(Characteristic, [UInt8])] {
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: mtu), firstSequence: 1)
-    return [(.responseSize, ResponseSize.encode(frame.count, as: .bigEndian))]
+    return [(.responseSize, ResponseSize(frame.count).bytes(as: .bigEndian))]
       + chunker.sequences.compactMap { chunker.chunk($0) }.map { (.submitResponse, $0) }
       + [(.transferReportRequest, [1])]
   }

@@ -55,7 +55,7 @@ public final class Hall {
     if takes { verifier.taken(transfer) }
     guard let judge else { return }
     // In a call of its own, as over the bus.
-    time.offload({}, then: { [verifier] in _ = verifier.decide(transfer, accepted: judge(transfer)) })
+    time.soon { [verifier] in _ = verifier.decide(transfer, accepted: judge(transfer)) }
   }
 
   public func addWallet(_ configuration: WalletEngine.Configuration = .init()) -> WalletService {

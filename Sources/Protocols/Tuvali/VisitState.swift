@@ -1,0 +1,55 @@
+import Bytes
+import Common
+
+/// How far a visit has come.
+enum VisitState: Sendable {
+  /// The wallet is identified and has announced no size.
+  case identified(Identify, SessionKeys)
+  /// Chunks are coming in.
+  case receiving(Reception)
+  /// The frame is complete, and is being decrypted.
+  case unsealing(until: Instant)
+  /// The credential is decrypted, and is being stored.
+  case keeping(until: Instant)
+  /// The wallet knows of its success and waits for the verdict.
+  case deciding(until: Instant)
+  /// The wallet knows the verdict, and should disconnect by itself.
+  case leaving(until: Instant)
+  /// The wallet was asked to disconnect.
+  case closing(cutAt: Instant)
+
+  /// A frame that is being received.
+  struct Reception: Sendable {
+    var assembler: Assembler
+    /// When the report goes out that the wallet has asked for; nil when it has not.
+    var reportAt: Instant?
+    let keys: SessionKeys
+  }
+
+  /// Adds a chunk to the frame that is being received, and brings the figures up to date.
+  ///
+  /// - Returns: what became of the chunk; nil where no chunk is expected.
+  mutating func add(_ chunk: [UInt8], _ progress: inout VerifierEngine.Progress) -> Assembler.Outcome? {
+    // `consume` moves the reception out of the state and back. A reception that stayed in the state while it changes
+    // would be copied, and the whole frame with it, for every chunk.
+    switch consume self {
+    case .receiving(var reception) where !reception.assembler.isComplete:
+      let outcome = reception.assembler.add(chunk)
+      progress.measure(reception.assembler)
+      self = .receiving(reception)
+      return outcome
+    case let other:
+      self = other
+      return nil
+    }
+  }
+}
+
+extension VerifierEngine.Progress {
+  /// Notes how much of the frame there is.
+  mutating func measure(_ assembler: Assembler) {
+    bytesReceived = assembler.receivedBytes
+    chunksExpected = assembler.count
+    chunksMissing = assembler.missing
+  }
+}
