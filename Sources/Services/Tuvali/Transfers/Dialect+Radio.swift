@@ -18,7 +18,10 @@ extension Dialect {
           case .toVerifier: [.write, .writeWithoutResponse]
           case .toWallet: [.indicate]
           }
-        return GATTCharacteristic(uuid: uuid(of: characteristic), properties: properties)
+        // A value is for one wallet alone, and the Android wallet never subscribes.
+        return GATTCharacteristic(
+          uuid: uuid(of: characteristic), properties: properties,
+          reach: characteristic.direction == .toWallet ? .exact : .subscribers)
       })
   }
 
@@ -36,6 +39,11 @@ extension Dialect {
         serviceData: [.init(service: scanResponse, bytes: invitation.scanResponseServiceData)]),
       interval: interval)
   }
+
+  /// A wallet stands before the kiosk and waits: its advertisement goes before others, and is off the air for two seconds
+  /// at most where it has to take turns with another dialect's.
+  public static let advertisingTerms = AdvertisingTerms(
+    priority: 10, leastTime: .seconds(1), longestWait: .seconds(2))
 
   /// LE general discoverable, and no BR/EDR. The Android verifier leaves the second bit out; wallets do not look at it,
   /// but BlueZ as the central takes its absence, at a public address, for an invitation to connect over BR/EDR.

@@ -200,7 +200,7 @@ public final class VerifierService {
       case .advertise(let invitation): advertise(invitation)
       case .stopAdvertising: advertisements = []
       case .notify(let link, let characteristic, let dialect, let value):
-        server?.notify(value, of: dialect.id(of: characteristic), to: link)
+        server?.notify(value, of: dialect.id(of: characteristic), to: .link(link))
       case .cut(let link): server?.disconnect(link)
       case .unseal(let link, let job):
         scheduler.offload({ job.run() }, then: { [weak self] in self?.handle(.unsealed(link, $0)) })
@@ -214,7 +214,9 @@ public final class VerifierService {
   private func advertise(_ invitation: Invitation) {
     advertisements = settings.dialects.compactMap { dialect in
       do throws(RadioError) {
-        return try radio.advertise(dialect.advertisement(for: invitation, every: settings.advertisingInterval))
+        return try radio.advertise(
+          dialect.advertisement(for: invitation, every: settings.advertisingInterval), Dialect.advertisingTerms,
+          for: server)
       } catch {
         Log.shared.error("Not advertised: \(error)", .error(error), .dialect(dialect.name.rawValue))
         return nil
@@ -250,7 +252,7 @@ public final class VerifierService {
 }
 
 extension VerifierService: GATTServerDelegate {
-  public func linkOpened(_ link: LinkID, address: BluetoothAddress) {
+  public func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {
     let ofPeer = addresses.values.count { $0 == address }
     guard addresses.count < settings.links, ofPeer < settings.linksPerPeer else {
       refusedLinks += 1
@@ -258,7 +260,7 @@ extension VerifierService: GATTServerDelegate {
       return
     }
     addresses[link] = address
-    handle(.linkOpened(link, at: scheduler.now))
+    handle(.linkOpened(link, at: since))
   }
 
   public func linkChanged(_ link: LinkID, mtu: Int) {

@@ -61,7 +61,8 @@ final class WalletSession {
 
   private func startScan(_ services: [BluetoothUUID]) {
     do throws(RadioError) {
-      scan = try radio.scan(for: services) { [weak self] sighting in
+      scan = try radio.scan(for: services) { [weak self] event in
+        guard case .sighted(let sighting) = event else { return }
         let data = Dictionary(sighting.serviceData.map { ($0.service, $0.bytes) }, uniquingKeysWith: { $1 })
         self?.handle(.sighted(token: sighting.address.value, serviceData: data))
       }
