@@ -66,7 +66,7 @@ let package = Package(
     // Tests mirror Sources.
     .target(
       name: "TestSupport",
-      dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "CommandLine", "HCI", "Store", "Tuvali"]),
+      dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "CommandLine", "HCI", "Sharing", "Store", "Tuvali"]),
       path: "Tests/TestSupport", swiftSettings: Every.settings),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"]),

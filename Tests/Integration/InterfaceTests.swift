@@ -38,7 +38,7 @@ struct InterfaceTests {
   @LoopActor
   func page() throws {
     let time = VirtualTime()
-    let interfaces = InterfaceList.all(radio: AirSpace(scheduler: time, seed: 0).addNode(), scheduler: time)
+    let interfaces = InterfaceList.all(radio: AirSpace(scheduler: time, seed: 0).addNode().tenant(time), scheduler: time)
     let text = Self.head + interfaces.map(InterfaceMarkdown.render).joined(separator: "\n")
     if ProcessInfo.processInfo.environment["EARSHOT_REGENERATE"] != nil {
       try text.write(to: Self.page, atomically: true, encoding: .utf8)
@@ -52,7 +52,7 @@ struct InterfaceTests {
   func documentation() {
     let time = VirtualTime()
     let simple = Set(["s", "o", "u", "b", "h", "t", "q", "as", "a{st}"])
-    for interface in InterfaceList.all(radio: AirSpace(scheduler: time, seed: 0).addNode(), scheduler: time) {
+    for interface in InterfaceList.all(radio: AirSpace(scheduler: time, seed: 0).addNode().tenant(time), scheduler: time) {
       #expect(!interface.documentation.isEmpty, "\(interface.name)")
       for method in interface.methods {
         #expect(!method.documentation.isEmpty, "\(interface.name).\(method.name)")

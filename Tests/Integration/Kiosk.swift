@@ -38,11 +38,12 @@ final class Kiosk {
     service = BusConnection(address: .address(bus.address))
     client = BusConnection(address: .address(bus.address))
     air = AirSpace(scheduler: EventLoop.shared, seed: 1, conditions: AirConditions(latency: .zero))
-    let radio = air.addNode()
+    let radio = air.addNode().tenant(EventLoop.shared)
     verifier = VerifierService(
       radio: radio, scheduler: EventLoop.shared,
       settings: .init(engine: .init(name: "OVPMOSIP"), decision: decision), random: verifierRandom)
-    wallet = WalletService(radio: air.addNode(), scheduler: EventLoop.shared, random: { walletRandom })
+    wallet = WalletService(
+      radio: air.addNode().tenant(EventLoop.shared), scheduler: EventLoop.shared, random: { walletRandom })
     faces = [
       ManagerFace(radio, services: ["Verifier", "Wallet"], on: service.objects),
       VerifierFace(verifier, on: service.objects, manager: ManagerFace.path),

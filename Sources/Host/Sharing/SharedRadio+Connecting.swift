@@ -18,7 +18,7 @@ extension SharedRadio {
   func attempt(_ id: LinkPlan.ConnectionID, _ address: BluetoothAddress) {
     guard let connection = connections[id] else { return }
     do throws(RadioError) {
-      connection.link = try driver.connect(to: address) { [weak self] in self?.happened($0, on: id) }
+      connection.began(try driver.connect(to: address) { [weak self] in self?.happened($0, on: id) })
     } catch {
       connection.end(error.sentence, scheduler)
       decide(.ended(id))
@@ -66,7 +66,11 @@ final class SharedLink {
   let id: LinkPlan.ConnectionID
   private(set) var handler: (@LoopActor (LinkEvent) -> Void)?
   /// The driver's link, from the moment the attempt begins. It is kept until it ends: dropping it would cut it.
-  var link: (any Link)?
+  private(set) var link: (any Link)?
+  /// What the service asked of the link before the attempt began.
+  private var waiting: [@LoopActor (any Link) -> Void] = []
+  /// Operations that wait for an attempt.
+  private static let waitingLimit = 64
   private weak var radio: SharedRadio?
   /// Why the attempt is being given up.
   private var reason: String?
@@ -78,6 +82,24 @@ final class SharedLink {
   }
 
   func release() { radio?.release(self) }
+
+  func began(_ link: any Link) {
+    self.link = link
+    let operations = waiting
+    waiting = []
+    for operation in operations { operation(link) }
+  }
+
+  /// Asks something of the link, as soon as there is one.
+  func ask(_ operation: @escaping @LoopActor (any Link) -> Void) {
+    if let link {
+      operation(link)
+    } else if waiting.count < Self.waitingLimit {
+      waiting.append(operation)
+    } else {
+      release()
+    }
+  }
 
   /// Gives up an attempt that has begun.
   func giveUp(_ reason: String) {
@@ -98,7 +120,7 @@ final class SharedLink {
   }
 }
 
-/// The service's handle on a connection; dropping it is the same as `disconnect`.
+/// The service's handle on a connection; dropping it is the same as `disconnect`. Its `id` is 0 until the attempt begins.
 @LoopActor
 final class SharedLinkHandle: Link {
   private let state: SharedLink
@@ -111,14 +133,14 @@ final class SharedLinkHandle: Link {
 
   var id: LinkID { state.link?.id ?? LinkID(0) }
 
-  func discover() { state.link?.discover() }
+  func discover() { state.ask { $0.discover() } }
 
-  func exchangeMTU(_ mtu: Int) { state.link?.exchangeMTU(mtu) }
+  func exchangeMTU(_ mtu: Int) { state.ask { $0.exchangeMTU(mtu) } }
 
-  func subscribe(to characteristic: CharacteristicID) { state.link?.subscribe(to: characteristic) }
+  func subscribe(to characteristic: CharacteristicID) { state.ask { $0.subscribe(to: characteristic) } }
 
   func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
-    state.link?.write(value, to: characteristic, as: kind)
+    state.ask { $0.write(value, to: characteristic, as: kind) }
   }
 
   func disconnect() { registration.cancel() }

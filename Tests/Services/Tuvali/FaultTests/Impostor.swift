@@ -22,7 +22,7 @@ final class Impostor: GATTServerDelegate {
   private let refusals: Int
   private let sense: Int
 
-  init(on radio: AirRadio, time: VirtualTime, seed: UInt64) throws {
+  init(on radio: any Radio, time: VirtualTime, seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     dice = Dice(seed)
     let key = X25519.PrivateKey(randomFrom: &random).publicKey
@@ -58,7 +58,7 @@ final class Impostor: GATTServerDelegate {
     return services
   }
 
-  func linkOpened(_ link: LinkID, address: BluetoothAddress) { disturb(link) }
+  func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) { disturb(link) }
 
   func linkChanged(_ link: LinkID, mtu: Int) { disturb(link) }
 
@@ -105,7 +105,7 @@ final class Impostor: GATTServerDelegate {
   }
 
   private func notify(_ value: [UInt8], of characteristic: Characteristic, to link: LinkID) {
-    server?.notify(value, of: dialect.id(of: characteristic), to: link)
+    server?.notify(value, of: dialect.id(of: characteristic), to: .link(link))
   }
 
   private func later(_ body: @escaping @LoopActor () -> Void) {

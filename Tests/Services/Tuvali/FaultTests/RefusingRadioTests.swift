@@ -22,7 +22,7 @@ struct RefusingRadioTests {
     try await LoopActor.run {
       try Trial.run("the radio refuses to \(refusal)", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let hall = trial.hall
-        let wallet = WalletService(radio: RefusingRadio(hall.air.addNode(), refusal), scheduler: hall.time)
+        let wallet = WalletService(radio: RefusingRadio(hall.air.addNode().tenant(hall.time), refusal), scheduler: hall.time)
         let transfer = try wallet.send(hall.verifier.connectionURI, sampleCredential(500))
         trial.expectEnd(of: transfer, within: .seconds(3))
         hall.time.run(until: { !transfer.isLive }, limit: .seconds(3))
@@ -48,10 +48,10 @@ final class RefusingRadio: Radio {
 
   nonisolated static let words = "The adapter hci7 is switched off."
 
-  private let radio: AirRadio
+  private let radio: any Radio
   private let refusal: Refusal
 
-  init(_ radio: AirRadio, _ refusal: Refusal) {
+  init(_ radio: any Radio, _ refusal: Refusal) {
     (self.radio, self.refusal) = (radio, refusal)
   }
 
@@ -59,8 +59,12 @@ final class RefusingRadio: Radio {
 
   func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration { radio.onStatus(handler) }
 
-  func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
-    try radio.advertise(advertisement)
+  var tallies: [Tally] { radio.tallies }
+
+  func advertise(
+    _ advertisement: Advertisement, _ terms: AdvertisingTerms, for server: (any GATTServer)?
+  ) throws(RadioError) -> Registration {
+    try radio.advertise(advertisement, terms, for: server)
   }
 
   func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
@@ -68,11 +72,17 @@ final class RefusingRadio: Radio {
   }
 
   func scan(
-    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void
+    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanEvent) -> Void
   ) throws(RadioError) -> Registration {
     guard refusal != .scan else { throw .notReady(Self.words) }
     return try radio.scan(for: services, handler)
   }
+
+  func packets(_ handler: @escaping @LoopActor (AdvertisingPacket) -> Void) throws(RadioError) -> Registration {
+    try radio.packets(handler)
+  }
+
+  func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?) { radio.onLinkWanted(handler) }
 
   func connect(
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void

@@ -3,6 +3,7 @@ import Common
 import Crypto
 import Loop
 import Radio
+import TestSupport
 import Transfers
 import Tuvali
 import Verifier
@@ -41,7 +42,7 @@ public final class Hall {
     var engine = VerifierEngine.Configuration(name: "OVPMOSIP")
     configure(&engine)
     verifier = VerifierService(
-      radio: kioskRadio, scheduler: time,
+      radio: kioskRadio.tenant(time), scheduler: time,
       settings: .init(engine: engine, dialects: dialects, decision: decision, keptTransfers: keptTransfers),
       vault: vault?(time), random: kioskRandom)
     verifier.observe(
@@ -62,7 +63,7 @@ public final class Hall {
     let radio = air.addNode()
     let source = RecordingRandom(seed: seed &* 1000 &+ UInt64(wallets.count))
     let wallet = WalletService(
-      radio: radio, scheduler: time, settings: .init(engine: configuration), random: { source })
+      radio: radio.tenant(time), scheduler: time, settings: .init(engine: configuration), random: { source })
     wallets.append(wallet)
     walletRadios.append(radio)
     walletRandoms.append(source)

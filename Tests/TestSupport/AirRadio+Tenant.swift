@@ -1,0 +1,15 @@
+import Air
+import Loop
+import Radio
+import Sharing
+
+extension AirRadio {
+  /// The node's radio for one service that has it for itself.
+  @LoopActor
+  public func tenant(_ scheduler: any Scheduler, links: Int = 64) -> Tenant {
+    var limits = LinkLimits()
+    limits.links = links
+    return SharedRadio(driver: self, scheduler: scheduler, limits: limits)
+      .tenant("test", share: LinkShare(needs: 1, may: links, priority: 0))
+  }
+}
