@@ -12,9 +12,9 @@ extension SharedRadio {
   func perform(_ action: LinkPlan.Action) {
     switch action {
     case .open(let application, let link, let address, let since, let mtu):
-      servers[application]?.opened(link, address, since: since, mtu: mtu)
-    case .change(let application, let link, let mtu): servers[application]?.changed(link, mtu: mtu)
-    case .close(.application(let application), let link): servers[application]?.closed(link, scheduler)
+      applications[application]?.opened(link, address, since: since, mtu: mtu)
+    case .change(let application, let link, let mtu): applications[application]?.delegate?.linkChanged(link, mtu: mtu)
+    case .close(.application(let application), let link): applications[application]?.closed(link, scheduler)
     case .close(.connection(let connection), _): connections[connection]?.end("Disconnected.", scheduler)
     case .cut(let link): driver.cut(link)
     case .cutUnused(let link): cutUnused(link)

@@ -8,27 +8,27 @@ extension SharedRadio {
     _ application: GATTApplication, for tenant: LinkPlan.TenantID, delegate: any GATTServerDelegate
   ) -> SharedServer {
     let id = ApplicationID(nextNumber())
-    let server = SharedServer(id, delegate, self)
-    servers[id] = server
+    applications[id] = SharedApplication(delegate)
     decide(.applicationOpened(id, tenant))
     driver.serve(application, as: id)
-    return server
+    return SharedServer(id, self)
   }
 
   func stopServing(_ id: ApplicationID) {
-    guard servers.removeValue(forKey: id) != nil else { return }
+    guard let application = applications.removeValue(forKey: id) else { return }
+    application.close()
     driver.stopServing(id)
     decide(.applicationClosed(id))
   }
 
   public func used(_ application: ApplicationID, by link: LinkID, _ use: Use) {
     if case .unsubscribed(let characteristic) = use {
-      if isUser(application, link) { servers[application]?.delegate?.subscribed(link, to: characteristic, false) }
+      if isUser(application, link) { applications[application]?.delegate?.subscribed(link, to: characteristic, false) }
       return
     }
     if !isUser(application, link) { decide(.used(link, application)) }
     guard case .subscribed(let characteristic) = use, isUser(application, link) else { return }
-    servers[application]?.delegate?.subscribed(link, to: characteristic, true)
+    applications[application]?.delegate?.subscribed(link, to: characteristic, true)
   }
 
   public func written(
@@ -36,13 +36,13 @@ extension SharedRadio {
   ) throws(ATTError) {
     if !isUser(application, link) { decide(.used(link, application)) }
     // A link that is being cut gets no new user.
-    guard isUser(application, link), let delegate = servers[application]?.delegate else { throw .unlikely }
+    guard isUser(application, link), let delegate = applications[application]?.delegate else { throw .unlikely }
     try delegate.written(value, to: characteristic, on: link)
   }
 
   public func hasRoom(_ link: LinkID) {
     for user in plan[link]?.users ?? [] {
-      if case .application(let application) = user { servers[application]?.delegate?.hasRoom(link) }
+      if case .application(let application) = user { applications[application]?.delegate?.hasRoom(link) }
     }
   }
 
@@ -69,17 +69,38 @@ extension SharedRadio {
   }
 }
 
-/// A tenant's application on the shared radio; dropping it closes it.
+/// An application on the shared radio, for as long as its service serves it.
+@LoopActor
+final class SharedApplication {
+  private(set) weak var delegate: (any GATTServerDelegate)?
+
+  init(_ delegate: any GATTServerDelegate) {
+    self.delegate = delegate
+  }
+
+  func opened(_ link: LinkID, _ address: BluetoothAddress, since: Instant, mtu: Int?) {
+    delegate?.linkOpened(link, address: address, since: since)
+    if let mtu { delegate?.linkChanged(link, mtu: mtu) }
+  }
+
+  /// The service may be within a call of its own.
+  func closed(_ link: LinkID, _ scheduler: any Scheduler) {
+    scheduler.soon { [weak self] in self?.delegate?.linkClosed(link) }
+  }
+
+  /// The service stops serving; nothing more is told to it.
+  func close() { delegate = nil }
+}
+
+/// The service's handle on an application; dropping it closes it.
 @LoopActor
 final class SharedServer: GATTServer {
   let id: ApplicationID
-  private(set) weak var delegate: (any GATTServerDelegate)?
   private weak var radio: SharedRadio?
   private let registration: Registration
 
-  init(_ id: ApplicationID, _ delegate: any GATTServerDelegate, _ radio: SharedRadio) {
+  init(_ id: ApplicationID, _ radio: SharedRadio) {
     self.id = id
-    self.delegate = delegate
     self.radio = radio
     registration = Registration { [weak radio] in radio?.stopServing(id) }
   }
@@ -90,22 +111,5 @@ final class SharedServer: GATTServer {
 
   func disconnect(_ link: LinkID) { radio?.decide(.released(link, .application(id))) }
 
-  func close() {
-    delegate = nil
-    registration.cancel()
-  }
-
-  // MARK: What the plan decided
-
-  func opened(_ link: LinkID, _ address: BluetoothAddress, since: Instant, mtu: Int?) {
-    delegate?.linkOpened(link, address: address, since: since)
-    if let mtu { delegate?.linkChanged(link, mtu: mtu) }
-  }
-
-  func changed(_ link: LinkID, mtu: Int) { delegate?.linkChanged(link, mtu: mtu) }
-
-  /// The service may be within a call of its own.
-  func closed(_ link: LinkID, _ scheduler: any Scheduler) {
-    scheduler.soon { [weak self] in self?.delegate?.linkClosed(link) }
-  }
+  func close() { registration.cancel() }
 }

@@ -13,7 +13,7 @@ public final class SharedRadio {
 
   // Links and applications: SharedRadio+Links, SharedRadio+Serving, SharedRadio+Connecting.
   var plan: LinkPlan
-  var servers: [ApplicationID: SharedServer] = [:]
+  var applications: [ApplicationID: SharedApplication] = [:]
   var connections: [LinkPlan.ConnectionID: SharedLink] = [:]
   var tenants: [LinkPlan.TenantID: WeakTenant] = [:]
   private lazy var linkTimer = Deadline(scheduler) { [weak self] in self?.decide(.timer) }

@@ -3,6 +3,7 @@ import Common
 import Crypto
 import Loop
 import Radio
+import Sharing
 import TestSupport
 import Transfers
 import Tuvali
@@ -15,6 +16,8 @@ public final class Hall {
   public let time = VirtualTime()
   public let air: AirSpace
   public let kioskRadio: AirRadio
+  /// The kiosk's radio as its services share it.
+  public let sharedRadio: SharedRadio
   public let verifier: VerifierService
   public private(set) var wallets: [WalletService] = []
   public private(set) var walletRadios: [AirRadio] = []
@@ -31,18 +34,21 @@ public final class Hall {
 
   public init(
     seed: UInt64 = 1, conditions: AirConditions = AirConditions(), dialects: [Dialect] = [.v05],
-    decision: VerifierService.Settings.Decision = .accept, keptTransfers: Int = 16,
+    decision: VerifierService.Settings.Decision = .accept, keptTransfers: Int = 16, links: Int = 64,
     vault: (@LoopActor (VirtualTime) -> CredentialVault)? = nil,
     configure: (inout VerifierEngine.Configuration) -> Void = { _ in }
   ) {
     self.seed = seed
     air = AirSpace(scheduler: time, seed: seed, conditions: conditions)
     kioskRadio = air.addNode()
+    var limits = LinkLimits()
+    limits.links = links
+    sharedRadio = SharedRadio(driver: kioskRadio, scheduler: time, limits: limits)
     kioskRandom = RecordingRandom(seed: seed)
     var engine = VerifierEngine.Configuration(name: "OVPMOSIP")
     configure(&engine)
     verifier = VerifierService(
-      radio: kioskRadio.tenant(time), scheduler: time,
+      radio: sharedRadio.tenant("verifier", share: LinkShare(needs: 1, may: links, priority: 10)), scheduler: time,
       settings: .init(engine: engine, dialects: dialects, decision: decision, keptTransfers: keptTransfers),
       vault: vault?(time), random: kioskRandom)
     verifier.observe(

@@ -1,0 +1,123 @@
+import Common
+import Loop
+import Radio
+
+/// A driver that does nothing but note what it is told; a test tells its delegate what happens.
+@LoopActor
+final class RecordingDriver: RadioDriver {
+  var status = RadioStatus(.ready, adapters: ["test0"])
+  var tallies: [Tally] { [] }
+  weak var delegate: (any RadioDriverDelegate)?
+  var advertisingSlots = 1
+  var seesPackets = true
+  var origins: [LinkID: LinkOrigin] = [:]
+  var served: Set<ApplicationID> = []
+  /// What `notify` answers.
+  var delivery: (Recipients) -> Delivery = { recipients in
+    switch recipients {
+    case .link(let link): Delivery(accepted: [link])
+    case .links(let links): Delivery(accepted: links)
+    case .subscribers: Delivery()
+    }
+  }
+
+  /// The driver's orders, in their order.
+  private(set) var orders: [String] = []
+  private(set) var links: [RecordingLink] = []
+
+  /// The orders since the last call.
+  func takeOrders() -> [String] {
+    defer { orders = [] }
+    return orders
+  }
+
+  func note(_ order: String) { orders.append(order) }
+
+  func advertise(_ advertisement: Advertisement?, in slot: Int) {
+    note("slot \(slot): \(advertisement?.data.localName ?? "empty")")
+  }
+
+  func serve(_ application: GATTApplication, as number: ApplicationID) { note("serve") }
+
+  func stopServing(_ number: ApplicationID) { note("stop serving") }
+
+  func isServed(_ number: ApplicationID) -> Bool { served.contains(number) }
+
+  func listen(_ listening: Listening?) {
+    let services = listening?.services.map { $0.isEmpty ? "all" : "\($0.count)" } ?? "none"
+    note(listening.map { "listen: \(services)\($0.wantsPackets ? ", packets" : "")" } ?? "listen to nothing")
+  }
+
+  func connect(
+    to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+  ) throws(RadioError) -> any Link {
+    note("connect to \(address)")
+    let link = RecordingLink(LinkID(UInt64(1000 + links.count)), self, handler)
+    links.append(link)
+    return link
+  }
+
+  func notify(
+    _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
+  ) -> Delivery {
+    note("notify \(value) to \(recipients)")
+    return delivery(recipients)
+  }
+
+  func origin(of link: LinkID) -> LinkOrigin { origins[link] ?? .peer }
+
+  func cut(_ link: LinkID) { note("cut \(link.number)") }
+
+  // MARK: What happens
+
+  func linkUp(_ number: UInt64, since: Instant = .zero) {
+    let address = BluetoothAddress(0xC000_0000_0000 | number)
+    delegate?.linkUp(DriverLink(id: LinkID(number), address: address, since: since))
+  }
+}
+
+/// A link that notes what is asked of it.
+@LoopActor
+final class RecordingLink: Link {
+  let id: LinkID
+  let handler: @LoopActor (LinkEvent) -> Void
+  private let driver: RecordingDriver
+
+  init(_ id: LinkID, _ driver: RecordingDriver, _ handler: @escaping @LoopActor (LinkEvent) -> Void) {
+    self.id = id
+    self.driver = driver
+    self.handler = handler
+  }
+
+  func discover() { driver.note("discover") }
+  func exchangeMTU(_ mtu: Int) { driver.note("MTU \(mtu)") }
+  func subscribe(to characteristic: CharacteristicID) { driver.note("subscribe") }
+  func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) { driver.note("write \(value)") }
+  func disconnect() { driver.note("disconnect \(id.number)") }
+}
+
+/// A service's delegate that notes what it hears.
+@LoopActor
+final class RecordingDelegate: GATTServerDelegate {
+  private(set) var heard: [String] = []
+  var refusal: ATTError?
+
+  func takeHeard() -> [String] {
+    defer { heard = [] }
+    return heard
+  }
+
+  func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {
+    heard.append("opened \(link.number), up since \(since.nanoseconds / 1_000_000)")
+  }
+  func linkChanged(_ link: LinkID, mtu: Int) { heard.append("MTU of \(link.number): \(mtu)") }
+  func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool) {
+    heard.append("\(link.number) \(isSubscribed ? "subscribed" : "unsubscribed")")
+  }
+  func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
+    heard.append("\(link.number) wrote \(value)")
+    if let refusal { throw refusal }
+  }
+  func hasRoom(_ link: LinkID) { heard.append("room on \(link.number)") }
+  func linkClosed(_ link: LinkID) { heard.append("closed \(link.number)") }
+}

@@ -1,0 +1,224 @@
+import Air
+import Common
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@testable import Sharing
+
+@Suite("Advertisements, scans and connections on a shared radio")
+struct SharedAirTimeTests {
+  private typealias House = SharedRadioTests.House
+
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func advertisement(_ name: String) -> Advertisement {
+    Advertisement(data: AdvertisingData(localName: name))
+  }
+
+  // MARK: Advertising
+
+  @Test("An advertisement waits for its own application, not for another's")
+  @LoopActor
+  func waitsForItsOwn() async throws {
+    let house = House()
+    let (kiosk, chat) = (try #require(house.kioskServer), try #require(house.chatServer))
+    let first = try house.kiosk.advertise(Self.advertisement("kiosk"), AdvertisingTerms(), for: kiosk)
+    house.turn()
+    #expect(house.driver.takeOrders() == [])
+    house.radio.applicationChanged(chat.id, isServed: true)
+    house.turn()
+    #expect(house.driver.takeOrders() == [])
+    house.radio.applicationChanged(kiosk.id, isServed: true)
+    house.turn()
+    #expect(house.driver.takeOrders() == ["slot 0: kiosk"])
+    house.radio.applicationChanged(kiosk.id, isServed: false)
+    house.turn()
+    #expect(house.driver.takeOrders() == ["slot 0: empty"])
+    first.cancel()
+  }
+
+  @Test("An advertisement that takes another's place in one turn is one exchange, and none where it is the same")
+  @LoopActor
+  func exchange() async throws {
+    let house = House()
+    var registration = try house.chat.advertise(Self.advertisement("one"))
+    house.turn()
+    #expect(house.driver.takeOrders() == ["slot 0: one"])
+    registration.cancel()
+    registration = try house.chat.advertise(Self.advertisement("two"))
+    house.turn()
+    #expect(house.driver.takeOrders() == ["slot 0: two"])
+    registration.cancel()
+    registration = try house.chat.advertise(Self.advertisement("two"))
+    house.turn()
+    #expect(house.driver.takeOrders() == [])
+    registration.cancel()
+    house.turn()
+    #expect(house.driver.takeOrders() == ["slot 0: empty"])
+  }
+
+  @Test("Two advertisements share one slot by turns, and each has its own when the controller has more")
+  @LoopActor
+  func turns() async throws {
+    let house = House()
+    let both = [
+      try house.chat.advertise(Self.advertisement("one")), try house.kiosk.advertise(Self.advertisement("two")),
+    ]
+    house.time.advance(by: .milliseconds(2500))
+    #expect(house.driver.takeOrders() == ["slot 0: one", "slot 0: two", "slot 0: one"])
+    house.driver.advertisingSlots = 2
+    house.radio.advertisingSlotsChanged()
+    house.turn()
+    #expect(house.driver.takeOrders() == ["slot 1: two"])
+    house.time.advance(by: .seconds(60))
+    #expect(house.driver.takeOrders() == [])
+    withExtendedLifetime(both) {}
+  }
+
+  @Test("An advertisement that is too long is refused before anything is shown")
+  @LoopActor
+  func tooLong() async throws {
+    let house = House()
+    let error = caught(RadioError.self) {
+      _ = try house.chat.advertise(Self.advertisement(String(repeating: "n", count: 30)))
+    }
+    #expect(error == .advertisementTooLong(bytes: 32, limit: 31))
+    house.turn()
+    #expect(house.driver.takeOrders() == [])
+  }
+
+  // MARK: Scanning
+
+  @Test("The driver scans for all services together, and for no longer than a service wants it")
+  @LoopActor
+  func listening() async throws {
+    let house = House()
+    var heard: [ScanEvent] = []
+    let first = try house.kiosk.scan(for: [BluetoothUUID(short: 1)]) { heard.append($0) }
+    let second = try house.chat.scan(for: [BluetoothUUID(short: 2)]) { _ in }
+    house.turn()
+    #expect(house.driver.takeOrders() == ["listen: 1", "listen: 2"])
+    let packets = try house.chat.packets { _ in }
+    second.cancel()
+    #expect(house.driver.takeOrders() == ["listen: 2, packets", "listen: 1, packets"])
+    let sighting = Sighting(address: BluetoothAddress(5), serviceUUIDs: [BluetoothUUID(short: 1)], serviceData: [])
+    house.radio.heard(sighting)
+    house.time.advance(by: .seconds(40))
+    #expect(heard == [.sighted(sighting), .lost(BluetoothAddress(5))])
+    house.radio.heard(sighting)
+    house.radio.statusChanged(RadioStatus(.waiting))
+    #expect(heard.last == .lost(BluetoothAddress(5)) && heard.count == 4)
+    first.cancel()
+    packets.cancel()
+    #expect(house.driver.takeOrders() == ["listen: none, packets", "listen to nothing"])
+    house.radio.heard(sighting)
+    #expect(heard.count == 4)
+  }
+
+  @Test("Single packets come as they are, and a driver that sees no packets says so")
+  @LoopActor
+  func packets() async throws {
+    let house = House()
+    let packet = AdvertisingPacket(
+      address: BluetoothAddress(5), addressKind: .randomAddress, kind: .connectable, rssi: -70, data: [2, 1, 6])
+    var seen: [AdvertisingPacket] = []
+    let registration = try house.chat.packets { seen.append($0) }
+    house.radio.heard(packet)
+    house.radio.heard(packet)
+    #expect(seen == [packet, packet])
+    registration.cancel()
+    house.radio.heard(packet)
+    #expect(seen.count == 2)
+    house.driver.seesPackets = false
+    let error = caught(RadioError.self) { _ = try house.chat.packets { _ in } }
+    #expect(error == .notSupported("tell of single packets"))
+  }
+
+  // MARK: Connecting
+
+  @Test("An attempt that waits for its turn keeps what was asked of it, in order")
+  @LoopActor
+  func queue() async throws {
+    let house = House()
+    let first = try house.chat.connect(to: BluetoothAddress(1)) { _ in }
+    var events: [LinkEvent] = []
+    let second = try house.chat.connect(to: BluetoothAddress(2)) { events.append($0) }
+    second.exchangeMTU(200)
+    second.discover()
+    house.turn()
+    #expect(house.driver.takeOrders() == ["connect to 00:00:00:00:00:01"])
+    house.driver.links[0].handler(.disconnected(reason: "gone"))
+    house.time.advance(by: .milliseconds(500))
+    #expect(house.driver.takeOrders() == ["connect to 00:00:00:00:00:02", "MTU 200", "discover"])
+    house.radio.linkUp(DriverLink(id: house.driver.links[1].id, address: BluetoothAddress(2), since: .zero))
+    house.driver.links[1].handler(.connected)
+    #expect(events == [.connected] && second.id == LinkID(1001))
+    second.disconnect()
+    #expect(house.driver.takeOrders() == ["cut 1001"])
+    house.radio.linkDown(LinkID(1001))
+    house.driver.links[1].handler(.disconnected(reason: "Disconnected."))
+    #expect(events == [.connected, .disconnected(reason: "Disconnected.")])
+    withExtendedLifetime(first) {}
+  }
+
+  @Test("An attempt that is given up before its turn ends without one")
+  @LoopActor
+  func givenUpInTime() async throws {
+    let house = House()
+    let first = try house.chat.connect(to: BluetoothAddress(1)) { _ in }
+    var events: [LinkEvent] = []
+    let second = try house.chat.connect(to: BluetoothAddress(2)) { events.append($0) }
+    second.disconnect()
+    #expect(events == [])
+    house.turn()
+    #expect(events == [.disconnected(reason: "Disconnected.")])
+    house.driver.links[0].handler(.disconnected(reason: "gone"))
+    house.time.advance(by: .seconds(5))
+    #expect(house.driver.takeOrders() == ["connect to 00:00:00:00:00:01"])
+    withExtendedLifetime(first) {}
+  }
+
+  @Test("A service of higher priority takes another's turn, which is told why")
+  @LoopActor
+  func priority() async throws {
+    let house = House()
+    var events: [LinkEvent] = []
+    let first = try house.chat.connect(to: BluetoothAddress(1)) { events.append($0) }
+    let second = try house.kiosk.connect(to: BluetoothAddress(2)) { _ in }
+    #expect(house.driver.takeOrders() == ["connect to 00:00:00:00:00:01", "disconnect 1000"])
+    house.driver.links[0].handler(.disconnected(reason: "Disconnected."))
+    #expect(events == [.disconnected(reason: "The attempt gave way to another service's.")])
+    house.time.advance(by: .milliseconds(500))
+    #expect(house.driver.takeOrders() == ["connect to 00:00:00:00:00:02"])
+    withExtendedLifetime((first, second)) {}
+  }
+
+  @Test("Without an adapter nothing connects")
+  @LoopActor
+  func noAdapter() async throws {
+    let house = House()
+    house.driver.status = RadioStatus(.waiting, reason: "There is no Bluetooth adapter.")
+    let error = caught(RadioError.self) { _ = try house.chat.connect(to: BluetoothAddress(1)) { _ in } }
+    #expect(error == .notReady("There is no Bluetooth adapter."))
+  }
+
+  @Test("A link that serves both directions goes on for the peer when our connection lets it go")
+  @LoopActor
+  func bothDirections() async throws {
+    let house = House()
+    house.driver.linkUp(1000)
+    try house.write([1], to: house.chatServer, on: 1000)
+    var events: [LinkEvent] = []
+    let link = try house.chat.connect(to: BluetoothAddress(0xC000_0000_0000 | 1000)) { events.append($0) }
+    house.driver.links[0].handler(.connected)
+    #expect(link.id == LinkID(1000))
+    link.disconnect()
+    house.turn()
+    #expect(events == [.connected, .disconnected(reason: "Disconnected.")])
+    #expect(!house.driver.takeOrders().contains("cut 1000"))
+    house.chatServer?.disconnect(LinkID(1000))
+    #expect(house.driver.takeOrders() == ["cut 1000"])
+  }
+}

@@ -1,0 +1,192 @@
+import Air
+import Common
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@testable import Sharing
+
+@Suite("A radio that two services share")
+struct SharedRadioTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  static let id = CharacteristicID(service: BluetoothUUID(short: 1), characteristic: BluetoothUUID(short: 2))
+
+  /// Two services on one radio; the first needs a link.
+  @LoopActor
+  final class House {
+    let time = VirtualTime()
+    let driver = RecordingDriver()
+    let radio: SharedRadio
+    let kiosk: Tenant
+    let chat: Tenant
+    let (kioskEar, chatEar) = (RecordingDelegate(), RecordingDelegate())
+    var (kioskServer, chatServer): (SharedServer?, SharedServer?)
+
+    init(links: Int = 8) {
+      var limits = LinkLimits()
+      limits.links = links
+      radio = SharedRadio(driver: driver, scheduler: time, limits: limits)
+      kiosk = radio.tenant("kiosk", share: LinkShare(needs: 1, may: 4, priority: 10))
+      chat = radio.tenant("chat", share: LinkShare(needs: 0, may: 8, priority: 1))
+      let application = GATTApplication(services: [])
+      kioskServer = kiosk.serve(application, delegate: kioskEar) as? SharedServer
+      chatServer = chat.serve(application, delegate: chatEar) as? SharedServer
+      _ = driver.takeOrders()
+    }
+
+    func write(_ value: [UInt8], to server: SharedServer?, on link: UInt64) throws(ATTError) {
+      guard let server else { return }
+      try radio.written(value, to: id, of: server.id, on: LinkID(link))
+    }
+
+    func turn() { time.advance(by: .zero) }
+  }
+
+  @Test("Each service hears of the links whose peers use it, with the time at which they came up, and of no others")
+  @LoopActor
+  func owners() async throws {
+    let house = House()
+    house.time.advance(by: .seconds(1))
+    house.driver.linkUp(1, since: house.time.now)
+    house.radio.linkChanged(LinkID(1), mtu: 185)
+    house.time.advance(by: .seconds(2))
+    try house.write([7], to: house.chatServer, on: 1)
+    #expect(house.chatEar.takeHeard() == ["opened 1, up since 1000", "MTU of 1: 185", "1 wrote [7]"])
+    house.radio.linkChanged(LinkID(1), mtu: 517)
+    house.radio.hasRoom(LinkID(1))
+    #expect(house.chatEar.takeHeard() == ["MTU of 1: 517", "room on 1"])
+    house.radio.linkDown(LinkID(1))
+    house.turn()
+    #expect(house.chatEar.takeHeard() == ["closed 1"])
+    #expect(house.kioskEar.takeHeard() == [])
+  }
+
+  @Test("A subscription and a read make a service a user of the link, too; the end of a subscription does not")
+  @LoopActor
+  func otherUses() async throws {
+    let house = House()
+    let (kiosk, chat) = (try #require(house.kioskServer), try #require(house.chatServer))
+    house.driver.linkUp(1)
+    house.radio.used(kiosk.id, by: LinkID(1), .unsubscribed(Self.id))
+    #expect(house.kioskEar.takeHeard() == [])
+    house.radio.used(kiosk.id, by: LinkID(1), .subscribed(Self.id))
+    #expect(house.kioskEar.takeHeard() == ["opened 1, up since 0", "1 subscribed"])
+    house.radio.used(kiosk.id, by: LinkID(1), .unsubscribed(Self.id))
+    #expect(house.kioskEar.takeHeard() == ["1 unsubscribed"])
+    house.radio.used(chat.id, by: LinkID(1), .read(Self.id))
+    #expect(house.chatEar.takeHeard() == ["opened 1, up since 0"])
+  }
+
+  @Test("A refusal of the service is the answer to the write")
+  @LoopActor
+  func refusal() async throws {
+    let house = House()
+    house.driver.linkUp(1)
+    house.chatEar.refusal = .busy
+    let error = caught(ATTError.self) { try house.write([1], to: house.chatServer, on: 1) }
+    #expect(error == .busy)
+  }
+
+  @Test("Disconnect means that a service is done with a link; the last that is done cuts it")
+  @LoopActor
+  func lastOneCuts() async throws {
+    let house = House()
+    house.driver.linkUp(1)
+    try house.write([1], to: house.chatServer, on: 1)
+    try house.write([2], to: house.kioskServer, on: 1)
+    _ = (house.chatEar.takeHeard(), house.kioskEar.takeHeard())
+    house.kioskServer?.disconnect(LinkID(1))
+    #expect(house.kioskEar.takeHeard() == [], "nothing is told from within the call")
+    house.turn()
+    #expect(house.kioskEar.takeHeard() == ["closed 1"])
+    #expect(house.driver.takeOrders() == [])
+    house.chatServer?.disconnect(LinkID(1))
+    #expect(house.driver.takeOrders() == ["cut 1"])
+    // While it ends, the last user still hears its peer, and no other service does.
+    try house.write([3], to: house.chatServer, on: 1)
+    let error = caught(ATTError.self) { try house.write([4], to: house.kioskServer, on: 1) }
+    #expect(error == .unlikely)
+    house.radio.linkDown(LinkID(1))
+    house.turn()
+    #expect(house.chatEar.takeHeard() == ["1 wrote [3]", "closed 1"])
+    #expect(house.kioskEar.takeHeard() == [])
+  }
+
+  @Test("A service that stops serving hears nothing more, and is done with its links")
+  @LoopActor
+  func closing() async throws {
+    let house = House()
+    house.driver.linkUp(1)
+    try house.write([1], to: house.chatServer, on: 1)
+    _ = house.chatEar.takeHeard()
+    house.chatServer = nil
+    #expect(house.driver.takeOrders() == ["stop serving", "cut 1"])
+    house.radio.linkDown(LinkID(1))
+    house.turn()
+    #expect(house.chatEar.takeHeard() == [])
+  }
+
+  @Test("A peer that connects and uses no application is cut after ten seconds, if it was the peer who connected")
+  @LoopActor
+  func silence() async throws {
+    let house = House()
+    house.driver.linkUp(1)
+    house.driver.linkUp(2)
+    house.driver.linkUp(3)
+    house.driver.origins = [LinkID(2): .unknown, LinkID(3): .here]
+    house.time.advance(by: .milliseconds(9999))
+    #expect(house.driver.takeOrders() == [])
+    house.time.advance(by: .milliseconds(1))
+    #expect(house.driver.takeOrders() == ["cut 1"])
+    #expect(house.radio.tallies.contains(Tally("UnusedLinks", 3)))
+    #expect(house.kioskEar.takeHeard() + house.chatEar.takeHeard() == [])
+    house.time.advance(by: .seconds(600))
+    #expect(house.driver.takeOrders() == [])
+  }
+
+  @Test("A value goes to links of the service alone, and each that was meant has an outcome")
+  @LoopActor
+  func values() async throws {
+    let house = House()
+    house.driver.linkUp(1)
+    house.driver.linkUp(2)
+    try house.write([1], to: house.chatServer, on: 1)
+    try house.write([1], to: house.kioskServer, on: 2)
+    let server = try #require(house.chatServer)
+    #expect(server.notify([9], of: Self.id, to: .link(LinkID(2))) == Delivery(unreachable: [LinkID(2)]))
+    #expect(house.driver.takeOrders() == [])
+    #expect(
+      server.notify([9], of: Self.id, to: .links([LinkID(1), LinkID(2)]))
+        == Delivery(accepted: [LinkID(1)], unreachable: [LinkID(2)]))
+    house.driver.delivery = { _ in Delivery(full: [LinkID(1)]) }
+    #expect(server.notify([9], of: Self.id, to: .link(LinkID(1))) == Delivery(full: [LinkID(1)]))
+    #expect(house.driver.takeOrders().count == 2)
+  }
+
+  @Test("A service that is asked for a link chooses which; a choice that is none of those is not taken")
+  @LoopActor
+  func yielding() async throws {
+    for choice in [LinkID(2), LinkID(99)] {
+      let house = House(links: 4)
+      house.kioskServer = nil
+      for link in 1...4 as ClosedRange<UInt64> {
+        house.driver.linkUp(link)
+        try house.write([1], to: house.chatServer, on: link)
+      }
+      var offered: [LinkID] = []
+      house.chat.onLinkWanted { links in
+        offered = links
+        return choice
+      }
+      _ = (house.driver.takeOrders(), house.chatEar.takeHeard())
+      house.kioskServer = house.kiosk.serve(GATTApplication(services: []), delegate: house.kioskEar) as? SharedServer
+      house.turn()
+      #expect(offered == [1, 2, 3, 4].map { LinkID($0) })
+      let given = choice == LinkID(2) ? 2 : 4
+      #expect(house.driver.takeOrders() == ["cut \(given)", "serve"])
+      #expect(house.chatEar.takeHeard() == ["closed \(given)"])
+    }
+  }
+}
