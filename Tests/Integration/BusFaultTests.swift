@@ -28,10 +28,10 @@ struct BusFaultTests {
     let watch = kiosk.client.watchName(Kiosk.name) { if $0 != nil { back.put(true) } }
     defer { watch.cancel() }
     _ = try await back.next()
-    let path = VerifierFace.path.child("transfer1")
-    #expect(try await kiosk.call(path, TransferFaces.interfaceName, "GetCredential") == [.string("credential")])
-    _ = try await kiosk.call(path, TransferFaces.interfaceName, "Accept")
-    try await kiosk.await(VerifierFace.path.child("transfer1"), "Live", .bool(false))
+    let path = VerifierFace.path.child("credential1")
+    #expect(try await kiosk.call(path, CredentialFaces.interfaceName, "GetCredential") == [.string("credential")])
+    _ = try await kiosk.call(path, CredentialFaces.interfaceName, "Accept")
+    try await kiosk.await(VerifierFace.path.child("credential1"), "Live", .bool(false))
     #expect(outgoing.state == .accepted)
   }
 
@@ -45,6 +45,8 @@ struct BusFaultTests {
       let visitor = BusConnection(address: .address(kiosk.bus.address))
       visitor.connect()
       try await visitor.ready()
+      // From now on it is known which program calls: what follows is carried out although the program is gone.
+      _ = try await visitor.call(Kiosk.name, VerifierFace.path, VerifierFace.interfaceName, "Start")
       for method in ["Start", "Stop", "Start"] {
         visitor.call(Kiosk.name, VerifierFace.path, VerifierFace.interfaceName, method, then: { _ in })
       }

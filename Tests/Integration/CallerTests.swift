@@ -7,8 +7,8 @@ import Manager
 import TestSupport
 import Testing
 
-/// Who may call what: by the policy that is installed, and by the service's own look at the caller.
-@Suite("Root and the group may call, everybody may look")
+/// Which programs may call and see what: by the policy that is installed, and by the service's own look at the caller.
+@Suite("Root and the group may call and see everything, everybody may look at what is public")
 struct CallerTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -60,7 +60,16 @@ struct CallerTests {
       for look in ["Introspectable.Introspect", "Peer.Ping", "ObjectManager.GetManagedObjects"] {
         let seen = try await desk.send("org.freedesktop.DBus.\(look)", as: words)
         #expect(seen.contains("method return"), "\(name), \(look): \(seen)")
+        #expect(seen.contains("hidden") == (mayCall && look != "Peer.Ping"), "\(name), \(look): \(seen)")
       }
+      let get = "org.freedesktop.DBus.Properties.Get"
+      let level = try await desk.send(get, "string:org.example.Thing1", "string:Level", as: words)
+      #expect(level.contains("uint32 7"), "\(name): \(level)")
+      let secret = try await desk.send(get, "string:org.example.Thing1", "string:Secret", as: words)
+      #expect(secret.contains(Desk.secret) == mayCall, "\(name): \(secret)")
+      #expect(secret.contains("Only root and members of the group earshot may do this.") != mayCall, "\(secret)")
+      let all = try await desk.send("org.freedesktop.DBus.Properties.GetAll", "string:org.example.Thing1", as: words)
+      #expect(all.contains("uint32 7") && all.contains(Desk.secret) == mayCall, "\(name): \(all)")
     }
   }
 }
@@ -71,7 +80,8 @@ struct CallerTests {
 private final class Desk {
   private let bus: PrivateBus
   private let service: BusConnection
-  private var object: ExportedObject?
+  private var objects: [ExportedObject] = []
+  static let secret = "secret-4711"
 
   init(withPolicy: Bool) async throws {
     let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -89,8 +99,20 @@ private final class Desk {
     let method = Method(
       "Do", out: [Argument("answer", "s")], documentation: "Does it.",
       returning: { _ throws(DBusError) in [.string("done")] })
-    object = service.objects.export(
-      ManagerFace.path, interfaces: [Interface("org.example.Thing1", documentation: "A thing.", methods: [method])])
+    let properties = [
+      Property("Level", "u", audience: .everybody, get: { .uint32(7) }),
+      Property("Secret", "s", get: { .string(Self.secret) }),
+    ]
+    let thing = Interface(
+      "org.example.Thing1", documentation: "A thing.", audience: .everybody, methods: [method], properties: properties)
+    objects = [
+      service.objects.export(ManagerFace.path, interfaces: [thing]),
+      service.objects.export(
+        ManagerFace.path.child("open"), interfaces: [thing], manager: ManagerFace.path),
+      service.objects.export(
+        ManagerFace.path.child("hidden"), interfaces: [Interface("org.example.Hidden1", properties: properties)],
+        manager: ManagerFace.path),
+    ]
     service.connect(name: "org.earshot")
     try await service.ready()
   }
@@ -100,8 +122,9 @@ private final class Desk {
     bus.stop()
   }
 
-  /// What `dbus-send` says to a call without arguments.
-  func send(_ method: String, as words: [String]) async throws -> String {
-    try await dbusSend(bus, ["--print-reply", "--dest=org.earshot", ManagerFace.path.string, method], as: words)
+  /// What `dbus-send` says to a call.
+  func send(_ method: String, _ arguments: String..., as words: [String]) async throws -> String {
+    try await dbusSend(
+      bus, ["--print-reply", "--dest=org.earshot", ManagerFace.path.string, method] + arguments, as: words)
   }
 }

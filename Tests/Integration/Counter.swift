@@ -104,7 +104,7 @@ final class Counter {
     let waiting = try await transfers().first { $0.state == "received" }
     let path = try #require(waiting?.path)
     let answer = Mailbox<Bool>()
-    service.client.call("org.earshot", path, TransferFaces.interfaceName, verdict) { result in
+    service.client.call("org.earshot", path, CredentialFaces.interfaceName, verdict) { result in
       if case .success = result { answer.put(true) }
     }
     return answer
@@ -115,7 +115,7 @@ final class Counter {
     try await start()
     let found = try await take()
     for transfer in try await transfers() where transfer.state == "received" {
-      _ = try await service.client.call("org.earshot", transfer.path, TransferFaces.interfaceName, "Accept")
+      _ = try await service.client.call("org.earshot", transfer.path, CredentialFaces.interfaceName, "Accept")
     }
     // Where the service has accepted it, its file goes after it was taken.
     let spool = service.directory.appendingPathComponent("state/spool").path
@@ -131,7 +131,7 @@ final class Counter {
     for transfer in try await transfers() where ["received", "accepted"].contains(transfer.state) {
       // One that was taken before, and is accepted, is no longer there.
       let values = try? await service.client.call(
-        "org.earshot", transfer.path, TransferFaces.interfaceName, asFile ? "OpenCredential" : "GetCredential")
+        "org.earshot", transfer.path, CredentialFaces.interfaceName, asFile ? "OpenCredential" : "GetCredential")
       if let text = values?.first?.asString { found.append(text) }
       if let file = values?.first?.asDescriptor {
         found.append(String(decoding: try file.readAll(limit: 1 << 20), as: UTF8.self))
@@ -150,7 +150,7 @@ final class Counter {
     program.call(
       "org.earshot", "/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", then: { _ in })
     for transfer in try await transfers() {
-      program.call("org.earshot", transfer.path, TransferFaces.interfaceName, "OpenCredential", then: { _ in })
+      program.call("org.earshot", transfer.path, CredentialFaces.interfaceName, "OpenCredential", then: { _ in })
     }
     program.close()
   }
@@ -160,7 +160,7 @@ final class Counter {
       "org.earshot", "/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
     return (objects.first?.asDictionary ?? [:]).compactMap { path, interfaces in
       guard let path = ObjectPath(path), path.isWithin(VerifierFace.path),
-        let state = interfaces[TransferFaces.interfaceName]?["State"]?.asString
+        let state = interfaces[CredentialFaces.interfaceName]?["State"]?.asString
       else { return nil }
       return (path, state)
     }

@@ -16,15 +16,21 @@ struct InterfaceTests {
   private static let head = """
     # The D-Bus interfaces
 
-    Bus name `org.earshot`, on the system bus. The object manager at `/org/earshot` lists every object:
+    Bus name `org.earshot`, on the system bus. The object manager at `/org/earshot` lists the objects below it:
 
     | object | interface |
     | --- | --- |
     | `/org/earshot` | `org.earshot.Manager1` |
     | `/org/earshot/verifier` | `org.earshot.Verifier1` |
-    | `/org/earshot/verifier/transferN` | `org.earshot.Transfer1` |
+    | `/org/earshot/verifier/credentialN` | `org.earshot.Credential1` |
     | `/org/earshot/wallet` | `org.earshot.Wallet1` |
-    | `/org/earshot/wallet/transferN` | `org.earshot.Transfer1` |
+    | `/org/earshot/wallet/credentialN` | `org.earshot.Credential1` |
+
+    Methods are for the group: root, the service's own user and the members of the group `earshot`. A property is for everybody
+    or for the group. Other programs get `org.freedesktop.DBus.Error.AccessDenied` for the latter from `Get`, and an answer
+    without it from `GetAll` and `GetManagedObjects`; a signal, which every program may hear, names it as changed and does not
+    tell its value. In the XML, and in what `Introspect` returns, `org.earshot.Audience` says what is for the `group`. Why a
+    property is for whom it is for: [security.md](security.md#who-may-call-and-who-may-look).
 
     Every method but `SendFile`, which takes a file, can be called by hand with `dbus-send`. Errors are named `org.earshot.Error.` and one of InvalidArgs,
     NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, Failed, with a sentence; where a transfer

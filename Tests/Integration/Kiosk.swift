@@ -49,6 +49,7 @@ final class Kiosk {
       VerifierFace(verifier, on: service.objects, manager: ManagerFace.path),
       WalletFace(wallet, on: service.objects, manager: ManagerFace.path),
     ]
+    service.objects.access = ServiceAccess.rule()
     client.connect()
     try await client.ready()
     subscriptions = [
@@ -98,7 +99,7 @@ final class Kiosk {
       if message.arguments.count == 3, message.arguments[1][name] == value { came.put(true) }
     }
     defer { watch.cancel() }
-    if try await property(path, name, of: TransferFaces.interfaceName) == value { return }
+    if try await property(path, name, of: CredentialFaces.interfaceName) == value { return }
     _ = try await came.next()
   }
 }

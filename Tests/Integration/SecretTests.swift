@@ -142,7 +142,7 @@ private final class Watched {
     let transfer = try wallet.send(uri, credential(word))
     let path = try await came.next()
     look()
-    _ = try await service.client.call("org.earshot", path, TransferFaces.interfaceName, verdict)
+    _ = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, verdict)
     try await ended(transfer)
     #expect(transfer.state == (verdict == "Accept" ? .accepted : .rejected))
   }

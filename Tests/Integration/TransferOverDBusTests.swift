@@ -1,5 +1,7 @@
 import DBus
 import Loop
+import Manager
+import Radio
 import TestSupport
 import Testing
 import Transfers
@@ -20,15 +22,15 @@ struct TransferOverDBusTests {
     let uri = try await kiosk.start()
     let outgoing = try await kiosk.send(uri, Self.credential)
     let incoming = try await kiosk.received.next()
-    #expect(incoming == VerifierFace.path.child("transfer1"))
-    let text = try await kiosk.call(incoming, TransferFaces.interfaceName, "GetCredential")
+    #expect(incoming == VerifierFace.path.child("credential1"))
+    let text = try await kiosk.call(incoming, CredentialFaces.interfaceName, "GetCredential")
     #expect(text == [.string(Self.credential)])
-    let file = try await kiosk.call(incoming, TransferFaces.interfaceName, "OpenCredential").first?.asDescriptor
+    let file = try await kiosk.call(incoming, CredentialFaces.interfaceName, "OpenCredential").first?.asDescriptor
     #expect(try file?.readAll(limit: 1 << 20) == Array(Self.credential.utf8))
-    _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "Accept")
+    _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Accept")
     try await kiosk.await(outgoing, "State", .string("accepted"))
     try await kiosk.await(incoming, "Live", .bool(false))
-    #expect(try await kiosk.property(incoming, "State", of: TransferFaces.interfaceName) == .string("accepted"))
+    #expect(try await kiosk.property(incoming, "State", of: CredentialFaces.interfaceName) == .string("accepted"))
     let next = try await kiosk.property(VerifierFace.path, "ConnectionUri", of: VerifierFace.interfaceName)
     #expect(next?.asString?.isEmpty == false)
     #expect(next != .string(uri))
@@ -54,10 +56,10 @@ struct TransferOverDBusTests {
     defer { kiosk.close() }
     let outgoing = try await kiosk.send(try await kiosk.start(), "x")
     let incoming = try await kiosk.received.next()
-    _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "Reject")
+    _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Reject")
     try await kiosk.await(outgoing, "State", .string("rejected"))
     let error = await caught(DBusError.self) {
-      _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "Accept")
+      _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Accept")
     }
     #expect(error?.is(.notReady) == true)
   }
@@ -74,10 +76,10 @@ struct TransferOverDBusTests {
       WalletFace.path, WalletFace.interfaceName, "SendFile", [.string(uri), .descriptor(file)])
     let incoming = try await kiosk.received.next()
     let error = await caught(DBusError.self) {
-      _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "GetCredential")
+      _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "GetCredential")
     }
     #expect(error?.message.contains("OpenCredential") == true)
-    let open = try await kiosk.call(incoming, TransferFaces.interfaceName, "OpenCredential").first?.asDescriptor
+    let open = try await kiosk.call(incoming, CredentialFaces.interfaceName, "OpenCredential").first?.asDescriptor
     #expect(try open?.readAll(limit: 100) == credential)
   }
 
@@ -107,10 +109,36 @@ struct TransferOverDBusTests {
     let paths = objects.first?.asDictionary ?? [:]
     #expect(
       Set(paths.keys) == [
-        "/org/earshot", "/org/earshot/verifier", "/org/earshot/wallet", "/org/earshot/wallet/transfer1",
+        "/org/earshot/verifier", "/org/earshot/wallet", "/org/earshot/wallet/credential1",
         incoming.string,
       ])
-    #expect(paths["/org/earshot"]?["org.earshot.Manager1"]?["RadioState"] == .string("ready"))
+    let manager = ManagerFace.interfaceName
+    #expect(try await kiosk.property(ManagerFace.path, "RadioState", of: manager) == .string("ready"))
+  }
+
+  @Test("The group reads the addresses of peers, and what failed; no signal tells either")
+  @LoopActor
+  func peers() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let outgoing = try await kiosk.send(try await kiosk.start(), "x")
+    let incoming = try await kiosk.received.next()
+    let name = CredentialFaces.interfaceName
+    var shown: [String] = []
+    for path in [incoming, outgoing] {
+      shown.append(try #require(try await kiosk.property(path, "Peer", of: name)?.asString))
+    }
+    #expect(Set(shown).count == 2 && shown.allSatisfy { BluetoothAddress($0) != nil })
+    _ = try await kiosk.call(incoming, name, "Disconnect")
+    try await kiosk.await(incoming, "Live", .bool(false))
+    let failing = try await kiosk.send(kiosk.verifier.connectionURI, "x")
+    _ = try await kiosk.call(failing, name, "Disconnect")
+    try await kiosk.await(failing, "State", .string("failed"))
+    shown.append(try #require(try await kiosk.property(failing, "ErrorMessage", of: name)?.asString))
+    #expect(shown.last?.isEmpty == false)
+    let said = kiosk.signals.map { "\($0)" }.joined()
+    #expect(said.contains("\"Peer\"") && said.contains("\"ErrorMessage\"") && said.contains("\"State\""))
+    for secret in shown { #expect(!said.contains(secret), "\(secret)") }
   }
 
   @Test("Disconnect ends a transfer that waits for its verdict; the credential stays")
@@ -120,8 +148,8 @@ struct TransferOverDBusTests {
     defer { kiosk.close() }
     let outgoing = try await kiosk.send(try await kiosk.start(), "x")
     let incoming = try await kiosk.received.next()
-    _ = try await kiosk.call(incoming, TransferFaces.interfaceName, "Disconnect")
+    _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Disconnect")
     try await kiosk.await(outgoing, "State", .string("undecided"))
-    #expect(try await kiosk.call(incoming, TransferFaces.interfaceName, "GetCredential") == [.string("x")])
+    #expect(try await kiosk.call(incoming, CredentialFaces.interfaceName, "GetCredential") == [.string("x")])
   }
 }

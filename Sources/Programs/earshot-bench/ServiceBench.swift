@@ -135,7 +135,7 @@ final class ServiceBench {
     guard let path = await received.take(within: .seconds(30)) else {
       throw Trouble(description: "no credential arrived")
     }
-    let answer = try await bus.call("org.earshot", path, "org.earshot.Transfer1", "OpenCredential")
+    let answer = try await bus.call("org.earshot", path, "org.earshot.Credential1", "OpenCredential")
     let text = try answer.first?.asDescriptor?.readAll(limit: 64 << 20)
     guard text == credential else { throw Trouble(description: "another credential arrived") }
     return begin.duration(to: EventLoop.shared.now)

@@ -10,6 +10,7 @@ final class Client {
   typealias Properties = [String: [String: DBusValue]]
 
   nonisolated static let manager: ObjectPath = "/org/earshot"
+  nonisolated static let managerInterface = "org.earshot.Manager1"
   nonisolated static let verifier: ObjectPath = "/org/earshot/verifier"
   nonisolated static let wallet: ObjectPath = "/org/earshot/wallet"
 
@@ -48,12 +49,21 @@ final class Client {
     return values.first?.unwrapped ?? .string("")
   }
 
-  /// Every object of the service, by path.
+  /// The properties of an interface that this program may see.
+  func properties(_ path: ObjectPath, _ interface: String) async throws(Failure) -> [String: DBusValue] {
+    let values = try await call(path, "org.freedesktop.DBus.Properties", "GetAll", [.string(interface)])
+    return values.first?.asDictionary ?? [:]
+  }
+
+  /// Every object of the service that this program may see, by path.
   func objects() async throws(Failure) -> [String: Properties] {
     let values = try await call(Self.manager, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
-    return (values.first?.asDictionary ?? [:]).mapValues { interfaces in
+    var objects = (values.first?.asDictionary ?? [:]).mapValues { interfaces in
       (interfaces.asDictionary ?? [:]).mapValues { $0.asDictionary ?? [:] }
     }
+    // A manager lists the objects below it, and not its own.
+    objects[Self.manager.string] = [Self.managerInterface: try await properties(Self.manager, Self.managerInterface)]
+    return objects
   }
 
   /// Every signal of the service from its object manager down, in order.

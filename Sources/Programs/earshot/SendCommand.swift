@@ -39,11 +39,10 @@ final class SendCommand {
     guard let path = values.first?.asObjectPath else { throw Failure(.failed, "The service's answer has no transfer.") }
     let transfer = TransferView(path, [:])
     self.transfer = transfer
-    let all = try await client.call(
-      path, "org.freedesktop.DBus.Properties", "GetAll", [.string(TransferView.interface)])
-    transfer.update(all.first?.asDictionary ?? [:])
+    transfer.update(try await client.properties(path, TransferView.interface))
     transfer.update(changes[path.string] ?? [:])
     if !transfer.isEnded, !isGone { await withCheckedContinuation { end = $0 } }
+    if transfer.isFailed { await transfer.complete(client) }
     return try report(transfer)
   }
 

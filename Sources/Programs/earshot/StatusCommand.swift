@@ -69,7 +69,7 @@ struct StatusCommand {
 
   private func showTransfers(_ objects: [String: Client.Properties]) {
     let transfers = objects.compactMap { path, interfaces in
-      interfaces["org.earshot.Transfer1"].map { (path: path, properties: $0) }
+      interfaces["org.earshot.Credential1"].map { (path: path, properties: $0) }
     }
     guard !transfers.isEmpty else { return }
     var table = TextTable([

@@ -6,7 +6,7 @@ import Terminal
 /// A transfer as its properties show it, kept up to date by the signals about it.
 @LoopActor
 final class TransferView {
-  nonisolated static let interface = "org.earshot.Transfer1"
+  nonisolated static let interface = "org.earshot.Credential1"
   private static let ends: Set<String> = ["accepted", "rejected", "undecided", "failed"]
 
   let path: ObjectPath
@@ -26,8 +26,13 @@ final class TransferView {
   var isEnded: Bool { Self.ends.contains(state) }
   var isFailed: Bool { state == "failed" }
   var peer: String { text("Peer") }
-  /// `TVV_TRA_002: 64 of 82 chunks are missing.`
-  var error: String { "\(text("ErrorCode")): \(text("ErrorMessage"))" }
+  /// `TVV_TRA_002: 64 of 82 chunks are missing.` The code alone where this program may not see the sentence.
+  var error: String { [text("ErrorCode"), text("ErrorMessage")].filter { !$0.isEmpty }.joined(separator: ": ") }
+
+  /// Asks for what no signal tells every program: the peer, and the error's sentence. What cannot be had is left out.
+  func complete(_ client: Client) async {
+    if let found = try? await client.properties(path, Self.interface) { update(found) }
+  }
 
   /// The line of a transfer under way.
   func progress(_ label: String) -> String {

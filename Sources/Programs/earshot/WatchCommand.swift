@@ -105,7 +105,7 @@ final class WatchCommand {
       if !isJSON { Output.progress(transfer.progress("Receiving")) }
     case "failed":
       handled.insert(transfer.path.string)
-      failed(transfer)
+      Task { @LoopActor in await self.failed(transfer) }
     default:
       handled.insert(transfer.path.string)
       if !isJSON { Output.progress(transfer.progress("Receiving")) }
@@ -113,8 +113,9 @@ final class WatchCommand {
     }
   }
 
-  private func failed(_ transfer: TransferView) {
+  private func failed(_ transfer: TransferView) async {
     Output.progress("")
+    await transfer.complete(client)
     if line.flag("once") { return finish(.failure(Failure(.failed, transfer.error))) }
     if isJSON {
       Output.json(
@@ -128,6 +129,7 @@ final class WatchCommand {
   // MARK: What was received
 
   private func received(_ transfer: TransferView) async {
+    await transfer.complete(client)
     do throws(Failure) {
       let values = try await client.call(transfer.path, TransferView.interface, "OpenCredential")
       guard let file = values.first?.asDescriptor, let credential = try? file.readAll(limit: 1 << 30) else {

@@ -19,7 +19,7 @@ public enum InterfaceList {
     return [
       ManagerFace.interface(radio, services: [], calls: { [] }), VerifierFace.interface(verifier),
       WalletFace.interface(wallet, path: { _ in WalletFace.path }),
-      TransferFaces.interface(transfer, VerifierFace.actions(verifier)),
+      CredentialFaces.interface(transfer, VerifierFace.actions(verifier)),
     ]
   }
 }

@@ -18,7 +18,7 @@ public final class ManagerFace {
   public init(_ radio: any Radio, services: [String], on tree: ObjectTree) {
     tree.exportManager(Self.path)
     let interface = Self.interface(radio, services: services) { [weak tree] in tree?.tallies ?? [] }
-    let object = tree.export(Self.path, interfaces: [interface], manager: Self.path)
+    let object = tree.export(Self.path, interfaces: [interface])
     self.object = object
     statusWatch = radio.onStatus { [weak object] _ in object?.changed("RadioState", "RadioReason", "Adapters") }
   }
@@ -28,34 +28,36 @@ public final class ManagerFace {
     _ radio: any Radio, services: [String], calls: @escaping @LoopActor () -> [Tally]
   ) -> Interface {
     Interface(
-      interfaceName, documentation: "The service as a whole.",
+      interfaceName, documentation: "The service as a whole.", audience: .everybody,
       properties: [
         Property(
-          "Version", "s", documentation: "The version of the service.", emits: .const, get: { .string(version) }),
+          "Version", "s", documentation: "The version of the service.", audience: .everybody, emits: .const,
+          get: { .string(version) }),
         Property(
-          "Services", "as", documentation: "What is on: Verifier, Wallet.", emits: .const,
+          "Services", "as", documentation: "What is on: Verifier, Wallet.", audience: .everybody, emits: .const,
           get: { .strings(services) }),
         Property(
           "Adapters", "as", documentation: "The Bluetooth adapters, the one in use first.",
-          get: { .strings(radio.status.adapters) }),
+          audience: .everybody, get: { .strings(radio.status.adapters) }),
         Property(
           "RadioState", "s",
           documentation: "ready, waiting (for an adapter or the Bluetooth service) or degraded (something is missing).",
-          get: { .string(radio.status.state.rawValue) }),
+          audience: .everybody, get: { .string(radio.status.state.rawValue) }),
         Property(
           "RadioReason", "s", documentation: "What is waited for or missing, and what to do; empty when ready.",
-          get: { .string(radio.status.reason) }),
+          audience: .everybody, get: { .string(radio.status.reason) }),
         Property(
-          "RadioStack", "s", documentation: "What the radio works with, and its version: BlueZ 5.66.", emits: .const,
+          "RadioStack", "s", documentation: "What the radio works with, and its version: BlueZ 5.66.",
+          audience: .everybody, emits: .const,
           get: { .string(radio.status.stack) }),
         Property(
           "RadioLimits", "as", documentation: "What that version costs, and what becomes of it, in sentences.",
-          emits: .const, get: { .strings(radio.status.limits) }),
+          audience: .everybody, emits: .const, get: { .strings(radio.status.limits) }),
         Property(
           "Counters", "a{st}",
           documentation:
-            "How often callers and peers were turned away since the service started. Changes are not told.",
-          emits: .none, get: { .tallies(calls() + radio.tallies) }),
+            "How often callers and peers were turned away since the service started. No signal tells of changes.",
+          audience: .everybody, emits: .none, get: { .tallies(calls() + radio.tallies) }),
       ])
   }
 }

@@ -1,7 +1,8 @@
 import DBus
 import Glibc
 
-/// Who may call the service: root, the user it runs as, and the members of the group `earshot`.
+/// The programs that may call the service and see what is for the group: those of root, of the user that the service runs
+/// as, and of the members of the group `earshot`. Every other program may look at what is for everybody.
 public enum ServiceAccess {
   public static let group = "earshot"
 
@@ -11,10 +12,8 @@ public enum ServiceAccess {
   public static func rule(own: UInt32 = getuid(), group: UInt32? = number(of: group)) -> AccessRule {
     AccessRule(
       refusal: "Only root and members of the group \(Self.group) may do this.",
-      isPublic: { message in
-        // bluetoothd calls the GATT objects; they admit it alone.
-        AccessRule.onlyLooks(message) || message.interface?.hasPrefix("org.bluez.") == true
-      },
+      // bluetoothd calls the GATT objects, which refuse every other program by themselves.
+      isOpen: { $0.interface?.hasPrefix("org.bluez.") == true },
       allows: { caller in
         caller.uid == 0 || caller.uid == own || group.map(caller.gids.contains) ?? false
       })

@@ -11,7 +11,7 @@ from harness.machine import run, systemctl
 MANAGER = "org.earshot.Manager1"
 VERIFIER = "org.earshot.Verifier1"
 WALLET = "org.earshot.Wallet1"
-TRANSFER = "org.earshot.Transfer1"
+TRANSFER = "org.earshot.Credential1"
 VERIFIER_PATH = "/org/earshot/verifier"
 WALLET_PATH = "/org/earshot/wallet"
 

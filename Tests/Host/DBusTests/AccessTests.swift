@@ -11,7 +11,7 @@ struct AccessTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static func rule(_ allows: @escaping @Sendable (Credentials) -> Bool) -> AccessRule {
-    AccessRule(refusal: "Not you.", isPublic: AccessRule.onlyLooks, allows: allows)
+    AccessRule(refusal: "Not you.", allows: allows)
   }
 
   @LoopActor
@@ -26,7 +26,7 @@ struct AccessTests {
   func denied() async throws {
     let table = try await table { $0.uid != getuid() }
     defer { table.close() }
-    let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s")]))
+    let object = table.export(Interface(Table.interface, audience: .everybody, methods: [echo("Echo", "s")]))
     #expect(await table.error("Echo", [.string("x")])?.is(.denied) == true)
     #expect(await table.error("Introspect", on: "org.freedesktop.DBus.Introspectable") == nil)
     #expect(await table.error("Ping", on: "org.freedesktop.DBus.Peer") == nil)

@@ -23,16 +23,16 @@ struct ObjectTests {
 
     var interface: DBus.Interface {
       Interface(
-        Table.interface, documentation: "A lamp <&\"> on a table.",
+        Table.interface, documentation: "A lamp <&\"> on a table.", audience: .everybody,
         methods: [Method("Blink", in: [Argument("times", "u")], errors: [.busy], handler: { $0.reply() })],
         properties: [
           Property(
-            "Level", "u", documentation: "Brightness.", get: { .uint32(self.level) },
+            "Level", "u", documentation: "Brightness.", audience: .everybody, get: { .uint32(self.level) },
             set: { (value) throws(DBusError) in
               guard let level = value.asUInt32, level < 100 else { throw .invalidArgs("Level is below 100.") }
               self.level = level
             }),
-          Property("Name", "s", get: { .string(self.name) }),
+          Property("Name", "s", audience: .everybody, get: { .string(self.name) }),
           Property("Secret", "s", emits: .invalidates, get: { .string("s") }),
           Property("Model", "s", emits: .const, get: { .string("m") }),
           Property("Broken", "s", emits: .none, get: { .byte(1) }),
@@ -276,18 +276,29 @@ struct ObjectTests {
           </property>
           <property name="Name" type="s" access="read"/>
           <property name="Secret" type="s" access="read">
+            <annotation name="org.earshot.Audience" value="group"/>
             <annotation name="org.freedesktop.DBus.Property.EmitsChangedSignal" value="invalidates"/>
           </property>
           <property name="Model" type="s" access="read">
+            <annotation name="org.earshot.Audience" value="group"/>
             <annotation name="org.freedesktop.DBus.Property.EmitsChangedSignal" value="const"/>
           </property>
           <property name="Broken" type="s" access="read">
+            <annotation name="org.earshot.Audience" value="group"/>
             <annotation name="org.freedesktop.DBus.Property.EmitsChangedSignal" value="false"/>
           </property>
         </interface>
 
       """
     #expect(InterfaceXML.render(Lamp().interface) == expected)
+    #expect(
+      InterfaceXML.render(Interface("a.A", documentation: "D.")).contains(
+        """
+          <interface name="a.A">
+            <annotation name="org.gtk.GDBus.DocString" value="D."/>
+            <annotation name="org.earshot.Audience" value="group"/>
+          </interface>
+        """))
     #expect(InterfaceXML.document([Lamp().interface]).hasSuffix("<node>\n" + expected + "</node>\n"))
   }
 }

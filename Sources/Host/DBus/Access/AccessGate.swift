@@ -1,6 +1,6 @@
 import Loop
 
-/// Holds a caller's calls back until it is known who the caller is, and lets them in or turns them away, in their order.
+/// Keeps a program's calls waiting until it is known which program it is, then lets them in or refuses them, in their order.
 @LoopActor
 final class AccessGate {
   private typealias Call = (message: Message, answer: Answer)
@@ -8,15 +8,16 @@ final class AccessGate {
   private let rule: AccessRule
   private unowned let connection: BusConnection
   private let limits: BusLimits
-  private let enter: @LoopActor (Message, Answer) -> Void
+  private let enter: @LoopActor (Message, Answer, Audience) -> Void
   private var waiting: [String: [Call]] = [:]
-  /// Calls of those who may not make them.
-  private(set) var denied: UInt64 = 0
+  /// Calls of programs that may not make them.
+  var denied: UInt64 = 0
   /// Calls that came while too many waited.
   private(set) var refused: UInt64 = 0
 
-  /// - Parameter enter: where calls go that may be made.
-  init(_ rule: AccessRule, _ connection: BusConnection, enter: @escaping @LoopActor (Message, Answer) -> Void) {
+  /// - Parameter enter: takes each call that may be made, with the audience that its caller belongs to.
+  init(_ rule: AccessRule, _ connection: BusConnection, enter: @escaping @LoopActor (Message, Answer, Audience) -> Void)
+  {
     self.rule = rule
     self.connection = connection
     limits = connection.limits
@@ -29,10 +30,15 @@ final class AccessGate {
       _ = wait((message, answer), sender)
       return
     }
-    if rule.isPublic(message) { return enter(message, answer) }
+    if isOpen(message) { return enter(message, answer, .group) }
     if let known = connection.credentials.known(sender) { return decide((message, answer), rule.allows(known)) }
     guard wait((message, answer), sender) else { return }
     connection.credentials.get(sender) { [weak self] in self?.learned(sender, try? $0.get()) }
+  }
+
+  /// Whether a call is let in without knowing who calls: a ping, which any path answers, and what the rule names.
+  private func isOpen(_ message: Message) -> Bool {
+    message.interface == StandardName.peer || rule.isOpen(message)
   }
 
   /// - Returns: false where too many wait already; the call is answered then.
@@ -47,14 +53,15 @@ final class AccessGate {
     return true
   }
 
-  /// - Parameter credentials: nil where the bus could not say; such a caller is nobody.
+  /// - Parameter credentials: nil where the bus could not say; such a program is not of the group.
   private func learned(_ sender: String, _ credentials: Credentials?) {
     let isAllowed = credentials.map(rule.allows) ?? false
     for call in waiting.removeValue(forKey: sender) ?? [] { decide(call, isAllowed) }
   }
 
   private func decide(_ call: Call, _ isAllowed: Bool) {
-    if isAllowed || rule.isPublic(call.message) { return enter(call.message, call.answer) }
+    if isAllowed || isOpen(call.message) { return enter(call.message, call.answer, .group) }
+    if AccessRule.looks(call.message) { return enter(call.message, call.answer, .everybody) }
     denied += 1
     _ = call.answer.give(.failure(.denied(rule.refusal)))
   }

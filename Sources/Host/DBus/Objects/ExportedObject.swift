@@ -19,14 +19,20 @@ public final class ExportedObject: Sendable {
     registration.cancel()
   }
 
-  /// Tells others that properties changed: at the end of the loop's turn, with the values of then, in one signal for
-  /// each interface.
+  /// Signals that properties changed: at the end of the loop's turn, with the values of then, in one signal for each
+  /// interface. The signal names a property that is for the group without its value; an interface for the group sends no
+  /// such signal.
   public func changed(_ properties: String...) {
     node.changed(properties)
   }
 
-  /// Sends a signal; the properties that changed before it are told before it.
-  public func emit(_ interface: String, _ signal: String, _ arguments: [DBusValue] = []) {
-    node.emit(interface, signal, arguments)
+  /// Sends a signal, after the signals about properties that changed before it.
+  ///
+  /// - Parameter destination: the unique name of the one connection that the signal is for; nil for every program that
+  ///   listens. A signal of an interface for the group needs a destination, or is not sent.
+  public func emit(
+    _ interface: String, _ signal: String, _ arguments: [DBusValue] = [], to destination: String? = nil
+  ) {
+    node.emit(interface, signal, arguments, to: destination)
   }
 }

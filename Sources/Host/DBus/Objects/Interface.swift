@@ -2,17 +2,22 @@
 public struct Interface: Sendable {
   public let name: String
   public let documentation: String
+  /// The programs that see that an object has this interface. An object whose interfaces are all for the group is not there
+  /// for other programs.
+  public let audience: Audience
   public let methods: [Method]
   public let properties: [Property]
   public let signals: [Signal]
 
+  /// - Parameter audience: an interface for everybody has to be called one.
   public init(
-    _ name: String, documentation: String = "", methods: [Method] = [], properties: [Property] = [],
-    signals: [Signal] = []
+    _ name: String, documentation: String = "", audience: Audience = .group, methods: [Method] = [],
+    properties: [Property] = [], signals: [Signal] = []
   ) {
     precondition(Validity.isInterface(name), "not an interface's name: \(name)")
     self.name = name
     self.documentation = documentation
+    self.audience = audience
     self.methods = methods
     self.properties = properties
     self.signals = signals

@@ -3,6 +3,7 @@ public enum InterfaceMarkdown {
   /// A section with tables of methods, signals and properties.
   public static func render(_ interface: Interface) -> String {
     var text = "## \(interface.name)\n\n\(interface.documentation)\n"
+    if interface.audience == .group { text += "\nFor the group: other programs do not see objects of this kind.\n" }
     if !interface.methods.isEmpty {
       text += table(["method", "takes", "returns", "", "errors"], interface.methods.map(row))
     }
@@ -12,8 +13,8 @@ public enum InterfaceMarkdown {
     }
     if !interface.properties.isEmpty {
       text += table(
-        ["property", "type", ""],
-        interface.properties.map { ["`\($0.name)`", "`\($0.signature)`", $0.documentation] })
+        ["property", "type", "for", ""],
+        interface.properties.map { ["`\($0.name)`", "`\($0.signature)`", $0.audience.rawValue, $0.documentation] })
     }
     return text
   }

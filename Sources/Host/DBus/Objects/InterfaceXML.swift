@@ -11,6 +11,7 @@ public enum InterfaceXML {
     var xml = Writer(depth: 1)
     xml.element("interface", ["name": interface.name]) { xml in
       xml.documentation(interface.documentation)
+      xml.audience(interface.audience)
       for method in interface.methods { xml.method(method) }
       for signal in interface.signals { xml.signal(signal) }
       for property in interface.properties { xml.property(property) }
@@ -58,6 +59,11 @@ private struct Writer {
     if !documentation.isEmpty { annotation("org.gtk.GDBus.DocString", documentation) }
   }
 
+  /// What bears no such annotation is for everybody.
+  mutating func audience(_ audience: Audience) {
+    if audience != .everybody { annotation("org.earshot.Audience", audience.rawValue) }
+  }
+
   mutating func method(_ method: Method) {
     element("method", ["name": method.name]) { xml in
       let errors = method.errors.isEmpty ? "" : "Errors: \(method.errors.joined(separator: ", "))."
@@ -84,6 +90,7 @@ private struct Writer {
     ]
     element("property", attributes) { xml in
       xml.documentation(property.documentation)
+      xml.audience(property.audience)
       if property.emits != .changes {
         xml.annotation("org.freedesktop.DBus.Property.EmitsChangedSignal", property.emits.rawValue)
       }

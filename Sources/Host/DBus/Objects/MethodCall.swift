@@ -12,18 +12,23 @@ public final class MethodCall {
   public let sender: String
   /// Of the types that the method takes.
   public let arguments: [DBusValue]
+  /// The audience that the caller belongs to.
+  let audience: Audience
 
   private let out: [Argument]
   private let answer: Answer
   private let guardian: Registration
 
-  init(_ message: Message, at path: ObjectPath, interface: String, method: Method, answer: Answer) {
+  init(
+    _ message: Message, at path: ObjectPath, interface: String, method: Method, audience: Audience, answer: Answer
+  ) {
     self.path = path
     self.interface = interface
     member = method.name
     sender = message.sender ?? ""
     arguments = message.arguments
     out = method.out
+    self.audience = audience
     self.answer = answer
     let label = "\(interface).\(method.name)"
     guardian = Registration {

@@ -20,12 +20,24 @@ final class ObjectNode {
     self.tree = tree
   }
 
-  /// From now on nothing is sent for it.
+  /// The manager that lists the object: one above it, for a manager lists children only.
+  var listingManager: ObjectPath? {
+    guard let manager, path != manager, path.isWithin(manager) else { return nil }
+    return manager
+  }
+
+  /// From now on no signal is sent for it.
   func end() {
     isAlive = false
   }
 
   func interface(_ name: String) -> Interface? { interfaces.first { $0.name == name } }
+
+  /// The interfaces that the audience may see.
+  func interfaces(for audience: Audience) -> [Interface] { interfaces.filter { audience.maySee($0.audience) } }
+
+  /// Whether the object is there for the audience: it has an interface that the audience may see.
+  func isVisible(to audience: Audience) -> Bool { interfaces.contains { audience.maySee($0.audience) } }
 
   // MARK: Changes
 
@@ -48,42 +60,48 @@ final class ObjectNode {
     EventLoop.shared.soon { [weak self] in self?.flush() }
   }
 
-  /// Tells the changes that are not told yet.
+  /// Signals the changes that were not signalled yet, with the values that are for every listener.
   func flush() {
     isFlushScheduled = false
-    guard isAlive, !changes.isEmpty else { return }
-    let told = changes
+    guard isAlive, !changes.isEmpty, let listeners = tree?.listeners else { return }
+    let pending = changes
     changes = [:]
-    for interface in interfaces {
-      guard let names = told[interface.name] else { continue }
+    for interface in interfaces where listeners.maySee(interface.audience) {
+      guard let names = pending[interface.name] else { continue }
       let properties = names.compactMap { interface.property($0) }
-      let changed = properties.filter { $0.emits == .changes }
-      let invalidated = properties.filter { $0.emits == .invalidates }.map(\.name)
+      let changed = properties.filter { $0.emits == .changes && listeners.maySee($0.audience) }
+      let invalidated = properties.filter {
+        $0.emits == .invalidates || $0.emits == .changes && !listeners.maySee($0.audience)
+      }.map(\.name)
       guard !changed.isEmpty || !invalidated.isEmpty else { continue }
       tree?.emit(
         path, StandardName.properties, "PropertiesChanged",
-        [.string(interface.name), Self.values(changed), .strings(invalidated)])
+        [.string(interface.name), Self.values(changed, for: listeners), .strings(invalidated)])
     }
   }
 
-  func emit(_ interface: String, _ signal: String, _ arguments: [DBusValue]) {
-    guard isAlive else { return }
-    guard let declared = self.interface(interface)?.signals.first(where: { $0.name == signal }) else {
+  func emit(_ interface: String, _ signal: String, _ arguments: [DBusValue], to destination: String?) {
+    guard isAlive, let tree else { return }
+    guard let owner = self.interface(interface), let declared = owner.signals.first(where: { $0.name == signal })
+    else {
       return Log.shared.error("\(path.string) has no signal \(interface).\(signal)")
+    }
+    guard destination != nil || tree.listeners.maySee(owner.audience) else {
+      return Log.shared.error("\(interface).\(signal) is for the group and is not sent to every listener")
     }
     guard declared.arguments.signature == arguments.signature else {
       return Log.shared.error("\(interface).\(signal) should carry \(declared.arguments.inWords) and is not sent")
     }
     flush()
-    tree?.emit(path, interface, signal, arguments)
+    tree.emit(path, interface, signal, arguments, to: destination)
   }
 
   // MARK: Values
 
-  /// `a{sv}` of the properties that can be read now.
-  static func values(_ properties: [Property]) -> DBusValue {
+  /// `a{sv}` of the properties that the audience may see and that can be read now.
+  static func values(_ properties: [Property], for audience: Audience) -> DBusValue {
     var entries: [DBusEntry] = []
-    for property in properties {
+    for property in properties where audience.maySee(property.audience) {
       do throws(DBusError) {
         entries.append(DBusEntry(.string(property.name), try property.read()))
       } catch {
@@ -93,10 +111,10 @@ final class ObjectNode {
     return .dictionary(key: "s", value: "v", entries)
   }
 
-  /// `a{sa{sv}}`: all interfaces with all their properties.
-  func interfacesAndProperties() -> DBusValue {
+  /// `a{sa{sv}}`: the interfaces with their properties, as far as the audience may see them.
+  func interfacesAndProperties(for audience: Audience) -> DBusValue {
     .dictionary(
       key: "s", value: "a{sv}",
-      interfaces.map { DBusEntry(.string($0.name), Self.values($0.properties)) })
+      interfaces(for: audience).map { DBusEntry(.string($0.name), Self.values($0.properties, for: audience)) })
   }
 }

@@ -11,16 +11,20 @@ public final class ObjectTree {
   /// Asked before each handler, those of the tree included; an error is answered instead of calling it.
   public var authorize: ((MethodCall) -> DBusError?)?
 
-  /// Who may call; nil lets in whoever the bus lets through. Set once, before connecting.
+  /// Which programs may call and see what; without it, every program that the bus lets through may call and see
+  /// everything. Set once, before connecting.
   public var access: AccessRule? {
     didSet {
       gate = nil
       guard let access, let connection else { return }
-      gate = AccessGate(access, connection) { [weak self] in self?.enter($0, $1) }
+      gate = AccessGate(access, connection) { [weak self] in self?.enter($0, $1, $2) }
     }
   }
 
   private var gate: AccessGate?
+
+  /// The audience of a broadcast signal: with a rule there may be programs among the listeners that are not of the group.
+  var listeners: Audience { access == nil ? .group : .everybody }
 
   /// How often callers were turned away.
   public var tallies: [Tally] {
@@ -44,13 +48,16 @@ public final class ObjectTree {
   public func export(_ path: ObjectPath, interfaces: [Interface], manager: ObjectPath? = nil) -> ExportedObject {
     let node = ObjectNode(path, interfaces, manager: manager, tree: self)
     nodes[path, default: []].append(node)
-    if let manager, managers.contains(manager) {
-      emit(manager, StandardName.objectManager, "InterfacesAdded", [.objectPath(path), node.interfacesAndProperties()])
+    if let manager = node.listingManager, managers.contains(manager), node.isVisible(to: listeners) {
+      emit(
+        manager, StandardName.objectManager, "InterfacesAdded",
+        [.objectPath(path), node.interfacesAndProperties(for: listeners)])
     }
     return ExportedObject(node, Registration { [weak self] in self?.remove(node) })
   }
 
-  /// Puts an object manager at `path`. It lists the objects that were exported with it as their manager.
+  /// Puts an object manager at `path`. It lists the objects below it that were exported with it as their manager; the
+  /// object at `path` itself is none of them.
   public func exportManager(_ path: ObjectPath) {
     managers.insert(path)
   }
@@ -60,57 +67,67 @@ public final class ObjectTree {
     node.end()
     nodes[node.path]?.removeAll { $0 === node }
     if nodes[node.path]?.isEmpty == true { nodes[node.path] = nil }
-    guard let manager = node.manager, managers.contains(manager) else { return }
+    let interfaces = node.interfaces(for: listeners)
+    guard let manager = node.listingManager, managers.contains(manager), !interfaces.isEmpty else { return }
     emit(
       manager, StandardName.objectManager, "InterfacesRemoved",
-      [.objectPath(node.path), .strings(node.interfaces.map(\.name))])
+      [.objectPath(node.path), .strings(interfaces.map(\.name))])
   }
 
-  func emit(_ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue]) {
-    connection?.emit(path, interface, signal, arguments)
+  func emit(
+    _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue], to destination: String? = nil
+  ) {
+    connection?.emit(path, interface, signal, arguments, to: destination)
   }
 
   // MARK: Answering
 
   func receive(_ message: Message, _ answer: Answer) {
-    if let gate { gate.receive(message, answer) } else { enter(message, answer) }
+    if let gate { gate.receive(message, answer) } else { enter(message, answer, .group) }
   }
 
-  private func enter(_ message: Message, _ answer: Answer) {
+  private func enter(_ message: Message, _ answer: Answer, _ audience: Audience) {
     do throws(DBusError) {
-      try handle(message, answer)
+      try handle(message, answer, audience)
     } catch {
       _ = answer.give(.failure(error))
     }
   }
 
-  private func handle(_ message: Message, _ answer: Answer) throws(DBusError) {
+  private func handle(_ message: Message, _ answer: Answer, _ audience: Audience) throws(DBusError) {
     guard let path = message.path, let member = message.member else {
       throw .unknownMethod("The call names no object or no method.")
     }
     if let fault = message.fault { throw fault }
-    let (interface, method) = try find(path, message.interface, member)
+    let (interface, method) = try find(path, message.interface, member, audience)
     guard message.arguments.signature == method.in.signature else {
       let given = message.arguments.isEmpty ? "none" : "\(message.arguments.signature)"
       throw .invalidArgs("\(member) takes \(method.in.inWords), but was given \(given).")
     }
-    let call = MethodCall(message, at: path, interface: interface.name, method: method, answer: answer)
+    let call = MethodCall(
+      message, at: path, interface: interface.name, method: method, audience: audience, answer: answer)
     if let refusal = authorize?(call) { return call.fail(refusal) }
     method.handler(call)
   }
 
   private func find(
-    _ path: ObjectPath, _ name: String?, _ member: String
+    _ path: ObjectPath, _ name: String?, _ member: String, _ audience: Audience
   ) throws(DBusError) -> (Interface, Method) {
-    let interfaces = interfaces(at: path)
+    let interfaces = interfaces(at: path, for: audience)
     for interface in interfaces where name == nil || interface.name == name {
       if let method = interface.method(member) { return (interface, method) }
     }
-    guard exists(path) else { throw .unknownObject("There is no object \(path.string).") }
+    guard exists(path, for: audience) else { throw .unknownObject("There is no object \(path.string).") }
     if let name, !interfaces.contains(where: { $0.name == name }) {
       throw .unknownInterface("The object \(path.string) has no interface \(name).")
     }
     throw .unknownMethod("The object \(path.string) has no method \(member)\(name.map { " in \($0)" } ?? "").")
+  }
+
+  /// Why a program that is not of the group does not get a property's value; it is counted.
+  func refusal(of property: Property) -> DBusError {
+    gate?.denied += 1
+    return DBusError(.accessDenied, "The property \(property.name) is not public. \(access?.refusal ?? "")")
   }
 
   // MARK: Looking
@@ -123,36 +140,48 @@ public final class ObjectTree {
     return nil
   }
 
-  /// All interfaces that answer at `path`: the objects' first, the latest export first of all.
-  func interfaces(at path: ObjectPath) -> [Interface] {
-    guard exists(path) else { return [standard.peer] }
+  /// All interfaces that answer at `path`, as far as the audience may see them: the objects' first, the latest export
+  /// first of all.
+  func interfaces(at path: ObjectPath, for audience: Audience) -> [Interface] {
+    guard exists(path, for: audience) else { return [standard.peer] }
     var interfaces: [Interface] = []
-    for interface in (nodes[path] ?? []).reversed().flatMap(\.interfaces)
-    where !interfaces.contains(where: { $0.name == interface.name }) {
-      interfaces.append(interface)
+    for node in (nodes[path] ?? []).reversed() {
+      for interface in node.interfaces
+      where audience.maySee(interface.audience) && !interfaces.contains(where: { $0.name == interface.name }) {
+        interfaces.append(interface)
+      }
     }
-    if nodes[path] != nil { interfaces.append(standard.properties) }
+    if !interfaces.isEmpty { interfaces.append(standard.properties) }
     if managers.contains(path) { interfaces.append(standard.objectManager) }
     return interfaces + [standard.introspectable, standard.peer]
   }
 
-  /// The names of the elements right below `path`, sorted.
-  func children(of path: ObjectPath) -> [String] {
+  /// The names of the elements right below `path` that lead to an object for the audience, sorted.
+  func children(of path: ObjectPath, for audience: Audience) -> [String] {
     let depth = path.elements.count
     var names: Set<String> = []
-    for other in allPaths where other != path && other.isWithin(path) { names.insert(String(other.elements[depth])) }
+    for other in paths(for: audience) where other != path && other.isWithin(path) {
+      names.insert(String(other.elements[depth]))
+    }
     return names.sorted()
   }
 
-  /// The objects that the manager at `path` lists, in the order of their paths.
-  func managed(by manager: ObjectPath) -> [ObjectNode] {
-    nodes.values.joined().filter { $0.manager == manager }.sorted { $0.path.string < $1.path.string }
+  /// The objects that the manager at `path` lists for the audience, in the order of their paths.
+  func managed(by manager: ObjectPath, for audience: Audience) -> [ObjectNode] {
+    nodes.values.joined().filter { $0.listingManager == manager && $0.isVisible(to: audience) }
+      .sorted { $0.path.string < $1.path.string }
   }
 
-  private var allPaths: [ObjectPath] { Array(nodes.keys) + managers }
+  /// The paths at which the audience may see an object. A manager with no other object at its path is seen by the group:
+  /// what every program may see of it are the objects below.
+  private func paths(for audience: Audience) -> [ObjectPath] {
+    let visible = nodes.filter { $0.value.contains { $0.isVisible(to: audience) } }.map(\.key)
+    return audience == .group ? visible + managers : visible
+  }
 
-  /// Whether there is an object at `path` or below it.
-  private func exists(_ path: ObjectPath) -> Bool {
-    path == .root || nodes[path] != nil || managers.contains(path) || allPaths.contains { $0.isWithin(path) }
+  /// Whether there is an object for the audience at `path` or below it.
+  private func exists(_ path: ObjectPath, for audience: Audience) -> Bool {
+    if path == .root || nodes[path]?.contains(where: { $0.isVisible(to: audience) }) == true { return true }
+    return paths(for: audience).contains { $0.isWithin(path) }
   }
 }

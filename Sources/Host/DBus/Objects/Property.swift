@@ -25,6 +25,8 @@ public struct Property: Sendable {
   public let name: String
   public let signature: String
   public let documentation: String
+  /// The programs that may read it. A broadcast signal tells its value only where that is everybody.
+  public let audience: Audience
   public let emits: Emits
   let get: Getter
   let set: Setter?
@@ -32,17 +34,19 @@ public struct Property: Sendable {
   public var access: Access { self.set == nil ? .read : .readWrite }
 
   /// - Parameters:
-  ///   - signature: one complete type; `get` returns values of it, `set` is given none else.
-  ///   - set: without it the property can only be read. When it returns, the change is told.
+  ///   - signature: one complete type; `get` returns values of it, `set` is given no others.
+  ///   - audience: a property for everybody has to be called one.
+  ///   - set: without it the property can only be read. When it returns, the change is signalled.
   public init(
-    _ name: String, _ signature: String, documentation: String = "", emits: Emits = .changes,
-    get: @escaping Getter, set: Setter? = nil
+    _ name: String, _ signature: String, documentation: String = "", audience: Audience = .group,
+    emits: Emits = .changes, get: @escaping Getter, set: Setter? = nil
   ) {
     precondition(Validity.isMember(name), "not a property's name: \(name)")
     precondition(Validity.isSingleType(signature), "not a property's type: \(signature)")
     self.name = name
     self.signature = signature
     self.documentation = documentation
+    self.audience = audience
     self.emits = emits
     self.get = get
     self.set = set

@@ -18,7 +18,7 @@ final class StandardInterfaces {
 
   private static func makePeer() -> Interface {
     Interface(
-      StandardName.peer,
+      StandardName.peer, audience: .everybody,
       methods: [
         Method("Ping", returning: { _ in [] }),
         Method(
@@ -35,23 +35,26 @@ final class StandardInterfaces {
 
   private static func makeIntrospectable(_ tree: ObjectTree) -> Interface {
     Interface(
-      StandardName.introspectable,
+      StandardName.introspectable, audience: .everybody,
       methods: [
         Method(
           "Introspect", out: [Argument("xml_data", "s")],
           returning: { [weak tree] call in
-            [.string(InterfaceXML.node(tree?.interfaces(at: call.path) ?? [], tree?.children(of: call.path) ?? []))]
+            let interfaces = tree?.interfaces(at: call.path, for: call.audience) ?? []
+            return [.string(InterfaceXML.node(interfaces, tree?.children(of: call.path, for: call.audience) ?? []))]
           })
       ])
   }
 
   private static func makeObjectManager(_ tree: ObjectTree) -> Interface {
     Interface(
-      StandardName.objectManager,
+      StandardName.objectManager, audience: .everybody,
       methods: [
         Method(
           "GetManagedObjects", out: [Argument("objects", "a{oa{sa{sv}}}")],
-          returning: { [weak tree] call in [managedObjects(tree?.managed(by: call.path) ?? [])] })
+          returning: { [weak tree] call in
+            [managedObjects(tree?.managed(by: call.path, for: call.audience) ?? [], for: call.audience)]
+          })
       ],
       signals: [
         Signal(
@@ -61,10 +64,10 @@ final class StandardInterfaces {
   }
 
   /// Several nodes at one path are one object.
-  private static func managedObjects(_ nodes: [ObjectNode]) -> DBusValue {
+  private static func managedObjects(_ nodes: [ObjectNode], for audience: Audience) -> DBusValue {
     var entries: [(path: ObjectPath, interfaces: [DBusEntry])] = []
     for node in nodes {
-      guard case .dictionary(_, _, let interfaces) = node.interfacesAndProperties() else { continue }
+      guard case .dictionary(_, _, let interfaces) = node.interfacesAndProperties(for: audience) else { continue }
       if let last = entries.indices.last, entries[last].path == node.path {
         entries[last].interfaces += interfaces
       } else {
@@ -80,7 +83,7 @@ final class StandardInterfaces {
     let interfaceName = Argument("interface_name", "s")
     let propertyName = Argument("property_name", "s")
     return Interface(
-      StandardName.properties,
+      StandardName.properties, audience: .everybody,
       methods: [
         Method(
           "Get", in: [interfaceName, propertyName], out: [Argument("value", "v")],
@@ -105,33 +108,39 @@ final class StandardInterfaces {
   private typealias Found = (node: ObjectNode, interface: Interface, property: Property)
 
   /// The property that the first two arguments name. An empty interface means any, as the specification allows.
+  ///
+  /// - Throws: `AccessDenied` where the caller may see that there is such a property, and not its value.
   private static func find(_ tree: ObjectTree?, _ call: MethodCall) throws(DBusError) -> Found {
     guard let interfaceName = call.arguments.first?.asString, let name = call.arguments.dropFirst().first?.asString
     else { throw .invalidArgs("An interface's and a property's name are missing.") }
     let names =
-      interfaceName.isEmpty ? tree?.interfaces(at: call.path).map(\.name) ?? [] : [interfaceName]
+      interfaceName.isEmpty
+      ? tree?.interfaces(at: call.path, for: call.audience).map(\.name) ?? [] : [interfaceName]
     for interfaceName in names {
-      guard let (node, interface) = tree?.interface(interfaceName, at: call.path) else { continue }
-      if let property = interface.property(name) { return (node, interface, property) }
+      guard let tree, let (node, interface) = tree.interface(interfaceName, at: call.path),
+        call.audience.maySee(interface.audience), let property = interface.property(name)
+      else { continue }
+      guard call.audience.maySee(property.audience) else { throw tree.refusal(of: property) }
+      return (node, interface, property)
     }
-    if names.count == 1, let only = names.first, !isKnown(only, tree, call.path) {
+    if names.count == 1, let only = names.first, !isKnown(only, tree, call) {
       throw .unknownInterface("The object \(call.path.string) has no interface \(only).")
     }
     throw .unknownProperty("The object \(call.path.string) has no property \(name) in \(interfaceName).")
   }
 
-  private static func isKnown(_ interface: String, _ tree: ObjectTree?, _ path: ObjectPath) -> Bool {
-    tree?.interfaces(at: path).contains { $0.name == interface } ?? false
+  private static func isKnown(_ interface: String, _ tree: ObjectTree?, _ call: MethodCall) -> Bool {
+    tree?.interfaces(at: call.path, for: call.audience).contains { $0.name == interface } ?? false
   }
 
   private static func all(_ tree: ObjectTree?, _ call: MethodCall) throws(DBusError) -> DBusValue {
     let name = call.arguments.first?.asString ?? ""
-    let interfaces = tree?.interfaces(at: call.path) ?? []
-    if name.isEmpty { return ObjectNode.values(interfaces.flatMap(\.properties)) }
+    let interfaces = tree?.interfaces(at: call.path, for: call.audience) ?? []
+    if name.isEmpty { return ObjectNode.values(interfaces.flatMap(\.properties), for: call.audience) }
     guard let interface = interfaces.first(where: { $0.name == name }) else {
       throw .unknownInterface("The object \(call.path.string) has no interface \(name).")
     }
-    return ObjectNode.values(interface.properties)
+    return ObjectNode.values(interface.properties, for: call.audience)
   }
 
   private static func set(_ tree: ObjectTree?, _ call: MethodCall) throws(DBusError) {

@@ -3,7 +3,7 @@ import DBus
 import Loop
 import Transfers
 
-/// The verifier on the bus: `org.earshot.Verifier1`, and a `Transfer1` object below it for each transfer.
+/// The verifier on the bus: `org.earshot.Verifier1`, and a `Credential1` object below it for each transfer.
 @LoopActor
 public final class VerifierFace {
   public nonisolated static let interfaceName = "org.earshot.Verifier1"
@@ -11,12 +11,12 @@ public final class VerifierFace {
 
   private let service: VerifierService
   private let object: ExportedObject
-  private let transfers: TransferFaces
+  private let transfers: CredentialFaces
 
   public init(_ service: VerifierService, on tree: ObjectTree, manager: ObjectPath) {
     self.service = service
     object = tree.export(Self.path, interfaces: [Self.interface(service)], manager: manager)
-    transfers = TransferFaces(
+    transfers = CredentialFaces(
       service.transfers, on: tree, below: Self.path, manager: manager, actions: Self.actions(service))
     service.observe(
       changed: { [weak self] in
@@ -31,8 +31,8 @@ public final class VerifierFace {
   }
 
   /// What can be done with the verifier's transfers.
-  public static func actions(_ service: VerifierService) -> TransferActions {
-    TransferActions(
+  public static func actions(_ service: VerifierService) -> CredentialActions {
+    CredentialActions(
       decide: { [weak service] in service?.decide($0, accepted: $1, then: $2) ?? false },
       taken: { [weak service] in service?.taken($0) },
       disconnect: { [weak service] in service?.disconnect($0) ?? false })
@@ -42,6 +42,7 @@ public final class VerifierFace {
     Interface(
       interfaceName,
       documentation: "Receives verifiable credentials from phones nearby (MOSIP Tuvali), one wallet after another.",
+      audience: .everybody,
       methods: [
         Method(
           "Start", out: [Argument("uri", "s")],
@@ -55,30 +56,34 @@ public final class VerifierFace {
           }),
       ],
       properties: [
-        Property("State", "s", documentation: "stopped, waiting or serving.", get: { .string(service.state.rawValue) }),
+        Property(
+          "State", "s", documentation: "stopped, waiting or serving.", audience: .everybody,
+          get: { .string(service.state.rawValue) }),
         Property(
           "Name", "s", documentation: "The name that wallets see, at most 14 bytes.",
-          get: { .string(service.settings.engine.name) }),
+          audience: .everybody, get: { .string(service.settings.engine.name) }),
         Property(
           "ConnectionUri", "s",
           documentation: "The text of the QR code; a new one for each wallet. Empty when stopped.",
-          get: { .string(service.connectionURI) }),
+          audience: .everybody, get: { .string(service.connectionURI) }),
         Property(
-          "Dialects", "as", documentation: "The dialects that are served: 0.5, 0.4, 0.3.", emits: .const,
+          "Dialects", "as", documentation: "The dialects that are served: 0.5, 0.4, 0.3.", audience: .everybody,
+          emits: .const,
           get: { .strings(service.settings.dialects.map(\.name.rawValue)) }),
         Property(
           "Storage", "s",
           documentation: "What is wrong with keeping credentials on the disk, and what to do; empty when nothing is.",
-          get: { .string(service.vault.trouble?.sentence ?? "") }),
+          audience: .everybody, get: { .string(service.vault.trouble?.sentence ?? "") }),
         Property(
           "Counters", "a{st}",
-          documentation: "How often each thing happened since the service started. Changes are not told.", emits: .none,
+          documentation: "How often each thing happened since the service started. No signal tells of changes.",
+          audience: .everybody, emits: .none,
           get: { counters(service) }),
       ],
       signals: [
         Signal(
-          "CredentialReceived", [Argument("transfer", "o")],
-          documentation: "A credential is here: GetCredential or OpenCredential of the transfer returns it.")
+          "CredentialReceived", [Argument("credential", "o")],
+          documentation: "A credential is here: GetCredential or OpenCredential of this object returns it.")
       ])
   }
 

@@ -4,17 +4,17 @@ import Loop
 import Transfers
 import Tuvali
 
-/// The wallet on the bus: `org.earshot.Wallet1`, and a `Transfer1` object below it for each transfer.
+/// The wallet on the bus: `org.earshot.Wallet1`, and a `Credential1` object below it for each transfer.
 @LoopActor
 public final class WalletFace {
   public nonisolated static let interfaceName = "org.earshot.Wallet1"
   public nonisolated static let path: ObjectPath = "/org/earshot/wallet"
 
   private let object: ExportedObject
-  private let transfers: TransferFaces
+  private let transfers: CredentialFaces
 
   public init(_ service: WalletService, on tree: ObjectTree, manager: ObjectPath) {
-    let transfers = TransferFaces(
+    let transfers = CredentialFaces(
       service.transfers, on: tree, below: Self.path, manager: manager, actions: Self.actions(service))
     self.transfers = transfers
     object = tree.export(
@@ -23,8 +23,8 @@ public final class WalletFace {
   }
 
   /// What can be done with the wallet's transfers.
-  public static func actions(_ service: WalletService) -> TransferActions {
-    TransferActions(
+  public static func actions(_ service: WalletService) -> CredentialActions {
+    CredentialActions(
       decide: { _, _, _ in false }, taken: { _ in }, disconnect: { [weak service] in service?.disconnect($0) ?? false })
   }
 
@@ -35,11 +35,12 @@ public final class WalletFace {
     Interface(
       interfaceName,
       documentation: "Brings credentials to verifiers nearby (MOSIP Tuvali).",
+      audience: .everybody,
       methods: [
         Method(
-          "Send", in: [Argument("uri", "s"), Argument("credential", "s")], out: [Argument("transfer", "o")],
+          "Send", in: [Argument("uri", "s"), Argument("credential", "s")], out: [Argument("object", "o")],
           documentation: "Looks for the verifier whose QR code says uri and gives it the credential. Returns at once "
-            + "with the transfer, whose State tells how it goes.",
+            + "with the object of the transfer, whose State says how it goes.",
           errors: [.invalidArgs, .limitExceeded],
           returning: { call throws(DBusError) in
             guard let uri = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
@@ -48,7 +49,7 @@ public final class WalletFace {
             return [.objectPath(path(try send(uri, Array(text.utf8), service)))]
           }),
         Method(
-          "SendFile", in: [Argument("uri", "s"), Argument("credential", "h")], out: [Argument("transfer", "o")],
+          "SendFile", in: [Argument("uri", "s"), Argument("credential", "h")], out: [Argument("object", "o")],
           documentation: "The same with the credential in a file, which is read to its end. For large ones, and for "
             + "texts with U+0000 in them.",
           errors: [.invalidArgs, .limitExceeded],
@@ -56,11 +57,12 @@ public final class WalletFace {
       ],
       properties: [
         Property(
-          "ActiveTransfers", "u", documentation: "Transfers under way.", emits: .none,
+          "ActiveTransfers", "u", documentation: "Transfers under way.", audience: .everybody, emits: .none,
           get: { .uint32(UInt32(clamping: service.active)) }),
         Property(
           "Counters", "a{st}",
-          documentation: "How often each thing happened since the service started. Changes are not told.", emits: .none,
+          documentation: "How often each thing happened since the service started. No signal tells of changes.",
+          audience: .everybody, emits: .none,
           get: { counters(service) }),
       ])
   }

@@ -2,45 +2,22 @@ import Common
 import DBus
 import Loop
 
-/// What a local program may do with a transfer; each is carried out by the service that runs it.
+/// The transfers of a service as objects on the bus, `org.earshot.Credential1`: one object for each credential on its way.
 @LoopActor
-public struct TransferActions {
-  public typealias Then = @LoopActor () -> Void
-
-  /// Notes the verdict and tells the wallet, and calls `Then` when the disk knows it; false where there is nothing to
-  /// judge.
-  public var decide: @LoopActor (Transfer, Bool, @escaping Then) -> Bool
-  /// Notes that a client was given the credential.
-  public var taken: @LoopActor (Transfer) -> Void
-  /// Ends the link; false where there is none.
-  public var disconnect: @LoopActor (Transfer) -> Bool
-
-  public init(
-    decide: @escaping @LoopActor (Transfer, Bool, @escaping Then) -> Bool,
-    taken: @escaping @LoopActor (Transfer) -> Void, disconnect: @escaping @LoopActor (Transfer) -> Bool
-  ) {
-    self.decide = decide
-    self.taken = taken
-    self.disconnect = disconnect
-  }
-}
-
-/// The transfers of a service as objects on the bus: `org.earshot.Transfer1`.
-@LoopActor
-public final class TransferFaces {
-  public nonisolated static let interfaceName = "org.earshot.Transfer1"
+public final class CredentialFaces {
+  public nonisolated static let interfaceName = "org.earshot.Credential1"
 
   private let tree: ObjectTree
   private let root: ObjectPath
   private let manager: ObjectPath
-  private let actions: TransferActions
+  private let actions: CredentialActions
   private var objects: [Int: ExportedObject] = [:]
 
   /// - Parameters:
   ///   - root: the transfers are its children.
   ///   - manager: the object manager that lists them.
   public init(
-    _ list: TransferList, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath, actions: TransferActions
+    _ list: TransferList, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath, actions: CredentialActions
   ) {
     self.tree = tree
     self.root = root
@@ -50,8 +27,9 @@ public final class TransferFaces {
       added: { [weak self] in self?.add($0) }, removed: { [weak self] in self?.objects[$0.number] = nil })
   }
 
+  /// `credential1` below the root, by the transfer's number.
   public func path(of transfer: Transfer) -> ObjectPath {
-    root.child("transfer\(transfer.number)")
+    root.child("credential\(transfer.number)")
   }
 
   private func add(_ transfer: Transfer) {
@@ -66,14 +44,15 @@ public final class TransferFaces {
   }
 
   /// The interface of one transfer.
-  public static func interface(_ transfer: Transfer, _ actions: TransferActions) -> Interface {
+  public static func interface(_ transfer: Transfer, _ actions: CredentialActions) -> Interface {
     Interface(
       interfaceName,
       documentation: "A credential on its way: from a wallet to this verifier, or from this wallet to a verifier.",
+      audience: .everybody,
       methods: methods(transfer, actions), properties: properties(transfer))
   }
 
-  private static func methods(_ transfer: Transfer, _ actions: TransferActions) -> [Method] {
+  private static func methods(_ transfer: Transfer, _ actions: CredentialActions) -> [Method] {
     [
       Method(
         "GetCredential", out: [Argument("credential", "s")],
@@ -121,7 +100,7 @@ public final class TransferFaces {
 
   /// Answers with the credential; whoever fetched it has taken it.
   private static func give(
-    _ call: MethodCall, _ transfer: Transfer, _ actions: TransferActions,
+    _ call: MethodCall, _ transfer: Transfer, _ actions: CredentialActions,
     as form: ([UInt8]) throws(DBusError) -> DBusValue
   ) {
     do throws(DBusError) {
@@ -133,7 +112,7 @@ public final class TransferFaces {
   }
 
   private static func decide(
-    _ call: MethodCall, _ transfer: Transfer, _ accepted: Bool, _ actions: TransferActions
+    _ call: MethodCall, _ transfer: Transfer, _ accepted: Bool, _ actions: CredentialActions
   ) {
     let state = transfer.state
     if actions.decide(transfer, accepted, { call.reply() }) { return }
@@ -151,43 +130,47 @@ public final class TransferFaces {
   private static func properties(_ transfer: Transfer) -> [Property] {
     [
       Property(
-        "Direction", "s", documentation: "incoming or outgoing.", emits: .const,
+        "Direction", "s", documentation: "incoming or outgoing.", audience: .everybody, emits: .const,
         get: { .string(transfer.direction.rawValue) }),
       Property(
         "State", "s",
         documentation:
           "searching, connected, transferring, received; at the end accepted, rejected, undecided or failed.",
-        get: { .string(transfer.state.rawValue) }),
+        audience: .everybody, get: { .string(transfer.state.rawValue) }),
       Property(
-        "Live", "b", documentation: "Whether the link is up or being made.", get: { .bool(transfer.isLive) }),
+        "Live", "b", documentation: "Whether the link is up or being made.", audience: .everybody,
+        get: { .bool(transfer.isLive) }),
       Property(
         "Peer", "s", documentation: "The other side's Bluetooth address; empty while it is unknown.",
-        get: { .string(transfer.peer?.description ?? "") }),
+        audience: .group, get: { .string(transfer.peer?.description ?? "") }),
       Property(
-        "Dialect", "s", documentation: "The dialect spoken: 0.5, 0.4 or 0.3.", get: { .string(transfer.dialect) }),
-      Property("Mtu", "q", documentation: "The ATT MTU.", get: { .uint16(UInt16(clamping: transfer.figures.mtu)) }),
+        "Dialect", "s", documentation: "The dialect spoken: 0.5, 0.4 or 0.3.", audience: .everybody,
+        get: { .string(transfer.dialect) }),
+      Property(
+        "Mtu", "q", documentation: "The ATT MTU.", audience: .everybody,
+        get: { .uint16(UInt16(clamping: transfer.figures.mtu)) }),
       Property(
         "BytesExpected", "t", documentation: "Size of the encrypted frame; 0 before it is known.",
-        get: { .uint64(UInt64(transfer.figures.bytesExpected)) }),
+        audience: .everybody, get: { .uint64(UInt64(transfer.figures.bytesExpected)) }),
       Property(
         "BytesTransferred", "t", documentation: "Bytes of the frame that were received, or sent once.",
-        get: { .uint64(UInt64(transfer.figures.bytesTransferred)) }),
+        audience: .everybody, get: { .uint64(UInt64(transfer.figures.bytesTransferred)) }),
       Property(
         "ChunksExpected", "u", documentation: "Chunks of the frame.",
-        get: { .uint32(UInt32(clamping: transfer.figures.chunksExpected)) }),
+        audience: .everybody, get: { .uint32(UInt32(clamping: transfer.figures.chunksExpected)) }),
       Property(
         "ChunksMissing", "u",
         documentation: "Chunks not received yet; of an outgoing transfer, those that the last report named.",
-        get: { .uint32(UInt32(clamping: transfer.figures.chunksMissing)) }),
+        audience: .everybody, get: { .uint32(UInt32(clamping: transfer.figures.chunksMissing)) }),
       Property(
         "CrcFailures", "u", documentation: "Chunks that came damaged.",
-        get: { .uint32(UInt32(clamping: transfer.figures.crcFailures)) }),
+        audience: .everybody, get: { .uint32(UInt32(clamping: transfer.figures.crcFailures)) }),
       Property(
         "ErrorCode", "s", documentation: "The stable code of what ended it: TVV_TRA_002; empty without an error.",
-        get: { .string(transfer.error?.code ?? "") }),
+        audience: .everybody, get: { .string(transfer.error?.code ?? "") }),
       Property(
         "ErrorMessage", "s", documentation: "The same as a sentence.",
-        get: { .string(transfer.error?.sentence ?? "") }),
+        audience: .group, get: { .string(transfer.error?.sentence ?? "") }),
     ]
   }
 }
