@@ -135,6 +135,37 @@ struct SignalTests {
     subscription.cancel()
   }
 
+  @Test("A signal to one connection reaches it and no other one, whatever the others asked the bus for")
+  @LoopActor
+  func addressed() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let stranger = BusConnection(address: .address(table.bus.address))
+    stranger.connect()
+    try await stranger.ready()
+    defer { stranger.close() }
+    let (meant, overheard) = (Mailbox<[DBusValue]>(), Mailbox<[DBusValue]>())
+    var subscriptions = [table.client.subscribe(SignalMatch(member: "M")) { meant.put($0.arguments) }]
+    for match in [
+      SignalMatch(), SignalMatch(member: "M"), SignalMatch(sender: Table.name), SignalMatch(path: Table.path),
+      SignalMatch(sender: table.service.uniqueName, interface: Table.interface),
+    ] {
+      subscriptions.append(stranger.subscribe(match) { overheard.put($0.arguments) })
+    }
+    try await settle(table.client)
+    try await settle(stranger)
+    let secret = [DBusValue.bytes(Array("secret".utf8))]
+    table.service.emit(Table.path, Table.interface, "M", secret, to: table.client.uniqueName)
+    table.service.emit(Table.path, Table.interface, "M", secret, to: "not a name")
+    table.service.emit(Table.path, Table.interface, "M", [.string("public")])
+    #expect(try await meant.next() == secret)
+    #expect(try await meant.next() == [.string("public")])
+    // The bus brings messages in order: had it brought the first one, it would stand before the last one.
+    for _ in 0..<5 { #expect(try await overheard.next() == [.string("public")]) }
+    #expect(overheard.all.count == 5)
+    for subscription in subscriptions { subscription.cancel() }
+  }
+
   @Test("A burst of signals is handled whole and in order, and others get their turn in between")
   @LoopActor
   func burst() async throws {

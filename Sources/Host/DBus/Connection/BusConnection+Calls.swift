@@ -33,11 +33,18 @@ extension BusConnection {
     }
   }
 
-  /// Sends a signal to whoever listens. Without a bus nobody does: who comes later reads the properties.
-  public func emit(_ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue] = []) {
+  /// Sends a signal. Without a connection to the bus the signal is dropped: a program that comes later reads the
+  /// properties.
+  ///
+  /// - Parameter destination: the name of the one connection that the bus brings the signal to, better a unique one,
+  ///   which has one owner ever; nil for every program that asked the bus for such signals.
+  public func emit(
+    _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue] = [],
+    to destination: String? = nil
+  ) {
     guard uniqueName != nil, let transport else { return }
     do throws(DBusError) {
-      _ = try transport.send(.signal(path, interface, signal, arguments))
+      _ = try transport.send(.signal(path, interface, signal, arguments, to: destination))
     } catch {
       Log.shared.warning("Signal \(signal) was not sent: \(error)")
     }

@@ -29,8 +29,7 @@ public final class BusConnection {
   private var retry: Registration?
   private var backoff = BusConnection.shortestBackoff
   private var wasLost = false
-  private var stateHandlers: [(id: Int, handler: @LoopActor (BusState) -> Void)] = []
-  private var lastHandlerID = 0
+  private let stateObservers = Observers<BusState>()
   /// The name that the bus gave this connection, while there is one: `:1.42`.
   public private(set) var uniqueName: String?
 
@@ -80,20 +79,14 @@ public final class BusConnection {
 
   /// Calls `handler` with each new state for as long as the registration lives.
   public func onState(_ handler: @escaping @LoopActor (BusState) -> Void) -> Registration {
-    lastHandlerID += 1
-    let id = lastHandlerID
-    stateHandlers.append((id, handler))
-    return Registration { [weak self] in self?.stateHandlers.removeAll { $0.id == id } }
+    stateObservers.add(handler)
   }
 
   private func enter(_ state: BusState) {
     guard self.state != state else { return }
     self.state = state
-    for (id, handler) in stateHandlers where stateHandlers.contains(where: { $0.id == id }) {
-      // A handler may bring about the next state; the rest hears of that one only.
-      guard self.state == state else { return }
-      handler(state)
-    }
+    // An observer may bring about the next state, of which all observers hear at once.
+    stateObservers.call(state, while: { self.state == state })
   }
 
   // MARK: Coming and going

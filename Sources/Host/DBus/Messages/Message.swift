@@ -39,9 +39,11 @@ public struct Message: Hashable, Sendable {
   }
 
   public static func signal(
-    _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue] = []
+    _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue] = [],
+    to destination: String? = nil
   ) -> Message {
     var message = Message(.signal, arguments: arguments)
+    message.destination = destination
     message.path = path
     message.interface = interface
     message.member = signal

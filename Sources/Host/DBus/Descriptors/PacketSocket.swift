@@ -1,0 +1,183 @@
+import Glibc
+import Loop
+
+/// One end of a pair of connected sockets that keep packets apart (`SOCK_SEQPACKET`), on the event loop. The other end
+/// goes to another program as a descriptor, so that the two exchange packets without the bus.
+///
+/// No call waits. Packets keep their order and their bounds; one of no bytes is a packet, too.
+@LoopActor
+public final class PacketSocket {
+  /// What became of a packet that was to be sent.
+  public enum Sending: Hashable, Sendable {
+    /// The kernel has it, for the other end to take.
+    case sent
+    /// The other end has not taken enough of what was sent before; `onRoom` is called when it has.
+    case full
+    /// The other end is gone, or this one was closed.
+    case closed
+    /// The packet is longer than the kernel's buffer for all of them.
+    case tooLong
+  }
+
+  /// What was found when a packet was asked for.
+  public enum Arrival: Hashable, Sendable {
+    case packet([UInt8])
+    /// A packet over the limit came, and is thrown away.
+    case tooLong
+    case nothing
+    /// The other end is gone and all that it sent is received, or this end was closed.
+    case closed
+  }
+
+  /// Called while packets wait to be received, again in each turn of the loop, and once before `onHangUp`. Without it
+  /// packets wait in the kernel.
+  public var onReadable: (@LoopActor () -> Void)? { didSet { watch() } }
+  /// Called once after each `.full`, when there is room again.
+  public var onRoom: (@LoopActor () -> Void)?
+  /// Called once, when every copy of the other end is closed. What it had sent can still be received.
+  public var onHangUp: (@LoopActor () -> Void)?
+
+  private let end: FileDescriptor
+  private var isWaitingForRoom = false
+  private var isHungUp = false
+  private var watched: Readiness = []
+  private var registration: Registration?
+
+  /// An end that was received from another program.
+  ///
+  /// - Throws: `Failed` where the descriptor is no socket.
+  public init(owning end: FileDescriptor) throws(DBusError) {
+    self.end = end
+    // With the sender's credentials beside each packet, one of no bytes differs from the end of them.
+    var yes: Int32 = 1
+    guard setsockopt(end.raw, SOL_SOCKET, SO_PASSCRED, &yes, socklen_t(MemoryLayout<Int32>.size)) == 0,
+      fcntl(end.raw, F_SETFL, O_NONBLOCK) == 0
+    else { throw .failed("The descriptor is not a socket for packets: \(reason(errno)).") }
+    watch()
+  }
+
+  /// Makes a pair.
+  ///
+  /// - Parameter buffer: the bytes that may wait in the kernel on their way to the other end, each packet with some
+  ///   hundred bytes of the kernel's own; nil for what the machine has as its default (about 200 KiB). The kernel takes
+  ///   4608 where less is asked for.
+  /// - Returns: this end, and the other one, to be handed over and then dropped: an end is closed with its last copy.
+  public static func pair(buffer: Int? = nil) throws(DBusError) -> (socket: PacketSocket, other: FileDescriptor) {
+    var ends: [Int32] = [-1, -1]
+    let kind = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+    guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw .failed("No pair of sockets: \(reason(errno)).") }
+    let (end, other) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
+    if let buffer {
+      // The kernel doubles what it is told, for its own part.
+      var half = Int32(clamping: buffer / 2)
+      guard setsockopt(end.raw, SOL_SOCKET, SO_SNDBUF, &half, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
+        throw .failed("The buffer of a socket cannot be set: \(reason(errno)).")
+      }
+    }
+    return (try PacketSocket(owning: end), other)
+  }
+
+  /// Whether packets can still be sent: the other end is there, as far as is known, and this one was not closed.
+  public var isOpen: Bool { !isHungUp && end.raw >= 0 }
+
+  /// Closes this end; the other one hears of it. No closure is called any more.
+  public func close() {
+    registration?.cancel()
+    registration = nil
+    (onReadable, onRoom, onHangUp) = (nil, nil, nil)
+    end.close()
+  }
+
+  /// Sends one packet.
+  public func send(_ packet: [UInt8]) -> Sending {
+    while true {
+      if Glibc.send(end.raw, packet, packet.count, Int32(MSG_NOSIGNAL)) >= 0 { return .sent }
+      switch errno {
+      case EINTR: continue
+      case EAGAIN, ENOBUFS, ENOMEM:
+        isWaitingForRoom = true
+        watch()
+        return .full
+      case EMSGSIZE: return .tooLong
+      default: return .closed
+      }
+    }
+  }
+
+  /// Takes one packet.
+  ///
+  /// - Parameter limit: the most bytes that it may have.
+  public func receive(limit: Int) -> Arrival {
+    var buffer = [UInt8](repeating: 0, count: max(limit, 1))
+    while true {
+      let (count, hasSender) = receive(into: &buffer)
+      if count < 0 {
+        switch errno {
+        // The other end was closed before it took all that was sent to it; what it sent comes after this error.
+        case EINTR, ECONNRESET: continue
+        case EAGAIN: return .nothing
+        default: return .closed
+        }
+      }
+      if count == 0, !hasSender { return .closed }
+      return count > limit ? .tooLong : .packet(Array(buffer.prefix(count)))
+    }
+  }
+
+  /// - Returns: the packet's length, also where the buffer is shorter, and whether its sender's credentials came along.
+  private func receive(into buffer: inout [UInt8]) -> (count: Int, hasSender: Bool) {
+    // Room for the credentials and for no descriptor: one that is sent along would else be opened in this process.
+    var control = [UInt8](repeating: 0, count: Self.credentialsSpace)
+    return buffer.withUnsafeMutableBytes { bytes in
+      control.withUnsafeMutableBytes { control in
+        var vector = iovec(iov_base: bytes.baseAddress, iov_len: bytes.count)
+        return withUnsafeMutablePointer(to: &vector) { vector in
+          var header = msghdr()
+          header.msg_iov = vector
+          header.msg_iovlen = 1
+          header.msg_control = control.baseAddress
+          header.msg_controllen = control.count
+          let count = recvmsg(end.raw, &header, Int32(MSG_TRUNC))
+          return (count, header.msg_controllen > 0)
+        }
+      }
+    }
+  }
+
+  /// CMSG_SPACE(sizeof(struct ucred)): a header of 16 bytes, and 12 bytes in a space of 16.
+  private static let credentialsSpace = 32
+
+  // MARK: Watching
+
+  /// Has the loop watch for what is wanted now. A hang-up is always told.
+  private func watch() {
+    var wanted: Readiness = .hungUp
+    if onReadable != nil { wanted.insert(.readable) }
+    if isWaitingForRoom { wanted.insert(.writable) }
+    guard isOpen, wanted != watched else { return }
+    watched = wanted
+    registration?.cancel()
+    let source = EventLoop.shared.watch(end.raw, for: wanted) { [weak self] in self?.handle($0) }
+    // The source goes before the descriptor, whose number may be another one's right after.
+    registration = Registration { [end] in
+      source.cancel()
+      withExtendedLifetime(end) {}
+    }
+  }
+
+  private func handle(_ ready: Readiness) {
+    let isEnd = !ready.isDisjoint(with: [.hungUp, .failed])
+    if ready.contains(.readable) { onReadable?() }
+    if ready.contains(.writable), isWaitingForRoom {
+      isWaitingForRoom = false
+      watch()
+      if !isEnd { onRoom?() }
+    }
+    guard isEnd, isOpen else { return }
+    // The loop would tell of it in each turn.
+    isHungUp = true
+    registration?.cancel()
+    registration = nil
+    onHangUp?()
+  }
+}

@@ -1,0 +1,260 @@
+import DBus
+import Glibc
+import Loop
+import TestSupport
+import Testing
+
+@Suite("Packets beside the bus")
+struct PacketSocketTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// Both ends in this process.
+  @LoopActor
+  private func pair(buffer: Int? = nil) throws -> (PacketSocket, PacketSocket) {
+    let (socket, other) = try PacketSocket.pair(buffer: buffer)
+    return (socket, try PacketSocket(owning: other))
+  }
+
+  @Test("Packets arrive whole and in order, one of no bytes, too, and nothing comes when there is none")
+  @LoopActor
+  func packets() throws {
+    let (near, far) = try pair()
+    let packets: [[UInt8]] = [[1], [], [2, 3], [], Array(repeating: 4, count: 512)]
+    #expect(far.receive(limit: 512) == .nothing)
+    for packet in packets { #expect(near.send(packet) == .sent) }
+    for packet in packets { #expect(far.receive(limit: 512) == .packet(packet)) }
+    #expect(far.receive(limit: 512) == .nothing)
+    #expect(far.send([5]) == .sent)
+    #expect(near.receive(limit: 1) == .packet([5]))
+    #expect(near.isOpen && far.isOpen)
+  }
+
+  @Test("A packet of the limit is taken, one over it is thrown away whole, and the next one is taken")
+  @LoopActor
+  func limit() throws {
+    let (near, far) = try pair()
+    for count in [4, 5, 0, 1] { #expect(near.send(Array(repeating: 7, count: count)) == .sent) }
+    #expect(far.receive(limit: 4) == .packet([7, 7, 7, 7]))
+    #expect(far.receive(limit: 4) == .tooLong)
+    #expect(far.receive(limit: 0) == .packet([]))
+    #expect(far.receive(limit: 0) == .tooLong)
+    #expect(far.receive(limit: 0) == .nothing)
+  }
+
+  @Test("A packet that waits is announced in each turn until it is taken, and one that comes before is announced, too")
+  @LoopActor
+  func reading() async throws {
+    let (near, far) = try pair()
+    let got = Mailbox<PacketSocket.Arrival>()
+    var calls = 0
+    #expect(near.send([1]) == .sent)
+    #expect(near.send([2]) == .sent)
+    far.onReadable = {
+      calls += 1
+      if calls > 1 { got.put(far.receive(limit: 9)) }
+    }
+    #expect(try await got.next() == .packet([1]))
+    #expect(try await got.next() == .packet([2]))
+    #expect(calls == 3)
+    #expect(near.send([3]) == .sent)
+    #expect(try await got.next() == .packet([3]))
+    far.onReadable = nil
+    #expect(near.send([4]) == .sent)
+    far.onReadable = { got.put(far.receive(limit: 9)) }
+    #expect(try await got.next() == .packet([4]))
+    #expect(got.all.count == 4 && !got.all.contains(.nothing))
+    far.close()
+  }
+
+  @Test("A full buffer says so, loses nothing, and tells once when there is room again")
+  @LoopActor
+  func room() async throws {
+    let (near, far) = try pair(buffer: 8192)
+    let room = Mailbox<Int>()
+    var sent = 0
+    near.onRoom = { room.put(sent) }
+    func fill() {
+      while near.send([UInt8(truncatingIfNeeded: sent)] + Array(repeating: 0, count: 99)) == .sent { sent += 1 }
+    }
+    fill()
+    let first = sent
+    #expect(first > 1 && first < 8192 / 100, "the kernel counts its own part of each packet")
+    #expect(near.send([]) == .full, "a packet of no bytes needs room, too")
+    var received = 0
+    func drain() {
+      while case .packet(let packet) = far.receive(limit: 100) {
+        #expect(packet.first == UInt8(truncatingIfNeeded: received))
+        received += 1
+      }
+    }
+    drain()
+    #expect(received == first)
+    #expect(try await room.next() == first)
+    fill()
+    #expect(sent == first * 2)
+    drain()
+    #expect(received == sent)
+    #expect(try await room.next() == sent)
+    #expect(room.all.count == 2, "one call for each time that it was full")
+    #expect(near.send(Array(repeating: 0, count: 9000)) == .tooLong)
+    #expect(near.send([1]) == .sent)
+  }
+
+  @Test("When the other end goes, what it sent is received first, then the end is told, once")
+  @LoopActor
+  func hangUp() async throws {
+    let (near, far) = try pair()
+    let ends = Mailbox<String>()
+    #expect(far.send([1]) == .sent)
+    #expect(far.send([]) == .sent)
+    #expect(near.send([9]) == .sent, "never taken: the kernel reports a reset connection for it")
+    far.close()
+    far.close()
+    #expect(far.send([2]) == .closed && far.receive(limit: 1) == .closed && !far.isOpen)
+    #expect(near.send([2]) == .closed)
+    near.onHangUp = { ends.put("hung up") }
+    near.onRoom = { ends.put("room") }
+    #expect(try await ends.next() == "hung up")
+    #expect(!near.isOpen)
+    #expect(near.receive(limit: 9) == .packet([1]))
+    #expect(near.receive(limit: 9) == .packet([]))
+    #expect(near.receive(limit: 9) == .closed)
+    // A loop that told it again would do so before this.
+    await withCheckedContinuation { done in EventLoop.shared.soon { EventLoop.shared.soon { done.resume() } } }
+    #expect(ends.all == ["hung up"])
+    near.close()
+  }
+
+  @Test("Packets that wait when the other end goes are announced before its end")
+  @LoopActor
+  func lastWords() async throws {
+    let (near, far) = try pair()
+    let seen = Mailbox<String>()
+    near.onReadable = {
+      while case .packet(let packet) = near.receive(limit: 9) { seen.put("\(packet)") }
+    }
+    near.onHangUp = { seen.put("end") }
+    #expect(far.send([1]) == .sent)
+    #expect(far.send([2]) == .sent)
+    far.close()
+    #expect(try await [seen.next(), seen.next(), seen.next()] == ["[1]", "[2]", "end"])
+    near.close()
+  }
+
+  @Test("A full end whose other end goes is told of the end, not of room")
+  @LoopActor
+  func fullHangUp() async throws {
+    let (near, far) = try pair(buffer: 4608)
+    let seen = Mailbox<String>()
+    near.onRoom = { seen.put("room") }
+    near.onHangUp = { seen.put("end") }
+    while near.send([1]) == .sent {}
+    far.close()
+    #expect(try await seen.next() == "end")
+    #expect(seen.all == ["end"])
+    near.close()
+  }
+
+  @Test("After it was closed, and after it was dropped, an end calls nothing, and the other end is told")
+  @LoopActor
+  func closing() async throws {
+    for isDropped in [false, true] {
+      var (kept, other): (PacketSocket?, FileDescriptor) = try PacketSocket.pair()
+      let far = try PacketSocket(owning: other)
+      let ends = Mailbox<String>()
+      kept?.onHangUp = { ends.put("near") }
+      kept?.onReadable = { ends.put("read") }
+      far.onHangUp = { ends.put("far") }
+      #expect(far.send([1]) == .sent)
+      if !isDropped { kept?.close() }
+      kept = nil
+      #expect(try await ends.next() == "far")
+      #expect(ends.all == ["far"])
+      far.close()
+    }
+  }
+
+  @Test("A descriptor that the other end sends along with a packet is not opened here")
+  @LoopActor
+  func descriptors() throws {
+    let (near, other) = try PacketSocket.pair()
+    var ends: [Int32] = [-1, -1]
+    // Closed on exec from the beginning: a program that another test starts meanwhile would hold it open.
+    let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+    try #require(socketpair(AF_UNIX, kind, 0, &ends) == 0)
+    let (reader, writer) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
+    #expect(send(writer, along: [1], over: other) == 1)
+    writer.close()
+    var byte: UInt8 = 0
+    #expect(read(reader.raw, &byte, 1) == -1 && errno == EAGAIN, "the packet holds the writer open")
+    #expect(near.receive(limit: 9) == .packet([1]))
+    #expect(read(reader.raw, &byte, 1) == 0, "there is no writer any more")
+  }
+
+  /// Sends a packet with a descriptor beside it.
+  private func send(_ descriptor: FileDescriptor, along packet: [UInt8], over socket: FileDescriptor) -> Int {
+    var packet = packet
+    // struct cmsghdr: the length of 16 bytes and a descriptor, SOL_SOCKET, SCM_RIGHTS; padded to 24 bytes.
+    let words: [UInt32] = [20, 0, UInt32(SOL_SOCKET), 1, UInt32(bitPattern: descriptor.raw), 0]
+    var control = words
+    return packet.withUnsafeMutableBytes { bytes in
+      control.withUnsafeMutableBytes { control in
+        var vector = iovec(iov_base: bytes.baseAddress, iov_len: bytes.count)
+        return withUnsafeMutablePointer(to: &vector) { vector in
+          var header = msghdr()
+          header.msg_iov = vector
+          header.msg_iovlen = 1
+          header.msg_control = control.baseAddress
+          header.msg_controllen = control.count
+          return sendmsg(socket.raw, &header, 0)
+        }
+      }
+    }
+  }
+
+  @Test("A descriptor that is no socket is refused with a sentence")
+  @LoopActor
+  func noSocket() throws {
+    let file = try MemFD.sealed([], name: "file")
+    let error = caught(DBusError.self) { try PacketSocket(owning: file) }
+    #expect(error?.message.contains("not a socket") == true)
+  }
+
+  @Test("An end that a method answers with exchanges packets with the caller, and hangs up with its last copy")
+  @LoopActor
+  func overTheBus() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    var service: PacketSocket?
+    let said = Mailbox<String>()
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method(
+            "Acquire", out: [Argument("fd", "h"), Argument("mtu", "q")],
+            returning: { (_) throws(DBusError) in
+              let (socket, other) = try PacketSocket.pair()
+              socket.onReadable = { [unowned socket] in
+                if case .packet(let packet) = socket.receive(limit: 512) { said.put("\(packet)") }
+              }
+              socket.onHangUp = { said.put("hung up") }
+              service = socket
+              return [.descriptor(other), .uint16(517)]
+            })
+        ]))
+    var answer = try await table.call("Acquire")
+    let client = try PacketSocket(owning: try #require(answer.first?.asDescriptor))
+    answer = []
+    let heard = Mailbox<PacketSocket.Arrival>()
+    client.onReadable = { heard.put(client.receive(limit: 512)) }
+    #expect(service?.send([1, 2, 3]) == .sent)
+    #expect(try await heard.next() == .packet([1, 2, 3]))
+    #expect(client.send([4]) == .sent)
+    #expect(try await said.next() == "[4]")
+    client.close()
+    #expect(try await said.next() == "hung up")
+    service?.close()
+    object.cancel()
+  }
+}
