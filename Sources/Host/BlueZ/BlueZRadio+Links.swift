@@ -111,15 +111,15 @@ extension BlueZRadio {
     return try central.connect(to: address, at: place, handler)
   }
 
+  /// The kernel's list of links says it now; where it cannot be read, the events of the management socket said it.
   public func origin(of link: LinkID) -> LinkOrigin {
     guard let entry = links[link], let index = place?.index else { return .unknown }
-    let address = address(of: entry)
-    if let raw = doors.raw.way, let known = try? raw.links(of: index),
-      let own = known.first(where: { $0.isLE && $0.isConnected && $0.address == address })
-    {
-      return own.isCentral ? .here : .peer
+    if let raw = doors.raw.way, let known = try? raw.links(of: index) { directions.found(known) }
+    switch directions.direction(of: address(of: entry)) {
+    case .incoming: return .peer
+    case .outgoing: return .here
+    case .unknown: return entry.isMadeHere ? .here : .unknown
     }
-    return entry.isMadeHere ? .here : .unknown
   }
 
   public func cut(_ link: LinkID) {

@@ -13,8 +13,8 @@ extension BlueZRadio {
   }
 
   /// The kernel heard an advertiser, for a discovery of ours or of another program.
-  func found(_ report: AdvertisingReport, _ index: UInt16) {
-    guard scanner.wantsPackets, index == place?.index, let packet = AdvertisingPacket(report) else { return }
+  func found(_ report: AdvertisingReport) {
+    guard scanner.wantsPackets, let packet = AdvertisingPacket(report) else { return }
     delegate?.heard(packet)
   }
 }

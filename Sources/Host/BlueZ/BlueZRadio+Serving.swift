@@ -86,7 +86,8 @@ extension BlueZRadio {
 
   /// A first client has subscribed, at a bluetoothd that does not say which.
   func subscribed(to characteristic: ServedCharacteristic) {
-    let link = onlyClient.flatMap { try? link(with: $0) }
+    var link: LinkTable.Entry?
+    if let path = onlyClient { link = try? self.link(with: path) }
     characteristic.setNotifying(true, for: link?.id)
     guard let link else { return }
     link.isUsed = true
@@ -107,7 +108,7 @@ extension BlueZRadio {
       counters.malformed += 1
       throw .unlikely
     }
-    let link = try links[path] ?? link(with: path)
+    let link = try link(with: path)
     if let mtu = options.mtu, mtu != link.mtu {
       link.mtu = mtu
       delegate?.linkChanged(link.id, mtu: mtu)
@@ -176,7 +177,10 @@ extension BlueZRadio {
     if characteristic.isNotifying, isAlone, characteristic.subscriber == id {
       return signal(value, of: characteristic, to: .link(id)).fate(of: id)
     }
-    guard hasRawHCI else { return signal(value, of: characteristic, to: .link(id)).fate(of: id) }
+    // A raw HCI that failed for good is tried again where there is nothing better.
+    guard doors.raw.way != nil, rawFailure == nil || !characteristic.isNotifying else {
+      return signal(value, of: characteristic, to: .link(id)).fate(of: id)
+    }
     let fate = sendRaw(value, of: characteristic, to: link)
     guard fate == .unreachable, isAlone || links.count == 1 else { return fate }
     return signal(value, of: characteristic, to: .link(id)).fate(of: id)

@@ -34,6 +34,8 @@ public final class BlueZRadio: RadioDriver {
   var applications: [ApplicationID: ServedApplication] = [:]
   /// Links that bluetoothd has not confirmed.
   var doubts: [LinkID: Registration] = [:]
+  /// Which end made the links of the adapter in use, as far as the kernel said.
+  var directions = ConnectionDirections()
   var window = SignalWindow()
   var isQuestionDue = false
   /// What the kernel said against raw HCI, where it was not a passing failure.
@@ -104,7 +106,9 @@ public final class BlueZRadio: RadioDriver {
     if let socket = doors.management.way {
       registrations.append(
         socket.onEvent { [weak self] event, index in
-          if case .deviceFound(let report) = event { self?.found(report, index) }
+          guard let self, index == place?.index else { return }
+          directions.heard(event)
+          if case .deviceFound(let report) = event { found(report) }
         })
     }
     if let raw = doors.raw.way {
@@ -206,6 +210,7 @@ public final class BlueZRadio: RadioDriver {
     if place != self.place {
       if place?.owner != self.place?.owner { window = SignalWindow() }
       self.place = place
+      directions = ConnectionDirections()
       central.aim(at: place)
       closeLinks()
       openRawHCI()
@@ -233,9 +238,6 @@ public final class BlueZRadio: RadioDriver {
   }
 
   // MARK: Raw HCI
-
-  /// Whether values can go by raw HCI, as far as is known.
-  var hasRawHCI: Bool { doors.raw.way != nil && rawFailure == nil }
 
   /// Raw HCI is for the controller in use.
   private func openRawHCI() {

@@ -23,21 +23,26 @@ final class Service: GATTServerDelegate {
     CharacteristicID(service: uuid, characteristic: BluetoothUUID(short: short))
   }
 
-  static let application = GATTApplication(services: [
-    GATTService(
-      uuid: uuid,
-      characteristics: [
-        GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE02), properties: [.write, .writeWithoutResponse]),
-        GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE03), properties: [.notify, .indicate]),
-        GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE04), properties: [.read, .notify]),
-      ])
-  ])
+  static let application = application(reach: .subscribers)
+
+  /// - Parameter reach: of the two characteristics that notify.
+  static func application(reach: GATTCharacteristic.Reach) -> GATTApplication {
+    GATTApplication(services: [
+      GATTService(
+        uuid: uuid,
+        characteristics: [
+          GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE02), properties: [.write, .writeWithoutResponse]),
+          GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE03), properties: [.notify, .indicate], reach: reach),
+          GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE04), properties: [.read, .notify], reach: reach),
+        ])
+    ])
+  }
 
   let events = Mailbox<Event>()
   /// What writes are refused with.
   var refusal: ATTError?
 
-  func linkOpened(_ link: LinkID, address: BluetoothAddress) { events.put(.opened(link, address.description)) }
+  func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) { events.put(.opened(link, address.description)) }
   func linkChanged(_ link: LinkID, mtu: Int) { events.put(.changed(link, mtu)) }
   func linkClosed(_ link: LinkID) { events.put(.closed(link)) }
 

@@ -16,9 +16,9 @@ final class RegisteredSlot {
   private var object: ExportedObject?
 
   /// Milliseconds that controllers take.
-  private static let intervals = 20...10_240
+  private nonisolated static let intervals = 20...10_240
   /// AD types that `LEAdvertisement1` has properties for, and refuses in `Data`.
-  static let ownTypes: Set<UInt8> = [
+  nonisolated static let ownTypes: Set<UInt8> = [
     0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x14, 0x15, 0x16, 0x19, 0x1F, 0x20, 0x21, 0xFF,
   ]
 
@@ -69,7 +69,7 @@ final class RegisteredSlot {
   // MARK: The properties
 
   /// The name, where the scan response that bluetoothd puts it into has room for it.
-  static func name(of advertisement: Advertisement) -> String? {
+  nonisolated static func name(of advertisement: Advertisement) -> String? {
     let scanResponse = advertisement.scanResponse
     guard advertisement.isConnectable else { return nil }
     if let name = scanResponse.localName { return name }
@@ -78,7 +78,7 @@ final class RegisteredSlot {
   }
 
   /// The properties of `LEAdvertisement1`; one that says nothing is left out.
-  static func values(_ advertisement: Advertisement) -> [(String, DBusValue)] {
+  nonisolated static func values(_ advertisement: Advertisement) -> [(String, DBusValue)] {
     let data = advertisement.data
     var values: [(String, DBusValue)] = [
       ("Type", .string(advertisement.isConnectable ? "peripheral" : "broadcast"))
@@ -97,7 +97,7 @@ final class RegisteredSlot {
     return values
   }
 
-  private static func payload(_ data: AdvertisingData, prefix: String) -> [(String, DBusValue)] {
+  private nonisolated static func payload(_ data: AdvertisingData, prefix: String) -> [(String, DBusValue)] {
     var values: [(String, DBusValue)] = []
     if !data.serviceUUIDs.isEmpty {
       values.append((prefix + "ServiceUUIDs", .strings(data.serviceUUIDs.map(\.advertisedText))))
