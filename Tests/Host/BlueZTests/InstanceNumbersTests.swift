@@ -55,7 +55,8 @@ struct InstanceNumbersTests {
   @Test("A number of ours that another program takes is lost, and the next one is free")
   func lost() {
     var numbers = Self.numbers(3)
-    #expect(numbers.number(for: 0) == 3 && numbers.number(for: 1) == 2)
+    #expect(numbers.number(for: 0) == 3)
+    #expect(numbers.number(for: 1) == 2)
     numbers.active = 2
     #expect(numbers.lost == [1])
     #expect(numbers.number(for: 1) == nil)
@@ -63,10 +64,11 @@ struct InstanceNumbersTests {
     #expect(numbers.number(for: 1) == 2)
     numbers.added(3)
     #expect(numbers.lost == [0])
-    #expect(numbers.number(for: 0) == nil)
+    // The one that bluetoothd has may be that one.
+    #expect(numbers.number(for: 0) == 1)
   }
 
-  @Test("Whatever comes and goes: no two slots have one number, none has another program's", arguments: Seeds.usual.prefix(20))
+  @Test("Whatever comes and goes: no two slots have one number, none has another program's", arguments: Seeds.usual)
   func random(seed: UInt64) {
     var dice = SeededRandom(seed: seed)
     var numbers = Self.numbers(UInt8(1 + dice.bytes(1)[0] % 8))

@@ -268,6 +268,8 @@ struct ManagementTests {
   func removedMeanwhile() async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
+    try await rig.kernel.until { rig.kernel.commands.all.count == 1 }
+    _ = try await rig.radio.told.first { $0 == .slots(3) }
     rig.kernel.isSilent = true
     let registration = try rig.radio.advertise(.sample)
     try await rig.kernel.until { rig.kernel.commands.all.count == 2 }

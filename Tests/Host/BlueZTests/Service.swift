@@ -14,19 +14,19 @@ final class Service: GATTServerDelegate {
     case closed(LinkID)
   }
 
-  static let uuid = BluetoothUUID(short: 0xFE01)
-  static let put = BluetoothUUID(short: 0xFE02).description
-  static let hear = BluetoothUUID(short: 0xFE03).description
-  static let read = BluetoothUUID(short: 0xFE04).description
+  nonisolated static let uuid = BluetoothUUID(short: 0xFE01)
+  nonisolated static let put = BluetoothUUID(short: 0xFE02).description
+  nonisolated static let hear = BluetoothUUID(short: 0xFE03).description
+  nonisolated static let read = BluetoothUUID(short: 0xFE04).description
 
-  static func id(_ short: UInt16) -> CharacteristicID {
+  nonisolated static func id(_ short: UInt16) -> CharacteristicID {
     CharacteristicID(service: uuid, characteristic: BluetoothUUID(short: short))
   }
 
-  static let application = application(reach: .subscribers)
+  nonisolated static let application = application(reach: .subscribers)
 
   /// - Parameter reach: of the two characteristics that notify.
-  static func application(reach: GATTCharacteristic.Reach) -> GATTApplication {
+  nonisolated static func application(reach: GATTCharacteristic.Reach) -> GATTApplication {
     GATTApplication(services: [
       GATTService(
         uuid: uuid,

@@ -12,7 +12,7 @@ struct ShortfallWords: Hashable, Sendable {
     if let version, version < BlueZLimit.scanResponses, advertisement.isConnectable,
       advertisement.scanResponse.structures.contains(where: { !$0.isName })
     {
-      return "BlueZ \(version) puts nothing but a name into the scan response\(reason). \(remedy),"
+      return "BlueZ \(version) puts only names into scan responses\(reason). \(remedy),"
         + " or install BlueZ \(BlueZLimit.scanResponses) or newer."
     }
     let both = advertisement.data.structures + advertisement.scanResponse.structures

@@ -43,12 +43,12 @@ final class Central {
   }
 
   /// Whether an attempt of ours at a peer is under way.
-  func isConnecting(_ device: ObjectPath) -> Bool { promised(device) != nil }
-
-  /// The number that the link with a peer will have, if an attempt of ours is under way.
-  func promised(_ device: ObjectPath) -> LinkID? {
-    connections[device]?.first { $0.state == .connecting && !$0.isShared }?.id
+  func isConnecting(_ device: ObjectPath) -> Bool {
+    connections[device]?.contains { $0.state == .connecting && !$0.isShared } ?? false
   }
+
+  /// The number that a connection of ours was given for the link with a peer, which has no entry in the table yet.
+  func promised(_ device: ObjectPath) -> LinkID? { connections[device]?.first { $0.state == .connecting }?.id }
 
   // MARK: What bluetoothd tells
 
