@@ -9,12 +9,18 @@ public struct FakeApplication: Sendable {
     public let flags: [String]
     /// What was written back to its `Handle`.
     public internal(set) var handle: UInt16 = 0
-    public internal(set) var isSubscribed = false
+    /// Whether it offers a socket for each client that subscribes.
+    public let offersSockets: Bool
+    /// The clients that subscribed, in the order in which they did; nil for one that is not known.
+    public internal(set) var subscribers: [ObjectPath?] = []
 
-    init(path: ObjectPath, service: String, flags: [String]) {
+    public var isSubscribed: Bool { !subscribers.isEmpty }
+
+    init(path: ObjectPath, service: String, flags: [String], offersSockets: Bool) {
       self.path = path
       self.service = service
       self.flags = flags
+      self.offersSockets = offersSockets
     }
   }
 

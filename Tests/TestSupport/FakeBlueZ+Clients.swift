@@ -33,31 +33,16 @@ extension FakeBlueZ {
     }
   }
 
-  public func read(_ uuid: String, offset: UInt16 = 0) async throws -> [UInt8] {
-    let options: [String: DBusValue] = offset == 0 ? [:] : ["offset": .uint16(offset)]
+  public func read(_ uuid: String, offset: UInt16 = 0, from device: ObjectPath? = nil) async throws -> [UInt8] {
+    var options: [String: DBusValue] = offset == 0 ? [:] : ["offset": .uint16(offset)]
+    options["device"] = device.map { .objectPath($0) }
     let result = await withCheckedContinuation { continuation in
       call(uuid, "ReadValue", [.options(options)]) { continuation.resume(returning: $0) }
     }
     return try result.get().first?.asBytes ?? []
   }
 
-  /// A first client subscribes, or the last one no longer wants to hear.
-  public func subscribe(_ uuid: String, _ isWanted: Bool = true) async throws {
-    let result = await withCheckedContinuation { continuation in
-      subscribe(uuid, isWanted) { continuation.resume(returning: $0) }
-    }
-    _ = try result.get()
-  }
-
-  /// The same without waiting for its answer.
-  public func subscribe(
-    _ uuid: String, _ isWanted: Bool = true, then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
-  ) {
-    for index in applications.indices { applications[index][uuid]?.isSubscribed = isWanted }
-    call(uuid, isWanted ? "StartNotify" : "StopNotify", [], then: then)
-  }
-
-  /// A property of somebody's object, asked for as bluetoothd.
+  /// A property of a program's object, asked for as bluetoothd.
   public func property(
     _ name: String, of path: ObjectPath, _ interface: String, at client: String
   ) async throws -> DBusValue? {
@@ -66,7 +51,7 @@ extension FakeBlueZ {
     return values.first?.unwrapped
   }
 
-  private func call(
+  func call(
     _ uuid: String, _ method: String, _ arguments: [DBusValue],
     then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
   ) {
@@ -76,16 +61,5 @@ extension FakeBlueZ {
         application.owner, characteristic.path, "org.bluez.GattCharacteristic1", method, arguments, then: then)
     }
     then(.failure(.notFound("No application has \(uuid).")))
-  }
-
-  /// A characteristic of somebody's changed: its subscribers hear the value.
-  func changed(_ message: Message) {
-    guard message.arguments.count == 3, let value = message.arguments[1]["Value"]?.asBytes else { return }
-    for application in applications where application.owner == message.sender {
-      guard let found = application.characteristics.first(where: { $0.value.path == message.path }) else { continue }
-      guard found.value.isSubscribed else { continue }
-      notified.put(Notification(uuid: found.key, value: value))
-      onNotified(Notification(uuid: found.key, value: value))
-    }
   }
 }

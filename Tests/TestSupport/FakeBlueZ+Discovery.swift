@@ -75,12 +75,17 @@ extension FakeBlueZ {
   /// - Parameters:
   ///   - uuids: what this report brings in addition: the list only grows.
   ///   - serviceData: takes the place of what the report before brought.
-  public func hear(_ peer: FakePeer, uuids: [String] = [], serviceData: [String: [UInt8]] = [:], rssi: Int16 = -60) {
+  ///   - manufacturerData: the same.
+  public func hear(
+    _ peer: FakePeer, uuids: [String] = [], serviceData: [String: [UInt8]] = [:],
+    manufacturerData: [UInt16: [UInt8]] = [:], rssi: Int16 = -60
+  ) {
     guard isDiscovering(peer.adapter) else { return }
     let path = devicePath(peer.address, on: peer.adapter)
     let known = devices[path]?.heard?.uuids ?? []
     let heard = FakeDevice.Heard(
-      uuids: known + uuids.filter { !known.contains($0) }, serviceData: serviceData, rssi: rssi)
+      uuids: known + uuids.filter { !known.contains($0) }, serviceData: serviceData,
+      manufacturerData: manufacturerData, rssi: rssi)
     if devices[path] == nil {
       devices[path] = FakeDevice(address: peer.address, isConnected: false, isPaired: false)
       devices[path]?.heard = heard

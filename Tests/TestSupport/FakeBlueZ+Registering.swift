@@ -55,7 +55,12 @@ extension FakeBlueZ {
         Method("UnregisterAdvertisement", in: [path]) { [weak self] in self?.unregisterAdvertisement($0, name) },
       ],
       properties: [
-        Property("ActiveInstances", "y", get: { [weak self] in .byte(self?.adapters[name]?.activeInstances ?? 0) })
+        Property("ActiveInstances", "y", get: { [weak self] in .byte(self?.activeInstances(name) ?? 0) }),
+        Property(
+          "SupportedInstances", "y",
+          get: { [weak self] in
+            .byte(UInt8(clamping: Self.maximumAdvertisements - Int(self?.activeInstances(name) ?? 0)))
+          }),
       ])
   }
 
@@ -90,7 +95,7 @@ extension FakeBlueZ {
         return
       }
       do {
-        applications[index].characteristics = try Self.parse(result.get().first?.asDictionary ?? [:])
+        applications[index].characteristics = try parse(result.get().first?.asDictionary ?? [:])
         writeHandles(index)
         answer(call, nil)
       } catch {
@@ -109,7 +114,7 @@ extension FakeBlueZ {
   }
 
   /// The characteristics of an application by UUID, checked as bluetoothd checks them.
-  private static func parse(
+  private func parse(
     _ objects: [String: DBusValue]
   ) throws(DBusError) -> [String: FakeApplication.Characteristic] {
     var characteristics: [String: FakeApplication.Characteristic] = [:]
@@ -119,17 +124,24 @@ extension FakeBlueZ {
         let flags = properties["Flags"]?.asStrings, let service = properties["Service"]?.asObjectPath,
         let serviceUUID = objects[service.string]?["org.bluez.GattService1"]?["UUID"]?.asString,
         objects[service.string]?["org.bluez.GattService1"]?["Primary"]?.asBool == true
-      else { throw DBusError(name: failed, message: "Failed to parse characteristic \(path)") }
-      guard properties["WriteAcquired"] == nil, properties["NotifyAcquired"] == nil else {
-        throw DBusError(name: failed, message: "This bluetoothd mixes up clients.")
+      else { throw DBusError(name: Self.failed, message: "Failed to parse characteristic \(path)") }
+      guard properties["WriteAcquired"] == nil else {
+        throw DBusError(name: Self.failed, message: "Writes by socket cannot be refused.")
+      }
+      guard keepsClientsApart || properties["NotifyAcquired"] == nil else {
+        throw DBusError(name: Self.failed, message: "This bluetoothd mixes up clients.")
+      }
+      let canNotify = !Set(["notify", "indicate"]).isDisjoint(with: flags)
+      guard properties["NotifyAcquired"].map({ $0.asBool == false && canNotify }) ?? true else {
+        throw DBusError(name: Self.failed, message: "A socket is acquired already, or by a characteristic without values.")
       }
       guard properties["Handle"]?.asUInt16 == 0 else {
-        throw DBusError(name: failed, message: "The handle is taken.")
+        throw DBusError(name: Self.failed, message: "The handle is taken.")
       }
       characteristics[characteristics[uuid] == nil ? uuid : "\(serviceUUID) \(uuid)"] = .init(
-        path: path, service: serviceUUID, flags: flags)
+        path: path, service: serviceUUID, flags: flags, offersSockets: properties["NotifyAcquired"] != nil)
     }
-    guard !characteristics.isEmpty else { throw DBusError(name: failed, message: "No object received") }
+    guard !characteristics.isEmpty else { throw DBusError(name: Self.failed, message: "No object received") }
     return characteristics
   }
 
@@ -154,7 +166,9 @@ extension FakeBlueZ {
     guard !advertisements.contains(where: { $0.owner == owner && $0.path == path }) else {
       return call.fail(DBusError(name: "org.bluez.Error.AlreadyExists", message: "Already Exists"))
     }
-    guard advertisements.count(where: { $0.adapter == adapter }) < Self.maximumAdvertisements else {
+    guard advertisements.count(where: { $0.adapter == adapter }) + Int(adapters[adapter]?.activeInstances ?? 0)
+      < Self.maximumAdvertisements
+    else {
       return answer(
         call, DBusError(name: "org.bluez.Error.NotPermitted", message: "Maximum advertisements reached"))
     }
@@ -164,21 +178,34 @@ extension FakeBlueZ {
     ) { [weak self] result in
       guard let self, let index = advertisements.firstIndex(where: { $0.owner == owner && $0.path == path })
       else { return }
-      guard let values = try? result.get().first?.asDictionary, values["Type"]?.asString == "peripheral" else {
+      guard let values = try? result.get().first?.asDictionary, Self.canBeParsed(values) else {
         advertisements.remove(at: index)
         return answer(call, DBusError(name: Self.failed, message: "Failed to parse advertisement"))
       }
       advertisements[index].values = values
       advertisements[index].isOnAir = true
-      answer(call, nil)
+      // The signal goes before the answer.
+      countAdvertisements(adapter)
+      EventLoop.shared.soon { [weak self] in self?.answer(call, nil) }
     }
+  }
+
+  /// Facts: bluez.md section 6.
+  private static func canBeParsed(_ values: [String: DBusValue]) -> Bool {
+    guard let type = values["Type"]?.asString, ["peripheral", "broadcast"].contains(type) else { return false }
+    if type == "broadcast", values["LocalName"] != nil || values["Discoverable"] != nil { return false }
+    guard case .dictionary("y", _, let entries)? = values["Data"] else { return values["Data"] == nil }
+    return entries.allSatisfy { ![0x01, 0x03, 0x07, 0x08, 0x09, 0x16, 0x21, 0xFF].contains($0.key.asByte) }
   }
 
   private func unregisterAdvertisement(_ call: MethodCall, _ adapter: String) {
     guard let path = begin(call, adapter) else { return }
     let isThere = advertisements.contains { $0.owner == call.sender && $0.path == path }
     advertisements.removeAll { $0.owner == call.sender && $0.path == path }
-    isThere ? call.reply() : call.fail(DBusError(name: "org.bluez.Error.DoesNotExist", message: "Does Not Exist"))
+    countAdvertisements(adapter)
+    EventLoop.shared.soon {
+      isThere ? call.reply() : call.fail(DBusError(name: "org.bluez.Error.DoesNotExist", message: "Does Not Exist"))
+    }
     tell("unregistered \(path)")
   }
 }

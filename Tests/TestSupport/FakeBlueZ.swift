@@ -6,11 +6,17 @@ import Radio
 /// the phones that connect, write and subscribe.
 @LoopActor
 public final class FakeBlueZ {
-  /// A value that went out to the subscribers of a characteristic.
+  /// A value that went out to a client that had subscribed to a characteristic.
   public struct Notification: Hashable, Sendable {
     public var uuid: String
     public var value: [UInt8]
+    /// Nil for a client that is not known.
+    public var client: ObjectPath?
   }
+
+  /// Whether it is one from 5.76 on: it takes a socket for each client that subscribes. One before 5.76 takes none, and
+  /// sends each value to all clients that subscribed.
+  public let keepsClientsApart: Bool
 
   /// The adapters that there are, by name: `hci0`.
   public internal(set) var adapters: [String: FakeAdapter] = [:]
@@ -28,6 +34,12 @@ public final class FakeBlueZ {
   public let calls = Mailbox<String>()
   /// The values that the subscribed clients heard.
   public let notified = Mailbox<Notification>()
+  /// Values that came as a signal for every program on the bus.
+  public internal(set) var broadcasts: [Notification] = []
+  /// The sockets for values, by client and characteristic.
+  var sockets: [SocketKey: PacketSocket] = [:]
+  /// Whether the values in the sockets are left there until `takeValues()`.
+  public var leavesValues = false
   /// What the next registrations are refused with, one after the other.
   public var refusals: [DBusError] = []
   /// Whether the answers to registrations are kept back until `releaseAnswers()`.
@@ -46,7 +58,8 @@ public final class FakeBlueZ {
   private let happened = Mailbox<String>()
 
   /// Nobody owns org.bluez before `start()`.
-  public init(_ bus: PrivateBus) {
+  public init(_ bus: PrivateBus, keepsClientsApart: Bool = false) {
+    self.keepsClientsApart = keepsClientsApart
     address = .address(bus.address)
     connection = BusConnection(address: address)
   }
@@ -77,6 +90,7 @@ public final class FakeBlueZ {
     clients = [:]
     held = []
     applications = []
+    dropSockets()
     advertisements = []
     discoverers = [:]
     filters = [:]
@@ -97,6 +111,7 @@ public final class FakeBlueZ {
   /// Tells an advertisement that it was taken off the air.
   public func release(_ advertisement: FakeAdvertisement) async throws {
     advertisements.removeAll { $0.path == advertisement.path }
+    countAdvertisements(advertisement.adapter)
     _ = try await connection.call(
       advertisement.owner, advertisement.path, "org.bluez.LEAdvertisement1", "Release")
   }
@@ -122,6 +137,7 @@ public final class FakeBlueZ {
   public func removeAdapter(_ name: String = "hci0") {
     for path in devices.keys where path.isWithin(adapterPath(name)) { removeDevice(path) }
     applications.removeAll { $0.adapter == name }
+    dropSockets()
     advertisements.removeAll { $0.adapter == name }
     discoverers[name] = nil
     let adapter = adapters.removeValue(forKey: name)
@@ -145,9 +161,20 @@ public final class FakeBlueZ {
   /// Other programs advertise.
   public func setActiveInstances(_ count: UInt8, on name: String = "hci0") {
     adapters[name]?.activeInstances = count
+    countAdvertisements(name)
+  }
+
+  /// Tells how many advertisements there are, and how many more there may be.
+  func countAdvertisements(_ name: String) {
     for object in adapters[name]?.objects ?? [] where object.has("ActiveInstances") {
-      object.exported.changed("ActiveInstances")
+      object.exported.changed("ActiveInstances", "SupportedInstances")
     }
+  }
+
+  /// The advertisements of all programs.
+  func activeInstances(_ name: String) -> UInt8 {
+    let registered = advertisements.count { $0.adapter == name && !$0.values.isEmpty }
+    return (adapters[name]?.activeInstances ?? 0) + UInt8(clamping: registered)
   }
 
   // MARK: Devices
@@ -173,7 +200,10 @@ public final class FakeBlueZ {
   public func setConnected(_ device: ObjectPath, _ isConnected: Bool, isOutgoing: Bool = false) {
     devices[device]?.isConnected = isConnected
     devices[device]?.object?.changed("Connected")
-    if !isConnected { unresolve(device) }
+    if !isConnected {
+      unresolve(device)
+      endSubscriptions(of: device)
+    }
     if isConnected, !isOutgoing { silence(device.parent?.lastElement ?? "") }
     tell("\(device.lastElement) \(isConnected ? "connected" : "disconnected")")
   }
@@ -182,6 +212,7 @@ public final class FakeBlueZ {
     // Taken out first: what it has to say yet, it reads from here.
     let wasConnected = devices[device]?.isConnected == true
     unresolve(device)
+    endSubscriptions(of: device)
     let removed = devices.removeValue(forKey: device)
     removed?.object?.cancel()
     if wasConnected { peers[device]?.onDisconnect() }
@@ -216,6 +247,7 @@ public final class FakeBlueZ {
       guard let self, owner == nil else { return }
       applications.removeAll { $0.owner == client }
       advertisements.removeAll { $0.owner == client }
+      for adapter in adapters.keys { countAdvertisements(adapter) }
       for adapter in discoverers.keys { discoverers[adapter]?.remove(client) }
       tell("left \(client)")
     }

@@ -15,6 +15,7 @@ public struct FakeDevice {
   struct Heard {
     var uuids: [String]
     var serviceData: [String: [UInt8]]
+    var manufacturerData: [UInt16: [UInt8]]
     var rssi: Int16
   }
 
@@ -27,11 +28,16 @@ public struct FakeDevice {
 
 extension FakeDevice.Heard {
   var properties: [String: DBusValue] {
-    [
+    var properties: [String: DBusValue] = [
       "RSSI": .int16(rssi), "UUIDs": .strings(uuids),
       "ServiceData": .dictionary(
         key: "s", value: "v",
         serviceData.sorted { $0.key < $1.key }.map { DBusEntry(.string($0.key), .variant(.bytes($0.value))) }),
     ]
+    if !manufacturerData.isEmpty {
+      properties["ManufacturerData"] = .dictionary(
+        key: "q", value: "v", manufacturerData.map { DBusEntry(.uint16($0.key), .variant(.bytes($0.value))) })
+    }
+    return properties
   }
 }

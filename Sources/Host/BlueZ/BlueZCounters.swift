@@ -1,22 +1,22 @@
 import Common
 import Loop
 
-/// What a confused, an overwhelmed or a hostile other side made of this radio, in numbers since the start.
+/// What confused, overwhelmed or hostile peers and programs did to this radio, in numbers since the start.
 @LoopActor
 public final class BlueZCounters {
-  /// Calls of our objects by somebody who is not bluetoothd.
+  /// Calls of our objects by programs other than bluetoothd.
   public internal(set) var strangers: UInt64 = 0
   /// Properties, paths and signals of bluetoothd that are not what they should be, and were passed over.
   public internal(set) var malformed: UInt64 = 0
   /// Writes that were answered with an error.
   public internal(set) var refusedWrites: UInt64 = 0
-  /// Values that nobody had subscribed to, or whose link was gone.
+  /// Values for clients that had not subscribed, or whose link was gone.
   public internal(set) var droppedNotifications: UInt64 = 0
   /// Values that went by raw HCI.
   public internal(set) var forcedNotifications: UInt64 = 0
   /// Those of them that were too long, and were cut.
   public internal(set) var cutNotifications: UInt64 = 0
-  /// Clients that were not let in because there were too many.
+  /// Links that were not told of because there were too many.
   public internal(set) var refusedLinks: UInt64 = 0
 
   init() {}

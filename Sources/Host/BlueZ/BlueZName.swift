@@ -1,6 +1,6 @@
 import DBus
 
-/// What bluetoothd calls things on the bus.
+/// The names of bluetoothd's objects, interfaces and errors on the bus.
 enum BlueZName {
   static let service = "org.bluez"
   static let root: ObjectPath = "/org/bluez"
@@ -15,8 +15,9 @@ enum BlueZName {
 
   static let objectManager = "org.freedesktop.DBus.ObjectManager"
   static let properties = "org.freedesktop.DBus.Properties"
+  static let peer = "org.freedesktop.DBus.Peer"
 
-  /// Errors, those that bluetoothd gives and those that it takes.
+  /// Errors that bluetoothd gives, and errors that it takes.
   enum Failure {
     static let failed = "org.bluez.Error.Failed"
     static let inProgress = "org.bluez.Error.InProgress"

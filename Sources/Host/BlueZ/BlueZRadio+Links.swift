@@ -1,57 +1,74 @@
 import Common
 import DBus
+import HCI
 import Journal
 import Loop
 import Radio
 
-/// Clients that come, write, are written to, and go.
+/// Links that come up and end, whoever made them.
 extension BlueZRadio {
   /// A link that bluetoothd never confirms is looked into after this time.
   private static let doubtTime = Duration.seconds(5)
 
-  // MARK: Coming and going
+  // MARK: Up and down
 
   /// A peer connected, or is no longer connected.
   func deviceChanged(_ device: Device, wasConnected: Bool) {
     guard let place, device.path.isWithin(place.adapter) else { return }
-    if device.isConnected {
-      connected(device)
-    } else {
-      close(device.path)
-      for application in openApplications { application.clientLeft(device.address) }
-    }
-    // A link that we make takes no advertisement with it.
-    if device.isConnected != wasConnected, !central.holds(device.path) { renewAdvertisements() }
+    let isOurs = links[device.path]?.isMadeHere ?? central.isConnecting(device.path)
+    if device.isConnected { connected(device) } else { close(device.path) }
+    // Only a peer that connects takes an advertisement off the air.
+    if device.isConnected != wasConnected, !isOurs { renewAdvertisements() }
   }
 
+  /// The peers of other programs, keyboards and headsets, are paired: the delegate hears of them when they use us.
   private func connected(_ device: Device) {
     if let link = links[device.path] {
-      guard !link.isConfirmed else { return }
-      links.confirm(device.path)
+      link.isConfirmed = true
       doubts[link.id] = nil
-    } else {
-      // Keyboards and headsets are none of our clients, unless they write, nor are those whose client we are.
-      guard !device.isPaired, !central.holds(device.path), open(device, isConfirmed: true) else { return }
+    } else if !device.isPaired || central.isConnecting(device.path) {
+      open(device)
     }
-    guard let link = links[device.path] else { return }
-    for application in openApplications { application.introduce(link) }
   }
 
-  /// - Returns: false when there are too many.
-  private func open(_ device: Device, isConfirmed: Bool) -> Bool {
-    guard let link = links.open(device, isConfirmed: isConfirmed) else {
-      counters.refusedLinks += 1
-      Log.shared.debug("A client is not let in: there are \(LinkTable.limit) already")
-      return false
+  /// The link with a peer that did something, and is no link of the table yet: a peer that bluetoothd did not call
+  /// connected, a paired one, or one that was there before us.
+  func link(with path: ObjectPath) throws(ATTError) -> LinkTable.Entry {
+    if let link = links[path] { return link }
+    guard let place, path.isWithin(place.adapter), let device = daemon.devices[path] ?? Device(path) else {
+      counters.malformed += 1
+      throw .unlikely
     }
-    if !isConfirmed { doubt(link) }
-    return true
+    guard let link = open(device) else { throw .insufficientResources }
+    return link
+  }
+
+  /// Enters a link and tells of it.
+  ///
+  /// - Returns: nil where there are too many.
+  @discardableResult
+  func open(_ device: Device) -> LinkTable.Entry? {
+    let isOurs = central.isConnecting(device.path)
+    let entry = links.open(
+      device, as: central.promised(device.path), since: device.connectedSince ?? scheduler.now, isMadeHere: isOurs,
+      isConfirmed: device.isConnected)
+    guard let entry else {
+      counters.refusedLinks += 1
+      Log.shared.debug("A link is not told of: there are \(LinkTable.limit) already")
+      return nil
+    }
+    if !entry.isConfirmed { doubt(entry) }
+    delegate?.linkUp(DriverLink(id: entry.id, address: entry.address, since: entry.since))
+    return entry
   }
 
   private func close(_ device: ObjectPath) {
     guard let link = links.close(device) else { return }
     doubts[link.id] = nil
-    for application in openApplications { application.linkClosed(link.id) }
+    window.forget(link.id)
+    for application in applications.values { application.forget(link.id) }
+    if let raw = doors.raw.way, let index = place?.index { raw.forget(link.address, on: index) }
+    delegate?.linkDown(link.id)
   }
 
   /// The adapter or bluetoothd is gone, and every link with it.
@@ -59,12 +76,8 @@ extension BlueZRadio {
     for link in links.all { close(link.device) }
   }
 
-  private var openApplications: [ServedApplication] {
-    applications.sorted { $0.key < $1.key }.map(\.value)
-  }
-
-  /// A write came from a peer of which bluetoothd did not say that it is connected: usually it will in a moment. If not,
-  /// the write may have been the last of a link that had ended.
+  /// A peer did something, and bluetoothd did not say that it is connected: usually bluetoothd says so in a moment. If
+  /// not, what the peer did may have been the last of a link that had ended.
   private func doubt(_ link: LinkTable.Entry) {
     doubts[link.id] = scheduler.schedule(after: Self.doubtTime) { [weak self] in
       guard let self, let owner = place?.owner else { return }
@@ -72,9 +85,9 @@ extension BlueZRadio {
       bus.call(
         owner, link.device, BlueZName.properties, "Get", [.string(BlueZName.device), .string("Connected")]
       ) { [weak self] result in
-        guard let self, links[link.device]?.id == link.id else { return }
+        guard let self, links[link.device] === link else { return }
         if case .success(let values) = result, values.first?.asBool == true {
-          links.confirm(link.device)
+          link.isConfirmed = true
         } else {
           close(link.device)
         }
@@ -82,47 +95,44 @@ extension BlueZRadio {
     }
   }
 
-  // MARK: Values
+  // MARK: What the delegate asks for
 
-  func receive(_ write: ServedCharacteristic.Write, to id: CharacteristicID, _ number: Int) throws(ATTError) {
-    guard let application = applications[number] else { throw .unlikely }
-    guard let place, let path = write.device, path.isWithin(place.adapter),
-      let device = daemon.devices[path] ?? Device(path)
-    else {
-      counters.malformed += 1
-      throw .unlikely
-    }
-    if links[path] == nil {
-      guard open(device, isConfirmed: device.isConnected) else { throw .insufficientResources }
-    }
-    links.noteWrite(path)
-    if let mtu = write.mtu, links.setMTU(mtu, of: path), let link = links[path] {
-      for application in openApplications { application.linkChanged(link.id, mtu: mtu) }
-    }
-    guard let link = links[path] else { throw .unlikely }
-    application.introduce(link)
-    try application.written(write.value, to: id, on: link.id)
+  /// bluetoothd waits some 20 s for the peer to advertise, and agrees on the ATT MTU by itself: `exchangeMTU` tells which
+  /// it is.
+  ///
+  /// `disconnect` of the link ends an attempt. An open link is cut by it where this driver made the link, no other `Link`
+  /// is open on it, and its peer has used no application; any other link stays up until it is `cut`.
+  ///
+  /// - Throws: `RadioError.notReady` without an adapter, or with too many connections.
+  public func connect(
+    to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+  ) throws(RadioError) -> any Link {
+    guard let place else { throw .notReady(status.reason) }
+    return try central.connect(to: address, at: place, handler)
   }
 
-  /// Cuts a client's link. A peer that never wrote may be somebody else's keyboard or sensor: it is only forgotten, and
-  /// is a new link if it writes after all.
-  func disconnect(_ link: LinkID, for number: Int) {
-    guard applications[number] != nil, let owner = place?.owner, let entry = links[link] else { return }
-    guard entry.hasWritten else {
-      scheduler.offload(
-        {},
-        then: { [weak self] in
-          guard let self, links[entry.device]?.id == link else { return }
-          close(entry.device)
-        })
-      return
+  /// The kernel's list of links says it now; where it cannot be read, the events of the management socket said it.
+  public func origin(of link: LinkID) -> LinkOrigin {
+    guard let entry = links[link], let index = place?.index else { return .unknown }
+    if let raw = doors.raw.way, let known = try? raw.links(of: index) { directions.found(known) }
+    switch directions.direction(of: address(of: entry)) {
+    case .incoming: return .peer
+    case .outgoing: return .here
+    case .unknown: return entry.isMadeHere ? .here : .unknown
     }
+  }
+
+  public func cut(_ link: LinkID) {
+    guard let owner = place?.owner, let entry = links[link], !central.cut(entry.device) else { return }
     bus.call(owner, entry.device, BlueZName.device, "Disconnect") { [weak self] result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("Disconnect was answered with \(error)", .link(link))
       let isGone =
         error.is(.unknownObject) || error.is(.unknownMethod) || error.name == BlueZName.Failure.notConnected
-      if isGone, let self, links[entry.device]?.id == link { close(entry.device) }
+      if isGone, let self, links[entry.device] === entry { close(entry.device) }
     }
   }
+
+  /// The address by which the kernel knows the peer of a link: bluetoothd may have learned another one meanwhile.
+  func address(of link: LinkTable.Entry) -> BluetoothAddress { daemon.devices[link.device]?.address ?? link.address }
 }

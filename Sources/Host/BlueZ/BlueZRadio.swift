@@ -5,38 +5,50 @@ import Journal
 import Loop
 import Radio
 
-/// The radio on BlueZ: what stands behind the port is bluetoothd, over D-Bus, and the kernel where bluetoothd does not do.
+/// The radio driver on BlueZ: bluetoothd over D-Bus, and the kernel for what bluetoothd does not do.
 ///
-/// Advertisements, applications and scans live as long as their handles, whatever becomes of bluetoothd and the adapter
-/// meanwhile. Links do not: they end with either.
+/// Advertisements, applications and scans hold until they are taken back, whatever becomes of bluetoothd and the adapter
+/// meanwhile. Links end with either.
 @LoopActor
-public final class BlueZRadio: Radio {
-  /// What others did to it.
+public final class BlueZRadio: RadioDriver {
   public let counters = BlueZCounters()
+  public weak var delegate: (any RadioDriverDelegate)?
 
   let bus: BusConnection
   let scheduler: any Scheduler
+  let doors: KernelDoors
+  let version: BlueZVersion?
+  /// Whether bluetoothd asks for a socket for each client that subscribes.
+  let keepsClientsApart: Bool
   let links = LinkTable()
   let daemon: BluetoothDaemon
+  private(set) lazy var advertising = makeAdvertising()
+  private(set) lazy var scanner = Scanner(
+    bus, scheduler: scheduler, counters: counters, onChange: { [weak self] in self?.statusMayHaveChanged() },
+    onSighting: { [weak self] in self?.delegate?.heard($0) })
   private(set) lazy var central = Central(
-    bus, scheduler: scheduler, counters: counters, onChange: { [weak self] in self?.statusMayHaveChanged() })
-  private let wanted: String?
-  private let version: BlueZVersion?
-  let doors: KernelDoors
-  private let log: Log
+    bus, scheduler: scheduler, counters: counters, links: links, known: { [weak self] in self?.daemon.devices[$0] },
+    open: { [weak self] in self?.open($0) }, wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
   /// The adapter in use.
   private(set) var place: Place?
-  private(set) var applications: [Int: ServedApplication] = [:]
-  private var advertisements: [Int: any KeptAdvertisement] = [:]
-  /// Links whose only sign of life is a write.
+  var applications: [ApplicationID: ServedApplication] = [:]
+  /// Links that bluetoothd has not confirmed.
   var doubts: [LinkID: Registration] = [:]
-  private var statusHandlers: [(id: Int, handler: @LoopActor (RadioStatus) -> Void)] = []
-  private var lastHandler = 0
+  /// Which end made the links of the adapter in use, as far as the kernel said.
+  var directions = ConnectionDirections()
+  var window = SignalWindow()
+  var isQuestionDue = false
+  /// What the kernel said against raw HCI, where it was not a passing failure.
+  var rawFailure: String?
+  var toldSlots = 1
+  var isSlotCountDue = false
+
+  private let wanted: String?
+  private let log: Log
+  private var registrations: [Registration] = []
   private var toldStatus: RadioStatus?
   private var reported: Situation?
   private var isStatusDue = false
-  /// What the kernel said against raw HCI.
-  var rawFailure: String?
   private var patience = Patience.unused
   private var patienceTimer: Registration?
 
@@ -48,14 +60,14 @@ public final class BlueZRadio: Radio {
 
   /// Watches bluetoothd from now on; the bus need not be connected yet.
   ///
-  /// It puts itself in front of `bus.objects.authorize`, so that nobody but bluetoothd reaches its objects. Whoever
-  /// replaces that later asks `refusal(of:)` first.
+  /// The driver puts itself in front of `bus.objects.authorize`, so that bluetoothd alone reaches the driver's objects. A
+  /// program that replaces `authorize` later asks `refusal(of:)` first.
   ///
   /// - Parameters:
   ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
-  ///   - knownVersion: bluetoothd's version, where somebody knows it; without it nothing is said about what an old one
-  ///     leaves out in silence.
-  ///   - doors: the ways into the kernel. With the management socket it is the kernel that advertises, exactly; without it
+  ///   - knownVersion: bluetoothd's version, where it is known. Without it the driver takes bluetoothd for one before
+  ///     5.76, and says nothing about what an old one leaves out.
+  ///   - doors: the ways into the kernel. With the management socket the kernel advertises, exactly; without it
   ///     bluetoothd, as exactly as it can.
   ///   - log: where each change of the status is entered, once.
   public init(
@@ -66,19 +78,46 @@ public final class BlueZRadio: Radio {
     self.scheduler = scheduler
     wanted = adapter
     version = knownVersion
+    keepsClientsApart = knownVersion.map { $0 >= BlueZLimit.separateClients } ?? false
     self.doors = doors
     self.log = log
     daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters)
     daemon.onChange = { [weak self] in self?.daemonChanged() }
     daemon.onDevice = { [weak self] in self?.deviceChanged($0, wasConnected: $1) }
-    daemon.onReport = { [weak self] in self?.central.report($0, $1, isNew: $2) }
-    daemon.onRemoved = { [weak self] in self?.central.removed($0) }
+    daemon.onReport = { [weak self] device, properties, isNew in
+      self?.scanner.report(device, properties, isNew: isNew)
+      self?.central.changed(device)
+    }
+    daemon.onRemoved = { [weak self] path in
+      self?.central.removed(path)
+      self?.scanner.forget(path)
+    }
     let others = bus.objects.authorize
     bus.objects.authorize = { [weak self] call in
-      guard let self, isOwn(call.path) else { return others?(call) }
-      return refusal(of: call)
+      guard let self else { return others?(call) }
+      guard let others else { return refusal(of: call) }
+      return isOwn(call.path) ? refusal(of: call) : others(call)
     }
+    watchKernel()
     daemon.start()
+  }
+
+  private func watchKernel() {
+    if let socket = doors.management.way {
+      registrations.append(
+        socket.onEvent { [weak self] event, index in
+          guard let self, index == place?.index else { return }
+          directions.heard(event)
+          if case .deviceFound(let report) = event { found(report) }
+        })
+    }
+    if let raw = doors.raw.way {
+      registrations.append(
+        raw.onRoom { [weak self] address, index in
+          guard let self, index == place?.index, let link = links.link(with: address) else { return }
+          delegate?.hasRoom(link.id)
+        })
+    }
   }
 
   // MARK: Status
@@ -92,13 +131,6 @@ public final class BlueZRadio: Radio {
   }
 
   public var tallies: [Tally] { counters.tallies }
-
-  public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {
-    lastHandler += 1
-    let id = lastHandler
-    statusHandlers.append((id, handler))
-    return Registration { [weak self] in self?.statusHandlers.removeAll { $0.id == id } }
-  }
 
   private var choice: AdapterChoice {
     AdapterChoice(among: daemon.adapters.values, wanted: wanted, current: place?.adapter)
@@ -137,14 +169,17 @@ public final class BlueZRadio: Radio {
 
   /// The first of what does not work; where all does, what falls short.
   private var problems: [String] {
-    let served = applications.sorted { $0.key < $1.key }.lazy.compactMap(\.value.registration.problem).first
-    let advertised = advertisements.sorted { $0.key < $1.key }
-    if let first = served ?? advertised.lazy.compactMap(\.value.problem).first ?? central.problem { return [first] }
-    return [advertised.lazy.compactMap(\.value.shortfall).first, notifyingShortfall].compactMap { $0 }
+    let served = servedInOrder.lazy.compactMap(\.registration.problem).first
+    if let first = served ?? advertising.problem ?? scanner.problem { return [first] }
+    return [advertising.shortfall, rawShortfall].compactMap { $0 }
   }
 
-  /// Tells of a new status at the end of this turn of the loop: changes of one turn are one, and nobody is called from
-  /// within a call of his own.
+  private var servedInOrder: [ServedApplication] {
+    applications.sorted { $0.key.number < $1.key.number }.map(\.value)
+  }
+
+  /// Tells of a new status at the end of this turn of the loop: changes of one turn are one, and the delegate is not
+  /// called from within its own call.
   func statusMayHaveChanged() {
     guard !isStatusDue else { return }
     isStatusDue = true
@@ -162,8 +197,10 @@ public final class BlueZRadio: Radio {
     let status = status
     guard status != toldStatus else { return }
     toldStatus = status
-    for (id, handler) in statusHandlers where statusHandlers.contains(where: { $0.id == id }) { handler(status) }
+    delegate?.statusChanged(status)
   }
+
+  // MARK: The adapter in use
 
   private func daemonChanged() {
     let place = daemon.owner.flatMap { owner in
@@ -171,24 +208,18 @@ public final class BlueZRadio: Radio {
     }
     bePatient()
     if place != self.place {
+      if place?.owner != self.place?.owner { window = SignalWindow() }
       self.place = place
-      closeLinks()
-      prepareRawHCI()
-      for (_, application) in applications.sorted(by: { $0.key < $1.key }) { application.registration.aim(at: place) }
-      aimAdvertisements()
+      directions = ConnectionDirections()
       central.aim(at: place)
+      closeLinks()
+      openRawHCI()
+      for application in servedInOrder { application.registration.aim(at: place) }
+      advertising.aim(at: place)
+      scanner.aim(at: place)
     }
+    if let place, let adapter = daemon.adapters[place.adapter] { advertising.adapterChanged(adapter) }
     statusMayHaveChanged()
-  }
-
-  /// Where to advertise: whoever connects had better find the services there.
-  private var stage: Place? {
-    applications.values.allSatisfy(\.registration.isRegistered) ? place : nil
-  }
-
-  private func aimAdvertisements() {
-    let stage = stage
-    for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.aim(at: stage) }
   }
 
   /// Gives an adapter that is not complete some time before anything is said against it.
@@ -206,114 +237,60 @@ public final class BlueZRadio: Radio {
     }
   }
 
-  // MARK: Advertising
+  // MARK: Raw HCI
 
-  public func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
-    let number = Self.freeNumber(advertisements.keys)
-    let kept =
-      if let socket = doors.management.way {
-        try managed(advertisement, socket)
-      } else {
-        try onBus(advertisement, number)
-      }
-    advertisements[number] = kept
-    kept.aim(at: stage)
-    statusMayHaveChanged()
-    return Registration { [weak self] in
-      kept.close()
-      guard let self, advertisements[number] === kept else { return }
-      advertisements[number] = nil
-      statusMayHaveChanged()
+  /// Raw HCI is for the controller in use.
+  private func openRawHCI() {
+    guard let raw = doors.raw.way else { return }
+    raw.closeAll()
+    rawFailure = nil
+    guard let index = place?.index else { return }
+    do throws(HCIError) {
+      try raw.open(index)
+    } catch {
+      Log.shared.debug("Raw HCI cannot be used: \(error)")
+      note(error)
     }
   }
 
-  private func managed(
-    _ advertisement: Advertisement, _ socket: ManagementSocket
-  ) throws(RadioError) -> any KeptAdvertisement {
-    let taken = advertisements.values.compactMap { ($0 as? ManagedAdvertisement)?.number }
-    return ManagedAdvertisement(
-      try ManagedAdvertisement.Payload(advertisement), number: Self.freeNumber(taken), socket: socket,
-      scheduler: scheduler,
-      takenByOthers: { [weak self] in
-        guard let self, let place else { return 0 }
-        return daemon.adapters[place.adapter]?.activeInstances ?? 0
-      },
-      onChange: { [weak self] in self?.statusMayHaveChanged() })
-  }
-
-  private func onBus(_ advertisement: Advertisement, _ number: Int) throws(RadioError) -> any KeptAdvertisement {
-    _ = try advertisement.data.encoded()
-    _ = try AdvertisedObject.scanResponse(of: advertisement).encoded()
-    let path = Self.root.child("adv\(number)")
-    let registration = KeptRegistration(
-      .advertisement, path, bus: bus, scheduler: scheduler, onChange: { [weak self] in self?.statusMayHaveChanged() })
-    var reason: String?
-    if case .shut(let why) = doors.management { reason = why }
-    return AdvertisedObject(
-      advertisement, at: path, on: bus.objects, registration: registration, version: version, management: reason,
-      isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false })
-  }
-
-  /// A controller ends the advertisement by which a peer connects, and the kernel does not start it again while the
-  /// link lasts. Facts: bluez.md section 5.
-  func renewAdvertisements() {
-    for (_, object) in advertisements.sorted(by: { $0.key < $1.key }) { object.renew() }
-  }
-
-  // MARK: Serving
-
-  /// With raw HCI a value reaches the client that it is meant for, whether it subscribed or not. Without, it is heard by
-  /// every client that subscribed to the characteristic, whichever link it is meant for, and dropped if there is none. A
-  /// characteristic is read as the value that was notified last.
-  public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
-    let number = Self.freeNumber(applications.keys)
-    let path = Self.root.child("gatt\(number)")
-    let registration = KeptRegistration(
-      .application, path, bus: bus, scheduler: scheduler,
-      willRegister: { [weak self] in self?.applications[number]?.reset() },
-      didRegister: { [weak self] in self?.aimAdvertisements() },
-      onChange: { [weak self] in self?.statusMayHaveChanged() })
-    let served = ServedApplication(
-      application, at: path, on: bus, registration: registration, delegate: delegate, counters: counters,
-      isOwner: { [weak self] in self?.isFromBluetoothd($0) ?? false },
-      written: { [weak self] (write, id) throws(ATTError) in
-        guard let self else { throw .unlikely }
-        try receive(write, to: id, number)
-      },
-      onlyClient: { [weak self] in self?.onlyClient() })
-    applications[number] = served
-    registration.aim(at: place)
+  /// Keeps an error of raw HCI that will last. A passing one is no reason to call the radio degraded: the next value may
+  /// go through, and a controller or a link that is gone is told by bluetoothd.
+  func note(_ error: HCIError) {
+    guard !error.isPassing else { return }
+    rawFailure = error.description
     statusMayHaveChanged()
-    return BlueZServer(
-      self, number,
-      Registration { [weak self] in
-        served.close()
-        guard let self, applications[number] === served else { return }
-        applications[number] = nil
-        aimAdvertisements()
-        statusMayHaveChanged()
-      })
+  }
+
+  /// Why clients that do not subscribe get no values, and what to do; nil when they do, or no application has values for
+  /// them.
+  private var rawShortfall: String? {
+    let reason =
+      switch doors.raw {
+      case .off: nil as String?
+      case .open: rawFailure
+      case .shut(let why): why
+      }
+    guard let reason, applications.values.contains(where: \.reachesAll) else { return nil }
+    return "Clients that never subscribe get no values (\(reason)). \(KernelDoors.remedy("CAP_NET_RAW")),"
+      + " or NotifyUnsubscribed=no."
   }
 
   // MARK: Who may call
 
-  /// What is said against a call of one of the radio's objects; nil if it comes from bluetoothd, or is none of them.
+  /// What is said against a call of one of the driver's objects; nil if the call comes from bluetoothd, or is for another
+  /// object.
   public func refusal(of call: MethodCall) -> DBusError? {
-    guard isOwn(call.path), !isFromBluetoothd(call) else { return nil }
+    // Every value of a client comes this way: the sender is compared first.
+    guard !isFromBluetoothd(call), isOwn(call.path) else { return nil }
     counters.strangers += 1
     return .denied("Only bluetoothd may call \(call.path.string).")
   }
 
-  private func isFromBluetoothd(_ call: MethodCall) -> Bool {
+  func isFromBluetoothd(_ call: MethodCall) -> Bool {
     daemon.owner != nil && call.sender == daemon.owner
   }
 
   private func isOwn(_ path: ObjectPath) -> Bool {
-    applications.values.contains { path.isWithin($0.path) }
-      || advertisements.values.contains { $0.path.map(path.isWithin) ?? false }
-  }
-
-  private static func freeNumber(_ taken: some Collection<Int>) -> Int {
-    (0...taken.count).first { !taken.contains($0) } ?? taken.count
+    applications.values.contains { path.isWithin($0.path) } || advertising.owns(path)
   }
 }

@@ -3,9 +3,9 @@ import HCI
 /// A way into the kernel beside bluetoothd.
 public enum Door<Way> {
   case open(Way)
-  /// It was wanted and is not to be had, for a reason that says what is missing.
+  /// The configuration asks for it and it cannot be opened; the reason says what is missing.
   case shut(String)
-  /// Nobody wants it.
+  /// The configuration does not ask for it.
   case off
 
   var way: Way? { if case .open(let way) = self { way } else { nil } }

@@ -1,7 +1,7 @@
 import Journal
 import Radio
 
-/// How a radio stands, with all there is to say about it.
+/// How the radio stands, with all there is to say about it.
 enum Situation: Equatable {
   case noBus
   /// The connection to the bus was ended here.
@@ -44,19 +44,19 @@ enum Situation: Equatable {
     }
   }
 
-  /// Whether it is not worth a word, because another situation follows at once in the ordinary course of things, or
-  /// none at all.
+  /// Whether it is not worth a word: in the ordinary course of things another situation follows at once, or the program
+  /// ends.
   var isPassing: Bool { self == .asking || self == .closed }
 
-  /// Puts it into the journal.
+  /// Enters the situation in the journal.
   func report(after last: Situation?, to log: Log) {
     switch self {
     case .asking, .closed: break
     case .ready(let adapter): log.notice("The radio is ready", id: .radioReady, .adapter(adapter))
     case .degraded(let adapter, let reasons):
-      var told: [String] = []
-      if case .degraded(adapter, let before)? = last { told = before }
-      for reason in reasons where !told.contains(reason) {
+      var known: [String] = []
+      if case .degraded(adapter, let before)? = last { known = before }
+      for reason in reasons where !known.contains(reason) {
         log.warning("\(reason)", id: .radioDegraded, .adapter(adapter))
       }
     case .unfit(let adapter): log.warning("\(reason)", id: .radioDegraded, .adapter(adapter))

@@ -50,20 +50,95 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("More than 31 bytes are refused at once, a name that bluetoothd moves to the scan response included")
+  @Test("A name that has no room in the scan response, where bluetoothd puts it, is left out, and that is said")
   @LoopActor
-  func tooLong() async throws {
+  func noRoomForName() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
     var advertisement = Advertisement.sample
-    advertisement.data.serviceData[0].bytes.append(0)
-    #expect(throws: RadioError.advertisementTooLong(bytes: 32, limit: 31)) { try rig.radio.advertise(advertisement) }
-    advertisement = .sample
-    advertisement.data.serviceData = []
-    advertisement.data.localName = "a"
-    #expect(throws: RadioError.advertisementTooLong(bytes: 34, limit: 31)) { try rig.radio.advertise(advertisement) }
+    advertisement.data.structures = [.flags(0x02), .localName("a")]
+    let registration = try await rig.advertise(advertisement)
+    #expect(rig.fake.advertisements.first?.values["LocalName"] == nil)
+    try await rig.reach(.degraded, "has no room for it")
+    advertisement.scanResponse.structures = []
+    rig.driver.advertise(advertisement, in: 0)
+    try await rig.fake.until { rig.fake.advertisements.first?.values["LocalName"] == .string("a") }
+    try await rig.reach(.ready)
+    registration.cancel()
+  }
+
+  @Test("One without connections is a broadcast with its manufacturer data, and has no scan response")
+  @LoopActor
+  func broadcast() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let registration = try await rig.advertise(
+      Advertisement(
+        data: AdvertisingData([.flags(0x06), .manufacturerData(0xFFFF, [1, 2]), .other(0x26, [7])]),
+        scanResponse: AdvertisingData(serviceUUIDs: [BluetoothUUID(short: 1)]), isConnectable: false))
+    let values = try #require(rig.fake.advertisements.first?.values)
+    #expect(Set(values.keys) == ["Type", "ManufacturerData", "Data", "MinInterval", "MaxInterval"])
+    #expect(values["Type"] == .string("broadcast"))
+    #expect(
+      values["ManufacturerData"]
+        == .dictionary(key: "q", value: "v", [DBusEntry(.uint16(0xFFFF), .variant(.bytes([1, 2])))]))
+    #expect(values["Data"] == .dictionary(key: "y", value: "v", [DBusEntry(.byte(0x26), .variant(.bytes([7])))]))
+    #expect(rig.radio.status.state == .ready)
+    registration.cancel()
+  }
+
+  @Test(
+    "What bluetoothd has no way to advertise is said, with what to do",
+    arguments: [AdvertisingStructure.shortenedName("ab"), .other(0x0A, [0]), .other(0x16, [1, 2, 3])])
+  @LoopActor
+  func inexpressible(structure: AdvertisingStructure) async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let registration = try await rig.advertise(Advertisement(data: AdvertisingData([structure])))
+    let reason = try await rig.reach(.degraded).reason
+    #expect(reason.contains("type 0x\(String(structure.type, radix: 16))") && reason.contains("CAP_NET_ADMIN"))
+    registration.cancel()
+    try await rig.reach(.ready)
+  }
+
+  @Test("Another advertisement in a slot takes the place of the one before, under the same object")
+  @LoopActor
+  func exchanged() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let registration = try await rig.advertise()
+    var other = Advertisement.sample
+    other.data.structures[2] = .serviceData(BluetoothUUID(short: 0xAB29), [9])
+    rig.driver.advertise(other, in: 0)
+    try await rig.fake.until { rig.fake.advertisements.first?.values["ServiceData"]?["ab29"]?.asBytes == [9] }
     try await rig.settle()
-    #expect(rig.fake.calls.all.isEmpty)
+    #expect(rig.fake.advertisements.map(\.path) == ["/org/earshot/adv0"])
+    #expect(rig.fake.calls.all.count == 3)
+    rig.driver.advertise(other, in: 0)
+    try await rig.settle()
+    #expect(rig.fake.calls.all.count == 3)
+    registration.cancel()
+  }
+
+  @Test("The slots are those that bluetoothd leaves us, ours among them, however many are in use")
+  @LoopActor
+  func slots() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    _ = try await rig.radio.told.first { $0 == .slots(3) }
+    var registrations: [Registration] = []
+    for _ in 0..<3 { registrations.append(try await rig.advertise()) }
+    registrations.removeLast()
+    try await rig.fake.until { rig.fake.advertisements.count == 2 }
+    try await rig.settle()
+    #expect(rig.driver.advertisingSlots == 3)
+    rig.fake.setActiveInstances(1)
+    _ = try await rig.radio.told.first { $0 == .slots(2) }
+    rig.fake.setActiveInstances(0)
+    _ = try await rig.radio.told.first { $0 == .slots(3) }
+    let slots = rig.radio.told.all.filter { if case .slots = $0 { true } else { false } }
+    #expect(slots == [.slots(3), .slots(2), .slots(3)])
+    registrations = []
   }
 
   @Test("When a peer connects or leaves, the advertisement is registered again and stays on the air")

@@ -108,7 +108,7 @@ struct CentralFaultTests {
 
   private static let refusals = [
     Refusal(name: "org.bluez.Error.NotReady", message: "Resource Not Ready", words: "switched off"),
-    Refusal(name: "org.bluez.Error.InProgress", message: "In Progress", words: "Somebody else is connecting"),
+    Refusal(name: "org.bluez.Error.InProgress", message: "In Progress", words: "Another program is connecting"),
     Refusal(name: "org.bluez.Error.Failed", message: "Host is down", words: "cannot be connected to (Host is down)"),
     Refusal(name: "org.freedesktop.DBus.Error.UnknownObject", message: "", words: "has forgotten"),
     Refusal(name: "org.freedesktop.DBus.Error.AccessDenied", message: "no", words: "policy"),

@@ -249,42 +249,136 @@ struct CentralLinkTests {
     #expect(rig.fake.devices.keys.contains(place))
   }
 
-  @Test("Whom we connect to is no client of ours, and takes no advertisement off the air")
+  @Test("A link that we make is told once, with the number of the connection, and takes no advertisement off the air")
   @LoopActor
-  func noClient() async throws {
+  func oneNumber() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
     let service = Service()
     let server = try await rig.serve(service)
     let advertisement = try await rig.advertise()
-    let visitor = try await rig.visit(try await rig.sighted())
-    visitor.link?.disconnect()
-    _ = try await visitor.end()
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    let id = try #require(visitor.link?.id)
+    let ups = rig.radio.told.all.compactMap { if case .up(let link, _, _) = $0 { link } else { nil } }
+    #expect(ups == [id])
+    #expect(rig.driver.origin(of: id) == .here)
+    // Its peer is a client of ours on the same link.
+    await rig.fake.write([1], to: Service.put, from: rig.fake.devicePath(peer.address), mtu: nil)
+    #expect(service.events.all.last == .written(id, Service.id(0xFE02), [1]))
+    rig.driver.cut(id)
+    #expect(try await visitor.end() == "Disconnected.")
+    _ = try await rig.radio.told.first { $0 == .down(id) }
     try await rig.settle()
-    #expect(service.events.all.isEmpty)
     #expect(rig.fake.calls.all.filter { $0.hasPrefix("RegisterAdvertisement") }.count == 1)
+    #expect(rig.fake.calls.all.filter { $0.hasPrefix("Disconnect") }.count == 1)
     advertisement.cancel()
     server.close()
   }
 
-  @Test("A second link to a peer, and one to somebody who was not sighted, end at once")
+  @Test("A connection to a peer that connected to us has the number of its link, at once, and makes nothing new")
   @LoopActor
-  func refused() async throws {
+  func peersLink() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let peer = try await rig.sighted()
+    let path = rig.fake.devicePath(peer.address)
+    rig.fake.setConnected(path, true)
+    let link = try await service.link()
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    #expect(visitor.link?.id == link)
+    #expect(visitor.events.all.isEmpty)
+    #expect(try await visitor.events.next() == .connected)
+    #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Connect") })
+    visitor.link?.disconnect()
+    #expect(try await visitor.end() == "Disconnected.")
+    try await rig.settle()
+    #expect(rig.fake.devices[path]?.isConnected == true)
+    #expect(!rig.radio.told.all.contains(.down(link)))
+    rig.fake.setConnected(path, false)
+    _ = try await rig.radio.told.first { $0 == .down(link) }
+    server.close()
+  }
+
+  @Test("A peer that was connected before us is told of when we connect to it, before the event, with an early time")
+  @LoopActor
+  func connectedBefore() async throws {
+    let rig = try await Rig.ready { fake in
+      fake.addAdapter()
+      fake.add(.sample())
+      fake.addDevice("00:AA:03:00:00:01")
+    }
+    defer { rig.close() }
+    #expect(rig.radio.told.all.allSatisfy { if case .up = $0 { false } else { true } })
+    rig.time.advance(by: .seconds(3))
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: .sample())
+    #expect(rig.radio.links.isEmpty)
+    #expect(try await visitor.events.next() == .connected)
+    let id = try #require(visitor.link?.id)
+    let since = rig.time.now.advanced(by: .seconds(-3))
+    #expect(rig.radio.told.all.last == .up(id, "00:AA:03:00:00:01", since: since))
+    #expect(rig.driver.origin(of: id) == .unknown)
+  }
+
+  @Test("A second connection to a peer shares the link, which is cut with the last; one to an unknown peer ends at once")
+  @LoopActor
+  func shared() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
     let peer = try await rig.sighted()
     let first = try await rig.visit(peer)
-    let second = Visitor()
-    try second.connect(with: rig.radio, to: peer)
-    #expect(second.events.all.isEmpty)
-    #expect(try await second.end().contains("a connection to 00:AA:03:00:00:01 already"))
-    second.drop()
+    let second = try await rig.visit(peer)
+    #expect(second.link?.id == first.link?.id && first.link != nil)
+    #expect(rig.fake.calls.all.filter { $0.hasPrefix("Connect") }.count == 1)
+    first.drop()
+    #expect(try await first.end() == "Disconnected.")
+    second.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
+    #expect(try await second.events.next() == .written(Visitor.id(Visitor.put), error: nil))
     let stranger = Visitor()
     try stranger.connect(with: rig.radio, to: FakePeer("00:AA:03:00:00:09"))
     #expect(try await stranger.end().contains("bluetoothd does not know 00:AA:03:00:00:09"))
-    // The first is not disturbed.
-    first.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
-    #expect(try await first.events.next() == .written(Visitor.id(Visitor.put), error: nil))
+    second.drop()
+    #expect(try await second.end() == "Disconnected.")
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+  }
+
+  @Test("A second attempt at a peer ends at once while the first is under way")
+  @LoopActor
+  func twoAttempts() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.isDeaf = true
+    let (first, second) = (Visitor(), Visitor())
+    try first.connect(with: rig.radio, to: peer)
+    try await rig.fake.until { peer.isBeingConnected }
+    try second.connect(with: rig.radio, to: peer)
+    #expect(try await second.end().contains("an attempt to connect to 00:AA:03:00:00:01 already"))
+    #expect(first.events.all.isEmpty && peer.isBeingConnected)
+    first.drop()
+  }
+
+  @Test("A link whose peer uses us stays up when we no longer want it as a client")
+  @LoopActor
+  func usedByPeer() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let server = try await rig.serve(Service())
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    let path = rig.fake.devicePath(peer.address)
+    await rig.fake.write([1], to: Service.put, from: path, mtu: nil)
+    visitor.drop()
+    #expect(try await visitor.end() == "Disconnected.")
+    try await rig.settle()
+    #expect(rig.fake.devices[path]?.isConnected == true)
+    for link in rig.radio.links { rig.driver.cut(link) }
+    try await rig.fake.until { rig.fake.devices[path]?.isConnected != true }
+    server.close()
   }
 
   @Test("Twelve links at one time, and no more")

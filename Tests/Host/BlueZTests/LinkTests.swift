@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("What a service does with its links reaches the right ones, and nobody else gets in")
+@Suite("What is done with links reaches the right ones, and no other program gets in")
 struct LinkTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -22,7 +22,11 @@ struct LinkTests {
     server.notify([0], of: Service.id(0xFE03), to: link)
     #expect(rig.radio.counters.droppedNotifications == 1)
     try await rig.fake.subscribe(Service.hear)
-    for number in 1...50 as ClosedRange<UInt8> { server.notify([number], of: Service.id(0xFE03), to: link) }
+    for number in 1...50 as ClosedRange<UInt8> {
+      while server.notify([number], of: Service.id(0xFE03), to: link).full == [link] {
+        _ = try await rig.radio.told.first { $0 == .room(link) }
+      }
+    }
     _ = try await rig.fake.notified.first { $0.value == [50] }
     #expect(rig.fake.notified.all.map(\.value) == (1...50).map { [$0] })
     try await rig.fake.subscribe(Service.hear, false)
@@ -60,22 +64,21 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("A peer that never wrote may be somebody else's: it is forgotten and keeps its link, and is new when it writes")
+  @Test("A link is cut though its peer never wrote: whether it may be is decided above")
   @LoopActor
-  func forgetting() async throws {
+  func silentPeer() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service)
     let device = rig.fake.addDevice()
-    let link = try await service.link()
-    server.disconnect(link)
-    rig.time.advance(by: .milliseconds(1))
-    _ = try await service.events.first { $0 == .closed(link) }
-    #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") })
-    await rig.fake.write([1], to: Service.put, from: device)
-    #expect(try await service.link() != link)
-    server.close()
+    let told = try await rig.radio.told.first { if case .up = $0 { true } else { false } }
+    guard case .up(let link, _, _) = told else { return }
+    rig.driver.cut(link)
+    _ = try await rig.radio.told.first { $0 == .down(link) }
+    #expect(rig.fake.calls.all.last == "Disconnect \(device.lastElement)")
+    // One that is gone is not cut again.
+    rig.driver.cut(link)
+    try await rig.settle()
+    #expect(rig.fake.calls.all.count { $0.hasPrefix("Disconnect") } == 1)
   }
 
   @Test("Disconnecting cuts the link")

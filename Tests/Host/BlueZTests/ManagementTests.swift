@@ -1,3 +1,4 @@
+import Air
 import BlueZ
 import Common
 import HCI
@@ -50,31 +51,160 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
   }
 
-  @Test("Nothing is advertised before bluetoothd has the services, at first and when the adapter is back")
+  @Test("That an application is served is told, and no advertisement waits for it here")
   @LoopActor
-  func servicesFirst() async throws {
+  func servedIsTold() async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
     let delegate = Service()
     rig.fake.holdsAnswers = true
     let server = rig.radio.serve(Service.application, delegate: delegate)
     let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
     try await rig.fake.until { rig.fake.held.count == 1 }
-    try await rig.settle()
-    #expect(rig.kernel.onAir().isEmpty)
+    #expect(!rig.driver.isServed(server.number))
     rig.fake.releaseAnswers()
-    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    _ = try await rig.radio.told.first { $0 == .served(server.number, true) }
+    #expect(rig.driver.isServed(server.number))
     rig.fake.power("hci0", false)
+    _ = try await rig.radio.told.first { $0 == .served(server.number, false) }
+    #expect(!rig.driver.isServed(server.number))
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
-    rig.fake.holdsAnswers = true
     rig.fake.power("hci0", true)
-    try await rig.fake.until { !rig.fake.held.isEmpty }
-    try await rig.settle()
-    #expect(rig.kernel.onAir().isEmpty)
-    rig.fake.releaseAnswers()
-    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
-    registration.cancel()
+    _ = try await rig.radio.told.first { $0 == .served(server.number, true) }
+    // Its end is nothing that the driver would have to tell.
     server.close()
+    try await rig.settle()
+    #expect(rig.radio.told.all.count { if case .served = $0 { true } else { false } } == 3)
+    registration.cancel()
+  }
+
+  @Test("Other data takes the place of what is on the air in one command, without a gap and from the same address")
+  @LoopActor
+  func exchanged() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    try await rig.settle()
+    let (commands, made) = (rig.kernel.commands.all.count, rig.kernel.made[3])
+    var other = Advertisement.sample
+    for byte in 1...3 as ClosedRange<UInt8> {
+      other.data.structures[2] = .serviceData(BluetoothUUID(short: 0xAB29), [byte])
+      rig.driver.advertise(other, in: 0)
+    }
+    try await rig.kernel.until { rig.kernel.onAir()[3]?.data.last == 3 }
+    try await rig.settle()
+    // What came while the first exchange was under way is one more.
+    #expect(rig.kernel.commands.all.dropFirst(commands) == ["0x55 0", "0x55 0"])
+    #expect(rig.kernel.made[3] == made)
+    // The controller ends the instance: then its data alone is not enough.
+    rig.kernel.silence()
+    rig.fake.addDevice()
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    #expect(rig.kernel.made[3] == (made ?? 0) + 1)
+    registration.cancel()
+  }
+
+  @Test(
+    "Another interval, another connectability, a scan response that is new or gone: the instance is made anew",
+    arguments: 0..<3)
+  @LoopActor
+  func otherParameters(change: Int) async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    try await rig.settle()
+    let made = rig.kernel.made[3] ?? 0
+    var other = Advertisement.sample
+    switch change {
+    case 0: other.interval = .milliseconds(200)
+    case 1: other.isConnectable = false
+    default: other.scanResponse.structures = []
+    }
+    rig.driver.advertise(other, in: 0)
+    try await rig.kernel.until { rig.kernel.made[3] == made + 1 && !rig.kernel.onAir().isEmpty }
+    let instance = try #require(rig.kernel.onAir()[3])
+    #expect(instance.flags.contains(.connectable) == (change != 1))
+    #expect(instance.scanResponse.isEmpty == (change != 0))
+    #expect(instance.interval == (change == 0 ? 320 : 160))
+    registration.cancel()
+  }
+
+  @Test("An exchange that the kernel refuses is made good: the instance is made anew at once")
+  @LoopActor
+  func refusedExchange() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    try await rig.settle()
+    rig.kernel.refusals = [.invalidParameters]
+    var other = Advertisement.sample
+    other.data.structures[2] = .serviceData(BluetoothUUID(short: 0xAB29), [9])
+    rig.driver.advertise(other, in: 0)
+    try await rig.kernel.until { rig.kernel.onAir()[3]?.data.last == 9 }
+    #expect(rig.radio.status.state == .ready)
+    registration.cancel()
+  }
+
+  @Test("A number that bluetoothd takes is left to it, and the advertisement moves to a free one")
+  @LoopActor
+  func taken() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registrations = [try rig.radio.advertise(.sample), try rig.radio.advertise(.sample)]
+    try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2, 3] }
+    registrations[0].cancel()
+    try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2] }
+    try await rig.settle()
+    // bluetoothd has 1 and 2 now; what it has there is not touched any more.
+    rig.kernel.take(2)
+    rig.fake.setActiveInstances(2)
+    try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2, 3] }
+    #expect(rig.kernel.onAir()[3]?.data == Self.data)
+    #expect(rig.kernel.onAir()[2]?.data == FakeKernel.foreignData)
+    _ = try await rig.radio.told.first { $0 == .slots(1) }
+    registrations[1].cancel()
+    try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2] }
+  }
+
+  @Test("A number that another program adds is left to it, and given back when it is removed")
+  @LoopActor
+  func addedByAnother() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    try await rig.settle()
+    _ = try await rig.radio.told.first { $0 == .slots(3) }
+    rig.kernel.take(3)
+    rig.kernel.tell(.advertisingAdded(instance: 3))
+    try await rig.kernel.until { rig.kernel.onAir()[2]?.data == Self.data }
+    #expect(rig.kernel.onAir()[3]?.data == FakeKernel.foreignData)
+    _ = try await rig.radio.told.first { $0 == .slots(2) }
+    rig.kernel.tell(.advertisingRemoved(instance: 3))
+    _ = try await rig.radio.told.first { $0 == .slots(3) }
+    registration.cancel()
+  }
+
+  @Test("Where the controller has one set, which the kernel would share out, there is one slot")
+  @LoopActor
+  func oneSet() async throws {
+    let kernel = FakeKernel()
+    kernel.features.flags = [.connectable, .intervals, .scanResponse]
+    kernel.features.instanceLimit = 5
+    let time = VirtualTime()
+    let doors = KernelDoors(management: .open(ManagementSocket(kernel.socket, scheduler: time)))
+    let rig = try await Rig(doors: doors, kernel: kernel, time: time)
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [5] }
+    try await rig.settle()
+    #expect(rig.driver.advertisingSlots == 1)
+    registration.cancel()
   }
 
   @Test("An old kernel without intervals is given all at once")
@@ -138,9 +268,11 @@ struct ManagementTests {
   func removedMeanwhile() async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
+    try await rig.kernel.until { rig.kernel.commands.all.count == 1 }
+    _ = try await rig.radio.told.first { $0 == .slots(3) }
     rig.kernel.isSilent = true
     let registration = try rig.radio.advertise(.sample)
-    try await rig.kernel.until { rig.kernel.commands.all.count == 1 }
+    try await rig.kernel.until { rig.kernel.commands.all.count == 2 }
     rig.kernel.isSilent = false
     rig.time.advance(by: .seconds(10))
     try await rig.reach(.degraded, "no answer within 10 s")
@@ -244,20 +376,16 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("More than 31 bytes are refused at once; a name stays where it was put")
+  @Test("A name stays where it was put, whatever else there is")
   @LoopActor
-  func tooLong() async throws {
+  func name() async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
     var advertisement = Advertisement.sample
-    advertisement.data.serviceData[0].bytes.append(0)
-    #expect(throws: RadioError.advertisementTooLong(bytes: 32, limit: 31)) { try rig.radio.advertise(advertisement) }
-    advertisement = .sample
-    advertisement.data.serviceData = []
-    advertisement.data.localName = "a"
+    advertisement.data.structures = [.manufacturerData(0xFFFF, [7]), .shortenedName("a"), .flags(2)]
     let registration = try rig.radio.advertise(advertisement)
     try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
-    #expect(rig.kernel.onAir()[3]?.data == [2, 1, 2, 3, 3, 0x29, 0xAB, 2, 9, 0x61])
+    #expect(rig.kernel.onAir()[3]?.data == [4, 0xFF, 0xFF, 0xFF, 7, 2, 8, 0x61, 2, 1, 2])
     registration.cancel()
   }
 }

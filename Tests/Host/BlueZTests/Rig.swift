@@ -6,6 +6,7 @@ import Journal
 import Loop
 import Radio
 import TestSupport
+import Testing
 
 /// A radio and the bluetoothd it works with, on a bus of their own. The radio's time is virtual: nothing is tried again
 /// and nothing takes too long unless the test lets time pass.
@@ -15,7 +16,9 @@ final class Rig {
   let fake: FakeBlueZ
   let time: VirtualTime
   let connection: BusConnection
-  let radio: BlueZRadio
+  let driver: BlueZRadio
+  /// What a test asks of the driver and hears of it.
+  let radio: DriverRig
   /// What is behind the management socket, where the radio has one.
   let kernel: FakeKernel
   let statuses = Mailbox<RadioStatus>()
@@ -32,23 +35,26 @@ final class Rig {
     bus = try PrivateBus()
     self.time = time
     self.kernel = kernel ?? FakeKernel()
-    fake = FakeBlueZ(bus)
+    fake = FakeBlueZ(bus, keepsClientsApart: version.map { $0 >= BlueZVersion(5, 76) } ?? false)
     if let prepare {
       prepare(fake)
       try await fake.start()
     }
     connection = BusConnection(address: .address(bus.address), scheduler: time)
-    radio = BlueZRadio(
+    driver = BlueZRadio(
       bus: connection, adapter: adapter, scheduler: time, knownVersion: version, doors: doors,
       log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
+    radio = DriverRig(driver)
     watch = radio.onStatus { [statuses] in statuses.put($0) }
     connection.connect()
     try await connection.ready()
   }
 
   /// A rig whose radio is ready.
-  static func ready(_ prepare: @escaping @LoopActor (FakeBlueZ) -> Void = { $0.addAdapter() }) async throws -> Rig {
-    let rig = try await Rig(prepare: prepare)
+  static func ready(
+    version: BlueZVersion? = nil, _ prepare: @escaping @LoopActor (FakeBlueZ) -> Void = { $0.addAdapter() }
+  ) async throws -> Rig {
+    let rig = try await Rig(version: version, prepare: prepare)
     try await rig.reach(.ready)
     return rig
   }
@@ -64,8 +70,9 @@ final class Rig {
     return rig
   }
 
-  /// Ends what `init` started.
+  /// Ends what `init` started. No test has a value that every program on the bus can read.
   func close() {
+    #expect(fake.broadcasts.isEmpty)
     watch = nil
     connection.close()
     fake.vanish()
@@ -90,9 +97,9 @@ final class Rig {
   }
 
   /// Serves the sample application, and waits until bluetoothd has it.
-  func serve(_ service: Service) async throws -> any GATTServer {
+  func serve(_ service: Service, _ application: GATTApplication = Service.application) async throws -> DriverRig.Server {
     let count = fake.applications.count
-    let server = radio.serve(Service.application, delegate: service)
+    let server = radio.serve(application, delegate: service)
     try await fake.until {
       self.fake.applications.count == count + 1 && self.fake.applications.last?[Service.put] != nil
     }

@@ -1,6 +1,7 @@
 import BlueZ
 import Common
 import DBus
+import HCI
 import Loop
 import Radio
 import TestSupport
@@ -20,7 +21,7 @@ struct ScanningTests {
     let rig = try await Rig.ready()
     defer { rig.close() }
     let sightings = Mailbox<Sighting>()
-    let scan = try rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     let filter = try #require(rig.fake.filters.values.first)
     #expect(filter == ["Transport": .string("le"), "DuplicateData": .bool(true), "Pattern": .string("")])
@@ -36,13 +37,13 @@ struct ScanningTests {
     #expect(rig.fake.calls.all == ["StartDiscovery hci0", "StopDiscovery hci0"])
   }
 
-  @Test("The two parts of an advertisement are put together, however they come, and told when they change")
+  @Test("The two parts of an advertisement are put together, however they come, and told each time")
   @LoopActor
   func twoParts() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
     let sightings = Mailbox<Sighting>()
-    let scan = try rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     let peer = FakePeer()
     rig.fake.hear(peer, uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
@@ -51,7 +52,11 @@ struct ScanningTests {
     rig.fake.hear(peer, serviceData: [Self.uuid: [1], Self.rest: [2]])
     rig.fake.hear(peer, serviceData: [Self.uuid: [3], Self.rest: [4]])
     _ = try await sightings.first { $0.serviceData(for: Self.service) == [3] }
-    #expect(sightings.all.map { $0.serviceData.map(\.bytes) } == [[[1]], [[1], [2]], [[3], [4]]])
+    #expect(
+      sightings.all.map { $0.serviceData.map(\.bytes) } == [
+        [[1]], [[1], [2]], [[1], [2]], [[1], [2]], [[3], [4]],
+      ])
+    #expect(sightings.all.map(\.rssi) == [-60, -60, -70, -60, -60])
     scan.cancel()
   }
 
@@ -64,7 +69,7 @@ struct ScanningTests {
     }
     defer { rig.close() }
     let sightings = Mailbox<Sighting>()
-    let scan = try rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     rig.fake.hear(FakePeer("00:AA:03:00:00:02"), uuids: [BluetoothUUID(short: 0x180F).description])
     try await rig.settle()
@@ -74,29 +79,85 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("Several scans share the discovery; each hears what it wants, also of those who were heard before it came")
+  @Test("What is listened for may change while the discovery goes on, and an advertiser is told when it is heard again")
   @LoopActor
-  func shared() async throws {
+  func widened() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let (first, second, all) = (Mailbox<Sighting>(), Mailbox<Sighting>(), Mailbox<Sighting>())
-    let one = try rig.radio.scan(for: [Self.service]) { first.put($0) }
+    let (first, all) = (Mailbox<Sighting>(), Mailbox<Sighting>())
+    let one = rig.radio.scan(for: [Self.service]) { first.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
-    rig.fake.hear(FakePeer(), uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
+    let (wanted, other) = (FakePeer(), FakePeer("00:AA:03:00:00:02"))
+    rig.fake.hear(wanted, uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
     _ = try await first.next()
-    let two = try rig.radio.scan(for: [Self.service]) { second.put($0) }
-    let three = try rig.radio.scan(for: []) { all.put($0) }
-    _ = try await second.next()
-    rig.fake.hear(FakePeer("00:AA:03:00:00:02"))
-    _ = try await all.first { $0.address.description == "00:AA:03:00:00:02" }
-    #expect(first.all.count == 1 && second.all.count == 1 && all.all.count == 2)
+    let two = rig.radio.scan(for: []) { all.put($0) }
+    rig.fake.hear(other)
+    #expect(try await all.next().address.description == other.address)
     one.cancel()
-    two.cancel()
-    try await rig.settle()
+    rig.fake.hear(wanted, serviceData: [Self.rest: [2]])
+    #expect(try await all.next().serviceData.map(\.bytes) == [[1], [2]])
+    #expect(first.all.count == 1)
     #expect(rig.fake.isDiscovering())
-    three.cancel()
+    two.cancel()
     try await rig.fake.until { !rig.fake.isDiscovering() }
     #expect(rig.fake.calls.all == ["StartDiscovery hci0", "StopDiscovery hci0"])
+  }
+
+  @Test("Manufacturer data is told with the rest, and outlives a report without it")
+  @LoopActor
+  func manufacturerData() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let sightings = Mailbox<Sighting>()
+    let scan = rig.radio.scan(for: []) { sightings.put($0) }
+    try await rig.fake.until { rig.fake.isDiscovering() }
+    let peer = FakePeer()
+    rig.fake.hear(peer, manufacturerData: [0xFFFF: [4, 5], 0x004C: [2]])
+    let both: [AdvertisingData.ManufacturerData] = [.init(company: 0x4C, bytes: [2]), .init(company: 0xFFFF, bytes: [4, 5])]
+    #expect(try await sightings.next().manufacturerData == both)
+    rig.fake.hear(peer, serviceData: [Self.rest: [2]])
+    #expect(try await sightings.next().manufacturerData == both)
+    scan.cancel()
+  }
+
+  @Test("Packets come from the management socket, one by one, while they are wanted, for the adapter in use")
+  @LoopActor
+  func packets() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    #expect(rig.driver.seesPackets)
+    func found(_ flags: UInt32, _ kind: HCI.AddressKind = .randomAddress, rssi: Int8? = -70, on index: UInt16 = 0) {
+      rig.kernel.tell(
+        .deviceFound(
+          AdvertisingReport(address: BluetoothAddress(7), kind: kind, rssi: rssi, flags: flags, data: [2, 1, 6])),
+        of: index)
+    }
+    found(1 << 2)
+    try await rig.settle()
+    rig.radio.listen(toPackets: true)
+    try await rig.fake.until { rig.fake.isDiscovering() }
+    found(0, on: 1)
+    found(0, .classic)
+    found(1 << 2)
+    found(1 << 5, .publicAddress, rssi: nil)
+    found(0)
+    _ = try await rig.radio.packets.first { $0.kind == .unknown }
+    func packet(_ kind: AdvertisingPacket.Kind, _ addressKind: AdvertisingPacket.AddressKind, _ rssi: Int?)
+      -> AdvertisingPacket
+    {
+      AdvertisingPacket(
+        address: BluetoothAddress(7), addressKind: addressKind, kind: kind, rssi: rssi, data: [2, 1, 6])
+    }
+    #expect(
+      rig.radio.packets.all == [
+        packet(.nonConnectable, .randomAddress, -70), packet(.scanResponse, .publicAddress, nil),
+        packet(.unknown, .randomAddress, -70),
+      ])
+    rig.radio.listen(toPackets: false)
+    try await rig.fake.until { !rig.fake.isDiscovering() }
+    let blind = try await Rig.ready()
+    defer { blind.close() }
+    #expect(!blind.driver.seesPackets)
   }
 
   @Test("A scan may be ended from within its own report")
@@ -106,7 +167,7 @@ struct ScanningTests {
     defer { rig.close() }
     let sightings = Mailbox<Sighting>()
     var scan: Registration?
-    scan = try rig.radio.scan(for: []) {
+    scan = rig.radio.scan(for: []) {
       sightings.put($0)
       scan = nil
     }
@@ -124,7 +185,7 @@ struct ScanningTests {
     let rig = try await Rig(prepare: nil)
     defer { rig.close() }
     let sightings = Mailbox<Sighting>()
-    let scan = try rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
     rig.fake.addAdapter()
     try await rig.fake.start()
     try await rig.fake.until { rig.fake.isDiscovering() }
@@ -157,7 +218,7 @@ struct ScanningTests {
     let rig = try await Rig.ready()
     defer { rig.close() }
     rig.fake.refusals = [KeepingTests.failed]
-    let scan = try rig.radio.scan(for: []) { _ in }
+    let scan = rig.radio.scan(for: []) { _ in }
     try await rig.reach(.degraded, "bluetoothd refuses to scan on hci0")
     rig.time.advance(by: .milliseconds(500))
     try await rig.fake.until { rig.fake.isDiscovering() }
@@ -171,7 +232,7 @@ struct ScanningTests {
     let rig = try await Rig.ready()
     defer { rig.close() }
     rig.fake.refusals = [KeepingTests.failed]
-    let scan = try rig.radio.scan(for: []) { _ in }
+    let scan = rig.radio.scan(for: []) { _ in }
     try await rig.reach(.degraded)
     scan.cancel()
     try await rig.reach(.ready)
@@ -183,7 +244,7 @@ struct ScanningTests {
     let rig = try await Rig.ready()
     defer { rig.close() }
     rig.fake.refusals = [DBusError(name: "org.bluez.Error.InProgress", message: "Operation already in progress")]
-    let scan = try rig.radio.scan(for: []) { _ in }
+    let scan = rig.radio.scan(for: []) { _ in }
     try await rig.fake.until { rig.fake.isDiscovering() }
     #expect(rig.fake.calls.all == ["StartDiscovery hci0", "StopDiscovery hci0", "StartDiscovery hci0"])
     scan.cancel()
@@ -195,7 +256,7 @@ struct ScanningTests {
     let rig = try await Rig.ready()
     defer { rig.close() }
     let sightings = Mailbox<Sighting>()
-    let scan = try rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     let peer = FakePeer()
     rig.fake.hear(peer, uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
@@ -211,7 +272,7 @@ struct ScanningTests {
         [.string("org.bluez.Device1"), .options(properties), .strings([])])
     }
     rig.fake.hear(peer, serviceData: [Self.rest: [2]])
-    #expect(try await sightings.next().serviceData.map(\.bytes) == [[1], [2]])
+    _ = try await sightings.first { $0.serviceData.map(\.bytes) == [[1], [2]] }
     #expect(rig.radio.counters.malformed == 5)
     scan.cancel()
   }

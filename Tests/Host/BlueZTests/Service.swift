@@ -14,30 +14,35 @@ final class Service: GATTServerDelegate {
     case closed(LinkID)
   }
 
-  static let uuid = BluetoothUUID(short: 0xFE01)
-  static let put = BluetoothUUID(short: 0xFE02).description
-  static let hear = BluetoothUUID(short: 0xFE03).description
-  static let read = BluetoothUUID(short: 0xFE04).description
+  nonisolated static let uuid = BluetoothUUID(short: 0xFE01)
+  nonisolated static let put = BluetoothUUID(short: 0xFE02).description
+  nonisolated static let hear = BluetoothUUID(short: 0xFE03).description
+  nonisolated static let read = BluetoothUUID(short: 0xFE04).description
 
-  static func id(_ short: UInt16) -> CharacteristicID {
+  nonisolated static func id(_ short: UInt16) -> CharacteristicID {
     CharacteristicID(service: uuid, characteristic: BluetoothUUID(short: short))
   }
 
-  static let application = GATTApplication(services: [
-    GATTService(
-      uuid: uuid,
-      characteristics: [
-        GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE02), properties: [.write, .writeWithoutResponse]),
-        GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE03), properties: [.notify, .indicate]),
-        GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE04), properties: [.read, .notify]),
-      ])
-  ])
+  nonisolated static let application = application(reach: .subscribers)
+
+  /// - Parameter reach: of the two characteristics that notify.
+  nonisolated static func application(reach: GATTCharacteristic.Reach) -> GATTApplication {
+    GATTApplication(services: [
+      GATTService(
+        uuid: uuid,
+        characteristics: [
+          GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE02), properties: [.write, .writeWithoutResponse]),
+          GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE03), properties: [.notify, .indicate], reach: reach),
+          GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE04), properties: [.read, .notify], reach: reach),
+        ])
+    ])
+  }
 
   let events = Mailbox<Event>()
   /// What writes are refused with.
   var refusal: ATTError?
 
-  func linkOpened(_ link: LinkID, address: BluetoothAddress) { events.put(.opened(link, address.description)) }
+  func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) { events.put(.opened(link, address.description)) }
   func linkChanged(_ link: LinkID, mtu: Int) { events.put(.changed(link, mtu)) }
   func linkClosed(_ link: LinkID) { events.put(.closed(link)) }
 

@@ -35,16 +35,16 @@ struct SightingsTests {
     Merge(
       testDescription: "nothing", known: data((1, [1]), (2, [2])), report: [], together: data((1, [1]), (2, [2]))),
     Merge(
-      testDescription: "a new key, whose rest is not there yet", known: data((1, [1]), (2, [2])),
+      testDescription: "new data, whose other half is not there yet", known: data((1, [1]), (2, [2])),
       report: data((1, [7])), together: data((1, [7]))),
     Merge(
-      testDescription: "a new key, its rest first", known: data((1, [1]), (2, [2])), report: data((2, [8])),
+      testDescription: "new data, its other half first", known: data((1, [1]), (2, [2])), report: data((2, [8])),
       together: data((2, [8]))),
     Merge(
-      testDescription: "a new key in one piece", known: data((1, [1]), (2, [2])), report: data((1, [7]), (2, [8])),
+      testDescription: "new data in one piece", known: data((1, [1]), (2, [2])), report: data((1, [7]), (2, [8])),
       together: data((1, [7]), (2, [8]))),
     Merge(
-      testDescription: "another dialect beside it", known: data((1, [1]), (2, [2])),
+      testDescription: "another service beside it", known: data((1, [1]), (2, [2])),
       report: data((0xAB29, [3]), (0xAB2A, [4])), together: data((1, [1]), (2, [2]), (0xAB29, [3]), (0xAB2A, [4]))),
   ]
 
@@ -62,34 +62,28 @@ struct SightingsTests {
     #expect(Sightings.together(Array(large.prefix(2)), Array(large.suffix(2))).count == 2)
   }
 
-  @Test("The number of a state changes with what is in it, not with the signal strength")
-  func revisions() {
+  @Test("What a report does not say is as the reports before it said")
+  func kept() {
     var sightings = Sightings()
     let device = Self.device()
-    let first = sightings.hear(AdvertisingReport(serviceData: Self.data((1, [1])), rssi: -40), of: device, at: .zero)
-    let same = sightings.hear(AdvertisingReport(serviceData: Self.data((1, [1])), rssi: -70), of: device, at: .zero)
-    #expect(same.revision == first.revision)
-    #expect(same.sighting.rssi == -70)
-    let more = sightings.hear(AdvertisingReport(serviceData: Self.data((2, [2]))), of: device, at: .zero)
-    #expect(more.revision != first.revision)
-    #expect(more.sighting.serviceData == Self.data((1, [1]), (2, [2])))
-    #expect(more.sighting.rssi == -70)
+    _ = sightings.hear(DeviceReport(serviceData: Self.data((1, [1])), rssi: -40), of: device, at: .zero)
+    let same = sightings.hear(DeviceReport(serviceData: Self.data((1, [1])), rssi: -70), of: device, at: .zero)
+    #expect(same.rssi == -70)
+    let more = sightings.hear(DeviceReport(serviceData: Self.data((2, [2]))), of: device, at: .zero)
+    #expect(more.serviceData == Self.data((1, [1]), (2, [2])))
+    #expect(more.rssi == -70)
   }
 
-  @Test("Who is not heard for 30 seconds is forgotten, with all that was known")
+  @Test("An advertiser that is not heard for 30 seconds is forgotten, with all that was known")
   func age() {
     var sightings = Sightings()
     let device = Self.device()
-    let first = sightings.hear(AdvertisingReport(serviceData: Self.data((1, [1]))), of: device, at: .zero)
+    _ = sightings.hear(DeviceReport(serviceData: Self.data((1, [1]))), of: device, at: .zero)
     let late = Instant.zero.advanced(by: .milliseconds(29_999))
-    #expect(sightings.fresh(at: late).count == 1)
-    #expect(
-      sightings.hear(AdvertisingReport(serviceData: []), of: device, at: late).revision == first.revision)
+    #expect(sightings.hear(DeviceReport(serviceData: []), of: device, at: late).serviceData == Self.data((1, [1])))
     let later = late.advanced(by: .seconds(30))
-    #expect(sightings.fresh(at: later).isEmpty)
-    let again = sightings.hear(AdvertisingReport(serviceData: Self.data((2, [2]))), of: device, at: later)
-    #expect(again.sighting.serviceData == Self.data((2, [2])))
-    #expect(again.revision != first.revision)
+    let again = sightings.hear(DeviceReport(serviceData: Self.data((2, [2]))), of: device, at: later)
+    #expect(again.serviceData == Self.data((2, [2])))
   }
 
   @Test("Of more advertisers than are remembered, the one not heard for longest is forgotten")
@@ -97,23 +91,26 @@ struct SightingsTests {
     var sightings = Sightings()
     for number in 0..<1000 {
       _ = sightings.hear(
-        AdvertisingReport(serviceData: []), of: Self.device(number),
+        DeviceReport(serviceData: []), of: Self.device(number),
         at: Instant.zero.advanced(by: .milliseconds(number)))
     }
-    let fresh = sightings.fresh(at: Instant.zero.advanced(by: .seconds(1)))
-    #expect(fresh.count == Sightings.limit)
+    #expect(sightings.count == Sightings.limit)
     #expect(!sightings.holds(Self.device(743).path) && sightings.holds(Self.device(744).path))
   }
 
   struct Heard: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var properties: [String: DBusValue]
-    var report: AdvertisingReport?
+    var report: DeviceReport?
     var malformed: UInt64 = 0
   }
 
   private static func dictionary(_ entries: [(String, DBusValue)]) -> DBusValue {
     .dictionary(key: "s", value: "v", entries.map { DBusEntry(.string($0.0), .variant($0.1)) })
+  }
+
+  private static func companies(_ entries: [(UInt16, DBusValue)]) -> DBusValue {
+    .dictionary(key: "q", value: "v", entries.map { DBusEntry(.uint16($0.0), .variant($0.1)) })
   }
 
   private static let reports = [
@@ -142,6 +139,20 @@ struct SightingsTests {
         ])
       ], report: .init(serviceData: data((1, [1]))), malformed: 3),
     Heard(
+      testDescription: "manufacturer data, in the order of the companies",
+      properties: ["ManufacturerData": companies([(2, .bytes([2])), (1, .bytes([1]))])],
+      report: .init(serviceData: [], manufacturerData: [.init(company: 1, bytes: [1]), .init(company: 2, bytes: [2])])),
+    Heard(
+      testDescription: "manufacturer data of all sorts",
+      properties: [
+        "ManufacturerData": companies([
+          (1, .bytes([1])), (2, .string("2")), (3, .bytes(Array(repeating: 0, count: 255))),
+        ])
+      ], report: .init(serviceData: [], manufacturerData: [.init(company: 1, bytes: [1])]), malformed: 2),
+    Heard(
+      testDescription: "manufacturer data that is none", properties: ["ManufacturerData": .options(["1": .bytes([])])],
+      report: .init(serviceData: []), malformed: 1),
+    Heard(
       testDescription: "service data that is none", properties: ["ServiceData": .uint32(1)],
       report: .init(serviceData: []), malformed: 1),
   ]
@@ -149,7 +160,7 @@ struct SightingsTests {
   @Test("A report is read from what changed; what is malformed is counted and left out", arguments: reports)
   func report(heard: Heard) {
     var malformed: UInt64 = 0
-    #expect(AdvertisingReport(heard.properties, malformed: &malformed) == heard.report)
+    #expect(DeviceReport(heard.properties, malformed: &malformed) == heard.report)
     #expect(malformed == heard.malformed)
   }
 }

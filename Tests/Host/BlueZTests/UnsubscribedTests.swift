@@ -13,13 +13,15 @@ struct UnsubscribedTests {
   static let first = "00:AA:02:00:00:01"
   static let second = "00:AA:02:00:00:02"
 
-  /// A radio with raw HCI, which serves the sample application.
+  /// A radio with raw HCI, which serves the sample application with values that reach no other client.
   @LoopActor
-  private func rig(_ raw: FakeRawHCI, _ service: Service) async throws -> (Rig, any GATTServer) {
+  private func rig(_ raw: FakeRawHCI, _ service: Service) async throws -> (Rig, DriverRig.Server) {
     let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
     try await rig.reach(.ready)
-    return (rig, try await rig.serve(service))
+    return (rig, try await rig.serve(service, Self.application))
   }
+
+  private static let application = Service.application(reach: .exact)
 
   private static func link(_ handle: UInt16, _ address: String) -> HCILink {
     HCILink(handle: handle, address: BluetoothAddress(address) ?? BluetoothAddress(0))
@@ -44,8 +46,9 @@ struct UnsubscribedTests {
     await rig.fake.write([1], to: Service.put, from: device, mtu: 100)
     server.notify([7, 8], of: Service.id(0xFE03), to: link)
     let head: [UInt8] = [2, 0x40, 0, 9, 0, 5, 0, 4, 0, 0x1B]
-    #expect(raw.sent.all.first == head + handle(rig) + [7, 8])
+    #expect(try await raw.sent.next() == head + handle(rig) + [7, 8])
     server.notify([UInt8](repeating: 1, count: 98), of: Service.id(0xFE03), to: link)
+    _ = try await raw.sent.first { $0.count == 109 }
     #expect(raw.sent.all.map(\.count) == [14, 109])
     #expect(rig.radio.counters.forcedNotifications == 2 && rig.radio.counters.cutNotifications == 1)
     // What does not notify does not do so by force either.
@@ -71,11 +74,12 @@ struct UnsubscribedTests {
     #expect(raw.sent.all.isEmpty)
     try await rig.fake.subscribe(Service.hear, false)
     server.notify([2], of: Service.id(0xFE03), to: link)
+    #expect(try await raw.sent.next().last == 2)
     #expect(raw.sent.all.count == 1)
     server.close()
   }
 
-  @Test("Of two clients, one subscribed and one not, each hears its own value once")
+  @Test("As soon as a second client is connected, the first one's values go on its own link")
   @LoopActor
   func two() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -89,18 +93,45 @@ struct UnsubscribedTests {
     rig.fake.addDevice(Self.second)
     let other = try await service.link()
     server.notify([1], of: Service.id(0xFE03), to: other)
-    #expect(raw.sent.all.map { $0[1] } == [0x41])
     server.notify([2], of: Service.id(0xFE03), to: subscribed)
-    _ = try await rig.fake.notified.first { $0.value == [2] }
-    #expect(rig.fake.notified.all.map(\.value) == [[2]])
-    #expect(raw.sent.all.count == 1)
-    // One who comes again is asked anew: somebody else may be the subscriber now.
+    _ = try await raw.sent.first { $0.last == 2 }
+    #expect(raw.sent.all.map { $0[1] } == [0x41, 0x40])
+    // The second one is gone, and the first is alone again.
+    raw.links.removeLast()
+    rig.fake.setConnected(rig.fake.devicePath(Self.second), false)
+    _ = try await service.events.first { $0 == .closed(other) }
+    server.notify([3], of: Service.id(0xFE03), to: subscribed)
+    _ = try await rig.fake.notified.first { $0.value == [3] }
+    #expect(rig.fake.notified.all.count == 1 && raw.sent.all.count == 2)
+    // A client that comes again has to subscribe again.
     rig.fake.setConnected(device, false)
     _ = try await service.events.first { $0 == .closed(subscribed) }
     rig.fake.setConnected(device, true)
     let again = try await service.link()
-    server.notify([3], of: Service.id(0xFE03), to: again)
-    #expect(raw.sent.all.map { $0[1] } == [0x41, 0x40])
+    server.notify([4], of: Service.id(0xFE03), to: again)
+    _ = try await raw.sent.first { $0.last == 4 }
+    #expect(raw.sent.all.map { $0[1] } == [0x41, 0x40, 0x40])
+    #expect(raw.controller.violations.isEmpty)
+    server.close()
+  }
+
+  @Test("Values for all subscribers, and values that others may hear, never go by raw HCI")
+  @LoopActor
+  func neverRaw() async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    let server = try await rig.serve(service)
+    raw.links = [Self.link(0x40, Self.first)]
+    rig.fake.addDevice(Self.first)
+    let link = try await service.link()
+    #expect(server.notify([1], of: Service.id(0xFE03), to: link) == Delivery(unreachable: [link]))
+    #expect(server.notify([1], of: Service.id(0xFE03), to: .subscribers).accepted.isEmpty)
+    try await rig.fake.subscribe(Service.hear)
+    #expect(server.notify([2], of: Service.id(0xFE03), to: .subscribers) == Delivery(accepted: [link]))
+    _ = try await rig.fake.notified.first { $0.value == [2] }
+    #expect(raw.sent.all.isEmpty)
     server.close()
   }
 
@@ -116,6 +147,7 @@ struct UnsubscribedTests {
     let links = [try await service.link(), try await service.link()]
     try await rig.fake.subscribe(Service.hear)
     for link in links { server.notify([1], of: Service.id(0xFE03), to: link) }
+    _ = try await raw.sent.first { $0[1] == 0x41 }
     #expect(raw.sent.all.map { $0[1] } == [0x40, 0x41])
     try await rig.settle()
     #expect(rig.fake.notified.all.isEmpty)
@@ -153,9 +185,9 @@ struct UnsubscribedTests {
     let rig = try await Rig(doors: KernelDoors(raw: .shut("CAP_NET_RAW is missing")))
     defer { rig.close() }
     try await rig.reach(.ready)
-    let server = try await rig.serve(Service())
+    let server = try await rig.serve(Service(), Self.application)
     let reason = try await rig.reach(.degraded).reason
-    for word in ["Android", "CAP_NET_RAW is missing", "AmbientCapabilities=", "setcap", "NotifyUnsubscribed=no"] {
+    for word in ["never subscribe", "CAP_NET_RAW is missing", "AmbientCapabilities=", "setcap", "NotifyUnsubscribed=no"] {
       #expect(reason.contains(word), "\(word)")
     }
     #expect(rig.entries.all.compactMap(\.id?.name) == ["RadioReady", "RadioDegraded"])
@@ -170,8 +202,8 @@ struct UnsubscribedTests {
     let rig = try await Rig(version: BlueZVersion(5, 66), doors: doors)
     defer { rig.close() }
     try await rig.reach(.ready)
-    let server = try await rig.serve(Service())
-    try await rig.reach(.degraded, "Android")
+    let server = try await rig.serve(Service(), Self.application)
+    try await rig.reach(.degraded, "never subscribe")
     let advertisement = try await rig.advertise()
     try await rig.reach(.degraded, "5.66")
     let entries = rig.entries.all.filter { $0.id?.name == "RadioDegraded" }.map(\.text)
@@ -191,6 +223,11 @@ struct UnsubscribedTests {
     raw.links = [Self.link(0x40, Self.first)]
     rig.fake.addDevice(Self.first)
     let link = try await service.link()
+    // What passes by itself is no reason to call the radio degraded.
+    raw.failure = .busy("send: Resource temporarily unavailable")
+    server.notify([1], of: Service.id(0xFE03), to: link)
+    try await rig.settle()
+    #expect(rig.radio.status.state == .ready)
     raw.failure = .denied("send: Operation not permitted")
     server.notify([1], of: Service.id(0xFE03), to: link)
     try await rig.reach(.degraded, "send: Operation not permitted")

@@ -21,7 +21,7 @@ final class Visitor {
 
   init() {}
 
-  func connect(with radio: BlueZRadio, to peer: FakePeer) throws {
+  func connect(with radio: DriverRig, to peer: FakePeer) throws {
     guard let address = BluetoothAddress(peer.address) else { return }
     link = try radio.connect(to: address) { [events] in events.put($0) }
   }
@@ -57,7 +57,7 @@ extension Rig {
   func sighted(_ peer: FakePeer = .sample()) async throws -> FakePeer {
     fake.add(peer)
     let sightings = Mailbox<Sighting>()
-    let scan = try radio.scan(for: []) { sightings.put($0) }
+    let scan = radio.scan(for: []) { sightings.put($0) }
     try await fake.until { self.fake.isDiscovering(peer.adapter) }
     fake.hear(peer)
     _ = try await sightings.first { $0.address.description == peer.address }

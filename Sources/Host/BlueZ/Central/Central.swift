@@ -4,89 +4,147 @@ import Journal
 import Loop
 import Radio
 
-/// What the radio does as a central: it scans, and makes links to those it has sighted.
+/// The connections that the delegate asked for: attempts, and uses of links as their GATT client.
 @LoopActor
 final class Central {
-  let scanner: Scanner
   private let bus: BusConnection
   private let scheduler: any Scheduler
   private let counters: BlueZCounters
+  private let links: LinkTable
+  private let known: @LoopActor (ObjectPath) -> Device?
+  private let open: @LoopActor (Device) -> LinkTable.Entry?
+  private let wasFound: @LoopActor (ObjectPath) -> Bool
   private var place: Place?
-  private var links: [ObjectPath: CentralConnection] = [:]
+  private var connections: [ObjectPath: [CentralConnection]] = [:]
 
-  /// Links at one time; each may have `WriteWindow.commandLimit` calls unanswered.
-  static let linkLimit = 12
+  /// Connections at one time; each may have `WriteWindow.commandLimit` calls unanswered.
+  static let limit = 12
 
-  /// - Parameter onChange: called when `problem` changed.
+  /// - Parameters:
+  ///   - known: what bluetoothd says of a peer; nil where it does not know it.
+  ///   - open: enters the link with a peer in the table and tells of it; nil where there are too many.
+  ///   - wasFound: whether bluetoothd knows a peer by our discovery alone.
   init(
-    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, onChange: @escaping @LoopActor () -> Void
+    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, links: LinkTable,
+    known: @escaping @LoopActor (ObjectPath) -> Device?,
+    open: @escaping @LoopActor (Device) -> LinkTable.Entry?, wasFound: @escaping @LoopActor (ObjectPath) -> Bool
   ) {
     self.bus = bus
     self.scheduler = scheduler
     self.counters = counters
-    scanner = Scanner(bus, scheduler: scheduler, counters: counters, onChange: onChange)
+    self.links = links
+    self.known = known
+    self.open = open
+    self.wasFound = wasFound
   }
 
-  var problem: String? { scanner.problem }
+  private var all: [CentralConnection] {
+    connections.values.joined().sorted { $0.id.number < $1.id.number }
+  }
 
-  /// Whether a peer is one that we connected to, or are connecting to.
-  func holds(_ device: ObjectPath) -> Bool { links[device]?.isOwn == true }
+  /// Whether an attempt of ours at a peer is under way.
+  func isConnecting(_ device: ObjectPath) -> Bool {
+    connections[device]?.contains { $0.state == .connecting && !$0.isShared } ?? false
+  }
+
+  /// The number that a connection of ours was given for the link with a peer, which has no entry in the table yet.
+  func promised(_ device: ObjectPath) -> LinkID? { connections[device]?.first { $0.state == .connecting }?.id }
 
   // MARK: What bluetoothd tells
 
   func aim(at place: Place?) {
     self.place = place
-    for link in links.values.sorted(by: { $0.id.number < $1.id.number }) { link.lost("The Bluetooth adapter is gone.") }
-    scanner.aim(at: place)
+    for connection in all { connection.lost("The Bluetooth adapter is gone.") }
   }
 
-  func report(_ device: Device, _ properties: [String: DBusValue], isNew: Bool) {
-    scanner.report(device, properties, isNew: isNew)
-    links[device.path]?.changed(device)
+  func changed(_ device: Device) {
+    for connection in connections[device.path] ?? [] { connection.changed(device) }
   }
 
   func removed(_ device: ObjectPath) {
-    links[device]?.lost("bluetoothd has forgotten the peer.")
-    scanner.forget(device)
+    for connection in connections[device] ?? [] { connection.lost("bluetoothd has forgotten the peer.") }
   }
 
-  // MARK: Links
+  // MARK: Connections
 
-  /// - Parameter known: what bluetoothd says of the peer; nil where it does not know it.
-  /// - Throws: `RadioError.notReady` without an adapter or with too many links.
+  /// Connects to a peer, or uses the link that there is.
+  ///
+  /// - Throws: `RadioError.notReady` with too many connections.
   func connect(
-    to address: BluetoothAddress, known: (ObjectPath) -> Device?, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+    to address: BluetoothAddress, at place: Place, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link {
-    guard let place else { throw .notReady("There is no Bluetooth adapter to connect with.") }
     let path = Device.path(of: address, at: place.adapter)
-    guard links.count < Self.linkLimit else { throw .notReady("There are \(Self.linkLimit) links already.") }
+    let held = connections[path] ?? []
+    guard connections.values.joined().count < Self.limit else {
+      throw .notReady("There are \(Self.limit) links already.")
+    }
     guard let device = known(path) ?? Device(path) else { throw .notReady("\(address) is not an address.") }
     let connection = CentralConnection(
-      to: device, at: place, on: bus, scheduler: scheduler, counters: counters, handler: handler,
-      onCut: { [weak self] in self?.forget($0) }, onClosed: { [weak self] in self?.closed($0) })
-    if links[path] != nil {
-      connection.refuse("There is a connection to \(address) already.")
+      links[path]?.id ?? LinkTable.newID(), to: device, at: place, on: bus, scheduler: scheduler, counters: counters,
+      central: self, handler: handler)
+    if held.contains(where: { $0.state == .connecting }) {
+      connection.refuse("There is an attempt to connect to \(address) already.")
+    } else if held.contains(where: \.isEnding) {
+      connection.refuse("The link to \(address) is just being cut.")
     } else if known(path) == nil {
       connection.refuse("bluetoothd does not know \(address): it was not sighted, or is forgotten.")
     } else {
-      links[path] = connection
+      connections[path] = held + [connection]
       connection.start()
     }
     return CentralLink(connection)
   }
 
-  private func closed(_ connection: CentralConnection) {
-    guard links[connection.device] === connection else { return }
-    links[connection.device] = nil
+  /// The link of a connection is up: it has an entry in the table from now on.
+  ///
+  /// - Returns: false where it cannot have one.
+  func opened(_ connection: CentralConnection) -> Bool {
+    guard links[connection.device] == nil else { return true }
+    guard let device = known(connection.device) ?? Device(connection.device) else { return false }
+    return open(device) != nil
   }
 
-  /// bluetoothd keeps whom somebody connected to for ever, with all that it served. One that we brought is taken away
-  /// again: the next time it may serve something else, and most peers come once, under an address of the day.
+  /// Whether a connection that is given up takes its link with it: an attempt of ours, or a link that we made and that is
+  /// of no other use here.
+  func mayCut(_ connection: CentralConnection) -> Bool {
+    guard connection.state == .open else { return !connection.isShared }
+    let others = (connections[connection.device] ?? []).filter { $0 !== connection && $0.state == .open }
+    return others.isEmpty && links[connection.device].map { $0.isMadeHere && !$0.isUsed } ?? !connection.isShared
+  }
+
+  /// Whether another connection has a characteristic's values delivered.
+  func isSubscribed(_ path: ObjectPath, beside connection: CentralConnection) -> Bool {
+    (connections[connection.device] ?? []).contains { $0 !== connection && $0.subscriptions[path] != nil }
+  }
+
+  /// Cuts the link with a peer, if connections of ours use it.
   ///
-  /// It is not waited for that the link has ended, which takes bluetoothd some seconds: the program may be gone by then.
-  private func forget(_ connection: CentralConnection) {
-    guard links[connection.device] === connection, connection.isOwn, !connection.isBound, connection.place == place,
-      scanner.hasFound(connection.device)
+  /// - Returns: false where none does.
+  func cut(_ device: ObjectPath) -> Bool {
+    guard let held = connections[device], !held.isEmpty else { return false }
+    if let first = held.first(where: { $0.state == .open || $0.state == .connecting }) {
+      for other in held where other !== first { other.end("Disconnected.") }
+      first.cut("Disconnected.")
+    }
+    return true
+  }
+
+  func closed(_ connection: CentralConnection) {
+    guard let index = connections[connection.device]?.firstIndex(where: { $0 === connection }) else { return }
+    connections[connection.device]?.remove(at: index)
+    // Those that waited for the same cut have nothing more to wait for.
+    for other in connections[connection.device] ?? [] where other.isEnding { other.lost("") }
+    if connections[connection.device]?.isEmpty == true { connections[connection.device] = nil }
+  }
+
+  /// bluetoothd keeps every peer that a program connected to for ever, with all that the peer served. A peer that our
+  /// discovery brought is taken away again: the next time it may serve something else, and most peers come once, under an
+  /// address of the day.
+  ///
+  /// The end of the link, which takes bluetoothd some seconds, is not waited for: the program may be gone by then.
+  func forget(_ connection: CentralConnection) {
+    guard !connection.isShared || links[connection.device]?.isMadeHere == true, !connection.isBound,
+      connection.place == place, wasFound(connection.device)
     else { return }
     bus.call(
       connection.place.owner, connection.place.adapter, BlueZName.adapter, "RemoveDevice",

@@ -89,7 +89,7 @@ extension CentralConnection {
     let property: [DBusValue] = [.string(BlueZName.gattCharacteristic), .string("MTU")]
     call(path, BlueZName.properties, "Get", property) { (self, result) in
       if case .success(let values) = result {
-        if let mtu = values.first.flatMap(ATTValue.mtu) { self.mtu = mtu } else { self.counters.malformed += 1 }
+        if let mtu = values.first.flatMap(ATT.mtu) { self.mtu = mtu } else { self.counters.malformed += 1 }
       }
       self.finish(number, .mtuChanged(self.mtu))
     }
@@ -117,7 +117,7 @@ extension CentralConnection {
     guard state == .open, let path = message.path, message.arguments.count == 3 else { return }
     // Also `Notifying` and others change.
     guard let value = message.arguments[1]["Value"], let id = subscriptions[path] else { return }
-    guard let bytes = value.asBytes, bytes.count <= ATTValue.limit else {
+    guard let bytes = value.asBytes, bytes.count <= ATT.valueLimit else {
       counters.malformed += 1
       return
     }
@@ -129,7 +129,7 @@ extension CentralConnection {
   private func write(_ value: [UInt8], _ id: CharacteristicID, _ kind: WriteKind, _ number: UInt64) {
     guard let path = database?.paths[id] else { return finishSoon(number, .written(id, error: .unlikely)) }
     // bluetoothd would cut a longer request into pieces, which few peers put together, and refuse a longer command.
-    guard value.count <= min(mtu - ATTValue.overhead, ATTValue.limit) else {
+    guard value.count <= min(mtu - ATT.overhead, ATT.valueLimit) else {
       return finishSoon(number, .written(id, error: .invalidLength))
     }
     let options: [String: DBusValue] = ["type": .string(kind == .request ? "request" : "command")]

@@ -4,22 +4,24 @@ import Journal
 import Loop
 import Radio
 
-/// A link that we make to a peer, from the attempt to its end: bluetoothd is asked to connect, finds out by itself what
-/// the peer serves, and shows it as objects.
+/// A use of a link as its GATT client, from the attempt to connect to its end: bluetoothd is asked to connect, finds out by
+/// itself what the peer serves, and shows it as objects.
 @LoopActor
 final class CentralConnection {
   enum State: Equatable {
     case connecting
     case open
-    /// With what will be said of it.
+    /// The link is being cut; the reason is told when it has ended.
     case disconnecting(reason: String)
     case closed
   }
 
-  let id = LinkTable.newID()
+  let id: LinkID
   let place: Place
   let device: ObjectPath
   let address: BluetoothAddress
+  /// Whether the link was up before: it is used, and not made.
+  let isShared: Bool
   let bus: BusConnection
   let counters: BlueZCounters
   private(set) var state = State.connecting
@@ -28,19 +30,17 @@ final class CentralConnection {
   /// Whether the database was read for an operation that asked for nothing but that.
   var isDatabaseNew = false
   var isReading = false
-  var mtu = ATTValue.firstMTU
+  var mtu = ATT.firstMTU
   /// The characteristics whose values were asked for, by where they are.
   var subscriptions: [ObjectPath: CharacteristicID] = [:]
   var isResolved = false
-  /// Whether somebody has bound the peer to this machine, who wants it kept.
+  /// Whether a person has bound the peer to this machine, and so wants it kept.
   private(set) var isBound: Bool
 
   /// Whether bluetoothd has said that the peer is connected: 5.82 now and then answers first, and tells other things before.
   private var isConnectionTold: Bool
   private let scheduler: any Scheduler
-  private let isShared: Bool
-  private let onCut: @LoopActor (CentralConnection) -> Void
-  private let onClosed: @LoopActor (CentralConnection) -> Void
+  private weak var central: Central?
   private var handler: (@LoopActor (LinkEvent) -> Void)?
   private var signals: Registration?
   private var timer: Registration?
@@ -57,23 +57,20 @@ final class CentralConnection {
   private static let disconnectTime = Duration.seconds(5)
 
   /// - Parameters:
-  ///   - device: as bluetoothd describes the peer now. One that is connected already is somebody else's: it is used, and
-  ///     not cut in the end.
-  ///   - onCut: called once, when bluetoothd was asked to cut the link, or the link has ended by itself.
-  ///   - onClosed: called once, when the link has ended and before that is told.
+  ///   - id: that of the link with the peer, or a new one, which the link will have.
+  ///   - device: as bluetoothd describes the peer now.
   init(
-    to device: Device, at place: Place, on bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters,
-    handler: @escaping @LoopActor (LinkEvent) -> Void, onCut: @escaping @LoopActor (CentralConnection) -> Void,
-    onClosed: @escaping @LoopActor (CentralConnection) -> Void
+    _ id: LinkID, to device: Device, at place: Place, on bus: BusConnection, scheduler: any Scheduler,
+    counters: BlueZCounters, central: Central, handler: @escaping @LoopActor (LinkEvent) -> Void
   ) {
+    self.id = id
     self.place = place
     self.device = device.path
     self.bus = bus
     self.scheduler = scheduler
     self.counters = counters
+    self.central = central
     self.handler = handler
-    self.onCut = onCut
-    self.onClosed = onClosed
     address = device.address
     isShared = device.isConnected
     isConnectionTold = device.isConnected
@@ -81,8 +78,8 @@ final class CentralConnection {
     isBound = device.isPaired || device.isTrusted
   }
 
-  /// Whether it is ours to cut, and to be forgotten by bluetoothd.
-  var isOwn: Bool { !isShared }
+  /// Whether its link is being cut.
+  var isEnding: Bool { if case .disconnecting = state { true } else { false } }
 
   // MARK: Beginning
 
@@ -91,7 +88,12 @@ final class CentralConnection {
       sender: BlueZName.service, pathNamespace: device, interface: BlueZName.properties, member: "PropertiesChanged",
       arg0: BlueZName.gattCharacteristic)
     signals = bus.subscribe(changed) { [weak self] in self?.valueChanged($0) }
-    connect()
+    guard isShared else { return connect() }
+    // Never from within a call of the service.
+    EventLoop.shared.soon { [weak self] in
+      guard let self, state == .connecting else { return }
+      opened()
+    }
   }
 
   private func connect() {
@@ -110,6 +112,7 @@ final class CentralConnection {
   }
 
   private func opened() {
+    guard central?.opened(self) == true else { return fail("There are too many links for one to \(address).") }
     state = .open
     if !isResolved {
       timer = scheduler.schedule(after: Self.resolveTime) { [weak self] in
@@ -126,6 +129,7 @@ final class CentralConnection {
     isBound = device.isPaired || device.isTrusted
     switch state {
     case .connecting:
+      if isShared, !device.isConnected { return close("The link to \(address) was lost.") }
       isConnectionTold = device.isConnected
       isResolved = device.isConnected && device.isResolved
     case .open:
@@ -149,49 +153,64 @@ final class CentralConnection {
 
   /// Ends it before it began.
   func refuse(_ reason: String) {
-    close(reason)
+    close(reason, isLinkEnding: false)
   }
 
+  /// The service is done with it.
   func disconnect() {
-    guard state == .connecting || state == .open else { return }
-    cut("Disconnected.")
+    giveUp("Disconnected.")
   }
 
-  /// Gives the link up, for a reason of ours.
+  /// Gives it up, for a reason of ours.
   func fail(_ reason: String) {
     guard state == .connecting || state == .open else { return }
     Log.shared.debug("The link is given up: \(reason)", .link(id))
-    cut(reason)
+    giveUp(reason)
   }
 
-  private func cut(_ reason: String) {
-    state = .disconnecting(reason: reason)
-    window.removeAll()
-    guard isOwn else {
-      for path in subscriptions.keys.sorted(by: { $0.string < $1.string }) {
-        bus.call(place.owner, path, BlueZName.gattCharacteristic, "StopNotify") { _ in }
-      }
-      return close(reason)
+  private func giveUp(_ reason: String) {
+    guard state == .connecting || state == .open else { return }
+    if central?.mayCut(self) == true { cut(reason) } else { leave(reason) }
+  }
+
+  /// Ends the use of a link that stays up.
+  private func leave(_ reason: String) {
+    for path in subscriptions.keys.sorted(by: { $0.string < $1.string })
+    where central?.isSubscribed(path, beside: self) != true {
+      bus.call(place.owner, path, BlueZName.gattCharacteristic, "StopNotify") { _ in }
     }
+    close(reason, isLinkEnding: false)
+  }
+
+  /// Has bluetoothd cut the link.
+  func cut(_ reason: String) {
+    end(reason)
     timer = scheduler.schedule(after: Self.disconnectTime) { [weak self] in self?.close(reason) }
     bus.call(place.owner, device, BlueZName.device, "Disconnect") { [weak self] result in
       if case .failure(let error) = result { Log.shared.debug("Disconnect was answered with \(error)") }
       self?.close(reason)
     }
-    onCut(self)
+    central?.forget(self)
   }
 
-  private func close(_ reason: String) {
+  /// The link is being cut.
+  func end(_ reason: String) {
+    guard state == .connecting || state == .open else { return }
+    state = .disconnecting(reason: reason)
+    window.removeAll()
+  }
+
+  private func close(_ reason: String, isLinkEnding: Bool = true) {
     guard state != .closed else { return }
-    let isCut = if case .disconnecting = state { true } else { false }
+    let isCut = isEnding
     state = .closed
-    if !isCut { onCut(self) }
+    if isLinkEnding, !isCut { central?.forget(self) }
     window.removeAll()
     signals = nil
     timer = nil
     database = nil
     subscriptions = [:]
-    onClosed(self)
+    central?.closed(self)
     // Never from within a call of the service.
     EventLoop.shared.soon { [self] in
       handler?(.disconnected(reason: reason))

@@ -12,7 +12,7 @@ enum CentralWords {
       return "The bus does not let this program connect: is its D-Bus policy installed? (\(error.message))"
     }
     switch error.name {
-    case BlueZName.Failure.inProgress: return "Somebody else is connecting to \(address) just now."
+    case BlueZName.Failure.inProgress: return "Another program is connecting to \(address) just now."
     case BlueZName.Failure.notReady: return "The Bluetooth adapter is switched off: bluetoothctl power on."
     default: return "\(address) cannot be connected to (\(error.message))."
     }

@@ -53,27 +53,12 @@ struct RemoteDatabase: Sendable {
       let id = CharacteristicID(service: services[index].service.uuid, characteristic: uuid)
       paths[id] = paths[id] ?? path
       if let value = properties["MTU"] {
-        if let told = ATTValue.mtu(value) { mtu = mtu ?? told } else { malformed += 1 }
+        if let told = ATT.mtu(value) { mtu = mtu ?? told } else { malformed += 1 }
       }
     }
     self.services = services.map(\.service)
     self.paths = paths
     self.mtu = mtu
     self.malformed = malformed
-  }
-}
-
-/// The numbers of the attribute protocol.
-enum ATTValue {
-  /// The longest attribute value, Core 5.4 Vol 3 Part F 3.2.9.
-  static let limit = 512
-  /// What a PDU needs beside a value: opcode and handle.
-  static let overhead = 3
-  /// What every link begins with on Bluetooth Low Energy, Core 5.4 Vol 3 Part G 5.2.1.
-  static let firstMTU = 23
-
-  /// An ATT MTU, if it can be one.
-  static func mtu(_ value: DBusValue) -> Int? {
-    value.asInteger.flatMap { firstMTU <= $0 && $0 <= 0xFFFF ? $0 : nil }
   }
 }

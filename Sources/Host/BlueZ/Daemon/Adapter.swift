@@ -11,8 +11,10 @@ struct Adapter: Hashable, Sendable {
   /// Whether applications and advertisements can be registered at it.
   var hasGATTManager = false
   var hasAdvertisingManager = false
-  /// Advertisements that bluetoothd has on the air, not counting those of the management socket.
+  /// Advertisements that bluetoothd has on the air, those of the management socket not among them.
   var activeInstances = 0
+  /// How many more bluetoothd takes; nil where it does not say.
+  var supportedInstances: Int?
 
   init(_ path: ObjectPath) {
     self.path = path
@@ -24,11 +26,11 @@ struct Adapter: Hashable, Sendable {
   /// Whether it can advertise and serve, once it is on.
   var canBePeripheral: Bool { isComplete && roles?.contains("peripheral") != false }
 
-  /// Whether everything there is to it is on the bus. A bluetoothd that starts brings it bit by bit; for an adapter
-  /// without Bluetooth Low Energy it never does.
+  /// Whether all of its interfaces are on the bus. A bluetoothd that starts brings them one after the other; for an
+  /// adapter without Bluetooth Low Energy it never brings all.
   var isComplete: Bool { hasGATTManager && hasAdvertisingManager }
 
-  /// Whether it is the one that a configuration means by `wanted`: a name or an address.
+  /// Whether a configuration means this adapter by `wanted`: a name or an address.
   func isNamed(_ wanted: String) -> Bool {
     name == wanted || address != nil && address == BluetoothAddress(wanted)
   }
@@ -54,11 +56,19 @@ struct Adapter: Hashable, Sendable {
     return malformed
   }
 
-  /// The same for those of LEAdvertisingManager1.
+  /// Takes properties of LEAdvertisingManager1 over.
+  ///
+  /// - Returns: how many were not of their type.
   mutating func applyAdvertising(_ properties: [String: DBusValue]) -> UInt64 {
-    guard let value = properties["ActiveInstances"] else { return 0 }
-    guard let count = value.asInteger, (0...255).contains(count) else { return 1 }
-    activeInstances = count
-    return 0
+    var malformed: UInt64 = 0
+    func count(_ name: String) -> Int? {
+      guard let value = properties[name] else { return nil }
+      let count = value.asInteger.flatMap { (0...255).contains($0) ? $0 : nil }
+      if count == nil { malformed += 1 }
+      return count
+    }
+    activeInstances = count("ActiveInstances") ?? activeInstances
+    supportedInstances = count("SupportedInstances") ?? supportedInstances
+    return malformed
   }
 }

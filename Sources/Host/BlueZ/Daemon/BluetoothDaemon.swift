@@ -10,9 +10,9 @@ final class BluetoothDaemon {
     /// The bus has not said yet whether it runs, or there is no bus.
     case unknown
     case absent
-    /// It runs, and is being asked what it has.
+    /// It runs, and has not said yet what it has.
     case asking
-    /// It runs and does not answer; it is asked again.
+    /// It runs and does not answer; we ask again.
     case silent
     case present
   }
@@ -24,12 +24,13 @@ final class BluetoothDaemon {
   private(set) var devices: [ObjectPath: Device] = [:]
   /// Called when `presence` or `adapters` changed.
   var onChange: @LoopActor () -> Void = {}
-  /// Called when a peer connected or is no longer connected; not for those who were when it was first asked.
+  /// Called when a peer connected or is no longer connected; not for peers that were connected when bluetoothd was first
+  /// asked.
   var onDevice: @LoopActor (_ device: Device, _ wasConnected: Bool) -> Void = { _, _ in }
-  /// Called with each thing that is told of a peer after it was first asked: the peer as it is now, what was told, and
-  /// whether the peer is new.
+  /// Called with each thing that bluetoothd tells of a peer after it was first asked: the peer as it is now, what was
+  /// told, and whether the peer is new.
   var onReport: @LoopActor (_ device: Device, _ properties: [String: DBusValue], _ isNew: Bool) -> Void = { _, _, _ in }
-  /// Called when a peer was forgotten.
+  /// Called when bluetoothd has forgotten a peer.
   var onRemoved: @LoopActor (ObjectPath) -> Void = { _ in }
 
   private let bus: BusConnection
@@ -54,7 +55,7 @@ final class BluetoothDaemon {
     func subscribe(_ match: SignalMatch, _ take: @escaping @LoopActor (BluetoothDaemon, Message) -> Void) {
       registrations.append(
         bus.subscribe(match) { [weak self] message in
-          // What was told before the answer to our question is in the answer.
+          // What bluetoothd told before the answer to our question is in the answer.
           guard let self, presence == .present else { return }
           take(self, message)
         })
@@ -221,6 +222,7 @@ final class BluetoothDaemon {
       return nil
     }
     counters.malformed += device.apply(properties)
+    device.connectedSince = device.isConnected ? device.connectedSince ?? scheduler.now : nil
     // One that is not remembered is still reported.
     if devices[path] != nil || devices.count < Self.deviceLimit { devices[path] = device }
     return device

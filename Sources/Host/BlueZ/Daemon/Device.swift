@@ -7,6 +7,8 @@ struct Device: Hashable, Sendable {
   let path: ObjectPath
   var address: BluetoothAddress
   var isConnected = false
+  /// When bluetoothd said that the peer is connected; nil while it is not.
+  var connectedSince: Instant?
   var isPaired = false
   var isTrusted = false
   /// Whether bluetoothd has read what the peer serves, and shows it.

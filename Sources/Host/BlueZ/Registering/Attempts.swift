@@ -1,31 +1,40 @@
 import Loop
 
-/// What is to be so at a place, for as long as there is one: it is attempted, again with a longer pause after each attempt
-/// that failed, and again when it was undone. How it is attempted is its owner's.
+/// Something that is to be so at a place, for as long as there is a place: it is attempted, again with a longer pause after
+/// each attempt that failed, and again when it was undone. The owner knows how it is attempted.
 @LoopActor
 final class Attempts {
   private enum State {
-    /// There is nowhere to do it.
+    /// There is no place to do it at.
     case idle
     case underWay
     case done
-    /// It is tried again when the timer fires.
+    /// The next attempt begins when the timer fires.
     case waiting(Registration)
     case closed
   }
 
-  /// Why it is not done, and what to do; nil when it is, or when it is merely under way.
+  /// Why it is not done, and what to do; nil when it is done, or merely under way.
   private(set) var problem: String?
   private(set) var place: Place?
-  /// Makes an attempt; where there is no place, takes away what is left.
+  /// Makes an attempt; where there is no place, takes away what an earlier attempt did.
   var begin: @LoopActor () -> Void = {}
+  /// Called when `isDone` changed; not by `close`.
+  var onDone: @LoopActor (Bool) -> Void = { _ in }
 
   private let scheduler: any Scheduler
   private let onChange: @LoopActor () -> Void
-  private var state = State.idle
-  /// Answers to an earlier attempt mean nothing any more.
+  private var state = State.idle {
+    didSet {
+      guard isDone != wasDone else { return }
+      wasDone = isDone
+      onDone(isDone)
+    }
+  }
+  private var wasDone = false
+  /// Of the present attempt: an answer to an earlier one means nothing.
   private var number = 0
-  /// Asked for while an attempt was under way.
+  /// Whether another attempt was asked for while one was under way.
   private var wantsRenewal = false
   private var backoff = Backoff()
 
@@ -66,6 +75,7 @@ final class Attempts {
   func close() -> Bool {
     guard !isClosed else { return false }
     number += 1
+    onDone = { _ in }
     state = .closed
     return true
   }
@@ -80,7 +90,7 @@ final class Attempts {
     }
   }
 
-  /// Begins anew, with what was asked for meanwhile.
+  /// Begins anew, with all that was asked for meanwhile.
   private func restart() {
     guard !isClosed else { return }
     number += 1
@@ -89,17 +99,18 @@ final class Attempts {
     begin()
   }
 
-  /// What was asked for so far is about to be done.
+  /// The attempt is about to do all that was asked for so far.
   func catchUp() {
     wantsRenewal = false
   }
 
-  /// - Parameter announce: called before what was asked for meanwhile begins.
-  func succeeded(_ announce: @LoopActor () -> Void = {}) {
+  func succeeded() {
+    let number = number
     state = .done
+    // What is done may be taken back by those who hear of it.
+    guard number == self.number else { return }
     backoff.reset()
     show(nil)
-    announce()
     if wantsRenewal { restart() }
   }
 
@@ -109,13 +120,13 @@ final class Attempts {
     wait()
   }
 
-  /// It failed, and is tried again without a pause.
+  /// It failed, and is attempted again without a pause.
   func failedOnce() {
     _ = backoff.next()
     restart()
   }
 
-  /// Somebody took away what was done, or is being done.
+  /// Another program took away what was done, or is being done.
   func undone() {
     guard !isClosed, place != nil else { return }
     number += 1

@@ -2,8 +2,8 @@ import DBus
 import Journal
 import Loop
 
-/// Something that bluetoothd does for us for as long as it is wanted, an object of ours that is registered or a discovery:
-/// again after every refusal, after a restart of bluetoothd and the return of the adapter.
+/// Something that bluetoothd does for us for as long as it is wanted, for an object of ours that is registered or as a
+/// discovery: again after every refusal, after a restart of bluetoothd and the return of the adapter.
 @LoopActor
 final class KeptRegistration {
   enum Kind: Sendable { case application, advertisement, discovery }
@@ -14,34 +14,34 @@ final class KeptRegistration {
   private let kind: Kind
   private let bus: BusConnection
   private let attempts: Attempts
-  private let didRegister: @LoopActor () -> Void
   private let willRegister: @LoopActor () -> Void
-  /// Where bluetoothd may have it from before.
-  private var left: Place?
+  /// Where bluetoothd may have it from an earlier attempt.
+  private var former: Place?
 
   nonisolated static let timeLimit = Duration.seconds(10)
 
   /// - Parameters:
   ///   - willRegister: called before each attempt.
-  ///   - didRegister: called after each that succeeded.
+  ///   - onRegistered: called when `isRegistered` changed; not by `close`.
   ///   - onChange: called when `problem` changed.
   init(
     _ kind: Kind, _ path: ObjectPath, bus: BusConnection, scheduler: any Scheduler,
-    willRegister: @escaping @LoopActor () -> Void = {}, didRegister: @escaping @LoopActor () -> Void = {},
-    onChange: @escaping @LoopActor () -> Void
+    willRegister: @escaping @LoopActor () -> Void = {},
+    onRegistered: @escaping @LoopActor (Bool) -> Void = { _ in }, onChange: @escaping @LoopActor () -> Void
   ) {
     self.kind = kind
     self.path = path
     self.bus = bus
     self.willRegister = willRegister
-    self.didRegister = didRegister
     attempts = Attempts(scheduler: scheduler, onChange: onChange)
+    attempts.onDone = onRegistered
     attempts.begin = { [weak self] in self?.begin() }
   }
 
   var isRegistered: Bool { attempts.isDone }
+  var isUnderWay: Bool { attempts.isUnderWay }
 
-  /// Why it is not registered, and what to do; nil when it is, or when it is merely under way.
+  /// Why it is not registered, and what to do; nil when it is registered, or merely under way.
   var problem: String? { attempts.problem }
 
   // MARK: What is wanted
@@ -54,16 +54,18 @@ final class KeptRegistration {
 
   /// bluetoothd said that it has taken it away.
   func released() {
-    left = nil
+    former = nil
     attempts.undone()
   }
 
   /// Takes it away for good.
-  func close() {
-    guard attempts.close(), let left else { return }
-    call(left, kind.unregister, kind.unregisterArguments(path)) { [kind] result in
-      guard case .failure(let error) = result else { return }
-      Log.shared.debug("\(kind.unregister) was answered with \(error)")
+  ///
+  /// - Parameter then: called when bluetoothd has answered; at once where there is nothing to take away.
+  func close(then: @escaping @LoopActor () -> Void = {}) {
+    guard attempts.close(), let former else { return then() }
+    call(former, kind.unregister, kind.unregisterArguments(path)) { [kind] result in
+      if case .failure(let error) = result { Log.shared.debug("\(kind.unregister) was answered with \(error)") }
+      then()
     }
   }
 
@@ -71,31 +73,31 @@ final class KeptRegistration {
 
   private func begin() {
     guard let place = attempts.place else { return }
-    guard let left, left.owner == place.owner else { return register() }
+    guard let former, former.owner == place.owner else { return register() }
     // Its answer does not matter: what is not there need not be taken away.
     let cleared: Answer = attempts.inAttempt { [weak self] _ in
-      self?.left = nil
+      self?.former = nil
       self?.register()
     }
-    call(left, kind.unregister, kind.unregisterArguments(path), then: cleared)
+    call(former, kind.unregister, kind.unregisterArguments(path), then: cleared)
   }
 
   private func register() {
     guard let place = attempts.place else { return }
     attempts.catchUp()
     willRegister()
-    left = place
+    former = place
     let answered = attempts.inAttempt { [weak self] in self?.answered($0) }
     call(place, kind.register, kind.registerArguments(path), then: answered)
   }
 
   private func answered(_ result: Result<[DBusValue], DBusError>) {
-    guard case .failure(let error) = result else { return attempts.succeeded(didRegister) }
+    guard case .failure(let error) = result else { return attempts.succeeded() }
     Log.shared.debug("\(kind.register) was answered with \(error)")
     // It is ours, from an attempt whose answer was lost.
     if error.name == kind.isThereAlready, attempts.isFresh { return attempts.failedOnce() }
     // Unless it may have it all the same.
-    if !error.is(.timeout), error.name != kind.isThereAlready { left = nil }
+    if !error.is(.timeout), error.name != kind.isThereAlready { former = nil }
     // That it is going away is told by the bus.
     let isGoing = error.is(.noReply) || error.is(.serviceUnknown) || error.is(.disconnected)
     let adapter = attempts.place?.adapter.lastElement ?? ""

@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// What is said to a person when bluetoothd does not register something: its own words, and what to do.
+/// Sentences for a person, for when bluetoothd does not register something: bluetoothd's own words, and what to do.
 @LoopActor
 struct RegistrationWords {
   private let kind: KeptRegistration.Kind
@@ -34,7 +34,7 @@ struct RegistrationWords {
   private func advice(_ error: DBusError) -> String {
     switch (kind, error.name) {
     case (.advertisement, BlueZName.Failure.notPermitted):
-      ManagedAdvertisement.noRoom
+      ManagedSlot.noRoom
     case (.application, kind.isThereAlready), (.advertisement, kind.isThereAlready):
       "It is taken away and registered again."
     default: "It is tried again; journalctl -u bluetooth may say more."

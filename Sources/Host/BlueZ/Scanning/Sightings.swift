@@ -4,55 +4,40 @@ import Radio
 
 /// The advertisers that were heard of late, each as what its reports say together.
 ///
-/// bluetoothd's `ServiceData` is what the last report held. Advertising data and scan response can come as two, so what
-/// the one brought must outlive the other. Facts: bluez-debian13.md section 2.
+/// bluetoothd's `ServiceData` is what the last report held. Advertising data and scan response can come as two reports, so
+/// what the one brought must outlive the other. Facts: bluez-debian13.md section 2.
 struct Sightings: Sendable {
   private struct Entry: Sendable {
     var sighting: Sighting
     var lastHeard: Instant
-    /// Goes up with each change of what the sighting holds, the signal strength aside.
-    var revision: UInt64
   }
 
-  /// Advertisers that are remembered; of more, those that were not heard for longest are forgotten.
+  /// Advertisers that are remembered; of more, the one that was not heard for longest is forgotten.
   static let limit = 256
-  /// For how long one is remembered that is heard no more, as bluetoothd does.
+  /// For how long an advertiser is remembered that is heard no more, as bluetoothd does.
   static let memory = Duration.seconds(30)
-  /// What is kept of one advertiser's service data, put together.
+  /// What is kept of one advertiser's data, put together.
   static let entryLimit = 16
   static let bytesLimit = 512
 
   private var entries: [ObjectPath: Entry] = [:]
-  private var lastRevision: UInt64 = 0
 
   /// Takes a report of `device`.
   ///
-  /// - Returns: what is known of the device now, and the number of that state: a new one where something changed.
-  mutating func hear(
-    _ report: AdvertisingReport, of device: Device, at now: Instant
-  ) -> (sighting: Sighting, revision: UInt64) {
-    let known = entries[device.path].flatMap { Self.isFresh($0, now) ? $0 : nil }
+  /// - Returns: what is known of the device now.
+  mutating func hear(_ report: DeviceReport, of device: Device, at now: Instant) -> Sighting {
+    let known = entries[device.path].flatMap { $0.lastHeard.duration(to: now) < Self.memory ? $0.sighting : nil }
     let sighting = Sighting(
       address: device.address, serviceUUIDs: device.serviceUUIDs,
-      serviceData: Self.together(known?.sighting.serviceData ?? [], report.serviceData), localName: device.localName,
-      rssi: report.rssi ?? known?.sighting.rssi)
-    var before = known?.sighting
-    before?.rssi = sighting.rssi
-    var revision = known?.revision ?? 0
-    if before != sighting {
-      lastRevision += 1
-      revision = lastRevision
-    }
+      serviceData: Self.together(known?.serviceData ?? [], report.serviceData),
+      manufacturerData: Self.together(known?.manufacturerData ?? [], report.manufacturerData),
+      localName: device.localName, rssi: report.rssi ?? known?.rssi)
     if entries[device.path] == nil { makeRoom() }
-    entries[device.path] = Entry(sighting: sighting, lastHeard: now, revision: revision)
-    return (sighting, revision)
+    entries[device.path] = Entry(sighting: sighting, lastHeard: now)
+    return sighting
   }
 
-  /// Those that were heard within `memory`, by their paths.
-  func fresh(at now: Instant) -> [(path: ObjectPath, sighting: Sighting, revision: UInt64)] {
-    entries.filter { Self.isFresh($0.value, now) }.sorted { $0.key.string < $1.key.string }
-      .map { ($0.key, $0.value.sighting, $0.value.revision) }
-  }
+  var count: Int { entries.count }
 
   func holds(_ device: ObjectPath) -> Bool { entries[device] != nil }
 
@@ -64,30 +49,39 @@ struct Sightings: Sendable {
     entries = [:]
   }
 
-  private static func isFresh(_ entry: Entry, _ now: Instant) -> Bool {
-    entry.lastHeard.duration(to: now) < memory
-  }
-
   private mutating func makeRoom() {
     guard entries.count >= Self.limit, let oldest = entries.min(by: { $0.value.lastHeard < $1.value.lastHeard })
     else { return }
     entries[oldest.key] = nil
   }
 
-  /// What a report makes of the service data that is known.
+  /// What a report makes of the data that is known.
   ///
   /// Where bytes changed, another advertisement has taken the place of the one before, and what only that one held is
-  /// forgotten: a verifier's new key must not be met with the rest of the old one.
-  static func together(
-    _ known: [AdvertisingData.ServiceData], _ report: [AdvertisingData.ServiceData]
-  ) -> [AdvertisingData.ServiceData] {
-    let isReplaced = report.contains { new in known.contains { $0.service == new.service && $0.bytes != new.bytes } }
+  /// forgotten: the first half of new data must not be met with the second half of the old.
+  static func together<Data: KeyedBytes>(_ known: [Data], _ report: [Data]) -> [Data] {
+    let isReplaced = report.contains { new in known.contains { $0.key == new.key && $0.bytes != new.bytes } }
     var kept = isReplaced ? [] : known
-    for entry in report where !kept.contains(where: { $0.service == entry.service }) { kept.append(entry) }
+    for entry in report where !kept.contains(where: { $0.key == entry.key }) { kept.append(entry) }
     var bytes = 0
     return kept.prefix(entryLimit).filter { entry in
       bytes += entry.bytes.count
       return bytes <= bytesLimit
     }
   }
+}
+
+/// Data of an advertisement, under a key that stands in it once.
+protocol KeyedBytes {
+  associatedtype Key: Equatable
+  var key: Key { get }
+  var bytes: [UInt8] { get }
+}
+
+extension AdvertisingData.ServiceData: KeyedBytes {
+  var key: BluetoothUUID { service }
+}
+
+extension AdvertisingData.ManufacturerData: KeyedBytes {
+  var key: UInt16 { company }
 }

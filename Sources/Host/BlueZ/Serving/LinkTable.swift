@@ -3,30 +3,43 @@ import DBus
 import Loop
 import Radio
 
-/// The peers that are connected to us as clients, each with the number that the services know it by.
+/// The links of the adapter that the delegate was told of, whoever made them: one entry and one number for a physical link.
 @LoopActor
 final class LinkTable {
-  struct Entry: Hashable, Sendable {
+  @LoopActor
+  final class Entry {
     let id: LinkID
     let device: ObjectPath
     let address: BluetoothAddress
-    /// The ATT MTU; nil until a write told it.
+    /// When the link came up.
+    let since: Instant
+    /// Whether an attempt of ours was under way when the link came up.
+    let isMadeHere: Bool
+    /// The ATT MTU; nil until bluetoothd told it.
     var mtu: Int?
-    /// Whether bluetoothd said that the peer is connected; until then there is only its write.
+    /// Whether bluetoothd said that the peer is connected; until then there is only what the peer did.
     var isConfirmed: Bool
-    /// Whether it wrote to us, and so is a client of ours for certain.
-    var hasWritten = false
+    /// Whether the peer used an application of ours.
+    var isUsed = false
+
+    fileprivate init(_ id: LinkID, _ device: Device, since: Instant, isMadeHere: Bool, isConfirmed: Bool) {
+      self.id = id
+      self.device = device.path
+      address = device.address
+      self.since = since
+      self.isMadeHere = isMadeHere
+      self.isConfirmed = isConfirmed
+    }
   }
 
-  /// What is agreed on as long as nothing else is, Core 5.4 Vol 3 Part G 5.2.1.
-  static let leastMTU = 23
-  /// More clients than any controller has links.
+  /// More links than any controller has.
   static let limit = 64
 
   private var entries: [ObjectPath: Entry] = [:]
+  private var devices: [LinkID: ObjectPath] = [:]
   private static var lastNumber: UInt64 = 0
 
-  /// A number for a link, of either side.
+  /// A number that no link had before, in this process.
   static func newID() -> LinkID {
     lastNumber += 1
     return LinkID(lastNumber)
@@ -34,36 +47,35 @@ final class LinkTable {
 
   subscript(device: ObjectPath) -> Entry? { entries[device] }
 
-  subscript(id: LinkID) -> Entry? { entries.values.first { $0.id == id } }
+  subscript(id: LinkID) -> Entry? { devices[id].flatMap { entries[$0] } }
 
-  /// All of them, the oldest first.
+  var count: Int { entries.count }
+
+  /// All links, the oldest number first.
   var all: [Entry] { entries.values.sorted { $0.id.number < $1.id.number } }
 
-  /// A new link for a peer that has none; nil when there are too many.
-  func open(_ device: Device, isConfirmed: Bool) -> Entry? {
+  /// The link with the peer of this address.
+  func link(with address: BluetoothAddress) -> Entry? { entries.values.first { $0.address == address } }
+
+  /// Enters a link.
+  ///
+  /// - Parameter id: the number that was promised for the link; nil for a new one.
+  /// - Returns: nil where the peer has an entry already, and where there are too many.
+  func open(
+    _ device: Device, as id: LinkID? = nil, since: Instant, isMadeHere: Bool, isConfirmed: Bool
+  ) -> Entry? {
     guard entries[device.path] == nil, entries.count < Self.limit else { return nil }
     let entry = Entry(
-      id: Self.newID(), device: device.path, address: device.address, isConfirmed: isConfirmed)
+      id ?? Self.newID(), device, since: since, isMadeHere: isMadeHere, isConfirmed: isConfirmed)
     entries[device.path] = entry
+    devices[entry.id] = device.path
     return entry
   }
 
-  func noteWrite(_ device: ObjectPath) {
-    entries[device]?.hasWritten = true
-  }
-
-  func confirm(_ device: ObjectPath) {
-    entries[device]?.isConfirmed = true
-  }
-
-  /// - Returns: whether that is news.
-  func setMTU(_ mtu: Int, of device: ObjectPath) -> Bool {
-    guard let entry = entries[device], entry.mtu != mtu else { return false }
-    entries[device]?.mtu = mtu
-    return true
-  }
-
+  /// Takes a link out.
   func close(_ device: ObjectPath) -> Entry? {
-    entries.removeValue(forKey: device)
+    guard let entry = entries.removeValue(forKey: device) else { return nil }
+    devices[entry.id] = nil
+    return entry
   }
 }

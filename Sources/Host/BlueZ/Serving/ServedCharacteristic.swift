@@ -1,127 +1,147 @@
+import Common
 import DBus
 import Journal
 import Loop
 import Radio
 
-/// A characteristic on the bus, as `GattCharacteristic1`.
+/// A characteristic of ours on the bus, as `GattCharacteristic1`: what bluetoothd calls when clients write, read and
+/// subscribe, and what the clients that subscribed are known by.
 ///
-/// It offers neither `AcquireWrite` nor `AcquireNotify`: bluetoothd before 5.76 mixes up clients there.
+/// bluetoothd from 5.76 on is offered `AcquireNotify`: it takes one socket for each client that subscribes, and closes it
+/// when the client does not want values any more. bluetoothd before 5.76 would use one socket for all clients; it is
+/// offered `StartNotify`, which tells of the first subscriber and names no client. `AcquireWrite` is not offered to
+/// either: over its socket no write can be refused, and none says the MTU of its link.
 @LoopActor
 final class ServedCharacteristic {
-  /// A value that a client wrote, with what bluetoothd says about it.
-  struct Write {
-    var value: [UInt8]
-    var device: ObjectPath?
-    var mtu: Int?
-  }
-
+  let application: ApplicationID
   let id: CharacteristicID
   let path: ObjectPath
-  let properties: GATTCharacteristic.Properties
-  /// The handle of the value in bluetoothd's database, which it writes here when it registers the application; 0 before.
+  let reach: GATTCharacteristic.Reach
+  let canNotify: Bool
+  /// The handle of the value in bluetoothd's database, which bluetoothd writes here when it registers the application; 0
+  /// before.
   private(set) var handle: UInt16 = 0
-  /// Whether a client subscribed.
-  private(set) var isNotifying = false
+  /// The sockets of the clients that subscribed, where bluetoothd keeps clients apart.
+  var sockets: [LinkID: PacketSocket] = [:]
+  /// Whether a client subscribed, where bluetoothd does not keep clients apart.
+  var isNotifying = false
   /// The client that did, where that is certain.
-  private(set) var subscriber: BluetoothAddress?
-  /// What can be read: the value that was notified last.
-  private(set) var value: [UInt8]?
+  var subscriber: LinkID?
 
-  private let isOwner: @LoopActor (MethodCall) -> Bool
-  private let written: @LoopActor (Write) throws(ATTError) -> Void
-  private let onlyClient: @LoopActor () -> BluetoothAddress?
-  private let counters: BlueZCounters
-  private weak var bus: BusConnection?
+  private let properties: GATTCharacteristic.Properties
+  /// The value that was notified last, which can be read, and the links that may read it; nil for all.
+  private var last: (value: [UInt8], readers: [LinkID]?)?
+  private weak var radio: BlueZRadio?
   private var object: ExportedObject?
 
   init(
-    _ id: CharacteristicID, _ properties: GATTCharacteristic.Properties, at path: ObjectPath, counters: BlueZCounters,
-    isOwner: @escaping @LoopActor (MethodCall) -> Bool,
-    written: @escaping @LoopActor (Write) throws(ATTError) -> Void,
-    onlyClient: @escaping @LoopActor () -> BluetoothAddress?
+    _ characteristic: GATTCharacteristic, in service: GATTService, of application: ApplicationID, at path: ObjectPath,
+    radio: BlueZRadio
   ) {
-    self.id = id
+    id = CharacteristicID(service: service.uuid, characteristic: characteristic.uuid)
+    self.application = application
     self.path = path
-    self.properties = properties
-    self.counters = counters
-    self.isOwner = isOwner
-    self.written = written
-    self.onlyClient = onlyClient
+    self.radio = radio
+    properties = characteristic.properties
+    reach = characteristic.reach
+    canNotify = characteristic.canNotify
   }
 
-  func export(on bus: BusConnection, of service: ObjectPath, manager: ObjectPath) {
-    self.bus = bus
-    object = bus.objects.export(path, interfaces: [interface(of: service)], manager: manager)
+  func export(of service: ObjectPath, manager: ObjectPath) {
+    guard let radio else { return }
+    object = radio.bus.objects.export(
+      path, interfaces: [interface(of: service, keepsApart: radio.keepsClientsApart)], manager: manager)
   }
 
+  /// Takes it off the bus. No subscription is told of any more.
   func close() {
     object?.cancel()
+    for socket in sockets.values { socket.close() }
+    sockets = [:]
   }
 
-  /// bluetoothd knows nothing of it any more. A handle that it wrote is not asked for again: the next one decides anew.
-  func reset() {
+  /// bluetoothd has forgotten the characteristic. The handle that bluetoothd wrote is void: the next registration decides
+  /// anew.
+  ///
+  /// - Returns: the links whose subscriptions ended with that.
+  func reset() -> [LinkID] {
     handle = 0
-    subscriber = nil
-    guard isNotifying else { return }
-    isNotifying = false
+    let ended = sockets.keys.sorted { $0.number < $1.number } + (subscriber.map { [$0] } ?? [])
+    for socket in sockets.values { socket.close() }
+    sockets = [:]
+    setNotifying(false)
+    return ended
+  }
+
+  /// A link has ended, and with it its subscription.
+  func forget(_ link: LinkID) {
+    sockets.removeValue(forKey: link)?.close()
+    if subscriber == link { subscriber = nil }
+  }
+
+  func setNotifying(_ isNotifying: Bool, for subscriber: LinkID? = nil) {
+    self.subscriber = subscriber
+    guard isNotifying != self.isNotifying else { return }
+    self.isNotifying = isNotifying
     object?.changed("Notifying")
   }
 
-  /// Whether clients can subscribe to it.
-  var canNotify: Bool { !properties.isDisjoint(with: [.notify, .indicate]) }
-
-  /// Has `value` read by those who read it.
-  func remember(_ value: [UInt8]) {
-    self.value = value
-  }
-
-  /// Sends a value to all subscribers.
-  func notify(_ value: [UInt8]) {
-    // One signal for each value; as a change of the property, values of one turn would become one.
-    bus?.emit(
-      path, BlueZName.properties, "PropertiesChanged",
-      [.string(BlueZName.gattCharacteristic), .options(["Value": .bytes(value)]), .strings([])])
-  }
-
-  func clientLeft(_ address: BluetoothAddress) {
-    if subscriber == address { subscriber = nil }
+  /// Has `value` read by clients that read the characteristic; where a value must reach no other client, by those that it
+  /// was meant for.
+  func remember(_ value: [UInt8], for recipients: Recipients) {
+    guard properties.contains(.read) else { return }
+    switch (reach, recipients) {
+    case (.subscribers, _), (_, .subscribers): last = (value, nil)
+    case (.exact, .link(let link)): last = (value, [link])
+    case (.exact, .links(let links)): last = (value, links)
+    }
   }
 
   // MARK: What bluetoothd calls
 
-  private func interface(of service: ObjectPath) -> Interface {
+  private func interface(of service: ObjectPath, keepsApart: Bool) -> Interface {
     let options = Argument("options", "a{sv}")
-    return Interface(
-      BlueZName.gattCharacteristic,
-      methods: [
-        method("ReadValue", [options], [Argument("value", "ay")]) { (self, call) throws(DBusError) in
-          [.bytes(try self.read(call))]
-        },
-        method("WriteValue", [Argument("value", "ay"), options]) { (self, call) throws(DBusError) in
-          try self.write(call)
-          return []
-        },
-        method("StartNotify") { (self, _) throws(DBusError) in
-          try self.subscribe(true)
-          return []
-        },
-        method("StopNotify") { (self, _) throws(DBusError) in
-          try self.subscribe(false)
-          return []
-        },
-        method("Confirm") { (_, _) throws(DBusError) in [] },
-      ],
-      properties: [
-        Property("UUID", "s", emits: .const, get: { [id] in .string(id.characteristic.description) }),
-        Property("Service", "o", emits: .const, get: { .objectPath(service) }),
-        Property("Flags", "as", emits: .const, get: { [properties] in .strings(properties.flags) }),
-        Property(
-          "Handle", "q", emits: .none, get: { [weak self] in .uint16(self?.handle ?? 0) },
-          set: { [weak self] (value) throws(DBusError) in self?.handle = value.asUInt16 ?? 0 }),
-        Property("Value", "ay", emits: .none, get: { [weak self] in .bytes(self?.value ?? []) }),
-        Property("Notifying", "b", get: { [weak self] in .bool(self?.isNotifying ?? false) }),
-      ])
+    var methods = [
+      method("ReadValue", [options], [Argument("value", "ay")]) { (self, call) throws(DBusError) in
+        [.bytes(try self.read(CallOptions(call.arguments.first)))]
+      },
+      method("WriteValue", [Argument("value", "ay"), options]) { (self, call) throws(DBusError) in
+        try self.write(call)
+        return []
+      },
+      method("StartNotify") { (self, _) throws(DBusError) in
+        try self.start(keepsApart)
+        return []
+      },
+      method("StopNotify") { (self, _) throws(DBusError) in
+        if self.isNotifying { self.radio?.unsubscribed(from: self) }
+        return []
+      },
+      method("Confirm") { (_, _) throws(DBusError) in [] },
+    ]
+    var properties = [
+      Property("UUID", "s", emits: .const, get: { [id] in .string(id.characteristic.description) }),
+      Property("Service", "o", emits: .const, get: { .objectPath(service) }),
+      Property("Flags", "as", emits: .const, get: { [properties] in .strings(properties.flags) }),
+      Property(
+        "Handle", "q", emits: .none, get: { [weak self] in .uint16(self?.handle ?? 0) },
+        set: { [weak self] (value) throws(DBusError) in self?.handle = value.asUInt16 ?? 0 }),
+      // Values go to bluetoothd alone: by a signal of their own, by a socket, and in the answer to ReadValue.
+      Property("Value", "ay", emits: .none, get: { .bytes([]) }),
+      Property("Notifying", "b", get: { [weak self] in .bool(self?.hasSubscribers ?? false) }),
+    ]
+    if keepsApart, canNotify {
+      methods.append(
+        method("AcquireNotify", [options], [Argument("fd", "h"), Argument("mtu", "q")]) {
+          (self, call) throws(DBusError) in try self.acquire(CallOptions(call.arguments.first))
+        })
+      properties.append(
+        Property("NotifyAcquired", "b", emits: .none, get: { [weak self] in .bool(self?.sockets.isEmpty == false) }))
+    }
+    return Interface(BlueZName.gattCharacteristic, methods: methods, properties: properties)
   }
+
+  private var hasSubscribers: Bool { isNotifying || !sockets.isEmpty }
 
   private func method(
     _ name: String, _ arguments: [Argument] = [], _ out: [Argument] = [],
@@ -130,60 +150,67 @@ final class ServedCharacteristic {
     Method(
       name, in: arguments, out: out,
       returning: { [weak self] (call) throws(DBusError) in
-        guard let self, isOwner(call) else { throw .denied("Only bluetoothd may call this.") }
+        guard let self, radio?.isFromBluetoothd(call) == true else { throw .denied("Only bluetoothd may call this.") }
         return try body(self, call)
       })
   }
 
-  private func read(_ call: MethodCall) throws(DBusError) -> [UInt8] {
-    guard properties.contains(.read), let value else {
-      throw DBusError(name: BlueZName.Failure.notPermitted, message: "There is nothing to read.")
+  // MARK: Writing and reading
+
+  private func write(_ call: MethodCall) throws(DBusError) {
+    do throws(ATTError) {
+      try write(call.arguments.first?.asBytes ?? [], CallOptions(call.arguments.last))
+    } catch {
+      radio?.counters.refusedWrites += 1
+      throw DBusError(answering: error)
     }
-    guard let offset = offset(call.arguments.first), offset <= value.count else {
+  }
+
+  private func write(_ value: [UInt8], _ options: CallOptions) throws(ATTError) {
+    guard !properties.isDisjoint(with: [.write, .writeWithoutResponse]) else { throw .writeNotPermitted }
+    guard options.offset == 0 else { throw .invalidOffset }
+    guard value.count <= ATT.valueLimit else { throw .invalidLength }
+    if options.isQuestion { return }
+    guard let radio else { throw .unlikely }
+    try radio.written(value, to: self, options)
+  }
+
+  private func read(_ options: CallOptions) throws(DBusError) -> [UInt8] {
+    let nothing = DBusError(name: BlueZName.Failure.notPermitted, message: "There is nothing to read.")
+    guard properties.contains(.read) else { throw nothing }
+    let link = radio?.read(self, options)
+    guard let last, last.readers.map({ readers in link.map(readers.contains) ?? false }) ?? true else { throw nothing }
+    let value = last.value
+    guard let offset = options.offset, offset <= value.count else {
       throw DBusError(name: BlueZName.Failure.invalidOffset, message: "The value has \(value.count) bytes.")
     }
     return Array(value.dropFirst(offset))
   }
 
-  private func write(_ call: MethodCall) throws(DBusError) {
-    do throws(ATTError) {
-      try write(call.arguments.first?.asBytes ?? [], call.arguments.last)
-    } catch {
-      counters.refusedWrites += 1
-      throw DBusError(answering: error)
+  // MARK: Subscribing
+
+  private static let cannotNotify = DBusError(
+    name: BlueZName.Failure.notSupported, message: "This characteristic does not notify.")
+
+  private func start(_ keepsApart: Bool) throws(DBusError) {
+    guard canNotify else { throw Self.cannotNotify }
+    guard !keepsApart else {
+      throw DBusError(name: BlueZName.Failure.notSupported, message: "Values go by AcquireNotify only.")
     }
+    if !isNotifying { radio?.subscribed(to: self) }
   }
 
-  private func write(_ value: [UInt8], _ options: DBusValue?) throws(ATTError) {
-    guard !properties.isDisjoint(with: [.write, .writeWithoutResponse]) else { throw .writeNotPermitted }
-    guard offset(options) == 0 else { throw .invalidOffset }
-    guard value.count <= ATTValue.limit else { throw .invalidLength }
-    // A question, whether a prepared write may follow.
-    if options?["prepare-authorize"]?.asBool == true { return }
-    let mtu = options?["mtu"].flatMap(ATTValue.mtu)
-    if options?["mtu"] != nil, mtu == nil { counters.malformed += 1 }
-    try written(Write(value: value, device: options?["device"]?.asObjectPath, mtu: mtu))
-  }
-
-  private func subscribe(_ isWanted: Bool) throws(DBusError) {
-    guard canNotify else {
-      throw DBusError(name: BlueZName.Failure.notSupported, message: "This characteristic does not notify.")
+  private func acquire(_ options: CallOptions) throws(DBusError) -> [DBusValue] {
+    guard canNotify else { throw Self.cannotNotify }
+    guard let end = try radio?.acquired(self, options) else {
+      throw DBusError(name: BlueZName.Failure.failed, message: "There is no link with this client.")
     }
-    guard isWanted != isNotifying else { return }
-    isNotifying = isWanted
-    subscriber = isWanted ? onlyClient() : nil
-    object?.changed("Notifying")
-  }
-
-  /// 0 where none is given; nil where it is no number that an offset can be.
-  private func offset(_ options: DBusValue?) -> Int? {
-    guard let value = options?["offset"] else { return 0 }
-    return value.asInteger.flatMap { $0 >= 0 ? $0 : nil }
+    return [.descriptor(end), .uint16(UInt16(clamping: options.mtu ?? ATT.firstMTU))]
   }
 }
 
 extension GATTCharacteristic.Properties {
-  /// As bluetoothd calls them.
+  /// The flags of `GattCharacteristic1`.
   private static let names: [(Self, String)] = [
     (.read, "read"), (.writeWithoutResponse, "write-without-response"), (.write, "write"), (.notify, "notify"),
     (.indicate, "indicate"),

@@ -1,0 +1,133 @@
+import Common
+import DBus
+import HCI
+import Journal
+import Loop
+import Radio
+
+/// Advertisements that the kernel sends for us, byte by byte, through the management socket: one instance of the
+/// controller for each slot.
+@LoopActor
+final class ManagedAdvertising: AdvertisingWay {
+  let socket: ManagementSocket
+  private(set) var numbers = InstanceNumbers()
+  private let scheduler: any Scheduler
+  private let onChange: @LoopActor () -> Void
+  private let onSlots: @LoopActor () -> Void
+  private var slotsByNumber: [Int: ManagedSlot] = [:]
+  private var place: Place?
+  /// The controller that `numbers` are about.
+  private var numberedIndex: UInt16?
+  private var events: Registration?
+
+  /// - Parameters:
+  ///   - onChange: called when `problem` may have changed.
+  ///   - onSlots: called when `slots` may have changed.
+  init(
+    _ socket: ManagementSocket, scheduler: any Scheduler, onChange: @escaping @LoopActor () -> Void,
+    onSlots: @escaping @LoopActor () -> Void
+  ) {
+    self.socket = socket
+    self.scheduler = scheduler
+    self.onChange = onChange
+    self.onSlots = onSlots
+    events = socket.onEvent { [weak self] event, index in self?.heard(event, index) }
+  }
+
+  var slots: Int { numbers.slots }
+
+  private var inOrder: [ManagedSlot] { slotsByNumber.sorted { $0.key < $1.key }.map(\.value) }
+
+  var problem: String? { inOrder.lazy.compactMap(\.problem).first }
+
+  let shortfall: String? = nil
+
+  func owns(_ path: ObjectPath) -> Bool { false }
+
+  // MARK: What is wanted
+
+  func show(_ advertisement: Advertisement?, in number: Int) {
+    guard let payload = advertisement.flatMap({ ManagedSlot.Payload($0) }) else {
+      slotsByNumber[number]?.show(nil)
+      return
+    }
+    let slot = slotsByNumber[number] ?? makeSlot(number)
+    slot.show(payload)
+  }
+
+  private func makeSlot(_ number: Int) -> ManagedSlot {
+    let slot = ManagedSlot(number, of: self, scheduler: scheduler, onChange: onChange)
+    slotsByNumber[number] = slot
+    slot.aim(at: place)
+    return slot
+  }
+
+  func aim(at place: Place?) {
+    if let index = place?.index, index != numberedIndex {
+      numbers = InstanceNumbers()
+      numberedIndex = index
+    }
+    self.place = place
+    for slot in inOrder { slot.aim(at: place) }
+    if let index = place?.index {
+      socket.call(ReadAdvertisingFeatures(), on: index) { [weak self] result in
+        if case .success(let features) = result, self?.place?.index == index { self?.learn(features) }
+      }
+    }
+    onSlots()
+  }
+
+  func renew() {
+    for slot in inOrder { slot.renew() }
+  }
+
+  // MARK: Numbers
+
+  /// The controller says how much room it has.
+  func learn(_ features: AdvertisingFeatures) {
+    numbers.limit = features.instanceLimit
+    numbers.takesTurns = !features.flags.contains(.secondary1M)
+    onSlots()
+  }
+
+  func number(for slot: Int) -> UInt8? { numbers.number(for: slot) }
+
+  func free(_ slot: Int) { numbers.free(slot) }
+
+  func adapterChanged(_ adapter: Adapter) {
+    guard adapter.activeInstances != numbers.active else { return }
+    numbers.active = adapter.activeInstances
+    numbersChanged()
+  }
+
+  private func heard(_ event: ManagementEvent, _ index: UInt16) {
+    guard index == numberedIndex else { return }
+    switch event {
+    case .advertisingAdded(let instance):
+      numbers.added(instance)
+      numbersChanged()
+    case .advertisingRemoved(let instance):
+      numbers.removed(instance)
+      for slot in inOrder { slot.removed(instance) }
+      numbersChanged()
+    default: break
+    }
+  }
+
+  /// Another program has more instances, or fewer: what it took of ours moves to another number.
+  private func numbersChanged() {
+    for number in numbers.lost {
+      numbers.free(number)
+      slotsByNumber[number]?.taken()
+    }
+    onSlots()
+  }
+}
+
+extension Place {
+  /// The kernel's number of the adapter: 0 for `hci0`.
+  var index: UInt16? {
+    let name = adapter.lastElement
+    return name.hasPrefix("hci") ? UInt16(name.dropFirst(3)) : nil
+  }
+}

@@ -1,0 +1,230 @@
+import Common
+import DBus
+import HCI
+import Journal
+import Loop
+import Radio
+
+/// One slot of the controller: an advertising instance that the kernel sends for us, at our interval.
+///
+/// bluetoothd removes all instances when it starts; a power cycle and a connection end them, too. Facts: bluez.md
+/// section 6. Where nothing but the data changes, the data of the live instance is exchanged: the instance stays on the
+/// air, from the same address.
+@LoopActor
+final class ManagedSlot {
+  /// What is on the air, and how.
+  struct Payload: Hashable {
+    var data: [UInt8]
+    var scanResponse: [UInt8]
+    var parameters: Parameters
+
+    /// Nil where a payload has over 31 bytes.
+    init?(_ advertisement: Advertisement) {
+      guard let data = try? advertisement.data.encoded(),
+        let scanResponse = try? advertisement.scanResponse.encoded()
+      else { return nil }
+      self.data = data
+      // A scanner asks a connectable advertiser only.
+      self.scanResponse = advertisement.isConnectable ? scanResponse : []
+      let units = advertisement.interval.wholeNanoseconds / 625_000
+      parameters = Parameters(
+        interval: UInt32(min(max(units, Parameters.intervals.lowerBound), Parameters.intervals.upperBound)),
+        isConnectable: advertisement.isConnectable, hasScanResponse: !self.scanResponse.isEmpty)
+    }
+  }
+
+  /// What cannot be changed while the instance is on the air.
+  struct Parameters: Hashable {
+    /// In 0.625 ms.
+    var interval: UInt32
+    var isConnectable: Bool
+    var hasScanResponse: Bool
+
+    /// What controllers take: 20 ms to 10.24 s.
+    static let intervals: ClosedRange<Int64> = 0x20...0x4000
+
+    var flags: AdvertisingFlags {
+      var flags: AdvertisingFlags = .intervals
+      if isConnectable { flags.insert(.connectable) }
+      if hasScanResponse { flags.insert(.scanResponse) }
+      return flags
+    }
+  }
+
+  /// An instance that the kernel has of ours.
+  private struct Live: Hashable {
+    let index: UInt16
+    let instance: UInt8
+    /// Of an instance whose data can be exchanged; nil for one that is half made, and for one that the controller may
+    /// have ended.
+    var parameters: Parameters?
+  }
+
+  private let number: Int
+  private weak var advertising: ManagedAdvertising?
+  private let socket: ManagementSocket
+  private let attempts: Attempts
+  private var place: Place?
+  private var wanted: Payload?
+  private var live: Live?
+  /// How often the controller may have ended the instance, or another program took it.
+  private var endings = 0
+
+  /// - Parameter onChange: called when `problem` changed.
+  init(
+    _ number: Int, of advertising: ManagedAdvertising, scheduler: any Scheduler,
+    onChange: @escaping @LoopActor () -> Void
+  ) {
+    self.number = number
+    self.advertising = advertising
+    socket = advertising.socket
+    attempts = Attempts(scheduler: scheduler, onChange: onChange)
+    attempts.begin = { [weak self] in self?.begin() }
+  }
+
+  var problem: String? { attempts.problem }
+
+  // MARK: What is wanted
+
+  func show(_ payload: Payload?) {
+    guard payload != wanted else { return }
+    wanted = payload
+    let target = payload == nil ? nil : place
+    if attempts.place == target { attempts.renew() } else { attempts.aim(at: target) }
+  }
+
+  func aim(at place: Place?) {
+    self.place = place
+    if place == nil { ended() }
+    attempts.aim(at: wanted == nil ? nil : place)
+  }
+
+  /// The controller may have ended the instance.
+  func renew() {
+    ended()
+    attempts.renew()
+  }
+
+  private func ended() {
+    live?.parameters = nil
+    endings += 1
+  }
+
+  /// Another program has the number of this slot's instance.
+  func taken() {
+    live = nil
+    renew()
+  }
+
+  /// Another program took an instance off the air: bluetoothd when it starts, for one.
+  func removed(_ instance: UInt8) {
+    guard live?.instance == instance else { return }
+    if attempts.isDone {
+      live = nil
+      attempts.undone()
+    } else if attempts.isUnderWay {
+      renew()
+    }
+  }
+
+  // MARK: Attempts
+
+  private func begin() {
+    if let wanted, let live, live.parameters == wanted.parameters, live.index == attempts.place?.index {
+      return exchange(wanted, live)
+    }
+    guard let live else { return ask() }
+    self.live = nil
+    // Its answer does not matter: what is not there need not be taken away.
+    let removed: @LoopActor (Result<UInt8, ManagementSocket.Failure>) -> Void = attempts.inAttempt { [weak self] _ in
+      self?.ask()
+    }
+    socket.call(RemoveAdvertising(instance: live.instance), on: live.index, then: removed)
+  }
+
+  /// Gives a live instance other data; one that is not there any more is made anew.
+  private func exchange(_ payload: Payload, _ live: Live) {
+    let data = AddExtendedAdvertisingData(
+      instance: live.instance, data: payload.data, scanResponse: payload.scanResponse)
+    let answered: @LoopActor (Result<UInt8, ManagementSocket.Failure>) -> Void = attempts.inAttempt {
+      [weak self] result in
+      guard let self else { return }
+      switch result {
+      case .success: attempts.succeeded()
+      case .failure(.closed): failed(.closed)
+      case .failure(let failure):
+        Log.shared.debug("The data of an advertisement was not exchanged: \(failure.description)")
+        ended()
+        attempts.failedOnce()
+      }
+    }
+    socket.call(data, on: live.index, then: answered)
+  }
+
+  private func ask() {
+    guard let index = attempts.place?.index else {
+      advertising?.free(number)
+      return
+    }
+    perform(ReadAdvertisingFeatures(), on: index) { (self, features) in self.add(features, on: index) }
+  }
+
+  private func add(_ features: AdvertisingFeatures, on index: UInt16) {
+    guard let advertising, let wanted else { return }
+    attempts.catchUp()
+    advertising.learn(features)
+    guard let instance = advertising.number(for: number) else { return attempts.failed(Self.noRoom) }
+    live = Live(index: index, instance: instance)
+    let (parameters, endings) = (wanted.parameters, endings)
+    guard features.flags.isSuperset(of: [.intervals, .scanResponse]) else {
+      // A kernel before 5.12: all at once, at its own interval.
+      let command = AddAdvertising(
+        instance: instance, flags: parameters.isConnectable ? .connectable : [], data: wanted.data,
+        scanResponse: wanted.scanResponse)
+      return perform(command, on: index) { (self, _) in self.attempts.succeeded() }
+    }
+    let first = AddExtendedAdvertisingParameters(
+      instance: instance, flags: parameters.flags, interval: parameters.interval)
+    let second = AddExtendedAdvertisingData(instance: instance, data: wanted.data, scanResponse: wanted.scanResponse)
+    perform(first, on: index) { (self, _) in
+      self.perform(second, on: index, isNext: true) { (self, _) in
+        if self.endings == endings { self.live?.parameters = parameters }
+        self.attempts.succeeded()
+      }
+    }
+  }
+
+  /// One step of an attempt; what fails ends it.
+  private func perform<Command: ManagementCommand>(
+    _ command: Command, on index: UInt16, isNext: Bool = false,
+    then: @escaping @LoopActor (ManagedSlot, Command.Reply) -> Void
+  ) {
+    let answered: @LoopActor (Result<Command.Reply, ManagementSocket.Failure>) -> Void = attempts.inAttempt {
+      [weak self] result in
+      guard let self else { return }
+      switch result {
+      case .success(let reply): then(self, reply)
+      case .failure(let failure):
+        Log.shared.debug("Management command \(Command.opcode) was answered with \(failure.description)")
+        failed(failure)
+      }
+    }
+    socket.call(command, on: index, isNext: isNext, then: answered)
+  }
+
+  private func failed(_ failure: ManagementSocket.Failure) {
+    switch failure {
+    case .refused(.busy) where attempts.isFresh: attempts.failed()
+    // bluetoothd will say so, and then it is tried elsewhere or later.
+    case .refused(.invalidIndex), .refused(.notPowered): attempts.failed()
+    case .closed:
+      attempts.failed("The management socket is closed, and with it the advertisement: systemctl restart earshotd.")
+    default: attempts.failed("The kernel refuses to advertise on \(adapter) (\(failure)). It is tried again.")
+    }
+  }
+
+  private var adapter: String { attempts.place?.adapter.lastElement ?? "" }
+
+  static let noRoom =
+    "The adapter has no room for another advertisement: end another program's, or switch a service off."
+}

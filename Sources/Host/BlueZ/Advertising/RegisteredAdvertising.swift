@@ -1,0 +1,101 @@
+import DBus
+import Loop
+import Radio
+
+/// Advertisements that bluetoothd sends for us: one registered object for each slot.
+@LoopActor
+final class RegisteredAdvertising: AdvertisingWay {
+  private let bus: BusConnection
+  private let scheduler: any Scheduler
+  private let words: ShortfallWords
+  private let isFromBluetoothd: @LoopActor (MethodCall) -> Bool
+  private let onChange: @LoopActor () -> Void
+  private let onSlots: @LoopActor () -> Void
+  private var slotsByNumber: [Int: RegisteredSlot] = [:]
+  private var place: Place?
+  private var adapter: Adapter?
+  /// Registrations that bluetoothd is taking away.
+  private var leaving = 0
+  private(set) var slots = 1
+
+  /// - Parameters:
+  ///   - onChange: called when `problem` may have changed.
+  ///   - onSlots: called when `slots` changed.
+  init(
+    _ bus: BusConnection, scheduler: any Scheduler, words: ShortfallWords,
+    isFromBluetoothd: @escaping @LoopActor (MethodCall) -> Bool, onChange: @escaping @LoopActor () -> Void,
+    onSlots: @escaping @LoopActor () -> Void
+  ) {
+    self.bus = bus
+    self.scheduler = scheduler
+    self.words = words
+    self.isFromBluetoothd = isFromBluetoothd
+    self.onChange = onChange
+    self.onSlots = onSlots
+  }
+
+  private var inOrder: [RegisteredSlot] { slotsByNumber.sorted { $0.key < $1.key }.map(\.value) }
+
+  var problem: String? { inOrder.lazy.compactMap(\.registration.problem).first }
+
+  var shortfall: String? { inOrder.lazy.compactMap { self.words.shortfall(of: $0.advertisement) }.first }
+
+  func owns(_ path: ObjectPath) -> Bool {
+    slotsByNumber.values.contains { path.isWithin($0.registration.path) }
+  }
+
+  // MARK: What is wanted
+
+  func show(_ advertisement: Advertisement?, in number: Int) {
+    guard let advertisement else { return empty(number) }
+    if let slot = slotsByNumber[number] { return slot.show(advertisement) }
+    let registration = KeptRegistration(
+      .advertisement, BlueZRadio.root.child("adv\(number)"), bus: bus, scheduler: scheduler,
+      onRegistered: { [weak self] _ in self?.countSlots() },
+      onChange: { [weak self] in
+        self?.onChange()
+        self?.countSlots()
+      })
+    slotsByNumber[number] = RegisteredSlot(
+      advertisement, on: bus.objects, registration: registration, isFromBluetoothd: isFromBluetoothd)
+    registration.aim(at: place)
+  }
+
+  private func empty(_ number: Int) {
+    guard let slot = slotsByNumber.removeValue(forKey: number) else { return }
+    leaving += 1
+    slot.close { [weak self] in
+      self?.leaving -= 1
+      self?.countSlots()
+    }
+  }
+
+  func aim(at place: Place?) {
+    self.place = place
+    adapter = nil
+    for slot in inOrder { slot.registration.aim(at: place) }
+  }
+
+  func renew() {
+    for slot in inOrder { slot.registration.renew() }
+  }
+
+  // MARK: Room
+
+  func adapterChanged(_ adapter: Adapter) {
+    self.adapter = adapter
+    countSlots()
+  }
+
+  /// bluetoothd counts our advertisements among those that are active: they are counted when none of ours is on its way.
+  private func countSlots() {
+    guard leaving == 0, let adapter, let free = adapter.supportedInstances,
+      !slotsByNumber.values.contains(where: \.registration.isUnderWay)
+    else { return }
+    let own = slotsByNumber.values.count { $0.registration.isRegistered }
+    let room = max(1, free + own)
+    guard room != slots else { return }
+    slots = room
+    onSlots()
+  }
+}

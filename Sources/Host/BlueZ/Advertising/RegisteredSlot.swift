@@ -1,0 +1,129 @@
+import Common
+import DBus
+import Loop
+import Radio
+
+/// One slot: an advertisement on the bus, as `LEAdvertisement1`, and its registration with bluetoothd.
+///
+/// bluetoothd decides on the order of the structures, puts the local name into the scan response wherever it was asked
+/// for, and writes 0x06 for any flags that make discoverable. Facts: bluez.md section 6.
+@LoopActor
+final class RegisteredSlot {
+  let registration: KeptRegistration
+  private(set) var advertisement: Advertisement
+  private let tree: ObjectTree
+  private let isFromBluetoothd: @LoopActor (MethodCall) -> Bool
+  private var object: ExportedObject?
+
+  /// Milliseconds that controllers take.
+  private nonisolated static let intervals = 20...10_240
+  /// AD types that `LEAdvertisement1` has properties for, and refuses in `Data`.
+  nonisolated static let ownTypes: Set<UInt8> = [
+    0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x14, 0x15, 0x16, 0x19, 0x1F, 0x20, 0x21, 0xFF,
+  ]
+
+  init(
+    _ advertisement: Advertisement, on tree: ObjectTree, registration: KeptRegistration,
+    isFromBluetoothd: @escaping @LoopActor (MethodCall) -> Bool
+  ) {
+    self.advertisement = advertisement
+    self.registration = registration
+    self.tree = tree
+    self.isFromBluetoothd = isFromBluetoothd
+    export()
+  }
+
+  /// Shows another advertisement. bluetoothd reads the properties when it registers the object, so it is registered anew.
+  func show(_ advertisement: Advertisement) {
+    guard advertisement != self.advertisement else { return }
+    self.advertisement = advertisement
+    object?.cancel()
+    export()
+    registration.renew()
+  }
+
+  func close(then: @escaping @LoopActor () -> Void) {
+    registration.close(then: then)
+    object?.cancel()
+  }
+
+  private func export() {
+    let release = Method(
+      "Release",
+      returning: { [weak registration, isFromBluetoothd] (call) throws(DBusError) in
+        guard isFromBluetoothd(call) else { throw .denied("Only bluetoothd may call this.") }
+        registration?.released()
+        return []
+      })
+    object = tree.export(
+      registration.path,
+      interfaces: [
+        Interface(
+          BlueZName.advertisement, methods: [release],
+          properties: Self.values(advertisement).map { name, value in
+            Property(name, value.signature, emits: .const, get: { value })
+          })
+      ])
+  }
+
+  // MARK: The properties
+
+  /// The name, where the scan response that bluetoothd puts it into has room for it.
+  nonisolated static func name(of advertisement: Advertisement) -> String? {
+    let scanResponse = advertisement.scanResponse
+    guard advertisement.isConnectable else { return nil }
+    if let name = scanResponse.localName { return name }
+    guard let name = advertisement.data.localName else { return nil }
+    return (try? AdvertisingData(scanResponse.structures + [.localName(name)]).encoded()) == nil ? nil : name
+  }
+
+  /// The properties of `LEAdvertisement1`; one that says nothing is left out.
+  nonisolated static func values(_ advertisement: Advertisement) -> [(String, DBusValue)] {
+    let data = advertisement.data
+    var values: [(String, DBusValue)] = [
+      ("Type", .string(advertisement.isConnectable ? "peripheral" : "broadcast"))
+    ]
+    values += payload(data, prefix: "")
+    if advertisement.isConnectable {
+      values += payload(advertisement.scanResponse, prefix: "ScanResponse")
+      if let name = name(of: advertisement) { values.append(("LocalName", .string(name))) }
+      // Limited and general discoverable: bits 0 and 1.
+      if let flags = data.flags { values.append(("Discoverable", .bool(flags & 0x03 != 0))) }
+    }
+    let asked = Int(clamping: advertisement.interval.wholeNanoseconds / 1_000_000)
+    let interval = UInt32(min(max(asked, intervals.lowerBound), intervals.upperBound))
+    values.append(("MinInterval", .uint32(interval)))
+    values.append(("MaxInterval", .uint32(interval)))
+    return values
+  }
+
+  private nonisolated static func payload(_ data: AdvertisingData, prefix: String) -> [(String, DBusValue)] {
+    var values: [(String, DBusValue)] = []
+    if !data.serviceUUIDs.isEmpty {
+      values.append((prefix + "ServiceUUIDs", .strings(data.serviceUUIDs.map(\.advertisedText))))
+    }
+    if !data.serviceData.isEmpty {
+      let entries = data.serviceData.map { DBusEntry(.string($0.service.advertisedText), .variant(.bytes($0.bytes))) }
+      values.append((prefix + "ServiceData", .dictionary(key: "s", value: "v", entries)))
+    }
+    if !data.manufacturerData.isEmpty {
+      let entries = data.manufacturerData.map { DBusEntry(.uint16($0.company), .variant(.bytes($0.bytes))) }
+      values.append((prefix + "ManufacturerData", .dictionary(key: "q", value: "v", entries)))
+    }
+    let others = data.structures.compactMap { structure -> DBusEntry? in
+      guard case .other(let type, let bytes) = structure, !ownTypes.contains(type) else { return nil }
+      return DBusEntry(.byte(type), .variant(.bytes(bytes)))
+    }
+    if !others.isEmpty { values.append((prefix + "Data", .dictionary(key: "y", value: "v", others))) }
+    return values
+  }
+}
+
+extension BluetoothUUID {
+  /// Four digits where they will do, so that bluetoothd sends two bytes.
+  fileprivate var advertisedText: String {
+    guard let short else { return description }
+    let digits = String(short, radix: 16)
+    return String(repeating: "0", count: 4 - digits.count) + digits
+  }
+}

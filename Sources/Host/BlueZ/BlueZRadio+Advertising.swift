@@ -1,0 +1,48 @@
+import Loop
+import Radio
+
+/// Advertisements: the kernel sends them byte by byte where the management socket is open, else bluetoothd as exactly as
+/// it can.
+extension BlueZRadio {
+  public var advertisingSlots: Int { advertising.slots }
+
+  public func advertise(_ advertisement: Advertisement?, in slot: Int) {
+    advertising.show(advertisement, in: slot)
+    statusMayHaveChanged()
+  }
+
+  /// A controller ends the advertisement by which a peer connects, and the kernel does not start it again while the
+  /// link lasts. Facts: bluez.md section 5.
+  func renewAdvertisements() {
+    advertising.renew()
+  }
+
+  /// Tells of another number of slots at the end of this turn of the loop, so that the delegate is not called from within
+  /// its own call.
+  func slotsMayHaveChanged() {
+    guard !isSlotCountDue else { return }
+    isSlotCountDue = true
+    EventLoop.shared.soon { [weak self] in
+      guard let self else { return }
+      isSlotCountDue = false
+      guard advertisingSlots != toldSlots else { return }
+      toldSlots = advertisingSlots
+      delegate?.advertisingSlotsChanged()
+    }
+  }
+
+  func makeAdvertising() -> any AdvertisingWay {
+    if let socket = doors.management.way {
+      return ManagedAdvertising(
+        socket, scheduler: scheduler, onChange: { [weak self] in self?.statusMayHaveChanged() },
+        onSlots: { [weak self] in self?.slotsMayHaveChanged() })
+    }
+    var reason: String?
+    if case .shut(let why) = doors.management { reason = why }
+    return RegisteredAdvertising(
+      bus, scheduler: scheduler, words: ShortfallWords(version: version, management: reason),
+      isFromBluetoothd: { [weak self] in self?.isFromBluetoothd($0) ?? false },
+      onChange: { [weak self] in self?.statusMayHaveChanged() },
+      onSlots: { [weak self] in self?.slotsMayHaveChanged() })
+  }
+}

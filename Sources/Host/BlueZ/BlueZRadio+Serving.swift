@@ -1,0 +1,312 @@
+import Common
+import DBus
+import HCI
+import Journal
+import Loop
+import Radio
+
+/// The whole way of a value between bluetoothd's characteristics and the delegate, in both directions.
+extension BlueZRadio {
+  // MARK: Applications
+
+  /// The characteristics stand on the bus at once; peers find them when bluetoothd has registered the application. A
+  /// readable characteristic is read as the value that was notified last.
+  public func serve(_ application: GATTApplication, as number: ApplicationID) {
+    guard applications[number] == nil else { return }
+    let registration = KeptRegistration(
+      .application, Self.root.child("gatt\(number.number)"), bus: bus, scheduler: scheduler,
+      willRegister: { [weak self] in self?.reset(number) },
+      onRegistered: { [weak self] in self?.delegate?.applicationChanged(number, isServed: $0) },
+      onChange: { [weak self] in self?.statusMayHaveChanged() })
+    applications[number] = ServedApplication(application, as: number, registration: registration, radio: self)
+    registration.aim(at: place)
+    statusMayHaveChanged()
+  }
+
+  public func stopServing(_ number: ApplicationID) {
+    guard let application = applications.removeValue(forKey: number) else { return }
+    application.close()
+    statusMayHaveChanged()
+  }
+
+  public func isServed(_ number: ApplicationID) -> Bool { applications[number]?.registration.isRegistered ?? false }
+
+  /// bluetoothd has forgotten an application, or is about to hear of it.
+  private func reset(_ number: ApplicationID) {
+    guard let application = applications[number] else { return }
+    for characteristic in application.characteristics.values {
+      for link in characteristic.reset() where links[link] != nil {
+        delegate?.used(number, by: link, .unsubscribed(characteristic.id))
+      }
+    }
+  }
+
+  // MARK: From clients
+
+  /// A client has written.
+  func written(
+    _ value: [UInt8], to characteristic: ServedCharacteristic, _ options: CallOptions
+  ) throws(ATTError) {
+    let link = try link(of: options)
+    link.isUsed = true
+    guard let delegate else { throw .unlikely }
+    try delegate.written(value, to: characteristic.id, of: characteristic.application, on: link.id)
+  }
+
+  /// A client reads.
+  ///
+  /// - Returns: its link; nil where bluetoothd does not say which client it is.
+  func read(_ characteristic: ServedCharacteristic, _ options: CallOptions) -> LinkID? {
+    guard let link = try? link(of: options) else { return nil }
+    link.isUsed = true
+    delegate?.used(characteristic.application, by: link.id, .read(characteristic.id))
+    return link.id
+  }
+
+  /// A client has subscribed, and bluetoothd wants a socket for its values.
+  ///
+  /// - Returns: bluetoothd's end of it; nil where there is no such client.
+  func acquired(_ characteristic: ServedCharacteristic, _ options: CallOptions) throws(DBusError) -> FileDescriptor? {
+    guard let link = try? link(of: options) else { return nil }
+    let (socket, end) = try PacketSocket.pair(buffer: Self.socketBuffer)
+    let before = characteristic.sockets.updateValue(socket, forKey: link.id)
+    before?.close()
+    let id = link.id
+    socket.onRoom = { [weak self] in self?.delegate?.hasRoom(id) }
+    socket.onHangUp = { [weak self, weak characteristic, weak socket] in
+      guard let self, let characteristic, let socket, characteristic.sockets[id] === socket else { return }
+      characteristic.forget(id)
+      socket.close()
+      delegate?.used(characteristic.application, by: id, .unsubscribed(characteristic.id))
+    }
+    link.isUsed = true
+    if before == nil { delegate?.used(characteristic.application, by: id, .subscribed(characteristic.id)) }
+    return end
+  }
+
+  /// A first client has subscribed, at a bluetoothd that does not say which.
+  func subscribed(to characteristic: ServedCharacteristic) {
+    var link: LinkTable.Entry?
+    if let path = onlyClient { link = try? self.link(with: path) }
+    characteristic.setNotifying(true, for: link?.id)
+    guard let link else { return }
+    link.isUsed = true
+    delegate?.used(characteristic.application, by: link.id, .subscribed(characteristic.id))
+  }
+
+  /// The last client no longer wants values, at a bluetoothd that does not say which.
+  func unsubscribed(from characteristic: ServedCharacteristic) {
+    let link = characteristic.subscriber
+    characteristic.setNotifying(false)
+    if let link { delegate?.used(characteristic.application, by: link, .unsubscribed(characteristic.id)) }
+  }
+
+  /// The link of the client that a call is about, with its MTU.
+  private func link(of options: CallOptions) throws(ATTError) -> LinkTable.Entry {
+    counters.malformed += options.malformed
+    guard let path = options.device else {
+      counters.malformed += 1
+      throw .unlikely
+    }
+    let link = try link(with: path)
+    if let mtu = options.mtu, mtu != link.mtu {
+      link.mtu = mtu
+      delegate?.linkChanged(link.id, mtu: mtu)
+    }
+    return link
+  }
+
+  // MARK: To clients
+
+  /// Bytes of values that may wait for bluetoothd in one client's socket: some eight of the longest.
+  private static let socketBuffer = 8192
+
+  /// Values go to bluetoothd alone: no other program on the bus sees them.
+  ///
+  /// | bluetoothd | characteristic's reach | a value for a link goes |
+  /// | --- | --- | --- |
+  /// | from 5.76 on | both | by the socket of the client that subscribed |
+  /// | | exact | to a client that did not subscribe by raw HCI |
+  /// | before 5.76 | subscribers | by one signal to bluetoothd, which sends the value to all subscribers |
+  /// | | exact | by raw HCI; by the signal if the client subscribed and is the only one that is connected |
+  ///
+  /// Without raw HCI an exact value before 5.76 goes by the signal, too, where a client has subscribed.
+  public func notify(
+    _ value: [UInt8], of id: CharacteristicID, in number: ApplicationID, to recipients: Recipients
+  ) -> Delivery {
+    var delivery = Delivery()
+    if let characteristic = applications[number]?[id], characteristic.canNotify {
+      characteristic.remember(value, for: recipients)
+      if keepsClientsApart {
+        for link in recipients.links ?? characteristic.sockets.keys.sorted(by: { $0.number < $1.number }) {
+          delivery.add(link, send(value, of: characteristic, to: link))
+        }
+      } else if characteristic.reach == .exact, let links = recipients.links {
+        for link in links { delivery.add(link, sendExactly(value, of: characteristic, to: link)) }
+      } else {
+        delivery = signal(value, of: characteristic, to: recipients)
+      }
+    } else {
+      delivery.unreachable = recipients.links ?? []
+    }
+    if !delivery.unreachable.isEmpty {
+      counters.droppedNotifications += UInt64(delivery.unreachable.count)
+      Log.shared.debug("A value is dropped for \(delivery.unreachable.count) links: not subscribed, or gone")
+    }
+    return delivery
+  }
+
+  private func send(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Delivery.Fate {
+    guard let link = links[id] else { return .unreachable }
+    guard let socket = characteristic.sockets[id] else {
+      return characteristic.reach == .exact ? sendRaw(value, of: characteristic, to: link) : .unreachable
+    }
+    switch socket.send(value) {
+    case .sent: return .accepted
+    case .full: return .full
+    case .closed, .tooLong: return .unreachable
+    }
+  }
+
+  /// Sends a value that no other client may hear, at a bluetoothd that sends each value to all subscribers.
+  private func sendExactly(
+    _ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID
+  ) -> Delivery.Fate {
+    guard let link = links[id] else { return .unreachable }
+    let isAlone = onlyClient == link.device
+    if characteristic.isNotifying, isAlone, characteristic.subscriber == id {
+      return signal(value, of: characteristic, to: .link(id)).fate(of: id)
+    }
+    // A raw HCI that failed for good is tried again where there is nothing better.
+    guard doors.raw.way != nil, rawFailure == nil || !characteristic.isNotifying else {
+      return signal(value, of: characteristic, to: .link(id)).fate(of: id)
+    }
+    let fate = sendRaw(value, of: characteristic, to: link)
+    guard fate == .unreachable, isAlone || links.count == 1 else { return fate }
+    return signal(value, of: characteristic, to: .link(id)).fate(of: id)
+  }
+
+  /// Has bluetoothd send a value to all subscribers of a characteristic.
+  private func signal(
+    _ value: [UInt8], of characteristic: ServedCharacteristic, to recipients: Recipients
+  ) -> Delivery {
+    let meant = recipients.links ?? characteristic.subscriber.map { [$0] } ?? links.all.map(\.id)
+    guard characteristic.isNotifying, let owner = place?.owner else { return Delivery(unreachable: meant) }
+    let reached = meant.filter { links[$0] != nil }
+    var delivery = Delivery(unreachable: meant.filter { links[$0] == nil })
+    guard !reached.isEmpty else { return delivery }
+    guard window.hasRoom else {
+      window.refuse(reached)
+      delivery.full = reached
+      return delivery
+    }
+    // One signal for each value; as a change of the property, values of one turn would become one.
+    bus.emit(
+      characteristic.path, BlueZName.properties, "PropertiesChanged",
+      [.string(BlueZName.gattCharacteristic), .options(["Value": .bytes(value)]), .strings([])], to: owner)
+    window.send()
+    askAboutSignals()
+    delivery.accepted = reached
+    return delivery
+  }
+
+  /// Asks bluetoothd, once for all signals of this turn of the loop, whether it has handled them.
+  private func askAboutSignals() {
+    guard !isQuestionDue else { return }
+    isQuestionDue = true
+    EventLoop.shared.soon { [weak self] in
+      guard let self else { return }
+      isQuestionDue = false
+      guard let owner = place?.owner, window.ask() else { return }
+      bus.call(owner, .root, BlueZName.peer, "Ping") { [weak self] result in
+        guard let self, place?.owner == owner else { return }
+        if case .failure(let error) = result, error.is(.timeout) {
+          window.unanswered()
+        } else {
+          for link in window.answered() where links[link] != nil { delegate?.hasRoom(link) }
+        }
+        askAboutSignals()
+      }
+    }
+  }
+
+  // MARK: Raw HCI
+
+  private func sendRaw(
+    _ value: [UInt8], of characteristic: ServedCharacteristic, to link: LinkTable.Entry
+  ) -> Delivery.Fate {
+    guard let raw = doors.raw.way, characteristic.handle != 0, let index = place?.index else { return .unreachable }
+    let address = address(of: link)
+    // Where the kernel does not have the link, the value need not wait for its turn.
+    if let known = try? raw.links(of: index), !known.contains(where: { $0.isUp && $0.address == address }) {
+      return .unreachable
+    }
+    let limit = ATT.valueLimit(mtu: link.mtu ?? ATT.firstMTU)
+    if value.count > limit {
+      counters.cutNotifications += 1
+      Log.shared.debug("A value of \(value.count) bytes is cut to \(limit)", .link(link.id))
+    }
+    let notification = ATTNotification(handle: characteristic.handle, value: Array(value.prefix(limit)))
+    let acceptance = raw.send(notification, to: address, on: index) { [weak self] in self?.decided($0) }
+    guard acceptance == .accepted else { return .full }
+    counters.forcedNotifications += 1
+    return .accepted
+  }
+
+  private func decided(_ outcome: RawOutcome) {
+    switch outcome {
+    case .sent: rawFailure = nil
+    case .linkGone: counters.droppedNotifications += 1
+    case .failed(let error):
+      counters.droppedNotifications += 1
+      Log.shared.debug("A value was not sent by raw HCI: \(error)")
+      note(error)
+    }
+    statusMayHaveChanged()
+  }
+
+  /// The one client that is connected: the only peer that can have subscribed. Nil where there are several.
+  private var onlyClient: ObjectPath? {
+    guard let place else { return nil }
+    if let raw = doors.raw.way, let index = place.index, let known = try? raw.links(of: index) {
+      // A peer that another program connected to is no client of ours; one that we connected to may be.
+      let clients = known.filter { $0.isUp && (!$0.isCentral || links.link(with: $0.address)?.isMadeHere == true) }
+      guard clients.count == 1, let only = clients.first else { return nil }
+      return links.link(with: only.address)?.device ?? Device.path(of: only.address, at: place.adapter)
+    }
+    let connected = daemon.devices.values.filter { $0.isConnected && $0.path.isWithin(place.adapter) }
+    return connected.count == 1 ? connected.first?.path : nil
+  }
+}
+
+extension HCILink {
+  fileprivate var isUp: Bool { isLE && isConnected }
+}
+
+extension Recipients {
+  /// The links that are named; nil for all subscribers.
+  fileprivate var links: [LinkID]? {
+    switch self {
+    case .link(let link): [link]
+    case .links(let links): links
+    case .subscribers: nil
+    }
+  }
+}
+
+extension Delivery {
+  /// What became of a value for one link.
+  fileprivate enum Fate { case accepted, full, unreachable }
+
+  fileprivate mutating func add(_ link: LinkID, _ fate: Fate) {
+    switch fate {
+    case .accepted: accepted.append(link)
+    case .full: full.append(link)
+    case .unreachable: unreachable.append(link)
+    }
+  }
+
+  fileprivate func fate(of link: LinkID) -> Fate {
+    accepted.contains(link) ? .accepted : full.contains(link) ? .full : .unreachable
+  }
+}

@@ -1,0 +1,280 @@
+import BlueZ
+import Common
+import DBus
+import HCI
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("A value goes to the clients that it is meant for, and to no other program")
+struct ExactnessTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  static let first = "00:AA:02:00:00:01"
+  static let second = "00:AA:02:00:00:02"
+  static let hear = Service.id(0xFE03)
+  /// One that mixes clients up, and one that keeps them apart.
+  static let versions = [BlueZVersion(5, 66), BlueZVersion(5, 82)]
+
+  /// A radio with two clients that are connected and subscribed.
+  @LoopActor
+  final class Two {
+    let rig: Rig
+    let raw = FakeRawHCI()
+    let service = Service()
+    let server: DriverRig.Server
+    let devices: [ObjectPath]
+    let links: [LinkID]
+
+    init(_ version: BlueZVersion, _ reach: GATTCharacteristic.Reach, areSubscribed: Bool = true) async throws {
+      rig = try await Rig(version: version, doors: KernelDoors(raw: .open(raw)))
+      try await rig.reach(.ready)
+      server = try await rig.serve(service, Service.application(reach: reach))
+      raw.links = [first, second].enumerated().map { index, address in
+        HCILink(handle: UInt16(0x40 + index), address: BluetoothAddress(address) ?? BluetoothAddress(0))
+      }
+      devices = [rig.fake.addDevice(first), rig.fake.addDevice(second)]
+      links = [try await service.link(), try await service.link()]
+      guard areSubscribed else { return }
+      for device in devices { try await rig.fake.subscribe(Service.hear, by: device) }
+    }
+
+    /// What each client heard, in order, by whichever way.
+    var heard: [[[UInt8]]] {
+      [0, 1].map { index in
+        rig.fake.notified.all.filter { $0.client == devices[index] }.map(\.value)
+          + raw.controller.received.all.filter { $0.peer.description == [first, second][index] }.map {
+            Array($0.payload.dropFirst(3))
+          }
+      }
+    }
+
+    func close() { rig.close() }
+  }
+
+  @Test("Two subscribers at a time do not hear each other's exact values", arguments: versions)
+  @LoopActor
+  func exact(version: BlueZVersion) async throws {
+    let two = try await Two(version, .exact)
+    defer { two.close() }
+    for number in 0..<4 as Range<UInt8> {
+      let link = two.links[Int(number % 2)]
+      #expect(two.server.notify([number], of: Self.hear, to: link) == Delivery(accepted: [link]))
+    }
+    #expect(two.server.notify([9], of: Self.hear, to: .links(two.links)) == Delivery(accepted: two.links))
+    while two.heard.joined().count < 6 { try await two.rig.settle() }
+    #expect(two.heard == [[[0], [2], [9]], [[1], [3], [9]]])
+    #expect(two.raw.controller.violations.isEmpty)
+    #expect(two.raw.sent.all.isEmpty == (version >= BlueZVersion(5, 76)))
+    two.server.close()
+  }
+
+  @Test("A value that others may hear goes to its link alone where bluetoothd keeps clients apart, else to all")
+  @LoopActor
+  func subscribers() async throws {
+    for version in Self.versions {
+      let two = try await Two(version, .subscribers)
+      defer { two.close() }
+      #expect(two.server.notify([1], of: Self.hear, to: two.links[1]) == Delivery(accepted: [two.links[1]]))
+      #expect(Set(two.server.notify([2], of: Self.hear, to: .subscribers).accepted) == Set(two.links))
+      let gone = LinkID(.max)
+      #expect(
+        two.server.notify([3], of: Self.hear, to: .links([two.links[0], gone]))
+          == Delivery(accepted: [two.links[0]], unreachable: [gone]))
+      let areApart = version >= BlueZVersion(5, 76)
+      while two.heard.joined().count < (areApart ? 4 : 6) { try await two.rig.settle() }
+      #expect(two.heard == (areApart ? [[[2], [3]], [[1], [2]]] : [[[1], [2], [3]], [[1], [2], [3]]]))
+      #expect(two.raw.sent.all.isEmpty)
+      two.server.close()
+    }
+  }
+
+  @Test("Of one that did not subscribe an exact value is not kept, and any other is", arguments: versions)
+  @LoopActor
+  func unsubscribed(version: BlueZVersion) async throws {
+    let two = try await Two(version, .exact, areSubscribed: false)
+    defer { two.close() }
+    try await two.rig.fake.subscribe(Service.hear, by: two.devices[0])
+    for link in two.links {
+      #expect(two.server.notify([UInt8(link == two.links[0] ? 0 : 1)], of: Self.hear, to: link).accepted == [link])
+    }
+    while two.heard.joined().count < 2 { try await two.rig.settle() }
+    #expect(two.heard == [[[0]], [[1]]])
+    two.server.close()
+    let other = try await Two(version, .subscribers, areSubscribed: false)
+    defer { other.close() }
+    #expect(other.server.notify([1], of: Self.hear, to: other.links[0]) == Delivery(unreachable: [other.links[0]]))
+    #expect(other.server.notify([1], of: Self.hear, to: .subscribers).accepted.isEmpty)
+    try await other.rig.settle()
+    #expect(other.heard == [[], []] && other.raw.sent.all.isEmpty)
+    other.server.close()
+  }
+
+  @Test("Each subscription and its end is told with its link where bluetoothd keeps clients apart")
+  @LoopActor
+  func uses() async throws {
+    let two = try await Two(BlueZVersion(5, 82), .subscribers)
+    defer { two.close() }
+    func used(_ index: Int, _ use: Use) -> DriverRig.Told { .used(two.server.number, two.links[index], use) }
+    try await two.rig.fake.subscribe(Service.hear, false, by: two.devices[0])
+    _ = try await two.rig.radio.told.first { $0 == used(0, .unsubscribed(Self.hear)) }
+    #expect(two.server.notify([1], of: Self.hear, to: two.links[0]) == Delivery(unreachable: [two.links[0]]))
+    #expect(two.server.notify([2], of: Self.hear, to: .subscribers) == Delivery(accepted: [two.links[1]]))
+    // A client that subscribes once more, in another way, is told once.
+    try await two.rig.fake.subscribe(Service.hear, by: two.devices[1])
+    // The end of a link is the end of its subscription, which bluetoothd may tell before.
+    two.rig.fake.setConnected(two.devices[1], false)
+    _ = try await two.rig.radio.told.first { $0 == .down(two.links[1]) }
+    try await two.rig.settle()
+    let told = two.rig.radio.told.all
+    let uses = told.filter { if case .used = $0 { true } else { false } }
+    #expect(
+      uses.prefix(3) == [
+        used(0, .subscribed(Self.hear)), used(1, .subscribed(Self.hear)), used(0, .unsubscribed(Self.hear)),
+      ])
+    #expect(uses.dropFirst(3).allSatisfy { $0 == used(1, .unsubscribed(Self.hear)) })
+    #expect(told.last == .down(two.links[1]))
+    two.server.close()
+  }
+
+  @Test("Where it does not, a subscription is told of the only client that is connected, and of no other")
+  @LoopActor
+  func certainUses() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let device = rig.fake.addDevice(Self.first)
+    let link = try await service.link()
+    try await rig.fake.subscribe(Service.hear, by: device)
+    #expect(rig.radio.told.all.last == .used(server.number, link, .subscribed(Self.hear)))
+    let other = rig.fake.addDevice(Self.second)
+    _ = try await service.link()
+    try await rig.fake.subscribe(Service.hear, by: other)
+    try await rig.fake.subscribe(Service.hear, false, by: device)
+    try await rig.fake.subscribe(Service.hear, false, by: other)
+    #expect(rig.radio.told.all.last == .used(server.number, link, .unsubscribed(Self.hear)))
+    try await rig.fake.subscribe(Service.hear, by: other)
+    let uses = rig.radio.told.all.filter { if case .used = $0 { true } else { false } }
+    #expect(uses.count == 2)
+    server.close()
+  }
+
+  @Test("A client's socket that is full makes no other wait, and its link is told when there is room")
+  @LoopActor
+  func fullSocket() async throws {
+    let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
+    defer { two.close() }
+    two.rig.fake.leavesValues = true
+    try await two.rig.fake.subscribe(Service.hear, by: two.devices[0])
+    two.rig.fake.leavesValues = false
+    try await two.rig.fake.subscribe(Service.hear, by: two.devices[1])
+    let value = [UInt8](repeating: 7, count: 512)
+    var sent = 0
+    while two.server.notify(value, of: Self.hear, to: two.links[0]).accepted == [two.links[0]] { sent += 1 }
+    #expect((4...40).contains(sent))
+    #expect(two.server.notify(value, of: Self.hear, to: two.links[0]) == Delivery(full: [two.links[0]]))
+    #expect(
+      two.server.notify([1], of: Self.hear, to: .links(two.links))
+        == Delivery(accepted: [two.links[1]], full: [two.links[0]]))
+    two.rig.fake.takeValues()
+    _ = try await two.rig.radio.told.first { $0 == .room(two.links[0]) }
+    #expect(two.server.notify([2], of: Self.hear, to: two.links[0]).accepted == [two.links[0]])
+    while two.heard.joined().count < sent + 2 { try await two.rig.settle() }
+    #expect(two.heard == [Array(repeating: value, count: sent) + [[2]], [[1]]])
+    #expect(!two.rig.radio.told.all.contains(.room(two.links[1])))
+    two.server.close()
+  }
+
+  @Test("No more than sixteen values are sent that bluetoothd has not handled, and links that waited are told")
+  @LoopActor
+  func fullWindow() async throws {
+    let two = try await Two(BlueZVersion(5, 66), .subscribers)
+    defer { two.close() }
+    for number in 0..<16 as Range<UInt8> {
+      #expect(two.server.notify([number], of: Self.hear, to: two.links[0]).full.isEmpty)
+    }
+    #expect(two.server.notify([16], of: Self.hear, to: .links(two.links)) == Delivery(full: two.links))
+    for link in two.links { _ = try await two.rig.radio.told.first { $0 == .room(link) } }
+    // bluetoothd has handled all of them by then.
+    #expect(two.rig.fake.notified.all.count == 32)
+    #expect(two.server.notify([17], of: Self.hear, to: two.links[0]).accepted == [two.links[0]])
+    while two.heard.joined().count < 34 { try await two.rig.settle() }
+    #expect(two.heard[0] == (0..<16).map { [$0] } + [[17]])
+    two.server.close()
+  }
+
+  @Test("A program that listens to everything on the bus sees no value", arguments: versions)
+  @LoopActor
+  func thirdProgram(version: BlueZVersion) async throws {
+    let two = try await Two(version, .subscribers)
+    defer { two.close() }
+    let listener = BusConnection(address: .address(two.rig.bus.address))
+    listener.connect()
+    try await listener.ready()
+    let signals = Mailbox<Message>()
+    let everything = listener.subscribe(SignalMatch()) { signals.put($0) }
+    // The bus has the rule when it has answered what came behind it.
+    _ = try await listener.call(
+      "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.Peer", "Ping")
+    let secret: [UInt8] = Array("between us".utf8)
+    #expect(two.server.notify(secret, of: Self.hear, to: .subscribers).accepted.count == 2)
+    #expect(two.server.notify(secret, of: Service.id(0xFE04), to: two.links[0]).accepted.isEmpty)
+    await two.rig.fake.write(secret, to: Service.put, from: two.devices[0])
+    _ = try await two.rig.fake.read(Service.read, from: two.devices[0])
+    while two.heard.joined().count < 2 { try await two.rig.settle() }
+    // Its own signal comes after all that it could have seen.
+    two.rig.fake.emit("/end", "org.example.End", "End", [])
+    two.rig.driver.serve(Service.application, as: ApplicationID(99))
+    _ = try await signals.first { $0.member == "End" }
+    #expect(signals.all.count > 1)
+    for signal in signals.all { #expect(!Self.holds(secret, signal.arguments), "\(signal)") }
+    everything.cancel()
+    listener.close()
+    two.server.close()
+  }
+
+  private static func holds(_ secret: [UInt8], _ values: [DBusValue]) -> Bool {
+    values.contains { value in
+      if let bytes = value.asBytes, bytes == secret { return true }
+      if case .dictionary(_, _, let entries) = value.unwrapped { return holds(secret, entries.map(\.value)) }
+      return holds(secret, value.asBytes == nil ? value.asArray ?? [] : [])
+    }
+  }
+
+  @Test("An exact value is read by the client that it was meant for, and by no other")
+  @LoopActor
+  func reading() async throws {
+    let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
+    defer { two.close() }
+    two.server.notify([5, 6], of: Service.id(0xFE04), to: two.links[0])
+    #expect(try await two.rig.fake.read(Service.read, from: two.devices[0]) == [5, 6])
+    #expect(
+      two.rig.radio.told.all.last == .used(two.server.number, two.links[0], .read(Service.id(0xFE04))))
+    for client in [two.devices[1], nil] {
+      await #expect(throws: DBusError.self) { try await two.rig.fake.read(Service.read, from: client) }
+    }
+    two.server.close()
+  }
+
+  @Test("Values go on to those who subscribed after bluetoothd came back", arguments: versions)
+  @LoopActor
+  func restart(version: BlueZVersion) async throws {
+    let two = try await Two(version, .subscribers)
+    defer { two.close() }
+    two.rig.fake.vanish()
+    try await two.rig.reach(.waiting)
+    #expect(two.server.notify([1], of: Self.hear, to: .subscribers) == Delivery())
+    try await two.rig.fake.start()
+    try await two.rig.reach(.ready)
+    try await two.rig.fake.until { two.rig.fake.applications.first?[Service.hear] != nil }
+    let device = two.rig.fake.addDevice(Self.first)
+    let link = try await two.service.link()
+    #expect(two.server.notify([1], of: Self.hear, to: link) == Delivery(unreachable: [link]))
+    try await two.rig.fake.subscribe(Service.hear, by: device)
+    #expect(two.server.notify([2], of: Self.hear, to: link).accepted == [link])
+    _ = try await two.rig.fake.notified.first { $0.value == [2] }
+    two.server.close()
+  }
+}

@@ -1,0 +1,91 @@
+import Crypto
+import TestSupport
+import Testing
+
+@testable import BlueZ
+
+@Suite("Our advertising instances are counted down, and leave other programs theirs")
+struct InstanceNumbersTests {
+  private static func numbers(_ limit: UInt8, active: Int = 0) -> InstanceNumbers {
+    var numbers = InstanceNumbers()
+    numbers.limit = limit
+    numbers.active = active
+    return numbers
+  }
+
+  @Test("The highest free number is given, and kept as long as it is free")
+  func highest() {
+    var numbers = Self.numbers(3)
+    #expect(numbers.number(for: 0) == 3)
+    #expect(numbers.number(for: 1) == 2)
+    #expect(numbers.number(for: 0) == 3)
+    numbers.free(0)
+    #expect(numbers.number(for: 1) == 2)
+    #expect(numbers.number(for: 2) == 3)
+    #expect(numbers.number(for: 3) == 1)
+    #expect(numbers.number(for: 4) == nil)
+  }
+
+  @Test("As many slots as other programs leave, at least one; and one where instances take turns, or nothing is known")
+  func slots() {
+    #expect(InstanceNumbers().slots == 1)
+    #expect(Self.numbers(3).slots == 3)
+    #expect(Self.numbers(3, active: 2).slots == 1)
+    #expect(Self.numbers(3, active: 3).slots == 1)
+    var turns = Self.numbers(5)
+    turns.takesTurns = true
+    #expect(turns.slots == 1)
+  }
+
+  @Test("bluetoothd has the lowest numbers, but for those of which the kernel said more")
+  func taken() {
+    var numbers = Self.numbers(5, active: 2)
+    #expect(numbers.taken == [1, 2])
+    numbers.added(1)
+    numbers.added(3)
+    #expect(numbers.taken == [1, 3])
+    numbers.active = 3
+    #expect(numbers.taken == [1, 2, 3])
+    numbers.removed(1)
+    numbers.active = 0
+    #expect(numbers.taken == [3])
+    #expect(numbers.slots == 4)
+  }
+
+  @Test("A number of ours that another program takes is lost, and the next one is free")
+  func lost() {
+    var numbers = Self.numbers(3)
+    #expect(numbers.number(for: 0) == 3)
+    #expect(numbers.number(for: 1) == 2)
+    numbers.active = 2
+    #expect(numbers.lost == [1])
+    #expect(numbers.number(for: 1) == nil)
+    numbers.active = 1
+    #expect(numbers.number(for: 1) == 2)
+    numbers.added(3)
+    #expect(numbers.lost == [0])
+    // The one that bluetoothd has may be that one.
+    #expect(numbers.number(for: 0) == 1)
+  }
+
+  @Test("Whatever comes and goes: no two slots have one number, none has another program's", arguments: Seeds.usual)
+  func random(seed: UInt64) {
+    var dice = SeededRandom(seed: seed)
+    var numbers = Self.numbers(UInt8(1 + dice.bytes(1)[0] % 8))
+    for _ in 0..<500 {
+      let (choice, number) = (dice.bytes(1)[0] % 5, dice.bytes(1)[0] % 9)
+      switch choice {
+      case 0: _ = numbers.number(for: Int(number))
+      case 1: numbers.free(Int(number))
+      case 2: numbers.active = Int(number % 4)
+      case 3: numbers.added(number + 1)
+      default: numbers.removed(number + 1)
+      }
+      for slot in numbers.lost { numbers.free(slot) }
+      #expect(Set(numbers.own.values).count == numbers.own.count)
+      #expect(numbers.taken.isDisjoint(with: numbers.own.values))
+      #expect(numbers.own.values.allSatisfy { $0 >= 1 && $0 <= numbers.limit ?? 0 })
+      #expect(numbers.slots >= 1)
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import DBus
+import Loop
+
+/// Clients that subscribe and hear. Facts: bluez.md section 3, bluez-debian13.md section 1.
+extension FakeBlueZ {
+  struct SocketKey: Hashable {
+    let client: ObjectPath
+    let characteristic: ObjectPath
+  }
+
+  // MARK: Subscribing
+
+  /// A client subscribes, or no longer wants to hear.
+  ///
+  /// - Parameter client: nil for the only peer that is connected, or for one that is not known.
+  public func subscribe(_ uuid: String, _ isWanted: Bool = true, by client: ObjectPath? = nil) async throws {
+    let result = await withCheckedContinuation { continuation in
+      subscribe(uuid, isWanted, by: client) { continuation.resume(returning: $0) }
+    }
+    _ = try result.get()
+  }
+
+  /// The same without waiting for its answer.
+  public func subscribe(
+    _ uuid: String, _ isWanted: Bool = true, by client: ObjectPath? = nil,
+    then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
+  ) {
+    let connected = devices.filter(\.value.isConnected).map(\.key)
+    let client = client ?? (connected.count == 1 ? connected.first : nil)
+    guard let index = applications.firstIndex(where: { $0[uuid] != nil }), let characteristic = applications[index][uuid]
+    else { return then(.failure(.notFound("No application has \(uuid)."))) }
+    if keepsClientsApart, characteristic.offersSockets {
+      guard let client else { return then(.failure(.notFound("No client is connected."))) }
+      return acquire(uuid, isWanted, by: client, characteristic.path, then)
+    }
+    // bluetoothd tells of the first and of the last.
+    let isFirst = isWanted && !characteristic.isSubscribed
+    if isWanted {
+      applications[index][uuid]?.subscribers.append(client)
+    } else if let position = characteristic.subscribers.firstIndex(of: client) {
+      applications[index][uuid]?.subscribers.remove(at: position)
+    }
+    let isLast = !isWanted && applications[index][uuid]?.isSubscribed != true
+    guard isFirst || isLast else { return then(.success([])) }
+    call(uuid, isWanted ? "StartNotify" : "StopNotify", [], then: then)
+  }
+
+  private func acquire(
+    _ uuid: String, _ isWanted: Bool, by client: ObjectPath, _ path: ObjectPath,
+    _ then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
+  ) {
+    let key = SocketKey(client: client, characteristic: path)
+    guard isWanted else {
+      sockets.removeValue(forKey: key)?.close()
+      return then(.success([]))
+    }
+    let options: [String: DBusValue] = [
+      "device": .objectPath(client), "mtu": .uint16(517), "link": .string("LE"),
+    ]
+    call(uuid, "AcquireNotify", [.options(options)]) { [weak self] result in
+      guard let self, case .success(let values) = result else { return then(result) }
+      guard values.count == 2, let end = values[0].asDescriptor, values[1].asUInt16 != nil,
+        let socket = try? PacketSocket(owning: end)
+      else { return then(.failure(.failed("AcquireNotify gave no socket."))) }
+      sockets.updateValue(socket, forKey: key)?.close()
+      if !leavesValues { listen(to: socket, key, uuid) }
+      then(result)
+    }
+  }
+
+  private func listen(to socket: PacketSocket, _ key: SocketKey, _ uuid: String) {
+    socket.onReadable = { [weak self, weak socket] in
+      while let socket, case .packet(let value) = socket.receive(limit: 512) {
+        self?.heard(Notification(uuid: uuid, value: value, client: key.client))
+      }
+    }
+  }
+
+  /// Takes the values that were left in the sockets, and goes on taking them.
+  public func takeValues() {
+    leavesValues = false
+    for (key, socket) in sockets {
+      for application in applications {
+        guard let uuid = application.characteristics.first(where: { $0.value.path == key.characteristic })?.key else {
+          continue
+        }
+        listen(to: socket, key, uuid)
+      }
+    }
+  }
+
+  /// A client is gone, and its subscriptions with it.
+  func endSubscriptions(of client: ObjectPath) {
+    for (key, socket) in sockets where key.client == client {
+      socket.close()
+      sockets[key] = nil
+    }
+    for application in applications {
+      for (uuid, characteristic) in application.characteristics where characteristic.subscribers.contains(client) {
+        subscribe(uuid, false, by: client) { _ in }
+      }
+    }
+  }
+
+  func dropSockets() {
+    for socket in sockets.values { socket.close() }
+    sockets = [:]
+  }
+
+  // MARK: Hearing
+
+  private func heard(_ notification: Notification) {
+    notified.put(notification)
+    onNotified(notification)
+  }
+
+  /// A characteristic of a program changed: all subscribers hear the value, however the signal was sent.
+  func changed(_ message: Message) {
+    guard message.arguments.count == 3, let value = message.arguments[1]["Value"]?.asBytes else { return }
+    for application in applications where application.owner == message.sender {
+      guard let found = application.characteristics.first(where: { $0.value.path == message.path }) else { continue }
+      if message.destination == nil { broadcasts.append(Notification(uuid: found.key, value: value)) }
+      for client in found.value.subscribers {
+        heard(Notification(uuid: found.key, value: value, client: client))
+      }
+    }
+  }
+}
