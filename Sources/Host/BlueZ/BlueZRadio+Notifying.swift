@@ -37,15 +37,17 @@ extension BlueZRadio {
     guard let raw = doors.raw.way, characteristic.handle != 0, let index = place?.index else { return false }
     do throws(HCIError) {
       let links = try raw.links(of: index)
-      guard let link = links.first(where: { $0.isClient && $0.address == entry.address }) else { return false }
+      guard links.contains(where: { $0.isClient && $0.address == entry.address }) else { return false }
       let limit = ATTNotification.limit(mtu: entry.mtu ?? LinkTable.leastMTU)
       if value.count > limit {
         counters.cutNotifications += 1
         Log.shared.debug("A value of \(value.count) bytes is cut to \(limit)", .link(entry.id))
       }
       let notification = ATTNotification(handle: characteristic.handle, value: Array(value.prefix(limit)))
-      try raw.send(notification.packets(on: link.handle, buffers: raw.buffers(of: index)), to: index)
-      return true
+      let answer = raw.send(notification, to: entry.address, on: index) { [weak self] outcome in
+        if case .failed(let error) = outcome { self?.note(error) }
+      }
+      return answer == .accepted
     } catch {
       Log.shared.debug("A value is not sent by raw HCI: \(error)", .link(entry.id))
       note(error)
@@ -75,13 +77,10 @@ extension BlueZRadio {
   }
 
   private func note(_ error: HCIError) {
-    switch error {
-    // That the controller went is told by bluetoothd, and a link by its end.
-    case .noController, .noLink: break
-    case .denied, .noBluetooth, .failed:
-      rawFailure = error.description
-      statusMayHaveChanged()
-    }
+    // A controller that went is told by bluetoothd, and a link by its end.
+    guard !error.isPassing else { return }
+    rawFailure = error.description
+    statusMayHaveChanged()
   }
 
   /// Why clients that do not subscribe hear nothing, and what to do; nil when they do, or nobody would say anything.
