@@ -47,9 +47,13 @@ extension Target {
         promise(again == event, "an event is read as it was written")
         guard case .commandComplete(_, _, let reply) = event else { return }
         var readers = (0..<4).map { _ in ByteReader(reply) }
-        _ = taken { try ReadIndexList.reply(reading: &readers[0]) }
+        if let indices = taken({ try ReadIndexList.reply(reading: &readers[0]) }) {
+          promise(indices.count <= ReadIndexList.limit, "indices have a limit")
+        }
         _ = taken { try ReadControllerInformation.reply(reading: &readers[1]) }
-        _ = taken { try ReadAdvertisingFeatures.reply(reading: &readers[2]) }
+        if let features = taken({ try ReadAdvertisingFeatures.reply(reading: &readers[2]) }) {
+          promise(features.instances.count <= AdvertisingFeatures.limit, "instances have a limit")
+        }
         _ = taken { try AddExtendedAdvertisingParameters.reply(reading: &readers[3]) }
       }),
     Target(
@@ -57,7 +61,8 @@ extension Target {
       seeds: {
         [
           HCILink.question(0).prefix(20).enumerated().map { $0 == 2 ? 1 : $1 }, LEBuffers.deviceQuestion(0),
-          [4, 0x0E, 7, 1, 2, 0x20, 0, 0xFB, 0, 8], [4, 0x13, 5, 1, 0x40, 0, 1, 0],
+          [4, 0x0E, 7, 1, 2, 0x20, 0, 0xFB, 0, 8], [4, 0x13, 9, 2, 0x40, 0, 1, 0, 0x41, 0, 2, 0],
+          [4, 0x05, 4, 0, 0x40, 0, 0x13],
         ]
       },
       run: { bytes in
@@ -65,15 +70,37 @@ extension Target {
         if let links = taken({ try HCILink.list(reading: bytes) }) {
           promise(links.count <= HCILink.limit, "links have a limit")
         }
-        for case let buffers?? in [
-          taken { try LEBuffers.answer(reading: bytes) }, taken { try LEBuffers.shared(reading: bytes) },
-        ] {
-          let notification = ATTNotification(handle: 1, value: Array(bytes.prefix(512)))
-          let packets = notification.packets(on: 1, buffers: buffers)
-          promise(packets.allSatisfy { $0.count <= 5 + buffers.length }, "a packet fits into a buffer")
-          promise(packets.reduce(0) { $0 + $1.count - 5 } == notification.value.count + 7, "nothing is lost")
+        let event = taken { try ControllerEvent(reading: bytes) } ?? nil
+        if case .completed(let links) = event {
+          promise(links.count * 4 + 4 == bytes.count, "an event is read to its end")
+          promise(links.allSatisfy { $0.handle <= 0x0FFF }, "a handle has 12 bits")
         }
-        _ = taken { try LEBuffers.completed(on: 0x40, reading: bytes) }
+        var buffers = taken { try LEBuffers.shared(reading: bytes) } ?? nil
+        if case .buffers(let own) = event { buffers = own }
+        guard let buffers else { return }
+        promise(buffers.length >= 27 && (1...64).contains(buffers.count), "buffers are within reason")
+        let notification = ATTNotification(handle: 1, value: Array(bytes.prefix(512)))
+        let packets = notification.packets(on: 1, buffers: buffers)
+        promise(packets.allSatisfy { $0.count <= 5 + buffers.length }, "a packet fits into a buffer")
+        promise(packets.reduce(0) { $0 + $1.count - 5 } == notification.value.count + 7, "nothing is lost")
+        promise(packets.count == notification.packetCount(buffers), "packets are counted before they are made")
+      }),
+    Target(
+      name: "kernel-version",
+      seeds: {
+        [
+          "6.1.0-56-amd64\n#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-07-13)", "6.17.0-rc3\n", "6.18.44\n#1 SMP",
+          "6.12.47+rpt-rpi-v8\n#1 SMP PREEMPT Debian 1:6.12.47-1+rpt1 (2025-09-16)",
+        ].map { Array($0.utf8) }
+      },
+      run: { bytes in
+        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", maxSplits: 1).map(String.init)
+        let version = KernelVersion(release: lines.first ?? "", version: lines.dropFirst().first ?? "")
+        if let version {
+          promise(
+            [version.major, version.minor, version.patch].allSatisfy { (0...9999).contains($0) }, "it is a number")
+        }
+        if let limit = KernelRepair.known(version).limit { promise(limit.count <= 200, "a sentence fits the journal") }
       }),
     Target(
       name: "ini",
@@ -152,6 +179,8 @@ extension Target {
     .commandComplete(opcode: 0x3D, .success, [0xFF, 0x7F, 1, 0, 31, 31, 3, 1, 3]),
     .commandComplete(opcode: 3, .success, [2, 0, 0, 0, 1, 0]),
     .commandComplete(opcode: 4, .success, [UInt8](repeating: 1, count: 280)), .commandStatus(opcode: 0x3D, .busy),
+    .deviceConnected(DeviceConnected(address: address, kind: .publicAddress, flags: 8, data: [2, 1, 6])),
+    .deviceDisconnected(DeviceDisconnected(address: address, kind: .randomAddress, reason: .remote)),
     .indexAdded, .newSettings(.powered), .discovering(.init(types: 6, isOn: true)), .advertisingRemoved(instance: 3),
     .deviceFound(AdvertisingReport(address: address, kind: .randomAddress, rssi: -59, flags: 0, data: [2, 1, 6])),
   ]

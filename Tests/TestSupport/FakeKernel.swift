@@ -3,17 +3,17 @@ import Glibc
 import HCI
 import Loop
 
-/// The kernel at the other end of a management socket: it keeps the advertising instances of its controllers, and tells
-/// of what others do to them.
+/// The kernel at the other end of a management socket: it keeps the advertising instances of its controllers, and sends
+/// events about what other programs do to them.
 @LoopActor
 public final class FakeKernel {
   public struct Instance: Hashable, Sendable {
     public var flags: AdvertisingFlags
-    /// In 0.625 ms; nil where it is the kernel's own.
+    /// In 0.625 ms; nil where the interval is the kernel's own.
     public var interval: UInt32?
     public var data: [UInt8] = []
     public var scanResponse: [UInt8] = []
-    /// Whether the controller sends it: not before it has data, and not after somebody connected.
+    /// Whether the controller sends it: not before it has data, and not after a peer has connected.
     public var isOnAir = false
     var hasData = false
 
@@ -32,16 +32,18 @@ public final class FakeKernel {
 
   /// By controller and number.
   public private(set) var instances: [UInt16: [UInt8: Instance]] = [:]
-  /// What was asked, as `opcode controller`: `0x3f 0`.
+  /// How often an instance of a number was made. A random address is another one each time.
+  public private(set) var made: [UInt8: Int] = [:]
+  /// The commands that came, as `opcode controller`: `0x3f 0`.
   public let commands = Mailbox<String>()
-  /// What the next commands that add something are refused with, one after the other.
+  /// The statuses with which the next commands that add something are refused, one after the other.
   public var refusals: [ManagementStatus] = []
   /// Whether it takes commands and says nothing.
   public var isSilent = false
   public var features = AdvertisingFeatures(
     flags: [.connectable, .intervals, .scanResponse], dataLimit: 31, scanResponseLimit: 31, instanceLimit: 3,
     instances: [])
-  /// What `call` is made with.
+  /// The end that a `ManagementSocket` is made with.
   public let socket: HCISocket
 
   private let own: Int32
@@ -66,12 +68,12 @@ public final class FakeKernel {
   /// The instances of a controller that are on the air.
   public func onAir(_ index: UInt16 = 0) -> [UInt8: Instance] { instances[index, default: [:]].filter(\.value.isOnAir) }
 
-  /// Somebody connected, or the power went: the controller sends nothing any more, and nobody is told.
+  /// A peer has connected, or the power went: the controller sends nothing any more, and there is no event.
   public func silence(_ index: UInt16 = 0) {
     for instance in instances[index, default: [:]].keys { instances[index]?[instance]?.isOnAir = false }
   }
 
-  /// Somebody else removes all instances, as bluetoothd does when it starts.
+  /// Another program removes all instances, as bluetoothd does when it starts.
   public func clear(_ index: UInt16 = 0) {
     let removed = instances.removeValue(forKey: index) ?? [:]
     for instance in removed.keys.sorted() { tell(.advertisingRemoved(instance: instance), of: index) }
@@ -124,7 +126,12 @@ public final class FakeKernel {
     case ReadAdvertisingFeatures.opcode:
       var writer = ByteWriter()
       writer.u32le(features.flags.rawValue)
-      writer.append([features.dataLimit, features.scanResponseLimit, features.instanceLimit, 0])
+      writer.append([features.dataLimit, features.scanResponseLimit, features.instanceLimit])
+      // As kernels 6.1 and 6.12 do: an instance numbered above the count of all is left out.
+      let numbers = instances[packet.index, default: [:]].keys.sorted()
+      let listed = numbers.filter { Int($0) <= numbers.count }
+      writer.u8(UInt8(listed.count))
+      writer.append(listed)
       return writer.bytes
     case RemoveAdvertising.opcode:
       let number = try reader.u8()
@@ -136,6 +143,7 @@ public final class FakeKernel {
       var instance = Instance(flags: AdvertisingFlags(rawValue: try reader.u32le()))
       guard features.flags.isSuperset(of: instance.flags) else { throw Refused() }
       _ = try reader.u32le()
+      made[number, default: 0] += 1
       if packet.code == AddExtendedAdvertisingParameters.opcode {
         // As kernel 6.1 does: two that are half done do not go together.
         guard instances[packet.index]?.values.allSatisfy({ $0.hasData }) != false else { throw Refused() }
@@ -155,7 +163,9 @@ public final class FakeKernel {
   private func fill(_ number: UInt8, _ index: UInt16, _ reader: inout ByteReader) throws -> [UInt8] {
     guard var instance = instances[index]?[number] else { throw Refused() }
     let (data, scanResponse) = (Int(try reader.u8()), Int(try reader.u8()))
-    guard data <= 31, scanResponse <= 31 else { throw Refused() }
+    guard data <= features.dataLimit, scanResponse <= features.scanResponseLimit else { throw Refused() }
+    // A kernel takes a scan response that was not asked for, and the controller then refuses or ignores it.
+    guard scanResponse == 0 || !instance.flags.isDisjoint(with: [.connectable, .scanResponse]) else { throw Refused() }
     instance.data = Array(try reader.bytes(data))
     instance.scanResponse = Array(try reader.bytes(scanResponse))
     try reader.finish()

@@ -1,31 +1,54 @@
 import HCI
 import Loop
+import Radio
 
-/// Raw HCI of a test's own: the links that it is told of, and what was sent.
+/// Raw HCI as it is, on a controller of a test's own.
 @LoopActor
 public final class FakeRawHCI: RawHCI {
-  public var links: [HCILink] = []
-  public var buffers = LEBuffers(length: 251, count: 8)
+  public let controller = FakeController()
   /// What every send and every opening fails with.
-  public var failure: HCIError?
+  public var failure: HCIError? {
+    didSet { controller.failure = failure }
+  }
+  public var links: [HCILink] {
+    get { controller.links }
+    set { controller.links = newValue }
+  }
+  /// Packets of data, as they were sent.
+  public var sent: Mailbox<[UInt8]> { controller.sent }
+  /// The controllers for which a socket was made.
   public private(set) var opened: [UInt16] = []
-  public let sent = Mailbox<[UInt8]>()
 
-  public init() {}
+  private let scheduler: any Scheduler
+  private lazy var hci = KernelHCI(
+    scheduler: scheduler,
+    makeSocket: { [weak self] (index) throws(HCIError) in
+      guard let self else { throw .noController }
+      if let failure { throw failure }
+      opened.append(index)
+      return controller
+    }, privilege: controller.privilege)
 
-  public func open(_ index: UInt16) throws(HCIError) {
-    if let failure { throw failure }
-    opened.append(index)
+  public init(scheduler: any Scheduler = EventLoop.shared) {
+    self.scheduler = scheduler
   }
 
-  public func closeAll() {}
+  public func open(_ index: UInt16) throws(HCIError) { try hci.open(index) }
 
-  public func links(of index: UInt16) throws(HCIError) -> [HCILink] { links }
+  public func closeAll() { hci.closeAll() }
 
-  public func buffers(of index: UInt16) -> LEBuffers { buffers }
+  public func links(of index: UInt16) throws(HCIError) -> [HCILink] { try hci.links(of: index) }
 
-  public func send(_ packets: [[UInt8]], to index: UInt16) throws(HCIError) {
-    if let failure { throw failure }
-    for packet in packets { sent.put(packet) }
+  public func send(
+    _ value: ATTNotification, to address: BluetoothAddress, on index: UInt16,
+    then: @escaping @LoopActor (RawOutcome) -> Void
+  ) -> RawAcceptance {
+    hci.send(value, to: address, on: index, then: then)
+  }
+
+  public func forget(_ address: BluetoothAddress, on index: UInt16) { hci.forget(address, on: index) }
+
+  public func onRoom(_ handler: @escaping @LoopActor (BluetoothAddress, UInt16) -> Void) -> Registration {
+    hci.onRoom(handler)
   }
 }

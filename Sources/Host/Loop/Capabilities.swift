@@ -1,7 +1,7 @@
 import CLinux
 
-/// Capabilities of a thread. Threads that it starts later have the same, those that there are already have their own: they
-/// are given up before the first one is started.
+/// Capabilities of a thread. A thread that it starts later has the same ones, and a thread that runs already keeps its own:
+/// a program gives capabilities up before it starts its first thread.
 public struct Capabilities: OptionSet, Hashable, Sendable {
   public let rawValue: UInt64
 
@@ -14,14 +14,14 @@ public struct Capabilities: OptionSet, Hashable, Sendable {
   /// Raw packets.
   public static let netRaw = Capabilities(rawValue: 1 << 13)
 
-  /// What this thread can do.
+  /// The capabilities in effect on this thread.
   public static var effective: Capabilities { sets.effective }
 
-  /// What this thread can do or make itself able to.
+  /// The capabilities that this thread has in effect or can put into effect.
   public static var permitted: Capabilities { sets.permitted }
 
-  /// Gives `lost` up for good and puts `kept` away, to be had within `using` alone. Others are left as they are.
-  /// Programs that are started get none of them.
+  /// Gives `lost` up for good and puts `kept` away: `using` alone puts them into effect again. Other capabilities stay as
+  /// they are. Programs that this one starts get neither.
   ///
   /// - Returns: whether the kernel agreed.
   @discardableResult
@@ -31,7 +31,7 @@ public struct Capabilities: OptionSet, Hashable, Sendable {
     let new = Sets(
       effective: old.effective.subtracting(both), permitted: old.permitted.subtracting(lost),
       inheritable: old.inheritable.subtracting(both))
-    // Who has none need not ask: a sandbox may forbid the question.
+    // Where nothing changes the kernel is not asked: a sandbox may forbid the call.
     guard new != old else { return true }
     return earshot_clear_ambient_capabilities() == 0 && set(new)
   }

@@ -1,7 +1,6 @@
 import Common
 
-/// One moving deadline: it can be pushed back a million times a second for the price of a comparison, because the
-/// timer below is only set anew when it fires early.
+/// One moving deadline. Moving it back costs a comparison, because the timer below is set anew only when it fires early.
 @LoopActor
 public final class Deadline {
   private let scheduler: any Scheduler
@@ -15,7 +14,7 @@ public final class Deadline {
     self.body = body
   }
 
-  /// Moves the deadline; `nil` takes it away.
+  /// Moves the deadline to `instant`; nil takes it away.
   public func set(_ instant: Instant?) {
     wanted = instant
     guard let instant else { return }

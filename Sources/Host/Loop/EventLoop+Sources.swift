@@ -2,7 +2,7 @@ import CSystemdEvent
 import Common
 import Glibc
 
-/// What a watched descriptor is ready for, or asked to be watched for.
+/// What a descriptor is ready for, or is watched for.
 public struct Readiness: OptionSet, Sendable {
   public let rawValue: UInt32
 
@@ -46,7 +46,8 @@ extension EventLoop: Scheduler {
   }
 
   /// Calls `body` whenever `descriptor` is ready for one of `events`, for as long as the registration lives.
-  /// The descriptor stays the caller's: cancel before closing it.
+  ///
+  /// The descriptor stays the caller's: the caller cancels the registration before it closes the descriptor.
   @LoopActor
   public func watch(
     _ descriptor: Int32, for events: Readiness, _ body: @escaping @LoopActor (Readiness) -> Void
@@ -60,8 +61,8 @@ extension EventLoop: Scheduler {
       })
   }
 
-  /// Calls `body` on the loop for each `signal`, which is blocked from now on. To be called before a thread is
-  /// started, which would else take the signal.
+  /// Calls `body` on the loop for each `signal`, which is blocked from now on. A program calls this before it starts a
+  /// thread: a thread that does not block the signal would take it.
   @LoopActor
   public func on(signal: Int32, _ body: @escaping @LoopActor () -> Void) -> Registration {
     var set = sigset_t()
@@ -107,7 +108,7 @@ private final class Source {
     Unmanaged.passUnretained(self).release()
   }
 
-  /// From sd-event, on the loop's thread. The box outlives the call though the body may close the source.
+  /// Called by sd-event on the loop's thread. The box outlives the call, though the body may close the source.
   nonisolated static func call(_ box: UnsafeMutableRawPointer?, _ events: UInt32 = 0) -> Int32 {
     guard let box else { return 0 }
     let source = Unmanaged<Source>.fromOpaque(box).takeUnretainedValue()

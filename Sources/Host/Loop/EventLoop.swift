@@ -3,8 +3,8 @@ import CSystemdEvent
 import Common
 import Glibc
 
-/// The process's one event loop (sd-event), as a Swift executor: what is isolated to `LoopActor` runs here, in the
-/// order in which it was enqueued.
+/// The process's one event loop (sd-event), as a Swift executor: jobs that are isolated to `LoopActor` run here, in the
+/// order in which they were enqueued.
 ///
 /// `@unchecked Sendable`: `event` is used by the loop's thread alone; everything else is behind `inbox`'s lock.
 public final class EventLoop: SerialExecutor, @unchecked Sendable {
@@ -30,7 +30,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     var event: OpaquePointer?
     let made = sd_event_new(&event)
     let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
-    // Without these two there is no process to speak of; no input can bring this about.
+    // Without these two there is no loop and so no program; no input can bring this about.
     guard let event, made >= 0, descriptor >= 0 else { preconditionFailure("no event loop: the kernel refused one") }
     self.event = event
     self.wakeDescriptor = descriptor
@@ -59,7 +59,8 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     }
   }
 
-  /// Starts a thread that runs the loop for as long as the process lives; for tests. Does nothing the second time.
+  /// Starts a thread that runs the loop for as long as the process lives. It is for tests, and does nothing the second
+  /// time.
   public func runInBackground() {
     _ = Self.background
   }
@@ -114,7 +115,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     precondition(isCurrent, "not on the event loop's thread")
   }
 
-  /// Calls `body` on the loop, after all that was entered before it; callable from any thread.
+  /// Calls `body` on the loop, after everything that was entered before it. Any thread may call this.
   public func soon(_ body: @escaping @LoopActor () -> Void) {
     enter(.closure(body))
   }
@@ -135,8 +136,9 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   }
 
   fileprivate func takeWakeup() {
-    // Drained first: a wakeup that is sent between the two would else be drained and still count as sent, and no other
-    // would follow. What enters in between without one is run in this turn.
+    // The descriptor is drained before the flag is cleared. In the other order a wakeup that is sent between the two would
+    // be drained and still count as sent, and no other would follow. An entry that comes between them without a wakeup runs
+    // in this turn.
     var count: UInt64 = 0
     _ = read(wakeDescriptor, &count, 8)
     inbox.withLock { $0.wakeSent = false }

@@ -1,4 +1,4 @@
-/// The one actor that owns all state of the process: services, radios and the bus run on it, on the event loop's thread.
+/// The actor that owns all state of the process: services, radios and the bus run on it, on the event loop's thread.
 @globalActor
 public actor LoopActor {
   public static let shared = LoopActor()
@@ -14,13 +14,13 @@ public actor LoopActor {
     try await body()
   }
 
-  /// Calls `body` at once, as code of the loop; for callbacks from C that are known to come on the loop's thread.
+  /// Calls `body` at once, as code of the loop. It is for callbacks from C that come on the loop's thread.
   ///
   /// - Precondition: the caller is on the loop's thread.
   public static func assumeIsolated<Value>(_ body: @LoopActor () throws -> Value) rethrows -> Value {
     shared.preconditionIsolated("called from outside the event loop's thread")
     typealias Plain = () throws -> Value
-    // The isolation is part of the closure's type only; it was checked in the line above.
+    // The isolation is a part of the closure's type and of nothing else; the line above has checked it.
     return try withoutActuallyEscaping(body) { try unsafeBitCast($0, to: Plain.self)() }
   }
 }

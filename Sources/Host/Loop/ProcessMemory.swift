@@ -1,6 +1,6 @@
 import CLinux
 
-/// The memory of this process, as others could get at it.
+/// The memory of this process, and the ways in which other processes could read it.
 public enum ProcessMemory {
   /// Turns core dumps off and keeps other processes of the same user from reading the memory.
   ///

@@ -1,5 +1,5 @@
-/// Something that was set up and can be taken down: a timer, a watched descriptor, an advertisement, a bus object.
-/// Cancelling it, or dropping the last reference, takes it down; once, however often it is asked.
+/// A handle on what was set up: a timer, a watched descriptor, an advertisement, a bus object. `cancel()` takes that down,
+/// and so does dropping the last reference; it happens once, however often it is asked for.
 public final class Registration: Sendable {
   private let takeDown: OneShot
 

@@ -6,7 +6,7 @@ public protocol Scheduler: Offloading {
   /// The present moment. It never goes back, whatever the wall clock does.
   var now: Instant { get }
 
-  /// Calls `body` on the loop, once, at `instant` or as soon after it as may be; never from within this call.
+  /// Calls `body` once on the loop, at `instant` or as soon after it as possible, and never from within this call.
   func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration
 
   /// Calls `body` on the loop, once, after all that is due before it; never from within this call.

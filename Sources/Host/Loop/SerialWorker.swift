@@ -1,11 +1,11 @@
 import Common
 import Glibc
 
-/// A thread for work that may hang, on a disk for one: it keeps nobody waiting but what was given to the same worker.
-/// One piece is done after the other, in the order in which they came.
+/// A thread for work that may hang, on a disk for example: only other work for the same worker waits for it. It does one
+/// piece of work after the other, in the order in which they came.
 ///
-/// The thread is started with the first piece, and ends with its owner: when that goes, what was given is still done, and
-/// nobody waits for it.
+/// The thread starts with the first piece and ends with its owner: it still does the pieces that it was given before that,
+/// and the loop does not wait for them.
 @LoopActor
 public final class SerialWorker: Offloading {
   private let queue = WorkQueue()
@@ -30,12 +30,12 @@ public final class SerialWorker: Offloading {
   private func start() {
     guard !isStarted else { return }
     isStarted = true
-    // Without a thread of its own the work is done where all other work is.
+    // Without a thread of its own the work is done where `EventLoop` does all other work.
     if !queue.startThread() { Task.detached { [queue] in queue.run() } }
   }
 }
 
-/// What waits for the thread of a worker.
+/// The work that waits for the thread of a worker.
 ///
 /// `@unchecked Sendable`: `available` is a semaphore, made for several threads; everything else is behind a lock.
 private final class WorkQueue: @unchecked Sendable {
@@ -53,13 +53,13 @@ private final class WorkQueue: @unchecked Sendable {
     available.deallocate()
   }
 
-  /// - Parameter work: nil ends the thread when it comes to it.
+  /// - Parameter work: a piece of work; nil ends the thread when the thread comes to it.
   func put(_ work: (@Sendable () -> Void)?) {
     entries.withLock { $0.append(work) }
     sem_post(available)
   }
 
-  /// - Returns: false if there are too many threads.
+  /// - Returns: false if the kernel starts no more threads.
   func startThread() -> Bool {
     let box = Unmanaged.passRetained(self)
     var thread = pthread_t()

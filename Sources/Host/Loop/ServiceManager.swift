@@ -3,13 +3,13 @@ import Common
 import Glibc
 
 /// The service manager (systemd), as far as the process talks to it: readiness, status, watchdog. Without
-/// `$NOTIFY_SOCKET` all of it does nothing.
+/// `$NOTIFY_SOCKET` each call does nothing.
 @LoopActor
 public enum ServiceManager {
-  /// Readiness, once.
+  /// Says, once, that the service is ready.
   public static func ready() { notify("READY=1") }
 
-  /// The configuration is being read again; `ready()` ends it.
+  /// Says that the service reads its configuration again; `ready()` says that it is done.
   public static func reloading(now: Instant) {
     notify("RELOADING=1\nMONOTONIC_USEC=\(now.nanoseconds / 1000)")
   }
@@ -21,14 +21,15 @@ public enum ServiceManager {
     notify("STATUS=" + String(sentence.map { $0.isNewline ? " " : $0 }))
   }
 
-  /// How often the service manager wants a sign of life; nil when it does not ask.
+  /// How often the service manager wants a sign of life; nil when it wants none.
   public static var watchdogInterval: Duration? {
     var microseconds: UInt64 = 0
     guard sd_watchdog_enabled(0, &microseconds) > 0 else { return nil }
     return .microseconds(Int64(clamping: microseconds))
   }
 
-  /// Sends signs of life at half the interval asked for, as long as `isHealthy` says so.
+  /// Sends signs of life at half the interval that the service manager wants, as long as `isHealthy` says so; nil when
+  /// it wants none.
   public static func startWatchdog(
     on scheduler: any Scheduler, isHealthy: @escaping @LoopActor () -> Bool
   ) -> Registration? {

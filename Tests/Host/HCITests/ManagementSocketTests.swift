@@ -50,6 +50,54 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
+  @Test("The data of an instance on the air is exchanged alone: interval, flags and address stay")
+  @LoopActor
+  func exchange() async throws {
+    let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
+    let management = ManagementSocket(kernel.socket, scheduler: VirtualTime())
+    func put(_ data: [UInt8], _ scanResponse: [UInt8], of instance: UInt8 = 2) {
+      let command = AddExtendedAdvertisingData(instance: instance, data: data, scanResponse: scanResponse)
+      management.call(command, on: 0) { answers.put($0) }
+    }
+    let parameters = AddExtendedAdvertisingParameters(
+      instance: 2, isConnectable: false, hasScanResponse: false, interval: 0xA0)
+    management.call(parameters, on: 0) { _ in }
+    put([1], [])
+    _ = try await answers.next()
+    let first = try #require(kernel.onAir()[2])
+    put([2], [])
+    _ = try await answers.next()
+    let second = try #require(kernel.onAir()[2])
+    #expect(first.data == [1] && second.data == [2] && kernel.made == [2: 1])
+    #expect(first.interval == 0xA0 && second.interval == 0xA0 && second.flags == .intervals)
+    // A scan response that was not asked for, and an instance that is not there.
+    put([3], [3])
+    put([3], [], of: 1)
+    _ = try await answers.first { _ in answers.all.count == 4 }
+    #expect(answers.all.suffix(2) == [.failure(.refused(.invalidParameters)), .failure(.refused(.invalidParameters))])
+    #expect(kernel.onAir().mapValues(\.data) == [2: [2]])
+    management.close()
+    kernel.close()
+  }
+
+  @Test("A kernel lists instances up to their count, and others are unknown")
+  @LoopActor
+  func features() async throws {
+    let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
+    let management = ManagementSocket(kernel.socket, scheduler: VirtualTime())
+    for instance in [1, 3] as [UInt8] {
+      let command = AddAdvertising(instance: instance, flags: [], data: [], scanResponse: [])
+      management.call(command, on: 0) { answers.put($0) }
+    }
+    let lists = Mailbox<AdvertisingFeatures>()
+    management.call(ReadAdvertisingFeatures(), on: 0) { if case .success(let features) = $0 { lists.put(features) } }
+    let features = try await lists.next()
+    #expect(features.instances == [1])
+    #expect((1...3).map { features.state(of: $0) } == [.used, .unknown, .unknown])
+    management.close()
+    kernel.close()
+  }
+
   @Test("A kernel that does not answer is given 10 seconds, and the next command goes on")
   @LoopActor
   func silence() async throws {

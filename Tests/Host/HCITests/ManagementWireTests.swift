@@ -35,6 +35,14 @@ struct ManagementWireTests {
         AddExtendedAdvertisingParameters(
           instance: 3, flags: [.connectable, .intervals, .scanResponse], interval: 160))
         == "03" + "01400100" + "0000" + "0000" + "a0000000" + "a0000000" + "7f")
+    // Connectable or not, with a scan response or without: the flags alone differ.
+    for (isConnectable, hasScanResponse, flags) in [
+      (true, true, "01400100"), (true, false, "01400000"), (false, true, "00400100"), (false, false, "00400000"),
+    ] {
+      let command = AddExtendedAdvertisingParameters(
+        instance: 2, isConnectable: isConnectable, hasScanResponse: hasScanResponse, interval: 0x20)
+      #expect(Self.bytes(command) == "02" + flags + "0000" + "0000" + "20000000" + "20000000" + "7f")
+    }
     #expect(
       Self.bytes(AddExtendedAdvertisingData(instance: 3, data: [2, 1, 2], scanResponse: []))
         == "03" + "0300" + "020102")
@@ -79,12 +87,23 @@ struct ManagementWireTests {
         AdvertisingReport(address: BluetoothAddress(0x1), kind: .randomAddress, rssi: nil, flags: 0, data: [])),
       "1200 0000 0e00 0100 0000 0000 02 7f 00000000 0000"
     ),
+    (
+      .deviceConnected(
+        DeviceConnected(
+          address: BluetoothAddress(0x00AA_0101_0001), kind: .publicAddress, flags: 8, data: [2, 1, 6])),
+      "0b00 0000 1000 0100 0101 aa00 01 08000000 0300 020106"
+    ),
+    (
+      .deviceDisconnected(
+        DeviceDisconnected(address: BluetoothAddress(0x00AA_0101_0001), kind: .randomAddress, reason: .remote)),
+      "0c00 0000 0800 0100 0101 aa00 02 03"
+    ),
     (.discovering(.init(types: 6, isOn: true)), "1300 0000 0200 06 01"),
     (.advertisingAdded(instance: 2), "2300 0000 0100 02"),
     (.advertisingRemoved(instance: 2), "2400 0000 0100 02"),
   ]
 
-  @Test("Each event and its bytes are the same in both directions", arguments: 0..<10)
+  @Test("Each event and its bytes are the same in both directions", arguments: 0..<12)
   func bothDirections(_ row: Int) throws {
     let (event, text) = Self.events[row]
     let packet = try ManagementPacket(reading: Self.hex(text))
@@ -106,6 +125,10 @@ struct ManagementWireTests {
       "0600 0000 0300 010000", "1300 0000 0100 06", "2400 0000 0200 0202",
       // A report that says more than it has, and one of a kind of address that there is not.
       "1200 0000 0e00 0100 0000 0000 02 7f 00000000 0100", "1200 0000 0e00 0100 0000 0000 03 7f 00000000 0000",
+      // The same of a link that came up; one that ended without a reason, and with two.
+      "0b00 0000 0d00 0100 0101 aa00 01 00000000 0100", "0b00 0000 0d00 0100 0101 aa00 03 00000000 0000",
+      "0b00 0000 0d00 0100 0101 aa00 01 00000000 7306", "0c00 0000 0700 0100 0101 aa00 02",
+      "0c00 0000 0900 0100 0101 aa00 02 0303", "0c00 0000 0800 0100 0101 aa00 03 03",
       // A report longer than extended advertising can carry, and a packet longer than any.
       "1200 0000 0e00 0100 0000 0000 02 7f 00000000 7306", "1200 0000 ffff 00",
     ])
@@ -113,6 +136,45 @@ struct ManagementWireTests {
     let bytes = try Self.hex(text)
     let error = caught(WireError.self) { try ManagementEvent(reading: ManagementPacket(reading: bytes)) }
     #expect(error != nil)
+  }
+
+  @Test("A link that came up tells whether it was made here by bit 3 alone")
+  func direction() {
+    for (flags, isInitiatedHere) in [(0, false), (8, true), (0xF7, false), (0xFF, true)] as [(UInt32, Bool)] {
+      let link = DeviceConnected(address: BluetoothAddress(1), kind: .publicAddress, flags: flags, data: [])
+      #expect(link.isInitiatedHere == isInitiatedHere)
+    }
+  }
+
+  @Test("Lists have limits: 256 controllers, 240 instances")
+  func longLists() throws {
+    func indices(_ count: Int) throws -> [UInt16] {
+      var reader = ByteReader(
+        [UInt8(truncatingIfNeeded: count), UInt8(count >> 8)] + [UInt8](repeating: 0, count: 2 * count))
+      return try ReadIndexList.reply(reading: &reader)
+    }
+    #expect(try indices(256).count == 256)
+    #expect(caught(WireError.self) { try indices(257) } == .tooLong(field: "controllers", limit: 256))
+    func instances(_ count: Int) throws -> [UInt8] {
+      var reader = ByteReader([0, 0, 0, 0, 31, 31, 240, UInt8(count)] + [UInt8](repeating: 1, count: count))
+      return try ReadAdvertisingFeatures.reply(reading: &reader).instances
+    }
+    #expect(try instances(240).count == 240)
+    #expect(caught(WireError.self) { try instances(241) } == .tooLong(field: "instances", limit: 240))
+  }
+
+  @Test("An instance that is not in the list is free only below the list's length")
+  func instanceStates() {
+    func states(_ instances: [UInt8]) -> [AdvertisingFeatures.InstanceState] {
+      let features = AdvertisingFeatures(
+        flags: [], dataLimit: 31, scanResponseLimit: 31, instanceLimit: 3, instances: instances)
+      return (1...3).map { features.state(of: $0) }
+    }
+    #expect(states([]) == [.unknown, .unknown, .unknown])
+    // 1 alone; or 1 and 3, of which the kernel lists 1.
+    #expect(states([1]) == [.used, .unknown, .unknown])
+    #expect(states([1, 2]) == [.used, .used, .unknown])
+    #expect(states([2, 3]) == [.free, .used, .used])
   }
 
   @Test("An answer that is cut or has too much is refused")

@@ -8,166 +8,312 @@ import Testing
 
 @testable import HCI
 
-@Suite("A notification is put into packets for the controller")
+@Suite("A value for one client goes through the kernel's raw socket, packet by packet as the controller takes them")
 struct RawHCITests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A short value is one packet, and a long one is cut as the controller takes it")
-  func packets() {
-    let short: [UInt8] = [0x02, 0x40, 0x00, 0x0A, 0x00, 0x06, 0x00, 0x04, 0x00, 0x1B, 0x3F, 0x00, 1, 0, 0]
-    #expect(ATTNotification(handle: 0x003F, value: [1, 0, 0]).packets(on: 0x0040, buffers: .least) == [short])
-    let value = (0..<509).map { UInt8(truncatingIfNeeded: $0) }
-    for length in [27, 251, 516, 1024] {
-      let packets = ATTNotification(handle: 0x0102, value: value)
-        .packets(on: 0xF001, buffers: LEBuffers(length: length, count: 64))
-      #expect(packets.count == (516 + length - 1) / length)
-      // Bits above the handle are the packet's own.
-      #expect(packets.first?[2] == 0x00)
-      #expect(packets.dropFirst().allSatisfy { $0[2] == 0x10 })
-      for packet in packets {
-        let said = Int(packet[3]) | Int(packet[4]) << 8
-        #expect(packet[0] == 2 && packet[1] == 1 && said == packet.count - 5)
+  static let anna = BluetoothAddress(0xA)
+  static let bert = BluetoothAddress(0xB)
+
+  /// Raw HCI on a strict controller, and what it said.
+  @LoopActor
+  final class Bench {
+    let controller = FakeController()
+    let time = VirtualTime()
+    let outcomes = Mailbox<RawOutcome>()
+    let hci: KernelHCI
+    /// The controllers for which a socket was made.
+    let opened = Mailbox<UInt16>()
+
+    init(buffers: LEBuffers = LEBuffers(length: 27, count: 2)) {
+      controller.buffers = buffers
+      controller.completesAlone = false
+      controller.links = [HCILink(handle: 0x40, address: anna), HCILink(handle: 0x41, address: bert)]
+      hci = KernelHCI(
+        scheduler: time,
+        makeSocket: { [opened, controller] index in
+          opened.put(index)
+          return controller
+        }, privilege: controller.privilege)
+    }
+
+    /// Waits until the controller has said what it takes.
+    func open() async throws {
+      try hci.open(0)
+      try await until { self.hci.buffers(of: 0) == self.controller.buffers }
+    }
+
+    @discardableResult
+    func send(_ address: BluetoothAddress, _ value: [UInt8]) -> RawAcceptance {
+      hci.send(ATTNotification(handle: 0x3F, value: value), to: address, on: 0) { [outcomes] in outcomes.put($0) }
+    }
+
+    /// Waits, turn by turn of the loop.
+    func until(_ condition: () -> Bool) async throws {
+      let deadline = EventLoop.shared.now.advanced(by: .seconds(60))
+      while !condition() {
+        guard EventLoop.shared.now < deadline else { throw HCIError.failed("it did not come") }
+        await turn()
       }
-      #expect(packets.allSatisfy { $0.count - 5 <= length })
-      let frame = packets.flatMap { $0.dropFirst(5) }
-      #expect(frame.prefix(7) == [0x00, 0x02, 0x04, 0x00, 0x1B, 0x02, 0x01])
-      #expect(Array(frame.dropFirst(7)) == value)
     }
-  }
 
-  @Test("A value is no longer than the link and an attribute allow")
-  func limits() {
-    #expect(ATTNotification.limit(mtu: 23) == 20)
-    #expect(ATTNotification.limit(mtu: 517) == 512)
-    #expect(ATTNotification.limit(mtu: 65_535) == 512)
-    #expect(ATTNotification.limit(mtu: 0) == 0)
-  }
-
-  @Test("The kernel's list of links is read, and which of them are clients")
-  func links() throws {
-    let header = "0000 0300"
-    let client = "4000 0100 0002 aa00 80 00 0100 00000000"
-    let peripheral = "4100 0200 0002 aa00 80 01 0100 01000000"
-    let classic = "0b00 0300 0002 aa00 01 00 0100 00000000"
-    let links = try HCILink.list(reading: ManagementWireTests.hex(header + client + peripheral + classic))
-    #expect(links.map(\.handle) == [0x40, 0x41, 0x0B])
-    #expect(links.map(\.address.description) == ["00:AA:02:00:00:01", "00:AA:02:00:00:02", "00:AA:02:00:00:03"])
-    #expect(links.map(\.isClient) == [true, false, false])
-    #expect(try HCILink.list(reading: HCILink.question(3).enumerated().map { $0 == 2 ? 0 : $1 }) == [])
-    for text in ["", "0000 0100", "0000 4100", "0000 ffff"] {
-      #expect(caught(WireError.self) { try HCILink.list(reading: ManagementWireTests.hex(text)) } != nil)
+    /// Lets pass what is on the loop already.
+    func turn() async {
+      await withCheckedContinuation { continuation in EventLoop.shared.soon { continuation.resume() } }
     }
-  }
-
-  @Test("What a controller says of its buffers is believed within reason")
-  func buffers() throws {
-    func answer(_ text: String) throws -> LEBuffers? {
-      try LEBuffers.answer(reading: ManagementWireTests.hex("040e07 01 0220 " + text))
-    }
-    #expect(try answer("00 fb00 08") == LEBuffers(length: 251, count: 8))
-    #expect(try answer("00 0000 00") == nil)
-    #expect(try answer("00 1a00 08") == nil)
-    #expect(try answer("00 ffff ff") == LEBuffers(length: 1024, count: 64))
-    for text in ["01 fb00 08", "00 fb00", ""] {
-      #expect(caught(WireError.self) { try answer(text) } != nil)
-    }
-    #expect(caught(WireError.self) { try LEBuffers.answer(reading: [4, 0x0F, 0, 0, 0, 0]) } != nil)
-    var information = [UInt8](repeating: 0, count: 92)
-    (information[44], information[45], information[46]) = (0xFD, 0x03, 8)
-    #expect(try LEBuffers.shared(reading: information) == LEBuffers(length: 1021, count: 8))
-    #expect(caught(WireError.self) { try LEBuffers.shared(reading: [1, 2]) } != nil)
   }
 
   @Test("A controller is asked once for its buffers; until it has answered, the least is assumed")
   @LoopActor
   func asking() async throws {
-    var ends: [Int32] = [-1, -1]
-    socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
-    let (near, far) = (HCISocket(owning: ends[0]), HCISocket(owning: ends[1]))
-    var made: [UInt16] = []
-    let hci = KernelHCI { index in
-      made.append(index)
-      return near
-    }
-    try hci.open(1)
-    try hci.open(1)
-    #expect(made == [1])
-    #expect(far.receive(limit: 64) == .packet([0x01, 0x02, 0x20, 0x00]))
-    #expect(hci.buffers(of: 1) == .least && hci.buffers(of: 0) == .least)
-    try far.send([0x04, 0x0E, 0x07, 0x01, 0x02, 0x20, 0x00, 0xFB, 0x00, 0x08])
-    try await until { hci.buffers(of: 1) != .least }
-    #expect(hci.buffers(of: 1) == LEBuffers(length: 251, count: 8))
+    let bench = Bench(buffers: LEBuffers(length: 251, count: 8))
+    try bench.hci.open(1)
+    try bench.hci.open(1)
+    #expect(bench.opened.all == [1])
+    #expect(bench.hci.buffers(of: 1) == .least && bench.hci.buffers(of: 0) == .least)
+    #expect(bench.controller.filter == HCIFilter(events: [0x0E], opcode: 0x2002))
+    // An answer to another program's command is none.
+    bench.controller.say([0x0E, 7, 1, 0x05, 0x10, 0, 0x1B, 0, 9])
+    try await bench.until { bench.hci.buffers(of: 1) != .least }
+    #expect(bench.hci.buffers(of: 1) == LEBuffers(length: 251, count: 8))
     // Nothing more is listened to.
-    try far.send([0x04, 0x0E, 0x07, 0x01, 0x02, 0x20, 0x00, 0x1B, 0x00, 0x01])
-    try hci.send([[0x02, 1, 2]], to: 1)
-    #expect(far.receive(limit: 64) == .packet([0x02, 1, 2]))
-    #expect(hci.buffers(of: 1) == LEBuffers(length: 251, count: 8))
-    // What is no socket of the kernel's has no list of links.
-    #expect(caught(HCIError.self) { try hci.links(of: 1) } != nil)
+    #expect(bench.controller.filter == .nothing)
+    bench.controller.say([0x0E, 7, 1, 0x02, 0x20, 0, 0x1B, 0, 1])
+    await bench.turn()
+    #expect(bench.hci.buffers(of: 1) == LEBuffers(length: 251, count: 8))
+    #expect(bench.controller.violations.isEmpty)
   }
 
-  @Test("How many packets a controller is through with is read, for the link in question")
-  func completions() throws {
-    let two = try ManagementWireTests.hex("041309 02 4000 0200 4100 0300")
-    #expect(try LEBuffers.completed(on: 0x40, reading: two) == 2)
-    #expect(try LEBuffers.completed(on: 0x1041, reading: two) == 3)
-    #expect(try LEBuffers.completed(on: 0x42, reading: two) == 0)
-    for text in ["", "0413", "041309 03 4000 0200 4100 0300", "040e09 02 4000 0200 4100 0300"] {
-      let bytes = try ManagementWireTests.hex(text)
-      #expect(caught(WireError.self) { try LEBuffers.completed(on: 0x40, reading: bytes) } != nil)
-    }
-  }
-
-  @Test("No more is sent than the controller takes; the rest when it is through with some, or says nothing for 200 ms")
+  @Test("A controller that never says what it takes gets one small packet at a time")
   @LoopActor
-  func pacing() async throws {
-    var ends: [Int32] = [-1, -1]
-    socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
-    let (near, far) = (HCISocket(owning: ends[0]), HCISocket(owning: ends[1]))
-    let time = VirtualTime()
-    let hci = KernelHCI(scheduler: time) { _ in near }
+  func silent() async throws {
+    let bench = Bench()
+    bench.controller.answersBuffers = false
+    bench.controller.buffers = .least
+    bench.send(Self.anna, [UInt8](repeating: 1, count: 60))
+    #expect(bench.controller.sent.all.count == 1)
+    #expect(bench.controller.filter == HCIFilter(events: [0x0E, 0x13, 0x05], opcode: 0x2002))
+    bench.time.advance(by: .milliseconds(199))
+    #expect(bench.controller.sent.all.count == 1)
+    // What it does not report counts as done after a while; only the stand-in still has it.
+    bench.controller.complete(0x41, areOurs: false)
+    bench.controller.complete(0x40)
+    try await bench.until { bench.controller.sent.all.count == 2 }
+    bench.time.advance(by: .milliseconds(199))
+    #expect(bench.controller.sent.all.count == 2)
+    bench.controller.buffers.count = 2
+    bench.time.advance(by: .milliseconds(1))
+    #expect(bench.controller.sent.all.count == 3)
+    #expect(try await bench.outcomes.next() == .sent)
+    #expect(bench.controller.violations.isEmpty)
+  }
+
+  @Test("Ten values in a row never put a third packet into two buffers, and each arrives whole")
+  @LoopActor
+  func twoBuffers() async throws {
+    let bench = Bench()
+    bench.controller.completesAlone = true
+    try await bench.open()
+    let values: [[UInt8]] = (0..<10).map { [UInt8](repeating: $0, count: $0 % 2 == 0 ? 1 : 100) }
+    for (number, value) in values.enumerated() {
+      #expect(bench.send(number % 3 == 0 ? Self.bert : Self.anna, value) == .accepted)
+    }
+    try await bench.until { bench.outcomes.all.count == 10 }
+    #expect(bench.outcomes.all == [RawOutcome](repeating: .sent, count: 10))
+    try await bench.until { bench.controller.held.isEmpty }
+    #expect(bench.controller.violations.isEmpty)
+    for peer in [Self.anna, Self.bert] {
+      let got = bench.controller.received.all.filter { $0.peer == peer }.map(\.payload)
+      let meant = values.indices.filter { ($0 % 3 == 0) == (peer == Self.bert) }.map { [0x1B, 0x3F, 0] + values[$0] }
+      #expect(got == meant)
+    }
+    // Nothing is on its way: nothing is listened to.
+    await bench.turn()
+    #expect(bench.controller.filter == .nothing)
+  }
+
+  @Test("A value in three packets ends with its link, though another peer has the handle at once")
+  @LoopActor
+  func endedAmid() async throws {
+    let bench = Bench()
+    try await bench.open()
+    bench.controller.links = [HCILink(handle: 0x40, address: Self.anna)]
+    bench.send(Self.anna, [UInt8](repeating: 7, count: 100))
+    bench.send(Self.anna, [8])
+    #expect(bench.controller.sent.all.count == 2)
+    bench.controller.end(0x40, thenGivenTo: Self.bert)
+    try await bench.until { bench.outcomes.all == [.linkGone, .linkGone] }
+    bench.send(Self.bert, [9])
+    #expect(try await bench.outcomes.first { $0 == .sent } == .sent)
+    #expect(bench.controller.received.all == [.init(peer: Self.bert, payload: [0x1B, 0x3F, 0, 9])])
+    #expect(bench.controller.violations.isEmpty)
+  }
+
+  @Test("A link that ends while the kernel is asked for it gets nothing, and neither does its successor")
+  @LoopActor
+  func endedMeanwhile() async throws {
+    let bench = Bench()
+    try await bench.open()
+    bench.controller.afterList = { [controller = bench.controller] in
+      if controller.lookUps == 1 { controller.end(0x40, thenGivenTo: BluetoothAddress(0xC)) }
+    }
+    bench.send(Self.anna, [7])
+    #expect(try await bench.outcomes.next() == .linkGone)
+    #expect(bench.controller.lookUps == 2)
+    #expect(bench.controller.sent.all.isEmpty && bench.controller.violations.isEmpty)
+  }
+
+  @Test("A caller that knows of a link's end drops what waits for it")
+  @LoopActor
+  func forgotten() async throws {
+    let bench = Bench()
+    try await bench.open()
+    for _ in 0..<3 { bench.send(Self.anna, [7]) }
+    bench.hci.forget(Self.anna, on: 0)
+    bench.hci.forget(Self.anna, on: 9)
+    try await bench.until { bench.outcomes.all.count == 3 }
+    #expect(bench.outcomes.all == [.sent, .sent, .linkGone])
+  }
+
+  @Test("Who finds no room is called when there is some")
+  @LoopActor
+  func room() async throws {
+    let (bench, rooms) = (Bench(), Mailbox<BluetoothAddress>())
+    try await bench.open()
+    let watch = bench.hci.onRoom { address, index in if index == 0 { rooms.put(address) } }
+    let answers = (0..<19).map { bench.send(Self.anna, [$0]) }
+    #expect(answers.filter { $0 == .full }.count == 1 && answers.last == .full)
+    await bench.turn()
+    #expect(rooms.all.isEmpty)
+    bench.controller.complete(0x40)
+    #expect(try await rooms.next() == Self.anna)
+    #expect(bench.send(Self.anna, [20]) == .accepted)
+    // The value that found no room has no outcome.
+    bench.controller.completesAlone = true
+    bench.controller.complete(0x40, 2)
+    try await bench.until { bench.outcomes.all.count == 19 && bench.controller.held.isEmpty }
+    await bench.turn()
+    #expect(bench.outcomes.all.count == 19 && bench.controller.violations.isEmpty)
+    watch.cancel()
+  }
+
+  @Test("CAP_NET_RAW is in effect for each packet and each filter, and for nothing else")
+  @LoopActor
+  func privilege() async throws {
+    let bench = Bench()
+    try await bench.open()
+    for _ in 0..<3 { bench.send(Self.anna, [1]) }
+    #expect(!bench.controller.isPrivileged)
+    // Without the privilege the kernel would have taken the reports out of the filter.
+    #expect(bench.controller.filter.events == [0x05, 0x13])
+    bench.controller.complete(0x40)
+    try await bench.until { bench.outcomes.all.count == 3 }
+    #expect(bench.outcomes.all.allSatisfy { $0 == .sent })
+    // The same with none: what is sent is refused.
+    let outcomes = Mailbox<RawOutcome>()
+    let weak = KernelHCI(
+      scheduler: bench.time, makeSocket: { _ in FakeController() },
+      privilege: { (body) throws(HCIError) in try body() })
+    #expect(caught(HCIError.self) { try weak.open(0) } == .denied("send without CAP_NET_RAW"))
+    #expect(weak.send(ATTNotification(handle: 1, value: []), to: Self.anna, on: 0) { outcomes.put($0) } == .accepted)
+    #expect(try await outcomes.next() == .failed(.denied("send without CAP_NET_RAW")))
+  }
+
+  @Test(
+    "In a program the privilege is the thread's CAP_NET_RAW, put away again",
+    .enabled(if: Capabilities.permitted.contains(.netRaw)))
+  @LoopActor
+  func capability() throws {
+    // The loop's thread has it put aside from now on, as the service has.
+    _ = Capabilities.give(up: [], keepingAside: .netRaw)
+    #expect(!Capabilities.effective.contains(.netRaw))
+    let probe = CapabilityProbe()
+    let hci = KernelHCI(scheduler: VirtualTime(), makeSocket: { _ in probe })
     try hci.open(0)
-    _ = far.receive(limit: 64)
-    // It did not answer: one packet at a time.
-    let packets: [[UInt8]] = (0..<4).map { [0x02, 0x40, $0 == 0 ? 0 : 0x10, 1, 0, $0] }
-    try hci.send(packets, to: 0)
-    #expect(far.receive(limit: 64) == .packet(packets[0]))
-    #expect(far.receive(limit: 64) == .nothing)
-    try far.send([0x04, 0x13, 5, 1, 0x41, 0, 1, 0])
-    try far.send([0x04, 0x13, 5, 1, 0x40, 0, 1, 0])
-    try await until { far.receive(limit: 64) == .packet(packets[1]) }
-    #expect(far.receive(limit: 64) == .nothing)
-    time.advance(by: .milliseconds(199))
-    #expect(far.receive(limit: 64) == .nothing)
-    time.advance(by: .milliseconds(1))
-    #expect(far.receive(limit: 64) == .packet(packets[2]))
-    time.advance(by: .milliseconds(200))
-    #expect(far.receive(limit: 64) == .packet(packets[3]))
-    // What waits has a limit.
-    let many = [[UInt8]](repeating: [0x02, 0x40, 0, 0, 0], count: 129)
-    #expect(caught(HCIError.self) { try hci.send(many, to: 0) } == .failed("too many packets wait"))
+    #expect(probe.seen == [true, true])
+    #expect(!Capabilities.effective.contains(.netRaw))
   }
 
-  /// Waits, turn by turn of the loop.
+  /// A socket that notes whether CAP_NET_RAW is in effect.
   @LoopActor
-  private func until(_ condition: () -> Bool) async throws {
-    let deadline = EventLoop.shared.now.advanced(by: .seconds(60))
-    while !condition() {
-      guard EventLoop.shared.now < deadline else { throw HCIError.failed("it did not come") }
-      let next = Mailbox<Bool>()
-      let timer = EventLoop.shared.schedule(after: .milliseconds(1)) { next.put(true) }
-      _ = try await next.next()
-      timer.cancel()
-    }
+  private final class CapabilityProbe: RawSocket {
+    var seen: [Bool] = []
+
+    func send(_ packet: [UInt8]) throws(HCIError) { seen.append(Capabilities.effective.contains(.netRaw)) }
+    func listen(to filter: HCIFilter) throws(HCIError) { seen.append(Capabilities.effective.contains(.netRaw)) }
+    func receive(limit: Int) -> HCISocket.Arrival { .nothing }
+    func watch(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
+    func links(of index: UInt16) throws(HCIError) -> [HCILink] { [] }
+    func sharedBuffers(of index: UInt16) -> LEBuffers? { nil }
   }
 
-  @Test("A kernel that opens nothing says why")
+  @Test("A controller that is taken out fails what waits; one that comes in its place is opened anew")
   @LoopActor
-  func refused() {
-    let hci = KernelHCI { (_) throws(HCIError) in throw HCIError(EPERM, in: "bind") }
+  func takenOut() async throws {
+    let bench = Bench()
+    try await bench.open()
+    for _ in 0..<4 { bench.send(Self.anna, [1]) }
+    bench.controller.arrive(.broken(.noController))
+    try await bench.until { bench.outcomes.all.count == 4 }
+    #expect(bench.outcomes.all == [.sent, .sent, .failed(.noController), .failed(.noController)])
+    bench.controller.end(0x40, thenGivenTo: Self.anna)
+    try await bench.open()
+    #expect(bench.opened.all == [0, 0])
+    bench.send(Self.anna, [2])
+    #expect(try await bench.outcomes.first { _ in bench.outcomes.all.count == 5 } == .sent)
+    // The same where a send finds it out.
+    bench.controller.failure = .noController
+    bench.send(Self.anna, [3])
+    #expect(try await bench.outcomes.first { _ in bench.outcomes.all.count == 6 } == .failed(.noController))
+    bench.controller.failure = nil
+    try await bench.open()
+    #expect(bench.opened.all == [0, 0, 0])
+  }
+
+  @Test("What waits when all is closed has failed, and nothing is called twice")
+  @LoopActor
+  func closed() async throws {
+    let bench = Bench()
+    try await bench.open()
+    for _ in 0..<3 { bench.send(Self.anna, [1]) }
+    bench.hci.closeAll()
+    bench.hci.closeAll()
+    try await bench.until { bench.outcomes.all.count == 3 }
+    #expect(bench.outcomes.all == [.sent, .sent, .failed(.noController)])
+  }
+
+  @Test("Nonsense of a controller is passed over")
+  @LoopActor
+  func nonsense() async throws {
+    let bench = Bench()
+    try await bench.open()
+    for _ in 0..<3 { bench.send(Self.anna, [1]) }
+    bench.controller.arrive(.tooLong)
+    bench.controller.arrive(.packet([]))
+    bench.controller.arrive(.packet([0x04, 0x13, 5, 1, 0x40, 0, 1]))
+    bench.controller.arrive(.packet([0x02, 0x13, 5, 1, 0x40, 0, 1, 0]))
+    bench.controller.arrive(.packet([0x04, 0x05, 4, 0x0C, 0x40, 0, 0x13]))
+    for _ in 0..<8 { await bench.turn() }
+    #expect(bench.outcomes.all.count == 2)
+    bench.controller.complete(0x40)
+    try await bench.until { bench.outcomes.all.count == 3 }
+    #expect(bench.outcomes.all.allSatisfy { $0 == .sent })
+  }
+
+  @Test("A kernel that opens nothing says why, and which of its answers last")
+  @LoopActor
+  func refused() async throws {
+    let hci = KernelHCI(makeSocket: { (_) throws(HCIError) in throw HCIError(EPERM, in: "bind") })
     #expect(caught(HCIError.self) { try hci.open(0) } == .denied("the kernel refuses"))
-    #expect(caught(HCIError.self) { try hci.send([[1]], to: 0) } == .denied("the kernel refuses"))
-    #expect(HCIError(ENODEV, in: "bind") == .noController)
+    let outcomes = Mailbox<RawOutcome>()
+    #expect(hci.send(ATTNotification(handle: 1, value: []), to: Self.anna, on: 0) { outcomes.put($0) } == .accepted)
+    #expect(outcomes.all.isEmpty)
+    #expect(try await outcomes.next() == .failed(.denied("the kernel refuses")))
+    for code in [ENODEV, ENETDOWN, EPIPE, EBADFD] { #expect(HCIError(code, in: "send") == .noController) }
     #expect(HCIError(EAFNOSUPPORT, in: "socket").description.contains("no Bluetooth sockets"))
+    let passing = [EAGAIN, ENOBUFS, ENOMEM, ENODEV, ENETDOWN, EPIPE].map { HCIError($0, in: "send").isPassing }
+    #expect(!passing.contains(false) && HCIError.noLink.isPassing)
+    let lasting = [EPERM, EACCES, EAFNOSUPPORT, EPROTONOSUPPORT, EINVAL].map { HCIError($0, in: "send").isPassing }
+    #expect(!lasting.contains(true))
   }
 }

@@ -10,7 +10,7 @@ import Radio
 /// | 7 | 2 | manufacturer |
 /// | 9 | 4 + 4 | settings that are supported, that are in force |
 /// | 17 | 3 | class of device |
-/// | 20 | 249 + 11 | name and short name, which nobody here needs |
+/// | 20 | 249 + 11 | name and short name, which are skipped |
 public struct ControllerInformation: Hashable, Sendable {
   public var address: BluetoothAddress
   public var bluetoothVersion: UInt8
@@ -42,7 +42,7 @@ public struct ControllerInformation: Hashable, Sendable {
   }
 }
 
-/// The settings of a controller, of which these matter here.
+/// Settings of a controller. The kernel has more than the three that are named here.
 public struct ControllerSettings: OptionSet, Hashable, Sendable {
   public let rawValue: UInt32
 

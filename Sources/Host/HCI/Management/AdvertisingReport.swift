@@ -1,22 +1,16 @@
 import Bytes
 import Radio
 
-/// An advertiser as the kernel heard it: Device Found. Advertisement and scan response come together where both were
-/// heard, one behind the other.
+/// An advertiser as the kernel heard it: Device Found. Where the kernel heard both, the advertisement and the scan
+/// response come together, one behind the other.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
-/// | 0 | 6 + 1 | address, least significant byte first; its kind |
-/// | 7 | 1 | signal strength in dBm, 127 where it is not known |
+/// | 0 | 6 + 1 | address, least significant byte first; kind of address |
+/// | 7 | 1 | signal strength in dBm, 127 where the radio does not know |
 /// | 8 | 4 | flags |
 /// | 12 | 2 + n | AD structures, as on the air |
 public struct AdvertisingReport: Hashable, Sendable {
-  public enum AddressKind: UInt8, Hashable, Sendable {
-    case classic = 0
-    case publicAddress = 1
-    case randomAddress = 2
-  }
-
   public var address: BluetoothAddress
   public var kind: AddressKind
   /// In dBm; nil where the radio does not know.
@@ -24,7 +18,7 @@ public struct AdvertisingReport: Hashable, Sendable {
   public var flags: UInt32
   public var data: [UInt8]
 
-  /// What extended advertising can carry.
+  /// Bytes of the longest data that extended advertising carries.
   public static let limit = 1650
   private static let noRSSI: Int8 = 127
 
@@ -38,8 +32,7 @@ public struct AdvertisingReport: Hashable, Sendable {
 
   init(reading reader: inout ByteReader) throws(WireError) {
     address = try reader.bluetoothAddress()
-    guard let kind = AddressKind(rawValue: try reader.u8()) else { throw .badValue("address type") }
-    self.kind = kind
+    kind = try AddressKind(reading: &reader)
     let rssi = Int8(bitPattern: try reader.u8())
     self.rssi = rssi == Self.noRSSI ? nil : rssi
     flags = try reader.u32le()

@@ -3,7 +3,7 @@ import Radio
 
 /// A command of the management interface, by its parameters. The kernel's own description is BlueZ's `doc/mgmt-api.txt`.
 public protocol ManagementCommand: Hashable, Sendable {
-  /// What the kernel answers when it succeeded.
+  /// The kernel's answer when the command succeeded.
   associatedtype Reply: Hashable, Sendable
 
   static var opcode: UInt16 { get }
@@ -11,10 +11,10 @@ public protocol ManagementCommand: Hashable, Sendable {
   static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply
 }
 
-/// Which controllers there are.
+/// Read Controller Index List: the indices of all controllers.
 public struct ReadIndexList: ManagementCommand {
   public static let opcode: UInt16 = 0x0003
-  /// More than a machine has.
+  /// More controllers than a machine has.
   static let limit = 256
 
   public init() {}
@@ -31,7 +31,7 @@ public struct ReadIndexList: ManagementCommand {
   }
 }
 
-/// What a controller can do and does.
+/// Read Controller Information: what a controller can do and does.
 public struct ReadControllerInformation: ManagementCommand {
   public static let opcode: UInt16 = 0x0004
 
@@ -44,7 +44,7 @@ public struct ReadControllerInformation: ManagementCommand {
   }
 }
 
-/// How much room a controller has for advertisements.
+/// Read Advertising Features: how much room a controller has for advertisements.
 public struct ReadAdvertisingFeatures: ManagementCommand {
   public static let opcode: UInt16 = 0x003D
 
@@ -57,7 +57,8 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
   }
 }
 
-/// Puts an advertisement on the air, at the kernel's own interval. An instance that is there already is replaced.
+/// Add Advertising: puts an advertisement on the air, at the kernel's own interval of 1280 ms. It replaces the instance of
+/// the same number.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
@@ -94,7 +95,7 @@ public struct AddAdvertising: ManagementCommand {
   }
 }
 
-/// Takes an instance off the air.
+/// Remove Advertising: takes an instance off the air.
 public struct RemoveAdvertising: ManagementCommand {
   public static let opcode: UInt16 = 0x003F
   public var instance: UInt8
@@ -110,7 +111,8 @@ public struct RemoveAdvertising: ManagementCommand {
   }
 }
 
-/// The first half of an advertisement with an interval; the second is `AddExtendedAdvertisingData`.
+/// Add Extended Advertising Parameters: the first half of an advertisement with an interval; the second half is
+/// `AddExtendedAdvertisingData`. It replaces the instance of the same number, and a random address with it.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
@@ -147,6 +149,14 @@ public struct AddExtendedAdvertisingParameters: ManagementCommand {
     self.interval = interval
   }
 
+  /// An instance at `interval`, to which peers may connect or not, with a scan response in the data to come or without.
+  public init(instance: UInt8, isConnectable: Bool, hasScanResponse: Bool, interval: UInt32) {
+    var flags: AdvertisingFlags = .intervals
+    if isConnectable { flags.insert(.connectable) }
+    if hasScanResponse { flags.insert(.scanResponse) }
+    self.init(instance: instance, flags: flags, interval: interval)
+  }
+
   public func write(to writer: inout ByteWriter) {
     writer.u8(instance)
     writer.u32le(flags.rawValue)
@@ -166,7 +176,8 @@ public struct AddExtendedAdvertisingParameters: ManagementCommand {
   }
 }
 
-/// The data of an instance whose parameters were added; it is on the air from now on.
+/// Add Extended Advertising Data: the data of an instance whose parameters were added; the instance is on the air from
+/// now on. On an instance that is on the air already it exchanges the data alone: interval and address stay.
 public struct AddExtendedAdvertisingData: ManagementCommand {
   public static let opcode: UInt16 = 0x0055
   public var instance: UInt8
@@ -189,7 +200,7 @@ public struct AddExtendedAdvertisingData: ManagementCommand {
   }
 }
 
-/// The answer to all that change an instance: its number.
+/// The answer to each command that changes an instance: the number of the instance.
 enum AdvertisingInstance {
   static func read(_ reader: inout ByteReader) throws(WireError) -> UInt8 {
     let instance = try reader.u8()
@@ -199,7 +210,7 @@ enum AdvertisingInstance {
 }
 
 extension ByteWriter {
-  /// The lengths of both payloads, and both. Each has at most 31 bytes; whoever made them has seen to that.
+  /// Writes the lengths of both payloads, and both. A caller gives at most 31 bytes of each; the kernel refuses more.
   fileprivate mutating func payloads(_ data: [UInt8], _ scanResponse: [UInt8]) {
     let (data, scanResponse) = (data.prefix(255), scanResponse.prefix(255))
     u8(UInt8(truncatingIfNeeded: data.count))

@@ -4,20 +4,21 @@ import Glibc
 import Journal
 import Loop
 
-/// The kernel's Bluetooth management: one command at a time, and the events in between.
+/// A socket of the kernel's Bluetooth management: it carries out one command at a time, and hands out the events in
+/// between.
 ///
 /// A socket that was bound with CAP_NET_ADMIN may do everything for as long as it is open, whatever becomes of the
 /// capability.
 @LoopActor
 public final class ManagementSocket {
   public enum Failure: Error, Hashable, Sendable {
-    /// The kernel's own word.
+    /// The kernel refused, with this status.
     case refused(ManagementStatus)
     /// No answer within 10 seconds.
     case timedOut
     /// Too many commands wait already.
     case tooMany
-    /// The answer is not what it should be.
+    /// The answer cannot be decoded.
     case malformed(WireError)
     /// The socket is closed, or broke.
     case closed
@@ -28,9 +29,9 @@ public final class ManagementSocket {
     let then: @LoopActor (Result<[UInt8], Failure>) -> Void
   }
 
-  /// Packets that made no sense.
+  /// How many packets could not be decoded.
   public private(set) var malformed: UInt64 = 0
-  /// Whether it can still be used.
+  /// Whether the socket can still be used.
   public private(set) var isOpen = true
 
   private let socket: HCISocket
@@ -44,9 +45,9 @@ public final class ManagementSocket {
   private var lastHandler = 0
 
   public nonisolated static let timeLimit = Duration.seconds(10)
-  /// Commands that wait, the one with the kernel included.
+  /// How many commands wait at most, the one with the kernel included.
   public nonisolated static let queueLimit = 64
-  /// Packets that are taken in one turn of the loop, so that a storm of reports stops nobody else.
+  /// How many packets one turn of the loop takes, so that a storm of reports stops no other part of the program.
   private nonisolated static let turnLimit = 64
 
   public init(_ socket: HCISocket, scheduler: any Scheduler) {
@@ -55,21 +56,21 @@ public final class ManagementSocket {
     watch = socket.watch { [weak self] in self?.readable() }
   }
 
-  /// A socket on the management channel that may do everything. To be called while CAP_NET_ADMIN is there.
+  /// Opens a socket on the management channel that may do everything. A program calls this while it has CAP_NET_ADMIN.
   ///
-  /// - Throws: `denied` without the capability. The kernel binds such a socket all the same; it is asked what it thinks
-  ///   of it, by a command that it takes from the trusted only.
+  /// - Throws: `denied` without the capability. The kernel binds such a socket all the same, so that the socket tries a
+  ///   command that the kernel takes from privileged sockets only.
   public nonisolated static func bind() throws(HCIError) -> HCISocket {
     let socket = try HCISocket(.control)
     let question = ManagementPacket(code: ReadAdvertisingFeatures.opcode, index: HCISocket.noIndex, parameters: [])
     try socket.send(question.bytes)
-    // It answers while it takes the question; other news may come first.
+    // The kernel answers while it takes the question; other events may come first.
     for _ in 0..<turnLimit {
       guard case .packet(let bytes) = socket.receive(limit: ManagementPacket.limit) else { break }
       guard let packet = try? ManagementPacket(reading: bytes), let event = try? ManagementEvent(reading: packet),
         case .commandStatus(ReadAdvertisingFeatures.opcode, let status) = event
       else { continue }
-      // Trust is looked at before the index, which is none.
+      // The kernel checks the privilege before the index, which stands for no controller.
       if status == .invalidIndex { return socket }
       if status == .permissionDenied { throw .denied("CAP_NET_ADMIN is missing") }
       throw .failed("the management socket answers \(status)")
@@ -77,7 +78,7 @@ public final class ManagementSocket {
     throw .failed("the management socket does not answer")
   }
 
-  /// Closes it. Commands that wait fail.
+  /// Closes the socket. Commands that wait fail with `closed`.
   public func close() {
     guard isOpen else { return }
     isOpen = false
@@ -89,8 +90,8 @@ public final class ManagementSocket {
     for entry in waiting { entry.then(.failure(.closed)) }
   }
 
-  /// Calls `handler` for each event, with the index of its controller, for as long as the registration lives. Answers are
-  /// no events.
+  /// Calls `handler` for each event but the answers to commands, with the index of the event's controller, for as long as
+  /// the registration lives.
   public func onEvent(_ handler: @escaping @LoopActor (ManagementEvent, UInt16) -> Void) -> Registration {
     lastHandler += 1
     let id = lastHandler
@@ -98,9 +99,10 @@ public final class ManagementSocket {
     return Registration { [weak self] in self?.handlers.removeAll { $0.id == id } }
   }
 
-  /// Has `command` carried out after those before it. `then` is called once, never from within this call.
+  /// Sends `command` after the commands before it. `then` is called once, never from within this call.
   ///
-  /// - Parameter isNext: whether it goes before all others that wait: the second half of what the last answer was about.
+  /// - Parameter isNext: whether the command goes before all others that wait, as the second half of an advertisement does
+  ///   after the answer to the first.
   public func call<Command: ManagementCommand>(
     _ command: Command, on index: UInt16, isNext: Bool = false,
     then: @escaping @LoopActor (Result<Command.Reply, Failure>) -> Void
@@ -139,7 +141,7 @@ public final class ManagementSocket {
       try socket.send(first.packet.bytes)
     } catch {
       Log.shared.debug("The management socket does not send: \(error)")
-      // Told later: nobody is called from within his own call.
+      // The command fails in another turn of the loop: no caller is called from within its own call.
       return EventLoop.shared.soon { [weak self] in self?.finish(.failure(.closed)) }
     }
     timer = scheduler.schedule(after: Self.timeLimit) { [weak self] in self?.finish(.failure(.timedOut)) }
@@ -183,7 +185,7 @@ public final class ManagementSocket {
     }
   }
 
-  /// What answers nothing that was asked, or came too late, is passed over.
+  /// Passes over an answer to no command of ours, and one that came too late.
   private func answered(_ opcode: UInt16, _ index: UInt16, _ result: Result<[UInt8], Failure>) {
     guard isAsking, let first = queue.first, first.packet.code == opcode, first.packet.index == index else { return }
     finish(result)

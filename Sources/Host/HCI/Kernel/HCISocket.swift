@@ -1,9 +1,10 @@
 import Glibc
 import Loop
 
-/// A socket of the kernel's Bluetooth, and who closes it. One call sends or takes one whole packet.
+/// A socket of the kernel's Bluetooth, and its owner: the descriptor is closed with it. One call sends or takes one
+/// whole packet.
 public final class HCISocket: Sendable {
-  /// What the socket is bound to.
+  /// What a socket is bound to.
   public enum Channel: UInt16, Sendable {
     /// One controller, beside the kernel's own stack.
     case raw = 0
@@ -11,19 +12,19 @@ public final class HCISocket: Sendable {
     case control = 3
   }
 
-  /// What was found when a packet was asked for.
+  /// What a request for the next packet finds.
   public enum Arrival: Hashable, Sendable {
     case packet([UInt8])
-    /// One that is longer than any that is expected; it is gone.
+    /// A packet that was longer than the limit, and is gone.
     case tooLong
     case nothing
     case broken(HCIError)
   }
 
-  /// Index of no controller.
+  /// The index that stands for no controller.
   public static let noIndex: UInt16 = 0xFFFF
 
-  // What <bluetooth/bluetooth.h> and <bluetooth/hci.h> call AF_BLUETOOTH, BTPROTO_HCI, SOL_HCI and HCI_FILTER.
+  // AF_BLUETOOTH, BTPROTO_HCI, SOL_HCI and HCI_FILTER of <bluetooth/bluetooth.h> and <bluetooth/hci.h>.
   private static let family: Int32 = 31
   private static let hciProtocol: Int32 = 1
   private static let level: Int32 = 0
@@ -31,7 +32,7 @@ public final class HCISocket: Sendable {
 
   let descriptor: Int32
 
-  /// - Parameter descriptor: an open one that nobody else closes, and that keeps packets apart.
+  /// Takes over an open descriptor of a socket that keeps packets apart.
   public init(owning descriptor: Int32) {
     self.descriptor = descriptor
     _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
@@ -57,16 +58,18 @@ public final class HCISocket: Sendable {
   }
 
   /// Sends one packet.
-  func send(_ packet: [UInt8]) throws(HCIError) {
+  public func send(_ packet: [UInt8]) throws(HCIError) {
     while Glibc.send(descriptor, packet, packet.count, Int32(MSG_NOSIGNAL)) < 0 {
       guard errno == EINTR else { throw HCIError(errno, in: "send") }
     }
   }
 
-  /// Calls `body` while there is something to take, for as long as the registration lives. The socket lives at least as
-  /// long: one that is closed while it is watched would take the next one of its number with it.
+  /// Calls `body` while there is something to take, for as long as the registration lives.
+  ///
+  /// The registration keeps the socket open: if the descriptor were closed while the loop watches it, the loop would
+  /// take the next descriptor of that number for it.
   @LoopActor
-  func watch(_ body: @escaping @LoopActor () -> Void) -> Registration {
+  public func watch(_ body: @escaping @LoopActor () -> Void) -> Registration {
     let watch = EventLoop.shared.watch(descriptor, for: .readable) { _ in body() }
     return Registration { [self] in
       watch.cancel()
@@ -75,7 +78,7 @@ public final class HCISocket: Sendable {
   }
 
   /// Takes one packet of at most `limit` bytes, without waiting for it.
-  func receive(limit: Int) -> Arrival {
+  public func receive(limit: Int) -> Arrival {
     var buffer = [UInt8](repeating: 0, count: limit)
     while true {
       let count = recv(descriptor, &buffer, limit, Int32(MSG_DONTWAIT | MSG_TRUNC))
@@ -88,17 +91,16 @@ public final class HCISocket: Sendable {
     }
   }
 
-  /// Of what the controller of a raw socket says, lets these events through, and answers to `opcode` alone.
-  func filter(events: [UInt8], opcode: UInt16 = 0) -> Bool {
-    // struct hci_ufilter: 32 bits of packet types, 64 of events, the opcode; padded to 16 bytes. Events are type 4.
-    var words: [UInt32] = [events.isEmpty ? 0 : 1 << 4, 0, 0, UInt32(opcode)]
-    for event in events where event < 64 { words[1 + Int(event / 32)] |= 1 << UInt32(event % 32) }
-    return words.withUnsafeBytes {
-      setsockopt(descriptor, Self.level, Self.filterOption, $0.baseAddress, socklen_t($0.count)) == 0
+  /// Lets through what `filter` says; without CAP_NET_RAW the kernel takes most events out of it, Number Of Completed
+  /// Packets among them, and says nothing.
+  public func listen(to filter: HCIFilter) throws(HCIError) {
+    let status = filter.bytes.withUnsafeBytes {
+      setsockopt(descriptor, Self.level, Self.filterOption, $0.baseAddress, socklen_t($0.count))
     }
+    guard status == 0 else { throw HCIError(errno, in: "setsockopt") }
   }
 
-  /// Asks the kernel something about controllers: `bytes` is the question and becomes the answer.
+  /// Asks the kernel a question about controllers: `bytes` is the question and becomes the answer.
   func control(_ request: UInt, _ bytes: inout [UInt8]) throws(HCIError) {
     let status = bytes.withUnsafeMutableBytes { bytes in bytes.baseAddress.map { ioctl(descriptor, request, $0) } }
     guard status == 0 else { throw HCIError(errno, in: "ioctl") }

@@ -1,4 +1,4 @@
-/// How the kernel answered a management command. Other codes than those named here are possible.
+/// The kernel's answer to a management command, in a code. Other codes than those named here are possible.
 public struct ManagementStatus: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
   public let rawValue: UInt8
 

@@ -1,4 +1,4 @@
-/// What an advertisement is to be, and which of these a controller and its kernel can do.
+/// Kinds of advertisement, as a command asks for them, and as a controller and its kernel can do them.
 public struct AdvertisingFlags: OptionSet, Hashable, Sendable {
   public let rawValue: UInt32
 
@@ -6,9 +6,11 @@ public struct AdvertisingFlags: OptionSet, Hashable, Sendable {
     self.rawValue = rawValue
   }
 
+  /// Peers may connect. Without it the kernel advertises from a random address, and from the public one while the
+  /// adapter as a whole is connectable. Facts: bluez.md section 13.
   public static let connectable = AdvertisingFlags(rawValue: 1 << 0)
   /// The interval is that of the command.
   public static let intervals = AdvertisingFlags(rawValue: 1 << 14)
-  /// A scan response will come with the data.
+  /// A scan response comes with the data. A connectable advertisement may have one without this.
   public static let scanResponse = AdvertisingFlags(rawValue: 1 << 16)
 }

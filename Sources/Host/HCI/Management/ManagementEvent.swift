@@ -1,23 +1,28 @@
 import Bytes
 
-/// What the kernel tells on the management socket, answers included.
+/// An event of the management socket, answers to commands included.
 public enum ManagementEvent: Hashable, Sendable {
   case commandComplete(opcode: UInt16, ManagementStatus, [UInt8])
   case commandStatus(opcode: UInt16, ManagementStatus)
-  /// A controller is there, or gone: the index is the packet's.
+  /// A controller is there; its index is the packet's.
   case indexAdded
+  /// A controller is gone; its index is the packet's.
   case indexRemoved
   case newSettings(ControllerSettings)
-  /// Somebody else added or removed an advertisement; what we do ourselves is not told.
+  /// A link came up.
+  case deviceConnected(DeviceConnected)
+  /// A link ended.
+  case deviceDisconnected(DeviceDisconnected)
+  /// Another program added or removed an advertisement; the kernel sends no event for what this socket did.
   case advertisingAdded(instance: UInt8)
   case advertisingRemoved(instance: UInt8)
   case discovering(Discovering)
-  /// An advertiser was heard, or a device found by inquiry, while anybody discovers.
+  /// An advertiser was heard, or a device found by inquiry, while some program discovers.
   case deviceFound(AdvertisingReport)
   /// Anything else.
   case other(code: UInt16)
 
-  /// Whether anybody looks for devices.
+  /// Whether the controller looks for devices, for whichever program.
   public struct Discovering: Hashable, Sendable {
     /// Bit 0: BR/EDR; bits 1 and 2: LE with public and random addresses.
     public var types: UInt8
@@ -29,7 +34,7 @@ public enum ManagementEvent: Hashable, Sendable {
     }
   }
 
-  /// - Throws: where a known event is not what it should be.
+  /// Reads the event of a packet; it throws where a known event is not what it should be.
   public init(reading packet: ManagementPacket) throws(WireError) {
     var reader = ByteReader(packet.parameters)
     switch packet.code {
@@ -41,6 +46,8 @@ public enum ManagementEvent: Hashable, Sendable {
     case 0x0004: self = .indexAdded
     case 0x0005: self = .indexRemoved
     case 0x0006: self = .newSettings(ControllerSettings(rawValue: try reader.u32le()))
+    case 0x000B: self = .deviceConnected(try DeviceConnected(reading: &reader))
+    case 0x000C: self = .deviceDisconnected(try DeviceDisconnected(reading: &reader))
     case 0x0012: self = .deviceFound(try AdvertisingReport(reading: &reader))
     case 0x0013: self = .discovering(Discovering(types: try reader.u8(), isOn: try reader.u8() != 0))
     case 0x0023: self = .advertisingAdded(instance: try reader.u8())
@@ -52,7 +59,7 @@ public enum ManagementEvent: Hashable, Sendable {
     try reader.finish()
   }
 
-  /// The packet that tells it of the controller `index`.
+  /// The packet that carries the event, about the controller `index`.
   public func packet(of index: UInt16) -> ManagementPacket {
     var writer = ByteWriter()
     let code: UInt16
@@ -71,6 +78,12 @@ public enum ManagementEvent: Hashable, Sendable {
     case .newSettings(let settings):
       code = 0x0006
       writer.u32le(settings.rawValue)
+    case .deviceConnected(let link):
+      code = 0x000B
+      link.write(to: &writer)
+    case .deviceDisconnected(let link):
+      code = 0x000C
+      link.write(to: &writer)
     case .deviceFound(let report):
       code = 0x0012
       report.write(to: &writer)

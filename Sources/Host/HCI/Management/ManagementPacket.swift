@@ -5,7 +5,7 @@ import Bytes
 /// | offset | size | field |
 /// | --- | --- | --- |
 /// | 0 | 2 | opcode of the command, or code of the event |
-/// | 2 | 2 | index of the controller, 0xFFFF for none |
+/// | 2 | 2 | index of the controller, 0xFFFF for no controller |
 /// | 4 | 2 | length of what follows |
 /// | 6 | | parameters |
 public struct ManagementPacket: Hashable, Sendable {
@@ -13,7 +13,8 @@ public struct ManagementPacket: Hashable, Sendable {
   public var index: UInt16
   public var parameters: [UInt8]
 
-  /// Far more than any event that is decoded here: a report carries the data of an extended advertisement, 1650 bytes.
+  /// Bytes of the longest packet: far more than any event that is decoded here. A report carries the data of an extended
+  /// advertisement, 1650 bytes.
   public static let limit = 4096
   static let headerLength = 6
 
@@ -38,7 +39,7 @@ public struct ManagementPacket: Hashable, Sendable {
   public func write(to writer: inout ByteWriter) {
     writer.u16le(code)
     writer.u16le(index)
-    // A command is never as long as that; what does not fit is left out.
+    // No command is as long as that. Parameters that do not fit are cut.
     let parameters = parameters.prefix(Self.limit - Self.headerLength)
     writer.u16le(UInt16(truncatingIfNeeded: parameters.count))
     writer.append(parameters)

@@ -1,0 +1,53 @@
+import Bytes
+import Radio
+
+/// A link that ended: Device Disconnected.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 6 + 1 | address, least significant byte first; kind of address |
+/// | 7 | 1 | reason |
+public struct DeviceDisconnected: Hashable, Sendable {
+  /// Why a link ended. Other codes than those named here are possible.
+  public struct Reason: RawRepresentable, Hashable, Sendable {
+    public let rawValue: UInt8
+
+    public init(rawValue: UInt8) {
+      self.rawValue = rawValue
+    }
+
+    public static let unspecified = Reason(rawValue: 0)
+    /// The peer was not heard any more.
+    public static let timeout = Reason(rawValue: 1)
+    /// This machine ended it.
+    public static let local = Reason(rawValue: 2)
+    /// The peer ended it.
+    public static let remote = Reason(rawValue: 3)
+    public static let authenticationFailure = Reason(rawValue: 4)
+    /// This machine goes to sleep.
+    public static let suspend = Reason(rawValue: 5)
+  }
+
+  public var address: BluetoothAddress
+  public var kind: AddressKind
+  public var reason: Reason
+
+  public init(address: BluetoothAddress, kind: AddressKind, reason: Reason) {
+    self.address = address
+    self.kind = kind
+    self.reason = reason
+  }
+
+  init(reading reader: inout ByteReader) throws(WireError) {
+    address = try reader.bluetoothAddress()
+    kind = try AddressKind(reading: &reader)
+    reason = Reason(rawValue: try reader.u8())
+    try reader.finish()
+  }
+
+  func write(to writer: inout ByteWriter) {
+    writer.bluetoothAddress(address)
+    writer.u8(kind.rawValue)
+    writer.u8(reason.rawValue)
+  }
+}

@@ -1,0 +1,52 @@
+import Bytes
+import Loop
+
+/// A raw socket that is bound to one controller, and what the kernel answers about that controller. In a program it is
+/// an `HCISocket`, in a test a controller that is stricter than a real one.
+@LoopActor
+public protocol RawSocket: AnyObject {
+  /// Sends one packet, its type included. It needs CAP_NET_RAW.
+  func send(_ packet: [UInt8]) throws(HCIError)
+
+  /// Takes one packet of at most `limit` bytes, without waiting for it.
+  func receive(limit: Int) -> HCISocket.Arrival
+
+  /// Lets through what `filter` says. It needs CAP_NET_RAW: the kernel takes Number Of Completed Packets out of the
+  /// filter of a process without it, and says nothing.
+  func listen(to filter: HCIFilter) throws(HCIError)
+
+  /// Calls `body` while there is something to take, for as long as the registration lives.
+  func watch(_ body: @escaping @LoopActor () -> Void) -> Registration
+
+  /// The links of the controller `index`, from the kernel's list.
+  func links(of index: UInt16) throws(HCIError) -> [HCILink]
+
+  /// The buffers for all data of the controller `index`; nil where the kernel does not say.
+  func sharedBuffers(of index: UInt16) -> LEBuffers?
+}
+
+extension HCISocket: RawSocket {
+  // HCIGETDEVINFO and HCIGETCONNLIST of <bluetooth/hci.h>.
+  private static let getDeviceInformation: UInt = 0x8004_48D3
+  private static let getConnectionList: UInt = 0x8004_48D4
+
+  public func links(of index: UInt16) throws(HCIError) -> [HCILink] {
+    var bytes = HCILink.question(index)
+    try control(Self.getConnectionList, &bytes)
+    do throws(WireError) {
+      return try HCILink.list(reading: bytes)
+    } catch {
+      throw .failed("HCIGETCONNLIST: \(error)")
+    }
+  }
+
+  public func sharedBuffers(of index: UInt16) -> LEBuffers? {
+    var bytes = LEBuffers.deviceQuestion(index)
+    do throws(HCIError) {
+      try control(Self.getDeviceInformation, &bytes)
+    } catch {
+      return nil
+    }
+    return (try? LEBuffers.shared(reading: bytes)) ?? nil
+  }
+}

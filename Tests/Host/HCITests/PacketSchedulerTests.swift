@@ -1,0 +1,345 @@
+import Common
+import Radio
+import Testing
+
+@testable import HCI
+
+@Suite("Raw HCI decides which packet goes when, on which link, and what becomes of each value")
+struct PacketSchedulerTests {
+  static let anna = BluetoothAddress(0xA)
+  static let bert = BluetoothAddress(0xB)
+  static let patience = PacketScheduler.patience
+
+  /// A scheduler with a kernel that answers at once, and what came of it.
+  struct Bench {
+    var packets = PacketScheduler()
+    var now = Instant.zero
+    var links: [HCILink] = [HCILink(handle: 0x40, address: anna), HCILink(handle: 0x41, address: bert)]
+    var lookUps = 0
+    var sent: [[UInt8]] = []
+    var outcomes: [UInt64: RawOutcome] = [:]
+    var refused: [UInt64] = []
+    var rooms: [BluetoothAddress] = []
+    var isListening = false
+    var wake: Instant?
+    /// What the next sends fail with, one after the other.
+    var failures: [HCIError] = []
+    private var lastID: UInt64 = 0
+
+    init(_ count: Int, length: Int = 27) { handle(.buffers(LEBuffers(length: length, count: count))) }
+
+    mutating func handle(_ event: PacketScheduler.Event) {
+      var events = [event]
+      while !events.isEmpty {
+        for action in packets.handle(events.removeFirst(), at: now) {
+          switch action {
+          case .listen(let isOn): isListening = isOn
+          case .lookUp:
+            lookUps += 1
+            #expect(isListening)
+            events.append(.found(links))
+          case .send(let packet):
+            #expect(isListening)
+            guard failures.isEmpty else {
+              events.append(.notSent(failures.removeFirst()))
+              break
+            }
+            sent.append(packet)
+            events.append(.sent)
+          case .wake(let instant): wake = instant
+          case .refuse(let id): refused.append(id)
+          case .decided(let id, let outcome):
+            #expect(outcomes[id] == nil)
+            outcomes[id] = outcome
+          case .room(let address): rooms.append(address)
+          }
+        }
+      }
+    }
+
+    /// Offers a value of so many bytes; the first byte says which one it is.
+    @discardableResult
+    mutating func offer(_ address: BluetoothAddress, _ size: Int = 1) -> UInt64 {
+      lastID += 1
+      let value = [UInt8](repeating: UInt8(truncatingIfNeeded: lastID), count: size)
+      handle(.offered(lastID, ATTNotification(handle: 1, value: value), to: address))
+      return lastID
+    }
+
+    mutating func complete(_ handle: UInt16, _ count: Int = 1) {
+      self.handle(.completed([.init(handle: handle, count: count)]))
+    }
+
+    mutating func pass(_ duration: Duration) {
+      let end = now.advanced(by: duration)
+      while let wake, wake <= end {
+        now = wake
+        handle(.woken)
+      }
+      now = end
+    }
+
+    /// The links of the packets that were sent, in their order.
+    var handles: [UInt8] { sent.map { $0[1] } }
+  }
+
+  @Test("A value goes at once; its packet counts until it is reported, and then nothing is listened to")
+  func one() {
+    var bench = Bench(2)
+    let id = bench.offer(Self.anna)
+    #expect(bench.outcomes == [id: .sent] && bench.handles == [0x40] && bench.lookUps == 1)
+    #expect(bench.packets.inFlight == 1 && bench.isListening && bench.wake == Instant.zero.advanced(by: Self.patience))
+    bench.complete(0x40)
+    #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
+  }
+
+  @Test("Ten values one by one fill two buffers and no third, though nothing waits in between")
+  func countSurvivesAnEmptyQueue() {
+    var bench = Bench(2)
+    for _ in 0..<10 { bench.offer(Self.anna) }
+    #expect(bench.sent.count == 2 && bench.packets.inFlight == 2)
+    for done in 1...8 {
+      bench.complete(0x40)
+      #expect(bench.sent.count == 2 + done && bench.packets.inFlight == 2)
+    }
+    #expect(bench.outcomes.values.allSatisfy { $0 == .sent } && bench.outcomes.count == 10)
+  }
+
+  @Test("A packet that waited is looked up anew, and is thrown away when its peer has another link by then")
+  func lookedUpAgain() {
+    var bench = Bench(1)
+    let ids = [bench.offer(Self.anna), bench.offer(Self.anna), bench.offer(Self.anna, 60)]
+    // Each value was looked up when it came, for the link that it is meant for.
+    #expect(bench.lookUps == 2)
+    bench.complete(0x40)
+    #expect(bench.lookUps == 3 && bench.handles == [0x40, 0x40])
+    // Nothing was heard of an end; the peer is there on a handle of its own, and the old one is another peer's.
+    bench.links = [HCILink(handle: 0x42, address: Self.anna), HCILink(handle: 0x40, address: Self.bert)]
+    bench.complete(0x40)
+    #expect(bench.sent.count == 2 && bench.outcomes[ids[2]] == .linkGone)
+    bench.offer(Self.anna)
+    #expect(bench.handles == [0x40, 0x40, 0x42])
+  }
+
+  @Test("What waits for a link goes with it, amid a value too, and frees what the controller had of it")
+  func ended() {
+    var bench = Bench(1)
+    let first = bench.offer(Self.anna, 60)
+    let second = bench.offer(Self.anna)
+    let other = bench.offer(Self.bert)
+    bench.complete(0x40)
+    #expect(bench.handles == [0x40, 0x40])
+    // The handle is given to another peer at once.
+    bench.links[0].address = BluetoothAddress(0xC)
+    bench.handle(.disconnected(handle: 0x40))
+    #expect(bench.outcomes == [first: .linkGone, second: .linkGone, other: .sent])
+    #expect(bench.handles == [0x40, 0x40, 0x41] && bench.packets.inFlight == 1)
+    bench.pass(.seconds(3))
+    #expect(bench.sent.count == 3 && bench.packets.inFlight == 0 && !bench.isListening)
+  }
+
+  @Test(
+    "A value that waits for a buffer is meant for the link that there was when it came, though none of its packets went"
+  )
+  func endedBefore() {
+    var bench = Bench(1)
+    bench.offer(Self.bert)
+    let id = bench.offer(Self.anna)
+    // The same peer comes again, on the same handle or another one.
+    bench.handle(.disconnected(handle: 0x40))
+    #expect(bench.outcomes[id] == .linkGone)
+    bench.complete(0x41)
+    #expect(bench.handles == [0x41])
+  }
+
+  @Test("The end of a link that the program has heard of counts as well")
+  func forgotten() {
+    var bench = Bench(1)
+    bench.offer(Self.bert)
+    let id = bench.offer(Self.anna)
+    bench.handle(.forgotten(Self.anna))
+    #expect(bench.outcomes[id] == .linkGone)
+    bench.complete(0x41)
+    #expect(bench.handles == [0x41])
+  }
+
+  @Test("A link that ends while the kernel makes its list is asked for again")
+  func endedMeanwhile() {
+    var packets = PacketScheduler()
+    let value = ATTNotification(handle: 1, value: [1])
+    #expect(packets.handle(.offered(1, value, to: Self.anna), at: .zero) == [.listen(true), .lookUp])
+    #expect(packets.handle(.disconnected(handle: 0x40), at: .zero).isEmpty)
+    #expect(packets.handle(.found([HCILink(handle: 0x40, address: Self.anna)]), at: .zero) == [.lookUp])
+    #expect(packets.handle(.found([]), at: .zero) == [.decided(1, .linkGone), .listen(false)])
+  }
+
+  @Test("A peer without a connected LE link gets nothing, nor does one of two with the same address")
+  func noLink() {
+    let links: [[HCILink]] = [
+      [], [HCILink(handle: 1, address: Self.bert)], [HCILink(handle: 1, address: Self.anna, isLE: false)],
+      [HCILink(handle: 1, address: Self.anna, isConnected: false)],
+      [HCILink(handle: 1, address: Self.anna), HCILink(handle: 2, address: Self.anna)],
+    ]
+    for links in links {
+      var bench = Bench(1)
+      bench.links = links
+      #expect(bench.outcomes[bench.offer(Self.anna)] == .linkGone)
+      #expect(bench.sent.isEmpty)
+    }
+  }
+
+  @Test("A report frees no more than is on its way on that link, whoever sent the other packets")
+  func foreignReports() {
+    var bench = Bench(2)
+    bench.offer(Self.anna)
+    bench.offer(Self.bert)
+    for _ in 0..<3 { bench.offer(Self.bert) }
+    bench.complete(0x42, 5)
+    #expect(bench.sent.count == 2)
+    bench.complete(0x40, 5)
+    #expect(bench.sent.count == 3 && bench.packets.inFlight == 2)
+    bench.handle(.completed([.init(handle: 0x41, count: 0)]))
+    #expect(bench.sent.count == 3)
+  }
+
+  @Test("A link without reports is waited for 200 ms since its last sign, others by their own")
+  func patience() {
+    var bench = Bench(2)
+    for _ in 0..<2 { bench.offer(Self.anna) }
+    for _ in 0..<3 { bench.offer(Self.bert) }
+    bench.pass(.milliseconds(150))
+    bench.complete(0x40)
+    #expect(bench.handles == [0x40, 0x40, 0x41])
+    bench.pass(.milliseconds(199))
+    #expect(bench.sent.count == 3)
+    bench.pass(.milliseconds(1))
+    #expect(bench.handles == [0x40, 0x40, 0x41, 0x41, 0x41] && bench.packets.inFlight == 2)
+    bench.pass(.milliseconds(199))
+    #expect(bench.packets.inFlight == 2 && bench.isListening)
+    bench.pass(.milliseconds(1))
+    #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
+  }
+
+  @Test("Two links share the buffers, and a silent one does not keep the other from its half")
+  func shared() {
+    var bench = Bench(2)
+    for _ in 0..<4 { bench.offer(Self.anna) }
+    for _ in 0..<4 { bench.offer(Self.bert) }
+    #expect(bench.handles == [0x40, 0x40])
+    bench.complete(0x40)
+    #expect(bench.handles == [0x40, 0x40, 0x41])
+    for _ in 0..<3 { bench.complete(0x41) }
+    #expect(bench.handles == [0x40, 0x40, 0x41, 0x41, 0x41, 0x41])
+  }
+
+  @Test("The packets of a value stay together, and a value that fits is sent when all of it has room")
+  func whole() {
+    var bench = Bench(3)
+    bench.offer(Self.anna)
+    bench.offer(Self.bert)
+    // Two packets, and room for one; a value of one packet does not pass it.
+    bench.offer(Self.anna, 40)
+    bench.offer(Self.anna)
+    #expect(bench.sent.count == 2)
+    bench.complete(0x41)
+    #expect(bench.handles == [0x40, 0x41, 0x40, 0x40])
+    // Longer than all buffers: as it comes.
+    bench.handle(.disconnected(handle: 0x40))
+    bench.offer(Self.bert, 200)
+    #expect(bench.handles.suffix(3) == [0x41, 0x41, 0x41] && bench.packets.inFlight == 3)
+    let starts = bench.sent.filter { $0[2] == 0 }.count
+    bench.offer(Self.bert)
+    for _ in 0..<5 { bench.complete(0x41) }
+    #expect(bench.sent.filter { $0[2] == 0 }.count == starts)
+    bench.complete(0x41)
+    #expect(bench.sent.filter { $0[2] == 0 }.count == starts + 1)
+  }
+
+  @Test(
+    "A kernel without room is asked again every 50 ms, twenty times; then the value has failed, and the next has its turn"
+  )
+  func busy() {
+    var bench = Bench(1)
+    bench.failures = [.busy("x"), .busy("x")]
+    let id = bench.offer(Self.anna)
+    #expect(bench.outcomes.isEmpty)
+    bench.pass(.milliseconds(99))
+    #expect(bench.outcomes.isEmpty && bench.lookUps == 2)
+    bench.pass(.milliseconds(1))
+    #expect(bench.outcomes == [id: .sent] && bench.lookUps == 3)
+    bench.complete(0x40)
+    bench.failures = [HCIError](repeating: .busy("y"), count: PacketScheduler.attemptLimit)
+    let (second, third) = (bench.offer(Self.anna), bench.offer(Self.anna))
+    bench.pass(.milliseconds(949))
+    #expect(bench.outcomes[second] == nil)
+    bench.pass(.milliseconds(1))
+    #expect(bench.outcomes[second] == .failed(.busy("y")) && bench.outcomes[third] == .sent)
+  }
+
+  @Test("A refusal ends the value it met, a lost controller ends all")
+  func failures() {
+    var bench = Bench(1)
+    bench.failures = [.denied("no")]
+    let ids = [bench.offer(Self.anna, 60)]
+    #expect(bench.outcomes == [ids[0]: .failed(.denied("no"))])
+    bench.offer(Self.anna)
+    let waiting = [bench.offer(Self.anna), bench.offer(Self.bert)]
+    bench.failures = [.noController]
+    bench.complete(0x40)
+    for id in waiting { #expect(bench.outcomes[id] == .failed(.noController)) }
+    #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
+    bench.offer(Self.anna)
+    let last = bench.offer(Self.anna)
+    bench.handle(.closed(.noController))
+    #expect(bench.outcomes[last] == .failed(.noController) && bench.packets.inFlight == 0)
+  }
+
+  @Test("A look-up that fails for good fails what waits, one that may pass is made again")
+  func lookUpFails() {
+    var packets = PacketScheduler()
+    let value = ATTNotification(handle: 1, value: [1])
+    _ = packets.handle(.offered(1, value, to: Self.anna), at: .zero)
+    let later = Instant.zero.advanced(by: PacketScheduler.retryDelay)
+    #expect(packets.handle(.notFound(.busy("x")), at: .zero) == [.wake(later)])
+    #expect(packets.handle(.woken, at: later) == [.lookUp, .wake(nil)])
+    #expect(
+      packets.handle(.notFound(.denied("x")), at: later) == [.decided(1, .failed(.denied("x"))), .listen(false)])
+  }
+
+  @Test("At most 16 values wait for a peer and 64 for all; one that is refused hears of room once")
+  func limits() {
+    var bench = Bench(1)
+    for _ in 0..<17 { bench.offer(Self.anna) }
+    #expect(bench.refused.isEmpty)
+    let refused = [bench.offer(Self.anna), bench.offer(Self.anna)]
+    #expect(bench.refused == refused && bench.rooms.isEmpty)
+    bench.complete(0x40)
+    #expect(bench.rooms == [Self.anna])
+    bench.complete(0x40)
+    #expect(bench.rooms == [Self.anna])
+    #expect(bench.outcomes.keys.allSatisfy { !refused.contains($0) })
+    bench = Bench(1)
+    bench.links = (1...9).map { HCILink(handle: UInt16($0), address: BluetoothAddress(UInt64($0))) }
+    for peer in 1...8 as ClosedRange<UInt64> { for _ in 0..<8 { bench.offer(BluetoothAddress(peer)) } }
+    #expect(bench.refused.isEmpty)
+    bench.offer(BluetoothAddress(9))
+    #expect(bench.refused.isEmpty)
+    let last = bench.offer(BluetoothAddress(9))
+    #expect(bench.refused == [last])
+    bench.handle(.forgotten(BluetoothAddress(8)))
+    #expect(bench.rooms == [BluetoothAddress(9)])
+  }
+
+  @Test(
+    "Until a controller has said what it takes it gets one packet of 27 bytes at a time, and none gets less than that")
+  func leastBuffers() {
+    var bench = Bench(0, length: 3)
+    bench.offer(Self.anna, 60)
+    #expect(bench.sent.map(\.count) == [32])
+    bench.complete(0x40)
+    bench.handle(.buffers(LEBuffers(length: 251, count: 8)))
+    #expect(bench.sent.map(\.count) == [32, 32, 18])
+    bench.offer(Self.anna, 200)
+    #expect(bench.sent.map(\.count) == [32, 32, 18, 212])
+  }
+}
