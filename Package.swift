@@ -56,7 +56,7 @@ let package = Package(
     program(
       "earshotd",
       Every.base + Every.host + [
-        "Air", "BlueZ", "CommandLine", "Config", "HCI", "Interfaces", "Manager", "Store", "Transfers", "Tuvali",
+        "Air", "BlueZ", "CommandLine", "Config", "HCI", "Interfaces", "Manager", "Sharing", "Store", "Transfers", "Tuvali",
         "Verifier", "Wallet",
       ]),
     program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
@@ -102,7 +102,7 @@ let package = Package(
 enum Every {
   static let base = ["Common", "Bytes", "Compression", "Crypto"]
   static let host = ["Loop", "Journal", "DBus", "Radio"]
-  static let verifierAndWallet = ["Air", "Transfers", "Tuvali", "Verifier", "Wallet"]
+  static let verifierAndWallet = ["Air", "Sharing", "Transfers", "Tuvali", "Verifier", "Wallet"]
   static let settings: [SwiftSetting] = [.enableUpcomingFeature("ExistentialAny")]
 }
 

@@ -10,6 +10,7 @@ import Journal
 import Loop
 import Manager
 import Radio
+import Sharing
 import Store
 import Tuvali
 import Verifier
@@ -24,7 +25,7 @@ final class Daemon {
   private let files: ConfigurationFiles
   private let bus: BusConnection
   private let name: String
-  private let radio: any Radio
+  private let radio: SharedRadio
   private let verifier: VerifierService
   private let wallet: WalletService?
   private let faces: [AnyObject]
@@ -43,18 +44,19 @@ final class Daemon {
     self.bus = bus
     self.name = name
     bus.objects.access = ServiceAccess.rule()
-    radio = Self.radio(settings.radio, bus, privileges)
+    radio = SharedRadio(driver: Self.driver(settings.radio, bus, privileges), scheduler: EventLoop.shared)
     verifier = VerifierService(
-      radio: radio, scheduler: EventLoop.shared, settings: VerifierService.Settings(settings),
+      radio: radio.tenant("verifier", share: LinkShare(needs: 1, may: 4, priority: 10)), scheduler: EventLoop.shared, settings: VerifierService.Settings(settings),
       vault: Self.vault(settings))
     wallet =
       settings.wallet.enabled
       ? WalletService(
-        radio: radio, scheduler: EventLoop.shared, settings: WalletService.Settings(settings.wallet))
+        radio: radio.tenant("wallet", share: LinkShare(needs: 1, may: 4, priority: 5)), scheduler: EventLoop.shared,
+        settings: WalletService.Settings(settings.wallet))
       : nil
     let services = ["Verifier"] + (wallet == nil ? [] : ["Wallet"])
     var faces: [AnyObject] = [
-      ManagerFace(radio, services: services, on: bus.objects),
+      ManagerFace(radio.tenant("manager", share: LinkShare(needs: 0, may: 0, priority: 0)), services: services, on: bus.objects),
       VerifierFace(verifier, on: bus.objects, manager: ManagerFace.path),
     ]
     if let wallet { faces.append(WalletFace(wallet, on: bus.objects, manager: ManagerFace.path)) }
@@ -76,9 +78,9 @@ final class Daemon {
       })
   }
 
-  private static func radio(
+  private static func driver(
     _ settings: EarshotSettings.Radio, _ bus: BusConnection, _ privileges: Privileges
-  ) -> any Radio {
+  ) -> any RadioDriver {
     switch settings.backend {
     case .bluez:
       BlueZRadio(bus: bus, adapter: settings.adapter, knownVersion: .installed(), doors: privileges.doors)

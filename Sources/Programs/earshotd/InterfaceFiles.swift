@@ -3,6 +3,7 @@ import DBus
 import Glibc
 import Interfaces
 import Loop
+import Sharing
 
 /// The D-Bus interfaces as files for `/usr/share/dbus-1/interfaces`, written from the descriptions that the objects are
 /// made of.
@@ -12,7 +13,8 @@ enum InterfaceFiles {
   static func write(to directory: String) -> Bool {
     var isWhole = true
     let time = VirtualTime()
-    let radio = AirSpace(scheduler: time, seed: 0).addNode()
+    let radio = SharedRadio(driver: AirSpace(scheduler: time, seed: 0).addNode(), scheduler: time)
+      .tenant("none", share: LinkShare(needs: 0, may: 0, priority: 0))
     for interface in InterfaceList.all(radio: radio, scheduler: time) {
       let path = "\(directory)/\(interface.name).xml"
       let text = Array(InterfaceXML.document([interface]).utf8)

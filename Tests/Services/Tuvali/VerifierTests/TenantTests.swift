@@ -42,7 +42,7 @@ struct TenantTests {
   @LoopActor
   func crowdedRadio() async throws {
     let hall = Hall(links: 4)
-    hall.kioskRadio.linkLimit = 4
+    hall.kioskRadio.controller.linkLimit = 4
     let neighbour = Neighbour(on: hall.sharedRadio)
     let writers = (0..<4).map { _ in Writer(in: hall, to: neighbour) }
     hall.time.advance(by: .seconds(10))
