@@ -119,21 +119,33 @@ extension Target {
     GATTService(uuid: uuid, characteristics: []),
   ]
 
+  private static let abilities = AirAbilities(advertisingSlots: 5, seesPackets: true, hasRawHCI: false)
+  private static let traits = AirLinkTraits(isOurs: true, hearsUnsubscribed: true, notifyWindow: 3)
+  private static let packet = AdvertisingPacket(
+    address: address, addressKind: .randomAddress, kind: .scanResponse, rssi: -59, data: [2, 1, 6])
+
   private static let hubFrames: [HubFrame] = [
-    .welcome(address), .refused("né"), .sighting(scan: 3, address, rssi: -59, data: [1], scanResponse: [2, 3]),
-    .opened(id: 4, LinkID(1), address), .changed(id: 5, LinkID(1), mtu: 517),
-    .written(id: 6, LinkID(1), characteristic, answer: 9, [1]), .closed(id: 7, LinkID(1)),
-    .event(link: 1, .connected), .event(link: 1, .discovered(services)), .event(link: 1, .mtuChanged(23)),
-    .event(link: 1, .subscribed(characteristic)), .event(link: 1, .written(characteristic, error: .busy)),
-    .event(link: 1, .notified(characteristic, [5])), .event(link: 1, .disconnected(reason: "x")),
+    .welcome(address, abilities), .refused("né"), .status(.degraded, reason: "x"), .abilities(abilities),
+    .addressChanged(address), .sighting(address, rssi: -59, data: [1], scanResponse: [2, 3]), .packet(packet),
+    .served(application: 4, true), .linkUp(LinkID(1), address, since: Instant(nanoseconds: 9), traits),
+    .linkChanged(LinkID(1), mtu: 517), .linkDown(LinkID(1)),
+    .used(application: 4, LinkID(1), .subscribed(characteristic)),
+    .written(application: 6, LinkID(1), characteristic, answer: 9, [1]), .gone(LinkID(1), count: 2),
+    .event(connection: 1, .connected), .event(connection: 1, .discovered(services)),
+    .event(connection: 1, .mtuChanged(23)), .event(connection: 1, .subscribed(characteristic)),
+    .event(connection: 1, .written(characteristic, error: .busy)),
+    .event(connection: 1, .notified(characteristic, [5])), .event(connection: 1, .disconnected(reason: "x")),
   ]
   private static let nodeFrames: [NodeFrame] = [
     .hello(version: 1, address: nil), .hello(version: 2, address: address),
-    .advertise(id: 1, interval: .milliseconds(100), data: [7, 8], scanResponse: []),
-    .serve(id: 1, GATTApplication(services: services)), .scan(id: 1, [uuid]), .end(id: 5), .connect(link: 6, address),
-    .disconnect(link: 7), .discover(link: 8), .exchangeMTU(link: 9, 517), .subscribe(link: 10, characteristic),
-    .write(link: 11, .request, characteristic, [1]), .notify(id: 12, LinkID(2), characteristic, [1]),
-    .disconnectClient(id: 13, LinkID(1)), .answer(14, nil), .answer(14, .busy),
+    .advertise(
+      slot: 1, .init(data: [7, 8], scanResponse: [], interval: .milliseconds(100), isConnectable: true)),
+    .silence(slot: 2), .serve(application: 1, GATTApplication(services: services)), .stopServing(application: 5),
+    .listen(nil), .listen(Listening(services: [uuid], wantsPackets: true)), .connect(connection: 6, address),
+    .disconnect(connection: 7), .discover(connection: 8), .exchangeMTU(connection: 9, 517),
+    .subscribe(connection: 10, characteristic), .write(connection: 11, .request, characteristic, [1]),
+    .notify(application: 12, [LinkID(2), LinkID(3)], characteristic, [1]), .cut(LinkID(1)), .answer(14, nil),
+    .answer(14, .busy),
   ]
 
   private static let managementEvents: [ManagementEvent] = [

@@ -4,7 +4,7 @@ import Common
 
 /// The options of the program, as values.
 struct AirOptions {
-  /// A value that is none.
+  /// A value that an option cannot have.
   struct Mistake: Error {
     let sentence: String
   }
@@ -13,6 +13,7 @@ struct AirOptions {
   let seed: UInt64
   let isVerbose: Bool
   let conditions: AirConditions
+  let controller: AirController
 
   static let command = Command(
     "earshot-air", "A simulated radio that several processes share, for trying things out without Bluetooth.",
@@ -25,6 +26,10 @@ struct AirOptions {
       Option("loss", value: .text("PERCENT"), "How many writes without response, chunks that is, are lost (0)."),
       Option("notification-loss", value: .text("PERCENT"), "How many notifications are lost (0)."),
       Option("mtu", value: .integer("N", 23...517), "The largest ATT MTU that links agree to (517)."),
+      Option("slots", value: .integer("N", 1...100), "How many advertisements a node has on the air at most (3)."),
+      Option("links", value: .integer("N", 1...1000), "How many links a node has at most (any number)."),
+      Option("falls-silent", "An advertisement ends on the air when a peer connects by it; nodes put it back."),
+      Option("every-subscriber", "Notifications reach all who subscribed, as with BlueZ before 5.76."),
       Option("seed", value: .integer("N", 0...Int.max), "What chance begins with (1)."),
       Option("verbose", short: "v", "Log who comes and goes."),
     ])
@@ -42,6 +47,9 @@ struct AirOptions {
     if let text = options.value("notification-loss") { conditions.notificationLoss = try Self.share(text) }
     if let mtu = options.integer("mtu") { conditions.maximumMTU = mtu }
     self.conditions = conditions
+    controller = AirController(
+      advertisingSlots: options.integer("slots") ?? 3, linkLimit: options.integer("links"),
+      fallsSilent: options.flag("falls-silent"), reachesEverySubscriber: options.flag("every-subscriber"))
   }
 
   /// `5`, `7.5`, `5ms`: at most ten seconds.

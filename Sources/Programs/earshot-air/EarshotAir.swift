@@ -38,7 +38,9 @@ struct EarshotAir {
     let outcome = Outcome()
     EventLoop.shared.soon {
       outcome.signals = [SIGTERM, SIGINT].map { EventLoop.shared.on(signal: $0) { outcome.end() } }
-      let air = AirSpace(scheduler: EventLoop.shared, seed: options.seed, conditions: options.conditions)
+      let air = AirSpace(
+        scheduler: EventLoop.shared, seed: options.seed, conditions: options.conditions,
+        controller: options.controller)
       do throws(AirHubError) {
         outcome.hub = try AirHub(path: options.socket, air: air)
         say("The simulated air is at \(options.socket).")

@@ -32,9 +32,9 @@ import Testing
   func serverDisconnects() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10)))
-      let stranger = pair.air.addNode().serve(application, delegate: pair.recorder)
-      try stranger.disconnect(pair.serverLink)
-      try pair.server.disconnect(pair.link.id)
+      try pair.air.addNode().cut(pair.serverLink)
+      try pair.peripheral.cut(pair.link.id)
+      try pair.central.cut(pair.serverLink)
       pair.settle()
       #expect(pair.client.isConnected)
       try pair.server.disconnect(pair.serverLink)
@@ -57,13 +57,29 @@ import Testing
     }
   }
 
-  @Test("Dropping the handle on a link cuts it")
+  @Test("Dropping the handle on a link leaves the link to others, and cutting it tells the end to both")
   func droppingLink() async throws {
     try await onLoop {
       let pair = try Pair()
+      let id = try pair.link.id
       pair.client.link = nil
       pair.settle()
-      #expect(pair.client.isOver && pair.recorder.closed == 1)
+      #expect(pair.client.isConnected && pair.recorder.closed == 0 && pair.air.links == [id])
+      pair.central.cut(id)
+      pair.settle()
+      #expect(pair.client.isOver && pair.recorder.closed == 1 && pair.centralDelegate.ended == [id])
+    }
+  }
+
+  @Test("Dropping the handle on an attempt gives it up")
+  func droppingAttempt() async throws {
+    try await onLoop {
+      let pair = try Pair()
+      let lonely = Client()
+      try lonely.connect(pair.central, to: BluetoothAddress(0x42))
+      lonely.link = nil
+      pair.time.advance(by: .zero)
+      #expect(lonely.isOver && pair.air.links.count == 1)
     }
   }
 

@@ -50,24 +50,27 @@ final class HubPair {
   let central: RemoteAir
   let recorder = Recorder()
   let client = Client()
-  var server: any GATTServer
+  var server: TestServer
   let advertising: Registration
 
-  init(_ conditions: AirConditions = .init(latency: .zero)) async throws {
+  init(_ conditions: AirConditions = .init(latency: .zero), _ controller: AirController = .init()) async throws {
     folder = try TemporaryFolder()
-    hub = try Self.hub(folder, conditions)
+    hub = try Self.hub(folder, conditions, controller)
     peripheral = RemoteAir(path: folder.socket, pause: .milliseconds(1))
     central = RemoteAir(path: folder.socket, pause: .milliseconds(1))
     server = peripheral.serve(application, delegate: recorder)
     var advertisement = advertisement()
     advertisement.interval = .milliseconds(20)
-    advertising = try peripheral.advertise(advertisement)
+    advertising = peripheral.advertise(advertisement)
     try await becomeReady()
   }
 
-  static func hub(_ folder: TemporaryFolder, _ conditions: AirConditions) throws -> AirHub {
+  static func hub(
+    _ folder: TemporaryFolder, _ conditions: AirConditions, _ controller: AirController = .init()
+  ) throws -> AirHub {
     try AirHub(
-      path: folder.socket, air: AirSpace(scheduler: EventLoop.shared, seed: 1, conditions: conditions),
+      path: folder.socket,
+      air: AirSpace(scheduler: EventLoop.shared, seed: 1, conditions: conditions, controller: controller),
       log: .init(destination: .capture { _ in }, level: .debug))
   }
 

@@ -15,7 +15,7 @@ import Testing
     try await onLoopAsync {
       let pair = try await HubPair()
       let sightings = Box<[Sighting]>([])
-      let scan = try pair.central.scan(for: [service]) { sightings.value.append($0) }
+      let scan = pair.central.scan(for: [service]) { sightings.value.append($0) }
       try #require(await eventually { !sightings.value.isEmpty })
       let address = try #require(pair.peripheral.address)
       #expect(
@@ -66,8 +66,8 @@ import Testing
       try #require(await eventually { client.isOver })
       pair.advertising.cancel()
       let late = Box<[Sighting]>([])
-      let scan = try pair.central.scan(for: []) { late.value.append($0) }
-      let other = try pair.peripheral.advertise(advertisement("other"))
+      let scan = pair.central.scan(for: []) { late.value.append($0) }
+      let other = pair.peripheral.advertise(advertisement("other"))
       try #require(await eventually { late.value.count == 1 })
       #expect(late.value.first?.localName == "other")
       scan.cancel()
@@ -107,7 +107,7 @@ import Testing
       try await pair.connect()
       let (client, recorder, central, peripheral) = (pair.client, pair.recorder, pair.central, pair.peripheral)
       let sightings = Box<[Sighting]>([])
-      let scan = try central.scan(for: [service]) { sightings.value.append($0) }
+      let scan = central.scan(for: [service]) { sightings.value.append($0) }
       try #require(await eventually { sightings.value.count == 1 })
       let states = Box<[RadioStatus.State]>([])
       let registration = central.onStatus { states.value.append($0.state) }
@@ -166,7 +166,7 @@ import Testing
     "Who sends what is no frame is dropped, with a line in the log, and nobody else",
     arguments: [
       [0, 0, 0, 0], [1, 0, 1, 0, 1], [255, 255, 255, 255], [1, 0, 0, 0, 99], [5, 0, 0, 0, 8, 1, 0, 0, 0],
-      [3, 0, 0, 0, 1, 1, 2], [4, 0, 0, 0, 1, 1, 0, 0], [3, 0, 0, 0, 1, 1, 0, 3, 0, 0, 0, 1, 1, 0],
+      [3, 0, 0, 0, 1, 2, 2], [4, 0, 0, 0, 1, 2, 0, 0], [3, 0, 0, 0, 1, 2, 0, 3, 0, 0, 0, 1, 2, 0],
       [3, 0, 0, 0, 1, 9, 0],
     ] as [[UInt8]])
   func malformed(bytes: [UInt8]) async throws {
@@ -201,7 +201,7 @@ import Testing
     try await onLoopAsync {
       let pair = try await HubPair()
       var generator = SplitMix64(seed: 3)
-      let hello: [UInt8] = [3, 0, 0, 0, 1, 1, 0]
+      let hello: [UInt8] = [3, 0, 0, 0, 1, AirWire.version, 0]
       for _ in 0..<1000 {
         let descriptor = try #require(UnixSocket.connect(to: pair.folder.socket))
         var bytes = hello
@@ -280,9 +280,10 @@ import Testing
         #expect(send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count)
       }
       let deaf = BluetoothAddress(0x4242)
-      post(.hello(version: 1, address: deaf))
-      post(.serve(id: 1, application))
-      post(.advertise(id: 2, interval: .milliseconds(20), data: [], scanResponse: []))
+      post(.hello(version: AirWire.version, address: deaf))
+      post(.serve(application: 1, application))
+      post(
+        .advertise(slot: 0, .init(data: [], scanResponse: [], interval: .milliseconds(20), isConnectable: true)))
       let sender = RemoteAir(path: pair.folder.socket)
       let client = Client()
       try #require(await eventually { sender.status.state == .ready })

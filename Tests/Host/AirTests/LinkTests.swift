@@ -29,7 +29,7 @@ import Testing
       let silent = air.addNode()
       let far = air.addNode(position: AirPosition(x: 100))
       air.range = 50
-      let advertising = try far.advertise(advertisement())
+      let advertising = far.advertise(advertisement())
       for address in [silent.address, far.address, BluetoothAddress(0x42), central.address] {
         let client = Client()
         try client.connect(central, to: address)
@@ -56,7 +56,7 @@ import Testing
       time.advance(by: .seconds(1))
       let early = Client()
       try early.connect(air.addNode(position: peer.position), to: peer.address)
-      let advertising = try peer.advertise(advertisement())
+      let advertising = peer.advertise(advertisement())
       time.advance(by: .seconds(1))
       #expect(client.events.isEmpty && early.events == [.connected])
       peer.position = AirPosition(x: 50)
@@ -82,21 +82,39 @@ import Testing
     }
   }
 
-  @Test("A second link to the same peer ends at once; after the first has ended there can be another")
+  @Test("Connecting to a peer that is connected gives the same link; after it has ended there can be another")
   func oneLinkEach() async throws {
     try await onLoop {
       let pair = try Pair()
       let second = Client()
       try second.connect(pair.central, to: pair.peripheral.address)
+      second.link?.write([8], to: submit, as: .request)
+      #expect(second.events.isEmpty)
       pair.settle()
-      #expect(second.isOver && second.events.count == 1 && pair.client.isConnected)
+      #expect(second.events == [.connected, .written(submit, error: nil)] && pair.recorder.values == [[8]])
+      #expect(try second.link?.id == pair.link.id)
+      #expect(pair.air.links.count == 1 && pair.centralDelegate.links.count == 1)
       try pair.link.disconnect()
       pair.settle()
+      #expect(pair.client.isOver && second.isOver && pair.recorder.closed == 1)
       let third = Client()
       try third.connect(pair.central, to: pair.peripheral.address)
       pair.settle()
       #expect(third.isConnected)
       #expect(try third.link?.id != pair.link.id)
+    }
+  }
+
+  @Test("A second attempt at an address, while the first goes on, ends at once")
+  func oneAttemptEach() async throws {
+    try await onLoop {
+      let pair = try Pair()
+      let (first, second) = (Client(), Client())
+      try first.connect(pair.central, to: BluetoothAddress(0x42))
+      try second.connect(pair.central, to: BluetoothAddress(0x42))
+      pair.time.advance(by: .zero)
+      #expect(first.events.isEmpty && second.isOver && second.events.count == 1)
+      #expect(first.link?.id != second.link?.id)
     }
   }
 

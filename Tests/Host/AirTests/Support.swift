@@ -41,9 +41,9 @@ func advertisement(_ name: String = "x", of service: BluetoothUUID = service) ->
     data: AdvertisingData(flags: 0x06, serviceUUIDs: [service]), scanResponse: AdvertisingData(localName: name))
 }
 
-/// A delegate that writes down what it hears.
+/// What was told of an application, written down.
 @LoopActor
-final class Recorder: GATTServerDelegate {
+final class Recorder {
   enum Call: Hashable, Sendable {
     case opened(LinkID, BluetoothAddress)
     case changed(LinkID, Int)
@@ -69,17 +69,13 @@ final class Recorder: GATTServerDelegate {
   }
   var closed: Int { calls.count { if case .closed = $0 { true } else { false } } }
 
-  func linkOpened(_ link: LinkID, address: BluetoothAddress) { hear(.opened(link, address)) }
-  func linkChanged(_ link: LinkID, mtu: Int) { hear(.changed(link, mtu)) }
-  func linkClosed(_ link: LinkID) { hear(.closed(link)) }
-
   func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
     received += 1
     hear(.written(link, characteristic, value))
     if let refusal { throw refusal }
   }
 
-  private func hear(_ call: Call) {
+  func hear(_ call: Call) {
     calls.append(call)
     onCall?()
   }
@@ -94,7 +90,7 @@ final class Client {
   /// How many writes were reported written; cheaper than counting them.
   private(set) var writtenCount = 0
 
-  func connect(_ radio: any Radio, to address: BluetoothAddress) throws {
+  func connect(_ radio: any RadioDriver, to address: BluetoothAddress) throws {
     link = try radio.connect(to: address) { [weak self] event in
       self?.events.append(event)
       if case .written = event { self?.writtenCount += 1 }
@@ -134,15 +130,23 @@ final class Pair {
   let central: AirRadio
   let recorder = Recorder()
   let client = Client()
-  let server: any GATTServer
+  /// What the delegates of the two nodes hear beside what the recorder and the client have.
+  let peripheralDelegate: DriverRecorder
+  let centralDelegate: DriverRecorder
+  let server: TestServer
   let advertising: Registration
 
-  init(_ conditions: AirConditions = .init(), seed: UInt64 = 1, mtu: Int? = 517) throws {
-    air = AirSpace(scheduler: time, seed: seed, conditions: conditions)
+  init(
+    _ conditions: AirConditions = .init(), _ controller: AirController = .init(), seed: UInt64 = 1, mtu: Int? = 517,
+    application: GATTApplication = application
+  ) throws {
+    air = AirSpace(scheduler: time, seed: seed, conditions: conditions, controller: controller)
     peripheral = air.addNode()
     central = air.addNode()
+    peripheralDelegate = .of(peripheral)
+    centralDelegate = .of(central)
     server = peripheral.serve(application, delegate: recorder)
-    advertising = try peripheral.advertise(advertisement())
+    advertising = peripheral.advertise(advertisement())
     try client.connect(central, to: peripheral.address)
     time.run(until: { client.isConnected }, limit: .seconds(1))
     if let mtu { client.link?.exchangeMTU(mtu) }
@@ -164,4 +168,28 @@ func cpuTime() -> Duration {
   var time = timespec()
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
   return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+}
+
+/// An air with an observer.
+@LoopActor
+final class TestAir {
+  let time = VirtualTime()
+  let space: AirSpace
+  let observer: AirRadio
+  private let delegate: DriverRecorder
+
+  init(_ controller: AirController = .init()) {
+    space = AirSpace(scheduler: time, seed: 1, controller: controller)
+    observer = space.addNode()
+    delegate = .of(observer)
+  }
+
+  /// The names that the observer hears within two seconds from now.
+  func names() -> Set<String> {
+    var names: Set<String> = []
+    let scan = observer.scan(for: []) { names.insert($0.localName ?? "") }
+    time.advance(by: .seconds(2))
+    scan.cancel()
+    return names
+  }
 }

@@ -18,66 +18,110 @@ import Testing
   static let characteristic = CharacteristicID(service: uuid, characteristic: uuid)
   static let characteristicBytes = joined(uuidBytes, uuidBytes)
   static let services = [
-    GATTService(uuid: uuid, characteristics: [GATTCharacteristic(uuid: uuid, properties: [.write, .notify])]),
+    GATTService(
+      uuid: uuid, characteristics: [GATTCharacteristic(uuid: uuid, properties: [.write, .notify], reach: .exact)]),
     GATTService(uuid: uuid, characteristics: []),
   ]
-  static let servicesBytes: [UInt8] = joined([2, 0], uuidBytes, [1], uuidBytes, [0x18], uuidBytes, [0])
+  static let servicesBytes: [UInt8] = joined([2, 0], uuidBytes, [1], uuidBytes, [0x18, 1], uuidBytes, [0])
+  static let later = BluetoothUUID(high: 0x0001_0203_0405_0608, low: 0)
+  static let laterBytes: [UInt8] = joined(zeros(8), [8, 6, 5, 4, 3, 2, 1, 0])
+  static let one: [UInt8] = [1, 0, 0, 0, 0, 0, 0, 0]
+  static let abilities = AirAbilities(advertisingSlots: 5, seesPackets: true, hasRawHCI: false)
+  static let packet = AdvertisingPacket(
+    address: address, addressKind: .randomAddress, kind: .scanResponse, rssi: -59, data: [7])
 
   static let nodeFrames: [(NodeFrame, [UInt8])] = [
     (.hello(version: 1, address: nil), [1, 1, 0]),
     (.hello(version: 2, address: address), joined([1, 2, 1], addressBytes)),
     (
-      .advertise(id: 0x0102_0304, interval: .nanoseconds(258), data: [7, 8], scanResponse: []),
-      [2, 4, 3, 2, 1, 2, 1, 0, 0, 0, 0, 0, 0, 2, 0, 7, 8, 0, 0]
+      .advertise(slot: 4, .init(data: [7, 8], scanResponse: [], interval: .nanoseconds(258), isConnectable: true)),
+      [2, 4, 2, 1, 0, 0, 0, 0, 0, 0, 1, 2, 0, 7, 8, 0, 0]
     ),
-    (.serve(id: 1, GATTApplication(services: services)), joined([3, 1, 0, 0, 0], servicesBytes)),
-    (.scan(id: 1, [uuid]), joined([4, 1, 0, 0, 0, 1, 0], uuidBytes)),
-    (.end(id: 5), [5, 5, 0, 0, 0]),
-    (.connect(link: 6, address), joined([6, 6, 0, 0, 0], addressBytes)),
-    (.disconnect(link: 7), [7, 7, 0, 0, 0]),
-    (.discover(link: 8), [8, 8, 0, 0, 0]),
-    (.exchangeMTU(link: 9, 517), [9, 9, 0, 0, 0, 5, 2]),
-    (.subscribe(link: 10, characteristic), joined([10, 10, 0, 0, 0], characteristicBytes)),
-    (.write(link: 11, .request, characteristic, [1]), joined([11, 11, 0, 0, 0, 1], characteristicBytes, [1, 0, 1])),
-    (.write(link: 11, .command, characteristic, []), joined([11, 11, 0, 0, 0, 0], characteristicBytes, [0, 0])),
     (
-      .notify(id: 12, LinkID(0x0102), characteristic, [1]),
-      joined([12, 12, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0], characteristicBytes, [1, 0, 1])
+      .advertise(slot: 4, .init(data: [], scanResponse: [9], interval: .zero, isConnectable: false)),
+      [2, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 9]
     ),
-    (.disconnectClient(id: 13, LinkID(1)), [13, 13, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]),
-    (.answer(14, nil), [14, 14, 0, 0, 0, 0]),
-    (.answer(14, .busy), [14, 14, 0, 0, 0, 0x80]),
+    (.silence(slot: 3), [3, 3]),
+    (.serve(application: 1, GATTApplication(services: services)), joined([4, 1, 0, 0, 0], servicesBytes)),
+    (.stopServing(application: 5), [5, 5, 0, 0, 0]),
+    (.listen(nil), [6, 0]),
+    (.listen(Listening(services: nil, wantsPackets: true)), [6, 1, 0, 1]),
+    (.listen(Listening(services: [], wantsPackets: false)), [6, 1, 1, 0, 0, 0]),
+    (
+      .listen(Listening(services: [later, uuid], wantsPackets: true)),
+      joined([6, 1, 1, 2, 0], uuidBytes, laterBytes, [1])
+    ),
+    (.connect(connection: 6, address), joined([7, 6, 0, 0, 0], addressBytes)),
+    (.disconnect(connection: 7), [8, 7, 0, 0, 0]),
+    (.discover(connection: 8), [9, 8, 0, 0, 0]),
+    (.exchangeMTU(connection: 9, 517), [10, 9, 0, 0, 0, 5, 2]),
+    (.subscribe(connection: 10, characteristic), joined([11, 10, 0, 0, 0], characteristicBytes)),
+    (
+      .write(connection: 11, .request, characteristic, [1]),
+      joined([12, 11, 0, 0, 0, 1], characteristicBytes, [1, 0, 1])
+    ),
+    (.write(connection: 11, .command, characteristic, []), joined([12, 11, 0, 0, 0, 0], characteristicBytes, [0, 0])),
+    (
+      .notify(application: 12, [LinkID(0x0102), LinkID(1)], characteristic, [1]),
+      joined([13, 12, 0, 0, 0, 2, 2, 1, 0, 0, 0, 0, 0, 0], one, characteristicBytes, [1, 0, 1])
+    ),
+    (.cut(LinkID(1)), joined([14], one)),
+    (.answer(14, nil), [15, 14, 0, 0, 0, 0]),
+    (.answer(14, .busy), [15, 14, 0, 0, 0, 0x80]),
   ]
 
   static let hubFrames: [(HubFrame, [UInt8])] = [
-    (.welcome(address), joined([1], addressBytes)),
+    (.welcome(address, abilities), joined([1], addressBytes, [5, 1, 0])),
     (.refused("né"), [2, 3, 0, 0x6E, 0xC3, 0xA9]),
+    (.status(.degraded, reason: "x"), [3, 2, 1, 0, 0x78]),
+    (.abilities(abilities), [4, 5, 1, 0]),
+    (.addressChanged(address), joined([5], addressBytes)),
     (
-      .sighting(scan: 3, address, rssi: -59, data: [1], scanResponse: [2, 3]),
-      joined([3, 3, 0, 0, 0], addressBytes, [0xC5, 1, 0, 1, 2, 0, 2, 3])
+      .sighting(address, rssi: -59, data: [1], scanResponse: [2, 3]),
+      joined([6], addressBytes, [0xC5, 1, 0, 1, 2, 0, 2, 3])
+    ),
+    (.sighting(address, rssi: nil, data: [], scanResponse: []), joined([6], addressBytes, [127, 0, 0, 0, 0])),
+    (.packet(packet), joined([7], addressBytes, [1, 2, 0xC5, 1, 0, 7])),
+    (.served(application: 4, true), [8, 4, 0, 0, 0, 1]),
+    (
+      .linkUp(
+        LinkID(1), address, since: Instant(nanoseconds: 258),
+        .init(isOurs: true, hearsUnsubscribed: false, notifyWindow: 3)),
+      joined([9], one, addressBytes, [2, 1, 0, 0, 0, 0, 0, 0, 1, 3, 0])
     ),
     (
-      .sighting(scan: 3, address, rssi: nil, data: [], scanResponse: []),
-      joined([3, 3, 0, 0, 0], addressBytes, [127, 0, 0, 0, 0])
+      .linkUp(
+        LinkID(1), address, since: Instant(nanoseconds: -1),
+        .init(isOurs: false, hearsUnsubscribed: true, notifyWindow: 0)),
+      joined([9], one, addressBytes, [255, 255, 255, 255, 255, 255, 255, 255, 2, 0, 0])
     ),
-    (.opened(id: 4, LinkID(1), address), joined([4, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0], addressBytes)),
-    (.changed(id: 5, LinkID(1), mtu: 517), [5, 5, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5, 2]),
+    (.linkChanged(LinkID(1), mtu: 517), joined([10], one, [5, 2])),
+    (.linkDown(LinkID(1)), joined([11], one)),
+    (.used(application: 4, LinkID(1), .read(characteristic)), joined([12, 4, 0, 0, 0], one, [0], characteristicBytes)),
     (
-      .written(id: 6, LinkID(1), characteristic, answer: 9, [1]),
-      joined([6, 6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0], characteristicBytes, [9, 0, 0, 0, 1, 0, 1])
+      .used(application: 4, LinkID(1), .subscribed(characteristic)),
+      joined([12, 4, 0, 0, 0], one, [1], characteristicBytes)
     ),
-    (.closed(id: 7, LinkID(1)), [7, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]),
-    (.event(link: 1, .connected), [16, 1, 0, 0, 0]),
-    (.event(link: 1, .discovered(services)), joined([17, 1, 0, 0, 0], servicesBytes)),
-    (.event(link: 1, .mtuChanged(23)), [18, 1, 0, 0, 0, 23, 0]),
-    (.event(link: 1, .subscribed(characteristic)), joined([19, 1, 0, 0, 0], characteristicBytes)),
     (
-      .event(link: 1, .written(characteristic, error: .invalidLength)),
-      joined([20, 1, 0, 0, 0], characteristicBytes, [0x0D])
+      .used(application: 4, LinkID(1), .unsubscribed(characteristic)),
+      joined([12, 4, 0, 0, 0], one, [2], characteristicBytes)
     ),
-    (.event(link: 1, .written(characteristic, error: nil)), joined([20, 1, 0, 0, 0], characteristicBytes, [0])),
-    (.event(link: 1, .notified(characteristic, [5])), joined([21, 1, 0, 0, 0], characteristicBytes, [1, 0, 5])),
-    (.event(link: 1, .disconnected(reason: "x")), [22, 1, 0, 0, 0, 1, 0, 0x78]),
+    (
+      .written(application: 6, LinkID(1), characteristic, answer: 9, [1]),
+      joined([13, 6, 0, 0, 0], one, characteristicBytes, [9, 0, 0, 0, 1, 0, 1])
+    ),
+    (.gone(LinkID(1), count: 2), joined([14], one, [2, 0])),
+    (.event(connection: 1, .connected), [32, 1, 0, 0, 0]),
+    (.event(connection: 1, .discovered(services)), joined([33, 1, 0, 0, 0], servicesBytes)),
+    (.event(connection: 1, .mtuChanged(23)), [34, 1, 0, 0, 0, 23, 0]),
+    (.event(connection: 1, .subscribed(characteristic)), joined([35, 1, 0, 0, 0], characteristicBytes)),
+    (
+      .event(connection: 1, .written(characteristic, error: .invalidLength)),
+      joined([36, 1, 0, 0, 0], characteristicBytes, [0x0D])
+    ),
+    (.event(connection: 1, .written(characteristic, error: nil)), joined([36, 1, 0, 0, 0], characteristicBytes, [0])),
+    (.event(connection: 1, .notified(characteristic, [5])), joined([37, 1, 0, 0, 0], characteristicBytes, [1, 0, 5])),
+    (.event(connection: 1, .disconnected(reason: "x")), [38, 1, 0, 0, 0, 1, 0, 0x78]),
   ]
 
   private func encoded(_ write: (inout ByteWriter) -> Void) -> [UInt8] {
@@ -115,15 +159,20 @@ import Testing
   @Test(
     "A field beyond its limit is refused",
     arguments: [
-      [], [0], [15], [255], [1, 1, 2],
-      [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0],
-      joined([2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0], zeros(34)),
-      joined([3, 0, 0, 0, 0, 65, 0], zeros(65 * 17)),
-      joined([3, 0, 0, 0, 0, 1, 0], zeros(16), [65], zeros(65 * 17)),
-      joined([4, 0, 0, 0, 0, 65, 0], zeros(65 * 16)),
-      joined([11, 0, 0, 0, 0, 2], zeros(34)),
-      joined([11, 0, 0, 0, 0, 0], zeros(32), [1, 4], zeros(1025)),
-      [14, 0, 0, 0, 0, 1],
+      [], [0], [16], [255], [1, 1, 2],
+      [2, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 1, 0, 0, 0, 0],
+      [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0],
+      joined([2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 32, 0], zeros(34)),
+      joined([4, 0, 0, 0, 0, 65, 0], zeros(65 * 17)),
+      joined([4, 0, 0, 0, 0, 1, 0], zeros(16), [65], zeros(65 * 18)),
+      joined([4, 0, 0, 0, 0, 1, 0], zeros(16), [1], zeros(17), [2]),
+      joined([6, 1, 1, 65, 0], zeros(65 * 16), [0]),
+      joined([6, 1, 1, 2, 0], laterBytes, uuidBytes, [0]),
+      joined([6, 1, 1, 2, 0], uuidBytes, uuidBytes, [0]),
+      joined([12, 0, 0, 0, 0, 2], zeros(34)),
+      joined([12, 0, 0, 0, 0, 0], zeros(32), [1, 4], zeros(1025)),
+      joined([13, 0, 0, 0, 0, 65], zeros(65 * 8), zeros(34)),
+      [15, 0, 0, 0, 0, 1],
     ] as [[UInt8]])
   func limits(bytes: [UInt8]) {
     #expect(throws: WireError.self) {
@@ -148,7 +197,7 @@ import Testing
       var bytes: [UInt8]
       if round % 4 == 0 {
         bytes = (0..<Int.random(in: 0...80, using: &generator)).map { _ in .random(in: 0...255, using: &generator) }
-        if !bytes.isEmpty { bytes[0] %= 24 }
+        if !bytes.isEmpty { bytes[0] %= 40 }
       } else {
         bytes = valid[Int.random(in: 0..<valid.count, using: &generator)]
         for _ in 0..<Int.random(in: 1...4, using: &generator) where !bytes.isEmpty {

@@ -63,7 +63,7 @@ public final class AirHub {
 
   /// Lets only those nodes speak whose peers keep up with what they are sent.
   func balance() {
-    let congested = Set(nodes.filter(\.isCongested).compactMap(\.address))
+    let congested = Set(nodes.filter(\.isCongested).compactMap { $0.radio.map(ObjectIdentifier.init) })
     for node in nodes { node.holdBack(congested) }
   }
 }

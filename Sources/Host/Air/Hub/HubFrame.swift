@@ -2,53 +2,65 @@ import Bytes
 import Common
 import Radio
 
-/// What the hub says to a node.
+/// What the hub says to a node. `LinkID`s are the hub's; applications and connections have the numbers that the node gave.
 enum HubFrame: Hashable, Sendable {
   /// The node is in the air, at this address.
-  case welcome(BluetoothAddress)
-  /// It is not, for this reason; the connection ends.
+  case welcome(BluetoothAddress, AirAbilities)
+  /// The node is not in the air, for this reason; the connection ends.
   case refused(String)
+  case status(RadioStatus.State, reason: String)
+  case abilities(AirAbilities)
+  case addressChanged(BluetoothAddress)
   /// Signal strength is nil where it is not known.
-  case sighting(scan: UInt32, BluetoothAddress, rssi: Int8?, data: [UInt8], scanResponse: [UInt8])
-  /// What happened on a link that the node made.
-  case event(link: UInt32, LinkEvent)
-  case opened(id: UInt32, LinkID, BluetoothAddress)
-  case changed(id: UInt32, LinkID, mtu: UInt16)
+  case sighting(BluetoothAddress, rssi: Int8?, data: [UInt8], scanResponse: [UInt8])
+  /// Its data has 31 bytes at most.
+  case packet(AdvertisingPacket)
+  case served(application: UInt32, Bool)
+  case linkUp(LinkID, BluetoothAddress, since: Instant, AirLinkTraits)
+  case linkChanged(LinkID, mtu: UInt16)
+  case linkDown(LinkID)
+  case used(application: UInt32, LinkID, Use)
   /// `answer` is the number under which an answer is expected; 0 for a command.
-  case written(id: UInt32, LinkID, CharacteristicID, answer: UInt32, [UInt8])
-  case closed(id: UInt32, LinkID)
-
-  /// As in HCI: the signal strength that means that there is none.
-  private static let noSignalStrength: UInt8 = 127
+  case written(application: UInt32, LinkID, CharacteristicID, answer: UInt32, [UInt8])
+  /// So many values that the node sent have gone out.
+  case gone(LinkID, count: UInt16)
+  /// What happened on a connection that the node asked for.
+  case event(connection: UInt32, LinkEvent)
 
   init(reading reader: inout ByteReader) throws(WireError) {
     switch try reader.u8() {
-    case 1: self = .welcome(try reader.address())
+    case 1: self = .welcome(try reader.address(), try reader.abilities())
     case 2: self = .refused(try reader.text("reason"))
-    case 3:
-      let scan = try reader.u32le()
-      let address = try reader.address()
-      let rssi = try reader.u8()
+    case 3: self = .status(try reader.state(), reason: try reader.text("reason"))
+    case 4: self = .abilities(try reader.abilities())
+    case 5: self = .addressChanged(try reader.address())
+    case 6:
       let limit = AdvertisingData.limit
       self = .sighting(
-        scan: scan, address, rssi: rssi == Self.noSignalStrength ? nil : Int8(bitPattern: rssi),
-        data: try reader.value("data", limit: limit), scanResponse: try reader.value("scan response", limit: limit))
-    case 4: self = .opened(id: try reader.u32le(), LinkID(try reader.u64le()), try reader.address())
-    case 5: self = .changed(id: try reader.u32le(), LinkID(try reader.u64le()), mtu: try reader.u16le())
-    case 6:
+        try reader.address(), rssi: try reader.rssi(), data: try reader.value("data", limit: limit),
+        scanResponse: try reader.value("scan response", limit: limit))
+    case 7: self = .packet(try reader.packet())
+    case 8: self = .served(application: try reader.u32le(), try reader.flag("served"))
+    case 9:
+      self = .linkUp(
+        try reader.link(), try reader.address(), since: try reader.instant(), try AirLinkTraits(reading: &reader))
+    case 10: self = .linkChanged(try reader.link(), mtu: try reader.u16le())
+    case 11: self = .linkDown(try reader.link())
+    case 12: self = .used(application: try reader.u32le(), try reader.link(), try reader.use())
+    case 13:
       self = .written(
-        id: try reader.u32le(), LinkID(try reader.u64le()), try reader.characteristic(), answer: try reader.u32le(),
+        application: try reader.u32le(), try reader.link(), try reader.characteristic(), answer: try reader.u32le(),
         try reader.value("value"))
-    case 7: self = .closed(id: try reader.u32le(), LinkID(try reader.u64le()))
-    case 16: self = .event(link: try reader.u32le(), .connected)
-    case 17: self = .event(link: try reader.u32le(), .discovered(try reader.services()))
-    case 18: self = .event(link: try reader.u32le(), .mtuChanged(Int(try reader.u16le())))
-    case 19: self = .event(link: try reader.u32le(), .subscribed(try reader.characteristic()))
-    case 20:
-      self = .event(link: try reader.u32le(), .written(try reader.characteristic(), error: try reader.error()))
-    case 21:
-      self = .event(link: try reader.u32le(), .notified(try reader.characteristic(), try reader.value("value")))
-    case 22: self = .event(link: try reader.u32le(), .disconnected(reason: try reader.text("reason")))
+    case 14: self = .gone(try reader.link(), count: try reader.u16le())
+    case 32: self = .event(connection: try reader.u32le(), .connected)
+    case 33: self = .event(connection: try reader.u32le(), .discovered(try reader.services()))
+    case 34: self = .event(connection: try reader.u32le(), .mtuChanged(Int(try reader.u16le())))
+    case 35: self = .event(connection: try reader.u32le(), .subscribed(try reader.characteristic()))
+    case 36:
+      self = .event(connection: try reader.u32le(), .written(try reader.characteristic(), error: try reader.error()))
+    case 37:
+      self = .event(connection: try reader.u32le(), .notified(try reader.characteristic(), try reader.value("value")))
+    case 38: self = .event(connection: try reader.u32le(), .disconnected(reason: try reader.text("reason")))
     default: throw .badValue("tag")
     }
     try reader.finish()
@@ -56,72 +68,105 @@ enum HubFrame: Hashable, Sendable {
 
   func write(to writer: inout ByteWriter) {
     switch self {
-    case .welcome(let address):
+    case .welcome(let address, let abilities):
       writer.u8(1)
       writer.address(address)
+      writer.abilities(abilities)
     case .refused(let reason):
       writer.u8(2)
       writer.text(reason)
-    case .sighting(let scan, let address, let rssi, let data, let scanResponse):
+    case .status(let state, let reason):
       writer.u8(3)
-      writer.u32le(scan)
+      writer.state(state)
+      writer.text(reason)
+    case .abilities(let abilities):
+      writer.u8(4)
+      writer.abilities(abilities)
+    case .addressChanged(let address):
+      writer.u8(5)
       writer.address(address)
-      writer.u8(rssi.map(UInt8.init(bitPattern:)) ?? Self.noSignalStrength)
+    case .sighting(let address, let rssi, let data, let scanResponse):
+      writer.u8(6)
+      writer.address(address)
+      writer.rssi(rssi)
       writer.value(data)
       writer.value(scanResponse)
-    case .opened(let id, let link, let address):
-      writer.u8(4)
-      writer.u32le(id)
-      writer.u64le(link.number)
-      writer.address(address)
-    case .changed(let id, let link, let mtu):
-      writer.u8(5)
-      writer.u32le(id)
-      writer.u64le(link.number)
-      writer.u16le(mtu)
-    case .written(let id, let link, let characteristic, let answer, let value):
-      writer.u8(6)
-      writer.u32le(id)
-      writer.u64le(link.number)
-      writer.characteristic(characteristic)
-      writer.u32le(answer)
-      writer.value(AirWire.capped(value))
-    case .closed(let id, let link):
+    case .packet(let packet):
       writer.u8(7)
-      writer.u32le(id)
-      writer.u64le(link.number)
-    case .event(let link, let event):
-      write(event, of: link, to: &writer)
+      writer.packet(packet)
+    case .served(let application, let isServed):
+      writer.u8(8)
+      writer.u32le(application)
+      writer.u8(isServed ? 1 : 0)
+    case .linkUp, .linkChanged, .linkDown, .used, .written, .gone:
+      writeOfLinks(to: &writer)
+    case .event(let connection, let event):
+      write(event, of: connection, to: &writer)
     }
   }
 
-  private func write(_ event: LinkEvent, of link: UInt32, to writer: inout ByteWriter) {
+  private func writeOfLinks(to writer: inout ByteWriter) {
+    switch self {
+    case .linkUp(let link, let address, let since, let traits):
+      writer.u8(9)
+      writer.link(link)
+      writer.address(address)
+      writer.instant(since)
+      traits.write(to: &writer)
+    case .linkChanged(let link, let mtu):
+      writer.u8(10)
+      writer.link(link)
+      writer.u16le(mtu)
+    case .linkDown(let link):
+      writer.u8(11)
+      writer.link(link)
+    case .used(let application, let link, let use):
+      writer.u8(12)
+      writer.u32le(application)
+      writer.link(link)
+      writer.use(use)
+    case .written(let application, let link, let characteristic, let answer, let value):
+      writer.u8(13)
+      writer.u32le(application)
+      writer.link(link)
+      writer.characteristic(characteristic)
+      writer.u32le(answer)
+      writer.value(AirWire.capped(value))
+    case .gone(let link, let count):
+      writer.u8(14)
+      writer.link(link)
+      writer.u16le(count)
+    default: break
+    }
+  }
+
+  private func write(_ event: LinkEvent, of connection: UInt32, to writer: inout ByteWriter) {
     func head(_ tag: UInt8) {
       writer.u8(tag)
-      writer.u32le(link)
+      writer.u32le(connection)
     }
     switch event {
     case .connected:
-      head(16)
+      head(32)
     case .discovered(let services):
-      head(17)
+      head(33)
       writer.services(services)
     case .mtuChanged(let mtu):
-      head(18)
+      head(34)
       writer.u16le(UInt16(clamping: mtu))
     case .subscribed(let characteristic):
-      head(19)
+      head(35)
       writer.characteristic(characteristic)
     case .written(let characteristic, let error):
-      head(20)
+      head(36)
       writer.characteristic(characteristic)
       writer.error(error)
     case .notified(let characteristic, let value):
-      head(21)
+      head(37)
       writer.characteristic(characteristic)
       writer.value(AirWire.capped(value))
     case .disconnected(let reason):
-      head(22)
+      head(38)
       writer.text(reason)
     }
   }

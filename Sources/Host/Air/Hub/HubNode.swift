@@ -5,30 +5,35 @@ import Radio
 
 /// A node of the hub's air, and the connection to the program it belongs to.
 @LoopActor
-final class HubNode: AirSocketOwner {
-  /// A node with more bytes waiting for it than this has its peers held back.
+final class HubNode: AirSocketOwner, AirNodeOwner {
+  /// While a node has more bytes waiting for it than this, its peers are held back.
   static let congestion = 1 << 20
-  /// A node that has so many writes under way which it did not wait for is held back itself.
-  static let writeLimit = 4096
-  /// How many advertisements, applications, scans and links a node may have, of each kind.
+  /// A node that has so many values under way which it did not wait for is held back itself.
+  static let valueLimit = 4096
+  /// How many applications and connections a node may have, of each kind.
   static let setupLimit = 256
 
   private unowned let hub: AirHub
   private var socket: AirSocket?
-  private var radio: AirRadio?
-  /// Advertisements and scans.
-  private var registrations: [UInt32: Registration] = [:]
-  private var servers: [UInt32: AirServer] = [:]
-  private var links: [UInt32: OwnLink] = [:]
+  private(set) var radio: AirRadio?
+  private var connections: [UInt32: Connection] = [:]
   private var answers: [LinkID: (number: UInt32, answer: AirAnswer)] = [:]
   private var lastAnswer: UInt32 = 0
-  /// Writes that are not reported written yet, on all links.
-  private var writes = 0
-  private var congested: Set<BluetoothAddress> = []
+  /// Writes that are not reported written yet, and values for clients that have not gone out.
+  private var underWay = 0
+  /// Values that found their link full.
+  private var waiting: [LinkID: Fifo<Value>] = [:]
+  private var congested: Set<ObjectIdentifier> = []
 
-  private struct OwnLink {
+  private struct Connection {
     let link: any Link
     var writes = 0
+  }
+
+  private struct Value {
+    let application: ApplicationID
+    let characteristic: CharacteristicID
+    let bytes: [UInt8]
   }
 
   init(_ descriptor: Int32, hub: AirHub) {
@@ -36,10 +41,9 @@ final class HubNode: AirSocketOwner {
     socket = AirSocket(descriptor, owner: self)
   }
 
-  var address: BluetoothAddress? { radio?.address }
-  var name: String { address.map { "the node \($0)" } ?? "a node" }
+  var name: String { radio.map { "the node \($0.address)" } ?? "a node" }
 
-  func send(_ frame: HubFrame) {
+  private func send(_ frame: HubFrame) {
     let wasCongested = isCongested
     socket?.send(frame.write(to:))
     if isCongested, !wasCongested { hub.balance() }
@@ -51,10 +55,10 @@ final class HubNode: AirSocketOwner {
     socket?.close()
     socket = nil
     guard let radio else { return }
-    registrations = [:]
-    servers = [:]
-    links = [:]
+    radio.delegate = nil
+    connections = [:]
     answers = [:]
+    waiting = [:]
     hub.air.removeNode(radio)
   }
 
@@ -72,15 +76,22 @@ final class HubNode: AirSocketOwner {
     if (socket?.unsent ?? 0) < Self.congestion / 2 { hub.balance() }
   }
 
-  func holdBack(_ congested: Set<BluetoothAddress>) {
+  /// - Parameter congested: the nodes that do not keep up with what they are sent.
+  func holdBack(_ congested: Set<ObjectIdentifier>) {
     self.congested = congested
     pauseOrResume()
   }
 
   private func pauseOrResume() {
-    let hasSlowPeer = !congested.isEmpty && (radio?.peers.contains { congested.contains($0) } ?? false)
+    let peers = congested.isEmpty ? [] : radio?.peers ?? []
+    let hasSlowPeer = peers.contains { congested.contains(ObjectIdentifier($0)) }
     let isPaused = socket?.isPaused ?? false
-    socket?.isPaused = hasSlowPeer || writes > (isPaused ? Self.writeLimit / 2 : Self.writeLimit)
+    socket?.isPaused = hasSlowPeer || underWay > (isPaused ? Self.valueLimit / 2 : Self.valueLimit)
+  }
+
+  private func wentOut() {
+    underWay -= 1
+    if socket?.isPaused == true { pauseOrResume() }
   }
 
   // MARK: Frames
@@ -106,7 +117,8 @@ final class HubNode: AirSocketOwner {
     }
     let node = hub.air.addNode(address: address)
     radio = node
-    send(.welcome(node.address))
+    node.delegate = self
+    send(.welcome(node.address, AirAbilities(node.controller)))
   }
 
   private func refuse(_ reason: String) {
@@ -118,38 +130,33 @@ final class HubNode: AirSocketOwner {
   private func carryOut(_ frame: NodeFrame, _ radio: AirRadio) throws(WireError) {
     switch frame {
     case .hello: break
-    case .advertise(let id, let interval, let data, let scanResponse):
-      try checkNew(id)
-      registrations[id] = radio.advertise(data: data, scanResponse: scanResponse, interval: interval)
-    case .serve(let id, let application):
-      try checkNew(id)
-      servers[id] = radio.serve(application, answerer: HubAnswerer(id, self))
-    case .scan(let id, let services):
-      try checkNew(id)
-      registrations[id] = radio.scan(for: services) { [weak self] sighting, data, scanResponse in
-        self?.send(
-          .sighting(
-            scan: id, sighting.address, rssi: sighting.rssi.map { Int8(clamping: $0) }, data: data,
-            scanResponse: scanResponse))
+    case .advertise(let slot, let content): radio.advertise(encoded: content, in: Int(slot))
+    case .silence(let slot): radio.advertise(nil, in: Int(slot))
+    case .serve(let number, let application):
+      let number = ApplicationID(Int(number))
+      guard radio.application(number) == nil else { throw .badValue("application") }
+      guard radio.applications.count < Self.setupLimit else {
+        throw .tooLong(field: "applications", limit: Self.setupLimit)
       }
-    case .end(let id):
-      registrations[id] = nil
-      servers[id] = nil
-    case .connect(let link, let address): try connect(link, to: address, radio)
+      radio.serve(application, as: number)
+    case .stopServing(let number): radio.stopServing(ApplicationID(Int(number)))
+    case .listen(let listening): radio.listen(listening)
+    case .connect(let number, let address): try connect(number, to: address, radio)
     // A link may have ended while the frame was on its way.
-    case .disconnect(let link): links[link]?.link.disconnect()
-    case .discover(let link): links[link]?.link.discover()
-    case .exchangeMTU(let link, let mtu): links[link]?.link.exchangeMTU(Int(mtu))
-    case .subscribe(let link, let characteristic): links[link]?.link.subscribe(to: characteristic)
-    case .write(let link, let kind, let characteristic, let value):
-      guard let own = links[link] else { return }
-      links[link]?.writes += 1
-      writes += 1
-      own.link.write(value, to: characteristic, as: kind)
+    case .disconnect(let number): connections[number]?.link.disconnect()
+    case .discover(let number): connections[number]?.link.discover()
+    case .exchangeMTU(let number, let mtu): connections[number]?.link.exchangeMTU(Int(mtu))
+    case .subscribe(let number, let characteristic): connections[number]?.link.subscribe(to: characteristic)
+    case .write(let number, let kind, let characteristic, let value):
+      guard let connection = connections[number] else { return }
+      connections[number]?.writes += 1
+      underWay += 1
+      connection.link.write(value, to: characteristic, as: kind)
       pauseOrResume()
-    case .notify(let id, let link, let characteristic, let value):
-      servers[id]?.notify(value, of: characteristic, to: link)
-    case .disconnectClient(let id, let link): servers[id]?.disconnect(link)
+    case .notify(let number, let links, let characteristic, let value):
+      try notify(
+        Value(application: ApplicationID(Int(number)), characteristic: characteristic, bytes: value), links, radio)
+    case .cut(let link): radio.cut(link)
     case .answer(let number, let error):
       guard let (link, entry) = answers.first(where: { $0.value.number == number }) else { return }
       answers[link] = nil
@@ -157,34 +164,28 @@ final class HubNode: AirSocketOwner {
     }
   }
 
-  private func checkNew(_ id: UInt32) throws(WireError) {
-    guard registrations[id] == nil, servers[id] == nil else { throw .badValue("id") }
-    guard registrations.count + servers.count < Self.setupLimit else {
-      throw .tooLong(field: "registrations", limit: Self.setupLimit)
-    }
-  }
+  // MARK: Connections
 
   private func connect(_ number: UInt32, to address: BluetoothAddress, _ radio: AirRadio) throws(WireError) {
-    guard links[number] == nil else { throw .badValue("link") }
-    guard links.count < Self.setupLimit else { throw .tooLong(field: "links", limit: Self.setupLimit) }
+    guard connections[number] == nil else { throw .badValue("connection") }
+    guard connections.count < Self.setupLimit else { throw .tooLong(field: "connections", limit: Self.setupLimit) }
     do throws(RadioError) {
       let link = try radio.connect(to: address) { [weak self] event in self?.happened(event, on: number) }
-      links[number] = OwnLink(link: link)
+      connections[number] = Connection(link: link)
     } catch {
-      send(.event(link: number, .disconnected(reason: error.sentence)))
+      send(.event(connection: number, .disconnected(reason: error.sentence)))
     }
   }
 
-  private func happened(_ event: LinkEvent, on link: UInt32) {
-    send(.event(link: link, Self.fitted(event)))
+  private func happened(_ event: LinkEvent, on number: UInt32) {
+    send(.event(connection: number, Self.fitted(event)))
     switch event {
     case .written:
-      links[link]?.writes -= 1
-      writes -= 1
-      if socket?.isPaused == true { pauseOrResume() }
+      connections[number]?.writes -= 1
+      wentOut()
     case .disconnected:
       // Writes that were overtaken by the end of the link are never reported.
-      writes -= links.removeValue(forKey: link)?.writes ?? 0
+      underWay -= connections.removeValue(forKey: number)?.writes ?? 0
       pauseOrResume()
     default: break
     }
@@ -195,55 +196,108 @@ final class HubNode: AirSocketOwner {
     guard case .discovered(let services) = event else { return event }
     var room = AirWire.frameLimit - 64
     let fitting = services.prefix { service in
-      room -= 17 + 17 * service.characteristics.count
+      room -= AirWire.serviceSize + AirWire.characteristicSize * service.characteristics.count
       return room >= 0
     }
     return .discovered(Array(fitting))
   }
 
-  /// Keeps an answer until the program gives it.
-  func await(_ answer: @escaping AirAnswer, on link: LinkID) -> UInt32 {
-    lastAnswer = lastAnswer == .max ? 1 : lastAnswer + 1
-    answers[link] = (lastAnswer, answer)
-    return lastAnswer
-  }
+  // MARK: Values for clients
 
-  func linkClosed(_ link: LinkID) {
-    answers[link] = nil
+  /// Sends a value where there is room, and keeps it where there is not: the program counts what has gone out, so that
+  /// little is kept.
+  private func notify(_ value: Value, _ links: [LinkID], _ radio: AirRadio) throws(WireError) {
+    let free = links.filter { waiting[$0] == nil }
+    let delivery = send(value, to: free, radio)
+    for link in links.filter({ waiting[$0] != nil }) + delivery.full {
+      waiting[link, default: Fifo()].append(value)
+      guard waiting[link]?.count ?? 0 <= Self.valueLimit else {
+        throw .tooLong(field: "values", limit: Self.valueLimit)
+      }
+    }
     pauseOrResume()
   }
-}
 
-/// Passes on to a node's program what happens to an application that it serves.
-@LoopActor
-private final class HubAnswerer: AirAnswerer {
-  private let id: UInt32
-  private weak var node: HubNode?
-
-  init(_ id: UInt32, _ node: HubNode) {
-    self.id = id
-    self.node = node
+  private func send(_ value: Value, to links: [LinkID], _ radio: AirRadio) -> Delivery {
+    let delivery = radio.notify(
+      value.bytes, of: value.characteristic, in: value.application, to: .links(links),
+      then: { [weak self] link in
+        self?.wentOut()
+        self?.gone(link)
+      })
+    underWay += delivery.accepted.count
+    for link in delivery.unreachable { gone(link) }
+    return delivery
   }
 
-  func linkOpened(_ link: LinkID, address: BluetoothAddress) {
-    node?.send(.opened(id: id, link, address))
+  /// A value has gone out, or never will; programs count where there is a window.
+  private func gone(_ link: LinkID) {
+    if radio?.end(link)?.conditions.notifyWindow != nil { send(.gone(link, count: 1)) }
   }
 
-  func linkChanged(_ link: LinkID, mtu: Int) {
-    node?.send(.changed(id: id, link, mtu: UInt16(clamping: mtu)))
-  }
-
-  func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID, answer: AirAnswer?) {
-    guard let node else {
-      answer?(.unlikely)
-      return
+  func hasRoom(_ link: LinkID) {
+    guard let radio else { return }
+    while let value = waiting[link]?.first {
+      guard send(value, to: [link], radio).full.isEmpty else { return }
+      waiting[link]?.popFirst()
     }
-    let number = answer.map { node.await($0, on: link) } ?? 0
-    node.send(.written(id: id, link, characteristic, answer: number, value))
+    waiting[link] = nil
   }
 
-  func linkClosed(_ link: LinkID) {
-    node?.linkClosed(link)
-    node?.send(.closed(id: id, link))
+  // MARK: What happens at the node
+
+  func statusChanged(_ status: RadioStatus) { send(.status(status.state, reason: status.reason)) }
+
+  func advertisingSlotsChanged() {
+    if let radio { send(.abilities(AirAbilities(radio.controller))) }
   }
+
+  func addressChanged(_ address: BluetoothAddress) { send(.addressChanged(address)) }
+
+  func applicationChanged(_ application: ApplicationID, isServed: Bool) {
+    send(.served(application: UInt32(truncatingIfNeeded: application.number), isServed))
+  }
+
+  func linkUp(_ link: DriverLink) {
+    guard let conditions = radio?.end(link.id)?.conditions, let origin = radio?.origin(of: link.id) else { return }
+    let traits = AirLinkTraits(
+      isOurs: origin == .here, hearsUnsubscribed: conditions.deliverUnsubscribed,
+      notifyWindow: conditions.notifyWindow.map { UInt16(clamping: max(1, $0)) } ?? 0)
+    send(.linkUp(link.id, link.address, since: link.since, traits))
+  }
+
+  func linkChanged(_ link: LinkID, mtu: Int) { send(.linkChanged(link, mtu: UInt16(clamping: mtu))) }
+
+  func linkDown(_ link: LinkID) {
+    answers[link] = nil
+    waiting[link] = nil
+    pauseOrResume()
+    send(.linkDown(link))
+  }
+
+  func used(_ application: ApplicationID, by link: LinkID, _ use: Use) {
+    send(.used(application: UInt32(truncatingIfNeeded: application.number), link, use))
+  }
+
+  func written(
+    _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID,
+    answer: AirAnswer?
+  ) {
+    var number: UInt32 = 0
+    if let answer {
+      lastAnswer = lastAnswer == .max ? 1 : lastAnswer + 1
+      number = lastAnswer
+      answers[link] = (number, answer)
+    }
+    let application = UInt32(truncatingIfNeeded: application.number)
+    send(.written(application: application, link, characteristic, answer: number, value))
+  }
+
+  /// An advertisement was heard, with its payloads as they are on the air.
+  func heard(_ advertisement: EncodedAdvertisement, of address: BluetoothAddress, rssi: Int?) {
+    let rssi = rssi.map { Int8(clamping: $0) }
+    send(.sighting(address, rssi: rssi, data: advertisement.data, scanResponse: advertisement.scanResponse))
+  }
+
+  func heard(_ packet: AdvertisingPacket) { send(.packet(packet)) }
 }

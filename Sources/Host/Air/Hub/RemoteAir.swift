@@ -4,30 +4,47 @@ import Journal
 import Loop
 import Radio
 
-/// The radio port on a node of a hub's air, over the hub's socket.
+/// The radio driver on a node of a hub's air, over the hub's socket.
 ///
-/// While the hub is away the radio waits and tries again; when it is back, advertisements, applications and scans are set
-/// up anew. Links end with the connection.
+/// While the hub is away the driver waits and tries again; when it is back, advertisements, applications and the scan are set
+/// up anew. Links end with the connection to the hub.
 @LoopActor
-public final class RemoteAir: Radio, AirSocketOwner {
+public final class RemoteAir: RadioDriver, AirSocketOwner {
   /// The longest pause between two attempts to reach the hub.
   static let longestPause = Duration.seconds(5)
+  /// With more bytes waiting for the hub than this, links have no room for values.
+  static let congestion = 1 << 20
 
   public let path: String
   private let wanted: BluetoothAddress?
   private let firstPause: Duration
   private let log: Log
-  private let loop = EventLoop.shared
+  let loop = EventLoop.shared
 
-  private var socket: AirSocket?
+  var socket: AirSocket?
   private var pause: Duration
   private var retry: Registration?
-  private var lastNumber: UInt32 = 0
-  private var statusHandlers: Roster<@LoopActor (RadioStatus) -> Void> = Roster()
-  private var setups: [UInt32: NodeFrame] = [:]
-  private var scans: [UInt32: @LoopActor (Sighting) -> Void] = [:]
-  private var applications: [UInt32: RemoteApplication] = [:]
-  private var links: [UInt32: RemoteLinkState] = [:]
+  var abilities = AirAbilities(AirController())
+  /// What the hub says of the node; waiting without the hub.
+  private var nodeStatus: RadioStatus
+  var slots: [Int: EncodedAdvertisement] = [:]
+  var slotErrors: [Int: RadioError] = [:]
+  var listening: Listening?
+  /// In the order in which they were served.
+  var applications: [RemoteApplication] = []
+  /// The links that are up, as this process numbers them.
+  var peers: [LinkID: RemotePeer] = [:]
+  /// The same by the hub's numbers.
+  var links: [LinkID: LinkID] = [:]
+  var connections: [UInt32: RemoteConnection] = [:]
+  private var lastConnection: UInt32 = 0
+
+  struct RemoteApplication {
+    let number: ApplicationID
+    let application: GATTApplication
+    let characteristics: [CharacteristicID: GATTCharacteristic]
+    var isServed = false
+  }
 
   /// Numbers of links are given out once in a process, whatever becomes of a hub.
   private static var lastLink: UInt64 = 0
@@ -49,7 +66,8 @@ public final class RemoteAir: Radio, AirSocketOwner {
     wanted = address
     firstPause = pause
     self.pause = pause
-    status = RadioStatus(.waiting, reason: Self.absence(path))
+    nodeStatus = RadioStatus(.waiting, reason: Self.absence(path))
+    status = nodeStatus
     reach()
   }
 
@@ -60,21 +78,26 @@ public final class RemoteAir: Radio, AirSocketOwner {
   /// The node's address, once the hub has let it in.
   public private(set) var address: BluetoothAddress?
 
+  public weak var delegate: (any RadioDriverDelegate)?
+
+  public let tallies: [Tally] = []
+
   // MARK: Status
 
   public private(set) var status: RadioStatus {
     didSet {
       guard status != oldValue else { return }
       let status = status
-      for (id, _) in statusHandlers.entries {
-        loop.soon { [weak self] in self?.statusHandlers[id]?(status) }
-      }
+      loop.soon { [weak self] in self?.delegate?.statusChanged(status) }
     }
   }
 
-  public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {
-    let id = statusHandlers.add(handler)
-    return Registration { [weak self] in self?.statusHandlers.remove(id) }
+  func updateStatus() {
+    guard nodeStatus.state == .ready, let error = slotErrors.min(by: { $0.key < $1.key })?.value else {
+      status = nodeStatus
+      return
+    }
+    status = RadioStatus(.degraded, reason: error.sentence, adapters: nodeStatus.adapters)
   }
 
   // MARK: The connection
@@ -96,16 +119,38 @@ public final class RemoteAir: Radio, AirSocketOwner {
     pause = min(pause * 2, Self.longestPause)
   }
 
+  /// Whether the hub has let the node in.
+  var isIn: Bool { nodeStatus.state != .waiting }
+
+  private func enter(_ address: BluetoothAddress, _ abilities: AirAbilities) {
+    self.address = address
+    pause = firstPause
+    nodeStatus = RadioStatus(.ready, adapters: ["air0"])
+    changed(abilities)
+    for (slot, content) in slots.sorted(by: { $0.key < $1.key }) {
+      send(.advertise(slot: UInt8(clamping: slot), content))
+    }
+    for served in applications { serve(served) }
+    if listening != nil { sendListening() }
+    updateStatus()
+  }
+
   private func lose(_ reason: String, mayReturn: Bool = true) {
     socket?.close()
     socket = nil
-    let links = links.sorted { $0.key < $1.key }.map(\.value)
-    let applications = applications.sorted { $0.key < $1.key }.map(\.value)
+    let connections = connections.sorted { $0.key < $1.key }.map(\.value)
+    let links = peers.keys.sorted { $0.number < $1.number }
+    let served = applications.filter(\.isServed).map(\.number)
+    self.connections = [:]
     self.links = [:]
-    status = RadioStatus(.waiting, reason: reason)
-    loop.soon {
-      for link in links { link.end("The simulated air is gone.") }
-      for application in applications { application.closeLinks() }
+    peers = [:]
+    for index in applications.indices { applications[index].isServed = false }
+    nodeStatus = RadioStatus(.waiting, reason: reason)
+    updateStatus()
+    loop.soon { [weak self] in
+      for connection in connections { connection.end("The simulated air is gone.") }
+      for link in links { self?.delegate?.linkDown(link) }
+      for number in served { self?.delegate?.applicationChanged(number, isServed: false) }
     }
     if mayReturn { tryLater() } else { retry = nil }
   }
@@ -115,101 +160,53 @@ public final class RemoteAir: Radio, AirSocketOwner {
     lose(Self.absence(path))
   }
 
-  func drained() {}
+  func drained() {
+    makeRoom()
+  }
 
   func send(_ frame: NodeFrame) {
     socket?.send(frame.write(to:))
   }
 
-  private var isReady: Bool { status.state == .ready }
-
   func receive(_ reader: inout ByteReader) throws(WireError) {
-    switch try HubFrame(reading: &reader) {
-    case .welcome(let address):
-      self.address = address
-      pause = firstPause
-      for (_, frame) in setups.sorted(by: { $0.key < $1.key }) { send(frame) }
-      status = RadioStatus(.ready, adapters: ["air0"])
+    let frame = try HubFrame(reading: &reader)
+    switch frame {
+    case .welcome(let address, let abilities): enter(address, abilities)
     case .refused(let reason):
-      // Somebody else may have got the address that we had before the hub was away.
+      // Another program may have got the address that this one had before the hub was away.
       address = nil
       lose(reason)
-    case .sighting(let scan, let address, let rssi, let data, let scanResponse):
-      scans[scan]?(Sighting(address: address, data: data, scanResponse: scanResponse, rssi: rssi.map { Int($0) }))
-    case .event(let number, let event):
-      guard let link = links[number] else { return }
-      if case .disconnected = event { links[number] = nil }
-      link.happened(event)
-    case .opened(let id, let link, let address): applications[id]?.opened(link, address)
-    case .changed(let id, let link, let mtu): applications[id]?.changed(link, Int(mtu))
-    case .closed(let id, let link): applications[id]?.closed(link)
-    case .written(let id, let link, let characteristic, let number, let value):
-      let error = applications[id]?.written(value, to: characteristic, on: link) ?? .success(())
-      guard number != 0 else { return }
-      if case .failure(let error) = error { send(.answer(number, error)) } else { send(.answer(number, nil)) }
+    case .status(let state, let reason):
+      nodeStatus = RadioStatus(state, reason: reason, adapters: state == .waiting ? [] : ["air0"])
+      updateStatus()
+    case .abilities(let abilities): changed(abilities)
+    case .addressChanged(let address): self.address = address
+    default: happened(frame)
     }
   }
 
-  // MARK: The port
-
-  /// Sets something up, now or when the hub is there, until the registration goes.
-  private func setUp(
-    _ frame: (UInt32) -> NodeFrame, takeDown: @escaping @LoopActor (RemoteAir, UInt32) -> Void = { _, _ in }
-  ) -> (id: UInt32, registration: Registration) {
-    lastNumber += 1
-    let id = lastNumber
-    let frame = frame(id)
-    setups[id] = frame
-    if isReady { send(frame) }
-    let registration = Registration { [weak self] in
-      guard let self, setups.removeValue(forKey: id) != nil else { return }
-      takeDown(self, id)
-      if isReady { send(.end(id: id)) }
-    }
-    return (id, registration)
+  private func changed(_ abilities: AirAbilities) {
+    let old = advertisingSlots
+    self.abilities = abilities
+    guard advertisingSlots != old else { return }
+    slots = slots.filter { $0.key < advertisingSlots }
+    slotErrors = slotErrors.filter { $0.key < advertisingSlots }
+    updateStatus()
+    loop.soon { [weak self] in self?.delegate?.advertisingSlotsChanged() }
   }
 
-  public func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
-    let data = try advertisement.data.encoded()
-    let scanResponse = try advertisement.scanResponse.encoded()
-    return setUp {
-      .advertise(id: $0, interval: advertisement.interval, data: data, scanResponse: scanResponse)
-    }.registration
-  }
-
-  /// No service at all means every advertiser.
-  public func scan(
-    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void
-  ) throws(RadioError) -> Registration {
-    guard services.count <= AirWire.uuidLimit else {
-      throw .notSupported("scan for more than \(AirWire.uuidLimit) services at once")
-    }
-    let (id, registration) = setUp({ .scan(id: $0, services) }, takeDown: { $0.scans[$1] = nil })
-    scans[id] = handler
-    return registration
-  }
-
-  /// - Precondition: at most 64 services of at most 64 characteristics.
-  public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
-    precondition(
-      application.services.count <= AirWire.serviceLimit
-        && application.services.allSatisfy { $0.characteristics.count <= AirWire.characteristicLimit })
-    let (id, registration) = setUp(
-      { .serve(id: $0, application) }, takeDown: { $0.applications.removeValue(forKey: $1)?.close() })
-    let state = RemoteApplication(delegate)
-    applications[id] = state
-    return RemoteServer(air: self, id: id, state, registration)
-  }
+  // MARK: Connecting
 
   public func connect(
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link {
-    guard isReady else { throw .notReady(status.reason) }
-    lastNumber += 1
-    let number = lastNumber
-    let state = RemoteLinkState(handler)
-    links[number] = state
-    send(.connect(link: number, address))
-    return RemoteLink(air: self, number: number, state)
+    guard isIn else { throw .notReady(status.reason) }
+    lastConnection &+= 1
+    let number = lastConnection
+    let id = peers.first { $0.value.address == address }?.key ?? Self.newLinkID()
+    let connection = RemoteConnection(id, address, handler)
+    connections[number] = connection
+    send(.connect(connection: number, address))
+    return RemoteLink(air: self, number: number, connection)
   }
 }

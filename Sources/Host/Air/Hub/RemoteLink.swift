@@ -2,12 +2,18 @@ import Common
 import Loop
 import Radio
 
-/// What a program knows of a link that it made.
+/// What a program knows of a connection that it asked for.
 @LoopActor
-final class RemoteLinkState {
+final class RemoteConnection {
+  /// The link's identity in this process.
+  let id: LinkID
+  let target: BluetoothAddress
   private var handler: (@LoopActor (LinkEvent) -> Void)?
+  private(set) var isConnected = false
 
-  init(_ handler: @escaping @LoopActor (LinkEvent) -> Void) {
+  init(_ id: LinkID, _ target: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void) {
+    self.id = id
+    self.target = target
     self.handler = handler
   }
 
@@ -16,7 +22,11 @@ final class RemoteLinkState {
 
   func happened(_ event: LinkEvent) {
     let handler = handler
-    if case .disconnected = event { self.handler = nil }
+    switch event {
+    case .connected: isConnected = true
+    case .disconnected: self.handler = nil
+    default: break
+    }
     handler?(event)
   }
 
@@ -25,35 +35,39 @@ final class RemoteLinkState {
   }
 }
 
-/// The central's handle on a link through the hub; dropping it cuts the link.
+/// The handle on a connection through the hub. `disconnect` cuts the link; dropping the handle gives up an attempt, and does
+/// nothing to a link that is there.
 @LoopActor
 final class RemoteLink: Link {
-  let id = RemoteAir.newLinkID()
+  let id: LinkID
   private let air: RemoteAir
   private let number: UInt32
-  private let state: RemoteLinkState
+  private let connection: RemoteConnection
   private let registration: Registration
 
-  init(air: RemoteAir, number: UInt32, _ state: RemoteLinkState) {
+  init(air: RemoteAir, number: UInt32, _ connection: RemoteConnection) {
+    id = connection.id
     self.air = air
     self.number = number
-    self.state = state
-    registration = Registration { if state.isOpen { air.send(.disconnect(link: number)) } }
+    self.connection = connection
+    registration = Registration {
+      if connection.isOpen, !connection.isConnected { air.send(.disconnect(connection: number)) }
+    }
   }
 
-  func discover() { send(.discover(link: number)) }
+  func discover() { send(.discover(connection: number)) }
 
-  func exchangeMTU(_ mtu: Int) { send(.exchangeMTU(link: number, UInt16(clamping: mtu))) }
+  func exchangeMTU(_ mtu: Int) { send(.exchangeMTU(connection: number, UInt16(clamping: mtu))) }
 
-  func subscribe(to characteristic: CharacteristicID) { send(.subscribe(link: number, characteristic)) }
+  func subscribe(to characteristic: CharacteristicID) { send(.subscribe(connection: number, characteristic)) }
 
   func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
-    send(.write(link: number, kind, characteristic, value))
+    send(.write(connection: number, kind, characteristic, value))
   }
 
-  func disconnect() { registration.cancel() }
+  func disconnect() { send(.disconnect(connection: number)) }
 
   private func send(_ frame: NodeFrame) {
-    if state.isOpen { air.send(frame) }
+    if connection.isOpen { air.send(frame) }
   }
 }

@@ -2,28 +2,29 @@ import Common
 import Loop
 import Radio
 
-/// The central's handle on a link; dropping it cuts the link.
+/// The handle on a link on which a node is the GATT client. `disconnect` cuts the link, whoever else uses it; dropping the
+/// handle gives up an attempt, and does nothing to a link that is there.
 @LoopActor
 final class AirLink: Link {
   let id: LinkID
-  private let connection: AirConnection
+  private let client: AirClient
   private let registration: Registration
 
-  init(_ connection: AirConnection) {
-    id = connection.clientID
-    self.connection = connection
-    registration = Registration { connection.close(reason: "Disconnected.", by: .client) }
+  init(_ client: AirClient, _ id: LinkID) {
+    self.id = id
+    self.client = client
+    registration = Registration { client.drop() }
   }
 
-  func discover() { connection.submit(.discover) }
+  func discover() { client.submit(.discover) }
 
-  func exchangeMTU(_ mtu: Int) { connection.submit(.exchangeMTU(mtu)) }
+  func exchangeMTU(_ mtu: Int) { client.submit(.exchangeMTU(mtu)) }
 
-  func subscribe(to characteristic: CharacteristicID) { connection.submit(.subscribe(characteristic)) }
+  func subscribe(to characteristic: CharacteristicID) { client.submit(.subscribe(characteristic)) }
 
   func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
-    connection.submit(kind == .request ? .request(value, characteristic) : .command(value, characteristic))
+    client.submit(kind == .request ? .request(value, characteristic) : .command(value, characteristic))
   }
 
-  func disconnect() { registration.cancel() }
+  func disconnect() { client.disconnect() }
 }

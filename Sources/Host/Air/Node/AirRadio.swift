@@ -2,42 +2,94 @@ import Common
 import Loop
 import Radio
 
-/// A node of an air: the radio port, simulated.
+/// A node of an air: the radio driver, simulated.
 @LoopActor
-public final class AirRadio: Radio {
-  public let address: BluetoothAddress
+public final class AirRadio: RadioDriver {
+  static let noRoom = "The controller has no room for another link."
+
+  public internal(set) var address: BluetoothAddress
+  /// A node that was given no other address has a public one; `changeAddress` makes it random.
+  public internal(set) var addressKind = AdvertisingPacket.AddressKind.publicAddress
   let air: AirSpace
   private let adapter: String
 
   var isRemoved = false
-  private var advertisements: Roster<OwnAdvertisement> = Roster()
-  private var ownScans: Roster<OwnScan> = Roster()
-  private var statusHandlers: Roster<@LoopActor (RadioStatus) -> Void> = Roster()
-  private(set) var applications: Roster<AirApplication> = Roster()
-  private(set) var connections: [AirConnection] = []
+  var slots: [Int: AirSlot] = [:]
+  private var scan: AirScan?
+  /// The scan's number in the air, while it runs.
+  private var running: UInt64?
+  /// In the order in which they were served.
+  var applications: [AirApplication] = []
+  /// Its ends of the links that are up, in the order in which they came up.
+  private(set) var ends: [AirEnd] = []
+  var attempts: [AirAttempt] = []
+  private var reported: RadioStatus
+  private var addressChange: TimedQueue.Ticket?
 
-  private struct OwnAdvertisement {
-    var data: [UInt8]
-    var scanResponse: [UInt8]
-    var interval: Duration
-    var onAir: UInt64?
-  }
-
-  private struct OwnScan {
-    var scan: AirScan
-    var running: UInt64?
-  }
-
-  init(air: AirSpace, address: BluetoothAddress, adapter: String, position: AirPosition) {
+  init(
+    air: AirSpace, address: BluetoothAddress, adapter: String, position: AirPosition, controller: AirController
+  ) {
     self.air = air
     self.address = address
     self.adapter = adapter
     self.position = position
+    self.controller = controller
+    reported = RadioStatus(.ready, adapters: [adapter])
+    scheduleAddressChange()
   }
 
-  /// Where the node is. Links to those who are out of range now end.
+  // MARK: The delegate
+
+  public weak var delegate: (any RadioDriverDelegate)? {
+    didSet { owner = delegate as? any AirNodeOwner }
+  }
+
+  private(set) weak var owner: (any AirNodeOwner)?
+
+  public let tallies: [Tally] = []
+
+  // MARK: Place and equipment
+
+  /// Where the node is. Links to nodes that are out of range now end.
   public var position: AirPosition {
     didSet { air.rangeChanged() }
+  }
+
+  /// What the node can do. Advertisements in slots that are there no longer end.
+  public var controller: AirController {
+    didSet {
+      if controller.advertisingSlots != oldValue.advertisingSlots { advertisingSlotsChanged() }
+      if controller.linkLimit != oldValue.linkLimit { air.retryConnecting() }
+      if controller.addressInterval != oldValue.addressInterval { scheduleAddressChange() }
+      statusMayHaveChanged()
+    }
+  }
+
+  public var advertisingSlots: Int { max(1, controller.advertisingSlots) }
+
+  public var seesPackets: Bool { controller.seesPackets }
+
+  /// Whether the controller holds fewer links than it can.
+  var hasRoomForLink: Bool { controller.linkLimit.map { ends.count < $0 } ?? true }
+
+  // MARK: The address
+
+  /// Takes a new random address. Links stay as they are; whoever scans hears another advertiser.
+  public func changeAddress() {
+    guard !isRemoved else { return }
+    air.moveToNewAddress(self)
+    addressKind = .randomAddress
+    for (_, slot) in slots { slot.onAir.flatMap { air.onAir[$0] }?.describe() }
+    owner?.addressChanged(address)
+    air.audienceChanged()
+    scheduleAddressChange()
+  }
+
+  private func scheduleAddressChange() {
+    addressChange.map(air.agenda.cancel)
+    addressChange = nil
+    guard let interval = controller.addressInterval, interval > .zero, !isRemoved else { return }
+    addressChange = air.agenda.at(air.agenda.now.advanced(by: interval)) { [weak self] in self?.changeAddress() }
   }
 
   // MARK: Power
@@ -49,147 +101,139 @@ public final class AirRadio: Radio {
       if isRemoved { power = false }
       guard power != oldValue else { return }
       if power { switchOn() } else { switchOff() }
-      let status = status
-      for (id, _) in statusHandlers.entries {
-        air.agenda.next { [weak self] in self?.statusHandlers[id]?(status) }
-      }
+      statusMayHaveChanged()
     }
   }
 
   public var status: RadioStatus {
-    if power { return RadioStatus(.ready, adapters: [adapter]) }
-    return RadioStatus(.waiting, reason: "The simulated adapter is switched off.")
+    guard power else { return RadioStatus(.waiting, reason: "The simulated adapter is switched off.") }
+    if let error = slots.sorted(by: { $0.key < $1.key }).compactMap(\.value.error).first {
+      return RadioStatus(.degraded, reason: error.sentence, adapters: [adapter])
+    }
+    if !controller.hasRawHCI, applications.contains(where: \.needsExactReach) {
+      return RadioStatus(
+        .degraded, reason: "The simulated adapter cannot notify single clients.", adapters: [adapter])
+    }
+    return RadioStatus(.ready, adapters: [adapter])
   }
 
-  public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {
-    let id = statusHandlers.add(handler)
-    return Registration { [weak self] in self?.statusHandlers.remove(id) }
+  func statusMayHaveChanged() {
+    let status = status
+    guard status != reported else { return }
+    reported = status
+    air.agenda.next { [weak self] in self?.delegate?.statusChanged(status) }
   }
 
   private func switchOn() {
-    for (id, own) in advertisements.entries { startAdvertising(id, own) }
-    for (id, own) in ownScans.entries {
-      own.scan.restart()
-      startScanning(id, own)
-    }
+    for slot in slots.keys.sorted() { show(slot) }
+    for application in applications { register(application) }
+    scan?.restart()
+    startScanning()
   }
 
   private func switchOff() {
-    for connection in connections {
-      connection.close(reason: "The Bluetooth adapter is gone.", by: connection.central === self ? .client : .server)
-    }
-    for (id, own) in advertisements.entries {
-      own.onAir.map(air.takeOffAir)
-      advertisements[id]?.onAir = nil
-    }
-    for (id, own) in ownScans.entries {
-      own.running.map { _ = air.scans.remove($0) }
-      ownScans[id]?.running = nil
-    }
+    for attempt in attempts { attempt.end("The Bluetooth adapter is gone.") }
+    for end in ends { end.close("The Bluetooth adapter is gone.") }
+    for slot in slots.keys.sorted() { hide(slot) }
+    for application in applications { unregister(application) }
+    stopScanning()
   }
 
-  // MARK: Advertising
-
-  public func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
-    let data = try advertisement.data.encoded()
-    let scanResponse = try advertisement.scanResponse.encoded()
-    return advertise(data: data, scanResponse: scanResponse, interval: advertisement.interval)
-  }
-
-  func advertise(data: [UInt8], scanResponse: [UInt8], interval: Duration) -> Registration {
-    let own = OwnAdvertisement(data: data, scanResponse: scanResponse, interval: interval)
-    let id = advertisements.add(own)
-    if power { startAdvertising(id, own) }
-    return Registration { [weak self] in
-      guard let self, let own = advertisements.remove(id) else { return }
-      own.onAir.map(air.takeOffAir)
-    }
-  }
-
-  private func startAdvertising(_ id: UInt64, _ own: OwnAdvertisement) {
-    let onAir = air.putOnAir(self, data: own.data, scanResponse: own.scanResponse, interval: own.interval)
-    advertisements[id]?.onAir = onAir
-    air.retryConnecting()
-  }
-
-  /// The next moment at which somebody can connect; nil when nothing is advertised.
-  func nextAdvertisingEvent(from now: Instant) -> Instant? {
-    advertisements.entries.compactMap { $0.value.onAir.flatMap { air.onAir[$0]?.nextEvent(from: now) } }.min()
+  /// The node has left its air.
+  func leave() {
+    power = false
+    isRemoved = true
+    scheduleAddressChange()
   }
 
   // MARK: Scanning
 
-  /// No service at all means every advertiser.
-  public func scan(
-    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void
-  ) throws(RadioError) -> Registration {
-    scan(for: services, raw: { sighting, _, _ in handler(sighting) })
+  public func listen(_ listening: Listening?) {
+    guard let listening else {
+      stopScanning()
+      scan = nil
+      return
+    }
+    guard let scan else {
+      scan = AirScan(node: self, listening)
+      return startScanning()
+    }
+    guard scan.listening != listening else { return }
+    scan.listening = listening
+    air.announceAll()
   }
 
-  func scan(for services: [BluetoothUUID], raw handler: @escaping AirScan.Handler) -> Registration {
-    let own = OwnScan(scan: AirScan(node: self, services: services, handler: handler))
-    let id = ownScans.add(own)
-    if power { startScanning(id, own) }
-    return Registration { [weak self] in
-      guard let self, let own = ownScans.remove(id) else { return }
-      own.running.map { _ = self.air.scans.remove($0) }
+  private func startScanning() {
+    guard power, let scan else { return }
+    running = air.start(scan)
+  }
+
+  private func stopScanning() {
+    running.map { _ = air.scans.remove($0) }
+    running = nil
+  }
+
+  func heard(_ packet: AdvertisingPacket) {
+    if seesPackets { delegate?.heard(packet) }
+  }
+
+  func heard(_ advertisement: OnAir, rssi: Int?) {
+    if let owner {
+      owner.heard(advertisement.content, of: advertisement.node.address, rssi: rssi)
+    } else {
+      var sighting = advertisement.sighting
+      sighting.rssi = rssi
+      delegate?.heard(sighting)
     }
   }
 
-  private func startScanning(_ id: UInt64, _ own: OwnScan) {
-    let running = air.start(own.scan)
-    ownScans[id]?.running = running
-  }
+  // MARK: Links
 
-  // MARK: Serving
-
-  public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
-    serve(application, answerer: DelegateAnswerer(delegate))
-  }
-
-  func serve(_ application: GATTApplication, answerer: any AirAnswerer) -> AirServer {
-    let id = applications.add(AirApplication(application, answerer))
-    return AirServer(radio: self, id: id, Registration { [weak self] in self?.stopServing(id) })
-  }
-
-  private func stopServing(_ id: UInt64) {
-    guard let application = applications.remove(id) else { return }
-    application.close()
-    for connection in connections { connection.applicationClosed(application) }
-  }
-
-  func application(with characteristic: CharacteristicID) -> AirApplication? {
-    applications.entries.first { $0.value.properties[characteristic] != nil }?.value
-  }
-
-  // MARK: Connecting
-
-  /// Waits for the peer to advertise in range, for `AirConditions.connectTimeout`. One link to a peer at a time: a second
-  /// one ends at once.
+  /// Waits for the peer to advertise in range, for `AirConditions.connectTimeout`. There is one attempt to an address at a
+  /// time: a second one ends at once.
   public func connect(
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link {
     guard power else { throw .notReady(status.reason) }
-    let isDouble = connections.contains { $0.central === self && $0.target == address }
-    let connection = AirConnection(air: air, central: self, target: address, handler: handler)
-    add(connection)
-    air.keep(connection)
-    if isDouble {
-      connection.close(reason: "There is a connection to \(address) already.", by: .client)
-    } else {
-      air.startConnecting(connection)
+    let client = AirClient(handler)
+    if let end = ends.first(where: { $0.peerAddress == address }) {
+      client.join(end)
+      return AirLink(client, end.id)
     }
-    return AirLink(connection)
+    let attempt = AirAttempt(self, address, air.newLinkID(), client)
+    if attempts.contains(where: { $0.target == address }) {
+      client.end("There is an attempt to connect to \(address) already.", in: air)
+    } else if !hasRoomForLink {
+      client.end(Self.noRoom, in: air)
+    } else {
+      client.connect(attempt)
+      attempts.append(attempt)
+      air.start(attempt)
+    }
+    return AirLink(client, attempt.id)
   }
 
-  func add(_ connection: AirConnection) {
-    connections.append(connection)
+  public func origin(of link: LinkID) -> LinkOrigin { end(link)?.origin ?? .unknown }
+
+  public func cut(_ link: LinkID) {
+    end(link)?.close(AirEnd.disconnected, forPeer: AirEnd.peerDisconnected)
   }
 
-  /// Those with whom there is a link.
-  var peers: [BluetoothAddress] { connections.map { $0.central === self ? $0.target : $0.central.address } }
+  /// Links of other nodes are no business of this one.
+  func end(_ link: LinkID) -> AirEnd? {
+    guard let end = air.end(link), end.node === self else { return nil }
+    return end
+  }
 
-  func remove(_ connection: AirConnection) {
-    connections.removeAll { $0 === connection }
+  /// The nodes at the other ends of its links.
+  var peers: [AirRadio] { ends.compactMap { $0.peer?.node } }
+
+  func connected(_ end: AirEnd) {
+    ends.append(end)
+  }
+
+  func disconnected(_ end: AirEnd) {
+    ends.removeAll { $0 === end }
+    for (number, slot) in slots where slot.silencedBy == end.id { show(number) }
   }
 }

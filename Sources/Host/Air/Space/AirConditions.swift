@@ -11,6 +11,9 @@ public struct AirConditions: Sendable {
   public var maximumMTU: Int
   /// How many commands a link takes in that have not gone out yet; `written` of the next one waits.
   public var commandWindow: Int
+  /// How many values a link takes in for a client that have not gone out yet; the next one finds the link full. Nil: any
+  /// number.
+  public var notifyWindow: Int?
   /// Probability that a write without response is lost.
   public var commandLoss: Double
   /// Probability that a notification is lost. Indications are confirmed and never lost.
@@ -19,7 +22,7 @@ public struct AirConditions: Sendable {
   public var reorder: Double
   /// Probability that a command or a notification arrives twice.
   public var duplicate: Double
-  /// Whether a notification reaches a client that did not subscribe, as between Android phones.
+  /// Whether clients listen to values that they did not subscribe to, and servers send them, as Android phones do.
   public var deliverUnsubscribed: Bool
   /// How long `connect` waits for the peer to advertise in range.
   public var connectTimeout: Duration
@@ -29,7 +32,7 @@ public struct AirConditions: Sendable {
   public var filter: (@LoopActor (AirPacket) -> AirVerdict)?
 
   public init(
-    latency: Duration = .microseconds(7500), maximumMTU: Int = 517, commandWindow: Int = 8,
+    latency: Duration = .microseconds(7500), maximumMTU: Int = 517, commandWindow: Int = 8, notifyWindow: Int? = nil,
     commandLoss: Double = 0, notificationLoss: Double = 0, reorder: Double = 0, duplicate: Double = 0,
     deliverUnsubscribed: Bool = false, connectTimeout: Duration = .seconds(5), requestTimeout: Duration = .seconds(30),
     filter: (@LoopActor (AirPacket) -> AirVerdict)? = nil
@@ -37,6 +40,7 @@ public struct AirConditions: Sendable {
     self.latency = latency
     self.maximumMTU = maximumMTU
     self.commandWindow = commandWindow
+    self.notifyWindow = notifyWindow
     self.commandLoss = commandLoss
     self.notificationLoss = notificationLoss
     self.reorder = reorder

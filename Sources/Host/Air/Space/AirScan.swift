@@ -2,77 +2,64 @@ import Common
 import Loop
 import Radio
 
-/// A scan that is running, and what it has reported.
+/// What a node listens for, and when it reported last what it heard.
 @LoopActor
 final class AirScan {
-  /// How long an advertiser is remembered after it was last in the air, as BlueZ does.
-  static let memory = Duration.seconds(30)
-
-  typealias Handler = @LoopActor (_ sighting: Sighting, _ data: [UInt8], _ scanResponse: [UInt8]) -> Void
+  /// An advertiser that goes on saying the same is reported once in this time.
+  static let repetition = Duration.seconds(1)
 
   let node: AirRadio
-  private let services: Set<BluetoothUUID>
-  private let handler: Handler
-  /// Numbers of advertisements that need no report any more.
-  private var reported: Set<UInt64> = []
-  private var known: [BluetoothAddress: Advertiser] = [:]
-  /// Since when those who were sighted cannot be received any more.
-  private var lost: [BluetoothAddress: Instant] = [:]
+  var listening: Listening
+  /// When each advertisement, by its fingerprint, was reported last.
+  private var reported: [UInt64: Instant] = [:]
+  /// How many reports may be remembered before old ones are thrown away.
+  private var reportLimit = 64
 
-  private struct Advertiser {
-    var reported: [UInt64] = []
-    var last: UInt64 = 0
-    var lastContent: [[UInt8]] = []
-  }
-
-  init(node: AirRadio, services: [BluetoothUUID], handler: @escaping Handler) {
+  init(node: AirRadio, _ listening: Listening) {
     self.node = node
-    self.services = Set(services)
-    self.handler = handler
+    self.listening = listening
   }
 
-  /// An advertisement was received.
-  func hear(_ id: UInt64, _ advertisement: OnAir, as sighting: Sighting, in air: AirSpace) {
-    guard services.isEmpty || !services.isDisjoint(with: sighting.serviceUUIDs) else { return }
-    if !lost.isEmpty, let since = lost.removeValue(forKey: sighting.address),
-      since.duration(to: air.agenda.now) >= Self.memory
-    {
-      forget(sighting.address)
+  /// An advertisement is received, now.
+  ///
+  /// - Returns: the time from which on the node wants to hear of it again; nil: not at all.
+  func hear(_ advertisement: OnAir, rssi: Int?, at now: Instant) -> Instant? {
+    var next: Instant?
+    if wantsPackets {
+      next = now.advanced(by: .nanoseconds(1))
+      for packet in advertisement.packets where wantsPackets {
+        var packet = packet
+        packet.rssi = rssi
+        node.heard(packet)
+      }
     }
-    guard reported.insert(id).inserted else { return }
-    let content = [advertisement.data, advertisement.scanResponse]
-    var advertiser = known[sighting.address] ?? Advertiser()
-    let isRenewed = advertiser.lastContent == content && air.onAir[advertiser.last] == nil
-    advertiser.reported.append(id)
-    advertiser.last = id
-    advertiser.lastContent = content
-    known[sighting.address] = advertiser
-    guard !isRenewed else { return }
-    var sighting = sighting
-    sighting.rssi = air.range == nil ? nil : advertisement.node.position.rssi(at: node.position)
-    handler(sighting, advertisement.data, advertisement.scanResponse)
+    guard wants(advertisement.sighting) else { return next }
+    if let last = reported[advertisement.fingerprint], last.duration(to: now) < Self.repetition {
+      let again = last.advanced(by: Self.repetition)
+      return next.map { min($0, again) } ?? again
+    }
+    remember(advertisement.fingerprint, now)
+    node.heard(advertisement, rssi: rssi)
+    return next ?? now.advanced(by: Self.repetition)
   }
 
-  /// Nothing of an advertiser can be received any more, for now.
-  func lose(_ address: BluetoothAddress, at now: Instant) {
-    guard known[address] != nil, lost[address] == nil else { return }
-    lost[address] = now
+  private var wantsPackets: Bool { listening.wantsPackets && node.seesPackets }
+
+  /// Only the lists of service UUIDs count, as for BlueZ and the kernel.
+  private func wants(_ sighting: Sighting) -> Bool {
+    guard let services = listening.services else { return false }
+    return services.isEmpty || sighting.serviceUUIDs.contains(where: services.contains)
   }
 
-  /// An advertisement has ended.
-  func forget(_ id: UInt64, of address: BluetoothAddress) {
-    guard reported.remove(id) != nil else { return }
-    known[address]?.reported.removeAll { $0 == id }
+  private func remember(_ fingerprint: UInt64, _ now: Instant) {
+    reported[fingerprint] = now
+    guard reported.count > reportLimit else { return }
+    reported = reported.filter { $0.value.duration(to: now) < Self.repetition }
+    reportLimit = max(64, 2 * reported.count)
   }
 
-  private func forget(_ address: BluetoothAddress) {
-    for id in known.removeValue(forKey: address)?.reported ?? [] { reported.remove(id) }
-  }
-
-  /// The scan begins anew.
+  /// The scan begins anew, after the adapter was gone.
   func restart() {
-    reported = []
-    known = [:]
-    lost = [:]
+    reported = [:]
   }
 }

@@ -4,61 +4,80 @@ import Radio
 
 extension AirSpace {
   /// Puts an advertisement on the air; its first event comes at a moment of chance within one interval.
-  func putOnAir(_ node: AirRadio, data: [UInt8], scanResponse: [UInt8], interval: Duration) -> UInt64 {
-    let interval = max(interval, OnAir.shortestInterval)
+  func putOnAir(_ node: AirRadio, _ content: EncodedAdvertisement) -> UInt64 {
+    let interval = max(content.interval, OnAir.shortestInterval)
     let delay = Int64(generator.next() % UInt64(max(1, interval.wholeNanoseconds)))
-    let advertisement = OnAir(
-      node: node, data: data, scanResponse: scanResponse, interval: interval,
-      start: agenda.now.advanced(by: .nanoseconds(delay)))
+    let advertisement = OnAir(node: node, content, start: agenda.now.advanced(by: .nanoseconds(delay)))
     let id = onAir.add(advertisement)
     announce(id, advertisement)
     return id
   }
 
+  /// Exchanges what an advertisement says while it stays on the air.
+  func change(_ id: UInt64, to content: EncodedAdvertisement) {
+    guard let advertisement = onAir[id] else { return }
+    advertisement.change(to: content)
+    announce(id, advertisement)
+  }
+
   func takeOffAir(_ id: UInt64) {
     guard let advertisement = onAir.remove(id) else { return }
-    let node = advertisement.node
-    let isLast = node.nextAdvertisingEvent(from: agenda.now) == nil
-    for scan in scans.values {
-      scan.forget(id, of: node.address)
-      if isLast { scan.lose(node.address, at: agenda.now) }
-    }
+    advertisement.heard.map { agenda.cancel($0.ticket) }
+    advertisement.heard = nil
   }
 
   func start(_ scan: AirScan) -> UInt64 {
     let id = scans.add(scan)
-    for (id, advertisement) in onAir.entries { announce(id, advertisement) }
+    announceAll()
     return id
   }
 
-  /// Who can hear whom has changed.
-  func audienceChanged() {
-    for scan in scans.values {
-      for node in nodes where !hears(node, scan.node) { scan.lose(node.address, at: agenda.now) }
-    }
+  /// Has the next event of each advertisement heard by the nodes that listen: there is another listener, or the
+  /// listeners want to hear more.
+  func announceAll() {
     for (id, advertisement) in onAir.entries { announce(id, advertisement) }
+  }
+
+  /// The set of nodes that can hear each other has changed.
+  func audienceChanged() {
+    announceAll()
     retryConnecting()
   }
 
-  /// Has an advertisement's next event heard by those who scan. Events that nobody new could hear are left out.
   private func announce(_ id: UInt64, _ advertisement: OnAir) {
-    guard !advertisement.isDue, !scans.isEmpty else { return }
-    advertisement.isDue = true
-    agenda.at(advertisement.nextEvent(from: agenda.now)) { [weak self] in self?.beHeard(id) }
+    guard !scans.isEmpty else { return }
+    enter(id, advertisement, from: agenda.now)
+  }
+
+  /// Enters an advertisement's first event from `instant` on, unless an earlier one is entered. All other events are left
+  /// out: no node wants to hear of them.
+  private func enter(_ id: UInt64, _ advertisement: OnAir, from instant: Instant) {
+    let event = advertisement.nextEvent(from: instant)
+    if let heard = advertisement.heard {
+      guard event < heard.at else { return }
+      agenda.cancel(heard.ticket)
+    }
+    let ticket = agenda.at(event) { [weak self] in self?.beHeard(id) }
+    advertisement.heard = (event, ticket)
   }
 
   private func beHeard(_ id: UInt64) {
     guard let advertisement = onAir[id] else { return }
-    advertisement.isDue = false
-    let sighting = Sighting(
-      address: advertisement.node.address, data: advertisement.data, scanResponse: advertisement.scanResponse, rssi: nil
-    )
+    advertisement.heard = nil
+    var next: Instant?
     for (number, scan) in scans.entries {
+      // A listener may end the advertisement, or another scan.
       guard onAir[id] != nil else { return }
       guard scan.node !== advertisement.node, scans[number] != nil, hears(advertisement.node, scan.node) else {
         continue
       }
-      scan.hear(id, advertisement, as: sighting, in: self)
+      let wanted = scan.hear(advertisement, rssi: rssi(advertisement.node, scan.node), at: agenda.now)
+      if let wanted, scans[number] != nil { next = min(next ?? wanted, wanted) }
     }
+    if let next, onAir[id] != nil { enter(id, advertisement, from: next) }
+  }
+
+  private func rssi(_ sender: AirRadio, _ receiver: AirRadio) -> Int? {
+    range == nil ? nil : sender.position.rssi(at: receiver.position)
   }
 }

@@ -3,41 +3,73 @@ import Loop
 import Radio
 
 extension AirSpace {
-  /// Has `connection` come up at the peer's next advertising event, or end when there is none in time.
-  func startConnecting(_ connection: AirConnection) {
-    connecting.append(connection)
-    let timeout = connection.conditions.connectTimeout
-    connection.giveUp = agenda.at(agenda.now.advanced(by: timeout)) {
-      connection.close(reason: "\(connection.target) did not answer within \(timeout).", by: .client)
+  /// Has a link come up at the peer's next advertising event, or the attempt end when there is none in time.
+  func start(_ attempt: AirAttempt) {
+    attempts.append(attempt)
+    let timeout = conditions(between: attempt.node.address, and: attempt.target).connectTimeout
+    attempt.timeout = agenda.at(agenda.now.advanced(by: timeout)) {
+      attempt.end("\(attempt.target) did not answer within \(timeout).")
     }
-    tryConnecting(connection)
+    tryConnecting(attempt)
   }
 
-  func stopConnecting(_ connection: AirConnection) {
-    connecting.removeAll { $0 === connection }
-    connection.giveUp.map(agenda.cancel)
-    connection.attempt.map(agenda.cancel)
+  func stop(_ attempt: AirAttempt) {
+    attempts.removeAll { $0 === attempt }
+    attempt.node.attempts.removeAll { $0 === attempt }
+    attempt.timeout.map(agenda.cancel)
+    attempt.moment.map(agenda.cancel)
   }
 
-  /// Somebody may have become connectable.
+  /// Another node may have become connectable.
   func retryConnecting() {
-    for connection in connecting { tryConnecting(connection) }
+    for attempt in attempts { tryConnecting(attempt) }
   }
 
-  private func tryConnecting(_ connection: AirConnection) {
-    guard connection.attempt == nil, let peer = node(connection.target), hears(connection.central, peer),
-      peer !== connection.central, let event = peer.nextAdvertisingEvent(from: agenda.now)
+  private func tryConnecting(_ attempt: AirAttempt) {
+    guard attempt.moment == nil, let peer = peer(of: attempt),
+      let (event, id) = peer.nextConnectableEvent(from: agenda.now)
     else { return }
-    let moment = event.advanced(by: connection.conditions.latency)
-    connection.attempt = agenda.at(moment) { [weak self] in
+    let latency = conditions(between: attempt.node.address, and: attempt.target).latency
+    attempt.moment = agenda.at(event.advanced(by: latency)) { [weak self] in
       guard let self else { return }
-      connection.attempt = nil
-      if hears(connection.central, peer), peer.nextAdvertisingEvent(from: agenda.now) != nil {
-        stopConnecting(connection)
-        connection.open(with: peer)
+      attempt.moment = nil
+      if let peer = self.peer(of: attempt), onAir[id]?.node === peer {
+        succeed(attempt, peer, by: id)
       } else {
-        tryConnecting(connection)
+        tryConnecting(attempt)
       }
     }
+  }
+
+  /// The node that an attempt can reach now.
+  private func peer(of attempt: AirAttempt) -> AirRadio? {
+    guard let peer = node(attempt.target), peer !== attempt.node, hears(attempt.node, peer), peer.hasRoomForLink
+    else { return nil }
+    return peer
+  }
+
+  private func succeed(_ attempt: AirAttempt, _ peer: AirRadio, by advertisement: UInt64) {
+    let node = attempt.node
+    guard node.hasRoomForLink else { return attempt.end(AirRadio.noRoom) }
+    stop(attempt)
+    // Where the peer is connecting, too, its attempt has come to its aim.
+    let reverse = peer.attempts.first { $0.target == node.address }
+    reverse.map(stop)
+    let (number, now) = (attempt.id, agenda.now)
+    let here = AirEnd(
+      node, number, .here, central: number, since: now, address: node.address, peer: attempt.target)
+    let there = AirEnd(
+      peer, reverse?.id ?? newLinkID(), .peer, central: number, since: now, address: attempt.target,
+      peer: node.address)
+    here.join(there)
+    keep(here)
+    keep(there)
+    peer.connected(by: advertisement, on: there.id)
+    attempt.client.attach(to: here)
+    reverse?.client.attach(to: there)
+    // A delegate may cut the link; its end is told later.
+    for end in [there, here] { end.node.delegate?.linkUp(end.description) }
+    if here.isOpen { attempt.client.begin() }
+    if there.isOpen { reverse?.client.begin() }
   }
 }

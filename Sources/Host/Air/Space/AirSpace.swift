@@ -9,23 +9,28 @@ import Radio
 @LoopActor
 public final class AirSpace {
   public let scheduler: any Scheduler
-  /// For all links that have none of their own.
+  /// The conditions of all links that have no conditions of their own.
   public var conditions: AirConditions
+  /// What the nodes can do that are added from now on.
+  public var controller: AirController
 
   let agenda: Agenda
   var generator: SplitMix64
   private(set) var nodes: [AirRadio] = []
   private var byAddress: [BluetoothAddress: AirRadio] = [:]
-  private var byLink: [LinkID: AirConnection] = [:]
+  private var byLink: [LinkID: AirEnd] = [:]
   private var pairs: [Set<BluetoothAddress>: AirConditions] = [:]
-  var connecting: [AirConnection] = []
+  var attempts: [AirAttempt] = []
   var onAir: Roster<OnAir> = Roster()
   var scans: Roster<AirScan> = Roster()
   private var lastLink: UInt64 = 0
 
-  public init(scheduler: any Scheduler, seed: UInt64, conditions: AirConditions = .init()) {
+  public init(
+    scheduler: any Scheduler, seed: UInt64, conditions: AirConditions = .init(), controller: AirController = .init()
+  ) {
     self.scheduler = scheduler
     self.conditions = conditions
+    self.controller = controller
     agenda = Agenda(scheduler)
     generator = SplitMix64(seed: seed)
   }
@@ -37,12 +42,15 @@ public final class AirSpace {
   /// - Parameters:
   ///   - address: must not be taken; nil chooses one (`C0:00:00:00:00:01` and up).
   ///   - adapter: what the node calls its adapter.
+  ///   - controller: what the node can do; nil: what the nodes of this air can do.
   public func addNode(
-    address: BluetoothAddress? = nil, adapter: String = "air0", position: AirPosition = .init()
+    address: BluetoothAddress? = nil, adapter: String = "air0", position: AirPosition = .init(),
+    controller: AirController? = nil
   ) -> AirRadio {
     let address = address ?? freeAddress()
     precondition(!isTaken(address), "two nodes with the address \(address)")
-    let node = AirRadio(air: self, address: address, adapter: adapter, position: position)
+    let node = AirRadio(
+      air: self, address: address, adapter: adapter, position: position, controller: controller ?? self.controller)
     nodes.append(node)
     byAddress[address] = node
     return node
@@ -51,8 +59,7 @@ public final class AirSpace {
   /// Takes a node away for good: it is as if its adapter had gone and never came back.
   public func removeNode(_ node: AirRadio) {
     guard byAddress[node.address] === node else { return }
-    node.power = false
-    node.isRemoved = true
+    node.leave()
     byAddress[node.address] = nil
     nodes.removeAll { $0 === node }
   }
@@ -66,6 +73,17 @@ public final class AirSpace {
     return BluetoothAddress(lastAddress)
   }
 
+  /// Gives a node a random address that can be resolved by its friends alone (Core 5.4 Vol 6 Part B 1.3.2.2).
+  func moveToNewAddress(_ node: AirRadio) {
+    var address: BluetoothAddress
+    repeat {
+      address = BluetoothAddress(generator.next() & 0x3FFF_FFFF_FFFF | 0x4000_0000_0000)
+    } while isTaken(address)
+    byAddress[node.address] = nil
+    node.address = address
+    byAddress[address] = node
+  }
+
   func node(_ address: BluetoothAddress) -> AirRadio? { byAddress[address] }
 
   // MARK: Range
@@ -75,16 +93,17 @@ public final class AirSpace {
     didSet { rangeChanged() }
   }
 
-  /// Decides in place of positions who is in range of whom. Call `rangeChanged()` when its mind changes.
+  /// Decides in place of positions whether two nodes are in range of each other. Call `rangeChanged()` when its answers
+  /// change.
   public var isInRange: (@LoopActor (BluetoothAddress, BluetoothAddress) -> Bool)? {
     didSet { rangeChanged() }
   }
 
-  /// Looks anew at who is in range: links between nodes that are not any more end.
+  /// Looks anew at which nodes are in range of each other: links between nodes that are not any more end.
   public func rangeChanged() {
-    for connection in allConnections {
-      guard let peripheral = connection.peripheral, !hears(connection.central, peripheral) else { continue }
-      connection.close(reason: "The peer went out of range.", by: nil)
+    for end in centralEnds {
+      guard let peer = end.peer, !hears(end.node, peer.node) else { continue }
+      end.close("The peer went out of range.", atOnce: true)
     }
     audienceChanged()
   }
@@ -107,21 +126,29 @@ public final class AirSpace {
     return pairs[[one, other]] ?? conditions
   }
 
-  /// Cuts a link as if the nodes had lost each other; either side's number will do.
+  /// Cuts a link as if the nodes had lost each other, or ends an attempt; either side's number will do.
   ///
   /// - Returns: whether there was such a link.
   @discardableResult
   public func cut(_ link: LinkID) -> Bool {
-    guard let connection = byLink[link] else { return false }
-    connection.close(reason: "The connection was lost.", by: nil)
+    let reason = "The connection was lost."
+    if let end = byLink[link] {
+      end.close(reason, atOnce: true)
+    } else if let attempt = attempts.first(where: { $0.id == link }) {
+      attempt.end(reason)
+    } else {
+      return false
+    }
     return true
   }
 
   /// The links that are up or coming up, as their centrals number them, oldest first.
-  public var links: [LinkID] { allConnections.map(\.clientID) }
+  public var links: [LinkID] {
+    (centralEnds.map(\.id) + attempts.map(\.id)).sorted { $0.number < $1.number }
+  }
 
-  private var allConnections: [AirConnection] {
-    byLink.filter { $0.key == $0.value.clientID }.sorted { $0.key.number < $1.key.number }.map(\.value)
+  private var centralEnds: [AirEnd] {
+    byLink.values.filter { $0.origin == .here }.sorted { $0.id.number < $1.id.number }
   }
 
   func newLinkID() -> LinkID {
@@ -129,15 +156,14 @@ public final class AirSpace {
     return LinkID(lastLink)
   }
 
-  func connection(_ link: LinkID) -> AirConnection? { byLink[link] }
+  func end(_ link: LinkID) -> AirEnd? { byLink[link] }
 
-  func keep(_ connection: AirConnection) {
-    byLink[connection.clientID] = connection
-    byLink[connection.serverID] = connection
+  func keep(_ end: AirEnd) {
+    byLink[end.id] = end
+    end.node.connected(end)
   }
 
-  func forget(_ connection: AirConnection) {
-    byLink[connection.clientID] = nil
-    byLink[connection.serverID] = nil
+  func forget(_ end: AirEnd) {
+    byLink[end.id] = nil
   }
 }

@@ -9,20 +9,37 @@ final class OnAir {
   static let shortestInterval = Duration.milliseconds(20)
 
   let node: AirRadio
-  let data: [UInt8]
-  let scanResponse: [UInt8]
-  let interval: Duration
   /// The first advertising event.
   let start: Instant
-  /// Whether somebody may not have heard it yet, and the next event is entered in the agenda.
-  var isDue = false
+  private let interval: Duration
+  private(set) var content: EncodedAdvertisement
+  /// The next event that some scanner hears, as far as it is entered in the agenda.
+  var heard: (at: Instant, ticket: TimedQueue.Ticket)?
 
-  init(node: AirRadio, data: [UInt8], scanResponse: [UInt8], interval: Duration, start: Instant) {
+  /// What a scanner makes of it, without a signal strength.
+  private(set) var sighting: Sighting
+  /// The packets of one advertising event, without a signal strength.
+  private(set) var packets: [AdvertisingPacket]
+  /// The same for two advertisements exactly if a scanner cannot tell them apart.
+  private(set) var fingerprint: UInt64
+
+  init(node: AirRadio, _ content: EncodedAdvertisement, start: Instant) {
     self.node = node
-    self.data = data
-    self.scanResponse = scanResponse
-    self.interval = max(interval, Self.shortestInterval)
+    self.content = content
     self.start = start
+    interval = max(content.interval, Self.shortestInterval)
+    (sighting, packets, fingerprint) = Self.describe(node, content)
+  }
+
+  /// Exchanges what is advertised, without a change to when.
+  func change(to content: EncodedAdvertisement) {
+    self.content = content
+    describe()
+  }
+
+  /// Takes over the node's address, which has changed.
+  func describe() {
+    (sighting, packets, fingerprint) = Self.describe(node, content)
   }
 
   /// The first advertising event that is not before `now`.
@@ -31,5 +48,30 @@ final class OnAir {
     let step = interval.wholeNanoseconds
     let passed = start.duration(to: now).wholeNanoseconds
     return start.advanced(by: .nanoseconds((passed + step - 1) / step * step))
+  }
+
+  private static func describe(
+    _ node: AirRadio, _ content: EncodedAdvertisement
+  ) -> (Sighting, [AdvertisingPacket], UInt64) {
+    func packet(_ kind: AdvertisingPacket.Kind, _ data: [UInt8]) -> AdvertisingPacket {
+      AdvertisingPacket(address: node.address, addressKind: node.addressKind, kind: kind, rssi: nil, data: data)
+    }
+    var packets = [packet(content.isConnectable ? .connectable : .nonConnectable, content.data)]
+    if !content.scanResponse.isEmpty { packets.append(packet(.scanResponse, content.scanResponse)) }
+    let sighting = Sighting(
+      address: node.address, data: content.data, scanResponse: content.scanResponse, rssi: nil)
+    return (sighting, packets, fingerprint(node.address, content))
+  }
+
+  /// FNV-1a over all that a scanner sees: unlike `Hasher` the same in every run.
+  private static func fingerprint(_ address: BluetoothAddress, _ content: EncodedAdvertisement) -> UInt64 {
+    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    func mix(_ number: UInt64) { hash = (hash ^ number) &* 0x100_0000_01B3 }
+    mix(address.value)
+    for payload in [content.data, content.scanResponse] {
+      mix(UInt64(payload.count))
+      for byte in payload { mix(UInt64(byte)) }
+    }
+    return hash
   }
 }

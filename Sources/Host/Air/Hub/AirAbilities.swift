@@ -1,0 +1,52 @@
+import Bytes
+
+/// What a program must know of its node at the hub, for it has to answer before the hub can be asked.
+struct AirAbilities: Hashable, Sendable {
+  var advertisingSlots: UInt8
+  var seesPackets: Bool
+  /// Whether values reach clients that did not subscribe, where the characteristic asks for that.
+  var hasRawHCI: Bool
+
+  init(advertisingSlots: UInt8, seesPackets: Bool, hasRawHCI: Bool) {
+    self.advertisingSlots = advertisingSlots
+    self.seesPackets = seesPackets
+    self.hasRawHCI = hasRawHCI
+  }
+
+  init(_ controller: AirController) {
+    advertisingSlots = UInt8(clamping: max(1, controller.advertisingSlots))
+    seesPackets = controller.seesPackets
+    hasRawHCI = controller.hasRawHCI
+  }
+}
+
+/// What a program must know of a link to the same end.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 1 | bit 0: this node made the link; bit 1: the peer hears what it did not subscribe to |
+/// | 2 | how many values may be on their way to the peer; 0: any number |
+struct AirLinkTraits: Hashable, Sendable {
+  var isOurs: Bool
+  var hearsUnsubscribed: Bool
+  var notifyWindow: UInt16
+
+  init(isOurs: Bool, hearsUnsubscribed: Bool, notifyWindow: UInt16) {
+    self.isOurs = isOurs
+    self.hearsUnsubscribed = hearsUnsubscribed
+    self.notifyWindow = notifyWindow
+  }
+
+  init(reading reader: inout ByteReader) throws(WireError) {
+    let flags = try reader.u8()
+    guard flags & ~3 == 0 else { throw .badValue("traits") }
+    isOurs = flags & 1 != 0
+    hearsUnsubscribed = flags & 2 != 0
+    notifyWindow = try reader.u16le()
+  }
+
+  func write(to writer: inout ByteWriter) {
+    writer.u8((isOurs ? 1 : 0) | (hearsUnsubscribed ? 2 : 0))
+    writer.u16le(notifyWindow)
+  }
+}

@@ -1,0 +1,158 @@
+import Common
+import Loop
+import Radio
+
+extension RemoteAir {
+  // MARK: Advertising
+
+  public var advertisingSlots: Int { max(1, Int(abilities.advertisingSlots)) }
+
+  public func advertise(_ advertisement: Advertisement?, in slot: Int) {
+    defer { updateStatus() }
+    slots[slot] = nil
+    slotErrors[slot] = nil
+    guard (0..<advertisingSlots).contains(slot), let number = UInt8(exactly: slot) else { return }
+    guard let advertisement else { return sendIfIn(.silence(slot: number)) }
+    do throws(RadioError) {
+      let content = try EncodedAdvertisement(advertisement)
+      slots[slot] = content
+      sendIfIn(.advertise(slot: number, content))
+    } catch {
+      slotErrors[slot] = error
+      sendIfIn(.silence(slot: number))
+    }
+  }
+
+  /// What the hub does not know yet is sent when it lets the node in.
+  private func sendIfIn(_ frame: NodeFrame) {
+    if isIn { send(frame) }
+  }
+
+  // MARK: Scanning
+
+  public var seesPackets: Bool { abilities.seesPackets }
+
+  public func listen(_ listening: Listening?) {
+    guard listening != self.listening else { return }
+    self.listening = listening
+    if isIn { sendListening() }
+  }
+
+  /// More services than a frame holds are found among all.
+  func sendListening() {
+    var listening = listening
+    if let services = listening?.services, services.count > AirWire.uuidLimit { listening?.services = [] }
+    send(.listen(listening))
+  }
+
+  func heard(_ sighting: Sighting) {
+    guard let services = listening?.services else { return }
+    guard services.isEmpty || sighting.serviceUUIDs.contains(where: services.contains) else { return }
+    delegate?.heard(sighting)
+  }
+
+  // MARK: Serving
+
+  /// - Precondition: the number is not in use; at most 64 services of at most 64 characteristics.
+  public func serve(_ application: GATTApplication, as number: ApplicationID) {
+    precondition(!applications.contains { $0.number == number }, "\(number) is served already")
+    precondition(
+      application.services.count <= AirWire.serviceLimit
+        && application.services.allSatisfy { $0.characteristics.count <= AirWire.characteristicLimit })
+    let served = RemoteApplication(
+      number: number, application: application, characteristics: application.characteristics)
+    applications.append(served)
+    if isIn { serve(served) }
+  }
+
+  func serve(_ served: RemoteApplication) {
+    send(.serve(application: UInt32(truncatingIfNeeded: served.number.number), served.application))
+  }
+
+  public func stopServing(_ number: ApplicationID) {
+    guard applications.contains(where: { $0.number == number }) else { return }
+    applications.removeAll { $0.number == number }
+    for link in peers.keys { peers[link]?.ended(number) }
+    sendIfIn(.stopServing(application: UInt32(truncatingIfNeeded: number.number)))
+  }
+
+  public func isServed(_ number: ApplicationID) -> Bool { application(number)?.isServed ?? false }
+
+  func application(_ number: ApplicationID) -> RemoteApplication? { applications.first { $0.number == number } }
+
+  // MARK: Links
+
+  public func origin(of link: LinkID) -> LinkOrigin {
+    guard let peer = peers[link] else { return .unknown }
+    return peer.traits.isOurs ? .here : .peer
+  }
+
+  public func cut(_ link: LinkID) {
+    if let peer = peers[link] { send(.cut(peer.hubLink)) }
+  }
+
+  // MARK: Notifying
+
+  public func notify(
+    _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
+  ) -> Delivery {
+    let meant = links(of: recipients, characteristic, application)
+    guard let served = self.application(application), served.isServed,
+      let declared = served.characteristics[characteristic], declared.canNotify
+    else { return Delivery(unreachable: meant) }
+    var delivery = Delivery()
+    var hubLinks: [LinkID] = []
+    let isCongested = isCongested
+    for link in meant {
+      guard let peer = peers[link],
+        peer.hears(characteristic, of: application, declared.reach, hasRawHCI: abilities.hasRawHCI)
+      else {
+        delivery.unreachable.append(link)
+        continue
+      }
+      if peer.hasRoom, !isCongested {
+        peers[link]?.sent()
+        delivery.accepted.append(link)
+        hubLinks.append(peer.hubLink)
+      } else {
+        peers[link]?.wasFull = true
+        delivery.full.append(link)
+      }
+    }
+    while !hubLinks.isEmpty {
+      let some = Array(hubLinks.prefix(AirWire.linkLimit))
+      hubLinks.removeFirst(some.count)
+      send(.notify(application: UInt32(truncatingIfNeeded: application.number), some, characteristic, value))
+    }
+    // The bytes may all go out in this turn, and the socket then tells nothing.
+    if isCongested, !delivery.full.isEmpty { loop.soon { [weak self] in self?.makeRoom() } }
+    return delivery
+  }
+
+  private var isCongested: Bool { (socket?.unsent ?? 0) > Self.congestion }
+
+  /// The links that a value is meant for, each once.
+  private func links(
+    of recipients: Recipients, _ characteristic: CharacteristicID, _ application: ApplicationID
+  ) -> [LinkID] {
+    switch recipients {
+    case .link(let link): return [link]
+    case .links(let links):
+      var seen: Set<LinkID> = []
+      return links.filter { seen.insert($0).inserted }
+    case .subscribers:
+      return peers.filter { $0.value.hasSubscribed(to: characteristic, in: application) }.keys
+        .sorted { $0.number < $1.number }
+    }
+  }
+
+  /// Tells of the links that were full and have room now.
+  func makeRoom() {
+    guard !isCongested else { return }
+    for link in peers.keys.sorted(by: { $0.number < $1.number }) {
+      guard let peer = peers[link], peer.wasFull, peer.hasRoom else { continue }
+      peers[link]?.wasFull = false
+      delegate?.hasRoom(link)
+    }
+  }
+}

@@ -1,0 +1,102 @@
+import Common
+import Loop
+import Radio
+
+/// One use of a link by the node that asked for it: its handler, and what it subscribed to.
+@LoopActor
+final class AirClient {
+  enum State {
+    case connecting(AirAttempt)
+    /// The link was there before; `connected` comes in the next event.
+    case joining(AirEnd)
+    case open(AirEnd)
+    case over
+  }
+
+  private(set) var state = State.over
+  var subscriptions: Set<CharacteristicID> = []
+  private var handler: (@LoopActor (LinkEvent) -> Void)?
+  /// What was asked for before there was a link.
+  private var waiting: [AirEnd.Operation] = []
+
+  init(_ handler: @escaping @LoopActor (LinkEvent) -> Void) {
+    self.handler = handler
+  }
+
+  func connect(_ attempt: AirAttempt) {
+    state = .connecting(attempt)
+  }
+
+  /// Shares a link that is there.
+  func join(_ end: AirEnd) {
+    state = .joining(end)
+    end.clients.append(self)
+    end.node.air.agenda.next { [self] in
+      guard case .joining = state else { return }
+      state = .open(end)
+      begin()
+    }
+  }
+
+  /// There is a link; `begin` follows unless it ends before that.
+  func attach(to end: AirEnd) {
+    state = .open(end)
+    end.clients.append(self)
+  }
+
+  func begin() {
+    happened(.connected)
+    guard case .open(let end) = state else { return }
+    let operations = waiting
+    waiting = []
+    for operation in operations { end.submit(operation, for: self) }
+  }
+
+  func submit(_ operation: AirEnd.Operation) {
+    switch state {
+    case .connecting, .joining: waiting.append(operation)
+    case .open(let end): end.submit(operation, for: self)
+    case .over: break
+    }
+  }
+
+  /// Gives up the attempt, or cuts the link.
+  func disconnect() {
+    switch state {
+    case .connecting(let attempt): attempt.end(AirEnd.disconnected)
+    case .joining(let end), .open(let end): end.close(AirEnd.disconnected, forPeer: AirEnd.peerDisconnected)
+    case .over: break
+    }
+  }
+
+  /// Nothing can be asked for any more. A link stays: it may be of use to others.
+  func drop() {
+    if case .connecting(let attempt) = state { attempt.end(AirEnd.disconnected) }
+  }
+
+  /// `disconnected` comes in the next event.
+  func end(_ reason: String, in air: AirSpace) {
+    state = .over
+    waiting = []
+    air.agenda.next { [self] in happened(.disconnected(reason: reason)) }
+  }
+
+  /// The link has ended; `disconnected` follows.
+  func detach() {
+    state = .over
+    waiting = []
+  }
+
+  /// Whether events other than `disconnected` may come.
+  private var isOpen: Bool { if case .open = state { true } else { false } }
+
+  func happened(_ event: LinkEvent) {
+    if case .disconnected = event {
+      let last = handler
+      handler = nil
+      last?(event)
+    } else if isOpen {
+      handler?(event)
+    }
+  }
+}

@@ -1,0 +1,78 @@
+import Common
+import Loop
+import Radio
+
+extension AirRadio {
+  public func advertise(_ advertisement: Advertisement?, in slot: Int) {
+    guard let advertisement else { return advertise(encoded: nil, in: slot) }
+    do throws(RadioError) {
+      advertise(encoded: try EncodedAdvertisement(advertisement), in: slot)
+    } catch {
+      hide(slot)
+      slots[slot] = AirSlot(error: error)
+      statusMayHaveChanged()
+    }
+  }
+
+  func advertise(encoded content: EncodedAdvertisement?, in slot: Int) {
+    defer { statusMayHaveChanged() }
+    guard let content, (0..<advertisingSlots).contains(slot) else {
+      hide(slot)
+      slots[slot] = nil
+      return
+    }
+    let old = slots[slot]
+    if let old, let id = old.onAir, old.content?.isConnectable == content.isConnectable,
+      old.content?.interval == content.interval
+    {
+      // The data of a running set can be exchanged without a gap.
+      if old.content != content { air.change(id, to: content) }
+      slots[slot]?.content = content
+    } else {
+      hide(slot)
+      slots[slot] = AirSlot(content: content)
+      show(slot)
+    }
+  }
+
+  func advertisingSlotsChanged() {
+    for slot in slots.keys.sorted() where slot >= advertisingSlots { advertise(encoded: nil, in: slot) }
+    air.agenda.next { [weak self] in self?.delegate?.advertisingSlotsChanged() }
+  }
+
+  /// Puts what is in a slot on the air, unless it is there.
+  func show(_ slot: Int) {
+    guard power, let content = slots[slot]?.content, slots[slot]?.onAir == nil else { return }
+    let id = air.putOnAir(self, content)
+    slots[slot]?.onAir = id
+    slots[slot]?.silencedBy = nil
+    air.retryConnecting()
+  }
+
+  func hide(_ slot: Int) {
+    let id = slots[slot]?.onAir
+    slots[slot]?.onAir = nil
+    id.map(air.takeOffAir)
+    slots[slot]?.silencedBy = nil
+  }
+
+  /// A peer has connected by an advertisement.
+  func connected(by advertisement: UInt64, on link: LinkID) {
+    guard controller.fallsSilent, let slot = slots.first(where: { $0.value.onAir == advertisement })?.key
+    else { return }
+    hide(slot)
+    slots[slot]?.silencedBy = link
+    guard controller.renewsAdvertisements else { return }
+    air.agenda.next { [weak self] in
+      if self?.slots[slot]?.silencedBy == link { self?.show(slot) }
+    }
+  }
+
+  /// The next moment at which a peer can connect, and the advertisement by which it can; nil when there is none.
+  func nextConnectableEvent(from now: Instant) -> (at: Instant, advertisement: UInt64)? {
+    slots.values.compactMap { slot -> (at: Instant, advertisement: UInt64)? in
+      guard let id = slot.onAir, slot.content?.isConnectable == true, let onAir = air.onAir[id] else { return nil }
+      return (onAir.nextEvent(from: now), id)
+    }.min { ($0.at, $0.advertisement) < ($1.at, $1.advertisement) }
+  }
+}

@@ -1,0 +1,37 @@
+import Radio
+
+/// An advertisement as a controller takes it: its payloads as bytes.
+struct EncodedAdvertisement: Hashable, Sendable {
+  var data: [UInt8]
+  /// The answer to a scanner; empty if the advertiser gives no answer.
+  var scanResponse: [UInt8]
+  var interval: Duration
+  var isConnectable: Bool
+
+  init(data: [UInt8], scanResponse: [UInt8], interval: Duration, isConnectable: Bool) {
+    self.data = data
+    self.scanResponse = scanResponse
+    self.interval = interval
+    self.isConnectable = isConnectable
+  }
+
+  init(_ advertisement: Advertisement) throws(RadioError) {
+    data = try advertisement.data.encoded()
+    scanResponse = try advertisement.scanResponse.encoded()
+    interval = advertisement.interval
+    isConnectable = advertisement.isConnectable
+  }
+}
+
+extension Sighting {
+  /// What a scanner makes of the two payloads of an advertiser.
+  init(address: BluetoothAddress, data: [UInt8], scanResponse: [UInt8], rssi: Int?) {
+    let first = AdvertisingData(decoding: data)
+    let second = AdvertisingData(decoding: scanResponse)
+    self.init(
+      address: address, serviceUUIDs: first.serviceUUIDs + second.serviceUUIDs,
+      serviceData: first.serviceData + second.serviceData,
+      manufacturerData: first.manufacturerData + second.manufacturerData,
+      localName: first.localName ?? second.localName, rssi: rssi)
+  }
+}

@@ -1,0 +1,172 @@
+import Common
+import Loop
+import Radio
+import Testing
+
+@testable import Air
+
+@Suite struct PacketTests {
+  @Test("Each advertising event is a packet, and the scan response another, with address, kind, strength and bytes")
+  func packets() async throws {
+    try await onLoop {
+      let air = TestAir()
+      air.space.range = 100
+      let node = air.space.addNode(position: AirPosition(x: 10))
+      let first = advertisement("x")
+      let bare = Advertisement(
+        data: AdvertisingData([.manufacturerData(0xFFFF, [1, 2]), .shortenedName("y")]), isConnectable: false)
+      node.advertise(first, in: 0)
+      node.advertise(bare, in: 1)
+      var packets: [AdvertisingPacket] = []
+      let registration = air.observer.packets { packets.append($0) }
+      air.time.advance(by: .seconds(10))
+      let address = node.address
+      func packet(_ kind: AdvertisingPacket.Kind, _ data: AdvertisingData) throws -> AdvertisingPacket {
+        AdvertisingPacket(
+          address: address, addressKind: .publicAddress, kind: kind, rssi: -79, data: try data.encoded())
+      }
+      let connectable = try packet(.connectable, first.data)
+      let scanResponse = try packet(.scanResponse, first.scanResponse)
+      let nonConnectable = try packet(.nonConnectable, bare.data)
+      for kind in [connectable, scanResponse, nonConnectable] { #expect(packets.count { $0 == kind } == 100) }
+      #expect(packets.count == 300)
+      let index = try #require(packets.firstIndex(of: connectable))
+      #expect(packets[index + 1] == scanResponse)
+      registration.cancel()
+      air.time.advance(by: .seconds(1))
+      #expect(packets.count == 300)
+    }
+  }
+
+  @Test("A driver that sees no packets hands none over, and goes on with sightings")
+  func blind() async {
+    await onLoop {
+      let air = TestAir(AirController(seesPackets: false))
+      let recorder = DriverRecorder.of(air.observer)
+      var (packets, sightings) = (0, 0)
+      recorder.onPacket = { _ in packets += 1 }
+      recorder.onSighting = { _ in sightings += 1 }
+      air.space.addNode().advertise(advertisement(), in: 0)
+      air.observer.listen(Listening(services: [], wantsPackets: true))
+      air.time.advance(by: .seconds(5))
+      #expect(packets == 0 && (5...6).contains(sightings) && !air.observer.seesPackets)
+    }
+  }
+
+  @Test("What a node listens for can change while it listens; once a second stays once a second")
+  func changingMind() async {
+    await onLoop {
+      let air = TestAir()
+      air.space.addNode().advertise(advertisement(), in: 0)
+      let recorder = DriverRecorder.of(air.observer)
+      var (packets, sightings) = (0, 0)
+      recorder.onPacket = { _ in packets += 1 }
+      recorder.onSighting = { _ in sightings += 1 }
+      air.observer.listen(Listening(services: [other], wantsPackets: false))
+      air.time.advance(by: .seconds(1))
+      #expect(packets == 0 && sightings == 0)
+      air.observer.listen(Listening(services: [other, service], wantsPackets: false))
+      air.time.advance(by: .milliseconds(400))
+      #expect(sightings == 1)
+      air.observer.listen(Listening(services: [service], wantsPackets: true))
+      air.time.advance(by: .milliseconds(400))
+      #expect(sightings == 1 && packets == 8)
+      air.observer.listen(Listening(services: nil, wantsPackets: true))
+      air.time.advance(by: .seconds(3))
+      #expect(sightings == 1 && packets == 68)
+    }
+  }
+
+  @Test("Advertising events that no node wants to hear of cost nothing")
+  func cheapness() async {
+    await onLoop {
+      @LoopActor func events(_ listening: Listening?) -> Int {
+        let air = TestAir()
+        var rapid = advertisement()
+        rapid.interval = .milliseconds(20)
+        air.space.addNode().advertise(rapid, in: 0)
+        air.observer.listen(listening)
+        var count = 0
+        while air.time.now < Instant.zero.advanced(by: .seconds(60)), air.time.runNext() { count += 1 }
+        return count
+      }
+      #expect(events(nil) == 0)
+      #expect(events(Listening(services: [other], wantsPackets: false)) == 1)
+      #expect((55...61).contains(events(Listening(services: [], wantsPackets: false))))
+      #expect((2990...3001).contains(events(Listening(services: nil, wantsPackets: true))))
+    }
+  }
+
+  @Test("No peer can connect by an advertisement that is not connectable")
+  func notConnectable() async throws {
+    try await onLoop {
+      let air = TestAir()
+      let node = air.space.addNode()
+      var advertisement = advertisement()
+      advertisement.isConnectable = false
+      node.advertise(advertisement, in: 0)
+      let client = Client()
+      try client.connect(air.observer, to: node.address)
+      air.time.advance(by: .seconds(4))
+      #expect(client.events.isEmpty)
+      advertisement.isConnectable = true
+      node.advertise(advertisement, in: 0)
+      air.time.advance(by: .milliseconds(300))
+      #expect(client.isConnected)
+    }
+  }
+
+  @Test("A node with a new address keeps its links, is sighted as another, and can be connected to there alone")
+  func addresses() async throws {
+    try await onLoop {
+      let pair = try Pair()
+      var addresses: [BluetoothAddress] = []
+      let scanner = pair.air.addNode()
+      let scan = scanner.scan(for: []) { addresses.append($0.address) }
+      let packets: () -> [AdvertisingPacket] = {
+        var heard: [AdvertisingPacket] = []
+        let registration = pair.air.addNode().packets { heard.append($0) }
+        pair.time.advance(by: .milliseconds(100))
+        registration.cancel()
+        return heard
+      }
+      #expect(packets().allSatisfy { $0.addressKind == .publicAddress })
+      let old = pair.peripheral.address
+      pair.peripheral.changeAddress()
+      let new = pair.peripheral.address
+      #expect(new != old && new.value >> 46 == 1 && !pair.air.isTaken(old) && pair.air.isTaken(new))
+      #expect(packets().allSatisfy { $0.addressKind == .randomAddress && $0.address == new })
+      #expect(addresses == [old, new])
+      try pair.link.write([1], to: submit, as: .request)
+      pair.time.advance(by: .seconds(1))
+      #expect(pair.recorder.values == [[1]] && pair.client.isConnected)
+      let (lost, found) = (Client(), Client())
+      try lost.connect(scanner, to: old)
+      try found.connect(scanner, to: new)
+      pair.time.advance(by: .seconds(1))
+      #expect(lost.events.isEmpty && found.isConnected)
+      pair.time.advance(by: .seconds(4))
+      #expect(lost.isOver)
+      scan.cancel()
+    }
+  }
+
+  @Test("An address changes at its interval, as long as there is one")
+  func addressInterval() async {
+    await onLoop {
+      let air = TestAir(AirController(addressInterval: .seconds(900)))
+      let node = air.space.addNode()
+      var seen = [node.address]
+      for _ in 0..<3 {
+        air.time.advance(by: .seconds(899))
+        #expect(node.address == seen.last)
+        air.time.advance(by: .seconds(1))
+        #expect(!seen.contains(node.address))
+        seen.append(node.address)
+      }
+      for node in [node, air.observer] { node.controller.addressInterval = nil }
+      #expect(air.time.runUntilIdle(limit: .seconds(10_000)))
+      #expect(node.address == seen.last)
+    }
+  }
+}
