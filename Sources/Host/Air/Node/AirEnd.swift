@@ -67,8 +67,8 @@ final class AirEnd {
   }
 
   init(
-    _ node: AirRadio, _ id: LinkID, _ origin: LinkOrigin, central: LinkID, address: BluetoothAddress,
-    peer: BluetoothAddress
+    _ node: AirRadio, _ id: LinkID, _ origin: LinkOrigin, central: LinkID, since: Instant,
+    address: BluetoothAddress, peer: BluetoothAddress
   ) {
     self.node = node
     self.id = id
@@ -76,7 +76,7 @@ final class AirEnd {
     centralID = central
     self.address = address
     peerAddress = peer
-    since = node.air.agenda.now
+    self.since = since
   }
 
   var air: AirSpace { node.air }

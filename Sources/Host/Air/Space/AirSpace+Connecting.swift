@@ -55,9 +55,12 @@ extension AirSpace {
     // Where the peer is connecting, too, its attempt has come to its aim.
     let reverse = peer.attempts.first { $0.target == node.address }
     reverse.map(stop)
-    let here = AirEnd(node, attempt.id, .here, central: attempt.id, address: node.address, peer: attempt.target)
+    let (number, now) = (attempt.id, agenda.now)
+    let here = AirEnd(
+      node, number, .here, central: number, since: now, address: node.address, peer: attempt.target)
     let there = AirEnd(
-      peer, reverse?.id ?? newLinkID(), .peer, central: attempt.id, address: attempt.target, peer: node.address)
+      peer, reverse?.id ?? newLinkID(), .peer, central: number, since: now, address: attempt.target,
+      peer: node.address)
     here.join(there)
     keep(here)
     keep(there)
