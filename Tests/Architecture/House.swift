@@ -72,7 +72,9 @@ struct Manifest {
         rooms.append(Room(layer: .programs, name: path, dependencies: shared + literals.dropFirst()))
       } else {
         let parts = path.split(separator: "/").map(String.init)
-        guard (2...3).contains(parts.count), let layer = Layer(rawValue: parts[0]), let name = parts.last else { continue }
+        guard (2...3).contains(parts.count), let layer = Layer(rawValue: parts[0]), let name = parts.last else {
+          continue
+        }
         rooms.append(Room(layer: layer, name: name, dependencies: shared + literals.dropFirst()))
       }
     }

@@ -20,8 +20,8 @@ public enum Base64URL {
 
   /// The bytes that the text stands for, with its exact padding or with none.
   ///
-  /// One value has one text: `badValue("base64url")` for a character outside the alphabet, for wrong padding, and
-  /// for a last digit whose unused bits are not zero.
+  /// One value has one text. So `badValue("base64url")` is thrown for a character outside the alphabet, for wrong padding,
+  /// and for a last digit whose unused bits are not zero.
   public static func decode(_ text: some StringProtocol) throws(WireError) -> [UInt8] {
     var digits = Array(text.utf8)[...]
     if digits.last == padding {
@@ -42,7 +42,7 @@ public enum Base64URL {
         bytes.append(UInt8(truncatingIfNeeded: pending >> bits))
       }
     }
-    // Six bits left would be a digit that no byte needed.
+    // With six unused bits, no byte would need the last digit.
     guard bits < 6, pending & (1 << bits - 1) == 0 else { throw .badValue("base64url") }
     return bytes
   }

@@ -1,4 +1,4 @@
-/// A cursor over bytes that came from outside: every read checks what is left, and a failed read moves nothing.
+/// A cursor over bytes that came from outside. Every read checks how many bytes are unread; a read that fails moves nothing.
 public struct ByteReader: Sendable {
   private var unread: ArraySlice<UInt8>
 
@@ -10,7 +10,7 @@ public struct ByteReader: Sendable {
     unread = slice
   }
 
-  /// How many bytes are left.
+  /// How many bytes are unread.
   public var remaining: Int { unread.count }
 
   public var isAtEnd: Bool { unread.isEmpty }
@@ -41,7 +41,7 @@ public struct ByteReader: Sendable {
 
   /// Reads `count` bytes as a slice of the input, without copying them.
   ///
-  /// Throws `truncated` if there are fewer, and `badValue` if `count`, reckoned from a hostile field, is negative.
+  /// Throws `truncated` if there are fewer, and `badValue` if `count`, which may come from a hostile field, is negative.
   public mutating func bytes(_ count: Int) throws(WireError) -> ArraySlice<UInt8> {
     guard count >= 0 else { throw .badValue("count") }
     guard count <= unread.count else { throw .truncated(needed: count, available: unread.count) }
@@ -49,13 +49,13 @@ public struct ByteReader: Sendable {
     return unread.prefix(count)
   }
 
-  /// Reads whatever is left, perhaps nothing.
+  /// Reads all unread bytes, perhaps none.
   public mutating func rest() -> ArraySlice<UInt8> {
     defer { unread.removeAll() }
     return unread
   }
 
-  /// Says that the last field is read: throws `trailing` if bytes are left.
+  /// Checks that the last field was read: throws `trailing` if bytes are unread.
   public func finish() throws(WireError) {
     guard unread.isEmpty else { throw .trailing(unread.count) }
   }

@@ -1,6 +1,6 @@
-/// Puts the fields of a wire structure one behind the other.
+/// A cursor that puts the fields of a wire structure one behind the other.
 public struct ByteWriter: Sendable {
-  /// What was written so far.
+  /// The bytes that were written so far.
   public private(set) var bytes: [UInt8] = []
 
   /// A writer with room for `capacity` bytes; it grows when more are written.

@@ -1,8 +1,8 @@
-/// Sixteen-bit checksums: they find damage, never malice.
+/// Sixteen-bit checksums. They find damage, never malice.
 public enum CRC16 {
   /// CRC-16/KERMIT: polynomial 0x1021 reflected, start 0, no final xor; of "123456789" it is 0x2189.
   ///
-  /// It guards Tuvali's chunks (facts/tuvali.md); CRC-16/CCITT-FALSE, of the Tuvali draft, is another one.
+  /// CRC-16/CCITT-FALSE, with the same polynomial, is another checksum: of "123456789" it is 0x29B1.
   public static func kermit(_ bytes: some Collection<UInt8>) -> UInt16 {
     bytes.withContiguousStorageIfAvailable(kermit(buffer:)) ?? kermit(Array(bytes)[...])
   }
@@ -17,8 +17,8 @@ public enum CRC16 {
     return tables.withUnsafeBufferPointer { table in
       var crc: UInt16 = 0
       var index = 0
-      // Eight bytes in one step: each goes through the table for its distance from the step's end, and the eight
-      // results do not wait for each other.
+      // Eight bytes in one step: each goes through the table for its distance from the end of the step. So the eight
+      // table reads do not wait for each other.
       while index + 8 <= bytes.count {
         let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)) ^ UInt64(crc)
         crc =

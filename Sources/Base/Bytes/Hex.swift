@@ -1,4 +1,4 @@
-/// Bytes as hexadecimal digits, two for each.
+/// Bytes as hexadecimal digits, two for each byte.
 public enum Hex {
   /// The bytes in lower-case digits.
   public static func encode(_ bytes: some Sequence<UInt8>) -> String {
@@ -11,8 +11,8 @@ public enum Hex {
     return String(decoding: digits, as: UTF8.self)
   }
 
-  /// The bytes that the digits, of either case, stand for; `badValue("hex")` for an odd number of them or for
-  /// anything else in the text, spaces included.
+  /// The bytes that the digits, of either case, stand for. Throws `badValue("hex")` for an odd number of digits, and for any
+  /// other character, spaces included.
   public static func decode(_ text: some StringProtocol) throws(WireError) -> [UInt8] {
     let digits = Array(text.utf8)
     guard digits.count.isMultiple(of: 2) else { throw .badValue("hex") }

@@ -16,7 +16,7 @@ public struct TLV: Hashable, Sendable {
     self.init(type: type, value: value[...])
   }
 
-  /// How wide the length field is.
+  /// The width of the length field.
   public enum LengthField: Sendable, CaseIterable {
     case u8, u16be
   }
@@ -48,7 +48,7 @@ public struct TLV: Hashable, Sendable {
     writer.append(value)
   }
 
-  /// All records of a payload that holds nothing else, in their order.
+  /// The records of a payload that holds nothing else, in their order.
   ///
   /// Throws `tooLong` if a value has more than `limit` bytes or if there are more than `maximumCount` records.
   public static func all(

@@ -1,22 +1,22 @@
 /// What is wrong with bytes or text that came from outside.
 public enum WireError: Error, Hashable, Sendable {
-  /// A field needs more bytes than are left.
+  /// A field needs more bytes than are unread.
   case truncated(needed: Int, available: Int)
   /// A field holds what its protocol does not allow; the payload names the field.
   case badValue(String)
   /// A field is longer than its limit, in bytes unless the field counts something else.
   case tooLong(field: String, limit: Int)
-  /// So many bytes are left over behind the last field.
+  /// This many bytes follow the last field.
   case trailing(Int)
 }
 
 extension WireError: CustomStringConvertible {
   public var description: String {
     switch self {
-    case .truncated(let needed, let available): "truncated: \(needed) bytes needed, \(available) left"
+    case .truncated(let needed, let available): "truncated: \(needed) bytes needed, \(available) available"
     case .badValue(let field): "bad value in \(field)"
     case .tooLong(let field, let limit): "\(field) is longer than its limit of \(limit)"
-    case .trailing(let count): "\(count) bytes left over"
+    case .trailing(let count): "\(count) bytes follow the last field"
     }
   }
 }

@@ -1,6 +1,8 @@
-/// A 128-bit UUID. One on the Bluetooth base UUID (`0000xxxx-0000-1000-8000-00805F9B34FB`) travels as two bytes.
+/// A 128-bit UUID. A UUID on the Bluetooth base UUID (`0000xxxx-0000-1000-8000-00805F9B34FB`) travels as two bytes.
 public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible {
+  /// The first eight bytes of the text form.
   public let high: UInt64
+  /// The last eight bytes of the text form.
   public let low: UInt64
 
   private static let baseHigh: UInt64 = 0x0000_0000_0000_1000
@@ -11,12 +13,13 @@ public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible {
     self.low = low
   }
 
-  /// A 16-bit UUID, on the base UUID.
+  /// The UUID that `short` stands for, on the base UUID.
   public init(short: UInt16) {
     self.init(high: UInt64(short) << 32 | Self.baseHigh, low: Self.baseLow)
   }
 
-  /// The hyphenated form with 32 hex digits, or four hex digits for a 16-bit UUID; nil for anything else.
+  /// The UUID that `text` stands for: the hyphenated form with 32 hex digits, or four hex digits for a 16-bit UUID. Nil
+  /// for any other text.
   public init?(_ text: some StringProtocol) {
     if text.utf8.count == 4, let short = Self.hex(text).flatMap(UInt16.init(exactly:)) {
       self.init(short: short)
@@ -29,13 +32,13 @@ public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible {
     self.init(high: high, low: low)
   }
 
-  /// The two-byte form, where the UUID has one.
+  /// The two-byte form; nil if the UUID is not on the base UUID.
   public var short: UInt16? {
     guard low == Self.baseLow, high & 0xFFFF_FFFF == Self.baseHigh else { return nil }
     return UInt16(exactly: high >> 32)
   }
 
-  /// As in advertising data: two or sixteen bytes, little endian.
+  /// The form in advertising data: two or sixteen bytes, little endian.
   public var advertisedBytes: [UInt8] {
     if let short { return [UInt8(truncatingIfNeeded: short), UInt8(truncatingIfNeeded: short >> 8)] }
     return [low, high].flatMap { half in (0..<8).map { UInt8(truncatingIfNeeded: half >> (8 * $0)) } }

@@ -1,6 +1,7 @@
-/// A moment on a monotonic clock, as whole nanoseconds since an origin that only its maker knows.
+/// A moment on a monotonic clock, in whole nanoseconds since the clock's origin. Instants of different clocks have nothing
+/// in common.
 ///
-/// Engines are handed instants and never read a clock; in tests the instants are virtual.
+/// Engines get instants as arguments and never read a clock; in tests the instants are virtual.
 public struct Instant: InstantProtocol, Hashable, Sendable {
   /// Nanoseconds since the clock's origin.
   public let nanoseconds: Int64
@@ -9,15 +10,16 @@ public struct Instant: InstantProtocol, Hashable, Sendable {
     self.nanoseconds = nanoseconds
   }
 
-  /// The origin itself; where virtual time starts.
+  /// The origin of a clock. Virtual time starts here.
   public static let zero = Instant(nanoseconds: 0)
 
-  /// The instant `duration` later; it stays at the end of time rather than overflow.
+  /// The instant `duration` later, or the last one that can be expressed.
   public func advanced(by duration: Duration) -> Instant {
     let (sum, overflow) = nanoseconds.addingReportingOverflow(duration.wholeNanoseconds)
     return Instant(nanoseconds: overflow ? (duration < .zero ? .min : .max) : sum)
   }
 
+  /// The time from here to `other`, or the longest one that can be expressed.
   public func duration(to other: Instant) -> Duration {
     let (difference, overflow) = other.nanoseconds.subtractingReportingOverflow(nanoseconds)
     return .nanoseconds(overflow ? (other > self ? .max : .min) : difference)

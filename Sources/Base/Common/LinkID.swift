@@ -1,5 +1,5 @@
-/// One connection with one peer. A number is never used again while the process lives, so what is left over from a
-/// link that ended cannot be taken for the next one, though it came from the same address.
+/// The identity of one link with one peer. A number is never used again while the process lives. So a late message of a
+/// link that has ended cannot be taken for one of the next link, even if both peers have the same address.
 public struct LinkID: Hashable, Sendable, CustomStringConvertible {
   public let number: UInt64
 

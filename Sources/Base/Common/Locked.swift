@@ -1,13 +1,13 @@
 import Glibc
 
-/// A value that several threads share: whoever wants it has it alone, for as long as `withLock` runs.
+/// A value that several threads share. One thread at a time has the value, for as long as its `withLock` runs.
 ///
 /// The lock is a `pthread_mutex_t` and not `Synchronization.Mutex`, whose futex ThreadSanitizer cannot see: it would
 /// report a race in every section. It is not recursive: `withLock` inside `withLock` of the same object never returns.
 ///
-/// `@unchecked Sendable`: no thread owns `value`; it is touched by whichever holds `mutex`, in `withLock` and nowhere else.
+/// `@unchecked Sendable`: no thread owns `value`; only the thread that holds `mutex` touches it, in `withLock`.
 public final class Locked<Value: Sendable>: @unchecked Sendable {
-  /// On the heap, because a mutex must stay where it was made.
+  /// The mutex is on the heap, because it must stay where it was made.
   @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
   @usableFromInline var value: Value
 

@@ -1,4 +1,4 @@
-/// How often something happened since the start, under the name that it has on D-Bus: `SilentLinks`.
+/// A count of something that happened since the start, with the name that it has on D-Bus: `RefusedCalls`.
 public struct Tally: Hashable, Sendable {
   public let name: String
   public let count: UInt64

@@ -1,8 +1,8 @@
 import CZlib
 
-/// zlib's two streams, fed and emptied in portions.
+/// Compression and decompression with zlib, in portions.
 enum Zlib {
-  /// What is around the deflated bytes, as zlib's window bits say it: 32 KiB window in both.
+  /// The frame around the deflated bytes, as zlib's window bits express it. Both have a window of 32 KiB.
   enum Format: Int32 {
     case raw = -15
     case gzip = 31
@@ -22,7 +22,7 @@ enum Zlib {
     }
   }
 
-  /// Inflates one stream that is all of the bytes, to at most `limit` bytes.
+  /// Inflates one stream, which must end where the bytes end, to at most `limit` bytes.
   static func inflate(
     _ bytes: some Collection<UInt8>, format: Format, limit: Int
   ) throws(CompressionError) -> [UInt8] {
@@ -60,7 +60,7 @@ enum Zlib {
         state.pointee.next_in = UnsafeMutablePointer(mutating: UnsafeBufferPointer(rebasing: portion).baseAddress)
         state.pointee.avail_in = UInt32(portion.count)
       }
-      // Room for one byte past the limit shows whether there is one.
+      // A byte past the limit, for which there is room, shows that the limit is exceeded.
       let room = min(stream.portion.count - 1, limit - output.count) + 1
       state.pointee.next_out = stream.portion.baseAddress
       state.pointee.avail_out = UInt32(room)
@@ -70,8 +70,8 @@ enum Zlib {
       switch status {
       case Z_OK: continue
       case Z_STREAM_END:
-        let left = Int(state.pointee.avail_in) + unfed.count
-        return left == 0 ? .success(output) : .failure(.trailing(left))
+        let trailing = Int(state.pointee.avail_in) + unfed.count
+        return trailing == 0 ? .success(output) : .failure(.trailing(trailing))
       case Z_BUF_ERROR: return .failure(.truncated)
       case Z_MEM_ERROR: return .failure(.unavailable)
       default: return .failure(.corrupt(state.pointee.msg.map { String(cString: $0) } ?? "status \(status)"))

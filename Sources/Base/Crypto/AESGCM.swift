@@ -6,7 +6,7 @@ public enum AESGCM {
   public static let nonceSize = 12
   public static let tagSize = 16
 
-  /// The ciphertext, as long as the plaintext, and the tag behind it.
+  /// The ciphertext, as long as the plaintext, with the tag behind it.
   ///
   /// Throws `badLength` for a wrong key or nonce, or for a plaintext of 2 GiB or more. A nonce must never be used twice
   /// with one key.
@@ -38,7 +38,7 @@ public enum AESGCM {
 
   /// The plaintext of what `seal` returned.
   ///
-  /// Throws `authenticationFailed`, and tells nothing of the plaintext, if anything was altered or is too short to
+  /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to
   /// hold a tag; `badLength` for a wrong key or nonce, or for 2 GiB or more.
   public static func open(
     _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []
@@ -90,16 +90,16 @@ public enum AESGCM {
     return Int32(count)
   }
 
-  /// The error, with OpenSSL's own list of errors emptied: nobody else shall find ours in it.
+  /// The error, with OpenSSL's own list of errors emptied: other users of OpenSSL shall not find our errors in it.
   private static func refused(_ error: CryptoError) -> CryptoError {
     ERR_clear_error()
     return error
   }
 }
 
-/// The cipher as OpenSSL's providers offer it, fetched once and kept.
+/// The cipher that OpenSSL's providers offer. It is fetched once.
 private struct Cipher: @unchecked Sendable {
-  // No thread owns it: OpenSSL never changes a fetched cipher.
+  // No thread owns the cipher: OpenSSL never changes one that was fetched.
   let pointer: OpaquePointer?
 
   static let shared = Cipher(pointer: EVP_CIPHER_fetch(nil, "AES-256-GCM", nil))

@@ -6,7 +6,7 @@ public enum ChaChaPoly {
   public static let nonceSize = Int(crypto_aead_chacha20poly1305_ietf_NPUBBYTES)
   public static let tagSize = Int(crypto_aead_chacha20poly1305_ietf_ABYTES)
 
-  /// The ciphertext, as long as the plaintext, and the tag behind it.
+  /// The ciphertext, as long as the plaintext, with the tag behind it.
   ///
   /// Throws `badLength` for a wrong key or nonce. A nonce must never be used twice with one key.
   public static func seal(
@@ -25,7 +25,7 @@ public enum ChaChaPoly {
 
   /// The plaintext of what `seal` returned.
   ///
-  /// Throws `authenticationFailed`, and tells nothing of the plaintext, if anything was altered or is too short to
+  /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to
   /// hold a tag; `badLength` for a wrong key or nonce.
   public static func open(
     _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []

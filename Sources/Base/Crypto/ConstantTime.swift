@@ -1,12 +1,12 @@
 import CSodium
 
-/// Comparisons that do not tell by their duration how much was right.
+/// Comparisons whose duration does not reveal how much was equal.
 public enum ConstantTime {
-  /// Whether both hold the same bytes; the time depends on nothing but their counts.
-  public static func equal(_ left: some Collection<UInt8>, _ right: some Collection<UInt8>) -> Bool {
-    left.withPointer { left, leftCount in
-      right.withPointer { right, rightCount in
-        leftCount == rightCount && sodium_memcmp(left, right, leftCount) == 0
+  /// Whether both hold the same bytes. The duration depends on their counts alone.
+  public static func equal(_ first: some Collection<UInt8>, _ second: some Collection<UInt8>) -> Bool {
+    first.withPointer { first, firstCount in
+      second.withPointer { second, secondCount in
+        firstCount == secondCount && sodium_memcmp(first, second, firstCount) == 0
       }
     }
   }

@@ -1,4 +1,4 @@
-/// Why a cipher, a signature or a key was refused. It never says anything about a secret.
+/// Why a cipher, a signature or a key was refused. An error never reveals anything about a secret.
 public enum CryptoError: Error, Hashable, Sendable {
   /// A key, nonce, signature or message has the wrong number of bytes; the first payload names it.
   case badLength(String, expected: Int, got: Int)

@@ -5,7 +5,7 @@ public enum Ed25519 {
   /// How many bytes a signature has.
   public static let signatureSize = 64
 
-  /// What verifies signatures: 32 bytes.
+  /// The key that verifies signatures: 32 bytes.
   public struct PublicKey: Hashable, Sendable {
     public let bytes: [UInt8]
 
@@ -17,8 +17,8 @@ public enum Ed25519 {
 
     /// Whether the owner of this key signed exactly these bytes.
     ///
-    /// It is strict: a signature whose scalar is not reduced, a point that is not canonical, and a key or a
-    /// commitment of low order are refused, so a signature cannot be altered into another one that also holds.
+    /// The check is strict: it refuses a signature whose scalar is not reduced, a point that is not canonical, and a key
+    /// or a commitment of low order. So a signature cannot be altered into another valid one.
     public func verify(_ signature: some Collection<UInt8>, of message: some Collection<UInt8>) -> Bool {
       signature.withPointer { signature, signatureCount in
         message.withPointer { message, count in
@@ -29,12 +29,12 @@ public enum Ed25519 {
     }
   }
 
-  /// What signs: made from a seed of 32 bytes, which is what is stored.
+  /// The key that signs. It is made from a seed of 32 bytes; the seed is what is stored.
   public struct PrivateKey: Sendable {
     /// The seed, for storing it.
     public let seed: SecretBytes
     public let publicKey: PublicKey
-    // libsodium's form: seed, then public key.
+    // libsodium's form: the seed, then the public key.
     private let expanded: SecretBytes
 
     /// A new key.
@@ -64,7 +64,7 @@ public enum Ed25519 {
       self.publicKey = PublicKey(checked: publicKey)
     }
 
-    /// The signature of the bytes, 64 bytes; the same ones each time.
+    /// The 64-byte signature of the message. The same message has the same signature each time.
     public func sign(_ message: some Collection<UInt8>) -> [UInt8] {
       message.withPointer { message, count in
         expanded.withPointer { key, _ in

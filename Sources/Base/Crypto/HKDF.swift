@@ -5,9 +5,10 @@ public enum HKDF {
   /// The longest output: 255 hashes.
   public static let maximumCount = 255 * HMACSHA256.size
 
-  /// `count` bytes from the secret, the salt and the purpose; `badLength` if they are more than 8160 or negative.
+  /// The `count` bytes that follow from the secret, the salt and the purpose. An empty salt counts as 32 zeros, as the RFC
+  /// has it.
   ///
-  /// An empty salt counts as 32 zeros, as the RFC has it.
+  /// Throws `badLength` if `count` is negative or more than 8160.
   public static func sha256(
     secret: SecretBytes, salt: [UInt8], info: [UInt8], count: Int
   ) throws(CryptoError) -> SecretBytes {
@@ -40,7 +41,7 @@ public enum HKDF {
     return output.withUnsafeBytes { SecretBytes(copying: $0.prefix(count)) }
   }
 
-  /// The same from a secret that lies in ordinary memory.
+  /// The `count` bytes that follow from a secret in ordinary memory.
   public static func sha256(
     secret: [UInt8], salt: [UInt8], info: [UInt8], count: Int
   ) throws(CryptoError) -> SecretBytes {

@@ -10,21 +10,21 @@ public enum HMACSHA256 {
     key.withPointer { code(for: message, $0, $1) }
   }
 
-  /// The 32-byte code of the message, with a key that is no secret or lies in ordinary memory anyhow.
+  /// The 32-byte code of the message, with a key that is no secret or lies in ordinary memory.
   public static func authenticationCode(
     for message: some Collection<UInt8>, key: some Collection<UInt8>
   ) -> [UInt8] {
     key.withPointer { code(for: message, $0, $1) }
   }
 
-  /// Whether all 32 bytes of the code are right, found in constant time; a shortened code is not.
+  /// Whether all 32 bytes of the code are right, found in constant time. A shortened code is wrong.
   public static func verify(
     _ code: some Collection<UInt8>, for message: some Collection<UInt8>, key: SecretBytes
   ) -> Bool {
     ConstantTime.equal(code, authenticationCode(for: message, key: key))
   }
 
-  /// One code in the making, over portions of a message.
+  /// The computation of one code, over portions of a message.
   struct Running {
     private var state = crypto_auth_hmacsha256_state()
 

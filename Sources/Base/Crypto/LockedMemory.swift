@@ -1,8 +1,8 @@
 import CSodium
 
-/// Memory that is never swapped out, where keys live.
+/// Memory that is never swapped out. Keys are in it.
 public enum LockedMemory {
-  /// Whether the kernel locks memory for this process. `SecretBytes` works without, but its pages may reach the disk.
+  /// Whether the kernel locks memory for this process. `SecretBytes` works without locked memory, but its pages may reach the disk.
   public static func isAvailable() -> Bool {
     Sodium.start()
     guard let page = sodium_malloc(32) else { return false }

@@ -2,7 +2,7 @@ import CSodium
 
 /// The hash SHA-256 (FIPS 180-4).
 ///
-/// `hash` takes everything at once; a value of this type takes it in portions.
+/// `hash` takes a whole message; a value of this type takes it in portions.
 public struct SHA256: Sendable {
   /// How many bytes a hash has.
   public static let size = Int(crypto_hash_sha256_BYTES)
@@ -25,7 +25,7 @@ public struct SHA256: Sendable {
     _ = bytes.withPointer { crypto_hash_sha256_update(&state, $0, UInt64($1)) }
   }
 
-  /// The 32-byte hash of what was taken so far; more may be taken afterwards.
+  /// The 32-byte hash of the portions so far. More portions may follow.
   public func finish() -> [UInt8] {
     var state = state
     return [UInt8](count: Self.size) { _ = crypto_hash_sha256_final(&state, $0) }

@@ -1,46 +1,47 @@
 import CSodium
 
-/// Bytes that must not leak: locked between guard pages, overwritten when the last owner lets go, never printed.
+/// Bytes that must not leak. They are locked between guard pages, overwritten when the last owner drops them, and never
+/// printed.
 ///
-/// They are written while the value is made and read-only from then on.
+/// The bytes are written while the value is made, and are read-only from then on.
 public final class SecretBytes: @unchecked Sendable {
-  // No thread owns the memory: nobody writes it after `init`, the pages themselves forbid it, and `deinit` is alone.
+  // No thread owns the memory: after `init` the pages themselves forbid writing, and `deinit` runs when no owner exists.
   private let memory: UnsafeMutableRawPointer
 
   /// How many bytes there are.
   public let count: Int
 
-  /// `count` bytes, of which `fill` must write every one; throws what `fill` throws.
+  /// Makes `count` bytes. `fill` must write every one of them; throws what `fill` throws.
   public init<Failure: Error>(
     count: Int, fill: (UnsafeMutableRawBufferPointer) throws(Failure) -> Void
   ) throws(Failure) {
     precondition(count >= 0, "a negative count")
     Sodium.start()
-    guard let memory = sodium_malloc(count) else { preconditionFailure("no memory left for secrets") }
+    guard let memory = sodium_malloc(count) else { preconditionFailure("no memory for secrets") }
     self.memory = memory
     self.count = count
     try fill(UnsafeMutableRawBufferPointer(start: memory, count: count))
     sodium_mprotect_readonly(memory)
   }
 
-  /// A copy of the bytes; the caller sees to the original.
+  /// Makes a copy of the bytes. The caller is responsible for the original.
   public convenience init(copying bytes: some Collection<UInt8>) {
     self.init(count: bytes.count) { $0.copyBytes(from: bytes) }
   }
 
-  /// `count` bytes from the operating system's generator.
+  /// Draws `count` bytes from the operating system's generator.
   public convenience init(random count: Int) {
     self.init(count: count, filledBy: { randombytes_buf($0, count) })
   }
 
-  /// `count` bytes from `random`.
+  /// Draws `count` bytes from `random`.
   public convenience init(count: Int, randomFrom random: inout some RandomSource) {
     var bytes = random.bytes(count)
     defer { bytes.wipe() }
     self.init(copying: bytes)
   }
 
-  /// `count` bytes that C writes.
+  /// Makes `count` bytes that a C function writes.
   convenience init(count: Int, filledBy body: (UnsafeMutablePointer<UInt8>) -> Void) {
     self.init(count: count) { bytes in
       if let address = bytes.bindMemory(to: UInt8.self).baseAddress { body(address) }
@@ -51,19 +52,19 @@ public final class SecretBytes: @unchecked Sendable {
     sodium_free(memory)
   }
 
-  /// Lends the bytes; neither the pointer nor a copy may outlive `body` without being a secret itself.
+  /// Lends the bytes to `body`. The pointer must not outlive `body`; a copy must be kept secret as well.
   public func withUnsafeBytes<Result, Failure: Error>(
     _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result {
     try body(UnsafeRawBufferPointer(start: memory, count: count))
   }
 
-  /// Whether both hold the same bytes, found in a time that depends on nothing but their counts.
+  /// Whether both hold the same bytes. The duration depends on their counts alone.
   public func equals(_ other: SecretBytes) -> Bool {
     count == other.count && sodium_memcmp(memory, other.memory, count) == 0
   }
 
-  /// Lends the bytes to C.
+  /// Lends the bytes to a C function.
   func withPointer<Result>(_ body: (UnsafePointer<UInt8>, Int) -> Result) -> Result {
     body(UnsafePointer(memory.assumingMemoryBound(to: UInt8.self)), count)
   }

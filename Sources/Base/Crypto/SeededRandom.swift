@@ -1,6 +1,7 @@
 import CSodium
 
-/// The same bytes again for the same seed, for tests and simulations; never for keys that protect anything.
+/// A generator that gives the same bytes for the same seed. It is for tests and simulations, never for keys that protect
+/// anything.
 ///
 /// The bytes are the ChaCha20 key stream (64-bit counter from 0, nonce 0) of the seed as key, so they do not depend on
 /// the portions in which they are drawn.
@@ -9,13 +10,13 @@ public struct SeededRandom: RandomSource, RandomNumberGenerator, Sendable {
   private var nextBlock: UInt64 = 0
   private var drawn: ArraySlice<UInt8> = []
 
-  /// A generator for a seed of 32 bytes; `badLength` for any other.
+  /// A generator for a seed of 32 bytes; throws `badLength` for any other seed.
   public init(seed: [UInt8]) throws(CryptoError) {
     try checkLength(seed.count, is: Int(crypto_stream_chacha20_KEYBYTES), of: "seed")
     self.seed = seed
   }
 
-  /// A generator for the number as seed: its eight bytes, least significant first, then zeros.
+  /// A generator whose seed is the number: its eight bytes, least significant first, then zeros.
   public init(seed: UInt64) {
     self.seed = withUnsafeBytes(of: seed.littleEndian, Array.init) + [UInt8](repeating: 0, count: 24)
   }

@@ -1,8 +1,8 @@
 import CSodium
 
-/// The start of libsodium, once in the life of the process, whichever thread comes first.
+/// The start of libsodium, once in the life of the process, by whatever thread needs it first.
 enum Sodium {
-  /// Must be called before anything that draws randomness or allocates secret memory.
+  /// Starts libsodium. Everything that draws randomness or allocates secret memory must call this first.
   static func start() {
     precondition(started, "libsodium did not start: there is no source of randomness")
   }
@@ -11,7 +11,7 @@ enum Sodium {
 }
 
 extension Collection<UInt8> {
-  /// Lends the bytes as C likes them: in one piece, and at an address even when there are none.
+  /// Lends the bytes to a C function: in one piece, and at an address even if the count is 0.
   func withPointer<Result>(_ body: (UnsafePointer<UInt8>, Int) -> Result) -> Result {
     let lent = withContiguousStorageIfAvailable { buffer in
       buffer.baseAddress.map { body($0, buffer.count) }
@@ -32,7 +32,7 @@ extension [UInt8] {
     }
   }
 
-  /// Overwrites what was secret, as far as the array was not copied.
+  /// Overwrites the bytes of this array. Copies of the array keep theirs.
   mutating func wipe() {
     sodium_memzero(&self, count)
   }

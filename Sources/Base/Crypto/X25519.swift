@@ -2,11 +2,11 @@ import CSodium
 
 /// Key agreement on Curve25519 (RFC 7748).
 public enum X25519 {
-  /// What is sent to the peer: 32 bytes, the u-coordinate, least significant byte first.
+  /// The key that is sent to the peer: 32 bytes, the u-coordinate, least significant byte first.
   public struct PublicKey: Hashable, Sendable {
     public let bytes: [UInt8]
 
-    /// Throws `badLength` for anything but 32 bytes. Whether the point is of use shows when a secret is agreed on.
+    /// Throws `badLength` for anything but 32 bytes. Whether the point is of use shows in `sharedSecret`.
     public init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
       try checkLength(bytes.count, is: Int(crypto_scalarmult_BYTES), of: "X25519 public key")
       self.bytes = Array(bytes)
@@ -19,7 +19,7 @@ public enum X25519 {
     }
   }
 
-  /// What never leaves the machine: 32 bytes, clamped when used.
+  /// The key that never leaves the machine: 32 bytes, clamped when used.
   public struct PrivateKey: Sendable {
     /// The key itself, for storing it.
     public let secret: SecretBytes
@@ -43,9 +43,9 @@ public enum X25519 {
       try self.init(SecretBytes(copying: bytes))
     }
 
-    /// The 32 bytes that only the two owners can reckon; they are input for a key derivation, not a key.
+    /// The 32 bytes that only the two owners can compute. They are input for a key derivation, not a key.
     ///
-    /// Throws `weakKey` if the peer's key is a low-order point, with which anybody could reckon them (RFC 7748
+    /// Throws `weakKey` if the peer's key is a low-order point: then anybody could compute the bytes (RFC 7748
     /// section 6.1).
     public func sharedSecret(with peer: PublicKey) throws(CryptoError) -> SecretBytes {
       var status: Int32 = -1

@@ -1,39 +1,42 @@
 import Bytes
 
-/// A frame, put together from chunks in any order. Memory grows with what has arrived, not with what was announced.
+/// Puts a frame together from chunks in any order. Memory grows with what has arrived, not with what was announced.
 ///
-/// Strict where the originals are lax (facts: tuvali.md section 5): a chunk counts only if its length is exactly the
-/// expected one, its number exists and its CRC holds; what is dropped stays missing and will be in the next report.
+/// The assembler is strict where the originals are lax (facts: tuvali.md section 5): a chunk counts only if its length is
+/// exactly the expected one, its number exists and its CRC is right. A chunk that is dropped stays missing, and the next
+/// report names it.
 public struct Assembler: Sendable {
   /// What became of a chunk.
   public enum Outcome: Hashable, Sendable {
     case stored
+    /// The checksum is not that of the payload.
     case badCRC
-    /// Equal to what was there, or in place of it.
+    /// The chunk had come before; the newer one takes its place.
     case duplicate
     /// The frame has no chunk of this number.
     case outOfRange
-    /// Not the length that this chunk must have.
+    /// The chunk has not the length that it must have.
     case wrongLength
-    /// Shorter than its header, or without payload.
+    /// The chunk is shorter than its header, or has no payload.
     case tooShort
   }
 
   /// Bytes of the whole frame.
   public let size: Int
+  /// How the wallet cuts the frame, as far as it is known.
   public private(set) var layout: ChunkLayout
   private let firstSequence: Int
-  /// Payloads in the order of their arrival.
+  /// The payloads, in the order of their arrival.
   private var arrived: [UInt8] = []
-  /// For each sequence: one more than the offset of its payload in `arrived`; 0 where it is missing.
+  /// For each chunk of the frame, one more than the offset of its payload in `arrived`; 0 if the chunk is missing.
   private var places: [UInt32] = []
   private var stored = 0
-  /// Every payload so far arrived in its turn, so `arrived` is the beginning of the frame.
+  /// Whether every payload so far arrived in its turn, so that `arrived` is the beginning of the frame.
   private var isInOrder = true
 
   /// - Parameters:
   ///   - size: bytes of the frame.
-  ///   - layout: our own view of the MTU. The wallet's may be smaller: the first of its chunks to arrive tells.
+  ///   - layout: our own view of the MTU. The wallet's may be smaller; its first chunk to arrive shows that.
   ///   - firstSequence: the number of the first chunk, 0 or 1.
   public init(size: Int, layout: ChunkLayout, firstSequence: Int) {
     self.size = max(0, size)
@@ -43,13 +46,14 @@ public struct Assembler: Sendable {
 
   /// Chunks of the whole frame.
   public var count: Int { layout.count(forFrame: size) }
+  /// Chunks that have not arrived.
   public var missing: Int { count - stored }
   public var isComplete: Bool { stored == count }
-  /// Bytes of the frame that are there.
+  /// Bytes of the frame that have arrived.
   public var receivedBytes: Int { arrived.count }
 
-  /// The MTU has changed: chunks of `layout` are expected from now on. Without effect once a chunk is there, because the
-  /// wallet has cut the frame by then.
+  /// Expects chunks of `layout` from now on, because the MTU has changed. This has no effect after the first chunk: by then
+  /// the wallet has cut the frame.
   mutating func expect(_ layout: ChunkLayout) {
     guard stored == 0, layout.count(forFrame: size) <= Limits.chunks else { return }
     self.layout = layout
@@ -96,8 +100,8 @@ public struct Assembler: Sendable {
     return found
   }
 
-  /// A wallet with a smaller view of the MTU than ours cuts smaller chunks: a full one shows the size of all. One that
-  /// may as well be the last of another view shows nothing, and stays missing.
+  /// Takes on the layout of a wallet that has a smaller view of the MTU than ours and cuts smaller chunks. A full chunk
+  /// shows the size of all; a chunk that may as well be the last of another layout shows nothing, and stays missing.
   private mutating func adoptLayout(shownBy length: Int, at index: Int) {
     guard index >= 0, index >= count || length != expectedLength(at: index) else { return }
     let candidate = ChunkLayout(payload: length)

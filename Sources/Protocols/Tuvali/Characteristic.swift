@@ -1,25 +1,25 @@
 import Common
 
-/// The characteristics of a Tuvali service. Facts: tuvali.md section 3.
+/// A characteristic of a Tuvali service. Facts: tuvali.md section 3.
 public enum Characteristic: CaseIterable, Hashable, Sendable {
-  /// Declared by the originals and never used.
+  /// The originals declare these two and never use them.
   case requestSize, request
-  /// Wallet to verifier: nonce and public key.
+  /// Wallet to verifier: nonce and public key, `Identify`.
   case identify
-  /// Wallet to verifier: size of the encrypted frame.
+  /// Wallet to verifier: the size of the encrypted frame, `ResponseSize`.
   case responseSize
-  /// Wallet to verifier: one chunk.
+  /// Wallet to verifier: one `Chunk`.
   case submitResponse
-  /// Wallet to verifier: 0x01 asks for a report.
+  /// Wallet to verifier: a question which chunks are missing, `TransferReportRequest`.
   case transferReportRequest
-  /// Verifier to wallet: what is missing.
+  /// Verifier to wallet: which chunks are missing, `TransferReport`.
   case transferReportResponse
-  /// Verifier to wallet: 0x00 accepted, 0x01 rejected.
+  /// Verifier to wallet: the verdict, `VerificationStatus`.
   case verificationStatus
-  /// Verifier to wallet: 0x01 asks the wallet to disconnect.
+  /// Verifier to wallet: `DisconnectRequest`.
   case disconnect
 
-  /// How a value of the characteristic travels.
+  /// From which side to which a value of a characteristic goes.
   public enum Direction: Hashable, Sendable { case unused, toVerifier, toWallet }
 
   public var direction: Direction {

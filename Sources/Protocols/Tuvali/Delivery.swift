@@ -1,17 +1,17 @@
 import Common
 
-/// The chunks of a frame on their way: a bounded number with the radio at a time, round after round.
+/// Sends the chunks of a frame, round after round. The radio has a bounded number of them at a time.
 struct Delivery: Sendable {
   let chunker: Chunker
   /// When the report is asked for again; nil while a round is under way.
   private(set) var reportDue: Instant?
-  /// When this round's report was first asked for.
+  /// When the report of this round was asked for first.
   private(set) var askingSince: Instant?
   /// Whether this round sends what the last report named.
   private(set) var isResending = false
 
   private let window: Int
-  /// What this round sends, from `next` on.
+  /// The sequence numbers that this round sends; those before `next` are sent.
   private var round: [Int]
   private var next = 0
   private var inFlight = 0
@@ -23,7 +23,7 @@ struct Delivery: Sendable {
     round = Array(chunker.sequences)
   }
 
-  /// The chunks that there is room for now.
+  /// The sequence numbers of the chunks that the radio has room for now.
   mutating func fill(_ progress: inout WalletEngine.Progress) -> [Int] {
     let count = min(window - inFlight, round.count - next)
     guard count > 0 else { return [] }
@@ -36,13 +36,13 @@ struct Delivery: Sendable {
     return Array(sequences)
   }
 
-  /// One chunk has left the radio.
+  /// One chunk has left the radio: returns what there is room for now.
   mutating func written(_ progress: inout WalletEngine.Progress) -> [Int] {
     inFlight = max(0, inFlight - 1)
     return fill(&progress)
   }
 
-  /// Begins a round with what is missing. Numbers that the frame does not have are passed over.
+  /// Begins a round with the missing chunks. Numbers that the frame does not have are passed over.
   mutating func resend(_ sequences: [Int], _ progress: inout WalletEngine.Progress) -> [Int] {
     isResending = true
     (reportDue, askingSince) = (nil, nil)
@@ -52,19 +52,19 @@ struct Delivery: Sendable {
     return fill(&progress)
   }
 
-  /// The report of this round is being asked for, and again at `due` if it does not come.
+  /// Notes that the report of this round is asked for, and is asked for again at `due` if it does not come.
   mutating func asked(at now: Instant, due: Instant) {
     askingSince = askingSince ?? now
     reportDue = due
   }
 
-  /// No report came: the round ends once more.
+  /// Ends the round once more, because no report came.
   mutating func askAgain() {
     reportDue = nil
     isRoundOpen = true
   }
 
-  /// Whether the round is with the radio entirely and the report is to be asked for; true once a round.
+  /// Whether the radio has sent the whole round, so that the report is to be asked for; true once a round.
   mutating func takeRoundEnd() -> Bool {
     guard isRoundOpen, next == round.count, inFlight == 0 else { return false }
     isRoundOpen = false

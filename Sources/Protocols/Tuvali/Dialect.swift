@@ -1,16 +1,16 @@
 import Common
 
-/// One of the three forms of the protocol that were shipped: the same design with other UUIDs, another first sequence
-/// number, another way to write a size, another QR code. Facts: tuvali.md section 0.
+/// One of the three forms of the protocol that were shipped. They have one design, and differ in UUIDs, the first sequence
+/// number, the way to write a size, and the QR code. Facts: tuvali.md section 0.
 public struct Dialect: Hashable, Sendable {
-  /// The version series it stands for; its name in the configuration.
+  /// The series of versions that speak a dialect; also its name in the configuration.
   public enum Name: String, CaseIterable, Hashable, Sendable {
     case v05 = "0.5"
     case v04 = "0.4"
     case v03 = "0.3"
   }
 
-  /// How the size of a frame is written.
+  /// How `ResponseSize` is written.
   public enum SizeEncoding: Hashable, Sendable { case bigEndian, asciiDecimal }
 
   public let name: Name
@@ -18,17 +18,19 @@ public struct Dialect: Hashable, Sendable {
   public let service: BluetoothUUID
   /// The service-data UUID in the scan response.
   public let scanResponse: BluetoothUUID
-  /// Sequence number of the first chunk.
+  /// The sequence number of the first chunk.
   public let firstSequence: Int
   public let sizeEncoding: SizeEncoding
   public let invitationForm: Invitation.Form
   private let uuids: [Characteristic: BluetoothUUID]
 
+  /// The UUID of a characteristic in this dialect.
   public func uuid(of characteristic: Characteristic) -> BluetoothUUID {
     // Each dialect's table holds every characteristic; a test goes through them.
     uuids[characteristic] ?? service
   }
 
+  /// The characteristic with this UUID; nil if the dialect has no such characteristic.
   public func characteristic(for uuid: BluetoothUUID) -> Characteristic? {
     uuids.first { $0.value == uuid }?.key
   }
@@ -68,7 +70,7 @@ public struct Dialect: Hashable, Sendable {
     .disconnect: BluetoothUUID(short: 0x2038),
   ]
 
-  /// `0000000x-5026-444A-9E0E-D6F2450F3A77`, but for the status, which kept its old UUID.
+  /// `0000000x-5026-444A-9E0E-D6F2450F3A77`; only the status kept its old UUID.
   private static let openID4VPUUIDs: [Characteristic: BluetoothUUID] = [
     .requestSize: draft(0x4),
     .request: draft(0x5),

@@ -1,6 +1,8 @@
 /// The QR code of dialect 0.3: one flat JSON object of strings.
 extension Invitation {
-  /// The members of the object; anything but a flat object of strings is refused, and so is a key that comes twice.
+  /// The members of the object.
+  ///
+  /// - Throws: TVW_CON_001 for anything but a flat object of strings, and for a key that comes twice.
   static func jsonMembers(_ text: String) throws(TuvaliError) -> [String: String] {
     var scanner = Scanner(text)
     guard let members = scanner.object() else {
@@ -24,10 +26,10 @@ extension Invitation {
   }
 
   private struct Scanner {
-    private var rest: Substring.UnicodeScalarView
+    private var unread: Substring.UnicodeScalarView
 
     init(_ text: String) {
-      rest = Substring(text).unicodeScalars
+      unread = Substring(text).unicodeScalars
     }
 
     mutating func object() -> [String: String]? {
@@ -44,25 +46,25 @@ extension Invitation {
     private var atEnd: Bool {
       mutating get {
         skipSpace()
-        return rest.isEmpty
+        return unread.isEmpty
       }
     }
 
     private mutating func take(_ scalar: Unicode.Scalar) -> Bool {
       skipSpace()
-      guard rest.first == scalar else { return false }
-      rest.removeFirst()
+      guard unread.first == scalar else { return false }
+      unread.removeFirst()
       return true
     }
 
     private mutating func skipSpace() {
-      while let first = rest.first, [" ", "\t", "\n", "\r"].contains(first) { rest.removeFirst() }
+      while let first = unread.first, [" ", "\t", "\n", "\r"].contains(first) { unread.removeFirst() }
     }
 
     private mutating func string() -> String? {
       guard take("\"") else { return nil }
       var out = ""
-      while let scalar = rest.popFirst() {
+      while let scalar = unread.popFirst() {
         switch scalar {
         case "\"": return out
         case "\\":
@@ -75,9 +77,10 @@ extension Invitation {
       return nil
     }
 
-    /// After a backslash. Surrogate pairs are refused: no name in use needs one.
+    /// The character that an escape stands for, behind its backslash. Surrogate pairs are refused: no name in use needs
+    /// one.
     private mutating func escape() -> Unicode.Scalar? {
-      guard let scalar = rest.popFirst() else { return nil }
+      guard let scalar = unread.popFirst() else { return nil }
       switch scalar {
       case "\"", "\\", "/": return scalar
       case "n": return "\n"
@@ -86,12 +89,12 @@ extension Invitation {
       case "b": return "\u{8}"
       case "f": return "\u{C}"
       case "u":
-        let digits = rest.prefix(4)
-        // Asked of each digit, because an integer may also begin with a sign.
+        let digits = unread.prefix(4)
+        // Each digit is checked, because an integer may also begin with a sign.
         guard digits.count == 4, digits.allSatisfy(\.properties.isASCIIHexDigit),
           let value = UInt32(String(digits), radix: 16)
         else { return nil }
-        rest.removeFirst(4)
+        unread.removeFirst(4)
         return Unicode.Scalar(value)
       default: return nil
       }

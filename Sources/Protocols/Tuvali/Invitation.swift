@@ -1,9 +1,9 @@
 import Bytes
 import Crypto
 
-/// What the verifier's QR code says: its name on the air and its public key. Facts: tuvali.md sections 1 and 2.
+/// The content of the verifier's QR code: its name on the air and its public key. Facts: tuvali.md sections 1 and 2.
 public struct Invitation: Hashable, Sendable {
-  /// How it is written. Every form is read.
+  /// How an invitation is written. Every form is read.
   public enum Form: Hashable, Sendable {
     /// `OPENID4VP://connect?name=…&key=…`
     case uri
@@ -43,9 +43,10 @@ public struct Invitation: Hashable, Sendable {
     try self.init(name: name, key: key)
   }
 
-  /// Whether `text` is of the form that 0.3 uses, and nobody after 0.4.0.
+  /// Whether `text` is of the form that releases up to 0.4.0 use.
   static func isJSON(_ text: String) -> Bool { text.utf8.first == UInt8(ascii: "{") }
 
+  /// The invitation, written in `form`.
   public func text(as form: Form) -> String {
     let hex = Hex.encode(key.bytes)
     return switch form {
@@ -55,19 +56,19 @@ public struct Invitation: Hashable, Sendable {
     }
   }
 
-  /// Service data of the advertisement: name, underscore, the first five key bytes.
+  /// The service data of the advertisement: name, underscore, the first five key bytes.
   public var advertisedServiceData: [UInt8] {
     Array(name.utf8) + [UInt8(ascii: "_")] + key.bytes.prefix(Limits.advertisedKeyBytes)
   }
 
-  /// Service data of the scan response: the other 27 key bytes.
+  /// The service data of the scan response: the other 27 key bytes.
   public var scanResponseServiceData: [UInt8] {
     Array(key.bytes.dropFirst(Limits.advertisedKeyBytes))
   }
 
   // MARK: The URI
 
-  /// The values of `name` and `key`; what else the URI has is passed over unread.
+  /// The values of `name` and `key`; other parameters are passed over unread.
   private static func uriParameters(_ text: String) throws(TuvaliError) -> [String: String] {
     // Over bytes: among characters, a combining mark could hide a separator.
     let bytes = Array(text.utf8)
@@ -87,7 +88,7 @@ public struct Invitation: Hashable, Sendable {
     return parameters
   }
 
-  /// Everything but RFC 3986's unreserved characters is encoded, so that no reader's view of "+" matters.
+  /// The text, with everything but RFC 3986's unreserved characters encoded: readers differ about "+".
   private static func percentEncoded(_ text: String) -> String {
     text.utf8.reduce(into: "") { out, byte in
       switch byte {
@@ -100,19 +101,20 @@ public struct Invitation: Hashable, Sendable {
     }
   }
 
-  /// A "+" stays one, as with iOS; Android reads it as a space, and nobody writes it.
+  /// The text that was encoded; nil if it is not UTF-8. A "+" stays one, as with iOS. Android reads it as a space, and no
+  /// known verifier writes it.
   private static func percentDecoded(_ text: ArraySlice<UInt8>) -> String? {
     var decoded: [UInt8] = []
-    var rest = text
-    while let byte = rest.popFirst() {
+    var unread = text
+    while let byte = unread.popFirst() {
       guard byte == UInt8(ascii: "%") else {
         decoded.append(byte)
         continue
       }
-      let digits = String(decoding: rest.prefix(2), as: UTF8.self)
+      let digits = String(decoding: unread.prefix(2), as: UTF8.self)
       guard digits.utf8.count == 2, let escaped = try? Hex.decode(digits) else { return nil }
       decoded += escaped
-      rest = rest.dropFirst(2)
+      unread = unread.dropFirst(2)
     }
     return String(validating: decoded, as: UTF8.self)
   }

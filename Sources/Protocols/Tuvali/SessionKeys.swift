@@ -1,12 +1,13 @@
 import Compression
 import Crypto
 
-/// What both sides derive from the key exchange: the key under which the wallet sends, and the nonce it chose.
+/// The key under which the wallet sends, which both sides derive from the key exchange, and the nonce that the wallet
+/// chose.
 ///
 /// HKDF-SHA-256 over the raw shared secret, salt "SHA-256", info "SKVerifier" (a sender uses the receiver's key; the
 /// other direction's key is never used). Facts: tuvali.md section 4.
 public struct SessionKeys: Sendable {
-  /// Whose key: that of the receiver of what is encrypted with it.
+  /// The receiver of what is encrypted with a key.
   public enum Receiver: String, CaseIterable, Sendable {
     case verifier = "SKVerifier"
     case wallet = "SKWallet"
@@ -15,7 +16,7 @@ public struct SessionKeys: Sendable {
   private let key: SecretBytes
   private let nonce: [UInt8]
 
-  /// - Throws: `CryptoError.weakKey` where the peer's key makes the secret all zero.
+  /// - Throws: `CryptoError.weakKey` if the peer's key makes the secret all zero.
   public init(
     own: X25519.PrivateKey, peer: X25519.PublicKey, nonce: [UInt8], receiver: Receiver = .verifier
   ) throws(CryptoError) {
@@ -25,7 +26,7 @@ public struct SessionKeys: Sendable {
     self.nonce = nonce
   }
 
-  /// gzip, then AES-256-GCM: ciphertext, then the 16-byte tag.
+  /// The frame that carries `text`: gzip, then AES-256-GCM; ciphertext, then the 16-byte tag.
   func seal(_ text: [UInt8]) throws(TuvaliError) -> [UInt8] {
     do {
       return try AESGCM.seal(try Gzip.compress(text), key: key, nonce: nonce)
@@ -34,7 +35,9 @@ public struct SessionKeys: Sendable {
     }
   }
 
-  /// The inverse of `seal`; at most `limit` bytes of text, which is checked to be UTF-8.
+  /// The text in `frame`, which has at most `limit` bytes and is UTF-8.
+  ///
+  /// - Throws: TVV_UNK_003 if it does not decrypt, does not inflate, is too large or is not UTF-8.
   func open(_ frame: [UInt8], limit: Int) throws(TuvaliError) -> [UInt8] {
     let compressed: [UInt8]
     do throws(CryptoError) {
@@ -60,7 +63,7 @@ public struct SessionKeys: Sendable {
   }
 }
 
-/// The decryption of a received frame: work for away from the loop.
+/// The decryption of a received frame. It takes too long for the loop's thread.
 public struct Unsealing: Sendable {
   let frame: [UInt8]
   let keys: SessionKeys
@@ -72,7 +75,7 @@ public struct Unsealing: Sendable {
   }
 }
 
-/// The compression and encryption of a credential: work for away from the loop.
+/// The compression and encryption of a credential. It takes too long for the loop's thread.
 public struct Sealing: Sendable {
   let text: [UInt8]
   let keys: SessionKeys
@@ -88,7 +91,7 @@ public struct Sealing: Sendable {
   }
 }
 
-// Whoever prints an action prints neither the credential nor the frame with it.
+// An action that is printed shows neither the credential nor the frame.
 extension Unsealing: CustomStringConvertible, CustomReflectable {
   public var description: String { "<frame of \(frame.count) bytes>" }
   public var customMirror: Mirror { Mirror(self, children: []) }

@@ -1,7 +1,7 @@
 import Common
 
-/// Why a transfer ended without its end. The code is the one that the originals use for it, or the nearest; the reason
-/// tells apart what they put under one code. Facts: tuvali.md section 7, "Error codes".
+/// Why a transfer failed. The code is the one that the originals use for it, or the nearest; the reason distinguishes what
+/// the originals put under one code. Facts: tuvali.md section 7, "Error codes".
 public struct TuvaliError: CodedError, Hashable {
   /// The originals' codes: TVW from the wallet, TVV from the verifier, TUV from neither.
   public enum Code: String, CaseIterable, Hashable, Sendable {
@@ -24,19 +24,19 @@ public struct TuvaliError: CodedError, Hashable {
   public enum Reason: Hashable, Sendable {
     /// The peer did what the protocol does not allow.
     case protocolViolation
-    /// A limit of ours or of the protocol is exceeded.
+    /// A limit, ours or the protocol's, was exceeded.
     case limitExceeded
-    /// What was asked of us cannot be carried out as it stands.
+    /// A local program asked for something that cannot be done.
     case invalidArgument
     /// Time ran out.
     case timeout
-    /// The link is gone.
+    /// The link was lost.
     case peerLost
-    /// The peer serves somebody else.
+    /// The peer serves another wallet.
     case busy
     /// The peer ended the transfer.
     case peerEnded
-    /// We ended it: a local program asked for it.
+    /// A local program ended the transfer.
     case stopped
     /// The radio of this machine cannot do its part now.
     case radioRefused

@@ -31,17 +31,22 @@ enum VisitState: Sendable {
   /// - Returns: what became of the chunk; nil where no chunk is expected.
   mutating func add(_ chunk: [UInt8], _ progress: inout VerifierEngine.Progress) -> Assembler.Outcome? {
     // `consume` moves the reception out of the state and back. A reception that stayed in the state while it changes
-    // would be copied, and the whole frame with it, for every chunk.
+    // would be copied, and the whole frame with it, for every chunk. A `where`, or a case that stands for several, would
+    // copy it as well: a test counts.
     switch consume self {
-    case .receiving(var reception) where !reception.assembler.isComplete:
-      let outcome = reception.assembler.add(chunk)
+    case .receiving(var reception):
+      let outcome = reception.assembler.isComplete ? nil : reception.assembler.add(chunk)
       progress.measure(reception.assembler)
       self = .receiving(reception)
       return outcome
-    case let other:
-      self = other
-      return nil
+    case .identified(let identify, let keys): self = .identified(identify, keys)
+    case .unsealing(let until): self = .unsealing(until: until)
+    case .keeping(let until): self = .keeping(until: until)
+    case .deciding(let until): self = .deciding(until: until)
+    case .leaving(let until): self = .leaving(until: until)
+    case .closing(let cutAt): self = .closing(cutAt: cutAt)
     }
+    return nil
   }
 }
 

@@ -1,21 +1,27 @@
 import Common
 
 extension WalletEngine {
-  /// What the engine is told.
+  /// What happens to the wallet.
   public enum Event: Sendable {
+    /// A program wants the transfer to begin.
     case start
-    /// The local program wants it to end.
+    /// A program wants the transfer to end.
     case stop
-    /// An advertiser of one of the services scanned for. `token` is the radio's name for it; service data by UUID.
+    /// The scan saw an advertiser of one of the services. `token` is the radio's name for the advertiser.
     case sighted(token: UInt64, serviceData: [BluetoothUUID: [UInt8]])
+    /// The link is up.
     case connected
-    /// The services that were found, with their characteristics.
+    /// Discovery found these services, with their characteristics.
     case discovered([BluetoothUUID: Set<BluetoothUUID>])
+    /// The ATT MTU was agreed on.
     case mtuChanged(Int)
+    /// The verifier has answered a subscription.
     case subscribed(Characteristic)
-    /// A write is done, in the order of the writes: answered, or (without response) on its way.
+    /// A write was answered or, without response, has left the radio. Writes end in the order in which they began.
     case written(Characteristic, WriteFailure?)
+    /// The verifier sent a value.
     case notified(Characteristic, [UInt8])
+    /// The link has ended.
     case disconnected
     /// The radio refused to scan or to connect, for this reason.
     case radioRefused(String)
@@ -25,10 +31,10 @@ extension WalletEngine {
     case timer
   }
 
-  /// How a peer refused a write.
+  /// How the verifier refused a write.
   public enum WriteFailure: Sendable { case busy, other }
 
-  /// What the engine wants done, in this order.
+  /// What is to be done, in this order. Each action means the same wherever it stands.
   public enum Action: Sendable {
     case scan([BluetoothUUID])
     case stopScanning
@@ -37,56 +43,63 @@ extension WalletEngine {
     case exchangeMTU(Int)
     case subscribe(Characteristic, Dialect)
     case write([UInt8], to: Characteristic, Dialect, withResponse: Bool)
+    /// Compresses and encrypts the credential, and reports `Event.sealed`.
     case seal(Sealing)
     case disconnect
+    /// Tells the programs that watch the transfer.
     case tell(Notice)
   }
 
-  /// What happened, for those who watch the transfer.
+  /// What happened in a transfer.
   public enum Notice: Sendable, Equatable {
-    /// Connected, with what it takes for a transfer.
+    /// The link is up, and is good enough for a transfer.
     case connected(mtu: Int)
-    /// SecureChannelEstablished.
+    /// The verifier has taken Identify: SecureChannelEstablished.
     case secured
-    /// The size of the encrypted frame is announced.
+    /// The verifier has taken the size of the encrypted frame.
     case announced
-    /// The verifier has all of it: DataSent.
+    /// The verifier has received the whole frame: DataSent.
     case sent
+    /// The verifier's verdict has come.
     case status(accepted: Bool)
+    /// The transfer has failed, and the link is being ended.
     case failed(TuvaliError)
-    /// Last of all: the link is gone or was never there.
+    /// The link has ended or never was. This is the last notice.
     case ended
   }
 
+  /// The figures of a transfer.
   public struct Progress: Hashable, Sendable {
     public var mtu = 0
     public var bytesExpected = 0
-    /// Bytes handed to the radio once; what is sent again does not count.
+    /// Bytes of the frame that were given to the radio; a chunk that is sent again does not count again.
     public var bytesSent = 0
     public var chunksExpected = 0
-    /// Of the last report.
+    /// Chunks that the last report named.
     public var chunksMissing = 0
     /// Reports that named missing chunks.
     public var failureFrames = 0
   }
 
+  /// The times and limits that a wallet keeps.
   public struct Configuration: Sendable {
-    /// Largest credential, in bytes of its text.
+    /// The largest credential, in bytes of its text.
     public var credentialLimit = 4 << 20
+    /// From the start to the sighting.
     public var scanTimeout = Duration.seconds(30)
     /// From the sighting to the answer to Identify.
     public var connectTimeout = Duration.seconds(10)
-    /// From a report request to the next one, while no report comes.
+    /// From a report request to the next one, if no report comes.
     public var reportTimeout = Duration.seconds(5)
-    /// Without a sign of the verifier.
+    /// From one sign of the verifier to the next.
     public var idleTimeout = Duration.seconds(60)
-    /// From the sighting to the report that the verifier has it all, however lively the verifier is.
+    /// From the sighting to the report that the verifier has received the whole frame, however lively the verifier is.
     public var transferTimeout = Duration.seconds(900)
-    /// Chunks that are with the radio at one time.
+    /// Chunks that the radio has at one time.
     public var window = 16
-    /// Whether chunks that were missing go again as write requests, as the iOS wallet does; the Android one does not.
+    /// Whether missing chunks are sent again as write requests. The iOS wallet does this, the Android wallet does not.
     public var resendsWithResponse = true
-    /// Whether everything but chunks goes as write requests, as with the iOS wallet; the Android one does not.
+    /// Whether everything but chunks is sent as write requests. The iOS wallet does this, the Android wallet does not.
     public var controlsWithResponse = true
 
     public init() {}

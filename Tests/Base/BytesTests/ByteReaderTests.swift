@@ -140,9 +140,9 @@ struct ByteReaderTests {
 
   @Test("An error names the field, the limit and the counts")
   func descriptions() {
-    #expect("\(WireError.truncated(needed: 4, available: 1))" == "truncated: 4 bytes needed, 1 left")
+    #expect("\(WireError.truncated(needed: 4, available: 1))" == "truncated: 4 bytes needed, 1 available")
     #expect("\(WireError.badValue("type"))" == "bad value in type")
     #expect("\(WireError.tooLong(field: "name", limit: 9))" == "name is longer than its limit of 9")
-    #expect("\(WireError.trailing(3))" == "3 bytes left over")
+    #expect("\(WireError.trailing(3))" == "3 bytes follow the last field")
   }
 }

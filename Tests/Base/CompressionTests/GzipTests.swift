@@ -131,7 +131,7 @@ struct GzipTests {
     #expect("\(CompressionError.corrupt("x"))" == "corrupt compressed bytes: x")
     #expect("\(CompressionError.truncated)" == "the compressed bytes end too early")
     #expect("\(CompressionError.tooLarge(limit: 9))" == "more than 9 bytes when inflated")
-    #expect("\(CompressionError.trailing(2))" == "2 bytes left over behind the compressed ones")
+    #expect("\(CompressionError.trailing(2))" == "2 bytes follow the compressed ones")
     #expect("\(CompressionError.unavailable)" == "zlib is not available")
   }
 }

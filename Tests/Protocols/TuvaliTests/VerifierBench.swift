@@ -105,7 +105,8 @@ struct VerifierBench {
 
   /// Asks for a report and waits for it.
   mutating func report(in dialect: Dialect = .v05) -> [String] {
-    write(TransferReportRequest.report.bytes, to: .transferReportRequest, in: dialect) + pass(engine.configuration.reportDelay)
+    write(TransferReportRequest.report.bytes, to: .transferReportRequest, in: dialect)
+      + pass(engine.configuration.reportDelay)
   }
 
   /// Does what the service does with a complete frame.

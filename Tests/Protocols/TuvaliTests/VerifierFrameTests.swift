@@ -1,4 +1,5 @@
 import Bytes
+import Crypto
 import Testing
 
 @testable import Tuvali
@@ -205,5 +206,48 @@ struct VerifierFrameTests {
         }
       }
     }
+  }
+
+  @Test("A chunk that is added copies nothing of the frame that is here")
+  func inPlace() throws {
+    let frame = [UInt8](repeating: 7, count: 1 << 20)
+    let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: 517), firstSequence: 1)
+    var random = SeededRandom(seed: 1)
+    let own = X25519.PrivateKey(randomFrom: &random)
+    let keys = try SessionKeys(own: own, peer: own.publicKey, nonce: [])
+    let assembler = Assembler(size: frame.count, layout: ChunkLayout(mtu: 517), firstSequence: 1)
+    var state = VisitState.receiving(.init(assembler: assembler, reportAt: nil, keys: keys))
+    var progress = VerifierEngine.Progress(mtu: 517)
+    var places: [UInt] = []
+    for sequence in chunker.sequences {
+      let chunk = try #require(chunker.chunk(sequence))
+      #expect(state.add(chunk, &progress) == .stored)
+      places.append(Self.place(of: state))
+    }
+    // Memory that grows by doubling moves some twenty times; a copy for each chunk would move two thousand times.
+    #expect(zip(places, places.dropFirst()).count { $0 != $1 } < 40)
+    #expect(progress.bytesReceived == frame.count)
+    #expect(state.add(try #require(chunker.chunk(1)), &progress) == nil)
+  }
+
+  /// Where in memory the payloads of the frame are.
+  private static func place(of state: VisitState) -> UInt {
+    guard case .receiving(let reception) = state else { return 0 }
+    let payloads = Mirror(reflecting: reception.assembler).descendant("arrived") as? [UInt8]
+    return payloads?.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) } ?? 0
+  }
+
+  @Test("A chunk where none is expected changes no state", arguments: VerifierBench.Stage.allCases)
+  func strayChunk(stage: VerifierBench.Stage) throws {
+    var bench = try VerifierBench(at: stage)
+    let (deadline, progress) = (bench.engine.deadline, bench.engine.progress)
+    let ignored = bench.engine.counters.ignoredWrites
+    #expect(bench.write(AssemblerTests.chunk(9, [1, 2, 3]), to: .submitResponse) == [])
+    #expect(bench.engine.counters.ignoredWrites == ignored + (stage == .receiving ? 0 : 1))
+    #expect(bench.engine.deadline == deadline)
+    #expect(bench.engine.progress == progress)
+    if !stage.isUnderWay { return }
+    _ = bench.handle(.dismissed(VerifierBench.wallet))
+    #expect(bench.pass(.milliseconds(500)) == ["cut 1", "tell 1 ended", "advertise OVPMOSIP"])
   }
 }

@@ -90,7 +90,7 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkClosed(Self.second)) == [])
   }
 
-  @Test("Links of wallets that were turned down take no place from those that wait, and are cut when the verifier stops")
+  @Test("A wallet that was turned down takes no place from those that wait, and is cut when the verifier stops")
   func turnedDownTakesNoPlace() throws {
     var bench = VerifierBench { $0.waitingLinks = 1 }
     _ = try bench.admit()

@@ -54,7 +54,6 @@ extension DBusError {
     case unknownMethod = "org.freedesktop.DBus.Error.UnknownMethod"
     case unknownProperty = "org.freedesktop.DBus.Error.UnknownProperty"
     case readOnly = "org.freedesktop.DBus.Error.PropertyReadOnly"
-    case writeOnly = "org.freedesktop.DBus.Error.PropertyWriteOnly"
     /// Nobody owns the name that was called. From the bus.
     case serviceUnknown = "org.freedesktop.DBus.Error.ServiceUnknown"
     /// The name has no owner. From the bus.

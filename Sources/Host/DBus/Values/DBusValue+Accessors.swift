@@ -25,32 +25,12 @@ extension DBusValue {
     if case .byte(let value) = unwrapped { value } else { nil }
   }
 
-  public var asInt16: Int16? {
-    if case .int16(let value) = unwrapped { value } else { nil }
-  }
-
   public var asUInt16: UInt16? {
     if case .uint16(let value) = unwrapped { value } else { nil }
   }
 
-  public var asInt32: Int32? {
-    if case .int32(let value) = unwrapped { value } else { nil }
-  }
-
   public var asUInt32: UInt32? {
     if case .uint32(let value) = unwrapped { value } else { nil }
-  }
-
-  public var asInt64: Int64? {
-    if case .int64(let value) = unwrapped { value } else { nil }
-  }
-
-  public var asUInt64: UInt64? {
-    if case .uint64(let value) = unwrapped { value } else { nil }
-  }
-
-  public var asDouble: Double? {
-    if case .double(let value) = unwrapped { value } else { nil }
   }
 
   /// Any integer type, if the value fits.
@@ -96,12 +76,6 @@ extension DBusValue {
   public var asStrings: [String]? {
     guard case .array("s", let elements) = unwrapped else { return nil }
     return elements.compactMap(\.asString)
-  }
-
-  /// `ao`.
-  public var asObjectPaths: [ObjectPath]? {
-    guard case .array("o", let elements) = unwrapped else { return nil }
-    return elements.compactMap(\.asObjectPath)
   }
 
   /// A dictionary whose keys are strings or object paths, its values without the variants around them. The last of

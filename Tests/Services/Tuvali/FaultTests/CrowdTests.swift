@@ -155,7 +155,8 @@ struct CrowdTests {
           trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(1)), "not served")
         Self.barge(in: second)
         trial.check(
-          trial.hall.time.run(until: { trial.hall.verifier.held.turnedDownLinks == 1 }, limit: .seconds(1)), "not refused")
+          trial.hall.time.run(until: { trial.hall.verifier.held.turnedDownLinks == 1 }, limit: .seconds(1)),
+          "not refused")
         trial.hall.verifier.stop()
         trial.check(trial.hall.verifier.held == .init(), "stopped, it holds \(trial.hall.verifier.held)")
         trial.hall.time.advance(by: .milliseconds(50))

@@ -1,0 +1,92 @@
+import Testing
+
+@Suite("What the tree cites exists")
+struct CitationTests {
+  @Test("Every page that is cited exists, and has the sections that are cited")
+  func tree() throws {
+    let pages =
+      try House.files(below: "docs", suffix: ".md") + ["README.md", "CONTRIBUTING.md"].map { try House.read($0) }
+    let citations = Citations(pages)
+    let sources = try ["Sources", "Tests", "scripts"].flatMap { try House.files(below: $0) }
+      .filter { $0.path.hasSuffix(".swift") || $0.path.hasSuffix(".py") || !$0.path.contains(".") }
+    #expect((sources + pages).flatMap(citations.broken) == [])
+    // The checker sees them: most of Tuvali cites its sheet.
+    let engines = sources.filter { $0.path.hasPrefix("Sources/Protocols/Tuvali") }
+    #expect(engines.count { $0.text.contains("acts: tuvali" + ".md") } > 10)
+  }
+
+  // MARK: The checker
+
+  static let sheet = SourceFile(
+    path: "docs/facts/radio" + ".md",
+    text: """
+      # Radio
+      ## 1. Beginnings
+      ## 2 Middles
+      ### Error codes (of all)
+      ### 2.1. A trap
+      ## 3. Ends
+      ### Nothing
+      ```
+      ## 4. In an example
+      ```
+      ##5. No heading
+      """)
+  static let page = SourceFile(path: "docs/security" + ".md", text: "# Security")
+
+  /// `%` stands for the suffix, or this file would cite what it only shows.
+  private func broken(_ text: String, in path: String = "Sources/Host/Radio/Sample.swift") -> [String] {
+    let text = text.split(separator: "%", omittingEmptySubsequences: false).joined(separator: ".md")
+    return Citations([Self.sheet, Self.page]).broken(in: SourceFile(path: path, text: text))
+  }
+
+  @Test(
+    "A citation in the right form of a section that exists passes",
+    arguments: [
+      "/// Facts: radio% section 1", "/// It is so (facts: radio% section 2).", "// Facts: radio% sections 1 and 3.",
+      "/// Facts: radio% sections 1 to 3.", "/// Facts: radio% section 2.1.",
+      "/// Facts: radio%\n/// section 2, and more",
+      "/// Facts: radio% sections 1, 2 and 3", "/// Facts: radio% section 2, \"Error codes\".",
+      "/// Facts: radio% section 3, radio% section 1", "read(\"docs/security%\")", "https://example.org/other%",
+      "glob(\"*%\")",
+    ])
+  func good(text: String) {
+    #expect(broken(text) == [])
+  }
+
+  @Test(
+    "A citation of what does not exist, or of no section, is caught",
+    arguments: [
+      "/// Facts: radio% section 4", "/// Facts: radio% section 5", "/// Facts: radio% section 2.2",
+      "/// Facts: radio% sections 1 to 4", "/// Facts: radio% sections 3 and 9", "/// Facts: other% section 1",
+      "/// Facts: radio%", "/// Facts: radio%,\n/// section four", "/// Facts: radio% section 1, \"Error codes\"",
+      "/// Facts: radio% section 2, \"Codes\"", "/// Facts: radio% section 3, \"In an example\"", "/// See docs/other%",
+      "/// See facts/radio%", "/// See other%", "/// Facts: radio%\n///   sections 1\n/// and 9",
+    ])
+  func bad(text: String) {
+    #expect(broken(text).count == 1)
+  }
+
+  @Test("A finding names the file and the line of the citation")
+  func place() {
+    #expect(
+      broken("let a = 1\n\n/// Facts: radio% section 7") == [
+        "Sources/Host/Radio/Sample.swift:3: " + "radio" + ".md has no section 7"
+      ])
+  }
+
+  @Test("A page may link to others beside it; a fact sheet may name files of other trees")
+  func pages() {
+    #expect(broken("[x](security%) and [y](facts/radio%) and radio% section 1", in: "docs/a" + ".md") == [])
+    #expect(broken("[x](other%)", in: "docs/a" + ".md").count == 1)
+    #expect(broken("[x](docs/security%)", in: "README" + ".md") == [])
+    #expect(broken("i: docs/review%, x/other%", in: "docs/facts/a" + ".md") == [])
+    #expect(broken("docs/facts/other%, radio% section 8", in: "docs/facts/a" + ".md").count == 2)
+  }
+
+  @Test("Ranges and lists of sections are counted out")
+  func numbers() {
+    #expect(Citations.numbers("1 to 4 and 7") == ["1", "2", "3", "4", "7"])
+    #expect(Citations.numbers("2.1, 3 and 5 to 6") == ["2.1", "3", "5", "6"])
+  }
+}

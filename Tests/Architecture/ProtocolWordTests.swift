@@ -1,0 +1,68 @@
+import Testing
+
+@Suite("Host and Base know no protocol")
+struct ProtocolWordTests {
+  @Test("No room of Host and Base has a word of a protocol in a name, a text or a comment")
+  func tree() throws {
+    let sources = try House.files(below: "Sources")
+    #expect(ProtocolWords.broken(sources, notYet: ProtocolWords.notYet) == [])
+    let rooms = Set(sources.compactMap { file in file.layer.map { "\($0.rawValue)/\(file.room ?? "")" } })
+    #expect(ProtocolWords.notYet.isSubset(of: rooms))
+  }
+
+  private func broken(_ text: String, in path: String = "Host/Loop/Sample.swift") -> [String] {
+    ProtocolWords.broken([SourceFile(path: "Sources/\(path)", text: text)])
+  }
+
+  @Test(
+    "A word of a protocol is caught wherever it stands",
+    arguments: [
+      "let wallet = 1", "struct WalletLink {}", "// for the verifier", "log(\"a Credential came\")", "case tuvali",
+      "let servedDialects = 2", "/// TVV_TRA_001", "let meshLinks = 1", "for chunk in chunks {}", "func readASN() {}",
+      "let asnPort = 1", "// ASN", "// the Noise handshake", "\"OPENID4VP\"", "let isVisitor = true",
+      "enum Bitchat {}", "// as PBLEC does", "import Thali",
+    ])
+  func caught(text: String) {
+    #expect(broken("\n" + text).count == 1)
+    #expect(broken(text, in: "Base/Bytes/Sample.swift").count == 1)
+    #expect(broken(text, in: "Host/DBus/Access/Sample.swift").count == 1)
+    #expect(broken(text, in: "Protocols/Tuvali/Sample.swift") == [])
+    #expect(broken(text, in: "Services/Manager/Sample.swift") == [])
+  }
+
+  @Test(
+    "What only contains the letters is no word of a protocol",
+    arguments: ["let hasNext = 1", "// it has no end", "wasn't", "let isASCII = 1", "noisesome", "meh"])
+  func harmless(text: String) {
+    #expect(broken(text) == [])
+  }
+
+  @Test("The words that D-Bus and systemd use are excepted, each where it belongs, and cover nothing else")
+  func exceptions() {
+    #expect(broken("call(\"GetConnectionCredentials\")") == [])
+    #expect(broken("environment[\"CREDENTIALS_DIRECTORY\"] // LoadCredentialEncrypted=, LoadCredential=") == [])
+    #expect(broken("let credentials: Credentials", in: "Host/DBus/Access/Credentials.swift") == [])
+    #expect(broken("let credentials: Credentials").count == 1)
+    #expect(broken("GetConnectionCredentials of a wallet").count == 1)
+    #expect(broken("let credential = 1", in: "Host/DBus/Access/Sample.swift").count == 1)
+    #expect(broken("var chunk = 1", in: "Host/DBus/Values/FileDescriptor.swift") == [])
+    #expect(broken("var chunk = 1", in: "Host/DBus/Values/Value.swift").count == 1)
+  }
+
+  @Test("The name of a file counts as its text does, and a finding names the line")
+  func place() {
+    #expect(broken("", in: "Host/Store/WalletFile.swift") == ["Sources/Host/Store/WalletFile.swift:0: the word wallet"])
+    #expect(broken("\nlet a = \"mesh\"") == ["Sources/Host/Loop/Sample.swift:2: the word mesh"])
+  }
+
+  @Test("A room that is excused is not looked at, and its neighbours are")
+  func excused() {
+    let files = ["Store", "Loop"].map { SourceFile(path: "Sources/Host/\($0)/A.swift", text: "wallet") }
+    #expect(ProtocolWords.broken(files, notYet: ["Host/Store"]) == ["Sources/Host/Loop/A.swift:1: the word wallet"])
+  }
+
+  @Test("A name is taken apart into its words")
+  func words() {
+    #expect(ProtocolWords.words(of: "readASNHeader(of_asn: ASN1)") == ["read", "asn", "header", "of", "asn", "asn"])
+  }
+}

@@ -1,0 +1,77 @@
+/// The words of the protocols, which `Host` and `Base` do not know: a room that several protocols share names none.
+enum ProtocolWords {
+  /// Words that stand for a protocol wherever they occur in a name, a text or a comment.
+  static let forbidden = [
+    "wallet", "verifier", "visitor", "credential", "tuvali", "dialect", "chunk", "tvv_", "tvw_", "tuv_", "openid",
+    "bitchat", "mesh", "courier", "thali", "pblec", "apptimist",
+  ]
+  /// Words that also occur inside others: they count only where they are a word of a name.
+  static let forbiddenAlone = ["asn", "noise"]
+
+  /// What other documents call by one of these words. Each is taken out before the rest is looked at.
+  static let exceptions = [
+    // D-Bus: who a caller is.
+    Exception("GetConnectionCredentials"), Exception("Credentials", below: "Sources/Host/DBus/"),
+    Exception("credentials", below: "Sources/Host/DBus/"),
+    // systemd: how a unit gets its secrets.
+    Exception("CREDENTIALS_DIRECTORY"), Exception("LoadCredentialEncrypted"), Exception("LoadCredential"),
+    // A piece of a file as it is read.
+    Exception("chunk", below: "Sources/Host/DBus/Values/FileDescriptor.swift"),
+  ]
+
+  struct Exception {
+    let word: String
+    let folder: String
+
+    init(_ word: String, below folder: String = "") {
+      self.word = word
+      self.folder = folder
+    }
+  }
+
+  /// Rooms that still have such words.
+  static let notYet: Set = ["Host/BlueZ", "Host/Config", "Host/Journal", "Host/Store"]
+
+  /// Each line of `Host` and `Base` that has a word of a protocol, and each path.
+  static func broken(_ files: [SourceFile], notYet: Set<String> = []) -> [String] {
+    files.filter { file in
+      guard let layer = file.layer, layer == .host || layer == .base else { return false }
+      return !notYet.contains("\(layer.rawValue)/\(file.room ?? "")")
+    }.flatMap { file in
+      let lines = [file.path] + file.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+      return lines.enumerated().compactMap { number, line in
+        word(in: line, of: file.path).map { "\(file.path):\(number): the word \($0)" }
+      }
+    }
+  }
+
+  private static func word(in line: String, of path: String) -> String? {
+    var line = line
+    for exception in exceptions where path.hasPrefix(exception.folder) {
+      line = line.split(separator: exception.word, omittingEmptySubsequences: false).joined(separator: " ")
+    }
+    let small = line.lowercased()
+    if let found = forbidden.first(where: small.contains) { return found }
+    let words = Set(words(of: line))
+    return forbiddenAlone.first(where: words.contains)
+  }
+
+  /// `readASNHeader` is `read`, `asn` and `header`.
+  static func words(of line: String) -> [String] {
+    var words: [String] = []
+    var current = ""
+    let characters = Array(line)
+    for (index, character) in characters.enumerated() {
+      let startsWord =
+        character.isUppercase
+        && (index > 0 && characters[index - 1].isLowercase
+          || index + 1 < characters.count && characters[index + 1].isLowercase)
+      if !character.isLetter || startsWord {
+        if !current.isEmpty { words.append(current.lowercased()) }
+        current = ""
+      }
+      if character.isLetter { current.append(character) }
+    }
+    return current.isEmpty ? words : words + [current.lowercased()]
+  }
+}
