@@ -85,7 +85,7 @@ let package = Package(
     tests("Host/SharingTests", ["Common", "Crypto", "Loop", "Radio", "Sharing", "Air"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
     tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI"]),
-    tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ", "HCI", "Hall"] + Every.verifierAndWallet),
+    tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ", "HCI", "Hall", "Sharing"] + Every.verifierAndWallet),
     .target(
       name: "Hall",
       dependencies: names(Every.base + Every.host + Every.verifierAndWallet + ["Store", "TestSupport"]),

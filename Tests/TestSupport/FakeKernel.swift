@@ -41,7 +41,7 @@ public final class FakeKernel {
   /// Whether it takes commands and says nothing.
   public var isSilent = false
   public var features = AdvertisingFeatures(
-    flags: [.connectable, .intervals, .scanResponse], dataLimit: 31, scanResponseLimit: 31, instanceLimit: 3,
+    flags: [.connectable, .secondary1M, .intervals, .scanResponse], dataLimit: 31, scanResponseLimit: 31, instanceLimit: 3,
     instances: [])
   /// The end that a `ManagementSocket` is made with.
   public let socket: HCISocket
@@ -77,6 +77,14 @@ public final class FakeKernel {
   public func clear(_ index: UInt16 = 0) {
     let removed = instances.removeValue(forKey: index) ?? [:]
     for instance in removed.keys.sorted() { tell(.advertisingRemoved(instance: instance), of: index) }
+  }
+
+  /// The data of another program's instance.
+  public static let foreignData: [UInt8] = [2, 1, 4]
+
+  /// Another program adds an instance under a number, in place of what was there: there is no event then.
+  public func take(_ number: UInt8, of index: UInt16 = 0) {
+    instances[index, default: [:]][number] = Instance(flags: .connectable, data: Self.foreignData, isOnAir: true)
   }
 
   public func tell(_ event: ManagementEvent, of index: UInt16 = 0) {

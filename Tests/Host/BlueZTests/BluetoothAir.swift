@@ -30,7 +30,7 @@ final class BluetoothAir {
       self?.link = nil
       fake.setConnected(link, false)
     }
-    peer.onSubscribe = { uuid, answer in fake.subscribe(uuid) { _ in answer() } }
+    peer.onSubscribe = { [weak self] uuid, answer in fake.subscribe(uuid, by: self?.link) { _ in answer() } }
     peer.onWrite = { [weak self] write, answer in
       fake.write(write.value, to: write.uuid, from: self?.link) { error in answer(error.map(Self.asClient)) }
     }

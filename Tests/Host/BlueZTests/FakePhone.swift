@@ -7,8 +7,6 @@ import TestSupport
 import Transfers
 import Tuvali
 
-@testable import Air
-
 /// A phone with a Tuvali wallet, in front of a `FakeBlueZ`: what it does arrives as calls of bluetoothd.
 @LoopActor
 final class FakePhone {
@@ -92,7 +90,7 @@ final class FakePhone {
   private func go(isPatient: Bool = true) async throws {
     guard queue.isEmpty else { return try await perform(queue.removeFirst(), isPatient) }
     // Nothing more to do before the verifier says something.
-    let heard = try await fake.notified.next()
+    let heard = try await fake.notified.first { $0.client == nil || $0.client == self.device }
     guard let uuid = heard.uuid.split(separator: " ").last.flatMap({ BluetoothUUID(String($0)) }),
       let characteristic = dialect.characteristic(for: uuid)
     else { throw GaveUp() }
@@ -116,7 +114,7 @@ final class FakePhone {
       handle(.discovered(services))
     case .exchangeMTU: handle(.mtuChanged(517))
     case .subscribe(let characteristic, let dialect):
-      try await fake.subscribe(key(characteristic, dialect))
+      try await fake.subscribe(key(characteristic, dialect), by: device)
       handle(.subscribed(characteristic))
     case .write(let value, let characteristic, let dialect, _) where !isPatient:
       fake.write(value, to: key(characteristic, dialect), from: device) { _ in }

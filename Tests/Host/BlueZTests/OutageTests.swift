@@ -83,9 +83,10 @@ struct OutageTests {
 
         outage.begin(rig)
         try await rig.reach(.waiting, outage.words)
+        rig.tellServices()
         #expect(verifier.state == .waiting, fault)
         #expect(verifier.held == .init(), "\(fault): it holds \(verifier.held)")
-        #expect(rig.radio.links.all.isEmpty && rig.radio.doubts.isEmpty, fault)
+        #expect(rig.driver.links.count == 0 && rig.driver.doubts.isEmpty, fault)
         let transfers = verifier.transfers.transfers
         #expect(!transfers.contains { $0.isLive }, fault)
         if verifier.counters.visits > visits {
@@ -119,7 +120,8 @@ struct OutageTests {
     #expect(notices.contains(.status(accepted: true)), fault)
     #expect(verifier.transfers.transfers.last?.state == .accepted, fault)
     try await rig.settle()
-    #expect(verifier.held == .init() && rig.radio.links.all.isEmpty, fault)
+    rig.tellServices()
+    #expect(verifier.held == .init() && rig.driver.links.count == 0, fault)
   }
 }
 

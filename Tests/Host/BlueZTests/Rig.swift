@@ -5,6 +5,7 @@ import HCI
 import Journal
 import Loop
 import Radio
+import Sharing
 import TestSupport
 import Testing
 
@@ -24,7 +25,10 @@ final class Rig {
   let statuses = Mailbox<RadioStatus>()
   /// What the radio entered in the journal.
   let entries = Entries()
-  private var watch: Registration?
+  var watch: Registration?
+  /// What its services share, once there is one.
+  var shared: SharedRadio?
+  var passing: Passing?
 
   /// - Parameter prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
   init(
@@ -73,7 +77,7 @@ final class Rig {
   /// Ends what `init` started. No test has a value that every program on the bus can read.
   func close() {
     #expect(fake.broadcasts.isEmpty)
-    watch = nil
+    (watch, passing, shared) = (nil, nil, nil)
     connection.close()
     fake.vanish()
     kernel.close()

@@ -82,6 +82,7 @@ struct VerifierTests {
     #expect(verifier.state == .serving)
     rig.fake.vanish()
     try await rig.reach(.waiting)
+    rig.tellServices()
     #expect(verifier.state == .waiting)
     #expect(verifier.transfers.transfers.first?.state == .failed)
     try await rig.fake.start()
@@ -92,15 +93,56 @@ struct VerifierTests {
     #expect(try await received.next().credential == Array("two".utf8))
     verifier.stop()
   }
+
+  @Test("A second application whose peer writes each second for ten minutes loses no link, and disturbs no visit")
+  @LoopActor
+  func secondApplication() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let verifier = rig.verifier()
+    let received = Mailbox<Transfer>()
+    verifier.observe(changed: {}, received: { received.put($0) })
+    _ = verifier.start()
+    let neighbour = Service()
+    let server = rig.tenant("neighbour", needs: 0).serve(Service.application, delegate: neighbour)
+    try await rig.fake.until {
+      rig.fake.applications.count == 2 && rig.fake.advertisements.first?.isOnAir == true
+        && rig.fake.applications.contains { $0[Service.put] != nil }
+    }
+    let device = rig.fake.addDevice("00:AA:02:00:00:09")
+    let begin = rig.time.now
+    for minute in 0..<10 {
+      for second in 0..<60 {
+        #expect(await rig.fake.write([UInt8(second)], to: Service.put, from: device, mtu: nil) == nil)
+        rig.time.advance(by: .seconds(1))
+      }
+      guard minute % 3 == 0 else { continue }
+      let credential = Array("visit \(minute)".utf8)
+      let phone = try FakePhone(rig.fake, invitation: verifier.connectionURI, credential: credential)
+      try await phone.meet()
+      #expect(try await phone.bring().contains(.status(accepted: true)))
+      #expect(try await received.next().credential == credential)
+      try await rig.fake.until { rig.fake.advertisements.first?.isOnAir == true }
+    }
+    #expect(begin.duration(to: rig.time.now) >= .seconds(600))
+    let link = try await neighbour.link()
+    #expect(neighbour.events.all.count == 601)
+    #expect(!neighbour.events.all.contains(.closed(link)))
+    #expect(rig.fake.devices[device]?.isConnected == true)
+    let counters = verifier.counters
+    #expect(counters.visits == 4 && counters.received == 4)
+    #expect(counters.refused == 0 && counters.failed == 0 && counters.silentLinks == 0 && counters.ignoredWrites == 0)
+    server.close()
+    verifier.stop()
+  }
 }
 
 extension Rig {
-  /// In real time: the wallet's and the verifier's waits are part of it, and short.
   func verifier(_ dialects: [Dialect] = [.v05], seed: UInt64 = 1) -> VerifierService {
     var engine = VerifierEngine.Configuration(name: "OVPMOSIP")
     engine.reportDelay = .milliseconds(1)
     return VerifierService(
-      radio: radio, scheduler: EventLoop.shared, settings: .init(engine: engine, dialects: dialects, decision: .accept),
-      random: SeededRandom(seed: seed))
+      radio: tenant("verifier"), scheduler: time,
+      settings: .init(engine: engine, dialects: dialects, decision: .accept), random: SeededRandom(seed: seed))
   }
 }

@@ -5,6 +5,7 @@ import Crypto
 import DBus
 import Loop
 import Radio
+import Sharing
 import TestSupport
 import Testing
 import Transfers
@@ -25,6 +26,7 @@ struct WalletTests {
     let wallet: WalletService
     let received = Mailbox<Transfer>()
     private let kioskBus: BusConnection
+    private let kiosk: SharedRadio
 
     init(walletLimits: WalletEngine.Configuration = .init()) async throws {
       rig = try await Rig(
@@ -36,13 +38,13 @@ struct WalletTests {
       try await rig.reach(.ready)
       air = BluetoothAir(rig.fake)
       kioskBus = BusConnection(address: .address(rig.bus.address))
-      let radio = BlueZRadio(bus: kioskBus, adapter: "hci0")
+      let driver = BlueZRadio(bus: kioskBus, adapter: "hci0", scheduler: rig.time)
+      kiosk = SharedRadio(driver: driver, scheduler: rig.time)
       verifier = VerifierService(
-        radio: radio, scheduler: EventLoop.shared,
+        radio: kiosk.tenant("verifier", share: LinkShare(needs: 1, may: 8, priority: 1)), scheduler: rig.time,
         settings: .init(engine: .init(name: "OVPMOSIP"), decision: .accept), random: SeededRandom(seed: 1))
-      // In real time: the waits of both are short.
       wallet = WalletService(
-        radio: rig.radio, scheduler: EventLoop.shared, settings: .init(engine: walletLimits),
+        radio: rig.tenant("wallet"), scheduler: rig.time, settings: .init(engine: walletLimits),
         random: { SeededRandom(seed: 2) })
       kioskBus.connect()
       try await kioskBus.ready()

@@ -9,8 +9,8 @@ public struct AdvertisingFlags: OptionSet, Hashable, Sendable {
   /// Peers may connect. Without it the kernel advertises from a random address, and from the public one while the
   /// adapter as a whole is connectable. Facts: bluez.md section 13.
   public static let connectable = AdvertisingFlags(rawValue: 1 << 0)
-  /// The advertisement goes out as an extended one on the 1M PHY. Only a controller with sets of its own can do that: on
-  /// another the kernel has its advertisements take turns.
+  /// The advertisement is an extended one, on the 1M PHY. A controller that supports it sends several advertisements at a
+  /// time; for any other the kernel shows one instance after the other.
   public static let secondary1M = AdvertisingFlags(rawValue: 1 << 7)
   /// The interval is that of the command.
   public static let intervals = AdvertisingFlags(rawValue: 1 << 14)

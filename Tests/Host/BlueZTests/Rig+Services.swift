@@ -1,0 +1,50 @@
+import Air
+import BlueZ
+import Common
+import Loop
+import Radio
+import Sharing
+import TestSupport
+
+/// Services on the rig's radio. Their waits are short, and the rig's time passes with the loop's from then on: the phones
+/// that visit them do their part over a real bus.
+extension Rig {
+  /// The radio as one of several services sees it.
+  func tenant(_ name: String, needs: Int = 1, may: Int = 8) -> Tenant {
+    let radio = shared ?? share()
+    return radio.tenant(name, share: LinkShare(needs: needs, may: may, priority: needs))
+  }
+
+  /// The services hear what the driver has told: they are told at the end of the present instant.
+  func tellServices() { time.advance(by: .zero) }
+
+  private func share() -> SharedRadio {
+    let radio = SharedRadio(driver: driver, scheduler: time)
+    shared = radio
+    watch = radio.onStatus { [statuses] in statuses.put($0) }
+    passing = Passing(time)
+    return radio
+  }
+}
+
+/// Lets virtual time pass as the loop's does.
+@LoopActor
+final class Passing {
+  private static let step = Duration.milliseconds(1)
+  private let time: VirtualTime
+  private var timer: Registration?
+
+  init(_ time: VirtualTime) {
+    self.time = time
+    wait()
+  }
+
+  private func wait() {
+    let begin = EventLoop.shared.now
+    timer = EventLoop.shared.schedule(after: Self.step) { [weak self] in
+      guard let self else { return }
+      time.advance(by: begin.duration(to: EventLoop.shared.now))
+      wait()
+    }
+  }
+}
