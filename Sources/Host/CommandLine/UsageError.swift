@@ -33,7 +33,7 @@ public struct UsageError: CodedError, Equatable {
     }
   }
 
-  /// What to try next: `Try: earshot verifier --help`.
+  /// What to try next: `Try: earshot status --help`.
   public var hint: String { "Try: \(path.joined(separator: " ")) --help" }
 
   private static func guess(_ meant: String?) -> String {
