@@ -81,9 +81,8 @@ install: release ## Install programs, unit, policy, interfaces and configuration
 	  to='$(DESTDIR)$(CONFDIR)'/$${file##*/}; \
 	  if [ -e "$$to" ]; then echo "kept: $$to"; else install -m 644 "$$file" "$$to" || exit 1; fi; \
 	done
-	for file in $(wildcard systemd/*.catalog); do \
-	  install -D -m 644 "$$file" '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/'$${file##*/} || exit 1; \
-	done
+	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
+	.build/release/earshotd --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/earshotd.catalog'
 ifeq ($(DESTDIR),)
 	@scripts/reload
 endif

@@ -2,7 +2,7 @@
 import PackageDescription
 
 // A folder is a layer, a target is a room. Rooms of one layer stand together, lower layers first;
-// a room depends on lower layers and, within Host, on the rooms named above it.
+// a room depends on lower layers and, within a layer, on the rooms named above it: on those that it imports, and no others.
 
 let package = Package(
   name: "Earshot",
@@ -26,83 +26,116 @@ let package = Package(
     room("Base/Common"),
     room("Base/Bytes"),
     room("Base/Compression", ["CZlib"]),
-    room("Base/Crypto", ["Bytes", "COpenSSL", "CSodium"]),
+    room("Base/Crypto", ["COpenSSL", "CSodium"]),
 
     // Protocols: pure engines, bytes and time in, actions out.
     room("Protocols/Tuvali", Every.base),
 
-    // Host: the machine. One thread, one radio port, one bus.
+    // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent"]),
-    room("Host/Journal", ["Bytes", "Common", "CSystemdJournal"]),
+    room("Host/Journal", ["Common", "CSystemdJournal"]),
     room("Host/Store", ["Bytes", "Common", "Crypto"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
     room("Host/Terminal", ["Common", "CQREncode"]),
-    room("Host/DBus", ["Bytes", "Common", "Loop", "Journal", "CDBus"]),
+    room("Host/DBus", ["Common", "Loop", "Journal", "CDBus"]),
     room("Host/Radio", ["Bytes", "Common", "Loop"]),
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
-    room("Host/BlueZ", ["Bytes", "Common", "Loop", "Journal", "DBus", "Radio", "HCI"]),
+    room("Host/BlueZ", ["Common", "Loop", "Journal", "DBus", "Radio", "HCI"]),
+    room("Host/Hosting", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing"]),
+    room("Host/Tool", ["Common", "Loop", "CommandLine", "Terminal", "DBus"]),
 
-    // Services: an engine, a radio and a D-Bus face each.
-    room("Services/Manager", Every.base + Every.host),
-    room("Services/Tuvali/Transfers", Every.base + Every.host + ["Tuvali"]),
-    room("Services/Tuvali/Verifier", Every.base + Every.host + ["Store", "Transfers", "Tuvali"]),
-    room("Services/Tuvali/Wallet", Every.base + Every.host + ["Transfers", "Tuvali"]),
-    room("Services/Interfaces", Every.host + ["Manager", "Transfers", "Tuvali", "Verifier", "Wallet"]),
+    // Services: an engine, a radio and a D-Bus face each, with settings, messages and commands of their own.
+    room("Services/Tuvali/Transfers", ["Common", "Loop", "Journal", "DBus", "Radio", "Tuvali"]),
+    room(
+      "Services/Tuvali/Verifier",
+      ["Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Tuvali", "Transfers"]),
+    room(
+      "Services/Tuvali/Wallet",
+      ["Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tuvali", "Transfers"]),
+    room(
+      "Services/Tuvali/Commands",
+      ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Transfers", "Verifier", "Wallet"]),
+    // The list of services; it alone knows them all.
+    room(
+      "Services/Listing",
+      ["Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands"]),
 
     // Programs: wiring and words.
     program(
       "earshotd",
-      Every.base + Every.host + [
-        "Air", "BlueZ", "CommandLine", "Config", "HCI", "Interfaces", "Manager", "Sharing", "Store", "Transfers", "Tuvali",
-        "Verifier", "Wallet",
+      [
+        "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "Hosting",
+        "Listing",
       ]),
-    program("earshot", Every.base + ["CommandLine", "DBus", "Journal", "Loop", "Terminal"]),
-    program("earshot-air", Every.base + ["Air", "CommandLine", "Journal", "Loop"]),
-    program("earshot-bench", Every.base + Every.host + ["Tuvali"]),
+    program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
+    program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Air"]),
+    program("earshot-bench", ["Common", "Crypto", "Loop", "Journal", "DBus", "Tuvali"]),
 
     // Tests mirror Sources.
-    .target(
-      name: "TestSupport",
-      dependencies: names(Every.base + Every.host + ["Air", "BlueZ", "CommandLine", "HCI", "Sharing", "Store", "Tuvali"]),
-      path: "Tests/TestSupport", swiftSettings: Every.settings),
+    support(
+      "TestSupport", ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI"]),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"]),
     tests("Base/BytesTests", ["Bytes"]),
     tests("Base/CompressionTests", ["Compression"]),
-    tests("Base/CryptoTests", ["Crypto", "Bytes"]),
+    tests("Base/CryptoTests", ["Bytes", "Crypto"]),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
-    tests("Host/LoopTests", ["Loop", "Common"]),
-    tests("Host/JournalTests", ["Journal", "Crypto"]),
-    tests("Host/StoreTests", ["Bytes", "Common", "Crypto", "Store"]),
+    tests("Host/LoopTests", ["Common", "Loop"]),
+    tests("Host/JournalTests", ["Common", "Journal"]),
+    tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),
     tests("Host/ConfigTests", ["Config"]),
-    tests("Host/CommandLineTests", ["CommandLine"]),
+    tests("Host/CommandLineTests", ["CommandLine", "TestSupport"]),
     tests("Host/TerminalTests", ["Terminal"]),
-    tests("Host/DBusTests", ["Bytes", "Common", "Loop", "DBus"]),
+    tests("Host/DBusTests", ["Common", "Loop", "DBus", "TestSupport"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
-    tests("Host/SharingTests", ["Common", "Crypto", "Loop", "Radio", "Sharing", "Air"]),
-    tests("Host/AirTests", ["Bytes", "Common", "Loop", "Radio", "Air"]),
-    tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI"]),
-    tests("Host/BlueZTests", Every.base + Every.host + ["BlueZ", "HCI", "Hall", "Sharing"] + Every.verifierAndWallet),
-    .target(
-      name: "Hall",
-      dependencies: names(Every.base + Every.host + Every.verifierAndWallet + ["Store", "TestSupport"]),
-      path: "Tests/Services/Tuvali/Hall", swiftSettings: Every.settings),
-    tests("Services/Tuvali/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
-    tests("Services/Tuvali/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
-    tests("Fuzz", Every.base + Every.host + ["Air", "CDBus", "CommandLine", "Config", "HCI", "Store", "Tuvali"]),
+    tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),
+    tests("Host/AirTests", ["Bytes", "Common", "Loop", "Journal", "Radio", "Air", "TestSupport"]),
+    tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI", "TestSupport"]),
     tests(
-      "Integration", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Interfaces", "Manager"]),
+      "Host/BlueZTests",
+      Every.verifierAndWallet + [
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "TestSupport",
+        "Hall",
+      ]),
+    tests("Host/HostingTests", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting"]),
+    support(
+      "Services/Tuvali/Hall",
+      Every.verifierAndWallet + ["Bytes", "Common", "Crypto", "Loop", "Store", "Radio", "Sharing", "Air", "TestSupport"]),
+    tests(
+      "Services/Tuvali/VerifierTests",
+      Every.verifierAndWallet + ["Common", "Loop", "Store", "Radio", "Sharing", "Air", "Hall"]),
+    tests(
+      "Services/Tuvali/FaultTests",
+      Every.verifierAndWallet + [
+        "Bytes", "Common", "Compression", "Crypto", "Loop", "Journal", "Store", "Radio", "Air", "TestSupport", "Hall",
+      ]),
+    tests(
+      "Services/ListingTests",
+      [
+        "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "Hosting", "Tool", "Tuvali",
+        "Verifier", "Wallet", "Listing", "TestSupport",
+      ]),
+    tests(
+      "Fuzz",
+      Every.base + [
+        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Air", "HCI", "Listing", "TestSupport",
+      ]),
+    tests(
+      "Integration",
+      Every.verifierAndWallet + [
+        "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "Listing", "TestSupport",
+        "Hall",
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )
 
 enum Every {
   static let base = ["Common", "Bytes", "Compression", "Crypto"]
-  static let host = ["Loop", "Journal", "DBus", "Radio"]
-  static let verifierAndWallet = ["Air", "Sharing", "Transfers", "Tuvali", "Verifier", "Wallet"]
+  static let verifierAndWallet = ["Tuvali", "Transfers", "Verifier", "Wallet"]
   static let settings: [SwiftSetting] = [.enableUpcomingFeature("ExistentialAny")]
 }
 
@@ -119,9 +152,13 @@ func program(_ name: String, _ dependencies: [String]) -> Target {
     name: name, dependencies: names(dependencies), path: "Sources/Programs/\(name)", swiftSettings: Every.settings)
 }
 
+func support(_ path: String, _ dependencies: [String]) -> Target {
+  .target(name: last(path), dependencies: names(dependencies), path: "Tests/\(path)", swiftSettings: Every.settings)
+}
+
 func tests(_ path: String, _ dependencies: [String] = [], vectors: Bool = false) -> Target {
   .testTarget(
-    name: path == last(path) ? path + "Tests" : last(path), dependencies: names(dependencies + ["TestSupport"]),
+    name: path == last(path) ? path + "Tests" : last(path), dependencies: names(dependencies),
     path: "Tests/\(path)", resources: vectors ? [.copy("Vectors")] : [], swiftSettings: Every.settings)
 }
 

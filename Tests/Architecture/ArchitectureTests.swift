@@ -3,12 +3,18 @@ import Testing
 @Suite("The house keeps its rules")
 struct ArchitectureTests {
   let sources: [SourceFile]
+  let tests: [SourceFile]
   let manifest: Manifest
 
-  private static let house = Result { (try House.files(below: "Sources", suffix: ".swift"), try House.manifest()) }
+  private static let house = Result {
+    (
+      try House.files(below: "Sources", suffix: ".swift"), try House.files(below: "Tests", suffix: ".swift"),
+      try House.manifest()
+    )
+  }
 
   init() throws {
-    (sources, manifest) = try Self.house.get()
+    (sources, tests, manifest) = try Self.house.get()
   }
 
   @Test("Every room of Package.swift is a folder with Swift or a module map in it, and every folder is a room")
@@ -31,6 +37,18 @@ struct ArchitectureTests {
   @Test("What a room imports it declares")
   func importsAreDeclared() { #expect(Rules.importsAreDeclared(sources, manifest) == []) }
 
+  @Test("What a room or a test declares it imports")
+  func dependenciesAreUsed() {
+    #expect(Rules.dependenciesAreUsed(sources, tests, manifest) == [])
+    #expect(manifest.tests.count > 15)
+  }
+
+  @Test("Services import no service of another protocol")
+  func servicesAreApart() { #expect(Rules.servicesAreApart(sources, manifest) == []) }
+
+  @Test("Adding a service touches one list: no program knows a service by another way")
+  func programsKnowTheList() { #expect(Rules.programsKnowTheList(sources, manifest) == []) }
+
   @Test("Each C library is imported by exactly one room")
   func librariesHaveOneDoor() { #expect(Rules.librariesHaveOneDoor(sources, manifest) == []) }
 
@@ -41,14 +59,12 @@ struct ArchitectureTests {
   func nothingTraps() { #expect(Rules.nothingTraps(sources) == []) }
 
   @Test("Every Swift file is shorter than 500 lines")
-  func filesAreShort() throws {
-    let tests = try House.files(below: "Tests", suffix: ".swift")
+  func filesAreShort() {
     #expect(Rules.filesAreShort(sources + tests) == [])
   }
 
   @Test("Tests that wait for the clock run apart from those in virtual time")
   func waitingTestsRunApart() throws {
-    let tests = try House.files(below: "Tests", suffix: ".swift")
     #expect(Rules.waitingTestsRunApart(tests, script: try House.read("scripts/test").text) == [])
   }
 

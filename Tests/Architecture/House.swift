@@ -54,19 +54,32 @@ struct Manifest {
     let layer: Layer
     let name: String
     let dependencies: [String]
+    /// The folder that the rooms of one protocol share; its own name where a room has none.
+    var group = ""
+  }
+
+  /// A target of tests, or of what tests share.
+  struct Tests: Equatable {
+    /// Its folder below `Tests`.
+    let path: String
+    let dependencies: [String]
   }
 
   let rooms: [Room]
+  let tests: [Tests]
 
-  /// Reads the calls `library(…)`, `room(…)` and `program(…)`, and the lists under `Every`.
+  /// Reads the calls `library(…)`, `room(…)`, `program(…)`, `tests(…)` and `support(…)`, and the lists under `Every`.
   init(_ text: String) {
     let lists = Manifest.lists(text)
     var rooms: [Room] = []
+    var tests: [Tests] = []
     for line in Manifest.calls(text) {
       let literals = SwiftText(line).literals
       guard let path = literals.first else { continue }
       let shared = lists.filter { SwiftText(line).code.contains("Every.\($0.key)") }.flatMap(\.value)
-      if line.hasPrefix("library(") {
+      if line.hasPrefix("tests(") || line.hasPrefix("support(") {
+        tests.append(Tests(path: path, dependencies: shared + literals.dropFirst()))
+      } else if line.hasPrefix("library(") {
         rooms.append(Room(layer: .system, name: path, dependencies: []))
       } else if line.hasPrefix("program(") {
         rooms.append(Room(layer: .programs, name: path, dependencies: shared + literals.dropFirst()))
@@ -75,10 +88,12 @@ struct Manifest {
         guard (2...3).contains(parts.count), let layer = Layer(rawValue: parts[0]), let name = parts.last else {
           continue
         }
-        rooms.append(Room(layer: layer, name: name, dependencies: shared + literals.dropFirst()))
+        rooms.append(
+          Room(layer: layer, name: name, dependencies: shared + literals.dropFirst(), group: parts[1]))
       }
     }
     self.rooms = rooms
+    self.tests = tests
   }
 
   subscript(name: String) -> Room? { rooms.first { $0.name == name } }
@@ -98,7 +113,7 @@ struct Manifest {
     var calls: [String] = []
     for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
       let trimmed = line.drop { $0 == " " }
-      if ["library(", "room(", "program("].contains(where: trimmed.hasPrefix) {
+      if ["library(", "room(", "program(", "tests(", "support("].contains(where: trimmed.hasPrefix) {
         calls.append(String(trimmed))
       } else if let last = calls.last, last.filter({ $0 == "(" }).count > last.filter({ $0 == ")" }).count {
         calls[calls.count - 1] += "\n" + trimmed

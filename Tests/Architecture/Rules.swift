@@ -2,6 +2,10 @@
 enum Rules {
   static let engineImports: Set = ["Bytes", "Common", "Compression", "Crypto"]
   static let lineLimit = 500
+  /// The room with the list of services: it alone imports them all, and the programs import it alone.
+  static let listRoom = "Listing"
+  /// The program that measures services one by one; it is not installed.
+  static let benchmark = "earshot-bench"
 
   /// An engine is bytes and time in, actions out: it imports the base rooms and nothing else, in no form of import.
   static func enginesArePure(_ files: [SourceFile]) -> [String] {
@@ -40,6 +44,52 @@ enum Rules {
       guard let room = manifest[name] else { return "\(file.path): \(name) is not in Package.swift" }
       return room.dependencies.contains(module)
         ? nil : "\(file.path):\(line): \(name) imports \(module) and does not declare it"
+    }
+  }
+
+  /// What is declared is used: each dependency of a room is imported by one of its files, and so with tests.
+  static func dependenciesAreUsed(
+    _ files: [SourceFile], _ tests: [SourceFile] = [], _ manifest: Manifest
+  ) -> [String] {
+    let rooms = manifest.rooms.flatMap { room in
+      let own = files.filter { $0.layer == room.layer && $0.room == room.name }
+      return unused(room.dependencies, in: own).map { "\(room.name) declares \($0) and does not import it" }
+    }
+    return rooms
+      + manifest.tests.flatMap { target in
+        let own = tests.filter { $0.path.hasPrefix("Tests/\(target.path)/") }
+        return unused(target.dependencies, in: own).map { "\(target.path) declares \($0) and does not import it" }
+      }
+  }
+
+  private static func unused(_ dependencies: [String], in files: [SourceFile]) -> [String] {
+    let imported = Set(imports(of: files).map(\.module))
+    return dependencies.filter { !imported.contains($0) }
+  }
+
+  /// A service imports the rooms of its own protocol, and no other service; only the list knows them all.
+  static func servicesAreApart(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
+    imports(of: files.filter { $0.layer == .services && $0.room != listRoom }).compactMap { file, module, line in
+      guard let own = file.room.flatMap({ manifest[$0] }), let other = manifest[module], other.layer == .services,
+        other.group != own.group
+      else { return nil }
+      return "\(file.path):\(line): \(own.name) imports \(module), a service of another protocol"
+    }
+  }
+
+  /// A program knows services by the list alone, so that adding one touches no program.
+  static func programsKnowTheList(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
+    let services = manifest.rooms.filter { $0.layer == .services && $0.name != listRoom }.map(\.name)
+    return files.filter { $0.layer == .programs && $0.room != benchmark }.flatMap { file in
+      let imported = imports(of: [file]).filter { services.contains($0.module) }
+        .map { "\(file.path):\($0.line): a program imports \($0.module), which is for the list to know" }
+      // Nor does it speak of one: in no name, and in no text but a comment.
+      let words = Set((file.swift?.tokens ?? []).map(\.text))
+      let literals = (file.swift?.literals ?? []).joined(separator: " ").lowercased()
+      let named = services.filter { name in
+        words.contains { $0.contains(name) } || literals.contains(name.lowercased())
+      }
+      return imported + named.map { "\(file.path): a program speaks of \($0)" }
     }
   }
 

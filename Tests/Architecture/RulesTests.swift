@@ -13,7 +13,12 @@ struct RulesTests {
       room(
         "Host/DBus", ["Loop", "CDBus"]),
       room("Services/Verifier", Every.base + Every.host + ["Tuvali"]),
+      room("Services/Chat/Mesh", ["Loop"]),
+      room("Services/Chat/Commands", ["Mesh"]),
+      room("Services/Listing", ["Verifier", "Mesh", "Commands"]),
       program("earshotd", Every.host + ["Verifier"]),
+      support("TestSupport", ["Loop"]),
+      tests("Host/LoopTests", Every.base + ["Loop"], vectors: true),
     ])
     enum Every {
       static let base = ["Bytes"]
@@ -29,8 +34,16 @@ struct RulesTests {
   @Test("Package.swift is read with its shared lists and calls over several lines")
   func manifestIsRead() {
     #expect(
-      manifest.rooms.map(\.name) == ["CDBus", "Bytes", "Tuvali", "Noise", "Loop", "DBus", "Verifier", "earshotd"])
-    #expect(manifest["DBus"] == .init(layer: .host, name: "DBus", dependencies: ["Loop", "CDBus"]))
+      manifest.rooms.map(\.name) == [
+        "CDBus", "Bytes", "Tuvali", "Noise", "Loop", "DBus", "Verifier", "Mesh", "Commands", "Listing", "earshotd",
+      ])
+    #expect(manifest["Mesh"]?.group == "Chat" && manifest["Verifier"]?.group == "Verifier")
+    #expect(
+      manifest.tests == [
+        .init(path: "TestSupport", dependencies: ["Loop"]),
+        .init(path: "Host/LoopTests", dependencies: ["Bytes", "Loop"]),
+      ])
+    #expect(manifest["DBus"] == .init(layer: .host, name: "DBus", dependencies: ["Loop", "CDBus"], group: "DBus"))
     #expect(Set(manifest["Verifier"]?.dependencies ?? []) == ["Bytes", "Loop", "DBus", "Tuvali"])
     #expect(manifest["earshotd"]?.layer == .programs)
   }
@@ -109,6 +122,40 @@ struct RulesTests {
     #expect(Rules.importsAreDeclared(file("Host/Loop", "import DBus"), manifest).count == 1)
     #expect(Rules.importsAreDeclared(file("Host/Nowhere", "import DBus"), manifest).count == 1)
     #expect(Rules.importsAreDeclared(file("Host/DBus", "import Loop\nimport Glibc"), manifest) == [])
+  }
+
+  @Test("A dependency that no file of the room imports is caught, in tests as well")
+  func unusedDependency() {
+    let one = Manifest(
+      #"room("Host/Loop", ["Bytes"])"# + "\n" + #"tests("Host/LoopTests", ["Loop", "Bytes"])"# + "\n"
+        + #"program("earshotd", ["Loop"])"#)
+    let used = file("Host/Loop", "@_spi(Raw) import Bytes") + file("Programs/earshotd", "import Loop")
+    let test = [SourceFile(path: "Tests/Host/LoopTests/Sample.swift", text: "@testable import Loop\nimport Bytes")]
+    #expect(Rules.dependenciesAreUsed(used, test, one) == [])
+    #expect(Rules.dependenciesAreUsed(file("Host/Loop", "// import Bytes") + [used[1]], test, one).count == 1)
+    #expect(Rules.dependenciesAreUsed([used[0]] + file("Programs/earshot", "import Loop"), test, one).count == 1)
+    let other = [SourceFile(path: "Tests/Host/LoopTestsToo/Sample.swift", text: "import Loop\nimport Bytes")]
+    #expect(Rules.dependenciesAreUsed(used, other, one).count == 2)
+  }
+
+  @Test("A service that imports one of another protocol is caught; the rooms of a protocol and the list may")
+  func servicesApart() {
+    #expect(Rules.servicesAreApart(file("Services/Verifier", "import Mesh"), manifest).count == 1)
+    #expect(Rules.servicesAreApart(file("Services/Chat/Mesh", "import Verifier"), manifest).count == 1)
+    #expect(Rules.servicesAreApart(file("Services/Chat/Mesh", "import Listing"), manifest).count == 1)
+    #expect(Rules.servicesAreApart(file("Services/Chat/Commands", "import Mesh\nimport Loop"), manifest) == [])
+    #expect(Rules.servicesAreApart(file("Services/Listing", "import Mesh\nimport Verifier"), manifest) == [])
+  }
+
+  @Test(
+    "A program that knows a service by another way than the list is caught",
+    arguments: [
+      "import Verifier", "let a: VerifierService", "let path = \"/org/earshot/verifier\"", "case mesh = \"Mesh\"",
+    ])
+  func programsKnow(source: String) {
+    #expect(Rules.programsKnowTheList(file("Programs/earshotd", source), manifest).isEmpty == false)
+    #expect(Rules.programsKnowTheList(file("Host/Tool", source), manifest) == [])
+    #expect(Rules.programsKnowTheList(file("Programs/earshotd", "import Listing // Verifier"), manifest) == [])
   }
 
   @Test("A C library with two doors, the wrong door or none is caught")

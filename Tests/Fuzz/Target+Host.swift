@@ -1,6 +1,7 @@
 import Bytes
 import CommandLine
 import Common
+import Listing
 import Radio
 
 @testable import Air
@@ -105,7 +106,7 @@ extension Target {
     Target(
       name: "ini",
       seeds: {
-        let words = EarshotSettings.table.map { "[\($0.section)]\n\($0.key)=\($0.show(EarshotSettings()))\n" }
+        let words = defaults.table.map { "[\($0.section)]\n\($0.key)=\($0.fallback)\n" }
         let odd = "\u{FEFF}; comment\n[Verifier]\nName = a \\\n # more\n b\n[X-Mine]\nx\n[]\nNmae=1\n[Verifer]\n"
         return (words + [words.joined(), odd]).map { Array($0.utf8) }
       },
@@ -208,17 +209,19 @@ extension Target {
     promise(again(mended) == mended, "a frame is read as it was written")
   }
 
+  private static let defaults = ServiceList.all.configuration
+
   private static func configure(_ bytes: UnsafeRawBufferPointer) {
     let content = INI(Array(bytes), file: "fuzz.conf")
     let lines = bytes.count { $0 == UInt8(ascii: "\n") } + 1
-    var settings = EarshotSettings()
-    let complaints = content.complaints + settings.apply(content)
+    var configuration = defaults
+    let complaints = content.complaints + configuration.apply(content)
     promise(complaints.allSatisfy { (1...lines).contains($0.line ?? 0) }, "a complaint names a line")
-    for setting in EarshotSettings.table {
-      var other = EarshotSettings()
-      let text = setting.show(settings)
-      promise(setting.assign(text, &other) == nil, "\(setting.key) is read as it was shown")
-      promise(setting.show(other) == text || text.isEmpty, "\(setting.key) is the same again")
+    for key in defaults.table {
+      var other = defaults
+      let text = key.show(configuration)
+      promise(key.assign(text, &other) == nil, "\(key.name) is read as it was shown")
+      promise(key.show(other) == text || text.isEmpty, "\(key.name) is the same again")
     }
   }
 

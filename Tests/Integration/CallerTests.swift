@@ -2,8 +2,8 @@ import Common
 import DBus
 import Foundation
 import Glibc
+import Hosting
 import Loop
-import Manager
 import TestSupport
 import Testing
 

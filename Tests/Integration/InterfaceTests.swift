@@ -1,7 +1,8 @@
 import Air
 import DBus
 import Foundation
-import Interfaces
+import Hosting
+import Listing
 import Loop
 import Testing
 
@@ -13,39 +14,46 @@ struct InterfaceTests {
     .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     .appendingPathComponent("docs/dbus.md")
 
-  private static let head = """
-    # The D-Bus interfaces
+  private static func head(_ objects: [DescribedObject]) -> String {
+    let rows = objects.map { "| `\($0.path)` | `\($0.interface.name)` |" }.joined(separator: "\n")
+    return """
+      # The D-Bus interfaces
 
-    Bus name `org.earshot`, on the system bus. The object manager at `/org/earshot` lists the objects below it:
+      Bus name `org.earshot`, on the system bus. The object manager at `/org/earshot` lists the objects below it:
 
-    | object | interface |
-    | --- | --- |
-    | `/org/earshot` | `org.earshot.Manager1` |
-    | `/org/earshot/verifier` | `org.earshot.Verifier1` |
-    | `/org/earshot/verifier/credentialN` | `org.earshot.Credential1` |
-    | `/org/earshot/wallet` | `org.earshot.Wallet1` |
-    | `/org/earshot/wallet/credentialN` | `org.earshot.Credential1` |
+      | object | interface |
+      | --- | --- |
+      \(rows)
 
-    Methods are for the group: root, the service's own user and the members of the group `earshot`. A property is for everybody
-    or for the group. Other programs get `org.freedesktop.DBus.Error.AccessDenied` for the latter from `Get`, and an answer
-    without it from `GetAll` and `GetManagedObjects`; a signal, which every program may hear, names it as changed and does not
-    tell its value. In the XML, and in what `Introspect` returns, `org.earshot.Audience` says what is for the `group`. Why a
-    property is for whom it is for: [security.md](security.md#who-may-call-and-who-may-look).
+      Methods are for the group: root, the service's own user and the members of the group `earshot`. A property is for everybody
+      or for the group. Other programs get `org.freedesktop.DBus.Error.AccessDenied` for the latter from `Get`, and an answer
+      without it from `GetAll` and `GetManagedObjects`; a signal, which every program may hear, names it as changed and does not
+      tell its value. In the XML, and in what `Introspect` returns, `org.earshot.Audience` says what is for the `group`. Why a
+      property is for whom it is for: [security.md](security.md#who-may-call-and-who-may-look).
 
-    Every method but `SendFile`, which takes a file, can be called by hand with `dbus-send`. Errors are named `org.earshot.Error.` and one of InvalidArgs,
-    NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, Failed, with a sentence; where a transfer
-    is to blame, the sentence begins with the protocol's code. Changes of properties come as `PropertiesChanged`, those of a
-    moment in one signal. The XML is installed in `/usr/share/dbus-1/interfaces`.
+      Every method but those that take a file (`h`) can be called by hand with `dbus-send`. Errors are named
+      `org.earshot.Error.` and one of InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded,
+      Failed, with a sentence; where a protocol has a code of its own for an error, the sentence begins with it. Changes of
+      properties come as `PropertiesChanged`, those of a moment in one signal. The XML is installed in
+      `/usr/share/dbus-1/interfaces`.
 
 
-    """
+      """
+  }
+
+  @LoopActor
+  private static func described() -> (objects: [DescribedObject], interfaces: [Interface]) {
+    let time = VirtualTime()
+    let radio = AirSpace(scheduler: time, seed: 0).addNode().tenant(time)
+    let list = ServiceList.all
+    return (list.objects(radio: radio, scheduler: time), list.interfaces(radio: radio, scheduler: time))
+  }
 
   @Test("docs/dbus.md is what the interfaces say; EARSHOT_REGENERATE=1 writes it anew")
   @LoopActor
   func page() throws {
-    let time = VirtualTime()
-    let interfaces = InterfaceList.all(radio: AirSpace(scheduler: time, seed: 0).addNode().tenant(time), scheduler: time)
-    let text = Self.head + interfaces.map(InterfaceMarkdown.render).joined(separator: "\n")
+    let (objects, interfaces) = Self.described()
+    let text = Self.head(objects) + interfaces.map(InterfaceMarkdown.render).joined(separator: "\n")
     if ProcessInfo.processInfo.environment["EARSHOT_REGENERATE"] != nil {
       try text.write(to: Self.page, atomically: true, encoding: .utf8)
     }
@@ -56,9 +64,8 @@ struct InterfaceTests {
   @Test("Everything on the bus is documented, and what returns at most one value can be called by dbus-send")
   @LoopActor
   func documentation() {
-    let time = VirtualTime()
     let simple = Set(["s", "o", "u", "b", "h", "t", "q", "as", "a{st}"])
-    for interface in InterfaceList.all(radio: AirSpace(scheduler: time, seed: 0).addNode().tenant(time), scheduler: time) {
+    for interface in Self.described().interfaces {
       #expect(!interface.documentation.isEmpty, "\(interface.name)")
       for method in interface.methods {
         #expect(!method.documentation.isEmpty, "\(interface.name).\(method.name)")

@@ -2,8 +2,8 @@ import Air
 import Common
 import Crypto
 import DBus
+import Hosting
 import Loop
-import Manager
 import Radio
 import TestSupport
 import Transfers

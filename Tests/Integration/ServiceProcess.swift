@@ -28,6 +28,11 @@ final class ServiceProcess {
     try await client.ready()
     air = AirSpace(scheduler: EventLoop.shared, seed: 1, conditions: AirConditions(latency: .zero))
     hub = try AirHub(path: directory.appendingPathComponent("air").path, air: air)
+    try configure(settings)
+  }
+
+  /// Writes the configuration, with more lines at its end.
+  func configure(_ settings: String) throws {
     let configuration = """
       [Radio]
       Backend=air
@@ -62,6 +67,18 @@ final class ServiceProcess {
     owner = try await owned.first { [owner] in $0 != nil && $0 != owner }
   }
 
+  func signal(_ signal: Int32) {
+    if let processID { kill(processID, signal) }
+  }
+
+  /// Waits for the end of a service that was asked to end.
+  ///
+  /// - Returns: its exit status; nil if it was killed.
+  func wait() -> Int32? {
+    defer { program = nil }
+    return program?.wait()
+  }
+
   /// Ends it, and waits for its end.
   func end(_ signal: Int32 = SIGTERM) {
     program?.end(signal)
@@ -93,7 +110,7 @@ final class ServiceProcess {
   }
 
   /// The service as it was built beside the tests.
-  private static var path: String {
+  nonisolated static var path: String {
     let bundle = Swift.CommandLine.arguments.first { $0.hasSuffix(".xctest") } ?? ""
     let beside = URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent("earshotd")
     if FileManager.default.isExecutableFile(atPath: beside.path) { return beside.path }

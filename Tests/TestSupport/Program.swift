@@ -38,7 +38,15 @@ public final class Program: Sendable {
   /// Sends a signal and waits for the end; to be called once.
   public func end(_ signal: Int32 = SIGTERM) {
     kill(processID, signal)
+    _ = wait()
+  }
+
+  /// Waits for the end; to be called once, and not with `end`.
+  ///
+  /// - Returns: the exit status; nil if a signal ended it.
+  public func wait() -> Int32? {
     var status: Int32 = 0
     while waitpid(processID, &status, 0) < 0, errno == EINTR {}
+    return status & 0x7F == 0 ? status >> 8 & 0xFF : nil
   }
 }

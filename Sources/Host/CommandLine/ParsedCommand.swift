@@ -1,7 +1,7 @@
 /// A command line that makes sense. Values were checked against their shapes, so asking for them cannot fail: what is
 /// nil was not given.
 public struct ParsedCommand: Sendable, Equatable {
-  /// The verbs, without the program's name: `["service", "start"]`.
+  /// The verbs, without the program's name: `["radio", "show"]`.
   public let path: [String]
   /// The help for this command; it is to be shown, and nothing else done, if ``wantsHelp``.
   public let help: String

@@ -1,49 +1,44 @@
-/// One key of the configuration file, described once: from this come parsing, complaints, the comparison of two
-/// configurations and the commented default file. The default is what the settings hold when they are made.
-public struct Setting<Root: Settings>: Sendable {
-  /// When a changed value is taken up.
-  public enum Change: Sendable, Equatable {
-    /// When the service is told to read its configuration again.
-    case onReload
-    /// When the service starts.
-    case onRestart
-  }
-
-  public let section: String
+/// One key of a section, described once: from this come parsing, complaints, the comparison of two configurations and the
+/// commented default file.
+public struct Setting<Section: SettingsSection>: Sendable {
   public let key: String
   /// What the key means, in whole sentences.
   public let documentation: String
   /// What its values look like, completes "Takes …".
   public let form: String
-  public let change: Change
+  public let change: SettingChange.Moment
 
-  /// Sets the value in `settings`; an empty text sets the default.
-  let assign: @Sendable (_ text: String, _ settings: inout Root) -> BadValue?
-  /// The value in `settings` as it is written in the file.
-  let show: @Sendable (_ settings: Root) -> String
+  /// Sets the value in `section`; an empty text sets the default.
+  let assign: @Sendable (_ text: String, _ section: inout Section) -> BadValue?
+  /// The value in `section` as it is written in the file.
+  let show: @Sendable (_ section: Section) -> String
 
-  init<Value>(
-    _ section: String, _ key: String, _ path: any WritableKeyPath<Root, Value> & Sendable, _ kind: ValueKind<Value>,
-    _ change: Change, _ documentation: String
+  /// - Parameters:
+  ///   - path: where the value stands in the section.
+  ///   - kind: how the value is written.
+  ///   - change: when a changed value is taken up.
+  ///   - documentation: whole sentences for the person who edits the file.
+  public init<Value>(
+    _ key: String, _ path: any WritableKeyPath<Section, Value> & Sendable, _ kind: ValueKind<Value>,
+    _ change: SettingChange.Moment, _ documentation: String
   ) {
-    self.section = section
     self.key = key
     self.documentation = documentation
     self.change = change
     form = kind.form
-    assign = { text, settings in
+    assign = { text, section in
       if text.isEmpty {
-        settings[keyPath: path] = Root()[keyPath: path]
+        section[keyPath: path] = Section()[keyPath: path]
         return nil
       }
       switch kind.parse(text) {
       case .success(let value):
-        settings[keyPath: path] = value
+        section[keyPath: path] = value
         return nil
       case .failure(let reason):
         return reason
       }
     }
-    show = { settings in kind.show(settings[keyPath: path]) }
+    show = { section in kind.show(section[keyPath: path]) }
   }
 }

@@ -20,12 +20,25 @@ public struct ValueKind<Value: Sendable & Equatable>: Sendable {
 
   /// The same kind with one more rule.
   /// - Parameter objection: what is wrong with a value that is well written, or nil.
-  func refusing(_ objection: @escaping @Sendable (Value) -> String?) -> ValueKind {
+  public func refusing(_ objection: @escaping @Sendable (Value) -> String?) -> ValueKind {
     ValueKind(
       form, show: show,
       parse: { text in
         parse(text).flatMap { value in objection(value).map { .failure(.because($0)) } ?? .success(value) }
       })
+  }
+}
+
+extension ValueKind {
+  /// The same texts for values of another type.
+  ///
+  /// - Parameters:
+  ///   - into: makes the value.
+  ///   - back: takes a value back to what `show` can write.
+  public func converted<Other: Sendable & Equatable>(
+    into: @escaping @Sendable (Value) -> Other, back: @escaping @Sendable (Other) -> Value
+  ) -> ValueKind<Other> {
+    ValueKind<Other>(form, show: { show(back($0)) }, parse: { text in parse(text).map(into) })
   }
 }
 
@@ -39,7 +52,7 @@ enum BadValue: Error, Equatable {
 
 extension ValueKind where Value == Bool {
   /// `yes`, `no` and systemd's other words for them.
-  static var bool: ValueKind {
+  public static var bool: ValueKind {
     ValueKind(
       "yes or no", show: { $0 ? "yes" : "no" },
       parse: { text in
@@ -54,7 +67,7 @@ extension ValueKind where Value == Bool {
 
 extension ValueKind where Value == Int {
   /// A whole number.
-  static func number(_ range: ClosedRange<Int>) -> ValueKind {
+  public static func number(_ range: ClosedRange<Int>) -> ValueKind {
     ValueKind(
       "a number from \(range.lowerBound) to \(range.upperBound)", show: { String($0) },
       parse: { text in
@@ -64,7 +77,7 @@ extension ValueKind where Value == Int {
   }
 
   /// A number of bytes, with `K`, `M` or `G` for powers of 1024.
-  static func size(_ range: ClosedRange<Int>) -> ValueKind {
+  public static func size(_ range: ClosedRange<Int>) -> ValueKind {
     let form = "a size from \(Size.show(range.lowerBound)) to \(Size.show(range.upperBound))"
     return ValueKind(
       form, show: Size.show,
@@ -77,7 +90,7 @@ extension ValueKind where Value == Int {
 
 extension ValueKind where Value == Duration {
   /// A time span with the units `ms`, `s`, `min` and `h`; a bare number is seconds, as with systemd.
-  static func duration(_ range: ClosedRange<Duration>) -> ValueKind {
+  public static func duration(_ range: ClosedRange<Duration>) -> ValueKind {
     let form = "a time from \(TimeSpan.show(range.lowerBound)) to \(TimeSpan.show(range.upperBound))"
     return ValueKind(
       form, show: TimeSpan.show,
@@ -90,7 +103,7 @@ extension ValueKind where Value == Duration {
 
 extension ValueKind where Value == String {
   /// One line of text; the limit counts bytes of UTF-8.
-  static func text(upTo limit: Int) -> ValueKind {
+  public static func text(upTo limit: Int) -> ValueKind {
     ValueKind(
       "a text of at most \(limit) bytes", show: { $0 },
       parse: { text in
@@ -100,7 +113,7 @@ extension ValueKind where Value == String {
   }
 
   /// The absolute path of a file. The limit is that of a Unix socket's address when `isSocket`.
-  static func path(isSocket: Bool = false) -> ValueKind {
+  public static func path(isSocket: Bool = false) -> ValueKind {
     let limit = isSocket ? 107 : 4095
     return ValueKind(
       "an absolute path of at most \(limit) bytes", show: { $0 },
@@ -112,19 +125,23 @@ extension ValueKind where Value == String {
 
 extension ValueKind where Value: RawRepresentable<String> & CaseIterable {
   /// One of an enumeration's words.
-  static var choice: ValueKind {
-    let words = Value.allCases.map(\.rawValue)
-    return ValueKind(
-      words.listed("or"), show: { $0.rawValue },
+  public static var choice: ValueKind { choice(of: Array(Value.allCases)) { $0.rawValue } }
+}
+
+extension ValueKind {
+  /// One of some values, each with a word of its own.
+  public static func choice(of values: [Value], _ word: @escaping @Sendable (Value) -> String) -> ValueKind {
+    ValueKind(
+      values.map(word).listed("or"), show: word,
       parse: { text in
-        Value(rawValue: text).map { .success($0) } ?? .failure(.form)
+        values.first { word($0) == text }.map { .success($0) } ?? .failure(.form)
       })
   }
 }
 
 extension ValueKind {
   /// One or more of an enumeration's words, in any order, with spaces or commas between them.
-  static func list<Element>() -> ValueKind
+  public static func list<Element>() -> ValueKind
   where Value == [Element], Element: RawRepresentable<String> & CaseIterable & Sendable & Equatable {
     let words = Element.allCases.map(\.rawValue)
     let form = "one or more of \(words.listed("and"))"
@@ -141,7 +158,7 @@ extension ValueKind {
   }
 
   /// The kind of a setting that may be left empty.
-  static func optional<Wrapped>(_ kind: ValueKind<Wrapped>) -> ValueKind where Value == Wrapped? {
+  public static func optional<Wrapped>(_ kind: ValueKind<Wrapped>) -> ValueKind where Value == Wrapped? {
     ValueKind(
       "\(kind.form), or nothing", show: { $0.map(kind.show) ?? "" },
       parse: { text in

@@ -4,7 +4,7 @@ import Synchronization
 /// The way to the log. Any thread may use it; a line below the level costs one atomic load, its text is not built.
 ///
 /// ```swift
-/// Log.shared.notice("Credential of \(count) bytes received", id: .transferReceived, .transfer("7"))
+/// Log.shared.notice("The radio \(name) is back", id: .radioReady, .adapter(name))
 /// ```
 public struct Log: Sendable {
   /// The log of this process. Until ``configure(destination:level:)`` is called, warnings and errors go to standard error.

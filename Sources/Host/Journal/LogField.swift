@@ -7,7 +7,7 @@ public enum LogField: Sendable, Equatable {
   case transfer(String)
   /// A short label of a peer or a hash of its key: never a key itself.
   case peer(String)
-  /// The protocol spoken: `tuvali`.
+  /// The name of the protocol that is spoken, in lower case.
   case protocolName(String)
   /// The protocol's dialect: `0.5`.
   case dialect(String)

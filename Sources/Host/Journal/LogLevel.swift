@@ -4,7 +4,7 @@ public enum LogLevel: Int, Sendable, CaseIterable, Comparable {
   case error = 3
   /// Something is wrong, and the service goes on.
   case warning = 4
-  /// Worth knowing although nothing is wrong: started, a credential came in.
+  /// Worth knowing although nothing is wrong: the service is ready, the radio is back.
   case notice = 5
   /// What happens, in the order it happens.
   case info = 6

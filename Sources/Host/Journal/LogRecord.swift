@@ -5,7 +5,7 @@ public struct LogRecord: Sendable, Equatable {
   public let text: String
   public let id: MessageID?
   public let fields: [LogField]
-  /// Where in the source the line was logged: `Verifier/Verifier.swift`, `start()`.
+  /// Where in the source the line was logged: `BlueZ/BlueZRadio.swift`, `start()`.
   public let file: String
   public let function: String
   public let line: Int

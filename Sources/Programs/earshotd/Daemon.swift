@@ -1,85 +1,62 @@
 import Air
 import BlueZ
 import CommandLine
-import Common
 import Config
 import Crypto
 import DBus
 import Glibc
+import Hosting
 import Journal
+import Listing
 import Loop
-import Manager
 import Radio
 import Sharing
-import Store
-import Tuvali
-import Verifier
-import Wallet
 
-/// The service put together: one bus, one radio, the services on them, and the signals of the outside.
+/// The house put together: one bus, one radio, the services on them, and the signals from outside.
 @LoopActor
 final class Daemon {
   nonisolated static let busName = "org.earshot"
+  /// Services may take so long to bring their disk's work to an end.
+  private nonisolated static let restLimit = Duration.seconds(2)
 
-  private var settings: EarshotSettings
+  private let list: ServiceList
+  private var configuration: Configuration
   private let files: ConfigurationFiles
   private let bus: BusConnection
   private let name: String
   private let radio: SharedRadio
-  private let verifier: VerifierService
-  private let wallet: WalletService?
-  private let faces: [AnyObject]
+  private lazy var services = ServiceGroup(list.kinds, scheduler: EventLoop.shared) { self.context(of: $0) }
+  private var manager: ManagerFace?
   private var registrations: [Registration] = []
   private var onEnd: (@LoopActor (ExitCode) -> Void)?
   private var isReady = false
   private var pendingRestart: [String] = []
 
+  /// - Parameters:
+  ///   - list: the services there are.
+  ///   - configuration: as it was loaded from `files`.
+  ///   - name: the name to own on the bus.
   init(
-    _ settings: EarshotSettings, files: ConfigurationFiles, bus: BusConnection, name: String, privileges: Privileges
+    _ list: ServiceList, _ configuration: Configuration, files: ConfigurationFiles, bus: BusConnection, name: String,
+    privileges: Privileges
   ) {
     // Before any key is in it.
     Self.guardMemory()
-    self.settings = settings
+    self.list = list
+    self.configuration = configuration
     self.files = files
     self.bus = bus
     self.name = name
     bus.objects.access = ServiceAccess.rule()
-    radio = SharedRadio(driver: Self.driver(settings.radio, bus, privileges), scheduler: EventLoop.shared)
-    verifier = VerifierService(
-      radio: radio.tenant("verifier", share: LinkShare(needs: 1, may: 4, priority: 10)), scheduler: EventLoop.shared, settings: VerifierService.Settings(settings),
-      vault: Self.vault(settings))
-    wallet =
-      settings.wallet.enabled
-      ? WalletService(
-        radio: radio.tenant("wallet", share: LinkShare(needs: 1, may: 4, priority: 5)), scheduler: EventLoop.shared,
-        settings: WalletService.Settings(settings.wallet))
-      : nil
-    let services = ["Verifier"] + (wallet == nil ? [] : ["Wallet"])
-    var faces: [AnyObject] = [
-      ManagerFace(radio.tenant("manager", share: LinkShare(needs: 0, may: 0, priority: 0)), services: services, on: bus.objects),
-      VerifierFace(verifier, on: bus.objects, manager: ManagerFace.path),
-    ]
-    if let wallet { faces.append(WalletFace(wallet, on: bus.objects, manager: ManagerFace.path)) }
-    self.faces = faces
-  }
-
-  /// Without a place to keep credentials the kiosk serves all the same, and says so.
-  private static func vault(_ settings: EarshotSettings) -> CredentialVault {
-    let directory = settings.store.directory
-    var limits = CredentialSpool.Limits()
-    limits.maximumCount = settings.verifier.keptTransfers
-    limits.maximumBytes = settings.store.bytes
-    return CredentialVault(
-      .init(keepFor: settings.store.keepFor, maximumBytes: settings.store.bytes), scheduler: EventLoop.shared,
-      disk: SerialWorker(),
-      open: { [limits] () throws(StoreError) in
-        let state = try StateDirectory(path: directory)
-        return try CredentialSpool(in: state, key: try SpoolKey.load(from: state), limits: limits)
-      })
+    radio = SharedRadio(
+      driver: Self.driver(configuration[RadioSettings.self], bus, privileges), scheduler: EventLoop.shared,
+      limits: configuration[RadioSettings.self].linkLimits)
+    manager = ManagerFace(radio.tenant("manager", share: .nothing), services: services.names, on: bus.objects)
+    services.export(on: bus.objects, manager: ManagerFace.path)
   }
 
   private static func driver(
-    _ settings: EarshotSettings.Radio, _ bus: BusConnection, _ privileges: Privileges
+    _ settings: RadioSettings, _ bus: BusConnection, _ privileges: Privileges
   ) -> any RadioDriver {
     switch settings.backend {
     case .bluez:
@@ -92,6 +69,16 @@ final class Daemon {
       }
     }
   }
+
+  /// What a service is offered.
+  private func context(of kind: any Service.Type) -> ServiceContext {
+    ServiceContext(
+      configuration: configuration, radio: radio(of: kind), scheduler: EventLoop.shared,
+      makeWorker: { SerialWorker() }, statusChanged: { [weak self] in self?.showStatus() })
+  }
+
+  /// The radio as a service sees it.
+  private func radio(of kind: any Service.Type) -> any Radio { radio.tenant(kind.name, share: kind.linkShare) }
 
   // MARK: Running
 
@@ -106,10 +93,8 @@ final class Daemon {
       bus.onState { [weak self] in self?.busChanged($0) },
       radio.onStatus { [weak self] _ in self?.showStatus() },
     ]
-    verifier.observe(changed: { [weak self] in self?.showStatus() }, received: { _ in })
     if let watchdog = ServiceManager.startWatchdog(on: loop, isHealthy: { true }) { registrations.append(watchdog) }
-    verifier.restore()
-    if settings.verifier.enabled { _ = verifier.start() }
+    services.begin()
     bus.connect(name: name)
   }
 
@@ -129,11 +114,8 @@ final class Daemon {
     self.onEnd = nil
     Log.shared.info("Stopping", id: .stopping)
     ServiceManager.stopping()
-    verifier.stop()
-    wallet?.stop()
     registrations = []
-    // What is being written or erased is brought to its end, as far as the disk lets it.
-    verifier.vault.rest(within: .seconds(2)) { [bus] in
+    services.stop(within: Self.restLimit) { [bus] in
       onEnd(code)
       // What was said to the radio and the bus in this turn is sent before the loop ends.
       EventLoop.shared.soon {
@@ -163,34 +145,27 @@ final class Daemon {
 
   /// One sentence for `systemctl status`.
   private func showStatus() {
-    let work =
-      switch verifier.state {
-      case .stopped: "The verifier is stopped."
-      case .waiting: "Waiting for wallets as \(settings.verifier.name)."
-      case .serving: "Receiving a credential."
-      }
-    let restart = pendingRestart.isEmpty ? "" : " A restart is needed for \(pendingRestart.joined(separator: ", "))."
-    let reason = radio.status.reason
-    let trouble = verifier.vault.troubleInShort
-    let storage = trouble.isEmpty ? "" : " \(trouble)"
-    ServiceManager.status((reason.isEmpty ? "" : reason + " ") + work + storage + restart)
+    // A service may call for it while the services are being made.
+    guard manager != nil else { return }
+    let restart = pendingRestart.isEmpty ? "" : "A restart is needed for \(pendingRestart.joined(separator: ", "))."
+    let sentences = [radio.status.reason, services.statusLine, restart]
+    ServiceManager.status(sentences.filter { !$0.isEmpty }.joined(separator: " "))
   }
 
   // MARK: The configuration
 
   private func reload() {
     ServiceManager.reloading(now: EventLoop.shared.now)
-    let loaded = EarshotSettings.load(from: files)
+    let loaded = list.configuration.load(from: files)
     for complaint in loaded.complaints {
       Log.shared.warning("\(complaint.description)", id: .configurationProblem)
     }
-    let changes = settings.changes(to: loaded.settings)
+    let changes = configuration.changes(to: loaded.configuration)
     pendingRestart = changes.filter(\.needsRestart).map(\.name)
-    settings = loaded.settings.keepingRestartSettings(of: settings)
-    Log.shared.level = LogLevel(settings.log.level)
-    verifier.apply(VerifierService.Settings(settings))
-    verifier.vault.settings.keepFor = settings.store.keepFor
-    wallet?.apply(WalletService.Settings(settings.wallet))
+    configuration = loaded.configuration.keepingRestartSettings(of: configuration)
+    Log.shared.level = configuration[LogSettings.self].level
+    radio.apply(configuration[RadioSettings.self].linkLimits)
+    services.apply(configuration)
     let names = changes.isEmpty ? "nothing changed" : changes.map(\.name).joined(separator: ", ")
     Log.shared.notice("The configuration was read again: \(names)", id: .configurationReloaded)
     ServiceManager.ready()

@@ -3,13 +3,16 @@ import CommandLine
 import Config
 import DBus
 import Glibc
+import Hosting
 import Journal
+import Listing
 import Loop
-import Manager
 
 /// The service: reads its options, and either does one small job and ends, or runs until it is told to stop.
 @main
 struct Earshotd {
+  private static let list = ServiceList.all
+
   static func main() {
     exit(run(Array(Swift.CommandLine.arguments.dropFirst())).rawValue)
   }
@@ -31,8 +34,12 @@ struct Earshotd {
       return .ok
     }
     if options.flag("default-config") {
-      print(EarshotSettings.defaultFile, terminator: "")
+      print(list.configuration.defaultFile, terminator: "")
       return .ok
+    }
+    if let file = options.value("write-catalog") {
+      let text = MessageCatalog.text(list.messages)
+      return OutputFile.write(text, to: file) ? .ok : .failed
     }
     let files = options.value("config").map { ConfigurationFiles(only: $0) } ?? .standard
     if options.flag("check-config") { return checkConfiguration(files) }
@@ -40,7 +47,7 @@ struct Earshotd {
   }
 
   private static func checkConfiguration(_ files: ConfigurationFiles) -> ExitCode {
-    let loaded = EarshotSettings.load(from: files)
+    let loaded = list.configuration.load(from: files)
     for complaint in loaded.complaints { complain(complaint.description) }
     if loaded.complaints.isEmpty {
       let read =
@@ -52,26 +59,26 @@ struct Earshotd {
 
   private static func serve(_ files: ConfigurationFiles, _ options: ParsedCommand) -> ExitCode {
     signal(SIGPIPE, SIG_IGN)
-    let loaded = EarshotSettings.load(from: files)
+    let loaded = list.configuration.load(from: files)
     Log.configure(
-      destination: .automatic(identifier: "earshotd"), level: LogLevel(loaded.settings.log.level))
+      destination: .automatic(identifier: "earshotd"), level: loaded.configuration[LogSettings.self].level)
     for complaint in loaded.complaints {
       Log.shared.warning("\(complaint.description)", id: .configurationProblem)
     }
     // Before there are other threads, which would keep what this one gives up.
-    let privileges = Privileges(loaded.settings.radio)
+    let privileges = Privileges(loaded.configuration[RadioSettings.self])
     let directory = options.value("write-interfaces")
     let address = BusAddress(words: options.value("bus") ?? "system")
     let name = options.value("bus-name") ?? Daemon.busName
     let outcome = Outcome()
     EventLoop.shared.soon {
       if let directory {
-        outcome.code = InterfaceFiles.write(to: directory) ? .ok : .failed
+        outcome.code = InterfaceFiles.write(list, to: directory) ? .ok : .failed
         EventLoop.shared.stop()
       } else {
-        let bus = BusConnection(address: address, limits: BusLimits(loaded.settings.bus))
+        let bus = BusConnection(address: address, limits: loaded.configuration[BusSettings.self].limits)
         let daemon = Daemon(
-          loaded.settings, files: files, bus: bus, name: name, privileges: privileges)
+          list, loaded.configuration, files: files, bus: bus, name: name, privileges: privileges)
         outcome.daemon = daemon
         daemon.run { outcome.code = $0 }
       }
@@ -83,6 +90,7 @@ struct Earshotd {
     return outcome.code
   }
 
+  /// What is wrong, on standard error.
   static func complain(_ text: String) {
     let bytes = Array("\(text)\n".utf8)
     _ = write(STDERR_FILENO, bytes, bytes.count)
@@ -98,6 +106,7 @@ struct Earshotd {
       Option("check-config", "Say what is wrong with the configuration, and end."),
       Option("default-config", "Print the default configuration with every key explained, and end."),
       Option("write-interfaces", value: .file("DIR"), "Write the D-Bus interfaces as XML files, and end."),
+      Option("write-catalog", value: .file("FILE"), "Write the catalog of journal messages, and end."),
       Option("version", "Print the version, and end."),
     ])
 }

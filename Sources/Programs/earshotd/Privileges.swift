@@ -1,6 +1,6 @@
 import BlueZ
-import Config
 import HCI
+import Hosting
 import Loop
 
 /// What the service does with its capabilities: it opens the management socket with CAP_NET_ADMIN and gives that up, and
@@ -12,7 +12,7 @@ struct Privileges: Sendable {
   private let wantsRaw: Bool
   private let mayUseRaw: Bool
 
-  init(_ settings: EarshotSettings.Radio) {
+  init(_ settings: RadioSettings) {
     let isReal = settings.backend == .bluez
     management = isReal ? Self.openManagement() : nil
     wantsRaw = isReal && settings.notifyUnsubscribed

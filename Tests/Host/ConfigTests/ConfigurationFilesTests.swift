@@ -28,42 +28,42 @@ import Testing
 
   @Test("Nothing to read is the defaults, and in order")
   func nothing() throws {
-    let loaded = EarshotSettings.load(from: try Tree().files)
-    #expect(loaded.settings == EarshotSettings())
+    let loaded = Samples.defaults.load(from: try Tree().files)
+    #expect(loaded.configuration.isSame(as: Samples.defaults))
     #expect(loaded.complaints == [] && loaded.files == [])
   }
 
   @Test("The main file comes first, drop-ins follow by file name, and /etc stands over /run over /usr/lib")
   func order() throws {
     let tree = try Tree()
-    try tree.write("usr/e.conf", "[Verifier]\nName=vendor\n")
-    try tree.write("etc/e.conf", "[Verifier]\nName=admin\nKeptTransfers=1\n")
-    try tree.write("usr/e.conf.d/50-b.conf", "[Verifier]\nName=usr-b\nKeptTransfers=2\n")
-    try tree.write("run/e.conf.d/50-b.conf", "[Verifier]\nName=run-b\n")
-    try tree.write("etc/e.conf.d/40-a.conf", "[Verifier]\nName=etc-a\n")
-    try tree.write("usr/e.conf.d/60-c.conf", "[Log]\nLevel=debug\n")
-    try tree.write("usr/e.conf.d/70-d.conf~", "[Verifier]\nName=backup\n")
-    try tree.write("usr/e.conf.d/.hidden.conf", "[Verifier]\nName=hidden\n")
-    let loaded = EarshotSettings.load(from: tree.files)
+    try tree.write("usr/e.conf", "[Shop]\nName=vendor\n")
+    try tree.write("etc/e.conf", "[Shop]\nName=admin\nKept=1\n")
+    try tree.write("usr/e.conf.d/50-b.conf", "[Shop]\nName=usr-b\nKept=2\n")
+    try tree.write("run/e.conf.d/50-b.conf", "[Shop]\nName=run-b\n")
+    try tree.write("etc/e.conf.d/40-a.conf", "[Shop]\nName=etc-a\n")
+    try tree.write("usr/e.conf.d/60-c.conf", "[Sign]\nColour=green\n")
+    try tree.write("usr/e.conf.d/70-d.conf~", "[Shop]\nName=backup\n")
+    try tree.write("usr/e.conf.d/.hidden.conf", "[Shop]\nName=hidden\n")
+    let loaded = Samples.defaults.load(from: tree.files)
     #expect(
       loaded.files.map { $0.dropFirst(tree.root.count) } == [
         "/etc/e.conf", "/etc/e.conf.d/40-a.conf", "/run/e.conf.d/50-b.conf", "/usr/e.conf.d/60-c.conf",
       ])
-    #expect(loaded.settings.verifier.name == "run-b")
-    #expect(loaded.settings.verifier.keptTransfers == 1)
-    #expect(loaded.settings.log.level == .debug)
+    #expect(loaded.configuration[Samples.Shop.self].name == "run-b")
+    #expect(loaded.configuration[Samples.Shop.self].kept == 1)
+    #expect(loaded.configuration[Samples.Sign.self].colour == .green)
     #expect(loaded.complaints == [])
   }
 
   @Test("A link to /dev/null masks a vendor's drop-in")
   func masking() throws {
     let tree = try Tree()
-    try tree.write("usr/e.conf.d/50.conf", "[Verifier]\nName=vendor\n")
+    try tree.write("usr/e.conf.d/50.conf", "[Shop]\nName=vendor\n")
     try tree.write("etc/e.conf.d/other.conf", "")
     try FileManager.default.createSymbolicLink(
       atPath: "\(tree.root)/etc/e.conf.d/50.conf", withDestinationPath: "/dev/null")
-    let loaded = EarshotSettings.load(from: tree.files)
-    #expect(loaded.settings == EarshotSettings())
+    let loaded = Samples.defaults.load(from: tree.files)
+    #expect(loaded.configuration.isSame(as: Samples.defaults))
     #expect(loaded.complaints == [])
   }
 
@@ -76,7 +76,7 @@ import Testing
     try tree.write("etc/e.conf.d/1.conf", String(repeating: "#", count: limit))
     try #require(mkfifo("\(tree.root)/etc/e.conf.d/2.conf", 0o600) == 0)
     try tree.write("etc/e.conf.d/3.conf/file", "")
-    let loaded = EarshotSettings.load(from: tree.files)
+    let loaded = Samples.defaults.load(from: tree.files)
     #expect(
       loaded.complaints.map { $0.description.dropFirst(tree.root.count) } == [
         "/etc/e.conf: This file is larger than 1M.",
@@ -84,16 +84,16 @@ import Testing
         "/etc/e.conf.d/3.conf: This file is not a regular file.",
       ])
     #expect(loaded.files.count == 1)
-    let missing = EarshotSettings.load(from: ConfigurationFiles(only: "\(tree.root)/none"))
+    let missing = Samples.defaults.load(from: ConfigurationFiles(only: "\(tree.root)/none"))
     #expect(missing.complaints.map(\.description) == ["\(tree.root)/none: This file does not exist."])
   }
 
   @Test("A single file is read without the drop-ins beside it")
   func only() throws {
     let tree = try Tree()
-    try tree.write("etc/e.conf", "[Verifier]\nName=main\n")
-    try tree.write("etc/e.conf.d/1.conf", "[Verifier]\nName=drop-in\n")
-    let loaded = EarshotSettings.load(from: ConfigurationFiles(only: "\(tree.root)/etc/e.conf"))
-    #expect(loaded.settings.verifier.name == "main")
+    try tree.write("etc/e.conf", "[Shop]\nName=main\n")
+    try tree.write("etc/e.conf.d/1.conf", "[Shop]\nName=drop-in\n")
+    let loaded = Samples.defaults.load(from: ConfigurationFiles(only: "\(tree.root)/etc/e.conf"))
+    #expect(loaded.configuration[Samples.Shop.self].name == "main")
   }
 }

@@ -104,5 +104,7 @@ import Testing
     #expect(ValueKind<Fruit>.choice.form == "apple, pear or fig")
     #expect(ValueKind<[Fruit]>.list().form == "one or more of apple, pear and fig")
     check(.optional(.choice), [("fig", Fruit?.some(.fig)), ("plum", nil)])
+    check(.choice(of: [1, 2]) { $0 == 1 ? "one" : "two" }, [("two", 2), ("one", 1), ("three", nil), ("2", nil)])
+    check(ValueKind<Fruit>.choice.converted(into: { [$0] }, back: { $0[0] }), [("fig", [Fruit.fig]), ("plum", nil)])
   }
 }

@@ -1,15 +1,31 @@
-import Foundation
-import Journal
 import Testing
 
+@testable import Journal
+
 @Suite struct CatalogTests {
-  @Test("Every message id is explained in the catalog, and the catalog explains nothing else")
-  func catalog() throws {
-    let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("systemd/earshotd.catalog")
-    let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
-    let ids = lines.filter { $0.hasPrefix("-- ") }.map { String($0.dropFirst(3)) }
-    #expect(Set(ids) == Set(MessageID.known.map(\.hex)))
-    #expect(ids.count == Set(ids).count)
+  @Test("The catalog has an entry for each id, once, in the journal's form")
+  func entries() {
+    let first = MessageID(
+      "First", "00000000000000000000000000000001", "The first", "It has happened.\n\nTwo paragraphs.")
+    let second = MessageID("Second", "00000000000000000000000000000002", "The second", "Transfer @EARSHOT_TRANSFER@.")
+    #expect(
+      MessageCatalog.text([second, first, second]) == """
+        # The messages of earshotd, explained: journalctl --catalog.
+
+        -- 00000000000000000000000000000002
+        Subject: The second
+        Defined-By: earshotd
+
+        Transfer @EARSHOT_TRANSFER@.
+
+        -- 00000000000000000000000000000001
+        Subject: The first
+        Defined-By: earshotd
+
+        It has happened.
+
+        Two paragraphs.
+
+        """)
   }
 }

@@ -99,17 +99,6 @@ import Testing
     #expect(LogLevel.debug < .info && LogLevel.warning < .error)
   }
 
-  @Test("Every message id is 128 bits in lower-case hexadecimal, and no two share an id or a name")
-  func ids() {
-    for id in MessageID.known {
-      #expect(id.hex.utf8.count == 32)
-      #expect(id.hex.allSatisfy { "0123456789abcdef".contains($0) })
-    }
-    #expect(Set(MessageID.known.map(\.hex)).count == MessageID.known.count)
-    #expect(Set(MessageID.known.map(\.name)).count == MessageID.known.count)
-    #expect(MessageID.known.count == 21)
-  }
-
   @Test("A field's value is cleaned like any foreign text, and an error shows its code")
   func fields() {
     struct Gone: CodedError {

@@ -9,37 +9,6 @@ import Tuvali
 /// The verifier: waits for a wallet, receives its credential, waits for the next. One engine, one radio.
 @LoopActor
 public final class VerifierService {
-  public struct Settings: Sendable {
-    /// Who answers the wallet when its credential is here.
-    public enum Decision: Sendable { case client, accept }
-
-    public var engine: VerifierEngine.Configuration
-    /// Served and advertised at the same time; no two with one service UUID. Never empty.
-    public var dialects: [Dialect]
-    /// How often each of their advertisements is sent.
-    public var advertisingInterval: Duration
-    public var decision: Decision
-    /// Transfers that are kept, the one under way included.
-    public var keptTransfers: Int
-    /// Links that may be there at one time, whoever is behind them.
-    public var links = 64
-    /// Those of one address: a second one comes before the end of the first is known.
-    public var linksPerPeer = 2
-    /// Warnings in the journal about one peer in a minute, and other lines about it.
-    public var linesPerPeer = 6
-
-    public init(
-      engine: VerifierEngine.Configuration, dialects: [Dialect] = [.v05],
-      advertisingInterval: Duration = .milliseconds(100), decision: Decision = .client, keptTransfers: Int = 16
-    ) {
-      self.engine = engine
-      self.dialects = dialects
-      self.advertisingInterval = advertisingInterval
-      self.decision = decision
-      self.keptTransfers = keptTransfers
-    }
-  }
-
   public enum State: String, Sendable { case stopped, waiting, serving }
 
   public let transfers: TransferList

@@ -9,18 +9,6 @@ import Tuvali
 /// The wallet: brings credentials to verifiers, a bounded number at a time.
 @LoopActor
 public final class WalletService {
-  public struct Settings: Sendable {
-    public var engine: WalletEngine.Configuration
-    /// Transfers under way at one time.
-    public var concurrentTransfers = 4
-    /// Transfers that are kept, those under way included.
-    public var keptTransfers = 16
-
-    public init(engine: WalletEngine.Configuration = .init()) {
-      self.engine = engine
-    }
-  }
-
   /// How often each thing happened.
   public struct Counters: Hashable, Sendable {
     public var begun = 0
@@ -41,6 +29,8 @@ public final class WalletService {
   let scheduler: any Scheduler
   private let random: @LoopActor () -> any RandomSource & Sendable
   private var sessions: [Int: WalletSession] = [:]
+  /// Called after each change of `active`.
+  var onChange: @LoopActor () -> Void = {}
 
   /// - Parameter random: makes the source of each transfer's key and nonce.
   public init(
@@ -83,6 +73,7 @@ public final class WalletService {
     }
     sessions[transfer.number] = session
     session.start()
+    onChange()
     return transfer
   }
 
@@ -94,6 +85,7 @@ public final class WalletService {
     case .undecided: counters.undecided += 1
     default: counters.failed += 1
     }
+    onChange()
   }
 
   /// Ends a transfer under way.

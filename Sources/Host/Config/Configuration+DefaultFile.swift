@@ -1,0 +1,39 @@
+extension Configuration {
+  /// The file that is installed: every key with its meaning, commented out at its default. At most 80 columns.
+  public var defaultFile: String {
+    var lines = Self.wrapped(
+      "Settings of \(subject). Each key is shown with its default; remove the # to change it, or put a file with the "
+        + "changed keys into earshot.conf.d/ beside this one, which an upgrade of the package leaves alone. An empty "
+        + "value means the default.")
+    lines.append("#")
+    lines += Self.wrapped(
+      "A time takes the units ms, s, min and h, a size the units K, M and G. `systemctl reload` takes up changes, except "
+        + "where a restart is asked for.")
+    lines += ["#", "# Check with: earshotd --check-config"]
+    var section = ""
+    for key in table {
+      if key.section != section {
+        section = key.section
+        lines += ["", "[\(section)]"]
+      }
+      lines.append("")
+      lines += Self.wrapped(key.documentation)
+      lines += Self.wrapped("Takes \(key.form)." + (key.change == .onRestart ? " Needs a restart." : ""))
+      lines.append("#\(key.key)=\(key.fallback)")
+    }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  private static func wrapped(_ text: String) -> [String] {
+    var lines: [String] = []
+    var line = "#"
+    for word in text.split(separator: " ") {
+      if line.count + 1 + word.count > 80 {
+        lines.append(line)
+        line = "#"
+      }
+      line += " \(word)"
+    }
+    return lines + [line]
+  }
+}

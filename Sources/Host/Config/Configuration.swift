@@ -1,0 +1,111 @@
+import Common
+
+/// The settings of all sections: those of the house and those of its services.
+///
+/// A configuration knows the table of each section, and no section's meaning: it is made from a list of section types.
+public struct Configuration: Sendable {
+  /// Completes "Settings of …" at the top of the default file.
+  let subject: String
+  /// All keys, those of a section together.
+  let table: [ConfigurationKey]
+  private var sections: [ObjectIdentifier: any SettingsSection] = [:]
+
+  /// Makes the defaults.
+  ///
+  /// - Parameters:
+  ///   - subject: completes "Settings of …" at the top of the default file.
+  ///   - sections: in the order of the default file; no two have one name.
+  public init(of subject: String, _ sections: [any SettingsSection.Type]) {
+    self.subject = subject
+    table = sections.flatMap { ConfigurationKey.all(of: $0) }
+    for section in sections { self.sections[ObjectIdentifier(section)] = section.init() }
+  }
+
+  /// The settings of one section; its defaults where the configuration does not have the section.
+  public subscript<Section: SettingsSection>(_ type: Section.Type) -> Section {
+    get { sections[ObjectIdentifier(type)] as? Section ?? Section() }
+    set { sections[ObjectIdentifier(type)] = newValue }
+  }
+
+  /// Reads the files on top of these settings. It never fails: what cannot be used stays what it was, and is complained
+  /// about.
+  public func load(from files: ConfigurationFiles) -> LoadedConfiguration {
+    let results = files.read()
+    var configuration = self
+    var complaints: [Complaint] = []
+    for result in results {
+      if let failure = result.failure {
+        complaints.append(Complaint(file: result.file, line: nil, sentence: "This file \(failure.sentence)."))
+      } else if let content = result.content {
+        let found = content.complaints + configuration.apply(content)
+        complaints += found.sorted { ($0.line ?? 0) < ($1.line ?? 0) }
+      }
+    }
+    return LoadedConfiguration(
+      configuration: configuration, complaints: complaints, files: results.filter { $0.content != nil }.map(\.file))
+  }
+
+  /// The keys whose values differ, in the order of the table.
+  public func changes(to new: Configuration) -> [SettingChange] {
+    table.compactMap { key in
+      let (before, after) = (key.show(self), key.show(new))
+      guard before != after else { return nil }
+      return SettingChange(name: key.name, old: before, new: after, needsRestart: key.change == .onRestart)
+    }
+  }
+
+  /// These settings with those that need a restart taken from `old`: what is in force after a reload.
+  public func keepingRestartSettings(of old: Configuration) -> Configuration {
+    var result = self
+    for key in table where key.change == .onRestart {
+      // What `show` wrote `assign` can read; a table test makes sure of it.
+      _ = key.assign(key.show(old), &result)
+    }
+    return result
+  }
+
+  /// Takes over what the file says, and returns what cannot be used.
+  mutating func apply(_ content: INI) -> [Complaint] {
+    var complaints: [Complaint] = []
+    let sections = table.map(\.section)
+    for header in content.headers where !sections.contains(header.section) && !header.section.hasPrefix("X-") {
+      complaints.append(
+        Complaint(
+          file: header.file, line: header.line,
+          sentence: "There is no section [\(header.section)]; it is ignored."
+            + Self.guess(header.section, among: sections, like: { "[\($0)]" })))
+    }
+    for entry in content.entries where sections.contains(entry.section) {
+      let sentence: String
+      if let key = table.first(where: { $0.section == entry.section && $0.key == entry.key }) {
+        guard let reason = key.assign(entry.value, &self) else { continue }
+        sentence = Self.sentence(for: reason, of: key, value: entry.value) + " It stays \(quoted(key))."
+      } else if entry.key.hasPrefix("X-") {
+        continue
+      } else {
+        let keys = table.filter { $0.section == entry.section }.map(\.key)
+        sentence =
+          "Section [\(entry.section)] has no key \(entry.key); it is ignored."
+          + Self.guess(entry.key, among: keys, like: { $0 })
+      }
+      complaints.append(Complaint(file: entry.file, line: entry.line, sentence: sentence))
+    }
+    return complaints
+  }
+
+  private func quoted(_ key: ConfigurationKey) -> String {
+    let text = key.show(self)
+    return text.isEmpty ? "empty" : text
+  }
+
+  private static func sentence(for reason: BadValue, of key: ConfigurationKey, value: String) -> String {
+    switch reason {
+    case .form: "\(key.key)=\(value) is not \(key.form)."
+    case .because(let objection): "\(key.key)=\(value) cannot be: \(objection)."
+    }
+  }
+
+  private static func guess(_ word: String, among candidates: [String], like show: (String) -> String) -> String {
+    Spelling.nearest(to: word, among: candidates).map { " Did you mean \(show($0))?" } ?? ""
+  }
+}

@@ -1,0 +1,35 @@
+/// A key of any section of a configuration: a `Setting` that no longer says of which type its section is.
+struct ConfigurationKey: Sendable {
+  let section: String
+  let key: String
+  let documentation: String
+  /// What its values look like, completes "Takes …".
+  let form: String
+  let change: SettingChange.Moment
+  /// The default as it is written in the file.
+  let fallback: String
+
+  /// Sets the value in `configuration`; an empty text sets the default.
+  let assign: @Sendable (_ text: String, _ configuration: inout Configuration) -> BadValue?
+  /// The value in `configuration` as it is written in the file.
+  let show: @Sendable (_ configuration: Configuration) -> String
+
+  /// Section and key: `Radio.Adapter`.
+  var name: String { "\(section).\(key)" }
+
+  /// The keys of one section, in their order.
+  static func all<Section: SettingsSection>(of section: Section.Type) -> [ConfigurationKey] {
+    Section.keys.map { ConfigurationKey($0) }
+  }
+
+  private init<Section>(_ setting: Setting<Section>) {
+    section = Section.section
+    key = setting.key
+    documentation = setting.documentation
+    form = setting.form
+    change = setting.change
+    fallback = setting.show(Section())
+    assign = { text, configuration in setting.assign(text, &configuration[Section.self]) }
+    show = { configuration in setting.show(configuration[Section.self]) }
+  }
+}

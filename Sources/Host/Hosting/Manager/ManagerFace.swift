@@ -1,0 +1,63 @@
+import Common
+import DBus
+import Loop
+import Radio
+
+/// The service as a whole on the bus: `org.earshot.Manager1`, and the object manager that lists everything.
+@LoopActor
+public final class ManagerFace {
+  public nonisolated static let interfaceName = "org.earshot.Manager1"
+  public nonisolated static let path: ObjectPath = "/org/earshot"
+  /// Of this service and its interfaces.
+  public nonisolated static let version = "0.1.0"
+
+  private let object: ExportedObject
+  private var statusWatch: Registration?
+
+  /// - Parameter services: the names of the services that are on.
+  public init(_ radio: any Radio, services: [String], on tree: ObjectTree) {
+    tree.exportManager(Self.path)
+    let interface = Self.interface(radio, services: services) { [weak tree] in tree?.tallies ?? [] }
+    let object = tree.export(Self.path, interfaces: [interface])
+    self.object = object
+    statusWatch = radio.onStatus { [weak object] _ in object?.changed("RadioState", "RadioReason", "Adapters") }
+  }
+
+  /// - Parameter calls: how often callers were turned away.
+  public static func interface(
+    _ radio: any Radio, services: [String], calls: @escaping @LoopActor () -> [Tally]
+  ) -> Interface {
+    Interface(
+      interfaceName, documentation: "The service as a whole.", audience: .everybody,
+      properties: [
+        Property(
+          "Version", "s", documentation: "The version of the service.", audience: .everybody, emits: .const,
+          get: { .string(version) }),
+        Property(
+          "Services", "as", documentation: "The names of the services that are on.", audience: .everybody, emits: .const,
+          get: { .strings(services) }),
+        Property(
+          "Adapters", "as", documentation: "The Bluetooth adapters, the one in use first.",
+          audience: .everybody, get: { .strings(radio.status.adapters) }),
+        Property(
+          "RadioState", "s",
+          documentation: "ready, waiting (for an adapter or the Bluetooth service) or degraded (something is missing).",
+          audience: .everybody, get: { .string(radio.status.state.rawValue) }),
+        Property(
+          "RadioReason", "s", documentation: "What is waited for or missing, and what to do; empty when ready.",
+          audience: .everybody, get: { .string(radio.status.reason) }),
+        Property(
+          "RadioStack", "s", documentation: "What the radio works with, and its version: BlueZ 5.66.",
+          audience: .everybody, emits: .const,
+          get: { .string(radio.status.stack) }),
+        Property(
+          "RadioLimits", "as", documentation: "What that version costs, and what becomes of it, in sentences.",
+          audience: .everybody, emits: .const, get: { .strings(radio.status.limits) }),
+        Property(
+          "Counters", "a{st}",
+          documentation:
+            "How often callers and peers were turned away since the service started. No signal tells of changes.",
+          audience: .everybody, emits: .none, get: { .tallies(calls() + radio.tallies) }),
+      ])
+  }
+}

@@ -1,0 +1,22 @@
+import Config
+import Journal
+
+/// Section `[Log]`: which lines are logged.
+public struct LogSettings: SettingsSection {
+  public var level = LogLevel.info
+  /// Warnings about one peer in a minute, and other lines about it.
+  public var linesPerPeer = 6
+
+  public init() {}
+
+  public static let section = "Log"
+  public static let keys: [Setting<LogSettings>] = [
+    Setting(
+      "Level", \.level, .choice(of: LogLevel.allCases) { $0.name }, .onReload,
+      "The least important lines that are logged; debug tells most."),
+    Setting(
+      "LinesPerPeer", \.linesPerPeer, .number(1...10_000), .onReload,
+      "How many warnings about one peer are written in a minute, and how many other lines. How many were left out is "
+        + "told afterwards."),
+  ]
+}

@@ -1,0 +1,48 @@
+import Config
+import Sharing
+
+/// Section `[Radio]`: which radio the services share.
+public struct RadioSettings: SettingsSection {
+  public enum Backend: String, Sendable, CaseIterable {
+    case bluez, air
+  }
+
+  public var backend = Backend.bluez
+  /// Nil: the first adapter there is.
+  public var adapter: String?
+  /// Nil: an air of this process alone.
+  public var airSocket: String?
+  public var notifyUnsubscribed = true
+  /// The adapter's links, whoever made them.
+  public var links = LinkLimits().links
+
+  public init() {}
+
+  /// The bounds of the shared radio's links.
+  public var linkLimits: LinkLimits {
+    var limits = LinkLimits()
+    limits.links = links
+    return limits
+  }
+
+  public static let section = "Radio"
+  public static let keys: [Setting<RadioSettings>] = [
+    Setting(
+      "Backend", \.backend, .choice, .onRestart,
+      "The radio to use: the machine's Bluetooth through BlueZ, or the simulated air, which needs no Bluetooth."),
+    Setting(
+      "Adapter", \.adapter, .optional(.text(upTo: 32)), .onRestart,
+      "The Bluetooth adapter by name (hci0) or address. Empty: the first one there is."),
+    Setting(
+      "AirSocket", \.airSocket, .optional(.path(isSocket: true)), .onRestart,
+      "The socket of the earshot-air hub whose simulated air is shared. Empty: an air of this process alone."),
+    Setting(
+      "Links", \.links, .number(1...64), .onReload,
+      "How many links the adapter may have at one time. Where they are too few for what the services need, services that "
+        + "have more than they need give some up."),
+    Setting(
+      "NotifyUnsubscribed", \.notifyUnsubscribed, .bool, .onRestart,
+      "Whether clients that never subscribe, as some apps on Android do not, get their answers by raw HCI, which takes "
+        + "CAP_NET_RAW. BlueZ itself sends nothing to them."),
+  ]
+}

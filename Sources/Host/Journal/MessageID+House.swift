@@ -1,0 +1,99 @@
+extension MessageID {
+  /// The service is up and its bus name is owned.
+  public static let started = MessageID(
+    "Started", "26fe3d04de69688b21438e9761cf28cc", "earshotd is ready",
+    """
+    The service owns its name on the bus and can be called.
+    """)
+
+  /// The service was asked to stop and is cleaning up.
+  public static let stopping = MessageID(
+    "Stopping", "6f06adf93711db516f827cc99ceab8b4", "earshotd is stopping",
+    """
+    The service was asked to stop. What its services have under way ends.
+    """)
+
+  /// The radio can be used.
+  public static let radioReady = MessageID(
+    "RadioReady", "34542aa0e85927cb49e6182f38439483", "The radio can be used",
+    """
+    The adapter @EARSHOT_ADAPTER@ is there and switched on. What was to be advertised and served is on the air again.
+    """)
+
+  /// There is no radio to use yet; the service waits for one.
+  public static let radioWaiting = MessageID(
+    "RadioWaiting", "5d727c0e1976376af0102f83095fa440", "There is no radio to use yet",
+    """
+    The message says what is waited for: the Bluetooth service (systemctl start bluetooth), an adapter, or that the
+    adapter is switched on (bluetoothctl power on). Nothing else has to be done: the service goes on by itself when the
+    thing is there.
+    """)
+
+  /// The radio was there and is gone.
+  public static let radioLost = MessageID(
+    "RadioLost", "23468551b981d066f47188de8ace057a", "The radio is gone",
+    """
+    The message says what is missing: the Bluetooth service, the bus, or the adapter. What was under way has failed.
+    The service goes on by itself when the thing is back.
+    """)
+
+  /// The radio works in part.
+  public static let radioDegraded = MessageID(
+    "RadioDegraded", "10f9b8258aa2bc47605f0f3c3c8c489a", "The radio works in part",
+    """
+    The message says what is missing and what to do about it. Peers may not find this machine, or get no answer, until
+    it is done. Where a capability is missing: the unit of the package gives CAP_NET_ADMIN and CAP_NET_RAW
+    (AmbientCapabilities= and CapabilityBoundingSet=), and has neither PrivateNetwork= nor PrivateUsers=, with which
+    Bluetooth sockets do not work. A drop-in or a container may take these away. All of it is in docs/bluez.md.
+    """)
+
+  /// The adapter that the configuration names does not exist.
+  public static let adapterMissing = MessageID(
+    "AdapterMissing", "4d40754d08b2f9c6bb3e175a7f6eb055", "The adapter of the configuration does not exist",
+    """
+    Adapter= in the section [Radio] of earshot.conf names an adapter that BlueZ does not know. bluetoothctl list shows
+    those that exist; an empty value takes the first one.
+    """)
+
+  /// A key or a value in the configuration cannot be used; its default is in force.
+  public static let configurationProblem = MessageID(
+    "ConfigurationProblem", "b25b9efb4ce0942e999afd6ee0231b65", "Something in the configuration cannot be used",
+    """
+    The message names file and line, and what is in force instead. earshotd --check-config shows all such places.
+    """)
+
+  /// The configuration was read again.
+  public static let configurationReloaded = MessageID(
+    "ConfigurationReloaded", "2d29e4169664e9b9587001e6020bf9df", "The configuration was read again",
+    """
+    The message names what has changed. systemctl status earshotd says if something needs a restart.
+    """)
+
+  /// Keys may reach the disk: the kernel does not lock or hide this process's memory.
+  public static let memoryExposed = MessageID(
+    "MemoryExposed", "aa9bffcaff3f3cb664015ba1d46c6cad", "Keys may reach the disk",
+    """
+    The kernel does not lock memory for this process, or does not hide it. The service works. As a systemd unit it has
+    LimitMEMLOCK=16M and LimitCORE=0; a drop-in that takes these away, or a container, brings this about.
+    """)
+
+  /// The connection to the message bus broke.
+  public static let busLost = MessageID(
+    "BusLost", "709e8a41207ea9f9495baeb33f89338f", "The message bus is gone",
+    """
+    The service tries to come back to it by itself. Local programs cannot reach the service until then.
+    """)
+
+  /// The connection to the message bus is back.
+  public static let busBack = MessageID(
+    "BusBack", "158aa217cf5b834a7ce0004139dc3747", "Back on the message bus",
+    """
+    Local programs can reach the service again.
+    """)
+
+  /// Every id of the house itself.
+  public static let house: [MessageID] = [
+    .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .adapterMissing,
+    .configurationProblem, .configurationReloaded, .memoryExposed, .busLost, .busBack,
+  ]
+}

@@ -1,0 +1,81 @@
+import CommandLine
+import Common
+import DBus
+import Loop
+
+/// The service as the tool sees it: its objects on the bus.
+@LoopActor
+public final class Client {
+  /// Interfaces and their properties, by name.
+  public typealias Properties = [String: [String: DBusValue]]
+
+  public nonisolated static let manager: ObjectPath = "/org/earshot"
+
+  public let bus: BusConnection
+  /// The service's name on the bus.
+  public let service: String
+  private let timeout: Duration
+
+  init(_ line: ParsedCommand) {
+    bus = BusConnection(address: BusAddress(words: line.value("bus") ?? "system"))
+    service = line.value("bus-name") ?? "org.earshot"
+    timeout = line.seconds("timeout") ?? .seconds(25)
+  }
+
+  public func connect() async throws(Failure) {
+    bus.connect()
+    do throws(DBusError) {
+      try await bus.ready()
+    } catch {
+      throw Failure(error, service: service)
+    }
+  }
+
+  @discardableResult
+  public func call(
+    _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = []
+  ) async throws(Failure) -> [DBusValue] {
+    do throws(DBusError) {
+      return try await bus.call(service, path, interface, method, arguments, timeout: timeout)
+    } catch {
+      throw Failure(error, service: service)
+    }
+  }
+
+  public func property(_ path: ObjectPath, _ interface: String, _ name: String) async throws(Failure) -> DBusValue {
+    let values = try await call(path, "org.freedesktop.DBus.Properties", "Get", [.string(interface), .string(name)])
+    return values.first?.unwrapped ?? .string("")
+  }
+
+  /// The properties of an interface that this program may see.
+  public func properties(_ path: ObjectPath, _ interface: String) async throws(Failure) -> [String: DBusValue] {
+    let values = try await call(path, "org.freedesktop.DBus.Properties", "GetAll", [.string(interface)])
+    return values.first?.asDictionary ?? [:]
+  }
+
+  /// Every object of the service that this program may see, by path.
+  public func objects() async throws(Failure) -> [String: Properties] {
+    let values = try await call(Self.manager, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
+    var objects = (values.first?.asDictionary ?? [:]).mapValues { interfaces in
+      (interfaces.asDictionary ?? [:]).mapValues { $0.asDictionary ?? [:] }
+    }
+    // A manager lists the objects below it, and not its own.
+    objects[Self.manager.string] = [Self.managerInterface: try await properties(Self.manager, Self.managerInterface)]
+    return objects
+  }
+
+  /// Every signal of the service from its object manager down, in order.
+  public func onSignal(_ body: @escaping @LoopActor (Message) -> Void) -> Registration {
+    bus.subscribe(SignalMatch(sender: service, pathNamespace: Self.manager), body)
+  }
+}
+
+extension Message {
+  /// What a PropertiesChanged signal says: the interface, and the new values.
+  public var changedProperties: (interface: String, values: [String: DBusValue])? {
+    guard member == "PropertiesChanged", arguments.count == 3, let interface = arguments[0].asString,
+      let values = arguments[1].asDictionary
+    else { return nil }
+    return (interface, values)
+  }
+}

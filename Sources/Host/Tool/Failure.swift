@@ -1,0 +1,28 @@
+import CommandLine
+import DBus
+
+/// Why a command failed, with what to do about it.
+public struct Failure: Error {
+  public let code: ExitCode
+  public let text: String
+
+  public init(_ code: ExitCode, _ text: String) {
+    self.code = code
+    self.text = text
+  }
+
+  /// - Parameter service: the service's name on the bus.
+  public init(_ error: DBusError, service: String) {
+    switch DBusError.Name(rawValue: error.name) {
+    case .serviceUnknown?, .nameHasNoOwner?:
+      self.init(.notRunning, "\(service) is not running. Try: systemctl start earshotd")
+    case .disconnected?:
+      self.init(.notRunning, "\(error.message) Is the bus running? --bus names another.")
+    case .denied?, .accessDenied?:
+      self.init(.denied, "\(error.message)\nMembers of the group earshot may do this: sudo usermod -aG earshot $USER")
+    case .timeout?, .noReply?:
+      self.init(.timeout, "\(error.message) Try again with --timeout, or look: journalctl -u earshotd")
+    default: self.init(.failed, error.message)
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import CommandLine
+import Common
+import DBus
+import Loop
+
+/// `earshot status`: everything public about the house, then what each service has to say.
+@LoopActor
+struct StatusCommand {
+  private let client: Client
+  private let line: ParsedCommand
+  private let services: [ToolPart]
+
+  init(_ client: Client, _ line: ParsedCommand, _ services: [ToolPart]) {
+    self.client = client
+    self.line = line
+    self.services = services
+  }
+
+  func run() async throws(Failure) -> ExitCode {
+    try await client.connect()
+    if let limit = line.seconds("wait") { try await waitForService(limit) }
+    let objects = try await client.objects()
+    if line.flag("json") {
+      Output.json(.sorted(objects.mapValues { .sorted($0.mapValues { .sorted($0.mapValues(\.json)) }) }))
+    } else {
+      Output.write(Self.text(objects, services))
+    }
+    return .ok
+  }
+
+  /// Until somebody owns the name, or the time is up.
+  private func waitForService(_ limit: Duration) async throws(Failure) {
+    let bus = client.bus
+    let service = client.service
+    let isThere = await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
+      let wait = Wait(continuation)
+      wait.watch = bus.watchName(service) { if $0 != nil { wait.end(true) } }
+      wait.timer = EventLoop.shared.schedule(after: limit) { wait.end(false) }
+    }
+    if !isThere {
+      throw Failure(.notRunning, "\(service) did not come within the time. Try: systemctl status earshotd")
+    }
+  }
+
+  /// What is shown of the objects on the bus.
+  static func text(_ objects: ToolPart.Objects, _ services: [ToolPart]) -> String {
+    house(objects) + services.map { $0.status(objects) }.joined()
+  }
+
+  private static func house(_ objects: ToolPart.Objects) -> String {
+    guard let manager = objects[Client.manager.string]?["org.earshot.Manager1"] else { return "" }
+    func text(_ name: String) -> String { manager[name]?.text ?? "" }
+    let bold = Output.terminal.hasColour ? ("\u{1B}[1m", "\u{1B}[0m") : ("", "")
+    let (reason, stack) = (text("RadioReason"), text("RadioStack"))
+    var lines = [
+      "\(bold.0)earshotd \(text("Version"))\(bold.1)  \(text("Services"))",
+      "  radio     \(text("RadioState"))  \(text("Adapters"))" + (stack.isEmpty ? "" : "  \(stack)"),
+    ]
+    if !reason.isEmpty { lines.append("            \(reason)") }
+    lines += (manager["RadioLimits"]?.asStrings ?? []).map { "            - \($0)" }
+    return lines.map { $0 + "\n" }.joined()
+  }
+}
+
+/// One wait that ends once, by what was waited for or by time.
+@LoopActor
+private final class Wait {
+  var watch: Registration?
+  var timer: Registration?
+  private var continuation: CheckedContinuation<Bool, Never>?
+
+  init(_ continuation: CheckedContinuation<Bool, Never>) {
+    self.continuation = continuation
+  }
+
+  func end(_ result: Bool) {
+    continuation?.resume(returning: result)
+    continuation = nil
+    watch = nil
+    timer = nil
+  }
+}

@@ -1,0 +1,82 @@
+import CommandLine
+import Loop
+
+/// The command-line tool put together: the commands of the house and those of its services.
+public struct ToolProgram: Sendable {
+  /// Everything that can be typed behind the tool's name.
+  public let grammar: Command
+  private let verbs: [Verb]
+
+  /// - Parameter services: in the order in which `status` shows them.
+  public init(_ services: [ToolPart]) {
+    let status = Verb(
+      "status", "Show how the service stands.",
+      options: [Option("wait", value: .seconds("SECONDS"), "Wait so long for the service to be there.")]
+    ) { client, line async throws(Failure) in
+      try await StatusCommand(client, line, services).run()
+    }
+    let monitor = Verb("monitor", "Write every event of the service as a line, until interrupted.") {
+      client, line async throws(Failure) in
+      try await MonitorCommand(client, line).run()
+    }
+    verbs = [status] + services.flatMap(\.verbs) + [monitor]
+    grammar = Command(
+      "earshot", "Talk to earshotd, the Bluetooth proximity service.",
+      details: [
+        "Exit status: 0 done, 1 failed, 2 usage, 3 the service is not running, 4 not allowed, 5 no answer in time."
+      ],
+      options: [
+        Option("bus", value: .text("ADDRESS"), "system (the default), session, or a D-Bus address."),
+        Option("bus-name", value: .text("NAME"), "The service's name on the bus (org.earshot)."),
+        Option("json", "Write JSON."),
+        Option("timeout", value: .seconds("SECONDS"), "How long an answer may take (25)."),
+      ],
+      commands: verbs.map(\.grammar) + [Self.completion], defaultCommand: "status")
+  }
+
+  private static let completion = Command(
+    "completion", "Write the completion file for a shell.",
+    arguments: [Argument(.choice("SHELL", Shell.allCases.map(\.rawValue)), "bash, zsh or fish.")])
+
+  /// Does what a command line says, and writes what comes of it to standard output and standard error.
+  ///
+  /// - Parameter words: those behind the program's name.
+  @LoopActor
+  public func run(_ words: [String]) async -> ExitCode {
+    let line: ParsedCommand
+    do throws(UsageError) {
+      line = try grammar.parse(words)
+    } catch {
+      Output.complain("\(error.sentence)\n\(error.hint)")
+      return .usage
+    }
+    if line.wantsHelp {
+      Output.write(line.help + "\n")
+      return .ok
+    }
+    do throws(Failure) {
+      return try await perform(line)
+    } catch {
+      Output.complain(error.text)
+      return error.code
+    }
+  }
+
+  @LoopActor
+  private func perform(_ line: ParsedCommand) async throws(Failure) -> ExitCode {
+    if line.path == [Self.completion.name] { return try printCompletion(line) }
+    for verb in verbs {
+      if let body = verb.body(at: line.path) { return try await body(Client(line), line) }
+    }
+    // The grammar is made of the verbs: whatever it parses is the path of one.
+    throw Failure(.usage, "\(line.path.joined(separator: " ")) does nothing.")
+  }
+
+  private func printCompletion(_ line: ParsedCommand) throws(Failure) -> ExitCode {
+    guard let shell = line.argument("SHELL").flatMap(Shell.init(rawValue:)) else {
+      throw Failure(.usage, "There is completion for bash, zsh and fish.")
+    }
+    Output.write(grammar.completion(for: shell))
+    return .ok
+  }
+}

@@ -1,0 +1,31 @@
+import CommandLine
+import Loop
+
+/// A command of the tool: its grammar, and what it does. It has either verbs below it or something to do.
+public struct Verb: Sendable {
+  /// What a command does with the service and the line that called it.
+  public typealias Body = @LoopActor @Sendable (Client, ParsedCommand) async throws(Failure) -> ExitCode
+
+  public let grammar: Command
+  /// What is done, by the words below this verb's own name that lead there.
+  private let bodies: [[String]: Body]
+
+  public init(
+    _ name: String, _ summary: String, options: [Option] = [], arguments: [Argument] = [], _ body: @escaping Body
+  ) {
+    grammar = Command(name, summary, options: options, arguments: arguments)
+    bodies = [[]: body]
+  }
+
+  public init(_ name: String, _ summary: String, verbs: [Verb]) {
+    grammar = Command(name, summary, commands: verbs.map(\.grammar))
+    bodies = verbs.reduce(into: [:]) { bodies, verb in
+      for (path, body) in verb.bodies { bodies[[verb.grammar.name] + path] = body }
+    }
+  }
+
+  /// - Parameter path: the words of the line, this verb's name first.
+  func body(at path: [String]) -> Body? {
+    path.first == grammar.name ? bodies[Array(path.dropFirst())] : nil
+  }
+}

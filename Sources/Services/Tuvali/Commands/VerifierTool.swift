@@ -1,0 +1,57 @@
+import CommandLine
+import Common
+import Loop
+import Tool
+import Verifier
+
+/// What the verifier brings to the tool.
+public enum VerifierTool {
+  public static let part = ToolPart(
+    verbs: [Verb("verifier", "Receive credentials.", verbs: [start, stop, show, watch])],
+    status: { objects in status(objects) })
+
+  private static let start = Verb("start", "Begin to wait for wallets, and show the QR code.") {
+    client, line async throws(Failure) in
+    try await VerifierCommand(client, line).start()
+  }
+
+  private static let stop = Verb("stop", "Leave the air.") { client, line async throws(Failure) in
+    try await VerifierCommand(client, line).stop()
+  }
+
+  private static let show = Verb(
+    "show", "Show the QR code for the next wallet.", options: [Option("uri", "Write its text only.")]
+  ) { client, line async throws(Failure) in
+    try await VerifierCommand(client, line).show()
+  }
+
+  private static let watch = Verb(
+    "watch", "Show QR codes, progress, and what is received, until interrupted.",
+    options: [
+      Option("once", "End after one transfer; its failure is this command's."),
+      Option("accept", "Accept each credential."),
+      Option("reject", "Reject each credential."),
+      Option("output", short: "o", value: .file("FILE"), "Write each credential to this file."),
+      Option("quiet", short: "q", "Show no QR code and no excerpt."),
+    ]
+  ) { client, line async throws(Failure) in
+    try await WatchCommand(client, line).run()
+  }
+
+  @LoopActor
+  private static func status(_ objects: ToolPart.Objects) -> String {
+    guard let verifier = objects[VerifierFace.path.string]?[VerifierFace.interfaceName] else { return "" }
+    func text(_ name: String) -> String { verifier[name]?.text ?? "" }
+    let uri = text("ConnectionUri")
+    var lines = [
+      "  verifier  \(text("State"))  as \(text("Name")), dialects \(text("Dialects"))",
+      "            " + (uri.isEmpty ? "Start it with: earshot verifier start" : uri),
+    ]
+    let counters = (verifier["Counters"]?.asDictionary ?? [:]).compactMapValues(\.asInteger).filter { $0.value > 0 }
+    if !counters.isEmpty {
+      let text = counters.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+      lines.append("            \(text)")
+    }
+    return lines.map { $0 + "\n" }.joined() + TransferTable.text(objects, below: VerifierFace.path)
+  }
+}

@@ -1,0 +1,44 @@
+import Journal
+
+extension MessageID {
+  /// A wallet began to send a credential.
+  public static let transferStarted = MessageID(
+    "TransferStarted", "fff04e470c91a569030c1d3c1d7fa8d4", "A wallet is here",
+    """
+    Transfer @EARSHOT_TRANSFER@ has begun. journalctl EARSHOT_TRANSFER=@EARSHOT_TRANSFER@ tells its story.
+    """)
+
+  /// A credential arrived whole.
+  public static let transferReceived = MessageID(
+    "TransferReceived", "1cd16c48ebddc5a73c6978e05e9433d7", "A credential was received",
+    """
+    Transfer @EARSHOT_TRANSFER@ is whole, decrypted and text. It waits for Accept or Reject, and to be fetched.
+    """)
+
+  /// A transfer ended before the credential was whole.
+  public static let transferFailed = MessageID(
+    "TransferFailed", "2d51f9e5ebd24137c7abf282fce405e1", "A transfer has failed",
+    """
+    Transfer @EARSHOT_TRANSFER@ ended with @EARSHOT_ERROR@. The kiosk waits for the next wallet; the visitor may try
+    again. Where it happens often, the radio is disturbed or the wallet is too far away.
+    """)
+
+  /// A transfer was not begun: the peer broke the protocol or a limit.
+  public static let transferRefused = MessageID(
+    "TransferRefused", "d0ef6b7df1f49e757dfda75db0bc9b03", "A wallet was refused",
+    """
+    It came while another wallet was served, or with an old QR code. The wallet may try again.
+    """)
+
+  /// The wallet was told whether its credential is accepted.
+  public static let transferDecided = MessageID(
+    "TransferDecided", "36848d2c64725fb8afcc7139298aad71", "A credential was judged",
+    """
+    A local program accepted or rejected the credential of transfer @EARSHOT_TRANSFER@.
+    """)
+
+  /// Every id that the verifier and the wallet share.
+  public static let transfers: [MessageID] = [
+    .transferStarted, .transferReceived, .transferFailed, .transferRefused, .transferDecided,
+  ]
+}

@@ -1,0 +1,39 @@
+import Journal
+
+extension MessageID {
+  /// The verifier is on the air and waits for wallets.
+  static let verifierStarted = MessageID(
+    "VerifierStarted", "126a4b4a1febe225d5c2be2d70d8642c", "The verifier waits for wallets",
+    """
+    The QR code is what earshot verifier show draws. Each wallet gets a new one.
+    """)
+
+  /// The verifier left the air.
+  static let verifierStopped = MessageID(
+    "VerifierStopped", "b84bedaf69ee69f51b43c6ef4deda512", "The verifier has left the air",
+    """
+    The verifier serves no wallet until it is started again: earshot verifier start.
+    """)
+
+  /// Something is wrong with keeping credentials across a restart.
+  static let storeDegraded = MessageID(
+    "StoreDegraded", "3feba97f482e266e0a3c11b3fc7d7070", "Something is wrong with keeping credentials on the disk",
+    """
+    The message says what: the state directory is missing, read-only, full, or open to others; the disk fails or hangs;
+    there are files that cannot be read or erased. The kiosk goes on serving. What is kept in memory only is lost if
+    the service is restarted before that is mended. systemctl status earshotd says so for as long as it lasts.
+    """)
+
+  /// Credentials that were received before the start are here again.
+  static let storeRestored = MessageID(
+    "StoreRestored", "1d56dc07f6472cea181e8a833336a198", "Credentials from before the start are here again",
+    """
+    They were received, and not yet judged or not yet fetched, when the service ended. Each is a transfer again:
+    earshot status lists them.
+    """)
+
+  /// Every id of the verifier alone.
+  static let verifier: [MessageID] = [
+    .verifierStarted, .verifierStopped, .storeDegraded, .storeRestored,
+  ]
+}

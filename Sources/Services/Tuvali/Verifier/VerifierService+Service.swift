@@ -1,0 +1,78 @@
+import Config
+import DBus
+import Hosting
+import Journal
+import Loop
+import Radio
+import Store
+import Transfers
+
+extension VerifierService: Service {
+  public nonisolated static let name = "Verifier"
+  public nonisolated static let sections: [any SettingsSection.Type] = [Settings.self]
+  /// A visitor always finds a link; those who come while one is served are answered, too.
+  public nonisolated static let linkShare = LinkShare(needs: 1, may: 64, priority: 10)
+  public nonisolated static let messages = MessageID.verifier + MessageID.transfers
+
+  public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
+    let service = VerifierService(radio: radio, scheduler: scheduler, settings: Settings())
+    let transfer = service.transfers.add(.incoming, .connected)
+    return [
+      DescribedObject(VerifierFace.path.string, VerifierFace.interface(service)),
+      DescribedObject(
+        "\(VerifierFace.path.string)/credentialN", CredentialFaces.interface(transfer, VerifierFace.actions(service))),
+    ]
+  }
+
+  public static func make(_ context: ServiceContext) -> VerifierService? {
+    let settings = Settings(context.configuration)
+    let service = VerifierService(
+      radio: context.radio, scheduler: context.scheduler, settings: settings, vault: vault(settings, context))
+    service.observe(changed: context.statusChanged, received: { _ in })
+    return service
+  }
+
+  /// Without a place to keep credentials the kiosk serves all the same, and says so.
+  private static func vault(_ settings: Settings, _ context: ServiceContext) -> CredentialVault {
+    let directory = context.stateDirectory
+    var limits = CredentialSpool.Limits()
+    limits.maximumCount = settings.keptTransfers
+    limits.maximumBytes = settings.vault.maximumBytes
+    return CredentialVault(
+      settings.vault, scheduler: context.scheduler, disk: context.makeWorker(),
+      open: { [limits] () throws(StoreError) in
+        let state = try StateDirectory(path: directory)
+        return try CredentialSpool(in: state, key: try SpoolKey.load(from: state), limits: limits)
+      })
+  }
+
+  public func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject] {
+    [VerifierFace(self, on: tree, manager: manager)]
+  }
+
+  public func begin() {
+    restore()
+    if settings.enabled { _ = start() }
+  }
+
+  public func apply(_ configuration: Configuration) {
+    let settings = Settings(configuration)
+    apply(settings)
+    vault.settings.keepFor = settings.vault.keepFor
+  }
+
+  public var statusLine: String {
+    let work =
+      switch state {
+      case .stopped: "The verifier is stopped."
+      case .waiting: "Waiting for wallets as \(settings.engine.name)."
+      case .serving: "Receiving a credential."
+      }
+    let trouble = vault.troubleInShort
+    return trouble.isEmpty ? work : "\(work) \(trouble)"
+  }
+
+  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    vault.rest(within: limit, then: then)
+  }
+}

@@ -1,0 +1,77 @@
+import Config
+import Tuvali
+
+extension VerifierService.Settings {
+  public static let section = "Verifier"
+
+  private static let credentialLimits = (1 << 10)...(64 << 20)
+  private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
+
+  public static let keys: [Setting<VerifierService.Settings>] = [
+    Setting(
+      "Enabled", \.enabled, .bool, .onRestart,
+      "Whether to wait for wallets as soon as the service starts. Otherwise a D-Bus client has to ask for it."),
+    Setting(
+      "Name", \.engine.name, .text(upTo: Limits.nameBytes), .onRestart,
+      "The name that is shown to people with a wallet and stands in the advertisement, which has no room for more."),
+    Setting(
+      "Dialects", \.dialects, dialectKind, .onRestart,
+      "The versions of the Tuvali protocol that wallets may speak, as the releases of the wallet library count them. Each "
+        + "has an advertisement of its own. 0.4 and 0.3 share their UUIDs, so only one of the two can be on the air."),
+    Setting(
+      "AdvertisingInterval", \.advertisingInterval,
+      .duration(.milliseconds(20) ... .milliseconds(10_240)), .onRestart,
+      "How often each advertisement is sent. Phones find the kiosk sooner with less, and the radio has less to do with "
+        + "more."),
+    Setting(
+      "Decision", \.decision, .choice, .onReload,
+      "Who answers the wallet when its credential has arrived: a D-Bus client, by Accept or Reject, or the service itself, "
+        + "which accepts whatever arrived whole. It is kept until somebody fetches it."),
+    Setting(
+      "CredentialLimit", \.engine.credentialLimit, .size(credentialLimits), .onRestart,
+      "The largest credential to take, inflated. A larger one ends the transfer."),
+    Setting(
+      "ReportDelay", \.engine.reportDelay, .duration(.zero ... .seconds(1)), .onReload,
+      "How long to wait before telling the wallet which chunks are missing, so that chunks still on their way arrive."),
+    Setting(
+      "IdentifyTimeout", \.engine.identifyTimeout, .duration(timeouts), .onReload,
+      "How long a connected wallet may take to send its identity, which carries its key."),
+    Setting(
+      "IdleTimeout", \.engine.idleTimeout, .duration(timeouts), .onReload,
+      "How long a wallet may send nothing before it is disconnected."),
+    Setting(
+      "DecisionTimeout", \.engine.decisionTimeout, .duration(timeouts), .onReload,
+      "How long the wallet is kept waiting for Accept or Reject. After that it is asked to leave without a verdict; the "
+        + "credential goes on waiting for one."),
+    Setting(
+      "LeaveTimeout", \.engine.leaveTimeout, .duration(.milliseconds(100) ... .seconds(60)), .onReload,
+      "How long the wallet may take to disconnect after the answer, before it is disconnected."),
+    Setting(
+      "KeptTransfers", \.keptTransfers, .number(1...1000), .onRestart,
+      "How many transfers stay on D-Bus, the present one included, before the oldest that ended is forgotten. One whose "
+        + "credential is still to be judged or fetched stays; when all are such, the next wallet is refused."),
+    Setting(
+      "KeepFor", \.vault.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
+      "How long a credential waits for Accept or Reject, and to be fetched, before it is erased."),
+    Setting(
+      "KeptBytes", \.vault.maximumBytes, .size((1 << 20)...(1 << 30)), .onRestart,
+      "How much all credentials that wait may take together, on the disk as well as in memory. One more is refused."),
+    Setting(
+      "VisitTimeout", \.engine.visitTimeout, .duration(timeouts), .onReload,
+      "How long a wallet may take for its whole credential, however lively it is."),
+    Setting(
+      "WaitingLinks", \.engine.waitingLinks, .number(1...64), .onReload,
+      "How many may be connected that have not said who they are. One more is disconnected at once."),
+    Setting(
+      "Links", \.links, .number(1...1024), .onReload,
+      "How many may be connected in all, whoever they are. One more is disconnected at once; on BlueZ none is let in "
+        + "beyond 64."),
+    Setting(
+      "LinksPerPeer", \.linksPerPeer, .number(1...64), .onReload,
+      "How many links one address may have: a peer that is back may come before the end of its old link is known."),
+  ]
+
+  private static let dialectKind = ValueKind<[Dialect.Name]>.list().refusing { names in
+    names.contains(.v04) && names.contains(.v03) ? "0.4 and 0.3 share their UUIDs, choose one of them" : nil
+  }.converted(into: { $0.map(Dialect.named) }, back: { $0.map(\.name) })
+}

@@ -1,0 +1,58 @@
+import Config
+import Tuvali
+
+extension WalletService {
+  /// Section `[Wallet]`. What the engine does has its default there.
+  public struct Settings: SettingsSection {
+    /// Whether there is a wallet at all.
+    public var enabled = true
+    public var engine: WalletEngine.Configuration
+    /// Transfers under way at one time.
+    public var concurrentTransfers = 4
+    /// Transfers that are kept, those under way included.
+    public var keptTransfers = 16
+
+    public init() { self.init(engine: .init()) }
+
+    public init(engine: WalletEngine.Configuration) {
+      self.engine = engine
+    }
+  }
+}
+
+extension WalletService.Settings {
+  public static let section = "Wallet"
+
+  private static let credentialLimits = (1 << 10)...(64 << 20)
+  private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
+
+  public static let keys: [Setting<WalletService.Settings>] = [
+    Setting(
+      "Enabled", \.enabled, .bool, .onRestart,
+      "Whether D-Bus clients may present credentials to verifiers."),
+    Setting(
+      "CredentialLimit", \.engine.credentialLimit, .size(credentialLimits), .onReload,
+      "The largest credential to present, before it is compressed."),
+    Setting(
+      "ScanTimeout", \.engine.scanTimeout, .duration(timeouts), .onReload,
+      "How long to look for the verifier whose code was read."),
+    Setting(
+      "ConnectTimeout", \.engine.connectTimeout, .duration(timeouts), .onReload,
+      "How long connecting to the verifier may take, until it has answered who we are."),
+    Setting(
+      "ReportTimeout", \.engine.reportTimeout, .duration(timeouts), .onReload,
+      "How long to wait for the verifier's report of missing chunks before it is asked for again."),
+    Setting(
+      "IdleTimeout", \.engine.idleTimeout, .duration(timeouts), .onReload,
+      "How long there may be no sign of the verifier before the transfer has failed."),
+    Setting(
+      "TransferTimeout", \.engine.transferTimeout, .duration(timeouts), .onReload,
+      "How long a whole transfer may take, however lively the verifier is."),
+    Setting(
+      "Transfers", \.concurrentTransfers, .number(1...64), .onReload,
+      "How many transfers may be under way at one time. One more is refused."),
+    Setting(
+      "KeptTransfers", \.keptTransfers, .number(1...1000), .onReload,
+      "How many transfers stay on D-Bus before the oldest that ended is forgotten."),
+  ]
+}

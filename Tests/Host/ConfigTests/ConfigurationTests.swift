@@ -1,0 +1,97 @@
+import Testing
+
+@testable import Config
+
+@Suite struct ConfigurationTests {
+  private typealias Shop = Samples.Shop
+  private typealias Sign = Samples.Sign
+
+  @Test("Each key is set in its own section, and an empty value sets the default")
+  func keys() {
+    let text = """
+      [Shop]
+      Name=door
+      Kept=3
+      Fruits=fig
+      [Sign]
+      Colour=green
+      [Shop]
+      Patience=2s
+      Size=1K
+      """
+    let (read, complaints) = Samples.read(text)
+    #expect(complaints == [])
+    let shop = read[Shop.self]
+    #expect(shop.name == "door" && shop.kept == 3 && shop.fruits == [.fig])
+    #expect(shop.patience == .seconds(2) && shop.size == 1024)
+    #expect(read[Sign.self].colour == .green && read[Sign.self].socket == nil)
+    #expect(
+      Samples.defaults.changes(to: read).map(\.name) == [
+        "Shop.Name", "Shop.Kept", "Shop.Fruits", "Shop.Patience", "Shop.Size", "Sign.Colour",
+      ])
+    #expect(Samples.read(text + "\n[Shop]\nName=\n").configuration[Shop.self].name == "corner")
+  }
+
+  @Test("A section that the configuration does not have is its defaults")
+  func missing() {
+    var shop = Configuration(of: "a shop", [Shop.self])
+    #expect(shop[Sign.self].colour == .red)
+    let complaints = shop.apply(INI(Array("[Sign]\nColour=green\n".utf8), file: "f"))
+    #expect(complaints.map(\.sentence) == ["There is no section [Sign]; it is ignored."])
+    #expect(shop[Sign.self].colour == .red)
+  }
+
+  @Test(
+    "What cannot be used is named with its place, and what is in force instead",
+    arguments: [
+      ("[Shop]\nName=a name too long", "f:2: Name=a name too long is not a text of at most 14 bytes. It stays corner."),
+      ("[Shop]\nSize=8M\nSize=99G", "f:3: Size=99G is not a size from 1K to 64M. It stays 8M."),
+      ("[Shop]\nFruits=pear, fig", "f:2: Fruits=pear, fig cannot be: pear and fig share a shelf. It stays apple pear."),
+      ("[Shop]\nFruits=plum", "f:2: Fruits=plum is not one or more of apple, pear and fig. It stays apple pear."),
+      ("[Sign]\nSocket=x", "f:2: Socket=x is not an absolute path of at most 107 bytes, or nothing. It stays empty."),
+      ("[Shop]\nPatiense=2s", "f:2: Section [Shop] has no key Patiense; it is ignored. Did you mean Patience?"),
+      ("[Sign]\nHeight=2", "f:2: Section [Sign] has no key Height; it is ignored."),
+      ("[shop]\nName=x", "f:1: There is no section [shop]; it is ignored. Did you mean [Shop]?"),
+      ("[Printer]\nName=x", "f:1: There is no section [Printer]; it is ignored."),
+    ])
+  func complaints(text: String, expected: String) {
+    #expect(Samples.read(text).complaints == [expected])
+  }
+
+  @Test("Sections and keys that begin with X- are somebody else's")
+  func foreign() {
+    #expect(Samples.read("[X-Shop]\nk=v\n[Sign]\nX-Note=v\n").complaints == [])
+  }
+
+  @Test("A reload takes up what it can, and names what needs a restart")
+  func reload() {
+    let old = Samples.defaults
+    let new = Samples.read("[Shop]\nName=door\nKept=3\n[Sign]\nSocket=/run/sign\n").configuration
+    #expect(
+      old.changes(to: new) == [
+        SettingChange(name: "Shop.Name", old: "corner", new: "door", needsRestart: true),
+        SettingChange(name: "Shop.Kept", old: "16", new: "3", needsRestart: false),
+        SettingChange(name: "Sign.Socket", old: "", new: "/run/sign", needsRestart: true),
+      ])
+    let inForce = new.keepingRestartSettings(of: old)
+    #expect(inForce[Shop.self].name == "corner" && inForce[Shop.self].kept == 3)
+    #expect(inForce[Sign.self].socket == nil)
+    // Back to the socket that was asked for: an empty value is not the same as leaving it out.
+    #expect(old.keepingRestartSettings(of: new)[Sign.self].socket == "/run/sign")
+  }
+
+  @Test("The default file says the defaults, whatever the configuration holds, and is valid with every key switched on")
+  func defaultFile() {
+    let text = Samples.read("[Shop]\nName=door\n").configuration.defaultFile
+    #expect(text == Samples.defaults.defaultFile)
+    #expect(text.hasPrefix("# Settings of a shop. "))
+    #expect(text.contains("\n[Shop]\n\n# What is written over the door.\n# Takes a text of at most 14 bytes. Needs a"))
+    #expect(text.contains("\n#Name=corner\n") && text.contains("\n#Socket=\n"))
+    #expect(INI(Array(text.utf8), file: "f").entries == [])
+    let switchedOn = text.split(separator: "\n", omittingEmptySubsequences: false)
+      .map { $0.hasPrefix("#") && !$0.hasPrefix("# ") ? $0.dropFirst() : $0 }.joined(separator: "\n")
+    #expect(INI(Array(switchedOn.utf8), file: "f").entries.count == 7)
+    #expect(Samples.read(switchedOn).complaints == [])
+    #expect(Samples.read(switchedOn).configuration.isSame(as: Samples.defaults))
+  }
+}

@@ -1,0 +1,148 @@
+import Air
+import Common
+import Config
+import DBus
+import Loop
+import Radio
+import Testing
+
+@testable import Hosting
+
+@Suite("Services live and end together", .serialized)
+struct ServiceGroupTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @LoopActor
+  private final class Stage {
+    let time = VirtualTime()
+    let air: AirSpace
+    let bus = BusConnection(address: .address("unix:path=/nowhere"))
+    let group: ServiceGroup
+    private(set) var radios: [String: any Radio] = [:]
+    var ends = 0
+
+    init(_ prepare: (Record) -> Void = { _ in }) {
+      let (air, time) = (AirSpace(scheduler: time, seed: 1), time)
+      self.air = air
+      Record.current = Record()
+      prepare(Record.current)
+      var radios: [String: any Radio] = [:]
+      let kinds: [any Service.Type] = [Probe<First>.self, Probe<Second>.self, Probe<Third>.self]
+      group = ServiceGroup(kinds, scheduler: time) { kind in
+        let radio = air.addNode()
+        radios[kind.name] = radio
+        return ServiceContext(
+          configuration: Configuration(of: "a test", HouseSettings.sections), radio: radio, scheduler: time,
+          makeWorker: { time }, statusChanged: { Record.current.lines.append("status of \(kind.name)") })
+      }
+      self.radios = radios
+    }
+
+    func stop() { group.stop(within: .seconds(2)) { self.ends += 1 } }
+    var lines: [String] { Record.current.lines }
+  }
+
+  @Test("Services begin in the order of the list and stop in the opposite one, and rest only after all have stopped")
+  func order() async {
+    await LoopActor.run {
+      let stage = Stage()
+      stage.group.begin()
+      stage.group.apply(Configuration(of: "a test", []))
+      stage.stop()
+      #expect(
+        stage.lines == [
+          "First begin", "Second begin", "Third begin", "First apply", "Second apply", "Third apply",
+          "Third stop", "Second stop", "First stop",
+          "First rest within 2.0 seconds", "Second rest within 2.0 seconds", "Third rest within 2.0 seconds",
+        ])
+      #expect(stage.ends == 1)
+      stage.time.advance(by: .seconds(60))
+      #expect(stage.ends == 1)
+    }
+  }
+
+  @Test("A service that its settings turn off is not there, and the others are")
+  func turnedOff() async {
+    await LoopActor.run {
+      let stage = Stage { $0.isOff = ["Second"] }
+      #expect(stage.group.names == ["First", "Third"])
+      stage.group.begin()
+      stage.stop()
+      #expect(!stage.lines.contains { $0.hasPrefix("Second") } && stage.ends == 1)
+    }
+  }
+
+  @Test("Each service has the radio and the call for its status that were made for it")
+  func contexts() async {
+    await LoopActor.run {
+      let stage = Stage()
+      for name in ["First", "Second", "Third"] {
+        #expect(Record.current.contexts[name]?.radio === stage.radios[name])
+      }
+      #expect(stage.radios["First"] !== stage.radios["Second"])
+      Record.current.contexts["Second"]?.statusChanged()
+      #expect(stage.lines == ["status of Second"])
+    }
+  }
+
+  @Test("What the services have to say is one line, in their order, without those that have nothing to say")
+  func statusLine() async {
+    await LoopActor.run {
+      let stage = Stage { $0.statusLines = ["Third": "Three.", "First": "One."] }
+      #expect(stage.group.statusLine == "One. Three.")
+      Record.current.statusLines = [:]
+      #expect(stage.group.statusLine == "")
+    }
+  }
+
+  @Test("The end comes when the last service is at rest, whichever it is, and once", arguments: ["First", "Third"])
+  func lastToRest(last: String) async {
+    await LoopActor.run {
+      let stage = Stage { $0.tired = ["First", "Third"] }
+      stage.stop()
+      #expect(stage.ends == 0)
+      for name in ["First", "Third"].sorted(by: { first, _ in first != last }) {
+        #expect(stage.ends == 0)
+        Record.current.resting[name]?()
+      }
+      #expect(stage.ends == 1)
+      // One that says it twice, and the time that is over, change nothing.
+      Record.current.resting[last]?()
+      stage.time.advance(by: .seconds(60))
+      #expect(stage.ends == 1)
+    }
+  }
+
+  @Test("A service that never comes to rest is waited for no longer than its limit and the grace")
+  func neverAtRest() async {
+    await LoopActor.run {
+      let stage = Stage { $0.tired = ["Second"] }
+      stage.stop()
+      let limit = Duration.seconds(2) + ServiceGroup.grace
+      stage.time.advance(by: limit - .milliseconds(1))
+      #expect(stage.ends == 0)
+      stage.time.advance(by: .milliseconds(1))
+      #expect(stage.ends == 1)
+      Record.current.resting["Second"]?()
+      #expect(stage.ends == 1)
+    }
+  }
+
+  @Test("Where no service is on the end comes at once")
+  func nothingToStop() async {
+    await LoopActor.run {
+      let stage = Stage { $0.isOff = ["First", "Second", "Third"] }
+      stage.stop()
+      #expect(stage.group.names == [] && stage.ends == 1)
+    }
+  }
+
+  @Test("The objects of all services are exported below the manager")
+  func faces() async {
+    await LoopActor.run {
+      let stage = Stage()
+      stage.group.export(on: stage.bus.objects, manager: "/org/earshot")
+      #expect(stage.lines == ["First", "Second", "Third"].map { "\($0) export below /org/earshot" })
+    }
+  }
+}

@@ -1,0 +1,119 @@
+import DBus
+import Foundation
+import Hosting
+import Journal
+import Listing
+import Loop
+import TestSupport
+import Testing
+
+@testable import Config
+
+/// What `earshotd` makes of the list of services, as a process.
+@Suite("The program is made from the list of services", .serialized)
+struct DaemonTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// What a program says on standard output, and its exit status.
+  private static func run(_ arguments: [String]) throws -> (output: String, status: Int32) {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: ServiceProcess.path)
+    process.arguments = arguments
+    let output = Pipe()
+    process.standardOutput = output
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    return (text, process.terminationStatus)
+  }
+
+  private static func folder() throws -> URL {
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    return folder
+  }
+
+  @Test("--default-config prints the file that is installed, byte by byte")
+  func defaultConfiguration() throws {
+    let installed = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appendingPathComponent("config/earshot.conf")
+    let printed = try Self.run(["--default-config"])
+    let isSame = try String(contentsOf: installed, encoding: .utf8) == printed.output
+    #expect(isSame && printed.status == 0)
+  }
+
+  @Test("--check-config knows the sections of the house and of the services, and no others")
+  func checkConfiguration() throws {
+    let folder = try Self.folder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let file = folder.appendingPathComponent("conf")
+    let sections = Set(ServiceList.all.configuration.table.map(\.section)).sorted()
+    #expect(sections == ["Bus", "Log", "Radio", "Store", "Verifier", "Wallet"])
+    let headers = sections.map { "[\($0)]\n" }.joined()
+    try headers.write(to: file, atomically: true, encoding: .utf8)
+    #expect(try Self.run(["--check-config", "--config", file.path]).status == 0)
+    try (headers + "[Sample]\n").write(to: file, atomically: true, encoding: .utf8)
+    #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)
+  }
+
+  @Test("--write-catalog and --write-interfaces write what the list says; what cannot be written is a failure")
+  @LoopActor
+  func files() throws {
+    let folder = try Self.folder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let catalog = folder.appendingPathComponent("earshotd.catalog")
+    #expect(try Self.run(["--write-catalog", catalog.path]).status == 0)
+    let isSame = try String(contentsOf: catalog, encoding: .utf8) == MessageCatalog.text(ServiceList.all.messages)
+    #expect(isSame)
+    #expect(try Self.run(["--write-interfaces", folder.path]).status == 0)
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".xml") }
+    #expect(names.contains("org.earshot.Manager1.xml") && names.contains("org.earshot.Verifier1.xml"))
+    #expect(try Self.run(["--write-catalog", folder.path]).status == 1)
+    #expect(try Self.run(["--write-interfaces", folder.path + "/none"]).status == 1)
+  }
+
+  @Test("systemctl status shows the services' lines; a reload reaches them, and names what needs a restart")
+  @LoopActor
+  func status() async throws {
+    let service = try await ServiceProcess()
+    defer { service.close() }
+    let manager = try NotifySocket(in: service.directory)
+    defer { manager.close() }
+    try await service.start(behind: manager.prefix)
+    _ = try await manager.heard.first { $0 == "STATUS=Waiting for wallets as OVPMOSIP." }
+
+    try service.configure("Name=Other\nDecision=accept\n[Wallet]\nTransfers=2")
+    service.signal(SIGHUP)
+    _ = try await manager.heard.first { $0.hasPrefix("RELOADING=1\n") }
+    _ = try await manager.heard.first { $0 == "READY=1" }
+    _ = try await manager.heard.first {
+      $0 == "STATUS=Waiting for wallets as OVPMOSIP. A restart is needed for Verifier.Name."
+    }
+    let log = String(decoding: service.log, as: UTF8.self)
+    #expect(
+      log.contains("The configuration was read again: Verifier.Name, Verifier.Decision, Wallet.Transfers"))
+
+    service.signal(SIGTERM)
+    _ = try await manager.heard.first { $0 == "STOPPING=1" }
+    #expect(service.wait() == 0)
+    let end = String(decoding: service.log, as: UTF8.self)
+    #expect(end.contains("No longer waiting for wallets"))
+  }
+
+  @Test("A service that the configuration turns off is not on the bus, and the others are")
+  @LoopActor
+  func turnedOff() async throws {
+    let service = try await ServiceProcess("[Wallet]\nEnabled=no")
+    defer { service.close() }
+    try await service.start()
+    let answer = try await service.client.call(
+      "org.earshot", ManagerFace.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
+    let paths = answer.first?.asDictionary?.keys.sorted() ?? []
+    #expect(paths.contains("/org/earshot/verifier") && !paths.contains("/org/earshot/wallet"))
+    let names = try await service.client.call(
+      "org.earshot", ManagerFace.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(ManagerFace.interfaceName), .string("Services")])
+    #expect(names.first?.unwrapped.asStrings == ["Verifier"])
+  }
+}

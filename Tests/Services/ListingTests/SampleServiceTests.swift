@@ -1,0 +1,169 @@
+import Air
+import CommandLine
+import Common
+import DBus
+import Hosting
+import Journal
+import Listing
+import Loop
+import TestSupport
+import Testing
+
+@testable import Config
+@testable import Tool
+
+/// A service is added to the list, and to nothing else: everything that the house makes of the list has it.
+@Suite("Adding a service touches one list", .serialized)
+struct SampleServiceTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let list = ServiceList(
+    ServiceList.all.services + [ListedService(SampleService.self, tool: SampleTool.part)])
+
+  @Test("Its section is in the default file, and is read")
+  func settings() {
+    let file = Self.list.configuration.defaultFile
+    #expect(file.hasPrefix(ServiceList.all.configuration.defaultFile))
+    #expect(
+      file.hasSuffix("\n[Sample]\n\n# What is called out.\n# Takes a text of at most 20 bytes.\n#Greeting=hello\n"))
+    var configuration = Self.list.configuration
+    let text = "[Sample]\nGreeting=ahoy\n[Verifier]\nName=Kiosk\n"
+    #expect(configuration.apply(INI(Array(text.utf8), file: "f")) == [])
+    #expect(configuration[SampleService.Settings.self].greeting == "ahoy")
+    // Without it in the list the same file is complained about.
+    var other = ServiceList.all.configuration
+    #expect(other.apply(INI(Array(text.utf8), file: "f")).map(\.line) == [1])
+  }
+
+  @Test("Its messages are in the catalog")
+  func messages() {
+    let catalog = MessageCatalog.text(Self.list.messages)
+    #expect(catalog.hasPrefix(MessageCatalog.text(ServiceList.all.messages)))
+    #expect(
+      catalog.hasSuffix(
+        """
+
+        -- 0123456789abcdef0123456789abcdef
+        Subject: It waved
+        Defined-By: earshotd
+
+        A program asked it to.
+
+        """))
+  }
+
+  @Test("Its objects and interfaces are among those that are documented and installed, each interface once")
+  @LoopActor
+  func interfaces() {
+    let time = VirtualTime()
+    let radio = AirSpace(scheduler: time, seed: 0).addNode()
+    #expect(Self.list.objects(radio: radio, scheduler: time).last?.path == "/org/earshot/sample")
+    let names = Self.list.interfaces(radio: radio, scheduler: time).map(\.name)
+    let others = ServiceList.all.interfaces(radio: radio, scheduler: time).map(\.name)
+    #expect(names == others + ["org.earshot.Sample1"])
+    #expect(Set(names).count == names.count && others.first == ManagerFace.interfaceName)
+  }
+
+  @Test("Its commands are in the tool's help and completion, and are understood")
+  func commands() throws {
+    let tool = ToolProgram(Self.list.toolParts)
+    let help = try tool.grammar.parse(["--help"]).help
+    #expect(help.contains("\n  sample                 Wave.\n"))
+    #expect(try tool.grammar.parse(["sample", "--help"]).help.contains("\n  wave"))
+    #expect(try tool.grammar.parse(["sample", "wave", "--twice"]).flag("twice"))
+    #expect(tool.grammar.completion(for: .bash).contains("sample"))
+    #expect(try !ToolProgram(ServiceList.all.toolParts).grammar.parse(["--help"]).help.contains("sample"))
+    // The house's own commands stand around those of the services.
+    let names = tool.grammar.commands.map(\.name)
+    #expect(names.first == "status" && names.suffix(3) == ["sample", "monitor", "completion"])
+  }
+
+  @Test("Each command of the list has something to do, at the path that the grammar gives it")
+  func commandsHaveBodies() {
+    func check(_ command: Command, _ path: [String], _ verb: Verb) {
+      let here = path + [command.name]
+      #expect((verb.body(at: here) == nil) == !command.commands.isEmpty, "\(here)")
+      for below in command.commands { check(below, here, verb) }
+    }
+    for verb in Self.list.toolParts.flatMap(\.verbs) { check(verb.grammar, [], verb) }
+  }
+
+  @Test("It has a part of the tool's status after those of the house and of the services before it")
+  @LoopActor
+  func status() {
+    let objects: ToolPart.Objects = [
+      "/org/earshot": ["org.earshot.Manager1": ["Version": .string("1"), "RadioState": .string("ready")]],
+      "/org/earshot/verifier": ["org.earshot.Verifier1": ["State": .string("stopped"), "Name": .string("N")]],
+      "/org/earshot/wallet/transfer3": [
+        "org.earshot.Credential1": ["State": .string("failed"), "ErrorCode": .string("TVW_UNK_001")]
+      ],
+      "/org/earshot/sample": ["org.earshot.Sample1": ["Mood": .string("sunny")]],
+    ]
+    let text = StatusCommand.text(objects, Self.list.toolParts)
+    #expect(
+      text.split(separator: "\n", omittingEmptySubsequences: false) == [
+        "earshotd 1  ", "  radio     ready  ", "  verifier  stopped  as N, dialects ",
+        "            Start it with: earshot verifier start", "",
+        "TRANSFER          STATE   PEER  DIALECT  BYTES  ERROR",
+        "wallet/transfer3  failed                   0 B  TVW_UNK_001",
+        "  sample    sunny", "",
+      ])
+    #expect(StatusCommand.text([:], Self.list.toolParts) == "")
+  }
+
+  @Test("It lives with the others: on the bus, obeying the tool, taking up settings, saying how it is, coming to rest")
+  @LoopActor
+  func life() async throws {
+    let bus = try PrivateBus()
+    defer { bus.stop() }
+    let connection = BusConnection(address: .address(bus.address))
+    defer { connection.close() }
+    let air = AirSpace(scheduler: EventLoop.shared, seed: 1)
+    var radios: [String: AirRadio] = [:]
+    var changes = 0
+    let group = ServiceGroup(Self.list.kinds, scheduler: EventLoop.shared) { kind in
+      let radio = air.addNode()
+      radios[kind.name] = radio
+      return ServiceContext(
+        configuration: Self.list.configuration, radio: radio, scheduler: EventLoop.shared,
+        makeWorker: { EventLoop.shared }, statusChanged: { changes += 1 })
+    }
+    let sample = try #require(SampleService.latest)
+    #expect(sample.radio === radios["Sample"] && radios.count == 3)
+    let manager = ManagerFace(air.addNode(), services: group.names, on: connection.objects)
+    group.export(on: connection.objects, manager: ManagerFace.path)
+    group.begin()
+    connection.connect(name: "org.earshot")
+    try await connection.ready()
+
+    let tool = ToolProgram(Self.list.toolParts)
+    #expect(await tool.run(["sample", "wave", "--twice", "--bus", bus.address]) == .ok)
+    #expect(sample.waves == 2 && changes >= 2)
+    #expect(group.statusLine.hasPrefix("The verifier is stopped. ") && group.statusLine.hasSuffix(" It waved 2 times."))
+
+    var configuration = Self.list.configuration
+    configuration[SampleService.Settings.self].greeting = "ahoy"
+    group.apply(configuration)
+    let client = BusConnection(address: .address(bus.address))
+    defer { client.close() }
+    client.connect()
+    try await client.ready()
+    #expect(
+      try await client.call("org.earshot", SampleService.path, SampleService.interfaceName, "Wave") == [
+        .string("ahoy")
+      ])
+    let names = try await client.call(
+      "org.earshot", ManagerFace.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(ManagerFace.interfaceName), .string("Services")])
+    #expect(names.first?.unwrapped.asStrings == ["Verifier", "Wallet", "Sample"])
+    let objects = try await client.call(
+      "org.earshot", ManagerFace.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
+    #expect(objects.first?.asDictionary?.keys.contains("/org/earshot/sample") == true)
+
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+      group.stop(within: .seconds(2)) { continuation.resume() }
+    }
+    #expect(sample.lines == ["begin", "apply", "stop", "rest"])
+    _ = manager
+  }
+}

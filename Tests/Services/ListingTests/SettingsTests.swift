@@ -1,0 +1,169 @@
+import DBus
+import Foundation
+import Hosting
+import Listing
+import Testing
+import Tuvali
+import Verifier
+import Wallet
+
+@testable import Config
+
+@Suite("The settings of the house and its services")
+struct SettingsTests {
+  private static let defaults = ServiceList.all.configuration
+
+  private static func read(_ text: String) -> (configuration: Configuration, complaints: [String]) {
+    var configuration = defaults
+    let complaints = configuration.apply(INI(Array(text.utf8), file: "f"))
+    return (configuration, complaints.map(\.description))
+  }
+
+  @Test("Every key can be set")
+  func everyKey() {
+    let text = """
+      [Radio]
+      Backend=air
+      Adapter=hci1
+      AirSocket=/run/air
+      NotifyUnsubscribed=no
+      [Verifier]
+      Enabled=yes
+      Name=Kiosk
+      Dialects=0.3
+      AdvertisingInterval=250ms
+      Decision=accept
+      CredentialLimit=1M
+      ReportDelay=0
+      IdentifyTimeout=1s
+      IdleTimeout=2s
+      DecisionTimeout=3s
+      LeaveTimeout=100ms
+      KeptTransfers=1
+      VisitTimeout=20s
+      WaitingLinks=3
+      Links=5
+      LinksPerPeer=1
+      KeepFor=2h
+      KeptBytes=3M
+      [Wallet]
+      Enabled=no
+      CredentialLimit=64K
+      ScanTimeout=4s
+      ConnectTimeout=5s
+      ReportTimeout=6s
+      IdleTimeout=1h
+      TransferTimeout=30s
+      Transfers=2
+      KeptTransfers=7
+      [Store]
+      Directory=/srv/credentials
+      [Bus]
+      WaitingCallers=9
+      WaitingCalls=11
+      [Log]
+      Level=debug
+      LinesPerPeer=13
+      """
+    let (read, complaints) = Self.read(text)
+    #expect(complaints == [])
+    let radio = read[RadioSettings.self]
+    #expect(radio.backend == .air && radio.adapter == "hci1" && radio.airSocket == "/run/air")
+    #expect(!radio.notifyUnsubscribed)
+    let verifier = read[VerifierService.Settings.self]
+    let engine = verifier.engine
+    #expect(verifier.enabled && engine.name == "Kiosk" && verifier.decision == .accept)
+    #expect(verifier.dialects == [.v03] && engine.credentialLimit == 1 << 20)
+    #expect(verifier.advertisingInterval == .milliseconds(250))
+    #expect(engine.reportDelay == .zero && engine.leaveTimeout == .milliseconds(100))
+    #expect(engine.identifyTimeout == .seconds(1) && engine.idleTimeout == .seconds(2))
+    #expect(engine.decisionTimeout == .seconds(3) && verifier.keptTransfers == 1)
+    #expect(engine.visitTimeout == .seconds(20) && engine.waitingLinks == 3)
+    #expect(verifier.vault.keepFor == .seconds(7_200) && verifier.vault.maximumBytes == 3 << 20)
+    #expect(verifier.links == 5 && verifier.linksPerPeer == 1)
+    let wallet = read[WalletService.Settings.self]
+    #expect(wallet.engine.transferTimeout == .seconds(30))
+    #expect(!wallet.enabled && wallet.engine.credentialLimit == 64 << 10)
+    #expect(wallet.engine.scanTimeout == .seconds(4) && wallet.engine.connectTimeout == .seconds(5))
+    #expect(wallet.engine.reportTimeout == .seconds(6) && wallet.engine.idleTimeout == .seconds(3_600))
+    #expect(wallet.concurrentTransfers == 2 && wallet.keptTransfers == 7)
+    #expect(read[StoreSettings.self].directory == "/srv/credentials")
+    let bus = read[BusSettings.self].limits
+    #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11)
+    #expect(read[LogSettings.self].level == .debug && read[LogSettings.self].linesPerPeer == 13)
+
+    // Each of them is a change, and putting the defaults into the same keys undoes it.
+    #expect(Self.defaults.changes(to: read).count == Self.defaults.table.count)
+    let blank = text.split(separator: "\n").map { $0.hasPrefix("[") ? "\($0)\n" : $0.prefix { $0 != "=" } + "=\n" }
+    #expect(Self.defaults.changes(to: Self.read(text + "\n" + blank.joined()).configuration) == [])
+  }
+
+  @Test("What the table shows it reads back, so that no key needs a second description")
+  func table() {
+    for key in Self.defaults.table {
+      var configuration = Self.defaults
+      #expect(key.assign(key.show(configuration), &configuration) == nil, "\(key.name)")
+      #expect(Self.defaults.changes(to: configuration) == [], "\(key.name)")
+      #expect(key.documentation.hasSuffix("."), "\(key.name)")
+    }
+    let names = Self.defaults.table.map(\.name)
+    #expect(Set(names).count == names.count)
+  }
+
+  @Test(
+    "What the verifier cannot use is named with its place, and what is in force instead",
+    arguments: [
+      (
+        "[Verifier]\nName=a name too long",
+        "f:2: Name=a name too long is not a text of at most 14 bytes. It stays OVPMOSIP."
+      ),
+      (
+        "[Verifier]\nDialects=0.4, 0.3",
+        "f:2: Dialects=0.4, 0.3 cannot be: 0.4 and 0.3 share their UUIDs, choose one of them. It stays 0.5 0.4."
+      ),
+      ("[Verifier]\nDialects=0.6", "f:2: Dialects=0.6 is not one or more of 0.5, 0.4 and 0.3. It stays 0.5 0.4."),
+      ("[Store]\nKeepFor=1h", "f:2: Section [Store] has no key KeepFor; it is ignored."),
+      ("[Log]\nLevel=loud", "f:2: Level=loud is not error, warning, notice, info or debug. It stays info."),
+    ])
+  func complaints(text: String, expected: String) {
+    #expect(Self.read(text).complaints == [expected])
+  }
+
+  @Test("A default stands with what uses it: the service's settings begin as its engine's, the vault's and the bus's")
+  func defaults() {
+    let verifier = Self.defaults[VerifierService.Settings.self]
+    let engine = VerifierEngine.Configuration(name: verifier.engine.name)
+    #expect(verifier.engine.identifyTimeout == engine.identifyTimeout)
+    #expect(verifier.engine.credentialLimit == engine.credentialLimit)
+    #expect(verifier.vault.keepFor == CredentialVault.Settings().keepFor)
+    #expect(verifier.linesPerPeer == Self.defaults[LogSettings.self].linesPerPeer)
+    #expect(Self.defaults[WalletService.Settings.self].engine.scanTimeout == WalletEngine.Configuration().scanTimeout)
+    #expect(Self.defaults[BusSettings.self].limits.waitingCalls == BusLimits().waitingCalls)
+    // What the verifier is told is both: its own section, and how many lines the house lets it write.
+    let settings = VerifierService.Settings(Self.read("[Verifier]\nLinks=3\n[Log]\nLinesPerPeer=2\n").configuration)
+    #expect(settings.links == 3 && settings.linesPerPeer == 2)
+  }
+
+  @Test("The default file says the defaults, fits into 80 columns, and is valid with every key switched on")
+  func defaultFile() {
+    let text = Self.defaults.defaultFile
+    #expect(text.split(separator: "\n").allSatisfy { $0.count <= 80 })
+    #expect(INI(Array(text.utf8), file: "f").entries == [])
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+    let switchedOn = lines.map { $0.hasPrefix("#") && !$0.hasPrefix("# ") ? $0.dropFirst() : $0 }.joined(
+      separator: "\n")
+    let ini = INI(Array(switchedOn.utf8), file: "f")
+    #expect(ini.entries.count == Self.defaults.table.count)
+    #expect(Self.read(switchedOn).complaints == [])
+    #expect(Self.defaults.changes(to: Self.read(switchedOn).configuration) == [])
+  }
+
+  @Test("The checked-in config/earshot.conf is the default file; EARSHOT_REGENERATE=1 writes it anew")
+  func checkedIn() throws {
+    let path = #filePath.split(separator: "/").dropLast(4).map { "/\($0)" }.joined() + "/config/earshot.conf"
+    if ProcessInfo.processInfo.environment["EARSHOT_REGENERATE"] != nil {
+      try Self.defaults.defaultFile.write(toFile: path, atomically: true, encoding: .utf8)
+    }
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == Self.defaults.defaultFile)
+  }
+}
