@@ -90,7 +90,8 @@ let package = Package(
       path: "Tests/Services/Tuvali/Hall", swiftSettings: Every.settings),
     tests("Services/Tuvali/VerifierTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
     tests("Services/Tuvali/FaultTests", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Store"]),
-    tests("Fuzz", Every.base + Every.host + ["Air", "CDBus", "CommandLine", "Config", "HCI", "Store", "Tuvali"]),
+    tests(
+      "Fuzz", Every.base + Every.host + ["Air", "CDBus", "CommandLine", "Config", "HCI", "Store", "Tuvali", "Verifier"]),
     tests(
       "Integration", Every.base + Every.host + Every.verifierAndWallet + ["Hall", "Interfaces", "Manager"]),
   ],

@@ -62,17 +62,17 @@ final class Daemon {
   }
 
   /// Without a place to keep credentials the kiosk serves all the same, and says so.
-  private static func vault(_ settings: EarshotSettings) -> CredentialVault {
+  private static func vault(_ settings: EarshotSettings) -> VaultKeeper {
     let directory = settings.store.directory
-    var limits = CredentialSpool.Limits()
+    var limits = RecordSpool.Limits()
     limits.maximumCount = settings.verifier.keptTransfers
     limits.maximumBytes = settings.store.bytes
-    return CredentialVault(
+    return VaultKeeper(
       .init(keepFor: settings.store.keepFor, maximumBytes: settings.store.bytes), scheduler: EventLoop.shared,
       disk: SerialWorker(),
       open: { [limits] () throws(StoreError) in
         let state = try StateDirectory(path: directory)
-        return try CredentialSpool(in: state, key: try SpoolKey.load(from: state), limits: limits)
+        return try RecordSpool(in: state, key: try SpoolKey.load(from: state), limits: limits)
       })
   }
 
@@ -131,7 +131,7 @@ final class Daemon {
     wallet?.stop()
     registrations = []
     // What is being written or erased is brought to its end, as far as the disk lets it.
-    verifier.vault.rest(within: .seconds(2)) { [bus] in
+    verifier.vault.whenIdle(within: .seconds(2)) { [bus] in
       onEnd(code)
       // What was said to the radio and the bus in this turn is sent before the loop ends.
       EventLoop.shared.soon {
