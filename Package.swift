@@ -121,7 +121,8 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Air", "HCI", "Listing", "TestSupport",
+        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Air", "HCI", "Verifier", "Listing",
+        "TestSupport",
       ]),
     tests(
       "Integration",

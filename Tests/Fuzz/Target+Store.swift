@@ -2,6 +2,7 @@ import Bytes
 import Crypto
 
 @testable import Store
+@testable import Verifier
 
 extension Target {
   static let store = [
@@ -23,13 +24,36 @@ extension Target {
       name: "spool-file",
       seeds: {
         guard let spool else { return [] }
-        let entry = SpoolEntry(received: 5, dialect: "0.5", peer: "C0:FF:EE:00:00:01", credential: Array("{}".utf8))
-        return [
-          try SpoolFile.seal(entry, id: spool.id, nonce: nonce, key: spool.key), [3, 48, 46, 53, 0, 123, 125],
-          [1, 0xC3, 0],
-        ]
+        let record = SpoolRecord(received: 5, content: Array("{}".utf8))
+        return [try SpoolFile.seal(record, id: spool.id, nonce: nonce, key: spool.key), [123, 125], []]
       },
       run: openSpoolFile),
+    Target(
+      name: "spool-name",
+      seeds: {
+        let id = String(repeating: "0a", count: 16)
+        return ["00.record", "ff.record", "new", "00.record.erased", "ff.record.damaged", "credential"].map {
+          Array("\(id).\($0)".utf8)
+        }
+      },
+      run: { bytes in
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard let name = SpoolFileName(text) else { return }
+        promise(name.text == text, "a name is written as it was read")
+        promise(text.hasPrefix("\(name.id)."), "a name begins with its id")
+      }),
+    Target(
+      name: "credential-record",
+      seeds: {
+        let record = try CredentialRecord(
+          dialect: "0.5", peer: "C0:FF:EE:00:00:01", credential: Array("{}".utf8))
+        return [record.content, [1, 0, 0], [1, 1, 0xC3, 0]]
+      },
+      run: { bytes in
+        guard let record = taken({ try CredentialRecord(reading: Array(bytes)) }) else { return }
+        promise(record.content.elementsEqual(bytes), "a record is written as it was read")
+        promise(record.fileSize == SpoolFile.size(ofContent: bytes.count), "a record is as large as foretold")
+      }),
   ]
 
   private static let key = SecretBytes(copying: [UInt8](repeating: 7, count: 32))
@@ -44,16 +68,19 @@ extension Target {
   /// Once as the file, and once as what is sealed in it.
   private static func openSpoolFile(_ bytes: UnsafeRawBufferPointer) {
     guard let (key, id) = spool else { return promise(false, "there is a key") }
-    if let entry = taken({ try SpoolFile.open(Array(bytes), id: id, key: key) }) {
-      promise(SpoolFile.size(of: entry) == bytes.count, "an entry is as large as foretold")
+    if let record = taken({ try SpoolFile.open(Array(bytes), id: id, key: key) }) {
+      promise(SpoolFile.size(ofContent: record.content.count) == bytes.count, "a record is as large as foretold")
     }
     let header = SpoolHeader(
       keyID: key.id, id: id, received: -1, nonce: nonce, sealedCount: UInt32(bytes.count + ChaChaPoly.tagSize))
     let sealed = taken {
       try ChaChaPoly.seal(Array(bytes), key: key.key(for: id), nonce: nonce, aad: header.bytes)
     }
-    guard let sealed, let entry = taken({ try SpoolFile.open(header.bytes + sealed, id: id, key: key) }) else { return }
-    let again = taken { try SpoolFile.seal(entry, id: id, nonce: nonce, key: key) }
+    guard let sealed, let record = taken({ try SpoolFile.open(header.bytes + sealed, id: id, key: key) }) else {
+      return promise(false, "what is sealed opens")
+    }
+    promise(record.content.elementsEqual(bytes), "a content is read as it was sealed")
+    let again = taken { try SpoolFile.seal(record, id: id, nonce: nonce, key: key) }
     promise(again == header.bytes + sealed, "a file is written as it was read")
   }
 }

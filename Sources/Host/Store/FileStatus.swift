@@ -31,7 +31,7 @@ public struct FileStatus: Hashable, Sendable {
       let right = kind == .directory ? "700" : "600"
       throw StoreError(
         .wrongMode,
-        "\(path) has mode \(octal), which lets others at credentials: run chmod \(right) \(path), and think about "
+        "\(path) has mode \(octal), which lets other users at what is kept there: run chmod \(right) \(path), and think about "
           + "who may have read it.")
     }
   }

@@ -1,25 +1,33 @@
-/// What is in the spool: the credentials that could be read, and the files that could not.
-public struct SpoolContents: Sendable {
-  public struct Restored: Sendable, Hashable {
+/// What a look into the spool found: the records that could be read, as their owner decodes them, and the files that
+/// could not.
+public struct SpoolContents<Value: Sendable>: Sendable {
+  public struct Entry: Sendable {
     public let id: SpoolID
-    public let entry: SpoolEntry
-    /// It was accepted, and nobody has taken it yet.
-    public var isAccepted = false
+    /// When the content was received, in seconds since 1970 by the wall clock of that time.
+    public let received: Int64
+    public let mark: UInt8
+    public let value: Value
+    /// What the file takes of `RecordSpool.Limits.maximumBytes`.
+    public let size: Int
+
+    public init(id: SpoolID, received: Int64, mark: UInt8, value: Value, size: Int) {
+      self.id = id
+      self.received = received
+      self.mark = mark
+      self.value = value
+      self.size = size
+    }
   }
 
-  public struct Problem: Sendable, Hashable {
-    /// The file's name; one that is `damaged` was given the ending `.damaged`, any other was left alone.
-    public let name: String
-    public let error: StoreError
-    /// Whether it may be read another time though nobody does anything about it.
-    public let isPassing: Bool
-  }
+  /// The earliest first, by the dates in their files.
+  public var entries: [Entry] = []
+  public var problems: [SpoolProblem] = []
+  /// How many files were not read because there was no room for their records.
+  public var withoutRoom = 0
+  /// How many damaged files are kept, whether this look found them damaged or an earlier one.
+  public var damaged = 0
 
-  /// The earliest first, by the time they say they were received.
-  public internal(set) var credentials: [Restored] = []
-  public internal(set) var problems: [Problem] = []
-  /// Files that are whole as far as one knows, and were not read: there was no room.
-  public internal(set) var left = 0
-  /// Files that were found damaged, now or earlier, and are kept for whoever wants to look into them.
-  public internal(set) var damaged = 0
+  public init() {}
 }
+
+extension SpoolContents.Entry: Equatable where Value: Equatable {}

@@ -1,20 +1,20 @@
 import Bytes
 import Crypto
 
-/// What stands in the clear at the beginning of a kept credential's file; all of it is bound to the sealed part.
+/// The beginning of a record's file, in the clear. All of it is bound to the sealed part that follows.
 ///
 /// | bytes | field |
 /// |---|---|
 /// | 8 | `EARSPOOL` |
-/// | 2 | version, big endian |
+/// | 2 | version, 2, big endian |
 /// | 8 | id of the key |
-/// | 16 | id of the credential, as in the file's name |
-/// | 8 | received: seconds since 1970, big endian, signed |
+/// | 16 | id of the record, as in the file's name |
+/// | 8 | date of receipt: seconds since 1970, big endian, signed |
 /// | 12 | nonce |
 /// | 4 | length of the sealed part, big endian |
 struct SpoolHeader: Hashable {
   static let magic = Array("EARSPOOL".utf8)
-  static let version: UInt16 = 1
+  static let version: UInt16 = 2
   static let size = 58
 
   var keyID: [UInt8]
@@ -31,7 +31,7 @@ struct SpoolHeader: Hashable {
     self.sealedCount = sealedCount
   }
 
-  /// Throws `badValue("version")` for any other version, `badValue("magic")` for another kind of file.
+  /// - Throws: `badValue("version")` for any other version, `badValue("magic")` for another kind of file.
   init(reading reader: inout ByteReader) throws(WireError) {
     guard try reader.bytes(Self.magic.count).elementsEqual(Self.magic) else { throw .badValue("magic") }
     guard try reader.u16be() == Self.version else { throw .badValue("version") }

@@ -1,13 +1,14 @@
 import Bytes
 import Crypto
 
-/// Names a kept credential: 16 random bytes, never used again.
+/// The name of a record in the spool: 16 random bytes, never used again.
 public struct SpoolID: Hashable, Sendable, Comparable, CustomStringConvertible {
   static let size = 16
 
   let bytes: [UInt8]
 
-  init(randomFrom random: inout some RandomSource) {
+  /// Draws a name that was not used before.
+  public init(randomFrom random: inout some RandomSource) {
     bytes = random.bytes(Self.size)
   }
 
@@ -15,7 +16,7 @@ public struct SpoolID: Hashable, Sendable, Comparable, CustomStringConvertible {
     bytes = Array(try reader.bytes(Self.size))
   }
 
-  /// The id that the text is the description of; nil if it is none.
+  /// Reads a `description`; nil for any other text.
   public init?(_ text: some StringProtocol) {
     guard let bytes = try? Hex.decode(text), bytes.count == Self.size, Hex.encode(bytes) == text else { return nil }
     self.bytes = bytes

@@ -1,28 +1,28 @@
 import Common
 import Crypto
 
-/// The key under which credentials are kept at rest: from systemd's credentials where the unit has
+/// The key under which records are kept at rest: from systemd's credentials where the unit has
 /// `LoadCredentialEncrypted=earshot-spool:…`, otherwise made at random and kept in the state directory.
 public struct SpoolKey: Sendable, CustomStringConvertible {
   public enum Origin: Sendable {
     /// systemd decrypted it for this run.
     case systemCredential
-    /// It lies in the state directory, readable for whoever can read the credentials' files.
+    /// It is in the state directory: who can read the records' files can read it.
     case stateDirectory
-    /// The same, and it is new.
+    /// It is in the state directory and was made just now.
     case made
   }
 
   public static let size = 32
-  /// The name of the credential in the unit.
+  /// The name of systemd's credential in the unit.
   public static let credentialName = "earshot-spool"
-  /// The name of the file in the state directory.
+  /// The name of the key's file in the state directory.
   public static let fileName = "spool.key"
 
   public let origin: Origin
-  /// systemd has credentials for this run, and the spool's key is not among them.
+  /// Whether systemd has credentials for this run, and the spool's key is not among them.
   public let isMissingFromCredentials: Bool
-  /// Tells keys apart, and nothing about the key.
+  /// A name for the key that tells nothing about its bytes.
   let id: [UInt8]
   private let secret: SecretBytes
 
@@ -71,7 +71,7 @@ public struct SpoolKey: Sendable, CustomStringConvertible {
     }
   }
 
-  /// The key that systemd decrypted; nil if the unit asks for none. Its mode is systemd's affair.
+  /// The key that systemd decrypted; nil if the unit asks for none. systemd decides on its mode.
   private static func systemCredential(in directory: any Directory) throws(StoreError) -> SpoolKey? {
     guard var bytes = try directory.contents(of: credentialName, limit: credentialLimit) else { return nil }
     defer { bytes.wipe() }
@@ -91,9 +91,9 @@ public struct SpoolKey: Sendable, CustomStringConvertible {
     id = try Self.derive(secret, "key id", Self.idSize).withUnsafeBytes { Array($0) }
   }
 
-  /// The key for one file.
+  /// Derives the key for one record's file.
   func key(for id: SpoolID) throws(StoreError) -> SecretBytes {
-    try Self.derive(secret, "credential \(id)", ChaChaPoly.keySize)
+    try Self.derive(secret, "record \(id)", ChaChaPoly.keySize)
   }
 
   private static func derive(_ secret: SecretBytes, _ purpose: String, _ count: Int) throws(StoreError) -> SecretBytes {

@@ -1,7 +1,7 @@
 import Common
 import Glibc
 
-/// Why something could not be stored, read or erased, and what to do about it.
+/// Why something could not be stored, read or erased, and what an administrator can do about it.
 public struct StoreError: CodedError, Hashable, CustomStringConvertible {
   public enum Reason: String, CaseIterable, Sendable {
     case diskFull = "DiskFull"
@@ -9,9 +9,9 @@ public struct StoreError: CodedError, Hashable, CustomStringConvertible {
     case notPermitted = "NotPermitted"
     case missing = "Missing"
     case exists = "Exists"
-    /// Another process is at it.
+    /// Another process uses it.
     case inUse = "InUse"
-    /// Others than the service's user may read or write it.
+    /// Users other than the service's may read or write it.
     case wrongMode = "WrongMode"
     case wrongOwner = "WrongOwner"
     /// It is a link, a pipe or a directory where a file belongs, or the other way round.
@@ -21,8 +21,11 @@ public struct StoreError: CodedError, Hashable, CustomStringConvertible {
     case damaged = "Damaged"
     /// It was written by a later release.
     case tooNew = "TooNew"
+    /// Another release wrote it, an earlier or a later one, and this one cannot read it.
+    case otherRelease = "OtherRelease"
     /// It was sealed with a key that is not at hand.
     case keyMissing = "KeyMissing"
+    /// A record does not fit into the spool beside those that it holds.
     case spoolFull = "SpoolFull"
     /// The disk itself reports an error.
     case diskFailed = "DiskFailed"
@@ -44,7 +47,7 @@ public struct StoreError: CodedError, Hashable, CustomStringConvertible {
 }
 
 extension StoreError {
-  /// What a system call's error number means for whoever looks after the machine.
+  /// Says what a system call's error number means for the administrator.
   ///
   /// - Parameters:
   ///   - doing: completes "cannot be …": `written`.

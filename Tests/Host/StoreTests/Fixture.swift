@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import TestSupport
 
@@ -7,7 +8,7 @@ import TestSupport
 struct Fixture {
   let disk = SimulatedDisk()
   var key: SpoolKey
-  var limits = CredentialSpool.Limits()
+  var limits = RecordSpool.Limits()
 
   init() throws {
     key = try SpoolKey(SecretBytes(copying: (0..<32).map { UInt8($0) }), .systemCredential)
@@ -16,21 +17,32 @@ struct Fixture {
 
   func state() throws(StoreError) -> StateDirectory { try StateDirectory(path: "/state", on: disk) }
 
-  func spool(seed: UInt64 = 1) throws(StoreError) -> CredentialSpool {
-    try CredentialSpool(in: state(), key: key, limits: limits, random: SeededRandom(seed: seed))
+  func spool(seed: UInt64 = 1) throws(StoreError) -> RecordSpool {
+    try RecordSpool(in: state(), key: key, limits: limits, random: SeededRandom(seed: seed))
   }
 
   var files: [String] { disk.names(in: "/state/spool") }
 
-  static func path(_ id: SpoolID, _ ending: String = "credential") -> String { "/state/spool/\(id).\(ending)" }
-  static func entry(_ text: String, received: Int64 = 1_700_000_000) -> SpoolEntry {
-    SpoolEntry(received: received, dialect: "0.5", peer: "C0:FF:EE:00:00:01", credential: Array(text.utf8))
+  static func path(_ id: SpoolID, _ ending: String = "00.record") -> String { "/state/spool/\(id).\(ending)" }
+  static func record(_ text: String, received: Int64 = 1_700_000_000, mark: UInt8 = 0) -> SpoolRecord {
+    SpoolRecord(received: received, mark: mark, content: Array(text.utf8))
+  }
+}
+
+extension RecordSpool {
+  /// The records as they are.
+  func list(
+    except known: Set<SpoolID> = [], room: (count: Int, bytes: Int) = (.max, .max)
+  ) throws(StoreError) -> SpoolContents<SpoolRecord> {
+    try list(except: known, room: room) { (record) throws(WireError) in record }
   }
 }
 
 extension SpoolContents {
-  var entries: [SpoolID: SpoolEntry] {
-    Dictionary(credentials.map { ($0.id, $0.entry) }, uniquingKeysWith: { first, _ in first })
+  var ids: [SpoolID] { entries.map(\.id) }
+  var values: [Value] { entries.map(\.value) }
+  var byID: [SpoolID: Value] {
+    Dictionary(entries.map { ($0.id, $0.value) }, uniquingKeysWith: { first, _ in first })
   }
   var reasons: [StoreError.Reason] { problems.map(\.error.reason) }
 }

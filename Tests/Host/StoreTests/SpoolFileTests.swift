@@ -5,7 +5,7 @@ import Testing
 
 @testable import Store
 
-@Suite("The file of a kept credential")
+@Suite("The file of a record")
 struct SpoolFileTests {
   let key: SpoolKey
   let id: SpoolID
@@ -16,32 +16,27 @@ struct SpoolFileTests {
     id = try #require(SpoolID("000102030405060708090a0b0c0d0e0f"))
   }
 
-  static let entries = [
-    SpoolEntry(received: 0, dialect: "", peer: "", credential: []),
-    SpoolEntry(received: -1, dialect: "0.5", peer: "C0:FF:EE:00:00:01", credential: Array("{}".utf8)),
-    SpoolEntry(
-      received: .max, dialect: String(repeating: "d", count: 255), peer: String(repeating: "é", count: 127),
-      credential: [UInt8](repeating: 0, count: 70_000)),
-    SpoolEntry(received: .min, dialect: "0.4", peer: "", credential: [0]),
+  static let records = [
+    SpoolRecord(received: 0, content: []),
+    SpoolRecord(received: -1, mark: 1, content: Array("{}".utf8)),
+    SpoolRecord(received: .max, mark: 255, content: [UInt8](repeating: 0, count: 70_000)),
+    SpoolRecord(received: .min, content: [0]),
   ]
 
-  @Test("What is sealed opens again, and is as large as foretold", arguments: entries)
-  func roundTrip(entry: SpoolEntry) throws {
-    let bytes = try SpoolFile.seal(entry, id: id, nonce: nonce, key: key)
-    #expect(try SpoolFile.open(bytes, id: id, key: key) == entry)
-    #expect(SpoolFile.size(of: entry) == bytes.count)
+  @Test("What is sealed opens again, and is as large as foretold", arguments: records)
+  func roundTrip(record: SpoolRecord) throws {
+    let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)
+    #expect(try SpoolFile.open(bytes, id: id, mark: record.mark, key: key) == record)
+    #expect(SpoolFile.size(ofContent: record.content.count) == bytes.count)
   }
 
-  @Test("A text of 256 bytes is refused")
-  func longText() {
-    for entry in [
-      SpoolEntry(received: 0, dialect: String(repeating: "d", count: 256), peer: "", credential: []),
-      SpoolEntry(received: 0, dialect: "", peer: String(repeating: "é", count: 128), credential: []),
-    ] {
-      #expect(SpoolFile.size(of: entry) == nil)
-      #expect(
-        caught(StoreError.self) { try SpoolFile.seal(entry, id: id, nonce: nonce, key: key) }?.reason == .tooLarge)
-    }
+  @Test("The bytes of a file are what the tables say, and what libsodium makes of them")
+  func vector() throws {
+    let record = SpoolRecord(received: 0x0102_0304, mark: 9, content: Array("content".utf8))
+    let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)
+    let header = Array(bytes.prefix(SpoolHeader.size))
+    let sealed = try ChaChaPoly.seal(record.content, key: key.key(for: id), nonce: nonce, aad: header)
+    #expect(bytes == header + sealed)
   }
 
   @Test("The header's bytes are as the table says, both ways")
@@ -49,7 +44,7 @@ struct SpoolFileTests {
     let header = SpoolHeader(
       keyID: [1, 2, 3, 4, 5, 6, 7, 8], id: id, received: 0x0102_0304, nonce: nonce, sealedCount: 0xAABB)
     let bytes = try Hex.decode(
-      "45415253504f4f4c" + "0001" + "0102030405060708" + "000102030405060708090a0b0c0d0e0f" + "0000000001020304"
+      "45415253504f4f4c" + "0002" + "0102030405060708" + "000102030405060708090a0b0c0d0e0f" + "0000000001020304"
         + "111111111111111111111111" + "0000aabb")
     #expect(header.bytes == bytes)
     #expect(bytes.count == SpoolHeader.size)
@@ -57,19 +52,18 @@ struct SpoolFileTests {
     #expect(try SpoolHeader(reading: &reader) == header)
   }
 
-  @Test("Neither credential nor dialect nor peer is in the file in the clear")
+  @Test("Nothing of the content is in the file in the clear")
   func encrypted() throws {
-    let entry = SpoolEntry(
-      received: 5, dialect: "dialect-0.5", peer: "peer-address", credential: Array("secret-text".utf8))
-    let bytes = try SpoolFile.seal(entry, id: id, nonce: nonce, key: key)
-    for text in ["dialect", "peer", "secret"] {
+    let record = SpoolRecord(received: 5, content: Array("secret-text".utf8))
+    let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)
+    for text in ["secret", "text"] {
       #expect(!(0..<bytes.count).contains { bytes[$0...].starts(with: text.utf8) })
     }
   }
 
   @Test("Any bit that flips, any byte that is missing and any that is added is noticed")
   func damage() throws {
-    let whole = try SpoolFile.seal(Fixture.entry("credential"), id: id, nonce: nonce, key: key)
+    let whole = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
     for bytes in brokenCopies(of: whole) {
       let failure = caught(SpoolFile.Failure.self) { try SpoolFile.open(bytes, id: id, key: key) }
       let changed = bytes.count == whole.count ? bytes.indices.first { bytes[$0] != whole[$0] } : nil
@@ -82,14 +76,14 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("Another key is called that, and another credential's file is damaged")
+  @Test("Another key is called that, and another record's file is damaged")
   func strangers() throws {
-    let bytes = try SpoolFile.seal(Fixture.entry("credential"), id: id, nonce: nonce, key: key)
+    let bytes = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
     let other = try SpoolKey(SecretBytes(copying: [UInt8](repeating: 9, count: 32)), .made)
     #expect(caught(SpoolFile.Failure.self) { try SpoolFile.open(bytes, id: id, key: other) } == .otherKey)
     let wrong = try #require(SpoolID("ff0102030405060708090a0b0c0d0e0f"))
     let failure = caught(SpoolFile.Failure.self) { try SpoolFile.open(bytes, id: wrong, key: key) }
-    #expect(failure == .damaged("it is the file of another credential"))
+    #expect(failure == .damaged("it is the file of another record"))
     // An id that is written over in the header does not fit the seal.
     let forged: [UInt8] = Array(bytes[..<18]) + wrong.bytes + Array(bytes[34...])
     #expect(
@@ -100,7 +94,7 @@ struct SpoolFileTests {
   @Test("10000 random and mutated inputs are refused, and harm nothing")
   func anything() throws {
     var random = SeededRandom(seed: 7)
-    let whole = try SpoolFile.seal(Fixture.entry("credential"), id: id, nonce: nonce, key: key)
+    let whole = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
     for round in 0..<10_000 {
       var bytes = random.bytes(Int.random(in: 0..<120, using: &random))
       if round % 3 == 1 { bytes = Array(whole.prefix(Int.random(in: 0..<60, using: &random))) + bytes }
@@ -128,10 +122,29 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("An entry does not print its credential")
+  @Test("A record does not print its content")
   func unprinted() {
-    var text = "\(Fixture.entry("secret")) \(String(reflecting: Fixture.entry("secret")))"
-    dump(Fixture.entry("secret"), to: &text)
+    var text = "\(Fixture.record("secret")) \(String(reflecting: Fixture.record("secret")))"
+    dump(Fixture.record("secret"), to: &text)
     #expect(!text.contains("secret") && !text.contains("115"))
+  }
+
+  @Test("Every name of a file is read as it was written; a name that is not the spool's is none")
+  func names() throws {
+    let names: [(SpoolFileName, String)] = [
+      (.record(id, mark: 0), "00.record"), (.record(id, mark: 0xAF), "af.record"), (.new(id), "new"),
+      (SpoolFileName.record(id, mark: 1).whileErased, "01.record.erased"),
+      (SpoolFileName.record(id, mark: 1).whenDamaged, "01.record.damaged"),
+      (.otherRelease(id, "\(id).credential"), "credential"),
+      (SpoolFileName.otherRelease(id, "\(id).credential").whileErased, "credential.erased"),
+    ]
+    for (name, ending) in names {
+      #expect(name.text == "\(id).\(ending)" && name.id == id)
+      #expect(SpoolFileName("\(id).\(ending)") == name)
+    }
+    for ending in ["", ".", ".0.record", ".000.record", ".AF.record", ".+1.record", ".bak1", "x.new", ".Record"] {
+      #expect(SpoolFileName("\(id)\(ending)") == nil, "\(ending)")
+    }
+    #expect(names.filter { $0.0.holdsRecord }.count == 3)
   }
 }

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Store
 
-@Suite("Credentials when power is lost")
+@Suite("Records when power is lost")
 struct SpoolPowerLossTests {
   /// What a run did before its power ended.
   struct Run {
-    var entries: [SpoolID: SpoolEntry] = [:]
+    var entries: [SpoolID: SpoolRecord] = [:]
     /// Puts that returned.
     var kept: Set<SpoolID> = []
     /// Removals that began, and those that returned.
@@ -17,9 +17,12 @@ struct SpoolPowerLossTests {
     /// New dates that were to be given, and those to whom they were.
     var dates: [SpoolID: Int64] = [:]
     var redated: Set<SpoolID> = []
+    /// Records that were to get the mark 1, and those that got it.
+    var marking: Set<SpoolID> = []
+    var marked: Set<SpoolID> = []
     var isThrough = false
 
-    /// Three credentials come, one goes and one is given another date in between; each step may be the last.
+    /// Three records come; one goes, and one gets another mark and another date in between. Each step may be the last.
     mutating func go(_ fixture: Fixture) {
       isThrough =
         caughtError { () throws(StoreError) in
@@ -29,6 +32,9 @@ struct SpoolPowerLossTests {
           leaving.insert(first)
           try spool.remove(first)
           gone.insert(first)
+          marking.insert(second)
+          try spool.mark(second, as: 1)
+          marked.insert(second)
           dates[second] = 1_600_000_000
           try spool.redate(second, received: 1_600_000_000)
           redated.insert(second)
@@ -39,35 +45,37 @@ struct SpoolPowerLossTests {
         } == nil
     }
 
-    private mutating func put(_ text: String, _ spool: CredentialSpool) throws(StoreError) -> SpoolID {
-      let id = try spool.put(Fixture.entry(text))
+    private mutating func put(_ text: String, _ spool: RecordSpool) throws(StoreError) -> SpoolID {
+      let id = try spool.put(Fixture.record(text))
       kept.insert(id)
-      entries[id] = Fixture.entry(text)
+      entries[id] = Fixture.record(text)
       return id
     }
 
     /// Everything that must hold after a restart.
     func check(_ fixture: Fixture, _ comment: Comment) throws {
       let contents = try fixture.spool(seed: 99).list()
-      let listed = contents.entries
+      let listed = contents.byID
       #expect(contents.problems == [], comment)
-      #expect(listed.count == contents.credentials.count, comment)
+      #expect(listed.count == contents.entries.count, comment)
       #expect(kept.subtracting(leaving).isSubset(of: listed.keys), comment)
       #expect(gone.isDisjoint(with: listed.keys), comment)
       let texts = Set(["first", "second", "third"])
       for (id, entry) in listed {
         if let put = entries[id] {
           #expect(!redated.contains(id) || entry.received == dates[id], comment)
-          var undated = entry
-          if entry.received == dates[id] { undated.received = put.received }
-          #expect(undated == put, comment)
+          #expect(entry.mark == 1 ? marking.contains(id) : entry.mark == 0 && !marked.contains(id), comment)
+          var unchanged = entry
+          unchanged.mark = put.mark
+          if entry.received == dates[id] { unchanged.received = put.received }
+          #expect(unchanged == put, comment)
         }
-        let text = String(decoding: entry.credential.prefix { $0 != 0x20 }, as: UTF8.self)
+        let text = String(decoding: entry.content.prefix { $0 != 0x20 }, as: UTF8.self)
         #expect(texts.contains(text) && (kept.contains(id) || !isThrough), comment)
       }
       // Of puts that did not return there is one at most: the last.
       #expect(Set(listed.keys).subtracting(kept).count <= 1, comment)
-      #expect(Set(fixture.files) == Set(listed.keys.map { "\($0).credential" }), comment)
+      #expect(Set(fixture.files) == Set(listed.map { "\($0.key).0\($0.value.mark).record" }), comment)
     }
   }
 

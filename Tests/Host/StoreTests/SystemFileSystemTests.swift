@@ -26,21 +26,21 @@ final class SystemFileSystemTests {
     let id: SpoolID
     do {
       let state = try StateDirectory(path: path)
-      let spool = try CredentialSpool(in: state, key: SpoolKey.load(from: state) { _ in nil })
-      id = try spool.put(Fixture.entry("kept"))
-      try spool.remove(try spool.put(Fixture.entry("removed")))
+      let spool = try RecordSpool(in: state, key: SpoolKey.load(from: state) { _ in nil })
+      id = try spool.put(Fixture.record("kept"))
+      try spool.remove(try spool.put(Fixture.record("removed")))
       #expect(caught(StoreError.self) { try StateDirectory(path: path) }?.reason == .inUse)
     }
     let state = try StateDirectory(path: nil) { [path] in $0 == "STATE_DIRECTORY" ? path : nil }
     let key = try SpoolKey.load(from: state) { _ in nil }
     #expect(key.origin == .stateDirectory)
-    let contents = try CredentialSpool(in: state, key: key).list()
-    #expect(contents.entries == [id: Fixture.entry("kept")])
-    #expect(try FileManager.default.contentsOfDirectory(atPath: "\(path)/spool") == ["\(id).credential"])
+    let contents: SpoolContents<SpoolRecord> = try RecordSpool(in: state, key: key).list()
+    #expect(contents.byID == [id: Fixture.record("kept")])
+    #expect(try FileManager.default.contentsOfDirectory(atPath: "\(path)/spool") == ["\(id).00.record"])
     #expect(try mode(".") == 0o700)
     #expect(try mode("spool") == 0o700)
     #expect(try mode("spool.key") == 0o600)
-    #expect(try mode("spool/\(id).credential") == 0o600)
+    #expect(try mode("spool/\(id).00.record") == 0o600)
   }
 
   @Test("A large file is written, read and erased whole")
@@ -66,17 +66,35 @@ final class SystemFileSystemTests {
     try FileManager.default.createSymbolicLink(atPath: "\(path)/link", withDestinationPath: "file")
     #expect(mkfifo("\(path)/pipe", 0o600) == 0)
     try directory.makeDirectory("inner")
+    try FileManager.default.createSymbolicLink(atPath: "\(path)/way", withDestinationPath: "inner")
     #expect(try directory.open("file").read(atMost: 10) == [1])
     for name in ["link", "inner", "pipe"] {
       #expect(caught(StoreError.self) { try directory.open(name) }?.reason == .wrongKind)
     }
     #expect(caught(StoreError.self) { try directory.openForOverwriting("link") }?.reason == .wrongKind)
     #expect(caught(StoreError.self) { try directory.openDirectory("link") }?.reason == .wrongKind)
+    // A link to a directory is no directory, either: what is behind it may be another user's.
+    #expect(caught(StoreError.self) { try directory.openDirectory("way") }?.reason == .wrongKind)
+    #expect(try directory.openDirectory("inner").names() == [])
     #expect(caught(StoreError.self) { try directory.create("file") }?.reason == .exists)
     #expect(try directory.status(of: "link")?.kind == .other)
     #expect(try directory.status(of: "none") == nil)
     #expect(caught(StoreError.self) { try directory.open("none") }?.reason == .missing)
     #expect(caught(StoreError.self) { try directory.unlink("inner") }?.reason == .wrongKind)
+  }
+
+  @Test(
+    "What the kernel cannot put on a disk is not said to be there: neither a file's content nor a directory's names")
+  func synced() throws {
+    // proc has regular files and directories, and refuses to synchronize either.
+    let directory = try SystemFileSystem().openDirectory("/proc/self")
+    let file = try directory.open("status")
+    #expect(try file.status().kind == .file)
+    let errors = [
+      caughtError { () throws(StoreError) in try file.sync() },
+      caughtError { () throws(StoreError) in try directory.sync() },
+    ]
+    #expect(errors.map { $0?.sentence.contains("cannot be synchronized") } == [true, true])
   }
 
   @Test("A state directory that is a link to a private one is taken, one with a wide mode is not")

@@ -1,225 +1,219 @@
 import Common
-import Journal
-import Loop
 import Store
-import Transfers
 
 /// What is done on the disk, one thing after the other.
 extension CredentialVault {
   /// Begins the next thing that has to be done, if nothing is being done.
-  func pump() {
-    defer { schedule() }
-    guard busy == nil else { return }
-    guard let spool else { return openSpool() ? () : tellOfRest() }
-    let now = scheduler.now
-    let due = entries.values.filter { ($0.failure?.retry ?? now) <= now }.sorted {
-      // Those for whom somebody waits come first.
-      ($0.askers.isEmpty ? 1 : 0, $0.transfer.number) < ($1.askers.isEmpty ? 1 : 0, $1.transfer.number)
+  mutating func pump(_ turn: inout Turn) {
+    guard work == nil else { return }
+    guard isOpen else {
+      if isOpeningDue(turn) { open(&turn) } else { answerIdle(&turn) }
+      return
     }
-    for entry in due {
-      if let step = entry.step { return take(step, for: entry, in: spool) }
-    }
-    for entry in due {
-      if let date = rightDate(of: entry), let id = entry.id { return redate(entry, id, to: date, in: spool) }
+    let now = turn.now
+    let due = inOrder.filter { $0.failure.map { $0.retry <= now } ?? true }
+    // Those that an asker waits for come first.
+    let next = due.first { $0.step != nil && !$0.askers.isEmpty } ?? due.first { $0.step != nil }
+    if let next, let step = next.step { return take(step, for: next, &turn) }
+    for kept in due {
+      if let date = rightDate(of: kept, turn) {
+        return begin(.redate(kept.id, date: date), by: .redate(kept.id, date: date), &turn)
+      }
     }
     // What failed and is due again needs nothing any more.
-    for entry in due { entry.failure = nil }
-    if !entries.values.contains(where: { $0.failure?.trouble == .dating }) { end(.dating) }
-    tellOfDates()
-    tellOfRest()
-    if hasFilesApart, inspectAt <= now { inspect(spool) }
+    for kept in due { entries[kept.id]?.failure = nil }
+    if !hasFailure(.dating) { end(.dating, &turn) }
+    logDates(&turn)
+    answerIdle(&turn)
+    if hasOtherFiles && inspectAt <= now { inspect(&turn) }
   }
 
-  private func tellOfRest() {
-    let resting = onRest
-    onRest = []
-    for body in resting { body() }
+  private mutating func begin(_ kind: Work.Kind, by action: Action, _ turn: inout Turn) {
+    work = Work(kind: kind, patienceEnds: turn.now.advanced(by: Self.patience))
+    turn.actions.append(action)
   }
 
-  private func take(_ step: KeptCredential.Step, for kept: KeptCredential, in spool: CredentialSpool) {
-    let id = kept.id ?? spool.makeID()
-    kept.id = id
-    let isAccepted = kept.wish == .taken
-    switch step {
-    case .put:
-      kept.mayBeOnDisk = true
-      let entry = entry(kept.content ?? [], of: kept.transfer, date: kept.date)
-      run(
-        { () throws(StoreError) in _ = try spool.put(entry, as: id, isAccepted: isAccepted) },
-        then: { $0.written(kept, isAccepted, $1) })
-    case .accept:
-      run({ () throws(StoreError) in try spool.accept(id) }, then: { $0.written(kept, true, $1) })
-    case .erase:
-      run({ () throws(StoreError) in try spool.remove(id) }, then: { $0.erased(kept, $1) })
-    }
+  /// Takes what was being done as done.
+  private mutating func end(_ turn: inout Turn) -> Work.Kind? {
+    guard let work else { return nil }
+    self.work = nil
+    if work.isStalled { end(.stalled, &turn) }
+    return work.kind
   }
 
-  private func written(_ kept: KeptCredential, _ isAccepted: Bool, _ result: Result<Void, StoreError>) {
-    switch result {
-    case .success:
-      (kept.isOnDisk, kept.isAcceptedOnDisk) = (true, isAccepted)
-      // From now on the transfer's own is the only one.
-      kept.content = nil
-      kept.failure = nil
-      // The disk is well: what it refused is tried again at once.
-      for other in entries.values where other.failure?.trouble == .writing { other.failure = nil }
-      if !entries.values.contains(where: { $0.wish != .nobody && $0.step != nil }) { end(.writing) }
-      if kept.step == nil { kept.answer() }
-    case .failure(let error):
-      if error.reason == .spoolFull, kept.wish == .judged, !kept.askers.isEmpty {
-        // The wallet is still there, and hears of it.
-        entries[kept.transfer.number] = nil
-        return kept.answer(error)
-      }
-      fail(kept, .writing, error)
-    }
-  }
-
-  private func erased(_ kept: KeptCredential, _ result: Result<Void, StoreError>) {
-    switch result {
-    case .success:
-      entries[kept.transfer.number] = nil
-      if !entries.values.contains(where: { $0.failure?.trouble == .erasing }) { end(.erasing) }
-      // There may be room for what is left on the disk.
-      inspectAt = scheduler.now
-      kept.answer()
-    case .failure(let error): fail(kept, .erasing, error)
-    }
-  }
-
-  private func redate(_ kept: KeptCredential, _ id: SpoolID, to date: Int64, in spool: CredentialSpool) {
-    run(
-      { () throws(StoreError) in try spool.redate(id, received: date) },
-      then: { vault, result in
-        switch result {
-        case .success:
-          kept.date = date
-          kept.failure = nil
-          vault.redated += 1
-        case .failure(let error): vault.fail(kept, .dating, error)
-        }
-      })
-  }
-
-  private func fail(_ kept: KeptCredential, _ trouble: Trouble, _ error: StoreError) {
-    kept.failure = (trouble, scheduler.now.advanced(by: Self.retryInterval))
-    complain(trouble, error)
-    kept.answer()
-  }
-
-  /// Runs `work` on the disk, and goes on afterwards with whatever there is to do.
-  private func run<Value: Sendable>(
-    _ work: @escaping @Sendable () throws(StoreError) -> Value,
-    then: @escaping @LoopActor (CredentialVault, Result<Value, StoreError>) -> Void
-  ) {
-    busy = scheduler.schedule(after: Self.patience) { [weak self] in self?.stall() }
-    let attempt: @Sendable () -> Result<Value, StoreError> = {
-      do throws(StoreError) { return .success(try work()) } catch { return .failure(error) }
-    }
-    disk.offload(attempt) { [weak self] result in
-      guard let self else { return }
-      busy = nil
-      if isStalled {
-        isStalled = false
-        end(.stalled)
-      }
-      then(self, result)
-      pump()
-    }
-  }
-
-  /// What is being done takes too long: nobody waits for the disk until that comes to an end.
-  func stall() {
-    guard busy != nil, !isStalled else { return }
-    isStalled = true
+  /// What is being done takes too long: no asker waits for the disk until that comes to an end.
+  mutating func stall(_ turn: inout Turn) {
+    guard let work, !work.isStalled else { return }
+    self.work?.isStalled = true
     let seconds = Self.patience.components.seconds
     complain(
-      .stalled, StoreError(.diskStalled, "The disk has not answered for \(seconds) s. Look into the kernel's log."))
-    for entry in entries.values { entry.answer() }
+      .stalled, StoreError(.diskStalled, "The disk has not answered for \(seconds) s. Look into the kernel's log."),
+      &turn)
+    answerAll(&turn)
   }
 
-  // MARK: Opening
+  // MARK: One credential
 
-  typealias Opened = Result<(spool: CredentialSpool, contents: SpoolContents, tooOld: Int), StoreError>
-
-  /// Opens the spool and reads what there is room for.
-  nonisolated static func opened(_ open: Opening, _ settings: Settings, now: Int64?) -> Opened {
-    do throws(StoreError) {
-      let spool = try open()
-      let tooOld = now.map { spool.removeAll(olderThan: settings.keepFor, now: $0, epoch: epoch).removed.count } ?? 0
-      return .success((spool, try spool.list(room: (.max, settings.maximumBytes)), tooOld))
-    } catch {
-      return .failure(error)
-    }
-  }
-
-  /// Tries to open the spool where somebody waits for that, or it is time to.
-  private func openSpool() -> Bool {
-    let isWanted = entries.values.contains { !$0.askers.isEmpty }
-    guard let open, isWanted || troubles[.opening] != nil && inspectAt <= scheduler.now else { return false }
-    let (settings, now) = (settings, knownDate)
-    run({ () throws(StoreError) in try Self.opened(open, settings, now: now).get() }, then: { $0.adopt($1) })
-    return true
-  }
-
-  func adopt(_ opened: Opened) {
-    switch opened {
-    case .success(let (spool, contents, tooOld)):
-      self.spool = spool
-      tellOfKey(spool)
-      end(.opening)
-      tellOfOld(tooOld)
-      hasFilesApart = false
-      restore(contents)
-    case .failure(let error):
-      inspectAt = scheduler.now.advanced(by: Self.retryInterval)
-      complain(.opening, error)
-      for entry in entries.values { entry.answer() }
-    }
-  }
-
-  /// Looks after the files that are not here as transfers: some may be too old, readable now, or have room now.
-  private func inspect(_ spool: CredentialSpool) {
-    inspectAt = scheduler.now.advanced(by: Self.retryInterval)
-    let here = Set(entries.values.compactMap(\.id))
-    let (keepFor, now, room) = (settings.keepFor, knownDate, settings.maximumBytes - bytes)
-    let look: @Sendable () throws(StoreError) -> (contents: SpoolContents, tooOld: Int) = { () throws(StoreError) in
-      let tooOld = now.map {
-        spool.removeAll(olderThan: keepFor, now: $0, epoch: Self.epoch, except: here).removed.count
+  private mutating func take(_ step: KeptCredential.Step, for kept: KeptCredential, _ turn: inout Turn) {
+    let id = kept.id
+    switch step {
+    case .put:
+      // A record is there until it is written. Without one there would be nothing to put.
+      guard let record = kept.record else {
+        answer(id, &turn)
+        forget(id, &turn)
+        return pump(&turn)
       }
-      return (try spool.list(except: here, room: (.max, room)), tooOld ?? 0)
+      entries[id]?.file = .uncertain
+      let isAccepted = kept.status == .accepted
+      begin(
+        .put(id, isAccepted: isAccepted), by: .put(id, record, date: kept.date, isAccepted: isAccepted), &turn)
+    case .accept: begin(.accept(id), by: .accept(id), &turn)
+    case .erase: begin(.erase(id), by: .erase(id), &turn)
     }
-    run(
-      look,
-      then: { vault, result in
-        switch result {
-        case .success(let found):
-          vault.tellOfOld(found.tooOld)
-          vault.restore(found.contents)
-        case .failure(let error): vault.complain(.unreadable, error)
-        }
-      })
   }
 
-  private func restore(_ contents: SpoolContents) {
-    guard let list else { return }
-    for restored in contents.credentials {
-      let entry = restored.entry
-      let transfer = list.restore(
-        entry.credential, peer: entry.peer, dialect: entry.dialect, isAccepted: restored.isAccepted)
-      let (received, doubtedUntil) = received(entry.received)
-      let new = KeptCredential(
-        transfer, size: CredentialSpool.size(of: entry), date: entry.received, received: received)
-      new.doubtedUntil = doubtedUntil
-      new.id = restored.id
-      new.isOnDisk = true
-      new.isAcceptedOnDisk = restored.isAccepted
-      new.wish = restored.isAccepted ? .taken : .judged
-      entries[transfer.number] = new
-      if !restored.isAccepted { self.restored(transfer) }
+  /// The disk has done what it was to do with one credential, or failed.
+  mutating func done(_ error: StoreError?, _ turn: inout Turn) {
+    switch work?.kind {
+    case nil, .open, .inspect: return
+    case .put, .accept, .erase, .redate: break
     }
-    tell(of: contents)
-    hasFilesApart = contents.left > 0 || !contents.problems.isEmpty || contents.damaged > 0
-    inspectAt = scheduler.now.advanced(by: Self.retryInterval)
+    switch end(&turn) {
+    case .put(let id, let isAccepted): written(id, isAccepted, error, &turn)
+    case .accept(let id): written(id, true, error, &turn)
+    case .erase(let id): erased(id, error, &turn)
+    case .redate(let id, let date): redated(id, to: date, error, &turn)
+    case nil, .open, .inspect: break
+    }
+    pump(&turn)
+  }
+
+  private mutating func written(_ id: SpoolID, _ isAccepted: Bool, _ error: StoreError?, _ turn: inout Turn) {
+    guard let kept = entries[id] else { return }
+    if let error {
+      guard error.reason == .spoolFull, kept.status == .unjudged, !kept.askers.isEmpty else {
+        return fail(id, .writing, error, &turn)
+      }
+      // The wallet is still there, and is told.
+      answer(id, &turn, error: error)
+      return forget(id, &turn)
+    }
+    entries[id]?.file = .present(isAccepted: isAccepted)
+    // From now on the transfer's own credential is the only one in memory.
+    entries[id]?.record = nil
+    entries[id]?.failure = nil
+    // The disk is well: what it refused is tried again at once.
+    for other in entries.values where other.failure?.trouble == .writing { entries[other.id]?.failure = nil }
+    if !entries.values.contains(where: { $0.status != .unwanted && $0.step != nil }) { end(.writing, &turn) }
+    if entries[id]?.step == nil { answer(id, &turn) }
+  }
+
+  private mutating func erased(_ id: SpoolID, _ error: StoreError?, _ turn: inout Turn) {
+    if let error { return fail(id, .erasing, error, &turn) }
+    let askers = entries[id]?.askers ?? []
+    forget(id, &turn)
+    if !hasFailure(.erasing) { end(.erasing, &turn) }
+    // There may be room for what is still on the disk.
+    inspectAt = turn.now
+    turn.actions += askers.map { .answer($0.number, nil) }
+  }
+
+  private mutating func redated(_ id: SpoolID, to date: Int64, _ error: StoreError?, _ turn: inout Turn) {
+    if let error { return fail(id, .dating, error, &turn) }
+    entries[id]?.date = date
+    entries[id]?.failure = nil
+    redated += 1
+  }
+
+  private mutating func fail(_ id: SpoolID, _ trouble: Trouble, _ error: StoreError, _ turn: inout Turn) {
+    entries[id]?.failure = .init(trouble: trouble, retry: turn.now.advanced(by: Self.retryInterval))
+    complain(trouble, error, &turn)
+    answer(id, &turn)
+  }
+
+  private func hasFailure(_ trouble: Trouble) -> Bool {
+    entries.values.contains { $0.failure?.trouble == trouble }
+  }
+
+  // MARK: The spool
+
+  private func look(room: Int, _ turn: Turn) -> Look {
+    Look(except: Set(entries.keys), room: room, keepFor: settings.keepFor, date: knownDate(turn))
+  }
+
+  mutating func open(_ turn: inout Turn) {
+    begin(.open, by: .open(look(room: settings.maximumBytes, turn)), &turn)
+  }
+
+  /// The spool is opened where an asker waits for that, or it is time to try again.
+  private func isOpeningDue(_ turn: Turn) -> Bool {
+    let isWanted = entries.values.contains { !$0.askers.isEmpty }
+    return hasDisk && (isWanted || troubles[.opening] != nil && inspectAt <= turn.now)
+  }
+
+  mutating func opened(_ result: Result<Found, StoreError>, _ turn: inout Turn) {
+    guard case .open? = work?.kind else { return }
+    _ = end(&turn)
+    switch result {
+    case .success(let found):
+      isOpen = true
+      end(.opening, &turn)
+      hasOtherFiles = false
+      adopt(found, &turn)
+    case .failure(let error):
+      inspectAt = turn.now.advanced(by: Self.retryInterval)
+      complain(.opening, error, &turn)
+      answerAll(&turn)
+    }
+    pump(&turn)
+  }
+
+  /// Looks after the files whose credentials are not here: some may be too old, readable now, or have room now.
+  private mutating func inspect(_ turn: inout Turn) {
+    inspectAt = turn.now.advanced(by: Self.retryInterval)
+    begin(.inspect, by: .inspect(look(room: settings.maximumBytes - bytes, turn)), &turn)
+  }
+
+  mutating func inspected(_ result: Result<Found, StoreError>, _ turn: inout Turn) {
+    guard case .inspect? = work?.kind else { return }
+    _ = end(&turn)
+    switch result {
+    case .success(let found): adopt(found, &turn)
+    case .failure(let error): complain(.unreadable, error, &turn)
+    }
+    pump(&turn)
+  }
+
+  /// Takes what was found in the spool into the vault.
+  private mutating func adopt(_ found: Found, _ turn: inout Turn) {
+    if found.tooOld > 0 { turn.actions.append(.log(.tooOld(found.tooOld))) }
+    var contents = found.contents
+    limitToRoom(&contents)
+    for entry in contents.entries where entries[entry.id] == nil {
+      let isAccepted = entry.mark == CredentialRecord.Mark.accepted.rawValue
+      let (received, doubtedUntil) = received(entry.received, turn)
+      var kept = KeptCredential(
+        id: entry.id, order: nextOrder(), size: entry.size, date: entry.received, received: received)
+      kept.status = isAccepted ? .accepted : .unjudged
+      kept.file = .present(isAccepted: isAccepted)
+      kept.doubtedUntil = doubtedUntil
+      keep(kept)
+      turn.actions.append(.restore(entry.id, entry.value, isAccepted: isAccepted))
+    }
+    report(contents, &turn)
+    hasOtherFiles = contents.withoutRoom > 0 || !contents.problems.isEmpty || contents.damaged > 0
+    inspectAt = turn.now.advanced(by: Self.retryInterval)
+  }
+
+  /// While the disk was read, credentials may have come in that take the room: those read last then stay in the spool.
+  private func limitToRoom(_ contents: inout SpoolContents<CredentialRecord>) {
+    var room = settings.maximumBytes - bytes
+    let fitting = contents.entries.prefix { entry in
+      room -= entry.size
+      return room >= 0
+    }
+    contents.withoutRoom += contents.entries.count - fitting.count
+    contents.entries = Array(fitting)
   }
 }

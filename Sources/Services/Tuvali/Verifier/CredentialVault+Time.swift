@@ -1,104 +1,90 @@
 import Common
-import Journal
-import Loop
-import Store
 
-/// How long credentials have waited, and what the wall clock has to do with it.
+/// How long credentials have been kept, and what the wall clock has to do with it.
 extension CredentialVault {
-  /// 2026-01-01. A clock that says an earlier date was not set yet since the machine was switched on: it says nothing.
-  nonisolated static let epoch: Int64 = 1_767_225_600
-  /// Seconds that a date may be wrong.
-  private static let dateTolerance: Int64 = 30
-  /// So long after the start the network may still set the clock.
-  private static let doubt = Duration.seconds(300)
+  /// 2026-01-01. A wall clock that says an earlier date was not set since the machine was switched on: it says nothing.
+  static let epoch: Int64 = 1_767_225_600
+  /// Seconds that the date of a file may be wrong.
+  static let dateTolerance: Int64 = 30
+  /// For so long after the start the network may still set the wall clock.
+  static let doubt = Duration.seconds(300)
 
-  /// The date, where the clock knows it.
-  var knownDate: Int64? {
-    let now = clock.seconds
-    return now >= Self.epoch ? now : nil
-  }
+  /// The date, where the wall clock knows it.
+  func knownDate(_ turn: Turn) -> Int64? { turn.date >= Self.epoch ? turn.date : nil }
 
-  /// When something of that date was received.
+  /// When a credential was received whose file has that date.
   ///
-  /// One from the future, or from before the epoch, counts from now on. If it is the present clock that is wrong, and it is
-  /// set soon, the date counts after all.
-  func received(_ date: Int64) -> (Instant, doubtedUntil: Instant?) {
-    let now = scheduler.now
+  /// A date in the future, or before the epoch, counts as the present. If it is the wall clock that is wrong now, and the
+  /// clock is set soon, the date counts after all.
+  func received(_ date: Int64, _ turn: Turn) -> (Instant, doubtedUntil: Instant?) {
+    let now = turn.now
     guard date >= Self.epoch else { return (now, nil) }
-    guard let clock = knownDate else { return (now, Instant(nanoseconds: .max)) }
+    guard let clock = knownDate(turn) else { return (now, Instant(nanoseconds: .max)) }
     guard date <= clock else { return (now, now.advanced(by: Self.doubt)) }
     return (now.advanced(by: .seconds(date.clampedSubtracting(clock))), nil)
   }
 
-  /// The date that a file should have by the wall clock, as it goes now; nil if that is the one it has.
-  func rightDate(of entry: KeptCredential) -> Int64? {
-    guard entry.isOnDisk, entry.wish != .nobody, let clock = knownDate else { return nil }
-    guard entry.doubtedUntil.map({ $0 <= scheduler.now }) ?? true else { return nil }
-    let date = clock.clampedSubtracting(entry.received.duration(to: scheduler.now).components.seconds)
-    return date.clampedSubtracting(entry.date).magnitude > Self.dateTolerance ? date : nil
+  /// The date that a file should have by the wall clock as it goes now; nil if the file has it, or the date is not known.
+  func rightDate(of kept: KeptCredential, _ turn: Turn) -> Int64? {
+    guard kept.isOnDisk, kept.status != .unwanted, let clock = knownDate(turn) else { return nil }
+    guard kept.doubtedUntil.map({ $0 <= turn.now }) ?? true else { return nil }
+    let date = clock.clampedSubtracting(kept.received.duration(to: turn.now).components.seconds)
+    return date.clampedSubtracting(kept.date).magnitude > Self.dateTolerance ? date : nil
   }
 
-  /// At once, for the power may fail in the next moment.
-  func clockWasSet() {
-    for entry in entries.values where entry.failure?.trouble == .dating { entry.failure = nil }
-    lookThrough()
+  /// The files get other dates at once, for the power may fail in the next moment.
+  mutating func clockWasSet(_ turn: inout Turn) {
+    for kept in entries.values where kept.failure?.trouble == .dating { entries[kept.id]?.failure = nil }
+    lookThrough(&turn)
   }
 
-  /// Those whose date was doubted because of the clock may turn out to be right.
-  private func reconsiderDates() {
-    for entry in entries.values {
-      guard let old = entry.doubtedUntil, old > scheduler.now else { continue }
-      let (received, doubtedUntil) = received(entry.date)
-      if doubtedUntil == nil { entry.received = received }
-      entry.doubtedUntil = doubtedUntil.map { min($0, old) }
+  mutating func lookThrough(_ turn: inout Turn) {
+    reconsiderDates(turn)
+    expire(&turn)
+    pump(&turn)
+  }
+
+  /// A date that was doubted because of the wall clock may turn out to be right.
+  private mutating func reconsiderDates(_ turn: Turn) {
+    for kept in entries.values {
+      guard let old = kept.doubtedUntil, old > turn.now else { continue }
+      let (received, doubtedUntil) = received(kept.date, turn)
+      if doubtedUntil == nil { entries[kept.id]?.received = received }
+      entries[kept.id]?.doubtedUntil = doubtedUntil.map { min($0, old) }
     }
   }
 
-  func tellOfDates() {
+  private mutating func expire(_ turn: inout Turn) {
+    for kept in inOrder where kept.status != .unwanted && end(of: kept) <= turn.now {
+      turn.actions.append(.expire(kept.id, isAccepted: kept.status == .accepted))
+      discard(kept.id, &turn)
+    }
+  }
+
+  mutating func logDates(_ turn: inout Turn) {
     guard redated > 0 else { return }
-    Log.shared.notice("The wall clock was set: \(redated) kept credentials are dated anew")
+    turn.actions.append(.log(.redated(redated)))
     redated = 0
   }
 
-  /// Wakes when the first has waited too long; and every minute while there is something to look after.
-  func schedule() {
-    let now = scheduler.now
-    let waiting = entries.values.filter { $0.wish != .nobody }
-    var next = waiting.map { until($0) }.min()
-    let isOpening = spool == nil && troubles[.opening] != nil
+  /// Sets the deadline: when the first credential was kept for too long, when an asker has waited for too long, when
+  /// something is tried again; and every minute while there is something to look after.
+  mutating func schedule(_ turn: Turn) {
+    let now = turn.now
     if lookAt <= now { lookAt = now.advanced(by: Self.retryInterval) }
-    if waiting.contains(where: \.isOnDisk) { next = earlier(next, lookAt) }
-    if hasFilesApart && spool != nil || isOpening { next = earlier(next, inspectAt) }
-    if busy == nil {
-      for entry in entries.values { next = earlier(next, entry.failure?.retry) }
-    }
-    // What is due now is being done.
-    look.set(next.map { busy == nil || $0 > now ? $0 : now.advanced(by: Self.retryInterval) })
+    let wanted = entries.values.filter { $0.status != .unwanted }
+    var attempts = work == nil ? entries.values.compactMap(\.failure?.retry) : []
+    if wanted.contains(where: \.isOnDisk) { attempts.append(lookAt) }
+    let isOpening = !isOpen && troubles[.opening] != nil
+    if hasOtherFiles && isOpen || isOpening { attempts.append(inspectAt) }
+    // What is due while something is done on the disk is begun when that has come to its end.
+    if work != nil { attempts = attempts.map { $0 > now ? $0 : now.advanced(by: Self.retryInterval) } }
+    let patience = work.flatMap { $0.isStalled ? nil : $0.patienceEnds }
+    deadline = ([answersDue, patience].compactMap(\.self) + wanted.map(end(of:)) + attempts).min()
   }
 
-  private func earlier(_ left: Instant?, _ right: Instant?) -> Instant? {
-    guard let left, let right else { return left ?? right }
-    return min(left, right)
-  }
-
-  private func until(_ entry: KeptCredential) -> Instant { entry.received.advanced(by: settings.keepFor) }
-
-  func lookThrough() {
-    reconsiderDates()
-    expire()
-    pump()
-  }
-
-  private func expire() {
-    let old = entries.values.filter { $0.wish != .nobody && until($0) <= scheduler.now }
-    for entry in old {
-      let whom: String = entry.wish == .judged ? "a verdict" : "somebody to take it"
-      Log.shared.warning(
-        "A credential waited too long for \(whom) and is erased", .transfer("\(entry.transfer.number)"))
-      entry.transfer.forget()
-      remove(entry.transfer)
-    }
-  }
+  /// When a credential has been kept for too long.
+  private func end(of kept: KeptCredential) -> Instant { kept.received.advanced(by: settings.keepFor) }
 }
 
 extension Int64 {

@@ -1,206 +1,214 @@
 import Common
-import Journal
-import Loop
 import Store
-import Transfers
 
-/// Where received credentials wait to be judged and taken: in memory, and in an encrypted spool where there is one, so that
-/// a restart does not lose what a wallet was told is received.
+/// Decides where received credentials are kept until they are judged and fetched: in memory, and in the spool where there
+/// is a disk, so that a restart does not lose what a wallet was told is received. It is a value: time, the date and what
+/// the disk did come in as events, and what is to be done goes out as actions.
 ///
-/// One thing at a time is done on the disk, away from the loop. What a disk refuses is tried again, and one that hangs keeps
-/// nobody waiting for longer than `patience`: what cannot be written is kept in memory alone, and `trouble` says so.
+/// One thing at a time is done on the disk. What the disk refuses is tried again, and a disk that hangs keeps no asker
+/// waiting for longer than `patience`: what cannot be written is kept in memory alone, and `trouble` says so.
 ///
-/// How long credentials have waited is told by the scheduler's clock, which nobody can set. Only over a restart the wall
-/// clock has to do, by the dates in the files; where it is set meanwhile, those are set with it.
-@LoopActor
-public final class CredentialVault {
-  public typealias Opening = @Sendable () throws(StoreError) -> CredentialSpool
-
-  public struct Settings: Sendable {
-    /// How long a credential waits before it is erased.
-    public var keepFor = Duration.seconds(86_400)
-    /// What all that wait may take together, as files.
-    public var maximumBytes = 64 << 20
-
-    public init(keepFor: Duration = .seconds(86_400), maximumBytes: Int = 64 << 20) {
-      self.keepFor = keepFor
-      self.maximumBytes = maximumBytes
-    }
-  }
-
-  public var settings: Settings {
-    didSet { schedule() }
-  }
-
-  /// Nobody waits for the disk for longer.
-  public nonisolated static let patience = Duration.seconds(5)
+/// How long a credential has been kept is measured by the monotonic clock, which cannot be set. Only over a restart the
+/// wall clock has to do, by the dates in the files; where it is set meanwhile, those are set with it.
+struct CredentialVault: Sendable {
+  /// The longest time that an asker waits for the disk.
+  static let patience = Duration.seconds(5)
   /// What the disk refused is tried again after this time.
-  nonisolated static let retryInterval = Duration.seconds(60)
+  static let retryInterval = Duration.seconds(60)
 
-  let scheduler: any Scheduler
-  let disk: any Offloading
-  let clock: any WallClock
-  let open: Opening?
-  weak var list: TransferList?
-  private var onRestored: @LoopActor (Transfer) -> Void = { _ in }
-  private var onChange: @LoopActor () -> Void = {}
+  /// Something that is being done on the disk.
+  struct Work {
+    enum Kind {
+      case open, inspect
+      case put(SpoolID, isAccepted: Bool)
+      case accept(SpoolID)
+      case erase(SpoolID)
+      case redate(SpoolID, date: Int64)
+    }
 
-  var spool: CredentialSpool?
-  /// By the numbers of their transfers; those to be erased are in it until they are.
-  var entries: [Int: KeptCredential] = [:]
+    let kind: Kind
+    /// From this instant on the disk is said to hang.
+    let patienceEnds: Instant
+    /// It takes longer than that: no asker waits for the disk until it comes to an end.
+    var isStalled = false
+  }
+
+  /// What an event finds, and what is to be done about it.
+  struct Turn {
+    let now: Instant
+    /// Seconds since 1970 by the wall clock, which may be wrong.
+    let date: Int64
+    var actions: [Action] = []
+  }
+
+  private(set) var settings: VaultSettings
+  /// Without a disk credentials are kept in memory alone.
+  let hasDisk: Bool
+  /// When `Event.timer` is due; nil when nothing is timed.
+  var deadline: Instant?
+
+  var isOpen = false
+  /// Those to be erased are among them until they are erased.
+  var entries: [SpoolID: KeptCredential] = [:]
   var troubles: [Trouble: StoreError] = [:]
-  /// Ends the wait for what is being done on the disk; nil when nothing is.
-  var busy: Registration?
-  /// What is being done on the disk takes longer than anybody has patience.
-  var isStalled = false
-  var onRest: [@LoopActor () -> Void] = []
-  /// There are files that are not here as transfers.
-  var hasFilesApart = false
-  /// Those of them for which there was no room.
-  var left = 0
+  var work: Work?
+  /// They wait until nothing is to be done on the disk.
+  private var idleAskers: [KeptCredential.Asker] = []
+  /// There are files in the spool whose records are not among the entries.
+  var hasOtherFiles = false
+  /// How many of those files are there for want of room.
+  var filesWithoutRoom = 0
   var lookAt = Instant.zero
   var inspectAt = Instant.zero
+  /// Files that got another date, and are not in the journal yet.
   var redated = 0
-  private var clockWatch: Registration?
-  lazy var look = Deadline(scheduler) { [weak self] in self?.lookThrough() }
+  private var lastOrder = 0
 
-  /// - Parameters:
-  ///   - disk: where `open`, and all that is done with the spool, is done; nil for the scheduler.
-  ///   - open: opens the spool, at the first need and again after a failure; nil keeps credentials in memory alone.
-  public init(
-    _ settings: Settings = .init(), scheduler: any Scheduler, disk: (any Offloading)? = nil,
-    clock: any WallClock = SystemWallClock(), open: Opening? = nil
-  ) {
+  init(_ settings: VaultSettings, hasDisk: Bool) {
     self.settings = settings
-    self.scheduler = scheduler
-    self.disk = disk ?? scheduler
-    self.clock = clock
-    self.open = open
-    guard open != nil else { return }
-    clockWatch = clock.onSet { [weak self] in self?.clockWasSet() }
+    self.hasDisk = hasDisk
   }
 
-  // MARK: For the service
-
-  /// Names the list that credentials of an earlier run are put on.
-  ///
   /// - Parameters:
-  ///   - changed: called when `trouble` has changed.
-  ///   - restored: called for each that is restored and that nobody has judged.
-  func attach(
-    _ list: TransferList, changed: @escaping @LoopActor () -> Void,
-    restored: @escaping @LoopActor (Transfer) -> Void
-  ) {
-    self.list = list
-    onChange = changed
-    onRestored = restored
-  }
-
-  /// Puts a credential away.
-  ///
-  /// - Parameter then: called on the loop when it is in safe hands, or with the reason why it cannot be taken: there is no
-  ///   room. A disk that fails or hangs is no reason: the credential is then kept in memory.
-  func put(_ credential: [UInt8], of transfer: Transfer, then: @escaping @LoopActor (StoreError?) -> Void) {
-    let size = CredentialSpool.size(of: entry(credential, of: transfer, date: 0))
-    guard size <= settings.maximumBytes - bytes else { return then(.full(settings.maximumBytes)) }
-    let new = KeptCredential(transfer, size: size, date: clock.seconds, received: scheduler.now)
-    new.content = credential
-    entries[transfer.number] = new
-    ask(new, then)
-  }
-
-  /// Notes that a credential is accepted; it is kept until it is taken.
-  ///
-  /// - Parameter then: called when that would survive a loss of power, or the disk is in trouble.
-  func accept(_ transfer: Transfer, then: @escaping @LoopActor () -> Void = {}) {
-    guard let entry = entries[transfer.number] else { return then() }
-    wish(.taken, of: entry)
-    ask(entry) { _ in then() }
-  }
-
-  /// Erases a credential: nobody wants it any more, or its wallet never heard of its success.
-  ///
-  /// - Parameter then: called when it would not come back after a loss of power, or the disk is in trouble.
-  func remove(_ transfer: Transfer, then: @escaping @LoopActor () -> Void = {}) {
-    guard let entry = entries[transfer.number] else { return then() }
-    entry.content = nil
-    wish(.nobody, of: entry)
-    if entry.step == nil { entries[transfer.number] = nil }
-    ask(entry) { _ in then() }
-  }
-
-  private func wish(_ wish: KeptCredential.Wish, of entry: KeptCredential) {
-    entry.wish = wish
-    entry.failure = nil
-    // Whoever waited for something else has it, as far as that still matters.
-    entry.answer()
-  }
-
-  /// Does what has to be done for an entry, and says so in time.
-  private func ask(_ entry: KeptCredential, _ then: @escaping @LoopActor (StoreError?) -> Void) {
-    let isDone = entry.step == nil || open == nil
-    if isDone || isStalled {
-      pump()
-      return then(nil)
+  ///   - now: of the monotonic clock.
+  ///   - date: seconds since 1970 by the wall clock.
+  mutating func handle(_ event: Event, at now: Instant, date: Int64) -> [Action] {
+    var turn = Turn(now: now, date: date)
+    switch event {
+    case .start: if hasDisk, !isOpen, work == nil { open(&turn) }
+    case .put(let id, let record, let asker): put(id, record, asker, &turn)
+    case .accept(let id, let asker): accept(id, asker, &turn)
+    case .remove(let id, let asker): remove(id, asker, &turn)
+    case .awaitIdle(let asker, let limit):
+      idleAskers.append(.init(number: asker, until: now.advanced(by: limit)))
+      pump(&turn)
+    case .settings(let settings): self.settings = settings
+    case .opened(let result): opened(result, &turn)
+    case .done(let error): done(error, &turn)
+    case .inspected(let result): inspected(result, &turn)
+    case .clockSet: clockWasSet(&turn)
+    case .timer: timer(&turn)
     }
-    let timer = scheduler.schedule(after: Self.patience) { [weak self, weak entry] in
-      self?.stall()
-      entry?.answer()
+    schedule(turn)
+    return turn.actions
+  }
+
+  // MARK: What the service asks for
+
+  private mutating func put(_ id: SpoolID, _ record: CredentialRecord, _ asker: Int, _ turn: inout Turn) {
+    let size = record.fileSize
+    guard size <= settings.maximumBytes - bytes else {
+      turn.actions += [.forget(id), .answer(asker, .noRoom(settings.maximumBytes))]
+      return
     }
-    entry.askers.append((timer, then))
-    pump()
+    keep(KeptCredential(id: id, order: nextOrder(), size: size, record: record, date: turn.date, received: turn.now))
+    ask(id, asker, &turn)
   }
 
-  /// The credentials of an earlier run, as transfers that wait for their verdict, or to be taken. This waits for the disk.
-  func restore() {
-    guard let open, spool == nil, busy == nil else { return }
-    adopt(Self.opened(open, settings, now: knownDate))
-    pump()
+  private mutating func accept(_ id: SpoolID, _ asker: Int, _ turn: inout Turn) {
+    guard entries[id] != nil else { return turn.actions.append(.answer(asker, nil)) }
+    setStatus(.accepted, of: id, &turn)
+    ask(id, asker, &turn)
   }
 
-  /// Calls `then` when there is nothing more to be done on the disk but what it refused, after `limit` at the latest.
-  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
-    let once = Once(then)
-    once.timer = scheduler.schedule(after: limit) { once.call() }
-    onRest.append { once.call() }
-    pump()
+  private mutating func remove(_ id: SpoolID, _ asker: Int, _ turn: inout Turn) {
+    guard entries[id] != nil else { return turn.actions.append(.answer(asker, nil)) }
+    discard(id, &turn)
+    ask(id, asker, &turn)
+  }
+
+  /// Nobody wants the credential any more: its file is to be erased.
+  mutating func discard(_ id: SpoolID, _ turn: inout Turn) {
+    entries[id]?.record = nil
+    setStatus(.unwanted, of: id, &turn)
+    if entries[id]?.step == nil { forget(id, &turn) }
+  }
+
+  private mutating func setStatus(_ status: KeptCredential.Status, of id: SpoolID, _ turn: inout Turn) {
+    entries[id]?.failure = nil
+    guard entries[id]?.status != status else { return }
+    entries[id]?.status = status
+    // What the askers waited for is done, or does not matter any more.
+    answer(id, &turn)
+  }
+
+  /// Does what has to be done for an entry, and answers the asker in time.
+  private mutating func ask(_ id: SpoolID, _ asker: Int, _ turn: inout Turn) {
+    let isDone = entries[id]?.step == nil || !hasDisk
+    guard !isDone, work?.isStalled != true else {
+      pump(&turn)
+      turn.actions.append(.answer(asker, nil))
+      return
+    }
+    entries[id]?.askers.append(.init(number: asker, until: turn.now.advanced(by: Self.patience)))
+    pump(&turn)
+  }
+
+  // MARK: Answers
+
+  /// The askers of an entry wait no longer for the disk.
+  mutating func answer(_ id: SpoolID, _ turn: inout Turn, error: StoreError? = nil) {
+    guard let askers = entries[id]?.askers, !askers.isEmpty else { return }
+    entries[id]?.askers = []
+    turn.actions += askers.map { .answer($0.number, error) }
+  }
+
+  mutating func answerAll(_ turn: inout Turn) {
+    for id in inOrder.map(\.id) { answer(id, &turn) }
+  }
+
+  mutating func answerIdle(_ turn: inout Turn, where isDue: (KeptCredential.Asker) -> Bool = { _ in true }) {
+    turn.actions += idleAskers.filter(isDue).map { .answer($0.number, nil) }
+    idleAskers.removeAll(where: isDue)
+  }
+
+  /// What is due now is done, and whoever waited long enough is answered.
+  private mutating func timer(_ turn: inout Turn) {
+    let now = turn.now
+    if let work, work.patienceEnds <= now { stall(&turn) }
+    for kept in inOrder where kept.askers.contains(where: { $0.until <= now }) {
+      stall(&turn)
+      answer(kept.id, &turn)
+    }
+    answerIdle(&turn) { $0.until <= now }
+    lookThrough(&turn)
   }
 
   // MARK: What there is
 
-  /// What those that wait take of the room.
-  var bytes: Int { entries.values.reduce(0) { $0 + ($1.wish == .nobody ? 0 : $1.size) } }
-
-  func entry(_ credential: [UInt8], of transfer: Transfer, date: Int64) -> SpoolEntry {
-    SpoolEntry(
-      received: date, dialect: transfer.dialect, peer: transfer.peer?.description ?? "", credential: credential)
+  mutating func nextOrder() -> Int {
+    lastOrder += 1
+    return lastOrder
   }
 
-  func restored(_ transfer: Transfer) { onRestored(transfer) }
+  mutating func keep(_ kept: KeptCredential) { entries[kept.id] = kept }
 
-  func changed() { onChange() }
-}
+  mutating func forget(_ id: SpoolID, _ turn: inout Turn) {
+    entries[id] = nil
+    turn.actions.append(.forget(id))
+  }
 
-extension CredentialVault {
-  /// How many wait, and how many files are still to be erased.
+  /// The entries in the order in which they came.
+  var inOrder: [KeptCredential] { entries.values.sorted { $0.order < $1.order } }
+
+  /// What the wanted credentials take of the room that there is, in bytes.
+  var bytes: Int { entries.values.reduce(0) { $0 + ($1.status == .unwanted ? 0 : $1.size) } }
+
+  /// How many credentials are kept, and how many files are still to be erased.
   var kept: (waiting: Int, erasing: Int) {
-    let erasing = entries.values.count { $0.wish == .nobody }
+    let erasing = entries.values.count { $0.status == .unwanted }
     return (entries.count - erasing, erasing)
   }
+
+  /// When the asker that waits for the shortest time is to be answered.
+  var answersDue: Instant? { (entries.values.flatMap(\.askers) + idleAskers).map(\.until).min() }
 }
 
-/// A call that is made once, by whoever comes first.
-@LoopActor
-private final class Once {
-  var timer: Registration?
-  private var body: (@LoopActor () -> Void)?
-
-  init(_ body: @escaping @LoopActor () -> Void) { self.body = body }
-
-  func call() {
-    let body = body
-    self.body = nil
-    timer = nil
-    body?()
+extension StoreError {
+  /// A credential does not fit beside those that are kept.
+  static func noRoom(_ bytes: Int) -> StoreError {
+    StoreError(
+      .spoolFull,
+      "The credentials that wait to be judged and taken may have \(bytes) bytes together, and one more would not fit.")
   }
 }

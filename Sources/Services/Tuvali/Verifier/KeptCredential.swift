@@ -1,65 +1,64 @@
 import Common
-import Loop
 import Store
-import Transfers
 
 /// A credential that the vault keeps: what shall become of it, and how far that is done on the disk.
-@LoopActor
-final class KeptCredential {
-  enum Wish { case judged, taken, nobody }
+struct KeptCredential: Sendable {
+  enum Status { case unjudged, accepted, unwanted }
 
-  let transfer: Transfer
-  /// What it takes of the room there is.
-  let size: Int
-  /// Who it waits for.
-  var wish = Wish.judged
-  /// What is to be written; nil as soon as it is.
-  var content: [UInt8]?
-  /// Its name in the spool, from the first attempt on.
-  var id: SpoolID?
-  var isOnDisk = false
-  /// An attempt to put it failed, and may have left its file.
-  var mayBeOnDisk = false
-  var isAcceptedOnDisk = false
-  /// When it was received, as its file says.
-  var date: Int64
-  /// When it was received, which may be before the start.
-  var received: Instant
-  /// Its date is later than the present one: one of the two clocks, then or now, is wrong. Until this instant the present
-  /// one may be.
-  var doubtedUntil: Instant?
-  /// What went wrong with it last, and when to try again.
-  var failure: (trouble: CredentialVault.Trouble, retry: Instant)?
-  /// Those who wait for the disk, for so long.
-  var askers: [(timer: Registration, body: @LoopActor (StoreError?) -> Void)] = []
+  /// What the disk has of it.
+  enum File: Hashable {
+    case absent
+    /// An attempt to put the file was begun: it may be there.
+    case uncertain
+    case present(isAccepted: Bool)
+  }
 
-  init(_ transfer: Transfer, size: Int, date: Int64, received: Instant) {
-    self.transfer = transfer
-    self.size = size
-    self.date = date
-    self.received = received
+  /// A program, or the service itself, that waits until the disk has done what it asked for.
+  struct Asker {
+    let number: Int
+    /// The asker is answered at this instant at the latest.
+    let until: Instant
+  }
+
+  struct Failure {
+    let trouble: CredentialVault.Trouble
+    /// When to try again.
+    let retry: Instant
   }
 
   /// What has to be done on the disk next.
-  enum Step {
-    case put, accept, erase
+  enum Step { case put, accept, erase }
+
+  let id: SpoolID
+  /// Grows from one kept credential to the next.
+  let order: Int
+  /// What the file takes of the room that there is, in bytes.
+  let size: Int
+  var status = Status.unjudged
+  /// What is to be written; nil as soon as it is written, or not wanted any more.
+  var record: CredentialRecord?
+  var file = File.absent
+  /// When the credential was received, as its file says: seconds since 1970.
+  var date: Int64
+  /// When the credential was received, which may be before the start.
+  var received: Instant
+  /// Until this instant the wall clock may be wrong, as the file's date is in its future; nil when the date is believed.
+  var doubtedUntil: Instant?
+  /// What went wrong with this credential last.
+  var failure: Failure?
+  var askers: [Asker] = []
+
+  var isOnDisk: Bool {
+    if case .present = file { true } else { false }
   }
 
   var step: Step? {
-    switch wish {
-    case .nobody: isOnDisk || mayBeOnDisk ? .erase : nil
-    case .judged: isOnDisk ? nil : .put
-    case .taken: isOnDisk ? (isAcceptedOnDisk ? nil : .accept) : .put
-    }
-  }
-
-  /// Whoever waited for the disk need not any longer.
-  func answer(_ error: StoreError? = nil) {
-    let askers = askers
-    self.askers = []
-    for asker in askers {
-      asker.timer.cancel()
-      asker.body(error)
+    switch (status, file) {
+    case (.unwanted, .absent): nil
+    case (.unwanted, _): .erase
+    case (.unjudged, .present): nil
+    case (.accepted, .present(let isAccepted)): isAccepted ? nil : .accept
+    case (_, .absent), (_, .uncertain): .put
     }
   }
 }

@@ -33,16 +33,16 @@ extension VerifierService: Service {
   }
 
   /// Without a place to keep credentials the kiosk serves all the same, and says so.
-  private static func vault(_ settings: Settings, _ context: ServiceContext) -> CredentialVault {
+  private static func vault(_ settings: Settings, _ context: ServiceContext) -> VaultKeeper {
     let directory = context.stateDirectory
-    var limits = CredentialSpool.Limits()
+    var limits = RecordSpool.Limits()
     limits.maximumCount = settings.keptTransfers
     limits.maximumBytes = settings.vault.maximumBytes
-    return CredentialVault(
+    return VaultKeeper(
       settings.vault, scheduler: context.scheduler, disk: context.makeWorker(),
       open: { [limits] () throws(StoreError) in
         let state = try StateDirectory(path: directory)
-        return try CredentialSpool(in: state, key: try SpoolKey.load(from: state), limits: limits)
+        return try RecordSpool(in: state, key: try SpoolKey.load(from: state), limits: limits)
       })
   }
 
@@ -73,6 +73,6 @@ extension VerifierService: Service {
   }
 
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
-    vault.rest(within: limit, then: then)
+    vault.whenIdle(within: limit, then: then)
   }
 }

@@ -12,7 +12,7 @@ public final class VerifierService {
   public enum State: String, Sendable { case stopped, waiting, serving }
 
   public let transfers: TransferList
-  public let vault: CredentialVault
+  public let vault: VaultKeeper
   public private(set) var settings: Settings
 
   private let radio: any Radio
@@ -35,10 +35,10 @@ public final class VerifierService {
   /// - Parameter vault: where credentials wait for their verdict; nil for memory alone. What an earlier run left in it
   ///   is restored when the faces are there: `restore`.
   public init(
-    radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: CredentialVault? = nil,
+    radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: VaultKeeper? = nil,
     random: any RandomSource & Sendable = SystemRandom()
   ) {
-    self.vault = vault ?? CredentialVault(scheduler: scheduler)
+    self.vault = vault ?? VaultKeeper(scheduler: scheduler)
     self.radio = radio
     self.scheduler = scheduler
     self.settings = settings

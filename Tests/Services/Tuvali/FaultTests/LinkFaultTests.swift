@@ -62,7 +62,7 @@ struct LinkFaultTests {
     let unjudged = trial.hall.verifier.transfers.transfers.count { $0.state == .received }
     trial.check(unjudged == trial.hall.received.count, "\(trial.hall.received.count) were received, \(unjudged) wait")
     trial.check(cabinet.files.count == unjudged, "\(unjudged) wait, on the disk: \(cabinet.files)")
-    trial.check(cabinet.files.allSatisfy { $0.hasSuffix(".credential") }, "on the disk: \(cabinet.files)")
+    trial.check(cabinet.files.allSatisfy(Cabinet.isUnjudged), "on the disk: \(cabinet.files)")
   }
 
   /// Whether the credential is here, every chunk of it.

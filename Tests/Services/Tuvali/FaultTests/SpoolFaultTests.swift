@@ -79,7 +79,7 @@ struct SpoolFaultTests {
         trial.check(hall.verifier.vault.kept == (0, 1) && hall.verifier.vault.trouble != nil, "no trouble")
         // Who stops the service does not wait for ever.
         var isOver = false
-        hall.verifier.vault.rest(within: .seconds(2)) { isOver = true }
+        hall.verifier.vault.whenIdle(within: .seconds(2)) { isOver = true }
         hall.time.advance(by: .seconds(2))
         trial.check(isOver, "it does not stop")
         cabinet.worker?.hangs = false
@@ -183,7 +183,7 @@ struct SpoolFaultTests {
         hall.verifier.restore()
         trial.check(hall.verifier.vault.trouble?.reason == .damaged, "no trouble")
         trial.check(trial.log.records.count { $0.id == .storeDegraded } == 1, "not one entry")
-        trial.check(cabinet.files.allSatisfy { $0.hasSuffix(".credential.damaged") }, "on the disk: \(cabinet.files)")
+        trial.check(cabinet.files.allSatisfy { $0.hasSuffix(".record.damaged") }, "on the disk: \(cabinet.files)")
         hall.time.advance(by: Cabinet.keepFor)
         trial.check(hall.verifier.vault.trouble?.reason == .damaged && cabinet.files.count == 2, "gone too early")
         hall.time.advance(by: .seconds(61))
@@ -202,7 +202,7 @@ struct SpoolFaultTests {
       cabinet.crash()
       let hall = cabinet.hall()
       Trial.run("disk does not read", hall) { trial in
-        cabinet.disk.fail { $0.operation == .read && $0.name.hasSuffix(".credential") ? EIO : nil }
+        cabinet.disk.fail { $0.operation == .read && Cabinet.isUnjudged($0.name) ? EIO : nil }
         hall.verifier.restore()
         trial.check(hall.verifier.vault.trouble?.reason == .diskFailed && hall.incoming == nil, "no trouble")
         hall.time.advance(by: .seconds(300))

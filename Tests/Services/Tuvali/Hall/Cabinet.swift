@@ -13,7 +13,7 @@ public final class Cabinet: WallClock {
   public static let keepFor = Duration.seconds(7200)
 
   public let disk = SimulatedDisk()
-  public var limits = CredentialSpool.Limits()
+  public var limits = RecordSpool.Limits()
   /// What the service of the last hall does its disk's work with.
   public private(set) var worker: HangingDisk?
   private var time: VirtualTime?
@@ -44,8 +44,14 @@ public final class Cabinet: WallClock {
 
   // MARK: The disk
 
-  /// Files of credentials.
+  /// The names of the files in the spool.
   public var files: [String] { disk.names(in: "/state/spool") }
+
+  /// Whether a file of the spool is that of a credential that waits for its verdict.
+  public nonisolated static func isUnjudged(_ file: String) -> Bool { file.hasSuffix(".00.record") }
+
+  /// Whether a file of the spool is that of an accepted credential that no program has fetched.
+  public nonisolated static func isAccepted(_ file: String) -> Bool { file.hasSuffix(".01.record") }
 
   /// The service is killed, and so is the machine's power: what was not synced is lost.
   public func crash() {
@@ -64,10 +70,11 @@ public final class Cabinet: WallClock {
     starts += 1
     // The names of files are in the journal, and must not be what a kiosk or a wallet draws for its key.
     let random = SeededRandom(seed: seed << 32 | starts)
-    let open: CredentialVault.Opening = { [disk, limits] () throws(StoreError) in
+    let names = SeededRandom(seed: seed << 32 | starts | 1 << 31)
+    let open: VaultKeeper.Opening = { [disk, limits] () throws(StoreError) in
       let state = try StateDirectory(path: "/state", on: disk)
       let key = try SpoolKey.load(from: state, on: disk, environment: { _ in nil })
-      return try CredentialSpool(in: state, key: key, limits: limits, random: random)
+      return try RecordSpool(in: state, key: key, limits: limits, random: random)
     }
     return Hall(
       seed: seed, conditions: conditions, decision: decision, keptTransfers: keptTransfers,
@@ -75,9 +82,9 @@ public final class Cabinet: WallClock {
         self.time = time
         let worker = HangingDisk(time)
         self.worker = worker
-        return CredentialVault(
+        return VaultKeeper(
           .init(keepFor: keepFor, maximumBytes: self.limits.maximumBytes), scheduler: time, disk: worker, clock: self,
-          open: open)
+          random: names, open: open)
       })
   }
 }

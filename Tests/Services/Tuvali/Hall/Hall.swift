@@ -35,7 +35,7 @@ public final class Hall {
   public init(
     seed: UInt64 = 1, conditions: AirConditions = AirConditions(), dialects: [Dialect] = [.v05],
     decision: VerifierService.Settings.Decision = .accept, keptTransfers: Int = 16, links: Int = 64,
-    vault: (@LoopActor (VirtualTime) -> CredentialVault)? = nil,
+    vault: (@LoopActor (VirtualTime) -> VaultKeeper)? = nil,
     configure: (inout VerifierEngine.Configuration) -> Void = { _ in }
   ) {
     self.seed = seed

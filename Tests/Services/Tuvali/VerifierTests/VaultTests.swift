@@ -53,7 +53,7 @@ struct VaultTests {
       #expect(outgoing.state == .accepted && hall.incoming?.state == .accepted)
       let isThere = hall.incoming?.credential == credential
       #expect(isThere)
-      #expect(cabinet.files.map { $0.hasSuffix(".accepted") } == [true])
+      #expect(cabinet.files.map(Cabinet.isAccepted) == [true])
       cabinet.crash()
 
       let again = cabinet.hall(decision: .accept)
@@ -80,7 +80,7 @@ struct VaultTests {
       again.verifier.restore()
       again.time.advance(by: .seconds(1))
       #expect(again.incoming?.state == .accepted && again.incoming?.credential != nil)
-      #expect(cabinet.files.map { $0.hasSuffix(".accepted") } == [true])
+      #expect(cabinet.files.map(Cabinet.isAccepted) == [true])
     }
   }
 
@@ -197,13 +197,14 @@ struct VaultTests {
     try await LoopActor.run {
       for hasDisk in [true, false] {
         let cabinet = Cabinet()
-        let size = CredentialSpool.size(
-          of: SpoolEntry(received: 0, dialect: "0.5", peer: "C0:FF:EE:00:00:01", credential: sampleCredential(300)))
+        let size = try CredentialRecord(
+          dialect: "0.5", peer: "C0:FF:EE:00:00:01", credential: sampleCredential(300)
+        ).fileSize
         cabinet.limits.maximumBytes = 2 * size
         let hall =
           hasDisk
           ? cabinet.hall()
-          : Hall(decision: .client, vault: { CredentialVault(.init(maximumBytes: 2 * size), scheduler: $0) })
+          : Hall(decision: .client, vault: { VaultKeeper(.init(maximumBytes: 2 * size), scheduler: $0) })
         _ = try hall.visit(sampleCredential(300))
         let first = try #require(hall.incoming)
         _ = try hall.visit(sampleCredential(301))

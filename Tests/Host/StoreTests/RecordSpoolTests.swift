@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Glibc
 import TestSupport
@@ -5,8 +6,8 @@ import Testing
 
 @testable import Store
 
-@Suite("Credentials that are kept")
-struct CredentialSpoolTests {
+@Suite("Records that are kept")
+struct RecordSpoolTests {
   var fixture: Fixture
 
   init() throws {
@@ -16,73 +17,108 @@ struct CredentialSpoolTests {
   @Test("What is put is listed after a restart, the earliest first, until it is removed")
   func life() throws {
     let spool = try fixture.spool()
-    let late = Fixture.entry("late", received: 200)
-    let early = Fixture.entry("early", received: 100)
+    let late = Fixture.record("late", received: 200)
+    let early = Fixture.record("early", received: 100)
     let first = try spool.put(late)
     let second = try spool.put(early)
     #expect(first != second)
-    #expect(try spool.list().credentials == [.init(id: second, entry: early), .init(id: first, entry: late)])
+    #expect(try spool.list().ids == [second, first])
+    #expect(try spool.list().values == [early, late])
     fixture.disk.restart(.everything)
     let again = try fixture.spool(seed: 2)
     #expect(again.count == 2)
-    #expect(try again.list().credentials.map(\.entry) == [early, late])
+    #expect(try again.list().values == [early, late])
     try again.remove(second)
     try again.remove(second)
-    #expect(try again.list().credentials.map(\.id) == [first])
+    #expect(try again.list().ids == [first])
     fixture.disk.restart(.everything)
-    #expect(try fixture.spool(seed: 3).list().credentials.map(\.id) == [first])
-    #expect(fixture.files == ["\(first).credential"])
+    #expect(try fixture.spool(seed: 3).list().ids == [first])
+    #expect(fixture.files == ["\(first).00.record"])
   }
 
-  @Test("The last credential that fits is kept, and one more is not; a removal makes room")
+  @Test("The last record that fits is kept, and one more is not; a removal makes room")
   mutating func maximumCount() throws {
     fixture.limits.maximumCount = 3
     let spool = try fixture.spool()
-    let ids = try (0..<3).map { try spool.put(Fixture.entry("\($0)")) }
-    let error = caught(StoreError.self) { try spool.put(Fixture.entry("more")) }
+    let ids = try (0..<3).map { try spool.put(Fixture.record("\($0)")) }
+    let error = caught(StoreError.self) { try spool.put(Fixture.record("more")) }
     #expect(error?.reason == .spoolFull)
-    #expect(error?.sentence.contains("wait to be judged") == true)
+    #expect(error?.sentence.contains("3 records are kept") == true)
     fixture.disk.restart(.everything)
     let again = try fixture.spool(seed: 2)
-    #expect(caught(StoreError.self) { try again.put(Fixture.entry("more")) }?.reason == .spoolFull)
+    #expect(caught(StoreError.self) { try again.put(Fixture.record("more")) }?.reason == .spoolFull)
     try again.remove(ids[1])
-    _ = try again.put(Fixture.entry("more"))
-    #expect(try again.list().credentials.count == 3)
+    _ = try again.put(Fixture.record("more"))
+    #expect(try again.list().entries.count == 3)
   }
 
   @Test("The last byte that fits is kept, and one more is not")
   mutating func maximumBytes() throws {
-    let entry = Fixture.entry("0123456789")
-    let size = try #require(SpoolFile.size(of: entry))
+    let entry = Fixture.record("0123456789")
+    let size = RecordSpool.size(ofContent: 10)
     fixture.limits.maximumBytes = 2 * size
     let spool = try fixture.spool()
     let id = try spool.put(entry)
-    #expect(caught(StoreError.self) { try spool.put(Fixture.entry("0123456789a")) }?.reason == .spoolFull)
+    #expect(caught(StoreError.self) { try spool.put(Fixture.record("0123456789a")) }?.reason == .spoolFull)
     _ = try spool.put(entry)
-    #expect(caught(StoreError.self) { try spool.put(Fixture.entry("")) }?.reason == .spoolFull)
+    #expect(caught(StoreError.self) { try spool.put(Fixture.record("")) }?.reason == .spoolFull)
     try spool.remove(id)
     _ = try spool.put(entry)
   }
 
-  @Test("An accepted credential is listed as such after a restart, until it is removed")
-  func accepted() throws {
+  @Test("A record comes back with the mark it was given last, until it is removed")
+  func marks() throws {
     let spool = try fixture.spool()
-    let id = try spool.put(Fixture.entry("one"))
-    try spool.accept(id)
-    try spool.accept(id)
-    let other = try spool.put(Fixture.entry("two", received: 1_800_000_000), isAccepted: true)
-    #expect(Set(fixture.files) == ["\(id).accepted", "\(other).accepted"])
+    let id = try spool.put(Fixture.record("one"))
+    try spool.mark(id, as: 1)
+    try spool.mark(id, as: 1)
+    let other = try spool.put(Fixture.record("two", received: 1_800_000_000, mark: 0xAB))
+    #expect(Set(fixture.files) == ["\(id).01.record", "\(other).ab.record"])
     fixture.disk.restart(.everything)
     let again = try fixture.spool(seed: 2)
     try again.redate(id, received: 5)
+    #expect(try again.list().ids == [id, other])
     #expect(
-      try again.list().credentials == [
-        .init(id: id, entry: Fixture.entry("one", received: 5), isAccepted: true),
-        .init(id: other, entry: Fixture.entry("two", received: 1_800_000_000), isAccepted: true),
+      try again.list().values == [
+        Fixture.record("one", received: 5, mark: 1), Fixture.record("two", received: 1_800_000_000, mark: 0xAB),
       ])
+    try again.mark(other, as: 0)
+    #expect(try again.list().byID[other]?.mark == 0)
     try again.remove(id)
     try again.remove(other)
+    try again.mark(other, as: 7)
     #expect(fixture.files == [])
+  }
+
+  @Test("A mark that was given survives a loss of power, whatever that takes", arguments: SimulatedDisk.Loss.all)
+  func marksAreSynced(loss: SimulatedDisk.Loss) throws {
+    let spool = try fixture.spool()
+    let id = try spool.put(Fixture.record("one"))
+    try spool.mark(id, as: 1)
+    fixture.disk.restart(loss)
+    #expect(try fixture.spool(seed: 2).list().byID[id]?.mark == 1)
+  }
+
+  @Test("Whichever single call fails when a mark is given, the record is there, and a second attempt gives it")
+  func failedMarks() throws {
+    var number = 0
+    var hasStruck = true
+    while hasStruck {
+      number += 1
+      let fixture = try Fixture()
+      let spool = try fixture.spool()
+      let id = try spool.put(Fixture.record("one"))
+      let nth = fixture.disk.calls + number
+      fixture.disk.fail { $0.number == nth ? EIO : nil }
+      _ = caughtError { () throws(StoreError) in try spool.mark(id, as: 1) }
+      hasStruck = fixture.disk.calls >= nth
+      fixture.disk.fail(nil)
+      try spool.mark(id, as: 1)
+      fixture.disk.restart(.everything)
+      #expect(try fixture.spool(seed: 2).list().byID[id]?.mark == 1, "call \(number)")
+      #expect(fixture.files == ["\(id).01.record"], "call \(number)")
+    }
+    #expect(number > 3)
   }
 
   @Test(
@@ -91,31 +127,63 @@ struct CredentialSpoolTests {
     for number in 1...8 {
       let fixture = try Fixture()
       let spool = try fixture.spool()
-      let id = spool.makeID()
+      let id = try #require(SpoolID("000102030405060708090a0b0c0d0e0f"))
       let first = fixture.disk.calls + number
       fixture.disk.fail { $0.number >= first ? errno : nil }
-      _ = try? spool.put(Fixture.entry("credential"), as: id)
+      _ = try? spool.put(Fixture.record("credential"), as: id)
       fixture.disk.fail(nil)
-      #expect(try spool.put(Fixture.entry("credential"), as: id) == id)
+      // It got another mark meanwhile.
+      #expect(try spool.put(Fixture.record("credential", mark: 1), as: id) == id)
+      #expect(fixture.files == ["\(id).01.record"], "call \(number)")
       fixture.disk.restart(.nothing)
-      #expect(try fixture.spool(seed: 2).list().credentials.map(\.id) == [id], "call \(number)")
+      let again = try fixture.spool(seed: 2)
+      #expect(try again.list().byID == [id: Fixture.record("credential", mark: 1)], "call \(number)")
+      try again.remove(id)
+      #expect(fixture.files == [], "call \(number)")
     }
+  }
+
+  @Test("No two files have a nonce in common, nor do two generations of one file")
+  func nonces() throws {
+    var nonces: [[UInt8]] = []
+    func note(_ id: SpoolID) throws {
+      var reader = ByteReader(try #require(fixture.disk.content(Fixture.path(id))))
+      nonces.append(try SpoolHeader(reading: &reader).nonce)
+    }
+    let spool = try fixture.spool()
+    for number in 1...5 {
+      let id = try spool.put(Fixture.record("one", received: 0))
+      try note(id)
+      for date in 1...5 as ClosedRange<Int64> {
+        try spool.redate(id, received: date)
+        try note(id)
+      }
+      #expect(nonces.count == 6 * number && Set(nonces).count == nonces.count)
+    }
+    // Each is all of it random, and none a counter.
+    for place in 0..<12 { #expect(Set(nonces.map { $0[place] }).count > 20, "byte \(place)") }
+    // The same id under a restarted generator is put anew with the nonce that this one draws.
+    let id = try #require(try spool.list().ids.first)
+    try spool.remove(id)
+    try spool.put(Fixture.record("one"), as: id)
+    try note(id)
+    #expect(Set(nonces).count == nonces.count)
   }
 
   @Test("Only so many are read as there is room for, the earliest first")
   func room() throws {
     let spool = try fixture.spool()
-    let ids = try (1...4).map { try spool.put(Fixture.entry("0123456789", received: Int64(100 - $0))) }
-    let size = CredentialSpool.size(of: Fixture.entry("0123456789"))
+    let ids = try (1...4).map { try spool.put(Fixture.record("0123456789", received: Int64(100 - $0))) }
+    let size = RecordSpool.size(ofContent: 10)
     let contents = try spool.list(room: (.max, 2 * size))
-    #expect(contents.credentials.map(\.id) == [ids[3], ids[2]] && contents.left == 2)
+    #expect(contents.ids == [ids[3], ids[2]] && contents.withoutRoom == 2)
     let more = try spool.list(except: [ids[3], ids[2]], room: (1, .max))
-    #expect(more.credentials.map(\.id) == [ids[1]] && more.left == 1)
+    #expect(more.ids == [ids[1]] && more.withoutRoom == 1)
   }
 
   @Test("While one has it, no other process gets the directory")
   func lock() throws {
-    var spool: CredentialSpool? = try fixture.spool()
+    var spool: RecordSpool? = try fixture.spool()
     #expect(caught(StoreError.self) { try fixture.spool() }?.reason == .inUse)
     #expect(spool?.count == 0)
     spool = nil
@@ -128,43 +196,44 @@ struct CredentialSpoolTests {
     let spool = try fixture.spool()
     let kept = await withTaskGroup(of: Int?.self) { group in
       for number in 0..<50 {
-        group.addTask { (try? spool.put(Fixture.entry("credential \(number)"))) == nil ? nil : number }
+        group.addTask { (try? spool.put(Fixture.record("credential \(number)"))) == nil ? nil : number }
       }
       return await group.reduce(into: [String]()) { if let number = $1 { $0.append("credential \(number)") } }
     }
     #expect(kept.count == 20)
-    let listed = try spool.list().credentials.map { String(decoding: $0.entry.credential, as: UTF8.self) }
+    let listed = try spool.list().entries.map { String(decoding: $0.value.content, as: UTF8.self) }
     #expect(listed.sorted() == kept.sorted())
   }
 
   @Test("A removal overwrites what was on the disk, syncs that, and only then removes the file")
   func erasure() throws {
     let spool = try fixture.spool()
-    let id = try spool.put(Fixture.entry(String(repeating: "credential", count: 20)))
+    let id = try spool.put(Fixture.record(String(repeating: "credential", count: 20)))
     let bytes = try #require(fixture.disk.content(Fixture.path(id)))
     #expect(fixture.disk.holds(anyOf: bytes))
+    let erased = "\(id).00.record.erased"
     let start = fixture.disk.trace.count
     try spool.remove(id)
     #expect(!fixture.disk.holds(anyOf: bytes))
     let steps = fixture.disk.trace[start...].filter { $0.operation.writes || $0.operation == .sync }
     #expect(
       steps.map { "\($0.operation) \($0.name)" } == [
-        "rename \(id).credential \(id).erased", "sync .", "openForOverwriting \(id).erased", "write \(id).erased",
-        "sync \(id).erased", "unlink \(id).erased", "sync .",
+        "rename \(id).00.record \(erased)", "sync .", "openForOverwriting \(erased)", "write \(erased)",
+        "sync \(erased)", "unlink \(erased)", "sync .",
       ])
     #expect(fixture.files == [])
   }
 
-  @Test("A full disk refuses a credential, keeps those it has, and leaves nothing behind")
+  @Test("A full disk refuses a record, keeps those it has, and leaves nothing behind")
   func fullDisk() throws {
     let spool = try fixture.spool()
-    let id = try spool.put(Fixture.entry("kept"))
+    let id = try spool.put(Fixture.record("kept"))
     fixture.disk.fail { $0.operation == .write ? ENOSPC : nil }
-    let error = caught(StoreError.self) { try spool.put(Fixture.entry("refused")) }
+    let error = caught(StoreError.self) { try spool.put(Fixture.record("refused")) }
     #expect(error?.reason == .diskFull)
     #expect(error?.sentence.contains("Make room") == true)
-    #expect(fixture.files == ["\(id).credential"])
-    #expect(try spool.list().credentials.map(\.id) == [id])
+    #expect(fixture.files == ["\(id).00.record"])
+    #expect(try spool.list().ids == [id])
     // What cannot be overwritten is removed all the same, or a full disk could never be emptied.
     #expect(caught(StoreError.self) { try spool.remove(id) }?.reason == .diskFull)
     #expect(fixture.files == [])
@@ -175,21 +244,21 @@ struct CredentialSpoolTests {
     "A read-only disk refuses to keep and to erase, and says so; what is there is read", arguments: [EROFS, EACCES])
   func readOnly(errno: Int32) throws {
     let spool = try fixture.spool()
-    let id = try spool.put(Fixture.entry("kept"))
+    let id = try spool.put(Fixture.record("kept"))
     let reason: StoreError.Reason = errno == EROFS ? .readOnly : .notPermitted
     fixture.disk.fail { $0.operation.writes ? errno : nil }
-    #expect(caught(StoreError.self) { try spool.put(Fixture.entry("refused")) }?.reason == reason)
+    #expect(caught(StoreError.self) { try spool.put(Fixture.record("refused")) }?.reason == reason)
     #expect(caught(StoreError.self) { try spool.remove(id) }?.reason == reason)
     #expect(spool.count == 1)
     let removal = spool.removeAll(olderThan: .zero, now: .max)
     #expect(removal.removed == [])
     #expect(removal.problems.map(\.error.reason) == [reason])
     fixture.disk.restart(.everything)
-    #expect(try fixture.spool().list().credentials.map(\.id) == [id])
+    #expect(try fixture.spool().list().ids == [id])
   }
 
   @Test(
-    "Whichever single call fails in a put, it kept the credential and said so, or did neither",
+    "Whichever single call fails in a put, it kept the record and said so, or did neither",
     arguments: [EIO, ENOSPC])
   func singleFailures(errno: Int32) throws {
     var number = 0
@@ -197,17 +266,17 @@ struct CredentialSpoolTests {
     while failed {
       number += 1
       let fixture = try Fixture()
-      var spool: CredentialSpool? = try fixture.spool()
+      var spool: RecordSpool? = try fixture.spool()
       let nth = fixture.disk.calls + number
       fixture.disk.fail { $0.number == nth ? errno : nil }
-      let id = try? spool?.put(Fixture.entry("credential"))
+      let id = try? spool?.put(Fixture.record("credential"))
       failed = id == nil
       fixture.disk.fail(nil)
       let kept = id.map { [$0] } ?? []
-      #expect(try spool?.list().credentials.map(\.id) == kept, "call \(number)")
+      #expect(try spool?.list().ids == kept, "call \(number)")
       spool = nil
       fixture.disk.restart(.nothing)
-      #expect(try fixture.spool().list().credentials.map(\.id) == kept, "call \(number)")
+      #expect(try fixture.spool().list().ids == kept, "call \(number)")
     }
     #expect(number == 7)
   }
@@ -219,8 +288,8 @@ struct CredentialSpoolTests {
     while failed {
       number += 1
       let fixture = try Fixture()
-      var spool: CredentialSpool? = try fixture.spool()
-      let id = try #require(try spool?.put(Fixture.entry("credential")))
+      var spool: RecordSpool? = try fixture.spool()
+      let id = try #require(try spool?.put(Fixture.record("credential")))
       let nth = fixture.disk.calls + number
       fixture.disk.fail { $0.number == nth ? errno : nil }
       _ = caughtError { () throws(StoreError) in try spool?.remove(id) }
@@ -231,50 +300,50 @@ struct CredentialSpoolTests {
       #expect(fixture.files == [], "call \(number), before the restart")
       spool = nil
       fixture.disk.restart(.everything)
-      #expect(try fixture.spool().list().credentials == [], "call \(number)")
+      #expect(try fixture.spool().list().entries == [], "call \(number)")
       #expect(fixture.files == [], "call \(number)")
     }
     #expect(number > 8)
   }
 
-  @Test("Credentials go when they are older than the age, to the second, and not before")
+  @Test("Records go when they are older than the age, to the second, and not before")
   func ages() throws {
     let spool = try fixture.spool()
-    let old = try spool.put(Fixture.entry("old", received: 99))
-    let edge = try spool.put(Fixture.entry("edge", received: 100))
-    let future = try spool.put(Fixture.entry("future", received: 5000))
+    let old = try spool.put(Fixture.record("old", received: 99))
+    let edge = try spool.put(Fixture.record("edge", received: 100))
+    let future = try spool.put(Fixture.record("future", received: 5000))
     #expect(spool.removeAll(olderThan: .seconds(50), now: 150).removed == [old])
     // The clock went back: nothing is old, whatever it says.
     #expect(spool.removeAll(olderThan: .seconds(50), now: 10).removed == [])
     #expect(spool.removeAll(olderThan: .seconds(50), now: .min).removed == [])
     #expect(spool.removeAll(olderThan: .zero, now: 5000).removed == [edge])
-    #expect(try spool.list().credentials.map(\.id) == [future])
+    #expect(try spool.list().ids == [future])
     #expect(spool.removeAll(olderThan: .seconds(1), now: .max).removed == [future])
     #expect(fixture.files == [])
   }
 
-  @Test("The age is known without reading the credentials, after a restart too")
+  @Test("The age is known without reading the records, after a restart too")
   func agesAfterRestart() throws {
-    let old = try fixture.spool().put(Fixture.entry("old", received: 99))
-    let young = try fixture.spool(seed: 2).put(Fixture.entry("young", received: 101))
+    let old = try fixture.spool().put(Fixture.record("old", received: 99))
+    let young = try fixture.spool(seed: 2).put(Fixture.record("young", received: 101))
     let spool = try fixture.spool(seed: 3)
     #expect(spool.removeAll(olderThan: .seconds(50), now: 150).removed == [old])
-    #expect(try spool.list().credentials.map(\.id) == [young])
+    #expect(try spool.list().ids == [young])
   }
 
   @Test("One that is given another date is as old as that says, after a restart too; of its old file nothing is left")
   func redating() throws {
     let spool = try fixture.spool()
-    let entry = Fixture.entry(String(repeating: "credential", count: 20), received: 5000)
+    let entry = Fixture.record(String(repeating: "credential", count: 20), received: 5000)
     let id = try spool.put(entry)
     let before = try #require(fixture.disk.content(Fixture.path(id)))
     try spool.redate(id, received: 100)
     #expect(!fixture.disk.holds(anyOf: Array(before.dropFirst(SpoolHeader.size))))
-    #expect(fixture.files == ["\(id).credential"])
+    #expect(fixture.files == ["\(id).00.record"])
     #expect(spool.removeAll(olderThan: .seconds(50), now: 150).removed == [])
     fixture.disk.restart(.everything)
     let again = try fixture.spool(seed: 2)
-    #expect(try again.list().entries[id]?.credential == entry.credential)
+    #expect(try again.list().byID[id]?.content == entry.content)
     #expect(again.removeAll(olderThan: .seconds(50), now: 151).removed == [id])
     // What is gone stays gone.
     try again.redate(id, received: 200)
@@ -282,7 +351,7 @@ struct CredentialSpoolTests {
   }
 
   @Test(
-    "Whichever single call fails when a date is given, the credential is there, with either date",
+    "Whichever single call fails when a date is given, the record is there, with either date",
     arguments: [EIO, ENOSPC])
   func failedRedating(errno: Int32) throws {
     var number = 0
@@ -291,17 +360,17 @@ struct CredentialSpoolTests {
       number += 1
       let fixture = try Fixture()
       let spool = try fixture.spool()
-      let id = try spool.put(Fixture.entry("credential", received: 5000))
+      let id = try spool.put(Fixture.record("credential", received: 5000))
       let nth = fixture.disk.calls + number
       fixture.disk.fail { $0.number == nth ? errno : nil }
       let failure = caughtError { () throws(StoreError) in try spool.redate(id, received: 100) }
       hasStruck = fixture.disk.calls >= nth
       fixture.disk.fail(nil)
       fixture.disk.restart(.nothing)
-      let kept = try fixture.spool(seed: 2).list().entries
-      #expect(kept[id]?.credential == Array("credential".utf8), "call \(number)")
+      let kept = try fixture.spool(seed: 2).list().byID
+      #expect(kept[id]?.content == Array("credential".utf8), "call \(number)")
       #expect(failure != nil || kept[id]?.received == 100, "call \(number)")
-      #expect(fixture.files == ["\(id).credential"], "call \(number)")
+      #expect(fixture.files == ["\(id).00.record"], "call \(number)")
     }
     #expect(number > 8)
   }

@@ -1,0 +1,169 @@
+import Bytes
+import Common
+
+extension RecordSpool {
+  /// Reads and decrypts the records, the earliest first. A file that cannot be read keeps no other from being read: it is
+  /// named among the problems and, if it is damaged for good, renamed.
+  ///
+  /// - Parameters:
+  ///   - known: these records are not read.
+  ///   - room: no more records are read than this count, and no more than have so many bytes of files; all after the first
+  ///     that does not fit stay unread.
+  ///   - decode: takes a record apart. What it throws means that the file is damaged; `badValue("version")`, that another
+  ///     release wrote it.
+  /// - Throws: what the disk says when even the names cannot be read.
+  public func list<Value: Sendable>(
+    except known: Set<SpoolID> = [], room: (count: Int, bytes: Int) = (.max, .max),
+    decode: (SpoolRecord) throws(WireError) -> Value
+  ) throws(StoreError) -> SpoolContents<Value> {
+    try state.withLock { (state) throws(StoreError) in
+      var contents = SpoolContents<Value>()
+      var room = room
+      for id in try survey(&state) where !known.contains(id) {
+        guard let held = state.held[id] else { continue }
+        // A file of another key or of another release does not become readable by a second attempt.
+        if let error = held.problem, !SpoolProblem(name: held.name.text, error: error).isPassing {
+          contents.problems.append(SpoolProblem(name: held.name.text, error: error))
+          continue
+        }
+        // A file that is too large for any room is a problem, and is found to be one without being read.
+        let fits = held.size <= room.bytes || held.size > limits.maximumBytes
+        guard contents.withoutRoom == 0, room.count > 0, fits else {
+          contents.withoutRoom += 1
+          continue
+        }
+        do throws(StoreError) {
+          let (record, size) = try read(held.name)
+          let value = try open(held.name) { () throws(SpoolFile.Failure) in
+            do throws(WireError) { return try decode(record) } catch { throw SpoolFile.Failure(error) }
+          }
+          state.held[id] = Held(name: held.name, size: size, received: record.received)
+          contents.entries.append(
+            .init(id: id, received: record.received, mark: record.mark, value: value, size: size))
+          room.count -= 1
+          room.bytes -= size
+        } catch {
+          contents.problems.append(SpoolProblem(name: held.name.text, error: error))
+          state.held[id]?.problem = error
+          if error.reason == .damaged, setAside(held.name) { state.held[id] = nil }
+        }
+      }
+      contents.damaged = eraseDamaged { _ in false }
+      return contents
+    }
+  }
+
+  /// Finds the files, and forgets those that somebody took away.
+  ///
+  /// - Returns: the records, the earliest first.
+  private func survey(_ state: inout State) throws(StoreError) -> [SpoolID] {
+    let found = recordFiles(among: try directory.names())
+    for (id, name) in found where state.held[id]?.name != name {
+      if state.held[id] == nil { state.held[id] = held(name) } else { state.held[id]?.name = name }
+    }
+    state.held = state.held.filter { found[$0.key] != nil }
+    return state.held.sorted { ($0.value.received, $0.key) < ($1.value.received, $1.key) }.map(\.key)
+  }
+
+  /// The files that hold records. Where there are two of one record, the one with the greater mark counts.
+  private func recordFiles(among names: [String]) -> [SpoolID: SpoolFileName] {
+    let names = names.compactMap(SpoolFileName.init).filter(\.holdsRecord)
+    return Dictionary(names.map { ($0.id, $0) }, uniquingKeysWith: { $0.text > $1.text ? $0 : $1 })
+  }
+
+  func read(_ name: SpoolFileName) throws(StoreError) -> (SpoolRecord, size: Int) {
+    let bytes: [UInt8]
+    do throws(StoreError) {
+      bytes = try directory.contents(of: name.text, limit: limits.maximumBytes) ?? []
+    } catch {
+      throw error.reason == .wrongKind ? StoreError(.damaged, error.sentence) : error
+    }
+    return try open(name) { () throws(SpoolFile.Failure) in
+      (try SpoolFile.open(bytes, id: name.id, mark: name.mark, key: key), bytes.count)
+    }
+  }
+
+  /// Says of a file that cannot be opened what an administrator can do about it.
+  private func open<Value>(
+    _ name: SpoolFileName, _ body: () throws(SpoolFile.Failure) -> Value
+  ) throws(StoreError) -> Value {
+    let path = PrintableText.clean(directory.path(of: name.text))
+    do throws(SpoolFile.Failure) {
+      return try body()
+    } catch {
+      switch error {
+      case .damaged(let what):
+        throw StoreError(.damaged, "\(path) is damaged: \(what). It is kept as \(name.whenDamaged.text); remove it.")
+      case .otherKey:
+        throw StoreError(
+          .keyMissing,
+          "\(path) was kept under another key: bring that one back (\(SpoolKey.fileName) in the state directory, or "
+            + "the unit's credential \(SpoolKey.credentialName)), or remove the file.")
+      case .otherVersion: throw otherRelease(name)
+      }
+    }
+  }
+
+  private func otherRelease(_ name: SpoolFileName) -> StoreError {
+    let path = PrintableText.clean(directory.path(of: name.text))
+    return StoreError(.otherRelease, "\(path) was written by another release. Install that one, or remove the file.")
+  }
+
+  /// Finishes what was begun before the start, and finds the records.
+  func scan() throws(StoreError) {
+    var hasUnfinished = false
+    let names = try directory.names()
+    for name in names.compactMap(SpoolFileName.init) {
+      switch name {
+      case .new, .erased:
+        // A file that cannot be erased now is erased at the next start; nothing waits for that.
+        try? directory.erase(name.text)
+        hasUnfinished = true
+      case .record, .damaged, .otherRelease: break
+      }
+    }
+    if hasUnfinished { try? directory.sync() }
+    let found = recordFiles(among: names).mapValues(held)
+    state.withLock { $0.held = found }
+  }
+
+  /// What a file takes, without reading all of it. Its date is the one in the file or, where that cannot be read, the one
+  /// on the disk.
+  private func held(_ name: SpoolFileName) -> Held {
+    var held = Held(name: name, size: 0, received: .max)
+    if case .otherRelease = name { held.problem = otherRelease(name) }
+    guard let status = try? directory.status(of: name.text) else { return held }
+    (held.size, held.received) = (status.size, status.modified)
+    guard let start = try? directory.open(name.text).read(atMost: SpoolHeader.size) else { return held }
+    var reader = ByteReader(start)
+    if let header = try? SpoolHeader(reading: &reader) { held.received = header.received }
+    return held
+  }
+
+  private func setAside(_ name: SpoolFileName) -> Bool {
+    do throws(StoreError) {
+      try directory.rename(name.text, to: name.whenDamaged.text)
+    } catch {
+      return false
+    }
+    try? directory.sync()
+    return true
+  }
+
+  /// Erases the damaged files that are too many, and those whose time of writing `isOld`.
+  ///
+  /// - Returns: how many damaged files there are afterwards.
+  @discardableResult
+  func eraseDamaged(where isOld: (Int64) -> Bool) -> Int {
+    guard let names = try? directory.names() else { return 0 }
+    let damaged = names.filter { if case .damaged? = SpoolFileName($0) { true } else { false } }
+      .map { (name: $0, modified: (try? directory.status(of: $0)?.modified) ?? 0) }
+      .sorted { ($0.modified, $0.name) < ($1.modified, $1.name) }
+    let tooMany = max(0, damaged.count - limits.keptDamaged)
+    let doomed = damaged.prefix(tooMany) + damaged.dropFirst(tooMany).filter { isOld($0.modified) }
+    guard !doomed.isEmpty else { return damaged.count }
+    for file in doomed { try? directory.erase(file.name) }
+    try? directory.sync()
+    return damaged.count - doomed.count
+  }
+}

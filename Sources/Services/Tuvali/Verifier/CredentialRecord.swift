@@ -1,0 +1,88 @@
+import Bytes
+import Store
+
+/// A received credential, with what has to be known of it after a restart: the content of a record in the spool. It is
+/// never printed.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 1 | version, 1 |
+/// | 1 + n | dialect, UTF-8, behind its length |
+/// | 1 + n | the wallet's address, UTF-8, behind its length; empty if it is unknown |
+/// | rest | credential |
+struct CredentialRecord: Hashable, Sendable {
+  static let version: UInt8 = 1
+  /// The longest dialect and the longest address, in bytes of UTF-8.
+  static let textLimit = 255
+
+  /// The dialect spoken: `0.5`.
+  let dialect: String
+  let peer: String
+  let credential: [UInt8]
+
+  /// - Throws: `tooLong` for a text of more than `textLimit` bytes.
+  init(dialect: String, peer: String, credential: [UInt8]) throws(WireError) {
+    for (field, text) in [("dialect", dialect), ("peer", peer)] where text.utf8.count > Self.textLimit {
+      throw .tooLong(field: field, limit: Self.textLimit)
+    }
+    self.dialect = dialect
+    self.peer = peer
+    self.credential = credential
+  }
+
+  /// - Throws: `badValue("version")` for a record of another release.
+  init(reading content: [UInt8]) throws(WireError) {
+    var reader = ByteReader(content)
+    guard try reader.u8() == Self.version else { throw .badValue("version") }
+    dialect = try reader.text("dialect")
+    peer = try reader.text("peer")
+    credential = Array(reader.rest())
+  }
+
+  /// - Throws: also `badValue("mark")` for a mark that means nothing.
+  init(reading record: SpoolRecord) throws(WireError) {
+    guard Mark(rawValue: record.mark) != nil else { throw .badValue("mark") }
+    try self.init(reading: record.content)
+  }
+
+  private var contentSize: Int { 3 + dialect.utf8.count + peer.utf8.count + credential.count }
+
+  /// What the file takes of the room that there is, in bytes.
+  var fileSize: Int { RecordSpool.size(ofContent: contentSize) }
+
+  var content: [UInt8] {
+    var writer = ByteWriter(capacity: contentSize)
+    writer.u8(Self.version)
+    for text in [dialect, peer] {
+      writer.u8(UInt8(clamping: text.utf8.count))
+      writer.append(text.utf8)
+    }
+    writer.append(credential)
+    return writer.bytes
+  }
+}
+
+extension CredentialRecord {
+  /// What the mark of a record in the spool says about its credential.
+  enum Mark: UInt8 {
+    case unjudged = 0
+    /// The credential is accepted, and no program has fetched it yet.
+    case accepted = 1
+
+    init(isAccepted: Bool) { self = isAccepted ? .accepted : .unjudged }
+  }
+}
+
+extension CredentialRecord: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+  var description: String { "<credential of \(credential.count) bytes>" }
+  var debugDescription: String { description }
+  var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension ByteReader {
+  fileprivate mutating func text(_ field: String) throws(WireError) -> String {
+    let bytes = try bytes(Int(try u8()))
+    guard let text = String(validating: bytes, as: UTF8.self) else { throw .badValue(field) }
+    return text
+  }
+}

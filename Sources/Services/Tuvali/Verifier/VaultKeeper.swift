@@ -1,0 +1,170 @@
+import Bytes
+import Common
+import Crypto
+import Loop
+import Store
+import Transfers
+
+/// Keeps received credentials until they are judged and fetched. A `CredentialVault` decides; the keeper carries out what
+/// it decides, on the disk away from the loop, and tells it what became of that, and what time it is.
+@LoopActor
+public final class VaultKeeper {
+  public typealias Opening = @Sendable () throws(StoreError) -> RecordSpool
+
+  private let scheduler: any Scheduler
+  let disk: any Offloading
+  private let clock: any WallClock
+  let open: Opening?
+  private var random: any RandomSource
+  private weak var list: TransferList?
+  private var onRestored: @LoopActor (Transfer) -> Void = { _ in }
+  private var onChange: @LoopActor () -> Void = {}
+
+  private(set) var vault: CredentialVault
+  var spool: RecordSpool?
+  /// The names of the credentials of transfers, by the transfers' numbers.
+  private var ids: [Int: SpoolID] = [:]
+  private var transfers: [SpoolID: Transfer] = [:]
+  private var askers: [Int: @LoopActor (StoreError?) -> Void] = [:]
+  private var lastAsker = 0
+  private var clockWatch: Registration?
+  private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
+
+  /// - Parameters:
+  ///   - disk: carries out `open` and all that is done with the spool; nil for the scheduler.
+  ///   - random: draws the names of files.
+  ///   - open: opens the spool, at the first need and again after a failure; nil keeps credentials in memory alone.
+  public init(
+    _ settings: VaultSettings = .init(), scheduler: any Scheduler, disk: (any Offloading)? = nil,
+    clock: any WallClock = SystemWallClock(), random: any RandomSource = SystemRandom(), open: Opening? = nil
+  ) {
+    vault = CredentialVault(settings, hasDisk: open != nil)
+    self.scheduler = scheduler
+    self.disk = disk ?? scheduler
+    self.clock = clock
+    self.random = random
+    self.open = open
+    guard open != nil else { return }
+    clockWatch = clock.onSet { [weak self] in self?.handle(.clockSet) }
+  }
+
+  public var settings: VaultSettings {
+    get { vault.settings }
+    set { handle(.settings(newValue)) }
+  }
+
+  // MARK: For the service
+
+  /// Names the list that credentials of an earlier run are put on.
+  ///
+  /// - Parameters:
+  ///   - changed: called when `trouble` has changed.
+  ///   - restored: called for each credential that is restored and not judged yet.
+  func attach(
+    _ list: TransferList, changed: @escaping @LoopActor () -> Void,
+    restored: @escaping @LoopActor (Transfer) -> Void
+  ) {
+    self.list = list
+    onChange = changed
+    onRestored = restored
+  }
+
+  /// Keeps a credential.
+  ///
+  /// - Parameter then: called on the loop when the credential survives a loss of power, or with the reason why it is not
+  ///   kept: there is no room. A disk that fails or hangs is no reason: the credential is then kept in memory.
+  func put(_ credential: [UInt8], of transfer: Transfer, then: @escaping @LoopActor (StoreError?) -> Void) {
+    let peer = transfer.peer?.description ?? ""
+    let record: CredentialRecord
+    do throws(WireError) {
+      record = try CredentialRecord(dialect: transfer.dialect, peer: peer, credential: credential)
+    } catch {
+      return then(StoreError(.tooLarge, "The credential cannot be kept: \(error)."))
+    }
+    let id = SpoolID(randomFrom: &random)
+    enter(transfer, as: id)
+    handle(.put(id, record, asker: asker(then)))
+  }
+
+  /// Notes that a credential is accepted; it is kept until a program fetches it.
+  ///
+  /// - Parameter then: called when that survives a loss of power, or the disk is in trouble.
+  func accept(_ transfer: Transfer, then: @escaping @LoopActor () -> Void = {}) {
+    guard let id = ids[transfer.number] else { return then() }
+    handle(.accept(id, asker: asker { _ in then() }))
+  }
+
+  /// Erases a credential: it is not wanted any more, or its wallet was never told of its success.
+  ///
+  /// - Parameter then: called when it does not come back after a loss of power, or the disk is in trouble.
+  func remove(_ transfer: Transfer, then: @escaping @LoopActor () -> Void = {}) {
+    guard let id = ids[transfer.number] else { return then() }
+    handle(.remove(id, asker: asker { _ in then() }))
+  }
+
+  /// Restores the credentials of an earlier run, as transfers that wait for their verdict or to be fetched. This waits for
+  /// the disk.
+  func restore() {
+    for action in vault.handle(.start, at: scheduler.now, date: clock.seconds) {
+      if case .open(let look) = action, let open { opened(Self.open(open, look)) } else { perform(action) }
+    }
+    timer.set(vault.deadline)
+  }
+
+  /// Calls `then` when nothing is to be done on the disk except what it refused, after `limit` at the latest.
+  public func whenIdle(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    handle(.awaitIdle(asker: asker { _ in then() }, limit: limit))
+  }
+
+  /// What is wrong with keeping credentials over a restart; nil when nothing is.
+  public var trouble: StoreError? { vault.trouble }
+
+  /// The same for `systemctl status`: a few words; empty when nothing is wrong.
+  public var troubleInShort: String { vault.troubleInShort }
+
+  /// How many credentials are kept, and how many files are still to be erased.
+  var kept: (waiting: Int, erasing: Int) { vault.kept }
+
+  // MARK: The vault
+
+  func handle(_ event: CredentialVault.Event) {
+    for action in vault.handle(event, at: scheduler.now, date: clock.seconds) { perform(action) }
+    timer.set(vault.deadline)
+  }
+
+  private func perform(_ action: CredentialVault.Action) {
+    switch action {
+    case .open, .inspect, .put, .accept, .erase, .redate: performOnDisk(action)
+    case .answer(let asker, let error): askers.removeValue(forKey: asker)?(error)
+    case .restore(let id, let record, let isAccepted): restore(id, record, isAccepted: isAccepted)
+    case .expire(let id, let isAccepted):
+      guard let transfer = transfers[id] else { return }
+      log(expired: transfer, isAccepted: isAccepted)
+      transfer.forget()
+    case .forget(let id):
+      guard let transfer = transfers.removeValue(forKey: id) else { return }
+      ids[transfer.number] = nil
+    case .changed: onChange()
+    case .log(let notice): log(notice)
+    }
+  }
+
+  private func restore(_ id: SpoolID, _ record: CredentialRecord, isAccepted: Bool) {
+    guard let list else { return }
+    let transfer = list.restore(
+      record.credential, peer: record.peer, dialect: record.dialect, isAccepted: isAccepted)
+    enter(transfer, as: id)
+    if !isAccepted { onRestored(transfer) }
+  }
+
+  private func enter(_ transfer: Transfer, as id: SpoolID) {
+    ids[transfer.number] = id
+    transfers[id] = transfer
+  }
+
+  private func asker(_ then: @escaping @LoopActor (StoreError?) -> Void) -> Int {
+    lastAsker += 1
+    askers[lastAsker] = then
+    return lastAsker
+  }
+}

@@ -1,0 +1,87 @@
+import Bytes
+import Crypto
+import Store
+import TestSupport
+import Testing
+
+@testable import Verifier
+
+@Suite("The record of a received credential")
+struct CredentialRecordTests {
+  /// A record, and the bytes of its content.
+  struct Row: CustomStringConvertible, Sendable {
+    let dialect: String
+    let peer: String
+    let credential: String
+    let hex: String
+
+    var description: String { hex }
+
+    func record() throws(WireError) -> CredentialRecord {
+      try CredentialRecord(dialect: dialect, peer: peer, credential: Array(credential.utf8))
+    }
+  }
+
+  static let rows = [
+    Row(dialect: "", peer: "", credential: "", hex: "01" + "00" + "00"),
+    Row(dialect: "0.5", peer: "", credential: "{}", hex: "01" + "03302e35" + "00" + "7b7d"),
+    Row(
+      dialect: "0.4", peer: "C0:FF:EE:00:00:01", credential: "é\u{0}",
+      hex: "01" + "03302e34" + "1143303a46463a45453a30303a30303a3031" + "c3a900"),
+    Row(
+      dialect: String(repeating: "d", count: 255), peer: String(repeating: "é", count: 127), credential: "x",
+      hex: "01" + "ff" + String(repeating: "64", count: 255) + "fe" + String(repeating: "c3a9", count: 127) + "78"),
+  ]
+
+  @Test("The bytes are as the table says, both ways, and the file is as large as foretold", arguments: rows)
+  func layout(row: Row) throws {
+    let record = try row.record()
+    let bytes = try Hex.decode(row.hex)
+    #expect(record.content == bytes)
+    #expect(try CredentialRecord(reading: bytes) == record)
+    #expect(record.fileSize == RecordSpool.size(ofContent: bytes.count))
+  }
+
+  @Test("A text of 256 bytes is refused by name")
+  func longTexts() {
+    let long = String(repeating: "é", count: 128)
+    #expect(
+      caught(WireError.self) { try CredentialRecord(dialect: long, peer: "", credential: []) }
+        == .tooLong(field: "dialect", limit: 255))
+    #expect(
+      caught(WireError.self) { try CredentialRecord(dialect: "", peer: long, credential: []) }
+        == .tooLong(field: "peer", limit: 255))
+  }
+
+  @Test("What is cut off, not UTF-8 or of another version is refused by name")
+  func refused() throws {
+    let whole = try Hex.decode(Self.rows[1].hex)
+    for count in 0..<6 {
+      let error = caught(WireError.self) { try CredentialRecord(reading: Array(whole.prefix(count))) }
+      if case .truncated? = error {} else { Issue.record("\(count) bytes: \(String(describing: error))") }
+    }
+    let cases: [([UInt8], String)] = [
+      ([0, 0, 0], "version"), ([2, 0, 0], "version"), ([1, 1, 0xC3, 0], "dialect"), ([1, 0, 1, 0xFF], "peer"),
+    ]
+    for (bytes, field) in cases {
+      #expect(caught(WireError.self) { try CredentialRecord(reading: bytes) } == .badValue(field))
+    }
+  }
+
+  @Test("A mark that means nothing is refused", arguments: [0, 1, 2, 255] as [UInt8])
+  func marks(mark: UInt8) throws {
+    let content = try Self.rows[1].record().content
+    let error = caught(WireError.self) {
+      try CredentialRecord(reading: SpoolRecord(received: 0, mark: mark, content: content))
+    }
+    #expect(error == (mark > 1 ? .badValue("mark") : nil))
+  }
+
+  @Test("A record does not print its credential")
+  func unprinted() throws {
+    let record = try CredentialRecord(dialect: "0.5", peer: "", credential: Array("secret".utf8))
+    var text = "\(record) \(String(reflecting: record))"
+    dump(record, to: &text)
+    #expect(!text.contains("secret") && !text.contains("115"))
+  }
+}

@@ -1,0 +1,244 @@
+import Common
+import Store
+import Testing
+
+@testable import Verifier
+
+/// The vault as a value: what goes in, what comes out.
+@Suite("The vault decides what is done with received credentials")
+struct CredentialVaultTests {
+  typealias Script = VaultScript
+
+  @Test("A credential is put, accepted and erased; each asker is answered when the disk has done it")
+  func life() {
+    var script = Script()
+    let (id, record) = (Script.id(1), Script.record())
+    script.expect(.start, .open(script.look()))
+    script.expect(.opened(.success(Script.found())))
+    #expect(script.vault.deadline == nil)
+    script.expect(
+      .put(id, record, asker: 1), .put(id, record, date: Script.date, isAccepted: false))
+    script.expect(.done(nil), .answer(1, nil))
+    #expect(script.vault.kept == (1, 0) && script.vault.bytes == record.fileSize)
+    script.expect(.accept(id, asker: 2), .accept(id))
+    script.expect(.done(nil), .answer(2, nil))
+    script.expect(.remove(id, asker: 3), .erase(id))
+    #expect(script.vault.kept == (0, 1) && script.vault.bytes == 0)
+    script.expect(.done(nil), .forget(id), .answer(3, nil))
+    #expect(script.vault.kept == (0, 0) && script.vault.deadline == nil && script.vault.trouble == nil)
+  }
+
+  @Test("Without a disk every asker is answered at once, and nothing is timed but the end of its time")
+  func memoryAlone() {
+    var script = Script(hasDisk: false)
+    let id = Script.id(1)
+    script.expect(.start)
+    script.expect(.put(id, Script.record(), asker: 1), .answer(1, nil))
+    #expect(script.vault.deadline == .zero.advanced(by: Script.keepFor))
+    script.expect(.accept(id, asker: 2), .answer(2, nil))
+    script.expect(.awaitIdle(asker: 3, limit: .seconds(2)), .answer(3, nil))
+    script.expect(.clockSet)
+    script.expect(.remove(id, asker: 4), .forget(id), .answer(4, nil))
+    #expect(script.vault.deadline == nil && script.vault.trouble == nil)
+  }
+
+  @Test("Who asks about a credential that is not here is answered at once")
+  func strangers() {
+    var script = Script.opened()
+    script.expect(.accept(Script.id(1), asker: 1), .answer(1, nil))
+    script.expect(.remove(Script.id(1), asker: 2), .answer(2, nil))
+  }
+
+  @Test("What the disk did is believed only of what it was asked to do")
+  func unasked() {
+    var script = Script.opened()
+    script.expect(.done(nil))
+    script.expect(.done(Script.failed))
+    script.expect(.inspected(.success(Script.found([Script.entry(1)]))))
+    script.expect(.opened(.success(Script.found([Script.entry(1)]))))
+    script.expect(
+      .put(Script.id(2), Script.record(), asker: 1),
+      .put(Script.id(2), Script.record(), date: Script.date, isAccepted: false))
+    script.expect(.opened(.success(Script.found([Script.entry(1)]))))
+    script.expect(.inspected(.failure(Script.failed)))
+    #expect(script.vault.kept == (1, 0) && script.vault.trouble == nil)
+    script.expect(.done(nil), .answer(1, nil))
+  }
+
+  @Test("The last byte that fits is kept, one more is refused; what is not wanted takes no room")
+  func room() {
+    let size = Script.record(100).fileSize
+    for hasDisk in [true, false] {
+      var script = hasDisk ? Script.opened(room: 2 * size) : Script(room: 2 * size, hasDisk: false)
+      _ = script.handle(.put(Script.id(1), Script.record(100), asker: 1))
+      script.expect(
+        .put(Script.id(2), Script.record(101), asker: 2), .forget(Script.id(2)), .answer(2, .noRoom(2 * size)))
+      _ = script.handle(.put(Script.id(3), Script.record(100), asker: 3))
+      #expect(script.vault.kept == (2, 0))
+      script.expect(
+        .put(Script.id(4), Script.record(0), asker: 4), .forget(Script.id(4)), .answer(4, .noRoom(2 * size)))
+      _ = script.handle(.remove(Script.id(1), asker: 5))
+      _ = script.handle(.put(Script.id(5), Script.record(100), asker: 6))
+      #expect(script.vault.kept.waiting == 2)
+    }
+  }
+
+  @Test("A spool that is full is an error for a wallet that waits, and trouble where none waits")
+  func spoolFull() {
+    var script = Script.opened()
+    let (id, record) = (Script.id(1), Script.record())
+    _ = script.handle(.put(id, record, asker: 1))
+    script.expect(.done(Script.full), .answer(1, Script.full), .forget(id))
+    #expect(script.vault.kept == (0, 0) && script.vault.trouble == nil && script.vault.deadline == nil)
+    // The second is in memory already when the disk says it.
+    _ = script.handle(.put(id, record, asker: 2))
+    let actions = script.advance(by: 5)
+    #expect(actions.last == .answer(2, nil) && actions.contains(where: Script.isStall))
+    script.expect(
+      .done(Script.full), .log(.recovered), .changed, .log(.degraded(.writing, Script.full)), .changed)
+    #expect(script.vault.kept == (1, 0))
+  }
+
+  @Test("A credential that is written, or not wanted any more, is not in the vault's memory")
+  func onePlaintext() {
+    var script = Script.opened()
+    let (one, two) = (Script.id(1), Script.id(2))
+    _ = script.handle(.put(one, Script.record(), asker: 1))
+    _ = script.handle(.put(two, Script.record(), asker: 2))
+    #expect(script.vault.entries[one]?.record != nil)
+    _ = script.handle(.done(nil))
+    #expect(script.vault.entries[one]?.record == nil && script.vault.entries[two]?.record != nil)
+    // The disk is still writing it.
+    _ = script.handle(.remove(two, asker: 3))
+    #expect(script.vault.entries[two]?.record == nil)
+    script.expect(.done(nil), .erase(two))
+    _ = script.handle(.done(nil))
+    // And of what was restored there is none.
+    var other = Script()
+    _ = other.handle(.start)
+    _ = other.handle(.opened(.success(Script.found([Script.entry(1)]))))
+    #expect(other.vault.entries.count == 1 && other.vault.entries.values.allSatisfy { $0.record == nil })
+  }
+
+  @Test("What is removed while it is being written is erased, even if the disk says that it failed")
+  func removedMeanwhile() {
+    for error in [nil, Script.failed] {
+      var script = Script.opened()
+      let id = Script.id(1)
+      _ = script.handle(.put(id, Script.record(), asker: 1))
+      // Who waits for the put need not any longer; who wants it erased does.
+      script.expect(.remove(id, asker: 2), .answer(1, nil))
+      let actions = script.handle(.done(error))
+      if error == nil {
+        #expect(actions == [.erase(id)])
+      } else {
+        // The failure says why asker 2 is answered before.
+        #expect(actions == [.log(.degraded(.writing, Script.failed)), .changed, .answer(2, nil)])
+        let later = script.advance(by: 60)
+        #expect(later == [.erase(id)])
+      }
+      #expect(script.handle(.done(nil)).contains(.forget(id)))
+      #expect(script.vault.kept == (0, 0))
+    }
+  }
+
+  @Test("What is accepted while it is being written is accepted on the disk, too")
+  func acceptedMeanwhile() {
+    var script = Script.opened()
+    let id = Script.id(1)
+    _ = script.handle(.put(id, Script.record(), asker: 1))
+    script.expect(.accept(id, asker: 2), .answer(1, nil))
+    script.expect(.done(nil), .accept(id))
+    script.expect(.done(nil), .answer(2, nil))
+    // Before the disk takes it, it is written as accepted at once.
+    var other = Script()
+    _ = other.handle(.put(id, Script.record(), asker: 1))
+    _ = other.handle(.accept(id, asker: 2))
+    other.expect(
+      .opened(.success(Script.found())), .put(id, Script.record(), date: Script.date, isAccepted: true))
+    other.expect(.done(nil), .answer(2, nil))
+  }
+
+  @Test("An asker that wants again what another one waits for answers nobody early")
+  func askedTwice() {
+    var script = Script.opened()
+    let id = Script.id(1)
+    _ = script.handle(.put(id, Script.record(), asker: 1))
+    _ = script.handle(.done(nil))
+    script.expect(.remove(id, asker: 2), .erase(id))
+    script.expect(.remove(id, asker: 3))
+    script.expect(.done(nil), .forget(id), .answer(2, nil), .answer(3, nil))
+  }
+
+  @Test("What an asker waits for comes first, then what came first")
+  func order() {
+    var script = Script.opened()
+    let ids = (1...4).map(Script.id)
+    for (number, id) in ids.enumerated() {
+      _ = script.handle(.put(id, Script.record(), asker: number))
+      _ = script.handle(.done(Script.failed))
+    }
+    // All four are due again; for the last one an asker waits.
+    script.now = script.now.advanced(by: .seconds(60))
+    script.expect(.remove(ids[3], asker: 9), .erase(ids[3]))
+    var places: [SpoolID] = []
+    for _ in ids {
+      for action in script.handle(.done(nil)) {
+        if case .put(let id, _, _, _) = action { places.append(id) }
+      }
+    }
+    #expect(places == Array(ids.prefix(3)))
+  }
+
+  @Test("What the disk refuses is tried again after 60 s; when one succeeds, the others are at once")
+  func again() {
+    var script = Script.opened()
+    let (one, two, record) = (Script.id(1), Script.id(2), Script.record())
+    _ = script.handle(.put(one, record, asker: 1))
+    script.expect(.done(Script.failed), .log(.degraded(.writing, Script.failed)), .changed, .answer(1, nil))
+    #expect(
+      script.vault.trouble == Script.failed && script.vault.troubleInShort == "Credentials are kept in memory only.")
+    script.pass(30)
+    _ = script.handle(.put(two, record, asker: 2))
+    // The same reason is said once.
+    script.expect(.done(Script.failed), .answer(2, nil))
+    script.pass(29)
+    let due = script.advance(by: 1)
+    #expect(due == [.put(one, record, date: Script.date, isAccepted: false)])
+    // The second one is not due for another 30 s.
+    script.expect(.done(nil), .put(two, record, date: Script.date + 30, isAccepted: false))
+    script.expect(.done(nil), .log(.recovered), .changed)
+    #expect(script.vault.trouble == nil && script.vault.troubleInShort.isEmpty)
+  }
+
+  @Test("What cannot be erased is trouble until it is erased, and keeps no asker waiting")
+  func unerased() {
+    var script = Script.opened()
+    let id = Script.id(1)
+    _ = script.handle(.put(id, Script.record(), asker: 1))
+    _ = script.handle(.done(nil))
+    _ = script.handle(.remove(id, asker: 2))
+    script.expect(.done(Script.readOnly), .log(.degraded(.erasing, Script.readOnly)), .changed, .answer(2, nil))
+    #expect(script.vault.kept == (0, 1) && script.vault.deadline == script.now.advanced(by: .seconds(60)))
+    let due = script.advance(by: 60)
+    #expect(due == [.erase(id)])
+    script.expect(.done(nil), .forget(id), .log(.recovered), .changed)
+  }
+
+  @Test("Who waits until nothing is to be done is answered at once, at the end of the work, or at the limit")
+  func idle() {
+    var script = Script.opened()
+    script.expect(.awaitIdle(asker: 1, limit: .seconds(2)), .answer(1, nil))
+    _ = script.handle(.put(Script.id(1), Script.record(), asker: 2))
+    script.expect(.awaitIdle(asker: 3, limit: .seconds(2)))
+    script.expect(.done(nil), .answer(2, nil), .answer(3, nil))
+    _ = script.handle(.remove(Script.id(1), asker: 4))
+    script.expect(.awaitIdle(asker: 5, limit: .seconds(2)))
+    script.pass(1)
+    let atLimit = script.advance(by: 1)
+    #expect(atLimit == [.answer(5, nil)])
+    // What the disk refused is not waited for.
+    _ = script.handle(.done(Script.failed))
+    script.expect(.awaitIdle(asker: 6, limit: .seconds(2)), .answer(6, nil))
+  }
+}

@@ -1,0 +1,93 @@
+import Common
+import Crypto
+import Store
+
+@testable import Verifier
+
+/// What the disk does, and how it fails.
+extension VaultModel {
+  /// The disk comes to an end with what it is doing.
+  mutating func finish(isWell: Bool) {
+    guard let action = pending else { return }
+    pending = nil
+    let error = isWell ? nil : Self.errors.randomElement(using: &random)
+    switch action {
+    case .open(let look): handle(.opened(found(look, error)))
+    case .inspect(let look): handle(.inspected(found(look, error)))
+    default:
+      // What the disk refuses it may have done all the same. A spool that is full has not begun.
+      if error == nil || error?.reason != .spoolFull && chance(30) { carryOut(action) }
+      handle(.done(error))
+    }
+  }
+
+  private static let errors = [VaultScript.failed, VaultScript.readOnly, VaultScript.full]
+
+  mutating func carryOut(_ action: CredentialVault.Action) {
+    switch action {
+    case .put(let id, _, let date, let isAccepted): files[id] = File(isAccepted: isAccepted, date: date)
+    case .accept(let id): files[id]?.isAccepted = true
+    case .erase(let id): files[id] = nil
+    case .redate(let id, let date): files[id]?.date = date
+    default: break
+    }
+  }
+
+  /// As the spool does it: what is too old goes, what can be read and has room is read, the earliest first.
+  private mutating func found(
+    _ look: CredentialVault.Look, _ error: StoreError?
+  ) -> Result<CredentialVault.Found, StoreError> {
+    if let error, error.reason != .spoolFull { return .failure(error) }
+    let held = Set(script.vault.entries.values.filter(\.isOnDisk).map(\.id))
+    if !held.isSubset(of: look.except) { complain("what is here is not spared") }
+    var found = VaultScript.found()
+    if let date = look.date {
+      let age = look.keepFor.components.seconds
+      let old = files.filter { !look.except.contains($0.key) && $0.value.date >= CredentialVault.epoch }
+        .filter { date - $0.value.date > age }
+      for id in old.keys { files[id] = nil }
+      found.tooOld = old.count
+    }
+    var room = look.room
+    for (id, file) in files.sorted(by: { ($0.value.date, $0.key) < ($1.value.date, $1.key) })
+    where !look.except.contains(id) {
+      guard file.isReadable else {
+        found.contents.problems.append(SpoolProblem(name: "\(id)", error: VaultScript.failed))
+        continue
+      }
+      guard room >= Self.record.fileSize, found.contents.withoutRoom == 0 else {
+        found.contents.withoutRoom += 1
+        continue
+      }
+      room -= Self.record.fileSize
+      let mark = CredentialRecord.Mark(isAccepted: file.isAccepted).rawValue
+      found.contents.entries.append(
+        .init(id: id, received: file.date, mark: mark, value: Self.record, size: Self.record.fileSize))
+    }
+    return .success(found)
+  }
+
+  /// The disk is well and everything is judged and fetched: nothing at all is left.
+  mutating func settle() {
+    isFailing = false
+    for id in files.keys { files[id]?.isReadable = true }
+    for _ in 0..<200 where complaints.isEmpty {
+      while pending != nil { finish(isWell: true) }
+      // All that is here is removed, and makes room for what is not.
+      while pick(where: { $0 == .kept || $0 == .accepted || $0 == .putting }) != nil { remove() }
+      while pending != nil { finish(isWell: true) }
+      pass(.seconds(61))
+    }
+    // A write that succeeds says that the disk is well.
+    put()
+    while pending != nil { finish(isWell: true) }
+    while pick(where: { $0 == .kept }) != nil { remove() }
+    while pending != nil { finish(isWell: true) }
+    if !askers.isEmpty { complain("\(askers.count) askers are never answered") }
+    if !files.isEmpty { complain("\(files.count) files are left") }
+    if script.vault.kept != (0, 0) { complain("the vault keeps \(script.vault.kept)") }
+    if let trouble = script.vault.trouble { complain("there is trouble: \(trouble)") }
+    if script.vault.deadline != nil { complain("a timer is left") }
+    if !credentials.isEmpty { complain("\(credentials.count) are never forgotten") }
+  }
+}

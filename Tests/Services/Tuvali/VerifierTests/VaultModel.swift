@@ -1,0 +1,258 @@
+import Common
+import Crypto
+import Store
+
+@testable import Verifier
+
+/// A vault among a disk, a service and clocks that do whatever they please, by a seed; and everything that must hold all the
+/// same. What does not is in `complaints`.
+struct VaultModel {
+  typealias Action = CredentialVault.Action
+
+  /// What became of a credential, as far as the service knows.
+  struct Credential {
+    enum State { case putting, kept, accepted, removed, expired }
+
+    var state = State.putting
+    var asked: Instant
+  }
+
+  struct Asker {
+    enum Purpose { case put, accept, remove, idle }
+
+    let purpose: Purpose
+    let id: SpoolID?
+    let until: Instant
+  }
+
+  /// A file: its mark, its date, and whether it can be read now.
+  struct File {
+    var isAccepted: Bool
+    var date: Int64
+    var isReadable = true
+  }
+
+  static let room = 12
+  static let record = VaultScript.record(64)
+
+  var script = VaultScript(room: room * record.fileSize)
+  var random: SeededRandom
+  /// Those that the vault has not forgotten.
+  var credentials: [SpoolID: Credential] = [:]
+  private var forgotten: Set<SpoolID> = []
+  var askers: [Int: Asker] = [:]
+  var files: [SpoolID: File] = [:]
+  /// What the disk is doing.
+  var pending: Action?
+  /// What the disk does fails, more often than not.
+  var isFailing = false
+  var complaints: [String] = []
+  private(set) var counts: [String: Int] = [:]
+  private var lastID = 0
+  private var lastAsker = 0
+
+  init(seed: UInt64) { random = SeededRandom(seed: seed) }
+
+  mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
+
+  mutating func complain(_ sentence: String) {
+    if complaints.count < 20 { complaints.append("at \(script.now.nanoseconds / 1_000_000_000) s: \(sentence)") }
+  }
+
+  // MARK: One step
+
+  /// Anything may happen next.
+  mutating func step() {
+    switch Int.random(in: 0..<100, using: &random) {
+    case 0..<14: put()
+    case 14..<22: accept()
+    case 22..<32: remove()
+    case 32..<36: awaitIdle()
+    case 36..<66: if pending != nil { finish(isWell: !isFailing || chance(30)) }
+    case 66..<90: pass(Duration.milliseconds(Int.random(in: 1...4000, using: &random)))
+    case 90..<94: pass(.seconds(Int.random(in: 5...400, using: &random)))
+    case 94: isFailing = chance(25)
+    case 95: setClock()
+    case 96:
+      handle(.settings(VaultSettings(keepFor: .seconds(keepTime()), maximumBytes: Self.room * Self.record.fileSize)))
+    case 97, 98: setReadable()
+    default: if chance(30) { restart() }
+    }
+  }
+
+  private mutating func keepTime() -> Int { [600, 1200, 7200].randomElement(using: &random) ?? 600 }
+
+  /// The next deadlines are met, or missed by a little.
+  mutating func pass(_ duration: Duration) {
+    let end = script.now.advanced(by: duration)
+    while let deadline = script.vault.deadline, deadline <= end {
+      script.now = max(script.now, deadline)
+      handle(.timer)
+      if let next = script.vault.deadline, next <= script.now { complain("the timer is due again at once") }
+      if complaints.count > 10 { return }
+    }
+    script.now = end
+  }
+
+  private mutating func setClock() {
+    let jumps: [Int64] = [3600, -3600, 31_536_000, -31_536_000, -1_900_000_000, 20]
+    script.dateAtZero = VaultScript.date + (jumps.randomElement(using: &random) ?? 0)
+    // Not every clock says that it was set.
+    if chance(70) { handle(.clockSet) }
+  }
+
+  /// Some files cannot be read for a while.
+  private mutating func setReadable() {
+    for id in files.keys.sorted() {
+      let isReadable = chance(90)
+      files[id]?.isReadable = isReadable
+    }
+  }
+
+  /// A file that another run left, and that the disk may not be able to read.
+  private mutating func strangeFile() {
+    let date = script.date + Int64.random(in: -9000...9000, using: &random)
+    files[nextID()] = File(isAccepted: chance(50), date: date, isReadable: chance(50))
+  }
+
+  // MARK: The service
+
+  mutating func put() {
+    let id = nextID()
+    credentials[id] = Credential(asked: script.now)
+    handle(.put(id, Self.record, asker: asker(.put, id, CredentialVault.patience)))
+  }
+
+  /// The service judges only what it was told is kept.
+  mutating func accept() {
+    guard let id = pick(where: { $0 == .kept }) else { return }
+    credentials[id]?.state = .accepted
+    handle(.accept(id, asker: asker(.accept, id, CredentialVault.patience)))
+  }
+
+  mutating func remove() {
+    guard let id = pick(where: { $0 == .kept || $0 == .accepted || $0 == .putting }) else { return }
+    credentials[id]?.state = .removed
+    handle(.remove(id, asker: asker(.remove, id, CredentialVault.patience)))
+  }
+
+  mutating func awaitIdle() {
+    let limit = Duration.seconds(Int.random(in: 1...9, using: &random))
+    handle(.awaitIdle(asker: asker(.idle, nil, limit), limit: limit))
+  }
+
+  mutating func pick(where isMeant: (Credential.State) -> Bool) -> SpoolID? {
+    credentials.filter { isMeant($0.value.state) }.keys.sorted().randomElement(using: &random)
+  }
+
+  private mutating func nextID() -> SpoolID {
+    lastID += 1
+    return VaultScript.id(lastID)
+  }
+
+  private mutating func asker(_ purpose: Asker.Purpose, _ id: SpoolID?, _ limit: Duration) -> Int {
+    lastAsker += 1
+    askers[lastAsker] = Asker(purpose: purpose, id: id, until: script.now.advanced(by: limit))
+    return lastAsker
+  }
+
+  /// The service is killed in the middle of anything: what it was told is kept is on the disk.
+  mutating func restart() {
+    counts["restart", default: 0] += 1
+    askers = [:]
+    // What the disk was doing is done, or not.
+    if let pending, chance(50) { carryOut(pending) }
+    pending = nil
+    (credentials, forgotten) = ([:], [])
+    for _ in 0..<3 where chance(50) { strangeFile() }
+    var fresh = VaultScript(room: Self.room * Self.record.fileSize)
+    (fresh.now, fresh.dateAtZero) = (script.now, script.dateAtZero)
+    script = fresh
+    handle(.start)
+  }
+
+  // MARK: The vault
+
+  mutating func handle(_ event: CredentialVault.Event) {
+    let before = script.vault.trouble
+    let actions = script.handle(event)
+    counts["event", default: 0] += 1
+    for action in actions { take(action) }
+    if script.vault.trouble != before, !actions.contains(.changed) { complain("a change of the trouble is not told") }
+    checkMemory()
+  }
+
+  private mutating func take(_ action: Action) {
+    switch action {
+    case .open, .inspect, .put, .accept, .erase, .redate:
+      if pending != nil { complain("two things at one time: \(action)") }
+      pending = action
+      if case .put(let id, _, _, _) = action, isGone(id) { complain("\(id) is put, and nobody wants it") }
+    case .answer(let number, let error): answer(number, error)
+    case .restore(let id, _, let isAccepted):
+      if credentials[id] != nil || forgotten.contains(id) { complain("\(id) is restored, and is here") }
+      credentials[id] = Credential(state: isAccepted ? .accepted : .kept, asked: script.now)
+      counts["restore", default: 0] += 1
+    case .expire(let id, _):
+      guard let state = credentials[id]?.state, state != .removed, state != .expired else {
+        return complain("\(id) expires, and is not here")
+      }
+      credentials[id]?.state = .expired
+      counts["expire", default: 0] += 1
+    case .forget(let id):
+      // Of one that is refused the asker hears with the same event.
+      if credentials[id]?.state != .putting && !isGone(id) { complain("\(id) is forgotten, and wanted") }
+      if credentials.removeValue(forKey: id) == nil { complain("\(id) is forgotten twice") }
+      forgotten.insert(id)
+    case .changed, .log: break
+    }
+  }
+
+  private func isGone(_ id: SpoolID) -> Bool {
+    switch credentials[id]?.state {
+    case .removed, .expired, nil: true
+    case .putting, .kept, .accepted: false
+    }
+  }
+
+  private mutating func answer(_ number: Int, _ error: StoreError?) {
+    guard let asker = askers.removeValue(forKey: number) else { return complain("asker \(number) is answered twice") }
+    counts["\(asker.purpose)", default: 0] += 1
+    if script.now > asker.until { complain("asker \(number) waited too long") }
+    if let error {
+      if asker.purpose != .put || error.reason != .spoolFull { complain("asker \(number) hears \(error)") }
+      return
+    }
+    if let id = asker.id, credentials[id]?.state == .putting { credentials[id]?.state = .kept }
+    // Where all is well the answer means what it says.
+    guard script.vault.trouble == nil else { return }
+    counts["\(asker.purpose) well", default: 0] += 1
+    guard let id = asker.id else {
+      if let work = script.vault.work, !isInspecting, script.now < asker.until {
+        complain("it is not idle: \(work.kind)")
+      }
+      return
+    }
+    switch asker.purpose {
+    case .put: if files[id] == nil, !isGone(id) { complain("\(id) is not on the disk") }
+    case .accept: if files[id]?.isAccepted != true, !isGone(id) { complain("\(id) is not accepted on the disk") }
+    case .remove: if files[id] != nil { complain("\(id) is still on the disk") }
+    case .idle: break
+    }
+  }
+
+  private var isInspecting: Bool { if case .inspect? = script.vault.work?.kind { true } else { false } }
+
+  /// No credential is in the vault that is on the disk, or that nobody wants.
+  private mutating func checkMemory() {
+    for kept in script.vault.entries.values {
+      if kept.isOnDisk && kept.record != nil { complain("\(kept.id) is in memory twice") }
+      if isGone(kept.id) && kept.record != nil { complain("\(kept.id) is in memory, and nobody wants it") }
+      if !isGone(kept.id) && !kept.isOnDisk && kept.record == nil { complain("\(kept.id) is lost") }
+      if isGone(kept.id) != (kept.status == .unwanted) { complain("\(kept.id) is \(kept.status)") }
+    }
+    let kept = credentials.filter { $0.value.state == .kept || $0.value.state == .accepted }
+    for id in kept.keys where script.vault.entries[id] == nil { complain("\(id) is lost") }
+    if script.vault.bytes > script.vault.settings.maximumBytes { complain("too much is kept") }
+  }
+}

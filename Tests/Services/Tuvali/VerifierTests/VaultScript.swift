@@ -1,0 +1,118 @@
+import Common
+import Store
+import Testing
+
+@testable import Verifier
+
+/// A vault, the clocks that it is told, and names for what is given to it.
+struct VaultScript {
+  typealias Action = CredentialVault.Action
+  typealias Event = CredentialVault.Event
+
+  static let keepFor = Duration.seconds(7200)
+  /// In 2030.
+  static let date: Int64 = 1_900_000_000
+
+  var vault: CredentialVault
+  var now = Instant.zero
+  /// What the wall clock says at the origin of time.
+  var dateAtZero = Self.date
+
+  init(room: Int = 1 << 20, hasDisk: Bool = true) {
+    vault = CredentialVault(VaultSettings(keepFor: Self.keepFor, maximumBytes: room), hasDisk: hasDisk)
+  }
+
+  /// A vault whose spool is open and empty.
+  static func opened(room: Int = 1 << 20) -> VaultScript {
+    var script = VaultScript(room: room)
+    _ = script.handle(.start)
+    _ = script.handle(.opened(.success(Self.found())))
+    return script
+  }
+
+  var date: Int64 { dateAtZero + now.nanoseconds / 1_000_000_000 }
+
+  mutating func handle(_ event: Event) -> [Action] { vault.handle(event, at: now, date: date) }
+
+  /// Hands an event over, and expects exactly these actions.
+  mutating func expect(_ event: Event, _ actions: Action..., at location: SourceLocation = #_sourceLocation) {
+    let got = handle(event)
+    #expect(got == actions, sourceLocation: location)
+  }
+
+  /// Lets time pass, with a timer event wherever the deadline is on the way.
+  ///
+  /// - Returns: all actions of these.
+  mutating func advance(by seconds: Int) -> [Action] {
+    let end = now.advanced(by: .seconds(seconds))
+    var actions: [Action] = []
+    while let deadline = vault.deadline, deadline <= end {
+      now = max(now, deadline)
+      let more = handle(.timer)
+      actions += more
+      #expect(vault.deadline.map { $0 > now } ?? true, "the timer is due again at once")
+    }
+    now = end
+    return actions
+  }
+
+  /// The same, where nothing is to happen.
+  mutating func pass(_ seconds: Int, at location: SourceLocation = #_sourceLocation) {
+    let actions = advance(by: seconds)
+    #expect(actions == [], sourceLocation: location)
+  }
+
+  // MARK: Names
+
+  static func id(_ number: Int) -> SpoolID {
+    let digits = String(number, radix: 16)
+    guard let id = SpoolID(String(repeating: "0", count: 32 - digits.count) + digits) else {
+      preconditionFailure("\(number) makes no id")
+    }
+    return id
+  }
+
+  static func record(_ size: Int = 100) -> CredentialRecord {
+    do {
+      return try CredentialRecord(dialect: "0.5", peer: "", credential: [UInt8](repeating: 0x78, count: size))
+    } catch {
+      preconditionFailure("\(error)")
+    }
+  }
+
+  static func entry(
+    _ number: Int, received: Int64 = date - 1000, isAccepted: Bool = false
+  ) -> SpoolContents<CredentialRecord>.Entry {
+    let mark = CredentialRecord.Mark(isAccepted: isAccepted).rawValue
+    return .init(
+      id: id(number), received: received, mark: mark, value: record(), size: record().fileSize)
+  }
+
+  static func found(
+    _ entries: [SpoolContents<CredentialRecord>.Entry] = [], problems: [SpoolProblem] = [], withoutRoom: Int = 0,
+    damaged: Int = 0, tooOld: Int = 0
+  ) -> CredentialVault.Found {
+    var contents = SpoolContents<CredentialRecord>()
+    contents.entries = entries
+    contents.problems = problems
+    contents.withoutRoom = withoutRoom
+    contents.damaged = damaged
+    return .init(contents: contents, tooOld: tooOld)
+  }
+
+  /// The look that is wanted now.
+  func look(room: Int? = nil) -> CredentialVault.Look {
+    .init(
+      except: Set(vault.entries.keys), room: room ?? (vault.settings.maximumBytes - vault.bytes),
+      keepFor: vault.settings.keepFor, date: date >= CredentialVault.epoch ? date : nil)
+  }
+
+  static let failed = StoreError(.diskFailed, "The disk failed.")
+  static let readOnly = StoreError(.readOnly, "It is read-only.")
+  static let full = StoreError(.spoolFull, "No more.")
+
+  /// Whether something is said to hang.
+  static func isStall(_ action: Action) -> Bool {
+    if case .log(.degraded(.stalled, _)) = action { true } else { false }
+  }
+}
