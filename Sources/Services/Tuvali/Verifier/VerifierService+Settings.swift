@@ -23,7 +23,7 @@ extension VerifierService {
     /// Those of one address: a second one comes before the end of the first is known.
     public var linksPerPeer = 2
     /// How long and how much the vault keeps.
-    public var vault = CredentialVault.Settings()
+    public var vault = VaultSettings()
     /// Warnings in the journal about one peer in a minute, and other lines about it. The house's `[Log]` says how many.
     public var linesPerPeer = LogSettings().linesPerPeer
 
