@@ -26,6 +26,33 @@ def settings_text(settings: Settings) -> str:
     )
 
 
+class Threads:
+    """Those of a process, as the kernel accounts for them."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path(f"/proc/{pid}/task")
+
+    def _values(self, key: str) -> list[str]:
+        found = []
+        for task in self._folder.iterdir():
+            try:
+                lines = (task / "status").read_text().splitlines()
+            except FileNotFoundError:
+                continue  # a thread that has just ended
+            found += [line.partition(":")[2].strip() for line in lines if line.startswith(f"{key}:")]
+        return found
+
+    @property
+    def wakeups(self) -> int:
+        """How often they have gone to sleep so far, which is how often they were woken."""
+        return sum(map(int, self._values("voluntary_ctxt_switches")))
+
+    @property
+    def are_asleep(self) -> bool:
+        """Whether every one of them waits for something."""
+        return all(state.startswith("S") for state in self._values("State"))
+
+
 class Service:
     """One earshotd."""
 
@@ -82,6 +109,9 @@ class Service:
     def cpu(self) -> float:
         """Seconds of processor time that the unit has used."""
         return unit_cpu(self.unit)
+
+    async def threads(self) -> Threads:
+        return Threads(int(await systemctl("show", "--property=MainPID", "--value", self.unit)))
 
     def memory(self) -> int:
         """Bytes of the unit's memory."""

@@ -151,7 +151,7 @@ struct RawHCITests {
   /// Waits, turn by turn of the loop.
   @LoopActor
   private func until(_ condition: () -> Bool) async throws {
-    let deadline = EventLoop.shared.now.advanced(by: .seconds(60))
+    let deadline = EventLoop.shared.now.advanced(by: Patience.limit)
     while !condition() {
       guard EventLoop.shared.now < deadline else { throw HCIError.failed("it did not come") }
       let next = Mailbox<Bool>()
