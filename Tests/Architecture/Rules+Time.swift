@@ -80,7 +80,9 @@ extension Rules {
         if line.suffix(3).map(\.text) == ["EventLoop", ".", "shared"] { clock.loops.insert(name) }
         if isMeasured { clock.measured.insert(name) }
       }
-      guard isMeasured, line.contains(where: { ["expect", "require"].contains($0.text) }), isComparison(line) else { continue }
+      guard isMeasured, line.contains(where: { ["expect", "require"].contains($0.text) }), isComparison(line) else {
+        continue
+      }
       places.append((line[line.startIndex].line, "judges how long something took"))
     }
     return places

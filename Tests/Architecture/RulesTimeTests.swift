@@ -11,7 +11,8 @@ struct RulesTimeTests {
     arguments: [
       "let start = cpuTime()", "clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)", "let clock = ContinuousClock()",
       "SuspendingClock().measure {}", "getrusage(RUSAGE_SELF, &usage)", "DispatchTime.now()",
-      "ProcessInfo.processInfo.systemUptime.rounded()", "process.processorTime(1)", "let clock: ContinuousClock = .init()",
+      "ProcessInfo.processInfo.systemUptime.rounded()", "process.processorTime(1)",
+      "let clock: ContinuousClock = .init()",
       "try await Task.sleep(for: .seconds(1))", "usleep(1000)", "#expect(\"\\(cpuTime())\" == a)",
     ])
   func stopwatches(source: String) {
