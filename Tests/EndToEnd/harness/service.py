@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.bus import Bus, read_all
+from harness.limits import slowness
 from harness.machine import run, systemctl
 
 MANAGER = "org.earshot.Manager1"
@@ -16,6 +17,18 @@ VERIFIER_PATH = "/org/earshot/verifier"
 WALLET_PATH = "/org/earshot/wallet"
 
 Settings = dict[str, dict[str, str]]
+
+
+#: Milliseconds, as the service has it by default: how long it waits before it reports, in which the phone begins to listen.
+REPORT_DELAY, LONGEST_REPORT_DELAY = 40, 1000
+
+
+def paced(settings: Settings) -> Settings:
+    """The same for a slow guest, in which the phone needs longer for what the service waits for."""
+    if "Verifier" not in settings or slowness() == 1:
+        return settings
+    delay = min(round(REPORT_DELAY * slowness()), LONGEST_REPORT_DELAY)
+    return {**settings, "Verifier": {"ReportDelay": f"{delay}ms", **settings["Verifier"]}}
 
 
 def settings_text(settings: Settings) -> str:
@@ -77,7 +90,7 @@ class Service:
             return
         self.settings = settings
         self.configuration.parent.mkdir(parents=True, exist_ok=True)
-        self.configuration.write_text(settings_text(settings))
+        self.configuration.write_text(settings_text(paced(settings)))
         await self.restart()
 
     async def restart(self) -> None:
