@@ -24,14 +24,12 @@ async def keep_silent(stage: Stage) -> None:
     address, _ = await IOSWallet(stage.phone, DIALECTS["0.5"]).find(await stage.kiosk.invitation())
     link = await stage.phone.connect(address)
     begin = time.monotonic()
-    try:
-        async with asyncio.timeout(SILENCE + limit(LATER)):
-            await asyncio.shield(link.closed)
-    except TimeoutError:
-        raise AssertionError(f"a silent phone still has its link after {SILENCE + limit(LATER):.0f} s") from None
-    finally:
-        await link.disconnect()
+    longest = SILENCE + limit(LATER)
+    await asyncio.wait({link.closed}, timeout=longest)
     kept = time.monotonic() - begin
+    is_let_go = link.closed.done()
+    await link.disconnect()
+    assert is_let_go, f"a silent phone still has its link after {longest:.0f} s"
     if kept < SILENCE - SOONER:
         raise AssertionError(f"a silent phone lost its link after {kept:.1f} s, not {SILENCE:.0f}")
 
