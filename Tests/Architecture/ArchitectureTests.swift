@@ -68,6 +68,15 @@ struct ArchitectureTests {
     #expect(Rules.waitingTestsRunApart(tests, script: try House.read("scripts/test").text) == [])
   }
 
+  @Test("No test asserts a speed, a processor time, or that something happens within a real second")
+  func testsJudgeNoTime() throws {
+    #expect(tests.count > 100)
+    #expect(Rules.testsJudgeNoTime(tests) == [])
+    let guests = try House.files(below: "Tests/EndToEnd", suffix: ".py")
+    #expect(guests.count > 10)
+    #expect(Rules.guestsJudgeNoTime(guests) == [])
+  }
+
   @Test("No tracked file names a path of somebody's machine")
   func noMachinePaths() throws {
     let tracked = try House.tracked()

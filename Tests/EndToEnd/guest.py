@@ -5,21 +5,27 @@
 OUT     where results and evidence go
 STAGED  what `make install` would put onto the machine
 NATIVE  where the programs in C are
-WORDS   only tests whose name contains these words"""
+WORDS   only tests whose name contains these words; `|` stands between several
+
+E2E_BUDGET  seconds that it may take; where all tests would take longer, the selection of suites/selection.py is run"""
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 import sys
 from pathlib import Path
 
 from harness.bus import BUS, Bus
+from harness.limits import slowness
 from harness.machine import BLUEZ, PHONE, Machine, run, systemctl
+from harness.pace import measure
 from harness.runner import run_all
 from harness.stage import Stage
 from phones.phone import Phone
 from suites import all_tests
+from suites.selection import choose, mistakes
 
 
 async def install(staged: Path, bus: Bus) -> None:
@@ -31,7 +37,13 @@ async def install(staged: Path, bus: Bus) -> None:
 
 
 async def main(out: Path, staged: Path, native: Path, words: str) -> int:
-    tests = [test for test in all_tests() if words.lower() in test.sentence.lower()]
+    tests = all_tests()
+    if wrong := mistakes(tests):
+        print("\n".join(wrong), file=sys.stderr)
+        return 2
+    if words:
+        wanted = words.lower().split("|")
+        tests = [test for test in tests if any(part in test.sentence.lower() for part in wanted)]
     if not tests:
         print(f"no test is called {words}", file=sys.stderr)
         return 2
@@ -40,8 +52,12 @@ async def main(out: Path, staged: Path, native: Path, words: str) -> int:
     machine = Machine(bus)
     stage = Stage(bus, machine, Phone(PHONE), out, native)
     print(f"BlueZ {'.'.join(map(str, machine.bluez))}, kernel {machine.kernel}", flush=True)
+    await measure(bus)
+    budget = os.environ.get("E2E_BUDGET")
+    if not words:
+        tests = choose(tests, slowness(), float(budget) if budget else None)
     results = await run_all(stage, tests)
-    await stage.phone.switch_off()
+    await stage.leave()
     return 0 if all(result.ok for result in results) else 1
 
 

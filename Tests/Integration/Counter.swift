@@ -44,18 +44,53 @@ final class Counter {
 
   // MARK: Visitors
 
-  /// - Returns: whether the wallet was told that the credential is received.
-  func visit(_ credential: String, killAfter moment: Duration) async throws -> Bool {
-    let transfer = try await send(credential)
-    let over = Mailbox<Bool>()
+  /// When the service is killed in a visit.
+  struct Moment {
+    /// The packet on the air after which it is; where the visit has fewer, after the wallet knows of its success.
+    let packet: Int
+    /// How long after that.
+    let pause: Duration
+  }
+
+  /// What a visit was.
+  struct Visit {
+    /// Whether the wallet was told that the credential is received.
     var toldSuccess = false
-    transfer.onChange { if $0.state == .received || $0.state == .accepted { toldSuccess = true } }
-    let timer = EventLoop.shared.schedule(after: moment) { over.put(true) }
+    /// How long before each packet nothing was on the air.
+    var pauses: [Duration] = []
+  }
+
+  /// A visit in which the service is killed.
+  ///
+  /// - Parameter moment: nil for as soon as the wallet knows of its success.
+  func visit(_ credential: String, killAt moment: Moment?) async throws -> Visit {
+    var visit = Visit()
+    let over = Mailbox<Bool>()
+    var timer: Registration?
+    func end() {
+      guard timer == nil else { return }
+      timer = EventLoop.shared.schedule(after: moment?.pause ?? .zero) { over.put(true) }
+    }
+    var last = EventLoop.shared.now
+    service.air.conditions.filter = { _ in
+      let now = EventLoop.shared.now
+      visit.pauses.append(last.duration(to: now))
+      last = now
+      if visit.pauses.count == moment?.packet { end() }
+      return .deliver
+    }
+    defer { service.air.conditions.filter = nil }
+    let transfer = try await send(credential)
+    transfer.onChange {
+      guard $0.state == .received || $0.state == .accepted else { return }
+      visit.toldSuccess = true
+      end()
+    }
     _ = try await over.next()
-    timer.cancel()
+    timer?.cancel()
     service.end(SIGKILL)
     _ = wallet.disconnect(transfer)
-    return toldSuccess
+    return visit
   }
 
   /// A visit up to the moment when the verifier has the credential.

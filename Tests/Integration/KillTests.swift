@@ -16,19 +16,24 @@ struct KillTests {
     var random = SeededRandom(seed: 50)
     let counter = try await Counter(decision)
     defer { counter.close() }
+    // One visit shows how many packets a visit has here, and how long each of them takes.
+    let whole = Self.credential(0, &random)
+    let sample = try await counter.visit(whole, killAt: nil)
+    #expect(sample.toldSuccess && sample.pauses.count > 8)
+    #expect(try await counter.restartAndTake() == [whole])
     var told = 0
-    // The moments are spread over a whole visit and what comes after it, however fast the machine is.
-    var span = 255_000.0
     for round in 1...50 {
       let credential = Self.credential(round, &random)
-      let moment = Duration.microseconds(Int(Double(random.bytes(1)[0]) / 255 * span))
-      let toldSuccess = try await counter.visit(credential, killAfter: moment)
+      // The moments are spread over a whole visit and what comes after it, however fast the machine is.
+      let packet = Int.random(in: 1...sample.pauses.count * 3 / 2, using: &random)
+      let longest = sample.pauses.dropFirst(packet).first ?? sample.pauses.max() ?? .zero
+      let moment = Counter.Moment(packet: packet, pause: longest * Double.random(in: 0...1, using: &random))
+      let toldSuccess = try await counter.visit(credential, killAt: moment).toldSuccess
       let kept = try await counter.restartAndTake()
       let copies = kept.filter { $0 == credential }.count
       #expect(copies <= 1 && kept.count == copies, "round \(round)")
       if toldSuccess { #expect(copies == 1, "round \(round): lost, killed after \(moment)") }
       told += toldSuccess ? 1 : 0
-      span = toldSuccess ? span * 0.9 : min(span * 1.1, 2_000_000)
     }
     #expect((5...45).contains(told), "the moments are no longer spread over the visit: \(told) of 50")
   }

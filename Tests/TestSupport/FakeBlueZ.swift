@@ -231,9 +231,9 @@ public final class FakeBlueZ {
   // MARK: Waiting
 
   /// Waits until `condition` holds, looking at it after each thing that happens here.
-  public func until(within limit: Duration = .seconds(10), _ condition: @LoopActor () -> Bool) async throws {
+  public func until(_ condition: @LoopActor () -> Bool) async throws {
     guard !condition() else { return }
-    _ = try await happened.first(within: limit) { _ in condition() }
+    _ = try await happened.first { _ in condition() }
   }
 
   func tell(_ event: String) {

@@ -96,9 +96,9 @@ public final class FakeKernel {
   }
 
   /// Waits until `condition` holds, looking at it after each command.
-  public func until(within limit: Duration = .seconds(10), _ condition: @LoopActor () -> Bool) async throws {
+  public func until(_ condition: @LoopActor () -> Bool) async throws {
     guard !condition() else { return }
-    _ = try await commands.first(within: limit) { _ in condition() }
+    _ = try await commands.first { _ in condition() }
   }
 
   // MARK: Commands

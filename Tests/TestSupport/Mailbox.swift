@@ -21,16 +21,14 @@ public final class Mailbox<Value: Sendable> {
 
   /// Waits for the next value that was not taken yet.
   ///
-  /// - Parameter limit: how long that may take before the test has failed.
-  public func next(within limit: Duration = .seconds(20)) async throws -> Value {
-    try await first(within: limit) { _ in true }
+  /// - Throws: `NothingCame` where no value comes within `Patience.limit`.
+  public func next() async throws -> Value {
+    try await first { _ in true }
   }
 
   /// Waits for the next value that is as wanted; those before it are passed over.
-  public func first(
-    within limit: Duration = .seconds(20), where isWanted: @LoopActor (Value) -> Bool
-  ) async throws -> Value {
-    let deadline = EventLoop.shared.now.advanced(by: limit)
+  public func first(where isWanted: @LoopActor (Value) -> Bool) async throws -> Value {
+    let deadline = EventLoop.shared.now.advanced(by: Patience.limit)
     let timer = EventLoop.shared.schedule(at: deadline) { [weak self] in self?.wake() }
     defer { timer.cancel() }
     while true {
@@ -39,7 +37,7 @@ public final class Mailbox<Value: Sendable> {
         if isWanted(all[taken - 1]) { return all[taken - 1] }
       }
       guard EventLoop.shared.now < deadline else {
-        throw NothingCame(description: "nothing of that kind came within \(limit); what came: \(all)")
+        throw NothingCame(description: "nothing of that kind came within \(Patience.limit); what came: \(all)")
       }
       await withCheckedContinuation { waiting.append($0) }
     }

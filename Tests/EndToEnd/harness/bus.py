@@ -10,6 +10,8 @@ from typing import Any
 from dbus_fast import BusType, DBusError, Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
+from harness.limits import limit
+
 BUS = "org.freedesktop.DBus"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 OBJECTS = "org.freedesktop.DBus.ObjectManager"
@@ -90,7 +92,7 @@ class Bus:
             destination=name, path=path, interface=interface, member=method, signature=signature,
             body=list(arguments), unix_fds=descriptors or [],
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(limit(30)):
             reply = await self._bus.call(message)
         if reply.message_type is MessageType.ERROR:
             raise DBusError(reply.error_name, str(reply.body[0]) if reply.body else "")
@@ -104,6 +106,16 @@ class Bus:
 
     async def set(self, name: str, path: str, interface: str, property: str, value: Variant) -> None:
         await self.call(name, path, PROPERTIES, "Set", "ssv", interface, property, value)
+
+    async def emit_properties_changed(self, path: str, interface: str, name: str, signature: str, value: Any) -> None:
+        """Says to all that a property of an object of this program has changed."""
+        body = [interface, {name: Variant(signature, value)}, []]
+        await self._bus.send(
+            Message(
+                message_type=MessageType.SIGNAL, path=path, interface=PROPERTIES, member="PropertiesChanged",
+                signature="sa{sv}as", body=body,
+            )
+        )
 
     async def objects(self, name: str, path: str = "/") -> dict[str, dict[str, dict[str, Any]]]:
         return await self.call(name, path, OBJECTS, "GetManagedObjects")
@@ -122,7 +134,7 @@ class Bus:
         """Waits until `test` returns something that is true; asks again after every signal."""
         last: Any = None
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(limit(timeout)):
                 while True:
                     self._news.clear()
                     try:
@@ -136,7 +148,7 @@ class Bus:
                             return last
                     await self._news.wait()
         except TimeoutError:
-            raise TimeoutError(f"{what}: not within {timeout} s; it is {last}") from None
+            raise TimeoutError(f"{what}: not within {limit(timeout):.0f} s; it is {last}") from None
 
 
 def read_all(descriptor: int) -> bytes:

@@ -14,8 +14,8 @@ BLUEZ = "org.bluez"
 ADAPTER = "org.bluez.Adapter1"
 CONTROLLERS = "bluez-vm-controllers.service"
 BLUETOOTH = "bluetooth.service"
-#: Adapters: the kiosk's, the phone's, and that of a second service.
-KIOSK, PHONE, SECOND = 0, 1, 2
+#: Adapters: the kiosk's, the phone's, that of a second earshotd, and the two of a second phone (`phones/second.py`).
+KIOSK, PHONE, SECOND, OTHER, PARTNER = range(5)
 
 
 async def run(*words: str, check: bool = True) -> str:
@@ -112,10 +112,10 @@ class Machine:
         """As if they were unplugged. The phone's is one of them."""
         await systemctl("stop", CONTROLLERS)
 
-    async def free_for_phone(self) -> None:
-        """Switches the phone's adapter off, so that the phone can have it."""
+    async def free_adapter(self, number: int) -> None:
+        """Switches an adapter off, so that a phone can have it."""
         if await self.bus.owned(BLUEZ):
-            if await self.powered(PHONE) is None:
+            if await self.powered(number) is None:
                 return
-            await self.until_powered(PHONE)
-            await self.power(PHONE, False)
+            await self.until_powered(number)
+            await self.power(number, False)

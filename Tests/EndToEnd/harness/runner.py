@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from harness import limits
 from harness.machine import run
 from harness.stage import Stage
 
@@ -21,11 +22,15 @@ class Test:
     sentence: str
     body: Body
     limit: float
+    suite: str
+    #: Whether a second service has the same adapter meanwhile, and must not notice.
+    tenant: bool
 
 
 @dataclass
 class Result:
     sentence: str
+    suite: str
     ok: bool
     seconds: float
     measured: list[str] = field(default_factory=list)
@@ -35,14 +40,17 @@ class Result:
 class Suite:
     """Tests in the order in which they were written."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, tenant: bool = False) -> None:
+        """tenant: whether a second service, `harness.tenant`, is on the adapter during its tests."""
+        self.name = name
+        self.tenant = tenant
         self.tests: list[Test] = []
 
     def test(self, sentence: str, limit: float = 60) -> Callable[[Body], Body]:
-        """limit: seconds that it may take."""
+        """limit: seconds that it may take on a guest of the reference speed."""
 
         def add(body: Body) -> Body:
-            self.tests.append(Test(sentence, body, limit))
+            self.tests.append(Test(sentence, body, limit, self.name, self.tenant))
             return body
 
         return add
@@ -70,18 +78,21 @@ async def _keep_evidence(stage: Stage, number: int, test: Test, since: float, er
 async def _run_one(stage: Stage, number: int, test: Test) -> Result:
     stage.measured = []
     since, begin = time.time(), time.monotonic()
-    error = ""
+    error, limit = "", limits.limit(test.limit)
     try:
-        async with asyncio.timeout(test.limit):
+        await stage.invite_tenant(test.tenant)
+        begin = time.monotonic()
+        async with asyncio.timeout(limit):
             await test.body(stage)
+        stage.check_tenant()
     except TimeoutError as late:
-        error = f"{str(late) or f'not over within {test.limit:.0f} s'}\n{traceback.format_exc()}"
+        error = f"{str(late) or f'not over within {limit:.0f} s'}\n{traceback.format_exc()}"
     except (Exception, asyncio.CancelledError) as failure:
         error = f"{words(failure)}\n{traceback.format_exc()}"
     seconds = time.monotonic() - begin
     if error:
         await _keep_evidence(stage, number, test, since, error)
-    return Result(test.sentence, not error, seconds, stage.measured, error)
+    return Result(test.sentence, test.suite, not error, seconds, stage.measured, error)
 
 
 def row(result: Result) -> str:

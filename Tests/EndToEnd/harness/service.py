@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.bus import Bus, read_all
+from harness.limits import slowness
 from harness.machine import run, systemctl
 
 MANAGER = "org.earshot.Manager1"
@@ -18,12 +19,51 @@ WALLET_PATH = "/org/earshot/wallet"
 Settings = dict[str, dict[str, str]]
 
 
+#: Milliseconds, as the service has it by default: how long it waits before it reports, in which the phone begins to listen.
+REPORT_DELAY, LONGEST_REPORT_DELAY = 40, 1000
+
+
+def paced(settings: Settings) -> Settings:
+    """The same for a slow guest, in which the phone needs longer for what the service waits for."""
+    if "Verifier" not in settings or slowness() == 1:
+        return settings
+    delay = min(round(REPORT_DELAY * slowness()), LONGEST_REPORT_DELAY)
+    return {**settings, "Verifier": {"ReportDelay": f"{delay}ms", **settings["Verifier"]}}
+
+
 def settings_text(settings: Settings) -> str:
     """A configuration file."""
     return "".join(
         f"[{section}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) + "\n"
         for section, keys in settings.items()
     )
+
+
+class Threads:
+    """Those of a process, as the kernel accounts for them."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path(f"/proc/{pid}/task")
+
+    def _values(self, key: str) -> list[str]:
+        found = []
+        for task in self._folder.iterdir():
+            try:
+                lines = (task / "status").read_text().splitlines()
+            except FileNotFoundError:
+                continue  # a thread that has just ended
+            found += [line.partition(":")[2].strip() for line in lines if line.startswith(f"{key}:")]
+        return found
+
+    @property
+    def wakeups(self) -> int:
+        """How often they have gone to sleep so far, which is how often they were woken."""
+        return sum(map(int, self._values("voluntary_ctxt_switches")))
+
+    @property
+    def are_asleep(self) -> bool:
+        """Whether every one of them waits for something."""
+        return all(state.startswith("S") for state in self._values("State"))
 
 
 class Service:
@@ -50,7 +90,7 @@ class Service:
             return
         self.settings = settings
         self.configuration.parent.mkdir(parents=True, exist_ok=True)
-        self.configuration.write_text(settings_text(settings))
+        self.configuration.write_text(settings_text(paced(settings)))
         await self.restart()
 
     async def restart(self) -> None:
@@ -82,6 +122,9 @@ class Service:
     def cpu(self) -> float:
         """Seconds of processor time that the unit has used."""
         return unit_cpu(self.unit)
+
+    async def threads(self) -> Threads:
+        return Threads(int(await systemctl("show", "--property=MainPID", "--value", self.unit)))
 
     def memory(self) -> int:
         """Bytes of the unit's memory."""

@@ -2,12 +2,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from harness.bus import Bus
-from harness.machine import KIOSK, PHONE, Machine
+from harness.limits import limit
+from harness.machine import KIOSK, OTHER, PARTNER, PHONE, Machine
 from harness.service import Service, Settings
+from harness.tenant import Tenant
 from phones.phone import Phone
+from phones.second import SecondPhone
 
 SETTINGS: Settings = {
     "Radio": {"Adapter": f"hci{KIOSK}"},
@@ -35,29 +40,78 @@ class Stage:
         self.out = out
         self.native = native
         self.kiosk = Service(bus, "org.earshot", "earshotd.service", Path("/etc/earshot/earshot.conf.d/trial.conf"))
+        #: The peer of the second service, or a second wallet's.
+        self.other_phone = SecondPhone(OTHER, PARTNER)
+        self.tenant = Tenant(machine, self.other_phone)
         self.measured: list[str] = []
 
     def measure(self, text: str) -> None:
         """Puts a figure into the table."""
         self.measured.append(text)
 
-    async def set(self, wanted: Settings = SETTINGS) -> str:
-        """Brings everything into the usual order, whatever was before; the text of the QR code."""
+    async def set_radio(self) -> None:
+        """The controllers, bluetoothd and the phone are there, whatever was before."""
         if not await self.machine.powered(KIOSK):
             await self.machine.start_controllers()
             await self.machine.start_bluetoothd()
             await self.machine.until_powered(KIOSK)
         if not self.phone.is_on:
             await self.phone.switch_off()
-            await self.machine.free_for_phone()
+            await self.machine.free_adapter(PHONE)
             await self.phone.switch_on()
+
+    async def set(self, wanted: Settings = SETTINGS) -> str:
+        """Brings everything into the usual order, whatever was before; the text of the QR code."""
+        await self.set_radio()
         await self.kiosk.start(wanted)
         self.kiosk.drop_received()
         return await self.kiosk.invitation()
 
+    # The second service.
+
+    async def invite_tenant(self, wanted: bool) -> None:
+        """The second service is on the kiosk's adapter, or is not."""
+        if wanted and not self.tenant.is_here:
+            async with asyncio.timeout(limit(60)):
+                await self.set_radio()
+                await self._switch_on_other_phone()
+                await self.tenant.come(self.phone)
+        elif not wanted:
+            await self._let_tenant_go()
+
+    async def _switch_on_other_phone(self) -> None:
+        for adapter in (OTHER, PARTNER):
+            await self.machine.free_adapter(adapter)
+        await self.other_phone.switch_on()
+
+    async def _let_tenant_go(self) -> None:
+        await self.tenant.go()
+        await self.other_phone.switch_off()
+
+    @asynccontextmanager
+    async def second_phone(self) -> AsyncIterator[SecondPhone]:
+        """A phone beside the visitors'; the second service is not there meanwhile."""
+        await self._let_tenant_go()
+        try:
+            await self._switch_on_other_phone()
+            yield self.other_phone
+        finally:
+            await self.other_phone.switch_off()
+
+    def check_tenant(self) -> None:
+        """The second service, if it is there, has noticed nothing."""
+        if self.tenant.is_here:
+            self.tenant.check()
+
+    async def leave(self) -> None:
+        """Gives all controllers back."""
+        await self._let_tenant_go()
+        await self.phone.switch_off()
+
     async def reset(self) -> None:
         """After a failure nothing of what was is to be seen by the next test."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(limit(60)):
+            await self._let_tenant_go()
             await self.kiosk.restore()
             await self.kiosk.stop()
             await self.phone.switch_off()

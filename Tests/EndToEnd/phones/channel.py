@@ -13,6 +13,8 @@ import struct
 from bumble.transport.common import ParserSource, Transport
 
 _CHANNEL_USER = 1
+#: The first byte of an HCI packet that carries data of a link.
+_ACL = 0x02
 
 
 def _bind(channel: socket.socket, adapter: int) -> None:
@@ -28,6 +30,7 @@ class _Source(ParserSource):
     def __init__(self, channel: socket.socket) -> None:
         super().__init__()
         self.channel = channel
+        self.data_packets = 0
         asyncio.get_running_loop().add_reader(channel, self._readable)
 
     def _readable(self) -> None:
@@ -38,6 +41,7 @@ class _Source(ParserSource):
         except OSError:
             packet = b""
         if packet:
+            self.data_packets += packet[0] == _ACL
             self.parser.feed_data(packet)
         else:
             self.close()
@@ -51,8 +55,10 @@ class _Sink:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self.packets: collections.deque[bytes] = collections.deque()
+        self.data_packets = 0
 
     def on_packet(self, packet: bytes) -> None:
+        self.data_packets += packet[0] == _ACL
         self.packets.append(packet)
         if len(self.packets) == 1:
             self._send()
@@ -89,6 +95,11 @@ class HCIUserChannel(Transport):
             self.channel.close()
             raise
         super().__init__(_Source(self.channel), _Sink(self.channel))
+
+    @property
+    def data_packets(self) -> int:
+        """Packets of data that went over links so far, both ways."""
+        return self.source.data_packets + self.sink.data_packets
 
     async def close(self) -> None:
         self.source.close()

@@ -14,6 +14,7 @@ from bumble.gatt_client import CharacteristicProxy
 from bumble.hci import Address, HCI_Error
 from bumble.host import Host
 
+from harness.limits import limit
 from phones.channel import HCIUserChannel
 
 T = TypeVar("T")
@@ -118,20 +119,23 @@ class Link:
                     queue.remove_listener("flow", listener)
 
     def listen(self, uuid: str, handler: Handler) -> None:
-        """Has values delivered here, and tells nobody on the other side."""
+        """Has notifications delivered here without a word to the other side; an indication is not for who did not ask."""
         handle = self._characteristic(uuid).handle
         self.client.notification_subscribers.setdefault(handle, set()).add(handler)
-        self.client.indication_subscribers.setdefault(handle, set()).add(handler)
 
     async def subscribe(self, uuid: str, handler: Handler) -> None:
-        """Writes the CCCD as a phone's system does: notifications where there are any, else indications."""
+        """Writes the CCCD as a phone's system does: notifications where there are any, else indications.
+
+        Whoever asked for the one does not hear the other."""
         characteristic = self._characteristic(uuid)
-        self.listen(uuid, handler)
         await characteristic.discover_descriptors()
         cccd = characteristic.get_descriptor(GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR)
         if cccd is None:
             raise LookupError(f"{uuid} has no CCCD")
-        bits = 1 if characteristic.properties & Characteristic.Properties.NOTIFY else 2
+        notifies = bool(characteristic.properties & Characteristic.Properties.NOTIFY)
+        subscribers = self.client.notification_subscribers if notifies else self.client.indication_subscribers
+        subscribers.setdefault(characteristic.handle, set()).add(handler)
+        bits = 1 if notifies else 2
         work = asyncio.ensure_future(cccd.write_value(bits.to_bytes(2, "little"), with_response=True))
         await self.until_closed(work)
 
@@ -151,7 +155,11 @@ class Phone:
         self.address = Address(address)
         self.transport: HCIUserChannel | None = None
         self.device: Device | None = None
-        self._data: dict[Address, bytes] = {}
+
+    @property
+    def data_packets(self) -> int:
+        """Packets of data that went over its links so far, both ways."""
+        return self.transport.data_packets if self.transport is not None else 0
 
     @property
     def is_on(self) -> bool:
@@ -162,7 +170,7 @@ class Phone:
         self.transport = HCIUserChannel(self.adapter)
         config = DeviceConfiguration(name="phone", address=self.address, gatt_service_enabled=False)
         self.device = Device(config=config, host=Host(self.transport.source, self.transport.sink))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(limit(10)):
             await self.device.power_on()
 
     async def switch_off(self) -> None:
@@ -194,10 +202,10 @@ class Phone:
         host.on("advertising_report", on_report)
         try:
             await self.device.start_scanning(active=True, scanning_phys=[1])
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(limit(timeout)):
                 return await found
         except TimeoutError:
-            raise TimeoutError(f"nothing of the kind was seen in {timeout} s") from None
+            raise TimeoutError(f"nothing of the kind was seen in {limit(timeout):.0f} s") from None
         finally:
             host.remove_listener("advertising_report", on_report)
             if self.is_on:
@@ -212,7 +220,7 @@ class Phone:
         self.device.gatt_server.max_mtu = mtu
         for _ in range(2):
             try:
-                return Link(await self.device.connect(address, timeout=3))
+                return Link(await self.device.connect(address, timeout=limit(3)))
             except (TimeoutError, BumbleTimeoutError, HCI_Error):
                 continue
-        return Link(await self.device.connect(address, timeout=10))
+        return Link(await self.device.connect(address, timeout=limit(10)))

@@ -62,6 +62,8 @@ class Visit:
     #: and until SUCCESS.
     written: float = 0
     seconds: float = 0
+    #: Packets of data on the link, both ways, from the first chunk to SUCCESS.
+    packets: int = 0
     #: Whether it was the wallet that ended the link.
     left: bool = False
 
@@ -70,7 +72,7 @@ class Visit:
         return self.status == ACCEPTED
 
 
-async def _onwards(_: Point) -> None:
+async def onwards(_: Point) -> None:
     pass
 
 
@@ -93,6 +95,8 @@ class Wallet(ABC):
         self.visit = Visit()
         self.link: Link | None = None
         self.reports: asyncio.Queue[Report] = asyncio.Queue()
+        #: Every value that came, in order, and what it was taken for.
+        self.heard: list[tuple[str, bytes]] = []
         self.dismissed = asyncio.Event()
         self._verdict: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -132,7 +136,7 @@ class Wallet(ABC):
 
         return await self.phone.look(matches)
 
-    async def present(self, uri: str, credential: bytes, at: Hook = _onwards) -> Visit:
+    async def present(self, uri: str, credential: bytes, at: Hook = onwards) -> Visit:
         """Brings the credential; returns when the link has ended after the verdict.
 
         `at` is called at each point of the visit and may end it by raising."""
@@ -147,7 +151,7 @@ class Wallet(ABC):
         self.visit.left = link.left
         return self.visit
 
-    async def bring(self, link: Link, key: bytes, credential: bytes, at: Hook = _onwards) -> None:
+    async def bring(self, link: Link, key: bytes, credential: bytes, at: Hook = onwards) -> None:
         """The visit from the connection to the verdict. A malformed report, which breaks the app, breaks it too."""
         work = asyncio.ensure_future(self._transfer(link, key, credential, at))
         await asyncio.wait({work, self._broken}, return_when=asyncio.FIRST_COMPLETED)
@@ -167,13 +171,14 @@ class Wallet(ABC):
         all_chunks = chunks(frame, min(link.mtu, 512) - 3)
         self.visit.frame, self.visit.chunks = len(frame), len(all_chunks)
         await self.write(self.dialect.response_size, response_size(frame))
-        begin = time.monotonic()
+        begin, packets = time.monotonic(), self.phone.data_packets
         for number, chunk in enumerate(all_chunks, start=1):
             if number == len(all_chunks) // 2 + 1:
                 await at(Point.MID_CHUNKS)
             await self.write_chunk(self._on_the_air(number, chunk), first=True)
         await self._repair(link, all_chunks, begin)
         self.visit.seconds = time.monotonic() - begin
+        self.visit.packets = self.phone.data_packets - packets
         await at(Point.DECISION)
         self.visit.status = await self._or_dismissed(link, self._verdict)
 
@@ -214,6 +219,7 @@ class Wallet(ABC):
     # What is heard.
 
     def on_report(self, value: bytes) -> None:
+        self.heard.append(("report", value))
         try:
             self.reports.put_nowait(self.parse_report(value))
         except Exception as error:
@@ -221,9 +227,11 @@ class Wallet(ABC):
                 self._broken.set_exception(error)
 
     def on_status(self, value: bytes) -> None:
+        self.heard.append(("status", value))
         if not self._verdict.done():
             self._verdict.set_result(ACCEPTED if value[0] == ACCEPTED else REJECTED)
 
     def on_disconnect(self, value: bytes) -> None:
+        self.heard.append(("disconnect", value))
         if value[0] == 1:
             self.dismissed.set()

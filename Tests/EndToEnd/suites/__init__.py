@@ -6,8 +6,10 @@ of the kiosk have seen more links than the second service's.
 from __future__ import annotations
 
 from harness.runner import Test
-from suites import advertising, degraded, faults, formats, goodput, linux, transfers
+from suites import advertising, degraded, faults, formats, goodput, linux, privacy, silence, transfers
+
+MODULES = (formats, linux, advertising, transfers, privacy, silence, goodput, faults, degraded)
 
 
 def all_tests() -> list[Test]:
-    return [test for module in (formats, linux, advertising, transfers, goodput, faults, degraded) for test in module.suite.tests]
+    return [test for module in MODULES for test in module.suite.tests]

@@ -9,7 +9,7 @@ from phones.phone import Sighting
 from phones.tuvali import DIALECTS, Dialect, Invitation, service_list, structures
 from suites.formats import VECTORS
 
-suite = Suite()
+suite = Suite("advertising")
 FLAGS = 0x01
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 
+from harness.limits import limit
 from harness.machine import KIOSK, PHONE, systemctl
 from harness.runner import Suite
 from harness.service import VERIFIER, VERIFIER_PATH
@@ -11,24 +12,30 @@ from phones.ios import IOSWallet
 from phones.tuvali import DIALECTS
 from suites.visits import KB, credential, visit
 
-suite = Suite()
-#: Seconds that are watched, and the processor time that may go by in them.
+suite = Suite("degraded")
+#: Seconds that are watched, in so many looks, and how often it may be woken in them.
 WATCHED = 3.0
-IDLE = 0.02
+LOOKS = 30
+WAKEUPS = 15
 #: How often it is watched: what a start or a lost adapter has begun may still be going on the first time.
 WINDOWS = 3
 
 
 async def is_calm(stage: Stage) -> None:
-    """It waits without using the processor."""
+    """It waits: it is woken for next to nothing, and is asleep nearly whenever one looks at it. Neither depends on how fast
+    the machine is, as the processor time does, which is only shown."""
+    threads = await stage.kiosk.threads()
     for _ in range(WINDOWS):
-        before = stage.kiosk.cpu()
-        await asyncio.sleep(WATCHED)  # there is no event to wait for: nothing is to happen
-        used = stage.kiosk.cpu() - before
-        if used <= IDLE:
+        cpu, woken, asleep = stage.kiosk.cpu(), threads.wakeups, 0
+        for _ in range(LOOKS):
+            await asyncio.sleep(WATCHED / LOOKS)  # there is no event to wait for: nothing is to happen
+            asleep += threads.are_asleep
+        cpu, woken = stage.kiosk.cpu() - cpu, threads.wakeups - woken
+        if woken <= WAKEUPS and asleep > LOOKS / 2:
             break
-    stage.measure(f"{used * 1000:.0f} ms CPU in {WATCHED:.0f} s")
-    assert used <= IDLE, f"{used:.3f} s of processor time in {WATCHED} s of waiting"
+    stage.measure(f"{woken} wake-ups and {cpu * 1000:.0f} ms CPU in {WATCHED:.0f} s")
+    assert woken <= WAKEUPS, f"woken {woken} times in {WATCHED} s of waiting"
+    assert asleep > LOOKS / 2, f"asleep in {asleep} of {LOOKS} looks"
     assert await stage.kiosk.restarts == "0", "it was started again"
 
 
@@ -42,7 +49,7 @@ def capability(only: str) -> str:
     return f"[Service]\n{lines}"
 
 
-@suite.test("Idle, the kiosk uses next to no processor time")
+@suite.test("Idle, the kiosk uses next to nothing of the processor")
 async def idle(stage: Stage) -> None:
     await stage.set()
     await stage.kiosk.until_radio("ready")
@@ -155,7 +162,7 @@ async def asked_to_leave(stage: Stage) -> None:
         bringing = asyncio.ensure_future(wallet.bring(link, key, credential(KB)))
         await stage.kiosk.judge(await stage.kiosk.received.get(), True)
         await bringing
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(limit(10)):
             await wallet.dismissed.wait()
     finally:
         await link.disconnect()

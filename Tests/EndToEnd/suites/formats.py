@@ -9,7 +9,7 @@ from harness.runner import Suite
 from harness.stage import Stage
 from phones import tuvali
 
-suite = Suite()
+suite = Suite("formats")
 VECTORS = Path(__file__).parents[2] / "Protocols/TuvaliTests/Vectors/tuvali.json"
 
 

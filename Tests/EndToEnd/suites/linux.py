@@ -10,7 +10,7 @@ from harness.service import TRANSFER, WALLET, WALLET_PATH, Service, Settings
 from harness.stage import SETTINGS, Stage, settings
 from suites.visits import KB, clerk, credential
 
-suite = Suite()
+suite = Suite("linux", tenant=True)
 NAME = "org.earshot.second"
 UNIT = "earshotd-second.service"
 CONFIGURATION = Path("/etc/earshot-second.conf")

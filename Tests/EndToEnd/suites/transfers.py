@@ -12,7 +12,7 @@ from phones.tuvali import DIALECTS
 from phones.wallet import Wallet
 from suites.visits import SIZES, credential, speed, visit
 
-suite = Suite()
+suite = Suite("transfers", tenant=True)
 Maker = Callable[[Phone, str, int], Wallet]
 
 

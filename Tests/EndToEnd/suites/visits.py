@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from harness.stage import Stage
-from phones.wallet import Visit, Wallet
+from phones.wallet import Hook, Visit, Wallet, onwards
 
 KB = 1000
 SIZES = {"1 byte": 1, "10 KB": 10 * KB, "100 KB": 100 * KB, "717 KB": 717 * KB}
@@ -28,12 +28,14 @@ async def clerk(stage: Stage, text: bytes, accept: bool) -> dict[str, Any]:
     return await stage.kiosk.transfer_end(path, "accepted" if accept else "rejected")
 
 
-async def visit(stage: Stage, wallet: Wallet, text: bytes, accept: bool = True) -> tuple[Visit, dict[str, Any]]:
+async def visit(
+    stage: Stage, wallet: Wallet, text: bytes, accept: bool = True, at: Hook = onwards
+) -> tuple[Visit, dict[str, Any]]:
     """One whole visit; the kiosk waits for the next wallet with a fresh key afterwards."""
     uri = await stage.kiosk.invitation()
     async with asyncio.TaskGroup() as group:
         judged = group.create_task(clerk(stage, text, accept))
-        brought = group.create_task(wallet.present(uri, text))
+        brought = group.create_task(wallet.present(uri, text, at))
     result, transfer = brought.result(), judged.result()
     assert result.accepted is accept, f"the wallet heard {result.status}"
     assert result.left, "the wallet was thrown out before it could leave"

@@ -2,14 +2,15 @@ import Common
 import Glibc
 import Loop
 import Radio
+import TestSupport
 import Testing
 
 @testable import Air
 
-/// Looks at `condition` once in each turn of the loop, beginning with the next, until it holds or the time is up.
+/// Looks at `condition` once in each turn of the loop, beginning with the next, until it holds or `Patience` ends.
 @LoopActor
-func eventually(within limit: Duration = .seconds(30), _ condition: @escaping @LoopActor () -> Bool) async -> Bool {
-  let end = EventLoop.shared.now.advanced(by: limit)
+func eventually(_ condition: @escaping @LoopActor () -> Bool) async -> Bool {
+  let end = EventLoop.shared.now.advanced(by: Patience.limit)
   return await withCheckedContinuation { continuation in
     @LoopActor func turn() {
       if condition() {

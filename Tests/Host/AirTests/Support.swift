@@ -1,5 +1,4 @@
 import Common
-import Glibc
 import Loop
 import Radio
 import Testing
@@ -162,13 +161,6 @@ final class Pair {
 /// Numbers as values of packets.
 func numbers(_ values: [[UInt8]]) -> [Int] { values.map { Int($0[0]) << 8 | Int($0[1]) } }
 func value(_ number: Int) -> [UInt8] { [UInt8(number >> 8), UInt8(number & 255)] }
-
-/// What the calling thread has computed so far; the load of the machine does not show in it.
-func cpuTime() -> Duration {
-  var time = timespec()
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-  return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
-}
 
 /// An air with an observer.
 @LoopActor

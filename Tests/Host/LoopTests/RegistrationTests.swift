@@ -2,7 +2,7 @@ import Common
 import Loop
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct RegistrationTests {
+@Suite(.timeLimit(.minutes(10))) struct RegistrationTests {
   @Test("Cancelling takes down at once, and only the first time; dropping does nothing after it")
   func cancelling() async {
     await onLoop {

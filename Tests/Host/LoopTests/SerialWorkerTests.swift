@@ -3,7 +3,7 @@ import Glibc
 import Loop
 import Testing
 
-@Suite("A thread for work that may hang", .timeLimit(.minutes(1)))
+@Suite("A thread for work that may hang", .timeLimit(.minutes(10)))
 struct SerialWorkerTests {
   @Test("Work is done in its order, away from the loop, on one thread; results come on the loop")
   func order() async {

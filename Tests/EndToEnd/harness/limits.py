@@ -1,0 +1,24 @@
+"""Every limit of these tests was written for a guest of the reference speed (`harness/pace.py`); on a slower one all of them
+stretch. A limit only ends what hangs: no test judges how long something took."""
+from __future__ import annotations
+
+#: A guest that is slower than this has another trouble.
+MOST = 8.0
+
+_slowness = 1.0
+
+
+def stretch(slowness: float) -> float:
+    """Sets by what all limits are multiplied, within bounds, and returns that."""
+    global _slowness
+    _slowness = min(max(slowness, 1.0), MOST)
+    return _slowness
+
+
+def slowness() -> float:
+    return _slowness
+
+
+def limit(seconds: float) -> float:
+    """A limit in seconds, as it is on this guest."""
+    return seconds * _slowness

@@ -1,0 +1,71 @@
+"""What is run where everything would take too long: some of each suite, and what the others would not notice.
+
+`make e2e ALL=1` runs everything all the same; without a budget (at a desk) everything is run anyway."""
+from __future__ import annotations
+
+from harness.runner import Test
+
+SELECTION = (
+    "The phones speak the protocol of the vectors",
+    "A wallet on Linux brings 10 KB to a verifier on Linux that speaks 0.4 alone, and is rejected",
+    "Both dialects are on the air at once, byte for byte as the original sends them",
+    "An iOS wallet (0.5, MTU 517) brings 10 KB and is accepted",
+    "An iOS wallet (0.4, MTU 512) brings 100 KB and is rejected",
+    "An iOS wallet (0.5, MTU 100) brings 10 KB and is accepted",
+    "An Android 14 wallet (0.5, MTU 517) brings 10 KB and is accepted",
+    "An older Android wallet (0.4, MTU 185) brings 10 KB and is accepted",
+    "An Android wallet sends again what arrived damaged",
+    "A program of root that listens to all there is on the bus reads no GATT value",
+    "A program of a user without rights that listens to all there is on the bus reads no GATT value",
+    "Of two wallets that subscribed, the one that is not served hears nothing of what the other is told",
+    "A phone that says nothing is let go after ten seconds, and the next wallet is served",
+    "100 KB take hardly more packets than a bare GATT write of them",
+    "The next wallet is served when bluetoothd is killed amid the chunks",
+    "The next wallet is served when the adapter is switched off and on after the connection",
+    "The next wallet is served when the controller is taken out and put back while the verdict is awaited",
+    "The next wallet is served when the wallet vanishes amid the chunks",
+    "Idle, the kiosk uses next to nothing of the processor",
+    "Without CAP_NET_ADMIN it does what BlueZ alone can, and says what is missing",
+    "Without CAP_NET_RAW it serves wallets that subscribe, and says what is missing",
+    "Started without bluetoothd it waits, and serves when bluetoothd comes",
+    "Stopped by systemd it ends at once, and its state directory is its own",
+)
+
+#: Seconds that a suite takes on a guest of the reference speed: so many in which it waits, which are the same on a slow guest, and
+#: so many in which it works.
+SECONDS = {
+    "formats": (0, 1), "linux": (0, 20), "advertising": (0, 4), "transfers": (0, 110), "privacy": (0, 30), "silence": (210, 20),
+    "goodput": (0, 50), "faults": (0, 90), "degraded": (50, 40),
+}
+
+
+def mistakes(tests: list[Test]) -> list[str]:
+    """Where the selection and the tests that there are do not agree."""
+    sentences = {test.sentence for test in tests}
+    suites = {test.suite for test in tests}
+    selected = {test.suite for test in tests if test.sentence in SELECTION}
+    return [
+        *(f"the selection names no test: {sentence}" for sentence in SELECTION if sentence not in sentences),
+        *(f"the selection has no test of {suite}" for suite in sorted(suites - selected)),
+        *(f"SECONDS has no {suite}" for suite in sorted(suites - SECONDS.keys())),
+    ]
+
+
+def expected(tests: list[Test], slowness: float) -> float:
+    """Seconds that all tests of these suites take."""
+    found = [SECONDS[suite] for suite in {test.suite for test in tests}]
+    return sum(waiting + working * slowness for waiting, working in found)
+
+
+def choose(tests: list[Test], slowness: float, budget: float | None) -> list[Test]:
+    """All of them, or the selection where all would take longer than the budget; says which."""
+    seconds = expected(tests, slowness)
+    if budget is None or seconds <= budget:
+        print(f"All {len(tests)} tests, some {seconds:.0f} s", flush=True)
+        return tests
+    chosen = [test for test in tests if test.sentence in SELECTION]
+    print(f"A selection of {len(chosen)} of {len(tests)} tests, for all would take some {seconds:.0f} s and {budget:.0f} s are "
+          "there (ALL=1 runs everything):", flush=True)
+    for test in chosen:
+        print(f"    {test.suite}: {test.sentence}", flush=True)
+    return chosen
