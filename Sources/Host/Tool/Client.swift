@@ -10,6 +10,7 @@ public final class Client {
   public typealias Properties = [String: [String: DBusValue]]
 
   public nonisolated static let manager: ObjectPath = "/org/earshot"
+  public nonisolated static let managerInterface = "org.earshot.Manager1"
 
   public let bus: BusConnection
   /// The service's name on the bus.
