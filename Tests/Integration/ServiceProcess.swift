@@ -2,6 +2,7 @@ import Air
 import DBus
 import Foundation
 import Loop
+import Radio
 import TestSupport
 import Verifier
 
@@ -48,7 +49,9 @@ final class ServiceProcess {
   }
 
   /// A radio on the air that the service is on.
-  func radio() -> RemoteAir { RemoteAir(path: directory.appendingPathComponent("air").path) }
+  func radio() -> any Radio {
+    RemoteAir(path: directory.appendingPathComponent("air").path).tenant(EventLoop.shared)
+  }
 
   var processID: pid_t? { program?.processID }
 

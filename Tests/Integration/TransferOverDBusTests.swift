@@ -1,6 +1,6 @@
 import DBus
 import Loop
-import Manager
+import Hosting
 import Radio
 import TestSupport
 import Testing

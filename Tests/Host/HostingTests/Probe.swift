@@ -32,6 +32,7 @@ enum Third: ProbeName { static let name = "Third" }
 final class Probe<Name: ProbeName>: Service {
   nonisolated static var name: String { Name.name }
   nonisolated static var sections: [any SettingsSection.Type] { [] }
+  nonisolated static var linkShare: LinkShare { .nothing }
   nonisolated static var messages: [MessageID] { [] }
 
   static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] { [] }

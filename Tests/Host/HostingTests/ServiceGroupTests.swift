@@ -4,6 +4,7 @@ import Config
 import DBus
 import Loop
 import Radio
+import Sharing
 import Testing
 
 @testable import Hosting
@@ -29,7 +30,7 @@ struct ServiceGroupTests {
       var radios: [String: any Radio] = [:]
       let kinds: [any Service.Type] = [Probe<First>.self, Probe<Second>.self, Probe<Third>.self]
       group = ServiceGroup(kinds, scheduler: time) { kind in
-        let radio = air.addNode()
+        let radio = SharedRadio(driver: air.addNode(), scheduler: time).tenant(kind.name, share: kind.linkShare)
         radios[kind.name] = radio
         return ServiceContext(
           configuration: Configuration(of: "a test", HouseSettings.sections), radio: radio, scheduler: time,

@@ -7,6 +7,7 @@ import Journal
 import Listing
 import Loop
 import TestSupport
+import Sharing
 import Testing
 
 @testable import Config
@@ -56,7 +57,7 @@ struct SampleServiceTests {
   @LoopActor
   func interfaces() {
     let time = VirtualTime()
-    let radio = AirSpace(scheduler: time, seed: 0).addNode()
+    let radio = AirSpace(scheduler: time, seed: 0).addNode().tenant(time)
     #expect(Self.list.objects(radio: radio, scheduler: time).last?.path == "/org/earshot/sample")
     let names = Self.list.interfaces(radio: radio, scheduler: time).map(\.name)
     let others = ServiceList.all.interfaces(radio: radio, scheduler: time).map(\.name)
@@ -119,10 +120,10 @@ struct SampleServiceTests {
     let connection = BusConnection(address: .address(bus.address))
     defer { connection.close() }
     let air = AirSpace(scheduler: EventLoop.shared, seed: 1)
-    var radios: [String: AirRadio] = [:]
+    var radios: [String: Tenant] = [:]
     var changes = 0
     let group = ServiceGroup(Self.list.kinds, scheduler: EventLoop.shared) { kind in
-      let radio = air.addNode()
+      let radio = air.addNode().tenant(EventLoop.shared)
       radios[kind.name] = radio
       return ServiceContext(
         configuration: Self.list.configuration, radio: radio, scheduler: EventLoop.shared,
@@ -130,7 +131,7 @@ struct SampleServiceTests {
     }
     let sample = try #require(SampleService.latest)
     #expect(sample.radio === radios["Sample"] && radios.count == 3)
-    let manager = ManagerFace(air.addNode(), services: group.names, on: connection.objects)
+    let manager = ManagerFace(air.addNode().tenant(EventLoop.shared), services: group.names, on: connection.objects)
     group.export(on: connection.objects, manager: ManagerFace.path)
     group.begin()
     connection.connect(name: "org.earshot")

@@ -135,7 +135,7 @@ struct SettingsTests {
     let engine = VerifierEngine.Configuration(name: verifier.engine.name)
     #expect(verifier.engine.identifyTimeout == engine.identifyTimeout)
     #expect(verifier.engine.credentialLimit == engine.credentialLimit)
-    #expect(verifier.vault.keepFor == CredentialVault.Settings().keepFor)
+    #expect(verifier.vault.keepFor == VaultSettings().keepFor)
     #expect(verifier.linesPerPeer == Self.defaults[LogSettings.self].linesPerPeer)
     #expect(Self.defaults[WalletService.Settings.self].engine.scanTimeout == WalletEngine.Configuration().scanTimeout)
     #expect(Self.defaults[BusSettings.self].limits.waitingCalls == BusLimits().waitingCalls)

@@ -89,7 +89,7 @@ struct HostileVerifierTests {
 
     init(_ time: VirtualTime) { self.time = time }
 
-    func open(on radio: AirRadio) throws -> String {
+    func open(on radio: any Radio) throws -> String {
       var random = SeededRandom(seed: 1)
       let invitation = try Invitation(name: "SLOW", key: X25519.PrivateKey(randomFrom: &random).publicKey)
       advertisement = try radio.advertise(Dialect.v05.advertisement(for: invitation))
@@ -97,7 +97,7 @@ struct HostileVerifierTests {
       return invitation.text(as: .uri)
     }
 
-    func linkOpened(_ link: LinkID, address: BluetoothAddress) {}
+    func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {}
     func linkChanged(_ link: LinkID, mtu: Int) {}
     func linkClosed(_ link: LinkID) {}
 
@@ -106,7 +106,7 @@ struct HostileVerifierTests {
       timers.append(
         time.schedule(after: .milliseconds(40)) { [weak self] in
           let report = TransferReport.missing(Array(1...39), totalPages: 1)
-          self?.server?.notify(report.bytes, of: Dialect.v05.id(of: .transferReportResponse), to: link)
+          self?.server?.notify(report.bytes, of: Dialect.v05.id(of: .transferReportResponse), to: .link(link))
         })
     }
   }

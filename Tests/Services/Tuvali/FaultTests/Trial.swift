@@ -95,11 +95,11 @@ final class Trial {
     check(kept == (0, 0), "the vault keeps \(kept.waiting) and erases \(kept.erasing)", location)
     check(hall.air.links.isEmpty, "\(hall.air.links.count) links are left", location)
     let (air, radio) = (hall.air, hall.kioskRadio)
-    check(air.connecting.isEmpty && radio.connections.isEmpty, "somebody is still connecting", location)
+    check(radio.attempts.isEmpty && radio.ends.isEmpty, "somebody is still connecting", location)
     check(air.scans.isEmpty, "somebody is still looking", location)
     let shown = air.onAir.values.filter { $0.node === radio }.count
     check(shown == hall.verifier.settings.dialects.count, "\(shown) advertisements are on the air", location)
-    check(radio.applications.values.count == 1, "it serves \(radio.applications.values.count) applications", location)
+    check(radio.applications.count == 1, "it serves \(radio.applications.count) applications", location)
     check(hall.wallets.allSatisfy { $0.active == 0 }, "a wallet is still under way", location)
     check(!hall.verifier.transfers.transfers.contains(where: \.isLive), "a transfer lives on", location)
     check(outgoing.allSatisfy { !$0.isLive && $0.state.isEnd }, "a wallet's transfer lives on", location)

@@ -1,10 +1,9 @@
-import Air
 import Loop
 import Radio
 import Sharing
 
-extension AirRadio {
-  /// The node's radio for one service that has it for itself.
+extension RadioDriver {
+  /// The driver's radio for one service that has it for itself.
   @LoopActor
   public func tenant(_ scheduler: any Scheduler, links: Int = 64) -> Tenant {
     var limits = LinkLimits()
