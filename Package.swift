@@ -39,7 +39,7 @@ let package = Package(
     room("Host/CommandLine", ["Common"]),
     room("Host/Terminal", ["Common", "CQREncode"]),
     room("Host/DBus", ["Common", "Loop", "Journal", "CDBus"]),
-    room("Host/Radio", ["Bytes", "Common", "Loop"]),
+    room("Host/Radio", ["Common", "Loop"]),
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
@@ -51,7 +51,10 @@ let package = Package(
     room("Services/Tuvali/Transfers", ["Common", "Loop", "Journal", "DBus", "Radio", "Tuvali"]),
     room(
       "Services/Tuvali/Verifier",
-      ["Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Tuvali", "Transfers"]),
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Tuvali",
+        "Transfers",
+      ]),
     room(
       "Services/Tuvali/Wallet",
       ["Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tuvali", "Transfers"]),
@@ -76,7 +79,7 @@ let package = Package(
 
     // Tests mirror Sources.
     support(
-      "TestSupport", ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI"]),
+      "TestSupport", ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "HCI"]),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"]),
     tests("Base/BytesTests", ["Bytes"]),
@@ -127,7 +130,7 @@ let package = Package(
     tests(
       "Integration",
       Every.verifierAndWallet + [
-        "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "Listing", "TestSupport",
+        "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Air", "Hosting", "Listing", "TestSupport",
         "Hall",
       ]),
   ],

@@ -29,7 +29,7 @@ struct InterfaceTests {
       or for the group. Other programs get `org.freedesktop.DBus.Error.AccessDenied` for the latter from `Get`, and an answer
       without it from `GetAll` and `GetManagedObjects`; a signal, which every program may hear, names it as changed and does not
       tell its value. In the XML, and in what `Introspect` returns, `org.earshot.Audience` says what is for the `group`. Why a
-      property is for whom it is for: [security.md](security.md#who-may-call-and-who-may-look).
+      property is for whom it is for: [security.md](\("security").md#who-may-call-and-who-may-look).
 
       Every method but those that take a file (`h`) can be called by hand with `dbus-send`. Errors are named
       `org.earshot.Error.` and one of InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded,

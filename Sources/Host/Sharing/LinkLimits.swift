@@ -4,7 +4,7 @@ public struct LinkLimits: Hashable, Sendable {
   public var links = 8
   /// How long a peer that connected may use no application before its link is cut.
   public var unusedTime = Duration.seconds(10)
-  /// Links that no service uses: with one more, the oldest of them is cut at once.
+  /// Links that no service uses: of one more, the oldest is cut at once if it is older than `arrivalTime`, else the new one.
   public var unusedLinks = 4
   /// How long an unused link passes for the one that a service keeps a place for.
   public var arrivalTime = Duration.seconds(4)

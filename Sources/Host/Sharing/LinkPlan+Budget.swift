@@ -82,7 +82,7 @@ extension LinkPlan {
 
   private func arrivals(at now: Instant) -> Int { links.keys.count { isArriving($0, at: now) } }
 
-  private func isArriving(_ link: LinkID, at now: Instant) -> Bool {
+  func isArriving(_ link: LinkID, at now: Instant) -> Bool {
     unusedSince(link).map { now < $0.advanced(by: limits.arrivalTime) } ?? false
   }
 

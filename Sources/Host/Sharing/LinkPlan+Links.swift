@@ -14,7 +14,8 @@ extension LinkPlan {
     links[link.id] = entry
     let unused = unusedLinks
     guard unused.count > limits.unusedLinks, let oldest = unused.first else { return [] }
-    return [cutUnused(oldest)]
+    // Those who come in a row must not push out one who is about to use an application.
+    return [cutUnused(isArriving(oldest, at: now) ? link.id : oldest)]
   }
 
   mutating func change(_ link: LinkID, mtu: Int) -> [Action] {

@@ -122,15 +122,16 @@ struct LinkPlan: Sendable {
 
   /// When `Event.timer` is due; nil when nothing is timed.
   var deadline: Instant? {
-    var next = attemptDeadline
-    for entry in links.values {
-      guard case .unused(let since) = entry.condition else { continue }
-      let end = since.advanced(by: limits.unusedTime)
-      next = min(next ?? end, end)
-      let arrived = since.advanced(by: limits.arrivalTime)
-      if arrived > latest, dependsOnArrivals(at: latest) { next = min(next ?? arrived, arrived) }
+    let unused = links.values.compactMap { entry in
+      if case .unused(let since) = entry.condition { since } else { nil }
     }
-    return next
+    guard let oldest = unused.min() else { return attemptDeadline }
+    var moments = [oldest.advanced(by: limits.unusedTime)]
+    if let attemptDeadline { moments.append(attemptDeadline) }
+    if dependsOnArrivals(at: latest) {
+      moments += unused.map { $0.advanced(by: limits.arrivalTime) }.filter { $0 > latest }
+    }
+    return moments.min()
   }
 
   mutating func handle(_ event: Event, at now: Instant) -> [Action] {

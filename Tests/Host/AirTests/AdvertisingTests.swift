@@ -145,16 +145,16 @@ import Testing
   func exchanging() async {
     await onLoop {
       let scene = Scene()
-      var times: [Instant] = []
+      var moments: [Instant] = []
       let packets = scene.observer.packets { packet in
-        if packet.kind != .scanResponse { times.append(scene.time.now) }
+        if packet.kind != .scanResponse { moments.append(scene.time.now) }
       }
       for name in ["a", "b", "c"] {
         scene.advertiser.advertise(advertisement(name), in: 0)
         scene.time.advance(by: .milliseconds(730))
       }
-      #expect(times.count > 20)
-      #expect(zip(times, times.dropFirst()).allSatisfy { $0.duration(to: $1) == .milliseconds(100) })
+      #expect(moments.count > 20)
+      #expect(zip(moments, moments.dropFirst()).allSatisfy { $0.duration(to: $1) == .milliseconds(100) })
       packets.cancel()
     }
   }

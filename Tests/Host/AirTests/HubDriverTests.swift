@@ -5,7 +5,7 @@ import Testing
 
 @testable import Air
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct HubDriverTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct HubDriverTests {
   @Test("Through the hub, too, one link serves both directions and has one identity at each program")
   func bothDirections() async throws {
     try await onLoopAsync {

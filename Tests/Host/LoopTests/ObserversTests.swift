@@ -2,7 +2,7 @@ import Common
 import Loop
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ObserversTests {
+@Suite(.timeLimit(.minutes(10))) struct ObserversTests {
   @LoopActor
   private final class Kept {
     var registrations: [Registration] = []

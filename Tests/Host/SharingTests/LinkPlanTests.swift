@@ -113,11 +113,13 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(600_000)) == [])
   }
 
-  @Test("Of more links without users than are allowed the oldest is cut at once")
+  @Test("Of more links without users than are allowed the new one is cut, or the oldest once it has had its time")
   func bound() {
     var plan = Self.plan()
     for number in 1...4 as ClosedRange<UInt64> { #expect(plan.handle(Self.up(number), at: Self.at(Int(number))) == []) }
-    #expect(plan.handle(Self.up(5), at: Self.at(5)) == [.cutUnused(Self.link(1))])
+    #expect(plan.handle(Self.up(5), at: Self.at(4000)) == [.cutUnused(Self.link(5))])
+    #expect(plan.handle(.linkDown(Self.link(5)), at: Self.at(4000)) == [])
+    #expect(plan.handle(Self.up(6), at: Self.at(4001)) == [.cutUnused(Self.link(1))])
   }
 
   // MARK: Room

@@ -27,6 +27,7 @@ struct SettingsTests {
       Adapter=hci1
       AirSocket=/run/air
       NotifyUnsubscribed=no
+      Links=17
       [Verifier]
       Enabled=yes
       Name=Kiosk
@@ -80,6 +81,7 @@ struct SettingsTests {
     #expect(engine.decisionTimeout == .seconds(3) && verifier.keptTransfers == 1)
     #expect(engine.visitTimeout == .seconds(20) && engine.waitingLinks == 3)
     #expect(verifier.vault.keepFor == .seconds(7_200) && verifier.vault.maximumBytes == 3 << 20)
+    #expect(read[RadioSettings.self].links == 17 && read[RadioSettings.self].linkLimits.links == 17)
     #expect(verifier.links == 5 && verifier.linksPerPeer == 1)
     let wallet = read[WalletService.Settings.self]
     #expect(wallet.engine.transferTimeout == .seconds(30))

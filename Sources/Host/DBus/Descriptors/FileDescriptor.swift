@@ -48,17 +48,17 @@ public final class FileDescriptor: Sendable, Hashable {
     guard fstat(descriptor, &status) == 0 else { throw .failed("The descriptor cannot be read: \(reason(errno)).") }
     let isFile = status.st_mode & S_IFMT == S_IFREG
     var bytes: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: min(max(limit, 0) + 1, 1 << 16))
+    var buffer = [UInt8](repeating: 0, count: min(max(limit, 0) + 1, 1 << 16))
     while true {
       if !isFile, !Self.hasInput(descriptor) {
         throw .notReady("The descriptor has no end yet: its writer is still open.")
       }
-      let count = read(descriptor, &chunk, chunk.count)
+      let count = read(descriptor, &buffer, buffer.count)
       if count < 0, errno == EINTR { continue }
       guard count >= 0 else { throw .failed("The descriptor cannot be read: \(reason(errno)).") }
       guard count > 0 else { return bytes }
       guard bytes.count + count <= limit else { throw .limitExceeded("The descriptor has more than \(limit) bytes.") }
-      bytes += chunk[..<count]
+      bytes += buffer[..<count]
     }
   }
 

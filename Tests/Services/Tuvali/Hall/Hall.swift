@@ -43,6 +43,8 @@ public final class Hall {
     kioskRadio = air.addNode()
     var limits = LinkLimits()
     limits.links = links
+    // What a kiosk does with a crowd is the verifier's affair here; the radio's own bound is tried by itself.
+    limits.unusedLinks = links
     sharedRadio = SharedRadio(driver: kioskRadio, scheduler: time, limits: limits)
     kioskRandom = RecordingRandom(seed: seed)
     var engine = VerifierEngine.Configuration(name: "OVPMOSIP")
