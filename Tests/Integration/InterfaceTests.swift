@@ -15,6 +15,8 @@ struct InterfaceTests {
     .appendingPathComponent("docs/dbus.md")
 
   private static func head(_ objects: [DescribedObject]) -> String {
+    // In one piece it would be a citation of a page beside this file.
+    let suffix = ".md"
     let rows = objects.map { "| `\($0.path)` | `\($0.interface.name)` |" }.joined(separator: "\n")
     return """
       # The D-Bus interfaces
@@ -29,7 +31,7 @@ struct InterfaceTests {
       or for the group. Other programs get `org.freedesktop.DBus.Error.AccessDenied` for the latter from `Get`, and an answer
       without it from `GetAll` and `GetManagedObjects`; a signal, which every program may hear, names it as changed and does not
       tell its value. In the XML, and in what `Introspect` returns, `org.earshot.Audience` says what is for the `group`. Why a
-      property is for whom it is for: [security.md](\("security").md#who-may-call-and-who-may-look).
+      property is for whom it is for: [security\(suffix)](security\(suffix)#who-may-call-and-who-may-look).
 
       Every method but those that take a file (`h`) can be called by hand with `dbus-send`. Errors are named
       `org.earshot.Error.` and one of InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded,

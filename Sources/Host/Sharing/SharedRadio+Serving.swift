@@ -96,7 +96,7 @@ final class SharedApplication {
 @LoopActor
 final class SharedServer: GATTServer {
   let id: ApplicationID
-  private weak var radio: SharedRadio?
+  private let radio: SharedRadio
   private let registration: Registration
 
   init(_ id: ApplicationID, _ radio: SharedRadio) {
@@ -106,10 +106,10 @@ final class SharedServer: GATTServer {
   }
 
   func notify(_ value: [UInt8], of characteristic: CharacteristicID, to recipients: Recipients) -> Delivery {
-    radio?.notify(value, of: characteristic, in: id, to: recipients) ?? Delivery()
+    radio.notify(value, of: characteristic, in: id, to: recipients)
   }
 
-  func disconnect(_ link: LinkID) { radio?.decide(.released(link, .application(id))) }
+  func disconnect(_ link: LinkID) { radio.decide(.released(link, .application(id))) }
 
   func close() { registration.cancel() }
 }
