@@ -70,7 +70,8 @@ let package = Package(
     program(
       "earshotd",
       [
-        "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "Hosting",
+        "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "Hosting",
         "Listing",
       ]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
@@ -100,13 +101,16 @@ let package = Package(
     tests(
       "Host/BlueZTests",
       Every.verifierAndWallet + [
-        "Bytes", "Common", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "TestSupport",
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "TestSupport",
         "Hall",
       ]),
     tests("Host/HostingTests", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting"]),
     support(
       "Services/Tuvali/Hall",
-      Every.verifierAndWallet + ["Bytes", "Common", "Crypto", "Loop", "Store", "Radio", "Sharing", "Air", "TestSupport"]),
+      Every.verifierAndWallet + [
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Radio", "Sharing", "Air", "TestSupport",
+      ]),
     tests(
       "Services/Tuvali/VerifierTests",
       Every.verifierAndWallet + ["Common", "Loop", "Store", "Radio", "Sharing", "Air", "Hall"]),
@@ -118,7 +122,8 @@ let package = Package(
     tests(
       "Services/ListingTests",
       [
-        "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "Hosting", "Tool", "Tuvali",
+        "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "Hosting", "Tool",
+        "Tuvali",
         "Verifier", "Wallet", "Listing", "TestSupport",
       ]),
     tests(

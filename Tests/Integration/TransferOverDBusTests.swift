@@ -1,6 +1,6 @@
 import DBus
-import Loop
 import Hosting
+import Loop
 import Radio
 import TestSupport
 import Testing

@@ -133,7 +133,8 @@ extension FakeBlueZ {
       }
       let canNotify = !Set(["notify", "indicate"]).isDisjoint(with: flags)
       guard properties["NotifyAcquired"].map({ $0.asBool == false && canNotify }) ?? true else {
-        throw DBusError(name: Self.failed, message: "A socket is acquired already, or by a characteristic without values.")
+        throw DBusError(
+          name: Self.failed, message: "A socket is acquired already, or by a characteristic without values.")
       }
       guard properties["Handle"]?.asUInt16 == 0 else {
         throw DBusError(name: Self.failed, message: "The handle is taken.")
@@ -166,8 +167,9 @@ extension FakeBlueZ {
     guard !advertisements.contains(where: { $0.owner == owner && $0.path == path }) else {
       return call.fail(DBusError(name: "org.bluez.Error.AlreadyExists", message: "Already Exists"))
     }
-    guard advertisements.count(where: { $0.adapter == adapter }) + Int(adapters[adapter]?.activeInstances ?? 0)
-      < Self.maximumAdvertisements
+    guard
+      advertisements.count(where: { $0.adapter == adapter }) + Int(adapters[adapter]?.activeInstances ?? 0)
+        < Self.maximumAdvertisements
     else {
       return answer(
         call, DBusError(name: "org.bluez.Error.NotPermitted", message: "Maximum advertisements reached"))

@@ -27,7 +27,8 @@ extension FakeBlueZ {
   ) {
     let connected = devices.filter(\.value.isConnected).map(\.key)
     let client = client ?? (connected.count == 1 ? connected.first : nil)
-    guard let index = applications.firstIndex(where: { $0[uuid] != nil }), let characteristic = applications[index][uuid]
+    guard let index = applications.firstIndex(where: { $0[uuid] != nil }),
+      let characteristic = applications[index][uuid]
     else { return then(.failure(.notFound("No application has \(uuid)."))) }
     if keepsClientsApart, characteristic.offersSockets {
       guard let client else { return then(.failure(.notFound("No client is connected."))) }

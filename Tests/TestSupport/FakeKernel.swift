@@ -41,7 +41,8 @@ public final class FakeKernel {
   /// Whether it takes commands and says nothing.
   public var isSilent = false
   public var features = AdvertisingFeatures(
-    flags: [.connectable, .secondary1M, .intervals, .scanResponse], dataLimit: 31, scanResponseLimit: 31, instanceLimit: 3,
+    flags: [.connectable, .secondary1M, .intervals, .scanResponse], dataLimit: 31, scanResponseLimit: 31,
+    instanceLimit: 3,
     instances: [])
   /// The end that a `ManagementSocket` is made with.
   public let socket: HCISocket

@@ -145,6 +145,10 @@ extension AdvertisingPlan.Entry {
 
   /// Until when nothing may displace it; nil while it waits.
   fileprivate var uninterruptedUntil: Instant? {
-    if case .onAir(_, let since) = place { since.advanced(by: max(terms.leastTime, AdvertisingPlan.shortestTime)) } else { nil }
+    if case .onAir(_, let since) = place {
+      since.advanced(by: max(terms.leastTime, AdvertisingPlan.shortestTime))
+    } else {
+      nil
+    }
   }
 }

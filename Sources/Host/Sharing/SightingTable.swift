@@ -41,7 +41,8 @@ struct SightingTable: Sendable {
   /// The services that the scans are for: empty for every advertiser, nil if there is no scan.
   var services: Set<BluetoothUUID>? {
     guard !scans.isEmpty else { return nil }
-    return scans.values.contains { $0.services.isEmpty } ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
+    return scans.values.contains { $0.services.isEmpty }
+      ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
   }
 
   /// When the next advertiser may be lost; nil while there is none.

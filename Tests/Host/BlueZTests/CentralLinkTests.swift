@@ -324,7 +324,8 @@ struct CentralLinkTests {
     #expect(rig.driver.origin(of: id) == .unknown)
   }
 
-  @Test("A second connection to a peer shares the link, which is cut with the last; one to an unknown peer ends at once")
+  @Test(
+    "A second connection to a peer shares the link, which is cut with the last; one to an unknown peer ends at once")
   @LoopActor
   func shared() async throws {
     let rig = try await Rig.ready()

@@ -31,7 +31,9 @@ struct OriginTests {
     let link = try await up(rig)
     #expect(rig.driver.origin(of: link) == .unknown)
     let address = try #require(BluetoothAddress(Self.address))
-    raw.links = [HCILink(handle: 0x40, address: address, isLE: false), HCILink(handle: 0x41, address: BluetoothAddress(9))]
+    raw.links = [
+      HCILink(handle: 0x40, address: address, isLE: false), HCILink(handle: 0x41, address: BluetoothAddress(9)),
+    ]
     #expect(rig.driver.origin(of: link) == .unknown)
     raw.links.append(HCILink(handle: 0x42, address: address, isCentral: isCentral))
     #expect(rig.driver.origin(of: link) == (isCentral ? .here : .peer))

@@ -101,7 +101,8 @@ final class Rig {
   }
 
   /// Serves the sample application, and waits until bluetoothd has it.
-  func serve(_ service: Service, _ application: GATTApplication = Service.application) async throws -> DriverRig.Server {
+  func serve(_ service: Service, _ application: GATTApplication = Service.application) async throws -> DriverRig.Server
+  {
     let count = fake.applications.count
     let server = radio.serve(application, delegate: service)
     try await fake.until {

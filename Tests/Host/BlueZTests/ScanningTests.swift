@@ -113,7 +113,9 @@ struct ScanningTests {
     try await rig.fake.until { rig.fake.isDiscovering() }
     let peer = FakePeer()
     rig.fake.hear(peer, manufacturerData: [0xFFFF: [4, 5], 0x004C: [2]])
-    let both: [AdvertisingData.ManufacturerData] = [.init(company: 0x4C, bytes: [2]), .init(company: 0xFFFF, bytes: [4, 5])]
+    let both: [AdvertisingData.ManufacturerData] = [
+      .init(company: 0x4C, bytes: [2]), .init(company: 0xFFFF, bytes: [4, 5]),
+    ]
     #expect(try await sightings.next().manufacturerData == both)
     rig.fake.hear(peer, serviceData: [Self.rest: [2]])
     #expect(try await sightings.next().manufacturerData == both)

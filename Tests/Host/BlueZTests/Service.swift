@@ -42,7 +42,9 @@ final class Service: GATTServerDelegate {
   /// What writes are refused with.
   var refusal: ATTError?
 
-  func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) { events.put(.opened(link, address.description)) }
+  func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {
+    events.put(.opened(link, address.description))
+  }
   func linkChanged(_ link: LinkID, mtu: Int) { events.put(.changed(link, mtu)) }
   func linkClosed(_ link: LinkID) { events.put(.closed(link)) }
 

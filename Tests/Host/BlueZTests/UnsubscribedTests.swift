@@ -187,7 +187,9 @@ struct UnsubscribedTests {
     try await rig.reach(.ready)
     let server = try await rig.serve(Service(), Self.application)
     let reason = try await rig.reach(.degraded).reason
-    for word in ["never subscribe", "CAP_NET_RAW is missing", "AmbientCapabilities=", "setcap", "NotifyUnsubscribed=no"] {
+    for word in [
+      "never subscribe", "CAP_NET_RAW is missing", "AmbientCapabilities=", "setcap", "NotifyUnsubscribed=no",
+    ] {
       #expect(reason.contains(word), "\(word)")
     }
     #expect(rig.entries.all.compactMap(\.id?.name) == ["RadioReady", "RadioDegraded"])

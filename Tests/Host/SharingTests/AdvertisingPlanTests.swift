@@ -62,7 +62,9 @@ struct AdvertisingPlanTests {
     for _ in 0..<4 {
       guard let next = plan.deadline(after: now) else { break }
       now = next
-      for case .show(let id, _) in plan.handle(.timer, at: now) { shown.append("\(id.number) at \(now.nanoseconds / 1_000_000)") }
+      for case .show(let id, _) in plan.handle(.timer, at: now) {
+        shown.append("\(id.number) at \(now.nanoseconds / 1_000_000)")
+      }
     }
     #expect(shown == ["2 at 300", "1 at 1000", "2 at 1300", "1 at 2000"])
   }
@@ -143,7 +145,8 @@ struct AdvertisingPlanTests {
           lives[id]?.goOnAir(in: slot, at: now)
         }
       }
-      #expect(plan.onAir == Dictionary(uniqueKeysWithValues: lives.compactMap { id, life in life.slot.map { ($0, id) } }))
+      #expect(
+        plan.onAir == Dictionary(uniqueKeysWithValues: lives.compactMap { id, life in life.slot.map { ($0, id) } }))
     }
 
     /// No advertisement waits beyond its longest wait and the least times of all that may be before it.

@@ -147,7 +147,8 @@ struct LinkPlanTests {
     #expect(plan.free == 1)
   }
 
-  @Test("Who has just connected passes for the visitor that a place is kept for, and is cut when it turns out a stranger")
+  @Test(
+    "Who has just connected passes for the visitor that a place is kept for, and is cut when it turns out a stranger")
   func arrival() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)

@@ -92,7 +92,9 @@ final class RecordingLink: Link {
   func discover() { driver.note("discover") }
   func exchangeMTU(_ mtu: Int) { driver.note("MTU \(mtu)") }
   func subscribe(to characteristic: CharacteristicID) { driver.note("subscribe") }
-  func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) { driver.note("write \(value)") }
+  func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
+    driver.note("write \(value)")
+  }
   func disconnect() { driver.note("disconnect \(id.number)") }
 }
 

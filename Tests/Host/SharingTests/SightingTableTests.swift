@@ -27,13 +27,16 @@ struct SightingTableTests {
     SightingTable.Report(scan: scan, event: event)
   }
 
-  @Test("An advertiser is reported when it is first heard, when its data changes, and else once a second, with its strength")
+  @Test(
+    "An advertiser is reported when it is first heard, when its data changes, and else once a second, with its strength"
+  )
   func repetition() {
     var table = Self.table()
     #expect(table.hear(Self.sighting(1, rssi: -40), at: .zero) == [Self.report(.sighted(Self.sighting(1, rssi: -40)))])
     #expect(table.hear(Self.sighting(1, rssi: -41), at: Self.at(999)) == [])
     #expect(
-      table.hear(Self.sighting(1, rssi: -42), at: Self.at(1000)) == [Self.report(.sighted(Self.sighting(1, rssi: -42)))])
+      table.hear(Self.sighting(1, rssi: -42), at: Self.at(1000)) == [Self.report(.sighted(Self.sighting(1, rssi: -42)))]
+    )
     #expect(
       table.hear(Self.sighting(1, name: "new"), at: Self.at(1001))
         == [Self.report(.sighted(Self.sighting(1, name: "new")))])

@@ -6,8 +6,8 @@ import Hosting
 import Journal
 import Listing
 import Loop
-import TestSupport
 import Sharing
+import TestSupport
 import Testing
 
 @testable import Config

@@ -17,7 +17,8 @@ struct ShortfallWords: Hashable, Sendable {
     }
     let both = advertisement.data.structures + advertisement.scanResponse.structures
     if let odd = both.first(where: { !$0.canBeRegistered }) {
-      return "bluetoothd has no way to advertise a structure of type 0x\(String(odd.type, radix: 16))\(reason). \(remedy)."
+      return
+        "bluetoothd has no way to advertise a structure of type 0x\(String(odd.type, radix: 16))\(reason). \(remedy)."
     }
     if both.contains(where: \.isName), RegisteredSlot.name(of: advertisement) == nil {
       return "bluetoothd puts a name into a scan response only, which is missing or has no room for it\(reason)."

@@ -23,7 +23,8 @@ struct BlueZLimit: Hashable, Sendable {
       isLiftedByManagement: true),
     BlueZLimit(
       until: separateClients,
-      consequence: "bluetoothd sends each value to all clients that subscribed. A value for one of them goes by raw HCI,"
+      consequence:
+        "bluetoothd sends each value to all clients that subscribed. A value for one of them goes by raw HCI,"
         + " where its service needs that."),
     BlueZLimit(
       until: scanResponses,

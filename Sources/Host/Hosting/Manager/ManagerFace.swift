@@ -34,7 +34,8 @@ public final class ManagerFace {
           "Version", "s", documentation: "The version of the service.", audience: .everybody, emits: .const,
           get: { .string(version) }),
         Property(
-          "Services", "as", documentation: "The names of the services that are on.", audience: .everybody, emits: .const,
+          "Services", "as", documentation: "The names of the services that are on.", audience: .everybody,
+          emits: .const,
           get: { .strings(services) }),
         Property(
           "Adapters", "as", documentation: "The Bluetooth adapters, the one in use first.",

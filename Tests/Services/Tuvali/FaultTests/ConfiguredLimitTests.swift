@@ -59,7 +59,9 @@ struct ConfiguredLimitTests {
       let hall = Self.hall(seed) { $0.linksPerPeer = 2 }
       try Trial.run("links per peer", hall) { trial in
         let address = BluetoothAddress(0x0000_0A0B_0C0D)
-        for number in 1...2 { hall.verifier.linkOpened(LinkID(9000 + UInt64(number)), address: address, since: hall.time.now) }
+        for number in 1...2 {
+          hall.verifier.linkOpened(LinkID(9000 + UInt64(number)), address: address, since: hall.time.now)
+        }
         trial.check(hall.verifier.held.links == 2 && hall.verifier.refusedLinks == 0, "\(hall.verifier.held)")
         hall.verifier.linkOpened(LinkID(9003), address: address, since: hall.time.now)
         trial.check(hall.verifier.held.links == 2 && hall.verifier.refusedLinks == 1, "\(hall.verifier.held)")

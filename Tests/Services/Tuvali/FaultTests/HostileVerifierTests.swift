@@ -63,16 +63,17 @@ struct HostileVerifierTests {
   func slowVerifier(isLimited: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
       let time = VirtualTime()
-      let air = AirSpace(scheduler: time, seed: seed, conditions: AirConditions(latency: .seconds(2)))
+      let air = AirSpace(scheduler: time, seed: seed, conditions: AirConditions(latency: .seconds(1)))
       let slow = SlowVerifier(time)
       let invitation = try slow.open(on: air.addNode().tenant(time))
       var configuration = WalletEngine.Configuration()
       configuration.connectTimeout = .seconds(60)
       if !isLimited { configuration.transferTimeout = .seconds(24 * 3600) }
-      let wallet = WalletService(radio: air.addNode().tenant(time), scheduler: time, settings: .init(engine: configuration))
+      let wallet = WalletService(
+        radio: air.addNode().tenant(time), scheduler: time, settings: .init(engine: configuration))
       let transfer = try wallet.send(invitation, sampleCredential(20_000))
       #expect(time.run(until: { !transfer.isLive }, limit: .seconds(905)) == isLimited)
-      #expect(transfer.state == (isLimited ? .failed : .transferring))
+      #expect(transfer.state == (isLimited ? .failed : .transferring), "\(transfer.error?.sentence ?? "")")
       #expect((transfer.error as? TuvaliError)?.reason == (isLimited ? .timeout : nil))
       wallet.stop()
       #expect(time.runUntilIdle(limit: .seconds(60)) && wallet.active == 0 && air.links.isEmpty, "seed \(seed)")
@@ -102,7 +103,7 @@ struct HostileVerifierTests {
     func linkClosed(_ link: LinkID) {}
 
     func written(_ value: [UInt8], to id: CharacteristicID, on link: LinkID) throws(ATTError) {
-      guard id == Dialect.v05.id(of: .transferReportRequest), timers.count < 20 else { return }
+      guard id == Dialect.v05.id(of: .transferReportRequest), timers.count < 60 else { return }
       timers.append(
         time.schedule(after: .milliseconds(40)) { [weak self] in
           let report = TransferReport.missing(Array(1...39), totalPages: 1)

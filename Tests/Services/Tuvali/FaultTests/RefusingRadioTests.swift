@@ -22,7 +22,8 @@ struct RefusingRadioTests {
     try await LoopActor.run {
       try Trial.run("the radio refuses to \(refusal)", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let hall = trial.hall
-        let wallet = WalletService(radio: RefusingRadio(hall.air.addNode().tenant(hall.time), refusal), scheduler: hall.time)
+        let wallet = WalletService(
+          radio: RefusingRadio(hall.air.addNode().tenant(hall.time), refusal), scheduler: hall.time)
         let transfer = try wallet.send(hall.verifier.connectionURI, sampleCredential(500))
         trial.expectEnd(of: transfer, within: .seconds(3))
         hall.time.run(until: { !transfer.isLive }, limit: .seconds(3))

@@ -72,7 +72,8 @@ private final class Neighbour: GATTServerDelegate {
     tenant = radio.tenant("neighbour", share: LinkShare(needs: 0, may: 8, priority: 1))
     let characteristic = GATTCharacteristic(uuid: Self.id.characteristic, properties: [.write, .writeWithoutResponse])
     server = tenant.serve(
-      GATTApplication(services: [GATTService(uuid: Self.id.service, characteristics: [characteristic])]), delegate: self)
+      GATTApplication(services: [GATTService(uuid: Self.id.service, characteristics: [characteristic])]), delegate: self
+    )
     advertisement = try? tenant.advertise(
       Advertisement(data: AdvertisingData(flags: 6, serviceUUIDs: [Self.id.service])), AdvertisingTerms(), for: server)
   }

@@ -59,7 +59,9 @@ struct TransferTests {
     }
   }
 
-  @Test("With an MTU under 67 the wallet ends with TVW_CON_002 before it uses anything, and the verifier hears of no visitor")
+  @Test(
+    "With an MTU under 67 the wallet ends with TVW_CON_002 before it uses anything, and the verifier hears of no visitor"
+  )
   func smallMTU() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(maximumMTU: 66))
