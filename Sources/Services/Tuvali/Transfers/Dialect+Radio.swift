@@ -7,7 +7,8 @@ extension Dialect {
     CharacteristicID(service: service, characteristic: uuid(of: characteristic))
   }
 
-  /// The service as the verifier serves it, with the properties that the originals declare. Facts: tuvali.md section 3.
+  /// The service as the verifier serves it, with the properties that the originals declare and `notify`: a client that can
+  /// choose asks for notifications, which the originals send whatever they declare. Facts: tuvali.md section 3.
   public var gattService: GATTService {
     GATTService(
       uuid: service,
@@ -16,7 +17,7 @@ extension Dialect {
           switch characteristic.direction {
           case .unused: [.read, .indicate]
           case .toVerifier: [.write, .writeWithoutResponse]
-          case .toWallet: [.indicate]
+          case .toWallet: [.notify, .indicate]
           }
         // A value is for one wallet alone, and the Android wallet never subscribes.
         return GATTCharacteristic(
