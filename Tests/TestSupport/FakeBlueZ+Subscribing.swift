@@ -72,6 +72,8 @@ extension FakeBlueZ {
   private func listen(to socket: PacketSocket, _ key: SocketKey, _ uuid: String) {
     socket.onReadable = { [weak self, weak socket] in
       while let socket, case .packet(let value) = socket.receive(limit: 512) {
+        // As bluetoothd does, which reads nothing and takes that for the end.
+        guard !value.isEmpty else { return socket.close() }
         self?.heard(Notification(uuid: uuid, value: value, client: key.client))
       }
     }

@@ -45,7 +45,7 @@ extension BlueZRadio {
 
   /// A client has written.
   func written(
-    _ value: [UInt8], to characteristic: ServedCharacteristic, _ options: CallOptions
+    _ value: [UInt8], to characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions
   ) throws(ATTError) {
     let link = try link(of: options)
     link.isUsed = true
@@ -56,7 +56,7 @@ extension BlueZRadio {
   /// A client reads.
   ///
   /// - Returns: its link; nil where bluetoothd does not say which client it is.
-  func read(_ characteristic: ServedCharacteristic, _ options: CallOptions) -> LinkID? {
+  func read(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions) -> LinkID? {
     guard let link = try? link(of: options) else { return nil }
     link.isUsed = true
     delegate?.used(characteristic.application, by: link.id, .read(characteristic.id))
@@ -66,7 +66,9 @@ extension BlueZRadio {
   /// A client has subscribed, and bluetoothd wants a socket for its values.
   ///
   /// - Returns: bluetoothd's end of it; nil where there is no such client.
-  func acquired(_ characteristic: ServedCharacteristic, _ options: CallOptions) throws(DBusError) -> FileDescriptor? {
+  func acquired(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions) throws(DBusError)
+    -> FileDescriptor?
+  {
     guard let link = try? link(of: options) else { return nil }
     let (socket, end) = try PacketSocket.pair(buffer: Self.socketBuffer)
     let before = characteristic.sockets.updateValue(socket, forKey: link.id)
@@ -102,13 +104,14 @@ extension BlueZRadio {
   }
 
   /// The link of the client that a call is about, with its MTU.
-  private func link(of options: CallOptions) throws(ATTError) -> LinkTable.Entry {
+  private func link(of options: ServedCharacteristic.CallOptions) throws(ATTError) -> LinkTable.Entry {
     counters.malformed += options.malformed
     guard let path = options.device else {
       counters.malformed += 1
       throw .unlikely
     }
-    let link = try link(with: path)
+    let link: LinkTable.Entry
+    if let known = links[path] { link = known } else { link = try self.link(with: path) }
     if let mtu = options.mtu, mtu != link.mtu {
       link.mtu = mtu
       delegate?.linkChanged(link.id, mtu: mtu)
@@ -161,6 +164,8 @@ extension BlueZRadio {
     guard let socket = characteristic.sockets[id] else {
       return characteristic.reach == .exact ? sendRaw(value, of: characteristic, to: link) : .unreachable
     }
+    // bluetoothd takes an empty packet for the end of the socket.
+    guard !value.isEmpty else { return .unreachable }
     switch socket.send(value) {
     case .sent: return .accepted
     case .full: return .full

@@ -44,6 +44,7 @@ public final class BlueZRadio: RadioDriver {
   var isSlotCountDue = false
 
   private let wanted: String?
+  private let repair: KernelRepair
   private let log: Log
   private var registrations: [Registration] = []
   private var toldStatus: RadioStatus?
@@ -69,14 +70,17 @@ public final class BlueZRadio: RadioDriver {
   ///     5.76, and says nothing about what an old one leaves out.
   ///   - doors: the ways into the kernel. With the management socket the kernel advertises, exactly; without it
   ///     bluetoothd, as exactly as it can.
+  ///   - repair: whether the kernel bears values by raw HCI.
   ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
-    knownVersion: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(), log: Log = .shared
+    knownVersion: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(), repair: KernelRepair = .known(.running),
+    log: Log = .shared
   ) {
     self.bus = bus
     self.scheduler = scheduler
     wanted = adapter
+    self.repair = repair
     version = knownVersion
     keepsClientsApart = knownVersion.map { $0 >= BlueZLimit.separateClients } ?? false
     self.doors = doors
@@ -127,7 +131,8 @@ public final class BlueZRadio: RadioDriver {
     return RadioStatus(
       situation.state, reason: situation.reason, adapters: adapterNames,
       stack: version.map { "BlueZ \($0)" } ?? "BlueZ",
-      limits: BlueZLimit.sentences(version, hasManagement: doors.management.way != nil))
+      limits: BlueZLimit.sentences(version, hasManagement: doors.management.way != nil)
+        + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 })
   }
 
   public var tallies: [Tally] { counters.tallies }

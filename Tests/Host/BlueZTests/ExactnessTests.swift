@@ -111,6 +111,18 @@ struct ExactnessTests {
     other.server.close()
   }
 
+  @Test("An empty value, which would end the client's socket, is refused, and the next one arrives")
+  @LoopActor
+  func empty() async throws {
+    let two = try await Two(BlueZVersion(5, 82), .exact)
+    defer { two.close() }
+    #expect(two.server.notify([], of: Self.hear, to: two.links[0]) == Delivery(unreachable: [two.links[0]]))
+    #expect(two.server.notify([1], of: Self.hear, to: two.links[0]).accepted == [two.links[0]])
+    while two.heard.joined().isEmpty { try await two.rig.settle() }
+    #expect(two.heard == [[[1]], []])
+    two.server.close()
+  }
+
   @Test("Each subscription and its end is told with its link where bluetoothd keeps clients apart")
   @LoopActor
   func uses() async throws {

@@ -1,6 +1,9 @@
+import Air
 import BlueZ
 import Common
 import DBus
+import HCI
+import Journal
 import Loop
 import Radio
 import TestSupport
@@ -157,6 +160,20 @@ struct StatusTests {
       defer { rig.close() }
       #expect(rig.radio.status.limits.count == count)
       #expect(rig.radio.status.stack == (text.isEmpty ? "BlueZ" : "BlueZ \(text)"))
+    }
+  }
+
+  @Test("What raw HCI costs on a kernel without the repair is told where raw HCI is open")
+  @LoopActor
+  func repair() async throws {
+    let missing = KernelRepair.missing(KernelVersion(6, 1, 100), repaired: KernelVersion(6, 1, 150))
+    let bus = BusConnection(address: .address("unix:path=/nonexistent"))
+    let open = Door<any RawHCI>.open(FakeRawHCI())
+    let cases: [(Door<any RawHCI>, KernelRepair, Int)] = [(open, missing, 1), (open, .present, 0), (.off, missing, 0)]
+    for (door, repair, count) in cases {
+      let radio = BlueZRadio(
+        bus: bus, scheduler: VirtualTime(), doors: KernelDoors(raw: door), repair: repair)
+      #expect(radio.status.limits.count == count)
     }
   }
 

@@ -123,11 +123,3 @@ final class ManagedAdvertising: AdvertisingWay {
     onSlots()
   }
 }
-
-extension Place {
-  /// The kernel's number of the adapter: 0 for `hci0`.
-  var index: UInt16? {
-    let name = adapter.lastElement
-    return name.hasPrefix("hci") ? UInt16(name.dropFirst(3)) : nil
-  }
-}
