@@ -69,10 +69,10 @@ final class RawController {
   @discardableResult
   private func handle(_ event: PacketScheduler.Event) -> [PacketScheduler.Action] {
     let first = packets.handle(event, at: scheduler.now)
-    var events = first.flatMap(perform)
+    var events = first.flatMap { perform($0) }
     var next = 0
     while next < events.count {
-      events += packets.handle(events[next], at: scheduler.now).flatMap(perform)
+      events += packets.handle(events[next], at: scheduler.now).flatMap { perform($0) }
       next += 1
     }
     return first
