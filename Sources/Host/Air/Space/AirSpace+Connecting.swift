@@ -54,7 +54,7 @@ extension AirSpace {
     stop(attempt)
     // Where the peer is connecting, too, its attempt has come to its aim.
     let reverse = peer.attempts.first { $0.target == node.address }
-    reverse.map(stop)
+    if let reverse { stop(reverse) }
     let (number, now) = (attempt.id, agenda.now)
     let here = AirEnd(
       node, number, .here, central: number, since: now, address: node.address, peer: attempt.target)
