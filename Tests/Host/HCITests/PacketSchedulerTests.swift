@@ -161,6 +161,12 @@ struct PacketSchedulerTests {
     #expect(bench.outcomes[id] == .linkGone)
     bench.complete(0x41)
     #expect(bench.handles == [0x41])
+    // What the controller had of it counts no more.
+    bench.offer(Self.anna)
+    bench.offer(Self.anna)
+    bench.handle(.forgotten(Self.anna))
+    bench.offer(Self.bert)
+    #expect(bench.handles == [0x41, 0x40, 0x41])
   }
 
   @Test("A link that ends while the kernel makes its list is asked for again")
@@ -193,13 +199,16 @@ struct PacketSchedulerTests {
     var bench = Bench(2)
     bench.offer(Self.anna)
     bench.offer(Self.bert)
-    for _ in 0..<3 { bench.offer(Self.bert) }
+    for _ in 0..<4 { bench.offer(Self.bert) }
     bench.complete(0x42, 5)
     #expect(bench.sent.count == 2)
     bench.complete(0x40, 5)
     #expect(bench.sent.count == 3 && bench.packets.inFlight == 2)
     bench.handle(.completed([.init(handle: 0x41, count: 0)]))
     #expect(bench.sent.count == 3)
+    // One report tells of several packets.
+    bench.complete(0x41, 2)
+    #expect(bench.sent.count == 5 && bench.packets.inFlight == 2)
   }
 
   @Test("A link without reports is waited for 200 ms since its last sign, others by their own")
@@ -218,6 +227,18 @@ struct PacketSchedulerTests {
     #expect(bench.packets.inFlight == 2 && bench.isListening)
     bench.pass(.milliseconds(1))
     #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
+  }
+
+  @Test("The 200 ms of a link begin anew with each packet that it is given")
+  func patienceSinceLastPacket() {
+    var bench = Bench(2)
+    bench.offer(Self.anna)
+    bench.pass(.milliseconds(150))
+    bench.offer(Self.anna)
+    bench.pass(.milliseconds(199))
+    #expect(bench.packets.inFlight == 2)
+    bench.pass(.milliseconds(1))
+    #expect(bench.packets.inFlight == 0)
   }
 
   @Test("Two links share the buffers, and a silent one does not keep the other from its half")
@@ -292,6 +313,16 @@ struct PacketSchedulerTests {
     let last = bench.offer(Self.anna)
     bench.handle(.closed(.noController))
     #expect(bench.outcomes[last] == .failed(.noController) && bench.packets.inFlight == 0)
+  }
+
+  @Test("A value that fails amid its packets leaves no packet behind: the next one begins with its own")
+  func failsAmid() {
+    var bench = Bench(1)
+    let ids = [bench.offer(Self.anna, 60), bench.offer(Self.anna)]
+    bench.failures = [.denied("no")]
+    bench.complete(0x40)
+    #expect(bench.outcomes == [ids[0]: .failed(.denied("no")), ids[1]: .sent])
+    #expect(bench.sent.map { $0[2] } == [0, 0] && bench.sent.last?.last == 2)
   }
 
   @Test("A look-up that fails for good fails what waits, one that may pass is made again")
