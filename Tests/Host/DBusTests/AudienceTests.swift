@@ -177,6 +177,7 @@ struct AudienceTests {
       for (method, arguments, on) in [
         ("Introspect", [], Self.introspectable), ("GetManagedObjects", [], Self.manager),
         ("Get", [.string(interface), .string("Name")], Self.properties),
+        ("Get", [.string(interface), .string("Shown")], Self.properties),
         ("Get", [.string(""), .string("Shown")], Self.properties),
         ("GetAll", [.string(interface)], Self.properties), ("Do", [], interface), ("Undo", [], interface),
       ] as [(String, [DBusValue], String)] {

@@ -36,7 +36,8 @@ final class AccessGate {
     connection.credentials.get(sender) { [weak self] in self?.learned(sender, try? $0.get()) }
   }
 
-  /// Whether a call is let in without knowing who calls: a ping, which any path answers, and what the rule names.
+  /// Whether a call is let in before it is known which program calls: a ping, which any path answers, or a call that the
+  /// rule names.
   private func isOpen(_ message: Message) -> Bool {
     message.interface == StandardName.peer || rule.isOpen(message)
   }

@@ -1,6 +1,7 @@
 import Loop
 
-/// Who is behind which unique name. A unique name is never given twice, so what was learned holds until it goes.
+/// The credentials behind unique names. The bus never gives a unique name twice, so what it said about one holds until the
+/// name goes.
 @LoopActor
 final class CredentialsCache {
   typealias Completion = @LoopActor (Result<Credentials, DBusError>) -> Void
@@ -19,7 +20,7 @@ final class CredentialsCache {
     self.connection = connection
   }
 
-  /// What is known already; nil until `get` has answered.
+  /// The credentials that are known already; nil until `get` has answered.
   func known(_ sender: String) -> Credentials? {
     if case .known(let credentials, _) = entries[sender] { credentials } else { nil }
   }
@@ -38,7 +39,7 @@ final class CredentialsCache {
     }
   }
 
-  /// The bus is gone, and with it the names. Who waits is told by the failing call.
+  /// Forgets all, for the bus is gone and with it the names. A question under way fails, and its askers hear that.
   func forgetKnown() {
     for (sender, entry) in entries {
       if case .known = entry { entries[sender] = nil }

@@ -52,13 +52,13 @@ extension BusConnection {
 
   /// Calls `handler` with each signal that matches, for as long as the registration lives, over reconnections too.
   ///
-  /// A sender's well-known name is followed: only what its present owner sends gets through.
+  /// A well-known name of a sender is followed: only signals of its present owner get through.
   public func subscribe(_ match: SignalMatch, _ handler: @escaping @LoopActor (Message) -> Void) -> Registration {
     signals.subscribe(match, handler)
   }
 
-  /// Tells `handler` who owns `name` (a unique name, nil for nobody): once when it is known, then each time it changes.
-  /// Without a bus nobody owns anything.
+  /// Calls `handler` with the owner of `name` (a unique name, nil where the name has no owner): once when it is known, then
+  /// each time it changes. Without a bus no name has an owner.
   public func watchName(_ name: String, _ handler: @escaping @LoopActor (_ owner: String?) -> Void) -> Registration {
     guard Validity.isBusName(name) else {
       Log.shared.error("\(name) is not a bus name and cannot be watched")
@@ -67,7 +67,7 @@ extension BusConnection {
     return names.watch(name, handler)
   }
 
-  /// Asks the bus whose process a connection belongs to. What was learned is kept until the name goes.
+  /// Asks the bus for the user, process and groups behind a connection. The answer is kept until the name goes.
   ///
   /// - Parameter sender: a message's sender, a unique name.
   public func credentials(
@@ -78,7 +78,7 @@ extension BusConnection {
 
   /// Waits until the connection stands and has its name.
   ///
-  /// - Throws: why it does not, as soon as that is known; the connection goes on trying.
+  /// - Throws: why it does not stand, as soon as that is known; the connection goes on trying.
   public func ready() async throws(DBusError) {
     if case .connecting = state { await nextState() }
     switch state {

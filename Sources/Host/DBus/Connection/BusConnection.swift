@@ -9,9 +9,9 @@ import Loop
 /// objects and subscriptions outlive all that.
 @LoopActor
 public final class BusConnection {
-  /// How it stands now; `onState` tells of each change.
+  /// How the connection stands now; `onState` reports each change.
   public private(set) var state = BusState.connecting
-  /// The objects that others can call here.
+  /// The objects that other programs can call here.
   public let objects: ObjectTree
 
   let limits: BusLimits
@@ -59,11 +59,11 @@ public final class BusConnection {
 
   // MARK: State
 
-  /// Connects, and stays connected until `close()`. What follows is told by `onState`.
+  /// Connects, and stays connected until `close()`. `onState` reports what follows.
   ///
-  /// - Parameter name: a well-known name to own. It is never waited for in the bus's queue: while somebody else has
-  ///   it the state is `.nameUnavailable`, and it is asked for again when it is free; where the bus refuses it, every
-  ///   second.
+  /// - Parameter name: a well-known name to own. The connection never waits in the bus's queue for it: while another
+  ///   program has the name the state is `.nameUnavailable`, and it is asked for again when it is free; where the bus
+  ///   refuses it, every second.
   public func connect(name: String? = nil) {
     guard transport == nil, retry == nil else { return }
     wantedName = name
@@ -136,7 +136,7 @@ public final class BusConnection {
     guard uniqueName != nil else { return }
     switch result {
     case .success(let values):
-      // 1: it is ours; 4: it was already; 3: somebody else's.
+      // 1: it is ours; 4: it was already; 3: another program's.
       if [1, 4].contains(values.first?.asUInt32) {
         connected()
       } else {
@@ -145,7 +145,7 @@ public final class BusConnection {
       }
     case .failure(let error):
       nameWatch = nil
-      // The bus may think better of it: its policy is read anew while it runs.
+      // The bus may allow it later: its policy is read anew while it runs.
       retry = scheduler.schedule(after: Self.refusedNameInterval) { [weak self] in
         self?.retry = nil
         self?.requestName()
@@ -209,7 +209,7 @@ public final class BusConnection {
       if signal.member == "NameOwnerChanged" { names.ownerChanged(signal) }
       if signal.member == "NameLost" { nameLost(signal.arguments.first?.asString) }
     }
-    // Signals are for others: what this process says it knows.
+    // What this process signals to other programs it knows already.
     if signal.sender != uniqueName { signals.dispatch(signal) }
   }
 

@@ -1,17 +1,17 @@
-/// How much of what a connection bears.
+/// The limits of a connection.
 public struct BusLimits: Sendable {
-  /// The largest body of a message that is sent. The system bus cuts off who sends over 32 MiB, header and all; what
-  /// may be larger goes as a memory file.
+  /// The largest body of a message that is sent. The system bus cuts off a program that sends over 32 MiB, header and all;
+  /// what may be larger goes as a memory file.
   public var sentMessage = (32 << 20) - (64 << 10)
   /// The largest message that is received, and all received ones that are not handled yet.
   public var received = 80 << 20
-  /// Bytes that wait to be taken by the bus; what comes on top is refused.
+  /// Bytes that wait to be taken by the bus; what would exceed that is refused.
   public var outgoing = 64 << 20
-  /// Calls that wait for their answer. The system bus itself allows 128 and answers the rest with `LimitsExceeded`.
+  /// Calls that wait for their answer. The system bus itself allows 128 and answers further ones with `LimitsExceeded`.
   public var pendingCalls = 1024
-  /// Calls of one caller that wait until it is known who the caller is.
+  /// Calls of one program that wait until the bus has said whose program it is.
   public var waitingCalls = 256
-  /// Callers of whom that is being found out.
+  /// Programs about which the bus is being asked.
   public var waitingCallers = 256
   /// Values in one received message, all levels counted: a message of a few megabytes can name millions of values.
   public var values = 1 << 20

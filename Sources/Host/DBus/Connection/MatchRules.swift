@@ -1,7 +1,8 @@
 import Journal
 import Loop
 
-/// The match rules that the bus has from us, each counted, so that two who want the same signals share one.
+/// The match rules that the bus has from this connection, each with the number of its uses, so that two subscriptions to the
+/// same signals share one.
 @LoopActor
 final class MatchRules {
   private var counts: [String: Int] = [:]
@@ -23,7 +24,7 @@ final class MatchRules {
     if count == 1 { send("RemoveMatch", rule) }
   }
 
-  /// Tells a new bus all of them.
+  /// Sends all rules to a new bus.
   func resend() {
     for rule in counts.keys.sorted() { send("AddMatch", rule) }
   }

@@ -1,22 +1,23 @@
 import Loop
 
-/// Who owns which name, for the names that somebody here wants to know about.
+/// The owners of bus names, for the names that this process asks about.
 @LoopActor
 final class NameTracker {
   private final class Watcher {
     private let handler: @LoopActor (String?) -> Void
-    private var told: String??
+    /// The owner that the handler was called with last.
+    private var reported: String??
     var isAlive = true
 
     init(_ handler: @escaping @LoopActor (String?) -> Void) {
       self.handler = handler
     }
 
-    /// Tells the owner, unless that was the last thing told.
+    /// Calls the handler, unless the owner is the one that it was called with last.
     @LoopActor
-    func tell(_ owner: String?) {
-      guard isAlive, told != .some(owner) else { return }
-      told = .some(owner)
+    func report(_ owner: String?) {
+      guard isAlive, reported != .some(owner) else { return }
+      reported = .some(owner)
       handler(owner)
     }
   }
@@ -35,7 +36,7 @@ final class NameTracker {
     self.connection = connection
   }
 
-  /// The name's owner, as far as is known.
+  /// The name's owner, as far as it is known.
   func owner(of name: String) -> String? { names[name]?.owner }
 
   /// Follows a name until the registration goes.
@@ -48,14 +49,14 @@ final class NameTracker {
     return Registration { [weak self] in self?.untrack(name) }
   }
 
-  /// Follows a name; the handler is told its owner once that is known, and each other one.
+  /// Follows a name; calls the handler with its owner once that is known, and with each other one after it.
   func watch(_ name: String, _ handler: @escaping @LoopActor (String?) -> Void) -> Registration {
     let tracking = track(name)
     let watcher = Watcher(handler)
     names[name]?.watchers.append(watcher)
     EventLoop.shared.soon { [weak self] in
       guard let entry = self?.names[name], entry.isKnown else { return }
-      watcher.tell(entry.owner)
+      watcher.report(entry.owner)
     }
     return Registration { [weak self] in
       watcher.isAlive = false
@@ -95,7 +96,8 @@ final class NameTracker {
     }
   }
 
-  /// Bus messages come in order, so an answer is never older than a change that was told before it.
+  /// Asks the bus for the owner of a name. Its messages come in order, so the answer is never older than a change that came
+  /// before it.
   private func ask(_ name: String) {
     guard connection.uniqueName != nil else { return }
     connection.callBus("GetNameOwner", [.string(name)]) { [weak self] result in
@@ -111,7 +113,7 @@ final class NameTracker {
     guard let entry = names[name] else { return }
     names[name]?.isKnown = true
     names[name]?.owner = owner
-    for watcher in entry.watchers { watcher.tell(owner) }
+    for watcher in entry.watchers { watcher.report(owner) }
   }
 
   private static func rule(_ name: String) -> String {

@@ -52,8 +52,8 @@ final class PendingCalls {
     call.then(result)
   }
 
-  /// Whoever guesses a serial could answer in another's place: a unique name must be the sender's. The bus answers
-  /// for those who cannot.
+  /// A program that guesses a serial could answer in the place of another: where a unique name was called, the answer must
+  /// come from it. The bus itself answers for programs that cannot.
   private static func mayAnswer(_ message: Message, _ destination: String?) -> Bool {
     guard let destination, let sender = message.sender, sender != Bus.name else { return true }
     return destination.hasPrefix(":") ? sender == destination : destination != Bus.name

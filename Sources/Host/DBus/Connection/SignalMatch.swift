@@ -1,6 +1,6 @@
-/// Which signals are wanted; what is nil does not matter.
+/// The signals that a subscription is for. A part that is nil matches everything.
 public struct SignalMatch: Hashable, Sendable {
-  /// A unique or a well-known name; of the latter, its owner's signals are meant.
+  /// A unique or a well-known name; with a well-known one, the signals of its owner.
   public var sender: String?
   public var path: ObjectPath?
   /// This path and all below it.
@@ -43,7 +43,7 @@ public struct SignalMatch: Hashable, Sendable {
     return rule
   }
 
-  /// Whether the signal is wanted, the sender aside.
+  /// Whether the signal matches, its sender aside.
   func matches(_ message: Message) -> Bool {
     if let member, member != message.member { return false }
     if let interface, interface != message.interface { return false }

@@ -1,7 +1,7 @@
 import Journal
 import Loop
 
-/// The subscriptions of this process, and which of them a signal is for.
+/// The subscriptions of this process to signals.
 @LoopActor
 final class SignalRouter {
   private final class Subscription {
@@ -18,7 +18,7 @@ final class SignalRouter {
   }
 
   private unowned let connection: BusConnection
-  /// By the signal's name; under the empty one those that want any.
+  /// By the signal's name; a subscription to signals of any name is under the empty one.
   private var subscriptions: [String: [Subscription]] = [:]
   private var lastID = 0
 

@@ -14,9 +14,9 @@ final class Transport {
   private var isPumpScheduled = false
   private(set) var isOpen = true
 
-  /// A message came. Nothing comes after `close()`.
+  /// A message came. Not called after `close()`.
   var onMessage: @LoopActor (Message) -> Void = { _ in }
-  /// The other side is gone. Comes once, after the last message.
+  /// The other side is gone. Called once, after the last message.
   var onLost: @LoopActor () -> Void = {}
 
   /// Connects the socket; authentication goes on by itself, and what is sent meanwhile waits for it.
@@ -67,7 +67,7 @@ final class Transport {
     Unmanaged.passUnretained(self).release()
   }
 
-  /// Tells libdbus the name that the bus gave.
+  /// Gives libdbus the name that the bus gave.
   func setUniqueName(_ name: String) {
     guard isOpen, Validity.isBusName(name) else { return }
     _ = dbus_bus_set_unique_name(connection, name)
@@ -103,7 +103,7 @@ final class Transport {
     }
   }
 
-  /// Hands on what has come; after some messages others get their turn.
+  /// Hands on the messages that have come; after some of them the loop's other work gets its turn.
   private func pump() {
     for _ in 0..<limits.messagesPerTurn {
       guard isOpen, let pointer = dbus_connection_pop_message(connection) else { break }

@@ -6,7 +6,7 @@ public final class FileDescriptor: Sendable, Hashable {
   private static let none: Int32 = -1
   private let number: Locked<Int32>
 
-  /// - Parameter owning: an open descriptor that nobody else closes.
+  /// - Parameter owning: an open descriptor that no other code closes.
   public init(owning descriptor: Int32) {
     number = Locked(descriptor)
   }
@@ -25,7 +25,7 @@ public final class FileDescriptor: Sendable, Hashable {
     return FileDescriptor(owning: copy)
   }
 
-  /// Hands the open descriptor over to the caller, who closes it; nil if that was done before.
+  /// Hands the open descriptor over to the caller, who closes it; nil if it was taken or closed before.
   public func take() -> Int32? {
     number.withLock { number in
       defer { number = Self.none }

@@ -10,7 +10,7 @@ public enum MemFD {
   private static let allSeals: Int32 = 0x0001 | 0x0002 | 0x0004 | 0x0008
   private static let nameLimit = 249
 
-  /// A memory file with `bytes` in it that nobody can change any more, to be read from its beginning.
+  /// A memory file with `bytes` in it that no program can change any more, to be read from its beginning.
   ///
   /// - Parameter name: shown in `/proc`, for debugging only.
   public static func sealed(_ bytes: [UInt8], name: String) throws(DBusError) -> FileDescriptor {

@@ -68,7 +68,7 @@ public final class PacketSocket {
     guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw .failed("No pair of sockets: \(reason(errno)).") }
     let (end, other) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
     if let buffer {
-      // The kernel doubles what it is told, for its own part.
+      // The kernel doubles the number, for its own part.
       var half = Int32(clamping: buffer / 2)
       guard setsockopt(end.raw, SOL_SOCKET, SO_SNDBUF, &half, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
         throw .failed("The buffer of a socket cannot be set: \(reason(errno)).")
@@ -149,7 +149,7 @@ public final class PacketSocket {
 
   // MARK: Watching
 
-  /// Has the loop watch for what is wanted now. A hang-up is always told.
+  /// Has the loop watch for what is wanted now. It always reports a hang-up.
   private func watch() {
     var wanted: Readiness = .hungUp
     if onReadable != nil { wanted.insert(.readable) }

@@ -31,9 +31,9 @@ extension DBusError {
     case invalidArgs = "org.earshot.Error.InvalidArgs"
     /// Not possible yet: something has to be set up, started or plugged in first.
     case notReady = "org.earshot.Error.NotReady"
-    /// Not possible now: somebody else is at it.
+    /// Not possible now: another program is using it.
     case busy = "org.earshot.Error.Busy"
-    /// There is no such thing.
+    /// What the call names does not exist.
     case notFound = "org.earshot.Error.NotFound"
     /// The caller may not do that.
     case denied = "org.earshot.Error.Denied"
@@ -54,13 +54,13 @@ extension DBusError {
     case unknownMethod = "org.freedesktop.DBus.Error.UnknownMethod"
     case unknownProperty = "org.freedesktop.DBus.Error.UnknownProperty"
     case readOnly = "org.freedesktop.DBus.Error.PropertyReadOnly"
-    /// Nobody owns the name that was called. From the bus.
+    /// The name that was called has no owner. From the bus.
     case serviceUnknown = "org.freedesktop.DBus.Error.ServiceUnknown"
     /// The name has no owner. From the bus.
     case nameHasNoOwner = "org.freedesktop.DBus.Error.NameHasNoOwner"
     /// The callee went away, or never answered. From the bus.
     case noReply = "org.freedesktop.DBus.Error.NoReply"
-    /// The bus's policy is against it. From the bus.
+    /// The bus's policy is against the call, from the bus; or a property is not for the caller, from the object tree.
     case accessDenied = "org.freedesktop.DBus.Error.AccessDenied"
   }
 

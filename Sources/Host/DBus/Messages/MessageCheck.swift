@@ -1,9 +1,9 @@
-/// Walks over values that are to be sent and finds what libdbus or the bus would not bear, before either sees it:
-/// libdbus ends the process, the bus the connection.
+/// Walks over values that are to be sent and finds what libdbus or the bus does not allow, before either sees it: libdbus
+/// would end the process, the bus the connection.
 struct MessageCheck {
   static let longestArray = 64 << 20
   static let deepest = 64
-  /// What the bus lets pass in one message unless it is told otherwise.
+  /// The descriptors that the bus lets pass in one message unless its configuration says otherwise.
   static let mostDescriptors = 16
 
   /// Where the next value would begin in the message's body.

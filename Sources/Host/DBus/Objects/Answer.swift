@@ -17,7 +17,7 @@ final class Answer {
     isExpected = call.expectsReply
   }
 
-  /// Sends the answer, if one is expected and the connection is still that one.
+  /// Sends the answer, if one is expected and the connection is still the one that the call came by.
   ///
   /// - Returns: false if there was an answer already.
   func give(_ result: Result<[DBusValue], DBusError>) -> Bool {

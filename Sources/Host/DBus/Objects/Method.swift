@@ -1,6 +1,6 @@
 import Loop
 
-/// A method that others can call.
+/// A method that other programs can call.
 public struct Method: Sendable {
   public typealias Handler = @LoopActor (MethodCall) -> Void
 
@@ -8,7 +8,7 @@ public struct Method: Sendable {
   public let `in`: [Argument]
   public let out: [Argument]
   public let documentation: String
-  /// The names of the errors that it may answer.
+  /// The names of the errors that the method may answer.
   public let errors: [String]
   let handler: Handler
 

@@ -1,8 +1,8 @@
 import Journal
 import Loop
 
-/// A call that somebody made to an object here. It is answered once, now or later; if it is dropped without an answer,
-/// the caller gets an error.
+/// A call of a program to an object here. It is answered once, now or later; if it is dropped without an answer, the caller
+/// gets an error.
 @LoopActor
 public final class MethodCall {
   public let path: ObjectPath
@@ -38,7 +38,7 @@ public final class MethodCall {
     }
   }
 
-  /// Whether it was answered.
+  /// Whether the call was answered.
   public var isAnswered: Bool { answer.isGiven }
 
   /// Answers with `values`, which are of the types that the method returns.

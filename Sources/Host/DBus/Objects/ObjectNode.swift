@@ -1,7 +1,7 @@
 import Journal
 import Loop
 
-/// What the tree knows of one exported object.
+/// One exported object, as the tree keeps it.
 @LoopActor
 final class ObjectNode {
   let path: ObjectPath

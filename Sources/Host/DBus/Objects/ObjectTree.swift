@@ -2,13 +2,13 @@ import Common
 import Journal
 import Loop
 
-/// The objects that others on the bus can call.
+/// The objects that other programs on the bus can call.
 ///
 /// Calls reach their handlers in the order in which they arrived, one after the other, with arguments of the declared
 /// types. Introspection, properties, managed objects and pings are answered by the tree.
 @LoopActor
 public final class ObjectTree {
-  /// Asked before each handler, those of the tree included; an error is answered instead of calling it.
+  /// Called before each handler, those of the tree included; an error that it returns is answered instead.
   public var authorize: ((MethodCall) -> DBusError?)?
 
   /// Which programs may call and see what; without it, every program that the bus lets through may call and see
@@ -26,7 +26,7 @@ public final class ObjectTree {
   /// The audience of a broadcast signal: with a rule there may be programs among the listeners that are not of the group.
   var listeners: Audience { access == nil ? .group : .everybody }
 
-  /// How often callers were turned away.
+  /// How often calls were refused.
   public var tallies: [Tally] {
     [Tally("DeniedCalls", gate?.denied ?? 0), Tally("RefusedCalls", gate?.refused ?? 0)]
   }
@@ -41,10 +41,10 @@ public final class ObjectTree {
 
   // MARK: Exporting
 
-  /// Puts an object on the bus, until what is returned is cancelled or dropped. Several at one path are one object to
-  /// others; of two interfaces with one name the latest answers.
+  /// Puts an object on the bus, until what is returned is cancelled or dropped. Several exports at one path
+  /// are one object to other programs; of two interfaces with one name the latest answers.
   ///
-  /// - Parameter manager: the path of an object manager that lists it and tells of its coming and going.
+  /// - Parameter manager: the path of an object manager that lists the object and signals its coming and going.
   public func export(_ path: ObjectPath, interfaces: [Interface], manager: ObjectPath? = nil) -> ExportedObject {
     let node = ObjectNode(path, interfaces, manager: manager, tree: self)
     nodes[path, default: []].append(node)
@@ -56,8 +56,8 @@ public final class ObjectTree {
     return ExportedObject(node, Registration { [weak self] in self?.remove(node) })
   }
 
-  /// Puts an object manager at `path`. It lists the objects below it that were exported with it as their manager; the
-  /// object at `path` itself is none of them.
+  /// Puts an object manager at `path`. It lists the objects below it that were exported with it as their manager, and not
+  /// the object at `path` itself.
   public func exportManager(_ path: ObjectPath) {
     managers.insert(path)
   }

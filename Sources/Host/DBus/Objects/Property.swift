@@ -1,21 +1,21 @@
 import Loop
 
-/// A value of an object that others can read, and perhaps set.
+/// A value of an object that other programs can read, and perhaps set.
 public struct Property: Sendable {
   public enum Access: String, Sendable {
     case read
     case readWrite = "readwrite"
   }
 
-  /// What others hear when the value changes, as `EmitsChangedSignal` has it.
+  /// What a signal says when the value changes, as `EmitsChangedSignal` has it.
   public enum Emits: String, Sendable {
     /// The new value.
     case changes = "true"
     /// That there is one.
     case invalidates
-    /// Nothing: it never changes while the object is there.
+    /// There is no signal: the value never changes while the object is there.
     case const
-    /// Nothing.
+    /// There is no signal.
     case none = "false"
   }
 
@@ -25,7 +25,7 @@ public struct Property: Sendable {
   public let name: String
   public let signature: String
   public let documentation: String
-  /// The programs that may read it. A broadcast signal tells its value only where that is everybody.
+  /// The programs that may read the value. A signal that every program may hear carries it only where that is everybody.
   public let audience: Audience
   public let emits: Emits
   let get: Getter
@@ -52,7 +52,9 @@ public struct Property: Sendable {
     self.set = set
   }
 
-  /// The value in a variant, or why it cannot be told.
+  /// The value in a variant.
+  ///
+  /// - Throws: `Failed` where the value is not of the property's type.
   @LoopActor
   func read() throws(DBusError) -> DBusValue {
     let value = get()

@@ -90,7 +90,8 @@ extension DBusValue {
     return dictionary
   }
 
-  /// The value of an entry of a dictionary, without the variants around it; nil if this is none or has none such.
+  /// The value of an entry of a dictionary, without the variants around it; nil if this is no dictionary or has no such
+  /// entry.
   public subscript(key: String) -> DBusValue? {
     guard case .dictionary(_, _, let entries) = unwrapped else { return nil }
     return entries.last { ($0.key.asString ?? $0.key.asObjectPath?.string) == key }?.value.unwrapped

@@ -24,7 +24,7 @@ public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, Custom
 
   public var description: String { string }
 
-  /// The elements between the slashes; none for `/`.
+  /// The elements between the slashes; an empty list for `/`.
   public var elements: [Substring] { string.split(separator: "/") }
 
   /// The last element; empty for `/`.
@@ -48,8 +48,8 @@ public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, Custom
     self == ancestor || ancestor == .root || string.utf8.starts(with: (ancestor.string + "/").utf8)
   }
 
-  /// `name` as one element: each byte but letters and digits becomes `_` and two hex digits, so does a digit in front;
-  /// nothing at all becomes `_`. As systemd does it; `unescape` brings it back.
+  /// `name` as one element: each byte but letters and digits becomes `_` and two hex digits, so does a digit in front; an
+  /// empty name becomes `_`. systemd does the same; `unescape` undoes it.
   public static func escape(_ name: String) -> String {
     guard !name.isEmpty else { return "_" }
     var element = ""
@@ -65,7 +65,7 @@ public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, Custom
     return element
   }
 
-  /// What `escape` was given; nil for an element that it does not make.
+  /// The name that `escape` was given; nil for an element that `escape` does not make.
   public static func unescape(_ element: String) -> String? {
     if element == "_" { return "" }
     var bytes: [UInt8] = []

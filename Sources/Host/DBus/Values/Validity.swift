@@ -1,7 +1,7 @@
 internal import CDBus
 
-/// What D-Bus accepts as a name. libdbus ends the process when it is handed anything else, so every text on its way
-/// there passes one of these.
+/// What D-Bus accepts as a name. libdbus ends the process when it is handed any other text, so every text on its way there
+/// passes one of these checks.
 enum Validity {
   static func isText(_ text: String) -> Bool { !text.utf8.contains(0) }
   static func isPath(_ text: String) -> Bool { check(text) { dbus_validate_path($0, nil) } }
