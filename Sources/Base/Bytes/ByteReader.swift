@@ -1,11 +1,13 @@
 /// A cursor over bytes that came from outside. Every read checks how many bytes are unread; a read that fails moves nothing.
 public struct ByteReader: Sendable {
-  private var unread: ArraySlice<UInt8>
+  @usableFromInline var unread: ArraySlice<UInt8>
 
+  @inlinable
   public init(_ bytes: [UInt8]) {
     unread = bytes[...]
   }
 
+  @inlinable
   public init(_ slice: ArraySlice<UInt8>) {
     unread = slice
   }
@@ -13,7 +15,7 @@ public struct ByteReader: Sendable {
   /// How many bytes are unread.
   public var remaining: Int { unread.count }
 
-  public var isAtEnd: Bool { unread.isEmpty }
+  @inlinable public var isAtEnd: Bool { unread.isEmpty }
 
   /// Reads one byte.
   public mutating func u8() throws(WireError) -> UInt8 {
@@ -22,6 +24,7 @@ public struct ByteReader: Sendable {
   }
 
   /// Reads two bytes, most significant first.
+  @inlinable
   public mutating func u16be() throws(WireError) -> UInt16 { UInt16(bigEndian: try load()) }
 
   /// Reads two bytes, least significant first.
@@ -50,6 +53,7 @@ public struct ByteReader: Sendable {
   }
 
   /// Reads all unread bytes, perhaps none.
+  @inlinable
   public mutating func rest() -> ArraySlice<UInt8> {
     defer { unread.removeAll() }
     return unread
@@ -60,7 +64,8 @@ public struct ByteReader: Sendable {
     guard unread.isEmpty else { throw .trailing(unread.count) }
   }
 
-  private mutating func load<Value: FixedWidthInteger & BitwiseCopyable>() throws(WireError) -> Value {
+  @inlinable
+  mutating func load<Value: FixedWidthInteger & BitwiseCopyable>() throws(WireError) -> Value {
     let size = MemoryLayout<Value>.size
     guard size <= unread.count else { throw .truncated(needed: size, available: unread.count) }
     defer { unread.removeFirst(size) }
