@@ -194,6 +194,26 @@ import Testing
     }
   }
 
+  @Test("Giving up a connection that was to share a link leaves the link alone")
+  func givingUpSharing() async throws {
+    try await onLoopAsync {
+      let pair = try await HubPair()
+      try await pair.connect()
+      let (dropped, ended) = (Client(), Client())
+      for client in [dropped, ended] {
+        try client.connect(pair.central, to: try #require(pair.peripheral.address))
+      }
+      #expect(dropped.link?.id == pair.client.link?.id)
+      dropped.link = nil
+      ended.link?.disconnect()
+      try #require(await eventually { dropped.isOver && ended.isOver })
+      pair.client.link?.write([1], to: submit, as: .request)
+      let client = pair.client
+      try #require(await eventually { client.written == [nil] })
+      #expect(client.isConnected && dropped.events.count == 1 && ended.events.count == 1)
+    }
+  }
+
   @LoopActor
   private final class Packets {
     var all: [AdvertisingPacket] = []

@@ -105,6 +105,19 @@ import Testing
     }
   }
 
+  @Test("Giving up a connection that was to share a link leaves the link alone", arguments: [true, false])
+  func givingUpSharing(byDropping: Bool) async throws {
+    try await onLoop {
+      let pair = try Pair()
+      let second = Client()
+      try second.connect(pair.central, to: pair.peripheral.address)
+      if byDropping { second.link = nil } else { second.link?.disconnect() }
+      pair.settle()
+      #expect(pair.client.isConnected && pair.recorder.closed == 0)
+      #expect(second.events == [.disconnected(reason: "Disconnected.")])
+    }
+  }
+
   @Test("A second attempt at an address, while the first goes on, ends at once")
   func oneAttemptEach() async throws {
     try await onLoop {

@@ -97,6 +97,23 @@ import Testing
     }
   }
 
+  @Test("Of two hundred advertisers each is reported once a second")
+  func manyAdvertisers() async {
+    await onLoop {
+      let air = TestAir()
+      for _ in 0..<200 { air.space.addNode().advertise(advertisement(), in: 0) }
+      var reports: [BluetoothAddress: [Instant]] = [:]
+      let scan = air.observer.scan(for: []) { reports[$0.address, default: []].append(air.time.now) }
+      air.time.advance(by: .seconds(10))
+      #expect(reports.count == 200)
+      for times in reports.values {
+        #expect((10...11).contains(times.count))
+        #expect(zip(times, times.dropFirst()).allSatisfy { $0.duration(to: $1) >= .seconds(1) })
+      }
+      scan.cancel()
+    }
+  }
+
   @Test("No peer can connect by an advertisement that is not connectable")
   func notConnectable() async throws {
     try await onLoop {

@@ -183,6 +183,15 @@ import Testing
       let renewed = pair.peripheral.serve(application, delegate: pair.recorder)
       pair.settle()
       #expect(renewed.notify([5], of: report, to: .link(second)) == Delivery(unreachable: [second]))
+      // Nor does it come back with an application under the same number.
+      pair.peripheral.serve(application, as: pair.server.number)
+      renewed.close()
+      pair.settle()
+      let delivery = pair.peripheral.notify([6], of: report, in: pair.server.number, to: .link(second))
+      #expect(delivery == Delivery(unreachable: [second]))
+      again.link?.subscribe(to: report)
+      pair.settle()
+      #expect(pair.peripheralDelegate.uses.count == 3)
     }
   }
 

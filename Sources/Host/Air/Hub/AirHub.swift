@@ -7,7 +7,7 @@ import Radio
 /// An air that programs share: it listens on a Unix socket, and each connection is a node.
 ///
 /// The socket is its owner's alone (mode 0600). A node that sends what no frame may hold is dropped, with a line in the
-/// log; the others notice nothing. The air must be scheduled on `EventLoop.shared`.
+/// log; the other nodes notice nothing. The air must be scheduled on `EventLoop.shared`.
 @LoopActor
 public final class AirHub {
   public let path: String
@@ -18,7 +18,7 @@ public final class AirHub {
   private var listening: Registration?
   private var nodes: [HubNode] = []
 
-  /// Begins to listen. What a hub that died left at `path` is replaced.
+  /// Begins to listen. The socket of a hub that died is replaced.
   ///
   /// - Throws: also when another hub listens there.
   public init(path: String, air: AirSpace, log: Log = .shared) throws(AirHubError) {
@@ -34,7 +34,7 @@ public final class AirHub {
     }
   }
 
-  /// Ends all connections and removes the socket, unless it is another's by now.
+  /// Ends all connections, and removes the socket unless it belongs to another hub by now.
   public func close() {
     guard listening != nil else { return }
     listening = nil
@@ -61,7 +61,7 @@ public final class AirHub {
     balance()
   }
 
-  /// Lets only those nodes speak whose peers keep up with what they are sent.
+  /// Reads only from nodes whose peers keep up with what the hub sends to them.
   func balance() {
     let congested = Set(nodes.filter(\.isCongested).compactMap { $0.radio.map(ObjectIdentifier.init) })
     for node in nodes { node.holdBack(congested) }

@@ -3,13 +3,14 @@ import Common
 import Glibc
 import Loop
 
-/// Who a socket works for; it is held weakly.
+/// The object that a socket works for; the socket holds it weakly.
 @LoopActor
 protocol AirSocketOwner: AnyObject {
   /// Takes the body of a frame. When it throws, the connection ends.
   func receive(_ reader: inout ByteReader) throws(WireError)
 
-  /// The connection has ended by itself, not from within `send`; the reason is half a sentence about the other end.
+  /// The connection has ended without a call of `close`; never from within `send`. The reason is half a sentence about the
+  /// other end.
   func ended(_ reason: String)
 
   /// Bytes went out after they could not for a while.
@@ -19,11 +20,11 @@ protocol AirSocketOwner: AnyObject {
 /// One end of a connection between a node and the hub: frames in, frames out, in batches.
 @LoopActor
 final class AirSocket {
-  /// Who does not read, and has so many bytes waiting, is given up.
+  /// The connection ends when the other end does not read and so many bytes wait for it.
   static let unsentLimit = 16 << 20
   /// The reason when the other end has closed the connection, which is its right.
   static let hasGone = "it has gone"
-  /// So many bytes are taken in before others get their turn.
+  /// How many bytes are read before other work gets its turn.
   private static let readBudget = 256 << 10
   private static let readSize = 64 << 10
 
@@ -110,7 +111,7 @@ final class AirSocket {
 
   // MARK: Out
 
-  /// Sends a frame, together with the others that are sent in this turn of the loop.
+  /// Sends a frame, together with all frames of this turn of the loop.
   func send(_ write: (inout ByteWriter) -> Void) {
     guard isOpen, let frame = AirWire.frame(write) else { return }
     outgoing += frame

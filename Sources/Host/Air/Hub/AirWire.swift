@@ -34,7 +34,7 @@ enum AirWire {
   static let uuidLimit = 64
   /// How many links one value may be sent to in a frame.
   static let linkLimit = 64
-  /// As in HCI: the signal strength that means that there is none.
+  /// The byte for a signal strength that is not known, as in HCI.
   static let noSignalStrength: UInt8 = 127
 
   /// A frame with its length in front; nil if it is too long to be sent.

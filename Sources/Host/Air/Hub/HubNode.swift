@@ -191,7 +191,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     }
   }
 
-  /// Services beyond what a frame holds are left out.
+  /// A frame's worth of the services that a peer has: further ones are not reported.
   private static func fitted(_ event: LinkEvent) -> LinkEvent {
     guard case .discovered(let services) = event else { return event }
     var room = AirWire.frameLimit - 64

@@ -203,10 +203,17 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     guard isIn else { throw .notReady(status.reason) }
     lastConnection &+= 1
     let number = lastConnection
-    let id = peers.first { $0.value.address == address }?.key ?? Self.newLinkID()
-    let connection = RemoteConnection(id, address, handler)
+    let shared = peers.first { $0.value.address == address }?.key
+    let connection = RemoteConnection(
+      shared ?? Self.newLinkID(), address, isShared: shared != nil, handler)
     connections[number] = connection
     send(.connect(connection: number, address))
     return RemoteLink(air: self, number: number, connection)
+  }
+
+  /// Gives up a connection before it is there, and leaves the link alone that it was to share.
+  func forget(_ number: UInt32) {
+    guard let connection = connections.removeValue(forKey: number) else { return }
+    loop.soon { connection.end(AirEnd.disconnected) }
   }
 }

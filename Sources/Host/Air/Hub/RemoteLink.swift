@@ -9,11 +9,16 @@ final class RemoteConnection {
   let id: LinkID
   let target: BluetoothAddress
   private var handler: (@LoopActor (LinkEvent) -> Void)?
+  /// Whether the link was there before.
+  let isShared: Bool
   private(set) var isConnected = false
 
-  init(_ id: LinkID, _ target: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void) {
+  init(
+    _ id: LinkID, _ target: BluetoothAddress, isShared: Bool, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+  ) {
     self.id = id
     self.target = target
+    self.isShared = isShared
     self.handler = handler
   }
 
@@ -51,7 +56,8 @@ final class RemoteLink: Link {
     self.number = number
     self.connection = connection
     registration = Registration {
-      if connection.isOpen, !connection.isConnected { air.send(.disconnect(connection: number)) }
+      guard connection.isOpen, !connection.isConnected else { return }
+      if connection.isShared { air.forget(number) } else { air.send(.disconnect(connection: number)) }
     }
   }
 
@@ -65,7 +71,14 @@ final class RemoteLink: Link {
     send(.write(connection: number, kind, characteristic, value))
   }
 
-  func disconnect() { send(.disconnect(connection: number)) }
+  /// Cuts the link or gives up the attempt. A link that this connection was about to share stays for its other users.
+  func disconnect() {
+    if connection.isShared, !connection.isConnected {
+      air.forget(number)
+    } else {
+      send(.disconnect(connection: number))
+    }
+  }
 
   private func send(_ frame: NodeFrame) {
     if connection.isOpen { air.send(frame) }

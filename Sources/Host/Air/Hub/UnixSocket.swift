@@ -3,13 +3,13 @@ import Glibc
 
 /// The system's calls for Unix stream sockets, with errors that can be shown.
 enum UnixSocket {
-  /// A socket that listens at `path`, for its owner only. What a hub that died left there is cleared away.
+  /// A socket that listens at `path`, for its owner only. The socket of a hub that died is removed first.
   ///
   /// - Returns: a descriptor, which does not block.
   static func listen(at path: String) throws(AirHubError) -> Int32 {
     try clear(path)
     let descriptor = try open(path)
-    // The mode of the socket is that of the file that bind makes: nobody else gets in meanwhile.
+    // bind gives the file the mode of the socket: no other user can connect before the file has its own mode.
     fchmod(descriptor, 0o600)
     guard address(path, { bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, 64) == 0 else {
       let reason = String(cString: strerror(errno))
@@ -20,7 +20,7 @@ enum UnixSocket {
     return descriptor
   }
 
-  /// A connection to who listens at `path`; nil if nobody does.
+  /// A connection to the program that listens at `path`; nil if there is no such program.
   static func connect(to path: String) -> Int32? {
     guard let descriptor = try? open(path) else { return nil }
     guard address(path, { Glibc.connect(descriptor, $0, $1) }) == 0 else {
@@ -30,7 +30,7 @@ enum UnixSocket {
     return descriptor
   }
 
-  /// The next connection that waits; nil when none does.
+  /// The next connection that waits to be accepted; nil when there is no such connection.
   static func accept(_ descriptor: Int32) -> Int32? {
     let accepted = Glibc.accept(descriptor, nil, nil)
     guard accepted >= 0 else { return nil }
@@ -39,7 +39,7 @@ enum UnixSocket {
     return accepted
   }
 
-  /// What tells one file from all others: device and inode.
+  /// Device and inode, which no two files have in common.
   static func identity(of path: String) -> [UInt64]? {
     var status = stat()
     guard lstat(path, &status) == 0 else { return nil }

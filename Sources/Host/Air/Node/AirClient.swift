@@ -60,18 +60,24 @@ final class AirClient {
     }
   }
 
-  /// Gives up the attempt, or cuts the link.
+  /// Gives up the attempt, or cuts the link. A link that this client was about to share stays for its other users.
   func disconnect() {
     switch state {
     case .connecting(let attempt): attempt.end(AirEnd.disconnected)
-    case .joining(let end), .open(let end): end.close(AirEnd.disconnected, forPeer: AirEnd.peerDisconnected)
+    case .joining(let end):
+      end.clients.removeAll { $0 === self }
+      self.end(AirEnd.disconnected, in: end.air)
+    case .open(let end): end.close(AirEnd.disconnected, forPeer: AirEnd.peerDisconnected)
     case .over: break
     }
   }
 
-  /// Nothing can be asked for any more. A link stays: it may be of use to others.
+  /// The service has dropped its handle. An attempt is given up; a link stays, for it may have other users.
   func drop() {
-    if case .connecting(let attempt) = state { attempt.end(AirEnd.disconnected) }
+    switch state {
+    case .connecting, .joining: disconnect()
+    case .open, .over: break
+    }
   }
 
   /// `disconnected` comes in the next event.

@@ -20,7 +20,7 @@ extension AirEnd {
         ask(for: client) { server in .discovered(server.node.discoverableServices) }
       case .exchangeMTU(let mtu):
         ask(for: client) { server in
-          let agreed = max(Self.firstMTU, min(mtu, server.conditions.maximumMTU))
+          let agreed = max(ATT.firstMTU, min(mtu, server.conditions.maximumMTU))
           server.agreed(on: agreed)
           return .mtuChanged(agreed)
         }
@@ -38,7 +38,7 @@ extension AirEnd {
   }
 
   private func fits(_ value: [UInt8]) -> Bool {
-    value.count <= min(mtu - Self.overhead, Self.valueLimit)
+    value.count <= ATT.valueLimit(mtu: mtu)
   }
 
   private func sendCommand(_ value: [UInt8], _ characteristic: CharacteristicID, _ client: AirClient) {

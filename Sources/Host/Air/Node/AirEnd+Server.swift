@@ -83,7 +83,7 @@ extension AirEnd {
     _ value: [UInt8], of characteristic: CharacteristicID, _ properties: GATTCharacteristic.Properties,
     then gone: @escaping @LoopActor () -> Void
   ) {
-    let limit = min(mtu - Self.overhead, Self.valueLimit)
+    let limit = ATT.valueLimit(mtu: mtu)
     let isIndication = subscriptions[characteristic] != nil && !properties.contains(.notify)
     notifications += 1
     transmit(isIndication ? .indication : .notification, Array(value.prefix(limit)), characteristic) { [self] in

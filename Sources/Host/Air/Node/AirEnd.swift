@@ -5,13 +5,6 @@ import Radio
 /// One node's end of a link. A link has two of them, and either is a GATT client and a GATT server to the other.
 @LoopActor
 final class AirEnd {
-  /// Every link begins with this ATT MTU.
-  static let firstMTU = 23
-  /// What a characteristic value holds at most (Core 5.4 Vol 3 Part F 3.2.9).
-  static let valueLimit = 512
-  /// What an ATT PDU needs beside a value: opcode and handle.
-  static let overhead = 3
-
   static let disconnected = "Disconnected."
   static let peerDisconnected = "The peer has disconnected."
 
@@ -28,7 +21,7 @@ final class AirEnd {
   /// The other end; nil when the link has ended.
   private(set) var peer: AirEnd?
   /// The ATT MTU as far as this node knows.
-  var mtu = AirEnd.firstMTU
+  var mtu = ATT.firstMTU
   /// What goes from this node to the other one.
   var outgoing = AirChannel()
 

@@ -5,8 +5,8 @@ import Radio
 /// Gives a request its answer: nil, or what it is refused with. Only the first one counts.
 typealias AirAnswer = @LoopActor (ATTError?) -> Void
 
-/// The delegate of a node whose program is at the other end of the hub's socket: its answers take time, and it wants to
-/// know more than the port says.
+/// The delegate of a node whose program is at the other end of the hub's socket: its answers take time, and it needs more
+/// than the port says.
 @LoopActor
 protocol AirNodeOwner: RadioDriverDelegate {
   /// Takes the place of `written` of the port. `answer` is nil for a command.
@@ -19,13 +19,13 @@ protocol AirNodeOwner: RadioDriverDelegate {
 }
 
 extension AirNodeOwner {
-  /// A node asks for the answer in the other way.
+  /// Not called: a node hands over the closure for the answer instead.
   func written(
     _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID
   ) throws(ATTError) {
     throw .unlikely
   }
 
-  /// A node tells of advertisers in the other way.
+  /// Not called: a node hands over the payloads instead.
   func heard(_ sighting: Sighting) {}
 }

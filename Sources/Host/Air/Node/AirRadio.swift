@@ -74,7 +74,7 @@ public final class AirRadio: RadioDriver {
 
   // MARK: The address
 
-  /// Takes a new random address. Links stay as they are; whoever scans hears another advertiser.
+  /// Takes a new random address. Links stay as they are; nodes that scan hear another advertiser.
   public func changeAddress() {
     guard !isRemoved else { return }
     air.moveToNewAddress(self)
@@ -139,7 +139,7 @@ public final class AirRadio: RadioDriver {
     stopScanning()
   }
 
-  /// The node has left its air.
+  /// The node is taken out of its air, for good.
   func leave() {
     power = false
     isRemoved = true

@@ -1,7 +1,6 @@
 /// What the controller of a node and the driver above it can do: what is scarce on a real radio.
 ///
-/// The defaults are those of a good adapter with a recent BlueZ, so that a test that asks for no scarcity meets none but
-/// the number of advertisements.
+/// The defaults are those of a good adapter with a recent BlueZ. Only the number of advertisements is bounded.
 public struct AirController: Hashable, Sendable {
   /// How many advertisements can be on the air at one time. At least 1.
   public var advertisingSlots: Int

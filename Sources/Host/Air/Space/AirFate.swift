@@ -1,4 +1,4 @@
-/// What the filter and the dice have in store for a packet.
+/// What the filter and chance do with a packet.
 struct AirFate: Sendable {
   private(set) var copies = 1
   private(set) var delay = Duration.zero

@@ -58,7 +58,7 @@ final class AirScan {
     reportLimit = max(64, 2 * reported.count)
   }
 
-  /// The scan begins anew, after the adapter was gone.
+  /// The scan begins again, after the adapter was gone.
   func restart() {
     reported = [:]
   }

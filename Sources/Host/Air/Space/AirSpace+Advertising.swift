@@ -49,8 +49,8 @@ extension AirSpace {
     enter(id, advertisement, from: agenda.now)
   }
 
-  /// Enters an advertisement's first event from `instant` on, unless an earlier one is entered. All other events are left
-  /// out: no node wants to hear of them.
+  /// Enters an advertisement's first event from `instant` on, unless an earlier one is entered. Other events are not
+  /// entered: no node wants to hear of them.
   private func enter(_ id: UInt64, _ advertisement: OnAir, from instant: Instant) {
     let event = advertisement.nextEvent(from: instant)
     if let heard = advertisement.heard {

@@ -3,7 +3,7 @@ import Loop
 import Radio
 
 extension AirSpace {
-  /// Has a link come up at the peer's next advertising event, or the attempt end when there is none in time.
+  /// Has a link come up at the peer's next advertising event, or the attempt end when no such event comes in time.
   func start(_ attempt: AirAttempt) {
     attempts.append(attempt)
     let timeout = conditions(between: attempt.node.address, and: attempt.target).connectTimeout
@@ -67,7 +67,7 @@ extension AirSpace {
     peer.connected(by: advertisement, on: there.id)
     attempt.client.attach(to: here)
     reverse?.client.attach(to: there)
-    // A delegate may cut the link; its end is told later.
+    // A delegate may cut the link: linkDown follows in a later event, so each delegate hears linkUp first.
     for end in [there, here] { end.node.delegate?.linkUp(end.description) }
     if here.isOpen { attempt.client.begin() }
     if there.isOpen { reverse?.client.begin() }

@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// A simulated air: the nodes in it, who hears whom, and how well.
+/// A simulated air: the nodes in it, which of them hear each other, and how well.
 ///
 /// Everything that happens is an event of the scheduler, and chance comes from the seed: in `VirtualTime` the same calls
 /// with the same seed lead to the same events at the same times.
@@ -73,7 +73,7 @@ public final class AirSpace {
     return BluetoothAddress(lastAddress)
   }
 
-  /// Gives a node a random address that can be resolved by its friends alone (Core 5.4 Vol 6 Part B 1.3.2.2).
+  /// Gives a node a random address, of the resolvable private kind (Core 5.4 Vol 6 Part B 1.3.2.2).
   func moveToNewAddress(_ node: AirRadio) {
     var address: BluetoothAddress
     repeat {
@@ -99,7 +99,7 @@ public final class AirSpace {
     didSet { rangeChanged() }
   }
 
-  /// Looks anew at which nodes are in range of each other: links between nodes that are not any more end.
+  /// Checks again which nodes are in range of each other, and ends links between nodes that no longer are.
   public func rangeChanged() {
     for end in centralEnds {
       guard let peer = end.peer, !hears(end.node, peer.node) else { continue }

@@ -19,7 +19,7 @@ struct Roster<Value> {
     index(of: id).map { entries.remove(at: $0).value }
   }
 
-  /// Setting changes a value that is there, and adds none.
+  /// Setting changes a value that is there; it never adds a value.
   subscript(id: UInt64) -> Value? {
     get { index(of: id).map { entries[$0].value } }
     set {

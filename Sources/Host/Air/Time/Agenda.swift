@@ -69,10 +69,10 @@ final class Agenda {
 
   private func run() {
     let now = scheduler.now
-    var left = Self.batch
-    while left > 0, let (_, body) = queue.pop(dueAt: now) {
+    var allowed = Self.batch
+    while allowed > 0, let (_, body) = queue.pop(dueAt: now) {
       body()
-      left -= 1
+      allowed -= 1
     }
     isAwake = false
     guard let first = queue.firstTime() else { return }

@@ -4,7 +4,7 @@ import Loop
 /// Closures by the time at which they are due and, within one instant, by the order in which they were entered.
 ///
 /// A binary heap of plain keys; the closures stand still in slots beside it. Cancelling empties the slot and leaves the
-/// key behind; when most keys are left over, the heap is built anew.
+/// key behind; when most keys have no closure, the heap is built again.
 struct TimedQueue {
   /// Names an entry for `cancel`.
   struct Ticket: Sendable {
@@ -52,8 +52,10 @@ struct TimedQueue {
     return Ticket(slot: slot, sequence: sequence)
   }
 
-  /// Returns the closure, for the caller to let go of when this queue may be used again: something that ends with it
-  /// may cancel another.
+  /// Takes out the closure of an entry.
+  ///
+  /// - Returns: the closure. The caller drops it after this call: an object that ends with the closure may cancel another
+  ///   entry of this queue.
   mutating func cancel(_ ticket: Ticket) -> (@LoopActor () -> Void)? {
     guard slots[ticket.slot].sequence == ticket.sequence, let body = slots[ticket.slot].body else { return nil }
     slots[ticket.slot].body = nil

@@ -1,7 +1,7 @@
 import Common
 import Loop
 
-/// Time that passes only when told to: a scheduler for tests and simulations. It starts at `Instant.zero`.
+/// Time that passes only when a test lets it pass: a scheduler for tests and simulations. It starts at `Instant.zero`.
 ///
 /// Events run one after the other by time and, within one instant, in the order in which they were scheduled. The same
 /// program run twice does the same things at the same times.
@@ -48,7 +48,7 @@ public final class VirtualTime: Scheduler {
 
   // MARK: Passing
 
-  /// Goes to the next event and runs it; false when there is none.
+  /// Goes to the next event and runs it; false when no event is scheduled.
   @discardableResult
   public func runNext() -> Bool {
     runNext(notAfter: Instant(nanoseconds: .max))
@@ -76,9 +76,9 @@ public final class VirtualTime: Scheduler {
     return true
   }
 
-  /// Runs events until there are none, and then stands at the last of them.
+  /// Runs events until no event is scheduled. The time is then that of the last event.
   ///
-  /// - Returns: false when there were still some after `limit`.
+  /// - Returns: false when events were still scheduled after `limit`.
   @discardableResult
   public func runUntilIdle(limit: Duration) -> Bool {
     let end = now.advanced(by: limit)
