@@ -65,7 +65,8 @@ extension SharedRadio {
 final class SharedLink {
   let id: LinkPlan.ConnectionID
   private(set) var handler: (@LoopActor (LinkEvent) -> Void)?
-  /// The driver's link, from the moment the attempt begins. It is kept until it ends: dropping it would cut it.
+  /// The driver's link, from the moment the attempt begins. It is kept until it ends: a driver may cut a link
+  /// whose handle is dropped.
   private(set) var link: (any Link)?
   /// What the service asked of the link before the attempt began.
   private var waiting: [@LoopActor (any Link) -> Void] = []

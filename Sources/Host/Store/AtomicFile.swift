@@ -26,7 +26,8 @@ public struct AtomicFile: Sendable {
   /// - Parameters:
   ///   - version: of the content as it is written now; a later one is not read.
   ///   - limit: the longest content, in bytes.
-  ///   - key: with one, nobody without it can make a file that passes; without, only accidents are found.
+  ///   - key: authenticates the file: only who has the key can make one that is read. Without a key a checksum finds
+  ///     accidents only.
   public init(
     _ name: String, in directory: any Directory, version: UInt16, limit: Int = usualLimit, key: SecretBytes? = nil
   ) {

@@ -3,7 +3,7 @@ extension Directory {
   /// between.
   ///
   /// - Parameters:
-  ///   - temporary: the name of the file until it is whole; one left over from before is removed.
+  ///   - temporary: the name of the file until it is whole; a file of that name from an interrupted write is removed.
   ///   - beforeRename: what else has to change its name in the same step.
   func replace(
     _ name: String, with bytes: [UInt8], temporary: String,
@@ -23,9 +23,9 @@ extension Directory {
     try sync()
   }
 
-  /// Overwrites the file's content with zeros, all the way to the disk, and removes it; the directory is not synced.
+  /// Overwrites the file's content with zeros, all the way to the disk, and removes the file. The directory is not synced.
   ///
-  /// What cannot be overwritten is removed all the same (a full disk may refuse even that), and the reason thrown.
+  /// A file that cannot be overwritten is removed all the same (a full disk may refuse to overwrite), and the reason is thrown.
   func erase(_ name: String) throws(StoreError) {
     do throws(StoreError) {
       try openForOverwriting(name).overwrite()

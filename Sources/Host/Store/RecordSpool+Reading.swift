@@ -53,7 +53,7 @@ extension RecordSpool {
     }
   }
 
-  /// Finds the files, and forgets those that somebody took away.
+  /// Finds the files, and forgets those that are there no more.
   ///
   /// - Returns: the records, the earliest first.
   private func survey(_ state: inout State) throws(StoreError) -> [SpoolID] {
@@ -97,8 +97,7 @@ extension RecordSpool {
       case .otherKey:
         throw StoreError(
           .keyMissing,
-          "\(path) was kept under another key: bring that one back (\(SpoolKey.fileName) in the state directory, or "
-            + "the unit's credential \(SpoolKey.credentialName)), or remove the file.")
+          "\(path) was kept under another key: bring that one back (\(SpoolKey.places)), or remove the file.")
       case .otherVersion: throw otherRelease(name)
       }
     }

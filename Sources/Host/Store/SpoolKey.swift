@@ -18,6 +18,8 @@ public struct SpoolKey: Sendable, CustomStringConvertible {
   public static let credentialName = "earshot-spool"
   /// The name of the key's file in the state directory.
   public static let fileName = "spool.key"
+  /// Where an administrator puts a key.
+  static let places = "\(fileName) in the state directory, or the unit's credential \(credentialName)"
 
   public let origin: Origin
   /// Whether systemd has credentials for this run, and the spool's key is not among them.

@@ -3,7 +3,7 @@ public struct SpoolProblem: Sendable, Hashable {
   /// The file's name. A file whose error is `damaged` was given the ending `.damaged`; any other was not touched.
   public let name: String
   public let error: StoreError
-  /// Whether the next attempt may succeed though nobody does anything about it.
+  /// Whether the next attempt may succeed without an administrator's help.
   public let isPassing: Bool
 
   public init(name: String, error: StoreError) {

@@ -106,9 +106,9 @@ import Testing
       let scan = air.observer.scan(for: []) { reports[$0.address, default: []].append(air.time.now) }
       air.time.advance(by: .seconds(10))
       #expect(reports.count == 200)
-      for times in reports.values {
-        #expect((10...11).contains(times.count))
-        #expect(zip(times, times.dropFirst()).allSatisfy { $0.duration(to: $1) >= .seconds(1) })
+      for moments in reports.values {
+        #expect((10...11).contains(moments.count))
+        #expect(zip(moments, moments.dropFirst()).allSatisfy { $0.duration(to: $1) >= .seconds(1) })
       }
       scan.cancel()
     }

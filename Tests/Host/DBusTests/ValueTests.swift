@@ -30,7 +30,6 @@ struct ValueTests {
     (.bytes([0, 1, 255]), "ay"),
     (.array(of: "s", []), "as"),
     (.strings(["a", "b"]), "as"),
-    (.objectPaths(["/a", "/b"]), "ao"),
     (.array(of: "ay", [.bytes([1]), .bytes([])]), "aay"),
     (.array(of: "(sv)", [.structure([.string("x"), .variant(.uint16(1))])]), "a(sv)"),
     (.structure([.byte(1), .structure([.double(2), .bytes([3])])]), "(y(day))"),

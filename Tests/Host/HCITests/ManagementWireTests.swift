@@ -23,7 +23,6 @@ struct ManagementWireTests {
 
   @Test("Each command is these bytes")
   func commands() throws {
-    #expect(Self.bytes(ReadIndexList()) == "")
     #expect(Self.bytes(ReadAdvertisingFeatures()) == "")
     #expect(Self.bytes(RemoveAdvertising(instance: 3)) == "03")
     #expect(
@@ -52,7 +51,6 @@ struct ManagementWireTests {
 
   @Test("Each answer is read from these bytes")
   func replies() throws {
-    #expect(try Self.reply(ReadIndexList.self, "0200 0000 0300") == [0, 3])
     #expect(try Self.reply(RemoveAdvertising.self, "03") == 3)
     #expect(
       try Self.reply(ReadAdvertisingFeatures.self, "ff7f0100 1f 1f 03 02 0103")
@@ -62,12 +60,6 @@ struct ManagementWireTests {
     #expect(
       try Self.reply(AddExtendedAdvertisingParameters.self, "03 f4 1f 1f")
         == .init(instance: 3, power: -12, dataLimit: 31, scanResponseLimit: 31))
-    let names = String(repeating: "00", count: 263)
-    let information = try Self.reply(
-      ReadControllerInformation.self, "0000 0001 aa00 0b 3f00 ffff0300 d10e0000" + names)
-    #expect(information.address.description == "00:AA:01:00:00:00")
-    #expect(information.bluetoothVersion == 0x0B && information.manufacturer == 0x3F)
-    #expect(information.current.isSuperset(of: [.powered, .lowEnergy]) && information.current.contains(.advertising))
   }
 
   static let events: [(ManagementEvent, String)] = [
@@ -146,15 +138,8 @@ struct ManagementWireTests {
     }
   }
 
-  @Test("Lists have limits: 256 controllers, 240 instances")
+  @Test("A list of instances has at most 240")
   func longLists() throws {
-    func indices(_ count: Int) throws -> [UInt16] {
-      var reader = ByteReader(
-        [UInt8(truncatingIfNeeded: count), UInt8(count >> 8)] + [UInt8](repeating: 0, count: 2 * count))
-      return try ReadIndexList.reply(reading: &reader)
-    }
-    #expect(try indices(256).count == 256)
-    #expect(caught(WireError.self) { try indices(257) } == .tooLong(field: "controllers", limit: 256))
     func instances(_ count: Int) throws -> [UInt8] {
       var reader = ByteReader([0, 0, 0, 0, 31, 31, 240, UInt8(count)] + [UInt8](repeating: 1, count: count))
       return try ReadAdvertisingFeatures.reply(reading: &reader).instances
@@ -179,14 +164,10 @@ struct ManagementWireTests {
 
   @Test("An answer that is cut or has too much is refused")
   func hostileReplies() {
-    for text in ["", "0300 0000 0000", "0101", "ffff"] {
-      #expect(caught(WireError.self) { try Self.reply(ReadIndexList.self, text) } != nil)
-    }
     for text in ["ff7f0100 1f 1f 03 02 01", "ff7f0100 1f 1f 03 00 01", ""] {
       #expect(caught(WireError.self) { try Self.reply(ReadAdvertisingFeatures.self, text) } != nil)
     }
     #expect(caught(WireError.self) { try Self.reply(RemoveAdvertising.self, "0303") } != nil)
     #expect(caught(WireError.self) { try Self.reply(AddExtendedAdvertisingParameters.self, "03") } != nil)
-    #expect(caught(WireError.self) { try Self.reply(ReadControllerInformation.self, "00") } != nil)
   }
 }

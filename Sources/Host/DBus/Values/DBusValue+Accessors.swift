@@ -105,11 +105,6 @@ extension DBusValue {
     .array(of: "s", strings.map { .string($0) })
   }
 
-  /// `ao`.
-  public static func objectPaths(_ paths: some Sequence<ObjectPath>) -> DBusValue {
-    .array(of: "o", paths.map { .objectPath($0) })
-  }
-
   /// `a{st}`, in the order given.
   public static func tallies(_ tallies: some Sequence<Tally>) -> DBusValue {
     .dictionary(key: "s", value: "t", tallies.map { DBusEntry(.string($0.name), .uint64($0.count)) })

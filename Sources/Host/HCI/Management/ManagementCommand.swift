@@ -11,39 +11,6 @@ public protocol ManagementCommand: Hashable, Sendable {
   static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply
 }
 
-/// Read Controller Index List: the indices of all controllers.
-public struct ReadIndexList: ManagementCommand {
-  public static let opcode: UInt16 = 0x0003
-  /// More controllers than a machine has.
-  static let limit = 256
-
-  public init() {}
-
-  public func write(to writer: inout ByteWriter) {}
-
-  public static func reply(reading reader: inout ByteReader) throws(WireError) -> [UInt16] {
-    let count = Int(try reader.u16le())
-    guard count <= limit else { throw .tooLong(field: "controllers", limit: limit) }
-    var indices: [UInt16] = []
-    for _ in 0..<count { indices.append(try reader.u16le()) }
-    try reader.finish()
-    return indices
-  }
-}
-
-/// Read Controller Information: what a controller can do and does.
-public struct ReadControllerInformation: ManagementCommand {
-  public static let opcode: UInt16 = 0x0004
-
-  public init() {}
-
-  public func write(to writer: inout ByteWriter) {}
-
-  public static func reply(reading reader: inout ByteReader) throws(WireError) -> ControllerInformation {
-    try ControllerInformation(reading: &reader)
-  }
-}
-
 /// Read Advertising Features: how much room a controller has for advertisements.
 public struct ReadAdvertisingFeatures: ManagementCommand {
   public static let opcode: UInt16 = 0x003D

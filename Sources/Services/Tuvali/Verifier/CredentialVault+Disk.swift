@@ -95,7 +95,7 @@ extension CredentialVault {
       guard error.reason == .spoolFull, kept.status == .unjudged, !kept.askers.isEmpty else {
         return fail(id, .writing, error, &turn)
       }
-      // The wallet is still there, and is told.
+      // The wallet is still there, and hears of it.
       answer(id, &turn, error: error)
       return forget(id, &turn)
     }

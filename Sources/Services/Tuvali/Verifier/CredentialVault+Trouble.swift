@@ -17,7 +17,7 @@ extension CredentialVault {
     var sentence: String {
       switch self {
       case .opening, .stalled, .writing: "Credentials are kept in memory only"
-      case .erasing: "A credential that nobody wants any more is not erased yet"
+      case .erasing: "A credential that is not wanted any more is not erased yet"
       case .dating: "Kept credentials keep a date that is wrong since the clock was set"
       case .unreadable: "Kept credentials cannot be read"
       }

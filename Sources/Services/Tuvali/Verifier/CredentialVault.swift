@@ -2,7 +2,7 @@ import Common
 import Store
 
 /// Decides where received credentials are kept until they are judged and fetched: in memory, and in the spool where there
-/// is a disk, so that a restart does not lose what a wallet was told is received. It is a value: time, the date and what
+/// is a disk, so that a restart does not lose a credential whose wallet heard of success. It is a value: time, the date and what
 /// the disk did come in as events, and what is to be done goes out as actions.
 ///
 /// One thing at a time is done on the disk. What the disk refuses is tried again, and a disk that hangs keeps no asker
@@ -117,7 +117,7 @@ struct CredentialVault: Sendable {
     ask(id, asker, &turn)
   }
 
-  /// Nobody wants the credential any more: its file is to be erased.
+  /// Marks a credential as unwanted: its file is to be erased.
   mutating func discard(_ id: SpoolID, _ turn: inout Turn) {
     entries[id]?.record = nil
     setStatus(.unwanted, of: id, &turn)
@@ -162,7 +162,7 @@ struct CredentialVault: Sendable {
     idleAskers.removeAll(where: isDue)
   }
 
-  /// What is due now is done, and whoever waited long enough is answered.
+  /// Does what is due now, and answers the askers that have waited for long enough.
   private mutating func timer(_ turn: inout Turn) {
     let now = turn.now
     if let work, work.patienceEnds <= now { stall(&turn) }

@@ -20,7 +20,7 @@ extension VaultKeeper {
   }
 
   func log(expired transfer: Transfer, isAccepted: Bool) {
-    let purpose: String = isAccepted ? "somebody to take it" : "a verdict"
+    let purpose: String = isAccepted ? "a program to fetch it" : "a verdict"
     Log.shared.warning(
       "A credential waited too long for \(purpose) and is erased", .transfer("\(transfer.number)"))
   }

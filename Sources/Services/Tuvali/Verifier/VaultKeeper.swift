@@ -94,7 +94,7 @@ public final class VaultKeeper {
     handle(.accept(id, asker: asker { _ in then() }))
   }
 
-  /// Erases a credential: it is not wanted any more, or its wallet was never told of its success.
+  /// Erases a credential: it is not wanted any more, or its wallet never heard of its success.
   ///
   /// - Parameter then: called when it does not come back after a loss of power, or the disk is in trouble.
   func remove(_ transfer: Transfer, then: @escaping @LoopActor () -> Void = {}) {

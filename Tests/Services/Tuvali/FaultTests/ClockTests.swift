@@ -198,6 +198,70 @@ struct ClockTests {
     }
   }
 
+  @Test("Set far forth while the disk takes no new date and is looked through, it erases nothing that is held")
+  func aheadOfHeld() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      _ = try Self.receive(in: cabinet, 1) { _ in }
+      cabinet.crash()
+      // A file under another key is looked after every minute.
+      cabinet.disk.move("/state/spool.key", to: "/state/old.key")
+      let other = cabinet.files
+      var held = ""
+      let credential = try Self.receive(in: cabinet, 2) { trial in
+        held = cabinet.files.first { !other.contains($0) } ?? ""
+        trial.check(cabinet.files.count == 2, "on the disk: \(cabinet.files)")
+        cabinet.disk.fail { $0.operation == .create ? 30 : nil }
+        cabinet.setClock(by: Self.year)
+        trial.hall.time.advance(by: .seconds(300))
+        trial.check(cabinet.files == [held], "on the disk: \(cabinet.files)")
+        trial.check(trial.hall.incoming?.state == .received, "it is \(String(describing: trial.hall.incoming?.state))")
+        cabinet.disk.fail(nil)
+        trial.hall.time.advance(by: .seconds(61))
+        trial.check(cabinet.files == [held], "on the disk: \(cabinet.files)")
+      }
+      cabinet.crash()
+      Trial.run("clock set far forth, and restarted", cabinet.hall(seed: 3)) { trial in
+        trial.hall.verifier.restore()
+        trial.check(trial.hall.incoming?.credential == credential, "it is lost")
+      }
+    }
+  }
+
+  @Test("A machine whose clock is never set keeps what it receives for its whole time after the last restart")
+  func neverSet() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let dated = try Self.receive(in: cabinet, 1) { _ in }
+      cabinet.crash()
+      cabinet.setClock(by: -cabinet.seconds)
+      var undated: [UInt8] = []
+      try Trial.run("received in 1970", cabinet.hall(seed: 2)) { trial in
+        trial.hall.verifier.restore()
+        let (transfer, _) = try trial.send(500)
+        trial.check(trial.hall.finish(transfer), "it does not end")
+        undated = trial.credentials[0]
+        trial.hall.time.advance(by: .seconds(3600))
+      }
+      for run in 1...3 {
+        cabinet.crash()
+        let names = cabinet.files
+        Trial.run("still in 1970, start \(run)", cabinet.hall(seed: 2)) { trial in
+          trial.hall.verifier.restore()
+          let here = Set(trial.hall.verifier.transfers.transfers.compactMap(\.credential))
+          trial.check(here == [dated, undated], "\(here.count) are here")
+          trial.hall.time.advance(by: Cabinet.keepFor - .seconds(1))
+          trial.check(cabinet.files == names, "on the disk: \(cabinet.files)")
+          trial.check(!trial.log.records.contains { $0.text.contains("dated anew") }, "files are dated")
+          if run == 3 {
+            trial.hall.time.advance(by: .seconds(2))
+            trial.check(cabinet.files.isEmpty, "on the disk: \(cabinet.files)")
+          }
+        }
+      }
+    }
+  }
+
   @Test("Set while nobody is there and nothing waits, it changes nothing", arguments: jumps, Seeds.usual)
   func atRest(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {

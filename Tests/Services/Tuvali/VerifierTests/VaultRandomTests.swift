@@ -7,7 +7,7 @@ import Testing
 struct VaultRandomTests {
   @Test(
     "20,000 random events: each asker is answered once and in time; what is said to be kept, accepted or erased is so",
-    arguments: Seeds.usual)
+    arguments: Seeds.few)
   func anything(seed: UInt64) {
     var model = VaultModel(seed: seed)
     model.handle(.start)

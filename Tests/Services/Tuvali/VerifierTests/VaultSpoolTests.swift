@@ -114,7 +114,7 @@ struct VaultSpoolTests {
     #expect(script.vault.troubleInShort == "Kept credentials cannot be read.")
     _ = script.handle(.remove(Script.id(1), asker: 1))
     script.expect(.done(Script.failed), .changed, .answer(1, nil))
-    #expect(script.vault.troubleInShort == "A credential that nobody wants any more is not erased yet.")
+    #expect(script.vault.troubleInShort == "A credential that is not wanted any more is not erased yet.")
     _ = script.handle(.put(Script.id(2), Script.record(), asker: 2))
     script.expect(.done(Script.readOnly), .log(.degraded(.writing, Script.readOnly)), .changed, .answer(2, nil))
     #expect(script.vault.trouble == Script.readOnly)
