@@ -9,25 +9,8 @@ public enum SecretSearch {
 
   /// Which of the secrets some of shows in `text`, by their place.
   public static func shown(_ secrets: [[UInt8]], in text: [UInt8]) -> [Int] {
-    secrets.indices.filter { index in
-      spellings(of: secrets[index]).contains { contains(text, $0) }
-    }
-  }
-
-  private static func contains(_ text: [UInt8], _ part: [UInt8]) -> Bool {
-    text.withUnsafeBytes { text in
-      part.withUnsafeBytes { part in
-        guard let begin = text.baseAddress, let first = part.first else { return false }
-        var rest = text[...]
-        // From one place where it may begin to the next.
-        while rest.count >= part.count, let place = memchr(begin + rest.startIndex, Int32(first), rest.count) {
-          rest = text[(UnsafeRawPointer(place) - begin)...]
-          if rest.count >= part.count, rest.starts(with: part) { return true }
-          rest = rest.dropFirst()
-        }
-        return false
-      }
-    }
+    let text = SearchedText(text)
+    return secrets.indices.filter { index in spellings(of: secrets[index]).contains(where: text.contains) }
   }
 
   /// The beginning and the end of a secret in all ways to write them: as they are, in hex, in Base64, as a Swift array.
@@ -67,5 +50,40 @@ public enum SecretSearch {
         return ([shared] + keys).map { $0.withUnsafeBytes { Array($0) } }
       }
     }
+  }
+}
+
+/// A text in which thousands of parts are looked for, nearly all of them in vain.
+private struct SearchedText {
+  /// Eight bytes are compared at once.
+  private static let width = MemoryLayout<UInt64>.size
+  private static let slotBits = 18
+
+  private let bytes: Data
+  /// For each slot, whether some eight bytes of the text belong to it: 1 or 0.
+  private let isTaken: [UInt8]
+
+  init(_ bytes: [UInt8]) {
+    self.bytes = Data(bytes)
+    let last = bytes.count - Self.width
+    isTaken = [UInt8](unsafeUninitializedCapacity: 1 << Self.slotBits) { slots, count in
+      slots.initialize(repeating: 0)
+      count = slots.count
+      bytes.withUnsafeBytes { bytes in
+        for offset in stride(from: 0, through: last, by: 1) { slots[Self.slot(bytes, offset)] = 1 }
+      }
+    }
+  }
+
+  func contains(_ part: [UInt8]) -> Bool {
+    guard part.count >= Self.width else { return bytes.range(of: Data(part)) != nil }
+    let slot = part.withUnsafeBytes { Self.slot($0, 0) }
+    return isTaken[slot] == 1 && bytes.range(of: Data(part)) != nil
+  }
+
+  /// The slot of the eight bytes at an offset.
+  private static func slot(_ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
+    let word = bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+    return Int(truncatingIfNeeded: (word &* 0x9E37_79B9_7F4A_7C15) >> UInt64(64 - slotBits))
   }
 }
