@@ -42,8 +42,10 @@ final class BluetoothAir {
 
   /// Lets the central hear what is on the air now; in two parts, as it may come.
   func carry() {
-    let characteristics = fake.applications.flatMap(\.characteristics)
-    peer.services = Dictionary(grouping: characteristics, by: \.value.service).map { service, characteristics in
+    // In one order each time: the central's paths follow from it.
+    let characteristics = fake.applications.flatMap(\.characteristics).sorted { $0.key < $1.key }
+    let services = Dictionary(grouping: characteristics, by: \.value.service).sorted { $0.key < $1.key }
+    peer.services = services.map { service, characteristics in
       FakePeer.Service(service, characteristics.map { FakePeer.Characteristic($0.key, $0.value.flags) })
     }
     for advertisement in fake.advertisements where advertisement.isOnAir {
