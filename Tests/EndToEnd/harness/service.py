@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -45,25 +46,27 @@ class Threads:
     def __init__(self, pid: int) -> None:
         self._folder = Path(f"/proc/{pid}/task")
 
-    def _values(self, key: str) -> list[str]:
-        found = []
+    def _values(self, key: str) -> dict[str, str]:
+        """By the thread's id."""
+        found = {}
         for task in self._folder.iterdir():
             try:
                 lines = (task / "status").read_text().splitlines()
             except FileNotFoundError:
                 continue  # a thread that has just ended
-            found += [line.partition(":")[2].strip() for line in lines if line.startswith(f"{key}:")]
+            found |= {task.name: line.partition(":")[2].strip() for line in lines if line.startswith(f"{key}:")}
         return found
 
     @property
-    def wakeups(self) -> int:
-        """How often they have gone to sleep so far, which is how often they were woken."""
-        return sum(map(int, self._values("voluntary_ctxt_switches")))
+    def wakeups(self) -> Counter[str]:
+        """How often each of them has gone to sleep so far, which is how often it was woken. The difference of two such counts
+        leaves out the threads that have ended in between."""
+        return Counter({thread: int(value) for thread, value in self._values("voluntary_ctxt_switches").items()})
 
     @property
     def are_asleep(self) -> bool:
         """Whether every one of them waits for something."""
-        return all(state.startswith("S") for state in self._values("State"))
+        return all(state.startswith("S") for state in self._values("State").values())
 
 
 class Service:

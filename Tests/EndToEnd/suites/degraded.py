@@ -26,11 +26,11 @@ async def is_calm(stage: Stage) -> None:
     the machine is, as the processor time does, which is only shown."""
     threads = await stage.kiosk.threads()
     for _ in range(WINDOWS):
-        cpu, woken, asleep = stage.kiosk.cpu(), threads.wakeups, 0
+        cpu, before, asleep = stage.kiosk.cpu(), threads.wakeups, 0
         for _ in range(LOOKS):
             await asyncio.sleep(WATCHED / LOOKS)  # there is no event to wait for: nothing is to happen
             asleep += threads.are_asleep
-        cpu, woken = stage.kiosk.cpu() - cpu, threads.wakeups - woken
+        cpu, woken = stage.kiosk.cpu() - cpu, (threads.wakeups - before).total()
         if woken <= WAKEUPS and asleep > LOOKS / 2:
             break
     stage.measure(f"{woken} wake-ups and {cpu * 1000:.0f} ms CPU in {WATCHED:.0f} s")
