@@ -162,6 +162,27 @@ struct LinkPlanTests {
     #expect(plan.shortage(at: Self.at(60_000)) <= 0, "the visitor has what the service needs")
   }
 
+  @Test("Where more than the newcomers' places lack, a service is asked for a link, and no newcomer is cut")
+  func arrivalsAreFewer() {
+    var plan = Self.plan(links: 3)
+    plan.shares[Self.kiosk]?.needs = 2
+    _ = plan.handle(.applicationClosed(Self.kioskServer), at: .zero)
+    Self.full(&plan, chat: 2)
+    _ = plan.handle(Self.up(9), at: .zero)
+    #expect(
+      plan.handle(.applicationOpened(Self.kioskServer, Self.kiosk), at: Self.at(1))
+        == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
+    #expect(plan.links[Self.link(9)]?.condition == .unused(since: .zero))
+  }
+
+  @Test("Two newcomers pass for one visitor: beyond the limit a service is asked for a link all the same")
+  func arrivalsAreMore() {
+    var plan = Self.plan(links: 3)
+    Self.full(&plan, chat: 2)
+    #expect(plan.handle(Self.up(8), at: .zero) == [])
+    #expect(plan.handle(Self.up(9), at: .zero) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
+  }
+
   @Test("A link that turns out not to be the radio's to cut makes a service give one up instead")
   func sparedStranger() {
     var plan = Self.plan(links: 3)
@@ -169,6 +190,52 @@ struct LinkPlanTests {
     _ = plan.handle(Self.up(9), at: .zero)
     #expect(plan.handle(.timer, at: Self.at(4000)) == [.cutUnused(Self.link(9))])
     #expect(plan.handle(.spared(Self.link(9)), at: Self.at(4000)) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
+  }
+
+  static let mesh = LinkPlan.TenantID(number: 3)
+  static let meshServer = ApplicationID(30)
+
+  /// A plan with a third service, of middling priority, that needs one link as well. These two are not at work yet.
+  private static func planOfThree(links: Int) -> LinkPlan {
+    var plan = plan(links: links)
+    plan.shares[mesh] = LinkShare(needs: 1, may: 8, priority: 5)
+    _ = plan.handle(.applicationClosed(kioskServer), at: .zero)
+    return plan
+  }
+
+  @Test("Of two services with more than they need, the one of lower priority gives a link up")
+  func lowestYields() {
+    var plan = Self.planOfThree(links: 3)
+    Self.full(&plan, chat: 3)
+    for number in 2...3 as ClosedRange<UInt64> {
+      _ = plan.handle(.used(Self.link(number), Self.meshServer), at: .zero)
+      _ = plan.handle(.released(Self.link(number), .application(Self.chatServer)), at: .zero)
+    }
+    #expect(plan.handle(.applicationOpened(Self.meshServer, Self.mesh), at: .zero) == [])
+    #expect(
+      plan.handle(.applicationOpened(Self.kioskServer, Self.kiosk), at: Self.at(1)) == [.ask(Self.chat, [Self.link(1)])]
+    )
+  }
+
+  @Test("A service is asked for links that it alone uses")
+  func sharedLinksStay() {
+    var plan = Self.planOfThree(links: 2)
+    Self.full(&plan, chat: 2)
+    _ = plan.handle(.used(Self.link(1), Self.meshServer), at: .zero)
+    #expect(plan.handle(.applicationOpened(Self.meshServer, Self.mesh), at: .zero) == [])
+    #expect(
+      plan.handle(.applicationOpened(Self.kioskServer, Self.kiosk), at: Self.at(1)) == [.ask(Self.chat, [Self.link(2)])]
+    )
+  }
+
+  @Test("A service that has no more than it needs gives up nothing, whatever another one lacks")
+  func needsStay() {
+    var plan = Self.planOfThree(links: 1)
+    _ = plan.handle(Self.up(1), at: .zero)
+    _ = plan.handle(.used(Self.link(1), Self.meshServer), at: .zero)
+    #expect(plan.handle(.applicationOpened(Self.meshServer, Self.mesh), at: .zero) == [])
+    #expect(plan.handle(.applicationOpened(Self.kioskServer, Self.kiosk), at: Self.at(1)) == [])
+    #expect(plan.links[Self.link(1)]?.condition == .used)
   }
 
   // MARK: Connecting
@@ -195,8 +262,12 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(1000)) == [.attempt(Self.connection(3), Self.address(3))])
     _ = plan.handle(Self.up(3), at: Self.at(1100))
     #expect(plan.handle(.connected(Self.connection(3), Self.link(3)), at: Self.at(1100)) == [])
+    // The next attempt waits for the pause alone, not for the end of the link that was made.
+    #expect(plan.handle(.connect(Self.connection(4), Self.chat, Self.address(4)), at: Self.at(1150)) == [])
+    #expect(plan.deadline == Self.at(1500))
+    #expect(plan.handle(.timer, at: Self.at(1500)) == [.attempt(Self.connection(4), Self.address(4))])
     #expect(
-      plan.handle(.released(Self.link(3), .connection(Self.connection(3))), at: Self.at(1200)) == [.cut(Self.link(3))])
+      plan.handle(.released(Self.link(3), .connection(Self.connection(3))), at: Self.at(1600)) == [.cut(Self.link(3))])
   }
 
   @Test("A service gets no more links than it may have, and none that another one needs")
@@ -219,6 +290,54 @@ struct LinkPlanTests {
     #expect(
       plan.handle(.released(Self.link(1), .connection(Self.connection(3))), at: .zero)
         == [.close(.connection(Self.connection(3)), Self.link(1))], "its client goes on using the link")
+    #expect(plan.connections.isEmpty, "and the connection that let it go is forgotten")
+  }
+
+  @Test("The place of the link that an attempt is to make is taken")
+  func placeOfAttempt() {
+    var plan = Self.plan(links: 2)
+    #expect(plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero).count == 1)
+    #expect(plan.free == 1)
+    #expect(
+      plan.handle(.connect(Self.connection(2), Self.chat, Self.address(2)), at: .zero)
+        == [.refuse(Self.connection(2), reason: "The radio has no free link.")], "a visitor needs the other place")
+  }
+
+  @Test("A link that is being cut is no longer held by its service, whose next link needs a place")
+  func placeAfterCut() {
+    var plan = Self.plan(links: 2)
+    for (number, application) in [(1, Self.chatServer), (2, Self.kioskServer)] as [(UInt64, ApplicationID)] {
+      _ = plan.handle(Self.up(number), at: .zero)
+      _ = plan.handle(.used(Self.link(number), application), at: .zero)
+    }
+    #expect(
+      plan.handle(.released(Self.link(2), .application(Self.kioskServer)), at: .zero) == [.cut(Self.link(2))])
+    #expect(plan.reserve == 1)
+    #expect(
+      plan.handle(.connect(Self.connection(1), Self.chat, Self.address(70)), at: .zero)
+        == [.refuse(Self.connection(1), reason: "The radio has no free link.")])
+  }
+
+  @Test("A link that an attempt left behind has no user, and is cut in time")
+  func leftBehind() {
+    var plan = Self.plan()
+    _ = plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)
+    _ = plan.handle(Self.up(1), at: .zero)
+    #expect(plan.deadline == nil)
+    #expect(plan.handle(.ended(Self.connection(1)), at: Self.at(100)) == [])
+    #expect(plan.deadline == Self.at(10_100))
+    #expect(plan.handle(.timer, at: Self.at(10_100)) == [.cutUnused(Self.link(1))])
+  }
+
+  @Test("No more attempts wait than the queue has places")
+  func queueLength() {
+    var plan = Self.plan()
+    plan.limits.queueLength = 2
+    let outcomes = (1...4).map { number in
+      plan.handle(.connect(Self.connection(number), Self.chat, Self.address(UInt64(number))), at: .zero)
+    }
+    #expect(outcomes[0].count == 1 && outcomes[1] == [] && outcomes[2] == [])
+    #expect(outcomes[3] == [.refuse(Self.connection(4), reason: "The radio has no free link.")])
   }
 
   @Test("An attempt that finds no place within half a minute is refused")
