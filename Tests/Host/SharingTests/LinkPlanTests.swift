@@ -293,6 +293,18 @@ struct LinkPlanTests {
     #expect(plan.connections.isEmpty, "and the connection that let it go is forgotten")
   }
 
+  @Test("Of those that wait, the one of higher priority is next, whoever came first")
+  func nextInQueue() {
+    var plan = Self.plan()
+    for (number, tenant) in [(1, Self.kiosk), (2, Self.chat), (3, Self.kiosk)] {
+      _ = plan.handle(.connect(Self.connection(number), tenant, Self.address(UInt64(number))), at: .zero)
+    }
+    #expect(
+      plan.handle(.ended(Self.connection(1)), at: Self.at(600)) == [.attempt(Self.connection(3), Self.address(3))])
+    #expect(
+      plan.handle(.ended(Self.connection(3)), at: Self.at(1200)) == [.attempt(Self.connection(2), Self.address(2))])
+  }
+
   @Test("The place of the link that an attempt is to make is taken")
   func placeOfAttempt() {
     var plan = Self.plan(links: 2)
