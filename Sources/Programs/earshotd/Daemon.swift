@@ -60,7 +60,9 @@ final class Daemon {
   ) -> any RadioDriver {
     switch settings.backend {
     case .bluez:
-      BlueZRadio(bus: bus, adapter: settings.adapter, knownVersion: .installed(), doors: privileges.doors)
+      BlueZRadio(
+        bus: bus, adapter: settings.adapter, knownVersion: .installed(), doors: privileges.doors,
+        startsDaemon: settings.startsBluetooth)
     case .air:
       if let socket = settings.airSocket {
         RemoteAir(path: socket)

@@ -27,6 +27,7 @@ struct SettingsTests {
       Adapter=hci1
       AirSocket=/run/air
       NotifyUnsubscribed=no
+      StartBluetooth=no
       Links=17
       [Verifier]
       Enabled=yes
@@ -70,7 +71,7 @@ struct SettingsTests {
     #expect(complaints == [])
     let radio = read[RadioSettings.self]
     #expect(radio.backend == .air && radio.adapter == "hci1" && radio.airSocket == "/run/air")
-    #expect(!radio.notifyUnsubscribed)
+    #expect(!radio.notifyUnsubscribed && !radio.startsBluetooth)
     let verifier = read[VerifierService.Settings.self]
     let engine = verifier.engine
     #expect(verifier.enabled && engine.name == "Kiosk" && verifier.decision == .accept)
