@@ -47,7 +47,7 @@ struct Earshotd {
   }
 
   private static func checkConfiguration(_ files: ConfigurationFiles) -> ExitCode {
-    let loaded = list.configuration.load(from: files)
+    let loaded = MemoryBudget.check(list.configuration.load(from: files))
     for complaint in loaded.complaints { complain(complaint.description) }
     if loaded.complaints.isEmpty {
       let read =
@@ -59,7 +59,7 @@ struct Earshotd {
 
   private static func serve(_ files: ConfigurationFiles, _ options: ParsedCommand) -> ExitCode {
     signal(SIGPIPE, SIG_IGN)
-    let loaded = list.configuration.load(from: files)
+    let loaded = MemoryBudget.check(list.configuration.load(from: files))
     Log.configure(
       destination: .automatic(identifier: "earshotd"), level: loaded.configuration[LogSettings.self].level)
     for complaint in loaded.complaints {

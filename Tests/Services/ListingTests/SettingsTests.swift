@@ -60,6 +60,7 @@ struct SettingsTests {
       KeptTransfers=7
       [Store]
       Directory=/srv/credentials
+      MemoryLimit=1G
       [Bus]
       WaitingCallers=9
       WaitingCalls=11
@@ -103,6 +104,35 @@ struct SettingsTests {
 
   @Test("What the table shows it reads back, so that no key needs a second description")
   func table() {
+  @Test("What the defaults permit fits into the unit's memory; settings that permit more are complained about")
+  func memory() throws {
+    let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().deletingLastPathComponent()
+    let unit = try String(contentsOf: top.appendingPathComponent("systemd/earshotd.service"), encoding: .utf8)
+    let limit = Self.defaults[StoreSettings.self].memoryLimit
+    #expect(unit.contains("\nMemoryMax=\(limit >> 20)M\n"))
+    #expect(MemoryBudget.objection(to: Self.defaults) == nil)
+
+    let large = [
+      "[Verifier]\nKeptBytes=512M", "[Verifier]\nCredentialLimit=64M", "[Wallet]\nCredentialLimit=64M",
+      "[Wallet]\nTransfers=64", "[Store]\nMemoryLimit=300M",
+    ]
+    for text in large {
+      let objection = try #require(MemoryBudget.objection(to: Self.read(text).configuration), "\(text)")
+      #expect(objection.contains("MemoryMax="), "\(text)")
+      let raised = Self.read("\(text)\n[Store]\nMemoryLimit=4G").configuration
+      #expect(MemoryBudget.objection(to: raised) == nil, "\(text)")
+    }
+    // To the byte: what is permitted is three quarters of the limit, and one more is too much.
+    var edge = Self.defaults
+    edge[StoreSettings.self].memoryLimit = 1 << 30
+    let room = (1 << 30) / 4 * 3 - (32 << 20)
+    edge[VerifierService.Settings.self].vault.maximumBytes += room - edge.memory
+    #expect(edge.memory == room && MemoryBudget.objection(to: edge) == nil)
+    edge[VerifierService.Settings.self].vault.maximumBytes += 1
+    #expect(MemoryBudget.objection(to: edge) != nil)
+  }
+
     for key in Self.defaults.table {
       var configuration = Self.defaults
       #expect(key.assign(key.show(configuration), &configuration) == nil, "\(key.name)")

@@ -7,6 +7,17 @@ public struct BusSettings: SettingsSection {
 
   public init() {}
 
+  /// What was received and is not handled yet, what waits to be sent, and the same for the radio's connection.
+  public var memory: Int { limits.received + limits.outgoing + Self.radio.received + Self.radio.outgoing }
+
+  /// The limits of the radio's own connection: values of characteristics, and what bluetoothd has.
+  public static var radio: BusLimits {
+    var limits = BusLimits()
+    limits.received = 16 << 20
+    limits.outgoing = 4 << 20
+    return limits
+  }
+
   public static let section = "Bus"
   public static let keys: [Setting<BusSettings>] = [
     Setting(
