@@ -76,9 +76,8 @@ struct Earshotd {
         outcome.code = InterfaceFiles.write(list, to: directory) ? .ok : .failed
         EventLoop.shared.stop()
       } else {
-        let bus = BusConnection(address: address, limits: loaded.configuration[BusSettings.self].limits)
         let daemon = Daemon(
-          list, loaded.configuration, files: files, bus: bus, name: name, privileges: privileges)
+          list, loaded.configuration, files: files, address: address, name: name, privileges: privileges)
         outcome.daemon = daemon
         daemon.run { outcome.code = $0 }
       }

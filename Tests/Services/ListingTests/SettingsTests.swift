@@ -64,6 +64,7 @@ struct SettingsTests {
       [Bus]
       WaitingCallers=9
       WaitingCalls=11
+      CallsPerSecond=17
       [Log]
       Level=debug
       LinesPerPeer=13
@@ -93,7 +94,8 @@ struct SettingsTests {
     #expect(wallet.concurrentTransfers == 2 && wallet.keptTransfers == 7)
     #expect(read[StoreSettings.self].directory == "/srv/credentials")
     let bus = read[BusSettings.self].limits
-    #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11)
+    #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11 && bus.callsPerSecond == 17)
+    #expect(read[StoreSettings.self].memoryLimit == 1 << 30)
     #expect(read[LogSettings.self].level == .debug && read[LogSettings.self].linesPerPeer == 13)
 
     // Each of them is a change, and putting the defaults into the same keys undoes it.
@@ -102,8 +104,6 @@ struct SettingsTests {
     #expect(Self.defaults.changes(to: Self.read(text + "\n" + blank.joined()).configuration) == [])
   }
 
-  @Test("What the table shows it reads back, so that no key needs a second description")
-  func table() {
   @Test("What the defaults permit fits into the unit's memory; settings that permit more are complained about")
   func memory() throws {
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -133,6 +133,8 @@ struct SettingsTests {
     #expect(MemoryBudget.objection(to: edge) != nil)
   }
 
+  @Test("What the table shows it reads back, so that no key needs a second description")
+  func table() {
     for key in Self.defaults.table {
       var configuration = Self.defaults
       #expect(key.assign(key.show(configuration), &configuration) == nil, "\(key.name)")

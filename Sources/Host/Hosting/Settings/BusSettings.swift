@@ -26,5 +26,9 @@ public struct BusSettings: SettingsSection {
     Setting(
       "WaitingCalls", \.limits.waitingCalls, .number(1...4096), .onRestart,
       "How many calls of one caller wait until that is known. One more is refused."),
+    Setting(
+      "CallsPerSecond", \.limits.callsPerSecond, .number(10...100_000), .onRestart,
+      "How many calls one caller may make in a second, over time; a call for everything there is counts as 16. One that was "
+        + "quiet may make those of five seconds at once. One more is refused."),
   ]
 }
