@@ -18,6 +18,8 @@ final class Daemon {
   nonisolated static let busName = "org.earshot"
   /// Services may take so long to bring their disk's work to an end.
   private nonisolated static let restLimit = Duration.seconds(2)
+  /// So long the name waits for what an earlier run kept.
+  private nonisolated static let restoreLimit = Duration.seconds(5)
   /// What is computed away from the loop takes no longer. Where it does, the watchdog hears nothing more. (A disk or a caller's
   /// file that hangs is no reason for a restart: what is in memory would be lost with it. The store says that it hangs, and
   /// files have their time.)
@@ -112,8 +114,11 @@ final class Daemon {
       return canary.isBack()
     }
     if let watchdog { registrations.append(watchdog) }
-    services.begin()
-    bus.connect(name: name)
+    // A program that finds the name finds what an earlier run kept, too; a disk that hangs holds the name up no longer than this.
+    services.begin(within: Self.restoreLimit) { [weak self] in
+      guard let self, self.onEnd != nil else { return }
+      bus.connect(name: name)
+    }
     if configuration[RadioSettings.self].backend == .bluez { radioBus.connect() }
   }
 
