@@ -82,6 +82,50 @@ struct CallBudgetTests {
     for _ in 0..<60 { #expect(await error(greedy, "org.example.Open1", "Write") == nil) }
   }
 
+  @Test("Calls that take long share the loop: its other work has its turn after each")
+  @LoopActor
+  func turns() async throws {
+    let bus = try PrivateBus()
+    let clock = HandClock()
+    var limits = BusLimits()
+    limits.turn = .milliseconds(2)
+    let service = BusConnection(address: .address(bus.address), scheduler: clock, limits: limits)
+    let client = BusConnection(address: .address(bus.address))
+    var lines: [String] = []
+    let object = service.objects.export(
+      "/org/example",
+      interfaces: [
+        Interface(
+          "org.example.Thing1",
+          methods: [
+            Method(
+              "Do",
+              returning: { _ in
+                lines.append("call")
+                clock.advance(by: .milliseconds(2))
+                EventLoop.shared.soon { lines.append("other") }
+                return []
+              })
+          ])
+      ])
+    defer {
+      object.cancel()
+      for connection in [service, client] { connection.close() }
+      bus.stop()
+    }
+    service.connect(name: Table.name)
+    client.connect()
+    for connection in [service, client] { try await connection.ready() }
+    let answers = Mailbox<Bool>()
+    for _ in 0..<20 {
+      client.call(Table.name, "/org/example", "org.example.Thing1", "Do") { _ in answers.put(true) }
+    }
+    for _ in 0..<20 { _ = try await answers.next() }
+    // A turn hands messages on when the socket is read and once more at its end: two calls, where the limit alone allows 64.
+    let together = lines.split(separator: "other").map(\.count).max() ?? 0
+    #expect(lines.filter { $0 == "call" }.count == 20 && (1...2).contains(together))
+  }
+
   @Test("A call that wants no answer, of a method that does nothing but answer, is not carried out; any other one is")
   @LoopActor
   func unwanted() async throws {
