@@ -74,6 +74,7 @@ install: release ## Install programs, unit, policy, interfaces and configuration
 	.build/release/earshotd --write-interfaces '$(DESTDIR)$(INTERFACES)'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system'
 	sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/earshotd.service >'$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service'
+	install -D -m 644 systemd/bluetooth-restart.conf '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf'
 	install -D -m 644 systemd/earshot.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
 	install -D -m 644 dbus-policy/org.earshot.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
 	install -D -m 644 dbus-policy/org.earshot.service '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
@@ -91,6 +92,7 @@ uninstall: ## Remove what install put there, except the configuration and the us
 	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service 2>/dev/null || true)
 	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%')
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
+	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
 	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
 	rm -f '$(DESTDIR)$(INTERFACES)'/org.earshot.*.xml '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'/earshotd.catalog

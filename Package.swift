@@ -15,11 +15,11 @@ let package = Package(
     // System: C libraries, as Debian packages them.
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
     library("CLinux", apt: "libc6-dev"),
+    library("CMemFD", apt: "libc6-dev"),
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
     library("CSystemdEvent", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
-    library("CSystemdJournal", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
     library("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
 
     // Base: values and primitives. No I/O, no clock.
@@ -33,7 +33,7 @@ let package = Package(
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent"]),
-    room("Host/Journal", ["Common", "CSystemdJournal"]),
+    room("Host/Journal", ["Common", "CMemFD"]),
     room("Host/Store", ["Bytes", "Common", "Crypto"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
@@ -87,13 +87,13 @@ let package = Package(
     tests("Base/CompressionTests", ["Compression"]),
     tests("Base/CryptoTests", ["Bytes", "Crypto"]),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
-    tests("Host/LoopTests", ["Common", "Loop"]),
+    tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
     tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),
     tests("Host/ConfigTests", ["Config"]),
     tests("Host/CommandLineTests", ["CommandLine", "TestSupport"]),
     tests("Host/TerminalTests", ["Terminal"]),
-    tests("Host/DBusTests", ["Common", "Loop", "DBus", "TestSupport"]),
+    tests("Host/DBusTests", ["Common", "Loop", "DBus", "CDBus", "TestSupport"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Journal", "Radio", "Air", "TestSupport"]),

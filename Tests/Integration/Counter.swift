@@ -36,6 +36,8 @@ final class Counter {
     invitations.put(try await service.property("ConnectionUri"))
   }
 
+  var processID: pid_t? { service.processID }
+
   func close() {
     watch = nil
     wallet.stop()

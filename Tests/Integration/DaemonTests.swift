@@ -55,6 +55,9 @@ struct DaemonTests {
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 0)
     try (headers + "[Sample]\n").write(to: file, atomically: true, encoding: .utf8)
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)
+    // More than the unit's MemoryMax= has room for.
+    try "[Verifier]\nKeptBytes=1G\n".write(to: file, atomically: true, encoding: .utf8)
+    #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)
   }
 
   @Test("--write-catalog and --write-interfaces write what the list says; what cannot be written is a failure")

@@ -70,12 +70,13 @@ public final class BlueZRadio: RadioDriver {
   ///     5.76, and says nothing about what an old one leaves out.
   ///   - doors: the ways into the kernel. With the management socket the kernel advertises, exactly; without it
   ///     bluetoothd, as exactly as it can.
+  ///   - startsDaemon: whether the bus is asked to start bluetoothd where it does not run.
   ///   - repair: whether the kernel bears values by raw HCI.
   ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
-    knownVersion: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(), repair: KernelRepair = .known(.running),
-    log: Log = .shared
+    knownVersion: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(), startsDaemon: Bool = true,
+    repair: KernelRepair = .known(.running), log: Log = .shared
   ) {
     self.bus = bus
     self.scheduler = scheduler
@@ -85,7 +86,7 @@ public final class BlueZRadio: RadioDriver {
     keepsClientsApart = knownVersion.map { $0 >= BlueZLimit.separateClients } ?? false
     self.doors = doors
     self.log = log
-    daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters)
+    daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters, starts: startsDaemon)
     daemon.onChange = { [weak self] in self?.daemonChanged() }
     daemon.onDevice = { [weak self] in self?.deviceChanged($0, wasConnected: $1) }
     daemon.onReport = { [weak self] device, properties, isNew in

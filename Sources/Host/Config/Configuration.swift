@@ -27,6 +27,9 @@ public struct Configuration: Sendable {
     set { sections[ObjectIdentifier(type)] = newValue }
   }
 
+  /// The bytes of memory that the service may take for what all sections permit, at the most.
+  public var memory: Int { sections.values.reduce(0) { $0 + $1.memory } }
+
   /// Reads the files on top of these settings. It never fails: what cannot be used stays what it was, and is complained
   /// about.
   public func load(from files: ConfigurationFiles) -> LoadedConfiguration {

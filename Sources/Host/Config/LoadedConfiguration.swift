@@ -5,4 +5,9 @@ public struct LoadedConfiguration: Sendable {
   public let complaints: [Complaint]
   /// The files that were read, in the order in which they counted.
   public let files: [String]
+
+  /// The same with one more complaint.
+  public func adding(_ complaint: Complaint) -> LoadedConfiguration {
+    LoadedConfiguration(configuration: configuration, complaints: complaints + [complaint], files: files)
+  }
 }

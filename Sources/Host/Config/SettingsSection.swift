@@ -9,4 +9,11 @@ public protocol SettingsSection: Sendable {
   static var section: String { get }
   /// The section's keys, in the order of the default file.
   static var keys: [Setting<Self>] { get }
+
+  /// The bytes of memory that the service may take for what these settings permit, at the most.
+  var memory: Int { get }
+}
+
+extension SettingsSection {
+  public var memory: Int { 0 }
 }

@@ -43,6 +43,10 @@ public protocol Service: AnyObject, Sendable {
   /// the bus already.
   func begin()
 
+  /// Calls `then` once: when the service shows what an earlier run kept, after `limit` at the latest. The service has begun;
+  /// what a disk that hangs keeps back comes later.
+  func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void)
+
   /// Takes on the settings that a reload changed. Those that need a restart are the old ones.
   func apply(_ configuration: Configuration)
 
@@ -60,6 +64,9 @@ public protocol Service: AnyObject, Sendable {
 }
 
 extension Service {
+  /// A service that keeps nothing on the disk has nothing to restore.
+  public func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
+
   /// A service that keeps nothing on the disk is at rest as soon as it has stopped.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
 }

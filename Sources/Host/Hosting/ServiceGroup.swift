@@ -37,8 +37,16 @@ public final class ServiceGroup {
     faces += members.flatMap { $0.service.export(on: tree, manager: manager) }
   }
 
-  public func begin() {
+  /// Begins all services.
+  ///
+  /// - Parameter then: called once, when all show what an earlier run kept, after `limit` and `grace` at the latest.
+  public func begin(within limit: Duration = .zero, then: @escaping @LoopActor () -> Void = {}) {
     for member in members { member.service.begin() }
+    let wait = ServiceWait(members.map(\.name), "Not restored yet, and not waited for any longer", then)
+    for (index, member) in members.enumerated() {
+      member.service.whenRestored(within: limit) { wait.isOver(index) }
+    }
+    wait.begin(scheduler, atMost: limit + Self.grace)
   }
 
   public func apply(_ configuration: Configuration) {
@@ -56,9 +64,9 @@ public final class ServiceGroup {
   ///   journal and waited for no longer.
   public func stop(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     for member in members.reversed() { member.service.stop() }
-    let wait = RestWait(members.map(\.name), then)
+    let wait = ServiceWait(members.map(\.name), "Not waited for any longer", then)
     for (index, member) in members.enumerated() {
-      member.service.rest(within: limit) { wait.cameToRest(index) }
+      member.service.rest(within: limit) { wait.isOver(index) }
     }
     wait.begin(scheduler, atMost: limit + Self.grace)
   }

@@ -1,38 +1,33 @@
-import CSystemdJournal
-import Glibc
-
-/// A log record in the journal's own form: a list of `NAME=value`, one of them the sentence.
+/// A log record in the form that the journal reads from its socket (systemd's "Native Journal Protocol"): fields one after the
+/// other, each in one of two forms.
+///
+/// | a value without line breaks | any other value |
+/// | --- | --- |
+/// | `NAME=value`, line feed | `NAME`, line feed, its length as 8 bytes (little endian), the value, line feed |
 struct JournalEntry {
-  let assignments: [String]
+  private(set) var bytes: [UInt8] = []
 
   init(_ record: LogRecord, identifier: String) {
-    var assignments = [
-      "MESSAGE=\(record.text)",
-      "PRIORITY=\(record.level.rawValue)",
-      "SYSLOG_IDENTIFIER=\(identifier)",
-      "CODE_FILE=\(record.file)",
-      "CODE_FUNC=\(record.function)",
-      "CODE_LINE=\(record.line)",
-    ]
-    if let id = record.id { assignments.append("MESSAGE_ID=\(id.hex)") }
-    for field in record.fields { assignments.append("\(field.name)=\(field.value)") }
-    self.assignments = assignments
+    append("MESSAGE", record.text)
+    append("PRIORITY", String(record.level.rawValue))
+    append("SYSLOG_IDENTIFIER", identifier)
+    append("CODE_FILE", record.file)
+    append("CODE_FUNC", record.function)
+    append("CODE_LINE", String(record.line))
+    if let id = record.id { append("MESSAGE_ID", id.hex) }
+    for field in record.fields { append(field.name, field.value) }
   }
 
-  /// Hands the entry to the journal. A journal that does not listen or is full loses the line: logging never fails.
-  func send() {
-    // One buffer for all assignments, so that every iovec points into the same living array.
-    var bytes: [UInt8] = []
-    var ranges: [Range<Int>] = []
-    for assignment in assignments {
-      let start = bytes.count
-      bytes += assignment.utf8
-      ranges.append(start..<bytes.count)
+  private mutating func append(_ name: String, _ value: String) {
+    bytes += name.utf8
+    let value = Array(value.utf8)
+    if value.contains(0x0A) {
+      bytes.append(0x0A)
+      withUnsafeBytes(of: UInt64(value.count).littleEndian) { bytes += $0 }
+    } else {
+      bytes.append(UInt8(ascii: "="))
     }
-    bytes.withUnsafeMutableBytes { buffer in
-      guard let base = buffer.baseAddress else { return }
-      let vectors = ranges.map { iovec(iov_base: base + $0.lowerBound, iov_len: $0.count) }
-      _ = sd_journal_sendv(vectors, Int32(vectors.count))
-    }
+    bytes += value
+    bytes.append(0x0A)
   }
 }

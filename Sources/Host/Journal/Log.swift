@@ -23,6 +23,11 @@ public struct Log: Sendable {
     shared.level = level
   }
 
+  /// Tells the journal how many lines of ``shared`` were left out because it did not read, where some were and it reads again.
+  public static func tellUntold() {
+    if case .journal(_, let socket) = shared.core.destination.withLock({ $0 }) { socket.tellUntold() }
+  }
+
   /// Lines that matter less than this are not written; it may change at any time.
   public var level: LogLevel {
     get { LogLevel(rawValue: core.level.load(ordering: .relaxed)) ?? .info }

@@ -3,7 +3,7 @@ import Glibc
 /// Where log lines go.
 public enum LogDestination: Sendable {
   /// The journal, with all fields, under this SYSLOG_IDENTIFIER.
-  case journal(identifier: String)
+  case journal(identifier: String, JournalSocket = .shared)
   /// A readable line on standard error.
   case terminal(colour: Bool)
   /// A closure, for tests; it is called on the thread that logs.
@@ -32,8 +32,8 @@ public enum LogDestination: Sendable {
 
   func write(_ record: LogRecord) {
     switch self {
-    case .journal(let identifier):
-      JournalEntry(record, identifier: identifier).send()
+    case .journal(let identifier, let socket):
+      socket.send(record, identifier: identifier)
     case .terminal(let colour):
       var now = timespec()
       clock_gettime(CLOCK_REALTIME, &now)

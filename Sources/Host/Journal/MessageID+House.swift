@@ -77,6 +77,14 @@ extension MessageID {
     LimitMEMLOCK=16M and LimitCORE=0; a drop-in that takes these away, or a container, brings this about.
     """)
 
+  /// Lines are missing from the journal, because it did not read.
+  public static let linesLost = MessageID(
+    "LinesLost", "35ba25f5dccd406ea3545e3d78870917", "Lines are missing from the journal",
+    """
+    The journal did not read for a while: its disk is slow or full, or it was restarted. The service does not wait for
+    it. The message says how many lines are missing before it.
+    """)
+
   /// The connection to the message bus broke.
   public static let busLost = MessageID(
     "BusLost", "709e8a41207ea9f9495baeb33f89338f", "The message bus is gone",
@@ -94,6 +102,6 @@ extension MessageID {
   /// Every id of the house itself.
   public static let house: [MessageID] = [
     .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .adapterMissing,
-    .configurationProblem, .configurationReloaded, .memoryExposed, .busLost, .busBack,
+    .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost, .busBack,
   ]
 }

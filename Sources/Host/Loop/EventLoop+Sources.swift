@@ -35,14 +35,12 @@ extension EventLoop: Scheduler {
       })
   }
 
+  /// Work that computes, and waits for nothing: one thread does it, piece by piece. What may hang has a worker of its own.
   @LoopActor
   public func offload<Value: Sendable>(
     _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
   ) {
-    Task.detached {
-      let value = work()
-      EventLoop.shared.soon { then(value) }
-    }
+    computing.offload(work, then: then)
   }
 
   /// Calls `body` whenever `descriptor` is ready for one of `events`, for as long as the registration lives.

@@ -25,6 +25,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   private let event: OpaquePointer
   private let wakeDescriptor: Int32
   private let inbox = Locked(Inbox())
+  let computing = SerialWorker("computing")
 
   private init() {
     var event: OpaquePointer?

@@ -1,3 +1,4 @@
+import CLinux
 import Common
 import Glibc
 
@@ -5,13 +6,17 @@ import Glibc
 /// piece of work after the other, in the order in which they came.
 ///
 /// The thread starts with the first piece and ends with its owner: it still does the pieces that it was given before that,
-/// and the loop does not wait for them.
+/// and the loop does not wait for them. It is a thread of our own: those of libdispatch, on which Swift's tasks run, write a
+/// line to the journal about each thread whose priority a sandbox keeps them from setting.
 @LoopActor
 public final class SerialWorker: Offloading {
-  private let queue = WorkQueue()
+  private let queue: WorkQueue
   private var isStarted = false
 
-  public nonisolated init() {}
+  /// - Parameter name: what the thread is called in `ps -L`, at most 15 bytes of it.
+  public nonisolated init(_ name: String = "worker") {
+    queue = WorkQueue(name)
+  }
 
   deinit {
     if isStarted { queue.put(nil) }
@@ -20,18 +25,12 @@ public final class SerialWorker: Offloading {
   public func offload<Value: Sendable>(
     _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
   ) {
-    start()
     queue.put {
       let value = work()
       EventLoop.shared.soon { then(value) }
     }
-  }
-
-  private func start() {
-    guard !isStarted else { return }
-    isStarted = true
-    // Without a thread of its own the work is done where `EventLoop` does all other work.
-    if !queue.startThread() { Task.detached { [queue] in queue.run() } }
+    // Where the kernel starts no more threads, the work waits until it does: each further piece, a canary's too, asks again.
+    if !isStarted { isStarted = queue.startThread() }
   }
 }
 
@@ -41,8 +40,10 @@ public final class SerialWorker: Offloading {
 private final class WorkQueue: @unchecked Sendable {
   private let entries = Locked<[(@Sendable () -> Void)?]>([])
   private let available: UnsafeMutablePointer<sem_t>
+  private let name: String
 
-  init() {
+  init(_ name: String) {
+    self.name = name
     available = .allocate(capacity: 1)
     available.initialize(to: sem_t())
     sem_init(available, 0, 0)
@@ -78,7 +79,8 @@ private final class WorkQueue: @unchecked Sendable {
     return true
   }
 
-  func run() {
+  private func run() {
+    earshot_name_thread(name)
     while true {
       while sem_wait(available) != 0 {}
       let work = entries.withLock { $0.isEmpty ? nil : $0.removeFirst() }

@@ -18,11 +18,19 @@ final class Daemon {
   nonisolated static let busName = "org.earshot"
   /// Services may take so long to bring their disk's work to an end.
   private nonisolated static let restLimit = Duration.seconds(2)
+  /// So long the name waits for what an earlier run kept.
+  private nonisolated static let restoreLimit = Duration.seconds(5)
+  /// What is computed away from the loop takes no longer. Where it does, the watchdog hears nothing more. (A disk or a caller's
+  /// file that hangs is no reason for a restart: what is in memory would be lost with it. The store says that it hangs, and
+  /// files have their time.)
+  private nonisolated static let canaryLimit = Duration.seconds(10)
 
   private let list: ServiceList
   private var configuration: Configuration
   private let files: ConfigurationFiles
   private let bus: BusConnection
+  /// bluetoothd's calls come by a connection of their own: what other programs ask for does not stand before a phone's write.
+  private let radioBus: BusConnection
   private let name: String
   private let radio: SharedRadio
   private lazy var services = ServiceGroup(list.kinds, scheduler: EventLoop.shared) { self.context(of: $0) }
@@ -31,13 +39,17 @@ final class Daemon {
   private var onEnd: (@LoopActor (ExitCode) -> Void)?
   private var isReady = false
   private var pendingRestart: [String] = []
+  private let reader = SerialWorker("configuration")
+  private var isReading = false
+  private var isReloadDue = false
 
   /// - Parameters:
   ///   - list: the services there are.
   ///   - configuration: as it was loaded from `files`.
+  ///   - address: of the bus.
   ///   - name: the name to own on the bus.
   init(
-    _ list: ServiceList, _ configuration: Configuration, files: ConfigurationFiles, bus: BusConnection, name: String,
+    _ list: ServiceList, _ configuration: Configuration, files: ConfigurationFiles, address: BusAddress, name: String,
     privileges: Privileges
   ) {
     // Before any key is in it.
@@ -45,11 +57,12 @@ final class Daemon {
     self.list = list
     self.configuration = configuration
     self.files = files
-    self.bus = bus
     self.name = name
-    bus.objects.access = ServiceAccess.rule()
+    bus = BusConnection(address: address, limits: configuration[BusSettings.self].limits)
+    radioBus = BusConnection(address: address, limits: BusSettings.radio, purpose: " for the radio")
+    for bus in [bus, radioBus] { bus.objects.access = ServiceAccess.rule() }
     radio = SharedRadio(
-      driver: Self.driver(configuration[RadioSettings.self], bus, privileges), scheduler: EventLoop.shared,
+      driver: Self.driver(configuration[RadioSettings.self], radioBus, privileges), scheduler: EventLoop.shared,
       limits: configuration[RadioSettings.self].linkLimits)
     manager = ManagerFace(radio.tenant("manager", share: .nothing), services: services.names, on: bus.objects)
     services.export(on: bus.objects, manager: ManagerFace.path)
@@ -60,7 +73,9 @@ final class Daemon {
   ) -> any RadioDriver {
     switch settings.backend {
     case .bluez:
-      BlueZRadio(bus: bus, adapter: settings.adapter, knownVersion: .installed(), doors: privileges.doors)
+      BlueZRadio(
+        bus: bus, adapter: settings.adapter, knownVersion: .installed(), doors: privileges.doors,
+        startsDaemon: settings.startsBluetooth)
     case .air:
       if let socket = settings.airSocket {
         RemoteAir(path: socket)
@@ -74,7 +89,7 @@ final class Daemon {
   private func context(of kind: any Service.Type) -> ServiceContext {
     ServiceContext(
       configuration: configuration, radio: radio(of: kind), scheduler: EventLoop.shared,
-      makeWorker: { SerialWorker() }, statusChanged: { [weak self] in self?.showStatus() })
+      makeWorker: { SerialWorker("disk") }, statusChanged: { [weak self] in self?.showStatus() })
   }
 
   /// The radio as a service sees it.
@@ -93,9 +108,18 @@ final class Daemon {
       bus.onState { [weak self] in self?.busChanged($0) },
       radio.onStatus { [weak self] _ in self?.showStatus() },
     ]
-    if let watchdog = ServiceManager.startWatchdog(on: loop, isHealthy: { true }) { registrations.append(watchdog) }
-    services.begin()
-    bus.connect(name: name)
+    let canary = Canary(through: loop, loop, limit: Self.canaryLimit)
+    let watchdog = ServiceManager.startWatchdog(on: loop) {
+      Log.tellUntold()
+      return canary.isBack()
+    }
+    if let watchdog { registrations.append(watchdog) }
+    // A program that finds the name finds what an earlier run kept, too; a disk that hangs holds the name up no longer than this.
+    services.begin(within: Self.restoreLimit) { [weak self] in
+      guard let self, self.onEnd != nil else { return }
+      bus.connect(name: name)
+    }
+    if configuration[RadioSettings.self].backend == .bluez { radioBus.connect() }
   }
 
   /// Keys live in this memory.
@@ -115,11 +139,12 @@ final class Daemon {
     Log.shared.info("Stopping", id: .stopping)
     ServiceManager.stopping()
     registrations = []
-    services.stop(within: Self.restLimit) { [bus] in
+    services.stop(within: Self.restLimit) { [bus, radioBus] in
       onEnd(code)
       // What was said to the radio and the bus in this turn is sent before the loop ends.
       EventLoop.shared.soon {
         bus.close()
+        radioBus.close()
         EventLoop.shared.stop()
       }
     }
@@ -154,9 +179,23 @@ final class Daemon {
 
   // MARK: The configuration
 
+  /// The files are read away from the loop. What is asked for meanwhile is read afterwards.
   private func reload() {
     ServiceManager.reloading(now: EventLoop.shared.now)
-    let loaded = list.configuration.load(from: files)
+    isReloadDue = isReading
+    guard !isReading else { return }
+    isReading = true
+    reader.offload(
+      { [list, files] in MemoryBudget.check(list.configuration.load(from: files)) },
+      then: { [weak self] loaded in
+        guard let self else { return }
+        isReading = false
+        reloaded(loaded)
+        if isReloadDue { reload() }
+      })
+  }
+
+  private func reloaded(_ loaded: LoadedConfiguration) {
     for complaint in loaded.complaints {
       Log.shared.warning("\(complaint.description)", id: .configurationProblem)
     }

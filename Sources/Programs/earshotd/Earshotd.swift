@@ -47,7 +47,7 @@ struct Earshotd {
   }
 
   private static func checkConfiguration(_ files: ConfigurationFiles) -> ExitCode {
-    let loaded = list.configuration.load(from: files)
+    let loaded = MemoryBudget.check(list.configuration.load(from: files))
     for complaint in loaded.complaints { complain(complaint.description) }
     if loaded.complaints.isEmpty {
       let read =
@@ -59,7 +59,7 @@ struct Earshotd {
 
   private static func serve(_ files: ConfigurationFiles, _ options: ParsedCommand) -> ExitCode {
     signal(SIGPIPE, SIG_IGN)
-    let loaded = list.configuration.load(from: files)
+    let loaded = MemoryBudget.check(list.configuration.load(from: files))
     Log.configure(
       destination: .automatic(identifier: "earshotd"), level: loaded.configuration[LogSettings.self].level)
     for complaint in loaded.complaints {
@@ -76,9 +76,8 @@ struct Earshotd {
         outcome.code = InterfaceFiles.write(list, to: directory) ? .ok : .failed
         EventLoop.shared.stop()
       } else {
-        let bus = BusConnection(address: address, limits: loaded.configuration[BusSettings.self].limits)
         let daemon = Daemon(
-          list, loaded.configuration, files: files, bus: bus, name: name, privileges: privileges)
+          list, loaded.configuration, files: files, address: address, name: name, privileges: privileges)
         outcome.daemon = daemon
         daemon.run { outcome.code = $0 }
       }

@@ -15,6 +15,9 @@ static inline int earshot_hide_memory(void) {
   return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
+/* What this thread is called; the first 15 bytes count. */
+static inline void earshot_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
+
 /* The capabilities of this thread, as sets of bits. 0, or -1 with errno. */
 static inline int earshot_get_capabilities(unsigned long long *effective, unsigned long long *permitted,
                                            unsigned long long *inheritable) {

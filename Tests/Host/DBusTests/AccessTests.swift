@@ -79,7 +79,7 @@ struct AccessTests {
     defer { table.close() }
     table.service.objects.access = Self.rule { $0.uid == getuid() }
     for number in 1...6 { #expect(try arrive(":1.9000", at: table) == (number == 6), "call \(number)") }
-    #expect(table.service.objects.tallies == [Tally("DeniedCalls", 0), Tally("RefusedCalls", 1)])
+    #expect(table.refusals == [Tally("DeniedCalls", 0), Tally("RefusedCalls", 1)])
     #expect(try !arrive(":1.9001", at: table), "another caller is held up by the first")
   }
 
@@ -93,10 +93,10 @@ struct AccessTests {
     table.service.objects.access = Self.rule { $0.uid == getuid() }
     let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s")]))
     for number in 1...4 { #expect(try arrive(":1.900\(number)", at: table) == (number == 4), "caller \(number)") }
-    #expect(table.service.objects.tallies == [Tally("DeniedCalls", 0), Tally("RefusedCalls", 1)])
+    #expect(table.refusals == [Tally("DeniedCalls", 0), Tally("RefusedCalls", 1)])
     // The bus has answered about all of them before it brings this one; nobody is behind their names.
     #expect(await table.error("Echo", [.string("x")]) == nil)
-    #expect(table.service.objects.tallies == [Tally("DeniedCalls", 3), Tally("RefusedCalls", 1)])
+    #expect(table.refusals == [Tally("DeniedCalls", 3), Tally("RefusedCalls", 1)])
     object.cancel()
   }
 

@@ -121,11 +121,11 @@ struct AudienceTests {
     }
     let level = try await house.table.call("Get", [.string(Table.interface), .string("Level")], on: Self.properties)
     #expect(level == [.variant(.uint32(7))])
-    #expect(house.table.service.objects.tallies == [Tally("DeniedCalls", 2), Tally("RefusedCalls", 0)])
+    #expect(house.table.refusals == [Tally("DeniedCalls", 2), Tally("RefusedCalls", 0)])
     #expect(await house.table.error("Do") == .denied(Self.refusal))
     let set: [DBusValue] = [.string(Table.interface), .string("Level"), .variant(.uint32(1))]
     #expect(await house.table.error("Set", set, on: Self.properties) == .denied(Self.refusal))
-    #expect(house.table.service.objects.tallies == [Tally("DeniedCalls", 4), Tally("RefusedCalls", 0)])
+    #expect(house.table.refusals == [Tally("DeniedCalls", 4), Tally("RefusedCalls", 0)])
   }
 
   @Test("A caller of whom the bus says nothing is a stranger")
@@ -142,7 +142,7 @@ struct AudienceTests {
     // The bus has answered about :1.9000 before it brings this.
     #expect(await house.table.error("Ping", on: "org.freedesktop.DBus.Peer") == nil)
     #expect(answer.isGiven)
-    #expect(house.table.service.objects.tallies == [Tally("DeniedCalls", 1), Tally("RefusedCalls", 0)])
+    #expect(house.table.refusals == [Tally("DeniedCalls", 1), Tally("RefusedCalls", 0)])
   }
 
   @Test("What a stranger lists leaves out the properties, interfaces and objects of the group")

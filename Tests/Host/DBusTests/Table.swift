@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Loop
 import TestSupport
@@ -48,6 +49,9 @@ struct Table {
       return error
     }
   }
+
+  /// How often calls of the service were refused because of who called.
+  var refusals: [Tally] { Array(service.objects.tallies.prefix(2)) }
 
   /// Puts an interface on the service's object.
   func export(_ interface: Interface) -> ExportedObject {

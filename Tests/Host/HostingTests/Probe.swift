@@ -15,6 +15,9 @@ final class Record {
   /// Calls that ends each probe's rest, by its name; a probe that is not in `tired` rests at once.
   var resting: [String: @LoopActor () -> Void] = [:]
   var tired: Set<String> = []
+  /// The same for the end of restoring: a probe that is not in `forgetful` has restored at once.
+  var restoring: [String: @LoopActor () -> Void] = [:]
+  var forgetful: Set<String> = []
   var isOff: Set<String> = []
   var statusLines: [String: String] = [:]
   var contexts: [String: ServiceContext] = [:]
@@ -52,6 +55,10 @@ final class Probe<Name: ProbeName>: Service {
   }
 
   func begin() { note("begin") }
+
+  func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    if Record.current.forgetful.contains(Name.name) { Record.current.restoring[Name.name] = then } else { then() }
+  }
 
   func apply(_ configuration: Configuration) { note("apply") }
 

@@ -62,6 +62,31 @@ struct ServiceGroupTests {
     }
   }
 
+  @Test("The start waits until all services show what they kept, and no longer than its limit for one whose disk hangs")
+  func restoring() async {
+    await LoopActor.run {
+      let stage = Stage()
+      var begun = 0
+      stage.group.begin(within: .seconds(5)) { begun += 1 }
+      #expect(begun == 1)
+
+      let slow = Stage { $0.forgetful = ["First", "Third"] }
+      begun = 0
+      slow.group.begin(within: .seconds(5)) { begun += 1 }
+      #expect(slow.lines == ["First begin", "Second begin", "Third begin"], "none waits for another")
+      Record.current.restoring["Third"]?()
+      #expect(begun == 0)
+      let limit = Duration.seconds(5) + ServiceGroup.grace
+      slow.time.advance(by: limit - .milliseconds(1))
+      #expect(begun == 0)
+      slow.time.advance(by: .milliseconds(1))
+      #expect(begun == 1)
+      Record.current.restoring["First"]?()
+      slow.time.advance(by: .seconds(60))
+      #expect(begun == 1)
+    }
+  }
+
   @Test("A service that its settings turn off is not there, and the others are")
   func turnedOff() async {
     await LoopActor.run {

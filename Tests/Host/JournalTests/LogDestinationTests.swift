@@ -11,7 +11,7 @@ import Testing
 
   private static func name(_ destination: LogDestination) -> String {
     switch destination {
-    case .journal(let identifier): "journal \(identifier)"
+    case .journal(let identifier, _): "journal \(identifier)"
     case .terminal(let colour): colour ? "colour" : "plain"
     case .capture: "capture"
     }
@@ -36,11 +36,18 @@ import Testing
   func entry() {
     let entry = JournalEntry(Self.record, identifier: "earshotd")
     #expect(
-      entry.assignments == [
-        "MESSAGE=The radio is gone.", "PRIORITY=3", "SYSLOG_IDENTIFIER=earshotd", "CODE_FILE=Verifier/Verifier.swift",
-        "CODE_FUNC=start()", "CODE_LINE=12", "MESSAGE_ID=\(MessageID.radioLost.hex)", "EARSHOT_ADAPTER=hci0",
-        "EARSHOT_ERROR=gone",
-      ])
+      String(decoding: entry.bytes, as: UTF8.self) == """
+        MESSAGE=The radio is gone.
+        PRIORITY=3
+        SYSLOG_IDENTIFIER=earshotd
+        CODE_FILE=Verifier/Verifier.swift
+        CODE_FUNC=start()
+        CODE_LINE=12
+        MESSAGE_ID=\(MessageID.radioLost.hex)
+        EARSHOT_ADAPTER=hci0
+        EARSHOT_ERROR=gone
+
+        """)
   }
 
   @Test("A terminal line has time, level, sentence and fields, and no escape codes unless asked")

@@ -27,6 +27,7 @@ struct SettingsTests {
       Adapter=hci1
       AirSocket=/run/air
       NotifyUnsubscribed=no
+      StartBluetooth=no
       Links=17
       [Verifier]
       Enabled=yes
@@ -59,9 +60,11 @@ struct SettingsTests {
       KeptTransfers=7
       [Store]
       Directory=/srv/credentials
+      MemoryLimit=1G
       [Bus]
       WaitingCallers=9
       WaitingCalls=11
+      CallsPerSecond=17
       [Log]
       Level=debug
       LinesPerPeer=13
@@ -70,7 +73,7 @@ struct SettingsTests {
     #expect(complaints == [])
     let radio = read[RadioSettings.self]
     #expect(radio.backend == .air && radio.adapter == "hci1" && radio.airSocket == "/run/air")
-    #expect(!radio.notifyUnsubscribed)
+    #expect(!radio.notifyUnsubscribed && !radio.startsBluetooth)
     let verifier = read[VerifierService.Settings.self]
     let engine = verifier.engine
     #expect(verifier.enabled && engine.name == "Kiosk" && verifier.decision == .accept)
@@ -91,13 +94,43 @@ struct SettingsTests {
     #expect(wallet.concurrentTransfers == 2 && wallet.keptTransfers == 7)
     #expect(read[StoreSettings.self].directory == "/srv/credentials")
     let bus = read[BusSettings.self].limits
-    #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11)
+    #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11 && bus.callsPerSecond == 17)
+    #expect(read[StoreSettings.self].memoryLimit == 1 << 30)
     #expect(read[LogSettings.self].level == .debug && read[LogSettings.self].linesPerPeer == 13)
 
     // Each of them is a change, and putting the defaults into the same keys undoes it.
     #expect(Self.defaults.changes(to: read).count == Self.defaults.table.count)
     let blank = text.split(separator: "\n").map { $0.hasPrefix("[") ? "\($0)\n" : $0.prefix { $0 != "=" } + "=\n" }
     #expect(Self.defaults.changes(to: Self.read(text + "\n" + blank.joined()).configuration) == [])
+  }
+
+  @Test("What the defaults permit fits into the unit's memory; settings that permit more are complained about")
+  func memory() throws {
+    let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().deletingLastPathComponent()
+    let unit = try String(contentsOf: top.appendingPathComponent("systemd/earshotd.service"), encoding: .utf8)
+    let limit = Self.defaults[StoreSettings.self].memoryLimit
+    #expect(unit.contains("\nMemoryMax=\(limit >> 20)M\n"))
+    #expect(MemoryBudget.objection(to: Self.defaults) == nil)
+
+    let large = [
+      "[Verifier]\nKeptBytes=512M", "[Verifier]\nCredentialLimit=64M", "[Wallet]\nCredentialLimit=64M",
+      "[Wallet]\nTransfers=64", "[Store]\nMemoryLimit=300M",
+    ]
+    for text in large {
+      let objection = try #require(MemoryBudget.objection(to: Self.read(text).configuration), "\(text)")
+      #expect(objection.contains("MemoryMax="), "\(text)")
+      let raised = Self.read("\(text)\n[Store]\nMemoryLimit=4G").configuration
+      #expect(MemoryBudget.objection(to: raised) == nil, "\(text)")
+    }
+    // To the byte: what is permitted is three quarters of the limit, and one more is too much.
+    var edge = Self.defaults
+    edge[StoreSettings.self].memoryLimit = 1 << 30
+    let room = (1 << 30) / 4 * 3 - (32 << 20)
+    edge[VerifierService.Settings.self].vault.maximumBytes += room - edge.memory
+    #expect(edge.memory == room && MemoryBudget.objection(to: edge) == nil)
+    edge[VerifierService.Settings.self].vault.maximumBytes += 1
+    #expect(MemoryBudget.objection(to: edge) != nil)
   }
 
   @Test("What the table shows it reads back, so that no key needs a second description")

@@ -39,17 +39,23 @@ final class BluetoothDaemon {
   private var registrations: [Registration] = []
   private var retry: Registration?
   private var backoff = Backoff()
+  private let starter: DaemonStarter?
 
   /// Beyond these, what bluetoothd has is passed over.
   private static let adapterLimit = 64
   private static let deviceLimit = 4096
   private static let timeLimit = Duration.seconds(10)
 
-  init(_ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters) {
+  /// - Parameter starts: whether the bus is asked to start bluetoothd where it does not run.
+  init(_ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, starts: Bool) {
     self.bus = bus
     self.scheduler = scheduler
     self.counters = counters
+    starter = starts ? DaemonStarter(scheduler) { [weak bus] in bus?.startBluetoothDaemon($0) } : nil
   }
+
+  /// Whether the bus will be asked to start it.
+  var isStarting: Bool { starter?.isWaiting ?? false }
 
   func start() {
     func subscribe(_ match: SignalMatch, _ take: @escaping @LoopActor (BluetoothDaemon, Message) -> Void) {
@@ -81,7 +87,9 @@ final class BluetoothDaemon {
 
   private func busChanged(_ state: BusState) {
     switch state {
-    case .lost, .closed: forget(.unknown)
+    case .lost, .closed:
+      starter?.end()
+      forget(.unknown)
     case .connecting, .connected, .nameUnavailable: onChange()
     }
   }
@@ -89,6 +97,7 @@ final class BluetoothDaemon {
   private func ownerChanged(_ owner: String?) {
     forget(bus.uniqueName == nil ? .unknown : .absent)
     self.owner = owner
+    if presence == .absent, owner == nil { starter?.begin() } else { starter?.end() }
     guard owner != nil else { return }
     backoff.reset()
     ask()
@@ -110,7 +119,7 @@ final class BluetoothDaemon {
   private func ask() {
     guard let owner else { return }
     if presence != .silent { enter(.asking) }
-    // Its unique name is called, so that no call starts a bluetoothd that was stopped on purpose.
+    // Its unique name is called, so that no call starts it: `DaemonStarter` does, where it may, and in its time.
     bus.call(owner, .root, BlueZName.objectManager, "GetManagedObjects", timeout: Self.timeLimit) {
       [weak self] result in
       guard let self, self.owner == owner else { return }
@@ -128,6 +137,7 @@ final class BluetoothDaemon {
   }
 
   private func answered(_ values: [DBusValue]) {
+    starter?.succeeded()
     for (path, interfaces) in values.first?.asDictionary ?? [:] {
       guard let path = ObjectPath(path), let interfaces = interfaces.asDictionary else {
         counters.malformed += 1

@@ -24,6 +24,7 @@ public final class BusConnection {
   private(set) lazy var credentials = CredentialsCache(self)
 
   private let address: BusAddress
+  private let purpose: String
   private var wantedName: String?
   private var nameWatch: Registration?
   private var retry: Registration?
@@ -38,10 +39,14 @@ public final class BusConnection {
   private static let refusedNameInterval = Duration.seconds(1)
   private static let helloTimeout = Duration.seconds(25)
 
+  /// - Parameter purpose: what a program's second connection is for, as the journal says it after "the connection to the bus":
+  ///   ` for the radio`.
   public init(
-    address: BusAddress, scheduler: any Scheduler = EventLoop.shared, limits: BusLimits = BusLimits()
+    address: BusAddress, scheduler: any Scheduler = EventLoop.shared, limits: BusLimits = BusLimits(),
+    purpose: String = ""
   ) {
     self.address = address
+    self.purpose = purpose
     self.scheduler = scheduler
     self.limits = limits
     pending = PendingCalls(scheduler)
@@ -167,14 +172,14 @@ public final class BusConnection {
     nameWatch = nil
     retry = nil
     backoff = Self.shortestBackoff
-    if wasLost { Log.shared.notice("The connection to the bus is back", id: .busBack) }
+    if wasLost { Log.shared.notice("The connection to the bus\(purpose) is back", id: .busBack) }
     wasLost = false
     enter(.connected(uniqueName: uniqueName))
   }
 
   private func lost(_ error: DBusError) {
     guard state != .closed else { return }
-    if !wasLost { Log.shared.warning("The connection to the bus is lost: \(error)", id: .busLost) }
+    if !wasLost { Log.shared.warning("The connection to the bus\(purpose) is lost: \(error)", id: .busLost) }
     wasLost = true
     retry = scheduler.schedule(after: backoff) { [weak self] in self?.open() }
     backoff = min(backoff * 2, Self.longestBackoff)

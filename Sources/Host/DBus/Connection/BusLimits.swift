@@ -15,8 +15,18 @@ public struct BusLimits: Sendable {
   public var waitingCallers = 256
   /// Values in one received message, all levels counted: a message of a few megabytes can name millions of values.
   public var values = 1 << 20
-  /// Messages handled in one turn of the loop.
+  /// Files of callers that are read at one time; a file that does not answer keeps its place until it does.
+  public var filesAtOnce = 4
+  /// Files of callers that wait to be read.
+  public var waitingFiles = 16
+  /// How long a caller's file may take, the wait included.
+  public var fileTime = Duration.seconds(10)
+  /// What a program may ask for in a second, over time, where there is a rule of access: a call takes one point of that, one for
+  /// everything there is 16. One that was quiet may spend five seconds' points at once. bluetoothd's calls are not counted.
+  public var callsPerSecond = 2000
+  /// Messages handled in one turn of the loop, and how long they may take together: then the loop's other work has its turn.
   public var messagesPerTurn = 64
+  public var turn = Duration.milliseconds(2)
 
   public init() {}
 }

@@ -11,6 +11,7 @@ final class Transport {
   private let limits: BusLimits
   private let watches = SocketWatches()
   private let timeouts: SocketTimeouts
+  private let scheduler: any Scheduler
   private var isPumpScheduled = false
   private(set) var isOpen = true
 
@@ -31,6 +32,7 @@ final class Transport {
     }
     self.connection = connection
     self.limits = limits
+    self.scheduler = scheduler
     timeouts = SocketTimeouts(scheduler)
     dbus_connection_set_exit_on_disconnect(connection, 0)
     dbus_connection_set_max_message_size(connection, limits.received)
@@ -105,7 +107,9 @@ final class Transport {
 
   /// Hands on the messages that have come; after some of them the loop's other work gets its turn.
   private func pump() {
-    for _ in 0..<limits.messagesPerTurn {
+    let end = scheduler.now.advanced(by: limits.turn)
+    for count in 0..<limits.messagesPerTurn {
+      guard count == 0 || scheduler.now < end else { break }
       guard isOpen, let pointer = dbus_connection_pop_message(connection) else { break }
       if let message = MessageReader.read(RawMessage(owning: pointer), limits: limits) { onMessage(message) }
     }

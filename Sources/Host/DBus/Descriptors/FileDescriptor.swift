@@ -62,6 +62,38 @@ public final class FileDescriptor: Sendable, Hashable {
     }
   }
 
+  /// Reads a file of another program to its end, from where it stands. This waits for the disk that the file is on, and for
+  /// as long as that takes.
+  ///
+  /// - Parameters:
+  ///   - limit: the most bytes that are taken; one more is a `LimitExceeded`.
+  ///   - isGivenUp: asked after each part; true ends the reading with `Timeout`.
+  /// - Throws: `InvalidArgs` for anything but a regular file or a sealed memory file: a pipe, a socket or a device may never
+  ///   come to its end, and a memory file that is not sealed may change while it is read.
+  func readFile(limit: Int, isGivenUp: () -> Bool = { false }) throws(DBusError) -> [UInt8] {
+    let descriptor = raw
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw .failed("The file cannot be read: \(reason(errno)).") }
+    guard status.st_mode & S_IFMT == S_IFREG else {
+      throw .invalidArgs("Only a file or a sealed memory file can be passed, no pipe, socket or device.")
+    }
+    guard !MemFD.isUnsealed(descriptor) else {
+      throw .invalidArgs("A memory file must be sealed against writing, growing and shrinking.")
+    }
+    guard status.st_size <= limit else { throw .limitExceeded("The file has more than \(limit) bytes.") }
+    var bytes: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: min(max(limit, 0) + 1, 1 << 16))
+    while !isGivenUp() {
+      let count = read(descriptor, &buffer, buffer.count)
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw .failed("The file cannot be read: \(reason(errno)).") }
+      guard count > 0 else { return bytes }
+      guard bytes.count + count <= limit else { throw .limitExceeded("The file has more than \(limit) bytes.") }
+      bytes += buffer[..<count]
+    }
+    throw .timeout("The file took too long.")
+  }
+
   private static func hasInput(_ descriptor: Int32) -> Bool {
     var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
     return poll(&request, 1, 0) > 0

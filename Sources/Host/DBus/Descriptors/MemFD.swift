@@ -10,6 +10,17 @@ public enum MemFD {
   private static let allSeals: Int32 = 0x0001 | 0x0002 | 0x0004 | 0x0008
   private static let nameLimit = 249
 
+  private static let getSeals: Int32 = 1034
+  /// No seal can be added: a file in memory that nobody can seal says this of itself, and so does one on an ordinary tmpfs.
+  private static let sealOfSeals: Int32 = 0x0001
+
+  /// Whether a descriptor is a memory file that could be sealed, and is not: another program may change it at any time.
+  static func isUnsealed(_ descriptor: Int32) -> Bool {
+    let seals = fcntl(descriptor, getSeals)
+    let content = allSeals & ~sealOfSeals
+    return seals >= 0 && seals != sealOfSeals && seals & content != content
+  }
+
   /// A memory file with `bytes` in it that no program can change any more, to be read from its beginning.
   ///
   /// - Parameter name: shown in `/proc`, for debugging only.

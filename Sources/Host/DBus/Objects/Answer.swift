@@ -7,7 +7,8 @@ final class Answer {
   private weak var transport: Transport?
   private let destination: String?
   private let serial: UInt32
-  private let isExpected: Bool
+  /// Whether the caller wants an answer.
+  let isExpected: Bool
   private(set) var isGiven = false
 
   init(to call: Message, over transport: Transport) {

@@ -11,6 +11,8 @@ public struct Method: Sendable {
   /// The names of the errors that the method may answer.
   public let errors: [String]
   let handler: Handler
+  /// Whether the method does nothing but answer: a call that wants no answer is then not carried out.
+  var onlyAnswers = false
 
   /// - Parameter handler: called on the loop for each call, in the order in which they came; it answers then or later.
   public init(
@@ -41,5 +43,12 @@ public struct Method: Sendable {
           call.fail(error)
         }
       })
+  }
+
+  /// The method as one that does nothing but answer.
+  func answeringOnly() -> Method {
+    var method = self
+    method.onlyAnswers = true
+    return method
   }
 }

@@ -18,10 +18,13 @@ public final class MethodCall {
   private let out: [Argument]
   private let answer: Answer
   private let guardian: Registration
+  private let files: FileReader?
 
   init(
-    _ message: Message, at path: ObjectPath, interface: String, method: Method, audience: Audience, answer: Answer
+    _ message: Message, at path: ObjectPath, interface: String, method: Method, audience: Audience, answer: Answer,
+    files: FileReader? = nil
   ) {
+    self.files = files
     self.path = path
     self.interface = interface
     member = method.name
@@ -58,6 +61,20 @@ public final class MethodCall {
   /// Answers with an error.
   public func fail(_ error: DBusError) {
     finish(.failure(error))
+  }
+
+  /// Reads a file that the caller passed to its end, away from the loop and within the limits of the connection: so many
+  /// files at one time, so long for each.
+  ///
+  /// - Parameters:
+  ///   - limit: the most bytes that the file may have.
+  ///   - then: called once, later: with the bytes, or with `InvalidArgs` for anything but a regular file or a sealed memory
+  ///     file, `LimitExceeded` for a file over the limit or one too many, `Timeout` for one that takes too long.
+  public func read(
+    _ file: FileDescriptor, limit: Int, then: @escaping @LoopActor (Result<[UInt8], DBusError>) -> Void
+  ) {
+    guard let files else { return EventLoop.shared.soon { then(.failure(.disconnected("There is no connection."))) } }
+    files.read(file, limit: limit, then: then)
   }
 
   private func finish(_ result: Result<[DBusValue], DBusError>) {

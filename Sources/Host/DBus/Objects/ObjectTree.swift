@@ -15,21 +15,32 @@ public final class ObjectTree {
   /// everything. Set once, before connecting.
   public var access: AccessRule? {
     didSet {
-      gate = nil
+      (gate, budget) = (nil, nil)
       guard let access, let connection else { return }
+      budget = CallBudget(perSecond: connection.limits.callsPerSecond)
       gate = AccessGate(access, connection) { [weak self] in self?.enter($0, $1, $2) }
     }
   }
 
   private var gate: AccessGate?
+  private var budget: CallBudget?
+  /// Calls of programs that had asked for too much.
+  private var throttled: UInt64 = 0
 
   /// The audience of a broadcast signal: with a rule there may be programs among the listeners that are not of the group.
   var listeners: Audience { access == nil ? .group : .everybody }
 
   /// How often calls were refused.
   public var tallies: [Tally] {
-    [Tally("DeniedCalls", gate?.denied ?? 0), Tally("RefusedCalls", gate?.refused ?? 0)]
+    [
+      Tally("DeniedCalls", gate?.denied ?? 0), Tally("RefusedCalls", gate?.refused ?? 0),
+      Tally("ThrottledCalls", throttled),
+      Tally("RefusedFiles", files?.refused ?? 0), Tally("LateFiles", files?.late ?? 0),
+    ]
   }
+
+  /// Reads files that callers pass.
+  private(set) lazy var files = connection.map { FileReader($0.scheduler, limits: $0.limits) }
 
   weak var connection: BusConnection?
   /// At each path the objects that were exported there, the latest last.
@@ -83,7 +94,20 @@ public final class ObjectTree {
   // MARK: Answering
 
   func receive(_ message: Message, _ answer: Answer) {
+    guard affords(message) else {
+      throttled += 1
+      _ = answer.give(.failure(.limitExceeded("This program asks for too much: see [Bus] CallsPerSecond.")))
+      return
+    }
     if let gate { gate.receive(message, answer) } else { enter(message, answer, .group) }
+  }
+
+  /// Whether the program that calls has the points for it. What is open to bluetoothd costs nothing: a phone's writes are none of
+  /// its caller's doing.
+  private func affords(_ message: Message) -> Bool {
+    guard let access, let connection, !access.isOpen(message) else { return true }
+    return budget?.take(
+      CallBudget.price(of: message), of: message.sender ?? "", at: connection.scheduler.now) ?? true
   }
 
   private func enter(_ message: Message, _ answer: Answer, _ audience: Audience) {
@@ -100,12 +124,13 @@ public final class ObjectTree {
     }
     if let fault = message.fault { throw fault }
     let (interface, method) = try find(path, message.interface, member, audience)
+    if method.onlyAnswers, !answer.isExpected { return }
     guard message.arguments.signature == method.in.signature else {
       let given = message.arguments.isEmpty ? "none" : "\(message.arguments.signature)"
       throw .invalidArgs("\(member) takes \(method.in.inWords), but was given \(given).")
     }
     let call = MethodCall(
-      message, at: path, interface: interface.name, method: method, audience: audience, answer: answer)
+      message, at: path, interface: interface.name, method: method, audience: audience, answer: answer, files: files)
     if let refusal = authorize?(call) { return call.fail(refusal) }
     method.handler(call)
   }

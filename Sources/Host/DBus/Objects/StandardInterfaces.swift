@@ -20,10 +20,11 @@ final class StandardInterfaces {
     Interface(
       StandardName.peer, audience: .everybody,
       methods: [
-        Method("Ping", returning: { _ in [] }),
+        Method("Ping", returning: { _ in [] }).answeringOnly(),
         Method(
           "GetMachineId", out: [Argument("machine_uuid", "s")],
-          returning: { (_) throws(DBusError) in [.string(try machineID())] }),
+          returning: { (_) throws(DBusError) in [.string(try machineID())] }
+        ).answeringOnly(),
       ])
   }
 
@@ -42,7 +43,8 @@ final class StandardInterfaces {
           returning: { [weak tree] call in
             let interfaces = tree?.interfaces(at: call.path, for: call.audience) ?? []
             return [.string(InterfaceXML.node(interfaces, tree?.children(of: call.path, for: call.audience) ?? []))]
-          })
+          }
+        ).answeringOnly()
       ])
   }
 
@@ -54,7 +56,8 @@ final class StandardInterfaces {
           "GetManagedObjects", out: [Argument("objects", "a{oa{sa{sv}}}")],
           returning: { [weak tree] call in
             [managedObjects(tree?.managed(by: call.path, for: call.audience) ?? [], for: call.audience)]
-          })
+          }
+        ).answeringOnly()
       ],
       signals: [
         Signal(
@@ -87,10 +90,12 @@ final class StandardInterfaces {
       methods: [
         Method(
           "Get", in: [interfaceName, propertyName], out: [Argument("value", "v")],
-          returning: { [weak tree] (call) throws(DBusError) in [try find(tree, call).property.read()] }),
+          returning: { [weak tree] (call) throws(DBusError) in [try find(tree, call).property.read()] }
+        ).answeringOnly(),
         Method(
           "GetAll", in: [interfaceName], out: [Argument("properties", "a{sv}")],
-          returning: { [weak tree] (call) throws(DBusError) in [try all(tree, call)] }),
+          returning: { [weak tree] (call) throws(DBusError) in [try all(tree, call)] }
+        ).answeringOnly(),
         Method(
           "Set", in: [interfaceName, propertyName, Argument("value", "v")],
           returning: { [weak tree] (call) throws(DBusError) in

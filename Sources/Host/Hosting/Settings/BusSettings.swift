@@ -7,6 +7,17 @@ public struct BusSettings: SettingsSection {
 
   public init() {}
 
+  /// What was received and is not handled yet, what waits to be sent, and the same for the radio's connection.
+  public var memory: Int { limits.received + limits.outgoing + Self.radio.received + Self.radio.outgoing }
+
+  /// The limits of the radio's own connection: values of characteristics, and what bluetoothd has.
+  public static var radio: BusLimits {
+    var limits = BusLimits()
+    limits.received = 16 << 20
+    limits.outgoing = 4 << 20
+    return limits
+  }
+
   public static let section = "Bus"
   public static let keys: [Setting<BusSettings>] = [
     Setting(
@@ -15,5 +26,9 @@ public struct BusSettings: SettingsSection {
     Setting(
       "WaitingCalls", \.limits.waitingCalls, .number(1...4096), .onRestart,
       "How many calls of one caller wait until that is known. One more is refused."),
+    Setting(
+      "CallsPerSecond", \.limits.callsPerSecond, .number(10...100_000), .onRestart,
+      "How many calls one caller may make in a second, over time; a call for everything there is counts as 16. One that was "
+        + "quiet may make those of five seconds at once. One more is refused."),
   ]
 }

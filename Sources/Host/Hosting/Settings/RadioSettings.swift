@@ -13,6 +13,7 @@ public struct RadioSettings: SettingsSection {
   /// Nil: an air of this process alone.
   public var airSocket: String?
   public var notifyUnsubscribed = true
+  public var startsBluetooth = true
   /// The adapter's links, whoever made them.
   public var links = LinkLimits().links
 
@@ -44,5 +45,9 @@ public struct RadioSettings: SettingsSection {
       "NotifyUnsubscribed", \.notifyUnsubscribed, .bool, .onRestart,
       "Whether clients that never subscribe, as some apps on Android do not, get their answers by raw HCI, which takes "
         + "CAP_NET_RAW. BlueZ itself sends nothing to them."),
+    Setting(
+      "StartBluetooth", \.startsBluetooth, .bool, .onRestart,
+      "Whether the message bus is asked to start bluetoothd where it does not run: after 5 seconds, then ever more seldom. "
+        + "One that is disabled or masked stays off either way."),
   ]
 }

@@ -4,6 +4,8 @@ import Config
 public struct StoreSettings: SettingsSection {
   /// Nil: `$STATE_DIRECTORY`.
   public var directory: String?
+  /// `MemoryMax=` of the unit.
+  public var memoryLimit = 512 << 20
 
   public init() {}
 
@@ -12,6 +14,10 @@ public struct StoreSettings: SettingsSection {
     Setting(
       "Directory", \.directory, .optional(.path()), .onRestart,
       "Where services keep, encrypted, what must survive a restart. Empty: the directory that systemd makes for the "
-        + "service, and memory alone where there is none.")
+        + "service, and memory alone where there is none."),
+    Setting(
+      "MemoryLimit", \.memoryLimit, .size((64 << 20)...(64 << 30)), .onReload,
+      "How much memory the service has: MemoryMax= of its unit. Whoever raises one raises the other. earshotd --check-config "
+        + "refuses settings that permit more than three quarters of it."),
   ]
 }

@@ -111,6 +111,10 @@ public final class VaultKeeper {
     timer.set(vault.deadline)
   }
 
+  /// Restores the same away from the loop. `whenIdle` says when that is done; a disk that hangs holds nothing up, and what it has
+  /// comes when it answers.
+  func begin() { handle(.start) }
+
   /// Calls `then` when nothing is to be done on the disk except what it refused, after `limit` at the latest.
   public func whenIdle(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     handle(.awaitIdle(asker: asker { _ in then() }, limit: limit))

@@ -51,8 +51,15 @@ extension VerifierService: Service {
   }
 
   public func begin() {
-    restore()
+    vault.begin()
     if settings.enabled { _ = start() }
+  }
+
+  public func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    vault.whenIdle(within: limit) { [weak self] in
+      self?.changed()
+      then()
+    }
   }
 
   public func apply(_ configuration: Configuration) {

@@ -7,6 +7,11 @@ extension VerifierService.Settings {
   private static let credentialLimits = (1 << 10)...(64 << 20)
   private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
 
+  /// The credentials that wait, and what is being received: of each visit a frame, the same decrypted, and the same inflated.
+  public var memory: Int {
+    vault.maximumBytes + 4 * 3 * engine.credentialLimit
+  }
+
   public static let keys: [Setting<VerifierService.Settings>] = [
     Setting(
       "Enabled", \.enabled, .bool, .onRestart,

@@ -215,7 +215,7 @@ public final class VerifierService {
     handle(.kept(link, TuvaliError(.verifierUnknown, .limitExceeded, why)))
   }
 
-  private func changed() {
+  func changed() {
     for body in onChange { body() }
   }
 }

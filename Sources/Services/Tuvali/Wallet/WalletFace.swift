@@ -50,9 +50,9 @@ public final class WalletFace {
           }),
         Method(
           "SendFile", in: [Argument("uri", "s"), Argument("credential", "h")], out: [Argument("object", "o")],
-          documentation: "The same with the credential in a file, which is read to its end. For large ones, and for "
-            + "texts with U+0000 in them.",
-          errors: [.invalidArgs, .limitExceeded],
+          documentation: "The same with the credential in a regular file or a sealed memory file, which is read to "
+            + "its end. For large ones, and for texts with U+0000 in them.",
+          errors: [.invalidArgs, .limitExceeded, .timeout],
           handler: { sendFile($0, service, path) }),
       ],
       properties: [
@@ -75,7 +75,7 @@ public final class WalletFace {
     ])
   }
 
-  /// A file may be on a disk that takes its time: it is read away from the loop.
+  /// A file may be on a disk that takes its time, or never answer: it is read away from the loop.
   private static func sendFile(
     _ call: MethodCall, _ service: WalletService, _ path: @escaping @LoopActor (Transfer) -> ObjectPath
   ) {
@@ -83,25 +83,22 @@ public final class WalletFace {
       return call.fail(.invalidArgs("SendFile takes a connection URI and a file."))
     }
     let limit = service.settings.engine.credentialLimit
-    let work: @Sendable () -> Result<[UInt8], DBusError> = {
-      Result { () throws(DBusError) in try read(file, limit: limit) }
+    call.read(file, limit: limit) { result in
+      do throws(DBusError) {
+        call.reply(.objectPath(path(try send(uri, try credential(result, limit), service))))
+      } catch {
+        call.fail(error)
+      }
     }
-    service.scheduler.offload(
-      work,
-      then: { result in
-        do throws(DBusError) {
-          call.reply(.objectPath(path(try send(uri, try result.get(), service))))
-        } catch {
-          call.fail(error)
-        }
-      })
   }
 
-  private nonisolated static func read(_ file: FileDescriptor, limit: Int) throws(DBusError) -> [UInt8] {
+  private static func credential(
+    _ result: Result<[UInt8], DBusError>, _ limit: Int
+  ) throws(DBusError) -> [UInt8] {
     do throws(DBusError) {
-      return try file.readAll(limit: limit)
+      return try result.get()
     } catch  where error.is(.limitExceeded) {
-      throw .limitExceeded("TVW_UNK_001: The credential has more than \(limit) bytes, and that is the limit.")
+      throw .limitExceeded("TVW_UNK_001: \(error.message) A credential may have \(limit).")
     }
   }
 

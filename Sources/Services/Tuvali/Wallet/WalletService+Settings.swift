@@ -26,6 +26,9 @@ extension WalletService.Settings {
   private static let credentialLimits = (1 << 10)...(64 << 20)
   private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
 
+  /// Of each transfer the credential, the same compressed, and the same encrypted; and the files that are being read.
+  public var memory: Int { enabled ? (concurrentTransfers * 3 + 4) * engine.credentialLimit : 0 }
+
   public static let keys: [Setting<WalletService.Settings>] = [
     Setting(
       "Enabled", \.enabled, .bool, .onRestart,

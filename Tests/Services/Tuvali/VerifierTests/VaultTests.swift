@@ -121,6 +121,51 @@ struct VaultTests {
     }
   }
 
+  @Test("A disk that hangs at the start holds nobody up: wallets are served, and what it has comes when it answers")
+  func hangsAtStart() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let (before, meanwhile) = (sampleCredential(700, seed: 1), sampleCredential(700, seed: 2))
+      _ = try cabinet.hall().visit(before)
+      cabinet.crash()
+
+      let hall = cabinet.hall()
+      let worker = try #require(cabinet.worker)
+      worker.hangs = true
+      hall.verifier.begin()
+      var isRestored = false
+      hall.verifier.whenRestored(within: .seconds(5)) { isRestored = true }
+      #expect(!isRestored && hall.verifier.transfers.transfers.isEmpty)
+      hall.time.advance(by: .seconds(5))
+      #expect(isRestored, "it is not waited for any longer")
+      let (outgoing, _) = try hall.visit(meanwhile)
+      #expect(outgoing.state == .received || outgoing.state.isEnd)
+      worker.hangs = false
+      hall.time.advance(by: .seconds(60))
+      let kept = hall.verifier.transfers.transfers.compactMap(\.credential)
+      let areBothHere = kept.count == 2 && kept.contains(before) && kept.contains(meanwhile)
+      #expect(areBothHere)
+      #expect(cabinet.files.count == 2)
+    }
+  }
+
+  @Test("A service whose disk answers shows at once what it kept, without waiting on the loop")
+  func beginsAway() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let credential = sampleCredential(700)
+      _ = try cabinet.hall().visit(credential)
+      cabinet.crash()
+      let hall = cabinet.hall()
+      hall.verifier.begin()
+      #expect(hall.verifier.transfers.transfers.isEmpty, "nothing is read on the loop")
+      var atRestore: Int?
+      hall.verifier.whenRestored(within: .seconds(5)) { atRestore = hall.verifier.transfers.transfers.count }
+      hall.time.advance(by: .seconds(1))
+      #expect(atRestore == 1)
+    }
+  }
+
   @Test("A verdict is answered when the disk knows it, and the wallet hears of it before", arguments: [true, false])
   func answeredWhenErased(isAccepted: Bool) async throws {
     try await LoopActor.run {

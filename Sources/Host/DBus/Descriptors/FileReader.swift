@@ -1,0 +1,102 @@
+import Common
+import Journal
+import Loop
+
+/// Reads files that callers pass, on threads of their own: a file may be on a disk that takes its time, or in a file system
+/// of the caller that never answers. So many are read at one time, so many wait, and each has so long; what exceeds one of
+/// these is a named error and is counted. The thread of a file that does not answer is lost until the file does.
+@LoopActor
+final class FileReader {
+  typealias Completion = @LoopActor (Result<[UInt8], DBusError>) -> Void
+
+  @LoopActor
+  private final class Job {
+    let file: FileDescriptor
+    let limit: Int
+    let isGivenUp = Locked(false)
+    var then: Completion?
+    var timer: Registration?
+
+    init(_ file: FileDescriptor, _ limit: Int, _ then: @escaping Completion) {
+      self.file = file
+      self.limit = limit
+      self.then = then
+    }
+
+    func finish(_ result: Result<[UInt8], DBusError>) {
+      timer = nil
+      let then = then
+      self.then = nil
+      then?(result)
+    }
+  }
+
+  private let scheduler: any Scheduler
+  private let limits: BusLimits
+  private let makeWorker: @LoopActor () -> any Offloading
+  private var idle: [any Offloading] = []
+  private var workers = 0
+  private var waiting: [Job] = []
+  /// Files that were not read because too many were.
+  private(set) var refused: UInt64 = 0
+  /// Files that took too long.
+  private(set) var late: UInt64 = 0
+
+  init(
+    _ scheduler: any Scheduler, limits: BusLimits,
+    makeWorker: @escaping @LoopActor () -> any Offloading = { SerialWorker("callers' files") }
+  ) {
+    self.scheduler = scheduler
+    self.limits = limits
+    self.makeWorker = makeWorker
+  }
+
+  /// Reads a file to its end, as `FileDescriptor.readFile` does.
+  ///
+  /// - Parameter then: called once, later: with the bytes, or with `LimitExceeded` where the file is larger than `limit` or
+  ///   too many files are being read, `Timeout` where it took too long, or what `readFile` says.
+  func read(_ file: FileDescriptor, limit: Int, then: @escaping Completion) {
+    guard !idle.isEmpty || workers < limits.filesAtOnce || waiting.count < limits.waitingFiles else {
+      refused += 1
+      return scheduler.soon { then(.failure(.limitExceeded("Too many files are being read already."))) }
+    }
+    let job = Job(file, limit, then)
+    job.timer = scheduler.schedule(after: limits.fileTime) { [weak self] in self?.giveUp(job) }
+    waiting.append(job)
+    next()
+  }
+
+  private func next() {
+    while !waiting.isEmpty {
+      if idle.isEmpty, workers < limits.filesAtOnce {
+        workers += 1
+        idle.append(makeWorker())
+      }
+      guard let worker = idle.popLast() else { return }
+      run(waiting.removeFirst(), on: worker)
+    }
+  }
+
+  private func run(_ job: Job, on worker: any Offloading) {
+    let (file, limit, isGivenUp) = (job.file, job.limit, job.isGivenUp)
+    let work: @Sendable () -> Result<[UInt8], DBusError> = {
+      Result { () throws(DBusError) in
+        try file.readFile(limit: limit, isGivenUp: { isGivenUp.withLock { $0 } })
+      }
+    }
+    worker.offload(work) { [weak self] result in
+      job.finish(result)
+      guard let self else { return }
+      idle.append(worker)
+      next()
+    }
+  }
+
+  private func giveUp(_ job: Job) {
+    late += 1
+    job.isGivenUp.withLock { $0 = true }
+    waiting.removeAll { $0 === job }
+    Log.shared.warning("A caller's file did not come within \(limits.fileTime) and is not read")
+    job.finish(.failure(.timeout("The file could not be read within \(limits.fileTime).")))
+  }
+}

@@ -1,0 +1,143 @@
+import CMemFD
+import Common
+import Glibc
+
+/// A way to the journal that never waits: where the journal does not read, a line is left out and counted. The count is told
+/// as a line of its own, before the next one, as soon as the journal reads again.
+///
+/// (`sd_journal_sendv` waits for the journal, for as long as that takes.)
+public final class JournalSocket: Sendable {
+  /// The journal of this machine.
+  public static let shared = JournalSocket(path: "/run/systemd/journal/socket")
+
+  private struct State {
+    var descriptor: Int32 = -1
+    /// Lines that were left out and not told of.
+    var untold: UInt64 = 0
+    /// The name under which the last line was sent.
+    var identifier = ""
+  }
+
+  private let path: String
+  private let state = Locked(State())
+
+  /// - Parameter path: of the socket that the journal reads; at most 107 bytes.
+  public init(path: String) {
+    self.path = path
+  }
+
+  deinit {
+    state.withLock { if $0.descriptor >= 0 { close($0.descriptor) } }
+  }
+
+  /// How many lines were left out and not told of.
+  public var untold: UInt64 { state.withLock { $0.untold } }
+
+  /// Sends a line, or counts it.
+  func send(_ record: LogRecord, identifier: String) {
+    state.withLock { state in
+      state.identifier = identifier
+      let isFree = tell(&state)
+      if !isFree || !send(JournalEntry(record, identifier: identifier).bytes, &state) { state.untold += 1 }
+    }
+  }
+
+  /// Tells how many lines were left out, where some were and the journal reads again.
+  public func tellUntold() {
+    state.withLock { _ = tell(&$0) }
+  }
+
+  /// - Returns: whether nothing is left to tell.
+  private func tell(_ state: inout State) -> Bool {
+    guard state.untold > 0 else { return true }
+    let record = LogRecord(
+      level: .warning, text: "Lines that were left out because the journal did not read: \(state.untold)",
+      id: .linesLost,
+      fields: [], file: #fileID, function: #function, line: #line)
+    guard send(JournalEntry(record, identifier: state.identifier).bytes, &state) else { return false }
+    state.untold = 0
+    return true
+  }
+
+  /// - Returns: false where the journal does not take it now.
+  private func send(_ bytes: [UInt8], _ state: inout State) -> Bool {
+    if state.descriptor < 0 {
+      state.descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    }
+    guard state.descriptor >= 0, let address = UnixAddress(path) else { return false }
+    if address.send(bytes, passing: nil, over: state.descriptor) { return true }
+    guard errno == EMSGSIZE || errno == ENOBUFS, let file = Self.sealed(bytes) else { return false }
+    defer { close(file) }
+    // A line that is too large for a datagram goes as a memory file that nobody can change any more.
+    return address.send([], passing: file, over: state.descriptor)
+  }
+
+  /// A memory file with all seals; nil where the kernel makes none.
+  private static func sealed(_ bytes: [UInt8]) -> Int32? {
+    let (closeOnExec, allowSealing): (UInt32, UInt32) = (1, 2)
+    let (addSeals, allSeals): (Int32, Int32) = (1033, 1 | 2 | 4 | 8)
+    let file = memfd_create("journal", closeOnExec | allowSealing)
+    guard file >= 0 else { return nil }
+    var written = 0
+    while written < bytes.count {
+      let count = bytes.withUnsafeBytes { write(file, $0.baseAddress?.advanced(by: written), $0.count - written) }
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { break }
+      written += count
+    }
+    guard written == bytes.count, fcntl(file, addSeals, allSeals) == 0 else {
+      close(file)
+      return nil
+    }
+    return file
+  }
+}
+
+/// The address of a Unix socket.
+private struct UnixAddress {
+  private var address = sockaddr_un()
+
+  /// - Returns: nil where the path is too long.
+  init?(_ path: String) {
+    address.sun_family = sa_family_t(AF_UNIX)
+    let bytes = Array(path.utf8)
+    guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return nil }
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+  }
+
+  /// Sends one datagram, with a descriptor beside it where there is one, without waiting.
+  ///
+  /// - Returns: false with the reason in `errno`.
+  func send(_ bytes: [UInt8], passing descriptor: Int32?, over socket: Int32) -> Bool {
+    var (address, bytes, control) = (address, bytes, descriptor.map(Self.rights) ?? [])
+    return withUnsafeMutablePointer(to: &address) { address in
+      bytes.withUnsafeMutableBytes { bytes in
+        control.withUnsafeMutableBytes { control in
+          var vector = iovec(iov_base: bytes.baseAddress, iov_len: bytes.count)
+          return withUnsafeMutablePointer(to: &vector) { vector in
+            var header = msghdr()
+            header.msg_name = UnsafeMutableRawPointer(address)
+            header.msg_namelen = socklen_t(MemoryLayout<sockaddr_un>.size)
+            header.msg_iov = vector
+            header.msg_iovlen = bytes.isEmpty ? 0 : 1
+            header.msg_control = control.isEmpty ? nil : control.baseAddress
+            header.msg_controllen = control.count
+            while true {
+              if sendmsg(socket, &header, Int32(MSG_DONTWAIT | MSG_NOSIGNAL)) >= 0 { return true }
+              if errno != EINTR { return false }
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /// A message that carries one descriptor (cmsg(3)): 8 bytes of length, 4 each of level (SOL_SOCKET), kind (SCM_RIGHTS) and
+  /// descriptor, filled up to a whole word.
+  private static func rights(_ descriptor: Int32) -> [UInt8] {
+    var bytes: [UInt8] = []
+    withUnsafeBytes(of: UInt64(20)) { bytes += $0 }
+    for number in [SOL_SOCKET, 1, descriptor, 0] { withUnsafeBytes(of: number) { bytes += $0 } }
+    return bytes
+  }
+}

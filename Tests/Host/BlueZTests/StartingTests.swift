@@ -1,0 +1,97 @@
+import DBus
+import Foundation
+import Loop
+import TestSupport
+import Testing
+
+@testable import BlueZ
+
+@Suite("A bluetoothd that died is started again")
+struct StartingTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("It is asked for after five seconds, ever more seldom up to five minutes, and no more once it runs")
+  @LoopActor
+  func backoff() {
+    let clock = HandClock()
+    var asked = 0
+    let starter = DaemonStarter(clock) { _ in asked += 1 }
+    starter.begin()
+    for (count, wait) in [5, 10, 20, 40, 80, 160, 300, 300].enumerated() {
+      clock.advance(by: .seconds(wait) - .milliseconds(1))
+      starter.begin()
+      #expect(asked == count)
+      clock.advance(by: .milliseconds(1))
+      #expect(asked == count + 1)
+    }
+    starter.end()
+    clock.advance(by: .seconds(3600))
+    #expect(asked == 8)
+    // One that runs and dies again without an answer is no success.
+    starter.begin()
+    clock.advance(by: .seconds(299))
+    #expect(asked == 8)
+    starter.end()
+    starter.succeeded()
+    starter.begin()
+    clock.advance(by: .seconds(5))
+    #expect(asked == 9)
+  }
+
+  @Test("The bus starts a bluetoothd that died, and none where the configuration does not want it")
+  @LoopActor
+  func activation() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let starts = try await Starts(rig.bus)
+    defer { starts.close() }
+    rig.fake.vanish()
+    try await rig.reach(.waiting, "systemctl start bluetooth")
+    rig.time.advance(by: .seconds(5))
+    try await starts.next()
+
+    let counters = BlueZCounters()
+    let time = HandClock()
+    let patient = BluetoothDaemon(rig.connection, scheduler: time, counters: counters, starts: false)
+    let other = BluetoothDaemon(rig.connection, scheduler: time, counters: counters, starts: true)
+    for daemon in [patient, other] { daemon.start() }
+    try await rig.settle()
+    #expect(patient.presence == .absent && other.presence == .absent)
+    #expect(!patient.isStarting && other.isStarting)
+  }
+}
+
+/// Hears what the bus starts as org.bluez: a program that says on the bus that it was started, and ends.
+@LoopActor
+private final class Starts {
+  private let folder: URL
+  private let listener: BusConnection
+  private let heard = Mailbox<Void>()
+  private var subscription: Registration?
+
+  init(_ bus: PrivateBus) async throws {
+    folder = FileManager.default.temporaryDirectory.appendingPathComponent("services-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    let service = """
+      [D-BUS Service]
+      Name=org.bluez
+      Exec=/usr/bin/dbus-send --bus=\(bus.address) --type=signal / org.example.Test1.Started
+      """
+    try service.write(to: folder.appendingPathComponent("org.bluez.service"), atomically: true, encoding: .utf8)
+    try bus.configure("<servicedir>\(folder.path)</servicedir>")
+    listener = BusConnection(address: .address(bus.address))
+    listener.connect()
+    try await listener.ready()
+    subscription = listener.subscribe(SignalMatch(interface: "org.example.Test1")) { [heard] _ in heard.put(()) }
+    _ = try await listener.call(
+      "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "ReloadConfig")
+  }
+
+  func close() {
+    listener.close()
+    try? FileManager.default.removeItem(at: folder)
+  }
+
+  /// Waits for a start.
+  func next() async throws { _ = try await heard.next() }
+}

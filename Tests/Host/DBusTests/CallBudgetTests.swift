@@ -1,0 +1,187 @@
+import Common
+import Loop
+import TestSupport
+import Testing
+
+@testable import DBus
+
+@Suite("What each program may ask for")
+struct CallBudgetTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
+
+  @Test(
+    "A quiet program has five seconds' points, they come back with time and never more of them, and each has its own")
+  func points() {
+    let budget = Purse(perSecond: 10)
+    for _ in 0..<50 { #expect(budget.take(1, of: ":1.1", at: Self.at(0))) }
+    #expect(!budget.take(1, of: ":1.1", at: Self.at(99)))
+    #expect(budget.take(1, of: ":1.1", at: Self.at(100)) && !budget.take(1, of: ":1.1", at: Self.at(100)))
+    #expect(budget.take(50, of: ":1.2", at: Self.at(100)))
+    #expect(!budget.take(51, of: ":1.1", at: Self.at(1_000_000)))
+    #expect(budget.take(50, of: ":1.1", at: Self.at(1_000_000)))
+    #expect(!budget.take(1, of: ":1.1", at: Self.at(1_000_000)))
+    #expect(!budget.take(1, of: ":1.1", at: Self.at(0)), "a clock that goes back brings nothing")
+  }
+
+  @Test("Programs beyond the table share one budget, and have their own when others were quiet")
+  func table() {
+    let budget = Purse(perSecond: 10)
+    for number in 0..<CallBudget.capacity { #expect(budget.take(50, of: ":1.\(number)", at: Self.at(0))) }
+    #expect(budget.take(30, of: ":2.1", at: Self.at(0)) && budget.take(20, of: ":2.2", at: Self.at(0)))
+    #expect(!budget.take(1, of: ":2.3", at: Self.at(0)))
+    #expect(budget.take(50, of: ":2.3", at: Self.at(5000)) && budget.take(50, of: ":2.4", at: Self.at(5000)))
+  }
+
+  @Test(
+    "A program that asks for too much is told so and counted, another one is served, and bluetoothd's calls cost nothing"
+  )
+  @LoopActor
+  func throttled() async throws {
+    let bus = try PrivateBus()
+    var limits = BusLimits()
+    limits.callsPerSecond = 10
+    // Its time stands still.
+    let service = BusConnection(address: .address(bus.address), scheduler: HandClock(), limits: limits)
+    service.objects.access = AccessRule(
+      refusal: "No.", isOpen: { $0.interface == "org.example.Open1" }, allows: { _ in true })
+    let object = service.objects.export(
+      "/org/example",
+      interfaces: [
+        Interface("org.example.Open1", methods: [Method("Write", returning: { _ in [] })]),
+        Interface("org.example.Thing1", methods: [Method("Do", returning: { _ in [] })]),
+      ])
+    let (greedy, modest) = (
+      BusConnection(address: .address(bus.address)), BusConnection(address: .address(bus.address))
+    )
+    defer {
+      object.cancel()
+      for connection in [service, greedy, modest] { connection.close() }
+      bus.stop()
+    }
+    service.connect(name: Table.name)
+    for connection in [greedy, modest] { connection.connect() }
+    for connection in [service, greedy, modest] { try await connection.ready() }
+    func error(_ caller: BusConnection, _ interface: String, _ method: String) async -> DBusError? {
+      do throws(DBusError) {
+        _ = try await caller.call(Table.name, "/org/example", interface, method)
+        return nil
+      } catch {
+        return error
+      }
+    }
+    // 3 times 16 points are 48 of 50.
+    service.objects.exportManager("/org/example")
+    for _ in 0..<3 { #expect(await error(greedy, StandardName.objectManager, "GetManagedObjects") == nil) }
+    #expect(await error(greedy, StandardName.objectManager, "GetManagedObjects")?.is(.limitExceeded) == true)
+    for _ in 0..<2 { #expect(await error(greedy, "org.example.Thing1", "Do") == nil) }
+    #expect(await error(greedy, "org.example.Thing1", "Do")?.is(.limitExceeded) == true)
+    #expect(service.objects.tallies.contains(Tally("ThrottledCalls", 2)))
+    #expect(await error(modest, "org.example.Thing1", "Do") == nil)
+    for _ in 0..<60 { #expect(await error(greedy, "org.example.Open1", "Write") == nil) }
+  }
+
+  @Test("Calls that take long share the loop: its other work has its turn after each")
+  @LoopActor
+  func turns() async throws {
+    let bus = try PrivateBus()
+    let clock = HandClock()
+    var limits = BusLimits()
+    limits.turn = .milliseconds(2)
+    let service = BusConnection(address: .address(bus.address), scheduler: clock, limits: limits)
+    let client = BusConnection(address: .address(bus.address))
+    var lines: [String] = []
+    let object = service.objects.export(
+      "/org/example",
+      interfaces: [
+        Interface(
+          "org.example.Thing1",
+          methods: [
+            Method(
+              "Do",
+              returning: { _ in
+                lines.append("call")
+                clock.advance(by: .milliseconds(2))
+                EventLoop.shared.soon { lines.append("other") }
+                return []
+              })
+          ])
+      ])
+    defer {
+      object.cancel()
+      for connection in [service, client] { connection.close() }
+      bus.stop()
+    }
+    service.connect(name: Table.name)
+    client.connect()
+    for connection in [service, client] { try await connection.ready() }
+    let answers = Mailbox<Bool>()
+    for _ in 0..<20 {
+      client.call(Table.name, "/org/example", "org.example.Thing1", "Do") { _ in answers.put(true) }
+    }
+    for _ in 0..<20 { _ = try await answers.next() }
+    // A turn hands messages on when the socket is read and once more at its end: two calls, where the limit alone allows 64.
+    let together = lines.split(separator: "other").map(\.count).max() ?? 0
+    #expect(lines.filter { $0 == "call" }.count == 20 && (1...2).contains(together))
+  }
+
+  @Test("A call that wants no answer, of a method that does nothing but answer, is not carried out; any other one is")
+  @LoopActor
+  func unwanted() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    var reads = 0
+    var done = 0
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method(
+            "Do",
+            returning: { _ in
+              done += 1
+              return []
+            })
+        ],
+        properties: [
+          Property(
+            "Reads", "i",
+            get: {
+              reads += 1
+              return .int32(Int32(reads))
+            })
+        ]))
+    defer { object.cancel() }
+    table.service.objects.exportManager("/org")
+    let looks: [(String?, String, [DBusValue])] = [
+      (StandardName.properties, "Get", [.string(Table.interface), .string("Reads")]),
+      (StandardName.properties, "GetAll", [.string(Table.interface)]),
+      (nil, "GetAll", [.string(Table.interface)]),
+    ]
+    for (interface, member, arguments) in looks {
+      var message = Message.call(Table.name, Table.path, interface ?? StandardName.properties, member, arguments)
+      message.interface = interface
+      message.expectsReply = false
+      _ = try table.client.transport?.send(message)
+    }
+    var message = Message.call(Table.name, Table.path, Table.interface, "Do")
+    message.expectsReply = false
+    _ = try table.client.transport?.send(message)
+    let answer = try await table.call(
+      "Get", [.string(Table.interface), .string("Reads")], on: StandardName.properties)
+    #expect(answer.first?.unwrapped.asInteger == 1 && reads == 1)
+    #expect(done == 1)
+  }
+}
+
+/// A budget that an expectation can take from.
+private final class Purse {
+  private var budget: CallBudget
+
+  init(perSecond: Int) {
+    budget = CallBudget(perSecond: perSecond)
+  }
+
+  func take(_ points: Int, of sender: String, at now: Instant) -> Bool { budget.take(points, of: sender, at: now) }
+}

@@ -1,0 +1,152 @@
+import Common
+import Glibc
+import Loop
+import TestSupport
+import Testing
+
+import func CDBus.memfd_create
+
+@testable import DBus
+
+@Suite("Files of callers")
+struct FileReaderTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("Files that never answer keep their workers, and every other caller gets an answer in its time")
+  @LoopActor
+  func hanging() throws {
+    let desk = Desk()
+    let reader = desk.reader(atOnce: 2, waiting: 1)
+    var results: [Int: Result<[UInt8], DBusError>] = [:]
+    for number in 0..<4 {
+      reader.read(try MemFD.sealed([UInt8(number)], name: "file"), limit: 10) { results[number] = $0 }
+    }
+    #expect(desk.workers.map(\.held.count) == [1, 1], "two are read, one waits, one is too many")
+    desk.clock.run()
+    #expect(results.keys.sorted() == [3])
+    #expect(results[3]?.error?.is(.limitExceeded) == true)
+    desk.clock.advance(by: .seconds(10))
+    #expect(results.keys.sorted() == [0, 1, 2, 3])
+    #expect((0..<3).allSatisfy { results[$0]?.error?.is(.timeout) == true })
+    #expect(reader.refused == 1 && reader.late == 3)
+
+    // Both workers still hang: what comes now waits for its time and no longer, and is not read afterwards.
+    reader.read(try MemFD.sealed([4], name: "file"), limit: 10) { results[4] = $0 }
+    desk.clock.advance(by: .seconds(10))
+    #expect(results[4]?.error?.is(.timeout) == true)
+    #expect(desk.workers.map(\.held.count) == [1, 1])
+
+    // One file answers, long after its caller was told: its worker reads the next file.
+    desk.workers[0].release()
+    reader.read(try MemFD.sealed([5], name: "file"), limit: 10) { results[5] = $0 }
+    desk.workers[0].release()
+    #expect(try results[5]?.get() == [5])
+    #expect(results[0]?.error?.is(.timeout) == true && reader.late == 4)
+  }
+
+  @Test("Files are read in their order, and a worker is used again")
+  @LoopActor
+  func order() throws {
+    let desk = Desk()
+    let reader = desk.reader(atOnce: 1, waiting: 2)
+    var order: [UInt8] = []
+    for number: UInt8 in 1...3 {
+      reader.read(try MemFD.sealed([number], name: "file"), limit: 1) { order += (try? $0.get()) ?? [] }
+    }
+    for _ in 0..<3 { desk.workers[0].release() }
+    #expect(order == [1, 2, 3] && desk.workers.count == 1)
+    desk.clock.advance(by: .seconds(60))
+    #expect(reader.late == 0 && reader.refused == 0, "a file that was read is not late")
+  }
+
+  @Test("Only regular files and sealed memory files are read, and none beyond its limit")
+  func kinds() throws {
+    #expect(try MemFD.sealed([1, 2], name: "file").readFile(limit: 2) == [1, 2])
+    #expect(throws: DBusError.limitExceeded("The file has more than 1 bytes.")) {
+      try MemFD.sealed([1, 2], name: "file").readFile(limit: 1)
+    }
+    #expect(throws: DBusError.timeout("The file took too long.")) {
+      try MemFD.sealed([1, 2], name: "file").readFile(limit: 2, isGivenUp: { true })
+    }
+    let plain = FileDescriptor(owning: open(#filePath, O_RDONLY | O_CLOEXEC))
+    #expect(try plain.readFile(limit: 1 << 20).starts(with: Array("import Common".utf8)))
+
+    var ends: [Int32] = [-1, -1]
+    try #require(pipe(&ends) == 0)
+    let (pipe, writer) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
+    #expect(write(writer.raw, "abc", 3) == 3)
+    let directory = FileDescriptor(owning: open("/", O_RDONLY | O_CLOEXEC))
+    let device = FileDescriptor(owning: open("/dev/zero", O_RDONLY | O_CLOEXEC))
+    for file in [pipe, directory, device] { #expect(Self.error(file)?.is(.invalidArgs) == true) }
+
+    // 2: it can be sealed. 2, 4, 8: no shrinking, no growing, no writing.
+    for seals: Int32 in [0, 2, 4, 8, 2 | 4, 2 | 8, 4 | 8] {
+      let memory = FileDescriptor(owning: memfd_create("file", 2))
+      try #require(fcntl(memory.raw, 1033, seals) == 0)
+      #expect(Self.error(memory)?.is(.invalidArgs) == true, "seals \(seals)")
+    }
+  }
+
+  private static func error(_ file: FileDescriptor) -> DBusError? {
+    do throws(DBusError) {
+      _ = try file.readFile(limit: 100)
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  @Test("A call has its file read, and an error of the file answers it")
+  @LoopActor
+  func call() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method(
+            "Read", in: [Argument("file", "h")], out: [Argument("bytes", "ay")],
+            handler: { call in
+              guard let file = call.arguments.first?.asDescriptor else { return call.fail(.failed("no file")) }
+              call.read(file, limit: 5) { result in
+                do throws(DBusError) { call.reply(.bytes(try result.get())) } catch { call.fail(error) }
+              }
+            })
+        ]))
+    defer { object.cancel() }
+    let file = try MemFD.sealed(Array("12345".utf8), name: "file")
+    #expect(try await table.call("Read", [.descriptor(file)]).first?.asBytes == Array("12345".utf8))
+    let large = try MemFD.sealed(Array("123456".utf8), name: "file")
+    #expect(await table.error("Read", [.descriptor(large)])?.is(.limitExceeded) == true)
+    var ends: [Int32] = [-1, -1]
+    try #require(pipe(&ends) == 0)
+    let (pipe, writer) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
+    #expect(await table.error("Read", [.descriptor(pipe)])?.is(.invalidArgs) == true)
+    writer.close()
+  }
+}
+
+extension Result where Failure == DBusError {
+  fileprivate var error: DBusError? {
+    if case .failure(let error) = self { error } else { nil }
+  }
+}
+
+/// A reader with a clock that is moved by hand and workers that do their work when they are told to.
+@LoopActor
+private final class Desk {
+  let clock = HandClock()
+  private(set) var workers: [HeldWorker] = []
+
+  func reader(atOnce: Int, waiting: Int) -> FileReader {
+    var limits = BusLimits()
+    limits.filesAtOnce = atOnce
+    limits.waitingFiles = waiting
+    return FileReader(clock, limits: limits) {
+      let worker = HeldWorker()
+      self.workers.append(worker)
+      return worker
+    }
+  }
+}

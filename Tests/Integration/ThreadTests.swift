@@ -1,0 +1,53 @@
+import DBus
+import Foundation
+import Hosting
+import Loop
+import TestSupport
+import Testing
+
+/// What stands before what in the service as a process.
+@Suite("No program and no file stands before a visitor")
+struct ThreadTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("After a visit there are the loop's thread and those of our workers, and none of libdispatch")
+  @LoopActor
+  func threads() async throws {
+    let counter = try await Counter("client")
+    defer { counter.close() }
+    try await counter.deliver("credential")
+    let process = try #require(counter.processID)
+    let tasks = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
+    let names = tasks.compactMap { try? String(contentsOfFile: "/proc/\(process)/task/\($0)/comm", encoding: .utf8) }
+      .map { $0.split(separator: "\n").joined() }.sorted()
+    #expect(names == ["computing", "disk", "earshotd"])
+  }
+
+  @Test("bluetoothd's calls come by a connection of their own, on which other programs have nothing to ask")
+  @LoopActor
+  func connections() async throws {
+    let service = try await ServiceProcess("[Radio]\nBackend=bluez\nNotifyUnsubscribed=no")
+    defer { service.close() }
+    let fake = FakeBlueZ(service.bus)
+    fake.addAdapter()
+    try await fake.start()
+    defer { fake.vanish() }
+    try await service.start()
+    try await fake.until { !fake.applications.isEmpty && !(fake.applications.first?.characteristics.isEmpty ?? true) }
+    let application = try #require(fake.applications.first)
+    let owner = try await service.client.call(
+      "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetNameOwner", [.string("org.earshot")]
+    ).first?.asString
+    #expect(owner?.isEmpty == false && application.owner != owner)
+
+    func paths(_ destination: String, _ path: ObjectPath) async throws -> [String] {
+      try await service.client.call(
+        destination, path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects"
+      ).first?.asDictionary?.keys.sorted() ?? []
+    }
+    let listed = try await paths("org.earshot", ManagerFace.path)
+    #expect(listed.contains("/org/earshot/verifier") && !listed.contains { $0.hasPrefix(application.path.string) })
+    await #expect(throws: DBusError.self) { _ = try await paths(application.owner, ManagerFace.path) }
+    await #expect(throws: DBusError.self) { _ = try await paths(application.owner, application.path) }
+  }
+}

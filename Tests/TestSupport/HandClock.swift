@@ -1,0 +1,74 @@
+import Common
+import Loop
+
+/// Time that moves when it is told to, for a test beside the real loop.
+@LoopActor
+public final class HandClock: Scheduler {
+  private final class Timer {
+    let due: Instant
+    var body: (@LoopActor () -> Void)?
+
+    init(_ due: Instant, _ body: @escaping @LoopActor () -> Void) {
+      self.due = due
+      self.body = body
+    }
+  }
+
+  public private(set) var now = Instant(nanoseconds: 0)
+  private var timers: [Timer] = []
+
+  public nonisolated init() {}
+
+  /// Moves the time, and calls what has become due, in its order.
+  public func advance(by duration: Duration) {
+    let end = now.advanced(by: duration)
+    while let next = timers.filter({ $0.due <= end && $0.body != nil }).min(by: { $0.due < $1.due }) {
+      now = max(now, next.due)
+      timers.removeAll { $0 === next }
+      next.body?()
+    }
+    timers.removeAll { $0.body == nil }
+    now = end
+  }
+
+  /// Calls what is due now.
+  public func run() { advance(by: .zero) }
+
+  public func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration {
+    let timer = Timer(instant, body)
+    timers.append(timer)
+    return Registration { timer.body = nil }
+  }
+
+  public func soon(_ body: @escaping @LoopActor () -> Void) {
+    timers.append(Timer(now, body))
+  }
+
+  public func offload<Value: Sendable>(
+    _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
+  ) {
+    let value = work()
+    soon { then(value) }
+  }
+}
+
+/// A worker that does its work when it is told to.
+@LoopActor
+public final class HeldWorker: Offloading {
+  public private(set) var held: [@LoopActor () -> Void] = []
+
+  public nonisolated init() {}
+
+  public func offload<Value: Sendable>(
+    _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
+  ) {
+    held.append { then(work()) }
+  }
+
+  /// Does all that was given so far.
+  public func release() {
+    let pieces = held
+    held = []
+    for piece in pieces { piece() }
+  }
+}
