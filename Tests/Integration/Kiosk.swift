@@ -32,10 +32,10 @@ final class Kiosk {
 
   init(
     decision: VerifierService.Settings.Decision = .client, verifierRandom: any RandomSource & Sendable = SystemRandom(),
-    walletRandom: any RandomSource & Sendable = SystemRandom()
+    walletRandom: any RandomSource & Sendable = SystemRandom(), limits: BusLimits = BusLimits()
   ) async throws {
     bus = try PrivateBus()
-    service = BusConnection(address: .address(bus.address))
+    service = BusConnection(address: .address(bus.address), limits: limits)
     client = BusConnection(address: .address(bus.address))
     air = AirSpace(scheduler: EventLoop.shared, seed: 1, conditions: AirConditions(latency: .zero))
     let radio = air.addNode().tenant(EventLoop.shared)

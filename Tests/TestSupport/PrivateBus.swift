@@ -41,6 +41,15 @@ public final class PrivateBus: Sendable {
     daemon.withLock { $0.take() }?.end(SIGKILL)
   }
 
+  /// Lets the bus stand still: it takes nothing, until `resume`.
+  public func pause() { signal(SIGSTOP) }
+
+  public func resume() { signal(SIGCONT) }
+
+  private func signal(_ number: Int32) {
+    daemon.withLock { if let program = $0 { _ = Glibc.kill(program.processID, number) } }
+  }
+
   /// Starts the bus again, at the same address.
   public func start() throws {
     var ends: [Int32] = [-1, -1]

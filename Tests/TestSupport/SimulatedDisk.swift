@@ -40,6 +40,14 @@ public final class SimulatedDisk: FileSystem {
 
   // MARK: For tests
 
+  /// Another disk with the same on it, in the same state.
+  public func copy() -> SimulatedDisk {
+    let copy = SimulatedDisk()
+    let files = model.withLock { $0 }
+    copy.model.withLock { $0 = files }
+    return copy
+  }
+
   /// Stops with call `number`, which does not take effect, until `restart`.
   public func losePower(at number: Int) { model.withLock { $0.powerEnds = number } }
 

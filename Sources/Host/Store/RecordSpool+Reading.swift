@@ -71,6 +71,26 @@ extension RecordSpool {
     return Dictionary(names.map { ($0.id, $0) }, uniquingKeysWith: { $0.text > $1.text ? $0 : $1 })
   }
 
+  /// A loss of power after a failure of the disk may leave two files of one record, with different marks. The one with the
+  /// greatest mark that is whole stays: a mark is only given to a record that is there.
+  ///
+  /// - Returns: whether there were any.
+  private func eraseDoubles(among names: [String]) -> Bool {
+    let records = names.compactMap(SpoolFileName.init).filter { if case .record = $0 { true } else { false } }
+    let doubles = Dictionary(grouping: records, by: \.id).values.filter { $0.count > 1 }
+    for files in doubles {
+      let files = files.sorted { $0.mark > $1.mark }
+      let kept = files.first { (try? read($0)) != nil } ?? files[0]
+      for file in files where file != kept {
+        // What cannot be erased now is erased with the record, or at the next start.
+        try? directory.rename(file.text, to: file.whileErased.text)
+        try? directory.sync()
+        try? directory.erase(file.whileErased.text)
+      }
+    }
+    return !doubles.isEmpty
+  }
+
   func read(_ name: SpoolFileName) throws(StoreError) -> (SpoolRecord, size: Int) {
     let bytes: [UInt8]
     do throws(StoreError) {
@@ -111,7 +131,7 @@ extension RecordSpool {
   /// Finishes what was begun before the start, and finds the records.
   func scan() throws(StoreError) {
     var hasUnfinished = false
-    let names = try directory.names()
+    var names = try directory.names()
     for name in names.compactMap(SpoolFileName.init) {
       switch name {
       case .new, .erased:
@@ -120,6 +140,10 @@ extension RecordSpool {
         hasUnfinished = true
       case .record, .damaged, .otherRelease: break
       }
+    }
+    if eraseDoubles(among: names) {
+      hasUnfinished = true
+      names = try directory.names()
     }
     if hasUnfinished { try? directory.sync() }
     let found = recordFiles(among: names).mapValues(held)

@@ -20,6 +20,8 @@ public final class RecordSpool: Sendable {
   }
 
   public static let directoryName = "spool"
+  /// The name of the note's file, beside the directory.
+  public static let noteName = "spool.note"
 
   public let key: SpoolKey
   let directory: any Directory
@@ -27,10 +29,13 @@ public final class RecordSpool: Sendable {
   let state: Locked<State>
   /// The lock of this directory keeps other processes out for as long as the spool is there.
   private let stateDirectory: StateDirectory
+  private let noteFile: AtomicFile
 
   struct State {
     var held: [SpoolID: Held] = [:]
     var random: any RandomSource & Sendable
+    /// Names have changed, and the disk may not know: what is said to be there, or gone, has to be synchronized first.
+    var isUnsynced = true
 
     /// The records that take up room: a file that cannot be read must not keep others from being put.
     var readable: [Held] { held.values.filter { $0.problem == nil } }
@@ -51,6 +56,7 @@ public final class RecordSpool: Sendable {
   ) throws(StoreError) {
     directory = try stateDirectory.open(Self.directoryName)
     self.stateDirectory = stateDirectory
+    noteFile = AtomicFile(Self.noteName, in: stateDirectory.directory, version: 1)
     self.key = key
     self.limits = limits
     state = Locked(State(random: random))
@@ -74,7 +80,7 @@ public final class RecordSpool: Sendable {
       let size = SpoolFile.size(ofContent: record.content.count)
       try checkRoom(for: size, in: state)
       // An earlier attempt may have left a file with another mark in its name: there must not be two.
-      if let id { try discard(id) }
+      if let id { try discard(id, &state) }
       let id = id ?? SpoolID(randomFrom: &state.random)
       let bytes = try SpoolFile.seal(record, id: id, nonce: state.random.bytes(ChaChaPoly.nonceSize), key: key)
       let name = SpoolFileName.record(id, mark: record.mark)
@@ -82,7 +88,8 @@ public final class RecordSpool: Sendable {
         try directory.replace(name.text, with: bytes, temporary: SpoolFileName.new(id).text)
       } catch {
         // The file may have its name already, and then it would come back after a restart.
-        try? discard(id)
+        state.isUnsynced = true
+        try? discard(id, &state)
         throw error
       }
       state.held[id] = Held(name: name, size: size, received: record.received)
@@ -108,9 +115,12 @@ public final class RecordSpool: Sendable {
     try state.withLock { (state) throws(StoreError) in
       guard case .record? = state.held[id]?.name else { return }
       let name = SpoolFileName.record(id, mark: mark)
-      if let present = try present(id), present != name { try directory.rename(present.text, to: name.text) }
+      if let present = try present(id), present != name {
+        state.isUnsynced = true
+        try directory.rename(present.text, to: name.text)
+      }
       // Where an earlier call failed here, the name is new already.
-      try directory.sync()
+      if state.isUnsynced { try sync(&state) }
       state.held[id]?.name = name
     }
   }
@@ -162,7 +172,9 @@ public final class RecordSpool: Sendable {
       record.received = received
       let bytes = try SpoolFile.seal(record, id: id, nonce: state.random.bytes(ChaChaPoly.nonceSize), key: key)
       let old = try directory.openForOverwriting(name.text)
+      state.isUnsynced = true
       try directory.replace(name.text, with: bytes, temporary: SpoolFileName.new(id).text)
+      state.isUnsynced = false
       state.held[id]?.size = size
       state.held[id]?.received = received
       // The old file has no name any more. Where this fails, what remains of it is encrypted.
@@ -172,22 +184,47 @@ public final class RecordSpool: Sendable {
 
   /// Also removes a record that is forgotten already: an earlier removal may have failed halfway.
   private func remove(_ id: SpoolID, in state: inout State) throws(StoreError) {
-    try discard(id) { state.held[id] = nil }
+    try discard(id, &state, isForgotten: { $0.held[id] = nil })
   }
 
   /// The name goes first: were the content overwritten first, a loss of power between would leave a damaged record.
-  private func discard(_ id: SpoolID, isForgotten: () -> Void = {}) throws(StoreError) {
+  private func discard(
+    _ id: SpoolID, _ state: inout State, isForgotten: (inout State) -> Void = { _ in }
+  ) throws(StoreError) {
     // An attempt to put or to remove it may have left more than the record.
     let names = try files(of: id)
     let records = names.filter(\.holdsRecord)
-    for name in records { try directory.rename(name.text, to: name.whileErased.text) }
-    if !records.isEmpty { try directory.sync() }
-    isForgotten()
+    for name in records {
+      state.isUnsynced = true
+      try directory.rename(name.text, to: name.whileErased.text)
+    }
+    // Where an earlier call failed here, there is no record any more, and the disk may not know.
+    if state.isUnsynced { try sync(&state) }
+    isForgotten(&state)
     let unfinished = names.filter { !$0.holdsRecord } + records.map(\.whileErased)
     for name in unfinished {
       defer { try? directory.sync() }
       try directory.erase(name.text)
     }
+  }
+
+  /// Makes all names as they are now survive a loss of power.
+  private func sync(_ state: inout State) throws(StoreError) {
+    try directory.sync()
+    state.isUnsynced = false
+  }
+
+  /// The owner's own note, which outlives a restart as the records do; nil if none was written.
+  ///
+  /// - Returns: the note as it was written last or, where that is damaged, the time before.
+  /// - Throws: `damaged` if neither is whole, or what the disk says.
+  public func note() throws(StoreError) -> AtomicFile.Reading<[UInt8]>? {
+    try state.withLock { (_) throws(StoreError) in try noteFile.read() }
+  }
+
+  /// Keeps the owner's note, of 1 MiB at most, in place of the one before. When this returns, it survives a loss of power.
+  public func write(note: [UInt8]) throws(StoreError) {
+    try state.withLock { (_) throws(StoreError) in try noteFile.write(note) }
   }
 
   /// The files of a record, except damaged ones.

@@ -1,8 +1,9 @@
-import DBus
 import Glibc
 import Loop
 import TestSupport
 import Testing
+
+@testable import DBus
 
 /// Calls: answered, refused, late, lost.
 struct CallTests {
@@ -247,6 +248,103 @@ struct CallTests {
     try await dbusSend(
       table.bus, ["--type=method_call", "--dest=\(Table.name)", "/org/example", "\(Table.interface).Say", "string:x"])
     #expect(try await came.next())
+    object.cancel()
+  }
+
+  /// An object whose one method hands its text over, and counts how often the bus took one.
+  @LoopActor
+  final class Giver {
+    var text = ""
+    private(set) var taken = 0
+    private(set) var refusal: DBusError?
+    let came = Mailbox<Bool>()
+
+    var interface: DBus.Interface {
+      Interface(
+        Table.interface,
+        methods: [Method("Give", out: [Argument("text", "s")], handler: { self.give($0) })])
+    }
+
+    func give(_ call: MethodCall) {
+      do throws(DBusError) {
+        try call.handOver([.string(text)], taken: { self.taken += 1 })
+      } catch {
+        refusal = error
+        call.fail(.busy("It stays here."))
+      }
+      came.put(call.isAnswered)
+    }
+  }
+
+  @Test("What is handed over is taken once, when the bus has it: a short text and one of several megabytes")
+  @LoopActor
+  func handedOver() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let giver = Giver()
+    let object = table.export(giver.interface)
+    for (number, count) in [1, 8 << 20].enumerated() {
+      giver.text = String(repeating: "x", count: count)
+      #expect(try await table.call("Give") == [.string(giver.text)])
+      #expect(giver.taken == number + 1)
+    }
+    object.cancel()
+  }
+
+  @Test("What a call wants no answer to, what is too long for a message, and what the bus is gone for is not taken")
+  @LoopActor
+  func notHandedOver() async throws {
+    var limits = BusLimits()
+    limits.sentMessage = 1000
+    let table = try await Table(limits: limits)
+    defer { table.close() }
+    let giver = Giver()
+    let object = table.export(giver.interface)
+    giver.text = "x"
+    var message = Message.call(Table.name, Table.path, Table.interface, "Give", [])
+    message.expectsReply = false
+    _ = try table.client.transport?.send(message)
+    #expect(try await giver.came.next())
+    giver.text = String(repeating: "x", count: 1000)
+    // The answer is the method's own: the call was still open.
+    #expect(await table.error("Give") == .busy("It stays here."))
+    #expect(giver.refusal?.is(.limitExceeded) == true)
+    #expect(try await giver.came.next())
+    #expect(giver.taken == 0)
+    object.cancel()
+  }
+
+  @Test("What the bus has not taken when the connection ends is not taken", arguments: [true, false])
+  @LoopActor
+  func handedOverTooLate(isClosedBefore: Bool) async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let giver = Giver()
+    // More than a socket takes at once: the bus itself stands still.
+    giver.text = String(repeating: "x", count: 16 << 20)
+    var kept: MethodCall?
+    let asked = Mailbox<Bool>()
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method(
+            "Give", out: [Argument("text", "s")],
+            handler: { call in
+              kept = call
+              asked.put(true)
+            })
+        ]))
+    table.client.call(Table.name, Table.path, Table.interface, "Give", then: { _ in })
+    _ = try await asked.next()
+    let call = try #require(kept)
+    if isClosedBefore { table.service.close() }
+    table.bus.pause()
+    giver.give(call)
+    table.service.close()
+    table.bus.resume()
+    #expect(try await giver.came.next())
+    #expect(giver.taken == 0)
     object.cancel()
   }
 

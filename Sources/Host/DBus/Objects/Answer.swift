@@ -37,4 +37,18 @@ final class Answer {
     }
     return true
   }
+
+  /// Sends `values`, and calls `taken` when the bus has the whole of them: never, if no answer is expected, or the connection
+  /// that the call came by is gone or goes before that.
+  ///
+  /// - Throws: why the values cannot be sent; the call is not answered then.
+  func handOver(_ values: [DBusValue], taken: @escaping @LoopActor () -> Void) throws(DBusError) {
+    guard isExpected, let transport, transport.isOpen else {
+      isGiven = true
+      return
+    }
+    _ = try transport.send(.reply(to: serial, at: destination, values))
+    isGiven = true
+    transport.whenTaken(taken)
+  }
 }

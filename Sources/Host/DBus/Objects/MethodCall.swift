@@ -58,6 +58,16 @@ public final class MethodCall {
     finish(.success(values))
   }
 
+  /// Answers with `values`, for what must not be lost on the way: `taken` is called when the bus has the whole answer. It is
+  /// never called where the caller wants no answer, or the connection is gone or goes before that.
+  ///
+  /// - Parameter values: of the types that the method returns.
+  /// - Throws: why they cannot be sent, `LimitExceeded` for more than a message holds. The call still has to be answered.
+  public func handOver(_ values: [DBusValue], taken: @escaping @LoopActor () -> Void) throws(DBusError) {
+    guard values.signature == out.signature, !answer.isGiven else { return reply(values) }
+    try answer.handOver(values, taken: taken)
+  }
+
   /// Answers with an error.
   public func fail(_ error: DBusError) {
     finish(.failure(error))

@@ -27,7 +27,7 @@ public final class CredentialFaces {
       added: { [weak self] in self?.add($0) }, removed: { [weak self] in self?.objects[$0.number] = nil })
   }
 
-  /// `credential1` below the root, by the transfer's number.
+  /// `credential1` below the root, by the transfer's number: a name that is never used for another one.
   public func path(of transfer: Transfer) -> ObjectPath {
     root.child("credential\(transfer.number)")
   }
@@ -39,7 +39,7 @@ public final class CredentialFaces {
     transfer.onChange { [weak object] _ in
       object?.changed(
         "State", "Live", "Peer", "Dialect", "Mtu", "BytesExpected", "BytesTransferred", "ChunksExpected",
-        "ChunksMissing", "CrcFailures", "ErrorCode", "ErrorMessage")
+        "ChunksMissing", "CrcFailures", "ErrorCode", "ErrorMessage", "ReceivedAt", "ExpiresAt", "Fetched")
     }
   }
 
@@ -58,8 +58,8 @@ public final class CredentialFaces {
         "GetCredential", out: [Argument("credential", "s")],
         documentation:
           "Returns the credential that was received, until it is rejected, or accepted and fetched. A text "
-          + "with U+0000 in it needs OpenCredential.",
-        errors: [.notReady, .failed],
+          + "with U+0000 in it, and one that is too long for an answer (about 32 MB), needs OpenCredential.",
+        errors: [.notReady, .limitExceeded, .failed],
         handler: { call in
           give(call, transfer, actions) { credential throws(DBusError) in
             guard !credential.contains(0) else {
@@ -98,14 +98,16 @@ public final class CredentialFaces {
     ]
   }
 
-  /// Answers with the credential; whoever fetched it has taken it.
+  /// Answers with the credential. It is taken when the bus has the answer: not by a call that wants none, and not if the
+  /// answer cannot be sent.
   private static func give(
     _ call: MethodCall, _ transfer: Transfer, _ actions: CredentialActions,
     as form: ([UInt8]) throws(DBusError) -> DBusValue
   ) {
     do throws(DBusError) {
-      call.reply(try form(try credential(of: transfer)))
-      actions.taken(transfer)
+      try call.handOver([try form(try credential(of: transfer))], taken: { actions.taken(transfer) })
+    } catch  where error.is(.limitExceeded) {
+      call.fail(.limitExceeded("\(error.message) OpenCredential returns the credential as a file."))
     } catch {
       call.fail(error)
     }
@@ -171,6 +173,19 @@ public final class CredentialFaces {
       Property(
         "ErrorMessage", "s", documentation: "The same as a sentence.",
         audience: .group, get: { .string(transfer.error?.sentence ?? "") }),
+      Property(
+        "ReceivedAt", "t",
+        documentation: "When the credential was here, in seconds since 1970 by the machine's clock as it goes now; 0 "
+          + "before.",
+        audience: .everybody, get: { .uint64(UInt64(clamping: transfer.receivedAt)) }),
+      Property(
+        "ExpiresAt", "t",
+        documentation:
+          "When the credential will be erased if it is not judged and fetched, likewise; 0 when none waits.",
+        audience: .everybody, get: { .uint64(UInt64(clamping: transfer.expiresAt)) }),
+      Property(
+        "Fetched", "b", documentation: "Whether a program has fetched the credential since the service started.",
+        audience: .everybody, get: { .bool(transfer.wasTaken) }),
     ]
   }
 }

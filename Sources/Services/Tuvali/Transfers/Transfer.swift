@@ -44,6 +44,7 @@ public final class Transfer {
     public init() {}
   }
 
+  /// Stands for the transfer in its object's path and in the journal. `TransferNumbers` says who else may have it.
   public let number: Int
   public let direction: Direction
   public private(set) var state: State
@@ -60,19 +61,28 @@ public final class Transfer {
   public private(set) var wasTaken = false
   /// Whether the link is still up or being made.
   public private(set) var isLive = true
+  /// Since when the credential waits to be judged and fetched, and when it has waited for too long; nil where none does.
+  public private(set) var waiting: Range<Instant>?
 
   private let scheduler: any Scheduler
+  private let clock: any WallClock
+  private var received: Instant?
   private var lastShown = Instant.zero
   private var observers: [@LoopActor (Transfer) -> Void] = []
 
   /// While the figures run, they are shown this often.
   private static let showInterval = Duration.milliseconds(100)
 
-  public init(number: Int, direction: Direction, state: State, scheduler: any Scheduler) {
+  /// - Parameter clock: tells the dates of what was received.
+  public init(
+    number: Int, direction: Direction, state: State, scheduler: any Scheduler,
+    clock: any WallClock = SystemWallClock()
+  ) {
     self.number = number
     self.direction = direction
     self.state = state
     self.scheduler = scheduler
+    self.clock = clock
   }
 
   /// Calls `body` after each change; running figures come ten times a second at most.
@@ -106,7 +116,22 @@ public final class Transfer {
 
   /// A client was given the credential.
   public func take() {
+    guard !wasTaken else { return }
     wasTaken = true
+    show()
+  }
+
+  /// Since when the credential waits, and until when; nil when it waits no longer.
+  public func wait(_ waiting: Range<Instant>?) {
+    guard self.waiting != waiting else { return }
+    self.waiting = waiting
+    received = waiting?.lowerBound ?? received
+    show()
+  }
+
+  /// The wall clock was set: the dates are others now.
+  public func clockWasSet() {
+    if received != nil { show() }
   }
 
   /// The credential is no longer wanted.
@@ -125,6 +150,18 @@ public final class Transfer {
     guard isLive else { return }
     isLive = false
     show()
+  }
+
+  /// When the credential was received, in seconds since 1970 by the wall clock as it goes now; 0 if none was.
+  public var receivedAt: Int64 { received.map(date) ?? 0 }
+
+  /// When the credential has waited for too long, likewise; 0 if none waits.
+  public var expiresAt: Int64 {
+    waiting.map { receivedAt + $0.lowerBound.duration(to: $0.upperBound).components.seconds } ?? 0
+  }
+
+  private func date(of instant: Instant) -> Int64 {
+    clock.seconds - instant.duration(to: scheduler.now).components.seconds
   }
 
   private func show() {

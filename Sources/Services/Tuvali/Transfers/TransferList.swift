@@ -8,15 +8,23 @@ public final class TransferList {
   public private(set) var transfers: [Transfer] = []
   /// How many are kept.
   public var limit: Int
+  /// Where their numbers are from.
+  public let numbers: TransferNumbers
 
   private let scheduler: any Scheduler
-  private var lastNumber = 0
+  private let clock: any WallClock
   private var onAdded: [@LoopActor (Transfer) -> Void] = []
   private var onRemoved: [@LoopActor (Transfer) -> Void] = []
 
-  public init(limit: Int, scheduler: any Scheduler) {
+  /// - Parameter clock: tells the dates of what was received.
+  public init(
+    limit: Int, scheduler: any Scheduler, numbers: TransferNumbers = TransferNumbers(),
+    clock: any WallClock = SystemWallClock()
+  ) {
     self.limit = limit
     self.scheduler = scheduler
+    self.numbers = numbers
+    self.clock = clock
   }
 
   public func observe(
@@ -26,18 +34,24 @@ public final class TransferList {
     onRemoved.append(removed)
   }
 
-  public func add(_ direction: Transfer.Direction, _ state: Transfer.State) -> Transfer {
+  /// - Parameter number: the number that the transfer had in an earlier run; nil draws one.
+  public func add(_ direction: Transfer.Direction, _ state: Transfer.State, number: Int? = nil) -> Transfer {
     makeRoom()
-    lastNumber += 1
-    let transfer = Transfer(number: lastNumber, direction: direction, state: state, scheduler: scheduler)
+    let known = number.flatMap { number in transfers.contains { $0.number == number } ? nil : number }
+    let transfer = Transfer(
+      number: known ?? numbers.next(), direction: direction, state: state, scheduler: scheduler, clock: clock)
     transfers.append(transfer)
     for body in onAdded { body(transfer) }
     return transfer
   }
 
   /// An incoming transfer of an earlier run, whose credential waits for its verdict, or to be taken.
-  public func restore(_ credential: [UInt8], peer: String, dialect: String, isAccepted: Bool = false) -> Transfer {
-    let transfer = add(.incoming, .connected)
+  ///
+  /// - Parameter number: the transfer's number in that run; nil where it is not known.
+  public func restore(
+    _ credential: [UInt8], number: Int? = nil, peer: String, dialect: String, isAccepted: Bool = false
+  ) -> Transfer {
+    let transfer = add(.incoming, .connected, number: number)
     transfer.met(BluetoothAddress(peer), dialect: dialect)
     transfer.receive(credential)
     transfer.enter(isAccepted ? .accepted : .received)

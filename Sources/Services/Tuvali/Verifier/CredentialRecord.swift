@@ -6,12 +6,16 @@ import Store
 ///
 /// | bytes | field |
 /// |---|---|
-/// | 1 | version, 1 |
+/// | 1 | version, 2 |
+/// | 8 | number of the transfer, big endian; 0 if it is not known |
+/// | 8 | the service's running time when it was received, in seconds, big endian: `VaultNote.running` |
 /// | 1 + n | dialect, UTF-8, behind its length |
 /// | 1 + n | the wallet's address, UTF-8, behind its length; empty if it is unknown |
 /// | rest | credential |
+///
+/// Version 1, which is read as well, has neither number nor running time.
 struct CredentialRecord: Hashable, Sendable {
-  static let version: UInt8 = 1
+  static let version: UInt8 = 2
   /// The longest dialect and the longest address, in bytes of UTF-8.
   static let textLimit = 255
 
@@ -19,21 +23,29 @@ struct CredentialRecord: Hashable, Sendable {
   let dialect: String
   let peer: String
   let credential: [UInt8]
+  /// The transfer's number: 0 if it is not known.
+  let number: UInt64
+  /// For how many seconds the service had run, in all its runs, when the credential was received.
+  var running: UInt64 = 0
 
   /// - Throws: `tooLong` for a text of more than `textLimit` bytes.
-  init(dialect: String, peer: String, credential: [UInt8]) throws(WireError) {
+  init(dialect: String, peer: String, credential: [UInt8], number: UInt64 = 0) throws(WireError) {
     for (field, text) in [("dialect", dialect), ("peer", peer)] where text.utf8.count > Self.textLimit {
       throw .tooLong(field: field, limit: Self.textLimit)
     }
     self.dialect = dialect
     self.peer = peer
     self.credential = credential
+    self.number = number
   }
 
   /// - Throws: `badValue("version")` for a record of another release.
   init(reading content: [UInt8]) throws(WireError) {
     var reader = ByteReader(content)
-    guard try reader.u8() == Self.version else { throw .badValue("version") }
+    let version = try reader.u8()
+    guard (1...Self.version).contains(version) else { throw .badValue("version") }
+    number = version == 1 ? 0 : try reader.u64be()
+    running = version == 1 ? 0 : try reader.u64be()
     dialect = try reader.text("dialect")
     peer = try reader.text("peer")
     credential = Array(reader.rest())
@@ -45,7 +57,7 @@ struct CredentialRecord: Hashable, Sendable {
     try self.init(reading: record.content)
   }
 
-  private var contentSize: Int { 3 + dialect.utf8.count + peer.utf8.count + credential.count }
+  private var contentSize: Int { 19 + dialect.utf8.count + peer.utf8.count + credential.count }
 
   /// What the file takes of the room that there is, in bytes.
   var fileSize: Int { RecordSpool.size(ofContent: contentSize) }
@@ -53,6 +65,8 @@ struct CredentialRecord: Hashable, Sendable {
   var content: [UInt8] {
     var writer = ByteWriter(capacity: contentSize)
     writer.u8(Self.version)
+    writer.u64be(number)
+    writer.u64be(running)
     for text in [dialect, peer] {
       writer.u8(UInt8(clamping: text.utf8.count))
       writer.append(text.utf8)

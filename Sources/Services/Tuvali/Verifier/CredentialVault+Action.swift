@@ -10,7 +10,7 @@ extension CredentialVault {
     case open(Look)
     /// Looks into the spool again. `Event.inspected` answers.
     case inspect(Look)
-    /// Writes a record. `Event.done` answers this and the next three.
+    /// Writes a record. `Event.done` answers this and the next four.
     case put(SpoolID, CredentialRecord, date: Int64, isAccepted: Bool)
     /// Notes in the spool that a credential is accepted.
     case accept(SpoolID)
@@ -19,7 +19,13 @@ extension CredentialVault {
     /// Gives a record another date, in seconds since 1970.
     case redate(SpoolID, date: Int64)
 
+    /// Writes the note. `Event.done` answers.
+    case note(VaultNote)
+
     // The service.
+
+    /// These numbers of transfers are free.
+    case numbers(Range<Int>)
 
     /// Answers an asker: with an error if the credential is not kept.
     case answer(Int, StoreError?)

@@ -24,6 +24,7 @@ extension CredentialVault {
     for kept in due { entries[kept.id]?.failure = nil }
     if !hasFailure(.dating) { end(.dating, &turn) }
     logDates(&turn)
+    if let (note, numbers) = dueNote(turn) { return begin(.note(note, numbers), by: .note(note), &turn) }
     answerIdle(&turn)
     if hasOtherFiles && inspectAt <= now { inspect(&turn) }
   }
@@ -59,12 +60,13 @@ extension CredentialVault {
     switch step {
     case .put:
       // A record is there until it is written. Without one there would be nothing to put.
-      guard let record = kept.record else {
+      guard var record = kept.record else {
         answer(id, &turn)
         forget(id, &turn)
         return pump(&turn)
       }
       entries[id]?.file = .uncertain
+      record.running = running(at: kept.received)
       let isAccepted = kept.status == .accepted
       begin(
         .put(id, isAccepted: isAccepted), by: .put(id, record, date: kept.date, isAccepted: isAccepted), &turn)
@@ -77,13 +79,14 @@ extension CredentialVault {
   mutating func done(_ error: StoreError?, _ turn: inout Turn) {
     switch work?.kind {
     case nil, .open, .inspect: return
-    case .put, .accept, .erase, .redate: break
+    case .put, .accept, .erase, .redate, .note: break
     }
     switch end(&turn) {
     case .put(let id, let isAccepted): written(id, isAccepted, error, &turn)
     case .accept(let id): written(id, true, error, &turn)
     case .erase(let id): erased(id, error, &turn)
     case .redate(let id, let date): redated(id, to: date, error, &turn)
+    case .note(let note, let numbers): noted(note, numbers, error, &turn)
     case nil, .open, .inspect: break
     }
     pump(&turn)
@@ -92,9 +95,9 @@ extension CredentialVault {
   private mutating func written(_ id: SpoolID, _ isAccepted: Bool, _ error: StoreError?, _ turn: inout Turn) {
     guard let kept = entries[id] else { return }
     if let error {
-      guard error.reason == .spoolFull, kept.status == .unjudged, !kept.askers.isEmpty else {
-        return fail(id, .writing, error, &turn)
-      }
+      // Where the spool is full of what cannot be erased, there is room all the same: in memory.
+      let isFull = error.reason == .spoolFull && !hasFailure(.erasing)
+      guard isFull, kept.status == .unjudged, !kept.askers.isEmpty else { return fail(id, .writing, error, &turn) }
       // The wallet is still there, and hears of it.
       answer(id, &turn, error: error)
       return forget(id, &turn)
@@ -160,6 +163,7 @@ extension CredentialVault {
       isOpen = true
       end(.opening, &turn)
       hasOtherFiles = false
+      takeOver(found, &turn)
       adopt(found, &turn)
     case .failure(let error):
       inspectAt = turn.now.advanced(by: Self.retryInterval)
@@ -187,23 +191,41 @@ extension CredentialVault {
 
   /// Takes what was found in the spool into the vault.
   private mutating func adopt(_ found: Found, _ turn: inout Turn) {
-    if found.tooOld > 0 { turn.actions.append(.log(.tooOld(found.tooOld))) }
     var contents = found.contents
-    limitToRoom(&contents)
-    for entry in contents.entries where entries[entry.id] == nil {
-      let isAccepted = entry.mark == CredentialRecord.Mark.accepted.rawValue
-      let (received, doubtedUntil) = received(entry.received, turn)
-      var kept = KeptCredential(
-        id: entry.id, order: nextOrder(), size: entry.size, date: entry.received, received: received)
-      kept.status = isAccepted ? .accepted : .unjudged
-      kept.file = .present(isAccepted: isAccepted)
-      kept.doubtedUntil = doubtedUntil
+    contents.entries.removeAll { entries[$0.id] != nil }
+    let old = contents.entries.filter { end(of: kept($0, turn)) <= turn.now }
+    for entry in old {
+      var kept = kept(entry, turn)
+      kept.order = nextOrder()
+      kept.status = .unwanted
       keep(kept)
-      turn.actions.append(.restore(entry.id, entry.value, isAccepted: isAccepted))
+    }
+    contents.entries.removeAll { entries[$0.id] != nil }
+    if found.tooOld + old.count > 0 { turn.actions.append(.log(.tooOld(found.tooOld + old.count))) }
+    limitToRoom(&contents)
+    for entry in contents.entries {
+      var kept = kept(entry, turn)
+      kept.order = nextOrder()
+      keep(kept)
+      turn.actions.append(.restore(entry.id, entry.value, isAccepted: kept.status == .accepted))
     }
     report(contents, &turn)
     hasOtherFiles = contents.withoutRoom > 0 || !contents.problems.isEmpty || contents.damaged > 0
     inspectAt = turn.now.advanced(by: Self.retryInterval)
+  }
+
+  /// What a record in the spool is here: received when its date says, or when the time that the service has run since says,
+  /// whichever is earlier.
+  private func kept(_ entry: SpoolContents<CredentialRecord>.Entry, _ turn: Turn) -> KeptCredential {
+    let isAccepted = entry.mark == CredentialRecord.Mark.accepted.rawValue
+    let (byDate, doubtedUntil) = received(entry.received, turn)
+    let byRunning = received(runningFor: entry.value.running, turn)
+    var kept = KeptCredential(
+      id: entry.id, order: 0, size: entry.size, date: entry.received, received: min(byDate, byRunning))
+    kept.status = isAccepted ? .accepted : .unjudged
+    kept.file = .present(isAccepted: isAccepted)
+    kept.doubtedUntil = doubtedUntil
+    return kept
   }
 
   /// While the disk was read, credentials may have come in that take the room: those read last then stay in the spool.

@@ -18,11 +18,13 @@ extension CredentialVault {
     /// The asker is answered when nothing is to be done on the disk except what it refused, after `limit` at the latest.
     case awaitIdle(asker: Int, limit: Duration)
     case settings(VaultSettings)
+    /// Few numbers of transfers are free.
+    case numbersWanted
 
     // What the disk did; each answers the action of that name.
     case opened(Result<Found, StoreError>)
     case inspected(Result<Found, StoreError>)
-    /// `put`, `accept`, `erase` or `redate` came to its end; the error is nil if it succeeded.
+    /// `put`, `accept`, `erase`, `redate` or `note` came to its end; the error is nil if it succeeded.
     case done(StoreError?)
 
     /// The wall clock was set.
@@ -36,5 +38,9 @@ extension CredentialVault {
     var contents: SpoolContents<CredentialRecord>
     /// How many records were erased because they were too old.
     var tooOld = 0
+    /// The note as it is on the disk. Only `opened` is told.
+    var note = VaultNote()
+    /// The numbers that this note has set aside for this run; nil where the disk does not take it.
+    var numbers: Range<Int>?
   }
 }

@@ -1,4 +1,5 @@
 import Common
+import Store
 
 /// How long credentials have been kept, and what the wall clock has to do with it.
 extension CredentialVault {
@@ -49,7 +50,7 @@ extension CredentialVault {
     for kept in entries.values {
       guard let old = kept.doubtedUntil, old > turn.now else { continue }
       let (received, doubtedUntil) = received(kept.date, turn)
-      if doubtedUntil == nil { entries[kept.id]?.received = received }
+      if doubtedUntil == nil { entries[kept.id]?.received = min(received, kept.received) }
       entries[kept.id]?.doubtedUntil = doubtedUntil.map { min($0, old) }
     }
   }
@@ -60,6 +61,64 @@ extension CredentialVault {
       discard(kept.id, &turn)
     }
   }
+
+  // MARK: The time that the service runs
+
+  /// What is written of the running time is this much too little at most: a loss of power takes it from the time that a
+  /// credential is said to have waited.
+  private var noteInterval: Duration { min(.seconds(600), max(.seconds(10), settings.keepFor / 8)) }
+
+  /// For how many seconds the service had run, in all its runs, at an instant of this one.
+  func running(at instant: Instant) -> UInt64 {
+    ranBefore + UInt64(clamping: (began ?? instant).duration(to: instant).components.seconds)
+  }
+
+  /// When a credential was received at the latest, by the time that the service has run since.
+  func received(runningFor running: UInt64, _ turn: Turn) -> Instant {
+    let now = self.running(at: turn.now)
+    return turn.now.advanced(by: .seconds(-Int64(clamping: now - min(running, now))))
+  }
+
+  /// The note as it has to be written now, with the numbers that it sets aside; nil if it need not.
+  func dueNote(_ turn: Turn) -> (VaultNote, Range<Int>?)? {
+    let isWell = troubles[.noting] == nil
+    let running = running(at: turn.now)
+    // Who wants nothing to be left to do may be about to end the service.
+    let isTimely = noteAt <= turn.now || isWell && !idleAskers.isEmpty
+    let isWaiting = entries.values.contains { $0.isOnDisk && $0.status != .unwanted }
+    guard isWaiting && isTimely && running > note.running || wantsNumbers && (isWell || noteAt <= turn.now) else {
+      return nil
+    }
+    var note = note
+    note.running = running
+    let numbers = wantsNumbers ? note.takeBlock() : nil
+    return (note, numbers)
+  }
+
+  /// The disk has written the note, or failed.
+  mutating func noted(_ note: VaultNote, _ numbers: Range<Int>?, _ error: StoreError?, _ turn: inout Turn) {
+    if let error {
+      noteAt = turn.now.advanced(by: Self.retryInterval)
+      return complain(.noting, error, &turn)
+    }
+    self.note = note
+    noteAt = turn.now.advanced(by: noteInterval)
+    end(.noting, &turn)
+    guard let numbers else { return }
+    wantsNumbers = false
+    turn.actions.append(.numbers(numbers))
+  }
+
+  /// The spool is open: what its note says counts from now on.
+  mutating func takeOver(_ found: Found, _ turn: inout Turn) {
+    note = found.note
+    ranBefore = found.note.running
+    noteAt = turn.now.advanced(by: noteInterval)
+    wantsNumbers = found.numbers == nil
+    if let numbers = found.numbers { turn.actions.append(.numbers(numbers)) }
+  }
+
+  // MARK: The timer
 
   mutating func logDates(_ turn: inout Turn) {
     guard redated > 0 else { return }
@@ -77,6 +136,7 @@ extension CredentialVault {
     if wanted.contains(where: \.isOnDisk) { attempts.append(lookAt) }
     let isOpening = !isOpen && troubles[.opening] != nil
     if hasOtherFiles && isOpen || isOpening { attempts.append(inspectAt) }
+    if wantsNumbers && isOpen { attempts.append(noteAt) }
     // What is due while something is done on the disk is begun when that has come to its end.
     if work != nil { attempts = attempts.map { $0 > now ? $0 : now.advanced(by: Self.retryInterval) } }
     let patience = work.flatMap { $0.isStalled ? nil : $0.patienceEnds }
@@ -84,7 +144,7 @@ extension CredentialVault {
   }
 
   /// When a credential has been kept for too long.
-  private func end(of kept: KeptCredential) -> Instant { kept.received.advanced(by: settings.keepFor) }
+  func end(of kept: KeptCredential) -> Instant { kept.received.advanced(by: settings.keepFor) }
 }
 
 extension Int64 {

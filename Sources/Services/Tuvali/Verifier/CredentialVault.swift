@@ -9,7 +9,8 @@ import Store
 /// waiting for longer than `patience`: what cannot be written is kept in memory alone, and `trouble` says so.
 ///
 /// How long a credential has been kept is measured by the monotonic clock, which cannot be set. Only over a restart the
-/// wall clock has to do, by the dates in the files; where it is set meanwhile, those are set with it.
+/// wall clock has to do, by the dates in the files; where it is set meanwhile, those are set with it. What the service itself ran
+/// is counted in any case, and kept in the note.
 struct CredentialVault: Sendable {
   /// The longest time that an asker waits for the disk.
   static let patience = Duration.seconds(5)
@@ -24,6 +25,7 @@ struct CredentialVault: Sendable {
       case accept(SpoolID)
       case erase(SpoolID)
       case redate(SpoolID, date: Int64)
+      case note(VaultNote, Range<Int>?)
     }
 
     let kind: Kind
@@ -53,7 +55,7 @@ struct CredentialVault: Sendable {
   var troubles: [Trouble: StoreError] = [:]
   var work: Work?
   /// They wait until nothing is to be done on the disk.
-  private var idleAskers: [KeptCredential.Asker] = []
+  private(set) var idleAskers: [KeptCredential.Asker] = []
   /// There are files in the spool whose records are not among the entries.
   var hasOtherFiles = false
   /// How many of those files are there for want of room.
@@ -62,6 +64,16 @@ struct CredentialVault: Sendable {
   var inspectAt = Instant.zero
   /// Files that got another date, and are not in the journal yet.
   var redated = 0
+  /// As it is on the disk, once the spool is open.
+  var note = VaultNote()
+  /// When the note is written next, as far as it matters.
+  var noteAt = Instant.zero
+  /// More numbers of transfers are to be set aside.
+  var wantsNumbers = false
+  /// For how many seconds the service ran before this run.
+  var ranBefore: UInt64 = 0
+  /// When this run began.
+  private(set) var began: Instant?
   private var lastOrder = 0
 
   init(_ settings: VaultSettings, hasDisk: Bool) {
@@ -73,6 +85,7 @@ struct CredentialVault: Sendable {
   ///   - now: of the monotonic clock.
   ///   - date: seconds since 1970 by the wall clock.
   mutating func handle(_ event: Event, at now: Instant, date: Int64) -> [Action] {
+    began = began ?? now
     var turn = Turn(now: now, date: date)
     switch event {
     case .start: if hasDisk, !isOpen, work == nil { open(&turn) }
@@ -83,6 +96,9 @@ struct CredentialVault: Sendable {
       idleAskers.append(.init(number: asker, until: now.advanced(by: limit)))
       pump(&turn)
     case .settings(let settings): self.settings = settings
+    case .numbersWanted:
+      wantsNumbers = true
+      pump(&turn)
     case .opened(let result): opened(result, &turn)
     case .done(let error): done(error, &turn)
     case .inspected(let result): inspected(result, &turn)

@@ -31,7 +31,7 @@ struct KeptCredential: Sendable {
 
   let id: SpoolID
   /// Grows from one kept credential to the next.
-  let order: Int
+  var order: Int
   /// What the file takes of the room that there is, in bytes.
   let size: Int
   var status = Status.unjudged

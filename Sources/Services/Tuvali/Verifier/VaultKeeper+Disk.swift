@@ -2,6 +2,7 @@ import Bytes
 import Common
 import Loop
 import Store
+import Transfers
 
 /// What a vault wants done on the disk.
 extension VaultKeeper {
@@ -24,15 +25,24 @@ extension VaultKeeper {
       change { (spool) throws(StoreError) in try spool.mark(id, as: mark) }
     case .erase(let id): change { (spool) throws(StoreError) in try spool.remove(id) }
     case .redate(let id, let date): change { (spool) throws(StoreError) in try spool.redate(id, received: date) }
-    case .answer, .restore, .expire, .forget, .changed, .log: break
+    case .note(let note): change { (spool) throws(StoreError) in try spool.write(note: note.bytes) }
+    case .numbers, .answer, .restore, .expire, .forget, .changed, .log: break
     }
   }
 
-  /// Opens the spool and looks into it.
+  /// Opens the spool, looks into it, and sets numbers aside for this run.
   nonisolated static func open(_ open: Opening, _ look: CredentialVault.Look) -> Opened {
     do throws(StoreError) {
       let spool = try open()
-      return .success((spool, try Self.look(look, into: spool)))
+      var found = try Self.look(look, into: spool)
+      found.note = try VaultNote.read(from: spool, found.contents.entries.map(\.value)) {
+        UInt64(Int.random(in: TransferNumbers.strays))
+      }
+      var note = found.note
+      let numbers = note.takeBlock()
+      // What the disk does not take now is tried again, and said, by the vault.
+      if (try? spool.write(note: note.bytes)) != nil { (found.note, found.numbers) = (note, numbers) }
+      return .success((spool, found))
     } catch {
       return .failure(error)
     }

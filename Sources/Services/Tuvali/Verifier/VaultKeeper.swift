@@ -13,7 +13,7 @@ public final class VaultKeeper {
 
   private let scheduler: any Scheduler
   let disk: any Offloading
-  private let clock: any WallClock
+  let clock: any WallClock
   let open: Opening?
   private var random: any RandomSource
   private weak var list: TransferList?
@@ -65,6 +65,11 @@ public final class VaultKeeper {
     restored: @escaping @LoopActor (Transfer) -> Void
   ) {
     self.list = list
+    if open != nil {
+      let strays = TransferNumbers.strays
+      let place = random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) } % UInt64(strays.count)
+      list.numbers.keep(strayFrom: strays.lowerBound + Int(place)) { [weak self] in self?.handle(.numbersWanted) }
+    }
     onChange = changed
     onRestored = restored
   }
@@ -77,7 +82,8 @@ public final class VaultKeeper {
     let peer = transfer.peer?.description ?? ""
     let record: CredentialRecord
     do throws(WireError) {
-      record = try CredentialRecord(dialect: transfer.dialect, peer: peer, credential: credential)
+      record = try CredentialRecord(
+        dialect: transfer.dialect, peer: peer, credential: credential, number: UInt64(clamping: transfer.number))
     } catch {
       return then(StoreError(.tooLarge, "The credential cannot be kept: \(error)."))
     }
@@ -108,6 +114,7 @@ public final class VaultKeeper {
     for action in vault.handle(.start, at: scheduler.now, date: clock.seconds) {
       if case .open(let look) = action, let open { opened(Self.open(open, look)) } else { perform(action) }
     }
+    showWaiting()
     timer.set(vault.deadline)
   }
 
@@ -133,12 +140,23 @@ public final class VaultKeeper {
 
   func handle(_ event: CredentialVault.Event) {
     for action in vault.handle(event, at: scheduler.now, date: clock.seconds) { perform(action) }
+    showWaiting()
+    if case .clockSet = event { for transfer in list?.transfers ?? [] { transfer.clockWasSet() } }
     timer.set(vault.deadline)
+  }
+
+  /// Lets the transfers tell since when their credentials wait, and until when.
+  private func showWaiting() {
+    for (id, transfer) in transfers {
+      let kept = vault.entries[id].flatMap { transfer.credential == nil || $0.status == .unwanted ? nil : $0 }
+      transfer.wait(kept.map { $0.received..<max($0.received, vault.end(of: $0)) })
+    }
   }
 
   private func perform(_ action: CredentialVault.Action) {
     switch action {
-    case .open, .inspect, .put, .accept, .erase, .redate: performOnDisk(action)
+    case .open, .inspect, .put, .accept, .erase, .redate, .note: performOnDisk(action)
+    case .numbers(let numbers): list?.numbers.add(numbers)
     case .answer(let asker, let error): askers.removeValue(forKey: asker)?(error)
     case .restore(let id, let record, let isAccepted): restore(id, record, isAccepted: isAccepted)
     case .expire(let id, let isAccepted):
@@ -148,6 +166,7 @@ public final class VaultKeeper {
     case .forget(let id):
       guard let transfer = transfers.removeValue(forKey: id) else { return }
       ids[transfer.number] = nil
+      transfer.wait(nil)
     case .changed: onChange()
     case .log(let notice): log(notice)
     }
@@ -156,7 +175,8 @@ public final class VaultKeeper {
   private func restore(_ id: SpoolID, _ record: CredentialRecord, isAccepted: Bool) {
     guard let list else { return }
     let transfer = list.restore(
-      record.credential, peer: record.peer, dialect: record.dialect, isAccepted: isAccepted)
+      record.credential, number: record.number == 0 ? nil : Int(exactly: record.number), peer: record.peer,
+      dialect: record.dialect, isAccepted: isAccepted)
     enter(transfer, as: id)
     if !isAccepted { onRestored(transfer) }
   }

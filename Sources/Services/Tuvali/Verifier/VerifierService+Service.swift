@@ -27,7 +27,8 @@ extension VerifierService: Service {
   public static func make(_ context: ServiceContext) -> VerifierService? {
     let settings = Settings(context.configuration)
     let service = VerifierService(
-      radio: context.radio, scheduler: context.scheduler, settings: settings, vault: vault(settings, context))
+      radio: context.radio, scheduler: context.scheduler, settings: settings, vault: vault(settings, context),
+      numbers: .shared)
     service.observe(changed: context.statusChanged, received: { _ in })
     return service
   }

@@ -57,7 +57,8 @@ extension VerifierService.Settings {
         + "credential is still to be judged or fetched stays; when all are such, the next wallet is refused."),
     Setting(
       "KeepFor", \.vault.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
-      "How long a credential waits for Accept or Reject, and to be fetched, before it is erased."),
+      "How long a credential waits for Accept or Reject, and to be fetched, before it is erased. On a machine without a "
+        + "clock the time counts that the service runs."),
     Setting(
       "KeptBytes", \.vault.maximumBytes, .size((1 << 20)...(1 << 30)), .onRestart,
       "How much all credentials that wait may take together, on the disk as well as in memory. One more is refused."),

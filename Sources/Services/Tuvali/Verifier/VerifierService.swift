@@ -32,11 +32,13 @@ public final class VerifierService {
   private var onChange: [@LoopActor () -> Void] = []
   private(set) var onReceived: [@LoopActor (Transfer) -> Void] = []
 
-  /// - Parameter vault: where credentials wait for their verdict; nil for memory alone. What an earlier run left in it
-  ///   is restored when the faces are there: `restore`.
+  /// - Parameters:
+  ///   - vault: where credentials wait for their verdict; nil for memory alone. What an earlier run left in it is restored
+  ///     when the faces are there: `restore`.
+  ///   - numbers: where the transfers' numbers are from.
   public init(
     radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: VaultKeeper? = nil,
-    random: any RandomSource & Sendable = SystemRandom()
+    random: any RandomSource & Sendable = SystemRandom(), numbers: TransferNumbers = TransferNumbers()
   ) {
     self.vault = vault ?? VaultKeeper(scheduler: scheduler)
     self.radio = radio
@@ -44,7 +46,8 @@ public final class VerifierService {
     self.settings = settings
     engine = VerifierEngine(configuration: settings.engine, random: random)
     told = RateLimiter(perMinute: settings.linesPerPeer, capacity: 64)
-    transfers = TransferList(limit: settings.keptTransfers, scheduler: scheduler)
+    transfers = TransferList(
+      limit: settings.keptTransfers, scheduler: scheduler, numbers: numbers, clock: self.vault.clock)
     self.vault.attach(
       transfers, changed: { [weak self] in self?.changed() }, restored: { [weak self] in self?.restored($0) })
   }

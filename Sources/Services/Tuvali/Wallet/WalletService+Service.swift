@@ -25,7 +25,8 @@ extension WalletService: Service {
   public static func make(_ context: ServiceContext) -> WalletService? {
     let settings = context.configuration[Settings.self]
     guard settings.enabled else { return nil }
-    let service = WalletService(radio: context.radio, scheduler: context.scheduler, settings: settings)
+    let service = WalletService(
+      radio: context.radio, scheduler: context.scheduler, settings: settings, numbers: .shared)
     service.onChange = context.statusChanged
     return service
   }

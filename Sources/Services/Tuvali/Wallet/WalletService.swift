@@ -32,16 +32,19 @@ public final class WalletService {
   /// Called after each change of `active`.
   var onChange: @LoopActor () -> Void = {}
 
-  /// - Parameter random: makes the source of each transfer's key and nonce.
+  /// - Parameters:
+  ///   - random: makes the source of each transfer's key and nonce.
+  ///   - numbers: where the transfers' numbers are from.
   public init(
     radio: any Radio, scheduler: any Scheduler, settings: Settings = .init(),
-    random: @escaping @LoopActor () -> any RandomSource & Sendable = { SystemRandom() }
+    random: @escaping @LoopActor () -> any RandomSource & Sendable = { SystemRandom() },
+    numbers: TransferNumbers = TransferNumbers()
   ) {
     self.radio = radio
     self.scheduler = scheduler
     self.settings = settings
     self.random = random
-    transfers = TransferList(limit: settings.keptTransfers, scheduler: scheduler)
+    transfers = TransferList(limit: settings.keptTransfers, scheduler: scheduler, numbers: numbers)
   }
 
   /// Takes on what can change while it runs; the next transfer is governed by it.

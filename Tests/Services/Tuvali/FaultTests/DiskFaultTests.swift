@@ -92,6 +92,61 @@ struct DiskFaultTests {
     }
   }
 
+  @Test(
+    "Whichever call fails around an acceptance: after it and a loss of power the credential is there, accepted, once; fetched, it never is again",
+    arguments: failures, Seeds.few)
+  func accepted(errno: Int32, seed: UInt64) async throws {
+    try await LoopActor.run {
+      for (isLasting, hangsFirst) in [(false, false), (true, false), (true, true)] {
+        var number = 0
+        var hasStruck = true
+        while hasStruck {
+          number += 1
+          let cabinet = Cabinet()
+          var credential: [UInt8] = []
+          let fault = "disk call \(number) \(isLasting ? "and all after it" : "alone") fails with \(errno)"
+          try Trial.run(fault, cabinet.hall(seed: seed, decision: .accept)) { trial in
+            let hall = trial.hall
+            hall.takes = false
+            hall.verifier.restore()
+            let struck = strike(cabinet.disk, errno, after: number, isLasting: isLasting)
+            // Where the disk comes late, the credential is accepted before it is written.
+            cabinet.worker?.hangs = hangsFirst
+            let (transfer, _) = try trial.send()
+            trial.check(hall.finish(transfer, limit: .seconds(10)) && transfer.state == .accepted, "\(transfer.state)")
+            cabinet.worker?.hangs = false
+            hall.time.advance(by: .seconds(150))
+            hasStruck = struck.withLock { $0 }
+            cabinet.disk.fail(nil)
+            hall.time.advance(by: .seconds(61))
+            trial.check(hall.verifier.vault.trouble == nil, "the disk is well, and nobody has noticed")
+            trial.check(cabinet.files.map(Cabinet.isAccepted) == [true], "on the disk: \(cabinet.files)")
+            credential = trial.credentials[0]
+          }
+          cabinet.crash()
+          Trial.run("\(fault), and restarted", cabinet.hall(seed: seed, decision: .client)) { trial in
+            trial.hall.verifier.restore()
+            let transfers = trial.hall.verifier.transfers.transfers
+            trial.check(transfers.map(\.state) == [.accepted], "\(transfers.map(\.state))")
+            trial.check(transfers.first?.credential == credential, "it is lost")
+            _ = strike(cabinet.disk, errno, after: number, isLasting: isLasting)
+            if let first = transfers.first { trial.hall.verifier.taken(first) }
+            trial.hall.time.advance(by: .seconds(1))
+            cabinet.disk.fail(nil)
+            trial.hall.time.advance(by: .seconds(61))
+            trial.check(cabinet.files.isEmpty, "on the disk: \(cabinet.files)")
+          }
+          cabinet.crash()
+          Trial.run("\(fault), and restarted twice", cabinet.hall(seed: seed)) { trial in
+            trial.hall.verifier.restore()
+            trial.check(trial.hall.incoming == nil, "it is here again")
+          }
+        }
+        #expect(number > 10, "only \(number) calls")
+      }
+    }
+  }
+
   /// Lets a call fail, or it and all that follow.
   ///
   /// - Returns: whether one has failed.

@@ -60,6 +60,42 @@ struct SpoolFaultTests {
     }
   }
 
+  @Test("On a disk that has become read-only a verdict makes room: the next wallet is served, from memory")
+  func readOnlyMakesRoom() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      cabinet.limits.maximumCount = 2
+      let hall = cabinet.hall(keptTransfers: 2)
+      try Trial.run("read-only, and full", hall) { trial in
+        hall.verifier.restore()
+        for _ in 0..<2 {
+          let (transfer, _) = try trial.send()
+          trial.check(hall.finish(transfer, limit: .seconds(60)), "it does not end")
+        }
+        cabinet.disk.fail { $0.operation.writes ? EROFS : nil }
+        let (refused, _) = try trial.send()
+        trial.check(hall.finish(refused, limit: .seconds(60)) && refused.state == .failed, "there is room")
+        let waiting = try #require(hall.verifier.transfers.transfers.first)
+        trial.check(hall.verifier.decide(waiting, accepted: false), "no verdict")
+        for _ in 0..<2 {
+          let (served, _) = try trial.send()
+          trial.check(hall.finish(served, limit: .seconds(60)), "it does not end")
+          trial.check(served.state == .undecided && hall.incoming?.state == .received, "it is \(served.state)")
+          let credential = trial.credentials.last
+          trial.check(hall.incoming?.credential == credential, "it is not kept")
+          // The disk stays as it is, and so does the room: the next verdict makes some again.
+          if let incoming = hall.incoming { _ = hall.verifier.decide(incoming, accepted: false) }
+        }
+        let (last, _) = try trial.send()
+        trial.check(hall.finish(last, limit: .seconds(60)) && last.state == .undecided, "it is \(last.state)")
+        cabinet.disk.fail(nil)
+        hall.time.advance(by: .seconds(130))
+        trial.check(cabinet.files.count == 2 && hall.verifier.vault.kept == (2, 0), "on the disk: \(cabinet.files)")
+        trial.check(hall.verifier.vault.trouble == nil, "the disk is well, and nobody has noticed")
+      }
+    }
+  }
+
   @Test("A verdict waits five seconds for a disk that hangs", arguments: [true, false])
   func verdictWaits(isAccepted: Bool) async throws {
     try await LoopActor.run {

@@ -13,24 +13,33 @@ struct CredentialRecordTests {
     let dialect: String
     let peer: String
     let credential: String
+    var number: UInt64 = 0
+    var running: UInt64 = 0
     let hex: String
 
     var description: String { hex }
 
     func record() throws(WireError) -> CredentialRecord {
-      try CredentialRecord(dialect: dialect, peer: peer, credential: Array(credential.utf8))
+      var record = try CredentialRecord(
+        dialect: dialect, peer: peer, credential: Array(credential.utf8), number: number)
+      record.running = running
+      return record
     }
   }
 
+  /// The version, no number and no running time.
+  private static let none = "02" + String(repeating: "00", count: 16)
+
   static let rows = [
-    Row(dialect: "", peer: "", credential: "", hex: "01" + "00" + "00"),
-    Row(dialect: "0.5", peer: "", credential: "{}", hex: "01" + "03302e35" + "00" + "7b7d"),
+    Row(dialect: "", peer: "", credential: "", hex: none + "00" + "00"),
+    Row(dialect: "0.5", peer: "", credential: "{}", hex: none + "03302e35" + "00" + "7b7d"),
     Row(
-      dialect: "0.4", peer: "C0:FF:EE:00:00:01", credential: "é\u{0}",
-      hex: "01" + "03302e34" + "1143303a46463a45453a30303a30303a3031" + "c3a900"),
+      dialect: "0.4", peer: "C0:FF:EE:00:00:01", credential: "é\u{0}", number: 258, running: 1 << 40,
+      hex: "02" + "0000000000000102" + "0000010000000000" + "03302e34" + "1143303a46463a45453a30303a30303a3031"
+        + "c3a900"),
     Row(
       dialect: String(repeating: "d", count: 255), peer: String(repeating: "é", count: 127), credential: "x",
-      hex: "01" + "ff" + String(repeating: "64", count: 255) + "fe" + String(repeating: "c3a9", count: 127) + "78"),
+      hex: none + "ff" + String(repeating: "64", count: 255) + "fe" + String(repeating: "c3a9", count: 127) + "78"),
   ]
 
   @Test("The bytes are as the table says, both ways, and the file is as large as foretold", arguments: rows)
@@ -40,6 +49,12 @@ struct CredentialRecordTests {
     #expect(record.content == bytes)
     #expect(try CredentialRecord(reading: bytes) == record)
     #expect(record.fileSize == RecordSpool.size(ofContent: bytes.count))
+  }
+
+  @Test("What an earlier release wrote is read; it has no number, and no running time")
+  func firstVersion() throws {
+    let record = try CredentialRecord(reading: Hex.decode("01" + "03302e35" + "00" + "7b7d"))
+    #expect(record == (try Self.rows[1].record()))
   }
 
   @Test("A text of 256 bytes is refused by name")
@@ -56,12 +71,12 @@ struct CredentialRecordTests {
   @Test("What is cut off, not UTF-8 or of another version is refused by name")
   func refused() throws {
     let whole = try Hex.decode(Self.rows[1].hex)
-    for count in 0..<6 {
+    for count in 0..<22 {
       let error = caught(WireError.self) { try CredentialRecord(reading: Array(whole.prefix(count))) }
       if case .truncated? = error {} else { Issue.record("\(count) bytes: \(String(describing: error))") }
     }
     let cases: [([UInt8], String)] = [
-      ([0, 0, 0], "version"), ([2, 0, 0], "version"), ([1, 1, 0xC3, 0], "dialect"), ([1, 0, 1, 0xFF], "peer"),
+      ([0, 0, 0], "version"), ([3, 0, 0], "version"), ([1, 1, 0xC3, 0], "dialect"), ([1, 0, 1, 0xFF], "peer"),
     ]
     for (bytes, field) in cases {
       #expect(caught(WireError.self) { try CredentialRecord(reading: bytes) } == .badValue(field))

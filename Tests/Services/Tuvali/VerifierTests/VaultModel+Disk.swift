@@ -12,7 +12,7 @@ extension VaultModel {
     pending = nil
     let error = isWell ? nil : Self.errors.randomElement(using: &random)
     switch action {
-    case .open(let look): handle(.opened(found(look, error)))
+    case .open(let look): handle(.opened(found(look, error).map { withNote($0) }))
     case .inspect(let look): handle(.inspected(found(look, error)))
     default:
       // What the disk refuses it may have done all the same. A spool that is full has not begun.
@@ -25,10 +25,12 @@ extension VaultModel {
 
   mutating func carryOut(_ action: CredentialVault.Action) {
     switch action {
-    case .put(let id, _, let date, let isAccepted): files[id] = File(isAccepted: isAccepted, date: date)
+    case .put(let id, let record, let date, let isAccepted):
+      files[id] = File(isAccepted: isAccepted, date: date, running: record.running)
     case .accept(let id): files[id]?.isAccepted = true
     case .erase(let id): files[id] = nil
     case .redate(let id, let date): files[id]?.date = date
+    case .note(let note): self.note = note
     default: break
     }
   }
@@ -61,10 +63,24 @@ extension VaultModel {
       }
       room -= Self.record.fileSize
       let mark = CredentialRecord.Mark(isAccepted: file.isAccepted).rawValue
+      var record = Self.record
+      record.running = file.running
       found.contents.entries.append(
-        .init(id: id, received: file.date, mark: mark, value: Self.record, size: Self.record.fileSize))
+        .init(id: id, received: file.date, mark: mark, value: record, size: record.fileSize))
     }
     return .success(found)
+  }
+
+  /// Sets numbers aside, where the disk takes that.
+  private mutating func withNote(_ found: CredentialVault.Found) -> CredentialVault.Found {
+    var (found, reserved) = (found, note)
+    let numbers = reserved.takeBlock()
+    found.note = note
+    found.numbers = nil
+    guard chance(80) else { return found }
+    note = reserved
+    (found.note, found.numbers) = (reserved, numbers)
+    return found
   }
 
   /// The disk is well and everything is judged and fetched: nothing at all is left.

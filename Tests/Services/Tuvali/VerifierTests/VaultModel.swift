@@ -30,6 +30,8 @@ struct VaultModel {
     var isAccepted: Bool
     var date: Int64
     var isReadable = true
+    /// How long the service had run when it was received.
+    var running: UInt64 = 0
   }
 
   static let room = 12
@@ -42,6 +44,9 @@ struct VaultModel {
   private var forgotten: Set<SpoolID> = []
   var askers: [Int: Asker] = [:]
   var files: [SpoolID: File] = [:]
+  /// The note on the disk; and the first number that the vault has not said to be free.
+  var note = VaultNote()
+  private var firstUnsaid = 1
   /// What the disk is doing.
   var pending: Action?
   /// What the disk does fails, more often than not.
@@ -51,7 +56,10 @@ struct VaultModel {
   private var lastID = 0
   private var lastAsker = 0
 
-  init(seed: UInt64) { random = SeededRandom(seed: seed) }
+  init(seed: UInt64) {
+    random = SeededRandom(seed: seed)
+    script.writesNotes = false
+  }
 
   mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
 
@@ -70,7 +78,8 @@ struct VaultModel {
     case 32..<36: awaitIdle()
     case 36..<66: if pending != nil { finish(isWell: !isFailing || chance(30)) }
     case 66..<90: pass(Duration.milliseconds(Int.random(in: 1...4000, using: &random)))
-    case 90..<94: pass(.seconds(Int.random(in: 5...400, using: &random)))
+    case 90: if chance(50) { handle(.numbersWanted) }
+    case 91..<94: pass(.seconds(Int.random(in: 5...400, using: &random)))
     case 94: isFailing = chance(25)
     case 95: setClock()
     case 96:
@@ -112,7 +121,7 @@ struct VaultModel {
   /// A file that another run left, and that the disk may not be able to read.
   private mutating func strangeFile() {
     let date = script.date + Int64.random(in: -9000...9000, using: &random)
-    files[nextID()] = File(isAccepted: chance(50), date: date, isReadable: chance(50))
+    files[nextID()] = File(isAccepted: chance(50), date: date, isReadable: chance(50), running: note.running)
   }
 
   // MARK: The service
@@ -166,7 +175,7 @@ struct VaultModel {
     (credentials, forgotten) = ([:], [])
     for _ in 0..<3 where chance(50) { strangeFile() }
     var fresh = VaultScript(room: Self.room * Self.record.fileSize)
-    (fresh.now, fresh.dateAtZero) = (script.now, script.dateAtZero)
+    (fresh.now, fresh.dateAtZero, fresh.writesNotes) = (script.now, script.dateAtZero, false)
     script = fresh
     handle(.start)
   }
@@ -184,10 +193,15 @@ struct VaultModel {
 
   private mutating func take(_ action: Action) {
     switch action {
-    case .open, .inspect, .put, .accept, .erase, .redate:
+    case .open, .inspect, .put, .accept, .erase, .redate, .note:
       if pending != nil { complain("two things at one time: \(action)") }
       pending = action
       if case .put(let id, _, _, _) = action, isGone(id) { complain("\(id) is put, and nobody wants it") }
+    case .numbers(let numbers):
+      if numbers.lowerBound < firstUnsaid { complain("\(numbers) are not free") }
+      if note.numbers < UInt64(numbers.upperBound) { complain("\(numbers) are free, and the disk does not know") }
+      firstUnsaid = numbers.upperBound
+      counts["numbers", default: 0] += 1
     case .answer(let number, let error): answer(number, error)
     case .restore(let id, _, let isAccepted):
       if credentials[id] != nil || forgotten.contains(id) { complain("\(id) is restored, and is here") }
@@ -202,7 +216,8 @@ struct VaultModel {
     case .forget(let id):
       // Of one that is refused the asker hears with the same event.
       if credentials[id]?.state != .putting && !isGone(id) { complain("\(id) is forgotten, and wanted") }
-      if credentials.removeValue(forKey: id) == nil { complain("\(id) is forgotten twice") }
+      // One that had waited for too long when it was found was never restored.
+      if credentials.removeValue(forKey: id) == nil, forgotten.contains(id) { complain("\(id) is forgotten twice") }
       forgotten.insert(id)
     case .changed, .log: break
     }

@@ -32,7 +32,28 @@ struct VaultScript {
 
   var date: Int64 { dateAtZero + now.nanoseconds / 1_000_000_000 }
 
-  mutating func handle(_ event: Event) -> [Action] { vault.handle(event, at: now, date: date) }
+  /// The notes that were written.
+  var notes: [VaultNote] = []
+  /// Whether the note is written at once, and not a word is said of it.
+  var writesNotes = true
+
+  mutating func handle(_ event: Event) -> [Action] {
+    var actions = vault.handle(event, at: now, date: date)
+    guard writesNotes else { return actions }
+    actions.removeAll { if case .numbers = $0 { true } else { false } }
+    while case .note(let note)? = actions.last {
+      notes.append(note)
+      actions.removeLast()
+      actions += vault.handle(.done(nil), at: now, date: date)
+      actions.removeAll { if case .numbers = $0 { true } else { false } }
+    }
+    return actions.map { action in
+      guard case .put(let id, var record, let date, let isAccepted) = action else { return action }
+      // The running time is a matter of its own.
+      record.running = 0
+      return .put(id, record, date: date, isAccepted: isAccepted)
+    }
+  }
 
   /// Hands an event over, and expects exactly these actions.
   mutating func expect(_ event: Event, _ actions: Action..., at location: SourceLocation = #_sourceLocation) {
@@ -84,23 +105,27 @@ struct VaultScript {
   }
 
   static func entry(
-    _ number: Int, received: Int64 = date - 1000, isAccepted: Bool = false
+    _ number: Int, received: Int64 = date - 1000, isAccepted: Bool = false, running: UInt64 = 0
   ) -> SpoolContents<CredentialRecord>.Entry {
     let mark = CredentialRecord.Mark(isAccepted: isAccepted).rawValue
-    return .init(
-      id: id(number), received: received, mark: mark, value: record(), size: record().fileSize)
+    var record = record()
+    record.running = running
+    return .init(id: id(number), received: received, mark: mark, value: record, size: record.fileSize)
   }
 
   static func found(
     _ entries: [SpoolContents<CredentialRecord>.Entry] = [], problems: [SpoolProblem] = [], withoutRoom: Int = 0,
-    damaged: Int = 0, tooOld: Int = 0
+    damaged: Int = 0, tooOld: Int = 0, running: UInt64 = 0
   ) -> CredentialVault.Found {
     var contents = SpoolContents<CredentialRecord>()
     contents.entries = entries
     contents.problems = problems
     contents.withoutRoom = withoutRoom
     contents.damaged = damaged
-    return .init(contents: contents, tooOld: tooOld)
+    var note = VaultNote()
+    note.running = running
+    let numbers = note.takeBlock()
+    return .init(contents: contents, tooOld: tooOld, note: note, numbers: numbers)
   }
 
   /// The look that is wanted now.

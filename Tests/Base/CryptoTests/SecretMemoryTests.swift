@@ -1,0 +1,72 @@
+import Glibc
+import Testing
+
+@testable import Crypto
+
+/// What the kernel says of the memory that a secret lies in.
+@Suite("The memory of a secret")
+struct SecretMemoryTests {
+  @Test("A secret's page can be read and not written, is kept out of dumps, and lies between pages nobody can touch")
+  func pages() throws {
+    let secret = SecretBytes(random: 32)
+    let address = secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
+    let page = UInt(getpagesize())
+    #expect(try Self.permissions(of: address)?.hasPrefix("r--") == true)
+    #expect(try Self.permissions(of: address + page)?.hasPrefix("---") == true)
+    let ending = secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) + UInt($0.count) }
+    // The bytes end where their page ends, so that reading on is noticed at once.
+    #expect(ending % page == 0)
+    #expect(try Self.flags(of: address).contains("dd"))
+    withExtendedLifetime(secret) {}
+  }
+
+  @Test("An array that is wiped holds zeros and nothing else", arguments: [0, 1, 32, 5000])
+  func wiped(count: Int) {
+    var bytes = [UInt8](repeating: 0xA5, count: count)
+    bytes.withUnsafeMutableBytes { buffer in
+      #expect(buffer.allSatisfy { $0 == 0xA5 })
+    }
+    bytes.wipe()
+    #expect(bytes.count == count && bytes.allSatisfy { $0 == 0 })
+  }
+
+  // MARK: What the kernel says
+
+  /// A file of the kernel's, which has no size before it is read.
+  private static func text(_ path: String) throws -> String {
+    let file = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+    try #require(file >= 0)
+    defer { close(file) }
+    var bytes: [UInt8] = []
+    var portion = [UInt8](repeating: 0, count: 1 << 16)
+    while true {
+      let count = read(file, &portion, portion.count)
+      guard count > 0 else { return String(decoding: bytes, as: UTF8.self) }
+      bytes += portion.prefix(count)
+    }
+  }
+
+  private static func permissions(of address: UInt) throws -> String? {
+    try regions().first { $0.range.contains(address) }?.permissions
+  }
+
+  private static func regions() throws -> [(range: Range<UInt>, permissions: String)] {
+    try text("/proc/self/maps").split(separator: "\n").compactMap { line in
+      let words = line.split(separator: " ", maxSplits: 2)
+      guard words.count == 3 else { return nil }
+      let ends = words[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
+      return ends.count == 2 ? (ends[0]..<ends[1], String(words[1])) : nil
+    }
+  }
+
+  /// The kernel's flags of the region with that address.
+  private static func flags(of address: UInt) throws -> [Substring] {
+    var isThere = false
+    for line in try text("/proc/self/smaps").split(separator: "\n") {
+      let ends = line.split(separator: " ")[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
+      if ends.count == 2 { isThere = (ends[0]..<ends[1]).contains(address) }
+      if isThere, line.hasPrefix("VmFlags:") { return line.split(separator: " ") }
+    }
+    return []
+  }
+}

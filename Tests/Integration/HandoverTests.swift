@@ -1,0 +1,78 @@
+import Loop
+import TestSupport
+import Testing
+import Transfers
+import Verifier
+
+@testable import DBus
+
+/// What an accepted credential comes to when a program asks for it.
+@Suite("A credential is taken when the answer with it was handed over, and not before")
+struct HandoverTests {
+  private static let name = CredentialFaces.interfaceName
+
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A credential is here and accepted: the first that fetches it takes it.
+  @LoopActor
+  private static func accepted(
+    _ credential: String, _ limits: BusLimits = BusLimits()
+  ) async throws -> (kiosk: Kiosk, path: ObjectPath) {
+    let kiosk = try await Kiosk(limits: limits)
+    _ = try await kiosk.send(try await kiosk.start(), credential)
+    let path = try await kiosk.received.next()
+    _ = try await kiosk.call(path, name, "Accept")
+    return (kiosk, path)
+  }
+
+  @Test("An answer over the bus's limit is an error that says what to do, and costs no credential")
+  @LoopActor
+  func tooLong() async throws {
+    var limits = BusLimits()
+    limits.sentMessage = 4000
+    let credential = String(repeating: "x", count: 4000)
+    let (kiosk, path) = try await Self.accepted(credential, limits)
+    defer { kiosk.close() }
+    for _ in 0..<2 {
+      let error = await caught(DBusError.self) { _ = try await kiosk.call(path, Self.name, "GetCredential") }
+      #expect(error?.is(.limitExceeded) == true && error?.message.contains("OpenCredential") == true)
+      #expect(try await kiosk.property(path, "Fetched", of: Self.name) == .bool(false))
+    }
+    let file = try await kiosk.call(path, Self.name, "OpenCredential").first?.asDescriptor
+    #expect(try file?.readAll(limit: 1 << 20) == Array(credential.utf8))
+    try await kiosk.await(path, "Fetched", .bool(true))
+    let error = await caught(DBusError.self) { _ = try await kiosk.call(path, Self.name, "OpenCredential") }
+    #expect(error?.is(.notReady) == true)
+  }
+
+  @Test("A call that wants no answer takes nothing", arguments: ["GetCredential", "OpenCredential"])
+  @LoopActor
+  func noAnswerWanted(method: String) async throws {
+    let (kiosk, path) = try await Self.accepted("{}")
+    defer { kiosk.close() }
+    var message = Message.call(Kiosk.name, path, Self.name, method, [])
+    message.expectsReply = false
+    _ = try kiosk.client.transport?.send(message)
+    // The bus keeps the order: when this is answered, that was handled.
+    #expect(try await kiosk.property(path, "Fetched", of: Self.name) == .bool(false))
+    #expect(try await kiosk.call(path, Self.name, "GetCredential") == [.string("{}")])
+  }
+
+  @Test("The object tells when the credential came and until when it waits; fetched, it waits no longer")
+  @LoopActor
+  func dates() async throws {
+    let (kiosk, path) = try await Self.accepted("{}")
+    defer { kiosk.close() }
+    func number(_ property: String) async throws -> UInt64 {
+      guard case .uint64(let number)? = try await kiosk.property(path, property, of: Self.name) else { return 0 }
+      return number
+    }
+    let received = try await number("ReceivedAt")
+    #expect(received > 1_700_000_000)
+    let expires = try await number("ExpiresAt")
+    #expect((86_399...86_401).contains(expires - received))
+    _ = try await kiosk.call(path, Self.name, "GetCredential")
+    try await kiosk.await(path, "ExpiresAt", .uint64(0))
+    #expect(try await number("ReceivedAt") > 1_700_000_000)
+  }
+}

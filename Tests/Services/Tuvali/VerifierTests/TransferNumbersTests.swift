@@ -1,0 +1,175 @@
+import Bytes
+import Common
+import Hall
+import Loop
+import Store
+import Testing
+import Transfers
+
+@testable import Verifier
+
+@Suite("A transfer's number is its own, over restarts too")
+struct TransferNumbersTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("Who remembers no earlier run counts from 1")
+  func alone() async {
+    await LoopActor.run {
+      let numbers = TransferNumbers()
+      #expect((1...1200).map { _ in numbers.next() } == Array(1...1200))
+    }
+  }
+
+  @Test("Only numbers that are said to be free are given out; more are asked for in time, once; else they are strays")
+  func kept() async {
+    await LoopActor.run {
+      let numbers = TransferNumbers()
+      var asked = 0
+      numbers.keep(strayFrom: TransferNumbers.strays.lowerBound + 7) { asked += 1 }
+      #expect(numbers.next() == (1 << 40) + 7 && numbers.next() == (1 << 40) + 8)
+      #expect(asked == 1)
+      numbers.add(10..<610)
+      #expect((10..<109).map { _ in numbers.next() } == Array(10..<109) && asked == 1)
+      // 500 are left.
+      #expect(numbers.next() == 109 && asked == 2)
+      #expect(numbers.next() == 110 && asked == 2)
+      numbers.add(2000..<2002)
+      #expect((0..<501).map { _ in numbers.next() } == Array(111..<610) + [2000, 2001] && asked == 3)
+      #expect(numbers.next() == (1 << 40) + 9)
+    }
+  }
+
+  @Test("What is restored has the number that it had; what is new has one that nothing ever had, over crashes")
+  func restarts() async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      var used: Set<Int> = []
+      var waiting: [Int: [UInt8]] = [:]
+      for run in 1...4 {
+        let hall = cabinet.hall(seed: UInt64(run))
+        hall.verifier.restore()
+        let restored = hall.verifier.transfers.transfers
+        #expect(Dictionary(uniqueKeysWithValues: restored.map { ($0.number, $0.credential ?? []) }) == waiting)
+        for visit in 1...3 {
+          _ = try hall.visit(sampleCredential(300, seed: UInt64(10 * run + visit)))
+          let transfer = try #require(hall.incoming)
+          #expect(transfer.number == (run - 1) * 1000 + visit)
+          #expect(used.insert(transfer.number).inserted)
+          if visit == run {
+            waiting[transfer.number] = transfer.credential
+          } else {
+            _ = hall.verifier.decide(transfer, accepted: false)
+            hall.time.advance(by: .seconds(1))
+          }
+        }
+        cabinet.crash()
+      }
+    }
+  }
+
+  @Test("Before the numbers that are set aside are used up, more are: no disk call on the way makes one come twice")
+  func refilled() async {
+    await LoopActor.run {
+      let cabinet = Cabinet()
+      let hall = cabinet.hall()
+      hall.verifier.restore()
+      let numbers = hall.verifier.transfers.numbers
+      let first = (0..<400).map { _ in numbers.next() }
+      cabinet.disk.fail { $0.operation.writes ? 28 : nil }
+      let second = (0..<700).map { _ in numbers.next() }
+      hall.time.advance(by: .seconds(1))
+      #expect(hall.verifier.vault.trouble?.reason == .diskFull)
+      cabinet.disk.fail(nil)
+      hall.time.advance(by: .seconds(61))
+      #expect(hall.verifier.vault.trouble == nil)
+      let third = (0..<10).map { _ in numbers.next() }
+      #expect(first + second.prefix(600) + third == Array(1...1010))
+      #expect(second.suffix(100).allSatisfy { TransferNumbers.strays.contains($0) })
+      cabinet.crash()
+      let again = cabinet.hall()
+      again.verifier.restore()
+      #expect(again.verifier.transfers.numbers.next() == 2001)
+    }
+  }
+
+  @Test("Where the note is damaged or gone, no number that may have been used comes again", arguments: [true, false])
+  func lostNote(isGone: Bool) async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      for _ in 0..<2 {
+        let hall = cabinet.hall()
+        hall.verifier.restore()
+        _ = try hall.visit(sampleCredential(300))
+        cabinet.crash()
+      }
+      let path = "/state/\(RecordSpool.noteName)"
+      if isGone {
+        cabinet.disk.move(path, to: "/state/a")
+        cabinet.disk.move("\(path).previous", to: "/state/b")
+      } else {
+        cabinet.disk.change(path) { $0.bytes[50] ^= 1 }
+      }
+      let hall = cabinet.hall()
+      hall.verifier.restore()
+      // Two credentials of the runs before are there: 1 and 1001.
+      #expect(hall.verifier.transfers.transfers.map(\.number) == [1, 1001])
+      #expect(hall.verifier.transfers.numbers.next() == (isGone ? 1002 : 2001))
+    }
+  }
+
+  @Test("Two generations of the note that are damaged leave no number that can be known: it is a stray one")
+  func noNote() async {
+    await LoopActor.run {
+      let cabinet = Cabinet()
+      for _ in 0..<2 {
+        cabinet.hall().verifier.restore()
+        cabinet.crash()
+      }
+      for ending in ["", ".previous"] {
+        cabinet.disk.change("/state/\(RecordSpool.noteName)\(ending)") { $0.bytes[50] ^= 1 }
+      }
+      var numbers: [Int] = []
+      for _ in 0..<2 {
+        let hall = cabinet.hall()
+        hall.verifier.restore()
+        numbers.append(hall.verifier.transfers.numbers.next())
+        cabinet.crash()
+      }
+      #expect(TransferNumbers.strays.contains(numbers[0]) && numbers[1] == numbers[0] + 1000)
+    }
+  }
+
+  @Test("Without a disk each run has other numbers")
+  func noDisk() async {
+    await LoopActor.run {
+      let cabinet = Cabinet()
+      cabinet.disk.fail { _ in 5 }
+      let numbers = (1...3 as ClosedRange<UInt64>).map { seed in
+        let hall = cabinet.hall(seed: seed)
+        hall.verifier.restore()
+        return hall.verifier.transfers.numbers.next()
+      }
+      #expect(Set(numbers).count == 3 && numbers.allSatisfy { TransferNumbers.strays.contains($0) })
+    }
+  }
+
+  @Test("The note's bytes are as the table says, both ways; others are refused by name")
+  func noteLayout() throws {
+    var note = VaultNote()
+    #expect(note.bytes == [1] + [0, 0, 0, 0, 0, 0, 0, 1] + [UInt8](repeating: 0, count: 8))
+    #expect(note.takeBlock() == 1..<1001)
+    note.running = 0x0102
+    #expect(note.bytes == [1] + [0, 0, 0, 0, 0, 0, 3, 0xE9] + [0, 0, 0, 0, 0, 0, 1, 2])
+    #expect(try VaultNote(reading: note.bytes) == note)
+    let wrong: [([UInt8], WireError)] = [
+      ([2] + note.bytes.dropFirst(), .badValue("version")),
+      ([1] + [UInt8](repeating: 0, count: 16), .badValue("numbers")),
+      ([1] + [UInt8](repeating: 0xFF, count: 16), .badValue("numbers")),
+    ]
+    for (bytes, error) in wrong {
+      #expect(throws: error) { try VaultNote(reading: bytes) }
+    }
+    #expect(throws: WireError.self) { try VaultNote(reading: note.bytes + [0]) }
+    #expect(throws: WireError.self) { try VaultNote(reading: note.bytes.dropLast()) }
+  }
+}
