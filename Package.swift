@@ -92,7 +92,7 @@ let package = Package(
     tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),
     tests("Host/ConfigTests", ["Config"]),
     tests("Host/CommandLineTests", ["CommandLine", "TestSupport"]),
-    tests("Host/TerminalTests", ["Terminal"]),
+    tests("Host/TerminalTests", ["Terminal", "TestSupport"]),
     tests("Host/DBusTests", ["Common", "Loop", "DBus", "CDBus", "TestSupport"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),

@@ -19,6 +19,30 @@ enum DisplayText {
     return result + "…"
   }
 
+  /// The text in lines of at most `width` columns, broken between words, and inside a word that is wider than a line.
+  static func wrap(_ text: String, to width: Int) -> [String] {
+    guard width > 0 else { return [] }
+    var lines: [String] = []
+    var line = ""
+    for word in text.split(separator: " ") {
+      let longer = line.isEmpty ? String(word) : line + " " + word
+      if self.width(longer) <= width {
+        line = longer
+        continue
+      }
+      if !line.isEmpty { lines.append(line) }
+      line = ""
+      for character in word {
+        if self.width(line) + self.width(character) > width, !line.isEmpty {
+          lines.append(line)
+          line = ""
+        }
+        line.append(character)
+      }
+    }
+    return line.isEmpty ? lines : lines + [line]
+  }
+
   /// 2 for the wide characters of East Asia and emoji, 0 for what only joins or combines, else 1.
   private static func width(_ character: Character) -> Int {
     guard let scalar = character.unicodeScalars.first else { return 0 }

@@ -22,7 +22,16 @@ extension QRCode {
     return text
   }
 
-  /// The drawing that suits a terminal, with the widest quiet zone that fits; nil if the code does not fit at all.
+  /// The same with two columns to a module, a line to each row of them: four times the area, for a large terminal.
+  public func fullBlocks(quietZone: Int = 4, colour: Bool = false) -> String {
+    let (begin, end) = colour ? (Self.blackOnWhite, Self.plain) : ("", "")
+    return (-quietZone..<size + quietZone).map { row in
+      let modules = (-quietZone..<size + quietZone).map { isDark(column: $0, row: row) == colour ? "██" : "  " }
+      return begin + modules.joined() + end + "\n"
+    }.joined()
+  }
+
+  /// The drawing that suits a terminal of this width, with the widest quiet zone that fits; nil if the code does not fit at all.
   public func drawing(on terminal: TerminalInfo) -> String? {
     guard let quietZone = [4, 2].first(where: { size + 2 * $0 <= terminal.width }) else { return nil }
     return halfBlocks(quietZone: quietZone, colour: terminal.hasColour)

@@ -1,22 +1,9 @@
+import CommandLine
 import DBus
 import Glibc
 
-/// Files that the tool reads and writes for its user.
+/// Files that the tool reads for its user, and what is said where one fails.
 public enum FileOutput {
-  /// Writes `bytes` to a file that only its owner can read.
-  public static func write(_ bytes: [UInt8], to path: String) throws(Failure) {
-    let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw failure(path, "written") }
-    defer { close(descriptor) }
-    var rest = bytes[...]
-    while !rest.isEmpty {
-      let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else { throw failure(path, "written") }
-      rest = rest.dropFirst(count)
-    }
-  }
-
   /// Larger than any limit of the service's; it says what its own is.
   private static let readLimit = 128 << 20
 
@@ -35,7 +22,7 @@ public enum FileOutput {
   }
 
   /// - Parameter what: completes "… cannot be …".
-  public static func failure(_ path: String, _ what: String) -> Failure {
-    Failure(.failed, "\(path) cannot be \(what): \(String(cString: strerror(errno)))")
+  public static func failure(_ path: String, _ what: String, _ code: ExitCode = .failed) -> Failure {
+    Failure(code, "\(path) cannot be \(what): \(String(cString: strerror(errno)))")
   }
 }

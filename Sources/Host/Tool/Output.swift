@@ -3,8 +3,12 @@ import Glibc
 import Terminal
 
 /// Standard output and standard error, unbuffered: what is said is said at once.
+///
+/// Where standard output cannot be written, the program ends at once with its own exit status: nobody is to believe that he
+/// was told what he was not.
 public enum Output {
-  public static let terminal = TerminalInfo.current()
+  /// As it is now: a window changes its size.
+  public static var terminal: TerminalInfo { TerminalInfo.current() }
 
   public static func write(_ text: String) {
     put(text, STDOUT_FILENO)
@@ -12,6 +16,11 @@ public enum Output {
 
   public static func line(_ text: String) {
     put(text + "\n", STDOUT_FILENO)
+  }
+
+  /// The bytes as they are.
+  public static func write(_ bytes: [UInt8]) {
+    put(bytes, STDOUT_FILENO)
   }
 
   public static func json(_ value: JSONValue, pretty: Bool = true) {
@@ -22,18 +31,41 @@ public enum Output {
     put(text + "\n", STDERR_FILENO)
   }
 
+  /// Fills the terminal with a screen, in the place of the one before.
+  ///
+  /// - Parameter isFirst: what stands on the terminal goes up, and is not written over.
+  public static func screen(_ screen: Screen, isFirst: Bool) {
+    let terminal = terminal
+    let lines = screen.lines(on: terminal).map { $0 + "\u{1B}[K\r\n" }
+    let room = isFirst ? String(repeating: "\n", count: terminal.height) : ""
+    write(room + "\u{1B}[H" + lines.joined() + "\u{1B}[J")
+  }
+
   /// A line that the next one replaces; nothing where there is no terminal.
   public static func progress(_ text: String) {
     if terminal.isTerminal { put("\r\u{1B}[2K" + text, STDOUT_FILENO) }
   }
 
   private static func put(_ text: String, _ descriptor: Int32) {
-    var rest = Array(text.utf8)[...]
+    put(Array(text.utf8), descriptor)
+  }
+
+  private static func put(_ bytes: [UInt8], _ descriptor: Int32) {
+    var rest = bytes[...]
     while !rest.isEmpty {
       let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
       if count < 0, errno == EINTR { continue }
-      guard count > 0 else { return }
+      guard count > 0 else {
+        if descriptor == STDOUT_FILENO { end(errno) }
+        return
+      }
       rest = rest.dropFirst(count)
     }
+  }
+
+  /// Whoever closed a pipe knows, and needs no sentence.
+  private static func end(_ error: Int32) -> Never {
+    if error != EPIPE { complain("Standard output cannot be written: \(String(cString: strerror(error)))") }
+    exit(ExitCode.notWritten.rawValue)
   }
 }

@@ -6,9 +6,11 @@ public struct ToolProgram: Sendable {
   /// Everything that can be typed behind the tool's name.
   public let grammar: Command
   private let verbs: [Verb]
+  private let version: String
 
   /// - Parameter services: in the order in which `status` shows them.
-  public init(_ services: [ToolPart]) {
+  public init(_ services: [ToolPart], version: String) {
+    self.version = version
     let status = Verb(
       "status", "Show how the service stands.",
       options: [Option("wait", value: .seconds("SECONDS"), "Wait so long for the service to be there.")]
@@ -23,13 +25,14 @@ public struct ToolProgram: Sendable {
     grammar = Command(
       "earshot", "Talk to earshotd, the Bluetooth proximity service.",
       details: [
-        "Exit status: 0 done, 1 failed, 2 usage, 3 the service is not running, 4 not allowed, 5 no answer in time."
+        "Exit status: " + ExitCode.allCases.map { "\($0.rawValue) \($0.meaning)" }.joined(separator: ", ") + "."
       ],
       options: [
         Option("bus", value: .text("ADDRESS"), "system (the default), session, or a D-Bus address."),
         Option("bus-name", value: .text("NAME"), "The service's name on the bus (org.earshot)."),
         Option("json", "Write JSON."),
         Option("timeout", value: .seconds("SECONDS"), "How long an answer may take (25)."),
+        Option("version", "Print the version, and end."),
       ],
       commands: verbs.map(\.grammar) + [Self.completion], defaultCommand: "status")
   }
@@ -52,6 +55,10 @@ public struct ToolProgram: Sendable {
     }
     if line.wantsHelp {
       Output.write(line.help + "\n")
+      return .ok
+    }
+    if line.flag("version") {
+      Output.line("\(grammar.name) \(version)")
       return .ok
     }
     do throws(Failure) {

@@ -17,8 +17,9 @@ public struct Verb: Sendable {
     bodies = [[]: body]
   }
 
-  public init(_ name: String, _ summary: String, verbs: [Verb]) {
-    grammar = Command(name, summary, commands: verbs.map(\.grammar))
+  /// - Parameter defaultVerb: the name of the one of `verbs` that is meant when none is given.
+  public init(_ name: String, _ summary: String, verbs: [Verb], defaultVerb: String? = nil) {
+    grammar = Command(name, summary, commands: verbs.map(\.grammar), defaultCommand: defaultVerb)
     bodies = verbs.reduce(into: [:]) { bodies, verb in
       for (path, body) in verb.bodies { bodies[[verb.grammar.name] + path] = body }
     }

@@ -13,7 +13,7 @@ struct Earshot {
     // What goes wrong is this command's failure, said once.
     Log.shared.level = .error
     let words = Array(Swift.CommandLine.arguments.dropFirst())
-    let tool = ToolProgram(ServiceList.all.toolParts)
+    let tool = ToolProgram(ServiceList.all.toolParts, version: ServiceList.version)
     let outcome = Outcome()
     EventLoop.shared.soon {
       Task { @LoopActor in

@@ -9,6 +9,9 @@ import Tool
 /// A list of services, with all that follows from it: the configuration, the catalog of messages, the interfaces on the bus,
 /// the commands of the tool. Both programs are made from `ServiceList.all`.
 public struct ServiceList: Sendable {
+  /// The version of both programs.
+  public static let version = ManagerFace.version
+
   public let services: [ListedService]
 
   public init(_ services: [ListedService]) {

@@ -15,6 +15,14 @@ import Testing
     #expect(info.width == expected)
   }
 
+  @Test("The height is what the terminal says, else LINES, else 24")
+  func height() {
+    for (rows, variable, expected) in [(50, "10", 50), (0, "10", 10), (0, nil, 24), (0, "tall", 24)] {
+      let info = TerminalInfo(isTerminal: true, columns: 0, rows: rows) { $0 == "LINES" ? variable : nil }
+      #expect(info.height == expected)
+    }
+  }
+
   @Test(
     "Colours are for terminals that are not dumb, and for people who have not set NO_COLOR",
     arguments: [
@@ -26,6 +34,7 @@ import Testing
     let info = TerminalInfo(isTerminal: isTerminal, columns: 80, environment: { environment[$0] })
     #expect(info.hasColour == expected)
     #expect(info.isTerminal == isTerminal)
+    #expect(info.canRedraw == (isTerminal && term != "dumb"))
   }
 
   @Test("A pipe is no terminal")
@@ -44,7 +53,7 @@ import Testing
     defer { close(master) }
     var size = winsize(ws_row: 10, ws_col: 33, ws_xpixel: 0, ws_ypixel: 0)
     try #require(ioctl(master, UInt(TIOCSWINSZ), &size) == 0)
-    #expect(TerminalInfo.current(master).width == 33)
+    #expect(TerminalInfo.current(master).width == 33 && TerminalInfo.current(master).height == 10)
     #expect(TerminalInfo.current(master).isTerminal)
   }
 }

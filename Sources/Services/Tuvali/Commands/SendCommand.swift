@@ -93,15 +93,17 @@ final class SendCommand {
     if line.flag("json") {
       let error: String? = transfer.isFailed ? transfer.error : nil
       Output.json(.object([.init("state", .string(transfer.state)), .init("error", .optional(error))]))
-      return transfer.isFailed || transfer.state == "rejected" ? .failed : .ok
+      return switch transfer.state {
+      case "accepted": .ok
+      case "undecided": .undecided
+      default: .failed
+      }
     }
     switch transfer.state {
     case "accepted":
       Output.line("The verifier accepted the credential.")
       return .ok
-    case "undecided":
-      Output.line("The verifier has the credential, and gave no verdict.")
-      return .ok
+    case "undecided": throw Failure(.undecided, "The verifier has the credential, and gave no verdict.")
     case "rejected": throw Failure(.failed, "The verifier rejected the credential.")
     default: throw Failure(.failed, transfer.error)
     }

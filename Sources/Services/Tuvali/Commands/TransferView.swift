@@ -12,11 +12,14 @@ final class TransferView {
   private static let ends: Set<String> = ["accepted", "rejected", "undecided", "failed"]
 
   let path: ObjectPath
+  /// Whether it was there before this program.
+  let isOld: Bool
   private(set) var properties: [String: DBusValue]
   private let begin = EventLoop.shared.now
 
-  init(_ path: ObjectPath, _ properties: [String: DBusValue]) {
+  init(_ path: ObjectPath, _ properties: [String: DBusValue], isOld: Bool = false) {
     self.path = path
+    self.isOld = isOld
     self.properties = properties
   }
 
@@ -24,7 +27,10 @@ final class TransferView {
     properties.merge(values) { $1 }
   }
 
+  /// `credential7`, the last part of the path.
+  var name: String { path.string.split(separator: "/").last.map(String.init) ?? "" }
   var state: String { text("State") }
+  var isUnderWay: Bool { state == "connected" || state == "transferring" }
   var isEnded: Bool { Self.ends.contains(state) }
   var isFailed: Bool { state == "failed" }
   var peer: String { text("Peer") }
@@ -36,16 +42,20 @@ final class TransferView {
     if let found = try? await client.properties(path, Self.interface) { update(found) }
   }
 
-  /// The line of a transfer under way.
-  func progress(_ label: String) -> String {
+  /// How far it is.
+  func bar(_ label: String) -> ProgressBar {
     let done = properties["BytesTransferred"]?.asInteger ?? 0
     let expected = properties["BytesExpected"]?.asInteger ?? 0
     let elapsed = begin.duration(to: EventLoop.shared.now)
     let milliseconds = Int(elapsed / .milliseconds(1))
-    let bar = ProgressBar(
+    return ProgressBar(
       label: label, done: done, total: expected > 0 ? expected : nil,
       rate: milliseconds > 200 ? done * 1000 / milliseconds : nil)
-    return bar.line(width: Output.terminal.width - 1)
+  }
+
+  /// The same as a line of the terminal.
+  func progress(_ label: String) -> String {
+    bar(label).line(width: Output.terminal.width - 1)
   }
 
   private func text(_ name: String) -> String { properties[name]?.text ?? "" }

@@ -18,8 +18,13 @@ struct VerifierCommand {
 
   func start() async throws(Failure) -> ExitCode {
     try await client.connect()
-    let uri = try await client.call(VerifierFace.path, VerifierFace.interfaceName, "Start").first?.asString ?? ""
-    try show(uri)
+    try await client.call(VerifierFace.path, VerifierFace.interfaceName, "Start")
+    let verifier = try await view()
+    if !verifier.uri.isEmpty || line.flag("json") {
+      try show(verifier)
+    } else {
+      Output.complain(verifier.troubles.joined(separator: "\n"))
+    }
     return .ok
   }
 
@@ -32,25 +37,51 @@ struct VerifierCommand {
 
   func show() async throws(Failure) -> ExitCode {
     try await client.connect()
-    let uri = try await client.property(VerifierFace.path, VerifierFace.interfaceName, "ConnectionUri").text
-    guard !uri.isEmpty else { throw Failure(.failed, "The verifier is stopped. Try: earshot verifier start") }
-    try show(uri)
+    let verifier = try await view()
+    guard !verifier.uri.isEmpty else { throw Failure(.failed, verifier.troubles.joined(separator: "\n")) }
+    try show(verifier)
     return .ok
   }
 
-  private func show(_ uri: String) throws(Failure) {
-    if line.flag("json") { return Output.json(.object([.init("uri", .string(uri))])) }
-    if line.flag("uri") { return Output.line(uri) }
-    try Self.draw(uri)
+  private func view() async throws(Failure) -> VerifierView {
+    guard let view = VerifierView(try await client.objects()) else {
+      throw Failure(.failed, "The service has no verifier.")
+    }
+    return view
   }
 
-  /// The QR code where there is a terminal wide enough for it, and its text below.
-  static func draw(_ uri: String) throws(Failure) {
+  private func show(_ verifier: VerifierView) throws(Failure) {
+    let troubles = verifier.troubles
+    if line.flag("json") {
+      return Output.json(
+        .object([.init("uri", .string(verifier.uri)), .init("troubles", .array(troubles.map { .string($0) }))]))
+    }
+    if line.flag("uri") { return Output.line(verifier.uri) }
+    let terminal = Output.terminal
+    let code = try Self.code(verifier.uri)
+    guard terminal.isTerminal else {
+      if let drawing = code.drawing(on: terminal) { Output.write(drawing) }
+      Output.line(verifier.uri)
+      return troubles.forEach(Output.complain)
+    }
+    Output.write(Self.screen(verifier, code).lines(on: terminal).joined(separator: "\n") + "\n")
+  }
+
+  /// What `show` shows on a terminal.
+  static func screen(_ verifier: VerifierView, _ code: QRCode) -> Screen {
+    var screen = Screen()
+    screen.code = code
+    screen.heading =
+      ["Scan this code with a wallet: it brings its credential to \(verifier.name)."] + verifier.troubles
+      + ["As a text: earshot verifier show --uri"]
+    return screen
+  }
+
+  static func code(_ uri: String) throws(Failure) -> QRCode {
     do throws(QRCodeError) {
-      if let drawing = try QRCode(uri).drawing(on: Output.terminal) { Output.write(drawing) }
+      return try QRCode(uri)
     } catch {
       throw Failure(.failed, error.sentence)
     }
-    Output.line(uri)
   }
 }

@@ -7,7 +7,7 @@ import Verifier
 /// What the verifier brings to the tool.
 public enum VerifierTool {
   public static let part = ToolPart(
-    verbs: [Verb("verifier", "Receive credentials.", verbs: [start, stop, show, watch])],
+    verbs: [Verb("verifier", "Receive credentials.", verbs: [start, stop, show, watch]), TransfersTool.verb],
     status: { objects in status(objects) })
 
   private static let start = Verb("start", "Begin to wait for wallets, and show the QR code.") {
@@ -26,13 +26,18 @@ public enum VerifierTool {
   }
 
   private static let watch = Verb(
-    "watch", "Show QR codes, progress, and what is received, until interrupted.",
+    "watch", "Show the QR code, progress, and what is received, until interrupted or --timeout.",
     options: [
       Option("once", "End after one transfer; its failure is this command's."),
-      Option("accept", "Accept each credential."),
+      Option("waiting", "Take those too that were received before."),
+      Option("accept", "Accept each credential, after it is stored."),
       Option("reject", "Reject each credential."),
-      Option("output", short: "o", value: .file("FILE"), "Write each credential to this file."),
-      Option("quiet", short: "q", "Show no QR code and no excerpt."),
+      Option(
+        "output", short: "o", value: .file("PATH"),
+        "Store each credential in this folder, or under this name with {} for the transfer's. With --once, a file."),
+      Option("show", "Show the beginning of each credential; with --json all of it."),
+      Option("quiet", short: "q", "Show no QR code."),
+      Option("note", value: .text("TEXT"), "A line that stays on the screen."),
     ]
   ) { client, line async throws(Failure) in
     try await WatchCommand(client, line).run()
@@ -40,13 +45,19 @@ public enum VerifierTool {
 
   @LoopActor
   private static func status(_ objects: ToolPart.Objects) -> String {
-    guard let verifier = objects[VerifierFace.path.string]?[VerifierFace.interfaceName] else { return "" }
+    guard let verifier = objects[VerifierFace.path.string]?[VerifierFace.interfaceName],
+      let view = VerifierView(objects)
+    else { return "" }
     func text(_ name: String) -> String { verifier[name]?.text ?? "" }
-    let uri = text("ConnectionUri")
-    var lines = [
-      "  verifier  \(text("State"))  as \(text("Name")), dialects \(text("Dialects"))",
-      "            " + (uri.isEmpty ? "Start it with: earshot verifier start" : uri),
-    ]
+    var lines = ["  verifier  \(text("State"))  as \(text("Name")), dialects \(text("Dialects"))"]
+    if view.isStopped {
+      lines.append("            Start it with: earshot verifier start")
+    } else if !view.uri.isEmpty {
+      lines.append("            \(view.uri)")
+    } else {
+      lines.append("            No wallet is invited now.")
+    }
+    if !text("Storage").isEmpty { lines.append("            Storage: \(text("Storage"))") }
     let counters = (verifier["Counters"]?.asDictionary ?? [:]).compactMapValues(\.asInteger).filter { $0.value > 0 }
     if !counters.isEmpty {
       let text = counters.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")

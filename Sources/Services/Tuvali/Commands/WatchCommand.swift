@@ -8,14 +8,22 @@ import Tool
 import Verifier
 
 /// `earshot verifier watch`: stands beside the kiosk, and takes what it receives.
+///
+/// A credential is fetched, stored, told of, and only then judged; one after the other.
 @LoopActor
 final class WatchCommand {
   private let client: Client
   private let line: ParsedCommand
-  private let isJSON: Bool
+  private let display: WatchDisplay
+  private let isOnce: Bool
+  private var place: FilePlace?
+  private var verifier: VerifierView?
   private var transfers: [String: TransferView] = [:]
+  /// The transfers that there is nothing more to do about.
   private var handled: Set<String> = []
-  private var shownURI = ""
+  private var received: [TransferView] = []
+  private var isTaking = false
+  private var timeIsUp = false
   private var end: CheckedContinuation<Result<ExitCode, Failure>, Never>?
   private var early: Result<ExitCode, Failure>?
   private var registrations: [Registration] = []
@@ -23,26 +31,31 @@ final class WatchCommand {
   init(_ client: Client, _ line: ParsedCommand) {
     self.client = client
     self.line = line
-    isJSON = line.flag("json")
+    isOnce = line.flag("once")
+    display = WatchDisplay(
+      isJSON: line.flag("json"), isQuiet: line.flag("quiet"), note: line.value("note") ?? "")
   }
 
   func run() async throws(Failure) -> ExitCode {
+    try check()
     try await client.connect()
     registrations = [
       client.onSignal { [weak self] in self?.signal($0) },
       client.bus.watchName(client.service) { [weak self] owner in
-        if owner == nil, self?.isReady == true {
+        if owner == nil, self?.verifier != nil {
           self?.finish(.failure(Failure(.notRunning, "The service has ended.")))
         }
       },
+      EventLoop.shared.on(signal: SIGWINCH) { [weak self] in self?.display.draw() },
     ]
     let objects = try await client.objects()
-    isReady = true
-    if let verifier = objects[VerifierFace.path.string]?[VerifierFace.interfaceName] { try verifierChanged(verifier) }
-    if !isJSON { Output.line("Waiting for wallets.") }
-    for (path, interfaces) in objects.sorted(by: { ($0.key.utf8.count, $0.key) < ($1.key.utf8.count, $1.key) }) {
-      guard let properties = interfaces[TransferView.interface] else { continue }
-      add(path, properties, isOld: true)
+    guard let verifier = VerifierView(objects) else { throw Failure(.failed, "The service has no verifier.") }
+    self.verifier = verifier
+    try display.show(verifier)
+    if !verifier.isStopped { display.say("Waiting for wallets.") }
+    begin(objects)
+    if let limit = line.seconds("timeout") {
+      registrations.append(EventLoop.shared.schedule(after: limit) { [weak self] in self?.stop() })
     }
     let result = await withCheckedContinuation { continuation in
       if let early { continuation.resume(returning: early) } else { end = continuation }
@@ -51,7 +64,42 @@ final class WatchCommand {
     return try result.get()
   }
 
-  private var isReady = false
+  /// What makes no sense is refused before anything is taken.
+  private func check() throws(Failure) {
+    if line.flag("accept"), line.flag("reject") {
+      throw Failure(.usage, "--accept and --reject exclude each other.")
+    }
+    guard let path = line.value("output") else { return }
+    let place = try FilePlace(path)
+    guard isOnce || place.isForMany else {
+      throw Failure(
+        .usage,
+        "--output \(path) is one file, which the next credential would replace. Name a folder, or a file with {} in its name "
+          + "for the transfer's, or add --once.")
+    }
+    self.place = place
+  }
+
+  /// Those that were there before: an older visitor's credential is taken only if asked for.
+  private func begin(_ objects: ToolPart.Objects) {
+    var waiting = 0
+    for (path, interfaces) in objects.sorted(by: { ($0.key.utf8.count, $0.key) < ($1.key.utf8.count, $1.key) }) {
+      guard transfers[path] == nil, let properties = interfaces[TransferView.interface] else { continue }
+      let state = properties["State"]?.text ?? ""
+      if state == "received" { waiting += 1 }
+      let isWanted = line.flag("waiting") && (state == "received" || state == "accepted")
+      add(path, properties, isHandled: !isWanted && state != "connected" && state != "transferring")
+    }
+    if waiting > 0, !line.flag("waiting") {
+      display.say("From before, \(waiting) wait for a verdict: earshot transfers, or watch --waiting.")
+    }
+  }
+
+  private func stop() {
+    timeIsUp = true
+    guard !isTaking else { return }
+    finish(isOnce ? .failure(Failure(.timeout, "No credential came within the time.")) : .success(.ok))
+  }
 
   private func finish(_ result: Result<ExitCode, Failure>) {
     guard let end else {
@@ -69,106 +117,136 @@ final class WatchCommand {
     if message.member == "InterfacesAdded", let added = message.arguments.first?.asObjectPath,
       let properties = message.arguments.last?[TransferView.interface]?.asDictionary
     {
-      add(added.string, properties, isOld: false)
+      add(added.string, properties)
     } else if message.member == "InterfacesRemoved", let removed = message.arguments.first?.asObjectPath {
       transfers[removed.string] = nil
       handled.remove(removed.string)
+      showProgress()
     } else if let (interface, values) = message.changedProperties {
-      switch interface {
-      case VerifierFace.interfaceName:
-        do throws(Failure) { try verifierChanged(values) } catch { finish(.failure(error)) }
-      case TransferView.interface:
-        transfers[path.string]?.update(values)
-        if let transfer = transfers[path.string] { transferChanged(transfer) }
-      default: break
+      if interface == TransferView.interface {
+        guard let transfer = transfers[path.string] else { return }
+        transfer.update(values)
+        transferChanged(transfer)
+      } else if verifier?.update(interface, values) == true, let verifier {
+        do throws(Failure) { try display.show(verifier) } catch { finish(.failure(error)) }
       }
     }
   }
 
-  private func verifierChanged(_ values: [String: DBusValue]) throws(Failure) {
-    guard let uri = values["ConnectionUri"]?.text, uri != shownURI else { return }
-    shownURI = uri
-    guard !isJSON, !line.flag("quiet"), !uri.isEmpty, !line.flag("once") else { return }
-    try VerifierCommand.draw(uri)
-  }
-
-  private func add(_ path: String, _ properties: [String: DBusValue], isOld: Bool) {
+  /// - Parameter isHandled: whether it was there before this program, and is none of its business.
+  private func add(_ path: String, _ properties: [String: DBusValue], isHandled: Bool? = nil) {
     guard path.hasPrefix(VerifierFace.path.string + "/"), let objectPath = ObjectPath(path) else { return }
-    let transfer = TransferView(objectPath, properties)
+    let transfer = TransferView(objectPath, properties, isOld: isHandled != nil)
     transfers[path] = transfer
-    if isOld && transfer.isEnded { handled.insert(path) }
+    if isHandled == true { handled.insert(path) }
     transferChanged(transfer)
   }
 
   private func transferChanged(_ transfer: TransferView) {
     guard !handled.contains(transfer.path.string) else { return }
+    if !transfer.isUnderWay { handled.insert(transfer.path.string) }
+    showProgress()
     switch transfer.state {
-    case "connected", "transferring":
-      if !isJSON { Output.progress(transfer.progress("Receiving")) }
-    case "failed":
-      handled.insert(transfer.path.string)
-      Task { @LoopActor in await self.failed(transfer) }
-    default:
-      handled.insert(transfer.path.string)
-      if !isJSON { Output.progress(transfer.progress("Receiving")) }
-      Task { @LoopActor in await self.received(transfer) }
+    case "failed": Task { @LoopActor in await self.failed(transfer) }
+    case "received", "accepted":
+      received.append(transfer)
+      takeNext()
+    default: break
+    }
+    if transfer.state == "rejected" || transfer.state == "undecided" {
+      lost(transfer, "\(transfer.name) ended as \(transfer.state) before it was fetched.")
     }
   }
 
+  private func showProgress() {
+    let underWay = transfers.values.filter { $0.isUnderWay && !handled.contains($0.path.string) }
+    display.show(underWay.sorted { ($0.name.utf8.count, $0.name) < ($1.name.utf8.count, $1.name) })
+  }
+
   private func failed(_ transfer: TransferView) async {
-    Output.progress("")
     await transfer.complete(client)
-    if line.flag("once") { return finish(.failure(Failure(.failed, transfer.error))) }
-    if isJSON {
-      Output.json(
-        .object([.init("transfer", .string(transfer.path.string)), .init("error", .string(transfer.error))]),
-        pretty: false)
-    } else {
-      Output.line("The transfer failed. \(transfer.error)")
-    }
+    display.say([.init("transfer", .string(transfer.path.string)), .init("error", .string(transfer.error))])
+    if isOnce { return finish(.failure(Failure(.failed, transfer.error))) }
+    display.say("The transfer failed. \(transfer.error)")
+  }
+
+  private func lost(_ transfer: TransferView, _ sentence: String) {
+    if isOnce { return finish(.failure(Failure(.failed, sentence))) }
+    display.complain(sentence)
   }
 
   // MARK: What was received
 
-  private func received(_ transfer: TransferView) async {
+  private func takeNext() {
+    guard !isTaking, !timeIsUp, !received.isEmpty else { return }
+    isTaking = true
+    let transfer = received.removeFirst()
+    Task { @LoopActor in
+      let isTaken = await self.take(transfer)
+      self.isTaking = false
+      if isTaken, self.isOnce { return }
+      if self.timeIsUp { return self.stop() }
+      self.takeNext()
+    }
+  }
+
+  /// - Returns: whether there was a credential, or should have been.
+  private func take(_ transfer: TransferView) async -> Bool {
     await transfer.complete(client)
     do throws(Failure) {
-      let values = try await client.call(transfer.path, TransferView.interface, "OpenCredential")
-      guard let file = values.first?.asDescriptor, let credential = try? file.readAll(limit: 1 << 30) else {
-        throw Failure(.failed, "The credential cannot be read.")
+      let credential: [UInt8]
+      do throws(Failure) {
+        credential = try await TransfersCommand.fetch(transfer.path, client)
+      } catch {
+        // It was accepted and fetched long ago.
+        if transfer.isOld, transfer.state == "accepted", error.code == .failed { return false }
+        throw error
       }
-      if let path = line.value("output") { try FileOutput.write(credential, to: path) }
-      show(transfer, credential)
-      if line.flag("accept") || line.flag("reject") {
-        try await judge(transfer)
-      }
-      if line.flag("once") { finish(.success(.ok)) }
+      let file = try store(transfer, credential)
+      tell(transfer, credential, file)
+      if line.flag("accept") || line.flag("reject") { try await judge(transfer) }
+      if isOnce { finish(.success(.ok)) }
     } catch {
       // One credential's trouble is not the next one's.
-      if line.flag("once") || error.code == .notRunning { return finish(.failure(error)) }
-      Output.complain(error.text)
+      if isOnce || error.code == .notRunning { finish(.failure(error)) } else { display.complain(error.text) }
     }
+    return true
+  }
+
+  private func store(_ transfer: TransferView, _ credential: [UInt8]) throws(Failure) -> String? {
+    guard let place else { return nil }
+    do throws(Failure) {
+      return try place.keep(credential, as: transfer.name)
+    } catch {
+      let rest = transfer.state == "received" ? "\nIt waits in the service: earshot transfers get \(transfer.name)" : ""
+      throw Failure(error.code, error.text + rest)
+    }
+  }
+
+  private func tell(_ transfer: TransferView, _ credential: [UInt8], _ file: String?) {
+    let isShown = line.flag("show")
+    var members: [JSONValue.Member] = [
+      .init("transfer", .string(transfer.path.string)), .init("peer", .string(transfer.peer)),
+      .init("bytes", .int(Int64(credential.count))),
+    ]
+    if let file { members.append(.init("file", .string(file))) }
+    if isShown { members.append(.init("credential", .string(String(decoding: credential, as: UTF8.self)))) }
+    display.say(members)
+    display.say(
+      "Received \(credential.count) bytes from \(transfer.peer)" + (file.map { "; they are in \($0)." } ?? "."),
+      more: isShown ? credential : nil)
   }
 
   /// Whoever judged it before us, the service itself included, has the word.
   private func judge(_ transfer: TransferView) async throws(Failure) {
+    let verdict = line.flag("accept") ? "Accept" : "Reject"
+    guard !transfer.isEnded else { return }
     do throws(Failure) {
-      try await client.call(transfer.path, TransferView.interface, line.flag("accept") ? "Accept" : "Reject")
+      try await client.call(transfer.path, TransferView.interface, verdict)
+      display.say("\(verdict)ed \(transfer.name).")
     } catch {
+      await transfer.complete(client)
       if !transfer.isEnded { throw error }
     }
-  }
-
-  private func show(_ transfer: TransferView, _ credential: [UInt8]) {
-    if isJSON {
-      return Output.json(
-        .object([
-          .init("transfer", .string(transfer.path.string)), .init("peer", .string(transfer.peer)),
-          .init("bytes", .int(Int64(credential.count))),
-        ]), pretty: false)
-    }
-    if Output.terminal.isTerminal { Output.line("") }
-    Output.line("Received \(credential.count) bytes from \(transfer.peer).")
-    if !line.flag("quiet"), line.value("output") == nil { Output.line(Excerpt.of(credential)) }
   }
 }

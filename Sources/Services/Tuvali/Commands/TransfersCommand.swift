@@ -1,0 +1,127 @@
+import CommandLine
+import Common
+import DBus
+import Loop
+import Tool
+import Verifier
+import Wallet
+
+/// `earshot transfers`: deals by hand with what was received.
+@LoopActor
+struct TransfersCommand {
+  private typealias Properties = [String: DBusValue]
+
+  private let client: Client
+  private let line: ParsedCommand
+
+  init(_ client: Client, _ line: ParsedCommand) {
+    self.client = client
+    self.line = line
+  }
+
+  func list() async throws(Failure) -> ExitCode {
+    try await client.connect()
+    let transfers = Self.all(try await client.objects())
+    if line.flag("json") {
+      Output.json(.array(transfers.map { Self.json($0.path, $0.properties) }))
+    } else {
+      Output.write(transfers.isEmpty ? "There are no transfers.\n" : TransferTable.text(transfers))
+    }
+    return .ok
+  }
+
+  func show() async throws(Failure) -> ExitCode {
+    let (path, properties) = try await find()
+    if line.flag("json") {
+      Output.json(Self.json(path.string, properties))
+      return .ok
+    }
+    let width = properties.keys.map(\.count).max() ?? 0
+    for (name, value) in properties.sorted(by: { $0.key < $1.key }) {
+      let gap = String(repeating: " ", count: width - name.count + 2)
+      Output.line(name + gap + PrintableText.clean(value.text, limit: 1000))
+    }
+    return .ok
+  }
+
+  func get() async throws(Failure) -> ExitCode {
+    // What cannot be written is known before the service gives away what it will not give again.
+    var place: FilePlace?
+    if let path = line.value("output"), path != "-" { place = try FilePlace(path) }
+    let (path, _) = try await find()
+    let credential = try await Self.fetch(path, client)
+    if let place {
+      let file = try place.keep(credential, as: Self.lastPart(path))
+      Output.line("\(credential.count) bytes are in \(file).")
+    } else if Output.terminal.isTerminal {
+      Output.line(PrintableText.clean(String(decoding: credential, as: UTF8.self), limit: credential.count))
+    } else {
+      Output.write(credential)
+    }
+    return .ok
+  }
+
+  func accept() async throws(Failure) -> ExitCode {
+    let (path, _) = try await find()
+    try await client.call(path, TransferView.interface, "Accept")
+    Output.line("Accepted \(Self.lastPart(path)).")
+    return .ok
+  }
+
+  func reject() async throws(Failure) -> ExitCode {
+    let (path, _) = try await find()
+    try await client.call(path, TransferView.interface, "Reject")
+    Output.line("Rejected \(Self.lastPart(path)).")
+    return .ok
+  }
+
+  /// A credential without a verdict goes by being rejected, one that was accepted by being fetched.
+  func erase() async throws(Failure) -> ExitCode {
+    let (path, properties) = try await find()
+    switch properties["State"]?.text {
+    case "received": try await client.call(path, TransferView.interface, "Reject")
+    case "accepted": _ = try await Self.fetch(path, client)
+    default: throw Failure(.failed, "\(Self.lastPart(path)) has no credential.")
+    }
+    Output.line("Erased \(Self.lastPart(path)).")
+    return .ok
+  }
+
+  /// The credential of a transfer. One that is accepted is then erased by the service.
+  static func fetch(_ path: ObjectPath, _ client: Client) async throws(Failure) -> [UInt8] {
+    let values = try await client.call(path, TransferView.interface, "OpenCredential")
+    guard let file = values.first?.asDescriptor, let credential = try? file.readAll(limit: 1 << 30) else {
+      throw Failure(.failed, "The credential cannot be read.")
+    }
+    return credential
+  }
+
+  // MARK: Names
+
+  private static func all(_ objects: ToolPart.Objects) -> [(path: String, properties: [String: DBusValue])] {
+    [VerifierFace.path, WalletFace.path].flatMap { TransferTable.transfers(objects, below: $0) }
+  }
+
+  /// The transfer with the name that was given: `credential7`, which is the verifier's, `wallet/credential7`, `7`, or the whole path.
+  private func find() async throws(Failure) -> (ObjectPath, [String: DBusValue]) {
+    let name = line.argument("NAME") ?? ""
+    try await client.connect()
+    let transfers = Self.all(try await client.objects())
+    let names = [name, "verifier/\(name)", "verifier/credential\(name)"]
+    let found = transfers.first { $0.path == name || names.contains(TransferTable.name($0.path)) }
+    guard let found, let path = ObjectPath(found.path) else {
+      throw Failure(.failed, "There is no transfer \(name). Try: earshot transfers list")
+    }
+    return (path, found.properties)
+  }
+
+  private static func lastPart(_ path: ObjectPath) -> String {
+    path.string.split(separator: "/").last.map(String.init) ?? ""
+  }
+
+  private static func json(_ path: String, _ properties: [String: DBusValue]) -> JSONValue {
+    .object(
+      [.init("transfer", .string(path))]
+        + properties.sorted { $0.key < $1.key }.map { .init($0.key, $0.value.json) })
+  }
+}

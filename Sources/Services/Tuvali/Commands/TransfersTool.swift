@@ -1,0 +1,48 @@
+import CommandLine
+import Tool
+
+/// The commands that deal with transfers by hand.
+enum TransfersTool {
+  static let verb = Verb(
+    "transfers", "List transfers, and fetch, accept, reject or erase what was received.",
+    verbs: [list, show, get, accept, reject, erase], defaultVerb: "list")
+
+  private static let name = Argument(.text("NAME"), "The transfer: credential7, or 7.")
+
+  private static let list = Verb("list", "List the transfers.") { client, line async throws(Failure) in
+    try await TransfersCommand(client, line).list()
+  }
+
+  private static let show = Verb(
+    "show", "Show what is known of a transfer, and nothing of its credential.", arguments: [name]
+  ) { client, line async throws(Failure) in
+    try await TransfersCommand(client, line).show()
+  }
+
+  private static let get = Verb(
+    "get", "Fetch a credential. The service then erases it if it is accepted.",
+    options: [
+      Option(
+        "output", short: "o", value: .file("PATH"),
+        "A file, a folder, or a name with {} for the transfer's (standard output).")
+    ], arguments: [name]
+  ) { client, line async throws(Failure) in
+    try await TransfersCommand(client, line).get()
+  }
+
+  private static let accept = Verb("accept", "Accept a credential.", arguments: [name]) {
+    client, line async throws(Failure) in
+    try await TransfersCommand(client, line).accept()
+  }
+
+  private static let reject = Verb("reject", "Reject a credential; it is erased.", arguments: [name]) {
+    client, line async throws(Failure) in
+    try await TransfersCommand(client, line).reject()
+  }
+
+  private static let erase = Verb(
+    "erase", "Erase a credential; a wallet that waits for its verdict is told that it is rejected.", arguments: [name]
+  ) { client, line async throws(Failure) in
+    try await TransfersCommand(client, line).erase()
+  }
+}

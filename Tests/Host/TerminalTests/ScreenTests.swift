@@ -1,0 +1,121 @@
+import TestSupport
+import Testing
+
+@testable import Terminal
+
+@Suite("A screen fits its terminal, and a camera reads its code", .serialized) struct ScreenTests {
+  private static func invitation(_ name: String) -> String {
+    "OPENID4VP://connect?name=\(name)&key=8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
+  }
+
+  private static func terminal(_ columns: Int, _ rows: Int, colour: Bool = true) -> TerminalInfo {
+    TerminalInfo(isTerminal: true, columns: columns, rows: rows) { $0 == "NO_COLOR" && !colour ? "1" : nil }
+  }
+
+  private static let note = "Any key: one more comes. q: the end."
+
+  private static func screen(_ name: String) throws -> Screen {
+    var screen = Screen()
+    screen.code = try QRCode(invitation(name))
+    screen.heading = ["Scan this code."]
+    screen.bars = (1...4).map { ProgressBar(label: "peer\($0)", done: $0 * 1000, total: 10_000, rate: 100) }
+    screen.news = (1...30).map { "The message with the number \($0)." }
+    screen.note = note
+    return screen
+  }
+
+  /// What the terminal shows; the cursor is at the beginning of the row below.
+  private static func grid(_ screen: Screen, _ terminal: TerminalInfo) throws -> TerminalGrid {
+    var grid = TerminalGrid(columns: terminal.width, rows: terminal.height)
+    try grid.write(screen.lines(on: terminal).map { $0 + "\n" }.joined())
+    return grid
+  }
+
+  /// In one line, without the drawing.
+  private static func words(_ grid: TerminalGrid) -> String {
+    grid.text.map { String($0.filter { !"█▀▄".contains($0) }) }.joined(separator: " ").split(separator: " ")
+      .joined(separator: " ")
+  }
+
+  @Test(
+    "The code is read from the picture of the terminal, with the instruction on it",
+    arguments: [(80, 24), (60, 24), (200, 50), (45, 40)], [true, false])
+  func read(size: (Int, Int), colour: Bool) throws {
+    for name in ["K", "OVPMOSIP", "FourteenLetter"] {
+      let grid = try Self.grid(Self.screen(name), Self.terminal(size.0, size.1, colour: colour))
+      #expect(try CodeReader.read(grid.picture) == [Self.invitation(name)], "\(name) \(size)")
+      #expect(Self.words(grid).hasSuffix(Self.note), "\(Self.words(grid))")
+    }
+  }
+
+  @Test("The usual invitation is of version 5, and takes 23 of the 24 rows with the whole quiet zone")
+  func smallest() throws {
+    let screen = try Self.screen("OVPMOSIP")
+    #expect(screen.code?.size == 37)
+    let lines = screen.lines(on: Self.terminal(80, 24, colour: false))
+    #expect(lines.count == 23)
+    #expect(lines.first == String(repeating: "█", count: 45) + "  Scan this code.")
+  }
+
+  @Test("A large terminal has a code of four times the area")
+  func large() throws {
+    let lines = try Self.screen("OVPMOSIP").lines(on: Self.terminal(200, 50, colour: false))
+    #expect(lines.first?.hasPrefix(String(repeating: "█", count: 90) + "  ") == true && lines.count == 45)
+  }
+
+  @Test("Where the code does not fit, the size that it needs stands in its place, and the instruction below")
+  func tooSmall() throws {
+    let screen = try Self.screen("OVPMOSIP")
+    let grid = try Self.grid(screen, Self.terminal(60, 20))
+    #expect(try CodeReader.read(grid.picture).isEmpty)
+    let words = Self.words(grid)
+    #expect(words.contains("it needs 55 columns and 22 rows, this terminal has 60 and 20."), "\(words)")
+    #expect(words.hasSuffix(Self.note))
+    // What it asks for is enough, and no row or column less is.
+    #expect(try CodeReader.read(Self.grid(screen, Self.terminal(55, 22)).picture).count == 1)
+    #expect(try CodeReader.read(Self.grid(screen, Self.terminal(54, 22)).picture).isEmpty)
+    #expect(try CodeReader.read(Self.grid(screen, Self.terminal(55, 21)).picture).isEmpty)
+  }
+
+  @Test("No line is wider, and no screen higher, than any terminal; the note is there down to a few columns")
+  func bounds() throws {
+    let screen = try Self.screen("OVPMOSIP")
+    for columns in [1, 5, 12, 44, 45, 57, 80, 116, 200] {
+      for rows in [1, 2, 5, 22, 23, 24, 46, 47] {
+        let terminal = Self.terminal(columns, rows, colour: false)
+        let lines = screen.lines(on: terminal)
+        #expect(lines.count <= max(1, rows - 1), "\(columns) \(rows)")
+        #expect(lines.allSatisfy { $0.count <= columns }, "\(columns) \(rows)")
+        if columns >= 12, rows >= 5 {
+          let words = Self.words(try Self.grid(screen, terminal))
+          #expect(words.hasSuffix(Self.note), "\(columns) \(rows): \(words)")
+        }
+      }
+    }
+  }
+
+  @Test("What is under way comes before what is over; the latest news are kept, and what has no room is counted")
+  func priorities() throws {
+    var screen = try Self.screen("OVPMOSIP")
+    let grid = try Self.grid(screen, Self.terminal(80, 24))
+    let words = Self.words(grid)
+    for text in ["Scan this code.", "peer1", "10%", "peer4", "40%", "the number 30."] {
+      #expect(words.contains(text), "\(text)")
+    }
+    #expect(!words.contains("the number 1."))
+    screen.bars = (1...40).map { ProgressBar(label: "peer\($0)", done: 1) }
+    let crowded = Self.words(try Self.grid(screen, Self.terminal(80, 24)))
+    #expect(crowded.contains("peer1") && crowded.contains("more") && crowded.hasSuffix(Self.note))
+  }
+
+  @Test("What a terminal would obey does not reach it")
+  func harmless() throws {
+    var screen = Screen()
+    screen.heading = ["a\u{1B}[2Jb"]
+    screen.news = ["c\nd\u{7}e"]
+    screen.note = "f\u{202E}g"
+    let text = screen.lines(on: Self.terminal(80, 24)).joined()
+    #expect(text.unicodeScalars.allSatisfy { $0 == "\u{FFFD}" || $0.properties.generalCategory != .control })
+    #expect(!text.contains("\u{202E}"))
+  }
+}

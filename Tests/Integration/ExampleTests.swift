@@ -1,0 +1,60 @@
+import Foundation
+import Loop
+import TestSupport
+import Testing
+
+/// What the README tells a program to do, done.
+@Suite("The examples for programs", .serialized)
+struct ExampleTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
+
+  @Test("The README has them as they are", arguments: [("receive.py", "python"), ("receive.sh", "sh")])
+  func quoted(name: String, language: String) throws {
+    let example = try String(contentsOf: Self.top.appendingPathComponent("examples/\(name)"), encoding: .utf8)
+    let readme = try String(contentsOf: Self.top.appendingPathComponent("README.md"), encoding: .utf8)
+    #expect(readme.contains("```\(language)\n\(example)```\n"))
+  }
+
+  @Test(
+    "One that waits already and one that comes are fetched, stored, judged and answered",
+    arguments: [("receive.py", "/usr/bin/python3"), ("receive.sh", "/bin/sh")])
+  @LoopActor
+  func receive(name: String, interpreter: String) async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    // A name that is taken already is not written over.
+    try "older".write(to: folder.appendingPathComponent("credential3"), atomically: true, encoding: .utf8)
+
+    let waiting = try await kiosk.send(try await kiosk.start(), "a credential that waits")
+    _ = try await kiosk.received.next()
+    let example = try ToolRun(
+      [interpreter, Self.top.appendingPathComponent("examples/\(name)").path, folder.path], bus: kiosk.bus.address)
+    try await kiosk.await(waiting, "State", .string("accepted"))
+    if name == "receive.py" { try await example.say("listening") }
+    try await kiosk.await("/org/earshot/verifier/credential1", "Live", .bool(false))
+    for (text, state) in [("something else", "rejected"), ("{\"credential\":\"ü\"}", "accepted")] {
+      let outgoing = try await kiosk.send(kiosk.verifier.connectionURI, text)
+      try await kiosk.await(outgoing, "State", .string(state))
+      try await kiosk.await(try await kiosk.received.next(), "Live", .bool(false))
+    }
+
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+    let files = try names.reduce(into: [:]) {
+      $0[$1] = try String(contentsOf: folder.appendingPathComponent($1), encoding: .utf8)
+    }
+    #expect(
+      files == [
+        "credential1": "a credential that waits", "credential2": "something else", "credential3": "older",
+        "credential3-2": "{\"credential\":\"ü\"}",
+      ])
+    // Without its bus it ends by itself, and so does what it started.
+    kiosk.close()
+    _ = try await example.end()
+  }
+}

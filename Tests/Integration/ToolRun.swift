@@ -1,0 +1,98 @@
+import Foundation
+import Loop
+import TestSupport
+
+/// A program that a test started, and all it says.
+@LoopActor
+final class ToolRun {
+  struct Result {
+    let status: Int32
+    let output: String
+    let complaint: String
+  }
+
+  private let process = Process()
+  private let ended = Mailbox<Int32>()
+  private let folder: URL
+
+  /// - Parameters:
+  ///   - terminal: what it gets for its input and output; nil for nothing and a file.
+  ///   - bus: the address of what it takes for the system bus.
+  init(
+    _ words: [String], bus: String, terminal: Int32? = nil, into file: String? = nil
+  ) throws {
+    folder = FileManager.default.temporaryDirectory.appendingPathComponent("tool-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments = words
+    let programs = URL(fileURLWithPath: Self.tool).deletingLastPathComponent().path
+    process.environment = ProcessInfo.processInfo.environment.merging(
+      ["DBUS_SYSTEM_BUS_ADDRESS": bus, "PATH": "\(programs):/usr/bin:/bin", "TERM": "xterm"], uniquingKeysWith: { $1 }
+    )
+    process.standardInput = terminal.map { FileHandle(fileDescriptor: $0) } ?? FileHandle.nullDevice
+    if let terminal {
+      process.standardOutput = FileHandle(fileDescriptor: terminal)
+    } else if let file {
+      process.standardOutput = FileHandle(forWritingAtPath: file)
+    } else {
+      process.standardOutput = try handle("output")
+    }
+    process.standardError = try handle("complaint")
+    process.terminationHandler = { [ended] process in
+      let status = process.terminationStatus
+      EventLoop.shared.soon { ended.put(status) }
+    }
+    // A thread that blocks signals would hand that down, and the program could not be asked to end.
+    var none = sigset_t()
+    var before = sigset_t()
+    sigemptyset(&none)
+    pthread_sigmask(SIG_SETMASK, &none, &before)
+    defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+    try process.run()
+  }
+
+  /// The tool towards the bus, with these words.
+  static func earshot(_ words: String..., bus: String, into file: String? = nil) throws -> ToolRun {
+    try ToolRun(["earshot"] + words, bus: bus, into: file)
+  }
+
+  /// The tool as it was built beside the tests.
+  nonisolated static var tool: String {
+    URL(fileURLWithPath: ServiceProcess.path).deletingLastPathComponent().appendingPathComponent("earshot").path
+  }
+
+  func signal(_ signal: Int32) { kill(process.processIdentifier, signal) }
+
+  /// What it has said on standard output so far.
+  var said: String { text("output") }
+
+  /// Waits until it has said this.
+  func say(_ words: String) async throws {
+    let isSaid = Mailbox<Bool>()
+    var timer: Registration?
+    func look() {
+      if said.contains(words) { return isSaid.put(true) }
+      timer = EventLoop.shared.schedule(after: .milliseconds(20)) { look() }
+    }
+    look()
+    defer { timer?.cancel() }
+    _ = try await isSaid.next()
+  }
+
+  /// Waits for its end.
+  func end() async throws -> Result {
+    let status = try await ended.next()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    return Result(status: status, output: said, complaint: text("complaint"))
+  }
+
+  private func text(_ name: String) -> String {
+    (try? String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)) ?? ""
+  }
+
+  private func handle(_ name: String) throws -> FileHandle {
+    let file = folder.appendingPathComponent(name)
+    try Data().write(to: file)
+    return try FileHandle(forWritingTo: file)
+  }
+}

@@ -1,0 +1,64 @@
+import Glibc
+import Loop
+
+/// A terminal without a window: a program writes to it, and the test looks at what it shows.
+@LoopActor
+public final class PseudoTerminal {
+  public private(set) var grid: TerminalGrid
+  /// Why what was written cannot be shown, if it cannot.
+  public private(set) var error: TerminalGrid.NotUnderstood?
+  /// What a program gets as its terminal.
+  public let end: Int32
+  private let master: Int32
+  private let changed = Mailbox<Void>()
+  private var watch: Registration?
+
+  public init(columns: Int, rows: Int) throws {
+    grid = TerminalGrid(columns: columns, rows: rows)
+    master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+    var lock: CInt = 0
+    // The kernel's own numbers: Glibc's functions of them are not there in Swift.
+    let (setLock, getPeer): (UInt, UInt) = (0x4004_5431, 0x5441)
+    guard master >= 0, ioctl(master, setLock, &lock) == 0 else {
+      throw Program.NotStarted(description: "there is no pseudo terminal")
+    }
+    end = ioctl(master, getPeer, O_RDWR | O_NOCTTY | O_CLOEXEC)
+    var size = winsize(ws_row: UInt16(rows), ws_col: UInt16(columns), ws_xpixel: 0, ws_ypixel: 0)
+    guard end >= 0, ioctl(master, UInt(TIOCSWINSZ), &size) == 0 else {
+      throw Program.NotStarted(description: "there is no pseudo terminal")
+    }
+    watch = EventLoop.shared.watch(master, for: .readable) { [weak self] _ in self?.read() }
+  }
+
+  public func close() {
+    watch = nil
+    Glibc.close(end)
+    Glibc.close(master)
+  }
+
+  /// What is shown, in one line and without drawings.
+  public var words: String {
+    grid.text.map { String($0.filter { !"█▀▄".contains($0) }) }.joined(separator: " ").split(separator: " ")
+      .joined(separator: " ")
+  }
+
+  /// Waits until it shows what is wanted.
+  public func await(_ isWanted: @LoopActor (PseudoTerminal) -> Bool) async throws {
+    while !isWanted(self) { try await changed.next() }
+  }
+
+  private func read() {
+    var buffer = [UInt8](repeating: 0, count: 1 << 16)
+    let count = Glibc.read(master, &buffer, buffer.count)
+    guard count > 0 else {
+      watch = nil
+      return
+    }
+    do throws(TerminalGrid.NotUnderstood) {
+      try grid.write(Array(buffer[..<count]))
+    } catch {
+      self.error = error
+    }
+    changed.put(())
+  }
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Takes what wallets bring to the kiosk: fetches each credential, stores it, judges it, and only then answers.
+#
+#   receive.sh FOLDER           needs jq, and the group earshot
+set -eu
+folder=${1:?a folder for the credentials}
+
+# Yours to write: verify the signature, the issuer, the expiry. earshotd verifies none of it.
+is_wanted() { grep -q credential "$1"; }
+
+# watch stores each credential in a file of its own, and tells of it when the disk has it.
+earshot verifier watch --json --waiting --output "$folder/" |
+  while read -r line; do
+    transfer=$(printf '%s\n' "$line" | jq -r '.transfer // empty')
+    file=$(printf '%s\n' "$line" | jq -r '.file // empty')
+    [ -n "$file" ] || continue # a transfer that failed, or trouble with the radio
+    if is_wanted "$file"; then verdict=accept; else verdict=reject; fi
+    # The wallet hears this, if it is still there; from then on there is no other copy than yours.
+    earshot transfers "$verdict" "$transfer" || true # somebody else judged it
+  done
