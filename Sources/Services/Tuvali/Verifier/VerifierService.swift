@@ -243,6 +243,8 @@ public final class VerifierService {
   }
 
   private func advertise(_ invitation: Invitation) {
+    // The old ones go first, so that the new ones get their slots; the radio shows the change of one turn together.
+    advertisements = []
     advertisements = settings.dialects.compactMap { dialect in
       do throws(RadioError) {
         return try radio.advertise(
