@@ -60,6 +60,7 @@ private struct VerifierStand {
   init() {
     var configuration = VerifierEngine.Configuration(name: "OVPMOSIP")
     configuration.credentialLimit = 1 << 16
+    configuration.visitors = 2
     engine = VerifierEngine(configuration: configuration, random: SeededRandom(seed: 42))
     handle(.start)
   }
@@ -89,7 +90,7 @@ private struct VerifierStand {
     case 11: handle(.decided(link, accepted: script.flag()))
     case 12: handle(.dismissed(link))
     case 13: pass(.milliseconds(Int(script.byte()) * 50))
-    case 14: handle(engine.invitation == nil ? .start : .stop)
+    case 14: handle(engine.isStarted ? .stop : .start)
     default: if let deadline = engine.deadline { pass(now.duration(to: deadline)) }
     }
   }
@@ -110,7 +111,7 @@ private struct VerifierStand {
   }
 
   private mutating func sendFrame(_ link: LinkID, _ dialect: Dialect, lost: Int?) {
-    let mtu = engine.progress?.mtu ?? 185
+    let mtu = engine.progress(of: link)?.mtu ?? 185
     let layout = ChunkLayout(mtu: max(mtu, Limits.minimumMTU))
     guard let chunker = taken({ try Chunker(frame: frame, layout: layout, firstSequence: dialect.firstSequence) })
     else { return }
@@ -123,7 +124,7 @@ private struct VerifierStand {
     _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID
   ) {
     let (answer, actions) = engine.write(value, to: characteristic, of: dialect, on: link, at: now)
-    if answer == .refused { promise(engine.visitor != link, "the visitor's writes are accepted") }
+    if answer == .refused { promise(!engine.visitors.contains(link), "the visitor's writes are accepted") }
     perform(actions)
   }
 
@@ -141,7 +142,7 @@ private struct VerifierStand {
       }
     }
     promise(engine.waitingLinks <= engine.configuration.waitingLinks, "the waiting room has its limit")
-    if let progress = engine.progress {
+    for progress in engine.visitors.compactMap({ engine.progress(of: $0) }) {
       promise(progress.bytesReceived <= progress.bytesExpected, "no more is taken than was announced")
     }
   }

@@ -16,8 +16,10 @@ public protocol Service: AnyObject, Sendable {
   nonisolated static var name: String { get }
   /// Sections of the configuration file that are the service's own, with their defaults.
   nonisolated static var sections: [any SettingsSection.Type] { get }
-  /// The links that the service needs and may have.
+  /// The links that the service needs and may have, with the default settings.
   nonisolated static var linkShare: LinkShare { get }
+  /// The links that the service needs and may have with these settings; without it, those of `linkShare`.
+  nonisolated static func linkShare(in configuration: Configuration) -> LinkShare
   /// Kinds of lines that the service writes to the journal, each with its text for the catalog. Services of one protocol may
   /// share some.
   nonisolated static var messages: [MessageID] { get }
@@ -66,6 +68,8 @@ public protocol Service: AnyObject, Sendable {
 extension Service {
   /// A service that keeps nothing on the disk has nothing to restore.
   public func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
+
+  public nonisolated static func linkShare(in configuration: Configuration) -> LinkShare { linkShare }
 
   /// A service that keeps nothing on the disk is at rest as soon as it has stopped.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }

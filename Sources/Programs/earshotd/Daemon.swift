@@ -93,7 +93,9 @@ final class Daemon {
   }
 
   /// The radio as a service sees it.
-  private func radio(of kind: any Service.Type) -> any Radio { radio.tenant(kind.name, share: kind.linkShare) }
+  private func radio(of kind: any Service.Type) -> any Radio {
+    radio.tenant(kind.name, share: kind.linkShare(in: configuration))
+  }
 
   // MARK: Running
 

@@ -4,10 +4,11 @@ import Crypto
 
 /// The verifier: peripheral, GATT server, receiver. Facts: tuvali.md sections 3 to 8.
 ///
-/// The verifier serves one wallet at a time. Each gets an invitation with a key of its own, and however its visit ends,
-/// the verifier waits for the next wallet.
+/// The verifier serves several wallets at a time, and each has an invitation with a key of its own: as soon as a wallet has
+/// identified itself, the next invitation is on the air. When all places are taken, a visit that makes no use of its place
+/// gives way (`Standing`). While there is no room for a credential, nobody is invited.
 ///
-/// A wallet becomes the visitor with its Identify. The verifier refuses a wallet that connected before the present key
+/// A wallet becomes a visitor with its Identify. The verifier refuses a wallet that connected before the present key
 /// was on the air: such a wallet cannot know the key.
 public struct VerifierEngine: Sendable {
   /// What governs the next visit; a visit under way keeps the configuration it began with.
@@ -15,20 +16,27 @@ public struct VerifierEngine: Sendable {
   public private(set) var counters = Counters()
 
   private var random: any RandomSource & Sendable
-  /// The invitation that wallets can know, and the visit that it led to; nil when stopped.
+  public private(set) var isStarted = false
+  /// What can be kept of what wallets bring, as the service said last.
+  private var room = Room.boundless
+  /// The invitation that is on the air; nil while nobody is invited.
   private var offer: Offer?
-  /// Every link but the visitor's.
+  /// In the order of their beginnings.
+  private var visits: [Visit] = []
+  /// Every link but the visitors'.
   private var others: [LinkID: Other] = [:]
+
+  /// Those of them whose peers nobody gives way to.
+  private var distrusted: Set<LinkID> = []
 
   private struct Offer {
     let invitation: Invitation
     let key: X25519.PrivateKey
     /// When the invitation came on the air.
     let advertisedAt: Instant
-    var visit: Visit?
   }
 
-  /// A link whose wallet is not the visitor.
+  /// A link whose wallet is not a visitor.
   private enum Other {
     /// The wallet has until `end` to identify itself.
     case unidentified(openedAt: Instant, mtu: Int?, end: Instant)
@@ -63,16 +71,15 @@ public struct VerifierEngine: Sendable {
   /// When `Event.timer` is due; nil when nothing is timed.
   public var deadline: Instant? {
     let cut = others.values.lazy.map(\.end).min()
-    guard let visit = offer?.visit?.deadline else { return cut }
+    guard let visit = visits.lazy.map(\.deadline).min() else { return cut }
     return cut.map { min($0, visit) } ?? visit
   }
 
-  /// The invitation that is on the air while the verifier waits, and that led to the visit while it serves; nil when
-  /// stopped.
+  /// The invitation that is on the air, for the next wallet; nil while nobody is invited.
   public var invitation: Invitation? { offer?.invitation }
 
-  /// The link of the wallet that is being served.
-  public var visitor: LinkID? { offer?.visit?.link }
+  /// The links of the wallets that are being served, in the order in which they identified themselves.
+  public var visitors: [LinkID] { visits.map(\.link) }
 
   /// How many links wait for their wallets to identify themselves or, where the MTU is too small, to leave.
   public var waitingLinks: Int { others.values.count { $0.isWaiting } }
@@ -80,14 +87,20 @@ public struct VerifierEngine: Sendable {
   /// How many links are cut as soon as the refusal has reached the wallet.
   public var turnedDownLinks: Int { others.values.count { !$0.isWaiting } }
 
-  /// The figures of the visit under way.
-  public var progress: Progress? { offer?.visit?.progress }
+  /// The figures of a visit; nil where the link has none.
+  public func progress(of link: LinkID) -> Progress? { index(of: link).map { visits[$0].progress } }
 
   /// Takes in an event; a write goes through `write` instead, because it has an answer.
   public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
     switch event {
-    case .start: return offer == nil ? invite(at: now) : []
+    case .start:
+      isStarted = true
+      return offer == nil ? invite(at: now) : []
     case .stop: return stop()
+    case .room(let room): return make(room, at: now)
+    case .linkDistrusted(let link):
+      if others[link] != nil { distrusted.insert(link) }
+      return []
     case .linkOpened(let link, let openedAt): return open(link, openedAt: openedAt, at: now)
     case .linkChanged(let link, let mtu): return change(link, mtu: mtu, at: now)
     case .linkClosed(let link): return close(link, at: now)
@@ -109,18 +122,21 @@ public struct VerifierEngine: Sendable {
   public mutating func write(
     _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID, at now: Instant
   ) -> (answer: WriteAnswer, actions: [Action]) {
-    if offer?.visit?.link == link {
-      return (.accepted, writeInVisit(value, to: characteristic, of: dialect, at: now))
+    if let index = index(of: link) {
+      return (.accepted, writeInVisit(index, value, to: characteristic, of: dialect, at: now))
     }
     switch (others[link], characteristic) {
     case (.unidentified(let openedAt, let mtu, _), .identify):
       return identify(value, of: dialect, on: link, openedAt: openedAt, mtu: mtu, at: now)
     case (.mtuTooSmall, .identify):
       return (.refused, turnDown(link, at: now))
-    case (.unidentified, _), (.mtuTooSmall, _):
+    case (.unidentified(let openedAt, _, _), _):
       counters.ignoredWrites += 1
       // The originals answer every write with success; but a wallet that cannot be served had better know.
-      return (offer?.visit == nil ? .accepted : .refused, [])
+      return (isInvited(openedAt) ? .accepted : .refused, [])
+    case (.mtuTooSmall, _):
+      counters.ignoredWrites += 1
+      return (.accepted, [])
     case (.turnedDown, _), (nil, _):
       counters.ignoredWrites += 1
       return (.refused, [])
@@ -129,22 +145,34 @@ public struct VerifierEngine: Sendable {
 
   // MARK: Waiting
 
-  /// Makes a fresh key, and the advertisement that shows it.
+  /// Makes a fresh key, and the advertisement that shows it. The key before it is never shown again.
   private mutating func invite(at now: Instant) -> [Action] {
+    let wasShown = offer != nil
+    offer = nil
+    guard isStarted, !room.isNone else { return wasShown ? [.stopAdvertising] : [] }
     let key = X25519.PrivateKey(randomFrom: &random)
     // Settings are checked before they get here; with a name that does not fit there is nothing to wait with.
     guard let invitation = try? Invitation(name: configuration.name, key: key.publicKey) else {
-      offer = nil
-      return []
+      return wasShown ? [.stopAdvertising] : []
     }
     offer = Offer(invitation: invitation, key: key, advertisedAt: now)
     return [.advertise(invitation)]
   }
 
+  /// Whether a wallet whose link came up then can know the present key. The advertisement goes out after the engine has asked
+  /// for it: a link of that very moment is too early as well.
+  private func isInvited(_ openedAt: Instant) -> Bool { offer.map { openedAt > $0.advertisedAt } ?? false }
+
+  /// Invites nobody while there is no room for a credential.
+  private mutating func make(_ room: Room, at now: Instant) -> [Action] {
+    self.room = room
+    return room.isNone == (offer == nil) ? [] : invite(at: now)
+  }
+
   private mutating func stop() -> [Action] {
-    guard let offer else { return [] }
-    var actions: [Action] = [.stopAdvertising]
-    if let visit = offer.visit {
+    guard isStarted else { return [] }
+    var actions: [Action] = offer == nil ? [] : [.stopAdvertising]
+    for visit in visits {
       actions += [.notify(visit.link, .disconnect, visit.dialect, DisconnectRequest().bytes), .cut(visit.link)]
       if !visit.isOver {
         let stopped = TuvaliError(.verifierUnknown, .stopped, "The verifier was stopped during the transfer.")
@@ -153,24 +181,43 @@ public struct VerifierEngine: Sendable {
       actions.append(.tell(visit.link, .ended))
     }
     actions += others.keys.sorted { $0.number < $1.number }.map { .cut($0) }
-    self.offer = nil
-    others = [:]
+    (isStarted, offer, visits, others, distrusted) = (false, nil, [], [:], [])
     return actions
   }
 
   private mutating func open(_ link: LinkID, openedAt: Instant, at now: Instant) -> [Action] {
-    guard let offer, others[link] == nil, offer.visit?.link != link else { return [] }
-    guard waitingLinks < configuration.waitingLinks else {
-      counters.refused += 1
-      return [.cut(link)]
+    guard isStarted, others[link] == nil, index(of: link) == nil else { return [] }
+    var actions: [Action] = []
+    if waitingLinks >= configuration.waitingLinks {
+      guard let silent = longestSilent(at: now) else {
+        counters.refused += 1
+        return [.cut(link)]
+      }
+      actions = cutSilent(silent)
     }
     others[link] = .unidentified(
       openedAt: openedAt, mtu: nil, end: now.advanced(by: configuration.identifyTimeout))
-    return []
+    return actions
+  }
+
+  /// The link that has waited for its Identify longest, if it has for `Configuration.arrivalTime`: it makes room for a new one.
+  private func longestSilent(at now: Instant) -> LinkID? {
+    let latest = now.advanced(by: configuration.identifyTimeout - configuration.arrivalTime)
+    let silent = others.compactMap { link, other -> (end: Instant, link: LinkID)? in
+      guard case .unidentified(_, _, let end) = other, end <= latest else { return nil }
+      return (end, link)
+    }
+    return silent.min { ($0.end, $0.link.number) < ($1.end, $1.link.number) }?.link
+  }
+
+  private mutating func cutSilent(_ link: LinkID) -> [Action] {
+    others[link] = nil
+    counters.silentLinks += 1
+    return [.tell(link, .silent), .cut(link)]
   }
 
   private mutating func change(_ link: LinkID, mtu: Int, at now: Instant) -> [Action] {
-    guard offer?.visit?.link != link else {
+    guard index(of: link) == nil else {
       return inVisit(link) { $0.change(mtu: mtu, &$1, at: now) }
     }
     guard case .unidentified(let openedAt, _, let end) = others[link] else { return [] }
@@ -184,26 +231,34 @@ public struct VerifierEngine: Sendable {
 
   private mutating func close(_ link: LinkID, at now: Instant) -> [Action] {
     others[link] = nil
-    guard let visit = offer?.visit, visit.link == link else { return [] }
-    guard !visit.isOver else { return endVisit(at: now) }
+    distrusted.remove(link)
+    guard let index = index(of: link) else { return [] }
+    let visit = visits.remove(at: index)
+    guard !visit.isOver else { return [.tell(link, .ended)] }
     let lost = TuvaliError(.verifierUnknown, .peerLost, "The wallet is gone: the link was lost during the transfer.")
-    return [failure(lost, on: link)] + endVisit(at: now)
+    return [failure(lost, on: link), .tell(link, .ended)]
   }
 
   private mutating func timer(at now: Instant) -> [Action] {
     var actions: [Action] = []
     let late = others.filter { $0.value.end <= now }.sorted { $0.key.number < $1.key.number }
     for (link, other) in late {
-      others[link] = nil
       if case .unidentified = other {
-        counters.silentLinks += 1
-        actions.append(.tell(link, .silent))
+        actions += cutSilent(link)
+      } else {
+        others[link] = nil
+        actions.append(.cut(link))
       }
-      actions.append(.cut(link))
     }
-    guard let link = visitor, let deadline = offer?.visit?.deadline, deadline <= now else { return actions }
-    guard offer?.visit?.isClosing == false else { return actions + [.cut(link)] + endVisit(at: now) }
-    return actions + inVisit(link) { $0.timer(&$1, at: now) }
+    for visit in visits where visit.deadline <= now {
+      if visit.isClosing {
+        visits.removeAll { $0.link == visit.link }
+        actions += [.cut(visit.link), .tell(visit.link, .ended)]
+      } else {
+        actions += inVisit(visit.link) { $0.timer(&$1, at: now) }
+      }
+    }
+    return actions
   }
 
   /// Ends the link of a wallet whose Identify was answered, when the answer has had the time to reach the wallet.
@@ -222,20 +277,20 @@ public struct VerifierEngine: Sendable {
     return .tell(link, .failed(error))
   }
 
-  // MARK: The visit
+  // MARK: Visits
 
-  /// Makes a wallet the visitor, or turns it down.
+  /// Makes a wallet a visitor, or turns it down.
   private mutating func identify(
     _ value: [UInt8], of dialect: Dialect, on link: LinkID, openedAt: Instant, mtu: Int?, at now: Instant
   ) -> (WriteAnswer, [Action]) {
-    // The advertisement goes out after the engine has asked for it: a link of that very moment is too early as well.
-    guard let offer, offer.visit == nil, openedAt > offer.advertisedAt else {
-      return (.refused, turnDown(link, at: now, [.tell(link, .refused)]))
-    }
+    guard let offer, isInvited(openedAt) else { return (.refused, turnDown(link, at: now, [.tell(link, .refused)])) }
     guard let identify = try? Identify(reading: value) else {
       counters.ignoredWrites += 1
       return (.accepted, [])
     }
+    let isFull = visits.count(where: \.takesPlace) >= configuration.visitors
+    let leaver = isFull ? whoGivesWay(to: link, at: now) : nil
+    guard !isFull || leaver != nil else { return (.refused, turnDown(link, at: now, [.tell(link, .refused)])) }
     counters.visits += 1
     guard let keys = try? SessionKeys(own: offer.key, peer: identify.walletKey, nonce: identify.nonce) else {
       cutAfterAnswer(link, at: now)
@@ -247,48 +302,45 @@ public struct VerifierEngine: Sendable {
         ]
       )
     }
+    let parting = leaver.map { visits[$0.index].giveWay(for: $0.fault, &counters, at: now) } ?? []
     others[link] = nil
-    self.offer?.visit = Visit(
-      link: link, dialect: dialect, identify: identify, keys: keys, mtu: mtu ?? Limits.offeredMTU,
-      configuration: configuration, at: now)
-    return (.accepted, [.stopAdvertising, .tell(link, .secured(dialect))])
+    visits.append(
+      Visit(
+        link: link, dialect: dialect, identify: identify, keys: keys, key: offer.key, mtu: mtu ?? Limits.offeredMTU,
+        configuration: configuration, at: now))
+    return (.accepted, parting + invite(at: now) + [.tell(link, .secured(dialect))])
+  }
+
+  /// The visit that gives way to the wallet of `link`, and why; nil when it is that wallet that has to go.
+  private func whoGivesWay(to link: LinkID, at now: Instant) -> (index: Int, fault: Standing.Fault)? {
+    guard !distrusted.contains(link) else { return nil }
+    return Standing.worst(of: visits.map(\.standing), configuration.patience, at: now)
   }
 
   private mutating func writeInVisit(
-    _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, at now: Instant
+    _ index: Int, _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, at now: Instant
   ) -> [Action] {
     // For every chunk: the names are compared, because a whole dialect takes as long as the chunk's checksum does.
-    guard offer?.visit?.dialect.name == dialect.name else {
+    guard visits[index].dialect.name == dialect.name else {
       counters.ignoredWrites += 1
       return []
     }
-    guard characteristic != .identify else { return identifyAgain(value, at: now) }
-    return offer?.visit?.write(value, to: characteristic, &counters, at: now) ?? []
+    // What the other visits' frames need is looked at only where a size is announced.
+    let room = characteristic == .responseSize ? self.room.without(claims(but: index)) : self.room
+    return visits[index].write(value, to: characteristic, room: room, &counters, at: now)
   }
 
-  /// The visitor identifies itself again. This counts as long as the visitor has announced no size.
-  private mutating func identifyAgain(_ value: [UInt8], at now: Instant) -> [Action] {
-    guard let key = offer?.key, let identify = try? Identify(reading: value),
-      let keys = try? SessionKeys(own: key, peer: identify.walletKey, nonce: identify.nonce)
-    else {
-      counters.ignoredWrites += 1
-      return []
-    }
-    return offer?.visit?.identifyAgain(identify, keys: keys, &counters, at: now) ?? []
-  }
+  private func claims(but index: Int) -> [Int] { visits.indices.compactMap { $0 == index ? nil : visits[$0].claim } }
+
+  /// There are a few visits at most: to look through them is faster than a table.
+  private func index(of link: LinkID) -> Int? { visits.firstIndex { $0.link == link } }
 
   /// Lets the visit of `link` handle something, if there is one.
   private mutating func inVisit(
     _ link: LinkID, _ body: (inout Visit, inout Counters) -> [Action]
   ) -> [Action] {
-    guard visitor == link else { return [] }
-    return offer?.visit?.apply(body, &counters) ?? []
-  }
-
-  /// Ends the visit, and invites the next wallet with a key of its own.
-  private mutating func endVisit(at now: Instant) -> [Action] {
-    guard let link = visitor else { return [] }
-    return [.tell(link, .ended)] + invite(at: now)
+    guard let index = index(of: link) else { return [] }
+    return visits[index].apply(body, &counters)
   }
 }
 

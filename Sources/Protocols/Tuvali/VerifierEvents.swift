@@ -8,9 +8,13 @@ extension VerifierEngine {
     case start
     /// A program wants the verifier to end what is under way, and to wait no longer.
     case stop
+    /// So much can be kept of what wallets bring, from now on; what is kept already is not in it.
+    case room(Room)
     /// A link came up at the time that is given. The time may lie in the past: a radio may report a link only when its
     /// peer first writes, reads or subscribes.
     case linkOpened(LinkID, at: Instant)
+    /// The peer of this link has lost a place lately: it takes a place that is free, and nobody gives way to it.
+    case linkDistrusted(LinkID)
     /// The ATT MTU of a link was agreed on; the 23 that holds before is not reported.
     case linkChanged(LinkID, mtu: Int)
     /// A link has ended.
@@ -59,7 +63,7 @@ extension VerifierEngine {
     case statusSent(accepted: Bool)
     /// The transfer has failed, and the link is being ended: ErrorEvent.
     case failed(TuvaliError)
-    /// A wallet was refused: the verifier served another one, or the wallet had connected before the present key was on
+    /// A wallet was refused: every place was taken by a visit that keeps it, nobody was invited, or the wallet had connected before the present key was on
     /// the air. No further notice comes for its link.
     case refused
     /// A peer connected and did not identify itself in time. No further notice comes for its link.
@@ -112,6 +116,10 @@ extension VerifierEngine {
     public var silentLinks = 0
     /// Transfers that failed because a size exceeded a limit, or because there was no room for the credential.
     public var failedByLimit = 0
+    /// Visits that ended because another wallet wanted their place.
+    public var gaveWay = 0
+    /// Wallets that announced a credential for which there was no room.
+    public var noRoom = 0
     /// Transfers that failed because time ran out.
     public var failedByTime = 0
 
@@ -132,10 +140,15 @@ extension VerifierEngine {
     public var reportDelay = Duration.milliseconds(40)
     /// From the event that reports a link to the wallet's Identify.
     public var identifyTimeout = Duration.seconds(10)
-    /// From one sign of the wallet to the next; also for decrypting and storing the credential.
+    /// Visits at a time.
+    public var visitors = 4
+    /// From one sign of life to the next: the Identify, the first size, a new chunk. Also for decrypting and storing the
+    /// credential.
     public var idleTimeout = Duration.seconds(60)
-    /// From Identify to the report on a complete frame, however lively the wallet is.
+    /// From Identify to the report on a complete frame, however large it is; see `wholeTime`.
     public var visitTimeout = Duration.seconds(900)
+    /// From the last write of a wallet whose frame is complete to the report for which it did not ask.
+    public var quietTime = Duration.seconds(2)
     /// From the credential's arrival to the local program's verdict.
     public var decisionTimeout = Duration.seconds(30)
     /// From the verification status to the Disconnect message. The wallet should leave by itself before.
@@ -146,9 +159,16 @@ extension VerifierEngine {
     public var answerTime = Duration.milliseconds(100)
     /// Links that may wait for their wallets to identify themselves.
     public var waitingLinks = 8
+    /// How long such a link is safe from making room for another one.
+    public var arrivalTime = Duration.seconds(4)
+    /// What a visit may do without losing its place to the next wallet.
+    var patience = Standing.Patience()
 
     public init(name: String) {
       self.name = name
     }
+
+    /// How long a wallet has for its frame, from the first size on: a minute, and a second for each 1000 bytes.
+    func wholeTime(for size: Int) -> Duration { .seconds(60) + .milliseconds(size) }
   }
 }

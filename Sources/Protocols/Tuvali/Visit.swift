@@ -13,23 +13,32 @@ struct Visit: Sendable {
   private let configuration: Configuration
   private(set) var progress: VerifierEngine.Progress
   private var state: VisitState
+  private let identifiedAt: Instant
+  /// When the wallet announced its first size.
+  private var announcedAt: Instant?
+  /// The last sign of life: the Identify, the first size, or a chunk with which more of a frame was here than ever before.
+  private var progressAt: Instant
+  /// The most bytes of a frame that were here.
+  private var mostBytes = 0
   /// When the credential must be complete.
-  private let visitEnd: Instant
-  /// When the wallet has been silent for too long.
-  private var silenceEnd: Instant
+  private var visitEnd: Instant
 
   init(
-    link: LinkID, dialect: Dialect, identify: Identify, keys: SessionKeys, mtu: Int, configuration: Configuration,
-    at now: Instant
+    link: LinkID, dialect: Dialect, identify: Identify, keys: SessionKeys, key: X25519.PrivateKey, mtu: Int,
+    configuration: Configuration, at now: Instant
   ) {
     self.link = link
     self.dialect = dialect
     self.configuration = configuration
-    state = .identified(identify, keys)
+    state = .identified(identify, keys, key)
+    identifiedAt = now
+    progressAt = now
     visitEnd = now.advanced(by: configuration.visitTimeout)
-    silenceEnd = now.advanced(by: configuration.idleTimeout)
     progress = VerifierEngine.Progress(mtu: mtu)
   }
+
+  /// When the wallet has been silent for too long.
+  private var silenceEnd: Instant { progressAt.advanced(by: configuration.idleTimeout) }
 
   /// When `timer` is to be called or, if the visit is closing, the link to be cut.
   var deadline: Instant {
@@ -52,6 +61,35 @@ struct Visit: Sendable {
   /// Whether the wallet was asked to disconnect.
   var isClosing: Bool { if case .closing = state { true } else { false } }
 
+  /// Whether the visit counts against `Configuration.visitors`: the wallet has something to bring or to hear.
+  var takesPlace: Bool {
+    switch state {
+    case .identified, .receiving, .unsealing, .keeping, .deciding: true
+    case .leaving, .closing: false
+    }
+  }
+
+  /// Bytes of a frame for which there must be room; nil while nothing is announced, and when the credential is kept.
+  var claim: Int? {
+    switch state {
+    case .receiving, .unsealing, .keeping: progress.bytesExpected
+    case .identified, .deciding, .leaving, .closing: nil
+    }
+  }
+
+  /// How the visit stands when its place is wanted; nil where it keeps its place whatever happens: its frame is complete, or
+  /// it has no place.
+  var standing: Standing? {
+    switch state {
+    case .receiving where progress.chunksMissing == 0: return nil
+    case .identified, .receiving, .deciding: break
+    case .unsealing, .keeping, .leaving, .closing: return nil
+    }
+    return Standing(
+      identifiedAt: identifiedAt, announcedAt: announcedAt, progressAt: progressAt, bytes: mostBytes,
+      isDelivered: isOver)
+  }
+
   /// Calls `body` with this visit where it stands: nothing of it is copied.
   mutating func apply(_ body: (inout Visit, inout Counters) -> [Action], _ counters: inout Counters) -> [Action] {
     body(&self, &counters)
@@ -59,28 +97,34 @@ struct Visit: Sendable {
 
   // MARK: From the wallet
 
+  /// - Parameter room: what can be kept of what this wallet brings.
   mutating func write(
-    _ value: [UInt8], to characteristic: Characteristic, _ counters: inout Counters, at now: Instant
+    _ value: [UInt8], to characteristic: Characteristic, room: VerifierEngine.Room, _ counters: inout Counters,
+    at now: Instant
   ) -> [Action] {
-    silenceEnd = now.advanced(by: configuration.idleTimeout)
+    var actions: [Action] = []
     switch characteristic {
-    case .submitResponse: add(value, &counters)
-    case .transferReportRequest: return requestReport(value, &counters, at: now)
-    case .responseSize: return announce(value, &counters, at: now)
+    case .identify: actions = identifyAgain(value, &counters)
+    case .submitResponse: add(value, &counters, at: now)
+    case .transferReportRequest: actions = requestReport(value, &counters, at: now)
+    case .responseSize: actions = announce(value, room, &counters, at: now)
     default: counters.ignoredWrites += 1
     }
-    return []
+    // For every chunk: whether the frame is complete is asked of the figures, because the state would be copied.
+    if progress.chunksExpected > 0, progress.chunksMissing == 0 { awaitRequest(at: now) }
+    return actions
   }
 
-  mutating func identifyAgain(
-    _ identify: Identify, keys: SessionKeys, _ counters: inout Counters, at now: Instant
-  ) -> [Action] {
-    silenceEnd = now.advanced(by: configuration.idleTimeout)
-    guard case .identified(let known, _) = state, identify != known else {
+  /// The wallet identifies itself once more. This counts as long as it has announced no size.
+  private mutating func identifyAgain(_ value: [UInt8], _ counters: inout Counters) -> [Action] {
+    guard case .identified(let known, _, let key) = state, let identify = try? Identify(reading: value),
+      identify != known,
+      let keys = try? SessionKeys(own: key, peer: identify.walletKey, nonce: identify.nonce)
+    else {
       counters.ignoredWrites += 1
       return []
     }
-    state = .identified(identify, keys)
+    state = .identified(identify, keys, key)
     return [.tell(link, .secured(dialect))]
   }
 
@@ -96,18 +140,29 @@ struct Visit: Sendable {
     return []
   }
 
-  private mutating func announce(_ value: [UInt8], _ counters: inout Counters, at now: Instant) -> [Action] {
+  private mutating func announce(
+    _ value: [UInt8], _ room: VerifierEngine.Room, _ counters: inout Counters, at now: Instant
+  ) -> [Action] {
     let keys: SessionKeys
     switch state {
-    case .identified(_, let known): keys = known
-    case .receiving(let reception): keys = reception.keys
-    case .unsealing, .keeping, .deciding, .leaving, .closing:
+    case .identified(_, let known, _): keys = known
+    case .receiving(let reception) where !reception.assembler.isComplete: keys = reception.keys
+    case .receiving, .unsealing, .keeping, .deciding, .leaving, .closing:
       // A connection carries one payload: a second one would come under the same key and nonce.
       counters.ignoredWrites += 1
       return []
     }
     do throws(TuvaliError) {
       let size = try announcedSize(value)
+      if let refusal = room.refusal(of: size) {
+        counters.noRoom += 1
+        throw refusal
+      }
+      if announcedAt == nil { progressAt = now }
+      let start = announcedAt ?? now
+      announcedAt = start
+      visitEnd = min(
+        identifiedAt.advanced(by: configuration.visitTimeout), start.advanced(by: configuration.wholeTime(for: size)))
       let assembler = Assembler(
         size: size, layout: ChunkLayout(mtu: progress.mtu), firstSequence: dialect.firstSequence)
       state = .receiving(VisitState.Reception(assembler: assembler, reportAt: nil, keys: keys))
@@ -138,14 +193,18 @@ struct Visit: Sendable {
     return size
   }
 
-  private mutating func add(_ chunk: [UInt8], _ counters: inout Counters) {
+  private mutating func add(_ chunk: [UInt8], _ counters: inout Counters, at now: Instant) {
     guard let outcome = state.add(chunk, &progress) else {
       counters.ignoredWrites += 1
       return
     }
     counters.chunks += 1
     switch outcome {
-    case .stored: break
+    case .stored:
+      // A frame that is begun anew is no progress until there is more of it than there was before.
+      guard progress.bytesReceived > mostBytes else { return }
+      mostBytes = progress.bytesReceived
+      progressAt = now
     case .duplicate: counters.duplicateChunks += 1
     case .badCRC:
       counters.crcFailures += 1
@@ -161,8 +220,9 @@ struct Visit: Sendable {
     }
     switch state {
     case .receiving(var reception):
-      let due = reception.reportAt ?? now.advanced(by: configuration.reportDelay)
-      reception.reportAt = due
+      let asked = reception.isAsked ? reception.reportAt : nil
+      let due = asked ?? now.advanced(by: configuration.reportDelay)
+      (reception.reportAt, reception.isAsked) = (due, true)
       state = .receiving(reception)
       return due <= now ? report(reception, &counters, at: now) : []
     case .deciding, .leaving:
@@ -173,7 +233,15 @@ struct Visit: Sendable {
     }
   }
 
-  /// Gives the report that the wallet asked for, or decrypts a frame that is complete.
+  /// The frame is complete. The request for a report may be lost: without one, the report goes out when the wallet has been
+  /// quiet for `Configuration.quietTime`.
+  private mutating func awaitRequest(at now: Instant) {
+    guard case .receiving(var reception) = state, reception.assembler.isComplete, !reception.isAsked else { return }
+    reception.reportAt = min(now.advanced(by: configuration.quietTime), max(now, visitEnd))
+    state = .receiving(reception)
+  }
+
+  /// Gives the report that is due, or decrypts a frame that is complete.
   private mutating func report(
     _ reception: VisitState.Reception, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
@@ -182,7 +250,10 @@ struct Visit: Sendable {
       state = .unsealing(until: now.advanced(by: configuration.idleTimeout))
       return [.unseal(link, Unsealing(frame: frame, keys: reception.keys, limit: configuration.credentialLimit))]
     }
-    guard Double(assembler.missing) <= Limits.toleratedMissing * Double(assembler.count) else {
+    // Of a single chunk the original verifier tolerates no loss; both wallets send it again when they are asked to.
+    let isTolerable =
+      assembler.count == 1 || Double(assembler.missing) <= Limits.toleratedMissing * Double(assembler.count)
+    guard isTolerable else {
       let error = TuvaliError(
         .verifierTooManyMissing, .protocolViolation,
         "\(assembler.missing) of \(assembler.count) chunks are missing, and more than 70 % is too many.")
@@ -237,12 +308,15 @@ struct Visit: Sendable {
   mutating func timer(_ counters: inout Counters, at now: Instant) -> [Action] {
     switch state {
     case .receiving(let reception) where reception.reportAt.map { $0 <= now } ?? false:
-      return report(reception, &counters, at: now)
+      let actions = report(reception, &counters, at: now)
+      // The wallet's time may be over as well.
+      guard case .receiving = state, deadline <= now else { return actions }
+      return actions + timer(&counters, at: now)
     case .identified, .receiving:
       let sentence =
         now < visitEnd
-        ? "There was no sign of the wallet for \(configuration.idleTimeout.components.seconds) s."
-        : "The transfer was not over within \(configuration.visitTimeout.components.seconds) s."
+        ? "There was no progress for \(configuration.idleTimeout.components.seconds) s."
+        : "The transfer was not over within \(identifiedAt.duration(to: visitEnd).components.seconds) s."
       return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
     case .unsealing, .keeping:
       let sentence = "Decrypting and keeping took over \(configuration.idleTimeout.components.seconds) s."
@@ -253,6 +327,14 @@ struct Visit: Sendable {
   }
 
   // MARK: Ends
+
+  /// Another wallet gets this visit's place.
+  mutating func giveWay(for fault: Standing.Fault, _ counters: inout Counters, at now: Instant) -> [Action] {
+    counters.gaveWay += 1
+    guard !isOver else { return askToDisconnect(at: now) }
+    let sentence = "\(fault.sentence) Another wallet wanted its place."
+    return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
+  }
 
   private mutating func fail(_ error: TuvaliError, _ counters: inout Counters, at now: Instant) -> [Action] {
     counters.fail(for: error.reason)

@@ -1,10 +1,11 @@
 import Bytes
 import Common
+import Crypto
 
 /// How far a visit has come.
 enum VisitState: Sendable {
-  /// The wallet is identified and has announced no size.
-  case identified(Identify, SessionKeys)
+  /// The wallet is identified with the key that it was invited with, and has announced no size.
+  case identified(Identify, SessionKeys, X25519.PrivateKey)
   /// Chunks are coming in.
   case receiving(Reception)
   /// The frame is complete, and is being decrypted.
@@ -21,8 +22,10 @@ enum VisitState: Sendable {
   /// A frame that is being received.
   struct Reception: Sendable {
     var assembler: Assembler
-    /// When the report goes out that the wallet has asked for; nil when it has not.
+    /// When the report goes out: the wallet has asked for it, or the frame is complete. Nil while neither is so.
     var reportAt: Instant?
+    /// Whether the wallet has asked for the report that is due.
+    var isAsked = false
     let keys: SessionKeys
   }
 
@@ -39,7 +42,7 @@ enum VisitState: Sendable {
       progress.measure(reception.assembler)
       self = .receiving(reception)
       return outcome
-    case .identified(let identify, let keys): self = .identified(identify, keys)
+    case .identified(let identify, let keys, let key): self = .identified(identify, keys, key)
     case .unsealing(let until): self = .unsealing(until: until)
     case .keeping(let until): self = .keeping(until: until)
     case .deciding(let until): self = .deciding(until: until)

@@ -93,8 +93,8 @@ struct OutageTests {
           let transfer = try #require(transfers.last)
           #expect(transfer.error?.code == (transfer.wasTaken ? nil : "TVV_UNK_001"), fault)
           #expect(transfer.state.isEnd || transfer.credential == text, fault)
-          #expect(invitations.insert(verifier.connectionURI).inserted, fault)
         }
+        #expect(verifier.connectionURI.isEmpty, fault)
 
         try await outage.end(rig)
         try await rig.reach(.ready)

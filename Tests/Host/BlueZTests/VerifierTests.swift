@@ -50,7 +50,7 @@ struct VerifierTests {
     _ = verifier.start()
     for dialect in [Dialect.v04, .v05] {
       let credential = Array("for \(dialect.name.rawValue)".utf8)
-      try await rig.kernel.until { rig.kernel.onAir().count == 2 }
+      try await rig.kernel.until { rig.kernel.onAir().count == 2 && verifier.visitors == 0 }
       let phone = try FakePhone(
         rig.fake, invitation: verifier.connectionURI, credential: credential, kernel: rig.kernel, dialect: dialect)
       try await phone.meet()

@@ -60,11 +60,13 @@ struct WalletTests {
 
     /// Starts the kiosk, and waits until its advertisement is on the air.
     func open() async throws -> String {
-      let invitation = verifier.start()
+      _ = verifier.start()
+      // While the radio is not ready nobody is invited.
       try await rig.fake.until {
         rig.fake.advertisements.first?.isOnAir == true && rig.fake.applications.first?.characteristics.isEmpty == false
+          && !verifier.connectionURI.isEmpty
       }
-      return invitation
+      return verifier.connectionURI
     }
 
     /// Sends a credential, and has the wallet hear the kiosk until it connects.

@@ -135,17 +135,21 @@ struct HostileInputTests {
     var (visits, received) = (0, 0)
     for seed in UInt64(0)..<300 {
       var dice = Dice(seed)
-      var bench = VerifierBench { $0.credentialLimit = 10_000 }
+      var bench = VerifierBench {
+        $0.credentialLimit = 10_000
+        $0.visitors = Int(1 + seed % 3)
+      }
       for _ in 0..<100 {
         let words = verifierStep(&bench, &dice)
-        if words.count > 16 { Issue.record("seed \(seed): \(words)") }
-        let progress = bench.engine.progress
-        if let progress, progress.bytesReceived > progress.bytesExpected { Issue.record("seed \(seed): \(progress)") }
+        if words.count > 24 { Issue.record("seed \(seed): \(words)") }
+        for progress in bench.engine.visitors.compactMap({ bench.engine.progress(of: $0) })
+        where progress.bytesReceived > progress.bytesExpected { Issue.record("seed \(seed): \(progress)") }
         let latest = bench.now.advanced(by: .seconds(60))
         if let deadline = bench.engine.deadline, deadline > latest { Issue.record("seed \(seed): \(deadline)") }
       }
       _ = bench.handle(.start)
-      for _ in 0..<20 {
+      _ = bench.handle(.room(.boundless))
+      for _ in 0..<60 {
         guard let deadline = bench.engine.deadline else { break }
         _ = bench.pass(max(.zero, bench.now.duration(to: deadline)))
       }
@@ -162,11 +166,15 @@ struct HostileInputTests {
 
   private func verifierStep(_ bench: inout VerifierBench, _ dice: inout Dice) -> [String] {
     let anybody = LinkID(UInt64(1 + dice.below(4)))
-    let link = dice.below(2) == 0 ? bench.engine.visitor ?? anybody : anybody
+    let visitors = bench.engine.visitors
+    let visitor = visitors.isEmpty ? anybody : visitors[dice.below(visitors.count)]
+    let link = dice.below(2) == 0 ? visitor : anybody
     let dialect = dice.below(10) == 0 ? Dialect.v04 : .v05
     let characteristic = Characteristic.allCases[dice.below(9)]
-    switch dice.below(28) {
-    case 0, 1: return bench.handle(.linkOpened(link, at: bench.now))
+    switch dice.below(29) {
+    case 0, 1:
+      bench.seeInvitation()
+      return bench.handle(.linkOpened(link, at: bench.now))
     case 2: return bench.handle(.linkClosed(link))
     case 3: return bench.handle(.linkChanged(link, mtu: [23, 66, 67, 185, 517, .max, .min][dice.below(7)]))
     case 4, 5, 6:
@@ -195,6 +203,7 @@ struct HostileInputTests {
     case 19, 26, 27: return bench.handle(.kept(link, dice.below(4) == 0 ? .weakKey : nil))
     case 20: return bench.handle(.decided(link, accepted: dice.below(2) == 0))
     case 21: return dice.below(4) == 0 ? bench.handle(.dismissed(link)) : []
+    case 23: return bench.handle(.room(.init(credentials: dice.below(4), bytes: dice.below(3000))))
     case 22: return dice.below(8) == 0 ? bench.handle(dice.below(2) == 0 ? .stop : .start) : []
     default: return bench.pass(.milliseconds([1, 40, 500, 2000, 10_000, 60_000][dice.below(6)]))
     }

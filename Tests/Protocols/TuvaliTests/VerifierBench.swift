@@ -4,7 +4,8 @@ import Crypto
 
 @testable import Tuvali
 
-/// A verifier whose time, wallets and service are the test's. What it does is returned in words.
+/// A verifier whose time, wallets and service are the test's. What it does is returned in words. It has one place, unless a
+/// test says otherwise.
 struct VerifierBench {
   typealias Event = VerifierEngine.Event
 
@@ -17,10 +18,13 @@ struct VerifierBench {
   var unsealing: Unsealing?
   var delivered: [[UInt8]] = []
   var invitations: [Invitation] = []
+  /// Whether the invitation is of this very moment.
+  private var isFresh = false
   private var random = SeededRandom(seed: 4711)
 
   init(isStarted: Bool = true, _ adjust: (inout VerifierEngine.Configuration) -> Void = { _ in }) {
     var configuration = VerifierEngine.Configuration(name: "OVPMOSIP")
+    configuration.visitors = 1
     adjust(&configuration)
     engine = VerifierEngine(configuration: configuration, random: SeededRandom(seed: 42))
     if isStarted { _ = handle(.start) }
@@ -37,8 +41,7 @@ struct VerifierBench {
       case .deliver(_, let text): delivered.append(text)
       case .advertise(let invitation):
         invitations.append(invitation)
-        // A wallet sees the invitation later than the engine asks for it.
-        now = now.advanced(by: .nanoseconds(1))
+        isFresh = true
       default: break
       }
     }
@@ -60,13 +63,22 @@ struct VerifierBench {
 
   // MARK: A wallet's steps
 
-  mutating func open(_ link: LinkID = wallet, mtu: Int = 185) -> [String] {
-    handle(.linkOpened(link, at: now)) + handle(.linkChanged(link, mtu: mtu))
+  /// A wallet sees the invitation later than the engine asks for it.
+  mutating func seeInvitation() {
+    if isFresh { now = now.advanced(by: .nanoseconds(1)) }
+    isFresh = false
   }
 
-  /// An Identify that the present invitation invites, and the keys that go with it.
-  mutating func identification() throws -> (Identify, SessionKeys) {
-    guard let invitation = engine.invitation else { throw TuvaliError(.unknown, .stopped, "Nothing is on the air.") }
+  mutating func open(_ link: LinkID = wallet, mtu: Int = 185) -> [String] {
+    seeInvitation()
+    return handle(.linkOpened(link, at: now)) + handle(.linkChanged(link, mtu: mtu))
+  }
+
+  /// An Identify that an invitation invites, the present one if none is named, and the keys that go with it.
+  mutating func identification(for invitation: Invitation? = nil) throws -> (Identify, SessionKeys) {
+    guard let invitation = invitation ?? engine.invitation else {
+      throw TuvaliError(.unknown, .stopped, "Nothing is on the air.")
+    }
     let key = X25519.PrivateKey(randomFrom: &random)
     let nonce = random.bytes(12)
     let keys = try SessionKeys(own: key, peer: invitation.key, nonce: nonce)
@@ -81,25 +93,25 @@ struct VerifierBench {
     return keys
   }
 
-  mutating func announce(_ size: Int, in dialect: Dialect = .v05) -> [String] {
-    write(ResponseSize(size).bytes(as: dialect.sizeEncoding), to: .responseSize, in: dialect)
+  mutating func announce(_ size: Int, on link: LinkID = wallet, in dialect: Dialect = .v05) -> [String] {
+    write(ResponseSize(size).bytes(as: dialect.sizeEncoding), to: .responseSize, on: link, in: dialect)
   }
 
   /// Announces a frame and sends its chunks, but for those named.
   mutating func send(
-    _ frame: [UInt8], mtu: Int = 185, without lost: Set<Int> = [], in dialect: Dialect = .v05
+    _ frame: [UInt8], mtu: Int = 185, without lost: Set<Int> = [], on link: LinkID = wallet, in dialect: Dialect = .v05
   ) throws {
-    _ = announce(frame.count, in: dialect)
-    try resend(frame, mtu: mtu, without: lost, in: dialect)
+    _ = announce(frame.count, on: link, in: dialect)
+    try resend(frame, mtu: mtu, without: lost, on: link, in: dialect)
   }
 
   mutating func resend(
-    _ frame: [UInt8], mtu: Int = 185, without lost: Set<Int> = [], in dialect: Dialect = .v05
+    _ frame: [UInt8], mtu: Int = 185, without lost: Set<Int> = [], on link: LinkID = wallet, in dialect: Dialect = .v05
   ) throws {
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: mtu), firstSequence: dialect.firstSequence)
     for sequence in chunker.sequences where !lost.contains(sequence) {
       guard let chunk = chunker.chunk(sequence) else { continue }
-      _ = write(chunk, to: .submitResponse, in: dialect)
+      _ = write(chunk, to: .submitResponse, on: link, in: dialect)
     }
   }
 
@@ -164,6 +176,13 @@ struct VerifierBench {
     case .closing: _ = handle(.dismissed(Self.wallet))
     }
   }
+}
+
+extension VerifierEngine {
+  /// The wallet that has been served longest.
+  var visitor: LinkID? { visitors.first }
+  /// The figures of its visit.
+  var progress: Progress? { visitor.flatMap { progress(of: $0) } }
 }
 
 extension VerifierEngine.Action {

@@ -15,7 +15,7 @@ struct VerifierTests {
     #expect(bench.handle(.start) == [])
     #expect(bench.open() == [])
     let (identify, keys) = try bench.identification()
-    #expect(bench.write(identify.bytes, to: .identify) == ["stop advertising", "tell 1 secured v05"])
+    #expect(bench.write(identify.bytes, to: .identify) == ["advertise OVPMOSIP", "tell 1 secured v05"])
     #expect(bench.engine.visitor == VerifierBench.wallet)
 
     let frame = try keys.seal(VerifierBench.text)
@@ -32,7 +32,7 @@ struct VerifierTests {
     #expect(
       bench.handle(.decided(VerifierBench.wallet, accepted: true))
         == ["notify 1 verificationStatus 00", "tell 1 status sent: accepted"])
-    #expect(bench.handle(.linkClosed(VerifierBench.wallet)) == ["tell 1 ended", "advertise OVPMOSIP"])
+    #expect(bench.handle(.linkClosed(VerifierBench.wallet)) == ["tell 1 ended"])
     #expect(bench.engine.visitor == nil)
     #expect(Set(bench.invitations.map(\.key)).count == 2)
     #expect(bench.engine.counters == .init(visits: 1, received: 1, chunks: 1))
@@ -70,7 +70,7 @@ struct VerifierTests {
     #expect(bench.write(Array(identify.bytes.dropLast()), to: .identify) == [])
     #expect(bench.write([], to: .identify) == [])
     #expect(bench.engine.counters.ignoredWrites == 2)
-    #expect(bench.write(identify.bytes + [9], to: .identify) == ["stop advertising", "tell 1 secured v05"])
+    #expect(bench.write(identify.bytes + [9], to: .identify) == ["advertise OVPMOSIP", "tell 1 secured v05"])
   }
 
   @Test("An Identify that is written again changes nothing")
@@ -89,7 +89,7 @@ struct VerifierTests {
   func otherIdentifyBeforeSize() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
-    let (identify, keys) = try bench.identification()
+    let (identify, keys) = try bench.identification(for: bench.invitations[0])
     #expect(bench.write(identify.bytes, to: .identify) == ["tell 1 secured v05"])
     try bench.send(keys.seal(VerifierBench.text))
     _ = bench.report()

@@ -35,6 +35,7 @@ struct SettingsTests {
       Dialects=0.3
       AdvertisingInterval=250ms
       Decision=accept
+      Visitors=7
       CredentialLimit=1M
       ReportDelay=0
       IdentifyTimeout=1s
@@ -79,6 +80,7 @@ struct SettingsTests {
     #expect(verifier.enabled && engine.name == "Kiosk" && verifier.decision == .accept)
     #expect(verifier.dialects == [.v03] && engine.credentialLimit == 1 << 20)
     #expect(verifier.advertisingInterval == .milliseconds(250))
+    #expect(engine.visitors == 7)
     #expect(engine.reportDelay == .zero && engine.leaveTimeout == .milliseconds(100))
     #expect(engine.identifyTimeout == .seconds(1) && engine.idleTimeout == .seconds(2))
     #expect(engine.decisionTimeout == .seconds(3) && verifier.keptTransfers == 1)
@@ -177,6 +179,18 @@ struct SettingsTests {
     // What the verifier is told is both: its own section, and how many lines the house lets it write.
     let settings = VerifierService.Settings(Self.read("[Verifier]\nLinks=3\n[Log]\nLinesPerPeer=2\n").configuration)
     #expect(settings.links == 3 && settings.linesPerPeer == 2)
+  }
+
+  @Test(
+    "The verifier needs a link for each visitor and for a newcomer, and leaves one of the adapter's to others",
+    arguments: [
+      ("", 5, 3), ("[Verifier]\nVisitors=1\n", 2, 6), ("[Radio]\nLinks=4\n", 3, 1), ("[Radio]\nLinks=1\n", 1, 1),
+    ])
+  func links(text: String, needs: Int, waiting: Int) {
+    let configuration = Self.read(text).configuration
+    #expect(VerifierService.linkShare(in: configuration).needs == needs)
+    // Who says nothing takes no link that a newcomer needs.
+    #expect(VerifierService.Settings(configuration).engine.waitingLinks == waiting)
   }
 
   @Test("The default file says the defaults, fits into 80 columns, and is valid with every key switched on")

@@ -27,7 +27,7 @@ extension MessageID {
   public static let transferRefused = MessageID(
     "TransferRefused", "d0ef6b7df1f49e757dfda75db0bc9b03", "A wallet was refused",
     """
-    It came while another wallet was served, or with an old QR code. The wallet may try again.
+    It came with an old QR code, said nothing, or came when all places were taken. The wallet may try again.
     """)
 
   /// The wallet was told whether its credential is accepted.

@@ -142,7 +142,7 @@ public final class Transfer {
   /// The credential is erased: nobody judged it, or nobody took it, in time.
   public func forget() {
     credential = nil
-    enter(.undecided)
+    if state.isEnd { show() } else { enter(.undecided) }
   }
 
   /// The link is gone; an incoming transfer without a verdict keeps waiting for one.

@@ -20,7 +20,7 @@ public final class VerifierFace {
       service.transfers, on: tree, below: Self.path, manager: manager, actions: Self.actions(service))
     service.observe(
       changed: { [weak self] in
-        self?.object.changed("State", "Name", "ConnectionUri", "Storage")
+        self?.object.changed("State", "Name", "ConnectionUri", "Visits", "Storage")
       },
       received: { [weak self] in self?.announce($0) })
   }
@@ -41,15 +41,16 @@ public final class VerifierFace {
   public static func interface(_ service: VerifierService) -> Interface {
     Interface(
       interfaceName,
-      documentation: "Receives verifiable credentials from phones nearby (MOSIP Tuvali), one wallet after another.",
+      documentation: "Receives verifiable credentials from phones nearby (MOSIP Tuvali), several at a time.",
       audience: .everybody,
       methods: [
         Method(
           "Start", out: [Argument("uri", "s")],
-          documentation: "Begins to wait for wallets, and returns the text of the QR code for the first of them.",
+          documentation: "Begins to wait for wallets, and returns the text of the QR code for the next one, as "
+            + "ConnectionUri has it.",
           returning: { _ throws(DBusError) in [.string(service.start())] }),
         Method(
-          "Stop", documentation: "Leaves the air. A transfer under way fails; credentials received stay.",
+          "Stop", documentation: "Leaves the air. Transfers under way fail; credentials received stay.",
           returning: { _ throws(DBusError) in
             service.stop()
             return []
@@ -57,14 +58,22 @@ public final class VerifierFace {
       ],
       properties: [
         Property(
-          "State", "s", documentation: "stopped, waiting or serving.", audience: .everybody,
-          get: { .string(service.state.rawValue) }),
+          "State", "s",
+          documentation: "stopped, waiting (nobody is served), serving, or full: nobody is served or invited, for "
+            + "there is no room for a credential until some are judged and fetched.",
+          audience: .everybody, get: { .string(service.state.rawValue) }),
+        Property(
+          "Visits", "u",
+          documentation: "How many wallets are served now; each has a Credential1 object that is Live. A wallet that "
+            + "is leaving counts until its link ends.",
+          audience: .everybody, get: { .uint32(UInt32(service.visitors)) }),
         Property(
           "Name", "s", documentation: "The name that wallets see, at most 14 bytes.",
           audience: .everybody, get: { .string(service.settings.engine.name) }),
         Property(
           "ConnectionUri", "s",
-          documentation: "The text of the QR code; a new one for each wallet. Empty when stopped.",
+          documentation: "The text of the QR code for the next wallet; there is a new one as soon as a wallet has used "
+            + "it. Empty while nobody is invited: stopped, no radio, or no room for a credential.",
           audience: .everybody, get: { .string(service.connectionURI) }),
         Property(
           "Dialects", "as", documentation: "The dialects that are served: 0.5, 0.4, 0.3.", audience: .everybody,
@@ -72,8 +81,9 @@ public final class VerifierFace {
           get: { .strings(service.settings.dialects.map(\.name.rawValue)) }),
         Property(
           "Storage", "s",
-          documentation: "What is wrong with keeping credentials on the disk, and what to do; empty when nothing is.",
-          audience: .everybody, get: { .string(service.vault.trouble?.sentence ?? "") }),
+          documentation: "What is wrong with keeping credentials, and what to do: trouble with the disk, or no room "
+            + "for one more. Empty when nothing is.",
+          audience: .everybody, get: { .string(service.storage) }),
         Property(
           "Counters", "a{st}",
           documentation: "How often each thing happened since the service started. No signal tells of changes.",
@@ -96,7 +106,8 @@ public final class VerifierFace {
       Tally("CrcFailures", counters.crcFailures), Tally("DuplicateChunks", counters.duplicateChunks),
       Tally("BadChunks", counters.badChunks), Tally("IgnoredWrites", counters.ignoredWrites),
       Tally("SilentLinks", counters.silentLinks), Tally("RefusedLinks", service.refusedLinks),
-      Tally("LinesLeftOut", service.told.total), Tally("StoreFull", service.storeFull),
+      Tally("LinesLeftOut", service.told.total), Tally("StoreFull", service.storeFull + counters.noRoom),
+      Tally("GaveWay", counters.gaveWay),
     ]
     return .tallies(tallies)
   }

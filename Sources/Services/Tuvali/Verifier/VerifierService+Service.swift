@@ -10,9 +10,18 @@ import Transfers
 extension VerifierService: Service {
   public nonisolated static let name = "Verifier"
   public nonisolated static let sections: [any SettingsSection.Type] = [Settings.self]
-  /// A visitor always finds a link; those who come while one is served are answered, too.
-  public nonisolated static let linkShare = LinkShare(needs: 1, may: 64, priority: 10)
+  public nonisolated static let linkShare = share(Settings(), RadioSettings())
   public nonisolated static let messages = MessageID.verifier + MessageID.transfers
+
+  public nonisolated static func linkShare(in configuration: Configuration) -> LinkShare {
+    share(configuration[Settings.self], configuration[RadioSettings.self])
+  }
+
+  /// All visitors and one newcomer find a link, except that one stays for another service's need. Those who come besides are
+  /// answered, too.
+  private nonisolated static func share(_ settings: Settings, _ radio: RadioSettings) -> LinkShare {
+    LinkShare(needs: max(1, min(settings.engine.visitors + 1, radio.links - 1)), may: 64, priority: 10)
+  }
 
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
     let service = VerifierService(radio: radio, scheduler: scheduler, settings: Settings())
@@ -74,7 +83,8 @@ extension VerifierService: Service {
       switch state {
       case .stopped: "The verifier is stopped."
       case .waiting: "Waiting for wallets as \(settings.engine.name)."
-      case .serving: "Receiving a credential."
+      case .serving: visitors == 1 ? "Serving a wallet." : "Serving \(visitors) wallets."
+      case .full: "No wallet is invited: \(transfers.waitingCredentials) credentials wait, and no more are kept."
       }
     let trouble = vault.troubleInShort
     return trouble.isEmpty ? work : "\(work) \(trouble)"

@@ -16,7 +16,7 @@ extension VerifierService {
     /// How often each of their advertisements is sent.
     public var advertisingInterval: Duration
     public var decision: Decision
-    /// Transfers that are kept, the one under way included.
+    /// Transfers that are kept, those under way included.
     public var keptTransfers: Int
     /// Links that may be there at one time, whoever is behind them.
     public var links = 64
@@ -44,6 +44,9 @@ extension VerifierService {
     public init(_ configuration: Configuration) {
       self = configuration[Settings.self]
       linesPerPeer = configuration[LogSettings.self].linesPerPeer
+      // One link of the adapter stays free for a newcomer, however many are there and say nothing.
+      let spare = configuration[RadioSettings.self].links - 1 - engine.visitors
+      engine.waitingLinks = max(1, min(engine.waitingLinks, spare))
     }
   }
 }

@@ -33,6 +33,10 @@ extension VerifierService.Settings {
       "Who answers the wallet when its credential has arrived: a D-Bus client, by Accept or Reject, or the service itself, "
         + "which accepts whatever arrived whole. It is kept until somebody fetches it."),
     Setting(
+      "Visitors", \.engine.visitors, .number(1...32), .onRestart,
+      "How many wallets are served at a time, each with a QR code of its own. When one more comes, a visit gives way that has "
+        + "had no progress for 5 s, is slower than 2 kB/s or is older than 30 s; else the one more is refused."),
+    Setting(
       "CredentialLimit", \.engine.credentialLimit, .size(credentialLimits), .onRestart,
       "The largest credential to take, inflated. A larger one ends the transfer."),
     Setting(
@@ -43,7 +47,7 @@ extension VerifierService.Settings {
       "How long a connected wallet may take to send its identity, which carries its key."),
     Setting(
       "IdleTimeout", \.engine.idleTimeout, .duration(timeouts), .onReload,
-      "How long a wallet may send nothing before it is disconnected."),
+      "How long a wallet may send nothing new before it is disconnected."),
     Setting(
       "DecisionTimeout", \.engine.decisionTimeout, .duration(timeouts), .onReload,
       "How long the wallet is kept waiting for Accept or Reject. After that it is asked to leave without a verdict; the "
@@ -53,8 +57,8 @@ extension VerifierService.Settings {
       "How long the wallet may take to disconnect after the answer, before it is disconnected."),
     Setting(
       "KeptTransfers", \.keptTransfers, .number(1...1000), .onRestart,
-      "How many transfers stay on D-Bus, the present one included, before the oldest that ended is forgotten. One whose "
-        + "credential is still to be judged or fetched stays; when all are such, the next wallet is refused."),
+      "How many transfers stay on D-Bus, the present ones included, before the oldest that ended is forgotten. One whose "
+        + "credential is still to be judged or fetched stays; when all are such, no wallet is invited."),
     Setting(
       "KeepFor", \.vault.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
       "How long a credential waits for Accept or Reject, and to be fetched, before it is erased. On a machine without a "
@@ -64,10 +68,13 @@ extension VerifierService.Settings {
       "How much all credentials that wait may take together, on the disk as well as in memory. One more is refused."),
     Setting(
       "VisitTimeout", \.engine.visitTimeout, .duration(timeouts), .onReload,
-      "How long a wallet may take for its whole credential, however lively it is."),
+      "How long a wallet may take for its whole credential, however large it is. A smaller one has less: a minute from its size "
+        + "on, and a second for each 1000 bytes."),
     Setting(
       "WaitingLinks", \.engine.waitingLinks, .number(1...64), .onReload,
-      "How many may be connected that have not said who they are. One more is disconnected at once."),
+      "How many may be connected that have not said who they are. For one more the first of them is disconnected if it has "
+        + "been there for 4 s, else the one more is. They are fewer where they and the visitors would take all links of the "
+        + "radio."),
     Setting(
       "Links", \.links, .number(1...1024), .onReload,
       "How many may be connected in all, whoever they are. One more is disconnected at once; on BlueZ none is let in "

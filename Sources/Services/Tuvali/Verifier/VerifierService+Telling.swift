@@ -9,22 +9,23 @@ extension VerifierService {
   func tell(_ notice: VerifierEngine.Notice, of link: LinkID) {
     switch notice {
     case .secured(let dialect):
-      let transfer = visit?.link == link ? visit?.transfer : nil
-      begin(transfer ?? transfers.add(.incoming, .connected), on: link, dialect: dialect)
+      begin(visits[link] ?? transfers.add(.incoming, .connected), on: link, dialect: dialect)
     case .announced:
-      visit?.transfer.enter(.transferring)
-      showFigures()
-      guard Log.shared.level == .debug, let progress = engine.progress, mayTell(of: link, .course) else { return }
+      visits[link]?.enter(.transferring)
+      showFigures(of: link)
+      guard Log.shared.level == .debug, let progress = engine.progress(of: link), mayTell(of: link, .course) else {
+        return
+      }
       Log.shared.debug(
         "\(progress.bytesExpected) bytes in \(progress.chunksExpected) chunks are announced", .link(link),
         .protocolName("tuvali"))
-    case .received: received()
+    case .received: received(from: link)
     case .statusSent: break
     case .failed(let error): fail(error, on: link)
     case .refused:
       guard mayTell(of: link) else { return }
       Log.shared.info(
-        "A second wallet was refused: one is being served", id: .transferRefused, .link(link),
+        "A wallet was refused: its QR code was an old one, or all places are taken", id: .transferRefused, .link(link),
         .protocolName("tuvali"))
     case .silent:
       guard mayTell(of: link) else { return }
@@ -38,17 +39,17 @@ extension VerifierService {
 
   private func begin(_ transfer: Transfer, on link: LinkID, dialect: Dialect) {
     transfer.met(addresses[link], dialect: dialect.name.rawValue)
-    visit = (link, transfer)
-    showFigures()
+    visits[link] = transfer
+    showFigures(of: link)
     guard mayTell(of: link, .course) else { return }
     Log.shared.info(
       "A wallet is here", id: .transferStarted, .transfer("\(transfer.number)"), .link(link),
       .protocolName("tuvali"), .dialect(dialect.name.rawValue))
   }
 
-  private func received() {
-    guard let (link, transfer) = visit else { return }
-    showFigures()
+  private func received(from link: LinkID) {
+    guard let transfer = visits[link] else { return }
+    showFigures(of: link)
     transfer.enter(.received)
     if mayTell(of: link, .course) {
       Log.shared.notice(
@@ -63,10 +64,13 @@ extension VerifierService {
   }
 
   private func fail(_ error: TuvaliError, on link: LinkID) {
-    let transfer = visit?.link == link ? visit?.transfer : nil
+    let transfer = visits[link]
+    if transfer != nil, error.reason != .stopped, let peer = addresses[link] {
+      lostPlaces.note(peer, at: scheduler.now)
+    }
     let failed = transfer ?? transfers.add(.incoming, .connected)
     if transfer == nil { failed.met(addresses[link], dialect: "") }
-    showFigures()
+    showFigures(of: link)
     failed.enter(.failed, error: error)
     if transfer == nil { failed.end() }
     guard mayTell(of: link) else { return }
@@ -76,18 +80,17 @@ extension VerifierService {
   }
 
   private func end(_ link: LinkID) {
-    guard let visit, visit.link == link else { return }
-    visit.transfer.end()
-    self.visit = nil
-    if visit.transfer.state == .received, mayTell(of: link) {
+    guard let transfer = visits.removeValue(forKey: link) else { return }
+    transfer.end()
+    if transfer.state == .received, mayTell(of: link) {
       Log.shared.warning(
-        "The wallet is gone, and nobody has judged its credential", .transfer("\(visit.transfer.number)"), .link(link),
+        "The wallet is gone, and nobody has judged its credential", .transfer("\(transfer.number)"), .link(link),
         .protocolName("tuvali"))
     }
   }
 
-  func showFigures() {
-    guard let progress = engine.progress, let transfer = visit?.transfer else { return }
+  func showFigures(of link: LinkID) {
+    guard let transfer = visits[link], let progress = engine.progress(of: link) else { return }
     transfer.update(Transfer.Figures(progress))
   }
 

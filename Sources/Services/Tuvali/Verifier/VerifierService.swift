@@ -6,10 +6,18 @@ import Radio
 import Transfers
 import Tuvali
 
-/// The verifier: waits for a wallet, receives its credential, waits for the next. One engine, one radio.
+/// The verifier: waits for wallets and receives their credentials, several at a time. One engine, one radio.
 @LoopActor
 public final class VerifierService {
-  public enum State: String, Sendable { case stopped, waiting, serving }
+  public enum State: String, Sendable {
+    case stopped
+    /// Nobody is being served.
+    case waiting
+    /// Wallets are being served.
+    case serving
+    /// Nobody is being served or invited: there is no room for a credential.
+    case full
+  }
 
   public let transfers: TransferList
   public let vault: VaultKeeper
@@ -21,8 +29,13 @@ public final class VerifierService {
   private var server: (any GATTServer)?
   private var advertisements: [Registration] = []
   private(set) var addresses: [LinkID: BluetoothAddress] = [:]
-  var visit: (link: LinkID, transfer: Transfer)?
+  /// The transfers of those who are being served.
+  var visits: [LinkID: Transfer] = [:]
+  private var statusWatch: Registration?
+  /// What the engine was told of the room.
+  private var knownRoom: VerifierEngine.Room?
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
+  var lostPlaces = LostPlaces()
   /// Keeps those who come again and again from filling the journal.
   var told: RateLimiter<Line>
   /// Links that were cut as they came, because there were too many.
@@ -50,17 +63,35 @@ public final class VerifierService {
       limit: settings.keptTransfers, scheduler: scheduler, numbers: numbers, clock: self.vault.clock)
     self.vault.attach(
       transfers, changed: { [weak self] in self?.changed() }, restored: { [weak self] in self?.restored($0) })
+    transfers.observe(
+      added: { [weak self] transfer in transfer.onChange { _ in self?.measureRoom() } },
+      removed: { [weak self] _ in self?.measureRoom() })
+    measureRoom()
   }
 
   // MARK: For the house
 
   public var state: State {
-    if engine.invitation == nil { return .stopped }
-    return engine.visitor == nil ? .waiting : .serving
+    guard engine.isStarted else { return .stopped }
+    guard visitors == 0 else { return .serving }
+    return room.isNone ? .full : .waiting
   }
 
-  /// The text of the QR code, in the first dialect's form; empty when stopped.
+  /// How many wallets are being served.
+  public var visitors: Int { engine.visitors.count }
+
+  /// What is wrong with keeping credentials, and what to do, for a person; empty when nothing is.
+  public var storage: String {
+    if let trouble = vault.trouble { return trouble.sentence }
+    guard room.isNone else { return "" }
+    let waiting = transfers.waitingCredentials
+    return "\(waiting) credentials wait to be judged and taken, and no more are kept. No wallet is invited."
+  }
+
+  /// The text of the QR code, in the first dialect's form; empty while nobody is invited: the verifier is stopped, the radio
+  /// does not work, or there is no room for a credential.
   public var connectionURI: String {
+    guard radio.status.state != .waiting else { return "" }
     let form = settings.dialects.first?.invitationForm ?? .uri
     return engine.invitation?.text(as: form) ?? ""
   }
@@ -91,6 +122,7 @@ public final class VerifierService {
   public func start() -> String {
     guard state == .stopped else { return connectionURI }
     server = radio.serve(application, delegate: self)
+    statusWatch = radio.onStatus { [weak self] _ in self?.changed() }
     Log.shared.notice(
       "Waiting for wallets as \(settings.engine.name)", id: .verifierStarted, .protocolName("tuvali"))
     handle(.start)
@@ -103,6 +135,7 @@ public final class VerifierService {
     handle(.stop)
     server?.close()
     server = nil
+    statusWatch = nil
     addresses = [:]
     Log.shared.notice("No longer waiting for wallets", id: .verifierStopped, .protocolName("tuvali"))
   }
@@ -114,6 +147,7 @@ public final class VerifierService {
     self.settings.dialects = dialects
     engine.configuration = settings.engine
     transfers.limit = settings.keptTransfers
+    measureRoom()
     told.perMinute = settings.linesPerPeer
   }
 
@@ -128,12 +162,13 @@ public final class VerifierService {
   ) -> Bool {
     guard transfer.state == .received else { return false }
     // Of one that is not the visitor's any more there is nobody to tell.
-    let link = visit?.transfer === transfer ? visit?.link : nil
+    let link = link(of: transfer)
     if let link { handle(.decided(link, accepted: accepted)) }
     let isWanted = accepted && !transfer.wasTaken
     if !isWanted { transfer.drop() }
     transfer.enter(accepted ? .accepted : .rejected)
     if isWanted { vault.accept(transfer, then: then) } else { vault.remove(transfer, then: then) }
+    measureRoom()
     // What a local program does is told each time; how often the service does it is up to its visitors.
     guard settings.decision == .client || link.map({ mayTell(of: $0, .course) }) ?? true else { return true }
     let verdict: String = accepted ? "accepted" : "rejected"
@@ -147,15 +182,42 @@ public final class VerifierService {
     guard transfer.state == .accepted else { return }
     transfer.drop()
     vault.remove(transfer)
+    measureRoom()
   }
 
   /// Ends the link of a transfer.
   ///
   /// - Returns: false where there is none.
   public func disconnect(_ transfer: Transfer) -> Bool {
-    guard let visit, visit.transfer === transfer else { return false }
-    handle(.dismissed(visit.link))
+    guard let link = link(of: transfer) else { return false }
+    handle(.dismissed(link))
     return true
+  }
+
+  /// The link of a transfer whose wallet is being served; nil where it is gone.
+  private func link(of transfer: Transfer) -> LinkID? { visits.first { $0.value === transfer }?.key }
+
+  // MARK: Room
+
+  /// What can be kept besides the credentials that are here.
+  private var room: VerifierEngine.Room {
+    var room = VerifierEngine.Room(credentials: settings.keptTransfers, bytes: vault.settings.maximumBytes)
+    for credential in transfers.transfers.lazy.compactMap(\.credential) {
+      room.credentials -= 1
+      room.bytes -= credential.count
+    }
+    return room
+  }
+
+  /// Tells the engine how much room there is, when that has changed.
+  func measureRoom() {
+    let room = room
+    guard room != knownRoom else { return }
+    let wasNone = knownRoom?.isNone ?? false
+    knownRoom = room
+    handle(.room(room))
+    // While the verifier is started, the invitation comes or goes as well, which is told.
+    if room.isNone != wasNone, !engine.isStarted { changed() }
   }
 
   // MARK: The engine
@@ -184,6 +246,8 @@ public final class VerifierService {
   }
 
   private func advertise(_ invitation: Invitation) {
+    // The old ones go first, so that the new ones get their slots; the radio shows the change of one turn together.
+    advertisements = []
     advertisements = settings.dialects.compactMap { dialect in
       do throws(RadioError) {
         return try radio.advertise(
@@ -197,8 +261,7 @@ public final class VerifierService {
   }
 
   private func keep(_ credential: [UInt8], from link: LinkID) {
-    guard let visit, visit.link == link else { return }
-    let transfer = visit.transfer
+    guard let transfer = visits[link] else { return }
     guard transfers.waitingCredentials < settings.keptTransfers else {
       return refuse(link, "\(settings.keptTransfers) credentials wait to be judged and taken, and no more are kept.")
     }
@@ -206,8 +269,9 @@ public final class VerifierService {
       guard let self else { return }
       if let error { return refuse(link, error.sentence) }
       // Where the link went meanwhile the wallet never heard of its success: it will come again.
-      guard self.visit?.transfer === transfer, !transfer.state.isEnd else { return vault.remove(transfer) }
+      guard visits[link] === transfer, !transfer.state.isEnd else { return vault.remove(transfer) }
       transfer.receive(credential)
+      measureRoom()
       handle(.kept(link, nil))
     }
   }
@@ -233,11 +297,12 @@ extension VerifierService: GATTServerDelegate {
     }
     addresses[link] = address
     handle(.linkOpened(link, at: since))
+    if lostPlaces.contains(address, at: scheduler.now) { handle(.linkDistrusted(link)) }
   }
 
   public func linkChanged(_ link: LinkID, mtu: Int) {
     handle(.linkChanged(link, mtu: mtu))
-    showFigures()
+    showFigures(of: link)
   }
 
   public func written(
@@ -249,7 +314,7 @@ extension VerifierService: GATTServerDelegate {
     let (answer, actions) = engine.write(value, to: characteristic, of: dialect, on: link, at: scheduler.now)
     perform(actions)
     timer.set(engine.deadline)
-    showFigures()
+    showFigures(of: link)
     if answer == .refused { throw .busy }
   }
 

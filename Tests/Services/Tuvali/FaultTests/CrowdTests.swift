@@ -126,7 +126,8 @@ struct CrowdTests {
           }
           hall.time.advance(by: .milliseconds(dice.below(300)))
           if dice.below(3) == 0 { phone.leave() }
-          trial.check(hall.verifier.held.links <= 9, "\(hall.verifier.held.links) links at a time")
+          // Eight that wait, four visitors, and some who are just leaving.
+          trial.check(hall.verifier.held.links <= 16, "\(hall.verifier.held.links) links at a time")
         }
         let counters = hall.verifier.counters
         trial.check(

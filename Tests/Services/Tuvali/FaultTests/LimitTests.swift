@@ -136,24 +136,34 @@ struct LimitTests {
     try await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, decision: .client, keptTransfers: 3)
       try Trial.run("storage full", hall) { trial in
-        for _ in 0..<3 {
+        for _ in 0..<2 {
           let (transfer, _) = try trial.send()
           trial.check(hall.finish(transfer, limit: .seconds(60)), "it does not end")
           trial.check(transfer.state == .undecided, "the wallet's end is \(transfer.state)")
         }
-        let waiting = hall.verifier.transfers.transfers
-        let (fourth, _) = try trial.send()
-        trial.check(hall.finish(fourth, limit: .seconds(60)), "the fourth does not end")
-        let error = fourth.error as? TuvaliError
-        trial.check(error?.reason == .peerEnded && fourth.state == .failed, "the wallet's end is \(fourth.state)")
-        let refusal = hall.incoming?.error as? TuvaliError
+        // It says who it is while there is room, and its size when there is none.
+        let late = Phone(in: hall)
+        try late.identify()
+        hall.time.advance(by: .seconds(1))
+        let (third, _) = try trial.send()
+        trial.expectEnd(of: third, within: .seconds(40))
+        let waiting = hall.verifier.transfers.transfers.filter { $0.credential != nil }
+        trial.check(waiting.count == 3, "\(waiting.count) wait")
+        trial.check(hall.verifier.connectionURI.isEmpty, "somebody is invited")
+        trial.check(hall.verifier.storage.contains("3 credentials wait"), "nothing is said: \(hall.verifier.storage)")
+        late.write(ResponseSize(500).bytes(as: .bigEndian), to: .responseSize)
+        hall.time.advance(by: .milliseconds(200))
+        trial.check(late.values(of: .disconnect) == [[1]], "the visitor does not learn of it at its size")
+        let refusal = hall.verifier.transfers.transfers.compactMap { $0.error as? TuvaliError }.last
         trial.check(refusal?.reason == .limitExceeded, "the kiosk's error is \(refusal?.sentence ?? "none")")
+        trial.check(hall.verifier.counters.noRoom == 1, "it is not counted")
         trial.check(hall.received.count == 3, "it was received")
         trial.check(
           waiting.allSatisfy { one in one.credential != nil && hall.verifier.transfers.transfers.contains { $0 === one }
           },
           "one of the three is lost")
         trial.expectWaiting(within: .seconds(1))
+        trial.check(hall.verifier.state == .full, "it is \(hall.verifier.state)")
         trial.expectComplaints()
 
         trial.check(hall.verifier.decide(waiting[1], accepted: true), "it cannot be judged")
@@ -164,14 +174,21 @@ struct LimitTests {
     }
   }
 
-  @Test("Full for many visits, the list of transfers does not grow", arguments: Seeds.few)
+  @Test("While there is no room nobody gets in, and what waits for a verdict stays", arguments: Seeds.few)
   func storageFullForLong(seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, decision: .client, keptTransfers: 2)
       try Trial.run("storage full for long", hall) { trial in
-        for _ in 0..<20 {
+        for _ in 0..<2 {
           let (transfer, _) = try trial.send()
           trial.check(hall.finish(transfer, limit: .seconds(60)), "it does not end")
+        }
+        trial.check(hall.verifier.state == .full, "it is \(hall.verifier.state)")
+        for _ in 0..<20 {
+          let phone = Phone(in: hall)
+          phone.connect()
+          hall.time.advance(by: .seconds(6))
+          trial.check(!phone.isConnected, "somebody got in without an advertisement")
         }
         let transfers = hall.verifier.transfers.transfers
         trial.check(transfers.count <= 3, "\(transfers.count) are kept")

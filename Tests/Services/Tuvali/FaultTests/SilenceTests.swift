@@ -51,7 +51,10 @@ struct SilenceTests {
           trial.expectWaiting(within: number == 0 ? .seconds(10) : .milliseconds(60_600))
           trial.expectEnd(of: transfer, within: .seconds(1))
           trial.expectComplaints()
-          trial.check(!trial.log.complaints(of: "Verifier").isEmpty, "the journal does not know of the silence")
+          // Where all is here but the request for a report, the credential is taken without it.
+          let isTaken = hall.received == trial.credentials
+          trial.check(
+            isTaken || !trial.log.complaints(of: "Verifier").isEmpty, "the journal does not know of the silence")
           try trial.expectOrdinaryVisit()
         }
         guard striker.hasStruck else { return #expect(number > 6) }
@@ -119,7 +122,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet whose every sign of life is junk is sent away when the visit's time is over", arguments: Seeds.usual)
+  @Test("A wallet that sends nothing but junk is sent away as one that is silent is", arguments: Seeds.usual)
   func livelyJunk(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("junk for ever", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -130,10 +133,10 @@ struct SilenceTests {
         let start = trial.hall.time.now
         while phone.isConnected, start.duration(to: trial.hall.time.now) < .seconds(2000) {
           phone.write([7, 7, 7], to: .submitResponse, as: .command)
-          trial.hall.time.advance(by: .seconds(50))
+          trial.hall.time.advance(by: .seconds(5))
         }
         let held = start.duration(to: trial.hall.time.now)
-        trial.check(held < .seconds(960), "it held the kiosk for \(held)")
+        trial.check(held < .seconds(70), "it held its place for \(held)")
         trial.check(trial.hall.verifier.counters.failedByTime == 1, "not counted")
         trial.expectWaiting(within: .seconds(1))
         trial.expectComplaints()

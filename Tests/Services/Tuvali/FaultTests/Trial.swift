@@ -60,7 +60,8 @@ final class Trial {
   func expectWaiting(within limit: Duration, _ location: SourceLocation = #_sourceLocation) {
     let kiosk = hall.verifier
     let start = hall.time.now
-    let isBack = hall.time.run(until: { kiosk.state == .waiting && kiosk.held == .init() }, limit: limit)
+    let isBack = hall.time.run(
+      until: { [.waiting, .full].contains(kiosk.state) && kiosk.held == .init() }, limit: limit)
     check(
       isBack, "after \(start.duration(to: hall.time.now)) it is \(kiosk.state) and holds \(kiosk.held)", location)
     if kiosk.counters.visits > 0 { check(kiosk.connectionURI != firstURI, "the key is the old one", location) }
@@ -106,7 +107,7 @@ final class Trial {
   }
 
   /// Neither a wallet is under way, nor the kiosk serving one.
-  var isOver: Bool { hall.verifier.state == .waiting && outgoing.allSatisfy { !$0.isLive } }
+  var isOver: Bool { hall.verifier.visitors == 0 && outgoing.allSatisfy { !$0.isLive } }
 
   /// What the kiosk received is what was sent; and who is told of a success has had one.
   func expectHonesty(_ location: SourceLocation = #_sourceLocation) {

@@ -78,9 +78,9 @@ public final class Hall {
     return wallet
   }
 
-  /// Runs until both sides of `transfer` are through, at most `limit` of virtual time.
+  /// Runs until both sides of `transfer` are through and nobody else is served, at most `limit` of virtual time.
   public func finish(_ transfer: Transfer, limit: Duration = .seconds(900)) -> Bool {
-    time.run(until: { !transfer.isLive && self.verifier.state == .waiting }, limit: limit)
+    time.run(until: { !transfer.isLive && self.verifier.visitors == 0 }, limit: limit)
   }
 
   /// One visit of a new wallet from beginning to end.

@@ -84,21 +84,20 @@ struct VaultTests {
     }
   }
 
-  @Test("Accepted credentials that nobody takes are not pushed out; when all places hold such, a wallet is refused")
+  @Test("Accepted credentials that nobody takes are not pushed out; while all places hold such, nobody is invited")
   func untakenFillPlaces() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .accept, keptTransfers: 2)
       hall.takes = false
       for seed in 1...2 as ClosedRange<UInt64> { _ = try hall.visit(sampleCredential(300, seed: seed)) }
       let waiting = hall.verifier.transfers.transfers
-      let (refused, _) = try hall.visit(sampleCredential(300, seed: 3))
-      #expect(refused.state == .failed)
-      #expect((hall.incoming?.error as? TuvaliError)?.reason == .limitExceeded)
-      #expect(hall.verifier.storeFull == 1)
+      #expect(hall.verifier.state == .full && hall.verifier.connectionURI.isEmpty)
+      #expect(hall.verifier.storage.contains("2 credentials wait"))
       #expect(waiting.allSatisfy { $0.credential != nil && $0.state == .accepted })
       hall.verifier.taken(waiting[0])
+      #expect(hall.verifier.state == .waiting && hall.verifier.storage.isEmpty)
       let (served, _) = try hall.visit(sampleCredential(300, seed: 4))
-      #expect(served.state == .accepted && hall.verifier.storeFull == 1)
+      #expect(served.state == .accepted && hall.verifier.storeFull == 0)
       #expect(waiting[0].credential == nil && waiting[1].credential != nil)
     }
   }
@@ -198,9 +197,25 @@ struct VaultTests {
       let transfer = try #require(hall.incoming)
       hall.time.advance(by: .seconds(500))
       #expect(transfer.state == .received && transfer.credential != nil)
+      #expect(hall.verifier.state == .waiting)
       hall.time.advance(by: .seconds(101))
       #expect(transfer.state == .undecided && transfer.credential == nil)
       #expect(cabinet.files.isEmpty)
+    }
+  }
+
+  @Test("What waited too long makes room, accepted or not, and wallets are invited again", arguments: [true, false])
+  func expiryMakesRoom(isAccepted: Bool) async throws {
+    try await LoopActor.run {
+      let cabinet = Cabinet()
+      let hall = cabinet.hall(decision: isAccepted ? .accept : .client, keptTransfers: 1, keepFor: .seconds(600))
+      hall.takes = false
+      let before = hall.verifier.connectionURI
+      _ = try hall.visit(sampleCredential(300))
+      #expect(hall.verifier.state == .full && hall.verifier.connectionURI.isEmpty)
+      hall.time.advance(by: .seconds(601))
+      #expect(hall.verifier.state == .waiting && !hall.verifier.connectionURI.isEmpty)
+      #expect(hall.verifier.connectionURI != before)
     }
   }
 

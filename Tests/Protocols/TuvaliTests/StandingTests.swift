@@ -1,0 +1,86 @@
+import Common
+import Testing
+
+@testable import Tuvali
+
+/// Who gives way, in random halls.
+@Suite("Who gives way when all places are taken")
+struct StandingTests {
+  private static let now = Instant.zero.advanced(by: .seconds(1000))
+
+  private static func ago(_ milliseconds: Int) -> Instant { now.advanced(by: .milliseconds(-milliseconds)) }
+
+  private static func standing(
+    age: Int, silence: Int = 0, announced: Int? = nil, bytes: Int = 0, isDelivered: Bool = false
+  ) -> Standing {
+    Standing(
+      identifiedAt: ago(age), announcedAt: announced.map(ago), progressAt: ago(silence), bytes: bytes,
+      isDelivered: isDelivered)
+  }
+
+  static let faults: [(Standing, Standing.Fault?)] = [
+    (standing(age: 4999, silence: 4999), nil),
+    (standing(age: 5000, silence: 5000), .silent(.seconds(5))),
+    (standing(age: 9000, silence: 10, announced: 5000, bytes: 9999), .slow(1999)),
+    (standing(age: 9000, silence: 10, announced: 5000, bytes: 10_000), nil),
+    (standing(age: 9000, silence: 10, announced: 4999, bytes: 1), nil),
+    (standing(age: 30_000, silence: 10, announced: 10_000, bytes: 50_000), nil),
+    (standing(age: 30_001, silence: 10, announced: 10_000, bytes: 50_000), .old(.milliseconds(30_001))),
+    (standing(age: 9000, silence: 9000, announced: 9000, bytes: 1, isDelivered: true), nil),
+    (standing(age: 31_000, silence: 9000, announced: 9000, bytes: 1, isDelivered: true), .old(.seconds(31))),
+  ]
+
+  @Test("Silence, slowness and age count from their bounds on", arguments: faults)
+  func fault(standing: Standing, fault: Standing.Fault?) {
+    #expect(standing.fault(at: Self.now) == fault)
+  }
+
+  @Test("Silence is worse than slowness, slowness than age; and of each the more the worse")
+  func order() {
+    let old = Self.standing(age: 60_000, silence: 1, announced: 1000, bytes: 1)
+    let slow = Self.standing(age: 9000, silence: 1, announced: 6000, bytes: 6000)
+    let slower = Self.standing(age: 9000, silence: 1, announced: 6000, bytes: 5000)
+    let silent = Self.standing(age: 5000, silence: 5000)
+    let longer = Self.standing(age: 6000, silence: 6000)
+    let all = [old, slow, slower, silent, longer]
+    for (count, index) in [(5, 4), (4, 3), (3, 2), (2, 1), (1, 0)] {
+      #expect(Standing.worst(of: Array(all.prefix(count)), at: Self.now)?.index == index)
+    }
+    #expect(Standing.worst(of: [nil, old, old, nil], at: Self.now)?.index == 1)
+    #expect(Standing.worst(of: [nil], at: Self.now) == nil)
+  }
+
+  @Test("In any hall somebody gives way exactly if somebody has a fault, and whoever it is has the worst")
+  func randomHalls() {
+    var gone = 0
+    for seed in UInt64(0)..<2000 {
+      var dice = Dice(seed)
+      let hall = (0..<1 + dice.below(6)).map { _ -> Standing? in
+        guard dice.below(8) > 0 else { return nil }
+        let age = dice.below(40_000)
+        let announced = dice.below(3) == 0 ? nil : dice.below(age + 1)
+        return Self.standing(
+          age: age, silence: dice.below(min(age, 8000) + 1), announced: announced, bytes: dice.below(100_000),
+          isDelivered: dice.below(4) == 0)
+      }
+      let worst = Standing.worst(of: hall, at: Self.now)
+      let faults = hall.map { $0?.fault(at: Self.now) }
+      #expect((worst == nil) == faults.allSatisfy { $0 == nil }, "seed \(seed)")
+      guard let worst else { continue }
+      gone += 1
+      #expect(faults[worst.index] == worst.fault, "seed \(seed)")
+      for fault in faults.compactMap(\.self) { #expect(!Self.isWorse(fault, than: worst.fault), "seed \(seed)") }
+    }
+    #expect(gone > 500)
+  }
+
+  /// The rule once more, in other words.
+  private static func isWorse(_ one: Standing.Fault, than other: Standing.Fault) -> Bool {
+    switch (one, other) {
+    case (.silent(let one), .silent(let other)), (.old(let one), .old(let other)): one > other
+    case (.slow(let one), .slow(let other)): one < other
+    case (.silent, _), (.slow, .old): true
+    default: false
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import Air
+import Common
+import Hall
+import Loop
+import TestSupport
+import Testing
+
+@testable import Verifier
+
+/// How long honest visitors wait, in virtual time: behind one another, and beside somebody who wants to keep them out.
+/// What it prints is in docs/security.md and docs/performance.md.
+@Suite("How long visitors wait", .serialized)
+struct AttackTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// Lets visitors come to a hall at intervals, until all are served.
+  @LoopActor
+  private static func waits(
+    in hall: Hall, visitors count: Int, every interval: Duration, bringing bytes: Int, patience: Duration
+  ) -> Waits {
+    var visitors: [HonestVisitor] = []
+    var here: [HonestVisitor] = []
+    for number in 0..<count {
+      let visitor = HonestVisitor(in: hall, bringing: sampleCredential(bytes, seed: UInt64(number)))
+      visitors.append(visitor)
+      here.append(visitor)
+      hall.time.advance(by: interval)
+      for visitor in here where visitor.wait != nil { visitor.leave() }
+      here.removeAll { $0.wait != nil }
+    }
+    hall.time.run(until: { !here.contains { $0.wait == nil } }, limit: patience)
+    return Waits(visitors.map(\.wait))
+  }
+
+  @Test(
+    "Beside an attacker with one radio who holds places and does little, nineteen of twenty are served within 20 s",
+    arguments: Attacker.Strategy.allCases)
+  func oneRadio(strategy: Attacker.Strategy) async {
+    await LoopActor.run {
+      let waits = Self.waits(beside: strategy, radios: 1, visitors: 20)
+      if [.silent, .byteAMinute, .slow].contains(strategy) {
+        #expect(waits.percentile(95) <= 20, "\(strategy.rawValue): \(waits)")
+      }
+    }
+  }
+
+  @Test("After an attack with ten radios whoever comes next is served at once", arguments: Attacker.Strategy.allCases)
+  func tenRadios(strategy: Attacker.Strategy) async {
+    await LoopActor.run {
+      let hall = Hall(seed: 1, conditions: HonestVisitor.pace)
+      _ = Self.waits(in: hall, beside: strategy, radios: 10, visitors: 4)
+      hall.time.advance(by: .seconds(10))
+      let next = Self.waits(in: hall, visitors: 1, every: .seconds(10), bringing: 10_000, patience: .seconds(10))
+      #expect(next.percentile(100) < 10, "\(strategy.rawValue): \(next)")
+    }
+  }
+
+  /// The waits of visitors who come every 10 s with 10 KB, from the twentieth second of an attack on.
+  @LoopActor
+  private static func waits(
+    in hall: Hall = Hall(seed: 1, conditions: HonestVisitor.pace), beside strategy: Attacker.Strategy, radios: Int,
+    visitors: Int
+  ) -> Waits {
+    let attacker = Attacker(in: hall, strategy, radios: radios)
+    hall.time.advance(by: .seconds(20))
+    let waits = waits(
+      in: hall, visitors: visitors, every: .seconds(10), bringing: 10_000, patience: .seconds(30))
+    attacker.stop()
+    print("\(strategy.rawValue), \(radios == 1 ? "one radio" : "\(radios) radios"): \(waits)")
+    return waits
+  }
+
+  @Test("200 visitors who come every 10 s with 100 KB wait less at four places than at one, and all are served")
+  func places() async {
+    await LoopActor.run {
+      // 8 kB a second: with all that belongs to a visit, one takes somewhat longer than until the next visitor comes.
+      let pace = AirConditions(latency: .milliseconds(62), maximumMTU: 517)
+      let waits = [1, 4].map { places in
+        Self.waits(
+          in: Hall(seed: 1, conditions: pace, configure: { $0.visitors = places }), visitors: 200,
+          every: .seconds(10), bringing: 100_000, patience: .seconds(3600))
+      }
+      print("200 visitors, every 10 s, 100 KB: one place \(waits[0]); four places \(waits[1])")
+      #expect(waits[1].percentile(95) < waits[0].percentile(95))
+      #expect(waits[0].percentile(100).isFinite && waits[1].percentile(100).isFinite)
+    }
+  }
+}

@@ -1,0 +1,29 @@
+import Common
+import Radio
+import Testing
+
+@testable import Verifier
+
+@Suite("Peers whose visits have failed")
+struct LostPlacesTests {
+  @Test("A peer is remembered for five minutes from its last failure, and no other peer is")
+  func memory() {
+    var places = LostPlaces()
+    let (peer, other) = (BluetoothAddress(1), BluetoothAddress(2))
+    places.note(peer, at: .zero)
+    places.note(peer, at: .zero.advanced(by: .seconds(100)))
+    #expect(places.contains(peer, at: .zero.advanced(by: .seconds(400) - .nanoseconds(1))))
+    #expect(!places.contains(peer, at: .zero.advanced(by: .seconds(400))))
+    #expect(!places.contains(other, at: .zero))
+  }
+
+  @Test("256 peers are remembered; one more, and the first is forgotten")
+  func limit() {
+    var places = LostPlaces()
+    for number in 1...257 as ClosedRange<UInt64> {
+      places.note(BluetoothAddress(number), at: .zero.advanced(by: .milliseconds(Int(number))))
+    }
+    #expect(places.count == 256)
+    #expect(!places.contains(BluetoothAddress(1), at: .zero) && places.contains(BluetoothAddress(2), at: .zero))
+  }
+}

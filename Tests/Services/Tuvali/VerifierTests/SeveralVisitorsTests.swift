@@ -1,0 +1,64 @@
+import Air
+import Common
+import Hall
+import Loop
+import Testing
+import Transfers
+import Tuvali
+
+@testable import Verifier
+
+@Suite("Several visitors at a time")
+struct SeveralVisitorsTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("Four wallets send at once, each with a code, a transfer and figures of its own, and each credential is whole")
+  func together() async throws {
+    try await LoopActor.run {
+      let hall = Hall(conditions: AirConditions(latency: .milliseconds(20), maximumMTU: 185), decision: .client)
+      let credentials = (1...4).map { sampleCredential(5000 * $0, seed: UInt64($0)) }
+      var codes: [String] = []
+      var outgoing: [Transfer] = []
+      for (number, credential) in credentials.enumerated() {
+        codes.append(hall.verifier.connectionURI)
+        outgoing.append(try hall.addWallet().send(hall.verifier.connectionURI, credential))
+        let isServed = hall.time.run(until: { hall.verifier.visitors == number + 1 }, limit: .seconds(2))
+        #expect(isServed)
+      }
+      #expect(Set(codes).count == 4 && !codes.contains(hall.verifier.connectionURI))
+      #expect(hall.verifier.state == .serving && hall.verifier.held.visits == 4)
+      hall.time.run(
+        until: { hall.verifier.transfers.transfers.allSatisfy { $0.credential != nil } }, limit: .seconds(10))
+      let incoming = hall.verifier.transfers.transfers
+      #expect(incoming.count == 4 && incoming.allSatisfy { $0.state == .received })
+      let areRight = incoming.map(\.credential) == credentials
+      #expect(areRight)
+      #expect(Set(incoming.map(\.figures.bytesExpected)).count == 4)
+      // Each hears its own verdict.
+      for (number, transfer) in incoming.enumerated() {
+        let isJudged = hall.verifier.decide(transfer, accepted: number.isMultiple(of: 2))
+        #expect(isJudged)
+      }
+      hall.time.run(until: { outgoing.allSatisfy { !$0.isLive } }, limit: .seconds(5))
+      #expect(outgoing.map(\.state) == [.accepted, .rejected, .accepted, .rejected])
+    }
+  }
+
+  @Test("While the radio is down there is no code, and whoever watches hears of it; then there is one again")
+  func radioDown() async {
+    await LoopActor.run {
+      let hall = Hall()
+      var seen: [Bool] = []
+      hall.verifier.observe(
+        changed: { [weak hall] in seen.append(hall?.verifier.connectionURI.isEmpty ?? true) }, received: { _ in })
+      hall.kioskRadio.power = false
+      hall.time.advance(by: .seconds(1))
+      #expect(hall.verifier.connectionURI.isEmpty && seen.last == true)
+      hall.kioskRadio.power = true
+      hall.time.advance(by: .seconds(1))
+      #expect(!hall.verifier.connectionURI.isEmpty && seen.last == false)
+      hall.verifier.stop()
+      #expect(hall.verifier.connectionURI.isEmpty)
+    }
+  }
+}
