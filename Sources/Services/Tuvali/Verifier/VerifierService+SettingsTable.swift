@@ -9,7 +9,7 @@ extension VerifierService.Settings {
 
   /// The credentials that wait, and what is being received: of each visit a frame, the same decrypted, and the same inflated.
   public var memory: Int {
-    vault.maximumBytes + 4 * 3 * engine.credentialLimit
+    vault.maximumBytes + engine.visitors * 3 * engine.credentialLimit
   }
 
   public static let keys: [Setting<VerifierService.Settings>] = [
