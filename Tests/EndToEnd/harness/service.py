@@ -167,9 +167,13 @@ class Service:
         return await self.until(f"the radio is {state}", MANAGER, "/org/earshot", timeout, RadioState=state)
 
     async def invitation(self, timeout: float = 20) -> str:
-        """Waits until the kiosk waits for wallets; the text of its QR code."""
-        found = await self.until("the kiosk waits", VERIFIER, VERIFIER_PATH, timeout, State="waiting")
-        return found["ConnectionUri"]
+        """Waits until the kiosk waits for wallets and shows a QR code, which it does while its radio works; the code's text."""
+
+        async def test() -> str | None:
+            found = await self.until("the kiosk waits", VERIFIER, VERIFIER_PATH, timeout, State="waiting")
+            return found["ConnectionUri"] or None
+
+        return await self.bus.until("the kiosk shows a QR code", test, timeout)
 
     async def transfer_end(self, path: str, state: str, timeout: float = 10) -> dict[str, Any]:
         return await self.until(f"{path} is {state}", TRANSFER, path, timeout, State=state, Live=False)
