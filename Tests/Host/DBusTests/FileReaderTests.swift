@@ -24,7 +24,7 @@ struct FileReaderTests {
     #expect(desk.workers.map(\.held.count) == [1, 1], "two are read, one waits, one is too many")
     desk.clock.run()
     #expect(results.keys.sorted() == [3])
-    #expect(results[3]?.error?.is(.limitExceeded) == true)
+    #expect(results[3]?.error?.is(.busy) == true)
     desk.clock.advance(by: .seconds(10))
     #expect(results.keys.sorted() == [0, 1, 2, 3])
     #expect((0..<3).allSatisfy { results[$0]?.error?.is(.timeout) == true })

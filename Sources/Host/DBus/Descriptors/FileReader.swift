@@ -58,7 +58,7 @@ final class FileReader {
   func read(_ file: FileDescriptor, limit: Int, then: @escaping Completion) {
     guard !idle.isEmpty || workers < limits.filesAtOnce || waiting.count < limits.waitingFiles else {
       refused += 1
-      return scheduler.soon { then(.failure(.limitExceeded("Too many files are being read already."))) }
+      return scheduler.soon { then(.failure(.busy("Too many files are being read already."))) }
     }
     let job = Job(file, limit, then)
     job.timer = scheduler.schedule(after: limits.fileTime) { [weak self] in self?.giveUp(job) }

@@ -98,7 +98,7 @@ public final class WalletFace {
     do throws(DBusError) {
       return try result.get()
     } catch  where error.is(.limitExceeded) {
-      throw .limitExceeded("TVW_UNK_001: \(error.message) A credential may have \(limit).")
+      throw .limitExceeded("TVW_UNK_001: The credential has more than \(limit) bytes.")
     }
   }
 
