@@ -56,7 +56,7 @@ struct Standing: Hashable, Sendable {
     if !isDelivered, silence >= patience.silence { return .silent(silence) }
     if !isDelivered, let announcedAt {
       let elapsed = announcedAt.duration(to: now)
-      let rate = Double(bytes) / (elapsed / .seconds(1))
+      let rate = Double(bytes) / (elapsed / Duration.seconds(1))
       if elapsed >= patience.silence, rate < Double(patience.rate) { return .slow(Int(rate)) }
     }
     return age > patience.age ? .old(age) : nil
