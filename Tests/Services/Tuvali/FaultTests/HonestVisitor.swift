@@ -79,7 +79,7 @@ struct Waits: CustomStringConvertible {
 
   /// - Parameter waits: nil for who was not served; this counts as a wait without end.
   init(_ waits: [Duration?]) {
-    seconds = waits.map { $0.map { $0 / .seconds(1) } ?? .infinity }.sorted()
+    seconds = waits.map { $0.map { $0 / Duration.seconds(1) } ?? .infinity }.sorted()
   }
 
   /// What so many of a hundred did not exceed.
