@@ -56,8 +56,9 @@ struct Standing: Hashable, Sendable {
     if !isDelivered, silence >= patience.silence { return .silent(silence) }
     if !isDelivered, let announcedAt {
       let elapsed = announcedAt.duration(to: now)
-      let rate = Double(bytes) / (elapsed / Duration.seconds(1))
-      if elapsed >= patience.silence, rate < Double(patience.rate) { return .slow(Int(rate)) }
+      let milliseconds = Int(elapsed.wholeNanoseconds / 1_000_000)
+      let rate = bytes * 1000 / max(1, milliseconds)
+      if elapsed >= patience.silence, rate < patience.rate { return .slow(rate) }
     }
     return age > patience.age ? .old(age) : nil
   }
