@@ -50,7 +50,7 @@ struct BusFaultTests {
       for method in ["Start", "Stop", "Start"] {
         visitor.call(Kiosk.name, VerifierFace.path, VerifierFace.interfaceName, method, then: { _ in })
       }
-      let file = try MemFD.sealed(Array("x".utf8), name: "test")
+      let file = try FileDescriptor.sealed(Array("x".utf8), name: "test")
       visitor.call(
         Kiosk.name, WalletFace.path, WalletFace.interfaceName, "SendFile", [.string("nonsense"), .descriptor(file)],
         then: { _ in })

@@ -71,7 +71,7 @@ struct TransferOverDBusTests {
     defer { kiosk.close() }
     let credential = Array("a\u{0}b".utf8)
     let uri = try await kiosk.start()
-    let file = try MemFD.sealed(credential, name: "test")
+    let file = try FileDescriptor.sealed(credential, name: "test")
     _ = try await kiosk.call(
       WalletFace.path, WalletFace.interfaceName, "SendFile", [.string(uri), .descriptor(file)])
     let incoming = try await kiosk.received.next()

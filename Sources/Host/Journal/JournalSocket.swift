@@ -1,9 +1,9 @@
-import CMemFD
 import Common
 import Glibc
+import MemoryFiles
 
-/// A way to the journal that never waits: where the journal does not read, a line is left out and counted. The count is told
-/// as a line of its own, before the next one, as soon as the journal reads again.
+/// A socket to the journal that never waits: while the journal does not read, lines are lost and counted. When the journal
+/// reads again, one line before the next says how many were lost.
 ///
 /// (`sd_journal_sendv` waits for the journal, for as long as that takes.)
 public final class JournalSocket: Sendable {
@@ -12,8 +12,8 @@ public final class JournalSocket: Sendable {
 
   private struct State {
     var descriptor: Int32 = -1
-    /// Lines that were left out and not told of.
-    var untold: UInt64 = 0
+    /// Lines that were lost and not reported yet.
+    var lost: UInt64 = 0
     /// The name under which the last line was sent.
     var identifier = ""
   }
@@ -30,32 +30,32 @@ public final class JournalSocket: Sendable {
     state.withLock { if $0.descriptor >= 0 { close($0.descriptor) } }
   }
 
-  /// How many lines were left out and not told of.
-  public var untold: UInt64 { state.withLock { $0.untold } }
+  /// How many lines were lost and not reported yet.
+  public var lost: UInt64 { state.withLock { $0.lost } }
 
   /// Sends a line, or counts it.
   func send(_ record: LogRecord, identifier: String) {
     state.withLock { state in
       state.identifier = identifier
-      let isFree = tell(&state)
-      if !isFree || !send(JournalEntry(record, identifier: identifier).bytes, &state) { state.untold += 1 }
+      let isFree = report(&state)
+      if !isFree || !send(JournalEntry(record, identifier: identifier).bytes, &state) { state.lost += 1 }
     }
   }
 
-  /// Tells how many lines were left out, where some were and the journal reads again.
-  public func tellUntold() {
-    state.withLock { _ = tell(&$0) }
+  /// Reports how many lines were lost, where some were and the journal reads again.
+  public func reportLost() {
+    state.withLock { _ = report(&$0) }
   }
 
-  /// - Returns: whether nothing is left to tell.
-  private func tell(_ state: inout State) -> Bool {
-    guard state.untold > 0 else { return true }
+  /// - Returns: whether nothing is left to report.
+  private func report(_ state: inout State) -> Bool {
+    guard state.lost > 0 else { return true }
     let record = LogRecord(
-      level: .warning, text: "Lines that were left out because the journal did not read: \(state.untold)",
+      level: .warning, text: "Lines that were left out because the journal did not read: \(state.lost)",
       id: .linesLost,
       fields: [], file: #fileID, function: #function, line: #line)
     guard send(JournalEntry(record, identifier: state.identifier).bytes, &state) else { return false }
-    state.untold = 0
+    state.lost = 0
     return true
   }
 
@@ -66,30 +66,12 @@ public final class JournalSocket: Sendable {
     }
     guard state.descriptor >= 0, let address = UnixAddress(path) else { return false }
     if address.send(bytes, passing: nil, over: state.descriptor) { return true }
-    guard errno == EMSGSIZE || errno == ENOBUFS, let file = Self.sealed(bytes) else { return false }
+    guard errno == EMSGSIZE || errno == ENOBUFS, let file = try? MemoryFile.sealed(bytes, name: "journal") else {
+      return false
+    }
     defer { close(file) }
     // A line that is too large for a datagram goes as a memory file that nobody can change any more.
     return address.send([], passing: file, over: state.descriptor)
-  }
-
-  /// A memory file with all seals; nil where the kernel makes none.
-  private static func sealed(_ bytes: [UInt8]) -> Int32? {
-    let (closeOnExec, allowSealing): (UInt32, UInt32) = (1, 2)
-    let (addSeals, allSeals): (Int32, Int32) = (1033, 1 | 2 | 4 | 8)
-    let file = memfd_create("journal", closeOnExec | allowSealing)
-    guard file >= 0 else { return nil }
-    var written = 0
-    while written < bytes.count {
-      let count = bytes.withUnsafeBytes { write(file, $0.baseAddress?.advanced(by: written), $0.count - written) }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else { break }
-      written += count
-    }
-    guard written == bytes.count, fcntl(file, addSeals, allSeals) == 0 else {
-      close(file)
-      return nil
-    }
-    return file
   }
 }
 

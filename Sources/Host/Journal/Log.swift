@@ -24,8 +24,8 @@ public struct Log: Sendable {
   }
 
   /// Tells the journal how many lines of ``shared`` were left out because it did not read, where some were and it reads again.
-  public static func tellUntold() {
-    if case .journal(_, let socket) = shared.core.destination.withLock({ $0 }) { socket.tellUntold() }
+  public static func reportLost() {
+    if case .journal(_, let socket) = shared.core.destination.withLock({ $0 }) { socket.reportLost() }
   }
 
   /// Lines that matter less than this are not written; it may change at any time.

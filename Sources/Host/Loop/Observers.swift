@@ -31,6 +31,11 @@ public final class Observers<Value> {
     }
   }
 
+  /// Calls `observer` with each value from now on, for as long as there are calls.
+  public func addForGood(_ observer: @escaping Observer) {
+    entries.append(Entry(observer))
+  }
+
   /// Calls each observer with `value`.
   ///
   /// - Parameter isCurrent: asked before each observer: where an observer brings about the next value, and every observer

@@ -127,7 +127,7 @@ final class ServiceBench {
     defer { watch.cancel() }
     // Until the bus has answered this, the match rule may not be in force.
     _ = try await bus.call("org.earshot", verifier, "org.freedesktop.DBus.Peer", "Ping")
-    let file = try MemFD.sealed(credential, name: "bench")
+    let file = try FileDescriptor.sealed(credential, name: "bench")
     let begin = EventLoop.shared.now
     _ = try await bus.call(
       "org.earshot.visitor", "/org/earshot/wallet", "org.earshot.Wallet1", "SendFile",

@@ -112,7 +112,7 @@ final class Daemon {
     ]
     let canary = Canary(through: loop, loop, limit: Self.canaryLimit)
     let watchdog = ServiceManager.startWatchdog(on: loop) {
-      Log.tellUntold()
+      Log.reportLost()
       return canary.isBack()
     }
     if let watchdog { registrations.append(watchdog) }

@@ -25,8 +25,7 @@ public struct VerifierEngine: Sendable {
   private var visits: [Visit] = []
   /// Every link but the visitors'.
   private var others: [LinkID: Other] = [:]
-
-  /// Those of them whose peers nobody gives way to.
+  /// The links of `others` whose peers get no place from another visitor.
   private var distrusted: Set<LinkID> = []
 
   private struct Offer {

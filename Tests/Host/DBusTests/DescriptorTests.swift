@@ -22,11 +22,11 @@ struct DescriptorTests {
             "Pass", in: [Argument("file", "h")], out: [Argument("file", "h"), Argument("files", "ah")],
             returning: { (call) throws(DBusError) in
               received = try call.arguments[0].asDescriptor?.readAll(limit: 100) ?? []
-              let own = try MemFD.sealed(Array("answer".utf8), name: "answer")
+              let own = try FileDescriptor.sealed(Array("answer".utf8), name: "answer")
               return [.descriptor(own), .array(of: "h", [.descriptor(own), call.arguments[0]])]
             })
         ]))
-    let file = try MemFD.sealed(Array("question".utf8), name: "question")
+    let file = try FileDescriptor.sealed(Array("question".utf8), name: "question")
     let answer = try await table.call("Pass", [.descriptor(file)])
     #expect(received == Array("question".utf8))
     let back = try #require(answer.first?.asDescriptor)
@@ -42,7 +42,7 @@ struct DescriptorTests {
   func refusals() async throws {
     let table = try await Table()
     defer { table.close() }
-    let file = try MemFD.sealed([], name: "")
+    let file = try FileDescriptor.sealed([], name: "")
     let many = DBusValue.array(of: "h", (0..<17).map { _ in .descriptor(file) })
     #expect(await table.error("M", [many])?.is(.limitExceeded) == true)
     file.close()
@@ -52,7 +52,7 @@ struct DescriptorTests {
 
   @Test("A descriptor belongs to one owner at a time, and is closed with the last reference")
   func ownership() throws {
-    var file: FileDescriptor? = try MemFD.sealed([1], name: "file")
+    var file: FileDescriptor? = try FileDescriptor.sealed([1], name: "file")
     let copy = try #require(try file?.duplicate())
     #expect(copy.raw != file?.raw && copy != file)
     let number = try #require(file?.raw)
@@ -67,12 +67,13 @@ struct DescriptorTests {
 
   @Test("Reading stops at the limit, and does not wait for a writer that says nothing")
   func reading() throws {
-    let file = try MemFD.sealed([UInt8](repeating: 7, count: 200_000), name: "file")
+    let file = try FileDescriptor.sealed([UInt8](repeating: 7, count: 200_000), name: "file")
     #expect(throws: DBusError.limitExceeded("The descriptor has more than 199999 bytes.")) {
       try file.readAll(limit: 199_999)
     }
     #expect(
-      try MemFD.sealed([UInt8](repeating: 7, count: 200_000), name: "file").readAll(limit: 200_000).count == 200_000)
+      try FileDescriptor.sealed([UInt8](repeating: 7, count: 200_000), name: "file").readAll(limit: 200_000).count
+        == 200_000)
     var ends: [Int32] = [-1, -1]
     // Closed on exec from the beginning: a program that another test starts meanwhile would be one more writer.
     try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
@@ -86,7 +87,7 @@ struct DescriptorTests {
   @Test("A memory file's name has no NUL and is not too long")
   func names() {
     for name in ["a\0b", String(repeating: "a", count: 250)] {
-      #expect(throws: DBusError.self) { try MemFD.sealed([], name: name) }
+      #expect(throws: DBusError.self) { try FileDescriptor.sealed([], name: name) }
     }
   }
 }

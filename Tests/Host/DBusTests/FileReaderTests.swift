@@ -4,7 +4,7 @@ import Loop
 import TestSupport
 import Testing
 
-import func CDBus.memfd_create
+import func CMemFD.memfd_create
 
 @testable import DBus
 
@@ -19,7 +19,7 @@ struct FileReaderTests {
     let reader = desk.reader(atOnce: 2, waiting: 1)
     var results: [Int: Result<[UInt8], DBusError>] = [:]
     for number in 0..<4 {
-      reader.read(try MemFD.sealed([UInt8(number)], name: "file"), limit: 10) { results[number] = $0 }
+      reader.read(try FileDescriptor.sealed([UInt8(number)], name: "file"), limit: 10) { results[number] = $0 }
     }
     #expect(desk.workers.map(\.held.count) == [1, 1], "two are read, one waits, one is too many")
     desk.clock.run()
@@ -31,14 +31,14 @@ struct FileReaderTests {
     #expect(reader.refused == 1 && reader.late == 3)
 
     // Both workers still hang: what comes now waits for its time and no longer, and is not read afterwards.
-    reader.read(try MemFD.sealed([4], name: "file"), limit: 10) { results[4] = $0 }
+    reader.read(try FileDescriptor.sealed([4], name: "file"), limit: 10) { results[4] = $0 }
     desk.clock.advance(by: .seconds(10))
     #expect(results[4]?.error?.is(.timeout) == true)
     #expect(desk.workers.map(\.held.count) == [1, 1])
 
     // One file answers, long after its caller was told: its worker reads the next file.
     desk.workers[0].release()
-    reader.read(try MemFD.sealed([5], name: "file"), limit: 10) { results[5] = $0 }
+    reader.read(try FileDescriptor.sealed([5], name: "file"), limit: 10) { results[5] = $0 }
     desk.workers[0].release()
     #expect(try results[5]?.get() == [5])
     #expect(results[0]?.error?.is(.timeout) == true && reader.late == 4)
@@ -51,7 +51,7 @@ struct FileReaderTests {
     let reader = desk.reader(atOnce: 1, waiting: 2)
     var order: [UInt8] = []
     for number: UInt8 in 1...3 {
-      reader.read(try MemFD.sealed([number], name: "file"), limit: 1) { order += (try? $0.get()) ?? [] }
+      reader.read(try FileDescriptor.sealed([number], name: "file"), limit: 1) { order += (try? $0.get()) ?? [] }
     }
     for _ in 0..<3 { desk.workers[0].release() }
     #expect(order == [1, 2, 3] && desk.workers.count == 1)
@@ -61,12 +61,12 @@ struct FileReaderTests {
 
   @Test("Only regular files and sealed memory files are read, and none beyond its limit")
   func kinds() throws {
-    #expect(try MemFD.sealed([1, 2], name: "file").readFile(limit: 2) == [1, 2])
+    #expect(try FileDescriptor.sealed([1, 2], name: "file").readFile(limit: 2) == [1, 2])
     #expect(throws: DBusError.limitExceeded("The file has more than 1 bytes.")) {
-      try MemFD.sealed([1, 2], name: "file").readFile(limit: 1)
+      try FileDescriptor.sealed([1, 2], name: "file").readFile(limit: 1)
     }
     #expect(throws: DBusError.timeout("The file took too long.")) {
-      try MemFD.sealed([1, 2], name: "file").readFile(limit: 2, isGivenUp: { true })
+      try FileDescriptor.sealed([1, 2], name: "file").readFile(limit: 2, isGivenUp: { true })
     }
     let plain = FileDescriptor(owning: open(#filePath, O_RDONLY | O_CLOEXEC))
     #expect(try plain.readFile(limit: 1 << 20).starts(with: Array("import Common".utf8)))
@@ -115,9 +115,9 @@ struct FileReaderTests {
             })
         ]))
     defer { object.cancel() }
-    let file = try MemFD.sealed(Array("12345".utf8), name: "file")
+    let file = try FileDescriptor.sealed(Array("12345".utf8), name: "file")
     #expect(try await table.call("Read", [.descriptor(file)]).first?.asBytes == Array("12345".utf8))
-    let large = try MemFD.sealed(Array("123456".utf8), name: "file")
+    let large = try FileDescriptor.sealed(Array("123456".utf8), name: "file")
     #expect(await table.error("Read", [.descriptor(large)])?.is(.limitExceeded) == true)
     var ends: [Int32] = [-1, -1]
     try #require(pipe(&ends) == 0)

@@ -220,7 +220,7 @@ struct PacketSocketTests {
   @Test("A descriptor that is no socket is refused with a sentence")
   @LoopActor
   func noSocket() throws {
-    let file = try MemFD.sealed([], name: "file")
+    let file = try FileDescriptor.sealed([], name: "file")
     let error = caught(DBusError.self) { try PacketSocket(owning: file) }
     #expect(error?.message.contains("not a socket") == true)
   }

@@ -27,14 +27,14 @@ struct JournalSocketTests {
     let socket = JournalSocket(path: journal.path)
     // The kernel's queue holds some; the test would not come to its end if one of these waited.
     var sent = 0
-    while socket.untold == 0 {
+    while socket.lost == 0 {
       sent += 1
       socket.send(Self.record("line \(sent)"), identifier: "test")
     }
     for number in 1...9 { socket.send(Self.record("lost \(number)"), identifier: "test") }
-    #expect(socket.untold == 10)
-    socket.tellUntold()
-    #expect(socket.untold == 10, "it still does not read")
+    #expect(socket.lost == 10)
+    socket.reportLost()
+    #expect(socket.lost == 10, "it still does not read")
 
     for number in 1..<sent { #expect(journal.next()?.hasPrefix("MESSAGE=line \(number)\n") == true) }
     #expect(journal.next() == nil)
@@ -43,8 +43,8 @@ struct JournalSocketTests {
     #expect(told.hasPrefix("MESSAGE=Lines that were left out because the journal did not read: 10\nPRIORITY=4\n"))
     #expect(told.contains("MESSAGE_ID=\(MessageID.linesLost.hex)\n"))
     #expect(journal.next()?.hasPrefix("MESSAGE=again\n") == true)
-    #expect(socket.untold == 0)
-    socket.tellUntold()
+    #expect(socket.lost == 0)
+    socket.reportLost()
     #expect(journal.next() == nil, "it is told once")
   }
 
@@ -53,16 +53,16 @@ struct JournalSocketTests {
     let path = FileManager.default.temporaryDirectory.appendingPathComponent("journal-\(UUID().uuidString)").path
     let socket = JournalSocket(path: path)
     socket.send(Self.record("before"), identifier: "test")
-    #expect(socket.untold == 1)
+    #expect(socket.lost == 1)
     for _ in 0..<2 {
       let journal = try FakeJournal(path)
-      socket.tellUntold()
+      socket.reportLost()
       #expect(
         journal.next()?.hasPrefix("MESSAGE=Lines that were left out because the journal did not read: 1\n") == true)
-      #expect(socket.untold == 0)
+      #expect(socket.lost == 0)
       journal.close()
       socket.send(Self.record("between"), identifier: "test")
-      #expect(socket.untold == 1)
+      #expect(socket.lost == 1)
     }
   }
 
@@ -72,7 +72,7 @@ struct JournalSocketTests {
     let socket = JournalSocket(path: journal.path)
     let text = String(repeating: "x", count: 1 << 20)
     socket.send(Self.record(text), identifier: "test")
-    #expect(socket.untold == 0)
+    #expect(socket.lost == 0)
     #expect(journal.next()?.hasPrefix("MESSAGE=\(text)\nPRIORITY=6\n") == true)
     #expect(journal.seals == 15)
   }

@@ -1,5 +1,6 @@
 import Common
 import Glibc
+import MemoryFiles
 
 /// A file descriptor with an owner: it is closed when the last reference goes. Two are equal if they are one object.
 public final class FileDescriptor: Sendable, Hashable {
@@ -13,6 +14,20 @@ public final class FileDescriptor: Sendable, Hashable {
 
   deinit {
     close()
+  }
+
+  /// A memory file with `bytes` in it that no program can change any more, to be read from its beginning.
+  ///
+  /// - Parameter name: shown in `/proc`, for debugging only; at most 249 bytes without U+0000 (`InvalidArgs`).
+  public static func sealed(_ bytes: [UInt8], name: String) throws(DBusError) -> FileDescriptor {
+    guard Validity.isText(name), name.utf8.count <= 249 else {
+      throw .invalidArgs("A memory file's name has at most 249 bytes and no NUL.")
+    }
+    do throws(MemoryFile.Failure) {
+      return FileDescriptor(owning: try MemoryFile.sealed(bytes, name: name))
+    } catch {
+      throw .failed("No memory file can be made: \(reason(error.number)).")
+    }
   }
 
   /// The number, for system calls while this object is held; -1 once it is closed or taken.
@@ -77,7 +92,7 @@ public final class FileDescriptor: Sendable, Hashable {
     guard status.st_mode & S_IFMT == S_IFREG else {
       throw .invalidArgs("Only a file or a sealed memory file can be passed, no pipe, socket or device.")
     }
-    guard !MemFD.isUnsealed(descriptor) else {
+    guard !MemoryFile.isUnsealed(descriptor) else {
       throw .invalidArgs("A memory file must be sealed against writing, growing and shrinking.")
     }
     guard status.st_size <= limit else { throw .limitExceeded("The file has more than \(limit) bytes.") }

@@ -53,8 +53,8 @@ final class FileReader {
 
   /// Reads a file to its end, as `FileDescriptor.readFile` does.
   ///
-  /// - Parameter then: called once, later: with the bytes, or with `LimitExceeded` where the file is larger than `limit` or
-  ///   too many files are being read, `Timeout` where it took too long, or what `readFile` says.
+  /// - Parameter then: called once, later: with the bytes, or with `LimitExceeded` where the file is larger than `limit`,
+  ///   `Busy` where too many files are being read, `Timeout` where it took too long, or what `readFile` says.
   func read(_ file: FileDescriptor, limit: Int, then: @escaping Completion) {
     guard !idle.isEmpty || workers < limits.filesAtOnce || waiting.count < limits.waitingFiles else {
       refused += 1

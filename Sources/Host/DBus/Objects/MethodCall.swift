@@ -79,7 +79,8 @@ public final class MethodCall {
   /// - Parameters:
   ///   - limit: the most bytes that the file may have.
   ///   - then: called once, later: with the bytes, or with `InvalidArgs` for anything but a regular file or a sealed memory
-  ///     file, `LimitExceeded` for a file over the limit or one too many, `Timeout` for one that takes too long.
+  ///     file, `LimitExceeded` for a file over the limit, `Busy` while too many are being read, `Timeout` for one that
+  ///     takes too long.
   public func read(
     _ file: FileDescriptor, limit: Int, then: @escaping @LoopActor (Result<[UInt8], DBusError>) -> Void
   ) {

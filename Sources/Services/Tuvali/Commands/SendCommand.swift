@@ -56,7 +56,7 @@ final class SendCommand {
     // The service does not wait for whoever writes into a pipe: it is read to its end here.
     let credential = try FileOutput.readToEnd(file, path)
     do throws(DBusError) {
-      return try MemFD.sealed(credential, name: "credential")
+      return try FileDescriptor.sealed(credential, name: "credential")
     } catch {
       throw Failure(error, service: client.service)
     }

@@ -41,7 +41,7 @@ struct VerifierView {
       sentences.append("The radio is \(radio). \(reason)")
     }
     if let storage = verifier["Storage"]?.text, !storage.isEmpty { sentences.append("Storage: \(storage)") }
-    if sentences.isEmpty, uri.isEmpty { sentences.append("No wallet is invited now: every place is taken.") }
+    if sentences.isEmpty, uri.isEmpty { sentences.append("No wallet is invited now.") }
     return sentences
   }
 }

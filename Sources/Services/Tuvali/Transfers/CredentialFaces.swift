@@ -74,7 +74,7 @@ public final class CredentialFaces {
         errors: [.notReady, .failed],
         handler: { call in
           give(call, transfer, actions) { credential throws(DBusError) in
-            .descriptor(try MemFD.sealed(credential, name: "credential"))
+            .descriptor(try FileDescriptor.sealed(credential, name: "credential"))
           }
         }),
       Method(

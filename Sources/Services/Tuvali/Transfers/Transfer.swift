@@ -68,7 +68,7 @@ public final class Transfer {
   private let clock: any WallClock
   private var received: Instant?
   private var lastShown = Instant.zero
-  private var observers: [@LoopActor (Transfer) -> Void] = []
+  private let observers = Observers<Transfer>()
 
   /// While the figures run, they are shown this often.
   private static let showInterval = Duration.milliseconds(100)
@@ -87,7 +87,7 @@ public final class Transfer {
 
   /// Calls `body` after each change; running figures come ten times a second at most.
   public func onChange(_ body: @escaping @LoopActor (Transfer) -> Void) {
-    observers.append(body)
+    observers.addForGood(body)
   }
 
   // MARK: For the service that runs it
@@ -166,6 +166,6 @@ public final class Transfer {
 
   private func show() {
     lastShown = scheduler.now
-    for observer in observers { observer(self) }
+    observers.call(self)
   }
 }

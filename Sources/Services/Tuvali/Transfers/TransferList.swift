@@ -13,8 +13,8 @@ public final class TransferList {
 
   private let scheduler: any Scheduler
   private let clock: any WallClock
-  private var onAdded: [@LoopActor (Transfer) -> Void] = []
-  private var onRemoved: [@LoopActor (Transfer) -> Void] = []
+  private let added = Observers<Transfer>()
+  private let removed = Observers<Transfer>()
 
   /// - Parameter clock: tells the dates of what was received.
   public init(
@@ -27,11 +27,12 @@ public final class TransferList {
     self.clock = clock
   }
 
+  /// Calls `added` with each transfer that comes, and `removed` with each that goes.
   public func observe(
     added: @escaping @LoopActor (Transfer) -> Void, removed: @escaping @LoopActor (Transfer) -> Void
   ) {
-    onAdded.append(added)
-    onRemoved.append(removed)
+    self.added.addForGood(added)
+    self.removed.addForGood(removed)
   }
 
   /// - Parameter number: the number that the transfer had in an earlier run; nil draws one.
@@ -41,7 +42,7 @@ public final class TransferList {
     let transfer = Transfer(
       number: known ?? numbers.next(), direction: direction, state: state, scheduler: scheduler, clock: clock)
     transfers.append(transfer)
-    for body in onAdded { body(transfer) }
+    added.call(transfer)
     return transfer
   }
 
@@ -62,7 +63,7 @@ public final class TransferList {
   public func remove(_ transfer: Transfer) {
     guard let index = transfers.firstIndex(where: { $0 === transfer }) else { return }
     transfers.remove(at: index)
-    for body in onRemoved { body(transfer) }
+    removed.call(transfer)
   }
 
   /// Credentials that wait for a verdict, or to be taken.

@@ -1,16 +1,16 @@
 import Loop
 
-/// The numbers by which transfers are named on D-Bus and in the journal. Each is given out once: over all runs, as long as
-/// somebody who can remember them says which are free.
+/// The numbers by which transfers are named on D-Bus and in the journal. Each is given out once, over all runs, where a file
+/// says which numbers are free (`keep`, `add`).
 ///
-/// Where the free ones are not known, as no disk tells them, a number comes from far beyond them, where each run begins at
-/// a random place.
+/// While no number is known to be free, because the file cannot be read, numbers come from far beyond the file's: each run
+/// begins at a random place there.
 @LoopActor
 public final class TransferNumbers {
   /// Those of all services of this process, so that a number in the journal means one transfer.
   public static let shared = TransferNumbers()
 
-  /// Whoever remembers which numbers are free has none from here on.
+  /// The numbers for a run that does not know which are free. No file hands these out.
   public nonisolated static let strays = 1 << 40..<1 << 53
   /// When no more than these are free, more are asked for.
   public nonisolated static let fewNumbers = 500
@@ -34,7 +34,7 @@ public final class TransferNumbers {
     askForMore = more
   }
 
-  /// These were never given out, and will be by nobody else.
+  /// Adds numbers that were never given out and that no other run will give out.
   public func add(_ numbers: Range<Int>) {
     isAsking = false
     if !numbers.isEmpty { free.append(numbers) }

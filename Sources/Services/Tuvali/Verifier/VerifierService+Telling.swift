@@ -56,7 +56,7 @@ extension VerifierService {
         "A credential of \(transfer.credential?.count ?? 0) bytes is here", id: .transferReceived,
         .transfer("\(transfer.number)"), .protocolName("tuvali"))
     }
-    for body in onReceived { body(transfer) }
+    receptions.call(transfer)
     if settings.decision == .accept {
       // After the report that is being sent in this very turn.
       scheduler.soon { [weak self] in _ = self?.decide(transfer, accepted: true) }

@@ -42,8 +42,8 @@ public final class VerifierService {
   private(set) var refusedLinks = 0
   /// Credentials that were turned away because too many, or too large ones, wait.
   private(set) var storeFull = 0
-  private var onChange: [@LoopActor () -> Void] = []
-  private(set) var onReceived: [@LoopActor (Transfer) -> Void] = []
+  private let changes = Observers<Void>()
+  let receptions = Observers<Transfer>()
 
   /// - Parameters:
   ///   - vault: where credentials wait for their verdict; nil for memory alone. What an earlier run left in it is restored
@@ -98,12 +98,13 @@ public final class VerifierService {
 
   public var counters: VerifierEngine.Counters { engine.counters }
 
-  /// Calls `body` after each change of the state, the URI or the counters.
+  /// Calls `changed` after each change of the state, the URI or the counters, and `received` with each transfer whose
+  /// credential is here.
   public func observe(
     changed: @escaping @LoopActor () -> Void, received: @escaping @LoopActor (Transfer) -> Void
   ) {
-    onChange.append(changed)
-    onReceived.append(received)
+    changes.addForGood { changed() }
+    receptions.addForGood(received)
   }
 
   /// The credentials that an earlier run received and nobody judged, or nobody took.
@@ -168,7 +169,6 @@ public final class VerifierService {
     if !isWanted { transfer.drop() }
     transfer.enter(accepted ? .accepted : .rejected)
     if isWanted { vault.accept(transfer, then: then) } else { vault.remove(transfer, then: then) }
-    measureRoom()
     // What a local program does is told each time; how often the service does it is up to its visitors.
     guard settings.decision == .client || link.map({ mayTell(of: $0, .course) }) ?? true else { return true }
     let verdict: String = accepted ? "accepted" : "rejected"
@@ -282,9 +282,7 @@ public final class VerifierService {
     handle(.kept(link, TuvaliError(.verifierUnknown, .limitExceeded, why)))
   }
 
-  func changed() {
-    for body in onChange { body() }
-  }
+  func changed() { changes.call() }
 }
 
 extension VerifierService: GATTServerDelegate {

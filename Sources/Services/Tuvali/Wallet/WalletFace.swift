@@ -52,7 +52,7 @@ public final class WalletFace {
           "SendFile", in: [Argument("uri", "s"), Argument("credential", "h")], out: [Argument("object", "o")],
           documentation: "The same with the credential in a regular file or a sealed memory file, which is read to "
             + "its end. For large ones, and for texts with U+0000 in them.",
-          errors: [.invalidArgs, .limitExceeded, .timeout],
+          errors: [.invalidArgs, .limitExceeded, .busy, .timeout],
           handler: { sendFile($0, service, path) }),
       ],
       properties: [
