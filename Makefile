@@ -8,6 +8,7 @@ CONFDIR ?= /etc/earshot
 
 PROGRAMS := earshotd earshot earshot-air
 INTERFACES := $(PREFIX)/share/dbus-1/interfaces
+EXAMPLES := $(PREFIX)/share/doc/earshot/examples
 
 # swift.org's toolchain has no place of its own; one in PATH comes first.
 export PATH := $(PATH):/opt/swift/usr/bin
@@ -82,6 +83,8 @@ install: release ## Install programs, unit, policy, interfaces and configuration
 	  to='$(DESTDIR)$(CONFDIR)'/$${file##*/}; \
 	  if [ -e "$$to" ]; then echo "kept: $$to"; else install -m 644 "$$file" "$$to" || exit 1; fi; \
 	done
+	install -d '$(DESTDIR)$(EXAMPLES)'
+	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
 	.build/release/earshotd --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/earshotd.catalog'
 ifeq ($(DESTDIR),)
@@ -95,6 +98,7 @@ uninstall: ## Remove what install put there, except the configuration and the us
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
 	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
+	rm -rf '$(DESTDIR)$(EXAMPLES)'
 	rm -f '$(DESTDIR)$(INTERFACES)'/org.earshot.*.xml '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'/earshotd.catalog
 ifeq ($(DESTDIR),)
 	@scripts/reload

@@ -136,7 +136,7 @@ struct AudienceTests {
     var call = Message.call(
       Table.name, Table.path, Self.properties, "Get", [.string(Table.interface), .string("Secret")])
     (call.sender, call.serial) = (":1.9000", 1)
-    let answer = Answer(to: call, over: try #require(house.table.service.transport))
+    let answer = Answer(to: call, over: try #require(house.table.service.transport), of: house.table.service)
     house.table.service.objects.receive(call, answer)
     #expect(!answer.isGiven)
     // The bus has answered about :1.9000 before it brings this.

@@ -258,6 +258,7 @@ struct CallTests {
     private(set) var taken = 0
     private(set) var refusal: DBusError?
     let came = Mailbox<Bool>()
+    let gone = Mailbox<Int>()
 
     var interface: DBus.Interface {
       Interface(
@@ -267,12 +268,17 @@ struct CallTests {
 
     func give(_ call: MethodCall) {
       do throws(DBusError) {
-        try call.handOver([.string(text)], taken: { self.taken += 1 })
+        try call.handOver([.string(text)], taken: { self.countOne() })
       } catch {
         refusal = error
         call.fail(.busy("It stays here."))
       }
       came.put(call.isAnswered)
+    }
+
+    private func countOne() {
+      taken += 1
+      gone.put(taken)
     }
   }
 
@@ -286,7 +292,7 @@ struct CallTests {
     for (number, count) in [1, 8 << 20].enumerated() {
       giver.text = String(repeating: "x", count: count)
       #expect(try await table.call("Give") == [.string(giver.text)])
-      #expect(giver.taken == number + 1)
+      #expect(try await giver.gone.next() == number + 1)
     }
     object.cancel()
   }
@@ -311,6 +317,34 @@ struct CallTests {
     #expect(giver.refusal?.is(.limitExceeded) == true)
     #expect(try await giver.came.next())
     #expect(giver.taken == 0)
+    object.cancel()
+  }
+
+  @Test("What is handed to a caller who has left the bus is not taken")
+  @LoopActor
+  func handedToNobody() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    let giver = Giver()
+    giver.text = "x"
+    let asked = Mailbox<MethodCall>()
+    let object = table.export(
+      Interface(
+        Table.interface, methods: [Method("Give", out: [Argument("text", "s")], handler: { asked.put($0) })]))
+    table.client.call(Table.name, Table.path, Table.interface, "Give", then: { _ in })
+    let call = try await asked.next()
+    let left = Mailbox<Bool>()
+    let watch = table.service.watchName(try #require(table.client.uniqueName)) { if $0 == nil { left.put(true) } }
+    table.client.close()
+    #expect(try await left.next())
+    giver.give(call)
+    #expect(try await giver.came.next())
+    // The bus answers in order: what it says about this call comes after what it says about the caller.
+    let service = table.service
+    let values = try await service.call(Bus.name, Bus.path, Bus.interface, "NameHasOwner", [.string(Table.name)])
+    #expect(values == [.bool(true)])
+    #expect(giver.taken == 0)
+    watch.cancel()
     object.cancel()
   }
 

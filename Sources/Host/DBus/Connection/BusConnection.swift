@@ -205,7 +205,7 @@ public final class BusConnection {
     case .signal: receive(signal: message)
     case .methodCall:
       guard let transport else { return }
-      objects.receive(message, Answer(to: message, over: transport))
+      objects.receive(message, Answer(to: message, over: transport, of: self))
     }
   }
 

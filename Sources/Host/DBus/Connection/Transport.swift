@@ -14,8 +14,6 @@ final class Transport {
   private let scheduler: any Scheduler
   private var isPumpScheduled = false
   private(set) var isOpen = true
-  /// To be called when the bus has taken everything that was queued before.
-  private var handovers: [@LoopActor () -> Void] = []
 
   /// A message came. Not called after `close()`.
   var onMessage: @LoopActor (Message) -> Void = { _ in }
@@ -68,7 +66,6 @@ final class Transport {
     dbus_connection_unref(connection)
     onMessage = { _ in }
     onLost = {}
-    handovers = []
     Unmanaged.passUnretained(self).release()
   }
 
@@ -99,23 +96,6 @@ final class Transport {
     return serial
   }
 
-  /// Calls `body` when the bus has taken all that is queued now: perhaps at once, and never if the connection ends before.
-  func whenTaken(_ body: @escaping @LoopActor () -> Void) {
-    guard isOpen else { return }
-    handovers.append(body)
-    settleHandovers()
-  }
-
-  private func settleHandovers() {
-    // A connection that broke has an empty queue as well.
-    guard isOpen, !handovers.isEmpty, dbus_connection_has_messages_to_send(connection) == 0,
-      dbus_connection_get_is_connected(connection) != 0
-    else { return }
-    let taken = handovers
-    handovers = []
-    for body in taken { body() }
-  }
-
   fileprivate func schedulePump() {
     guard isOpen, !isPumpScheduled else { return }
     isPumpScheduled = true
@@ -127,7 +107,6 @@ final class Transport {
 
   /// Hands on the messages that have come; after some of them the loop's other work gets its turn.
   private func pump() {
-    settleHandovers()
     let end = scheduler.now.advanced(by: limits.turn)
     for count in 0..<limits.messagesPerTurn {
       guard count == 0 || scheduler.now < end else { break }

@@ -4,6 +4,7 @@ import Loop
 /// The one answer to one call, on the connection that the call came by.
 @LoopActor
 final class Answer {
+  private weak var connection: BusConnection?
   private weak var transport: Transport?
   private let destination: String?
   private let serial: UInt32
@@ -11,7 +12,8 @@ final class Answer {
   let isExpected: Bool
   private(set) var isGiven = false
 
-  init(to call: Message, over transport: Transport) {
+  init(to call: Message, over transport: Transport, of connection: BusConnection) {
+    self.connection = connection
     self.transport = transport
     destination = call.sender
     serial = call.serial
@@ -38,17 +40,22 @@ final class Answer {
     return true
   }
 
-  /// Sends `values`, and calls `taken` when the bus has the whole of them: never, if no answer is expected, or the connection
-  /// that the call came by is gone or goes before that.
+  /// Sends `values`, and calls `taken` when the bus has put the whole of them into the caller's connection: never, if no
+  /// answer is expected, or the caller's connection or this one is gone or goes before that.
+  ///
+  /// The bus handles the messages of a connection in their order. When it says, after the answer, that the caller is still
+  /// there, the answer is in the caller's hands or on the way in the caller's socket.
   ///
   /// - Throws: why the values cannot be sent; the call is not answered then.
   func handOver(_ values: [DBusValue], taken: @escaping @LoopActor () -> Void) throws(DBusError) {
-    guard isExpected, let transport, transport.isOpen else {
+    guard isExpected, let connection, let transport, transport.isOpen else {
       isGiven = true
       return
     }
     _ = try transport.send(.reply(to: serial, at: destination, values))
     isGiven = true
-    transport.whenTaken(taken)
+    connection.callBus("NameHasOwner", [.string(destination ?? "")]) { result in
+      if case .success(let values) = result, values.first?.asBool == true { taken() }
+    }
   }
 }

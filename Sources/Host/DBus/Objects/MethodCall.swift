@@ -58,8 +58,9 @@ public final class MethodCall {
     finish(.success(values))
   }
 
-  /// Answers with `values`, for what must not be lost on the way: `taken` is called when the bus has the whole answer. It is
-  /// never called where the caller wants no answer, or the connection is gone or goes before that.
+  /// Answers with `values`, for what must not be lost on the way: `taken` is called when the bus has put the whole answer
+  /// into the caller's connection. It is never called where the caller wants no answer, or where the caller or the
+  /// connection to the bus is gone or goes before that.
   ///
   /// - Parameter values: of the types that the method returns.
   /// - Throws: why they cannot be sent, `LimitExceeded` for more than a message holds. The call still has to be answered.
