@@ -4,6 +4,8 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from dbus_fast import Variant
@@ -14,8 +16,9 @@ BLUEZ = "org.bluez"
 ADAPTER = "org.bluez.Adapter1"
 CONTROLLERS = "bluez-vm-controllers.service"
 BLUETOOTH = "bluetooth.service"
-#: Adapters: the kiosk's, the phone's, that of a second earshotd, and the two of a second phone (`phones/second.py`).
-KIOSK, PHONE, SECOND, OTHER, PARTNER = range(5)
+#: Adapters: the kiosk's, the phone's, that of a second earshotd, the two of a second phone (`phones/second.py`), and what a crowd
+#: has besides (`phones/crowd.py`).
+KIOSK, PHONE, SECOND, OTHER, PARTNER, THIRD, FOURTH, LAST_PARTNER = range(8)
 
 
 async def run(*words: str, check: bool = True) -> str:
@@ -98,6 +101,19 @@ class Machine:
             return await self.bus.owner(BLUEZ) != before
 
         await self.bus.until("bluetoothd is gone", is_gone)
+
+    @asynccontextmanager
+    async def bluetooth_unit(self, drop_in: str) -> AsyncIterator[None]:
+        """Changes bluetoothd's unit for a while."""
+        file = Path(f"/run/systemd/system/{BLUETOOTH}.d/zz-trial.conf")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(drop_in)
+        try:
+            await systemctl("daemon-reload")
+            yield
+        finally:
+            file.unlink()
+            await systemctl("daemon-reload")
 
     async def run_as_unit(self, unit: str, *words: str) -> None:
         """Starts a program of the tests' own where its processor time can be read."""

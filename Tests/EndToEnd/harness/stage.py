@@ -8,9 +8,10 @@ from pathlib import Path
 
 from harness.bus import Bus
 from harness.limits import limit
-from harness.machine import KIOSK, OTHER, PARTNER, PHONE, Machine
+from harness.machine import FOURTH, KIOSK, LAST_PARTNER, OTHER, PARTNER, PHONE, SECOND, THIRD, Machine
 from harness.service import Service, Settings
 from harness.tenant import Tenant
+from phones.crowd import Crowd
 from phones.phone import Phone
 from phones.second import SecondPhone
 
@@ -97,6 +98,23 @@ class Stage:
             yield self.other_phone
         finally:
             await self.other_phone.switch_off()
+
+    @asynccontextmanager
+    async def crowd(self, count: int) -> AsyncIterator[list[Phone]]:
+        """So many phones, at most four, the visitors' first: they connect to the kiosk in this order. The second service is not
+        there meanwhile."""
+        await self._let_tenant_go()
+        await self.set_radio()
+        crowd = Crowd([OTHER, THIRD, FOURTH][: count - 1], [PARTNER, SECOND, LAST_PARTNER][: count - 1])
+        try:
+            for adapter in crowd.adapters:
+                await self.machine.free_adapter(adapter)
+            await crowd.switch_on()
+            yield [self.phone, *crowd.phones]
+        finally:
+            await crowd.switch_off()
+            # Its links end with that; the next test switches it on.
+            await self.phone.switch_off()
 
     def check_tenant(self) -> None:
         """The second service, if it is there, has noticed nothing."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from harness.limits import limit
 from harness.machine import KIOSK, PHONE
 from harness.runner import Suite
+from harness.service import VERIFIER, VERIFIER_PATH
 from harness.stage import Stage
 from phones.ios import IOSWallet
 from phones.phone import POWER_OFF
@@ -94,6 +95,24 @@ def _add(what: str, fault: Fault, point: Point) -> None:
             await forget_credentials(stage)
             await visit(stage, IOSWallet(stage.phone, DIALECTS["0.5"]), credential(KB))
         stage.measure(f"{time.monotonic() - back:.1f} s")
+
+
+def _add_dead(who: str, drop_in: str) -> None:
+    @suite.test(f"bluetoothd dies, nobody starts it, and {who} does: the next wallet is served", limit=120)
+    async def test(stage: Stage) -> None:
+        await stage.set()
+        async with stage.machine.bluetooth_unit(drop_in):
+            await stage.machine.kill_bluetoothd()
+            # Meanwhile no wallet is asked to come.
+            await stage.kiosk.until("there is no QR code", VERIFIER, VERIFIER_PATH, ConnectionUri="")
+            dead = time.monotonic()
+            await stage.machine.until_powered(KIOSK, timeout=40)
+            await visit(stage, IOSWallet(stage.phone, DIALECTS["0.5"]), credential(KB))
+            stage.measure(f"{time.monotonic() - dead:.1f} s")
+
+
+_add_dead("systemd", "[Service]\nRestart=on-failure\nRestartSec=2\n")
+_add_dead("the service", "[Service]\nRestart=no\n")
 
 
 for _what, _fault in FAULTS:
