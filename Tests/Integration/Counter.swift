@@ -22,7 +22,7 @@ final class Counter {
     wallet = WalletService(radio: service.radio(), scheduler: EventLoop.shared)
     let changes = SignalMatch(sender: "org.earshot", path: VerifierFace.path, member: "PropertiesChanged")
     watch = service.client.subscribe(changes) { [invitations] message in
-      if message.arguments.count == 3, let text = message.arguments[1]["ConnectionUri"]?.asString {
+      if message.arguments.count == 3, let text = message.arguments[1]["ConnectionUri"]?.asString, !text.isEmpty {
         invitations.put(text)
       }
     }
@@ -33,7 +33,7 @@ final class Counter {
     try await service.start()
     // Those of the service that was killed are good for nothing.
     invitations.forget()
-    invitations.put(try await service.property("ConnectionUri"))
+    invitations.put(try await service.invitation())
   }
 
   var processID: pid_t? { service.processID }

@@ -137,7 +137,7 @@ private final class Watched {
       if let path = $0.arguments.first?.asObjectPath { came.put(path) }
     }
     defer { watch.cancel() }
-    let uri = try await service.property("ConnectionUri")
+    let uri = try await service.invitation()
     verifierKeysOnAir.append(try Invitation(reading: uri).key)
     let transfer = try wallet.send(uri, credential(word))
     let path = try await came.next()
@@ -163,7 +163,7 @@ private final class Watched {
 
   /// A visit that fails on the way: the wallet is called off when the two have their keys.
   func fail() async throws {
-    let uri = try await service.property("ConnectionUri")
+    let uri = try await service.invitation()
     verifierKeysOnAir.append(try Invitation(reading: uri).key)
     let transfer = try wallet.send(uri, credential("failed"))
     transfer.onChange { [wallet] in if $0.state == .transferring { _ = wallet.disconnect($0) } }

@@ -112,6 +112,18 @@ final class ServiceProcess {
     ).first?.asString ?? ""
   }
 
+  /// The text of the QR code, as soon as there is one: the radio may come after the name on the bus.
+  func invitation() async throws -> String {
+    let shown = Mailbox<String>()
+    let changes = SignalMatch(sender: "org.earshot", path: VerifierFace.path, member: "PropertiesChanged")
+    let watch = client.subscribe(changes) { message in
+      if message.arguments.count == 3, let text = message.arguments[1]["ConnectionUri"]?.asString { shown.put(text) }
+    }
+    defer { watch.cancel() }
+    shown.put(try await property("ConnectionUri"))
+    return try await shown.first { !$0.isEmpty }
+  }
+
   /// The service as it was built beside the tests.
   nonisolated static var path: String {
     let bundle = Swift.CommandLine.arguments.first { $0.hasSuffix(".xctest") } ?? ""

@@ -20,12 +20,14 @@ struct AudienceTests {
   @LoopActor
   private final class House {
     let table: Table
+    let values = Values()
     let open: ExportedObject
     var hidden: ExportedObject?
     let mixed: ExportedObject
 
     /// - Parameter isOfGroup: whether programs of this test's user are of the group.
     init(isOfGroup: Bool) async throws {
+      let values = values
       table = try await Table(configuration: "<policy context=\"default\"><allow user=\"*\"/></policy>")
       let objects = table.service.objects
       objects.access = AccessRule(refusal: AudienceTests.refusal) { ($0.uid == getuid()) == isOfGroup }
@@ -35,29 +37,30 @@ struct AudienceTests {
         interfaces: [
           Interface(
             Table.interface, audience: .everybody, methods: [Method("Do", returning: { _ in [] })],
-            properties: AudienceTests.pair,
+            properties: values.pair,
             signals: [Signal("Done", [Argument("what", "s")])])
         ], manager: Table.path)
       mixed = objects.export(
         "/org/example/mixed",
         interfaces: [
-          Interface("a.Open", audience: .everybody, properties: AudienceTests.pair),
+          Interface("a.Open", audience: .everybody, properties: values.pair),
           Interface(
             "a.Hidden",
-            properties: [Property("Shown", "s", audience: .everybody, get: { .string(AudienceTests.secret) })],
+            properties: [Property("Shown", "s", audience: .everybody, get: { .string(values.secret) })],
             signals: [Signal("Said", [Argument("what", "s")])]),
         ], manager: Table.path)
     }
 
     /// An object that is for the group, below the public one.
     func hide() {
+      let values = values
       hidden = table.service.objects.export(
         "/org/example/hidden/peer1",
         interfaces: [
           Interface(
             "a.Peer", methods: [Method("Do", returning: { _ in [] })],
             properties: [
-              Property("Name", "s", audience: .everybody, get: { .string(AudienceTests.secret) }),
+              Property("Name", "s", audience: .everybody, get: { .string(values.secret) }),
               Property("Stale", "s", audience: .everybody, emits: .invalidates, get: { .string(AudienceTests.secret) }),
             ], signals: [Signal("Said", [Argument("what", "s")])])
         ], manager: Table.path)
@@ -74,11 +77,20 @@ struct AudienceTests {
   }
 
   /// Properties for everybody and one for the group.
-  private static let pair = [
-    Property("Level", "u", audience: .everybody, get: { .uint32(7) }),
-    Property("Stale", "u", audience: .everybody, emits: .invalidates, get: { .uint32(8) }),
-    Property("Secret", "s", get: { .string(secret) }),
-  ]
+  /// What the properties say now.
+  @LoopActor
+  private final class Values {
+    var level: UInt32 = 7
+    var secret = AudienceTests.secret
+
+    var pair: [Property] {
+      [
+        Property("Level", "u", audience: .everybody, get: { .uint32(self.level) }),
+        Property("Stale", "u", audience: .everybody, emits: .invalidates, get: { .uint32(8) }),
+        Property("Secret", "s", get: { .string(self.secret) }),
+      ]
+    }
+  }
 
   @Test("A property that does not say for whom it is, is for the group, and so is an interface")
   @LoopActor
@@ -217,6 +229,8 @@ struct AudienceTests {
     _ = try await house.table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping")
 
     house.hide()
+    house.values.level = 9
+    house.values.secret += " of today"
     house.hidden?.changed("Name", "Stale")
     house.hidden?.emit("a.Peer", "Said", [.string(Self.secret)])
     house.mixed.emit("a.Hidden", "Said", [.string(Self.secret)])
@@ -227,7 +241,7 @@ struct AudienceTests {
     let more = house.table.service.objects.export(
       "/org/example/more",
       interfaces: [
-        Interface("a.Open", audience: .everybody, properties: Self.pair), Interface("a.Hidden"),
+        Interface("a.Open", audience: .everybody, properties: house.values.pair), Interface("a.Hidden"),
       ], manager: Table.path)
     more.cancel()
     house.table.service.emit("/", "i.I", "End")
@@ -239,12 +253,12 @@ struct AudienceTests {
     guard all.count == 5 else { return }
     #expect(
       all[0].arguments == [
-        .string(Table.interface), .options(["Level": .uint32(7)]), .strings(["Secret", "Stale"]),
+        .string(Table.interface), .options(["Level": .uint32(9)]), .strings(["Secret", "Stale"]),
       ])
     #expect(all[2].arguments.first == .objectPath("/org/example/more"))
     #expect(all[2].arguments.last?.asDictionary?.keys.sorted() == ["a.Open"])
     #expect(
-      all[2].arguments.last?["a.Open"]?.asDictionary == ["Level": .uint32(7), "Stale": .uint32(8)])
+      all[2].arguments.last?["a.Open"]?.asDictionary == ["Level": .uint32(9), "Stale": .uint32(8)])
     #expect(all[3].arguments == [.objectPath("/org/example/more"), .strings(["a.Open"])])
     #expect(!"\(heard.all)".contains(Self.secret) && !"\(heard.all)".contains("hidden"))
   }

@@ -8,7 +8,10 @@ final class ObjectNode {
   let interfaces: [Interface]
   let manager: ObjectPath?
   private weak var tree: ObjectTree?
-  /// The interfaces' names, and which of their properties changed in this turn of the loop.
+  /// By interface and name, the values of the properties whose changes are signalled: as they were when the object was
+  /// exported, or were signalled last.
+  private var known: [String: [String: DBusValue]] = [:]
+  /// The interfaces' names, and which of their properties may have changed in this turn of the loop.
   private var changes: [String: [String]] = [:]
   private var isFlushScheduled = false
   private var isAlive = true
@@ -18,6 +21,11 @@ final class ObjectNode {
     self.interfaces = interfaces
     self.manager = manager
     self.tree = tree
+    for interface in interfaces {
+      for property in interface.properties where property.emits == .changes {
+        known[interface.name, default: [:]][property.name] = try? property.read()
+      }
+    }
   }
 
   /// The manager that lists the object: one above it, for a manager lists children only.
@@ -60,7 +68,8 @@ final class ObjectNode {
     EventLoop.shared.soon { [weak self] in self?.flush() }
   }
 
-  /// Signals the changes that were not signalled yet, with the values that are for every listener.
+  /// Signals the changes that were not signalled yet, with the values that are for every listener. A property that has the
+  /// value that it had before is left out.
   func flush() {
     isFlushScheduled = false
     guard isAlive, !changes.isEmpty, let listeners = tree?.listeners else { return }
@@ -68,7 +77,7 @@ final class ObjectNode {
     changes = [:]
     for interface in interfaces where listeners.maySee(interface.audience) {
       guard let names = pending[interface.name] else { continue }
-      let properties = names.compactMap { interface.property($0) }
+      let properties = names.compactMap { interface.property($0) }.filter { isChanged($0, of: interface.name) }
       let changed = properties.filter { $0.emits == .changes && listeners.maySee($0.audience) }
       let invalidated = properties.filter {
         $0.emits == .invalidates || $0.emits == .changes && !listeners.maySee($0.audience)
@@ -78,6 +87,14 @@ final class ObjectNode {
         path, StandardName.properties, "PropertiesChanged",
         [.string(interface.name), Self.values(changed, for: listeners), .strings(invalidated)])
     }
+  }
+
+  /// Whether a property has another value than the listeners know, which they learn of now.
+  private func isChanged(_ property: Property, of interface: String) -> Bool {
+    guard property.emits == .changes else { return true }
+    // A value of the wrong type is reported where it is read for the signal.
+    guard let value = try? property.read() else { return true }
+    return known[interface, default: [:]].updateValue(value, forKey: property.name) != value
   }
 
   func emit(_ interface: String, _ signal: String, _ arguments: [DBusValue], to destination: String?) {

@@ -2,6 +2,9 @@ internal import CDBus
 import Loop
 
 /// The interfaces that every object has, made of the same values as any other.
+///
+/// Changes that were not signalled yet are signalled before an answer tells the new values: a caller who watches an object
+/// hears of each change after the value that it read, and of no change that it has not to know of.
 @LoopActor
 final class StandardInterfaces {
   let peer: Interface
@@ -70,6 +73,7 @@ final class StandardInterfaces {
   private static func managedObjects(_ nodes: [ObjectNode], for audience: Audience) -> DBusValue {
     var entries: [(path: ObjectPath, interfaces: [DBusEntry])] = []
     for node in nodes {
+      node.flush()
       guard case .dictionary(_, _, let interfaces) = node.interfacesAndProperties(for: audience) else { continue }
       if let last = entries.indices.last, entries[last].path == node.path {
         entries[last].interfaces += interfaces
@@ -90,7 +94,11 @@ final class StandardInterfaces {
       methods: [
         Method(
           "Get", in: [interfaceName, propertyName], out: [Argument("value", "v")],
-          returning: { [weak tree] (call) throws(DBusError) in [try find(tree, call).property.read()] }
+          returning: { [weak tree] (call) throws(DBusError) in
+            let (node, _, property) = try find(tree, call)
+            node.flush()
+            return [try property.read()]
+          }
         ).answeringOnly(),
         Method(
           "GetAll", in: [interfaceName], out: [Argument("properties", "a{sv}")],
@@ -140,6 +148,7 @@ final class StandardInterfaces {
 
   private static func all(_ tree: ObjectTree?, _ call: MethodCall) throws(DBusError) -> DBusValue {
     let name = call.arguments.first?.asString ?? ""
+    for node in tree?.nodes[call.path] ?? [] { node.flush() }
     let interfaces = tree?.interfaces(at: call.path, for: call.audience) ?? []
     if name.isEmpty { return ObjectNode.values(interfaces.flatMap(\.properties), for: call.audience) }
     guard let interface = interfaces.first(where: { $0.name == name }) else {

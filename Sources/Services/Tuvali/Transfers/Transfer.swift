@@ -68,6 +68,8 @@ public final class Transfer {
   private let clock: any WallClock
   private var received: Instant?
   private var lastShown = Instant.zero
+  /// The date that was told last.
+  private var lastDate: Int64 = 0
   private let observers = Observers<Transfer>()
 
   /// While the figures run, they are shown this often.
@@ -161,7 +163,10 @@ public final class Transfer {
   }
 
   private func date(of instant: Instant) -> Int64 {
-    clock.seconds - instant.duration(to: scheduler.now).components.seconds
+    let date = clock.seconds - instant.duration(to: scheduler.now).components.seconds
+    // Both clocks tell whole seconds and turn at different moments: one second more or less is no other date.
+    if abs(date - lastDate) > 1 { lastDate = date }
+    return lastDate
   }
 
   private func show() {
