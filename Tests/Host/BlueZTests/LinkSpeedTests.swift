@@ -157,6 +157,25 @@ struct LinkSpeedTests {
     try await rig.kernel.until { rig.kernel.linkSettings[1].links == [16, 40, 0, 42] }
   }
 
+  @Test("An adapter that was taken out has nothing to get back, and is not asked")
+  @LoopActor
+  func takenOut() async throws {
+    let (rig, service) = try await Self.rig()
+    defer { rig.close() }
+    let server = rig.radio.serve(Self.application, delegate: service)
+    try await rig.kernel.until { Self.isFast(rig) }
+    try await rig.settle()
+    rig.kernel.linkSettings.remove(0)
+    rig.kernel.tell(.indexRemoved)
+    rig.fake.removeAdapter()
+    try await rig.reach(.waiting, "There is no Bluetooth adapter")
+    try await rig.settle()
+    let commands = rig.kernel.commands.all.count
+    server.close()
+    try await rig.settle()
+    #expect(rig.kernel.commands.all.count == commands)
+  }
+
   @Test("At the end of the program they are given back, and that is waited for, but not for ever")
   @LoopActor
   func rest() async throws {
