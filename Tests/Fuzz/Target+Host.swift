@@ -47,11 +47,19 @@ extension Target {
         let again = taken { try ManagementEvent(reading: event.packet(of: packet.index)) }
         promise(again == event, "an event is read as it was written")
         guard case .commandComplete(_, _, let reply) = event else { return }
-        var readers = (0..<2).map { _ in ByteReader(reply) }
+        var readers = (0..<4).map { _ in ByteReader(reply) }
         if let features = taken({ try ReadAdvertisingFeatures.reply(reading: &readers[0]) }) {
           promise(features.instances.count <= AdvertisingFeatures.limit, "instances have a limit")
         }
         _ = taken { try AddExtendedAdvertisingParameters.reply(reading: &readers[1]) }
+        if let defaults = taken({ try ReadDefaultSystemConfiguration.reply(reading: &readers[2]) }) {
+          var writer = ByteWriter()
+          SetDefaultSystemConfiguration(defaults).write(to: &writer)
+          var reader = ByteReader(writer.bytes)
+          let again = taken { try ReadDefaultSystemConfiguration.reply(reading: &reader) }
+          promise(again == defaults, "parameters are read as they were written")
+        }
+        _ = taken { try GetPHYConfiguration.reply(reading: &readers[3]) }
       }),
     Target(
       name: "raw-hci",
@@ -175,6 +183,8 @@ extension Target {
   private static let managementEvents: [ManagementEvent] = [
     .commandComplete(opcode: 0x3D, .success, [0xFF, 0x7F, 1, 0, 31, 31, 3, 1, 3]),
     .commandComplete(opcode: 3, .success, [2, 0, 0, 0, 1, 0]),
+    .commandComplete(opcode: 0x4B, .success, [0, 0, 2, 0, 0, 0x17, 0, 2, 24, 0, 0x1A, 0, 2, 42, 0, 0x1F, 0, 1, 1]),
+    .commandComplete(opcode: 0x44, .success, [0xFF, 0x7F, 0, 0, 0xFE, 0x79, 0, 0, 0xFF, 7, 0, 0]),
     .commandComplete(opcode: 4, .success, [UInt8](repeating: 1, count: 280)), .commandStatus(opcode: 0x3D, .busy),
     .deviceConnected(DeviceConnected(address: address, kind: .publicAddress, flags: 8, data: [2, 1, 6])),
     .deviceDisconnected(DeviceDisconnected(address: address, kind: .randomAddress, reason: .remote)),

@@ -3,8 +3,8 @@ import Glibc
 import HCI
 import Loop
 
-/// The kernel at the other end of a management socket: it keeps the advertising instances of its controllers, and sends
-/// events about what other programs do to them.
+/// The kernel at the other end of a management socket: it keeps the advertising instances of its controllers and their settings,
+/// and sends events about what other programs do to them.
 @LoopActor
 public final class FakeKernel {
   public struct Instance: Hashable, Sendable {
@@ -38,8 +38,14 @@ public final class FakeKernel {
   public let commands = Mailbox<String>()
   /// The statuses with which the next commands that add something are refused, one after the other.
   public var refusals: [ManagementStatus] = []
+  /// The statuses with which the next commands of an opcode are refused, one after the other.
+  public var refusalsByOpcode: [UInt16: [ManagementStatus]] = [:]
   /// Whether it takes commands and says nothing.
   public var isSilent = false
+  /// Commands of these opcodes it carries out, and says nothing.
+  public var silentOpcodes: Set<UInt16> = []
+  /// What new links of each controller are like.
+  public var linkSettings = FakeLinkSettings()
   public var features = AdvertisingFeatures(
     flags: [.connectable, .secondary1M, .intervals, .scanResponse], dataLimit: 31, scanResponseLimit: 31,
     instanceLimit: 3,
@@ -120,6 +126,17 @@ public final class FakeKernel {
     let adds = [AddAdvertising.opcode, AddExtendedAdvertisingParameters.opcode, AddExtendedAdvertisingData.opcode]
     if adds.contains(packet.code), !refusals.isEmpty {
       return tell(.commandStatus(opcode: packet.code, refusals.removeFirst()), of: packet.index)
+    }
+    guard !linkSettings.isGone(packet.index) else {
+      return tell(.commandStatus(opcode: packet.code, .invalidIndex), of: packet.index)
+    }
+    if let refusal = refusalsByOpcode[packet.code]?.first {
+      refusalsByOpcode[packet.code]?.removeFirst()
+      return tell(.commandStatus(opcode: packet.code, refusal), of: packet.index)
+    }
+    if let answer = linkSettings.answer(packet) {
+      if !silentOpcodes.contains(packet.code) { tell(answer, of: packet.index) }
+      return
     }
     guard let reply = try? carryOut(packet) else {
       return tell(.commandStatus(opcode: packet.code, .invalidParameters), of: packet.index)

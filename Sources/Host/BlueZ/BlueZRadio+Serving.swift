@@ -20,12 +20,14 @@ extension BlueZRadio {
       onChange: { [weak self] in self?.statusMayHaveChanged() })
     applications[number] = ServedApplication(application, as: number, registration: registration, radio: self)
     registration.aim(at: place)
+    wishesMayHaveChanged()
     statusMayHaveChanged()
   }
 
   public func stopServing(_ number: ApplicationID) {
     guard let application = applications.removeValue(forKey: number) else { return }
     application.close()
+    wishesMayHaveChanged()
     statusMayHaveChanged()
   }
 

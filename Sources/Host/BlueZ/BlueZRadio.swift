@@ -29,6 +29,8 @@ public final class BlueZRadio: RadioDriver {
   private(set) lazy var central = Central(
     bus, scheduler: scheduler, counters: counters, links: links, known: { [weak self] in self?.daemon.devices[$0] },
     open: { [weak self] in self?.open($0) }, wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
+  private(set) lazy var speed = LinkSpeed(
+    doors.management, preferences, scheduler: scheduler, onChange: { [weak self] in self?.speedChanged() })
   /// The adapter in use.
   private(set) var place: Place?
   var applications: [ApplicationID: ServedApplication] = [:]
@@ -44,8 +46,11 @@ public final class BlueZRadio: RadioDriver {
   var isSlotCountDue = false
 
   private let wanted: String?
+  private let preferences: LinkPreferences
   private let repair: KernelRepair
-  private let log: Log
+  let log: Log
+  /// What was entered in the journal about the speed of links: each sentence once.
+  var toldSpeed: Set<String> = []
   private var registrations: [Registration] = []
   private var toldStatus: RadioStatus?
   private var reported: Situation?
@@ -70,17 +75,20 @@ public final class BlueZRadio: RadioDriver {
   ///     5.76, and says nothing about what an old one leaves out.
   ///   - doors: the ways into the kernel. With the management socket the kernel advertises, exactly; without it
   ///     bluetoothd, as exactly as it can.
+  ///   - links: what new links are to be like while an application wants them fast.
   ///   - startsDaemon: whether the bus is asked to start bluetoothd where it does not run.
   ///   - repair: whether the kernel bears values by raw HCI.
   ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
-    knownVersion: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(), startsDaemon: Bool = true,
+    knownVersion: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
+    startsDaemon: Bool = true,
     repair: KernelRepair = .known(.running), log: Log = .shared
   ) {
     self.bus = bus
     self.scheduler = scheduler
     wanted = adapter
+    preferences = links
     self.repair = repair
     version = knownVersion
     keepsClientsApart = knownVersion.map { $0 >= BlueZLimit.separateClients } ?? false
@@ -133,7 +141,7 @@ public final class BlueZRadio: RadioDriver {
       situation.state, reason: situation.reason, adapters: adapterNames,
       stack: version.map { "BlueZ \($0)" } ?? "BlueZ",
       limits: BlueZLimit.sentences(version, hasManagement: doors.management.way != nil)
-        + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 })
+        + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 } + speed.problems)
   }
 
   public var tallies: [Tally] { counters.tallies }
@@ -223,6 +231,7 @@ public final class BlueZRadio: RadioDriver {
       for application in servedInOrder { application.registration.aim(at: place) }
       advertising.aim(at: place)
       scanner.aim(at: place)
+      speed.aim(at: place?.index)
     }
     if let place, let adapter = daemon.adapters[place.adapter] { advertising.adapterChanged(adapter) }
     statusMayHaveChanged()

@@ -167,6 +167,15 @@ extension ValueKind {
   }
 }
 
+extension ValueKind {
+  /// The kind of a setting that a word of its own turns off.
+  public static func either<Wrapped>(_ kind: ValueKind<Wrapped>, or word: String) -> ValueKind where Value == Wrapped? {
+    ValueKind(
+      "\(kind.form), or \(word)", show: { $0.map(kind.show) ?? word },
+      parse: { text in text == word ? .success(nil) : kind.parse(text).map { $0 } })
+  }
+}
+
 extension [String] {
   /// `a, b or c`
   fileprivate func listed(_ conjunction: String) -> String {

@@ -47,6 +47,15 @@ extension MessageID {
     Bluetooth sockets do not work. A drop-in or a container may take these away. All of it is in docs/bluez.md.
     """)
 
+  /// The kernel does not let links be as fast as they could be.
+  public static let linksSlow = MessageID(
+    "LinksSlow", "6c1c9bfbf4624136bc1c33455047a71c", "Links are slower than they could be",
+    """
+    The kernel does not let the service choose the connection interval of new links, or LE 2M; the message says why and
+    what to do. Everything works, and what peers send takes longer: docs/performance.md has a table. LinkInterval=kernel
+    and Link2M=no in the section [Radio] of earshot.conf end the attempts, and this message with them.
+    """)
+
   /// The adapter that the configuration names does not exist.
   public static let adapterMissing = MessageID(
     "AdapterMissing", "4d40754d08b2f9c6bb3e175a7f6eb055", "The adapter of the configuration does not exist",
@@ -101,7 +110,7 @@ extension MessageID {
 
   /// Every id of the house itself.
   public static let house: [MessageID] = [
-    .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .adapterMissing,
+    .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .linksSlow, .adapterMissing,
     .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost, .busBack,
   ]
 }

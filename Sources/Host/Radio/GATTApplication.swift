@@ -3,9 +3,13 @@ import Common
 /// The services that a peripheral serves, as values.
 public struct GATTApplication: Hashable, Sendable {
   public var services: [GATTService]
+  /// Whether peers that connect stand and wait while something goes over their links: a radio then asks for links that are
+  /// fast, at the cost of power. It is no more than a wish.
+  public var wantsFastLinks: Bool
 
-  public init(services: [GATTService]) {
+  public init(services: [GATTService], wantsFastLinks: Bool = false) {
     self.services = services
+    self.wantsFastLinks = wantsFastLinks
   }
 
   /// The characteristics by where they are; of two with one name in a service, the first.

@@ -56,6 +56,16 @@ public protocol RadioDriver: AnyObject {
 
   /// Cuts a link, whoever made it; `linkDown` follows. Does nothing for a link that is gone.
   func cut(_ link: LinkID)
+
+  /// The program ends, and serves nothing any more: the driver gives back what it changed for other programs as well.
+  ///
+  /// - Parameter then: called once, when that is done, after `limit` at the latest.
+  func rest(within limit: Duration, then: @escaping @LoopActor () -> Void)
+}
+
+extension RadioDriver {
+  /// A driver that changes nothing for others has nothing to give back.
+  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
 }
 
 /// An application that a driver serves.

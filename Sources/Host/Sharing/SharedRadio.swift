@@ -79,6 +79,13 @@ public final class SharedRadio {
     statusObservers.add(handler)
   }
 
+  /// Gives back what the radio changed for other programs as well; the services have stopped.
+  ///
+  /// - Parameter then: called once, when that is done, after `limit` at the latest.
+  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    driver.rest(within: limit, then: then)
+  }
+
   func nextNumber() -> Int {
     lastNumber += 1
     return lastNumber

@@ -33,6 +33,7 @@ final class Daemon {
   private let radioBus: BusConnection
   private let name: String
   private let radio: SharedRadio
+  private let driver: any RadioDriver
   private lazy var services = ServiceGroup(list.kinds, scheduler: EventLoop.shared) { self.context(of: $0) }
   private var manager: ManagerFace?
   private var registrations: [Registration] = []
@@ -61,9 +62,9 @@ final class Daemon {
     bus = BusConnection(address: address, limits: configuration[BusSettings.self].limits)
     radioBus = BusConnection(address: address, limits: BusSettings.radio, purpose: " for the radio")
     for bus in [bus, radioBus] { bus.objects.access = ServiceAccess.rule() }
+    driver = Self.driver(configuration[RadioSettings.self], radioBus, privileges)
     radio = SharedRadio(
-      driver: Self.driver(configuration[RadioSettings.self], radioBus, privileges), scheduler: EventLoop.shared,
-      limits: configuration[RadioSettings.self].linkLimits)
+      driver: driver, scheduler: EventLoop.shared, limits: configuration[RadioSettings.self].linkLimits)
     manager = ManagerFace(radio.tenant("manager", share: .nothing), services: services.names, on: bus.objects)
     services.export(on: bus.objects, manager: ManagerFace.path)
   }
@@ -75,7 +76,7 @@ final class Daemon {
     case .bluez:
       BlueZRadio(
         bus: bus, adapter: settings.adapter, knownVersion: .installed(), doors: privileges.doors,
-        startsDaemon: settings.startsBluetooth)
+        links: links(settings), startsDaemon: settings.startsBluetooth)
     case .air:
       if let socket = settings.airSocket {
         RemoteAir(path: socket)
@@ -83,6 +84,10 @@ final class Daemon {
         AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
       }
     }
+  }
+
+  private static func links(_ settings: RadioSettings) -> LinkPreferences {
+    LinkPreferences(intervals: settings.linkInterval, selects2M: settings.selects2M)
   }
 
   /// What a service is offered.
@@ -141,13 +146,15 @@ final class Daemon {
     Log.shared.info("Stopping", id: .stopping)
     ServiceManager.stopping()
     registrations = []
-    services.stop(within: Self.restLimit) { [bus, radioBus] in
-      onEnd(code)
-      // What was said to the radio and the bus in this turn is sent before the loop ends.
-      EventLoop.shared.soon {
-        bus.close()
-        radioBus.close()
-        EventLoop.shared.stop()
+    services.stop(within: Self.restLimit) { [bus, radio, radioBus] in
+      radio.rest(within: Self.restLimit) {
+        onEnd(code)
+        // What was said to the radio and the bus in this turn is sent before the loop ends.
+        EventLoop.shared.soon {
+          bus.close()
+          radioBus.close()
+          EventLoop.shared.stop()
+        }
       }
     }
   }
@@ -206,6 +213,7 @@ final class Daemon {
     configuration = loaded.configuration.keepingRestartSettings(of: configuration)
     Log.shared.level = configuration[LogSettings.self].level
     radio.apply(configuration[RadioSettings.self].linkLimits)
+    (driver as? BlueZRadio)?.prefer(Self.links(configuration[RadioSettings.self]))
     services.apply(configuration)
     let names = changes.isEmpty ? "nothing changed" : changes.map(\.name).joined(separator: ", ")
     Log.shared.notice("The configuration was read again: \(names)", id: .configurationReloaded)

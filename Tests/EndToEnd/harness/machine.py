@@ -115,6 +115,11 @@ class Machine:
             file.unlink()
             await systemctl("daemon-reload")
 
+    async def stop_bluetoothd_now(self) -> None:
+        """Kills it, and keeps everybody from starting it."""
+        await systemctl("mask", "--runtime", BLUETOOTH)
+        await self.kill_bluetoothd()
+
     async def run_as_unit(self, unit: str, *words: str) -> None:
         """Starts a program of the tests' own where its processor time can be read."""
         await run("systemd-run", "--quiet", f"--unit={unit}", *words)

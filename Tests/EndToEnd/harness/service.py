@@ -101,6 +101,12 @@ class Service:
         await systemctl("restart", self.unit)
         self.drop_received()
 
+    async def reload(self, settings: Settings) -> None:
+        """Gives it other settings while it runs; what they bring about comes later."""
+        self.settings = settings
+        self.configuration.write_text(settings_text(paced(settings)))
+        await systemctl("reload", self.unit)
+
     async def stop(self) -> None:
         self.settings = None
         await systemctl("stop", self.unit)

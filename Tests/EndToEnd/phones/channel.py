@@ -5,25 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import ctypes
-import os
 import socket
-import struct
 
 from bumble.transport.common import ParserSource, Transport
 
-_CHANNEL_USER = 1
+from harness.management import USER, bind
+
 #: The first byte of an HCI packet that carries data of a link.
 _ACL = 0x02
-
-
-def _bind(channel: socket.socket, adapter: int) -> None:
-    # Python's socket module cannot name the channel.
-    libc = ctypes.CDLL(None, use_errno=True)
-    address = struct.pack("<HHH", socket.AF_BLUETOOTH, adapter, _CHANNEL_USER)
-    if libc.bind(channel.fileno(), address, len(address)) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"hci{adapter}: {os.strerror(error)}")
 
 
 class _Source(ParserSource):
@@ -90,7 +79,7 @@ class HCIUserChannel(Transport):
             socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI
         )
         try:
-            _bind(self.channel, adapter)
+            bind(self.channel, adapter, USER)
         except OSError:
             self.channel.close()
             raise

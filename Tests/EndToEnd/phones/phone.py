@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from bumble.core import UUID
 from bumble.core import TimeoutError as BumbleTimeoutError
-from bumble.device import Connection, Device, DeviceConfiguration, ExtendedAdvertisement
+from bumble.device import Connection, ConnectionParametersPreferences, Device, DeviceConfiguration, ExtendedAdvertisement
 from bumble.gatt import GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic
 from bumble.gatt_client import CharacteristicProxy
-from bumble.hci import Address, HCI_Error
+from bumble.hci import Address, HCI_Error, Phy
 from bumble.host import Host
 
 from harness.limits import limit
@@ -35,6 +35,16 @@ class Sighting:
     address: Address
     data: bytes
     scan_response: bytes
+
+
+@dataclass(frozen=True)
+class ParameterRequest:
+    """The peripheral's L2CAP Connection Parameter Update Request: intervals in 1.25 ms, the timeout in 10 ms."""
+
+    shortest: int
+    longest: int
+    latency: int
+    timeout: int
 
 
 def _whole(uuid: UUID) -> bytes:
@@ -66,6 +76,26 @@ class Link:
             return work.result()
         work.cancel()
         raise LinkLost(f"the link was closed, reason 0x{self.closed.result():02x}")
+
+    @property
+    def interval(self) -> float:
+        """The connection interval in milliseconds."""
+        return self.connection.parameters.connection_interval
+
+    async def until_interval(self, interval: float) -> None:
+        """Waits until the link has this interval."""
+        changed = asyncio.Event()
+        event = self.connection.EVENT_CONNECTION_PARAMETERS_UPDATE
+        self.connection.on(event, changed.set)
+        try:
+            async with asyncio.timeout(limit(10)):
+                while self.interval != interval:
+                    changed.clear()
+                    await self.until_closed(asyncio.ensure_future(changed.wait()))
+        except TimeoutError:
+            raise TimeoutError(f"the link's interval is {self.interval} ms, and not {interval} ms") from None
+        finally:
+            self.connection.remove_listener(event, changed.set)
 
     async def exchange_mtu(self, mtu: int) -> int:
         """Asks for an MTU, also when that was done before; the smaller one is in force."""
@@ -155,6 +185,10 @@ class Phone:
         self.address = Address(address)
         self.transport: HCIUserChannel | None = None
         self.device: Device | None = None
+        #: The connection interval that its links begin with, in milliseconds; None for its system's own.
+        self.interval: float | None = None
+        #: What peripherals asked of it, in order. It does what they ask for.
+        self.requests: list[ParameterRequest] = []
 
     @property
     def data_packets(self) -> int:
@@ -170,6 +204,16 @@ class Phone:
         self.transport = HCIUserChannel(self.adapter)
         config = DeviceConfiguration(name="phone", address=self.address, gatt_service_enabled=False)
         self.device = Device(config=config, host=Host(self.transport.source, self.transport.sink))
+        manager = self.device.l2cap_channel_manager
+        obey = manager.on_l2cap_connection_parameter_update_request
+
+        def on_request(connection, cid, request) -> None:
+            self.requests.append(
+                ParameterRequest(request.interval_min, request.interval_max, request.latency, request.timeout)
+            )
+            obey(connection, cid, request)
+
+        manager.on_l2cap_connection_parameter_update_request = on_request
         async with asyncio.timeout(limit(10)):
             await self.device.power_on()
 
@@ -218,9 +262,17 @@ class Phone:
         mtu: the most that this phone's stack can do, which is also what it answers when it is asked."""
         assert self.device is not None
         self.device.gatt_server.max_mtu = mtu
+        self.requests.clear()
+        wish = None
+        if self.interval is not None:
+            wish = {
+                Phy.LE_1M: ConnectionParametersPreferences(
+                    connection_interval_min=self.interval, connection_interval_max=self.interval
+                )
+            }
         for _ in range(2):
             try:
-                return Link(await self.device.connect(address, timeout=limit(3)))
+                return Link(await self.device.connect(address, connection_parameters_preferences=wish, timeout=limit(3)))
             except (TimeoutError, BumbleTimeoutError, HCI_Error):
                 continue
-        return Link(await self.device.connect(address, timeout=limit(10)))
+        return Link(await self.device.connect(address, connection_parameters_preferences=wish, timeout=limit(10)))

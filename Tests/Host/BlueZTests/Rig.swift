@@ -33,7 +33,7 @@ final class Rig {
   /// - Parameter prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
   init(
     adapter: String? = nil, version: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(),
-    kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
+    links: LinkPreferences = .kernel, kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
     prepare: (@LoopActor (FakeBlueZ) -> Void)? = { $0.addAdapter() }
   ) async throws {
     bus = try PrivateBus()
@@ -47,7 +47,7 @@ final class Rig {
     connection = BusConnection(address: .address(bus.address), scheduler: time)
     driver = BlueZRadio(
       bus: connection, adapter: adapter, scheduler: time, knownVersion: version, doors: doors,
-      log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
+      links: links, log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
     radio = DriverRig(driver)
     watch = radio.onStatus { [statuses] in statuses.put($0) }
     connection.connect()
@@ -64,12 +64,13 @@ final class Rig {
   }
 
   /// A rig whose radio has a management socket, and is ready.
-  static func managed(version: BlueZVersion? = nil) async throws -> Rig {
-    let kernel = FakeKernel()
+  static func managed(
+    version: BlueZVersion? = nil, links: LinkPreferences = .kernel, kernel: FakeKernel = FakeKernel()
+  ) async throws -> Rig {
     // Its time is the radio's; nothing is asked before there is one.
     let time = VirtualTime()
     let doors = KernelDoors(management: .open(ManagementSocket(kernel.socket, scheduler: time)))
-    let rig = try await Rig(version: version, doors: doors, kernel: kernel, time: time)
+    let rig = try await Rig(version: version, doors: doors, links: links, kernel: kernel, time: time)
     try await rig.reach(.ready)
     return rig
   }

@@ -75,6 +75,37 @@ import Testing
     }
   }
 
+  @Test("One time or two have decimals, are multiples of a step, and stand in their order; a word stands for none")
+  func steps() {
+    let kind = ValueKind.steps(.microseconds(7_500) ... .seconds(4), step: .microseconds(1_250))
+    check(
+      kind,
+      [
+        ("11.25ms 15ms", .microseconds(11_250) ... .milliseconds(15)),
+        ("15ms", .milliseconds(15) ... .milliseconds(15)),
+        ("7.5ms,4s", .microseconds(7_500) ... .seconds(4)),
+        ("7.50ms 0.01s", .microseconds(7_500) ... .milliseconds(10)),
+        ("0.011250s 1s", .microseconds(11_250) ... .seconds(1)), ("15ms 15ms", .milliseconds(15) ... .milliseconds(15)),
+        // Out of the range, no multiples, in the wrong order, too many.
+        ("6.25ms", nil), ("4.00125s", nil), ("11ms", nil), ("11.251ms", nil), ("15ms 11.25ms", nil),
+        ("10ms 15ms 20ms", nil), ("", nil), ("15", nil), ("15 ms", nil), ("15ms-20ms", nil), ("-15ms", nil),
+        ("15.ms", nil), (".5s", nil), ("1.2.5s", nil), ("11.2500ms", nil), ("1x.5ms", nil), ("٣٠ms", nil),
+        ("9223372036854775807s", nil), ("7.5ms 15", nil), ("kernel", nil),
+      ])
+    #expect(kind.form == "one or two times from 7.5ms to 4s, in steps of 1.25ms, the shorter first")
+    let shown: [(ClosedRange<Duration>, String)] = [
+      (.microseconds(11_250) ... .milliseconds(15), "11.25ms 15ms"), (.milliseconds(15) ... .milliseconds(15), "15ms"),
+      (.microseconds(1_005_000) ... .seconds(2), "1005ms 2s"),
+      (.microseconds(10_005) ... .milliseconds(11), "10.005ms 11ms"),
+    ]
+    for (times, text) in shown { #expect(kind.show(times) == text) }
+    let either = ValueKind.either(kind, or: "kernel")
+    #expect(either.parse("kernel") == .success(nil) && either.show(nil) == "kernel")
+    #expect(either.parse("15ms") == .success(.milliseconds(15) ... .milliseconds(15)))
+    #expect(either.parse("Kernel") == .failure(.form) && either.parse("") == .failure(.form))
+    #expect(either.form == "\(kind.form), or kernel")
+  }
+
   @Test("A text is limited in bytes, not characters, and has no control characters")
   func text() {
     check(

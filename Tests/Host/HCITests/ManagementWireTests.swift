@@ -45,6 +45,16 @@ struct ManagementWireTests {
     #expect(
       Self.bytes(AddExtendedAdvertisingData(instance: 3, data: [2, 1, 2], scanResponse: []))
         == "03" + "0300" + "020102")
+    #expect(Self.bytes(ReadDefaultSystemConfiguration()) == "" && Self.bytes(GetPHYConfiguration()) == "")
+    let fast = DefaultSystemConfiguration([
+      .supervisionTimeout: 400, .latency: 0, .maximumInterval: 12, .minimumInterval: 9,
+    ])
+    #expect(
+      Self.bytes(SetDefaultSystemConfiguration(fast))
+        == "1700020900" + "1800020c00" + "1900020000" + "1a00029001")
+    #expect(Self.bytes(SetPHYConfiguration(selected: [.send1M, .receive1M, .send2M, .receive2M])) == "001e0000")
+    #expect(ReadDefaultSystemConfiguration.opcode == 0x4B && SetDefaultSystemConfiguration.opcode == 0x4C)
+    #expect(GetPHYConfiguration.opcode == 0x44 && SetPHYConfiguration.opcode == 0x45)
     #expect(
       ManagementPacket(code: 0x003F, index: 1, parameters: [3]).bytes == [0x3F, 0, 1, 0, 1, 0, 3])
   }
@@ -60,6 +70,16 @@ struct ManagementWireTests {
     #expect(
       try Self.reply(AddExtendedAdvertisingParameters.self, "03 f4 1f 1f")
         == .init(instance: 3, power: -12, dataLimit: 31, scanResponseLimit: 31))
+    // Parameters that have no name here, of one byte and of two, are passed over.
+    #expect(
+      try Self.reply(ReadDefaultSystemConfiguration.self, "0000020000 1700021800 1800022800 1f000101 1a00022a00")
+        == DefaultSystemConfiguration([.minimumInterval: 24, .maximumInterval: 40, .supervisionTimeout: 42]))
+    #expect(
+      try Self.reply(GetPHYConfiguration.self, "ff7f0000 fe790000 ff070000")
+        == PHYConfiguration(
+          supported: PHYs(rawValue: 0x7FFF), configurable: PHYs(rawValue: 0x79FE), selected: PHYs(rawValue: 0x07FF)))
+    #expect(try Self.reply(SetDefaultSystemConfiguration.self, "") == Nothing())
+    #expect(try Self.reply(SetPHYConfiguration.self, "") == Nothing())
   }
 
   static let events: [(ManagementEvent, String)] = [
@@ -168,6 +188,14 @@ struct ManagementWireTests {
       #expect(caught(WireError.self) { try Self.reply(ReadAdvertisingFeatures.self, text) } != nil)
     }
     #expect(caught(WireError.self) { try Self.reply(RemoveAdvertising.self, "0303") } != nil)
+    // A parameter that is cut, one of one byte and of three where there are two, and one that comes twice.
+    for text in ["17", "1700", "170002", "17000218", "17000118", "170003180000", "1700021800 1700021800", "ffff01"] {
+      #expect(caught(WireError.self) { try Self.reply(ReadDefaultSystemConfiguration.self, text) } != nil, "\(text)")
+    }
+    for text in ["", "ff7f0000 fe790000 ff0700", "ff7f0000 fe790000 ff070000 00"] {
+      #expect(caught(WireError.self) { try Self.reply(GetPHYConfiguration.self, text) } != nil, "\(text)")
+    }
+    #expect(caught(WireError.self) { try Self.reply(SetPHYConfiguration.self, "00") } != nil)
     #expect(caught(WireError.self) { try Self.reply(AddExtendedAdvertisingParameters.self, "03") } != nil)
   }
 }

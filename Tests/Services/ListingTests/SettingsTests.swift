@@ -59,6 +59,9 @@ struct SettingsTests {
       TransferTimeout=30s
       Transfers=2
       KeptTransfers=7
+      [Radio]
+      LinkInterval=kernel
+      Link2M=no
       [Store]
       Directory=/srv/credentials
       MemoryLimit=1G
@@ -75,6 +78,7 @@ struct SettingsTests {
     let radio = read[RadioSettings.self]
     #expect(radio.backend == .air && radio.adapter == "hci1" && radio.airSocket == "/run/air")
     #expect(!radio.notifyUnsubscribed && !radio.startsBluetooth)
+    #expect(radio.linkInterval == nil && !radio.selects2M)
     let verifier = read[VerifierService.Settings.self]
     let engine = verifier.engine
     #expect(verifier.enabled && engine.name == "Kiosk" && verifier.decision == .accept)

@@ -12,12 +12,14 @@ final class ServedApplication {
   let registration: KeptRegistration
   /// By where they are; of two with one name in a service, the first.
   private(set) var characteristics: [CharacteristicID: ServedCharacteristic] = [:]
+  let wantsFastLinks: Bool
   private var services: [ExportedObject] = []
 
   init(_ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, radio: BlueZRadio) {
     self.number = number
     self.registration = registration
     path = registration.path
+    wantsFastLinks = application.wantsFastLinks
     let tree = radio.bus.objects
     tree.exportManager(path)
     for (index, service) in application.services.enumerated() {

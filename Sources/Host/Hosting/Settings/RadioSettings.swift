@@ -14,6 +14,9 @@ public struct RadioSettings: SettingsSection {
   public var airSocket: String?
   public var notifyUnsubscribed = true
   public var startsBluetooth = true
+  /// What peers are asked for while a service wants fast links; nil: the kernel's own.
+  public var linkInterval: ClosedRange<Duration>? = .microseconds(11_250) ... .milliseconds(15)
+  public var selects2M = true
   /// The adapter's links, whoever made them.
   public var links = LinkLimits().links
 
@@ -41,6 +44,16 @@ public struct RadioSettings: SettingsSection {
       "Links", \.links, .number(1...64), .onReload,
       "How many links the adapter may have at one time. Where they are too few for what the services need, services that "
         + "have more than they need give some up."),
+    Setting(
+      "LinkInterval", \.linkInterval,
+      .either(.steps(.microseconds(7_500) ... .seconds(4), step: .microseconds(1_250)), or: "kernel"), .onReload,
+      "The shortest and the longest connection interval that peers are asked for while a service that wants fast links waits "
+        + "for them; a phone may decline. New links of other programs have it meanwhile, too, and afterwards the adapter has "
+        + "again what it had. With kernel it is left alone, usually at 30ms 50ms."),
+    Setting(
+      "Link2M", \.selects2M, .bool, .onReload,
+      "Whether LE 2M, which is faster and does not reach as far, is selected meanwhile for new links, where the adapter has it. "
+        + "Otherwise what is selected stays."),
     Setting(
       "NotifyUnsubscribed", \.notifyUnsubscribed, .bool, .onRestart,
       "Whether clients that never subscribe, as some apps on Android do not, get their answers by raw HCI, which takes "

@@ -322,6 +322,6 @@ extension VerifierService: GATTServerDelegate {
   }
 
   private var application: GATTApplication {
-    GATTApplication(services: settings.dialects.map(\.gattService))
+    GATTApplication(services: settings.dialects.map(\.gattService), wantsFastLinks: true)
   }
 }

@@ -1,0 +1,25 @@
+import Journal
+import Loop
+import Radio
+
+/// The speed of new links, which is the adapter's for all programs: `LinkSpeed` has it for as long as an application wants it.
+extension BlueZRadio {
+  /// Takes on what a reload changed.
+  public func prefer(_ links: LinkPreferences) { speed.prefer(links) }
+
+  /// Gives back what the adapter had before, and calls `then` once: when that is done, after `limit` at the latest.
+  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    speed.rest(within: limit, then: then)
+  }
+
+  /// An application came or went.
+  func wishesMayHaveChanged() { speed.want(applications.values.contains(where: \.wantsFastLinks)) }
+
+  /// What is wrong is in the status, and once in the journal.
+  func speedChanged() {
+    for sentence in speed.problems where toldSpeed.insert(sentence).inserted {
+      log.warning("\(sentence)", id: .linksSlow)
+    }
+    statusMayHaveChanged()
+  }
+}

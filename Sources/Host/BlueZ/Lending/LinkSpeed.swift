@@ -1,0 +1,128 @@
+import HCI
+import Journal
+import Loop
+
+/// What new links are to be like while an application wants them fast.
+public struct LinkPreferences: Hashable, Sendable {
+  /// The connection intervals that peers are asked for, from 7.5 ms to 4 s, in steps of 1.25 ms; nil leaves them to the kernel.
+  public var intervals: ClosedRange<Duration>?
+  /// Whether LE 2M is selected where the controller has it.
+  public var selects2M: Bool
+
+  public init(intervals: ClosedRange<Duration>?, selects2M: Bool) {
+    self.intervals = intervals
+    self.selects2M = selects2M
+  }
+
+  /// All stays as the kernel has it.
+  public static let kernel = LinkPreferences(intervals: nil, selects2M: false)
+}
+
+/// Makes new links of the adapter in use fast for as long as that is wanted, and gives back what was there before.
+@LoopActor
+final class LinkSpeed {
+  private let door: Door<ManagementSocket>
+  private let onChange: @LoopActor () -> Void
+  private var intervals: Lender<LinkIntervals, ReadDefaultSystemConfiguration, SetDefaultSystemConfiguration>?
+  private var phys: Lender<LinkPHYs, GetPHYConfiguration, SetPHYConfiguration>?
+  private var preferences: LinkPreferences
+  private var isWanted = false
+  private var events: Registration?
+  private var resting: (@LoopActor () -> Void)?
+  private var restLimit: Registration?
+  private let scheduler: any Scheduler
+
+  /// - Parameter onChange: called when `problems` may have changed.
+  init(
+    _ door: Door<ManagementSocket>, _ preferences: LinkPreferences, scheduler: any Scheduler,
+    onChange: @escaping @LoopActor () -> Void
+  ) {
+    self.door = door
+    self.preferences = preferences
+    self.scheduler = scheduler
+    self.onChange = onChange
+    guard let socket = door.way else { return }
+    intervals = Lender(
+      LinkIntervals.self, socket, scheduler: scheduler, read: ReadDefaultSystemConfiguration(),
+      write: { SetDefaultSystemConfiguration($0.difference(from: $1)) }, onChange: { [weak self] in self?.changed() })
+    phys = Lender(
+      LinkPHYs.self, socket, scheduler: scheduler, read: GetPHYConfiguration(),
+      write: { value, _ in SetPHYConfiguration(selected: value.selected) },
+      onChange: { [weak self] in self?.changed() })
+    events = socket.onEvent { [weak self] event, index in
+      guard case .indexRemoved = event else { return }
+      self?.intervals?.handle(.removed(index))
+      self?.phys?.handle(.removed(index))
+    }
+  }
+
+  // MARK: What is wanted
+
+  func want(_ isWanted: Bool) {
+    self.isWanted = isWanted
+    wish()
+  }
+
+  func prefer(_ preferences: LinkPreferences) {
+    self.preferences = preferences
+    wish()
+  }
+
+  /// The adapter in use is another one, or is there again; nil for none.
+  func aim(at index: UInt16?) {
+    intervals?.handle(.controller(index))
+    phys?.handle(.controller(index))
+  }
+
+  private func wish() {
+    let range = isWanted ? preferences.intervals : nil
+    intervals?.handle(
+      .wish(range.map { LinkIntervals.units($0.lowerBound)...LinkIntervals.units($0.upperBound) }))
+    phys?.handle(.wish(isWanted && preferences.selects2M ? .le2M : nil))
+    changed()
+  }
+
+  private func changed() {
+    if let resting, isSettled {
+      (self.resting, restLimit) = (nil, nil)
+      resting()
+    }
+    onChange()
+  }
+
+  // MARK: What becomes of it
+
+  /// What is not as it is wanted, and what to do; one sentence for each.
+  var problems: [String] {
+    guard isWanted, preferences != .kernel else { return [] }
+    if case .shut(let why) = door {
+      return [
+        "Links stay at the kernel's speed (\(why)). \(KernelDoors.remedy("CAP_NET_ADMIN")), or LinkInterval=kernel and"
+          + " Link2M=no."
+      ]
+    }
+    return [
+      intervals?.problem.map {
+        "Links stay at the kernel's connection interval, for the kernel refuses another one (\($0)): take a newer kernel, or"
+          + " LinkInterval=kernel."
+      },
+      phys?.problem.map {
+        "LE 2M is not selected, for the kernel refuses it (\($0)): take a newer kernel, or Link2M=no."
+      },
+    ].compactMap { $0 }
+  }
+
+  private var isSettled: Bool { (intervals?.isSettled ?? true) && (phys?.isSettled ?? true) }
+
+  /// Gives all back, and calls `then` once: when that is done, after `limit` at the latest.
+  func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    want(false)
+    guard !isSettled else { return then() }
+    resting = then
+    restLimit = scheduler.schedule(after: limit) { [weak self] in
+      guard let self, let resting else { return }
+      (self.resting, restLimit) = (nil, nil)
+      resting()
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import Bytes
+
+/// What a kernel uses for a controller unless something else is asked for, as Read and Set Default System Configuration carry
+/// it: numbered parameters, each with bytes of its own.
+///
+/// | offset | size | field, for each parameter |
+/// | --- | --- | --- |
+/// | 0 | 2 | number of the parameter |
+/// | 2 | 1 | length of the value |
+/// | 3 | | value, little endian |
+///
+/// Facts: bluez.md section 13.
+public struct DefaultSystemConfiguration: Hashable, Sendable {
+  /// A parameter of two bytes. The kernel has some thirty; these are the links' own.
+  public enum Parameter: UInt16, CaseIterable, Sendable {
+    /// Of new links, in 1.25 ms.
+    case minimumInterval = 0x0017
+    /// Of new links, in 1.25 ms.
+    case maximumInterval = 0x0018
+    /// How many connection events a peripheral may leave out.
+    case latency = 0x0019
+    /// After how long without a packet a link has ended, in 10 ms.
+    case supervisionTimeout = 0x001A
+  }
+
+  /// The parameters of `Parameter` that are in it.
+  public private(set) var values: [Parameter: UInt16] = [:]
+
+  public init(_ values: [Parameter: UInt16] = [:]) {
+    self.values = values
+  }
+
+  public subscript(parameter: Parameter) -> UInt16? {
+    get { values[parameter] }
+    set { values[parameter] = newValue }
+  }
+
+  /// The parameters in which it differs from `other`.
+  public func difference(from other: DefaultSystemConfiguration) -> DefaultSystemConfiguration {
+    DefaultSystemConfiguration(values.filter { other[$0.key] != $0.value })
+  }
+
+  /// Passes over parameters that are not in `Parameter`; throws where one of them has not two bytes, or comes twice.
+  init(reading reader: inout ByteReader) throws(WireError) {
+    while !reader.isAtEnd {
+      let number = try reader.u16le()
+      let value = try reader.bytes(Int(try reader.u8()))
+      guard let parameter = Parameter(rawValue: number) else { continue }
+      guard values[parameter] == nil else { throw .badValue("parameter") }
+      var bytes = ByteReader(value)
+      values[parameter] = try bytes.u16le()
+      try bytes.finish()
+    }
+  }
+
+  func write(to writer: inout ByteWriter) {
+    for parameter in Parameter.allCases {
+      guard let value = values[parameter] else { continue }
+      writer.u16le(parameter.rawValue)
+      writer.u8(2)
+      writer.u16le(value)
+    }
+  }
+}
+
+/// Read Default System Configuration.
+public struct ReadDefaultSystemConfiguration: ManagementCommand {
+  public static let opcode: UInt16 = 0x004B
+
+  public init() {}
+
+  public func write(to writer: inout ByteWriter) {}
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> DefaultSystemConfiguration {
+    try DefaultSystemConfiguration(reading: &reader)
+  }
+}
+
+/// Set Default System Configuration: for links made from then on. The parameters that are not in it stay.
+public struct SetDefaultSystemConfiguration: ManagementCommand {
+  public static let opcode: UInt16 = 0x004C
+  public var configuration: DefaultSystemConfiguration
+
+  public init(_ configuration: DefaultSystemConfiguration) {
+    self.configuration = configuration
+  }
+
+  public func write(to writer: inout ByteWriter) { configuration.write(to: &writer) }
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> Nothing {
+    try Nothing(reading: &reader)
+  }
+}
+
+/// The answer to a command that has none but its status.
+public struct Nothing: Hashable, Sendable {
+  public init() {}
+
+  init(reading reader: inout ByteReader) throws(WireError) { try reader.finish() }
+}

@@ -1,0 +1,75 @@
+import Bytes
+
+/// The physical layers that a controller has, and those that it uses for links made from then on.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 4 | supported |
+/// | 4 | 4 | configurable: those of them that can be taken out |
+/// | 8 | 4 | selected |
+public struct PHYConfiguration: Hashable, Sendable {
+  public var supported: PHYs
+  public var configurable: PHYs
+  public var selected: PHYs
+
+  public init(supported: PHYs, configurable: PHYs, selected: PHYs) {
+    self.supported = supported
+    self.configurable = configurable
+    self.selected = selected
+  }
+
+  init(reading reader: inout ByteReader) throws(WireError) {
+    supported = PHYs(rawValue: try reader.u32le())
+    configurable = PHYs(rawValue: try reader.u32le())
+    selected = PHYs(rawValue: try reader.u32le())
+    try reader.finish()
+  }
+}
+
+/// Physical layers, each direction for itself. Those of BR/EDR, which are in it as well, have no names here.
+public struct PHYs: OptionSet, Hashable, Sendable {
+  public let rawValue: UInt32
+
+  public init(rawValue: UInt32) {
+    self.rawValue = rawValue
+  }
+
+  public static let send1M = PHYs(rawValue: 1 << 9)
+  public static let receive1M = PHYs(rawValue: 1 << 10)
+  public static let send2M = PHYs(rawValue: 1 << 11)
+  public static let receive2M = PHYs(rawValue: 1 << 12)
+
+  /// LE 2M in both directions.
+  public static let le2M: PHYs = [.send2M, .receive2M]
+}
+
+/// Get PHY Configuration.
+public struct GetPHYConfiguration: ManagementCommand {
+  public static let opcode: UInt16 = 0x0044
+
+  public init() {}
+
+  public func write(to writer: inout ByteWriter) {}
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> PHYConfiguration {
+    try PHYConfiguration(reading: &reader)
+  }
+}
+
+/// Set PHY Configuration: the layers for links made from then on; those that there are keep theirs (LE Set Default PHY, Core
+/// 5.4 Vol 4 Part E 7.8.48). The kernel refuses what is not supported, what leaves out a layer that is not configurable,
+/// and everything while the controller is off.
+public struct SetPHYConfiguration: ManagementCommand {
+  public static let opcode: UInt16 = 0x0045
+  public var selected: PHYs
+
+  public init(selected: PHYs) {
+    self.selected = selected
+  }
+
+  public func write(to writer: inout ByteWriter) { writer.u32le(selected.rawValue) }
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> Nothing {
+    try Nothing(reading: &reader)
+  }
+}

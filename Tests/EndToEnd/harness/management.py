@@ -1,0 +1,75 @@
+"""The kernel's Bluetooth management, as another program on the machine uses it."""
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+
+from harness.limits import limit
+
+#: Channels of an HCI socket.
+USER, CONTROL = 1, 3
+_NO_ADAPTER = 0xFFFF
+
+_GET_PHY, _SET_PHY, _READ_DEFAULTS, _SET_DEFAULTS = 0x44, 0x45, 0x4B, 0x4C
+_COMPLETE, _STATUS = 0x0001, 0x0002
+#: Parameters of Default System Configuration: shortest and longest interval (1.25 ms), latency, supervision timeout (10 ms).
+LINK_PARAMETERS = (0x17, 0x18, 0x19, 0x1A)
+#: LE 2M, both directions.
+LE_2M = 0x1800
+
+
+def bind(channel: socket.socket, adapter: int, number: int) -> None:
+    """Binds an HCI socket to a channel, which Python's socket module cannot name."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    address = struct.pack("<HHH", socket.AF_BLUETOOTH, adapter, number)
+    if libc.bind(channel.fileno(), address, len(address)) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"hci{adapter}: {os.strerror(error)}")
+
+
+class Refused(Exception):
+    """The kernel's status."""
+
+
+def _ask(opcode: int, adapter: int, parameters: bytes = b"") -> bytes:
+    """Carries out one command on a socket of its own."""
+    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+    with socket.socket(socket.AF_BLUETOOTH, kind, socket.BTPROTO_HCI) as channel:
+        bind(channel, _NO_ADAPTER, CONTROL)
+        channel.settimeout(limit(10))
+        channel.send(struct.pack("<HHH", opcode, adapter, len(parameters)) + parameters)
+        while True:
+            packet = channel.recv(4096)
+            code, index, _ = struct.unpack_from("<HHH", packet)
+            if index != adapter or code not in (_COMPLETE, _STATUS):
+                continue
+            answered, status = struct.unpack_from("<HB", packet, 6)
+            if answered == opcode:
+                if status != 0:
+                    raise Refused(f"command 0x{opcode:02x}: status {status}")
+                return packet[9:]
+
+
+def link_defaults(adapter: int) -> tuple[int, ...]:
+    """What new links of the adapter get, one number for each of `LINK_PARAMETERS`."""
+    found, rest = {}, _ask(_READ_DEFAULTS, adapter)
+    while rest:
+        number, length = struct.unpack_from("<HB", rest)
+        found[number], rest = int.from_bytes(rest[3 : 3 + length], "little"), rest[3 + length :]
+    return tuple(found[number] for number in LINK_PARAMETERS)
+
+
+def set_link_defaults(adapter: int, *values: int) -> None:
+    pairs = zip(LINK_PARAMETERS, values, strict=True)
+    _ask(_SET_DEFAULTS, adapter, b"".join(struct.pack("<HBH", number, 2, value) for number, value in pairs))
+
+
+def selected_phys(adapter: int) -> int:
+    """A bit for each physical layer and direction that new links may use."""
+    return struct.unpack("<III", _ask(_GET_PHY, adapter))[2]
+
+
+def select_phys(adapter: int, phys: int) -> None:
+    _ask(_SET_PHY, adapter, struct.pack("<I", phys))

@@ -1,0 +1,349 @@
+import Common
+import HCI
+import Testing
+
+@testable import BlueZ
+
+@Suite("What is lent at a controller is as wished while it is wished, and afterwards what it would be without us")
+struct LoanTests {
+  typealias Intervals = Loan<LinkIntervals>
+  typealias Layers = Loan<LinkPHYs>
+
+  static func configuration(
+    _ shortest: UInt16, _ longest: UInt16, latency: UInt16 = 0, timeout: UInt16 = 42
+  ) -> DefaultSystemConfiguration {
+    DefaultSystemConfiguration([
+      .minimumInterval: shortest, .maximumInterval: longest, .latency: latency, .supervisionTimeout: timeout,
+    ])
+  }
+
+  static let kernels = configuration(24, 40)
+  static let ours = configuration(9, 12)
+
+  /// A loan at controller 0 whose wish has been fulfilled.
+  static func lent() -> Intervals {
+    var loan = Intervals()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(9...12), at: .zero)
+    _ = loan.handle(.found(kernels), at: .zero)
+    _ = loan.handle(.written, at: .zero)
+    return loan
+  }
+
+  // MARK: Lending and giving back
+
+  @Test("Nothing is read before there is a wish and a controller, whichever comes first")
+  func begins() {
+    for wishIsFirst in [true, false] {
+      var loan = Intervals()
+      let first = loan.handle(wishIsFirst ? .wish(9...12) : .controller(0), at: .zero)
+      let second = loan.handle(wishIsFirst ? .controller(0) : .wish(9...12), at: .zero)
+      #expect(first.isEmpty && second == [.read(0)])
+    }
+  }
+
+  @Test("It is read, written, and given back as it was read")
+  func wholeLife() {
+    var loan = Intervals()
+    #expect(loan.isSettled)
+    _ = loan.handle(.controller(0), at: .zero)
+    #expect(loan.handle(.wish(9...12), at: .zero) == [.read(0)])
+    #expect(!loan.isSettled)
+    #expect(loan.handle(.found(Self.kernels), at: .zero) == [.write(Self.ours, over: Self.kernels, 0)])
+    #expect(loan.handle(.written, at: .zero).isEmpty)
+    #expect(loan.problem == nil && !loan.isSettled)
+    // What is wished already changes nothing.
+    #expect(loan.handle(.wish(9...12), at: .zero).isEmpty)
+    #expect(loan.handle(.wish(nil), at: .zero) == [.read(0)])
+    #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
+    #expect(!loan.isSettled)
+    #expect(loan.handle(.written, at: .zero).isEmpty)
+    #expect(loan.isSettled)
+  }
+
+  @Test("What is as wished already is not written, and nothing is given back")
+  func alreadyThere() {
+    var loan = Intervals()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(9...12), at: .zero)
+    #expect(loan.handle(.found(Self.configuration(9, 12, timeout: 500)), at: .zero).isEmpty)
+    #expect(loan.isSettled)
+    #expect(loan.handle(.wish(nil), at: .zero).isEmpty)
+  }
+
+  @Test("When the controller comes back it is read again: what is ours still is not taken for what was there before")
+  func comesBack() {
+    for isKept in [true, false] {
+      var loan = Self.lent()
+      #expect(loan.handle(.controller(nil), at: .zero).isEmpty)
+      #expect(loan.handle(.controller(0), at: .zero) == [.read(0)])
+      // bluetoothd left it as it was, or the kernel forgot it.
+      let written = loan.handle(.found(isKept ? Self.ours : Self.kernels), at: .zero)
+      #expect(written == (isKept ? [] : [.write(Self.ours, over: Self.kernels, 0)]))
+      if !isKept { _ = loan.handle(.written, at: .zero) }
+      _ = loan.handle(.wish(nil), at: .zero)
+      #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
+    }
+  }
+
+  @Test("What another program changed meanwhile stays, when it is lent again and when it is given back")
+  func foreignChange() {
+    var loan = Self.lent()
+    _ = loan.handle(.controller(nil), at: .zero)
+    _ = loan.handle(.controller(0), at: .zero)
+    // bluetoothd starts with a longest interval and a latency of its own.
+    let theirs = Self.configuration(9, 80, latency: 4)
+    let again = Self.configuration(9, 12, latency: 4)
+    #expect(loan.handle(.found(theirs), at: .zero) == [.write(again, over: theirs, 0)])
+    _ = loan.handle(.written, at: .zero)
+    _ = loan.handle(.wish(nil), at: .zero)
+    let changed = Self.configuration(9, 12, latency: 4, timeout: 77)
+    let returned = Self.configuration(24, 80, latency: 4, timeout: 77)
+    #expect(loan.handle(.found(changed), at: .zero) == [.write(returned, over: changed, 0)])
+  }
+
+  @Test("It is given back while the controller is not in use, too, and forgotten where the controller was taken out")
+  func withoutController() {
+    for isRemoved in [true, false] {
+      var loan = Self.lent()
+      _ = loan.handle(.controller(nil), at: .zero)
+      if isRemoved {
+        #expect(loan.handle(.removed(1), at: .zero).isEmpty && !loan.isSettled)
+        #expect(loan.handle(.removed(0), at: .zero).isEmpty)
+      }
+      #expect(loan.handle(.wish(nil), at: .zero) == (isRemoved ? [] : [.read(0)]))
+      #expect(loan.isSettled == isRemoved)
+    }
+  }
+
+  @Test("Another controller: the first one gets back what it had before the second is written")
+  func otherController() {
+    var loan = Self.lent()
+    #expect(loan.handle(.controller(1), at: .zero) == [.read(0)])
+    #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
+    #expect(loan.handle(.written, at: .zero) == [.read(1)])
+    let others = Self.configuration(30, 50, timeout: 300)
+    let wished = Self.configuration(9, 12, timeout: 300)
+    #expect(loan.handle(.found(others), at: .zero) == [.write(wished, over: others, 1)])
+  }
+
+  @Test("Another wish starts from what was there before us, not from the wish before")
+  func otherWish() {
+    var loan = Self.lent()
+    #expect(loan.handle(.wish(12...12), at: .zero) == [.read(0)])
+    let wished = Self.configuration(12, 12)
+    #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(wished, over: Self.ours, 0)])
+    _ = loan.handle(.written, at: .zero)
+    // A wish of long intervals had a long timeout, which nobody needs any more.
+    let long = Self.configuration(24, 3200, timeout: 1201)
+    _ = loan.handle(.wish(24...3200), at: .zero)
+    #expect(loan.handle(.found(wished), at: .zero) == [.write(long, over: wished, 0)])
+    _ = loan.handle(.written, at: .zero)
+    _ = loan.handle(.wish(9...12), at: .zero)
+    #expect(loan.handle(.found(long), at: .zero) == [.write(Self.ours, over: long, 0)])
+    _ = loan.handle(.written, at: .zero)
+    _ = loan.handle(.wish(nil), at: .zero)
+    #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
+  }
+
+  @Test("What changes while a command is under way is done after its answer, once")
+  func changesMeanwhile() {
+    var loan = Intervals()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(9...12), at: .zero)
+    #expect(loan.handle(.controller(nil), at: .zero).isEmpty)
+    #expect(loan.handle(.controller(0), at: .zero).isEmpty)
+    #expect(loan.handle(.found(Self.kernels), at: .zero) == [.read(0)])
+    _ = loan.handle(.found(Self.kernels), at: .zero)
+    // Nobody wishes it any more while it is being written.
+    #expect(loan.handle(.wish(nil), at: .zero).isEmpty)
+    #expect(loan.handle(.written, at: .zero) == [.read(0)])
+    #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
+    // It is wished again while it is being given back.
+    #expect(loan.handle(.wish(9...12), at: .zero).isEmpty)
+    #expect(loan.handle(.written, at: .zero) == [.read(0)])
+    #expect(loan.handle(.found(Self.kernels), at: .zero) == [.write(Self.ours, over: Self.kernels, 0)])
+  }
+
+  // MARK: Refusals
+
+  @Test(
+    "What may pass is tried four times, after half a second, one and two, and no more until the controller comes back")
+  func passing() {
+    for refusal in [Intervals.Refusal.passing("Busy"), .off("Rejected")] {
+      var (loan, now) = (Intervals(), Instant.zero)
+      _ = loan.handle(.controller(0), at: now)
+      _ = loan.handle(.wish(9...12), at: now)
+      for milliseconds in [500, 1000, 2000] {
+        #expect(loan.handle(.failed(refusal), at: now).isEmpty)
+        #expect(loan.problem == nil)
+        let due = now.advanced(by: .milliseconds(milliseconds))
+        #expect(loan.deadline == due)
+        #expect(loan.handle(.timer, at: now).isEmpty)
+        now = due
+        #expect(loan.handle(.timer, at: now) == [.read(0)])
+      }
+      #expect(loan.handle(.failed(refusal), at: now).isEmpty)
+      #expect(loan.problem != nil && loan.deadline == nil)
+      #expect(loan.handle(.timer, at: now.advanced(by: .seconds(1000))).isEmpty)
+      #expect(loan.handle(.controller(0), at: now) == [.read(0)])
+      #expect(loan.problem == nil)
+      // The four are counted anew.
+      #expect(loan.handle(.failed(refusal), at: now).isEmpty)
+      #expect(loan.deadline == now.advanced(by: .milliseconds(500)))
+    }
+  }
+
+  @Test("What will last is not tried again until the wish is another one")
+  func lasting() {
+    var loan = Intervals()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(9...12), at: .zero)
+    #expect(loan.handle(.failed(.lasting("Unknown Command")), at: .zero).isEmpty)
+    #expect(loan.problem == "Unknown Command" && loan.deadline == nil && loan.isSettled)
+    #expect(loan.handle(.wish(12...12), at: .zero) == [.read(0)])
+    #expect(loan.problem == nil)
+  }
+
+  @Test("A kernel without the setting is not written to, and said")
+  func noSetting() {
+    var loan = Intervals()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(9...12), at: .zero)
+    #expect(loan.handle(.found(DefaultSystemConfiguration([.minimumInterval: 24])), at: .zero).isEmpty)
+    #expect(loan.problem == LinkIntervals.unknown)
+  }
+
+  @Test("A write without an answer may have been carried out, and is given back")
+  func unanswered() {
+    var loan = Intervals()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(9...12), at: .zero)
+    _ = loan.handle(.found(Self.kernels), at: .zero)
+    _ = loan.handle(.failed(.passing("no answer")), at: .zero)
+    #expect(loan.handle(.wish(nil), at: .zero) == [.read(0)])
+    #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
+  }
+
+  @Test("A refused write owes nothing")
+  func refusedWrite() {
+    var loan = Intervals()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(9...12), at: .zero)
+    _ = loan.handle(.found(Self.kernels), at: .zero)
+    _ = loan.handle(.failed(.lasting("Permission Denied")), at: .zero)
+    #expect(loan.isSettled)
+    #expect(loan.handle(.wish(nil), at: .zero).isEmpty)
+  }
+
+  @Test(
+    "A controller that is gone or off has nothing to get back; one that will not answer is given up after four attempts"
+  )
+  func failedReturn() {
+    for refusal in [Intervals.Refusal.gone, .off("Rejected"), .lasting("Failed")] {
+      var loan = Self.lent()
+      _ = loan.handle(.wish(nil), at: .zero)
+      #expect(loan.handle(.failed(refusal), at: .zero).isEmpty)
+      #expect(loan.isSettled && loan.problem == nil)
+    }
+    var (loan, now) = (Self.lent(), Instant.zero)
+    _ = loan.handle(.wish(nil), at: now)
+    for _ in 0..<3 {
+      #expect(loan.handle(.failed(.passing("Busy")), at: now).isEmpty)
+      now = loan.deadline ?? now
+      #expect(loan.handle(.timer, at: now) == [.read(0)])
+    }
+    #expect(loan.handle(.failed(.passing("Busy")), at: now).isEmpty)
+    #expect(loan.isSettled && loan.problem == nil && loan.deadline == nil)
+  }
+
+  @Test("A controller that is gone when it is read is waited for in silence")
+  func goneAtOnce() {
+    var loan = Intervals()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(9...12), at: .zero)
+    #expect(loan.handle(.failed(.gone), at: .zero).isEmpty)
+    #expect(loan.problem == nil && loan.deadline == nil)
+    #expect(loan.handle(.controller(0), at: .zero) == [.read(0)])
+  }
+
+  @Test("Answers to nothing change nothing")
+  func unasked() {
+    var loan = Intervals()
+    #expect(loan.handle(.found(Self.kernels), at: .zero).isEmpty)
+    #expect(loan.handle(.written, at: .zero).isEmpty)
+    #expect(loan.handle(.failed(.gone), at: .zero).isEmpty)
+    #expect(loan.handle(.timer, at: .zero).isEmpty)
+    #expect(loan.isSettled && loan.problem == nil)
+  }
+
+  // MARK: What is wished
+
+  @Test(
+    "Intervals as wished, and a longer timeout where they would not be possible with the one that is there",
+    arguments: [
+      (9, 12, 0, 42, [9, 12, 0, 42]), (9, 12, 4, 42, [9, 12, 4, 42]), (24, 40, 3, 40, [24, 40, 3, 61]),
+      (24, 40, 3, 41, [24, 40, 3, 41]), (24, 3200, 0, 800, [24, 3200, 0, 1201]),
+      (24, 3200, 0, 801, [24, 3200, 0, 801]),
+      (24, 3200, 499, 42, [24, 3200, 499, 3200]),
+    ] as [(UInt16, UInt16, UInt16, UInt16, [UInt16])])
+  func intervals(shortest: UInt16, longest: UInt16, latency: UInt16, timeout: UInt16, wished: [UInt16]) {
+    let before = Self.configuration(24, 40, latency: latency, timeout: timeout)
+    let after = LinkIntervals.wished(shortest...longest, from: before)
+    let values = DefaultSystemConfiguration.Parameter.allCases.map { after?[$0] }
+    #expect(values == wished.map { $0 })
+  }
+
+  @Test("Intervals are counted in 1.25 ms")
+  func units() {
+    let table: [(Duration, UInt16)] = [
+      (.microseconds(7_500), 6), (.microseconds(11_250), 9), (.milliseconds(15), 12), (.seconds(4), 3200),
+      (.seconds(1_000_000), .max),
+    ]
+    for (interval, count) in table { #expect(LinkIntervals.units(interval) == count) }
+  }
+
+  static func layers(_ selected: UInt32, supported: UInt32 = 0x7FFF) -> PHYConfiguration {
+    PHYConfiguration(
+      supported: PHYs(rawValue: supported), configurable: PHYs(rawValue: supported & ~0x0601),
+      selected: PHYs(rawValue: selected))
+  }
+
+  @Test("LE 2M is added to what is selected, and taken out again: no other layer is touched")
+  func twoM() {
+    var loan = Layers()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(.le2M), at: .zero)
+    #expect(
+      loan.handle(.found(Self.layers(0x07FF)), at: .zero) == [.write(Self.layers(0x1FFF), over: Self.layers(0x07FF), 0)]
+    )
+    _ = loan.handle(.written, at: .zero)
+    _ = loan.handle(.wish(nil), at: .zero)
+    // Another program has selected LE Coded as well meanwhile.
+    #expect(
+      loan.handle(.found(Self.layers(0x7FFF)), at: .zero) == [.write(Self.layers(0x67FF), over: Self.layers(0x7FFF), 0)]
+    )
+  }
+
+  @Test("A direction of LE 2M that was selected before stays selected")
+  func oneDirection() {
+    var loan = Layers()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(.le2M), at: .zero)
+    _ = loan.handle(.found(Self.layers(0x0FFF)), at: .zero)
+    _ = loan.handle(.written, at: .zero)
+    _ = loan.handle(.wish(nil), at: .zero)
+    let (ours, theirs) = (Self.layers(0x1FFF), Self.layers(0x0FFF))
+    #expect(loan.handle(.found(ours), at: .zero) == [.write(theirs, over: ours, 0)])
+  }
+
+  @Test(
+    "A controller that has LE 2M selected, or has none of it, is left alone", arguments: [0x7FFF, 0x07FF] as [UInt32])
+  func no2M(supported: UInt32) {
+    var loan = Layers()
+    _ = loan.handle(.controller(0), at: .zero)
+    _ = loan.handle(.wish(.le2M), at: .zero)
+    #expect(loan.handle(.found(Self.layers(supported, supported: supported)), at: .zero).isEmpty)
+    #expect(loan.problem == nil && loan.isSettled)
+  }
+}
