@@ -38,8 +38,8 @@ SELECTION = (
 #: Seconds that a suite takes on a guest of the reference speed: so many in which it waits, which are the same on a slow guest, and
 #: so many in which it works.
 SECONDS = {
-    "formats": (0, 1), "linux": (0, 20), "advertising": (0, 4), "transfers": (0, 180), "privacy": (0, 40), "crowds": (0, 350),
-    "silence": (210, 60), "speed": (0, 130), "goodput": (0, 60), "faults": (0, 160), "degraded": (50, 50),
+    "formats": (0, 1), "linux": (0, 45), "advertising": (0, 6), "transfers": (0, 180), "privacy": (0, 45), "crowds": (0, 350),
+    "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
 }
 
 
