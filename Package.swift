@@ -131,8 +131,9 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Air", "HCI", "Verifier", "Listing",
-        "TestSupport",
+        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "Verifier",
+        "Listing", "TestSupport",
       ]),
     tests(
       "Integration",
