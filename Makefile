@@ -39,7 +39,7 @@ build: ## Build everything, with the tests.
 	@scripts/deps build
 	swift build --build-tests $(SWIFTFLAGS) $(SANITIZED)
 
-test: ## Run the tests; they need no Bluetooth and no root (SANITIZE=thread or address, FILTER=name).
+test: ## Run the tests; they need no Bluetooth and no root (SANITIZE=thread or address, FILTER=name, ALL=1).
 	@scripts/deps test
 	swift build --build-tests $(SWIFTFLAGS) $(SANITIZED)
 	@FILTER='$(FILTER)' scripts/test $(SWIFTFLAGS) $(SANITIZED)

@@ -106,6 +106,7 @@ let package = Package(
         "TestSupport",
         "Hall",
       ]),
+    tests("Host/ToolTests", ["Tool", "TestSupport"]),
     tests("Host/HostingTests", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting"]),
     support(
       "Services/Tuvali/Hall",
@@ -114,7 +115,7 @@ let package = Package(
       ]),
     tests(
       "Services/Tuvali/VerifierTests",
-      Every.verifierAndWallet + ["Common", "Loop", "Store", "Radio", "Sharing", "Air", "Hall"]),
+      Every.verifierAndWallet + ["Bytes", "Common", "Crypto", "Loop", "Store", "Radio", "Sharing", "Air", "Hall"]),
     tests(
       "Services/Tuvali/FaultTests",
       Every.verifierAndWallet + [
@@ -130,8 +131,9 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Air", "HCI", "Verifier", "Listing",
-        "TestSupport",
+        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "Verifier",
+        "Listing", "TestSupport",
       ]),
     tests(
       "Integration",

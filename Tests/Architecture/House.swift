@@ -26,13 +26,32 @@ enum Layer: String, CaseIterable {
 struct SourceFile {
   let path: String
   let text: String
+  private let lexed: Lexed?
+
   /// The same as Swift; nil if it is something else.
-  let swift: SwiftText?
+  var swift: SwiftText? { lexed?.text }
 
   init(path: String, text: String) {
     self.path = path
     self.text = text
-    swift = path.hasSuffix(".swift") ? SwiftText(text) : nil
+    lexed = path.hasSuffix(".swift") ? Lexed(text) : nil
+  }
+
+  /// Swift that is taken apart when a rule first looks at it, once for all rules: most of them look at some files only.
+  private final class Lexed: @unchecked Sendable {
+    private let source: String
+    private let lock = NSLock()
+    private var known: SwiftText?
+
+    init(_ source: String) { self.source = source }
+
+    var text: SwiftText {
+      lock.withLock {
+        let text = known ?? SwiftText(source)
+        known = text
+        return text
+      }
+    }
   }
 
   /// `Sources/Host/DBus/Messages/Message.swift` is of the layer `host` and the room `DBus`. The services of one protocol

@@ -5,10 +5,31 @@ struct Target: Sendable {
   let name: String
   /// What to begin with: inputs that the decoder takes.
   let seeds: @Sendable () throws -> [[UInt8]]
-  /// Returns for whatever bytes; a trap, a report of the sanitizer and a broken promise are findings.
-  let run: @Sendable (UnsafeRawBufferPointer) -> Void
+  /// What inputs have to get the decoder to do. The short run of the tests fails where none of its inputs does.
+  let goals: Set<String>
+  /// Returns for whatever bytes, with the goals that it has reached; a trap, a report of the sanitizer and a broken promise
+  /// are findings.
+  let play: @Sendable (UnsafeRawBufferPointer) -> Set<String>
 
-  static let all: [Target] = tuvali + engines + base + store + host + bus
+  init(
+    name: String, seeds: @escaping @Sendable () throws -> [[UInt8]], goals: Set<String>,
+    play: @escaping @Sendable (UnsafeRawBufferPointer) -> Set<String>
+  ) {
+    (self.name, self.seeds, self.goals, self.play) = (name, seeds, goals, play)
+  }
+
+  /// A decoder without goals: its seeds are what it takes.
+  init(
+    name: String, seeds: @escaping @Sendable () throws -> [[UInt8]],
+    run: @escaping @Sendable (UnsafeRawBufferPointer) -> Void
+  ) {
+    self.init(name: name, seeds: seeds, goals: []) { bytes in
+      run(bytes)
+      return []
+    }
+  }
+
+  static let all: [Target] = tuvali + engines + base + store + host + bus + strangers
 
   /// The one that the program's name says.
   static let chosen: Target? = {
@@ -52,6 +73,6 @@ public func initialize(_ count: UnsafeMutableRawPointer?, _ arguments: UnsafeMut
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func test(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
-  Target.chosen?.run(UnsafeRawBufferPointer(start: bytes, count: count))
+  _ = Target.chosen?.play(UnsafeRawBufferPointer(start: bytes, count: count))
   return 0
 }

@@ -8,19 +8,12 @@ extension Target {
   /// Both sides of Tuvali: the input is a sequence of events, in any order and time.
   static let engines = [
     Target(
-      name: "verifier",
-      seeds: {
-        // A whole visit, with its verdict; one with a lost chunk; two links at a time; all by themselves.
-        let visit: [UInt8] = [0, 1, 0, 185, 4, 0, 5, 0, 6, 0, 7, 13, 50, 8, 10, 0, 11, 1, 13, 255, 13, 255, 2]
-        return [
-          visit, visit.map { $0 == 6 ? 7 : $0 }, [0, 16] + visit + [18], visit + visit, [0, 1, 0, 23, 4, 0, 13, 255],
-          [0, 3, 2, 0, 44] + [UInt8](repeating: 9, count: 44) + [14, 14, 12], [0, 4, 2, 5, 2, 9, 0, 3, 4, 2, 1, 0, 7],
-        ]
-      },
-      run: { bytes in
+      name: "verifier", seeds: { VerifierStand.seeds }, goals: VerifierStand.goals,
+      play: { bytes in
         var stand = VerifierStand()
         var script = Script(bytes)
         while !script.isAtEnd { stand.step(&script) }
+        return stand.reached
       }),
     Target(
       name: "wallet",
@@ -44,108 +37,6 @@ extension Target {
         while !script.isAtEnd { stand.step(&script) }
       }),
   ]
-}
-
-/// A verifier, its wallets and its house, as a script plays them.
-private struct VerifierStand {
-  private var engine: VerifierEngine
-  private var now = Instant.zero
-  private var random = SeededRandom(seed: 1)
-  private var keys: SessionKeys?
-  private var unsealing: Unsealing?
-  private var frame: [UInt8] = []
-  private static let text = Array(String(repeating: "credential ", count: 60).utf8)
-  private static let dialects = [Dialect.v05, .v04, .v03]
-
-  init() {
-    var configuration = VerifierEngine.Configuration(name: "OVPMOSIP")
-    configuration.credentialLimit = 1 << 16
-    configuration.visitors = 2
-    engine = VerifierEngine(configuration: configuration, random: SeededRandom(seed: 42))
-    handle(.start)
-  }
-
-  /// The lower four bits of a byte are the event, the upper ones the link.
-  mutating func step(_ script: inout Script) {
-    let byte = script.byte()
-    let link = LinkID(UInt64(byte >> 4))
-    switch byte & 0xF {
-    // The radio reports half of the links as they come up, and the others later.
-    case 0: handle(.linkOpened(link, at: byte & 0x80 == 0 ? now : now.advanced(by: .seconds(-5))))
-    case 1: handle(.linkChanged(link, mtu: script.u16()))
-    case 2: handle(.linkClosed(link))
-    case 3:
-      let characteristic = script.choice(of: Characteristic.allCases)
-      let dialect = script.choice(of: Self.dialects)
-      write(script.value(), to: characteristic, of: dialect, on: link)
-    case 4: identify(link, script.choice(of: Self.dialects))
-    case 5:
-      let dialect = script.choice(of: Self.dialects)
-      write(ResponseSize(frame.count).bytes(as: dialect.sizeEncoding), to: .responseSize, of: dialect, on: link)
-    case 6: sendFrame(link, script.choice(of: Self.dialects), lost: nil)
-    case 7: write(TransferReportRequest.report.bytes, to: .transferReportRequest, of: .v05, on: link)
-    case 8: if let unsealing { handle(.unsealed(link, unsealing.run())) }
-    case 9: sendFrame(link, script.choice(of: Self.dialects), lost: Int(script.byte()))
-    case 10: handle(.kept(link, script.flag() ? TuvaliError(.unknown, .stopped, "It cannot be kept.") : nil))
-    case 11: handle(.decided(link, accepted: script.flag()))
-    case 12: handle(.dismissed(link))
-    case 13: pass(.milliseconds(Int(script.byte()) * 50))
-    case 14: handle(engine.isStarted ? .stop : .start)
-    default: if let deadline = engine.deadline { pass(now.duration(to: deadline)) }
-    }
-  }
-
-  private mutating func pass(_ duration: Duration) {
-    now = now.advanced(by: max(duration, .zero))
-    handle(.timer)
-    if let deadline = engine.deadline { promise(deadline > now, "what was due is done") }
-  }
-
-  private mutating func identify(_ link: LinkID, _ dialect: Dialect) {
-    guard let invitation = engine.invitation else { return }
-    let key = X25519.PrivateKey(randomFrom: &random)
-    let nonce = random.bytes(12)
-    keys = try? SessionKeys(own: key, peer: invitation.key, nonce: nonce)
-    frame = keys.flatMap { keys in taken { try keys.seal(Self.text) } } ?? []
-    write(Identify(nonce: nonce, walletKey: key.publicKey).bytes, to: .identify, of: dialect, on: link)
-  }
-
-  private mutating func sendFrame(_ link: LinkID, _ dialect: Dialect, lost: Int?) {
-    let mtu = engine.progress(of: link)?.mtu ?? 185
-    let layout = ChunkLayout(mtu: max(mtu, Limits.minimumMTU))
-    guard let chunker = taken({ try Chunker(frame: frame, layout: layout, firstSequence: dialect.firstSequence) })
-    else { return }
-    for sequence in chunker.sequences where sequence != lost {
-      if let chunk = chunker.chunk(sequence) { write(chunk, to: .submitResponse, of: dialect, on: link) }
-    }
-  }
-
-  private mutating func write(
-    _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID
-  ) {
-    let (answer, actions) = engine.write(value, to: characteristic, of: dialect, on: link, at: now)
-    if answer == .refused { promise(!engine.visitors.contains(link), "the visitor's writes are accepted") }
-    perform(actions)
-  }
-
-  private mutating func handle(_ event: VerifierEngine.Event) { perform(engine.handle(event, at: now)) }
-
-  private mutating func perform(_ actions: [VerifierEngine.Action]) {
-    for action in actions {
-      switch action {
-      // A wallet sees the invitation later than the engine asks for it.
-      case .advertise: now = now.advanced(by: .nanoseconds(1))
-      case .unseal(_, let job): unsealing = job
-      case .deliver(_, let text): promise(text == Self.text, "what is delivered was sent")
-      case .notify(_, _, _, let value): promise(value.count <= Limits.writeBytes, "a notification fits")
-      default: break
-      }
-    }
-    promise(engine.waitingLinks <= engine.configuration.waitingLinks, "the waiting room has its limit")
-    for progress in engine.visitors.compactMap({ engine.progress(of: $0) }) {
-      promise(progress.bytesReceived <= progress.bytesExpected, "no more is taken than was announced")
-    }
-  }
 }
 
 /// A wallet, its radio and its verifier, as a script plays them.

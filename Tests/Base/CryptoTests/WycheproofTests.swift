@@ -3,8 +3,17 @@ import Crypto
 import Foundation
 import Testing
 
-@Suite("Wycheproof", .enabled(if: Wycheproof.isPresent, "the Wycheproof files are not beside the checkout"))
+@Suite(
+  "Wycheproof",
+  .enabled(
+    if: Wycheproof.isTried(isPresent: Wycheproof.isPresent, in: ProcessInfo.processInfo.environment),
+    "the Wycheproof files are not beside the checkout"))
 struct WycheproofTests {
+  @Test("The files are beside the checkout")
+  func present() {
+    #expect(Wycheproof.isPresent, "CI needs them in \(Wycheproof.folder.path)")
+  }
+
   @Test("Every file is tried, or named here as not ours")
   func files() throws {
     let ours = ["aes_gcm", "chacha20_poly1305", "ed25519", "hkdf_sha256", "hmac_sha256", "x25519"]
@@ -150,5 +159,18 @@ struct WycheproofTests {
     } catch {
       return false
     }
+  }
+}
+
+@Suite("When the Wycheproof files are tried")
+struct WycheproofSelectionTests {
+  @Test(
+    "At a desk they may be absent; where CI is set, their absence is a failure",
+    arguments: [
+      (true, [:], true), (false, [:], false), (true, ["CI": "true"], true), (false, ["CI": "true"], true),
+      (false, ["CI": "1"], true), (false, ["CI": ""], false), (false, ["CI": "false"], false),
+    ] as [(Bool, [String: String], Bool)])
+  func selection(isPresent: Bool, environment: [String: String], isTried: Bool) {
+    #expect(Wycheproof.isTried(isPresent: isPresent, in: environment) == isTried)
   }
 }

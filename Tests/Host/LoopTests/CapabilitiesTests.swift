@@ -11,10 +11,11 @@ struct CapabilitiesTests {
     }
   }
 
-  @Test("What is given up is gone, what is put aside is there when it is used and not after")
+  @Test(
+    "What is given up is gone, what is put aside is there when it is used and not after",
+    .enabled(if: Capabilities.permitted.isSuperset(of: [.netAdmin, .netRaw]), "this user has no capabilities"))
   func give() async {
     let before = Capabilities.permitted
-    guard before.isSuperset(of: [.netAdmin, .netRaw]) else { return }
     let seen = await onOwnThread {
       var seen: [Bool] = []
       seen.append(Capabilities.give(up: .netAdmin, keepingAside: .netRaw))

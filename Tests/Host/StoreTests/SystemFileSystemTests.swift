@@ -10,7 +10,8 @@ final class SystemFileSystemTests {
   let path: String
 
   init() throws {
-    path = FileManager.default.temporaryDirectory.appendingPathComponent("store-\(UUID().uuidString.prefix(8))").path
+    let folder = FileManager.default.temporaryDirectory.resolvingSymlinksInPath()
+    path = folder.appendingPathComponent("store-\(UUID().uuidString.prefix(8))").path
   }
 
   deinit {
@@ -95,6 +96,26 @@ final class SystemFileSystemTests {
       caughtError { () throws(StoreError) in try directory.sync() },
     ]
     #expect(errors.map { $0?.sentence.contains("cannot be synchronized") } == [true, true])
+  }
+
+  @Test("A record's file is synced before it has its name, its name and its mark with the folder, and so is its end")
+  func syncCalls() throws {
+    let state = try StateDirectory(path: path)
+    let spool = try RecordSpool(in: state, key: SpoolKey.load(from: state) { _ in nil })
+    let folder = "\(path)/spool"
+    var made: SpoolID?
+    let put = try SyncCalls.during { made = try spool.put(Fixture.record("kept")) }
+    let id = try #require(made)
+    #expect(put == ["\(folder)/\(SpoolFileName.new(id).text)", folder])
+    let marked = try SyncCalls.during { try spool.mark(id, as: 1) }
+    #expect(marked == [folder])
+    let redated = try SyncCalls.during { try spool.redate(id, received: 5) }
+    #expect(redated.prefix(2) == ["\(folder)/\(SpoolFileName.new(id).text)", folder])
+    let erased = SpoolFileName.record(id, mark: 1).whileErased.text
+    let removed = try SyncCalls.during { try spool.remove(id) }
+    #expect(removed == [folder, "\(folder)/\(erased)", folder])
+    let note = try SyncCalls.during { try spool.write(note: [1]) }
+    #expect(note == ["\(path)/\(RecordSpool.noteName).new", path])
   }
 
   @Test("A state directory that is a link to a private one is taken, one with a wide mode is not")

@@ -18,7 +18,7 @@ struct ClockTests {
 
   @Test(
     "Set at any event of a visit, it changes nothing: the credential waits its time, over a restart too",
-    arguments: jumps, Seeds.few)
+    arguments: jumps, Extent.of([1], all: Seeds.few))
   func anyEvent(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
       var trials = 0

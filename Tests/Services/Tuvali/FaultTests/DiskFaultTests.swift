@@ -19,7 +19,7 @@ struct DiskFaultTests {
 
   @Test(
     "Whichever call to the disk fails in a visit, alone or with all after it: served, one entry, nothing left when it is well",
-    arguments: failures, Seeds.few)
+    arguments: failures, Extent.of([1], all: Seeds.few))
   func anyCall(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {
       for isLasting in [false, true] {
@@ -94,7 +94,7 @@ struct DiskFaultTests {
 
   @Test(
     "Whichever call fails around an acceptance: after it and a loss of power the credential is there, accepted, once; fetched, it never is again",
-    arguments: failures, Seeds.few)
+    arguments: failures, Extent.of([1], all: Seeds.few))
   func accepted(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {
       for (isLasting, hangsFirst) in [(false, false), (true, false), (true, true)] {
