@@ -129,6 +129,10 @@ final class Daemon {
     if !ProcessMemory.hide() {
       Log.shared.warning("The kernel does not hide this process's memory", id: .memoryExposed)
     }
+    if !ProcessMemory.wipesWhatIsFreed {
+      Log.shared.warning(
+        "Another allocator is in place, and memory is not overwritten when it is freed", id: .memoryExposed)
+    }
     if !LockedMemory.isAvailable() {
       Log.shared.warning(
         "Memory cannot be locked, so keys may reach the disk. LimitMEMLOCK=16M mends it", id: .memoryExposed)

@@ -82,6 +82,22 @@ final class Transport {
   ///
   /// - Returns: the serial that it got.
   func send(_ message: Message) throws(DBusError) -> UInt32 {
+    try queue(message).serial
+  }
+
+  /// Queues a message with something private in it, and calls `taken` when the bus has the whole of it: perhaps at once, and
+  /// never if the connection ends before. Nothing of its texts stays in this process.
+  func handOver(_ message: Message, taken: @escaping @LoopActor () -> Void) throws(DBusError) {
+    let raw = try queue(message).raw
+    raw.isPrivate = true
+    handovers.append {
+      withExtendedLifetime(raw) {}
+      taken()
+    }
+    settleHandovers()
+  }
+
+  private func queue(_ message: Message) throws(DBusError) -> (raw: RawMessage, serial: UInt32) {
     guard isOpen else { throw .disconnected("There is no connection to the bus.") }
     let raw = try MessageWriter.write(message, limits: limits)
     guard dbus_connection_get_outgoing_size(connection) <= limits.outgoing else {
@@ -96,14 +112,7 @@ final class Transport {
     guard dbus_connection_send(connection, raw.pointer, &serial) != 0 else {
       throw .failed("There is no memory to send a message.")
     }
-    return serial
-  }
-
-  /// Calls `body` when the bus has taken all that is queued now: perhaps at once, and never if the connection ends before.
-  func whenTaken(_ body: @escaping @LoopActor () -> Void) {
-    guard isOpen else { return }
-    handovers.append(body)
-    settleHandovers()
+    return (raw, serial)
   }
 
   private func settleHandovers() {

@@ -47,8 +47,13 @@ final class Answer {
       isGiven = true
       return
     }
-    _ = try transport.send(.reply(to: serial, at: destination, values))
+    // Before anything is called: what is called may ask whether the call is answered.
     isGiven = true
-    transport.whenTaken(taken)
+    do throws(DBusError) {
+      try transport.handOver(.reply(to: serial, at: destination, values), taken: taken)
+    } catch {
+      isGiven = false
+      throw error
+    }
   }
 }
