@@ -27,6 +27,19 @@ struct ProcessMemoryTests {
     free(nil)
   }
 
+  @Test("Code that is given back is mapped no more, and runs all the same when it is called")
+  func code() throws {
+    // Resident pages that are a file's, the third number.
+    func filePages() throws -> Int {
+      let text = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8)
+      return try #require(text.split(separator: " ").dropFirst(2).first.flatMap { Int($0) })
+    }
+    let before = try filePages()
+    let given = ProcessMemory.giveBackCode()
+    let after = try filePages()
+    #expect(given > 1 << 20 && after < before * 3 / 4, "\(before) pages, then \(after)")
+  }
+
   @Test("A thread's stack can be overwritten below the caller, whose own values stay")
   func stack() {
     var own = [UInt64](repeating: 7, count: 3)
