@@ -78,7 +78,12 @@ let package = Package(
       ]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Air"]),
-    program("earshot-bench", ["Common", "Crypto", "Loop", "Journal", "DBus", "Tuvali"]),
+    program(
+      "earshot-bench",
+      [
+        "Common", "Compression", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "Tuvali",
+        "Transfers", "Verifier", "Wallet",
+      ]),
 
     // Tests mirror Sources.
     support(
