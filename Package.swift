@@ -12,7 +12,7 @@ let package = Package(
     .executable(name: "earshot-air", targets: ["earshot-air"]),
   ],
   targets: [
-    // System: C libraries, as Debian packages them.
+    // System: C libraries, as Debian packages them, and a few lines of C of our own.
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
     library("CLinux", apt: "libc6-dev"),
     library("CMemFD", apt: "libc6-dev"),
@@ -20,6 +20,7 @@ let package = Package(
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
     library("CSystemdEvent", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
+    library("CWipe"),
     library("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
 
     // Base: values and primitives. No I/O, no clock.
@@ -32,7 +33,7 @@ let package = Package(
     room("Protocols/Tuvali", Every.base),
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
-    room("Host/Loop", ["Common", "CLinux", "CSystemdEvent"]),
+    room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
     room("Host/MemoryFiles", ["CMemFD"]),
     room("Host/Journal", ["Common", "MemoryFiles"]),
     room("Host/Store", ["Bytes", "Common", "Crypto"]),
@@ -77,7 +78,12 @@ let package = Package(
       ]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Air"]),
-    program("earshot-bench", ["Common", "Crypto", "Loop", "Journal", "DBus", "Tuvali"]),
+    program(
+      "earshot-bench",
+      [
+        "Common", "Compression", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "Tuvali",
+        "Transfers", "Verifier", "Wallet",
+      ]),
 
     // Tests mirror Sources.
     support(
@@ -153,6 +159,11 @@ enum Every {
 
 func library(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
   .systemLibrary(name: name, path: "Sources/System/\(name)", pkgConfig: pkgConfig, providers: [.apt([apt])])
+}
+
+/// A few lines of C of our own.
+func library(_ name: String) -> Target {
+  .target(name: name, path: "Sources/System/\(name)", publicHeadersPath: ".")
 }
 
 func room(_ path: String, _ dependencies: [String] = []) -> Target {

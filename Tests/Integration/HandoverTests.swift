@@ -1,10 +1,11 @@
+import Glibc
 import Loop
 import TestSupport
 import Testing
-import Transfers
 import Verifier
 
 @testable import DBus
+@testable import Transfers
 
 /// What an accepted credential comes to when a program asks for it.
 @Suite("A credential is taken when the answer with it was handed over, and not before")
@@ -56,6 +57,41 @@ struct HandoverTests {
     // The bus keeps the order: when this is answered, that was handled.
     #expect(try await kiosk.property(path, "Fetched", of: Self.name) == .bool(false))
     #expect(try await kiosk.call(path, Self.name, "GetCredential") == [.string("{}")])
+  }
+
+  @Test("Every program that opens a credential gets the same memory file, and reads it from the beginning")
+  @LoopActor
+  func oneFile() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let credential = String(repeating: "one file. ", count: 500)
+    _ = try await kiosk.send(try await kiosk.start(), credential)
+    let path = try await kiosk.received.next()
+    var nodes: Set<UInt> = []
+    for _ in 0..<3 {
+      let file = try #require(try await kiosk.call(path, Self.name, "OpenCredential").first?.asDescriptor)
+      var status = stat()
+      #expect(fstat(file.raw, &status) == 0)
+      nodes.insert(UInt(status.st_ino))
+      #expect(try file.readAll(limit: 1 << 20) == Array(credential.utf8))
+    }
+    #expect(nodes.count == 1)
+  }
+
+  @Test("A credential for which there is no memory file, since too many files are open, can be fetched all the same")
+  func withoutFile() throws {
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    var none = limit
+    none.rlim_cur = 3
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+    let text = CredentialText(Array("in memory".utf8))
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    #expect(text.count == 9)
+    #expect(try text.bytes() == Array("in memory".utf8))
+    // Each program gets a file of its own then.
+    for _ in 0..<2 { #expect(try text.file().readAll(limit: 100) == Array("in memory".utf8)) }
+    #expect("\(text)" == "<credential of 9 bytes>")
   }
 
   @Test("The object tells when the credential came and until when it waits; fetched, it waits no longer")

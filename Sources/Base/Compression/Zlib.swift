@@ -1,6 +1,6 @@
 import CZlib
 
-/// Compression and decompression with zlib, in portions.
+/// Compression and decompression with zlib.
 enum Zlib {
   /// The frame around the deflated bytes, as zlib's window bits express it. Both have a window of 32 KiB.
   enum Format: Int32 {
@@ -17,7 +17,7 @@ enum Zlib {
       ZLIB_VERSION, Stream.size)
     guard status == Z_OK else { throw .unavailable }
     defer { deflateEnd(stream.state) }
-    return try run(stream, over: bytes, limit: .max) { state, isLast in
+    return try run(stream, over: bytes, room: bytes.count / 2, limit: .max) { state, isLast in
       CZlib.deflate(state, isLast ? Z_FINISH : Z_NO_FLUSH)
     }
   }
@@ -30,42 +30,54 @@ enum Zlib {
     defer { stream.free() }
     guard inflateInit2_(stream.state, format.rawValue, ZLIB_VERSION, Stream.size) == Z_OK else { throw .unavailable }
     defer { inflateEnd(stream.state) }
-    return try run(stream, over: bytes, limit: max(0, limit)) { state, _ in CZlib.inflate(state, Z_NO_FLUSH) }
+    return try run(stream, over: bytes, room: bytes.count, limit: max(0, limit)) { state, _ in
+      CZlib.inflate(state, Z_NO_FLUSH)
+    }
   }
 
+  /// - Parameter room: how much output to expect; there is room for twice as much at first.
   private static func run(
-    _ stream: Stream, over bytes: some Collection<UInt8>, limit: Int,
+    _ stream: Stream, over bytes: some Collection<UInt8>, room: Int, limit: Int,
     step: (UnsafeMutablePointer<z_stream>, _ isLast: Bool) -> Int32
   ) throws(CompressionError) -> [UInt8] {
     // Typed errors do not pass through the standard library's closures.
     let result =
-      bytes.withContiguousStorageIfAvailable { pump(stream, input: $0, limit: limit, step: step) }
-      ?? Array(bytes).withUnsafeBufferPointer { pump(stream, input: $0, limit: limit, step: step) }
+      bytes.withContiguousStorageIfAvailable { pump(stream, input: $0, room: room, limit: limit, step: step) }
+      ?? Array(bytes).withUnsafeBufferPointer { pump(stream, input: $0, room: room, limit: limit, step: step) }
     return try result.get()
   }
 
-  /// Turns the input into output until zlib says that the stream ends.
+  /// Turns the input into output until zlib says that the stream ends. The output lies where it will be returned; where it
+  /// does not fit, it moves to a room of twice the size.
   private static func pump(
-    _ stream: Stream, input: UnsafeBufferPointer<UInt8>, limit: Int,
+    _ stream: Stream, input: UnsafeBufferPointer<UInt8>, room: Int, limit: Int,
     step: (UnsafeMutablePointer<z_stream>, _ isLast: Bool) -> Int32
   ) -> Result<[UInt8], CompressionError> {
     let state = stream.state
     var unfed = input[...]
     var output: [UInt8] = []
+    var room = max(smallestRoom, room)
     while true {
-      if state.pointee.avail_in == 0 {
-        // zlib counts in 32 bits.
-        let portion = unfed.prefix(Int(UInt32.max))
-        unfed = unfed.dropFirst(portion.count)
-        state.pointee.next_in = UnsafeMutablePointer(mutating: UnsafeBufferPointer(rebasing: portion).baseAddress)
-        state.pointee.avail_in = UInt32(portion.count)
-      }
       // A byte past the limit, for which there is room, shows that the limit is exceeded.
-      let room = min(stream.portion.count - 1, limit - output.count) + 1
-      state.pointee.next_out = stream.portion.baseAddress
-      state.pointee.avail_out = UInt32(room)
-      let status = step(state, unfed.isEmpty)
-      output.append(contentsOf: stream.portion.prefix(room - Int(state.pointee.avail_out)))
+      room = min(room, limit < .max ? limit / 2 + 1 : room) * 2
+      var status = Z_OK
+      output = [UInt8](unsafeUninitializedCapacity: room) { bytes, count in
+        count = bytes.initialize(fromContentsOf: output)
+        while status == Z_OK, count < room {
+          if state.pointee.avail_in == 0 {
+            // zlib counts in 32 bits.
+            let portion = unfed.prefix(Int(UInt32.max))
+            unfed = unfed.dropFirst(portion.count)
+            state.pointee.next_in = UnsafeMutablePointer(mutating: UnsafeBufferPointer(rebasing: portion).baseAddress)
+            state.pointee.avail_in = UInt32(portion.count)
+          }
+          let free = min(room - count, Int(UInt32.max))
+          state.pointee.next_out = bytes.baseAddress?.advanced(by: count)
+          state.pointee.avail_out = UInt32(free)
+          status = step(state, unfed.isEmpty)
+          count += free - Int(state.pointee.avail_out)
+        }
+      }
       guard output.count <= limit else { return .failure(.tooLarge(limit: limit)) }
       switch status {
       case Z_OK: continue
@@ -78,14 +90,15 @@ enum Zlib {
       }
     }
   }
+
+  private static let smallestRoom = 64
 }
 
-/// zlib's state, which must stay at its address, and the place where each portion of output appears.
+/// zlib's state, which must stay at its address.
 private struct Stream {
   static let size = Int32(MemoryLayout<z_stream>.size)
 
   let state = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
-  let portion = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 1 << 16)
 
   init() {
     state.initialize(to: z_stream())
@@ -93,6 +106,5 @@ private struct Stream {
 
   func free() {
     state.deallocate()
-    portion.deallocate()
   }
 }

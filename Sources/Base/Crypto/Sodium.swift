@@ -24,11 +24,11 @@ extension Collection<UInt8> {
 }
 
 extension [UInt8] {
-  /// An array of `count` bytes that `body` fills.
+  /// An array of `count` bytes. `body` must write every one of them, or the array must not be handed on.
   init(count: Int, filledBy body: (UnsafeMutablePointer<UInt8>) -> Void) {
-    self.init(repeating: 0, count: count)
-    withUnsafeMutableBufferPointer { buffer in
+    self.init(unsafeUninitializedCapacity: count) { buffer, filled in
       if let address = buffer.baseAddress { body(address) }
+      filled = count
     }
   }
 

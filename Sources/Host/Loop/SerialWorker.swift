@@ -7,7 +7,8 @@ import Glibc
 ///
 /// The thread starts with the first piece and ends with its owner: it still does the pieces that it was given before that,
 /// and the loop does not wait for them. It is a thread of our own: those of libdispatch, on which Swift's tasks run, write a
-/// line to the journal about each thread whose priority a sandbox keeps them from setting.
+/// line to the journal about each thread whose priority a sandbox keeps them from setting. What a piece of work leaves on its
+/// stack is overwritten: parts of keys and of what was decrypted lie there.
 @LoopActor
 public final class SerialWorker: Offloading {
   private let queue: WorkQueue
@@ -86,6 +87,7 @@ private final class WorkQueue: @unchecked Sendable {
       let work = entries.withLock { $0.isEmpty ? nil : $0.removeFirst() }
       guard let work else { return }
       work()
+      ProcessMemory.wipeStack()
     }
   }
 }

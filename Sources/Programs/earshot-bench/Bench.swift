@@ -8,9 +8,11 @@ struct Bench {
   static func main() {
     signal(SIGPIPE, SIG_IGN)
     Log.shared.level = .error
+    // As in the service.
+    ProcessMemory.giveBackFreed()
     EventLoop.shared.soon {
       Task { @LoopActor in
-        var figures = EngineBench.run()
+        var figures = EngineBench.run() + VisitorsBench.run()
         do {
           figures += try await ServiceBench().run()
         } catch {

@@ -11,6 +11,11 @@ struct Figure {
   let goal: Double?
   let better: Better
 
+  /// A number of which more is better.
+  static func more(_ name: String, _ value: Double, _ unit: String, goal: Double? = nil) -> Figure {
+    Figure(name: name, value: value, unit: unit, goal: goal, better: .higher)
+  }
+
   /// A number of which less is better.
   static func less(_ name: String, _ value: Double, _ unit: String, goal: Double? = nil) -> Figure {
     Figure(name: name, value: value, unit: unit, goal: goal, better: .lower)

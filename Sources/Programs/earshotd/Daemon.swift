@@ -24,6 +24,8 @@ final class Daemon {
   /// file that hangs is no reason for a restart: what is in memory would be lost with it. The store says that it hangs, and
   /// files have their time.)
   private nonisolated static let canaryLimit = Duration.seconds(10)
+  /// So long after it is ready the service has done what it does once.
+  private nonisolated static let startTime = Duration.seconds(1)
 
   private let list: ServiceList
   private var configuration: Configuration
@@ -39,6 +41,7 @@ final class Daemon {
   private var registrations: [Registration] = []
   private var onEnd: (@LoopActor (ExitCode) -> Void)?
   private var isReady = false
+  private var codeTimer: Registration?
   private var pendingRestart: [String] = []
   private let reader = SerialWorker("configuration")
   private var isReading = false
@@ -131,8 +134,13 @@ final class Daemon {
 
   /// Keys live in this memory.
   private static func guardMemory() {
+    ProcessMemory.giveBackFreed()
     if !ProcessMemory.hide() {
       Log.shared.warning("The kernel does not hide this process's memory", id: .memoryExposed)
+    }
+    if !ProcessMemory.wipesWhatIsFreed {
+      Log.shared.warning(
+        "Another allocator is in place, and memory is not overwritten when it is freed", id: .memoryExposed)
     }
     if !LockedMemory.isAvailable() {
       Log.shared.warning(
@@ -167,6 +175,7 @@ final class Daemon {
     case .connected where !isReady:
       isReady = true
       ServiceManager.ready()
+      codeTimer = EventLoop.shared.schedule(after: Self.startTime) { ProcessMemory.giveBackCode() }
       Log.shared.notice("Ready as \(name), version \(ManagerFace.version)", id: .started)
     case .nameUnavailable(let error):
       Log.shared.error("The name \(name) cannot be had: \(error.sentence)", .error(error))

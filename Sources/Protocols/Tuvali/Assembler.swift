@@ -1,6 +1,7 @@
 import Bytes
 
-/// Puts a frame together from chunks in any order. Memory grows with what has arrived, not with what was announced.
+/// Puts a frame together from chunks in any order. Memory grows with what has arrived; of what was announced only addresses
+/// are taken, with the first chunk.
 ///
 /// The assembler is strict where the originals are lax (facts: tuvali.md section 5): a chunk counts only if its length is
 /// exactly the expected one, its number exists and its CRC is right. A chunk that is dropped stays missing, and the next
@@ -128,8 +129,16 @@ public struct Assembler: Sendable {
       places.append(contentsOf: repeatElement(0, count: index + 1 - places.count))
     }
     places[index] = UInt32(arrived.count + 1)
-    arrived += payload
+    if stored == 0 { reserve() }
+    // As a slice it would be kept alive for the time, chunk for chunk.
+    payload.withUnsafeBufferPointer { arrived.append(contentsOf: $0) }
     stored += 1
+  }
+
+  /// Reserves addresses for the frame, so that it need not move as it grows. The kernel gives memory for what is written.
+  private mutating func reserve() {
+    arrived.reserveCapacity(size)
+    places.reserveCapacity(count)
   }
 
   private mutating func replace(at start: Int, with payload: ArraySlice<UInt8>) {

@@ -1,3 +1,4 @@
+import Bytes
 import Compression
 import Crypto
 
@@ -56,7 +57,7 @@ public struct SessionKeys: Sendable {
     } catch {
       throw TuvaliError(.verifierTransfer, .protocolViolation, "What the wallet sent is not gzip: \(error).")
     }
-    guard !text.isEmpty, String(validating: text, as: UTF8.self) != nil else {
+    guard !text.isEmpty, UTF8Text.isValid(text) else {
       throw TuvaliError(.verifierTransfer, .protocolViolation, "What the wallet sent is not UTF-8 text.")
     }
     return text

@@ -1,5 +1,6 @@
 /* What Linux has and Swift's importer does not show: variadic calls, and headers that Glibc's module leaves out. */
 #include <linux/capability.h>
+#include <malloc.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -13,6 +14,12 @@ static inline int earshot_hide_memory(void) {
   const struct rlimit none = {0, 0};
   if (setrlimit(RLIMIT_CORE, &none) != 0) return -1;
   return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/* Blocks of 128 KiB and more go back to the kernel as soon as they are freed, however many there were before. */
+static inline void earshot_give_back_blocks(void) {
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  mallopt(M_TRIM_THRESHOLD, 128 << 10);
 }
 
 /* What this thread is called; the first 15 bytes count. */

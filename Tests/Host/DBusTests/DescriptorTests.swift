@@ -50,6 +50,23 @@ struct DescriptorTests {
     #expect(try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping").isEmpty)
   }
 
+  @Test("A memory file that is opened once more is read from its beginning, and cannot be written")
+  func reopening() throws {
+    let file = try FileDescriptor.sealed(Array("a text".utf8), name: "file")
+    #expect(try file.readAll(limit: 100) == Array("a text".utf8))
+    for _ in 0..<2 {
+      let again = try file.reopened()
+      #expect(again.raw != file.raw && fcntl(again.raw, F_GETFD) == FD_CLOEXEC)
+      #expect(try again.readAll(limit: 100) == Array("a text".utf8))
+      #expect(write(again.raw, "x", 1) == -1)
+    }
+    #expect(try file.contents() == Array("a text".utf8))
+    #expect(try file.readAll(limit: 100).isEmpty)
+    file.close()
+    #expect(throws: DBusError.self) { try file.reopened() }
+    #expect(throws: DBusError.self) { try file.contents() }
+  }
+
   @Test("A descriptor belongs to one owner at a time, and is closed with the last reference")
   func ownership() throws {
     var file: FileDescriptor? = try FileDescriptor.sealed([1], name: "file")

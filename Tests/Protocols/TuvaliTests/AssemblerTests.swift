@@ -1,4 +1,5 @@
 import Bytes
+import Glibc
 import Testing
 
 @testable import Tuvali
@@ -189,6 +190,28 @@ struct AssemblerTests {
     var assembler = Assembler(size: 500 * Limits.chunks, layout: ChunkLayout(mtu: 517), firstSequence: 1)
     for _ in 0..<100 { _ = assembler.add(Self.chunk(Limits.chunks - 1000, [UInt8](repeating: 1, count: 505))) }
     #expect(assembler.receivedBytes == 505)
+    // Of many that have one chunk each, the kernel gives memory for that chunk.
+    let before = Self.residentBytes()
+    let many = (0..<40).map { _ in
+      var assembler = Assembler(size: 500 * Limits.chunks, layout: ChunkLayout(mtu: 517), firstSequence: 1)
+      _ = assembler.add(Self.chunk(1, [UInt8](repeating: 1, count: 505)))
+      return assembler
+    }
+    let grown = Self.residentBytes() - before
+    #expect(many.count == 40 && grown < 40 * 500 * Limits.chunks / 2, "\(grown) bytes for 40 chunks")
+  }
+
+  /// The memory of this process that is there.
+  private static func residentBytes() -> Int {
+    guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+    defer { fclose(file) }
+    var (all, resident) = (0, 0)
+    return withUnsafeMutablePointer(to: &all) { all in
+      withUnsafeMutablePointer(to: &resident) { resident in
+        _ = withVaList([all, resident]) { vfscanf(file, "%ld %ld", $0) }
+        return resident.pointee * sysconf(Int32(_SC_PAGESIZE))
+      }
+    }
   }
 
   @Test("No MTU is too small, too large or too negative to be reckoned with")

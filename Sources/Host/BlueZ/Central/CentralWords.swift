@@ -22,6 +22,6 @@ enum CentralWords {
   /// `le-connection-abort-by-local` and, in older ones, `Software caused connection abort`.
   static func isPassing(_ error: DBusError) -> Bool {
     error.name == BlueZName.Failure.failed
-      && (error.message.contains("connection-abort") || error.message.contains("connection abort"))
+      && (error.message.holds("connection-abort") || error.message.holds("connection abort"))
   }
 }

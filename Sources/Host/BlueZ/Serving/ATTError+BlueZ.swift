@@ -55,9 +55,9 @@ extension ATTError {
 
   /// The number behind `att error: 0x`.
   private static func code(in words: String) -> UInt8? {
-    guard let digits = words.split(separator: "0x", omittingEmptySubsequences: false).last, words.contains("att error"),
-      digits.utf8.count <= 2
-    else { return nil }
-    return UInt8(digits, radix: 16)
+    let bytes = Array(words.utf8)
+    let mark = bytes.indices.dropFirst().last { bytes[$0 - 1] == UInt8(ascii: "0") && bytes[$0] == UInt8(ascii: "x") }
+    guard let mark, words.holds("att error"), bytes.count - mark <= 3 else { return nil }
+    return UInt8(String(decoding: bytes[(mark + 1)...], as: UTF8.self), radix: 16)
   }
 }

@@ -14,6 +14,8 @@ final class Transport {
   private let scheduler: any Scheduler
   private var isPumpScheduled = false
   private(set) var isOpen = true
+  /// Messages with something private in them that the bus does not have yet.
+  private var privates: [RawMessage] = []
 
   /// A message came. Not called after `close()`.
   var onMessage: @LoopActor (Message) -> Void = { _ in }
@@ -66,6 +68,7 @@ final class Transport {
     dbus_connection_unref(connection)
     onMessage = { _ in }
     onLost = {}
+    privates = []
     Unmanaged.passUnretained(self).release()
   }
 
@@ -79,6 +82,19 @@ final class Transport {
   ///
   /// - Returns: the serial that it got.
   func send(_ message: Message) throws(DBusError) -> UInt32 {
+    try queue(message).serial
+  }
+
+  /// Queues a message with something private in it. When the bus has the whole of it, or the connection ends, its texts are
+  /// overwritten here.
+  func sendPrivate(_ message: Message) throws(DBusError) {
+    let raw = try queue(message).raw
+    raw.isPrivate = true
+    privates.append(raw)
+    dropPrivates()
+  }
+
+  private func queue(_ message: Message) throws(DBusError) -> (raw: RawMessage, serial: UInt32) {
     guard isOpen else { throw .disconnected("There is no connection to the bus.") }
     let raw = try MessageWriter.write(message, limits: limits)
     guard dbus_connection_get_outgoing_size(connection) <= limits.outgoing else {
@@ -93,7 +109,12 @@ final class Transport {
     guard dbus_connection_send(connection, raw.pointer, &serial) != 0 else {
       throw .failed("There is no memory to send a message.")
     }
-    return serial
+    return (raw, serial)
+  }
+
+  /// Lets go of private messages that the bus has.
+  private func dropPrivates() {
+    if !privates.isEmpty, dbus_connection_has_messages_to_send(connection) == 0 { privates = [] }
   }
 
   fileprivate func schedulePump() {
@@ -107,6 +128,7 @@ final class Transport {
 
   /// Hands on the messages that have come; after some of them the loop's other work gets its turn.
   private func pump() {
+    dropPrivates()
     let end = scheduler.now.advanced(by: limits.turn)
     for count in 0..<limits.messagesPerTurn {
       guard count == 0 || scheduler.now < end else { break }

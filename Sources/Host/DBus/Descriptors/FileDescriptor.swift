@@ -40,6 +40,31 @@ public final class FileDescriptor: Sendable, Hashable {
     return FileDescriptor(owning: copy)
   }
 
+  /// The same file opened once more, to be read from its beginning: unlike with a duplicate, who reads one of the two does not
+  /// move the place at which the other is read.
+  public func reopened() throws(DBusError) -> FileDescriptor {
+    let copy = number.withLock { open("/proc/self/fd/\($0)", O_RDONLY | O_CLOEXEC) }
+    guard copy >= 0 else { throw .failed("The descriptor cannot be opened once more: \(reason(errno)).") }
+    return FileDescriptor(owning: copy)
+  }
+
+  /// All bytes of a memory file, without moving the place at which it is read.
+  public func contents() throws(DBusError) -> [UInt8] {
+    var status = stat()
+    guard fstat(raw, &status) == 0 else { throw .failed("The descriptor cannot be read: \(reason(errno)).") }
+    var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
+    var done = 0
+    while done < bytes.count {
+      let count = bytes.withUnsafeMutableBytes {
+        pread(raw, $0.baseAddress?.advanced(by: done), $0.count - done, off_t(done))
+      }
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { throw .failed("The descriptor cannot be read: \(reason(errno)).") }
+      done += count
+    }
+    return bytes
+  }
+
   /// Hands the open descriptor over to the caller, who closes it; nil if it was taken or closed before.
   public func take() -> Int32? {
     number.withLock { number in

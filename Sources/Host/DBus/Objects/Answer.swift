@@ -52,7 +52,7 @@ final class Answer {
       isGiven = true
       return
     }
-    _ = try transport.send(.reply(to: serial, at: destination, values))
+    try transport.sendPrivate(.reply(to: serial, at: destination, values))
     isGiven = true
     connection.callBus("NameHasOwner", [.string(destination ?? "")]) { result in
       if case .success(let values) = result, values.first?.asBool == true { taken() }

@@ -61,7 +61,8 @@ public final class CredentialFaces {
           + "with U+0000 in it, and one that is too long for an answer (about 32 MB), needs OpenCredential.",
         errors: [.notReady, .limitExceeded, .failed],
         handler: { call in
-          give(call, transfer, actions) { credential throws(DBusError) in
+          give(call, transfer, actions) { text throws(DBusError) in
+            let credential = try text.bytes()
             guard !credential.contains(0) else {
               throw .failed("The credential has U+0000 in it, which a D-Bus string cannot hold. Use OpenCredential.")
             }
@@ -73,9 +74,7 @@ public final class CredentialFaces {
         documentation: "The same as a sealed memory file in UTF-8.",
         errors: [.notReady, .failed],
         handler: { call in
-          give(call, transfer, actions) { credential throws(DBusError) in
-            .descriptor(try FileDescriptor.sealed(credential, name: "credential"))
-          }
+          give(call, transfer, actions) { text throws(DBusError) in .descriptor(try text.file()) }
         }),
       Method(
         "Accept",
@@ -102,10 +101,12 @@ public final class CredentialFaces {
   /// answer cannot be sent.
   private static func give(
     _ call: MethodCall, _ transfer: Transfer, _ actions: CredentialActions,
-    as form: ([UInt8]) throws(DBusError) -> DBusValue
+    as form: (CredentialText) throws(DBusError) -> DBusValue
   ) {
+    // Parts of the text are left there.
+    defer { ProcessMemory.wipeStack() }
     do throws(DBusError) {
-      try call.handOver([try form(try credential(of: transfer))], taken: { actions.taken(transfer) })
+      try call.handOver([try form(try text(of: transfer))], taken: { actions.taken(transfer) })
     } catch  where error.is(.limitExceeded) {
       call.fail(.limitExceeded("\(error.message) OpenCredential returns the credential as a file."))
     } catch {
@@ -121,12 +122,12 @@ public final class CredentialFaces {
     call.fail(.notReady("There is no credential to judge: the transfer is in state \(state.rawValue)."))
   }
 
-  private static func credential(of transfer: Transfer) throws(DBusError) -> [UInt8] {
+  private static func text(of transfer: Transfer) throws(DBusError) -> CredentialText {
     guard transfer.direction == .incoming else { throw .notReady("This transfer sends a credential and has none.") }
-    guard let credential = transfer.credential else {
+    guard let text = transfer.text else {
       throw .notReady("There is no credential: the transfer is in state \(transfer.state.rawValue).")
     }
-    return credential
+    return text
   }
 
   private static func properties(_ transfer: Transfer) -> [Property] {

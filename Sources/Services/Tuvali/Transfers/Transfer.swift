@@ -54,9 +54,9 @@ public final class Transfer {
   /// The dialect spoken: `0.5`; empty while it is unknown.
   public private(set) var dialect = ""
   public private(set) var error: (any CodedError)?
-  /// The credential's text in UTF-8, only of an incoming transfer: from `received` on until it is rejected, or is accepted
-  /// and was taken.
-  public private(set) var credential: [UInt8]?
+  /// The credential's text, only of an incoming transfer: from `received` on until it is rejected, or is accepted and was
+  /// taken.
+  public private(set) var text: CredentialText?
   /// Whether a client was given the credential.
   public private(set) var wasTaken = false
   /// Whether the link is still up or being made.
@@ -113,7 +113,7 @@ public final class Transfer {
   }
 
   public func receive(_ credential: [UInt8]) {
-    self.credential = credential
+    text = CredentialText(credential)
   }
 
   /// A client was given the credential.
@@ -138,12 +138,12 @@ public final class Transfer {
 
   /// The credential is no longer wanted.
   public func drop() {
-    credential = nil
+    text = nil
   }
 
   /// The credential is erased: nobody judged it, or nobody took it, in time.
   public func forget() {
-    credential = nil
+    text = nil
     if state.isEnd { show() } else { enter(.undecided) }
   }
 

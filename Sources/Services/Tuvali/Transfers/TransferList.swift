@@ -68,14 +68,14 @@ public final class TransferList {
 
   /// Credentials that wait for a verdict, or to be taken.
   public var waitingCredentials: Int {
-    transfers.count { $0.credential != nil }
+    transfers.count { $0.text != nil }
   }
 
   /// Those that ended go, the oldest first: first of all those that failed, so that nobody pushes out what was received by
   /// failing. One whose credential nobody has judged, or nobody has taken, never goes.
   private func makeRoom() {
     while transfers.count >= limit {
-      let ended = transfers.filter { !$0.isLive && $0.state.isEnd && $0.credential == nil }
+      let ended = transfers.filter { !$0.isLive && $0.state.isEnd && $0.text == nil }
       guard let first = ended.first(where: { $0.state == .failed }) ?? ended.first else { return }
       remove(first)
     }

@@ -148,7 +148,7 @@ public final class VaultKeeper {
   /// Lets the transfers tell since when their credentials wait, and until when.
   private func showWaiting() {
     for (id, transfer) in transfers {
-      let kept = vault.entries[id].flatMap { transfer.credential == nil || $0.status == .unwanted ? nil : $0 }
+      let kept = vault.entries[id].flatMap { transfer.text == nil || $0.status == .unwanted ? nil : $0 }
       transfer.wait(kept.map { $0.received..<max($0.received, vault.end(of: $0)) })
     }
   }

@@ -53,7 +53,7 @@ extension VerifierService {
     transfer.enter(.received)
     if mayTell(of: link, .course) {
       Log.shared.notice(
-        "A credential of \(transfer.credential?.count ?? 0) bytes is here", id: .transferReceived,
+        "A credential of \(transfer.text?.count ?? 0) bytes is here", id: .transferReceived,
         .transfer("\(transfer.number)"), .protocolName("tuvali"))
     }
     receptions.call(transfer)

@@ -202,9 +202,9 @@ public final class VerifierService {
   /// What can be kept besides the credentials that are here.
   private var room: VerifierEngine.Room {
     var room = VerifierEngine.Room(credentials: settings.keptTransfers, bytes: vault.settings.maximumBytes)
-    for credential in transfers.transfers.lazy.compactMap(\.credential) {
+    for text in transfers.transfers.lazy.compactMap(\.text) {
       room.credentials -= 1
-      room.bytes -= credential.count
+      room.bytes -= text.count
     }
     return room
   }

@@ -1,0 +1,42 @@
+/// Text that is still bytes.
+public enum UTF8Text {
+  /// Whether the bytes are UTF-8 (RFC 3629): no overlong form, no surrogate, nothing above U+10FFFF. No copy is made of them,
+  /// as `String(validating:as:)` makes one.
+  public static func isValid(_ bytes: [UInt8]) -> Bool {
+    bytes.withUnsafeBytes { bytes in
+      var index = 0
+      while index < bytes.count {
+        if index + 8 <= bytes.count,
+          bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self) & 0x8080_8080_8080_8080 == 0
+        {
+          index += 8
+          continue
+        }
+        guard let length = length(of: bytes[index...]) else { return false }
+        index += length
+      }
+      return true
+    }
+  }
+
+  /// How many bytes the first character has; nil if they are none.
+  private static func length(of bytes: Slice<UnsafeRawBufferPointer>) -> Int? {
+    let first = bytes[bytes.startIndex]
+    // What may follow first: the range of the second byte keeps out what has a shorter form, surrogates, and what is too large.
+    let (count, second): (Int, ClosedRange<UInt8>)
+    switch first {
+    case 0x00...0x7F: return 1
+    case 0xC2...0xDF: (count, second) = (2, 0x80...0xBF)
+    case 0xE0: (count, second) = (3, 0xA0...0xBF)
+    case 0xE1...0xEC, 0xEE...0xEF: (count, second) = (3, 0x80...0xBF)
+    case 0xED: (count, second) = (3, 0x80...0x9F)
+    case 0xF0: (count, second) = (4, 0x90...0xBF)
+    case 0xF1...0xF3: (count, second) = (4, 0x80...0xBF)
+    case 0xF4: (count, second) = (4, 0x80...0x8F)
+    default: return nil
+    }
+    guard bytes.count >= count, second.contains(bytes[bytes.startIndex + 1]) else { return nil }
+    for index in 2..<max(2, count) where bytes[bytes.startIndex + index] & 0xC0 != 0x80 { return nil }
+    return count
+  }
+}

@@ -1,0 +1,55 @@
+import Bytes
+import Testing
+
+@Suite("Text that is still bytes")
+struct UTF8TextTests {
+  @Test("A character is UTF-8 wherever it stands in a text")
+  func characters() {
+    let far = Array(stride(from: UInt32(0x1000), through: 0x10FFFF, by: 61))
+    let values: [UInt32] = Array(0..<0x1000) + far + [0x10FFFF]
+    for (number, scalar) in values.compactMap(Unicode.Scalar.init).enumerated() {
+      let before = [UInt8](repeating: 0x41, count: number % 9)
+      let text = before + Array(String(scalar).utf8) + Array("and longer than a word".utf8)
+      let isValid = UTF8Text.isValid(text)
+      #expect(isValid, "\(scalar.value)")
+    }
+  }
+
+  @Test("Of one and two bytes, and of three and four at their bounds, what Swift takes is taken, and nothing else")
+  func exhaustive() {
+    var wrong = 0
+    func compare(_ bytes: [UInt8]) {
+      if UTF8Text.isValid(bytes) != (String(validating: bytes, as: UTF8.self) != nil) { wrong += 1 }
+    }
+    for first in UInt8.min...UInt8.max {
+      compare([first])
+      for second in UInt8.min...UInt8.max {
+        compare([first, second])
+        guard first >= 0xC0 else { continue }
+        for third in Self.bounds {
+          compare([first, second, third])
+          guard first >= 0xEF else { continue }
+          for fourth in Self.bounds { compare([first, second, third, fourth]) }
+        }
+      }
+    }
+    #expect(wrong == 0)
+  }
+
+  /// Bytes on both sides of each bound that UTF-8 has.
+  private static let bounds: [UInt8] = [0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xFF]
+
+  @Test("A text that is cut within a character, or has a wrong byte anywhere, is refused")
+  func broken() {
+    let text = Array("Grüße, 東京, 🎫 und noch etwas".utf8)
+    for count in 0...text.count {
+      let part = Array(text.prefix(count))
+      #expect(UTF8Text.isValid(part) == (String(validating: part, as: UTF8.self) != nil))
+    }
+    for index in text.indices {
+      var wrong = text
+      wrong[index] = 0xFF
+      #expect(!UTF8Text.isValid(wrong))
+    }
+  }
+}

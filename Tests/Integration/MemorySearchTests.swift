@@ -1,0 +1,198 @@
+import Compression
+import Crypto
+import DBus
+import Foundation
+import Hall
+import Loop
+import TestSupport
+import Testing
+import Transfers
+import Tuvali
+import Verifier
+import Wallet
+
+/// What a program that attaches to the running service would find in its memory.
+@Suite("Of a credential that is judged nothing is in memory", .enabled(if: !Sanitizer.isOn, "it has its own allocator"))
+struct MemorySearchTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test(
+    "While it waits, fetched as text or as file, accepted or rejected: no text, no gzip, no key",
+    arguments: [700, 60_000, 400_000])
+  @LoopActor
+  func judged(size: Int) async throws {
+    let searched = try await Searched()
+    defer { searched.close() }
+    for verdict in ["Accept", "Reject"] {
+      for way in ["GetCredential", "OpenCredential", nil] {
+        let visit = "\(size) bytes, \(way ?? "not fetched"), \(verdict)"
+        let path = try await searched.receive(size)
+        var found = try await searched.remains()
+        #expect(found == [:], "\(visit): while it waits")
+        if let way { #expect(try await searched.fetch(path, way), "\(visit)") }
+        found = try await searched.remains()
+        #expect(found == [:], "\(visit): before the verdict")
+        try await searched.judge(path, verdict)
+        if way == nil, verdict == "Accept" { #expect(try await searched.fetch(path, "GetCredential"), "\(visit)") }
+        found = try await searched.remains()
+        #expect(found == [:], "\(visit): after the verdict")
+      }
+    }
+  }
+
+  @Test("A visit that is lost on the way leaves neither the key nor what had come")
+  @LoopActor
+  func lost() async throws {
+    let searched = try await Searched()
+    defer { searched.close() }
+    try await searched.lose(60_000)
+    let found = try await searched.remains()
+    #expect(found == [:])
+  }
+
+  @Test("A part of sixteen bytes is found wherever it lies, and fifteen are not")
+  func parts() {
+    var random = SeededRandom(seed: 5)
+    let secret = random.bytes(100)
+    let search = MemorySearch([("secret", secret)])
+    for offset in 0..<24 {
+      for start in [0, 1, 50, 84] {
+        let before = [UInt8](repeating: 0xA5, count: offset)
+        let after = [UInt8](repeating: 0x5A, count: 40)
+        #expect(search.places(in: before + secret[start..<start + 16] + after) == ["secret"])
+        // Its neighbours are not those of the secret.
+        let short = before + [~secret[start]] + secret[start + 1..<start + 16] + after
+        #expect(start == 84 || search.places(in: short + [0]) == [])
+      }
+    }
+  }
+}
+
+/// A service whose memory is searched, a wallet here whose keys are known, and a program that fetches and judges.
+@LoopActor
+private final class Searched {
+  private let service: ServiceProcess
+  private let keys = RecordingRandom(seed: 31)
+  private let wallet: WalletService
+  private let received = Mailbox<ObjectPath>()
+  /// A property of the verifier has changed.
+  private let changes = Mailbox<Bool>()
+  private var watches: [Registration] = []
+  private var random = SeededRandom(seed: 32)
+  private var credentials: [[UInt8]] = []
+  /// The verifier's public keys, each as it was invited with.
+  private var verifierKeys: [X25519.PublicKey] = []
+
+  init() async throws {
+    service = try await ServiceProcess()
+    let keys = keys
+    wallet = WalletService(radio: service.radio(), scheduler: EventLoop.shared, random: { keys })
+    watches = [
+      service.client.subscribe(SignalMatch(sender: "org.earshot", member: "CredentialReceived")) { [received] in
+        if let path = $0.arguments.first?.asObjectPath { received.put(path) }
+      },
+      service.client.subscribe(
+        SignalMatch(sender: "org.earshot", path: VerifierFace.path, member: "PropertiesChanged")
+      ) { [changes] _ in changes.put(true) },
+    ]
+    try await service.start(behind: MemorySearch.prefix)
+  }
+
+  func close() {
+    watches = []
+    wallet.stop()
+    service.close()
+  }
+
+  /// - Returns: the transfer's object, when the credential is here.
+  func receive(_ size: Int) async throws -> ObjectPath {
+    _ = try await send(size)
+    return try await received.next()
+  }
+
+  /// A visit that the wallet leaves when its credential is on the way.
+  func lose(_ size: Int) async throws {
+    let isGone = Mailbox<Bool>()
+    try await send(size).onChange { [wallet] in
+      if $0.state == .transferring { _ = wallet.disconnect($0) }
+      if !$0.isLive { isGone.put(true) }
+    }
+    _ = try await isGone.next()
+    try await asking { try await self.service.property("State") == "waiting" }
+  }
+
+  /// Asks the service again after each change of its properties, until it is so.
+  private func asking(_ isSo: @LoopActor () async throws -> Bool) async throws {
+    while try await !isSo() { _ = try await changes.next() }
+  }
+
+  private func send(_ size: Int) async throws -> Transfer {
+    // Half of it is random, and not to be compressed; half is the same three times.
+    let text = random.bytes(size / 2).map { UInt8(ascii: "0") + $0 % 64 }
+    let repeated = Array(text.prefix(size / 6))
+    let credential = text + repeated + repeated + repeated
+    credentials.append(credential)
+    let uri = try await invitation()
+    verifierKeys.append(try Invitation(reading: uri).key)
+    return try wallet.send(uri, credential)
+  }
+
+  /// The next visitor's, which is shown as soon as the last one has identified itself.
+  private func invitation() async throws -> String {
+    var uri = ""
+    try await asking {
+      uri = try await self.service.property("ConnectionUri")
+      return try !uri.isEmpty && !self.verifierKeys.contains(Invitation(reading: uri).key)
+    }
+    return uri
+  }
+
+  /// - Returns: whether it was the credential.
+  func fetch(_ path: ObjectPath, _ method: String) async throws -> Bool {
+    let value = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, method).first
+    let text = try value?.asString.map { Array($0.utf8) } ?? value?.asDescriptor?.readAll(limit: 1 << 20)
+    return text == credentials.last
+  }
+
+  func judge(_ path: ObjectPath, _ verdict: String) async throws {
+    _ = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, verdict)
+  }
+
+  /// What is found of all credentials and keys so far. Threads end what they are doing first: where something is found, it is
+  /// looked for again, and what stays counts.
+  func remains() async throws -> [String: Int] {
+    var secrets: [(name: String, bytes: [UInt8])] = []
+    for credential in credentials {
+      let gzip = try Gzip.compress(credential)
+      secrets += Self.parts(of: credential).map { ("text", $0) } + Self.parts(of: gzip).map { ("gzip", $0) }
+    }
+    // The wallet draws the same key for each visit.
+    let own = Array(keys.drawn(32).prefix(1))
+    let derived = SecretSearch.derived(own: own, peers: verifierKeys)
+    #expect(derived.count == 3 * credentials.count && !credentials.isEmpty)
+    secrets += derived.map { ("key", $0) }
+    // What may be known is there, and is found.
+    let known = "a path"
+    secrets.append((known, Array(service.directory.path.utf8)))
+    let search = MemorySearch(secrets)
+    let process = try #require(service.processID)
+    var found: [String: Int] = [:]
+    for _ in 0..<5 {
+      _ = try await service.property("State")
+      found = try search.occurrences(in: process)
+      let isKnownFound = found.contains { $0.key.hasPrefix(known) }
+      #expect(isKnownFound, "nothing is found of what must be there")
+      found = found.filter { !$0.key.hasPrefix(known) }
+      if found.isEmpty { break }
+    }
+    return found
+  }
+
+  /// All of it or, of what is large, its beginning, its middle and its end: each byte that is looked for takes its time.
+  private static func parts(of secret: [UInt8]) -> [[UInt8]] {
+    let part = 8 << 10
+    guard secret.count > 8 * part else { return [secret] }
+    let middle = secret.count / 2
+    return [Array(secret.prefix(part)), Array(secret[middle..<middle + part]), Array(secret.suffix(part))]
+  }
+}
