@@ -59,9 +59,10 @@ struct MemorySearchTests {
       for start in [0, 1, 50, 84] {
         let before = [UInt8](repeating: 0xA5, count: offset)
         let after = [UInt8](repeating: 0x5A, count: 40)
-        #expect(search.places(in: before + secret[start..<start + 16] + after) == ["secret"])
+        let whole: [UInt8] = before + Array(secret[start..<start + 16]) + after
+        #expect(search.places(in: whole) == ["secret"])
         // Its neighbours are not those of the secret.
-        let short = before + [~secret[start]] + secret[start + 1..<start + 16] + after
+        let short: [UInt8] = before + [~secret[start]] + Array(secret[start + 1..<start + 16]) + after
         #expect(start == 84 || search.places(in: short + [0]) == [])
       }
     }
