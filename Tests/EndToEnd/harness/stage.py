@@ -113,8 +113,7 @@ class Stage:
             yield [self.phone, *crowd.phones]
         finally:
             await crowd.switch_off()
-            # Its links end with that; the next test switches it on.
-            await self.phone.switch_off()
+            await self.phone.hang_up()
 
     def check_tenant(self) -> None:
         """The second service, if it is there, has noticed nothing."""

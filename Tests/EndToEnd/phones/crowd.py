@@ -39,6 +39,8 @@ class Crowd:
                 await _join(phone, partner)
 
     async def switch_off(self) -> None:
+        for phone in self.phones:
+            await phone.hang_up()
         for phone in (*self.phones, *self._partners):
             await phone.switch_off()
 

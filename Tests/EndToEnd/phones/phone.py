@@ -217,6 +217,16 @@ class Phone:
         async with asyncio.timeout(limit(10)):
             await self.device.power_on()
 
+    async def hang_up(self) -> None:
+        """Ends all its links. Without that the other side keeps them for some time, and does not take a new one from the same
+        address for another."""
+        for connection in list(self.device.connections.values()) if self.device is not None and self.is_on else []:
+            try:
+                async with asyncio.timeout(limit(10)):
+                    await connection.disconnect()
+            except (TimeoutError, BumbleTimeoutError, HCI_Error):
+                continue  # the other side was faster
+
     async def switch_off(self) -> None:
         """Gives the controller back."""
         transport, self.transport, self.device = self.transport, None, None

@@ -69,6 +69,17 @@ struct AdvertisingPlanTests {
     #expect(shown == ["2 at 300", "1 at 1000", "2 at 1300", "1 at 2000"])
   }
 
+  @Test("One whose terms ask for no time at all is shown for the shortest time nevertheless")
+  func shortestTime() {
+    var plan = AdvertisingPlan(slots: 1)
+    _ = plan.handle(.add(Self.id(1), Self.terms(0, least: 0, wait: 60_000), isReady: true), at: .zero)
+    #expect(plan.handle(.add(Self.id(2), Self.terms(0, least: 0, wait: 60_000), isReady: true), at: .zero) == [])
+    let shortest = Instant.zero.advanced(by: AdvertisingPlan.shortestTime)
+    #expect(AdvertisingPlan.shortestTime > .zero && plan.deadline(after: .zero) == shortest)
+    #expect(plan.handle(.timer, at: Self.at(1)) == [])
+    #expect(plan.handle(.timer, at: shortest) == [.show(Self.id(2), slot: 0)])
+  }
+
   @Test("The lowest is shown after its longest wait, for its least time, and then gives way again")
   func longestWait() {
     var plan = AdvertisingPlan(slots: 1)
