@@ -88,6 +88,16 @@ struct ObjectTests {
     object.cancel()
   }
 
+  /// What the client hears of the service from now on.
+  @LoopActor
+  private static func signals(at table: Table) async throws -> (Mailbox<Message>, Registration) {
+    let signals = Mailbox<Message>()
+    let subscription = table.client.subscribe(SignalMatch(sender: Table.name)) { signals.put($0) }
+    // The bus has the match rule when it brings the answer.
+    _ = try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping")
+    return (signals, subscription)
+  }
+
   @Test("A change is signalled once; what was named as changed and has its old value is not signalled")
   @LoopActor
   func unchanged() async throws {
@@ -95,9 +105,7 @@ struct ObjectTests {
     defer { table.close() }
     let lamp = Lamp()
     let object = table.export(lamp.interface)
-    let signals = Mailbox<Message>()
-    let subscription = table.client.subscribe(SignalMatch(sender: Table.name)) { signals.put($0) }
-    _ = try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping")
+    let (signals, subscription) = try await Self.signals(at: table)
     let name = DBusValue.string(Table.interface)
     // Neither has another value than at first; then one has, and is named again and again.
     object.changed("Level", "Name")
@@ -156,9 +164,7 @@ struct ObjectTests {
     defer { table.close() }
     let lamp = Lamp()
     let object = table.export(lamp.interface)
-    let signals = Mailbox<Message>()
-    let subscription = table.client.subscribe(SignalMatch(sender: Table.name)) { signals.put($0) }
-    _ = try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping")
+    let (signals, subscription) = try await Self.signals(at: table)
     let name = DBusValue.string(Table.interface)
 
     for level in [5, 6] as [UInt32] {

@@ -20,8 +20,8 @@ public final class ExportedObject: Sendable {
   }
 
   /// Signals that properties changed: at the end of the loop's turn, with the values of then, in one signal for each
-  /// interface. The signal names a property that is for the group without its value; an interface for the group sends no
-  /// such signal.
+  /// interface. A property that has the value of the last signal is left out. The signal names a property that is for the
+  /// group without its value; an interface for the group sends no such signal.
   public func changed(_ properties: String...) {
     node.changed(properties)
   }

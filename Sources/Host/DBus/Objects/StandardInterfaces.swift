@@ -3,8 +3,8 @@ import Loop
 
 /// The interfaces that every object has, made of the same values as any other.
 ///
-/// Changes that were not signalled yet are signalled before an answer tells the new values: a caller who watches an object
-/// hears of each change after the value that it read, and of no change that it has not to know of.
+/// An answer with values comes after the signals about all changes until then. So a caller who watches an object and reads a
+/// value hears of every later change of it.
 @LoopActor
 final class StandardInterfaces {
   let peer: Interface

@@ -68,7 +68,7 @@ public final class Transfer {
   private let clock: any WallClock
   private var received: Instant?
   private var lastShown = Instant.zero
-  /// The date that was told last.
+  /// What `date` returned last: seconds since 1970.
   private var lastDate: Int64 = 0
   private let observers = Observers<Transfer>()
 
