@@ -305,8 +305,7 @@ public struct VerifierEngine: Sendable {
     others[link] = nil
     visits.append(
       Visit(
-        link: link, dialect: dialect, identify: identify, keys: keys, key: offer.key, mtu: mtu ?? Limits.offeredMTU,
-        configuration: configuration, at: now))
+        link: link, dialect: dialect, keys: keys, mtu: mtu ?? Limits.offeredMTU, configuration: configuration, at: now))
     return (.accepted, parting + invite(at: now) + [.tell(link, .secured(dialect))])
   }
 

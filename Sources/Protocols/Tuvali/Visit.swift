@@ -24,13 +24,12 @@ struct Visit: Sendable {
   private var visitEnd: Instant
 
   init(
-    link: LinkID, dialect: Dialect, identify: Identify, keys: SessionKeys, key: X25519.PrivateKey, mtu: Int,
-    configuration: Configuration, at now: Instant
+    link: LinkID, dialect: Dialect, keys: SessionKeys, mtu: Int, configuration: Configuration, at now: Instant
   ) {
     self.link = link
     self.dialect = dialect
     self.configuration = configuration
-    state = .identified(identify, keys, key)
+    state = .identified(keys)
     identifiedAt = now
     progressAt = now
     visitEnd = now.advanced(by: configuration.visitTimeout)
@@ -104,28 +103,15 @@ struct Visit: Sendable {
   ) -> [Action] {
     var actions: [Action] = []
     switch characteristic {
-    case .identify: actions = identifyAgain(value, &counters)
     case .submitResponse: add(value, &counters, at: now)
     case .transferReportRequest: actions = requestReport(value, &counters, at: now)
     case .responseSize: actions = announce(value, room, &counters, at: now)
+    // Only the first Identify counts: the private key, which another would need, is gone.
     default: counters.ignoredWrites += 1
     }
     // For every chunk: whether the frame is complete is asked of the figures, because the state would be copied.
     if progress.chunksExpected > 0, progress.chunksMissing == 0 { awaitRequest(at: now) }
     return actions
-  }
-
-  /// The wallet identifies itself once more. This counts as long as it has announced no size.
-  private mutating func identifyAgain(_ value: [UInt8], _ counters: inout Counters) -> [Action] {
-    guard case .identified(let known, _, let key) = state, let identify = try? Identify(reading: value),
-      identify != known,
-      let keys = try? SessionKeys(own: key, peer: identify.walletKey, nonce: identify.nonce)
-    else {
-      counters.ignoredWrites += 1
-      return []
-    }
-    state = .identified(identify, keys, key)
-    return [.tell(link, .secured(dialect))]
   }
 
   mutating func change(mtu: Int, _ counters: inout Counters, at now: Instant) -> [Action] {
@@ -145,7 +131,7 @@ struct Visit: Sendable {
   ) -> [Action] {
     let keys: SessionKeys
     switch state {
-    case .identified(_, let known, _): keys = known
+    case .identified(let known): keys = known
     case .receiving(let reception) where !reception.assembler.isComplete: keys = reception.keys
     case .receiving, .unsealing, .keeping, .deciding, .leaving, .closing:
       // A connection carries one payload: a second one would come under the same key and nonce.

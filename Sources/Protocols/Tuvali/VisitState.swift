@@ -5,7 +5,7 @@ import Crypto
 /// How far a visit has come.
 enum VisitState: Sendable {
   /// The wallet is identified with the key that it was invited with, and has announced no size.
-  case identified(Identify, SessionKeys, X25519.PrivateKey)
+  case identified(SessionKeys)
   /// Chunks are coming in.
   case receiving(Reception)
   /// The frame is complete, and is being decrypted.
@@ -33,16 +33,16 @@ enum VisitState: Sendable {
   ///
   /// - Returns: what became of the chunk; nil where no chunk is expected.
   mutating func add(_ chunk: [UInt8], _ progress: inout VerifierEngine.Progress) -> Assembler.Outcome? {
-    // `consume` moves the reception out of the state and back. A reception that stayed in the state while it changes
-    // would be copied, and the whole frame with it, for every chunk. A `where`, or a case that stands for several, would
-    // copy it as well: a test counts.
+    // `consume` moves the reception out of the state, and back into it. A reception that stayed in the state while it
+    // changes would be copied, and the whole frame with it, for every chunk. A `where`, or a case that stands for several,
+    // would copy it as well: a test counts.
     switch consume self {
     case .receiving(var reception):
       let outcome = reception.assembler.isComplete ? nil : reception.assembler.add(chunk)
       progress.measure(reception.assembler)
-      self = .receiving(reception)
+      self = .receiving(consume reception)
       return outcome
-    case .identified(let identify, let keys, let key): self = .identified(identify, keys, key)
+    case .identified(let keys): self = .identified(keys)
     case .unsealing(let until): self = .unsealing(until: until)
     case .keeping(let until): self = .keeping(until: until)
     case .deciding(let until): self = .deciding(until: until)

@@ -85,27 +85,26 @@ struct VerifierTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("Another Identify before the size is told again, and its keys hold")
-  func otherIdentifyBeforeSize() throws {
+  @Test("Another Identify is ignored and counted, before the size and after it", arguments: [false, true])
+  func otherIdentify(isSizeAnnounced: Bool) throws {
     var bench = VerifierBench()
-    _ = try bench.admit()
-    let (identify, keys) = try bench.identification(for: bench.invitations[0])
-    #expect(bench.write(identify.bytes, to: .identify) == ["tell 1 secured v05"])
+    let keys = try bench.admit()
+    let (other, _) = try bench.identification(for: bench.invitations[0])
+    if !isSizeAnnounced { #expect(bench.write(other.bytes, to: .identify) == []) }
     try bench.send(keys.seal(VerifierBench.text))
+    if isSizeAnnounced { #expect(bench.write(other.bytes, to: .identify) == []) }
+    #expect(bench.engine.counters.ignoredWrites == 1)
     _ = bench.report()
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("Another Identify after the size is ignored and counted")
-  func otherIdentifyAfterSize() throws {
+  @Test("The private key of an invitation is gone with the Identify that used it")
+  func privateKeyGoes() throws {
     var bench = VerifierBench()
-    let keys = try bench.admit()
-    try bench.send(keys.seal(VerifierBench.text))
-    let (identify, _) = try bench.identification()
-    #expect(bench.write(identify.bytes, to: .identify) == [])
-    #expect(bench.engine.counters.ignoredWrites == 1)
-    _ = bench.report()
-    #expect(bench.unsealAndKeep().contains("deliver 1"))
+    _ = try bench.admit()
+    let next = try #require(bench.engine.invitation)
+    #expect(next.key != bench.invitations[0].key)
+    #expect(privateKeys(in: bench.engine).map(\.publicKey) == [next.key])
   }
 
   @Test("A wallet with a low-order key is refused by name, and the invitation stays on the air")
@@ -209,4 +208,10 @@ extension VerifierEngine.Counters {
     self.received = received
     self.chunks = chunks
   }
+}
+
+/// Every private key that a value holds, however deep.
+private func privateKeys(in value: Any) -> [X25519.PrivateKey] {
+  if let key = value as? X25519.PrivateKey { return [key] }
+  return Mirror(reflecting: value).children.flatMap { privateKeys(in: $0.value) }
 }
