@@ -1,6 +1,7 @@
 import Common
 
 /// One moving deadline. Moving it back costs a comparison, because the timer below is set anew only when it fires early.
+/// Without a deadline there is no timer either: nobody is woken for nothing.
 @LoopActor
 public final class Deadline {
   private let scheduler: any Scheduler
@@ -17,7 +18,10 @@ public final class Deadline {
   /// Moves the deadline to `instant`; nil takes it away.
   public func set(_ instant: Instant?) {
     wanted = instant
-    guard let instant else { return }
+    guard let instant else {
+      armed = nil
+      return
+    }
     if let armed, armed.at <= instant { return }
     arm(instant)
   }

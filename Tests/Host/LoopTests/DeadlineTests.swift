@@ -72,6 +72,18 @@ import Testing
     }
   }
 
+  @Test("A deadline that was taken away leaves no timer")
+  func takingAway() async {
+    await onLoop {
+      let time = HandTime()
+      let deadline = Deadline(time) {}
+      deadline.set(second(5))
+      deadline.set(nil)
+      time.set(to: 4)
+      #expect(time.timersLeft == 0)
+    }
+  }
+
   @Test("A deadline that was dropped does not call, and leaves no timer")
   func dropping() async {
     await onLoop {
