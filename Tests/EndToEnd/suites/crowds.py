@@ -5,7 +5,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from harness.runner import Suite
 from harness.stage import Stage, settings
@@ -227,8 +227,11 @@ async def beside(stage: Stage, make: Callable[[Phone], Wallet], others: int, kin
         uri = await stage.kiosk.invitation()
         come = subscribe if kind == "subscribed" else join
         links = [await come(phone, uri) for phone in phones[:others]]
+        idlers = Idlers(phones, links) if kind == "idle" else None
         begin = time.monotonic()
         for number in range(TIMES):
+            if idlers is not None:
+                await idlers.come_again()
 
             async def knock(point: Point) -> None:
                 if kind == "knocking" and point in (Point.CONNECTED, Point.MID_CHUNKS):
@@ -242,6 +245,27 @@ async def beside(stage: Stage, make: Callable[[Phone], Wallet], others: int, kin
             except* (AssertionError, LinkLost, TimeoutError) as group:
                 raise AssertionError(f"visit {number + 1} of {TIMES}: {group.exceptions[0]!r}") from group
         stage.measure(f"{(time.monotonic() - begin) / TIMES:.1f} s a visit")
+
+
+class Idlers:
+    """Phones that hold links and use nothing. The kiosk cuts such a link after 10 s (docs/sharing.md), so before each visit
+    those who have held theirs for some seconds go by themselves and come again: all hold links while the visitor connects."""
+
+    RENEWED_AFTER = 4.0
+
+    def __init__(self, phones: Sequence[Phone], links: list[Link]) -> None:
+        self._phones, self._links = phones, links
+        self._since = [time.monotonic()] * len(links)
+
+    async def come_again(self) -> None:
+        # In their order: each gets its own number of the link again (phones/crowd.py).
+        for number, link in enumerate(self._links):
+            if time.monotonic() - self._since[number] < self.RENEWED_AFTER:
+                continue
+            if not link.closed.done():
+                await link.disconnect()
+            self._links[number] = await self._phones[number].connect(link.connection.peer_address)
+            self._since[number] = time.monotonic()
 
 
 def _add(who: str, make: Callable[[Phone], Wallet], others: int, kind: str) -> None:
