@@ -187,7 +187,7 @@ public struct VerifierEngine: Sendable {
   private mutating func open(_ link: LinkID, openedAt: Instant, at now: Instant) -> [Action] {
     guard isStarted, others[link] == nil, index(of: link) == nil else { return [] }
     var actions: [Action] = []
-    if waitingLinks >= configuration.waitingLinks {
+    if waitingLinks >= waitingLimit {
       guard let silent = longestSilent(at: now) else {
         counters.refused += 1
         return [.cut(link)]
@@ -198,6 +198,9 @@ public struct VerifierEngine: Sendable {
       openedAt: openedAt, mtu: nil, end: now.advanced(by: configuration.identifyTimeout))
     return actions
   }
+
+  /// How many links may wait: as many as the visitors leave.
+  private var waitingLimit: Int { max(1, min(configuration.waitingLinks, configuration.links - visits.count)) }
 
   /// The link that has waited for its Identify longest, if it has for `Configuration.arrivalTime`: it makes room for a new one.
   private func longestSilent(at now: Instant) -> LinkID? {

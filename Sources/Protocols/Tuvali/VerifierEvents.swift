@@ -157,8 +157,10 @@ extension VerifierEngine {
     public var closeGuard = Duration.milliseconds(500)
     /// From the answer that turns a wallet down to the cut of its link: the answer needs time to reach the wallet.
     public var answerTime = Duration.milliseconds(100)
-    /// Links that may wait for their wallets to identify themselves.
+    /// Links that may wait for their wallets to identify themselves, as long as `links` leaves so many.
     public var waitingLinks = 8
+    /// Links that visitors and those that wait may have together. One may always wait.
+    public var links = Int.max
     /// How long such a link is safe from making room for another one.
     public var arrivalTime = Duration.seconds(4)
     /// What a visit may do without losing its place to the next wallet.

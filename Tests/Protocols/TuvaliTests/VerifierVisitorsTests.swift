@@ -146,6 +146,27 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkOpened(LinkID(7), at: bench.now)) == [])
   }
 
+  @Test("As many links may wait as the visitors leave, and one always")
+  func linksOfVisitors() throws {
+    var bench = VerifierBench {
+      $0.links = 3
+      $0.visitors = 4
+    }
+    for number in 1...3 { #expect(bench.open(LinkID(UInt64(number))) == []) }
+    #expect(bench.handle(.linkOpened(LinkID(4), at: bench.now)) == ["cut 4"])
+    // The first becomes a visitor, and two wait.
+    let (identify, _) = try bench.identification()
+    _ = bench.write(identify.bytes, to: .identify, on: LinkID(1))
+    #expect(bench.engine.visitors.count == 1)
+    #expect(bench.open(LinkID(5)) == ["cut 5"])
+    #expect(bench.handle(.linkClosed(LinkID(2))) == [])
+    #expect(bench.open(LinkID(6)) == [])
+    for number in [3, 6] { #expect(bench.handle(.linkClosed(LinkID(UInt64(number)))) == []) }
+    bench.engine.configuration.links = 1
+    #expect(bench.open(LinkID(7)) == [])
+    #expect(bench.handle(.linkOpened(LinkID(8), at: bench.now)) == ["cut 8"])
+  }
+
   @Test("A link that is reported twice keeps its time and its place")
   func openedTwice() throws {
     var bench = VerifierBench { $0.waitingLinks = 1 }

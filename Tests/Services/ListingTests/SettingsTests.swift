@@ -188,13 +188,13 @@ struct SettingsTests {
   @Test(
     "The verifier needs a link for each visitor and for a newcomer, and leaves one of the adapter's to others",
     arguments: [
-      ("", 5, 3), ("[Verifier]\nVisitors=1\n", 2, 6), ("[Radio]\nLinks=4\n", 3, 1), ("[Radio]\nLinks=1\n", 1, 1),
+      ("", 5, 7), ("[Verifier]\nVisitors=1\n", 2, 7), ("[Radio]\nLinks=4\n", 3, 3), ("[Radio]\nLinks=1\n", 1, 0),
     ])
-  func links(text: String, needs: Int, waiting: Int) {
+  func links(text: String, needs: Int, links: Int) {
     let configuration = Self.read(text).configuration
     #expect(VerifierService.linkShare(in: configuration).needs == needs)
     // Who says nothing takes no link that a newcomer needs.
-    #expect(VerifierService.Settings(configuration).engine.waitingLinks == waiting)
+    #expect(VerifierService.Settings(configuration).engine.links == links)
   }
 
   @Test("The default file says the defaults, fits into 80 columns, and is valid with every key switched on")

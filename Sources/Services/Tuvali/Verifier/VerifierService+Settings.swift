@@ -45,8 +45,7 @@ extension VerifierService {
       self = configuration[Settings.self]
       linesPerPeer = configuration[LogSettings.self].linesPerPeer
       // One link of the adapter stays free for a newcomer, however many are there and say nothing.
-      let spare = configuration[RadioSettings.self].links - 1 - engine.visitors
-      engine.waitingLinks = max(1, min(engine.waitingLinks, spare))
+      engine.links = configuration[RadioSettings.self].links - 1
     }
   }
 }
