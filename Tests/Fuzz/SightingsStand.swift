@@ -45,11 +45,14 @@ struct SightingsStand {
     let companies: [UInt8] = [2, 0, 2, 0, 1, 0, 1, 9, 0, 2, 0, 0]
     let uuids: [UInt8] = [4, 0, 70]
     let wrong: [UInt8] = [0, 0xFF, 1, 1]
+    let forBoth: [UInt8] = [4, 0, 2]
+    let forOne: [UInt8] = [4, 0, 1]
     return [
       scan + heard(1, [rssi, data([(0, [1])])]) + heard(1, [data([(1, [2])])]) + heard(1, [data([(0, [3])])]),
       scan + heard(1, [data(many)]) + heard(1, [data(Array(long))]) + [3, 255, 255] + heard(2, [name, uuids, rssi]),
       scan + second + heard(1, [companies, data([(2, [2])])]) + [2, 255, 0, 0, 2, 255, 1, 0] + [3, 255, 255],
       scan + heard(3, [wrong, data([(0, [1])])]) + [6, 3] + [5, 0] + [7], scan + [2, 40, 0, 0] + second + [7],
+      [4, 0, 1] + second + heard(1, [forBoth, rssi]) + [7] + heard(1, [forOne, rssi]) + [7],
     ]
   }()
 

@@ -70,6 +70,22 @@ struct ExactnessTests {
     two.server.close()
   }
 
+  @Test("Where raw HCI has failed for good, what a subscriber is to hear is left to bluetoothd")
+  @LoopActor
+  func rawFailed() async throws {
+    let two = try await Two(BlueZVersion(5, 66), .exact)
+    defer { two.close() }
+    two.raw.failure = .denied("send: Operation not permitted")
+    two.server.notify([1], of: Self.hear, to: two.links[0])
+    try await two.rig.reach(.degraded, "send: Operation not permitted")
+    two.raw.failure = nil
+    two.server.notify([2], of: Self.hear, to: two.links[0])
+    while two.heard.joined().isEmpty { try await two.rig.settle() }
+    #expect(two.heard == [[[2]], [[2]]])
+    #expect(two.raw.sent.all.isEmpty)
+    two.server.close()
+  }
+
   @Test("A value that others may hear goes to its link alone where bluetoothd keeps clients apart, else to all")
   @LoopActor
   func subscribers() async throws {

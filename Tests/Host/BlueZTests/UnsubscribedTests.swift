@@ -1,3 +1,4 @@
+import Air
 import BlueZ
 import Common
 import HCI
@@ -219,17 +220,19 @@ struct UnsubscribedTests {
   @Test("A kernel that refuses is quoted, and is asked again when the adapter has been away")
   @LoopActor
   func denied() async throws {
-    let (raw, service) = (FakeRawHCI(), Service())
+    let time = VirtualTime()
+    let (raw, service) = (FakeRawHCI(scheduler: time), Service())
     let (rig, server) = try await rig(raw, service)
     defer { rig.close() }
     raw.links = [Self.link(0x40, Self.first)]
     rig.fake.addDevice(Self.first)
     let link = try await service.link()
-    // What passes by itself is no reason to call the radio degraded.
+    // What passes by itself is no reason to call the radio degraded, also where it has cost a value.
     raw.failure = .busy("send: Resource temporarily unavailable")
     server.notify([1], of: Service.id(0xFE03), to: link)
+    time.advance(by: .seconds(2))
     try await rig.settle()
-    #expect(rig.radio.status.state == .ready)
+    #expect(rig.radio.counters.droppedNotifications == 1 && rig.radio.status.state == .ready)
     raw.failure = .denied("send: Operation not permitted")
     server.notify([1], of: Service.id(0xFE03), to: link)
     try await rig.reach(.degraded, "send: Operation not permitted")

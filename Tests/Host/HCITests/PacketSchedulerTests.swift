@@ -75,6 +75,11 @@ struct PacketSchedulerTests {
       while let wake, wake <= end {
         now = wake
         handle(.woken)
+        // A wake for a time that has come would be followed by another, without end.
+        guard self.wake.map({ $0 > now }) ?? true else {
+          Issue.record("at \(now) it is to be woken for what has passed")
+          break
+        }
       }
       now = end
     }
@@ -313,6 +318,16 @@ struct PacketSchedulerTests {
     let last = bench.offer(Self.anna)
     bench.handle(.closed(.noController))
     #expect(bench.outcomes[last] == .failed(.noController) && bench.packets.inFlight == 0)
+  }
+
+  @Test("What a lost controller had counts no more, and nothing is waited for")
+  func lostWithPackets() {
+    var bench = Bench(2)
+    bench.offer(Self.anna)
+    #expect(bench.packets.inFlight == 1)
+    bench.failures = [.noController]
+    bench.offer(Self.bert)
+    #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
   }
 
   @Test("A value that fails amid its packets leaves no packet behind: the next one begins with its own")

@@ -89,14 +89,29 @@ struct SightingTableTests {
     #expect(table.loseAll() == [Self.report(.lost(BluetoothAddress(1)))])
   }
 
+  @Test("A scan hears of a loss once, also where the advertiser comes back with services for another scan")
+  func lostOnce() {
+    var table = Self.table()
+    let all = SightingTable.ScanID(number: 2)
+    _ = table.add(all, for: [], at: .zero)
+    _ = table.hear(Self.sighting(1), at: .zero)
+    let lost = ScanEvent.lost(BluetoothAddress(1))
+    #expect(table.loseAll() == [Self.report(lost), Self.report(lost, all)])
+    let changed = Self.sighting(1, [BluetoothUUID(short: 7)])
+    #expect(table.hear(changed, at: Self.at(1000)) == [Self.report(.sighted(changed), all)])
+    #expect(table.loseAll() == [Self.report(lost, all)])
+  }
+
   @Test("A crowd is bounded: with one more advertiser the one that was not heard for longest is lost")
   func crowd() {
     var table = Self.table()
+    // The one with the greatest address is heard first.
     for number in 0..<SightingTable.limit {
-      _ = table.hear(Self.sighting(UInt64(number)), at: Self.at(number))
+      _ = table.hear(Self.sighting(UInt64(SightingTable.limit - number)), at: Self.at(number))
     }
+    let oldest = BluetoothAddress(UInt64(SightingTable.limit))
     let reports = table.hear(Self.sighting(9999), at: Self.at(1000))
-    #expect(reports == [.lost(BluetoothAddress(0)), .sighted(Self.sighting(9999))].map { Self.report($0) })
+    #expect(reports == [.lost(oldest), .sighted(Self.sighting(9999))].map { Self.report($0) })
     // A stranger that no scan asked for displaces none of them.
     #expect(table.hear(Self.sighting(5000, [BluetoothUUID(short: 7)]), at: Self.at(1001)) == [])
     #expect(table.loseAll().count == SightingTable.limit)

@@ -322,6 +322,18 @@ struct RecordSpoolTests {
     #expect(fixture.files == [])
   }
 
+  @Test("What is spared stays, however old, and so does what a clock that was not set has dated")
+  func spared() throws {
+    let spool = try fixture.spool()
+    let spared = try spool.put(Fixture.record("spared", received: 1000))
+    let other = try spool.put(Fixture.record("other", received: 1000))
+    let undated = try spool.put(Fixture.record("undated", received: 999))
+    let removal = spool.removeAll(olderThan: .seconds(50), now: 5000, epoch: 1000, except: [spared])
+    #expect(removal.removed == [other] && removal.problems.isEmpty)
+    let left: Set<SpoolID> = Set(try spool.list().ids)
+    #expect(left == [spared, undated])
+  }
+
   @Test("The age is known without reading the records, after a restart too")
   func agesAfterRestart() throws {
     let old = try fixture.spool().put(Fixture.record("old", received: 99))

@@ -231,6 +231,15 @@ struct VerifierVisitorsTests {
     #expect(bench.pass(.milliseconds(500)) == ["cut 1", "tell 1 ended"])
   }
 
+  @Test("Of three visitors the one that is dismissed goes, and the others stay")
+  func dismissedAmongOthers() throws {
+    var bench = VerifierBench { $0.visitors = 3 }
+    for number in UInt64(1)...3 { _ = try bench.admit(LinkID(number)) }
+    #expect(bench.handle(.dismissed(Self.second)) == ["tell 2 TVV_UNK_001 stopped", "notify 2 disconnect 01"])
+    #expect(bench.pass(.milliseconds(500)) == ["cut 2", "tell 2 ended"])
+    #expect(bench.engine.visitors == [LinkID(1), LinkID(3)])
+  }
+
   @Test("Stopping ends the visit and cuts every link", arguments: VerifierBench.Stage.allCases)
   func stop(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)

@@ -44,6 +44,27 @@ struct SeveralVisitorsTests {
     }
   }
 
+  @Test("Where the program lets go of one wallet of three, that one fails and the others finish")
+  func dismissed() async throws {
+    try await LoopActor.run {
+      let hall = Hall(conditions: AirConditions(latency: .milliseconds(20), maximumMTU: 185))
+      var outgoing: [Transfer] = []
+      for number in 1...3 {
+        outgoing.append(try hall.addWallet().send(hall.verifier.connectionURI, sampleCredential(100_000)))
+        let isServed = hall.time.run(until: { hall.verifier.visitors == number }, limit: .seconds(2))
+        #expect(isServed)
+      }
+      let incoming = hall.verifier.transfers.transfers
+      try #require(incoming.count == 3 && incoming.allSatisfy(\.isLive))
+      let hasLink = hall.verifier.disconnect(incoming[1])
+      #expect(hasLink)
+      hall.time.run(until: { hall.verifier.visitors == 2 }, limit: .seconds(2))
+      #expect(outgoing.map(\.isLive) == [true, false, true])
+      hall.time.run(until: { outgoing.allSatisfy { !$0.isLive } }, limit: .seconds(60))
+      #expect(outgoing.map(\.state) == [.accepted, .failed, .accepted])
+    }
+  }
+
   @Test("While the radio is down there is no code, and whoever watches hears of it; then there is one again")
   func radioDown() async {
     await LoopActor.run {
