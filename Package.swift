@@ -27,7 +27,7 @@ let package = Package(
     room("Base/Common"),
     room("Base/Bytes"),
     room("Base/Compression", ["CZlib"]),
-    room("Base/Crypto", ["COpenSSL", "CSodium"]),
+    room("Base/Crypto", ["Common", "COpenSSL", "CSodium"]),
 
     // Protocols: pure engines, bytes and time in, actions out.
     room("Protocols/Tuvali", Every.base),
