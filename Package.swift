@@ -28,6 +28,7 @@ let package = Package(
     room("Base/Bytes"),
     room("Base/Compression", ["CZlib"]),
     room("Base/Crypto", ["Common", "COpenSSL", "CSodium"]),
+    room("Base/Noise", ["Common", "Bytes", "Crypto"]),
 
     // Protocols: pure engines, bytes and time in, actions out.
     room("Protocols/Tuvali", Every.base),
@@ -93,6 +94,7 @@ let package = Package(
     tests("Base/BytesTests", ["Bytes"]),
     tests("Base/CompressionTests", ["Compression"]),
     tests("Base/CryptoTests", ["Bytes", "Crypto"]),
+    tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], vectors: true),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
