@@ -139,7 +139,7 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "CDBus", "Noise", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
         "Verifier",
         "Listing", "TestSupport",
       ]),
