@@ -82,7 +82,7 @@ let package = Package(
     program(
       "earshot-bench",
       [
-        "Common", "Compression", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "Tuvali",
+        "Common", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "Tuvali",
         "Transfers", "Verifier", "Wallet",
       ]),
 
