@@ -63,6 +63,8 @@ bench: ## Measure speed and memory of a release build (writes bench.json).
 	@for program in earshot-bench earshotd earshot-air; do set -x; swift build $(RELEASE) --product $$program || exit 1; done
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/libdbus-roundtrip.c -o .build/release/libdbus-roundtrip \
 	  $$(pkg-config --cflags --libs dbus-1)
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/primitives.c -o .build/release/primitives \
+	  $$(pkg-config --cflags --libs libsodium)
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/unseal.c -o .build/release/unseal \
 	  $$(pkg-config --cflags --libs libcrypto zlib)
 	.build/release/earshot-bench

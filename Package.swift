@@ -27,7 +27,8 @@ let package = Package(
     room("Base/Common"),
     room("Base/Bytes"),
     room("Base/Compression", ["CZlib"]),
-    room("Base/Crypto", ["COpenSSL", "CSodium"]),
+    room("Base/Crypto", ["Common", "COpenSSL", "CSodium"]),
+    room("Base/Noise", ["Common", "Bytes", "Crypto"]),
 
     // Protocols: pure engines, bytes and time in, actions out.
     room("Protocols/Tuvali", Every.base),
@@ -81,7 +82,7 @@ let package = Package(
     program(
       "earshot-bench",
       [
-        "Common", "Compression", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "Tuvali",
+        "Common", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "Tuvali",
         "Transfers", "Verifier", "Wallet",
       ]),
 
@@ -93,6 +94,7 @@ let package = Package(
     tests("Base/BytesTests", ["Bytes"]),
     tests("Base/CompressionTests", ["Compression"]),
     tests("Base/CryptoTests", ["Bytes", "Crypto"]),
+    tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], vectors: true),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
@@ -137,7 +139,7 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "CDBus", "Noise", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
         "Verifier",
         "Listing", "TestSupport",
       ]),

@@ -25,7 +25,7 @@ struct ArchitectureTests {
     #expect(Set(manifest.rooms.map(\.layer)) == Set(Layer.allCases))
   }
 
-  @Test("An engine imports Bytes, Common, Compression and Crypto at most")
+  @Test("An engine imports Bytes, Common, Compression, Crypto and Noise at most")
   func enginesArePure() { #expect(Rules.enginesArePure(sources) == []) }
 
   @Test("Imports go down the layers, and never from one protocol to another")

@@ -45,6 +45,9 @@ struct ProtocolWordTests {
     #expect(broken("let credential = 1", in: "Host/DBus/Access/Sample.swift").count == 1)
     #expect(broken("var chunk = 1", in: "Host/DBus/Values/FileDescriptor.swift") == [])
     #expect(broken("var chunk = 1", in: "Host/DBus/Values/Value.swift").count == 1)
+    #expect(broken("enum NoiseError {}", in: "Base/Noise/NoiseError.swift") == [])
+    #expect(broken("enum NoiseError {}", in: "Base/Crypto/NoiseError.swift").count == 2)
+    #expect(broken("// the Bitchat mesh, by Noise", in: "Base/Noise/Sessions.swift").count == 1)
   }
 
   @Test("The name of a file counts as its text does, and a finding names the line")

@@ -20,6 +20,8 @@ enum ProtocolWords {
     // Every protocol may have dialects, and the journal has one field for them all.
     Exception("dialect", below: "Sources/Host/Journal/LogField.swift"),
     Exception("DIALECT", below: "Sources/Host/Journal/LogField.swift"),
+    // The Noise Protocol Framework, of which protocols take a part.
+    Exception("Noise", below: "Sources/Base/Noise/"),
     // A piece of a file as it is read.
     Exception("chunk", below: "Sources/Host/DBus/Values/FileDescriptor.swift"),
   ]

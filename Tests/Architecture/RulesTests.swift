@@ -8,7 +8,7 @@ struct RulesTests {
       library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
       room("Base/Bytes"),
       room("Protocols/Tuvali", Every.base),
-      room("Protocols/Noise", Every.base),
+      room("Protocols/Bitchat", Every.base),
       room("Host/Loop", ["Bytes"]),
       room(
         "Host/DBus", ["Loop", "CDBus"]),
@@ -35,7 +35,7 @@ struct RulesTests {
   func manifestIsRead() {
     #expect(
       manifest.rooms.map(\.name) == [
-        "CDBus", "Bytes", "Tuvali", "Noise", "Loop", "DBus", "Verifier", "Mesh", "Commands", "Listing", "earshotd",
+        "CDBus", "Bytes", "Tuvali", "Bitchat", "Loop", "DBus", "Verifier", "Mesh", "Commands", "Listing", "earshotd",
       ])
     #expect(manifest["Mesh"]?.group == "Chat" && manifest["Verifier"]?.group == "Verifier")
     #expect(
@@ -76,7 +76,7 @@ struct RulesTests {
   @Test(
     "An engine that imports a host room, a clock, a lock or another engine is caught",
     arguments: [
-      "Loop", "DBus", "Radio", "Foundation", "FoundationEssentials", "Dispatch", "Glibc", "Synchronization", "Noise",
+      "Loop", "DBus", "Radio", "Foundation", "FoundationEssentials", "Dispatch", "Glibc", "Synchronization", "Bitchat",
       "CSodium", "Observation",
     ])
   func impureEngine(module: String) {
@@ -87,7 +87,7 @@ struct RulesTests {
   @Test(
     "An import between layers that may not know each other is caught",
     arguments: [
-      ("Base/Bytes", "Tuvali"), ("Base/Bytes", "Loop"), ("Protocols/Tuvali", "Noise"), ("Protocols/Tuvali", "DBus"),
+      ("Base/Bytes", "Tuvali"), ("Base/Bytes", "Loop"), ("Protocols/Tuvali", "Bitchat"), ("Protocols/Tuvali", "DBus"),
       ("Protocols/Tuvali", "CDBus"), ("Host/Loop", "Tuvali"), ("Host/DBus", "Verifier"), ("Host/DBus", "earshotd"),
       ("Services/Verifier", "CDBus"), ("Services/Verifier", "earshotd"), ("Programs/earshotd", "CDBus"),
     ])

@@ -41,6 +41,40 @@ public enum HKDF {
     return output.withUnsafeBytes { SecretBytes(copying: $0.prefix(count)) }
   }
 
+  /// The next two keys of a chain: the 64 bytes that follow from `secret`, with the first 32 bytes of `chainingKey` as salt
+  /// and no purpose. The first 32 are the next chaining key, the last 32 a key for a cipher.
+  ///
+  /// Throws `badLength` for a chaining key of less than 32 bytes.
+  public static func nextKeys(secret: [UInt8], chainingKey: SecretBytes) throws(CryptoError) -> SecretBytes {
+    let keys = secret.withUnsafeBufferPointer { Self.nextKeys(secret: $0, chainingKey: chainingKey) }
+    guard let keys else { throw .badLength("chaining key", expected: HMACSHA256.size, got: chainingKey.count) }
+    return keys
+  }
+
+  /// The same for a secret that lies anywhere; nil for a chaining key of less than 32 bytes.
+  static func nextKeys(secret: UnsafeBufferPointer<UInt8>, chainingKey: SecretBytes) -> SecretBytes? {
+    let size = HMACSHA256.size
+    guard chainingKey.count >= size else { return nil }
+    return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: size) { pseudorandom in
+      guard let key = pseudorandom.baseAddress else { return nil }
+      defer { sodium_memzero(key, size) }
+      var extracting = chainingKey.withPointer { salt, _ in HMACSHA256.Running(key: salt, size) }
+      extracting.update(secret)
+      extracting.finish(to: key)
+      return SecretBytes(
+        slot: 2 * size,
+        filledBy: { output in
+          var first = HMACSHA256.Running(key: key, size)
+          first.update(CollectionOfOne(1))
+          first.finish(to: output)
+          var second = HMACSHA256.Running(key: key, size)
+          second.update(UnsafeBufferPointer(start: output, count: size))
+          second.update(CollectionOfOne(2))
+          second.finish(to: output + size)
+        })
+    }
+  }
+
   /// The `count` bytes that follow from a secret in ordinary memory.
   public static func sha256(
     secret: [UInt8], salt: [UInt8], info: [UInt8], count: Int

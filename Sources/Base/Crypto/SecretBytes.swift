@@ -3,10 +3,12 @@ import CSodium
 /// Bytes that must not leak. They are locked between guard pages, overwritten when the last owner drops them, and never
 /// printed.
 ///
-/// The bytes are written while the value is made, and are read-only from then on.
+/// The bytes are written while the value is made, and are read-only from then on: those with pages of their own by the
+/// pages' protection, those in a slot (`SecretSlots`) because nothing else has the address.
 public final class SecretBytes: @unchecked Sendable {
-  // No thread owns the memory: after `init` the pages themselves forbid writing, and `deinit` runs when no owner exists.
+  // No thread owns the memory: nothing writes it after `init`, and `deinit` runs when no owner exists.
   private let memory: UnsafeMutableRawPointer
+  private let isSlot: Bool
 
   /// How many bytes there are.
   public let count: Int
@@ -20,6 +22,7 @@ public final class SecretBytes: @unchecked Sendable {
     guard let memory = sodium_malloc(count) else { preconditionFailure("no memory for secrets") }
     self.memory = memory
     self.count = count
+    isSlot = false
     try fill(UnsafeMutableRawBufferPointer(start: memory, count: count))
     sodium_mprotect_readonly(memory)
   }
@@ -41,6 +44,22 @@ public final class SecretBytes: @unchecked Sendable {
     self.init(copying: bytes)
   }
 
+  /// Makes at most 64 bytes in a slot. `body` must write every one of them.
+  init(slot count: Int, filledBy body: (UnsafeMutablePointer<UInt8>) -> Void) {
+    precondition((0...SecretSlots.slotSize).contains(count), "more than a slot holds")
+    memory = SecretSlots.take()
+    self.count = count
+    isSlot = true
+    body(memory.assumingMemoryBound(to: UInt8.self))
+  }
+
+  /// Draws at most 64 bytes from `random`, into a slot.
+  convenience init(slot count: Int, randomFrom random: inout some RandomSource) {
+    var bytes = random.bytes(count)
+    defer { bytes.wipe() }
+    self.init(slot: count, filledBy: { $0.update(from: bytes, count: count) })
+  }
+
   /// Makes `count` bytes that a C function writes.
   convenience init(count: Int, filledBy body: (UnsafeMutablePointer<UInt8>) -> Void) {
     self.init(count: count) { bytes in
@@ -49,7 +68,7 @@ public final class SecretBytes: @unchecked Sendable {
   }
 
   deinit {
-    sodium_free(memory)
+    if isSlot { SecretSlots.giveBack(memory) } else { sodium_free(memory) }
   }
 
   /// Lends the bytes to `body`. The pointer must not outlive `body`; a copy must be kept secret as well.

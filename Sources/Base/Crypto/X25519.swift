@@ -31,6 +31,12 @@ public enum X25519 {
       publicKey = PublicKey(of: secret)
     }
 
+    /// A new key that lives for one key exchange; it shares its pages with others of its kind (`SecretSlots`).
+    public init(ephemeralFrom random: inout some RandomSource) {
+      secret = SecretBytes(slot: Int(crypto_scalarmult_SCALARBYTES), randomFrom: &random)
+      publicKey = PublicKey(of: secret)
+    }
+
     /// A stored key; throws `badLength` for anything but 32 bytes.
     public init(_ secret: SecretBytes) throws(CryptoError) {
       try checkLength(secret.count, is: Int(crypto_scalarmult_SCALARBYTES), of: "X25519 private key")
@@ -56,6 +62,24 @@ public enum X25519 {
         })
       guard status == 0 else { throw .weakKey }
       return shared
+    }
+
+    /// The two keys that follow from the shared secret and a chaining key: `HKDF.nextKeys` of both. The shared secret itself
+    /// is overwritten before this returns.
+    ///
+    /// Throws `weakKey` if the peer's key is a low-order point, `badLength` for a chaining key of less than 32 bytes.
+    public func nextKeys(with peer: PublicKey, chainingKey: SecretBytes) throws(CryptoError) -> SecretBytes {
+      let size = Int(crypto_scalarmult_BYTES)
+      let keys: SecretBytes?? = withUnsafeTemporaryAllocation(of: UInt8.self, capacity: size) { shared in
+        guard let address = shared.baseAddress else { return nil }
+        defer { sodium_memzero(address, size) }
+        let status = secret.withPointer { scalar, _ in crypto_scalarmult(address, scalar, peer.bytes) }
+        guard status == 0 else { return nil }
+        return .some(HKDF.nextKeys(secret: UnsafeBufferPointer(shared), chainingKey: chainingKey))
+      }
+      guard let keys else { throw .weakKey }
+      guard let keys else { throw .badLength("chaining key", expected: HMACSHA256.size, got: chainingKey.count) }
+      return keys
     }
   }
 }

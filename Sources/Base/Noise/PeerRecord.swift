@@ -1,0 +1,167 @@
+import Common
+import Crypto
+
+/// What is known of one peer: its session, the handshake that is under way with it, and what it did lately.
+struct PeerRecord: Sendable {
+  /// The session that seals; messages are opened with it or with `former`.
+  var live: LiveSession?
+  /// The keys that `live` replaced. They only open, until the first message of `live` shows that the peer has its keys.
+  private(set) var former: TransportSession?
+  var handshake: HalfOpen?
+  /// Messages in a row that no key opened.
+  var undecryptable = 0
+  /// When a handshake was begun because of such messages.
+  var recoveredAt: Instant?
+  /// When a handshake that the peer began replaced a session.
+  var replacedAt: Instant?
+  /// When this side wanted to renew the session.
+  var rekeyedAt: Instant?
+  /// The last first message that was answered, and when: a copy of it that comes by another way is not answered again.
+  var answered: (message: [UInt8], at: Instant)?
+  var touchedAt: Instant
+
+  init(at now: Instant) {
+    touchedAt = now
+  }
+
+  /// Whether nothing but conduct is known of the peer.
+  var isStranger: Bool { live == nil && handshake == nil }
+
+  /// Takes the session of a complete handshake into use.
+  ///
+  /// - Returns: whether it replaced one.
+  mutating func adopt(_ session: LiveSession) -> Bool {
+    let before = live
+    if let before, before.isProven || former == nil { former = before.transport }
+    (live, handshake, undecryptable) = (session, nil, 0)
+    return before != nil
+  }
+
+  /// Drops the keys of the session.
+  mutating func endSession() {
+    (live, former) = (nil, nil)
+  }
+
+  enum Opening {
+    case opened([UInt8])
+    /// The peer sealed it, but it is not to be read.
+    case refused(Drop)
+    /// No key opens it.
+    case unknown
+  }
+
+  /// Opens a message with one of the keys.
+  mutating func open(_ message: [UInt8], _ limits: SessionLimits, at now: Instant) -> Opening {
+    guard live != nil else { return .unknown }
+    do throws(NoiseError) {
+      let text = try live?.transport.open(message)
+      // The peer has the new keys, so it has no use for the old ones.
+      former = nil
+      live?.isProven = true
+      return opened(text ?? [], limits, at: now)
+    } catch .authenticationFailed {
+      // Perhaps it was sealed before the peer had the new keys.
+    } catch {
+      return .refused(Self.drop(for: error))
+    }
+    guard former != nil else { return .unknown }
+    do throws(NoiseError) {
+      return opened(try former?.open(message) ?? [], limits, at: now)
+    } catch .authenticationFailed {
+      return .unknown
+    } catch {
+      return .refused(Self.drop(for: error))
+    }
+  }
+
+  private mutating func opened(_ text: [UInt8], _ limits: SessionLimits, at now: Instant) -> Opening {
+    undecryptable = 0
+    live?.use(limits, at: now)
+    return .opened(text)
+  }
+
+  private static func drop(for error: NoiseError) -> Drop {
+    switch error {
+    case .replayed: .replayed
+    case .tooOld: .tooOld
+    case .nonceJump: .nonceJump
+    case .weakKey: .weakKey
+    case .badLength, .outOfTurn, .exhausted, .noSession: .badLength
+    case .authenticationFailed: .undecryptable
+    }
+  }
+
+  /// When this side renews the session; nil while it does not. After an attempt that led to nothing, a session that was not
+  /// used again is not worth another one: perhaps the peer is gone.
+  func rekeyAt(_ limits: SessionLimits, isSmaller: Bool) -> Instant? {
+    guard let live, handshake == nil else { return nil }
+    if let rekeyedAt, rekeyedAt > live.establishedAt, rekeyedAt >= live.usedAt { return nil }
+    var due = live.establishedAt.advanced(by: limits.rekeyAge)
+    if let filledAt = live.filledAt { due = min(due, filledAt) }
+    if !isSmaller {
+      guard let grace = limits.rekeyGrace else { return nil }
+      due = due.advanced(by: grace)
+    }
+    due = max(due, live.usedAt.advanced(by: limits.rekeyIdle))
+    return max(due, rekeyedAt?.advanced(by: limits.pause) ?? due)
+  }
+}
+
+/// A session with a peer, and what it was used for.
+struct LiveSession: Sendable {
+  var transport: TransportSession
+  let key: X25519.PublicKey
+  let hash: [UInt8]
+  let establishedAt: Instant
+  /// When the last message was sealed or opened.
+  private(set) var usedAt: Instant
+  /// Messages in both directions.
+  private(set) var messages = 0
+  /// When there were so many that the session is to be renewed.
+  private(set) var filledAt: Instant?
+  /// Whether a message of the peer's was opened with these keys.
+  var isProven = false
+
+  init(transport: TransportSession, key: X25519.PublicKey, hash: [UInt8], at now: Instant) {
+    (self.transport, self.key, self.hash) = (transport, key, hash)
+    (establishedAt, usedAt) = (now, now)
+  }
+
+  mutating func use(_ limits: SessionLimits, at now: Instant) {
+    usedAt = now
+    messages += 1
+    if filledAt == nil, messages >= limits.rekeyMessages { filledAt = now }
+  }
+}
+
+/// A handshake that is under way.
+struct HalfOpen: Sendable {
+  enum Role: Sendable {
+    /// This side sent the first message, for the nth time.
+    case initiator(attempt: Int)
+    /// This side answered the first message. What comes before the third one is kept.
+    case responder(early: [[UInt8]])
+  }
+
+  var handshake: Handshake
+  var role: Role
+  let end: Instant
+  /// Whether there is something to be sent to the peer: then another attempt follows.
+  var isWanted: Bool
+  /// Messages that were not right.
+  var bad = 0
+
+  var isInitiator: Bool {
+    switch role {
+    case .initiator: true
+    case .responder: false
+    }
+  }
+
+  var early: [[UInt8]] {
+    switch role {
+    case .initiator: []
+    case .responder(let early): early
+    }
+  }
+}

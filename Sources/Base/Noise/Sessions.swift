@@ -1,0 +1,351 @@
+import Common
+import Crypto
+
+/// The sessions with all peers: handshakes by pattern XX, the messages after them, and what goes wrong with either.
+///
+/// A peer has an identity that other means than this room decide on; of two identities that begin a handshake with each
+/// other, the smaller one stays the initiator. Whether a static key belongs to an identity is for `belongs` to say.
+///
+/// A message of a handshake is told from the others by its length: the first has 32 bytes, the second 96, the third 64.
+/// Nobody can tell who sent a first message, so it never harms a session: the session goes on in both directions until the
+/// third message has shown who it was. From then on the new session seals, and the old keys only open, until a message of the
+/// new session has shown that the peer has it.
+///
+/// Messages that wait for a session are the caller's: it asks with `begin`, and is told.
+public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
+  public var limits: SessionLimits
+  public private(set) var counters = Counters()
+
+  private let key: X25519.PrivateKey
+  private let own: Peer
+  private let belongs: @Sendable (X25519.PublicKey, Peer) -> Bool
+  private var random: AnyRandom
+  var records: [Peer: PeerRecord] = [:]
+  private var budget = HandshakeBudget<Peer>()
+
+  /// - Parameters:
+  ///   - key: this side's static key.
+  ///   - own: this side's identity.
+  ///   - random: where ephemeral keys come from.
+  ///   - belongs: whether a static key belongs to an identity.
+  public init(
+    key: X25519.PrivateKey, own: Peer, limits: SessionLimits = .init(), random: any RandomSource & Sendable,
+    belongs: @escaping @Sendable (X25519.PublicKey, Peer) -> Bool
+  ) {
+    (self.key, self.own, self.limits, self.belongs) = (key, own, limits, belongs)
+    self.random = AnyRandom(source: random)
+  }
+
+  /// When `Event.timer` is due; nil when nothing is timed.
+  public var deadline: Instant? {
+    records.lazy.compactMap { peer, record in self.deadline(of: record, peer) }.min()
+  }
+
+  /// Whether there is a session that seals messages for the peer.
+  public func hasSession(with peer: Peer) -> Bool { records[peer]?.live != nil }
+
+  /// The static key of the peer that there is a session with.
+  public func key(of peer: Peer) -> X25519.PublicKey? { records[peer]?.live?.key }
+
+  /// The peers that there is a session with, in no order.
+  public var peers: [Peer] { records.filter { $0.value.live != nil }.map(\.key) }
+
+  /// Handshakes that are under way.
+  public var halfOpen: Int { records.values.count { $0.handshake != nil } }
+
+  /// The message that carries `plaintext` to the peer.
+  ///
+  /// Throws `noSession`, which `begin` is for, `badLength` if it is longer than the limit, and `exhausted`: then the session
+  /// has ended.
+  public mutating func seal(_ plaintext: [UInt8], for peer: Peer, at now: Instant) throws(NoiseError) -> [UInt8] {
+    guard plaintext.count <= limits.messageBytes else { throw .badLength }
+    guard records[peer]?.live != nil else { throw .noSession }
+    do throws(NoiseError) {
+      guard let message = try records[peer]?.live?.transport.seal(plaintext) else { throw .noSession }
+      records[peer]?.live?.use(limits, at: now)
+      counters.sealed += 1
+      return message
+    } catch {
+      records[peer]?.endSession()
+      tidy(peer)
+      throw error
+    }
+  }
+
+  /// Takes in an event.
+  public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
+    switch event {
+    case .begin(let peer): return begin(with: peer, at: now)
+    case .handshake(let peer, let message): return handshake(message, from: peer, at: now)
+    case .message(let peer, let message): return open(message, from: peer, at: now)
+    case .timer: return timer(at: now)
+    case .forget(let peer):
+      records[peer] = nil
+      return []
+    case .forgetAll:
+      records = [:]
+      return []
+    }
+  }
+
+  // MARK: Beginning
+
+  private mutating func begin(with peer: Peer, at now: Instant) -> [Action] {
+    guard peer != own else {
+      counters.count(.ourselves)
+      return [.failed(peer, .refused(.ourselves))]
+    }
+    guard records[peer]?.live == nil else { return [] }
+    guard records[peer]?.handshake == nil else {
+      records[peer]?.handshake?.isWanted = true
+      return []
+    }
+    return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
+  }
+
+  /// Sends a first message with a fresh ephemeral key.
+  private mutating func attempt(
+    _ number: Int, with peer: Peer, on account: HandshakeBudget<Peer>.Account, isWanted: Bool, at now: Instant
+  ) -> [Action] {
+    if let refusal = halfOpen < limits.halfOpen ? budget.take(peer, account, limits, at: now) : .halfOpenLimit {
+      counters.count(refusal)
+      tidy(peer)
+      return isWanted ? [.failed(peer, .refused(refusal))] : []
+    }
+    var new = Handshake(.xxInitiator, key: key, prologue: limits.prologue)
+    let message: [UInt8]
+    do throws(NoiseError) {
+      message = try new.write(randomFrom: &random)
+    } catch {
+      // Nothing of the peer's is in a first message.
+      return none(.badHandshake)
+    }
+    counters.begun += 1
+    let end = now.advanced(by: limits.initiatorTimeout)
+    let half = HalfOpen(handshake: new, role: .initiator(attempt: number), end: end, isWanted: isWanted)
+    change(peer, at: now) { $0.handshake = half }
+    return [.send(peer, message)]
+  }
+
+  // MARK: Messages of handshakes
+
+  private mutating func handshake(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+    guard peer != own else { return none(.ourselves) }
+    switch message.count {
+    case 32: return first(message, from: peer, at: now)
+    case 96, 64: return answer(message, from: peer, at: now)
+    default: return none(.badLength)
+    }
+  }
+
+  private mutating func first(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+    let record = records[peer]
+    if let answered = record?.answered, answered.message == message, answered.at.duration(to: now) < limits.span {
+      return none(.repeated)
+    }
+    if record?.handshake?.isInitiator == true, own < peer { return none(.collision) }
+    if let replacedAt = record?.replacedAt, record?.live != nil, replacedAt.duration(to: now) < limits.pause {
+      return none(.replacedLately)
+    }
+    guard record?.handshake != nil || halfOpen < limits.halfOpen else { return none(.halfOpenLimit) }
+    if let refusal = budget.take(peer, .others, limits, at: now) { return none(refusal) }
+    var new = Handshake(.xxResponder, key: key, prologue: limits.prologue)
+    let second: [UInt8]
+    do throws(NoiseError) {
+      _ = try new.read(message)
+      second = try new.write(randomFrom: &random)
+    } catch {
+      return none(error == .weakKey ? .weakKey : .badHandshake)
+    }
+    counters.answered += 1
+    for _ in record?.handshake?.early ?? [] { counters.count(.undecryptable) }
+    let end = now.advanced(by: limits.responderTimeout)
+    let half = HalfOpen(
+      handshake: new, role: .responder(early: []), end: end, isWanted: record?.handshake?.isWanted ?? false)
+    change(peer, at: now) { record in
+      record.handshake = half
+      record.answered = (message, now)
+    }
+    return [.send(peer, second)]
+  }
+
+  /// The second message, to the initiator, or the third, to the responder.
+  private mutating func answer(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+    guard let half = records[peer]?.handshake, half.isInitiator == (message.count == 96) else {
+      return none(.outOfTurn)
+    }
+    guard half.bad < limits.badMessages else { return none(.tooManyBad) }
+    var handshake = half.handshake
+    var third: [UInt8]?
+    let transport: TransportSession
+    do throws(NoiseError) {
+      _ = try handshake.read(message)
+      guard let theirs = handshake.peer, belongs(theirs, peer) else { return bad(.wrongKey, from: peer) }
+      if half.isInitiator { third = try handshake.write(randomFrom: &random) }
+      transport = try handshake.session()
+    } catch {
+      return bad(error == .weakKey ? .weakKey : .badHandshake, from: peer)
+    }
+    guard let theirs = handshake.peer else { return bad(.wrongKey, from: peer) }
+    let session = LiveSession(transport: transport, key: theirs, hash: handshake.hash, at: now)
+    let isReplacement = change(peer, at: now) { $0.adopt(session) }
+    counters.established += 1
+    if isReplacement { counters.replaced += 1 }
+    if isReplacement, !half.isInitiator { records[peer]?.replacedAt = now }
+    var actions = third.map { [Action.send(peer, $0)] } ?? []
+    actions.append(.established(peer, key: theirs, hash: handshake.hash))
+    actions += makeRoom(except: peer)
+    for early in half.early { actions += open(early, from: peer, at: now) }
+    return actions
+  }
+
+  private mutating func bad(_ reason: Drop, from peer: Peer) -> [Action] {
+    records[peer]?.handshake?.bad += 1
+    return none(reason)
+  }
+
+  /// Ends the session that was not used for the longest time, if there is one too many.
+  private mutating func makeRoom(except peer: Peer) -> [Action] {
+    let sessions = records.filter { $0.value.live != nil }
+    guard sessions.count > limits.sessions else { return [] }
+    let unused = sessions.filter { $0.key != peer }.compactMap { other, record in
+      record.live.map { (peer: other, usedAt: $0.usedAt) }
+    }
+    guard let oldest = unused.min(by: { ($0.usedAt, $0.peer) < ($1.usedAt, $1.peer) })?.peer else { return [] }
+    counters.evicted += 1
+    records[oldest]?.endSession()
+    tidy(oldest)
+    return [.ended(oldest)]
+  }
+
+  // MARK: Messages of sessions
+
+  private mutating func open(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+    guard peer != own else { return none(.ourselves) }
+    guard message.count >= TransportSession.overhead else { return none(.badLength) }
+    guard message.count - TransportSession.overhead <= limits.messageBytes else { return none(.tooLong) }
+    switch change(peer, at: now, { [limits] in $0.open(message, limits, at: now) }) {
+    case .opened(let text):
+      counters.opened += 1
+      return [.opened(peer, text)]
+    case .refused(let reason): return none(reason)
+    case .unknown: return undecryptable(message, from: peer, at: now)
+    }
+  }
+
+  /// Keeps a message that no key opens if a handshake may bring the key, and begins a handshake after the third one.
+  private mutating func undecryptable(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+    if var half = records[peer]?.handshake, case .responder(let early) = half.role {
+      let kept = records.values.reduce(0) { $0 + ($1.handshake?.early.reduce(0) { $0 + $1.count } ?? 0) }
+      guard early.count < limits.earlyMessages, kept + message.count <= limits.earlyBytes else {
+        return none(.earlyLimit)
+      }
+      half.role = .responder(early: early + [message])
+      records[peer]?.handshake = half
+      return []
+    }
+    counters.count(.undecryptable)
+    let count = change(peer, at: now) { record in
+      record.undecryptable += 1
+      return record.undecryptable
+    }
+    return count >= limits.undecryptable ? recover(peer, at: now) : []
+  }
+
+  /// Begins a handshake because the peer has other keys, once a minute.
+  private mutating func recover(_ peer: Peer, at now: Instant) -> [Action] {
+    guard let record = records[peer], record.handshake == nil else { return [] }
+    if let recoveredAt = record.recoveredAt, recoveredAt.duration(to: now) < limits.pause { return [] }
+    counters.recoveries += 1
+    records[peer]?.recoveredAt = now
+    records[peer]?.undecryptable = 0
+    return attempt(1, with: peer, on: .others, isWanted: false, at: now)
+  }
+
+  // MARK: Time
+
+  private func deadline(of record: PeerRecord, _ peer: Peer) -> Instant? {
+    record.handshake?.end ?? record.rekeyAt(limits, isSmaller: own < peer)
+  }
+
+  private mutating func timer(at now: Instant) -> [Action] {
+    let due = records.compactMap { peer, record in
+      deadline(of: record, peer).flatMap { $0 <= now ? peer : nil }
+    }
+    return due.sorted().flatMap { peer in
+      guard let half = records[peer]?.handshake else { return rekey(peer, at: now) }
+      records[peer]?.handshake = nil
+      counters.timedOut += 1
+      let actions = timeOut(half, of: peer, at: now)
+      tidy(peer)
+      return actions
+    }
+  }
+
+  private mutating func timeOut(_ half: HalfOpen, of peer: Peer, at now: Instant) -> [Action] {
+    switch half.role {
+    case .initiator(let attempt):
+      guard half.isWanted else { return [] }
+      guard attempt < limits.attempts else { return [.failed(peer, .timedOut)] }
+      return self.attempt(attempt + 1, with: peer, on: .ours, isWanted: true, at: now)
+    case .responder(let early):
+      for _ in early { counters.count(.undecryptable) }
+      if half.isWanted { return attempt(1, with: peer, on: .ours, isWanted: true, at: now) }
+      // The third message is lost, and the peer talks as if it had come.
+      return early.isEmpty ? [] : recover(peer, at: now)
+    }
+  }
+
+  private mutating func rekey(_ peer: Peer, at now: Instant) -> [Action] {
+    guard records[peer]?.live != nil else { return [] }
+    counters.rekeys += 1
+    records[peer]?.rekeyedAt = now
+    return attempt(1, with: peer, on: .ours, isWanted: false, at: now)
+  }
+
+  // MARK: Records
+
+  /// Changes what is known of a peer; of a peer that was not known before, a record is made.
+  private mutating func change<Result>(
+    _ peer: Peer, at now: Instant, _ body: (inout PeerRecord) -> Result
+  ) -> Result {
+    let isNew = records[peer] == nil
+    records[peer, default: PeerRecord(at: now)].touchedAt = now
+    let result = body(&records[peer, default: PeerRecord(at: now)])
+    if isNew { forgetStranger(except: peer) }
+    return result
+  }
+
+  /// Forgets a peer of which nothing is known. Something is known of a stranger by which its next messages are judged.
+  private mutating func tidy(_ peer: Peer) {
+    guard let record = records[peer], record.isStranger else { return }
+    if record.undecryptable == 0, record.recoveredAt == nil {
+      records[peer] = nil
+    } else {
+      forgetStranger(except: peer)
+    }
+  }
+
+  /// Forgets the stranger that was silent for the longest time, if there is one too many.
+  private mutating func forgetStranger(except peer: Peer) {
+    let strangers = records.filter { $0.value.isStranger }
+    guard strangers.count > limits.strangers else { return }
+    let others = strangers.filter { $0.key != peer }
+    let oldest = others.min { ($0.value.touchedAt, $0.key) < ($1.value.touchedAt, $1.key) }
+    if let oldest { records[oldest.key] = nil }
+  }
+
+  /// Drops something, and there is nothing to be done.
+  private mutating func none(_ reason: Drop) -> [Action] {
+    counters.count(reason)
+    return []
+  }
+}
+
+/// A generator of whatever type. The compiler (6.3.1) does not survive an existential that is passed as `some RandomSource`
+/// to a function with typed errors.
+private struct AnyRandom: RandomSource, Sendable {
+  var source: any RandomSource & Sendable
+
+  mutating func fill(_ bytes: inout [UInt8]) { source.fill(&bytes) }
+}

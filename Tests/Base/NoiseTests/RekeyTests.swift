@@ -1,0 +1,130 @@
+import Common
+import Testing
+
+@testable import Noise
+
+@Suite("Sessions are renewed")
+struct RekeyTests {
+  @Test("After an hour the smaller identity renews the session, and nothing that is said is lost")
+  func age() {
+    var pair = Pair.proven()
+    pair.run(for: .milliseconds(3_599_999))
+    #expect(pair.counters(0).rekeys == 0)
+    pair.run(for: .milliseconds(1))
+    #expect(pair.counters(0).rekeys == 1)
+    #expect(pair.counters(1).rekeys == 0)
+    #expect(pair.counters(1).replaced == 1)
+    #expect(pair.hashes[0].count == 2)
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+    #expect(pair.record(0)?.former == nil)
+    pair.run(for: .seconds(3599))
+    #expect(pair.counters(0).rekeys == 1)
+    pair.run(for: .seconds(2))
+    #expect(pair.counters(0).rekeys == 2)
+  }
+
+  @Test("After 10,000 messages in both directions together the session is renewed, as soon as it rests for 5 s")
+  func messages() {
+    var pair = Pair.established()
+    for number in 0..<9_999 {
+      pair.say([1], from: number % 2)
+      pair.settle()
+    }
+    pair.run(for: .seconds(10))
+    #expect(pair.counters(0).rekeys == 0)
+    pair.say([1], from: 1)
+    pair.settle()
+    pair.run(for: .milliseconds(4999))
+    #expect(pair.counters(0).rekeys == 0)
+    pair.run(for: .milliseconds(1))
+    #expect(pair.counters(0).rekeys == 1)
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+  }
+
+  @Test("A session that is used is not renewed, whichever side uses it", arguments: [0, 1])
+  func busy(side: Int) {
+    var pair = Pair.proven()
+    for _ in 0..<1000 {
+      pair.run(for: .milliseconds(4999))
+      pair.say([1], from: side)
+      pair.settle()
+    }
+    #expect(pair.counters(0).rekeys == 0)
+    pair.run(for: .seconds(5))
+    #expect(pair.counters(0).rekeys == 1)
+  }
+
+  @Test("A renewal that leads to nothing is tried again after a minute at the earliest, if the session was used")
+  func failed() {
+    var pair = Pair.proven()
+    pair.lost = Set(4...100)
+    pair.run(for: .seconds(3600))
+    #expect(pair.counters(0).rekeys == 1)
+    pair.run(for: .seconds(600))
+    // The other side, which waits two minutes longer, tried as well.
+    #expect(pair.counters(0).rekeys == 1)
+    #expect(pair.counters(1).rekeys == 1)
+    #expect(pair.failures == [[], []])
+    // The old keys go on.
+    var canTalk = pair.canTalk()
+    #expect(canTalk)
+    pair.run(for: .milliseconds(4999))
+    #expect(pair.counters(0).rekeys == 1)
+    pair.run(for: .milliseconds(1))
+    #expect(pair.counters(0).rekeys == 2)
+    pair.pass(.seconds(1))
+    canTalk = pair.canTalk()
+    #expect(canTalk)
+    pair.run(for: .milliseconds(58_999))
+    #expect(pair.counters(0).rekeys == 2)
+    pair.run(for: .milliseconds(1))
+    #expect(pair.counters(0).rekeys == 3)
+  }
+
+  @Test("The larger identity renews a session only when the smaller one did not for two minutes, or never")
+  func grace() {
+    for isPatient in [false, true] {
+      var pair = Pair.proven { $0.rekeyGrace = isPatient ? nil : .seconds(120) }
+      pair.restartDeaf(0)
+      pair.run(for: .milliseconds(3_719_999))
+      #expect(pair.counters(1).rekeys == 0)
+      pair.run(for: .milliseconds(1))
+      #expect(pair.counters(1).rekeys == (isPatient ? 0 : 1))
+    }
+  }
+
+  @Test("When the third message of a renewal is lost, the old keys go on until there is another session")
+  func thirdLost() {
+    var pair = Pair.proven()
+    pair.lost = [6]
+    pair.run(for: .seconds(3600))
+    #expect(pair.counters(0).established == 2)
+    #expect(pair.counters(1).established == 1)
+    // The larger one still has the old keys, which the smaller one opens.
+    pair.say([3], from: 1)
+    pair.settle()
+    #expect(pair.heard[0] == [[3]])
+    // The smaller one has the new ones: what it says waits, and then begins a handshake.
+    pair.say([4], from: 0)
+    pair.run(for: .seconds(20))
+    #expect(pair.counters(1).recoveries == 1)
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+  }
+
+  @Test("When every nonce was used, the session ends, and the next one begins with nonce 0")
+  func exhausted() throws {
+    var pair = Pair.proven()
+    try pair.exhaust(0)
+    #expect(throws: NoiseError.exhausted) { try pair.engines[0].sealing([1], for: pair.names[1]) }
+    let wasSaid = pair.say([1], from: 0)
+    #expect(!wasSaid)
+    #expect(!pair.hasSession(0))
+    pair.begin(0)
+    pair.settle()
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+  }
+}
