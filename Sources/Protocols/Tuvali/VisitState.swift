@@ -40,7 +40,12 @@ enum VisitState: Sendable {
     case .receiving(var reception):
       let outcome = reception.assembler.isComplete ? nil : reception.assembler.add(chunk)
       progress.measure(reception.assembler)
-      self = .receiving(consume reception)
+      #if compiler(>=6.1)
+        self = .receiving(consume reception)
+      #else
+        // Swift 6.0 cannot consume what a pattern binds. The arrays are counted up and down, and not copied.
+        self = .receiving(reception)
+      #endif
       return outcome
     case .identified(let keys): self = .identified(keys)
     case .unsealing(let until): self = .unsealing(until: until)

@@ -232,19 +232,15 @@ async def beside(stage: Stage, make: Callable[[Phone], Wallet], others: int, kin
         uri = await stage.kiosk.invitation()
         come = subscribe if kind == "subscribed" else join
         links = [await come(phone, uri) for phone in phones[:others]]
-        company = Company(phones, links, kind) if kind != "knocking" else None
+        company = Company(phones, links, kind)
         times = visits_beside(stage, others)
         begin = time.monotonic()
         for number in range(times):
-            if company is not None:
-                await company.come_again()
+            await company.come_again()
 
             async def knock(point: Point) -> None:
                 if kind == "knocking" and point in (Point.CONNECTED, Point.MID_CHUNKS):
-                    # One at a time: it gets its own number of the link again (phones/crowd.py).
-                    who = (number + (point is Point.MID_CHUNKS)) % others
-                    await links[who].disconnect()
-                    links[who] = await phones[who].connect(links[who].connection.peer_address)
+                    await company.knock((number + (point is Point.MID_CHUNKS)) % others)
 
             try:
                 await served(stage, make(phones[others]), texts(number + 1, 2 * KB)[number], knock)
@@ -271,12 +267,23 @@ class Company:
         self._since = [time.monotonic()] * len(links)
 
     async def come_again(self) -> None:
+        """Renews the links that are no longer new."""
+        now = time.monotonic()
+        for link, since in zip(self._links, self._since, strict=True):
+            if now - since >= self.RENEWED_AFTER and not link.closed.done():
+                await link.disconnect()
+        await self._connect_all()
+
+    async def knock(self, number: int) -> None:
+        """One of them goes, and comes again at once."""
+        await self._links[number].disconnect()
+        await self._connect_all()
+
+    async def _connect_all(self) -> None:
         # In their order: each gets its own number of the link again (phones/crowd.py).
         for number, link in enumerate(self._links):
-            if time.monotonic() - self._since[number] < self.RENEWED_AFTER:
-                continue
             if not link.closed.done():
-                await link.disconnect()
+                continue
             phone = self._phones[number]
             self._links[number] = await phone.connect(link.connection.peer_address)
             if self._kind == "subscribed":
