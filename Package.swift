@@ -31,6 +31,7 @@ let package = Package(
 
     // Protocols: pure engines, bytes and time in, actions out.
     room("Protocols/Tuvali", Every.base),
+    room("Protocols/Bitchat", Every.base),
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
@@ -94,6 +95,7 @@ let package = Package(
     tests("Base/CompressionTests", ["Compression"]),
     tests("Base/CryptoTests", ["Bytes", "Crypto"]),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
+    tests("Protocols/BitchatTests", Every.base + ["Bitchat"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
     tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),
