@@ -139,7 +139,8 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "CDBus", "Tuvali", "Bitchat", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI",
+        "BlueZ",
         "Verifier",
         "Listing", "TestSupport",
       ]),

@@ -29,7 +29,7 @@ struct Target: Sendable {
     }
   }
 
-  static let all: [Target] = tuvali + engines + base + store + host + bus + strangers
+  static let all: [Target] = tuvali + bitchat + bitchatPayloads + engines + base + store + host + bus + strangers
 
   /// The one that the program's name says.
   static let chosen: Target? = {
