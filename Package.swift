@@ -82,7 +82,8 @@ let package = Package(
     program(
       "earshot-bench",
       [
-        "Common", "Compression", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "Tuvali",
+        "Common", "Bytes", "Compression", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "Tuvali",
+        "Bitchat",
         "Transfers", "Verifier", "Wallet",
       ]),
 
