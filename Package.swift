@@ -32,6 +32,7 @@ let package = Package(
 
     // Protocols: pure engines, bytes and time in, actions out.
     room("Protocols/Tuvali", Every.base),
+    room("Protocols/Bitchat", Every.base),
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
@@ -82,7 +83,8 @@ let package = Package(
     program(
       "earshot-bench",
       [
-        "Common", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "Tuvali",
+        "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air",
+        "Tuvali", "Bitchat",
         "Transfers", "Verifier", "Wallet",
       ]),
 
@@ -96,6 +98,7 @@ let package = Package(
     tests("Base/CryptoTests", ["Bytes", "Crypto"]),
     tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], vectors: true),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
+    tests("Protocols/BitchatTests", Every.base + ["Bitchat"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
     tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),
@@ -139,7 +142,8 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Noise", "Tuvali", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "CDBus", "Noise", "Tuvali", "Bitchat", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air",
+        "HCI", "BlueZ",
         "Verifier",
         "Listing", "TestSupport",
       ]),

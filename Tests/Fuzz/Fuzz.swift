@@ -29,7 +29,8 @@ struct Target: Sendable {
     }
   }
 
-  static let all: [Target] = tuvali + engines + noise + base + store + host + bus + strangers
+  static let all: [Target] =
+    tuvali + bitchat + bitchatPayloads + engines + noise + base + store + host + bus + strangers
 
   /// The one that the program's name says.
   static let chosen: Target? = {

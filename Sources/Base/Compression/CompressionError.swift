@@ -6,6 +6,8 @@ public enum CompressionError: Error, Hashable, Sendable {
   case truncated
   /// The inflated bytes would be more than `limit`.
   case tooLarge(limit: Int)
+  /// The inflated bytes are fewer than they were said to be.
+  case wrongSize(expected: Int, got: Int)
   /// This many bytes follow the end of the stream.
   case trailing(Int)
   /// zlib had not enough memory.
@@ -18,6 +20,7 @@ extension CompressionError: CustomStringConvertible {
     case .corrupt(let reason): "corrupt compressed bytes: \(reason)"
     case .truncated: "the compressed bytes end too early"
     case .tooLarge(let limit): "more than \(limit) bytes when inflated"
+    case .wrongSize(let expected, let got): "\(got) bytes when inflated, expected \(expected)"
     case .trailing(let count): "\(count) bytes follow the compressed ones"
     case .unavailable: "zlib is not available"
     }

@@ -5,16 +5,28 @@ enum Zlib {
   /// The frame around the deflated bytes, as zlib's window bits express it. Both have a window of 32 KiB.
   enum Format: Int32 {
     case raw = -15
+    case zlib = 15
     case gzip = 31
+
+    /// The frame with a window of 2^`bits` bytes.
+    func windowBits(_ bits: Int32) -> Int32 {
+      switch self {
+      case .raw: -bits
+      case .zlib: bits
+      case .gzip: bits + 16
+      }
+    }
   }
 
-  /// Deflates all bytes at zlib's usual level.
-  static func deflate(_ bytes: some Collection<UInt8>, format: Format) throws(CompressionError) -> [UInt8] {
+  /// Deflates all bytes, in the usual way if `effort` says nothing else.
+  static func deflate(
+    _ bytes: some Collection<UInt8>, format: Format, effort: DeflateEffort = .usual
+  ) throws(CompressionError) -> [UInt8] {
     let stream = Stream()
     defer { stream.free() }
     let status = deflateInit2_(
-      stream.state, Z_DEFAULT_COMPRESSION, Z_DEFLATED, format.rawValue, 8, Z_DEFAULT_STRATEGY,
-      ZLIB_VERSION, Stream.size)
+      stream.state, effort.level, Z_DEFLATED, format.windowBits(effort.windowBits), effort.memoryLevel,
+      Z_DEFAULT_STRATEGY, ZLIB_VERSION, Stream.size)
     guard status == Z_OK else { throw .unavailable }
     defer { deflateEnd(stream.state) }
     return try run(stream, over: bytes, room: bytes.count / 2, limit: .max) { state, isLast in
@@ -33,6 +45,22 @@ enum Zlib {
     return try run(stream, over: bytes, room: bytes.count, limit: max(0, limit)) { state, _ in
       CZlib.inflate(state, Z_NO_FLUSH)
     }
+  }
+
+  /// Inflates one stream, which must end where the bytes end, to exactly `count` bytes. Memory for these is taken at once.
+  static func inflate(
+    _ bytes: some Collection<UInt8>, format: Format, exactly count: Int
+  ) throws(CompressionError) -> [UInt8] {
+    let stream = Stream()
+    defer { stream.free() }
+    guard inflateInit2_(stream.state, format.rawValue, ZLIB_VERSION, Stream.size) == Z_OK else { throw .unavailable }
+    defer { inflateEnd(stream.state) }
+    // All output fits, so zlib may finish in one step; then it allocates no window.
+    let output = try run(stream, over: bytes, room: max(0, count) / 2 + 1, limit: max(0, count)) { state, isLast in
+      CZlib.inflate(state, isLast ? Z_FINISH : Z_NO_FLUSH)
+    }
+    guard output.count == count else { throw .wrongSize(expected: count, got: output.count) }
+    return output
   }
 
   /// - Parameter room: how much output to expect; there is room for twice as much at first.

@@ -12,7 +12,7 @@ struct Bench {
     ProcessMemory.giveBackFreed()
     EventLoop.shared.soon {
       Task { @LoopActor in
-        var figures = EngineBench.run() + NoiseBench.run() + VisitorsBench.run()
+        var figures = EngineBench.run() + NoiseBench.run() + MeshBench.run() + VisitorsBench.run()
         do {
           figures += try await ServiceBench().run()
         } catch {

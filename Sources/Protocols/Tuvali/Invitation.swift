@@ -50,8 +50,8 @@ public struct Invitation: Hashable, Sendable {
   public func text(as form: Form) -> String {
     let hex = Hex.encode(key.bytes)
     return switch form {
-    case .uri: "OPENID4VP://connect?name=\(Self.percentEncoded(name))&key=\(hex)"
-    case .uriWithColon: "OPENID4VP://connect:?name=\(Self.percentEncoded(name))&key=\(hex)"
+    case .uri: "OPENID4VP://connect?name=\(PercentEncoding.encode(name))&key=\(hex)"
+    case .uriWithColon: "OPENID4VP://connect:?name=\(PercentEncoding.encode(name))&key=\(hex)"
     case .json: "{\"cid\":\"\(Self.jsonEscaped(name))\",\"pk\":\"\(hex)\"}"
     }
   }
@@ -82,41 +82,13 @@ public struct Invitation: Hashable, Sendable {
       guard let equals = parameter.firstIndex(of: UInt8(ascii: "=")) else { continue }
       let key = String(decoding: parameter[..<equals], as: UTF8.self)
       guard key == "name" || key == "key" else { continue }
-      guard let value = percentDecoded(parameter[(equals + 1)...]) else { throw invalid("Its \(key) is not UTF-8.") }
+      // A "+" stays one, as with iOS. Android reads it as a space, and no known verifier writes it.
+      guard let value = PercentEncoding.decode(parameter[(equals + 1)...]) else {
+        throw invalid("Its \(key) is not UTF-8.")
+      }
       guard parameters.updateValue(value, forKey: key) == nil else { throw invalid("It has \(key) twice.") }
     }
     return parameters
-  }
-
-  /// The text, with everything but RFC 3986's unreserved characters encoded: readers differ about "+".
-  private static func percentEncoded(_ text: String) -> String {
-    text.utf8.reduce(into: "") { out, byte in
-      switch byte {
-      case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-        UInt8(ascii: "~"):
-        out.unicodeScalars.append(Unicode.Scalar(byte))
-      default: out += "%" + Hex.encode([byte]).uppercased()
-      }
-    }
-  }
-
-  /// The text that was encoded; nil if it is not UTF-8. A "+" stays one, as with iOS. Android reads it as a space, and no
-  /// known verifier writes it.
-  private static func percentDecoded(_ text: ArraySlice<UInt8>) -> String? {
-    var decoded: [UInt8] = []
-    var unread = text
-    while let byte = unread.popFirst() {
-      guard byte == UInt8(ascii: "%") else {
-        decoded.append(byte)
-        continue
-      }
-      let digits = String(decoding: unread.prefix(2), as: UTF8.self)
-      guard digits.utf8.count == 2, let escaped = try? Hex.decode(digits) else { return nil }
-      decoded += escaped
-      unread = unread.dropFirst(2)
-    }
-    return String(validating: decoded, as: UTF8.self)
   }
 
   private static func invalid(_ why: String) -> TuvaliError {

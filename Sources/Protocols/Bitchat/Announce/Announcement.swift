@@ -1,0 +1,114 @@
+import Bytes
+import Crypto
+
+/// The payload of an announce: who the sender is. Records of one byte of type and one of length, in any order; unknown ones
+/// are passed over. Facts: bitchat.md section 4. Layout:
+///
+///     01  nickname, UTF-8, required
+///     02  Noise static public key, 32, required
+///     03  Ed25519 public key, 32, required
+///     04  direct neighbours, up to 10 peer IDs
+///     05  `Capabilities`
+///     06  geohash of a bridge, up to 12
+///     B5  "S1": the sender speaks dialect S. Section 16.1
+///
+/// The value says nothing about the packet: whether its sender is `peerID` and its signature holds is to be checked.
+public struct Announcement: WireValue, Hashable, Sendable {
+  /// Up to 255 bytes of UTF-8, and whatever characters the sender chose.
+  public let nickname: String
+  public let noiseKey: X25519.PublicKey
+  public let signingKey: Ed25519.PublicKey
+  /// The peers that the sender has links with; nil if it does not say, and empty if it has none.
+  public let neighbours: [PeerID]?
+  /// Nil if the sender does not say.
+  public let capabilities: Capabilities?
+  /// Up to 12 bytes; nil if the sender is no bridge.
+  public let geohash: String?
+  /// Whether the sender speaks dialect S.
+  public let speaksSeed: Bool
+
+  /// Throws `tooLong` for a nickname over 255 bytes, more than ten neighbours, or a geohash over 12 bytes.
+  public init(
+    nickname: String, noiseKey: X25519.PublicKey, signingKey: Ed25519.PublicKey, neighbours: [PeerID]? = nil,
+    capabilities: Capabilities? = nil, geohash: String? = nil, speaksSeed: Bool = false
+  ) throws(WireError) {
+    try Text.check(nickname, field: "nickname")
+    guard neighbours?.count ?? 0 <= Limits.neighbours else {
+      throw .tooLong(field: "neighbours", limit: Limits.neighbours)
+    }
+    guard geohash?.utf8.count ?? 0 <= Limits.geohashBytes else {
+      throw .tooLong(field: "geohash", limit: Limits.geohashBytes)
+    }
+    self.nickname = nickname
+    self.noiseKey = noiseKey
+    self.signingKey = signingKey
+    self.neighbours = neighbours
+    self.capabilities = capabilities
+    self.geohash = geohash
+    self.speaksSeed = speaksSeed
+  }
+
+  /// The ID that belongs to the Noise key. The packet's sender must be the same.
+  public var peerID: PeerID { PeerID(noiseKey: noiseKey) }
+
+  /// Reads the records to the end. Of a type that comes twice, the last one counts, as in the apps.
+  ///
+  /// Throws `badValue` with the name of a required record that is missing, and of one whose value cannot be.
+  public init(reading reader: inout ByteReader) throws(WireError) {
+    var nickname: String?
+    var noiseKey: X25519.PublicKey?
+    var signingKey: Ed25519.PublicKey?
+    var neighbours: [PeerID]?
+    var capabilities: Capabilities?
+    var geohash: String?
+    var speaksSeed = false
+    for record in try ShortTLV.all(in: reader.rest()) {
+      switch record.type {
+      case 0x01: nickname = try Text.read(record.value, field: "nickname")
+      case 0x02: noiseKey = try Self.noiseKey(record.value)
+      case 0x03: signingKey = try Self.signingKey(record.value)
+      case 0x04: neighbours = try Self.neighbours(record.value)
+      case 0x05: capabilities = try Capabilities(record.value)
+      case 0x06: geohash = try Text.read(record.value, field: "geohash")
+      case Self.seedMark: speaksSeed = Array(record.value) == Self.seedValue
+      default: continue
+      }
+    }
+    guard let nickname else { throw .badValue("nickname") }
+    guard let noiseKey else { throw .badValue("noiseKey") }
+    guard let signingKey else { throw .badValue("signingKey") }
+    try self.init(
+      nickname: nickname, noiseKey: noiseKey, signingKey: signingKey, neighbours: neighbours,
+      capabilities: capabilities, geohash: geohash, speaksSeed: speaksSeed)
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    var records: [(UInt8, [UInt8])] = [
+      (0x01, Array(nickname.utf8)), (0x02, noiseKey.bytes), (0x03, signingKey.bytes),
+    ]
+    if let neighbours { records.append((0x04, neighbours.flatMap(\.bytes))) }
+    if let capabilities { records.append((0x05, capabilities.bytes)) }
+    if let geohash { records.append((0x06, Array(geohash.utf8))) }
+    if speaksSeed { records.append((Self.seedMark, Self.seedValue)) }
+    ShortTLV.write(records, to: &writer)
+  }
+
+  private static let seedMark: UInt8 = 0xB5
+  private static let seedValue = Array("S1".utf8)
+
+  static func noiseKey(_ bytes: ArraySlice<UInt8>) throws(WireError) -> X25519.PublicKey {
+    do throws(CryptoError) { return try X25519.PublicKey(bytes) } catch { throw .badValue("noiseKey") }
+  }
+
+  static func signingKey(_ bytes: ArraySlice<UInt8>) throws(WireError) -> Ed25519.PublicKey {
+    do throws(CryptoError) { return try Ed25519.PublicKey(bytes) } catch { throw .badValue("signingKey") }
+  }
+
+  private static func neighbours(_ bytes: ArraySlice<UInt8>) throws(WireError) -> [PeerID] {
+    guard bytes.count.isMultiple(of: PeerID.size) else { throw .badValue("neighbours") }
+    var reader = ByteReader(bytes)
+    var peers: [PeerID] = []
+    while !reader.isAtEnd { peers.append(try PeerID(reading: &reader)) }
+    return peers
+  }
+}

@@ -1,0 +1,17 @@
+/// Numbers as bit fields are written: least significant byte first, without zero bytes at the end, and at least one byte.
+enum LittleEndian {
+  /// The number in the first eight bytes.
+  static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {
+    bytes.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  static func bytes(_ number: UInt64) -> [UInt8] {
+    var bytes: [UInt8] = []
+    var rest = number
+    repeat {
+      bytes.append(UInt8(truncatingIfNeeded: rest))
+      rest >>= 8
+    } while rest > 0
+    return bytes
+  }
+}

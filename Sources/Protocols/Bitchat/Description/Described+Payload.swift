@@ -1,0 +1,108 @@
+import Bytes
+
+extension Described {
+  /// What the payload says; nil if it is not understood. Throws what is wrong with a payload of this meaning.
+  init?(_ meaning: PacketMeaning, _ packet: Packet, _ view: PacketView) throws(WireError) {
+    let payload = packet.payload
+    switch meaning {
+    case .live where packet.type == .announce: self = .announcement(try Announcement(reading: payload), packet, view)
+    case .live where packet.type == .message: self = .fields([.init("text", try PublicText(payload: payload).text)])
+    case .live where packet.type == .leave: self = .leave(try Text.read(payload[...], field: "nickname"))
+    case .seedLeave: self = .leave(try Text.read(payload[...], field: "nickname"))
+    case .fragment, .seedFragment, .fragment2025: self = .fragment(try Fragment(reading: payload))
+    case .requestSync: self = .request(try SyncRequest(reading: payload))
+    case .seedMessage: self = .message(try SeedMessage(reading: payload))
+    case .seedDeliveryAck, .deliveryAck2025: self = .deliveryAck(try SeedDeliveryAck(reading: payload))
+    case .seedReadReceipt, .readReceipt2025: self = .readReceipt(try SeedReadReceipt(reading: payload))
+    case .versionHello where payload.first != UInt8(ascii: "{"): self = .hello(try VersionHello(reading: payload))
+    case .versionAck where payload.first != UInt8(ascii: "{"): self = .ack(try VersionAck(reading: payload))
+    default: return nil
+    }
+  }
+
+  private static func announcement(_ announcement: Announcement, _ packet: Packet, _ view: PacketView) -> Described {
+    let check = SignatureCheck(view, decoded: packet, key: announcement.signingKey)
+    var fields: [Field] = [
+      .init("nickname", announcement.nickname), .init("peer", "\(announcement.peerID)"),
+      .init("noiseKey", Hex.encode(announcement.noiseKey.bytes)),
+      .init("signingKey", Hex.encode(announcement.signingKey.bytes)),
+      .init("isOfSender", announcement.peerID == packet.sender), .init("isSigned", check.isValid),
+    ]
+    if let neighbours = announcement.neighbours { fields.append(.init("neighbours", neighbours.map(\.description))) }
+    if let capabilities = announcement.capabilities {
+      let bits = (0..<64).filter { capabilities.rawValue >> UInt64($0) & 1 == 1 }
+      fields.append(.init("capabilities", .list(bits.map { .number(UInt64($0)) })))
+    }
+    if let geohash = announcement.geohash { fields.append(.init("geohash", geohash)) }
+    if announcement.speaksSeed { fields.append(.init("speaksSeed", true)) }
+    return .fields(fields)
+  }
+
+  private static func leave(_ nickname: String) -> Described {
+    .fields(nickname.isEmpty ? [] : [.init("nickname", nickname)])
+  }
+
+  private static func fragment(_ fragment: Fragment) -> Described {
+    .fields([
+      .init("fragment", "\(fragment.id)"), .init("index", fragment.index), .init("total", fragment.total),
+      .init("type", fragment.type.rawValue), .init("sliceBytes", fragment.slice.count),
+    ])
+  }
+
+  private static func request(_ request: SyncRequest) -> Described {
+    var fields: [Field] = [
+      .init("p", request.filter.p), .init("m", request.filter.m), .init("filterBytes", request.filter.bits.count),
+      .init("values", request.filter.values().count),
+    ]
+    if let types = request.types { fields.append(.init("types", types.rawValue)) }
+    if let since = request.since { fields.append(.init("since", since)) }
+    if !request.fragments.isEmpty { fields.append(.init("fragments", request.fragments.map(\.description))) }
+    return .fields(fields)
+  }
+
+  private static func message(_ message: SeedMessage) -> Described {
+    let optional: [Field?] = [
+      .init("originalSender", message.originalSender), .init("recipientNickname", message.recipientNickname),
+      .init("senderPeerID", message.senderPeerID), .init("channel", message.channel),
+    ]
+    var fields: [Field] = [
+      .init("message", message.id), .init("nickname", message.sender), .init("text", message.text),
+      .init("sentAt", message.timestamp), .init("isRelayed", message.isRelayed),
+      .init("isPrivate", message.isPrivate),
+    ]
+    fields += optional.compactMap { $0 }
+    if let mentions = message.mentions { fields.append(.init("mentions", mentions)) }
+    return .fields(fields)
+  }
+
+  private static func deliveryAck(_ ack: SeedDeliveryAck) -> Described {
+    .fields([
+      .init("message", "\(ack.message)"), .init("ack", "\(ack.ack)"), .init("recipient", "\(ack.recipient)"),
+      .init("hops", ack.hops), .init("deliveredAt", ack.timestamp), .init("nickname", ack.nickname),
+    ])
+  }
+
+  private static func readReceipt(_ receipt: SeedReadReceipt) -> Described {
+    .fields([
+      .init("message", "\(receipt.message)"), .init("receipt", "\(receipt.receipt)"),
+      .init("reader", "\(receipt.reader)"), .init("readAt", receipt.timestamp), .init("nickname", receipt.nickname),
+    ])
+  }
+
+  private static func hello(_ hello: VersionHello) -> Described {
+    .fields([
+      .init("versions", .list(hello.versions.map { .number(UInt64($0.rawValue)) })),
+      .init("preferred", hello.preferred), .init("clientVersion", hello.clientVersion),
+      .init("platform", hello.platform), .init("capabilities", hello.capabilities ?? []),
+    ])
+  }
+
+  private static func ack(_ ack: VersionAck) -> Described {
+    let optional: [Field?] = [.init("reason", ack.reason)]
+    return .fields(
+      [
+        .init("agreed", ack.agreed), .init("serverVersion", ack.serverVersion), .init("platform", ack.platform),
+        .init("isRejected", ack.isRejected), .init("capabilities", ack.capabilities ?? []),
+      ] + optional.compactMap { $0 })
+  }
+}

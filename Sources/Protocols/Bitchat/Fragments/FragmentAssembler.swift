@@ -1,0 +1,129 @@
+import Common
+
+/// Puts packets together from fragments in any order, within bounds that no sender can exceed. Facts: bitchat.md section 7.
+///
+/// Where a bound is reached, the set that was begun first gives way: of the sender's own sets where the sender has too many,
+/// otherwise of all.
+public struct FragmentAssembler: Sendable {
+  /// How much is kept.
+  public struct Bounds: Hashable, Sendable {
+    /// Packets under way, in all and from one sender.
+    public var sets = 128
+    public var setsPerSender = 8
+    /// How long after its first fragment a packet must be complete.
+    public var time = Duration.seconds(30)
+    /// Bytes of slices for one packet.
+    public var setBytes = Limits.payloadBytes
+    /// Bytes in all, with what it costs to keep each slice.
+    public var bytes = 8 << 20
+
+    public init() {}
+  }
+
+  /// What became of a fragment.
+  public enum Outcome: Hashable, Sendable {
+    case stored
+    /// The fragment had come before, with the same slice.
+    case duplicate
+    /// The fragment was the last one missing: the bytes of the packet. It is not relayed again, so its time to live is 0.
+    case complete([UInt8])
+    /// The set was dropped: the fragments say different totals.
+    case otherTotal
+    /// The set was dropped: two fragments of one index have different slices.
+    case otherSlice
+    /// The set was dropped: the packet would be too long.
+    case tooLong
+  }
+
+  /// What the fragments of one packet have in common.
+  private struct Key: Hashable {
+    let sender: PeerID
+    let id: FragmentID
+    let type: MessageType
+  }
+
+  private struct Set {
+    let total: UInt16
+    let begin: Instant
+    var slices: [UInt16: [UInt8]] = [:]
+    /// Bytes of the slices.
+    var bytes = 0
+
+    /// What it costs to keep the set.
+    var cost: Int { bytes + slices.count * FragmentAssembler.sliceCost }
+  }
+
+  /// What it costs to keep a slice, beside its bytes: the array's header and the place in the table.
+  static let sliceCost = 80
+
+  private let bounds: Bounds
+  private var sets: [Key: Set] = [:]
+  /// The sum of the sets' costs.
+  private var cost = 0
+  /// Packets that were not complete in time, or gave way to others.
+  public private(set) var abandoned = 0
+
+  public init(bounds: Bounds = .init()) {
+    self.bounds = bounds
+  }
+
+  /// Packets under way.
+  public var count: Int { sets.count }
+  /// Bytes that are kept, with what it costs to keep each slice.
+  public var bytes: Int { cost }
+
+  /// When `expire` has something to do; nil if there is nothing under way.
+  public var deadline: Instant? { sets.values.map(\.begin).min()?.advanced(by: bounds.time) }
+
+  /// Drops the packets that were not complete in time.
+  public mutating func expire(at now: Instant) {
+    for (key, set) in sets where set.begin.advanced(by: bounds.time) <= now { abandon(key) }
+  }
+
+  /// Takes a fragment that came with this sender.
+  public mutating func add(_ fragment: Fragment, from sender: PeerID, at now: Instant) -> Outcome {
+    let key = Key(sender: sender, id: fragment.id, type: fragment.type)
+    if let set = sets[key], set.begin.advanced(by: bounds.time) <= now { abandon(key) }
+    if sets[key] == nil { makeRoom(for: sender, at: now) }
+    // The set is taken out of the table while it changes, so that its slices are not copied.
+    var set = sets.removeValue(forKey: key) ?? Set(total: fragment.total, begin: now)
+    cost -= set.cost
+    guard set.total == fragment.total else { return .otherTotal }
+    if let slice = set.slices[fragment.index], slice != fragment.slice { return .otherSlice }
+    let isNew = set.slices.updateValue(fragment.slice, forKey: fragment.index) == nil
+    if isNew { set.bytes += fragment.slice.count }
+    guard set.bytes <= bounds.setBytes else { return .tooLong }
+    guard set.slices.count < Int(set.total) else {
+      return .complete((0..<set.total).flatMap { set.slices[$0] ?? [] })
+    }
+    cost += set.cost
+    sets[key] = set
+    while cost > bounds.bytes, let oldest = oldest(where: { $0 != key }) { abandon(oldest) }
+    return isNew ? .stored : .duplicate
+  }
+
+  /// Makes room for one more set of `sender`.
+  private mutating func makeRoom(for sender: PeerID, at now: Instant) {
+    if sets.count >= bounds.sets { expire(at: now) }
+    if sets.keys.count(where: { $0.sender == sender }) >= bounds.setsPerSender,
+      let oldest = oldest(where: { $0.sender == sender })
+    {
+      abandon(oldest)
+    }
+    if sets.count >= bounds.sets, let oldest = oldest(where: { _ in true }) { abandon(oldest) }
+  }
+
+  private func oldest(where isCandidate: (Key) -> Bool) -> Key? {
+    sets.filter { isCandidate($0.key) }.min { $0.value.begin < $1.value.begin }?.key
+  }
+
+  private mutating func abandon(_ key: Key) {
+    abandoned += 1
+    drop(key)
+  }
+
+  private mutating func drop(_ key: Key) {
+    guard let set = sets.removeValue(forKey: key) else { return }
+    cost -= set.cost
+  }
+}

@@ -1,0 +1,58 @@
+import Bytes
+
+/// A packet cut into packets that a link takes. Facts: bitchat.md section 7, bitchat-delta.md section 3.1.
+///
+/// The fragments have the packet's sender, recipient, timestamp, time to live, route and mark of an answer; they are of
+/// version 1, or 2 where there is a route, and have no signature. Fragments of 10 and 11 have slices of the padded packet.
+public struct FragmentPlan: Hashable, Sendable {
+  public let fragments: [Packet]
+
+  /// Whether the Android app puts so many fragments together.
+  public var fitsAndroid: Bool { fragments.count <= Limits.fragmentsForAndroid }
+
+  /// Cuts the bytes of a packet, as they came or as they would be sent. Nil if the link is too narrow for fragments, or there
+  /// would be more than 10,000.
+  ///
+  /// - Parameters:
+  ///   - frameLimit: bytes that the link takes in one PDU, the narrowest of those that the fragments go to.
+  ///   - recipient: whom the fragments are for, if the packet does not say it.
+  public init?(_ packet: PacketView, id: FragmentID, frameLimit: Int, recipient: PeerID? = nil) {
+    let recipient = packet.namedRecipient ?? recipient
+    let size = Self.sliceSize(frameLimit: frameLimit, hasRecipient: recipient != nil, hops: packet.route.count)
+    guard let size else { return nil }
+    self.init(packet, id: id, sliceSize: size, recipient: recipient)
+  }
+
+  init?(_ packet: PacketView, id: FragmentID, sliceSize: Int, recipient: PeerID?) {
+    let count = (packet.bytes.count + sliceSize - 1) / sliceSize
+    guard count <= Limits.fragments else { return nil }
+    let route = packet.route
+    fragments = (0..<count).compactMap { index in
+      let slice = packet.bytes[(index * sliceSize)...].prefix(sliceSize)
+      let fragment = try? Fragment(
+        id: id, index: UInt16(index), total: UInt16(count), type: packet.type, slice: Array(slice))
+      return fragment.map { fragment in
+        Packet(
+          version: route.isEmpty ? .v1 : .v2, type: .fragment, timeToLive: packet.timeToLive,
+          timestamp: packet.timestamp, sender: packet.sender, recipient: recipient, route: route,
+          payload: fragment.bytes, isSyncAnswer: packet.flags.contains(.syncAnswer))
+      }
+    }
+  }
+
+  /// Bytes of each slice but the last; nil if the link is too narrow for fragments.
+  ///
+  /// What stands around a slice is 35 bytes, 43 with a recipient. The iOS app reckons with 42 in both cases, so with a
+  /// recipient its frames are one byte longer than the link takes; ours are not. With a route it keeps 16 bytes in reserve,
+  /// and so do we.
+  public static func sliceSize(frameLimit: Int, hasRecipient: Bool, hops: Int) -> Int? {
+    let around =
+      switch (hops, hasRecipient) {
+      case (0, false): 42
+      case (0, true): 43
+      default: 16 + 8 + 8 + 1 + 8 * hops + Fragment.headerBytes + 16
+      }
+    let size = min(Limits.sliceBytes, min(frameLimit, Limits.frameBytes) - around)
+    return size < Limits.smallestSlice ? nil : size
+  }
+}

@@ -1,0 +1,67 @@
+import Bytes
+
+extension Packet {
+  /// The packet as it is sent. A payload that is worth it is compressed.
+  ///
+  /// Throws `payloadTooLong`; `needsVersion2` for a route or a payload section over 65,535 bytes in version 1; `routeTooLong`;
+  /// `badSignature` for a signature that has not 64 bytes.
+  ///
+  /// - Parameter padded: whether padding follows; nil decides by the type.
+  public func encoded(padded: Bool? = nil) throws(PacketError) -> [UInt8] {
+    var bytes = try encoded(PayloadSection(sending: payload, version: version))
+    if padded ?? type.isPadded { Padding.pad(&bytes) }
+    return bytes
+  }
+
+  /// What is signed: time to live 0, no signature, flags 02 and 10 clear, and padded, even where the packet itself goes on the
+  /// air without padding. Throws what `encoded` throws.
+  public func signingPreimage() throws(PacketError) -> [UInt8] {
+    try signingPreimage(PayloadSection(sending: payload, version: version))
+  }
+
+  /// What is signed, with the payload in this form.
+  func signingPreimage(_ section: PayloadSection) throws(PacketError) -> [UInt8] {
+    var unsigned = self
+    unsigned.timeToLive = 0
+    unsigned.signature = nil
+    unsigned.isSyncAnswer = false
+    var bytes = try unsigned.encoded(section)
+    Padding.pad(&bytes)
+    return bytes
+  }
+
+  /// The packet without padding, with the payload in this form.
+  private func encoded(_ section: PayloadSection) throws(PacketError) -> [UInt8] {
+    guard payload.count <= Limits.payloadBytes else { throw .payloadTooLong(payload.count) }
+    guard section.bytes.count <= version.sectionLimit, version == .v2 || route.isEmpty else { throw .needsVersion2 }
+    guard route.count <= Limits.routeHops else { throw .routeTooLong(route.count) }
+    if let signature, signature.count != PacketHeader.signatureBytes { throw .badSignature(signature.count) }
+    var flags: PacketFlags = []
+    if recipient != nil { flags.insert(.recipient) }
+    if signature != nil { flags.insert(.signature) }
+    if section.isCompressed { flags.insert(.compressed) }
+    if !route.isEmpty { flags.insert(.route) }
+    if isSyncAnswer { flags.insert(.syncAnswer) }
+
+    // The most that stands around the payload: both IDs, a route's count, a signature, padding.
+    var writer = ByteWriter(capacity: section.bytes.count + 8 * route.count + 16 + 16 + 1 + 64 + 255)
+    writer.u8(version.rawValue)
+    writer.u8(type.rawValue)
+    writer.u8(timeToLive)
+    writer.u64be(timestamp)
+    writer.u8(flags.rawValue)
+    switch version {
+    case .v1: writer.u16be(UInt16(truncatingIfNeeded: section.bytes.count))
+    case .v2: writer.u32be(UInt32(truncatingIfNeeded: section.bytes.count))
+    }
+    sender.write(to: &writer)
+    recipient?.write(to: &writer)
+    if !route.isEmpty {
+      writer.u8(UInt8(truncatingIfNeeded: route.count))
+      for hop in route { hop.write(to: &writer) }
+    }
+    writer.append(section.bytes)
+    if let signature { writer.append(signature) }
+    return writer.bytes
+  }
+}

@@ -1,0 +1,44 @@
+import Bytes
+import Crypto
+
+/// What a packet is for dedup and sync: the first 16 bytes of SHA-256 over type, sender, timestamp and payload. Facts:
+/// bitchat.md section 9.
+///
+/// Copies have the same ID however they were compressed, signed and addressed, and whatever their time to live.
+public struct PacketID: WireValue, Hashable, Sendable {
+  public static let size = 16
+
+  let high: UInt64
+  let low: UInt64
+
+  /// The ID of a packet.
+  public init(_ packet: Packet) {
+    let payload = packet.payload
+    let hash = withUnsafeTemporaryAllocation(byteCount: Self.headBytes + payload.count, alignment: 1) { buffer in
+      buffer.storeBytes(of: packet.type.rawValue, as: UInt8.self)
+      buffer.storeBytes(of: packet.sender.rawValue.bigEndian, toByteOffset: 1, as: UInt64.self)
+      buffer.storeBytes(of: packet.timestamp.bigEndian, toByteOffset: 9, as: UInt64.self)
+      UnsafeMutableRawBufferPointer(rebasing: buffer[Self.headBytes...]).copyBytes(from: payload)
+      return SHA256.words(UnsafeRawBufferPointer(buffer))
+    }
+    (high, low) = (hash.first, hash.second)
+  }
+
+  /// Bytes before the payload: type, sender and timestamp.
+  private static let headBytes = 17
+
+  public init(reading reader: inout ByteReader) throws(WireError) {
+    guard reader.remaining >= Self.size else { throw .truncated(needed: Self.size, available: reader.remaining) }
+    high = try reader.u64be()
+    low = try reader.u64be()
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    writer.u64be(high)
+    writer.u64be(low)
+  }
+}
+
+extension PacketID: CustomStringConvertible {
+  public var description: String { Hex.encode(bytes) }
+}

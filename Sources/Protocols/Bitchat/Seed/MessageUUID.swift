@@ -1,0 +1,30 @@
+import Bytes
+
+/// A UUID as the acknowledgements of dialect S write it: 16 bytes. The text has upper-case letters.
+public struct MessageUUID: WireValue, Hashable, Sendable {
+  public static let size = 16
+
+  /// 16 bytes.
+  public let bytes: [UInt8]
+
+  public init(reading reader: inout ByteReader) throws(WireError) {
+    bytes = Array(try reader.bytes(Self.size))
+  }
+
+  /// Reads 32 hexadecimal digits, with or without dashes; throws `badValue("UUID")` for anything else.
+  public init(text: String) throws(WireError) {
+    guard let bytes = try? Hex.decode(text.filter { $0 != "-" }), bytes.count == Self.size else {
+      throw .badValue("UUID")
+    }
+    self.bytes = bytes
+  }
+
+  public func write(to writer: inout ByteWriter) { writer.append(bytes) }
+}
+
+extension MessageUUID: CustomStringConvertible {
+  public var description: String {
+    let digits = Array(Hex.encode(bytes).uppercased())
+    return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
+  }
+}

@@ -1,0 +1,46 @@
+/// The numbers of packet types that two older forms of the protocol gave to what the live form sends otherwise. Facts:
+/// bitchat.md sections 0 and 16.1.
+public struct SeedNumbers: Hashable, Sendable {
+  public let message: MessageType
+  public let deliveryAck: MessageType
+  public let readReceipt: MessageType
+  public let leave: MessageType
+  public let fragmentStart: MessageType
+  public let fragmentContinue: MessageType
+  public let fragmentEnd: MessageType
+  public let handshakeInit: MessageType
+  public let handshakeResponse: MessageType
+  public let encrypted: MessageType
+  public let versionHello: MessageType
+  public let versionAck: MessageType
+
+  /// Dialect S: the seed's document.
+  public static let seed = SeedNumbers(
+    message: 0x04, deliveryAck: 0x05, readReceipt: 0x06, leave: 0x07, fragments: (0x0A, 0x0B, 0x0C))
+  /// What the apps sent in July 2025.
+  public static let mid2025 = SeedNumbers(
+    message: 0x04, deliveryAck: 0x0A, readReceipt: 0x0C, leave: 0x03, fragments: (0x05, 0x06, 0x07))
+
+  private init(
+    message: UInt8, deliveryAck: UInt8, readReceipt: UInt8, leave: UInt8, fragments: (UInt8, UInt8, UInt8)
+  ) {
+    self.message = MessageType(rawValue: message)
+    self.deliveryAck = MessageType(rawValue: deliveryAck)
+    self.readReceipt = MessageType(rawValue: readReceipt)
+    self.leave = MessageType(rawValue: leave)
+    fragmentStart = MessageType(rawValue: fragments.0)
+    fragmentContinue = MessageType(rawValue: fragments.1)
+    fragmentEnd = MessageType(rawValue: fragments.2)
+    handshakeInit = MessageType(rawValue: 0x10)
+    handshakeResponse = MessageType(rawValue: 0x11)
+    encrypted = MessageType(rawValue: 0x12)
+    versionHello = MessageType(rawValue: 0x20)
+    versionAck = MessageType(rawValue: 0x21)
+  }
+
+  /// The type of a fragment: it says whether the fragment is the first one, the last one, or another.
+  public func fragmentType(index: Int, total: Int) -> MessageType {
+    if index == 0 { return fragmentStart }
+    return index == total - 1 ? fragmentEnd : fragmentContinue
+  }
+}

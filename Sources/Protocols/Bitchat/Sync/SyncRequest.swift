@@ -1,0 +1,93 @@
+import Bytes
+
+/// The payload of a request for sync: which packets the sender has. Records of one byte of type and two of length, big endian,
+/// in any order; unknown ones are passed over. Facts: bitchat.md section 9. Layout:
+///
+///     01  P of the filter, 1
+///     02  M of the filter, 4, big endian
+///     03  bits of the filter, up to 1,024
+///     04  `SyncTypes`; announces and messages if it is missing
+///     05  the time from which on packets are wanted, milliseconds since 1970, 8, big endian
+///     06  IDs of fragments, up to 60, as 16 hexadecimal digits each with commas between
+///
+/// The packet around it has time to live 0 and a signature, and goes to one peer.
+public struct SyncRequest: WireValue, Hashable, Sendable {
+  public let filter: SyncFilter
+  /// Nil if the request does not say.
+  public let types: SyncTypes?
+  /// Milliseconds since 1970; nil for all times.
+  public let since: UInt64?
+  /// If there are any, fragments are wanted of these alone.
+  public let fragments: [FragmentID]
+
+  /// Throws `tooLong` for more than 60 fragment IDs.
+  public init(
+    filter: SyncFilter, types: SyncTypes? = nil, since: UInt64? = nil, fragments: [FragmentID] = []
+  ) throws(WireError) {
+    guard fragments.count <= Limits.requestedFragments else {
+      throw .tooLong(field: "fragments", limit: Limits.requestedFragments)
+    }
+    self.filter = filter
+    self.types = types
+    self.since = since
+    self.fragments = fragments
+  }
+
+  /// Reads the records to the end. As in the iOS app, an optional record that has not its length counts as missing, and of
+  /// fragment IDs those that are none are passed over, as are those behind the 60th.
+  ///
+  /// Throws `badValue` with the name of a required record that is missing or cannot be, and `tooLong` for a filter of over
+  /// 1,024 bytes.
+  public init(reading reader: inout ByteReader) throws(WireError) {
+    var (p, m, bits): (UInt8?, UInt32?, [UInt8]?)
+    var types: SyncTypes?
+    var since: UInt64?
+    var fragments: [FragmentID] = []
+    let records = try TLV.all(
+      in: reader.rest(), length: .u16be, limit: Limits.payloadBytes, maximumCount: Self.maximumRecords)
+    for record in records {
+      var value = ByteReader(record.value)
+      switch (record.type, record.value.count) {
+      case (0x01, 1): p = try value.u8()
+      case (0x02, 4): m = try value.u32be()
+      case (0x03, let count):
+        guard count <= Limits.acceptedFilterBytes else {
+          throw .tooLong(field: "filter", limit: Limits.acceptedFilterBytes)
+        }
+        bits = Array(record.value)
+      case (0x04, _): types = SyncTypes(record.value) ?? types
+      case (0x05, 8): since = try value.u64be()
+      case (0x06, ...Limits.acceptedFilterBytes): fragments = Self.fragments(record.value)
+      default: continue
+      }
+    }
+    guard let p else { throw .badValue("P") }
+    guard let m else { throw .badValue("M") }
+    guard let bits else { throw .badValue("filter") }
+    try self.init(filter: SyncFilter(p: Int(p), m: m, bits: bits), types: types, since: since, fragments: fragments)
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    func record(_ type: UInt8, _ value: [UInt8]) {
+      writer.u8(type)
+      writer.u16be(UInt16(clamping: value.count))
+      writer.append(value)
+    }
+    record(0x01, [UInt8(clamping: filter.p)])
+    record(0x02, withUnsafeBytes(of: filter.m.bigEndian) { Array($0) })
+    record(0x03, filter.bits)
+    if let types { record(0x04, types.bytes) }
+    if let since { record(0x05, withUnsafeBytes(of: since.bigEndian) { Array($0) }) }
+    if !fragments.isEmpty { record(0x06, Array(fragments.map(\.description).joined(separator: ",").utf8)) }
+  }
+
+  private static let maximumRecords = 64
+
+  private static func fragments(_ bytes: ArraySlice<UInt8>) -> [FragmentID] {
+    bytes.split(separator: UInt8(ascii: ",")).prefix(Limits.requestedFragments).compactMap { digits in
+      guard digits.count == 2 * FragmentID.size, let id = try? Hex.decode(String(decoding: digits, as: UTF8.self))
+      else { return nil }
+      return try? FragmentID(reading: id)
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import Bytes
+import Crypto
+
+/// The question whether a peer has the key that its verification code showed: records of one byte of type and one of length.
+/// Facts: bitchat.md section 11. Layout:
+///
+///     01  Noise static public key of the peer that is asked, 64 hexadecimal digits
+///     02  nonce, 1 to 255; 16 when we make it
+public struct VerificationChallenge: Hashable, Sendable {
+  public let noiseKey: X25519.PublicKey
+  public let nonce: [UInt8]
+
+  /// A question with a new nonce.
+  public init(noiseKey: X25519.PublicKey, randomFrom random: inout some RandomSource) {
+    self.noiseKey = noiseKey
+    nonce = random.bytes(16)
+  }
+
+  /// Throws `badValue` for a nonce without bytes, and `tooLong` for one over 255.
+  init(noiseKey: X25519.PublicKey, nonce: [UInt8]) throws(WireError) {
+    guard !nonce.isEmpty else { throw .badValue("nonce") }
+    guard nonce.count <= Limits.shortValueBytes else { throw .tooLong(field: "nonce", limit: Limits.shortValueBytes) }
+    self.noiseKey = noiseKey
+    self.nonce = nonce
+  }
+
+  init(reading bytes: ArraySlice<UInt8>) throws(WireError) {
+    try self.init(ShortTLV.all(in: bytes))
+  }
+
+  init(_ records: [TLV]) throws(WireError) {
+    guard let key = records.first(where: { $0.type == 0x01 }) else { throw .badValue("noiseKey") }
+    guard let nonce = records.first(where: { $0.type == 0x02 }) else { throw .badValue("nonce") }
+    let digits = try Hex.decode(Text.read(key.value, field: "noiseKey"))
+    try self.init(noiseKey: Announcement.noiseKey(digits[...]), nonce: Array(nonce.value))
+  }
+
+  var records: [(UInt8, [UInt8])] { [(0x01, digits), (0x02, nonce)] }
+
+  func write(to writer: inout ByteWriter) { ShortTLV.write(records, to: &writer) }
+
+  /// What the peer signs that answers.
+  var signedBytes: [UInt8] {
+    Array("bitchat-verify-resp-v1".utf8) + [UInt8(digits.count)] + digits + nonce
+  }
+
+  private var digits: [UInt8] { Array(Hex.encode(noiseKey.bytes).utf8) }
+}

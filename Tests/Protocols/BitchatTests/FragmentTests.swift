@@ -1,0 +1,193 @@
+import Bytes
+import Common
+import Testing
+
+@testable import Bitchat
+
+@Suite("Bitchat's fragments")
+struct FragmentTests {
+  private typealias Outcome = FragmentAssembler.Outcome
+
+  private static func instant(_ seconds: Int) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
+
+  private func fragment(
+    id: UInt64 = 1, _ index: Int, of total: Int, type: MessageType = .message, _ slice: [UInt8] = [7]
+  ) throws -> Fragment {
+    try Fragment(
+      id: FragmentID(rawValue: id), index: UInt16(index), total: UInt16(total), type: type, slice: slice)
+  }
+
+  private let alice = PeerID(rawValue: 1)
+
+  @Test("A fragment of none, of more than 10,000, or beyond its total is refused")
+  func headers() throws {
+    #expect(throws: WireError.badValue("total")) { try fragment(0, of: 0) }
+    #expect(throws: WireError.badValue("index")) { try fragment(3, of: 3) }
+    #expect(throws: WireError.tooLong(field: "fragments", limit: 10_000)) { try fragment(0, of: 10_001) }
+    let last = try fragment(9999, of: 10_000, [])
+    #expect(try Fragment(reading: last.bytes) == last)
+    for count in 0..<Fragment.headerBytes {
+      #expect(throws: WireError.self) { try Fragment(reading: Array(last.bytes.prefix(count))) }
+    }
+  }
+
+  @Test("A set is complete when each index has come, in whatever order and however often")
+  func complete() throws {
+    var assembler = FragmentAssembler()
+    let order = [2, 0, 2, 0, 1]
+    let outcomes = try order.map { index in
+      assembler.add(try fragment(index, of: 3, [UInt8(index), 9]), from: alice, at: .zero)
+    }
+    #expect(outcomes == [.stored, .stored, .duplicate, .duplicate, .complete([0, 9, 1, 9, 2, 9])])
+    #expect(assembler.deadline == nil)
+    #expect(assembler.add(try fragment(0, of: 1, [5]), from: alice, at: .zero) == .complete([5]))
+  }
+
+  @Test("Sets of another sender, ID or type are others")
+  func keys() throws {
+    var assembler = FragmentAssembler()
+    #expect(assembler.add(try fragment(id: 1, 0, of: 2), from: alice, at: .zero) == .stored)
+    #expect(assembler.add(try fragment(id: 1, 1, of: 2), from: PeerID(rawValue: 2), at: .zero) == .stored)
+    #expect(assembler.add(try fragment(id: 2, 1, of: 2), from: alice, at: .zero) == .stored)
+    #expect(assembler.add(try fragment(id: 1, 1, of: 2, type: .leave), from: alice, at: .zero) == .stored)
+    #expect(assembler.count == 4)
+    #expect(assembler.add(try fragment(id: 1, 1, of: 2), from: alice, at: .zero) == .complete([7, 7]))
+  }
+
+  @Test("Another total, and another slice at one index, drop the set")
+  func contradictions() throws {
+    var assembler = FragmentAssembler()
+    _ = assembler.add(try fragment(0, of: 2), from: alice, at: .zero)
+    #expect(assembler.add(try fragment(1, of: 3), from: alice, at: .zero) == .otherTotal)
+    #expect(assembler.count == 0)
+    #expect(assembler.bytes == 0)
+    _ = assembler.add(try fragment(0, of: 2), from: alice, at: .zero)
+    #expect(assembler.add(try fragment(0, of: 2, [8]), from: alice, at: .zero) == .otherSlice)
+    #expect(assembler.count == 0)
+    #expect(assembler.bytes == 0)
+  }
+
+  @Test("A set has 30 seconds from its first fragment on")
+  func time() throws {
+    var assembler = FragmentAssembler()
+    _ = assembler.add(try fragment(id: 1, 0, of: 3), from: alice, at: .zero)
+    _ = assembler.add(try fragment(id: 1, 1, of: 3), from: alice, at: Self.instant(20))
+    _ = assembler.add(try fragment(id: 2, 0, of: 3), from: alice, at: Self.instant(20))
+    #expect(assembler.deadline == Self.instant(30))
+    assembler.expire(at: Self.instant(29))
+    #expect(assembler.count == 2)
+    assembler.expire(at: Self.instant(30))
+    #expect(assembler.count == 1)
+    #expect(assembler.abandoned == 1)
+    #expect(assembler.deadline == Self.instant(50))
+    // Without the call, the rest of a set that is too old begins another one.
+    #expect(assembler.add(try fragment(id: 2, 1, of: 3), from: alice, at: Self.instant(50)) == .stored)
+    #expect(assembler.add(try fragment(id: 2, 2, of: 3), from: alice, at: Self.instant(50)) == .stored)
+    #expect(assembler.count == 1)
+    #expect(assembler.abandoned == 2)
+  }
+
+  @Test("A sender's ninth set takes the place of its first, and no one else's")
+  func setsOfSender() throws {
+    var assembler = FragmentAssembler()
+    _ = assembler.add(try fragment(id: 100, 0, of: 2), from: PeerID(rawValue: 2), at: .zero)
+    for id in 0..<9 { _ = assembler.add(try fragment(id: UInt64(id), 0, of: 2), from: alice, at: Self.instant(1 + id)) }
+    #expect(assembler.count == 9)
+    #expect(assembler.abandoned == 1)
+    #expect(assembler.add(try fragment(id: 0, 1, of: 2), from: alice, at: Self.instant(11)) == .stored)
+    #expect(assembler.add(try fragment(id: 2, 1, of: 2), from: alice, at: Self.instant(11)) == .complete([7, 7]))
+    #expect(
+      assembler.add(try fragment(id: 100, 1, of: 2), from: PeerID(rawValue: 2), at: Self.instant(11))
+        == .complete([7, 7]))
+  }
+
+  @Test("The 129th set takes the place of the first one")
+  func sets() throws {
+    var assembler = FragmentAssembler()
+    for number in 0..<129 {
+      let now = Instant(nanoseconds: Int64(number))
+      _ = assembler.add(try fragment(id: UInt64(number), 0, of: 2), from: PeerID(rawValue: UInt64(number)), at: now)
+    }
+    #expect(assembler.count == 128)
+    #expect(assembler.abandoned == 1)
+    let now = Instant(nanoseconds: 200)
+    #expect(assembler.add(try fragment(id: 1, 1, of: 2), from: PeerID(rawValue: 1), at: now) == .complete([7, 7]))
+    #expect(assembler.add(try fragment(id: 0, 1, of: 2), from: PeerID(rawValue: 0), at: now) == .stored)
+  }
+
+  @Test("A set of 1,179,760 bytes is taken, and one byte more drops it")
+  func bytesOfSet() throws {
+    let half = [UInt8](repeating: 7, count: Limits.payloadBytes / 2)
+    var assembler = FragmentAssembler()
+    _ = assembler.add(try fragment(0, of: 2, half), from: alice, at: .zero)
+    #expect(assembler.add(try fragment(1, of: 2, half), from: alice, at: .zero) == .complete(half + half))
+    _ = assembler.add(try fragment(0, of: 2, half), from: alice, at: .zero)
+    #expect(assembler.add(try fragment(1, of: 2, half + [7]), from: alice, at: .zero) == .tooLong)
+    #expect(assembler.count == 0)
+    #expect(assembler.bytes == 0)
+  }
+
+  @Test("No more than 8 MiB is kept, what it costs to keep slices included, and the first set gives way")
+  func bytes() throws {
+    var assembler = FragmentAssembler()
+    let slice = [UInt8](repeating: 7, count: 1 << 20)
+    for number in 0..<9 {
+      _ = assembler.add(
+        try fragment(id: UInt64(number), 0, of: 2, slice), from: PeerID(rawValue: UInt64(number)),
+        at: Instant(nanoseconds: Int64(number)))
+      #expect(assembler.bytes <= 8 << 20)
+    }
+    #expect(assembler.count == 7)
+    #expect(assembler.abandoned == 2)
+    // Slices of a byte each cost more than they hold.
+    var small = FragmentAssembler()
+    for number in 0..<120_000 {
+      let peer = PeerID(rawValue: UInt64(number / 9999))
+      _ = small.add(try fragment(id: 1, number % 9999, of: 10_000), from: peer, at: .zero)
+    }
+    #expect(small.bytes <= 8 << 20)
+    #expect(small.abandoned > 0)
+  }
+
+  @Test("A packet is cut for a narrow link so that each frame fits, with all that the frames have in common")
+  func plans() throws {
+    let payload = (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* 167 ^ $0 >> 3) }
+    for (recipient, route) in [
+      (nil, []), (PeerID(rawValue: 2), []), (PeerID(rawValue: 2), [PeerID(rawValue: 3), PeerID(rawValue: 4)]),
+    ] as [(PeerID?, [PeerID])] {
+      let packet = Packet(
+        version: .v2, type: .fileTransfer, timeToLive: 5, timestamp: 6, sender: alice, recipient: recipient,
+        route: route,
+        payload: payload, isSyncAnswer: true)
+      let view = try PacketView(packet.encoded())
+      for limit in [182, 244, 509, 512, 600] {
+        let plan = try #require(FragmentPlan(view, id: FragmentID(rawValue: 9), frameLimit: limit))
+        var assembler = FragmentAssembler()
+        var outcome: FragmentAssembler.Outcome?
+        for fragment in plan.fragments {
+          #expect(fragment.sender == alice)
+          #expect(fragment.recipient == recipient)
+          #expect(fragment.route == route)
+          #expect(fragment.timestamp == 6)
+          #expect(fragment.timeToLive == 5)
+          #expect(fragment.isSyncAnswer == true)
+          #expect(fragment.version == (route.isEmpty ? .v1 : .v2))
+          #expect(fragment.type == .fragment)
+          #expect(try fragment.encoded().count <= min(limit, 512))
+          outcome = assembler.add(try Fragment(reading: fragment.payload), from: alice, at: .zero)
+        }
+        #expect(outcome == .complete(view.bytes))
+        #expect(plan.fitsAndroid)
+      }
+      #expect(FragmentPlan(view, id: FragmentID(rawValue: 9), frameLimit: 100) == nil)
+    }
+  }
+
+  @Test("A recipient of the fragments may be said for a packet that has none")
+  func directed() throws {
+    let packet = Packet(type: .message, timestamp: 1, sender: alice, payload: [1, 2, 3])
+    let view = try PacketView(packet.encoded())
+    let plan = FragmentPlan(view, id: FragmentID(rawValue: 9), frameLimit: 512, recipient: PeerID(rawValue: 2))
+    #expect(plan?.fragments.map(\.recipient) == [PeerID(rawValue: 2)])
+  }
+}

@@ -1,0 +1,188 @@
+import Bytes
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+/// What the originals were seen to do with the same bytes; facts: bitchat.md section 13.
+@Suite("Bitchat's vectors: what is in packets")
+struct PayloadVectorTests {
+  let vectors = Vectors.shared
+
+  private func announcement(_ name: String) throws -> (row: Vectors.PacketRow, value: Announcement) {
+    let row = try vectors.packet(name)
+    return (row, try Announcement(reading: row.payload.bytes))
+  }
+
+  @Test(
+    "An announcement is read, in whatever order its records are",
+    arguments: [
+      ("announce_ios_style", "alice"), ("announce_android_style", "bob"), ("announce_unknown_tlv_b5", "alice"),
+      ("announce_minimal_relayed_ttl5", "carol"),
+    ])
+  func announcements(name: String, who: String) throws {
+    let identity = try vectors.identity(who)
+    let (row, announcement) = try announcement(name)
+    #expect(announcement.nickname == who)
+    #expect(announcement.peerID.description == row.sender)
+    #expect(announcement.noiseKey.bytes == identity.noisePublic.bytes)
+    #expect(announcement.signingKey.bytes == identity.ed25519Public.bytes)
+    #expect(announcement.speaksSeed == (name == "announce_unknown_tlv_b5"))
+    #expect(try Announcement(reading: announcement.bytes) == announcement)
+    // We write the iOS app's order.
+    if name != "announce_android_style" { #expect(announcement.bytes == row.payload.bytes) }
+  }
+
+  @Test("The iOS app announces five capabilities, the Android app one and its neighbours")
+  func capabilities() throws {
+    let ios: Capabilities = [.prekeys, .groups, .vouch, .privateMedia, .privateMediaReceipts]
+    #expect(try announcement("announce_ios_style").value.capabilities == ios)
+    let android = try announcement("announce_android_style").value
+    #expect(android.capabilities == .privateMedia)
+    #expect(android.neighbours?.isEmpty == false)
+  }
+
+  @Test("The payloads of Noise are read, and written as they were")
+  func noisePayloads() throws {
+    let rows = vectors.noisePayloads
+    let id = try MessageID("6E1B2C3D-0000-4000-8000-AABBCCDDEEFF")
+    let alice = try vectors.identity("alice").signingKey().publicKey
+    let expected: [([UInt8], NoisePayload)] = [
+      (rows.privateMessage.bytes, .privateMessage(try PrivateMessage(id: id, text: "hi bob"))),
+      (rows.delivered.bytes, .delivered(id)), (rows.readReceipt.bytes, .read(id)),
+      (
+        rows.authenticatedPeerState.bytes,
+        .peerState(PeerState(capabilities: [.privateMedia, .privateMediaReceipts], signingKey: alice))
+      ),
+    ]
+    for (bytes, payload) in expected {
+      #expect(try NoisePayload(reading: bytes) == payload)
+      #expect(payload.bytes == bytes)
+    }
+  }
+
+  @Test("A challenge and its answer are read and written, and the answer is signed by the one that was asked")
+  func challenge() throws {
+    let rows = vectors.noisePayloads
+    guard case .verificationChallenge(let challenge) = try NoisePayload(reading: rows.verifyChallenge.bytes),
+      case .verificationResponse(let response) = try NoisePayload(reading: rows.verifyResponse.bytes)
+    else { throw WireError.badValue("type") }
+    let bob = try vectors.identity("bob")
+    #expect(challenge.noiseKey.bytes == bob.noisePublic.bytes)
+    #expect(challenge.signedBytes == rows.verifyResponseSignedBytes.bytes)
+    #expect(NoisePayload.verificationChallenge(challenge).bytes == rows.verifyChallenge.bytes)
+    #expect(NoisePayload.verificationResponse(response).bytes == rows.verifyResponse.bytes)
+    #expect(VerificationResponse(to: challenge, key: try bob.signingKey()) == response)
+    #expect(response.answers(challenge, key: try bob.signingKey().publicKey))
+    #expect(!response.answers(challenge, key: try vectors.identity("alice").signingKey().publicKey))
+    var random = SeededRandom(seed: 1)
+    let other = VerificationChallenge(noiseKey: challenge.noiseKey, randomFrom: &random)
+    #expect(!response.answers(other, key: try bob.signingKey().publicKey))
+  }
+
+  @Test("A favourite's notice is read from a private message, and written")
+  func favorite() throws {
+    guard case .privateMessage(let message) = try NoisePayload(reading: vectors.noisePayloads.favorite.bytes) else {
+      throw WireError.badValue("type")
+    }
+    let notice = try #require(FavoriteNotice(text: message.text))
+    #expect(notice == FavoriteNotice(isFavorite: true, npub: vectors.verificationQr.npub))
+    #expect(notice.text == message.text)
+  }
+
+  @Test("Files and voice are named as what is not understood")
+  func notUnderstood() {
+    #expect(throws: NoisePayloadError.unknownType(0x20)) {
+      try NoisePayload(reading: vectors.noisePayloads.privateFile.bytes)
+    }
+    #expect(throws: NoisePayloadError.unknownType(0x08)) {
+      try NoisePayload(reading: vectors.noisePayloads.voiceFrame.bytes)
+    }
+  }
+
+  @Test("A verification code is read and written, signed as it was, and fresh for five minutes")
+  func code() throws {
+    let row = vectors.verificationQr
+    let code = try VerificationCode(reading: row.url)
+    #expect(code.noiseKey.bytes == row.noise.bytes)
+    #expect(code.signingKey.bytes == row.sign.bytes)
+    #expect(code.nickname == row.nick)
+    #expect(code.npub == row.npub)
+    #expect(code.seconds == row.ts)
+    #expect(code.nonce == row.nonce)
+    #expect(code.signature == row.sig.bytes)
+    #expect(code.signedBytes == row.canonical.bytes)
+    #expect(code.isSigned)
+    #expect(code.text == row.url)
+    let alice = try vectors.identity("alice")
+    let made = try VerificationCode(
+      noiseKey: alice.noiseKey(), key: alice.signingKey(), nickname: row.nick, npub: row.npub, seconds: row.ts,
+      nonce: row.nonce)
+    #expect(made == code)
+    for (age, isFresh) in [(0, true), (300, true), (301, false), (-300, true), (-301, false)] as [(Int64, Bool)] {
+      #expect(code.isFresh(at: row.ts + age) == isFresh)
+    }
+  }
+
+  @Test("Fragments are cut and put together as the originals do", arguments: Vectors.shared.fragments)
+  func fragments(row: Vectors.FragmentRow) throws {
+    let inner = try PacketView(row.innerWire.bytes)
+    let id = try FragmentID(reading: Hex.decode(row.fragmentId))
+    let recorded = row.fragments.map(\.bytes)
+    let plan = try #require(FragmentPlan(inner, id: id, sliceSize: row.chunk, recipient: inner.namedRecipient))
+    #expect(plan.fragments == (try recorded.map { try Packet(decoding: $0) }))
+    for (packet, wire) in zip(plan.fragments, recorded) {
+      let encoded = try packet.encoded()
+      // Whose deflate made the recorded bytes does not matter.
+      if !(try PacketView(wire).flags.contains(.compressed)) { #expect(encoded == wire) }
+      #expect(try PacketView(encoded).count <= Limits.frameBytes)
+    }
+    for order in [recorded, recorded.reversed()] {
+      var assembler = FragmentAssembler()
+      var outcomes: [FragmentAssembler.Outcome] = []
+      for wire in order {
+        let packet = try Packet(decoding: wire)
+        outcomes.append(assembler.add(try Fragment(reading: packet.payload), from: packet.sender, at: .zero))
+      }
+      let expected: [FragmentAssembler.Outcome] =
+        [.stored, .stored].prefix(recorded.count - 1) + [.complete(row.innerWire.bytes)]
+      #expect(outcomes == expected)
+      #expect(assembler.count == 0)
+      #expect(assembler.bytes == 0)
+    }
+  }
+
+  @Test("Slices have the apps' lengths, and with a recipient one byte less than the iOS app's formula")
+  func sliceSizes() throws {
+    let rules = vectors.fragmentChunkRules
+    #expect(FragmentPlan.sliceSize(frameLimit: 512, hasRecipient: false, hops: 0) == rules.iosDefault)
+    #expect(FragmentPlan.sliceSize(frameLimit: 512, hasRecipient: true, hops: 0) == rules.iosDefault)
+    #expect(FragmentPlan.sliceSize(frameLimit: 1000, hasRecipient: true, hops: 0) == rules.iosDefault)
+    #expect(rules.iosLinkLimited == "max(64, linkLimit - 42)")
+    #expect(FragmentPlan.sliceSize(frameLimit: 182, hasRecipient: false, hops: 0) == 182 - 42)
+    #expect(FragmentPlan.sliceSize(frameLimit: 182, hasRecipient: true, hops: 0) == 182 - 43)
+    #expect(rules.iosRouted == "max(64, 512-(16+8+8+1+8*hops+13+16))")
+    for hops in 1...4 {
+      let size = FragmentPlan.sliceSize(frameLimit: 512, hasRecipient: true, hops: hops)
+      #expect(size == 512 - (16 + 8 + 8 + 1 + 8 * hops + 13 + 16))
+    }
+    #expect(FragmentPlan.sliceSize(frameLimit: 107, hasRecipient: true, hops: 0) == 64)
+    #expect(FragmentPlan.sliceSize(frameLimit: 106, hasRecipient: true, hops: 0) == nil)
+    // The Android app's slices are shorter than ours, so its frames fit where ours do.
+    for example in rules.androidExamples where example.routeHops == 0 {
+      #expect(example.chunk <= rules.iosDefault)
+    }
+  }
+
+  @Test("A stream of notifications is cut into the packets that are in it")
+  func stream() throws {
+    var cutter = NotificationCutter()
+    var packets: [[UInt8]] = []
+    for value in vectors.notificationStream.chunks {
+      packets += cutter.append(value.bytes, at: .zero).packets
+    }
+    #expect(packets == vectors.notificationStream.frames.map(\.bytes))
+    #expect(cutter.pending == 0)
+  }
+}

@@ -1,0 +1,144 @@
+import Bytes
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Bitchat's sync")
+struct SyncTests {
+  private func ids(_ count: Int) throws -> [PacketID] {
+    try (0..<count).map { try SyncVectorTests.id($0) }
+  }
+
+  private func request(_ records: [(UInt8, [UInt8])]) throws -> SyncRequest {
+    var writer = ByteWriter()
+    for (type, value) in records { try TLV(type: type, value: value).write(to: &writer, length: .u16be) }
+    return try SyncRequest(reading: writer.bytes)
+  }
+
+  private static let p: (UInt8, [UInt8]) = (1, [7])
+  private static let m: (UInt8, [UInt8]) = (2, [0, 0, 1, 0])
+  private static let bits: (UInt8, [UInt8]) = (3, [0x5C])
+
+  @Test(
+    "A filter holds every ID that it has room for, the first ones, and few others", arguments: [1, 10, 100, 355, 1000])
+  func membership(count: Int) throws {
+    let ids = try ids(count)
+    let filter = SyncFilter(ids)
+    #expect(filter.bits.count <= 400)
+    #expect(filter.p == 7)
+    let included = min(count, 355)
+    #expect(Int(filter.m) == included << 7)
+    let values = filter.values()
+    #expect(values == values.sorted())
+    let held = ids.prefix(included).count { values.contains(filter.value(of: $0)) }
+    #expect(held == included)
+    let others = try (2000..<4000).map { try SyncVectorTests.id($0) }
+    let seeming = others.count { values.contains(filter.value(of: $0)) }
+    #expect(seeming < 2000 / 64)
+  }
+
+  @Test("A filter is never longer than its room, down to none")
+  func room() throws {
+    let ids = try ids(400)
+    for bytes in [0, 1, 2, 3, 8, 31, 32, 128, 256, 1024] {
+      for rate in [0.25, 0.05, 0.01, 0.001, 0.000001] {
+        let filter = SyncFilter(ids, bytes: bytes, falsePositives: rate)
+        #expect(filter.bits.count <= bytes)
+        #expect(filter.bits.isEmpty == (filter.m == 1))
+        #expect(filter.bits.isEmpty || Int(filter.m) >= 1 << filter.p)
+        #expect(Int(filter.m).isMultiple(of: 1 << filter.p) || filter.m == 1)
+      }
+    }
+    #expect(SyncFilter(ids, bytes: 1, falsePositives: 0.000001) == SyncFilter([], falsePositives: 0.000001))
+    #expect(SyncFilter(ids, bytes: 5000).bits.count <= 1024)
+  }
+
+  @Test("P is the least with 2^-P at most the rate, between 2 and 20")
+  func rates() {
+    for (rate, p) in [(0.01, 7), (0.05, 5), (0.25, 2), (0.5, 2), (0.125, 3), (0, 20), (-1, 20), (.nan, 7)] {
+      #expect(SyncFilter.p(rate) == p)
+    }
+  }
+
+  @Test("Values end where the bits do, and below M")
+  func reading() throws {
+    // 93 is 5C: a zero, and 92 in seven bits.
+    #expect(try SyncFilter(p: 7, m: 128, bits: [0x5C]).values() == [93])
+    #expect(try SyncFilter(p: 7, m: 94, bits: [0x5C]).values() == [93])
+    #expect(try SyncFilter(p: 7, m: 93, bits: [0x5C]).values() == [])
+    #expect(try SyncFilter(p: 7, m: 1, bits: [0x5C]).values() == [])
+    #expect(try SyncFilter(p: 7, m: 1000, bits: [0x5C, 0x5C, 0xFF]).values() == [93, 186])
+    #expect(try SyncFilter(p: 32, m: .max, bits: [UInt8](repeating: 0, count: 1024)).values().count == 248)
+    #expect(try SyncFilter(p: 1, m: .max, bits: [UInt8](repeating: 0, count: 1024)).values().count == 4096)
+    #expect(try SyncFilter(p: 1, m: .max, bits: [UInt8](repeating: 0xFF, count: 1024)).values() == [])
+    // 70 ones, over a word's end, and then distances of 3, 1 and 1.
+    #expect(
+      try SyncFilter(p: 1, m: 1000, bits: [UInt8](repeating: 0xFF, count: 8) + [0xFC, 0x80]).values() == [
+        141, 144, 145, 146,
+      ])
+  }
+
+  @Test("The value 0 of an ID is 1")
+  func zero() throws {
+    let id = try #require(try ids(2000).first { SyncFilter.hash($0).isMultiple(of: 128) })
+    let filter = SyncFilter([id])
+    #expect(filter.value(of: id) == 1)
+    #expect(filter.values() == [1])
+  }
+
+  @Test("P outside of 1 to 32, M of 0, and a filter over 1,024 bytes are refused")
+  func filterLimits() throws {
+    for p in [0, 33, 255] as [UInt8] {
+      #expect(throws: WireError.badValue("P")) { try request([(1, [p]), Self.m, Self.bits]) }
+    }
+    for p in [1, 32] as [UInt8] {
+      #expect(throws: Never.self) { try request([(1, [p]), Self.m, Self.bits]) }
+    }
+    #expect(throws: WireError.badValue("M")) { try request([Self.p, (2, [0, 0, 0, 0]), Self.bits]) }
+    let most = [UInt8](repeating: 0, count: 1024)
+    #expect(throws: Never.self) { try request([Self.p, Self.m, (3, most)]) }
+    #expect(throws: WireError.tooLong(field: "filter", limit: 1024)) { try request([Self.p, Self.m, (3, most + [0])]) }
+  }
+
+  @Test("A request without P, M or filter is none; what else is wrong in it counts as missing")
+  func required() throws {
+    #expect(throws: WireError.badValue("P")) { try request([Self.m, Self.bits]) }
+    #expect(throws: WireError.badValue("P")) { try request([(1, [7, 7]), Self.m, Self.bits]) }
+    #expect(throws: WireError.badValue("M")) { try request([Self.p, Self.bits]) }
+    #expect(throws: WireError.badValue("filter")) { try request([Self.p, Self.m]) }
+    let bare = try request([Self.p, Self.m, Self.bits])
+    #expect(bare.types == nil)
+    #expect(bare.since == nil)
+    #expect(bare.fragments == [])
+    let long = [UInt8](repeating: 1, count: 9)
+    #expect(try request([(9, [1]), (4, []), (4, long), (5, [1]), Self.bits, Self.m, (6, [1]), Self.p]) == bare)
+    #expect(throws: WireError.self) { try SyncRequest(reading: bare.bytes + [4]) }
+  }
+
+  @Test("A request names up to 60 fragments; what is no ID is passed over")
+  func fragments() throws {
+    let many = (0..<61).map { FragmentID(rawValue: $0 << 32) }
+    #expect(throws: WireError.tooLong(field: "fragments", limit: 60)) {
+      try SyncRequest(filter: SyncFilter([]), fragments: many)
+    }
+    let request = try SyncRequest(filter: SyncFilter([]), types: .fragment, since: 7, fragments: Array(many.prefix(60)))
+    #expect(try SyncRequest(reading: request.bytes) == request)
+    let text = "00000000000000aa,zz,0123,,00000000000000BB"
+    let read = try self.request([Self.p, Self.m, Self.bits, (6, Array(text.utf8))])
+    #expect(read.fragments.map(\.rawValue) == [0xAA, 0xBB])
+    let full = many.map(\.description).joined(separator: ",")
+    #expect(full.utf8.count > 1024)
+    #expect(try self.request([Self.p, Self.m, Self.bits, (6, Array(full.utf8))]).fragments == [])
+    let dense = (0..<64).map { _ in "00000000000000a" }.joined(separator: ",") + ",00000000000000"
+    #expect(try self.request([Self.p, Self.m, Self.bits, (6, Array(dense.utf8))]).fragments == [])
+  }
+
+  @Test("Types are little endian and as short as can be")
+  func types() {
+    #expect(SyncTypes.usual.bytes == [3])
+    #expect(SyncTypes([.announce, .message, .groupMessage]).bytes == [0x03, 0x04])
+    #expect(SyncTypes([0x03, 0x04, 0x00]) == [.announce, .message, .groupMessage])
+    #expect(SyncTypes([UInt8]()[...]) == nil)
+  }
+}
