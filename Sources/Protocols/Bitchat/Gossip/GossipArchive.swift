@@ -1,0 +1,152 @@
+import Common
+
+/// Public packets that this node can give to a neighbour who missed them, as they came. Facts: bitchat.md section 9.
+///
+/// Of announces there is the newest one of each peer. Messages and fragments are kept for so long, and so many of them.
+public struct GossipArchive: Sendable {
+  /// A packet that is kept.
+  public struct Item: Hashable, Sendable {
+    /// The bytes as they came.
+    public let bytes: [UInt8]
+    public let id: PacketID
+    public let type: MessageType
+    public let sender: PeerID
+    /// Milliseconds since 1970, by the sender's clock.
+    public let timestamp: UInt64
+  }
+
+  /// The most messages, and for how long each is kept by its own time.
+  static let messageLimit = 1000
+  static let messageMilliseconds: UInt64 = 6 * 3600 * 1000
+  /// The most fragments of public packets.
+  static let fragmentLimit = 600
+  /// So old an announce may be by itself, and so old before messages of its sender.
+  static let announceMilliseconds: UInt64 = 60 * 1000
+  static let oldAnnounceMilliseconds: UInt64 = 900 * 1000
+
+  private var announces: [PeerID: Item] = [:]
+  private var messages = Shelf(limit: messageLimit)
+  private var fragments = Shelf(limit: fragmentLimit)
+  /// Whether messages are kept at all.
+  private let keepsMessages: Bool
+
+  /// - Parameter keepsMessages: false for a relay that stores nothing; it still knows announces.
+  init(keepsMessages: Bool = true) {
+    self.keepsMessages = keepsMessages
+  }
+
+  var messageCount: Int { messages.count }
+  var announceCount: Int { announces.count }
+
+  /// Keeps a packet whose signature holds, or a fragment of a public packet. Another type is not kept.
+  ///
+  /// - Returns: whether it is a message that was not there.
+  mutating func keep(_ item: Item) -> Bool {
+    switch item.type {
+    case .announce:
+      if let known = announces[item.sender], known.timestamp > item.timestamp { return false }
+      announces[item.sender] = item
+      return false
+    case .message: return keepsMessages && messages.insert(item)
+    case .fragment:
+      if keepsMessages { _ = fragments.insert(item) }
+      return false
+    default: return false
+    }
+  }
+
+  /// A peer has left: it is not announced to anybody any more.
+  mutating func leave(_ peer: PeerID) { announces[peer] = nil }
+
+  /// Forgets everything of a sender who is blocked.
+  mutating func forget(_ sender: PeerID) {
+    announces[sender] = nil
+    messages.removeAll { $0.sender == sender }
+    fragments.removeAll { $0.sender == sender }
+  }
+
+  mutating func removeAll() { self = GossipArchive(keepsMessages: keepsMessages) }
+
+  /// Forgets what is too old.
+  ///
+  /// - Parameter time: milliseconds since 1970, by this node's clock.
+  mutating func age(at time: UInt64) {
+    announces = announces.filter { $0.value.isYounger(than: Self.oldAnnounceMilliseconds, at: time) }
+    messages.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
+    fragments.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
+  }
+
+  /// What a neighbour does not have, by what it says: announces that are fresh; before each sender's first message that
+  /// sender's announce, fresh or not, for nobody takes a line from a peer that it does not know; messages; fragments. The
+  /// oldest come first.
+  func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
+    let types = request.types ?? .usual
+    let known = Set(request.filter.values())
+    func isWanted(_ item: Item) -> Bool { !known.contains(request.filter.value(of: item.id)) }
+    func isRecent(_ item: Item) -> Bool { item.timestamp >= request.since ?? 0 }
+
+    var found: [Item] = []
+    var announced: Set<PeerID> = []
+    func announce(_ sender: PeerID, youngerThan limit: UInt64) {
+      guard let item = announces[sender], item.isYounger(than: limit, at: time), isWanted(item),
+        announced.insert(sender).inserted
+      else { return }
+      found.append(item)
+    }
+    // Announces have no beginning: the iOS app's `since` says nothing of them.
+    if types.contains(.announce) {
+      for item in announces.values.sorted(by: Item.isOlder) {
+        announce(item.sender, youngerThan: Self.announceMilliseconds)
+      }
+    }
+    if types.contains(.message) {
+      let wanted = messages.items.filter { isRecent($0) && isWanted($0) && $0.isYounger(than: Self.messageMilliseconds, at: time) }
+      for sender in Set(wanted.map(\.sender)).sorted() { announce(sender, youngerThan: Self.oldAnnounceMilliseconds) }
+      found += wanted.sorted(by: Item.isOlder)
+    }
+    if types.contains(.fragment) {
+      let asked = Set(request.fragments)
+      found += fragments.items.filter { isRecent($0) && isWanted($0) && (asked.isEmpty || $0.isFragment(of: asked)) }
+        .sorted(by: Item.isOlder)
+    }
+    return found
+  }
+
+  /// A request for what this node does not have: a filter of what it has. Where that is too much for one filter, it is of the
+  /// newest, and nothing older than those is asked for.
+  ///
+  /// - Parameter time: milliseconds since 1970, by this node's clock.
+  func request(for types: SyncTypes, at time: UInt64) -> SyncRequest? {
+    var items: [Item] = []
+    if types.contains(.announce) {
+      items += announces.values.filter { $0.isYounger(than: Self.announceMilliseconds, at: time) }
+    }
+    if types.contains(.message) { items += messages.items }
+    if types.contains(.fragment) { items += fragments.items }
+    items.sort { Item.isOlder($1, $0) }
+    let filter = SyncFilter(items.map(\.id))
+    // M is the number of IDs in the filter times 2^P.
+    let included = Int(filter.m >> UInt32(filter.p))
+    let since = included > 0 && included < items.count ? items[included - 1].timestamp : nil
+    return try? SyncRequest(filter: filter, types: types, since: since)
+  }
+}
+
+extension GossipArchive.Item {
+  /// The order of time; of one moment that of the IDs.
+  static func isOlder(_ left: Self, _ right: Self) -> Bool {
+    (left.timestamp, left.id.high, left.id.low) < (right.timestamp, right.id.high, right.id.low)
+  }
+
+  func isYounger(than age: UInt64, at time: UInt64) -> Bool {
+    timestamp > time || time - timestamp <= age
+  }
+
+  /// Whether the packet is a fragment with one of these IDs.
+  fileprivate func isFragment(of ids: Set<FragmentID>) -> Bool {
+    guard let view = try? PacketView(bytes), let packet = try? Packet(view),
+      let fragment = try? Fragment(reading: packet.payload)
+    else { return false }
+    return ids.contains(fragment.id)
+  }
+}

@@ -1,0 +1,77 @@
+import Common
+
+/// What a packet is to the queue of a link: what goes first where there is no room, and what may overtake.
+public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
+  /// Public chat of others.
+  case publicChat
+  /// What a neighbour asked for.
+  case syncAnswer
+  /// Fragments of others.
+  case fragment
+  /// Packets of others for one peer.
+  case directed
+  /// Announces, also those of others. They overtake all else, for nobody takes a line from a peer that it does not know.
+  case announce
+  /// What this node says, receipts included.
+  case own
+  case handshake
+
+  public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+}
+
+/// Packets that wait until a link takes them. The first class that has one is the first to lose its oldest where there is no room.
+public struct LinkQueue: Sendable {
+  /// The most packets that wait, and the most bytes.
+  static let limit = 256
+  static let byteLimit = 64 << 10
+
+  private struct Item: Sendable {
+    let number: Int
+    let bytes: [UInt8]
+  }
+
+  private var items: [Fifo<Item>] = PacketClass.allCases.map { _ in Fifo() }
+  private var nextNumber = 0
+  public private(set) var count = 0
+  public private(set) var bytes = 0
+
+  public var isEmpty: Bool { count == 0 }
+
+  /// Takes a packet in.
+  ///
+  /// - Returns: the classes of packets that went for it; the packet's own if it is the one.
+  public mutating func append(_ packet: [UInt8], as kind: PacketClass) -> [PacketClass] {
+    items[kind.rawValue].append(Item(number: nextNumber, bytes: packet))
+    nextNumber += 1
+    count += 1
+    bytes += packet.count
+    var dropped: [PacketClass] = []
+    while count > Self.limit || bytes > Self.byteLimit {
+      guard let least = PacketClass.allCases.first(where: { !items[$0.rawValue].isEmpty }) else { break }
+      _ = pop(least)
+      dropped.append(least)
+    }
+    return dropped
+  }
+
+  /// The packet that goes next: an announce, or else the one that waits longest; nil without packets.
+  public var first: [UInt8]? { next.flatMap { items[$0.rawValue].first?.bytes } }
+
+  /// Takes `first` away.
+  public mutating func removeFirst() {
+    if let next { _ = pop(next) }
+  }
+
+  private var next: PacketClass? {
+    guard items[PacketClass.announce.rawValue].isEmpty else { return .announce }
+    return PacketClass.allCases.filter { !items[$0.rawValue].isEmpty }
+      .min { (items[$0.rawValue].first?.number ?? 0) < (items[$1.rawValue].first?.number ?? 0) }
+  }
+
+  private mutating func pop(_ kind: PacketClass) -> [UInt8]? {
+    guard let item = items[kind.rawValue].popFirst() else { return nil }
+    count -= 1
+    bytes -= item.bytes.count
+    return item.bytes
+  }
+}

@@ -1,0 +1,72 @@
+import Common
+
+extension MeshEngine {
+  /// How often each thing happened since the engine was made.
+  public struct Counters: Hashable, Sendable {
+    /// Frames that came.
+    public var frames: UInt64 = 0
+    /// Frames that were no packets, by the name of the error.
+    public var malformed: [String: UInt64] = [:]
+    /// Copies of packets that had come before.
+    public var duplicates: UInt64 = 0
+    /// Own packets that came back.
+    public var echoes: UInt64 = 0
+    /// Packets whose time is off by too much.
+    public var clock: UInt64 = 0
+    /// Announces that are none, or whose sender is not their key's.
+    public var badAnnounces: UInt64 = 0
+    /// Announces with another signing key than the peer's first one.
+    public var otherSigningKeys: UInt64 = 0
+    /// Announces that are older than one that came before.
+    public var oldAnnounces: UInt64 = 0
+    /// New peers that came too quickly after others.
+    public var tooManyIdentities: UInt64 = 0
+    /// Signatures that were not checked, because there were too many.
+    public var tooManySignatures: UInt64 = 0
+    public var badSignatures: UInt64 = 0
+    /// Announces over a link that has changed its peer a short time ago.
+    public var refusedBindings: UInt64 = 0
+    /// Chat whose sender did not announce itself in time, or for which there was no room to wait.
+    public var chatOfUnknown: UInt64 = 0
+    /// Texts and payloads that cannot be read.
+    public var unreadable: UInt64 = 0
+    /// Payloads inside Noise of a type that this node does not know.
+    public var unknownPayloads: UInt64 = 0
+    /// Packets of blocked peers.
+    public var blocked: UInt64 = 0
+    /// Fragments that contradicted the others of their packet, or were too many.
+    public var badFragments: UInt64 = 0
+    /// Requests for sync that were not answered.
+    public var refusedRequests: UInt64 = 0
+    public var answeredRequests: UInt64 = 0
+    /// Packets that look like answers to a request that was not made.
+    public var unaskedAnswers: UInt64 = 0
+    /// Packets of others that were passed on, and copies by which a relay became superfluous.
+    public var relayed: UInt64 = 0
+    public var superfluous: UInt64 = 0
+    /// Packets that were to be passed on, and went for want of room.
+    public var relaysDropped: UInt64 = 0
+    /// Own packets that could not be sent: no link takes them.
+    public var unsendable: UInt64 = 0
+
+    public init() {}
+
+    mutating func count(_ error: PacketError) { malformed[error.name, default: 0] += 1 }
+
+    /// All of them by name.
+    public var tallies: [Tally] {
+      [
+        Tally("Frames", frames), Tally("Duplicates", duplicates), Tally("Echoes", echoes), Tally("Clock", clock),
+        Tally("BadAnnounces", badAnnounces), Tally("OtherSigningKeys", otherSigningKeys),
+        Tally("OldAnnounces", oldAnnounces), Tally("TooManyIdentities", tooManyIdentities),
+        Tally("TooManySignatures", tooManySignatures), Tally("BadSignatures", badSignatures),
+        Tally("RefusedBindings", refusedBindings), Tally("ChatOfUnknown", chatOfUnknown),
+        Tally("Unreadable", unreadable), Tally("UnknownPayloads", unknownPayloads), Tally("Blocked", blocked),
+        Tally("BadFragments", badFragments), Tally("RefusedRequests", refusedRequests),
+        Tally("AnsweredRequests", answeredRequests), Tally("UnaskedAnswers", unaskedAnswers),
+        Tally("Relayed", relayed), Tally("Superfluous", superfluous), Tally("RelaysDropped", relaysDropped),
+        Tally("Unsendable", unsendable),
+      ] + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
+    }
+  }
+}

@@ -1,0 +1,123 @@
+import Common
+import Crypto
+
+extension MeshEngine {
+  /// From one announce to the next, give or take some seconds: with few links and with many. Facts: bitchat.md section 1.
+  private static let announcePeriod: ClosedRange<Int64> = 11_000...19_000
+  private static let densePeriod: ClosedRange<Int64> = 22_000...38_000
+  /// Two announces to all are never nearer than that.
+  private static let shortestPause = Duration.seconds(1)
+
+  mutating func announceIfDue(_ turn: inout Turn) {
+    guard let due = announceAt, due <= turn.now else { return }
+    if let announcedAt, announcedAt.duration(to: turn.now) < Self.shortestPause {
+      announceAt = announcedAt.advanced(by: Self.shortestPause)
+      return
+    }
+    let period = links.count >= RelayPolicy.dense ? Self.densePeriod : Self.announcePeriod
+    announceAt = turn.now.advanced(by: .milliseconds(Random.number(period, &random)))
+    guard canSend, !links.isEmpty, let packet = announcement(turn) else { return }
+    announcedAt = turn.now
+    broadcast(packet, as: .announce, &turn)
+  }
+
+  /// Tells one link who is here.
+  mutating func announce(on link: LinkID, _ turn: inout Turn) {
+    guard canSend, let packet = announcement(turn) else { return }
+    transmit(packet, as: .announce, to: [link], &turn)
+  }
+
+  private mutating func announcement(_ turn: Turn) -> Packet? {
+    let near = neighbours.sorted().prefix(Limits.neighbours)
+    let announcement = try? Announcement(
+      nickname: configuration.nickname, noiseKey: identity.noiseKey.publicKey,
+      signingKey: identity.signingKey.publicKey,
+      neighbours: configuration.isRelayOnly || near.isEmpty ? nil : Array(near))
+    guard let announcement else { return nil }
+    return Packet(type: .announce, timestamp: timestamp(turn), sender: identity.id, payload: announcement.bytes)
+  }
+
+  // MARK: From others
+
+  /// Takes in an announce. It is the one packet that brings its own key.
+  ///
+  /// - Returns: whether it may go on.
+  mutating func hear(announce packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+    guard let announcement = try? Announcement(reading: packet.payload), announcement.peerID == packet.sender else {
+      counters.badAnnounces += 1
+      return false
+    }
+    if let pinned = table.pin(of: packet.sender), pinned != announcement.signingKey {
+      counters.otherSigningKeys += 1
+      return false
+    }
+    let isKnown = table[packet.sender] != nil
+    guard isKnown || budget.takeIdentity(on: arrival.link, at: turn.now) else {
+      counters.tooManyIdentities += 1
+      return false
+    }
+    guard checkSignature(arrival, packet, announcement.signingKey, isKnownAnnounce: isKnown, turn) else { return false }
+    noteClock(packet, arrival, turn)
+    guard isTimely(packet, arrival, turn) else { return false }
+    learn(announcement, packet, arrival, &turn)
+    return true
+  }
+
+  private mutating func learn(
+    _ announcement: Announcement, _ packet: Packet, _ arrival: Arrival, _ turn: inout Turn
+  ) {
+    let peer = packet.sender
+    let isPinned = table.pin(of: peer) != nil
+    // What a neighbour tells later has lost the count of its hops.
+    let hops = arrival.isAnswer ? max(2, table[peer]?.hops ?? 2) : arrival.hops
+    guard let news = try? table.learn(announcement, at: packet.timestamp, hops: hops, now: turn.now) else {
+      counters.oldAnnounces += 1
+      // It brings nothing new, and still shows whose link it came over: a newer one overtook it on another link.
+      if arrival.isDirect { bind(arrival.link, to: peer, &turn) }
+      return
+    }
+    if !isPinned { turn.actions.append(.keep(.pin(peer, announcement.signingKey))) }
+    turn.actions += news.forgotten.map { .gone($0) }
+    if news.novelty != .same { turn.actions.append(.peer(peer)) }
+    if arrival.isDirect { bind(arrival.link, to: peer, &turn) }
+    if news.novelty == .newPeer { outbox.hurry(peer, isBack: true, at: turn.now) }
+    for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: false, &turn) }
+  }
+
+  /// A link belongs to the peer that announces itself over it and nobody in between. It changes its peer once a minute at most.
+  mutating func bind(_ link: LinkID, to peer: PeerID, _ turn: inout Turn) {
+    guard var state = links[link], state.peer != peer else { return }
+    if let boundAt = state.boundAt, boundAt.duration(to: turn.now) < MeshLink.rebindTime {
+      counters.refusedBindings += 1
+      return
+    }
+    state.peer = peer
+    state.boundAt = turn.now
+    links[link] = state
+    sync.end(link)
+    sync.begin(link, at: turn.now)
+    turn.actions.append(.bound(link, peer))
+    cutSecondLink(to: peer, &turn)
+  }
+
+  /// Of two links between two nodes, the one stays that the smaller ID has made; whoever made the other one cuts it. A phone
+  /// knows no such rule: nothing that it has made is cut.
+  private mutating func cutSecondLink(to peer: PeerID, _ turn: inout Turn) {
+    guard peer < identity.id else { return }
+    let toPeer = links.filter { $0.value.peer == peer }
+    guard toPeer.contains(where: { !$0.value.isOurs }) else { return }
+    for link in toPeer.filter({ $0.value.isOurs }).keys.sorted(by: { $0.number < $1.number }) {
+      cut(link, .second, &turn)
+    }
+  }
+
+  /// A neighbour whose announce comes straight from it has a clock that can be compared.
+  private mutating func noteClock(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) {
+    guard arrival.isDirect else { return }
+    if Self.distance(packet.timestamp, turn.time) <= Limits.clockMilliseconds {
+      agreeing.insert(packet.sender)
+    } else {
+      agreeing.remove(packet.sender)
+    }
+  }
+}

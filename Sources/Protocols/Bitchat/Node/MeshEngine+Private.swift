@@ -1,0 +1,175 @@
+import Common
+import Crypto
+import Noise
+
+extension MeshEngine {
+  /// Why a private text is not taken.
+  public enum TellError: Error, Hashable, Sendable {
+    /// It is longer than 64 KiB.
+    case tooLong
+    /// So much waits already.
+    case full(Outbox.Refusal)
+    /// A relay has nothing to say.
+    case relayOnly
+  }
+
+  /// Takes a private text. It goes out when there is a session with the peer, and again until the peer has it.
+  ///
+  /// - Parameter number: what the service calls it; no two have the same.
+  public mutating func tell(
+    _ text: String, to peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
+  ) throws(TellError) -> [Action] {
+    guard !configuration.isRelayOnly else { throw .relayOnly }
+    guard let pieces = try? PrivateText.pieces(of: text) else { throw .tooLong }
+    let message = OutgoingMessage(
+      number: number, peer: peer,
+      pieces: pieces.map { OutgoingMessage.Piece(id: MessageID(randomFrom: &random), text: $0) }, createdAt: time)
+    return try restore(message, at: now, time: time, isNew: true)
+  }
+
+  /// Takes over a message that an earlier run has not delivered.
+  public mutating func restore(
+    _ message: OutgoingMessage, at now: Instant, time: UInt64
+  ) throws(TellError) -> [Action] {
+    try restore(message, at: now, time: time, isNew: false)
+  }
+
+  private mutating func restore(
+    _ message: OutgoingMessage, at now: Instant, time: UInt64, isNew: Bool
+  ) throws(TellError) -> [Action] {
+    do throws(Outbox.Refusal) { try outbox.add(message, at: now) } catch { throw .full(error) }
+    var turn = Turn(now: now, time: time)
+    if isNew { turn.actions.append(.keep(.outgoing(message))) }
+    if canSend { sendWhatIsDue(&turn) }
+    return turn.actions
+  }
+
+  mutating func sendWhatIsDue(_ turn: inout Turn) {
+    guard let due = outbox.deadline, due <= turn.now else { return }
+    let (messages, wanted, failed) = outbox.takeDue(at: turn.now, time: turn.time) { peer in
+      guard table[peer] != nil else { return .away }
+      return sessions.hasSession(with: peer) ? .session : .near
+    }
+    for message in messages {
+      turn.actions.append(.keep(.outgoing(message)))
+      for piece in message.pieces where !piece.isDelivered {
+        if let body = try? PrivateMessage(id: piece.id, text: piece.text) {
+          seal(.privateMessage(body), for: message.peer, &turn)
+        }
+      }
+      if let state = outbox.sent(message.number) { turn.actions.append(.progress(message.number, state)) }
+    }
+    for number in failed { turn.actions += [.progress(number, .failed), .keep(.settled(number))] }
+    for peer in wanted.sorted() { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
+  }
+
+  /// Sends something inside the session with a peer; without a session nothing is sent.
+  mutating func seal(_ payload: NoisePayload, for peer: PeerID, _ turn: inout Turn) {
+    guard let sealed = try? sessions.seal(payload.bytes, for: peer, at: turn.now) else { return }
+    send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
+  }
+
+  /// Sends a Noise message: to a neighbour over its link, by a route where one is known, else over all links.
+  private mutating func send(
+    _ payload: [UInt8], as type: MessageType, to peer: PeerID, _ kind: PacketClass, _ turn: inout Turn
+  ) {
+    var packet = Packet(
+      type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload)
+    if let link = link(to: peer) { return transmit(packet, as: kind, to: [link], &turn) }
+    if let route = route(to: peer, turn), let first = route.first, let link = link(to: first) {
+      (packet.version, packet.route) = (.v2, route)
+      return transmit(packet, as: kind, to: [link], &turn)
+    }
+    transmit(packet, as: kind, to: targets(), &turn)
+  }
+
+  private func route(to peer: PeerID, _ turn: Turn) -> [PeerID]? {
+    guard table[peer]?.version == .v2 else { return nil }
+    let topology = Topology(own: identity.id, neighbours: neighbours, peers: table.peers.values, at: turn.now)
+    return topology.route(from: identity.id, to: peer) { table[$0]?.version == .v2 }
+  }
+
+  mutating func hear(noise packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard packet.recipient == identity.id, !configuration.isRelayOnly else { return }
+    guard !blocked.contains(packet.sender) else {
+      counters.blocked += 1
+      return
+    }
+    let event: Sessions<PeerID>.Event =
+      packet.type == .noiseHandshake ? .handshake(packet.sender, packet.payload) : .message(packet.sender, packet.payload)
+    carryOut(sessions.handle(event, at: turn.now), &turn)
+  }
+
+  mutating func carryOut(_ actions: [Sessions<PeerID>.Action], _ turn: inout Turn) {
+    for action in actions {
+      switch action {
+      case .send(let peer, let message): send(message, as: .noiseHandshake, to: peer, .handshake, &turn)
+      case .established(let peer, _, _):
+        // Each side tells its state once; that proves the signing key.
+        seal(.peerState(PeerState(capabilities: [], signingKey: identity.signingKey.publicKey)), for: peer, &turn)
+        outbox.hurry(peer, isBack: false, at: turn.now)
+      case .opened(let peer, let plaintext): hear(plaintext, from: peer, &turn)
+      case .failed, .ended: break
+      }
+    }
+    if canSend { sendWhatIsDue(&turn) }
+  }
+
+  private mutating func hear(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
+    table.hear(peer, at: turn.now)
+    let payload: NoisePayload
+    do throws(NoisePayloadError) {
+      payload = try NoisePayload(reading: plaintext)
+    } catch {
+      if case .unknownType = error { counters.unknownPayloads += 1 } else { counters.unreadable += 1 }
+      return
+    }
+    switch payload {
+    case .privateMessage(let message): hear(message, from: peer, &turn)
+    case .delivered(let id): note(id, from: peer, isRead: false, &turn)
+    case .read(let id): note(id, from: peer, isRead: true, &turn)
+    case .peerState(let state): prove(state, of: peer, &turn)
+    case .verificationChallenge(let challenge): answer(challenge, to: peer, &turn)
+    case .verificationResponse: break
+    }
+  }
+
+  private mutating func hear(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
+    if let notice = FavoriteNotice(text: message.text) {
+      turn.actions.append(.favourited(peer, notice))
+      return seal(.delivered(message.id), for: peer, &turn)
+    }
+    let received = ReceivedMessage(sender: peer, id: message.id)
+    guard !self.received.see(received, at: turn.now) else {
+      turn.actions.append(.toldAgain(message.id, from: peer))
+      return
+    }
+    self.received.insert(received, at: turn.now)
+    turn.actions.append(.told(message, from: peer, at: turn.time))
+  }
+
+  /// Tells a peer what became of its message.
+  mutating func acknowledge(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
+    guard !blocked.contains(peer) else { return }
+    seal(receipt, for: peer, &turn)
+  }
+
+  private mutating func note(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
+    guard let message = outbox.acknowledge(id, from: peer, isRead: isRead) else { return }
+    turn.actions.append(.progress(message.number, message.state))
+    if message.state == .delivered || message.state == .read { turn.actions.append(.keep(.settled(message.number))) }
+  }
+
+  /// A peer says inside Noise which key signs for it: that is proven, whatever was announced before.
+  private mutating func prove(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
+    guard table.pin(of: peer) != state.signingKey else { return }
+    table.prove(peer, state.signingKey, at: turn.now)
+    turn.actions.append(.keep(.pin(peer, state.signingKey)))
+  }
+
+  /// A peer that has scanned this node's code wants to see that the keys in it are this node's.
+  private mutating func answer(_ challenge: VerificationChallenge, to peer: PeerID, _ turn: inout Turn) {
+    guard challenge.noiseKey == identity.noiseKey.publicKey else { return }
+    seal(.verificationResponse(VerificationResponse(to: challenge, key: identity.signingKey)), for: peer, &turn)
+  }
+}

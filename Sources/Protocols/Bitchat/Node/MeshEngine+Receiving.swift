@@ -1,0 +1,209 @@
+import Common
+import Crypto
+
+extension MeshEngine {
+  mutating func receive(_ bytes: [UInt8], on link: LinkID, _ turn: inout Turn) {
+    guard isStarted, links[link] != nil else { return }
+    counters.frames += 1
+    do throws(PacketError) {
+      let view = try PacketView(bytes)
+      links[link]?.heardAt = turn.now
+      accept(view, on: link, isReassembled: false, &turn)
+    } catch {
+      counters.count(error)
+      if links[link]?.garbage.take(at: turn.now) == false { cut(link, .garbage, &turn) }
+    }
+  }
+
+  /// Takes in a packet: drops what is no concern of anybody's, acts on what concerns this node, and has the rest passed on.
+  mutating func accept(_ view: PacketView, on link: LinkID, isReassembled: Bool, _ turn: inout Turn) {
+    guard view.sender != identity.id else {
+      counters.echoes += 1
+      return
+    }
+    let isAnswer = view.timeToLive == 0 && !isReassembled && view.type != .requestSync
+    let arrival = Arrival(view: view, link: link, isReassembled: isReassembled, isAnswer: isAnswer)
+    let key = view.wireKey(hash, withSignature: !view.type.isVerifiedHere)
+    guard !recent.see(key, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
+    guard !isAnswer || sync.awaitsAnswer(on: link, at: turn.now) else {
+      counters.unaskedAnswers += 1
+      return
+    }
+    guard view.type == .announce || isTimely(arrival, turn) else { return }
+    guard !blocked.contains(view.sender) || !configuration.blocksRelay else {
+      counters.blocked += 1
+      return
+    }
+    let packet: Packet
+    do throws(PacketError) { packet = try Packet(view) } catch { return counters.count(error) }
+    // A relay may have compressed it anew: then it is another row of bytes, and the same packet.
+    let id = PacketID(packet)
+    guard !view.type.isVerifiedHere || !recentIDs.see(id, at: turn.now) else {
+      recent.insert(key, at: turn.now)
+      return hearCopy(of: arrival, key, &turn)
+    }
+    guard act(on: packet, arrival, id, &turn) else { return }
+    recent.insert(key, at: turn.now)
+    if view.type.isVerifiedHere { recentIDs.insert(id, at: turn.now) }
+    relay(packet, arrival, key, &turn)
+  }
+
+  private mutating func hearCopy(of arrival: Arrival, _ key: WireKey, _ turn: inout Turn) {
+    counters.duplicates += 1
+    if pending.hear(key, on: arrival.link) { counters.superfluous += 1 }
+    // The announce was known before it came over its sender's own link.
+    if arrival.view.type == .announce, arrival.isDirect, table[arrival.view.sender] != nil {
+      bind(arrival.link, to: arrival.view.sender, &turn)
+    }
+  }
+
+  /// - Returns: whether the packet is what it says, and may be passed on.
+  private mutating func act(
+    on packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
+  ) -> Bool {
+    switch packet.type {
+    case .announce:
+      guard hear(announce: packet, arrival, &turn) else { return false }
+      keep(arrival, packet, id, &turn)
+      return true
+    case .message: return hear(message: packet, arrival, id, &turn)
+    case .leave: return hear(leave: packet, arrival, &turn)
+    case .noiseHandshake, .noiseEncrypted:
+      hear(noise: packet, arrival, &turn)
+      return true
+    case .fragment: return hear(fragment: packet, arrival, id, &turn)
+    case .requestSync:
+      hear(request: packet, arrival, &turn)
+      return false
+    default: return true
+    }
+  }
+
+  // MARK: Chat
+
+  private mutating func hear(
+    message packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
+  ) -> Bool {
+    guard let peer = table[packet.sender] else {
+      if !unknown.add(arrival.view, on: arrival.link, at: turn.now) { counters.chatOfUnknown += 1 }
+      return false
+    }
+    guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return false }
+    table.hear(peer.id, version: packet.version, at: turn.now)
+    guard let text = try? PublicText(payload: packet.payload) else {
+      counters.unreadable += 1
+      return false
+    }
+    guard !blocked.contains(peer.id) else {
+      counters.blocked += 1
+      return true
+    }
+    if let recipient = packet.recipient, recipient != identity.id { return true }
+    keep(arrival, packet, id, &turn)
+    guard !configuration.isRelayOnly else { return true }
+    turn.actions.append(
+      .heard(
+        PublicMessage(
+          sender: peer.id, nickname: peer.nickname, text: text.text, timestamp: packet.timestamp, packet: id,
+          isLate: arrival.isAnswer)))
+    return true
+  }
+
+  private mutating func hear(leave packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+    guard let peer = table[packet.sender],
+      checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
+    else { return false }
+    // One that was said before the peer came back says nothing about it.
+    guard packet.timestamp >= peer.announcedAt else { return false }
+    table.forget(peer.id)
+    archive.leave(peer.id)
+    turn.actions.append(.gone(peer.id))
+    return true
+  }
+
+  private mutating func keep(_ arrival: Arrival, _ packet: Packet, _ id: PacketID, _ turn: inout Turn) {
+    guard !blocked.contains(packet.sender) else { return }
+    let item = GossipArchive.Item(
+      bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
+    if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+  }
+
+  // MARK: Fragments
+
+  private mutating func hear(
+    fragment packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
+  ) -> Bool {
+    // A packet in a fragment in a fragment would be work without end.
+    guard !arrival.isReassembled, let fragment = try? Fragment(reading: packet.payload), fragment.type != .fragment
+    else {
+      counters.badFragments += 1
+      return false
+    }
+    let isForAll = packet.recipient == nil
+    guard isForAll || packet.recipient == identity.id else { return true }
+    if isForAll { keep(arrival, packet, id, &turn) }
+    switch assembler.add(fragment, from: packet.sender, at: turn.now) {
+    case .stored, .duplicate: return true
+    case .complete(var bytes):
+      // It was passed on in its fragments.
+      if bytes.count > 2 { bytes[2] = 0 }
+      do throws(PacketError) {
+        let view = try PacketView(bytes)
+        if view.sender == packet.sender { accept(view, on: arrival.link, isReassembled: true, &turn) }
+      } catch {
+        counters.count(error)
+      }
+      return true
+    case .otherTotal, .otherSlice, .tooLong:
+      counters.badFragments += 1
+      return false
+    }
+  }
+
+  // MARK: Checks
+
+  /// Whether the signature of a packet holds, if there is work left for it.
+  mutating func checkSignature(
+    _ arrival: Arrival, _ packet: Packet, _ key: Ed25519.PublicKey, isKnownAnnounce: Bool, _ turn: Turn
+  ) -> Bool {
+    guard budget.takeSignature(on: arrival.link, isKnownAnnounce: isKnownAnnounce, at: turn.now) else {
+      counters.tooManySignatures += 1
+      return false
+    }
+    let check = SignatureCheck(arrival.view, decoded: packet, key: key)
+    // One was paid for; the others are taken from what is left.
+    for _ in 0..<max(0, check.computed - 1) {
+      _ = budget.takeSignature(on: arrival.link, isKnownAnnounce: true, at: turn.now)
+    }
+    if !check.isValid { counters.badSignatures += 1 }
+    return check.isValid
+  }
+
+  /// Whether the time of a packet is near this node's. What answers a request for sync may be old.
+  private mutating func isTimely(_ arrival: Arrival, _ turn: Turn) -> Bool {
+    let oldest = arrival.isAnswer ? GossipArchive.messageMilliseconds : Limits.clockMilliseconds
+    return isTimely(arrival.view.timestamp, turn, oldest: oldest)
+  }
+
+  /// The same for an announce, after its signature: it may show that this node's own clock is wrong.
+  mutating func isTimely(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Bool {
+    let oldest = arrival.isAnswer ? GossipArchive.oldAnnounceMilliseconds : Limits.clockMilliseconds
+    return isTimely(packet.timestamp, turn, oldest: oldest)
+  }
+
+  private mutating func isTimely(_ timestamp: UInt64, _ turn: Turn, oldest: UInt64) -> Bool {
+    let limit = timestamp > turn.time ? Limits.clockMilliseconds : oldest
+    guard Self.distance(timestamp, turn.time) <= limit else {
+      counters.clock += 1
+      return false
+    }
+    return true
+  }
+
+  static func distance(_ one: UInt64, _ other: UInt64) -> UInt64 { one > other ? one - other : other - one }
+}
+
+extension MessageType {
+  /// Whether this node checks the signatures of such packets, and remembers them by what is signed.
+  var isVerifiedHere: Bool { self == .announce || self == .message || self == .leave }
+}

@@ -1,0 +1,63 @@
+import Common
+
+extension MeshEngine {
+  /// Has a packet of somebody else passed on, a little later.
+  mutating func relay(_ packet: Packet, _ arrival: Arrival, _ key: WireKey, _ turn: inout Turn) {
+    // What was said in private to this node, or was asked for, ends here.
+    guard packet.recipient != identity.id, !arrival.isReassembled, !arrival.isAnswer else { return }
+    let subject = RelaySubject(
+      type: packet.type, timeToLive: arrival.view.timeToLive, isDirected: packet.recipient != nil)
+    let decision = configuration.relayPolicy.decide(
+      subject, degree: links.count, encryptedLimit: configuration.encryptedRelayLimit)
+    guard let decision else { return }
+    let delay = Duration.milliseconds(Random.number(decision.delay, &random))
+    let dropped = pending.add(
+      PendingRelays.Relay(
+        bytes: arrival.view.relayed(timeToLive: decision.timeToLive), key: key, type: packet.type,
+        sender: packet.sender, recipient: packet.recipient, nextHop: nextHop(of: packet), heardOn: [arrival.link],
+        decision: decision, due: turn.now.advanced(by: delay)))
+    counters.relaysDropped += UInt64(dropped)
+  }
+
+  /// The hop behind this node on the packet's route, or the recipient behind the last one.
+  private func nextHop(of packet: Packet) -> PeerID? {
+    guard let place = packet.route.firstIndex(of: identity.id) else { return nil }
+    return packet.route[(place + 1)...].first ?? packet.recipient
+  }
+
+  mutating func relayWhatIsDue(_ turn: inout Turn) {
+    for relay in pending.takeDue(at: turn.now) {
+      var targets = targets(but: relay.heardOn)
+      if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { neighbours.contains($0) }) {
+        // A neighbour gets what is for it, or what it is to carry on, and nobody else does.
+        targets = targets.filter { links[$0]?.peer == hop }
+      } else if relay.decision.isForSome {
+        targets = some(of: targets, for: relay)
+      }
+      guard !targets.isEmpty else { continue }
+      counters.relayed += 1
+      // The bytes are passed on as they came: where a link is too narrow for them, in fragments.
+      transmit(relay.bytes, as: relay.packetClass, to: targets, &turn)
+    }
+  }
+
+  /// The part of the links that the iOS app would choose: always the same ones for one packet.
+  private func some(of targets: [LinkID], for relay: PendingRelays.Relay) -> [LinkID] {
+    let ranked = targets.map { link in
+      (link, withUnsafeBytes(of: (relay.key.hash.low, link.number)) { hash.hash($0) }.low)
+    }
+    return ranked.sorted { $0.1 < $1.1 }.prefix(RelayPolicy.someLinks(of: targets.count)).map(\.0)
+      .sorted { $0.number < $1.number }
+  }
+}
+
+extension PendingRelays.Relay {
+  fileprivate var packetClass: PacketClass {
+    switch type {
+    case .announce: .announce
+    case .fragment: .fragment
+    case _ where recipient != nil: .directed
+    default: .publicChat
+    }
+  }
+}

@@ -1,0 +1,104 @@
+import Common
+import Crypto
+
+extension MeshEngine {
+  /// The most bytes that one write or notification ever has.
+  private static let frameLimit = Limits.frameBytes
+
+  /// Says something to everybody.
+  ///
+  /// - Returns: the packet's ID and what is to be done; nil where nothing may be said yet, or no packet can carry the text.
+  public mutating func say(_ text: String, at now: Instant, time: UInt64) -> (packet: PacketID, actions: [Action])? {
+    guard canSend, let payload = try? PublicText(text).payload, !payload.isEmpty else { return nil }
+    var turn = Turn(now: now, time: time)
+    var packet = Packet(type: .message, timestamp: timestamp(turn), sender: identity.id, payload: payload)
+    if payload.count > Int(UInt16.max) { packet.version = .v2 }
+    guard let signed = try? packet.signed(with: identity.signingKey), let bytes = try? signed.encoded() else { return nil }
+    let id = PacketID(signed)
+    let item = GossipArchive.Item(
+      bytes: bytes, id: id, type: .message, sender: identity.id, timestamp: signed.timestamp)
+    if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+    transmit(signed, as: .own, to: targets(), &turn)
+    return (id, turn.actions)
+  }
+
+  /// Signs a packet of this node and sends it to all.
+  mutating func broadcast(_ packet: Packet, as kind: PacketClass, _ turn: inout Turn) {
+    guard let signed = try? packet.signed(with: identity.signingKey) else { return counters.unsendable += 1 }
+    if packet.type == .announce, let bytes = try? signed.encoded() {
+      _ = archive.keep(
+        GossipArchive.Item(
+          bytes: bytes, id: PacketID(signed), type: .announce, sender: identity.id, timestamp: signed.timestamp))
+    }
+    // An announce goes over every link: it shows whose the link is.
+    let all = links.keys.sorted { $0.number < $1.number }
+    transmit(signed, as: kind, to: kind == .announce ? all : targets(), &turn)
+  }
+
+  /// One link to each neighbour, and each link whose peer is not known yet; those of `but` are left out.
+  func targets(but heardOn: Set<LinkID> = []) -> [LinkID] {
+    var chosen: [PeerID: (link: LinkID, boundAt: Instant)] = [:]
+    var strangers: [LinkID] = []
+    for (link, state) in links {
+      guard let peer = state.peer, let boundAt = state.boundAt else {
+        strangers.append(link)
+        continue
+      }
+      let known = chosen[peer]
+      if known.map({ ($0.boundAt, $0.link.number) < (boundAt, link.number) }) ?? true { chosen[peer] = (link, boundAt) }
+    }
+    // Who has heard it on one link needs it on no other.
+    let informed = Set(heardOn.compactMap { links[$0]?.peer })
+    let known = chosen.filter { !informed.contains($0.key) }.map(\.value.link)
+    return (known + strangers).filter { !heardOn.contains($0) }.sorted { $0.number < $1.number }
+  }
+
+  /// The link to a neighbour; nil if the peer is none.
+  func link(to peer: PeerID) -> LinkID? {
+    targets().first { links[$0]?.peer == peer }
+  }
+
+  /// Sends a packet of this node, in fragments where a link is too narrow for it.
+  mutating func transmit(_ packet: Packet, as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
+    var packet = packet
+    if packet.signature == nil, !packet.type.isUnsigned, let signed = try? packet.signed(with: identity.signingKey) {
+      packet = signed
+    }
+    guard let bytes = encoded(packet, for: targets) else { return counters.unsendable += 1 }
+    transmit(bytes, as: kind, to: targets, &turn)
+  }
+
+  private func encoded(_ packet: Packet, for targets: [LinkID]) -> [UInt8]? {
+    guard let plain = try? packet.encoded() else { return nil }
+    guard configuration.padsAll, let padded = try? packet.encoded(padded: true), padded.count <= narrowest(targets) else {
+      return plain
+    }
+    return padded
+  }
+
+  private func narrowest(_ targets: [LinkID]) -> Int {
+    min(Self.frameLimit, targets.compactMap { links[$0]?.frameLimit }.min() ?? Self.frameLimit)
+  }
+
+  /// Sends the bytes of a packet: as one frame each, or in fragments if the narrowest of the links does not take it.
+  mutating func transmit(_ bytes: [UInt8], as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
+    guard !targets.isEmpty else { return }
+    let limit = narrowest(targets)
+    guard bytes.count > limit else {
+      turn.actions += targets.map { .send(bytes, on: $0, kind) }
+      return
+    }
+    guard let view = try? PacketView(bytes), view.type != .fragment, let id = try? FragmentID(reading: random.bytes(FragmentID.size)),
+      let plan = FragmentPlan(view, id: id, frameLimit: limit)
+    else { return counters.unsendable += 1 }
+    let frames = plan.fragments.compactMap { try? $0.encoded() }
+    for link in targets where !paced.add(frames, on: link, as: kind == .own ? .own : .fragment, at: turn.now) {
+      counters.unsendable += 1
+    }
+  }
+}
+
+extension MessageType {
+  /// Packets that nobody signs.
+  fileprivate var isUnsigned: Bool { self == .fragment || self == .noiseHandshake || self == .noiseEncrypted }
+}

@@ -1,0 +1,32 @@
+import Common
+
+extension MeshEngine {
+  /// Asks neighbours what they have that this node does not.
+  mutating func syncWhatIsDue(_ turn: inout Turn) {
+    for (link, types) in sync.takeDue(&random, at: turn.now) {
+      guard let peer = links[link]?.peer else { continue }
+      let wanted = configuration.isRelayOnly ? types.intersection(.announce) : types
+      guard let request = archive.request(for: wanted, at: turn.time) else { continue }
+      let packet = Packet(
+        type: .requestSync, timeToLive: 0, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
+        payload: request.bytes)
+      transmit(packet, as: .own, to: [link], &turn)
+    }
+  }
+
+  /// Answers a neighbour's request. Nobody else gets an answer: a request is for one hop.
+  mutating func hear(request packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard packet.timeToLive == 0, links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender],
+      let request = try? SyncRequest(reading: packet.payload), sync.takeAnswer(on: arrival.link, at: turn.now),
+      checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
+    else {
+      counters.refusedRequests += 1
+      return
+    }
+    counters.answeredRequests += 1
+    for item in archive.missing(request, at: turn.time) where item.sender != peer.id {
+      guard let view = try? PacketView(item.bytes) else { continue }
+      transmit(view.syncAnswer, as: .syncAnswer, to: [arrival.link], &turn)
+    }
+  }
+}

@@ -1,0 +1,272 @@
+import Common
+import Crypto
+import Noise
+
+/// A node of the Bitchat mesh: bytes and time in, actions out. Facts: bitchat.md.
+///
+/// The engine decides about packets and peers. Which links there are is the service's concern; the engine only says which have
+/// to go.
+public struct MeshEngine: Sendable {
+  /// The keys that make a node who it is.
+  public struct Identity: Sendable {
+    public let noiseKey: X25519.PrivateKey
+    public let signingKey: Ed25519.PrivateKey
+    public let id: PeerID
+
+    public init(noiseKey: X25519.PrivateKey, signingKey: Ed25519.PrivateKey) {
+      self.noiseKey = noiseKey
+      self.signingKey = signingKey
+      id = PeerID(noiseKey: noiseKey.publicKey)
+    }
+  }
+
+  public var configuration: Configuration {
+    didSet { if configuration.nickname != oldValue.nickname { announceAt = latest } }
+  }
+  public let identity: Identity
+  public internal(set) var counters = Counters()
+  public internal(set) var state = State.stopped
+
+  var random: any RandomSource & Sendable
+  let hash: KeyedHash
+  var links: [LinkID: MeshLink] = [:]
+  var table = PeerTable()
+  var sessions: Sessions<PeerID>
+  var outbox = Outbox()
+  var archive: GossipArchive
+  var sync = SyncSchedule()
+  var budget = WorkBudget()
+  var recent = RecentPackets<WireKey>()
+  var recentIDs = RecentPackets<PacketID>()
+  var pending = PendingRelays()
+  var assembler = FragmentAssembler()
+  /// Chat of peers that are not known yet.
+  var unknown = WaitingChat()
+  /// Private messages that came, so that one that comes again is not told twice.
+  var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(24 * 3600))
+  /// Packets that leave later: fragments one after the other, and announces for new links.
+  var paced = PacedPackets()
+  public internal(set) var blocked: Set<PeerID> = []
+  public internal(set) var favourites: Set<PeerID> = []
+  public internal(set) var verified: Set<PeerID> = []
+
+  var isStarted = false
+  var isClockTrusted = false
+  /// Neighbours whose clock this node's agrees with, by their announces.
+  var agreeing: Set<PeerID> = []
+  /// When the next announce goes out to all; nil while nothing is announced.
+  var announceAt: Instant?
+  var announcedAt: Instant?
+  /// The timestamp of the last packet of this node.
+  var lastTimestamp: UInt64 = 0
+  /// When peers that were not heard for long are looked for.
+  var lookAt = Instant.zero
+  /// When the last event came.
+  var latest = Instant.zero
+
+  public init(
+    identity: Identity, configuration: Configuration, random: any RandomSource & Sendable,
+    limits: SessionLimits = SessionLimits()
+  ) {
+    self.identity = identity
+    self.configuration = configuration
+    self.random = random
+    hash = KeyedHash(randomFrom: &self.random)
+    sessions = Sessions(
+      key: identity.noiseKey, own: identity.id, limits: limits, random: random,
+      belongs: { key, peer in PeerID(noiseKey: key) == peer })
+    archive = GossipArchive(keepsMessages: !configuration.isRelayOnly)
+  }
+
+  /// When `Event.timer` is due; nil when nothing is timed.
+  public var deadline: Instant? {
+    guard isStarted else { return nil }
+    let strict = configuration.isMonitorStrict
+    let ends = links.values.map { $0.end(isStrict: strict) }
+    let moments = [
+      announceAt, pending.deadline, paced.deadline, sessions.deadline, unknown.deadline, assembler.deadline,
+      table.count > 0 ? lookAt : nil, ends.min(),
+    ]
+    // What this node says by itself waits for the clock.
+    let own = canSend ? [sync.deadline, outbox.deadline] : []
+    return (moments + own).compactMap(\.self).min()
+  }
+
+  /// What happens in one call, and what is to be done for it.
+  struct Turn {
+    let now: Instant
+    /// Milliseconds since 1970.
+    let time: UInt64
+    var actions: [Action] = []
+  }
+
+  /// Takes in an event.
+  ///
+  /// - Parameters:
+  ///   - now: of the monotonic clock.
+  ///   - time: milliseconds since 1970, by this machine's clock.
+  public mutating func handle(_ event: Event, at now: Instant, time: UInt64) -> [Action] {
+    latest = now
+    var turn = Turn(now: now, time: time)
+    switch event {
+    case .start: start(&turn)
+    case .stop: stop(&turn)
+    case .clock(let isTrusted): isClockTrusted = isTrusted
+    case .linkOpened(let link, let frameLimit, let isOurs): open(link, frameLimit, isOurs, &turn)
+    case .linkChanged(let link, let frameLimit): links[link]?.frameLimit = frameLimit
+    case .linkClosed(let link): close(link)
+    case .received(let bytes, let link): receive(bytes, on: link, &turn)
+    case .announce: announceAt = now
+    case .kept(let message, let peer): acknowledge(.delivered(message), to: peer, &turn)
+    case .read(let message, let peer): acknowledge(.read(message), to: peer, &turn)
+    case .favourite(let peer, let isFavourite): favour(peer, isFavourite, &turn)
+    case .block(let peer, let isBlocked): block(peer, isBlocked)
+    case .verified(let peer, let isVerified): verify(peer, isVerified)
+    case .forget(let peer): forget(peer, &turn)
+    case .timer: break
+    }
+    if isStarted { doWhatIsDue(&turn) }
+    updateState(&turn)
+    return turn.actions
+  }
+
+  // MARK: Beginning and end
+
+  private mutating func start(_ turn: inout Turn) {
+    guard !isStarted else { return }
+    isStarted = true
+    announceAt = turn.now
+    lookAt = turn.now
+  }
+
+  private mutating func stop(_ turn: inout Turn) {
+    guard isStarted else { return }
+    if canSend {
+      let leave = Packet(type: .leave, timestamp: timestamp(turn), sender: identity.id, payload: [])
+      broadcast(leave, as: .own, &turn)
+    }
+    isStarted = false
+    (links, sync, pending, paced) = ([:], SyncSchedule(), PendingRelays(), PacedPackets())
+    announceAt = nil
+  }
+
+  private mutating func open(_ link: LinkID, _ frameLimit: Int, _ isOurs: Bool, _ turn: inout Turn) {
+    guard isStarted, links[link] == nil else { return }
+    links[link] = MeshLink(frameLimit: frameLimit, isOurs: isOurs, at: turn.now)
+    // The other end has to know who is here before anything else is said.
+    announce(on: link, &turn)
+  }
+
+  private mutating func close(_ link: LinkID) {
+    links[link] = nil
+    sync.end(link)
+    budget.forget(link)
+    paced.forget(link)
+  }
+
+  // MARK: Time
+
+  /// A timestamp for a packet of this node; no two have the same.
+  mutating func timestamp(_ turn: Turn) -> UInt64 {
+    lastTimestamp = max(turn.time, lastTimestamp &+ 1)
+    // A clock that was set back is followed.
+    if lastTimestamp > turn.time &+ 1000 { lastTimestamp = turn.time }
+    return lastTimestamp
+  }
+
+  /// Whether phones would take what this node says: they drop what is off by over two minutes.
+  var canSend: Bool { isStarted && (isClockTrusted || agreeing.count >= 2) }
+
+  private mutating func doWhatIsDue(_ turn: inout Turn) {
+    announceIfDue(&turn)
+    for packet in paced.takeDue(at: turn.now) where links[packet.link] != nil {
+      turn.actions.append(.send(packet.bytes, on: packet.link, packet.kind))
+    }
+    relayWhatIsDue(&turn)
+    if canSend { syncWhatIsDue(&turn) }
+    if let due = sessions.deadline, due <= turn.now { carryOut(sessions.handle(.timer, at: turn.now), &turn) }
+    if canSend { sendWhatIsDue(&turn) }
+    counters.chatOfUnknown += unknown.expire(at: turn.now)
+    assembler.expire(at: turn.now)
+    cutSilentLinks(&turn)
+    lookForSilentPeers(&turn)
+  }
+
+  private mutating func cutSilentLinks(_ turn: inout Turn) {
+    for (link, state) in links.sorted(by: { $0.key.number < $1.key.number }) {
+      guard state.end(isStrict: configuration.isMonitorStrict) <= turn.now else { continue }
+      cut(link, state.peer == nil ? .noAnnounce : .silent, &turn)
+    }
+  }
+
+  private mutating func lookForSilentPeers(_ turn: inout Turn) {
+    guard lookAt <= turn.now else { return }
+    lookAt = turn.now.advanced(by: .seconds(30))
+    archive.age(at: turn.time)
+    let silent = table.forget(notHeardSince: turn.now.advanced(by: .zero - MeshLink.silentTime))
+    turn.actions += silent.map { .gone($0) }
+  }
+
+  mutating func cut(_ link: LinkID, _ reason: CutReason, _ turn: inout Turn) {
+    close(link)
+    turn.actions.append(.cut(link, reason))
+  }
+
+  private mutating func updateState(_ turn: inout Turn) {
+    let now: State =
+      !isStarted ? .stopped : !canSend ? .waitingForClock : neighbours.isEmpty ? .alone : .connected
+    guard now != state else { return }
+    state = now
+    turn.actions.append(.state(now))
+  }
+
+  // MARK: Peers
+
+  /// The peers that this node has links with.
+  public var neighbours: Set<PeerID> { Set(links.values.compactMap(\.peer)) }
+
+  /// The peers that are known.
+  public var peers: [Peer] { table.peers.values.sorted { $0.id < $1.id } }
+
+  public func peer(_ id: PeerID) -> Peer? { table[id] }
+
+  public func hasSession(with peer: PeerID) -> Bool { sessions.hasSession(with: peer) }
+
+  private mutating func block(_ peer: PeerID, _ isBlocked: Bool) {
+    guard isBlocked else {
+      blocked.remove(peer)
+      return
+    }
+    blocked.insert(peer)
+    archive.forget(peer)
+    unknown.forget(peer)
+  }
+
+  private mutating func verify(_ peer: PeerID, _ isVerified: Bool) {
+    if isVerified { verified.insert(peer) } else { verified.remove(peer) }
+    table.hold(peer, isVerified || favourites.contains(peer))
+  }
+
+  private mutating func favour(_ peer: PeerID, _ isFavourite: Bool, _ turn: inout Turn) {
+    guard favourites.contains(peer) != isFavourite else { return }
+    if isFavourite { favourites.insert(peer) } else { favourites.remove(peer) }
+    table.hold(peer, isFavourite || verified.contains(peer))
+    let notice = FavoriteNotice(isFavorite: isFavourite)
+    if let message = try? PrivateMessage(id: MessageID(randomFrom: &random), text: notice.text) {
+      seal(.privateMessage(message), for: peer, &turn)
+    }
+  }
+
+  private mutating func forget(_ peer: PeerID, _ turn: inout Turn) {
+    table.forget(peer, withPin: true)
+    _ = sessions.handle(.forget(peer), at: turn.now)
+    archive.forget(peer)
+    favourites.remove(peer)
+    verified.remove(peer)
+    table.hold(peer, false)
+    for number in outbox.forget(peer) {
+      turn.actions += [.progress(number, .failed), .keep(.settled(number))]
+    }
+    turn.actions.append(.gone(peer))
+  }
+}

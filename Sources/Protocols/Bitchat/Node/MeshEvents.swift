@@ -1,0 +1,143 @@
+import Common
+import Crypto
+
+extension MeshEngine {
+  /// What happened.
+  public enum Event: Sendable {
+    case start
+    /// The node leaves the mesh, and says so.
+    case stop
+    /// Whether this machine's clock is known to be right: later than the build, and synchronised.
+    case clock(isTrusted: Bool)
+    /// A link is up, and the other end takes part in the mesh.
+    ///
+    /// - Parameters:
+    ///   - frameLimit: the most bytes that one write or notification takes.
+    ///   - isOurs: whether this node has made the link.
+    case linkOpened(LinkID, frameLimit: Int, isOurs: Bool)
+    case linkChanged(LinkID, frameLimit: Int)
+    case linkClosed(LinkID)
+    /// One write or notification.
+    case received([UInt8], on: LinkID)
+    /// The next announce goes out now.
+    case announce
+    /// The service keeps a private message that it got: the sender may know.
+    case kept(MessageID, from: PeerID)
+    /// The user has seen a private message.
+    case read(MessageID, from: PeerID)
+    case favourite(PeerID, Bool)
+    case block(PeerID, Bool)
+    /// The user has compared the peer's fingerprint, or takes that back.
+    case verified(PeerID, Bool)
+    /// The peer is to be forgotten, with its pin.
+    case forget(PeerID)
+    /// `deadline` has come.
+    case timer
+  }
+
+  /// What is to be done.
+  public enum Action: Hashable, Sendable {
+    /// One packet goes out on a link, as one write or notification.
+    case send([UInt8], on: LinkID, PacketClass)
+    /// The link has to go.
+    case cut(LinkID, CutReason)
+    /// A link belongs to a peer from now on.
+    case bound(LinkID, PeerID)
+    /// A peer is new, or something of it has changed.
+    case peer(PeerID)
+    /// A peer has left, or was not heard for long.
+    case gone(PeerID)
+    /// Somebody has said something to everybody. `isNew` is false for what a neighbour told later, in answer to a request.
+    case heard(PublicMessage)
+    /// Somebody has said something to this node. `Event.kept` has the sender know.
+    case told(PrivateMessage, from: PeerID, at: UInt64)
+    /// The same message came again: it is kept already.
+    case toldAgain(MessageID, from: PeerID)
+    /// A peer has made this node a favourite, or no longer.
+    case favourited(PeerID, FavoriteNotice)
+    /// A message of this node has come so far.
+    case progress(UInt32, MessageState)
+    /// Something is to be kept for the next run.
+    case keep(Keepsake)
+    /// The state of the node is another one.
+    case state(State)
+  }
+
+  /// What outlives a run.
+  public enum Keepsake: Hashable, Sendable {
+    /// The first signing key of a peer, or the one that it proved.
+    case pin(PeerID, Ed25519.PublicKey)
+    /// A public packet that neighbours may ask for.
+    case gossip(GossipArchive.Item)
+    /// A message that is not delivered yet.
+    case outgoing(OutgoingMessage)
+    /// A message that is delivered, or given up.
+    case settled(UInt32)
+  }
+
+  /// Why a link has to go.
+  public enum CutReason: String, Hashable, Sendable {
+    /// A hundred frames in ten seconds were no packets. The address gets no link for five minutes.
+    case garbage
+    /// The other end has not announced itself.
+    case noAnnounce
+    /// Nothing came for long.
+    case silent
+    /// There is another link to the same peer, which the peer has made.
+    case second
+  }
+
+  /// How the node stands.
+  public enum State: String, Hashable, Sendable {
+    case stopped
+    /// The clock is not known to be right: phones would drop what this node says, so it says nothing.
+    case waitingForClock
+    /// No peer is near.
+    case alone
+    case connected
+  }
+
+  /// What governs the node.
+  public struct Configuration: Hashable, Sendable {
+    public var nickname: String
+    /// A relay stores nothing, and answers no private message.
+    public var isRelayOnly = false
+    public var relayPolicy = RelayPolicy.mains
+    /// The highest time to live that encrypted packets are passed on with; nil for no limit.
+    public var encryptedRelayLimit: UInt8?
+    /// Whether all packets are padded that can be.
+    public var padsAll = false
+    /// Whether packets of blocked peers are not passed on either.
+    public var blocksRelay = false
+    /// Whether links whose peers are silent for a minute are cut, as the document of 2025 has it.
+    public var isMonitorStrict = false
+
+    public init(nickname: String) {
+      self.nickname = nickname
+    }
+  }
+}
+
+/// A line for everybody.
+public struct PublicMessage: Hashable, Sendable {
+  public let sender: PeerID
+  /// As the sender called itself when the line came.
+  public let nickname: String
+  public let text: String
+  /// Milliseconds since 1970, by the sender's clock.
+  public let timestamp: UInt64
+  public let packet: PacketID
+  /// Whether it came late, in answer to a request for sync.
+  public let isLate: Bool
+}
+
+/// How far a private message of this node has come.
+public enum MessageState: String, Hashable, Sendable {
+  /// It waits for a session, or for the peer.
+  case waiting
+  case sent
+  case delivered
+  case read
+  /// It was not delivered within a day, or in eight tries.
+  case failed
+}

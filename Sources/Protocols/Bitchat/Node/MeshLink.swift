@@ -1,0 +1,42 @@
+import Common
+
+/// A link of the mesh.
+struct MeshLink: Sendable {
+  /// The most bytes that one write or notification takes.
+  var frameLimit: Int
+  /// Whether this node has made it.
+  let isOurs: Bool
+  let openedAt: Instant
+  var heardAt: Instant
+  /// The peer at the other end, once it has announced itself.
+  var peer: PeerID?
+  /// When the link was bound to that peer.
+  var boundAt: Instant?
+  /// Frames that were no packets, as far as there are no more than are allowed.
+  var garbage = TokenBucket(garbageLimit, each: garbageTime)
+
+  /// So many frames that are no packets, within so long, end a link.
+  static let garbageLimit = 100
+  static let garbageTime = Duration.seconds(10)
+  /// A link may change its peer so often.
+  static let rebindTime = Duration.seconds(60)
+  /// So long the other end has to announce itself.
+  static let announceTime = Duration.seconds(15)
+  /// So long a peer may be silent: a phone in the background announces itself every five minutes.
+  static let silentTime = Duration.seconds(330)
+  /// The same by the document of 2025.
+  static let strictSilentTime = Duration.seconds(60)
+
+  init(frameLimit: Int, isOurs: Bool, at now: Instant) {
+    self.frameLimit = frameLimit
+    self.isOurs = isOurs
+    openedAt = now
+    heardAt = now
+  }
+
+  /// When the link is cut unless something comes.
+  func end(isStrict: Bool) -> Instant {
+    guard peer != nil else { return openedAt.advanced(by: Self.announceTime) }
+    return heardAt.advanced(by: isStrict ? Self.strictSilentTime : Self.silentTime)
+  }
+}

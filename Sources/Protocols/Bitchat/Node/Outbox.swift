@@ -1,0 +1,164 @@
+import Common
+
+/// Private messages of this node that are not delivered yet: each is sent again until the peer says that it has it. Facts:
+/// bitchat.md sections 8.4 and 16, row 20.
+public struct Outbox: Sendable {
+  static let limit = 1000
+  static let peerLimit = 100
+  static let lifetime: UInt64 = 24 * 3600 * 1000
+  static let tries = 8
+  /// From a try to the next one, the second time twice as long, and so on.
+  static let firstPause = Duration.seconds(15)
+  static let longestPause = Duration.seconds(600)
+  /// Delivered messages whose reading is still awaited.
+  static let deliveredLimit = 1000
+
+  /// How a peer can be sent something.
+  enum Reach: Hashable, Sendable {
+    /// There is a session with it.
+    case session
+    /// It is in the mesh, and a session has to be made.
+    case near
+    /// It was not heard lately. A try would be for nothing.
+    case away
+  }
+
+  /// Why a message is not taken.
+  public enum Refusal: Error, Hashable, Sendable {
+    case tooManyForPeer
+    case tooMany
+  }
+
+  private struct Entry: Sendable {
+    var message: OutgoingMessage
+    /// When it is sent again; nil while it waits for the peer.
+    var nextTry: Instant?
+    /// What the service was told.
+    var told: MessageState
+  }
+
+  private var entries: [UInt32: Entry] = [:]
+  /// Where each piece belongs.
+  private var pieces: [MessageID: UInt32] = [:]
+  /// Delivered messages, the oldest first.
+  private var delivered: [UInt32] = []
+
+  var waiting: Int { entries.count - delivered.count }
+
+  /// The peers that something waits for.
+  var peers: Set<PeerID> { Set(undelivered.map(\.message.peer)) }
+
+  /// When `takeDue` has something to do; nil if nothing is timed.
+  var deadline: Instant? { undelivered.compactMap(\.nextTry).min() }
+
+  private var undelivered: some Sequence<Entry> {
+    entries.values.lazy.filter { $0.told != .delivered && $0.told != .read }
+  }
+
+  mutating func add(_ message: OutgoingMessage, at now: Instant) throws(Refusal) {
+    guard waiting < Self.limit else { throw .tooMany }
+    guard undelivered.count(where: { $0.message.peer == message.peer }) < Self.peerLimit else { throw .tooManyForPeer }
+    entries[message.number] = Entry(message: message, nextTry: now, told: message.state)
+    for piece in message.pieces { pieces[piece.id] = message.number }
+  }
+
+  /// There is a new session with the peer, or the peer is back: what was not sent is due, and then what was sent as well.
+  mutating func hurry(_ peer: PeerID, isBack: Bool, at now: Instant) {
+    for (number, entry) in entries where entry.message.peer == peer && (isBack || entry.told == .waiting) {
+      entries[number]?.nextTry = now
+    }
+  }
+
+  /// The pieces that are to be sent now, each message's in their order, and the messages that are given up.
+  ///
+  /// - Parameters:
+  ///   - time: milliseconds since 1970.
+  ///   - reach: how a peer can be sent something.
+  /// - Returns: with the messages, the peers that a session is needed with.
+  mutating func takeDue(
+    at now: Instant, time: UInt64, reach: (PeerID) -> Reach
+  ) -> (due: [OutgoingMessage], wanted: Set<PeerID>, failed: [UInt32]) {
+    var due: [OutgoingMessage] = []
+    var wanted: Set<PeerID> = []
+    var failed: [UInt32] = []
+    for number in entries.keys.sorted() {
+      guard var entry = entries[number], entry.told != .delivered, entry.told != .read else { continue }
+      let isOld = time > entry.message.createdAt && time - entry.message.createdAt > Self.lifetime
+      guard let nextTry = entry.nextTry, nextTry <= now else {
+        if isOld { failed.append(number) }
+        continue
+      }
+      guard !isOld, entry.message.tries < Self.tries else {
+        failed.append(number)
+        continue
+      }
+      switch reach(entry.message.peer) {
+      case .session:
+        entry.message.tries += 1
+        let pause = Self.firstPause * (1 << min(entry.message.tries - 1, 6))
+        entry.nextTry = now.advanced(by: min(pause, Self.longestPause))
+        due.append(entry.message)
+      case .near:
+        // A session that comes about makes it due; without one it is asked for again.
+        entry.nextTry = now.advanced(by: Self.firstPause)
+        wanted.insert(entry.message.peer)
+      case .away:
+        entry.nextTry = nil
+      }
+      entries[number] = entry
+    }
+    for number in failed { remove(number) }
+    return (due, wanted, failed)
+  }
+
+  /// The peer has a piece, or its user has seen it.
+  ///
+  /// - Returns: the message, if its state has changed by it.
+  mutating func acknowledge(_ id: MessageID, from peer: PeerID, isRead: Bool) -> OutgoingMessage? {
+    guard let number = pieces[id], var entry = entries[number], entry.message.peer == peer else { return nil }
+    for index in entry.message.pieces.indices where entry.message.pieces[index].id == id {
+      entry.message.pieces[index].isDelivered = true
+      if isRead { entry.message.pieces[index].isRead = true }
+    }
+    let before = entry.told
+    entry.told = told(entry)
+    entries[number] = entry
+    guard entry.told != before else { return nil }
+    if entry.told == .read {
+      delivered.removeAll { $0 == number }
+      remove(number)
+    } else if entry.told == .delivered {
+      delivered.append(number)
+      if delivered.count > Self.deliveredLimit { remove(delivered.removeFirst()) }
+    }
+    return entry.message
+  }
+
+  /// A message was sent.
+  ///
+  /// - Returns: its state, if that is another one than the service was told.
+  mutating func sent(_ number: UInt32) -> MessageState? {
+    guard var entry = entries[number] else { return nil }
+    let before = entry.told
+    entry.told = told(entry)
+    entries[number] = entry
+    return entry.told == before ? nil : entry.told
+  }
+
+  /// - Returns: the messages to a peer that is forgotten.
+  mutating func forget(_ peer: PeerID) -> [UInt32] {
+    let numbers = entries.filter { $0.value.message.peer == peer }.map(\.key).sorted()
+    for number in numbers {
+      delivered.removeAll { $0 == number }
+      remove(number)
+    }
+    return numbers
+  }
+
+  private func told(_ entry: Entry) -> MessageState { entry.message.state }
+
+  private mutating func remove(_ number: UInt32) {
+    guard let entry = entries.removeValue(forKey: number) else { return }
+    for piece in entry.message.pieces { pieces[piece.id] = nil }
+  }
+}

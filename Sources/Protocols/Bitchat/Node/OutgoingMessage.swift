@@ -1,0 +1,42 @@
+import Common
+
+/// A private message of this node, until the peer has it. A long text is several messages on the air.
+public struct OutgoingMessage: Hashable, Sendable {
+  /// A part of it, as it goes on the air: the same ID each time, so that the peer shows it once.
+  public struct Piece: Hashable, Sendable {
+    public let id: MessageID
+    public let text: String
+    public internal(set) var isDelivered = false
+    public internal(set) var isRead = false
+
+    public init(id: MessageID, text: String, isDelivered: Bool = false, isRead: Bool = false) {
+      self.id = id
+      self.text = text
+      self.isDelivered = isDelivered
+      self.isRead = isRead
+    }
+  }
+
+  /// What the service calls it.
+  public let number: UInt32
+  public let peer: PeerID
+  public internal(set) var pieces: [Piece]
+  /// Milliseconds since 1970, by this node's clock.
+  public let createdAt: UInt64
+  /// How often it was sent.
+  public internal(set) var tries: Int
+
+  public init(number: UInt32, peer: PeerID, pieces: [Piece], createdAt: UInt64, tries: Int = 0) {
+    self.number = number
+    self.peer = peer
+    self.pieces = pieces
+    self.createdAt = createdAt
+    self.tries = tries
+  }
+
+  var state: MessageState {
+    if pieces.allSatisfy(\.isRead) { return .read }
+    if pieces.allSatisfy(\.isDelivered) { return .delivered }
+    return tries > 0 ? .sent : .waiting
+  }
+}

@@ -1,0 +1,28 @@
+import Common
+import Crypto
+
+/// A peer that has announced itself, as this node knows it.
+public struct Peer: Hashable, Sendable {
+  public let id: PeerID
+  public let fingerprint: Fingerprint
+  public let noiseKey: X25519.PublicKey
+  /// The key that its packets are signed with: the first that it announced, unless it proved another one inside Noise.
+  public internal(set) var signingKey: Ed25519.PublicKey
+  /// As the peer wrote it.
+  public internal(set) var nickname: String
+  public internal(set) var capabilities: Capabilities
+  /// Whether it speaks dialect S.
+  public internal(set) var speaksSeed: Bool
+  /// The peers that it has links with, as it says; empty if it does not say.
+  public internal(set) var neighbours: [PeerID]
+  /// When it said so; nil if it never did.
+  var neighboursAt: Instant?
+  /// The time of its newest announce, milliseconds since 1970 by its clock.
+  public internal(set) var announcedAt: UInt64
+  /// When something of it was heard last.
+  public internal(set) var heardAt: Instant
+  /// How many hops its last announce came; 1 for a neighbour.
+  public internal(set) var hops: Int
+  /// The highest packet version that it has sent.
+  var version = PacketVersion.v1
+}

@@ -1,0 +1,141 @@
+import Common
+import Crypto
+
+/// The peers that are known, and the signing key that each of them began with. Facts: bitchat.md section 4.
+///
+/// Both have a limit. The peer that was not heard for longest goes first; those that matter to the user go last.
+struct PeerTable: Sendable {
+  static let peerLimit = 1024
+  static let pinLimit = 4096
+
+  /// Why an announce changes nothing.
+  enum Refusal: Error, Hashable, Sendable {
+    /// Another signing key than the first one.
+    case otherSigningKey
+    /// It is older than one that came before.
+    case older
+  }
+
+  /// What an announce brought.
+  enum Novelty: Hashable, Sendable {
+    case newPeer
+    /// The nickname, what the peer can do, or its distance is another one.
+    case changed
+    case same
+  }
+
+  private struct Pin: Sendable {
+    var signingKey: Ed25519.PublicKey
+    var heardAt: Instant
+  }
+
+  private(set) var peers: [PeerID: Peer] = [:]
+  private var pins: [PeerID: Pin] = [:]
+  /// Favourites and verified peers.
+  private(set) var precious: Set<PeerID> = []
+
+  subscript(id: PeerID) -> Peer? { peers[id] }
+  var count: Int { peers.count }
+  var pinCount: Int { pins.count }
+
+  /// The signing key that a peer is held to; nil for one that was never heard.
+  func pin(of id: PeerID) -> Ed25519.PublicKey? { pins[id]?.signingKey }
+
+  /// Takes in an announce whose signature holds.
+  ///
+  /// - Returns: what is new, and the peers that were forgotten for want of room.
+  mutating func learn(
+    _ announcement: Announcement, at time: UInt64, hops: Int, now: Instant
+  ) throws(Refusal) -> (novelty: Novelty, forgotten: [PeerID]) {
+    let id = announcement.peerID
+    if let pinned = pin(of: id), pinned != announcement.signingKey { throw .otherSigningKey }
+    pins[id] = Pin(signingKey: announcement.signingKey, heardAt: now)
+    dropPins(but: id)
+    guard let known = peers[id] else {
+      peers[id] = Peer(announcement, at: time, hops: hops, now: now)
+      return (.newPeer, dropPeers(but: id))
+    }
+    guard time >= known.announcedAt else { throw .older }
+    var peer = Peer(announcement, at: time, hops: hops, now: now)
+    // A copy over a longer way says nothing about the distance.
+    if time == known.announcedAt { peer.hops = min(known.hops, hops) }
+    if announcement.neighbours == nil { (peer.neighbours, peer.neighboursAt) = (known.neighbours, known.neighboursAt) }
+    peer.version = known.version
+    peers[id] = peer
+    let isSame =
+      peer.nickname == known.nickname && peer.capabilities == known.capabilities && peer.hops == known.hops
+      && peer.speaksSeed == known.speaksSeed
+    return (isSame ? .same : .changed, [])
+  }
+
+  /// Something of a peer was heard, and its signature holds or its keys opened it.
+  mutating func hear(_ id: PeerID, version: PacketVersion? = nil, at now: Instant) {
+    guard peers[id] != nil else { return }
+    peers[id]?.heardAt = now
+    pins[id]?.heardAt = now
+    if version == .v2 { peers[id]?.version = .v2 }
+  }
+
+  /// The peer has proven inside Noise that this key is its own: it counts from now on, whatever was announced first.
+  mutating func prove(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
+    pins[id] = Pin(signingKey: signingKey, heardAt: now)
+    peers[id]?.signingKey = signingKey
+    dropPins(but: id)
+  }
+
+  /// Restores what an earlier run knew of a peer.
+  mutating func restorePin(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
+    pins[id] = Pin(signingKey: signingKey, heardAt: now)
+    dropPins(but: id)
+  }
+
+  /// Says whether a peer matters to the user.
+  mutating func hold(_ id: PeerID, _ isPrecious: Bool) {
+    if isPrecious { precious.insert(id) } else { precious.remove(id) }
+  }
+
+  /// Forgets a peer; its pin stays unless `withPin`.
+  mutating func forget(_ id: PeerID, withPin: Bool = false) {
+    peers[id] = nil
+    if withPin { pins[id] = nil }
+  }
+
+  /// Forgets the peers that were not heard since then.
+  ///
+  /// - Returns: those.
+  mutating func forget(notHeardSince moment: Instant) -> [PeerID] {
+    let silent = peers.values.filter { $0.heardAt < moment }.map(\.id).sorted()
+    for id in silent { peers[id] = nil }
+    return silent
+  }
+
+  private mutating func dropPeers(but newcomer: PeerID) -> [PeerID] {
+    guard peers.count > Self.peerLimit else { return [] }
+    let least = peers.values.filter { $0.id != newcomer }
+      .min { (precious.contains($0.id) ? 1 : 0, $0.heardAt, $0.id) < (precious.contains($1.id) ? 1 : 0, $1.heardAt, $1.id) }
+    guard let least else { return [] }
+    peers[least.id] = nil
+    return [least.id]
+  }
+
+  private mutating func dropPins(but newcomer: PeerID) {
+    guard pins.count > Self.pinLimit else { return }
+    let least = pins.filter { $0.key != newcomer }
+      .min {
+        (precious.contains($0.key) ? 1 : 0, $0.value.heardAt, $0.key)
+          < (precious.contains($1.key) ? 1 : 0, $1.value.heardAt, $1.key)
+      }
+    if let least { pins[least.key] = nil }
+  }
+}
+
+extension Peer {
+  fileprivate init(_ announcement: Announcement, at time: UInt64, hops: Int, now: Instant) {
+    self.init(
+      id: announcement.peerID, fingerprint: Fingerprint(noiseKey: announcement.noiseKey),
+      noiseKey: announcement.noiseKey, signingKey: announcement.signingKey, nickname: announcement.nickname,
+      capabilities: announcement.capabilities ?? [], speaksSeed: announcement.speaksSeed,
+      neighbours: announcement.neighbours ?? [], neighboursAt: announcement.neighbours == nil ? nil : now,
+      announcedAt: time, heardAt: now, hops: hops)
+  }
+}

@@ -1,0 +1,57 @@
+import Common
+
+/// Who has a link with whom, as far as the announces say, and the ways through it. Facts: bitchat.md sections 4 and 8.3.
+struct Topology: Sendable {
+  /// So old what a peer says of its neighbours may be.
+  static let freshTime = Duration.seconds(60)
+  /// The most hops between this node and the recipient.
+  static let hopLimit = 4
+
+  /// The edges that both ends name, each as seen from both of its ends.
+  private(set) var edges: [PeerID: Set<PeerID>] = [:]
+
+  /// - Parameters:
+  ///   - own: this node.
+  ///   - neighbours: the peers that it has links with.
+  init(own: PeerID, neighbours: Set<PeerID>, peers: some Sequence<Peer>, at now: Instant) {
+    var said: [PeerID: Set<PeerID>] = [own: neighbours]
+    for peer in peers {
+      guard let at = peer.neighboursAt, at.duration(to: now) <= Self.freshTime else { continue }
+      said[peer.id] = Set(peer.neighbours)
+    }
+    for (peer, others) in said {
+      for other in others where said[other]?.contains(peer) == true { edges[peer, default: []].insert(other) }
+    }
+  }
+
+  /// The hops between this node and a peer, in the order of the way, by the shortest way; nil if there is none, if the peer
+  /// is a neighbour, or if a hop is not among `usable`. Of ways of one length the one with the smallest IDs is taken.
+  func route(from own: PeerID, to peer: PeerID, usable: (PeerID) -> Bool) -> [PeerID]? {
+    guard own != peer, edges[own]?.contains(peer) != true else { return nil }
+    var before: [PeerID: PeerID] = [:]
+    var border = [own]
+    for _ in 0...Self.hopLimit {
+      var next: [PeerID] = []
+      for hop in border {
+        for other in edges[hop, default: []].sorted() where other != own && before[other] == nil {
+          guard other == peer || usable(other) else { continue }
+          before[other] = hop
+          next.append(other)
+        }
+      }
+      if before[peer] != nil { return way(to: peer, from: own, before) }
+      border = next
+    }
+    return nil
+  }
+
+  private func way(to peer: PeerID, from own: PeerID, _ before: [PeerID: PeerID]) -> [PeerID] {
+    var hops: [PeerID] = []
+    var hop = peer
+    while let earlier = before[hop], earlier != own {
+      hops.append(earlier)
+      hop = earlier
+    }
+    return hops.reversed()
+  }
+}

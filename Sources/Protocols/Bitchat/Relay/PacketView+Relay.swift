@@ -1,0 +1,21 @@
+import Crypto
+
+extension PacketView {
+  /// The key of the packet.
+  ///
+  /// - Parameter withSignature: whether a copy with another signature is another packet. It is one where the signature is not
+  ///   checked here: a copy with a bad signature must not suppress the right one.
+  func wireKey(_ hash: KeyedHash, withSignature: Bool) -> WireKey {
+    guard withSignature else { return wireKey(hash) }
+    let value = bytes.withUnsafeBytes { hash.hash(UnsafeRawBufferPointer(rebasing: $0[3..<count])) }
+    return WireKey(version: bytes[0], type: bytes[1], hash: value)
+  }
+
+  /// The bytes as the answer to a request for sync: they go one hop, and may be old.
+  var syncAnswer: [UInt8] {
+    var copy = bytes
+    copy[2] = 0
+    copy[11] = flags.union(.syncAnswer).rawValue
+    return copy
+  }
+}

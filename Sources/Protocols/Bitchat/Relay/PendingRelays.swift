@@ -1,0 +1,83 @@
+import Common
+
+/// Packets of others that wait for their moment to be passed on. Facts: bitchat.md section 8.2.
+struct PendingRelays: Sendable {
+  /// A packet that is to be passed on.
+  struct Relay: Sendable {
+    /// The bytes as they came, with the time to live that they go on with.
+    let bytes: [UInt8]
+    let key: WireKey
+    let type: MessageType
+    let sender: PeerID
+    /// The peer that it is for; nil if it is for everybody.
+    let recipient: PeerID?
+    /// The hop that comes next on the packet's route; nil without a route.
+    let nextHop: PeerID?
+    /// Where it was heard.
+    var heardOn: Set<LinkID>
+    let decision: RelayDecision
+    var copies = 1
+    var due: Instant
+  }
+
+  /// The most packets that wait, and the most bytes.
+  private static let limit = 1024
+  private static let byteLimit = 2 << 20
+
+  /// In the order of their moments.
+  private var relays: [Relay] = []
+  private var bytes = 0
+
+  var count: Int { relays.count }
+  /// When `takeDue` has something to give; nil without packets.
+  var deadline: Instant? { relays.first?.due }
+
+  /// Takes a packet in.
+  ///
+  /// - Returns: how many packets that waited were dropped for want of room.
+  mutating func add(_ relay: Relay) -> Int {
+    var relay = relay
+    // What one peer sends to another under Noise stays in order: a message that eight others overtake is lost.
+    if let last = relays.last(where: { $0.isOfSameConversation(as: relay) }) { relay.due = max(relay.due, last.due) }
+    let place = relays.lastIndex { $0.due <= relay.due }.map { $0 + 1 } ?? 0
+    relays.insert(relay, at: place)
+    bytes += relay.bytes.count
+    var dropped = 0
+    while relays.count > Self.limit || bytes > Self.byteLimit {
+      // Public chat first; sync brings it later.
+      remove(at: relays.firstIndex { $0.recipient == nil && $0.type != .announce } ?? 0)
+      dropped += 1
+    }
+    return dropped
+  }
+
+  /// A copy of a packet was heard on another link.
+  ///
+  /// - Returns: true if the packet had waited and is superfluous now.
+  mutating func hear(_ key: WireKey, on link: LinkID) -> Bool {
+    guard let index = relays.firstIndex(where: { $0.key == key }) else { return false }
+    relays[index].copies += 1
+    relays[index].heardOn.insert(link)
+    guard relays[index].copies >= relays[index].decision.copiesEnough else { return false }
+    remove(at: index)
+    return true
+  }
+
+  /// The packets whose moment has come.
+  mutating func takeDue(at now: Instant) -> [Relay] {
+    let due = relays.prefix { $0.due <= now }
+    relays.removeFirst(due.count)
+    for relay in due { bytes -= relay.bytes.count }
+    return Array(due)
+  }
+
+  mutating func removeAll() { (relays, bytes) = ([], 0) }
+
+  private mutating func remove(at index: Int) { bytes -= relays.remove(at: index).bytes.count }
+}
+
+extension PendingRelays.Relay {
+  func isOfSameConversation(as other: Self) -> Bool {
+    recipient != nil && sender == other.sender && recipient == other.recipient
+  }
+}

@@ -1,0 +1,154 @@
+import Bytes
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("What neighbours are given")
+struct GossipArchiveTests {
+  private let time: UInt64 = 1_800_000_000_000
+
+  private func item(
+    _ type: MessageType = .message, from sender: UInt64 = 1, age milliseconds: UInt64 = 0, _ text: String = "hello"
+  ) throws -> GossipArchive.Item {
+    let packet = Packet(
+      type: type, timestamp: time - milliseconds, sender: PeerID(rawValue: sender), payload: Array(text.utf8))
+    return GossipArchive.Item(
+      bytes: try packet.encoded(), id: PacketID(packet), type: type, sender: packet.sender, timestamp: packet.timestamp)
+  }
+
+  private func request(having items: [GossipArchive.Item] = [], _ types: SyncTypes? = nil, since: UInt64? = nil,
+    fragments: [FragmentID] = []
+  ) throws -> SyncRequest {
+    try SyncRequest(filter: SyncFilter(items.map(\.id)), types: types, since: since, fragments: fragments)
+  }
+
+  @Test("A neighbour gets what its filter does not hold, the oldest first")
+  func missing() throws {
+    var archive = GossipArchive()
+    let items = try (0..<5).map { try item(age: UInt64(1000 * (5 - $0)), "line \($0)") }
+    for item in items.shuffled() { _ = archive.keep(item) }
+    let given = archive.missing(try request(having: [items[1], items[3]]), at: time)
+    #expect(given == [items[0], items[2], items[4]])
+    #expect(archive.missing(try request(having: items), at: time) == [])
+  }
+
+  @Test("An announce of up to 60 s goes by itself; one of up to 900 s goes before its sender's messages, and else not")
+  func announces() throws {
+    var archive = GossipArchive()
+    let fresh = try item(.announce, from: 1, age: 60_000)
+    let old = try item(.announce, from: 2, age: 900_000)
+    let older = try item(.announce, from: 3, age: 900_001)
+    for announce in [fresh, old, older] { _ = archive.keep(announce) }
+    #expect(archive.missing(try request(), at: time) == [fresh])
+    let lines = try (1...3).map { try item(from: UInt64($0), age: 1000, "line") }
+    for line in lines { _ = archive.keep(line) }
+    let given = archive.missing(try request(), at: time)
+    #expect(given.prefix(2) == [fresh, old])
+    #expect(Set(given.dropFirst(2)) == Set(lines))
+    // One that asks for messages alone gets the announces that it needs for them.
+    #expect(Set(archive.missing(try request(.message), at: time).prefix(2)) == [fresh, old])
+  }
+
+  @Test("The newest announce of a peer is kept, and none of one that has left")
+  func newest() throws {
+    var archive = GossipArchive()
+    let (old, new) = (try item(.announce, age: 2000, "old"), try item(.announce, age: 1000, "new"))
+    _ = archive.keep(new)
+    _ = archive.keep(old)
+    #expect(archive.missing(try request(), at: time) == [new])
+    archive.leave(PeerID(rawValue: 1))
+    #expect(archive.missing(try request(), at: time) == [])
+  }
+
+  @Test("A request says from when on and of which types; announces have no beginning")
+  func selection() throws {
+    var archive = GossipArchive()
+    let announce = try item(.announce, age: 50_000)
+    let (old, new) = (try item(age: 40_000, "old"), try item(age: 10_000, "new"))
+    for item in [announce, old, new] { _ = archive.keep(item) }
+    #expect(archive.missing(try request(since: time - 20_000), at: time) == [announce, new])
+    #expect(archive.missing(try request(.announce), at: time) == [announce])
+    #expect(archive.missing(try request(.fragment), at: time) == [])
+  }
+
+  @Test("Fragments are given to who asks for them, of the named packets where some are named")
+  func fragments() throws {
+    var archive = GossipArchive()
+    func fragment(_ id: UInt8) throws -> GossipArchive.Item {
+      let id = try FragmentID(reading: [UInt8](repeating: id, count: 8))
+      let fragment = try Fragment(id: id, index: 0, total: 2, type: .message, slice: [1, 2, 3])
+      let packet = Packet(
+        type: .fragment, timestamp: time, sender: PeerID(rawValue: 1), payload: fragment.bytes)
+      return GossipArchive.Item(
+        bytes: try packet.encoded(), id: PacketID(packet), type: .fragment, sender: packet.sender, timestamp: time)
+    }
+    let (one, two) = (try fragment(1), try fragment(2))
+    let isMessage = archive.keep(one)
+    #expect(!isMessage)
+    _ = archive.keep(two)
+    #expect(archive.missing(try request(), at: time) == [])
+    #expect(Set(archive.missing(try request(.fragment), at: time)) == [one, two])
+    let named = try FragmentID(reading: [UInt8](repeating: 2, count: 8))
+    #expect(archive.missing(try request(.fragment, fragments: [named]), at: time) == [two])
+  }
+
+  @Test("A thousand messages are kept, for six hours; of more the oldest go")
+  func room() throws {
+    var archive = GossipArchive()
+    for number in 0..<1000 { _ = archive.keep(try item(age: UInt64(5000 + number), "line \(number)")) }
+    let tooOld = archive.keep(try item(age: 10_000, "older than all"))
+    #expect(!tooOld)
+    let new = archive.keep(try item(age: 1, "new"))
+    #expect(new)
+    #expect(archive.messageCount == 1000)
+    #expect(!archive.missing(try request(.message), at: time).contains(try item(age: 5999, "line 999")))
+    archive.age(at: time + 6 * 3600 * 1000 - 1)
+    #expect(archive.messageCount == 1)
+    archive.age(at: time + 6 * 3600 * 1000)
+    #expect(archive.messageCount == 0)
+  }
+
+  @Test("A line that came before is no new line")
+  func twice() throws {
+    var archive = GossipArchive()
+    let first = archive.keep(try item())
+    let second = archive.keep(try item())
+    #expect(first && !second)
+  }
+
+  @Test("A relay keeps announces, and no message and no fragment")
+  func relay() throws {
+    var archive = GossipArchive(keepsMessages: false)
+    let isKept = archive.keep(try item())
+    #expect(!isKept)
+    _ = archive.keep(try item(.announce))
+    #expect(archive.announceCount == 1)
+    #expect(archive.missing(try request(), at: time).map(\.type) == [.announce])
+  }
+
+  @Test("Its own request asks a like archive for nothing; where its filter is full it asks for what is newer")
+  func ownRequest() throws {
+    var archive = GossipArchive()
+    for number in 0..<100 { _ = archive.keep(try item(age: UInt64(1000 + number), "line \(number)")) }
+    let small = try #require(archive.request(for: .usual, at: time))
+    #expect(small.since == nil)
+    #expect(archive.missing(small, at: time) == [])
+    for number in 100..<1000 { _ = archive.keep(try item(age: UInt64(1000 + number), "line \(number)")) }
+    let full = try #require(archive.request(for: .usual, at: time))
+    #expect(full.filter.bits.count <= Limits.filterBytes)
+    let since = try #require(full.since)
+    #expect(since > time - 2000 && since < time - 1200)
+    #expect(archive.missing(full, at: time) == [])
+  }
+
+  @Test("What a blocked sender said is forgotten")
+  func blocked() throws {
+    var archive = GossipArchive()
+    _ = archive.keep(try item(from: 1))
+    _ = archive.keep(try item(from: 2))
+    archive.forget(PeerID(rawValue: 1))
+    #expect(archive.missing(try request(), at: time).map(\.sender) == [PeerID(rawValue: 2)])
+  }
+}

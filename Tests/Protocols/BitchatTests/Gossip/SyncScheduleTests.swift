@@ -1,0 +1,59 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("When neighbours are asked")
+struct SyncScheduleTests {
+  private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
+
+  @Test("A neighbour is asked a second after its first announce, and then every 12 to 18 s, each second time for fragments")
+  func period() throws {
+    var random = SeededRandom(seed: 3)
+    var schedule = SyncSchedule()
+    schedule.begin(LinkID(1), at: moment(0))
+    // Its further announces change nothing.
+    schedule.begin(LinkID(1), at: moment(500))
+    #expect(schedule.deadline == moment(1000))
+    let early = schedule.takeDue(&random, at: moment(999))
+    #expect(early.isEmpty)
+    var last = moment(1000)
+    for round in 0..<50 {
+      let due = schedule.takeDue(&random, at: last)
+      #expect(due.map(\.link) == [LinkID(1)])
+      #expect(due.first?.types.contains(.fragment) == round.isMultiple(of: 2))
+      let next = try #require(schedule.deadline)
+      let pause = last.duration(to: next)
+      #expect(pause >= .seconds(12) && pause <= .seconds(18))
+      last = next
+    }
+  }
+
+  @Test("Eight requests of a neighbour are answered within 30 s, and none of a link without a peer")
+  func answers() {
+    var schedule = SyncSchedule()
+    schedule.begin(LinkID(1), at: moment(0))
+    let answered = (0..<20).count { _ in schedule.takeAnswer(on: LinkID(1), at: moment(0)) }
+    #expect(answered == 8)
+    let later = (0..<20).count { _ in schedule.takeAnswer(on: LinkID(1), at: moment(30_000)) }
+    #expect(later == 8)
+    let stranger = schedule.takeAnswer(on: LinkID(2), at: moment(0))
+    #expect(!stranger)
+  }
+
+  @Test("Answers are awaited for 30 s after a request, on that link alone")
+  func awaited() {
+    var random = SeededRandom(seed: 3)
+    var schedule = SyncSchedule()
+    schedule.begin(LinkID(1), at: moment(0))
+    #expect(!schedule.awaitsAnswer(on: LinkID(1), at: moment(500)))
+    _ = schedule.takeDue(&random, at: moment(1000))
+    #expect(schedule.awaitsAnswer(on: LinkID(1), at: moment(31_000)))
+    #expect(!schedule.awaitsAnswer(on: LinkID(1), at: moment(31_001)))
+    #expect(!schedule.awaitsAnswer(on: LinkID(2), at: moment(1000)))
+    schedule.end(LinkID(1))
+    #expect(!schedule.awaitsAnswer(on: LinkID(1), at: moment(1000)))
+    #expect(schedule.deadline == nil)
+  }
+}

@@ -1,0 +1,66 @@
+import Testing
+
+@testable import Bitchat
+
+@Suite("The queue of a link")
+struct LinkQueueTests {
+  private func packet(_ number: UInt8, bytes: Int = 10) -> [UInt8] {
+    [number] + [UInt8](repeating: 0, count: bytes - 1)
+  }
+
+  private func drained(_ queue: inout LinkQueue) -> [UInt8] {
+    var numbers: [UInt8] = []
+    while let first = queue.first {
+      numbers.append(first[0])
+      queue.removeFirst()
+    }
+    return numbers
+  }
+
+  @Test("Packets leave in the order in which they came, but announces before all others")
+  func order() {
+    var queue = LinkQueue()
+    let classes: [PacketClass] = [.own, .publicChat, .announce, .handshake, .directed, .announce]
+    for (number, kind) in classes.enumerated() { _ = queue.append(packet(UInt8(number)), as: kind) }
+    let numbers = drained(&queue)
+    #expect(numbers == [2, 5, 0, 1, 3, 4])
+    #expect(queue.isEmpty && queue.bytes == 0)
+  }
+
+  @Test("Of a full queue the oldest public chat goes first, then answers to sync; own packets and handshakes last")
+  func dropping() {
+    var queue = LinkQueue()
+    let order: [PacketClass] = [.publicChat, .syncAnswer, .fragment, .directed, .announce, .own, .handshake]
+    for (number, kind) in order.reversed().enumerated() { _ = queue.append(packet(UInt8(number)), as: kind) }
+    for _ in 0..<LinkQueue.limit - order.count { _ = queue.append(packet(99), as: .handshake) }
+    #expect(queue.count == LinkQueue.limit)
+    var gone: [PacketClass] = []
+    for _ in order { gone += queue.append(packet(99), as: .handshake) }
+    #expect(gone == order)
+  }
+
+  @Test("The oldest of a class goes, and a newcomer of the least class goes itself where nothing less is there")
+  func oldest() {
+    var queue = LinkQueue()
+    for number in 0..<256 { _ = queue.append(packet(UInt8(number)), as: .publicChat) }
+    let dropped = queue.append(packet(7), as: .own)
+    #expect(dropped == [.publicChat])
+    #expect(queue.first?[0] == 1)
+    var full = LinkQueue()
+    for number in 0..<256 { _ = full.append(packet(UInt8(number)), as: .own) }
+    let itself = full.append(packet(7), as: .publicChat)
+    #expect(itself == [.publicChat])
+    let numbers = drained(&full)
+    #expect(numbers == Array(0...255))
+  }
+
+  @Test("No more than 64 KiB wait")
+  func bytes() {
+    var queue = LinkQueue()
+    for _ in 0..<128 { _ = queue.append(packet(1, bytes: 512), as: .fragment) }
+    #expect(queue.bytes == LinkQueue.byteLimit)
+    let dropped = queue.append(packet(2, bytes: 513), as: .own)
+    #expect(dropped == [.fragment, .fragment])
+    #expect(queue.bytes <= LinkQueue.byteLimit)
+  }
+}

@@ -1,0 +1,227 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Chat in the mesh")
+struct ChatTests {
+  /// Nodes in a line, each with a link to the next, that know each other.
+  static func line(_ names: [String], seed: UInt64 = 1, _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in }) -> MeshHall {
+    var hall = MeshHall(seed: seed)
+    hall.add(names, adjust)
+    for node in names.indices.dropLast() { hall.connect(node, node + 1) }
+    hall.pass(.seconds(25))
+    return hall
+  }
+
+  @Test("Neighbours know each other soon after they are connected")
+  func neighbours() {
+    var hall = MeshHall()
+    hall.add(["ann", "bea"])
+    #expect(hall.nodes[0].engine.state == .alone)
+    hall.connect(0, 1)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].engine.neighbours == [hall.nodes[1].id])
+    #expect(hall.nodes[1].engine.neighbours == [hall.nodes[0].id])
+    #expect(hall.nodes[0].engine.peer(hall.nodes[1].id)?.nickname == "bea")
+    #expect(hall.nodes[0].engine.state == .connected)
+  }
+
+  @Test("A line reaches every node of a line of eight, once, and nobody beyond seven hops")
+  func sevenHops() throws {
+    var hall = Self.line((0..<9).map { "n\($0)" })
+    let saying = hall.say("hello", at: 0)
+    let said = try #require(saying)
+    hall.pass(.seconds(2))
+    for node in 1...7 {
+      #expect(hall.nodes[node].heard.map(\.packet) == [said], "node \(node)")
+      #expect(hall.nodes[node].heard.first?.nickname == "n0")
+    }
+    #expect(hall.nodes[8].heard.isEmpty)
+    #expect(hall.nodes[0].heard.isEmpty)
+  }
+
+  @Test("In a ring every node hears a line once, and the copies die out")
+  func ring() throws {
+    var hall = Self.line((0..<6).map { "n\($0)" })
+    hall.connect(5, 0)
+    hall.pass(.seconds(20))
+    let before = hall.packets
+    let said = hall.say("hello", at: 0)
+    #expect(said != nil)
+    hall.pass(.milliseconds(900))
+    for node in 1...5 { #expect(hall.nodes[node].heard.map(\.text) == ["hello"]) }
+    #expect(hall.packets - before <= 40)
+  }
+
+  @Test("A text of several kilobytes goes in fragments, and comes out whole at the end of the line")
+  func longText() throws {
+    var hall = Self.line(["ann", "bob", "cem"])
+    let text = (0..<400).map { "word\($0 * 7919 % 1000)" }.joined(separator: " ")
+    let said = hall.say(text, at: 0)
+    #expect(said != nil)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[1].heard.map(\.text) == [text])
+    #expect(hall.nodes[2].heard.map(\.text) == [text])
+  }
+
+  @Test("A private text arrives two hops away, and its sender learns that it was delivered and read")
+  func privateText() throws {
+    var hall = Self.line(["ann", "bob", "cem"])
+    try hall.tell("only for you", to: 2, as: 7, at: 0)
+    hall.pass(.seconds(3))
+    #expect(hall.nodes[2].told.map(\.text) == ["only for you"])
+    #expect(hall.nodes[1].told.isEmpty)
+    #expect(hall.nodes[0].progress[7] == [.sent, .delivered])
+    let message = try #require(hall.nodes[2].told.first)
+    hall.handle(.read(message.id, from: hall.nodes[0].id), at: 2)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].progress[7] == [.sent, .delivered, .read])
+  }
+
+  @Test("Nobody in between sees a private text")
+  func secrecy() throws {
+    var hall = Self.line(["ann", "bob", "cem"])
+    let text = "only for you and for nobody else"
+    var isSeen = false
+    hall.passes = { bytes, _, _ in
+      let needle = Array(text.utf8)
+      if bytes.count >= needle.count {
+        for start in 0...(bytes.count - needle.count) where bytes[start..<start + needle.count] == needle[...] { isSeen = true }
+      }
+      return true
+    }
+    try hall.tell(text, to: 2, at: 0)
+    hall.pass(.seconds(3))
+    #expect(hall.nodes[2].told.count == 1)
+    #expect(!isSeen)
+  }
+
+  @Test("A long private text is several messages, and is delivered when the last of them is")
+  func longPrivateText() throws {
+    var hall = Self.line(["ann", "bob"])
+    let text = String(repeating: "äöü €", count: 100)
+    try hall.tell(text, to: 1, as: 3, at: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[1].told.count > 1)
+    #expect(hall.nodes[1].told.map(\.text).joined() == text)
+    #expect(hall.nodes[0].progress[3] == [.sent, .delivered])
+  }
+
+  @Test("The sender does not learn of a delivery before the service keeps the message")
+  func notKept() throws {
+    var hall = Self.line(["ann", "bob"])
+    hall.nodes[1].keeps = false
+    try hall.tell("hello", to: 1, as: 1, at: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[1].told.count == 1)
+    #expect(hall.nodes[0].progress[1] == [.sent])
+    hall.nodes[1].keeps = true
+    // It is sent again, told once, and acknowledged now.
+    hall.pass(.seconds(60))
+    #expect(hall.nodes[1].told.count == 1)
+    #expect(hall.nodes[0].progress[1] == [.sent, .delivered])
+  }
+
+  @Test("A message to a peer that is away is delivered when the peer is back")
+  func away() throws {
+    var hall = Self.line(["ann", "bob", "cem"])
+    let link = try #require(hall.links(1, 2).first)
+    hall.disconnect(link)
+    hall.handle(.stop, at: 2)
+    hall.pass(.seconds(400))
+    #expect(hall.nodes[0].engine.peer(hall.nodes[2].id) == nil)
+    try hall.tell("for later", to: 2, as: 5, at: 0)
+    hall.pass(.seconds(600))
+    #expect(hall.nodes[0].progress[5] == nil)
+    hall.handle(.start, at: 2)
+    hall.connect(1, 2)
+    hall.pass(.seconds(40))
+    #expect(hall.nodes[2].told.map(\.text) == ["for later"])
+    #expect(hall.nodes[0].progress[5] == [.sent, .delivered])
+  }
+
+  @Test("With every third packet lost, private messages are delivered, each once", arguments: UInt64(1)...5)
+  func loss(seed: UInt64) throws {
+    var hall = Self.line(["ann", "bob"], seed: seed)
+    hall.loss = 33
+    for number in UInt32(1)...10 {
+      try hall.tell("message \(number)", to: 1, as: number, at: 0)
+      hall.pass(.seconds(10))
+    }
+    hall.pass(.seconds(1500))
+    #expect(hall.nodes[1].told.count == 10)
+    #expect(Set(hall.nodes[1].told.map(\.text)).count == 10)
+    for number in UInt32(1)...10 { #expect(hall.nodes[0].progress[number]?.last == .delivered) }
+  }
+
+  @Test("A newcomer is told what was said before it came")
+  func newcomer() throws {
+    var hall = Self.line(["ann", "bob"])
+    let said = hall.say("before you came", at: 0)
+    #expect(said != nil)
+    hall.pass(.seconds(100))
+    hall.add(["new"])
+    hall.connect(1, 2)
+    hall.pass(.seconds(40))
+    #expect(hall.nodes[2].heard.map(\.text) == ["before you came"])
+    #expect(hall.nodes[2].heard.first?.isLate == true)
+    // It is told once, however often it asks.
+    hall.pass(.seconds(100))
+    #expect(hall.nodes[2].heard.count == 1)
+  }
+
+  @Test("A node that leaves is gone at once, everywhere")
+  func leave() {
+    var hall = Self.line(["ann", "bob", "cem"])
+    hall.handle(.stop, at: 2)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].gone == [hall.nodes[2].id])
+    #expect(hall.nodes[0].engine.peer(hall.nodes[2].id) == nil)
+  }
+
+  @Test("A blocked peer is not shown and not answered, and its lines go on to others")
+  func blocked() throws {
+    var hall = Self.line(["ann", "bob", "cem"])
+    hall.handle(.block(hall.nodes[0].id, true), at: 1)
+    let said = hall.say("hello", at: 0)
+    #expect(said != nil)
+    try hall.tell("psst", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[1].heard.isEmpty && hall.nodes[1].told.isEmpty)
+    #expect(hall.nodes[2].heard.map(\.text) == ["hello"])
+  }
+
+  @Test("Where that is set, the packets of a blocked peer do not go on either")
+  func blockedRelay() throws {
+    var hall = Self.line(["ann", "bob", "cem"]) { $0.blocksRelay = true }
+    hall.handle(.block(hall.nodes[0].id, true), at: 1)
+    let said = hall.say("hello", at: 0)
+    #expect(said != nil)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[2].heard.isEmpty)
+  }
+
+  @Test("A relay passes on, says and stores nothing, and answers no private message")
+  func relayOnly() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    hall.add(["relay"]) { $0.isRelayOnly = true }
+    hall.add(["cem"])
+    hall.connect(0, 1)
+    hall.connect(1, 2)
+    hall.pass(.seconds(25))
+    let said = hall.say("hello", at: 0)
+    #expect(said != nil)
+    try hall.tell("psst", to: 1, as: 1, at: 0)
+    try hall.tell("psst", to: 2, as: 2, at: 0)
+    hall.pass(.seconds(10))
+    #expect(hall.nodes[2].heard.map(\.text) == ["hello"])
+    #expect(hall.nodes[2].told.map(\.text) == ["psst"])
+    #expect(hall.nodes[1].heard.isEmpty && hall.nodes[1].told.isEmpty)
+    let gossip = hall.nodes[1].kept.filter { if case .gossip = $0 { true } else { false } }
+    #expect(gossip.isEmpty)
+    #expect(hall.nodes[0].progress[1] == nil)
+  }
+}

@@ -1,0 +1,132 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Links of the mesh")
+struct LinkTests {
+  @Test("Two nodes that connect to each other at one moment end with one link, in each order of events", arguments: 0..<20)
+  func bothConnect(group: UInt64) {
+    for seed in (group * 50)..<(group * 50 + 50) {
+      var hall = MeshHall(seed: seed)
+      hall.latency = 1...200
+      hall.add(["ann", "bob"])
+      hall.connect(0, 1)
+      hall.pass(.milliseconds(Int64(seed % 7) * 30))
+      hall.connect(1, 0)
+      hall.pass(.seconds(60))
+      #expect(hall.links(0, 1).count == 1, "seed \(seed)")
+      let smaller = hall.nodes[0].id < hall.nodes[1].id ? 0 : 1
+      let left = hall.links(0, 1).first.flatMap { hall.wires[$0]?.ends.0 }
+      #expect(left == smaller, "seed \(seed)")
+    }
+  }
+
+  @Test("Two identities that fight for a link do not make it flap")
+  func fight() throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob", "eve"])
+    let link = hall.connect(0, 1)
+    hall.pass(.seconds(1))
+    // Eve's announces come over Bob's link, as if Eve were there: caught on a link of hers and replayed.
+    let other = hall.connect(0, 2)
+    var caught: [[UInt8]] = []
+    hall.passes = { bytes, from, _ in
+      if from == 2, bytes[1] == MessageType.announce.rawValue, bytes[2] == 7 { caught.append(bytes) }
+      return true
+    }
+    hall.pass(.seconds(50))
+    hall.disconnect(other)
+    #expect(caught.count >= 2)
+    var peers: [PeerID?] = []
+    for round in 0..<100 {
+      hall.inject(caught[round % caught.count], on: link, to: 0)
+      hall.pass(.milliseconds(500))
+      peers.append(hall.nodes[0].engine.links[link]?.peer)
+    }
+    let changes = zip(peers, peers.dropFirst()).count { $0 != $1 }
+    #expect(changes <= 2)
+    #expect(hall.nodes[0].engine.counters.refusedBindings > 10)
+  }
+
+  @Test("A link whose other end does not announce itself is cut after 15 s")
+  func silent() {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let link = LinkID(77)
+    hall.handle(.linkOpened(link, frameLimit: 512, isOurs: false), at: 0)
+    hall.pass(.milliseconds(14_999))
+    #expect(hall.nodes[0].cuts.isEmpty)
+    hall.pass(.milliseconds(1))
+    #expect(hall.nodes[0].cuts.map(\.0) == [link])
+    #expect(hall.nodes[0].cuts.map(\.1) == [.noAnnounce])
+  }
+
+  @Test("A neighbour may be silent for 330 s; by the document of 2025 for 60 s", arguments: [(false, 330), (true, 60)])
+  func silentPeer(isStrict: Bool, seconds: Int) {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"]) { $0.isMonitorStrict = isStrict }
+    hall.connect(0, 1)
+    hall.pass(.seconds(1))
+    hall.passes = { _, _, _ in false }
+    // The last packet on its way has arrived by now.
+    hall.pass(.milliseconds(100))
+    hall.pass(.seconds(seconds - 3))
+    #expect(hall.nodes[0].cuts.isEmpty)
+    hall.pass(.seconds(4))
+    #expect(hall.nodes.flatMap(\.cuts).map(\.1).contains(.silent))
+  }
+
+  @Test("A hundred frames that are no packets are counted, and one more within ten seconds ends the link")
+  func garbage() {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    let link = hall.connect(0, 1)
+    hall.pass(.seconds(1))
+    for _ in 0..<100 { hall.inject([9, 9, 9], on: link, to: 0) }
+    #expect(hall.nodes[0].cuts.isEmpty)
+    #expect(hall.nodes[0].engine.counters.malformed["TooShort"] == 100)
+    hall.inject([9, 9, 9], on: link, to: 0)
+    #expect(hall.nodes[0].cuts.map(\.1) == [.garbage])
+  }
+
+  @Test("Nothing is said while the clock is not known to be right; two neighbours with the same time are enough")
+  func clock() {
+    var hall = MeshHall()
+    hall.add(["ann", "bob", "cem"])
+    hall.handle(.clock(isTrusted: false), at: 0)
+    #expect(hall.nodes[0].engine.state == .waitingForClock)
+    var spoken = 0
+    hall.passes = { _, from, _ in
+      if from == 0 { spoken += 1 }
+      return true
+    }
+    hall.connect(0, 1)
+    hall.pass(.seconds(10))
+    #expect(spoken == 0)
+    let said = hall.say("hello", at: 0)
+    #expect(said == nil)
+    hall.connect(0, 2)
+    hall.pass(.seconds(10))
+    #expect(spoken > 0)
+    #expect(hall.nodes[0].engine.state == .connected)
+  }
+
+  @Test("A node whose clock is wrong is not believed by those whose clocks are right, and counts what it drops itself")
+  func wrongClock() {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.nodes[1].clockError = 121_000
+    hall.connect(0, 1)
+    hall.pass(.seconds(10))
+    #expect(hall.nodes[0].engine.peers.isEmpty)
+    #expect(hall.nodes[0].engine.counters.clock > 0)
+    hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.nodes[1].clockError = 119_000
+    hall.connect(0, 1)
+    hall.pass(.seconds(10))
+    #expect(hall.nodes[0].engine.peers.count == 1)
+  }
+}

@@ -1,0 +1,188 @@
+import Common
+import Crypto
+
+@testable import Bitchat
+
+/// Nodes of a mesh in one room: their links, the air between them, and a clock that the test moves.
+struct MeshHall {
+  /// A node and what it has told its service.
+  final class Node {
+    var engine: MeshEngine
+    let name: String
+    /// Milliseconds by which the node's clock is wrong.
+    var clockError: Int64 = 0
+    var heard: [PublicMessage] = []
+    var told: [PrivateMessage] = []
+    var progress: [UInt32: [MessageState]] = [:]
+    var gone: [PeerID] = []
+    var cuts: [(LinkID, MeshEngine.CutReason)] = []
+    var kept: [MeshEngine.Keepsake] = []
+    /// Whether the service keeps what it is told, so that senders learn of it.
+    var keeps = true
+    var id: PeerID { engine.identity.id }
+
+    init(_ engine: MeshEngine, name: String) {
+      (self.engine, self.name) = (engine, name)
+    }
+  }
+
+  /// Two ends of a link: the nodes' places, the one that has made it first.
+  struct Wire {
+    let ends: (Int, Int)
+    var isUp = true
+  }
+
+  private struct Flight {
+    let due: Instant
+    let number: Int
+    let bytes: [UInt8]
+    let link: LinkID
+    let to: Int
+  }
+
+  /// Virtual time begins with this wall clock, in milliseconds since 1970.
+  static let epoch: UInt64 = 1_800_000_000_000
+
+  private(set) var nodes: [Node] = []
+  private(set) var now = Instant.zero
+  private(set) var wires: [LinkID: Wire] = [:]
+  private var flights: [Flight] = []
+  private var sent = 0
+  private var random: SeededRandom
+  /// From the sending to the arrival, in milliseconds.
+  var latency: ClosedRange<Int64> = 5...15
+  /// Of a hundred packets so many are lost.
+  var loss: Int64 = 0
+  /// What passes the air is shown to it; false keeps the packet from arriving.
+  var passes: (_ bytes: [UInt8], _ from: Int, _ to: Int) -> Bool = { _, _, _ in true }
+  /// Packets that went over the air.
+  private(set) var packets = 0
+
+  init(seed: UInt64 = 1) {
+    random = SeededRandom(seed: seed)
+  }
+
+  var time: UInt64 { Self.epoch + UInt64(Instant.zero.duration(to: now) / .milliseconds(1)) }
+
+  /// Adds nodes that are started and know the time.
+  mutating func add(_ names: [String], _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in }) {
+    for name in names {
+      var configuration = MeshEngine.Configuration(nickname: name)
+      adjust(&configuration)
+      let identity = MeshEngine.Identity(
+        noiseKey: X25519.PrivateKey(randomFrom: &random), signingKey: Ed25519.PrivateKey(randomFrom: &random))
+      let seed = random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
+      nodes.append(
+        Node(MeshEngine(identity: identity, configuration: configuration, random: SeededRandom(seed: seed)), name: name))
+      handle(.clock(isTrusted: true), at: nodes.count - 1)
+      handle(.start, at: nodes.count - 1)
+    }
+  }
+
+  // MARK: Links
+
+  @discardableResult
+  mutating func connect(_ one: Int, _ other: Int, frameLimit: Int = 512) -> LinkID {
+    let link = LinkID(UInt64(wires.count + 1))
+    wires[link] = Wire(ends: (one, other))
+    handle(.linkOpened(link, frameLimit: frameLimit, isOurs: true), at: one)
+    handle(.linkOpened(link, frameLimit: frameLimit, isOurs: false), at: other)
+    return link
+  }
+
+  mutating func disconnect(_ link: LinkID) {
+    guard let wire = wires[link], wire.isUp else { return }
+    wires[link]?.isUp = false
+    handle(.linkClosed(link), at: wire.ends.0)
+    handle(.linkClosed(link), at: wire.ends.1)
+  }
+
+  /// The links that are up between two nodes.
+  func links(_ one: Int, _ other: Int) -> [LinkID] {
+    wires.filter { $0.value.isUp && [$0.value.ends.0, $0.value.ends.1].sorted() == [one, other].sorted() }.map(\.key)
+  }
+
+  // MARK: What happens
+
+  mutating func handle(_ event: MeshEngine.Event, at node: Int) {
+    carryOut(nodes[node].engine.handle(event, at: now, time: clock(of: node)), of: node)
+  }
+
+  mutating func say(_ text: String, at node: Int) -> PacketID? {
+    guard let said = nodes[node].engine.say(text, at: now, time: clock(of: node)) else { return nil }
+    carryOut(said.actions, of: node)
+    return said.packet
+  }
+
+  mutating func tell(_ text: String, to peer: Int, as number: UInt32 = 1, at node: Int) throws {
+    carryOut(
+      try nodes[node].engine.tell(text, to: nodes[peer].id, as: number, at: now, time: clock(of: node)), of: node)
+  }
+
+  /// Puts bytes on the air as if a node had sent them.
+  mutating func inject(_ bytes: [UInt8], on link: LinkID, to node: Int) {
+    handle(.received(bytes, on: link), at: node)
+  }
+
+  private func clock(of node: Int) -> UInt64 { UInt64(Int64(time) + nodes[node].clockError) }
+
+  /// Lets time pass.
+  mutating func pass(_ duration: Duration) {
+    let end = now.advanced(by: duration)
+    while let next = nextMoment, next <= end {
+      now = max(now, next)
+      if let flight = flights.first, flight.due <= now {
+        flights.removeFirst()
+        if wires[flight.link]?.isUp == true { handle(.received(flight.bytes, on: flight.link), at: flight.to) }
+      } else {
+        for node in nodes.indices {
+          if let due = nodes[node].engine.deadline, due <= now { handle(.timer, at: node) }
+        }
+      }
+    }
+    now = end
+  }
+
+  private var nextMoment: Instant? {
+    let timers = nodes.compactMap(\.engine.deadline).min().map { max($0, now) }
+    return [flights.first?.due, timers].compactMap(\.self).min()
+  }
+
+  private mutating func carryOut(_ actions: [MeshEngine.Action], of node: Int) {
+    for action in actions {
+      switch action {
+      case .send(let bytes, let link, _): send(bytes, on: link, from: node)
+      case .cut(let link, let reason):
+        nodes[node].cuts.append((link, reason))
+        disconnect(link)
+      case .heard(let message): nodes[node].heard.append(message)
+      case .told(let message, let peer, _):
+        nodes[node].told.append(message)
+        if nodes[node].keeps { handle(.kept(message.id, from: peer), at: node) }
+      case .toldAgain(let id, let peer): if nodes[node].keeps { handle(.kept(id, from: peer), at: node) }
+      case .progress(let number, let state): nodes[node].progress[number, default: []].append(state)
+      case .gone(let peer): nodes[node].gone.append(peer)
+      case .keep(let keepsake): nodes[node].kept.append(keepsake)
+      case .bound, .peer, .favourited, .state: break
+      }
+    }
+  }
+
+  private mutating func send(_ bytes: [UInt8], on link: LinkID, from node: Int) {
+    guard let wire = wires[link], wire.isUp else { return }
+    let to = wire.ends.0 == node ? wire.ends.1 : wire.ends.0
+    packets += 1
+    guard passes(bytes, node, to), draw(1...100) > loss else { return }
+    sent += 1
+    // What goes over one link arrives in order.
+    let earliest = flights.last { $0.link == link && $0.to == to }?.due ?? now
+    let due = max(earliest, now.advanced(by: .milliseconds(draw(latency))))
+    let place = flights.lastIndex { $0.due <= due }.map { $0 + 1 } ?? 0
+    flights.insert(Flight(due: due, number: sent, bytes: bytes, link: link, to: to), at: place)
+  }
+
+  private mutating func draw(_ range: ClosedRange<Int64>) -> Int64 {
+    let word = random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
+    return range.lowerBound + Int64(word % UInt64(range.upperBound - range.lowerBound + 1))
+  }
+}

@@ -1,0 +1,111 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("The peers that are known")
+struct PeerTableTests {
+  private var random = SeededRandom(seed: 7)
+
+  private func second(_ number: Int) -> Instant { .zero.advanced(by: .seconds(number)) }
+
+  private mutating func noiseKey() throws -> X25519.PublicKey { try X25519.PublicKey(random.bytes(32)) }
+  private mutating func signingKey() throws -> Ed25519.PublicKey { try Ed25519.PublicKey(random.bytes(32)) }
+
+  private mutating func announcement(_ nickname: String = "ann") throws -> Announcement {
+    try Announcement(nickname: nickname, noiseKey: noiseKey(), signingKey: signingKey())
+  }
+
+  @Test("A new peer is new, its next announce is not, and another nickname is a change")
+  mutating func novelty() throws {
+    var table = PeerTable()
+    let first = try announcement()
+    let new = try table.learn(first, at: 1000, hops: 1, now: second(0))
+    let same = try table.learn(first, at: 2000, hops: 1, now: second(1))
+    let other = try Announcement(nickname: "bea", noiseKey: first.noiseKey, signingKey: first.signingKey)
+    let changed = try table.learn(other, at: 3000, hops: 1, now: second(2))
+    #expect([new.novelty, same.novelty, changed.novelty] == [.newPeer, .same, .changed])
+    #expect(table[first.peerID]?.nickname == "bea")
+  }
+
+  @Test("An announce with another signing key than the first is refused, and changes nothing")
+  mutating func pinned() throws {
+    var table = PeerTable()
+    let first = try announcement()
+    _ = try table.learn(first, at: 1000, hops: 1, now: second(0))
+    let forged = try Announcement(nickname: "eve", noiseKey: first.noiseKey, signingKey: signingKey())
+    #expect(throws: PeerTable.Refusal.otherSigningKey) { try table.learn(forged, at: 2000, hops: 1, now: second(1)) }
+    #expect(table[first.peerID]?.nickname == "ann")
+    // The pin outlives the peer.
+    table.forget(first.peerID)
+    #expect(throws: PeerTable.Refusal.otherSigningKey) { try table.learn(forged, at: 2000, hops: 1, now: second(1)) }
+    table.forget(first.peerID, withPin: true)
+    _ = try table.learn(forged, at: 2000, hops: 1, now: second(2))
+  }
+
+  @Test("A key that was proven inside Noise takes the place of the first one")
+  mutating func proven() throws {
+    var table = PeerTable()
+    let first = try announcement()
+    _ = try table.learn(first, at: 1000, hops: 1, now: second(0))
+    let proven = try Announcement(nickname: "ann", noiseKey: first.noiseKey, signingKey: signingKey())
+    table.prove(first.peerID, proven.signingKey, at: second(1))
+    _ = try table.learn(proven, at: 2000, hops: 1, now: second(2))
+    #expect(throws: PeerTable.Refusal.otherSigningKey) { try table.learn(first, at: 3000, hops: 1, now: second(3)) }
+  }
+
+  @Test("An older announce changes nothing, and a copy over a longer way leaves the distance as it is")
+  mutating func order() throws {
+    var table = PeerTable()
+    let first = try announcement()
+    _ = try table.learn(first, at: 2000, hops: 2, now: second(0))
+    #expect(throws: PeerTable.Refusal.older) { try table.learn(first, at: 1999, hops: 1, now: second(1)) }
+    _ = try table.learn(first, at: 2000, hops: 5, now: second(1))
+    #expect(table[first.peerID]?.hops == 2)
+    _ = try table.learn(first, at: 3000, hops: 5, now: second(2))
+    #expect(table[first.peerID]?.hops == 5)
+  }
+
+  @Test("Of too many peers the one that was not heard for longest goes, and one that matters goes last")
+  mutating func room() throws {
+    var table = PeerTable()
+    let favourite = try announcement()
+    let oldest = try announcement()
+    _ = try table.learn(favourite, at: 1, hops: 1, now: second(0))
+    table.hold(favourite.peerID, true)
+    _ = try table.learn(oldest, at: 1, hops: 1, now: second(1))
+    for number in 2..<PeerTable.peerLimit { _ = try table.learn(try announcement(), at: 1, hops: 1, now: second(number)) }
+    #expect(table.count == PeerTable.peerLimit)
+    let forgotten = try table.learn(try announcement(), at: 1, hops: 1, now: second(5000)).forgotten
+    #expect(forgotten == [oldest.peerID])
+    #expect(table.count == PeerTable.peerLimit && table[favourite.peerID] != nil)
+  }
+
+  @Test("There are 4,096 pins at most, and that of a peer that matters goes last")
+  mutating func pins() throws {
+    var table = PeerTable()
+    let favourite = try announcement()
+    let oldest = try announcement()
+    table.restorePin(favourite.peerID, favourite.signingKey, at: second(0))
+    table.hold(favourite.peerID, true)
+    table.restorePin(oldest.peerID, oldest.signingKey, at: second(1))
+    for number in 0..<PeerTable.pinLimit {
+      table.restorePin(PeerID(rawValue: UInt64(number)), oldest.signingKey, at: second(2))
+    }
+    #expect(table.pinCount == PeerTable.pinLimit)
+    #expect(table.pin(of: favourite.peerID) == favourite.signingKey)
+    #expect(table.pin(of: oldest.peerID) == nil)
+  }
+
+  @Test("Peers that were not heard for long are forgotten, and named")
+  mutating func silent() throws {
+    var table = PeerTable()
+    let (early, late) = (try announcement(), try announcement())
+    _ = try table.learn(early, at: 1, hops: 1, now: second(0))
+    _ = try table.learn(late, at: 1, hops: 1, now: second(10))
+    let forgotten = table.forget(notHeardSince: second(10))
+    #expect(forgotten == [early.peerID])
+    #expect(table[late.peerID] != nil)
+  }
+}

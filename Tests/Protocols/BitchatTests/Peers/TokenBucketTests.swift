@@ -1,0 +1,63 @@
+import Common
+import Testing
+
+@testable import Bitchat
+
+@Suite("Limits of so many a second")
+struct TokenBucketTests {
+  private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
+
+  private func taken(_ bucket: inout TokenBucket, _ tries: Int, at milliseconds: Int) -> Int {
+    (0..<tries).count { _ in bucket.take(at: moment(milliseconds)) }
+  }
+
+  @Test("So many are allowed at one moment, and as many again a period later")
+  func evenly() {
+    var bucket = TokenBucket(10, each: .seconds(30))
+    let first = taken(&bucket, 20, at: 0)
+    let early = taken(&bucket, 20, at: 2999)
+    let third = taken(&bucket, 20, at: 6000)
+    let whole = taken(&bucket, 20, at: 60_000)
+    #expect([first, early, third, whole] == [10, 0, 2, 10])
+  }
+
+  @Test("A reserve is left to those who may use it")
+  func reserve() {
+    var bucket = TokenBucket(10)
+    let others = (0..<20).count { _ in bucket.take(at: moment(0), reserve: 3) }
+    #expect(others == 7)
+    let privileged = taken(&bucket, 20, at: 0)
+    #expect(privileged == 3)
+  }
+
+  @Test("A link has its share of signatures, all links have theirs, and announces of known peers go on after that")
+  func signatures() {
+    var budget = WorkBudget()
+    func checked(_ link: UInt64, known: Bool = false) -> Int {
+      (0..<2000).count { _ in budget.takeSignature(on: LinkID(link), isKnownAnnounce: known, at: moment(0)) }
+    }
+    let first = checked(1)
+    #expect(first == 270)
+    let rest = (2...8).map { checked($0) }.reduce(0, +)
+    #expect(first + rest == 900)
+    let known = checked(1, known: true)
+    #expect(known == 30)
+    let ofOthers = (2...8).map { checked($0, known: true) }.reduce(0, +)
+    #expect(ofOthers == 70)
+  }
+
+  @Test("What the limit for all refuses is not taken from a link's own share")
+  func givenBack() {
+    var budget = WorkBudget()
+    for link in UInt64(1)...3 {
+      for _ in 0..<10 { _ = budget.takeIdentity(on: LinkID(link), at: moment(0)) }
+    }
+    for _ in 0..<10 {
+      let taken = budget.takeIdentity(on: LinkID(4), at: moment(0))
+      #expect(!taken)
+    }
+    // A second later there are thirty for all, and the fourth link has all of its ten.
+    let later = (0..<20).count { _ in budget.takeIdentity(on: LinkID(4), at: moment(1000)) }
+    #expect(later == 10)
+  }
+}

@@ -1,0 +1,75 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Ways through the mesh")
+struct TopologyTests {
+  private let now = Instant.zero.advanced(by: .seconds(100))
+
+  private func id(_ number: UInt64) -> PeerID { PeerID(rawValue: number) }
+
+  /// A mesh in which these pairs name each other, and `oneSided` names without being named.
+  private func topology(
+    _ edges: [(UInt64, UInt64)], oneSided: [(UInt64, UInt64)] = [], saidAt: Instant? = nil
+  ) throws -> Topology {
+    var neighbours: [UInt64: Set<UInt64>] = [:]
+    for (left, right) in edges {
+      neighbours[left, default: []].insert(right)
+      neighbours[right, default: []].insert(left)
+    }
+    for (left, right) in oneSided { neighbours[left, default: []].insert(right) }
+    var random = SeededRandom(seed: 1)
+    let key = X25519.PrivateKey(randomFrom: &random).publicKey
+    let signing = Ed25519.PrivateKey(randomFrom: &random).publicKey
+    let peers = neighbours.filter { $0.key != 1 }.map { number, others in
+      Peer(
+        id: id(number), fingerprint: Fingerprint(noiseKey: key), noiseKey: key, signingKey: signing, nickname: "",
+        capabilities: [], speaksSeed: false, neighbours: others.sorted().map(id), neighboursAt: saidAt ?? now,
+        announcedAt: 0, heardAt: now, hops: 2)
+    }
+    return Topology(own: id(1), neighbours: Set(neighbours[1, default: []].map(id)), peers: peers, at: now)
+  }
+
+  private func route(_ topology: Topology, to peer: UInt64, but unusable: Set<UInt64> = []) -> [UInt64]? {
+    topology.route(from: id(1), to: id(peer)) { !unusable.contains($0.rawValue) }?.map(\.rawValue)
+  }
+
+  @Test("The way is the shortest one, and of two of one length that with the smaller IDs")
+  func shortest() throws {
+    let mesh = try topology([(1, 2), (1, 3), (2, 5), (3, 5), (3, 4), (4, 6), (5, 6)])
+    #expect(route(mesh, to: 6) == [2, 5])
+    #expect(route(mesh, to: 6, but: [2]) == [3, 4])
+    #expect(route(mesh, to: 6, but: [5]) == [3, 4])
+    #expect(route(mesh, to: 6, but: [2, 3]) == nil)
+  }
+
+  @Test("There is no way to a neighbour, to this node, or to a peer that nobody names")
+  func none() throws {
+    let mesh = try topology([(1, 2), (2, 3)])
+    #expect(route(mesh, to: 2) == nil)
+    #expect(route(mesh, to: 1) == nil)
+    #expect(route(mesh, to: 9) == nil)
+  }
+
+  @Test("An edge that one end alone names is no edge")
+  func oneSided() throws {
+    #expect(route(try topology([(1, 2)], oneSided: [(2, 3)]), to: 3) == nil)
+    #expect(route(try topology([(1, 2)], oneSided: [(3, 2)]), to: 3) == nil)
+  }
+
+  @Test("What was said over a minute ago counts no longer")
+  func old() throws {
+    let edges: [(UInt64, UInt64)] = [(1, 2), (2, 3)]
+    #expect(route(try topology(edges, saidAt: now.advanced(by: .seconds(-60))), to: 3) == [2])
+    #expect(route(try topology(edges, saidAt: now.advanced(by: .seconds(-61))), to: 3) == nil)
+  }
+
+  @Test("A way has four hops between its ends at most")
+  func longest() throws {
+    let line: [(UInt64, UInt64)] = (1...6).map { ($0, $0 + 1) }
+    #expect(route(try topology(line), to: 6) == [2, 3, 4, 5])
+    #expect(route(try topology(line), to: 7) == nil)
+  }
+}

@@ -1,0 +1,69 @@
+import Common
+import Testing
+
+@testable import Bitchat
+
+@Suite("Packets that came last")
+struct RecentPacketsTests {
+  private struct Key: RecentKey {
+    let number: Int
+    /// Those of a thousand keys share a value, so that the filter alone could not tell them.
+    var filterBits: UInt64 { UInt64(number % 1000) &* 0x9E37_79B9_7F4A_7C15 }
+  }
+
+  private func second(_ number: Int) -> Instant { .zero.advanced(by: .seconds(number)) }
+
+  @Test("A key is known from its insertion on, and another one is not")
+  func known() {
+    var recent = RecentPackets<Key>(limit: 10, lifetime: .seconds(300))
+    func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
+    #expect(!see(1, at: 0))
+    recent.insert(Key(number: 1), at: second(0))
+    #expect(see(1, at: 1))
+    // The filter takes it for known; the table does not.
+    #expect(!see(1001, at: 1))
+  }
+
+  @Test("A key is forgotten when it was not seen for its whole lifetime")
+  func lifetime() {
+    var recent = RecentPackets<Key>(limit: 10, lifetime: .seconds(300))
+    func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
+    recent.insert(Key(number: 1), at: second(0))
+    #expect(see(1, at: 299))
+    #expect(see(1, at: 598))
+    #expect(!see(1, at: 898))
+    #expect(recent.count == 0)
+  }
+
+  @Test("Where there are too many, the key that was not seen for longest goes")
+  func leastRecent() {
+    var recent = RecentPackets<Key>(limit: 3, lifetime: .seconds(300))
+    func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
+    for number in 1...3 { recent.insert(Key(number: number), at: second(number)) }
+    #expect(see(1, at: 4))
+    recent.insert(Key(number: 4), at: second(5))
+    #expect(recent.count == 3)
+    #expect(!see(2, at: 6))
+    for number in [1, 3, 4] { #expect(see(number, at: 6)) }
+  }
+
+  @Test("After a hundred thousand keys it says of each what a plain table says", arguments: [1, 7, 100])
+  func againstPlainTable(limit: Int) {
+    var recent = RecentPackets<Key>(limit: limit, lifetime: .seconds(50))
+    func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
+    /// Keys with the moments at which they were seen last, the oldest first.
+    var plain: [(key: Int, at: Int)] = []
+    var state: UInt64 = 42
+    for step in 0..<(100_000 / limit + 2000) {
+      state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      let number = Int(state >> 33) % (3 * limit)
+      plain.removeAll { step - $0.at >= 50 }
+      let place = plain.firstIndex { $0.key == number }
+      #expect(see(number, at: step) == (place != nil))
+      if let place { plain.remove(at: place) }
+      plain.append((number, step))
+      if plain.count > limit { plain.removeFirst() }
+      if place == nil { recent.insert(Key(number: number), at: second(step)) }
+    }
+  }
+}
