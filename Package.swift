@@ -32,7 +32,7 @@ let package = Package(
 
     // Protocols: pure engines, bytes and time in, actions out.
     room("Protocols/Tuvali", Every.base),
-    room("Protocols/Bitchat", Every.base),
+    room("Protocols/Bitchat", Every.base + ["Noise"]),
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
@@ -98,7 +98,7 @@ let package = Package(
     tests("Base/CryptoTests", ["Bytes", "Crypto"]),
     tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], vectors: true),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
-    tests("Protocols/BitchatTests", Every.base + ["Bitchat"], vectors: true),
+    tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
     tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),

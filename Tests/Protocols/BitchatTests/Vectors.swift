@@ -25,17 +25,18 @@ struct Vectors: Decodable {
   let bitchatMessage: [MessageRow]
   let legacy2025: Legacy
   let dialectDisambiguation: Dialects
+  let relayTtlIos: RelaySection
 
   enum CodingKeys: String, CodingKey, CaseIterable {
     case identities, padding, packets, packetsPaddingBoundaries, packetsInvalid, compressedSignatureCases
     case thirdPartyGolden, messageIds, fragments, fragmentChunkRules, notificationStream, gcs, gcsH64, requestSync
-    case noisePayloads, verificationQr, bitchatMessage, legacy2025, dialectDisambiguation
+    case noisePayloads, verificationQr, bitchatMessage, legacy2025, dialectDisambiguation, relayTtlIos
   }
 
   /// What the file has besides: what it says about itself, what other rooms and later parts read, and what is relayed and not
   /// understood.
   static let others: Set = [
-    "_about", "noiseCacophonyXx", "noiseBitchatXx", "replayWindow", "courier", "prekey", "files", "relayTtlIos",
+    "_about", "noiseCacophonyXx", "noiseBitchatXx", "replayWindow", "courier", "prekey", "files",
     "nostrEmbedded", "nostrPrivateEnvelope", "nostrGeohash", "nostrGeohashIdentity", "nip44V2OfficialSubset",
   ]
 
@@ -81,6 +82,16 @@ extension Vectors {
     init(from decoder: any Decoder) throws {
       bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
     }
+  }
+
+  struct RelaySection: Decodable {
+    struct Row: Decodable, Sendable {
+      let ttl: UInt8
+      let degree: Int
+      let announce: Bool
+      let newTtl: UInt8?
+    }
+    let cases: [Row]
   }
 
   struct Identity: Decodable, Sendable {

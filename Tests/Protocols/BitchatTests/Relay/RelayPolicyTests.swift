@@ -9,6 +9,12 @@ struct RelayPolicyTests {
     RelaySubject(type: type, timeToLive: timeToLive, isDirected: isDirected)
   }
 
+  @Test("By the apps' rules a public packet goes on with the time to live of the table", arguments: Vectors.shared.relayTtlIos.cases)
+  func appsTable(row: Vectors.RelaySection.Row) {
+    let subject = Self.subject(row.announce ? .announce : .message, row.ttl)
+    #expect(RelayPolicy.apps.decide(subject, degree: row.degree)?.timeToLive == row.newTtl)
+  }
+
   @Test("A node on mains power takes one off and passes on to all, an announce before chat")
   func mains() throws {
     for timeToLive in UInt8(2)...7 {
