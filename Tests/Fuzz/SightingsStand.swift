@@ -47,12 +47,21 @@ struct SightingsStand {
     let wrong: [UInt8] = [0, 0xFF, 1, 1]
     let forBoth: [UInt8] = [4, 0, 2]
     let forOne: [UInt8] = [4, 0, 1]
+    let together = heard(1, [rssi, data([(0, [1])])]) + heard(1, [data([(1, [2])])]) + heard(1, [data([(0, [3])])])
+    let large = heard(1, [data(many)]) + heard(1, [data(Array(long))])
+    let late: [UInt8] = [2, 255, 0, 0, 2, 255, 1, 0, 3, 255, 255]
+    let strange = heard(3, [wrong, data([(0, [1])])])
+    let back = heard(1, [forBoth, rssi]) + [7] + heard(1, [forOne, rssi]) + [7]
+    // Each sum is short: Swift 6.0 gives up on long ones.
+    var several = scan + second
+    several += heard(1, [companies, data([(2, [2])])])
     return [
-      scan + heard(1, [rssi, data([(0, [1])])]) + heard(1, [data([(1, [2])])]) + heard(1, [data([(0, [3])])]),
-      scan + heard(1, [data(many)]) + heard(1, [data(Array(long))]) + [3, 255, 255] + heard(2, [name, uuids, rssi]),
-      scan + second + heard(1, [companies, data([(2, [2])])]) + [2, 255, 0, 0, 2, 255, 1, 0] + [3, 255, 255],
-      scan + heard(3, [wrong, data([(0, [1])])]) + [6, 3] + [5, 0] + [7], scan + [2, 40, 0, 0] + second + [7],
-      [4, 0, 1] + second + heard(1, [forBoth, rssi]) + [7] + heard(1, [forOne, rssi]) + [7],
+      scan + together,
+      scan + large + [3, 255, 255] + heard(2, [name, uuids, rssi]),
+      several + late,
+      scan + strange + [6, 3, 5, 0, 7],
+      scan + [2, 40, 0, 0] + second + [7],
+      [4, 0, 1] + second + back,
     ]
   }()
 

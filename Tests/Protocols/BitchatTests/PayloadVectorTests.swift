@@ -131,7 +131,7 @@ struct PayloadVectorTests {
     let id = try FragmentID(reading: Hex.decode(row.fragmentId))
     let recorded = row.fragments.map(\.bytes)
     let plan = try #require(FragmentPlan(inner, id: id, sliceSize: row.chunk, recipient: inner.namedRecipient))
-    #expect(plan.fragments == (try recorded.map { try Packet(decoding: $0) }))
+    #expect((try recorded.map { try Packet(decoding: $0) }) == plan.fragments)
     for (packet, wire) in zip(plan.fragments, recorded) {
       let encoded = try packet.encoded()
       // Whose deflate made the recorded bytes does not matter.

@@ -18,7 +18,7 @@ struct SeedVectorTests {
   func layouts() throws {
     let rows = vectors.legacy2025
     let hello = try VersionHello(reading: rows.versionHello.bytes)
-    #expect(hello == (try VersionHello(versions: [.v1], preferred: 1, clientVersion: "1.0.0", platform: "iOS")))
+    #expect((try VersionHello(versions: [.v1], preferred: 1, clientVersion: "1.0.0", platform: "iOS")) == hello)
     #expect(hello.bytes == rows.versionHello.bytes)
     let capable = try VersionHello(reading: rows.versionHelloCaps.bytes)
     #expect(capable.versions == [.v1, .v2])
@@ -26,7 +26,7 @@ struct SeedVectorTests {
     #expect(capable.bytes == rows.versionHelloCaps.bytes)
 
     let ack = try VersionAck(reading: rows.versionAck.bytes)
-    #expect(ack == (try VersionAck(agreed: 1, serverVersion: "1.0.0", platform: "macOS")))
+    #expect((try VersionAck(agreed: 1, serverVersion: "1.0.0", platform: "macOS")) == ack)
     #expect(ack.bytes == rows.versionAck.bytes)
     let rejected = try VersionAck(reading: rows.versionAckRejected.bytes)
     #expect(rejected.isRejected == true)
