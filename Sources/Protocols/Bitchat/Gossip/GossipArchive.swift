@@ -13,20 +13,36 @@ public struct GossipArchive: Sendable {
     public let sender: PeerID
     /// Milliseconds since 1970, by the sender's clock.
     public let timestamp: UInt64
+
+    init(bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64) {
+      (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
+    }
+
+    /// What was kept, by its bytes alone; nil if they are no packet.
+    public init?(bytes: [UInt8]) {
+      guard let packet = try? Packet(decoding: bytes) else { return nil }
+      self.init(
+        bytes: bytes, id: PacketID(packet), type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
+    }
   }
 
   /// The most messages, and for how long each is kept by its own time.
   static let messageLimit = 1000
   static let messageMilliseconds: UInt64 = 6 * 3600 * 1000
-  /// The most fragments of public packets.
+  /// The most bytes of them.
+  static let messageBytes = 4 << 20
+  /// The most fragments of public packets, and the most bytes of them.
   static let fragmentLimit = 600
+  static let fragmentBytes = 1 << 20
+  /// The most announces.
+  static let announceLimit = PeerTable.peerLimit
   /// So old an announce may be by itself, and so old before messages of its sender.
   static let announceMilliseconds: UInt64 = 60 * 1000
   static let oldAnnounceMilliseconds: UInt64 = 900 * 1000
 
   private var announces: [PeerID: Item] = [:]
-  private var messages = Shelf(limit: messageLimit)
-  private var fragments = Shelf(limit: fragmentLimit)
+  private var messages = Shelf(limit: messageLimit, byteLimit: messageBytes)
+  private var fragments = Shelf(limit: fragmentLimit, byteLimit: fragmentBytes)
   /// Whether messages are kept at all.
   private let keepsMessages: Bool
 
@@ -37,6 +53,8 @@ public struct GossipArchive: Sendable {
 
   var messageCount: Int { messages.count }
   var announceCount: Int { announces.count }
+  var fragmentCount: Int { fragments.count }
+  var bytes: Int { announces.values.reduce(messages.bytes + fragments.bytes) { $0 + $1.bytes.count } }
 
   /// Keeps a packet whose signature holds, or a fragment of a public packet. Another type is not kept.
   ///
@@ -46,6 +64,9 @@ public struct GossipArchive: Sendable {
     case .announce:
       if let known = announces[item.sender], known.timestamp > item.timestamp { return false }
       announces[item.sender] = item
+      if announces.count > Self.announceLimit, let oldest = announces.values.min(by: Item.isOlder) {
+        announces[oldest.sender] = nil
+      }
       return false
     case .message: return keepsMessages && messages.insert(item)
     case .fragment:
@@ -54,6 +75,8 @@ public struct GossipArchive: Sendable {
     default: return false
     }
   }
+
+  func hasMessage(_ id: PacketID) -> Bool { messages.has(id) }
 
   /// A peer has left: it is not announced to anybody any more.
   mutating func leave(_ peer: PeerID) { announces[peer] = nil }
@@ -100,7 +123,9 @@ public struct GossipArchive: Sendable {
       }
     }
     if types.contains(.message) {
-      let wanted = messages.items.filter { isRecent($0) && isWanted($0) && $0.isYounger(than: Self.messageMilliseconds, at: time) }
+      let wanted = messages.items.filter {
+        isRecent($0) && isWanted($0) && $0.isYounger(than: Self.messageMilliseconds, at: time)
+      }
       for sender in Set(wanted.map(\.sender)).sorted() { announce(sender, youngerThan: Self.oldAnnounceMilliseconds) }
       found += wanted.sorted(by: Item.isOlder)
     }

@@ -4,7 +4,7 @@ import Common
 struct Arrival: Sendable {
   let view: PacketView
   let link: LinkID
-  /// Whether it was put together from fragments: then it is not passed on.
+  /// Whether it was put together from fragments: then it is not passed on. Its time to live is that of its last fragment.
   let isReassembled: Bool
   /// Whether it answers this node's request for sync: then it may be old.
   let isAnswer: Bool

@@ -13,6 +13,8 @@ extension MeshEngine {
     public var echoes: UInt64 = 0
     /// Packets whose time is off by too much.
     public var clock: UInt64 = 0
+    /// Packets that answered a request and are too old all the same.
+    public var tooOld: UInt64 = 0
     /// Announces that are none, or whose sender is not their key's.
     public var badAnnounces: UInt64 = 0
     /// Announces with another signing key than the peer's first one.
@@ -24,6 +26,10 @@ extension MeshEngine {
     /// Signatures that were not checked, because there were too many.
     public var tooManySignatures: UInt64 = 0
     public var badSignatures: UInt64 = 0
+    /// Packets that nobody can verify, of which there were too many on one link.
+    public var tooManyUnverified: UInt64 = 0
+    /// Packets that were not inflated, because there was too much of that on one link.
+    public var tooMuchInflation: UInt64 = 0
     /// Announces over a link that has changed its peer a short time ago.
     public var refusedBindings: UInt64 = 0
     /// Chat whose sender did not announce itself in time, or for which there was no room to wait.
@@ -57,9 +63,11 @@ extension MeshEngine {
     public var tallies: [Tally] {
       [
         Tally("Frames", frames), Tally("Duplicates", duplicates), Tally("Echoes", echoes), Tally("Clock", clock),
+        Tally("TooOld", tooOld),
         Tally("BadAnnounces", badAnnounces), Tally("OtherSigningKeys", otherSigningKeys),
         Tally("OldAnnounces", oldAnnounces), Tally("TooManyIdentities", tooManyIdentities),
         Tally("TooManySignatures", tooManySignatures), Tally("BadSignatures", badSignatures),
+        Tally("TooManyUnverified", tooManyUnverified), Tally("TooMuchInflation", tooMuchInflation),
         Tally("RefusedBindings", refusedBindings), Tally("ChatOfUnknown", chatOfUnknown),
         Tally("Unreadable", unreadable), Tally("UnknownPayloads", unknownPayloads), Tally("Blocked", blocked),
         Tally("BadFragments", badFragments), Tally("RefusedRequests", refusedRequests),

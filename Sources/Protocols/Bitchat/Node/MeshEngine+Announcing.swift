@@ -7,6 +7,8 @@ extension MeshEngine {
   private static let densePeriod: ClosedRange<Int64> = 22_000...38_000
   /// Two announces to all are never nearer than that.
   private static let shortestPause = Duration.seconds(1)
+  /// The most neighbours that are remembered for their clocks.
+  private static let witnesses = 16
 
   mutating func announceIfDue(_ turn: inout Turn) {
     guard let due = announceAt, due <= turn.now else { return }
@@ -73,15 +75,18 @@ extension MeshEngine {
     guard let news = try? table.learn(announcement, at: packet.timestamp, hops: hops, now: turn.now) else {
       counters.oldAnnounces += 1
       // It brings nothing new, and still shows whose link it came over: a newer one overtook it on another link.
-      if arrival.isDirect { bind(arrival.link, to: peer, &turn) }
+      claim(arrival, of: peer, &turn)
       return
     }
     if !isPinned { turn.actions.append(.keep(.pin(peer, announcement.signingKey))) }
-    turn.actions += news.forgotten.map { .gone($0) }
+    for other in news.forgotten {
+      archive.leave(other)
+      turn.actions.append(.gone(other))
+    }
     if news.novelty != .same { turn.actions.append(.peer(peer)) }
-    if arrival.isDirect { bind(arrival.link, to: peer, &turn) }
-    if news.novelty == .newPeer { outbox.hurry(peer, isBack: true, at: turn.now) }
-    for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: false, &turn) }
+    claim(arrival, of: peer, &turn)
+    if news.novelty == .newPeer { outbox.hurry(peer, at: turn.now) }
+    for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
   }
 
   /// A link belongs to the peer that announces itself over it and nobody in between. It changes its peer once a minute at most.
@@ -93,11 +98,24 @@ extension MeshEngine {
     }
     state.peer = peer
     state.boundAt = turn.now
+    state.broughtAt = 0
     links[link] = state
     sync.end(link)
     sync.begin(link, at: turn.now)
     turn.actions.append(.bound(link, peer))
+    outbox.hurry(peer, at: turn.now)
     cutSecondLink(to: peer, &turn)
+  }
+
+  /// An announce came that had come over no other link. Of the links to a peer, the one is used that brought its newest such
+  /// announce: whoever catches one and says it again on a link of his own is later than the peer itself, so he gets nothing of
+  /// what is for the peer.
+  private mutating func claim(_ arrival: Arrival, of peer: PeerID, _ turn: inout Turn) {
+    guard arrival.isDirect else { return }
+    bind(arrival.link, to: peer, &turn)
+    guard let state = links[arrival.link], state.peer == peer else { return }
+    links[arrival.link]?.broughtAt = max(state.broughtAt, arrival.view.timestamp)
+    if state.broughtAt == 0 { cutSecondLink(to: peer, &turn) }
   }
 
   /// Of two links between two nodes, the one stays that the smaller ID has made; whoever made the other one cuts it. A phone
@@ -105,7 +123,8 @@ extension MeshEngine {
   private mutating func cutSecondLink(to peer: PeerID, _ turn: inout Turn) {
     guard peer < identity.id else { return }
     let toPeer = links.filter { $0.value.peer == peer }
-    guard toPeer.contains(where: { !$0.value.isOurs }) else { return }
+    // One that has only repeated announces may be anybody's.
+    guard toPeer.contains(where: { !$0.value.isOurs && $0.value.broughtAt > 0 }) else { return }
     for link in toPeer.filter({ $0.value.isOurs }).keys.sorted(by: { $0.number < $1.number }) {
       cut(link, .second, &turn)
     }
@@ -113,9 +132,10 @@ extension MeshEngine {
 
   /// A neighbour whose announce comes straight from it has a clock that can be compared.
   private mutating func noteClock(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) {
-    guard arrival.isDirect else { return }
+    // An old announce that somebody says again shows nothing.
+    guard arrival.isDirect, packet.timestamp >= table[packet.sender]?.announcedAt ?? 0 else { return }
     if Self.distance(packet.timestamp, turn.time) <= Limits.clockMilliseconds {
-      agreeing.insert(packet.sender)
+      if agreeing.count < Self.witnesses { agreeing.insert(packet.sender) }
     } else {
       agreeing.remove(packet.sender)
     }

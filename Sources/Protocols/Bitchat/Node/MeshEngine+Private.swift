@@ -48,6 +48,7 @@ extension MeshEngine {
     guard let due = outbox.deadline, due <= turn.now else { return }
     let (messages, wanted, failed) = outbox.takeDue(at: turn.now, time: turn.time) { peer in
       guard table[peer] != nil else { return .away }
+      guard !links.isEmpty else { return .cutOff }
       return sessions.hasSession(with: peer) ? .session : .near
     }
     for message in messages {
@@ -96,7 +97,8 @@ extension MeshEngine {
       return
     }
     let event: Sessions<PeerID>.Event =
-      packet.type == .noiseHandshake ? .handshake(packet.sender, packet.payload) : .message(packet.sender, packet.payload)
+      packet.type == .noiseHandshake
+      ? .handshake(packet.sender, packet.payload) : .message(packet.sender, packet.payload)
     carryOut(sessions.handle(event, at: turn.now), &turn)
   }
 
@@ -107,7 +109,8 @@ extension MeshEngine {
       case .established(let peer, _, _):
         // Each side tells its state once; that proves the signing key.
         seal(.peerState(PeerState(capabilities: [], signingKey: identity.signingKey.publicKey)), for: peer, &turn)
-        outbox.hurry(peer, isBack: false, at: turn.now)
+        // What was sent before may have been sealed with keys that the peer never had.
+        outbox.hurry(peer, at: turn.now)
       case .opened(let peer, let plaintext): hear(plaintext, from: peer, &turn)
       case .failed, .ended: break
       }

@@ -21,7 +21,7 @@ extension MeshEngine {
       counters.echoes += 1
       return
     }
-    let isAnswer = view.timeToLive == 0 && !isReassembled && view.type != .requestSync
+    let isAnswer = view.timeToLive == 0 && !view.isRequest
     let arrival = Arrival(view: view, link: link, isReassembled: isReassembled, isAnswer: isAnswer)
     let key = view.wireKey(hash, withSignature: !view.type.isVerifiedHere)
     guard !recent.see(key, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
@@ -34,8 +34,23 @@ extension MeshEngine {
       counters.blocked += 1
       return
     }
+    guard view.type.isVerifiedHere || isReassembled || budget.takeUnverified(view.type, on: link, at: turn.now) else {
+      counters.tooManyUnverified += 1
+      return
+    }
+    guard isRead(view) else {
+      recent.insert(key, at: turn.now)
+      return relay(arrival, key, &turn)
+    }
+    guard budget.takeInflation(of: view.inflatedCount, on: link, at: turn.now) else {
+      counters.tooMuchInflation += 1
+      return
+    }
     let packet: Packet
-    do throws(PacketError) { packet = try Packet(view) } catch { return counters.count(error) }
+    do throws(PacketError) { packet = try Packet(view) } catch {
+      counters.count(error)
+      return
+    }
     // A relay may have compressed it anew: then it is another row of bytes, and the same packet.
     let id = PacketID(packet)
     guard !view.type.isVerifiedHere || !recentIDs.see(id, at: turn.now) else {
@@ -45,7 +60,17 @@ extension MeshEngine {
     guard act(on: packet, arrival, id, &turn) else { return }
     recent.insert(key, at: turn.now)
     if view.type.isVerifiedHere { recentIDs.insert(id, at: turn.now) }
-    relay(packet, arrival, key, &turn)
+    relay(arrival, key, &turn)
+  }
+
+  /// Whether this node looks into a packet. Another one goes on as it is.
+  private func isRead(_ view: PacketView) -> Bool {
+    switch view.type {
+    case .announce, .message, .leave, .requestSync: true
+    case .noiseHandshake, .noiseEncrypted: view.recipient == identity.id
+    case .fragment: view.recipient == nil || view.recipient == identity.id
+    default: false
+    }
   }
 
   private mutating func hearCopy(of arrival: Arrival, _ key: WireKey, _ turn: inout Turn) {
@@ -85,7 +110,7 @@ extension MeshEngine {
     message packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
     guard let peer = table[packet.sender] else {
-      if !unknown.add(arrival.view, on: arrival.link, at: turn.now) { counters.chatOfUnknown += 1 }
+      if !unknown.add(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
       return false
     }
     guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return false }
@@ -98,9 +123,11 @@ extension MeshEngine {
       counters.blocked += 1
       return true
     }
-    if let recipient = packet.recipient, recipient != identity.id { return true }
+    if let recipient = arrival.view.recipient, recipient != identity.id { return true }
+    // What is on the shelf was told, maybe in an earlier run.
+    let isKnown = archive.hasMessage(id)
     keep(arrival, packet, id, &turn)
-    guard !configuration.isRelayOnly else { return true }
+    guard !configuration.isRelayOnly, !isKnown else { return true }
     turn.actions.append(
       .heard(
         PublicMessage(
@@ -139,14 +166,12 @@ extension MeshEngine {
       counters.badFragments += 1
       return false
     }
-    let isForAll = packet.recipient == nil
-    guard isForAll || packet.recipient == identity.id else { return true }
-    if isForAll { keep(arrival, packet, id, &turn) }
+    if arrival.view.recipient == nil { keep(arrival, packet, id, &turn) }
     switch assembler.add(fragment, from: packet.sender, at: turn.now) {
     case .stored, .duplicate: return true
     case .complete(var bytes):
-      // It was passed on in its fragments.
-      if bytes.count > 2 { bytes[2] = 0 }
+      // It has come as far as its fragments, and was passed on in them.
+      if bytes.count > 2 { bytes[2] = arrival.view.timeToLive }
       do throws(PacketError) {
         let view = try PacketView(bytes)
         if view.sender == packet.sender { accept(view, on: arrival.link, isReassembled: true, &turn) }
@@ -171,10 +196,8 @@ extension MeshEngine {
       return false
     }
     let check = SignatureCheck(arrival.view, decoded: packet, key: key)
-    // One was paid for; the others are taken from what is left.
-    for _ in 0..<max(0, check.computed - 1) {
-      _ = budget.takeSignature(on: arrival.link, isKnownAnnounce: true, at: turn.now)
-    }
+    // One was paid for; the others, and what long payloads cost, are paid for now.
+    budget.spend(check.computed * (1 + packet.payload.count / WorkBudget.bytesPerSignature) - 1, on: arrival.link)
     if !check.isValid { counters.badSignatures += 1 }
     return check.isValid
   }
@@ -193,11 +216,10 @@ extension MeshEngine {
 
   private mutating func isTimely(_ timestamp: UInt64, _ turn: Turn, oldest: UInt64) -> Bool {
     let limit = timestamp > turn.time ? Limits.clockMilliseconds : oldest
-    guard Self.distance(timestamp, turn.time) <= limit else {
-      counters.clock += 1
-      return false
-    }
-    return true
+    guard Self.distance(timestamp, turn.time) > limit else { return true }
+    // An answer may be old: that it is too old says nothing about clocks.
+    if limit == Limits.clockMilliseconds { counters.clock += 1 } else { counters.tooOld += 1 }
+    return false
   }
 
   static func distance(_ one: UInt64, _ other: UInt64) -> UInt64 { one > other ? one - other : other - one }

@@ -2,27 +2,27 @@ import Common
 
 extension MeshEngine {
   /// Has a packet of somebody else passed on, a little later.
-  mutating func relay(_ packet: Packet, _ arrival: Arrival, _ key: WireKey, _ turn: inout Turn) {
+  mutating func relay(_ arrival: Arrival, _ key: WireKey, _ turn: inout Turn) {
+    let view = arrival.view
     // What was said in private to this node, or was asked for, ends here.
-    guard packet.recipient != identity.id, !arrival.isReassembled, !arrival.isAnswer else { return }
-    let subject = RelaySubject(
-      type: packet.type, timeToLive: arrival.view.timeToLive, isDirected: packet.recipient != nil)
+    guard view.recipient != identity.id, !arrival.isReassembled, !arrival.isAnswer else { return }
+    let subject = RelaySubject(type: view.type, timeToLive: view.timeToLive, isDirected: view.recipient != nil)
     let decision = configuration.relayPolicy.decide(
       subject, degree: links.count, encryptedLimit: configuration.encryptedRelayLimit)
     guard let decision else { return }
     let delay = Duration.milliseconds(Random.number(decision.delay, &random))
     let dropped = pending.add(
       PendingRelays.Relay(
-        bytes: arrival.view.relayed(timeToLive: decision.timeToLive), key: key, type: packet.type,
-        sender: packet.sender, recipient: packet.recipient, nextHop: nextHop(of: packet), heardOn: [arrival.link],
+        bytes: view.relayed(timeToLive: decision.timeToLive), key: key, type: view.type,
+        sender: view.sender, recipient: view.recipient, nextHop: nextHop(of: view), heardOn: [arrival.link],
         decision: decision, due: turn.now.advanced(by: delay)))
     counters.relaysDropped += UInt64(dropped)
   }
 
   /// The hop behind this node on the packet's route, or the recipient behind the last one.
-  private func nextHop(of packet: Packet) -> PeerID? {
-    guard let place = packet.route.firstIndex(of: identity.id) else { return nil }
-    return packet.route[(place + 1)...].first ?? packet.recipient
+  private func nextHop(of view: PacketView) -> PeerID? {
+    guard let place = view.route.firstIndex(of: identity.id) else { return nil }
+    return view.route[(place + 1)...].first ?? view.recipient
   }
 
   mutating func relayWhatIsDue(_ turn: inout Turn) {

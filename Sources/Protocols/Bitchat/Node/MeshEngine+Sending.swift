@@ -13,7 +13,9 @@ extension MeshEngine {
     var turn = Turn(now: now, time: time)
     var packet = Packet(type: .message, timestamp: timestamp(turn), sender: identity.id, payload: payload)
     if payload.count > Int(UInt16.max) { packet.version = .v2 }
-    guard let signed = try? packet.signed(with: identity.signingKey), let bytes = try? signed.encoded() else { return nil }
+    guard let signed = try? packet.signed(with: identity.signingKey), let bytes = try? signed.encoded() else {
+      return nil
+    }
     let id = PacketID(signed)
     let item = GossipArchive.Item(
       bytes: bytes, id: id, type: .message, sender: identity.id, timestamp: signed.timestamp)
@@ -24,7 +26,10 @@ extension MeshEngine {
 
   /// Signs a packet of this node and sends it to all.
   mutating func broadcast(_ packet: Packet, as kind: PacketClass, _ turn: inout Turn) {
-    guard let signed = try? packet.signed(with: identity.signingKey) else { return counters.unsendable += 1 }
+    guard let signed = try? packet.signed(with: identity.signingKey) else {
+      counters.unsendable += 1
+      return
+    }
     if packet.type == .announce, let bytes = try? signed.encoded() {
       _ = archive.keep(
         GossipArchive.Item(
@@ -35,17 +40,16 @@ extension MeshEngine {
     transmit(signed, as: kind, to: kind == .announce ? all : targets(), &turn)
   }
 
-  /// One link to each neighbour, and each link whose peer is not known yet; those of `but` are left out.
+  /// One link to each neighbour, the one that brought its newest announce, and each link whose peer is not known yet; those of `but` are left out.
   func targets(but heardOn: Set<LinkID> = []) -> [LinkID] {
-    var chosen: [PeerID: (link: LinkID, boundAt: Instant)] = [:]
+    var chosen: [PeerID: (link: LinkID, broughtAt: UInt64)] = [:]
     var strangers: [LinkID] = []
-    for (link, state) in links {
-      guard let peer = state.peer, let boundAt = state.boundAt else {
+    for (link, state) in links.sorted(by: { $0.key.number < $1.key.number }) {
+      guard let peer = state.peer else {
         strangers.append(link)
         continue
       }
-      let known = chosen[peer]
-      if known.map({ ($0.boundAt, $0.link.number) < (boundAt, link.number) }) ?? true { chosen[peer] = (link, boundAt) }
+      if chosen[peer].map({ $0.broughtAt < state.broughtAt }) ?? true { chosen[peer] = (link, state.broughtAt) }
     }
     // Who has heard it on one link needs it on no other.
     let informed = Set(heardOn.compactMap { links[$0]?.peer })
@@ -64,13 +68,17 @@ extension MeshEngine {
     if packet.signature == nil, !packet.type.isUnsigned, let signed = try? packet.signed(with: identity.signingKey) {
       packet = signed
     }
-    guard let bytes = encoded(packet, for: targets) else { return counters.unsendable += 1 }
+    guard let bytes = encoded(packet, for: targets) else {
+      counters.unsendable += 1
+      return
+    }
     transmit(bytes, as: kind, to: targets, &turn)
   }
 
   private func encoded(_ packet: Packet, for targets: [LinkID]) -> [UInt8]? {
     guard let plain = try? packet.encoded() else { return nil }
-    guard configuration.padsAll, let padded = try? packet.encoded(padded: true), padded.count <= narrowest(targets) else {
+    guard configuration.padsAll, let padded = try? packet.encoded(padded: true), padded.count <= narrowest(targets)
+    else {
       return plain
     }
     return padded
@@ -88,9 +96,13 @@ extension MeshEngine {
       turn.actions += targets.map { .send(bytes, on: $0, kind) }
       return
     }
-    guard let view = try? PacketView(bytes), view.type != .fragment, let id = try? FragmentID(reading: random.bytes(FragmentID.size)),
+    guard let view = try? PacketView(bytes), view.type != .fragment,
+      let id = try? FragmentID(reading: random.bytes(FragmentID.size)),
       let plan = FragmentPlan(view, id: id, frameLimit: limit)
-    else { return counters.unsendable += 1 }
+    else {
+      counters.unsendable += 1
+      return
+    }
     let frames = plan.fragments.compactMap { try? $0.encoded() }
     for link in targets where !paced.add(frames, on: link, as: kind == .own ? .own : .fragment, at: turn.now) {
       counters.unsendable += 1

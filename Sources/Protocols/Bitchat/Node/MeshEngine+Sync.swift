@@ -1,6 +1,10 @@
 import Common
 
 extension MeshEngine {
+  /// The most that one answer has, so that the queue of the link holds it. The neighbour asks again, and gets the rest.
+  private static let answerPackets = 192
+  private static let answerBytes = 48 << 10
+
   /// Asks neighbours what they have that this node does not.
   mutating func syncWhatIsDue(_ turn: inout Turn) {
     for (link, types) in sync.takeDue(&random, at: turn.now) {
@@ -17,15 +21,19 @@ extension MeshEngine {
   /// Answers a neighbour's request. Nobody else gets an answer: a request is for one hop.
   mutating func hear(request packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
     guard packet.timeToLive == 0, links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender],
-      let request = try? SyncRequest(reading: packet.payload), sync.takeAnswer(on: arrival.link, at: turn.now),
-      checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
+      arrival.view.recipient.map({ $0 == identity.id }) ?? true,
+      let request = try? SyncRequest(reading: packet.payload),
+      checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn),
+      sync.takeAnswer(on: arrival.link, at: turn.now)
     else {
       counters.refusedRequests += 1
       return
     }
     counters.answeredRequests += 1
+    var room = Self.answerBytes
     for item in archive.missing(request, at: turn.time) where item.sender != peer.id {
-      guard let view = try? PacketView(item.bytes) else { continue }
+      guard room > 0, let view = try? PacketView(item.bytes) else { continue }
+      room -= max(item.bytes.count, Self.answerBytes / Self.answerPackets)
       transmit(view.syncAnswer, as: .syncAnswer, to: [arrival.link], &turn)
     }
   }

@@ -162,6 +162,7 @@ public struct MeshEngine: Sendable {
     sync.end(link)
     budget.forget(link)
     paced.forget(link)
+    unknown.forget(link)
   }
 
   // MARK: Time
@@ -216,6 +217,8 @@ public struct MeshEngine: Sendable {
     let now: State =
       !isStarted ? .stopped : !canSend ? .waitingForClock : neighbours.isEmpty ? .alone : .connected
     guard now != state else { return }
+    // The neighbours have waited to be told who is here.
+    if state == .waitingForClock, canSend { announceAt = turn.now }
     state = now
     turn.actions.append(.state(now))
   }

@@ -12,6 +12,8 @@ struct MeshLink: Sendable {
   var peer: PeerID?
   /// When the link was bound to that peer.
   var boundAt: Instant?
+  /// The time of the newest announce of the peer that came over this link before it came over any other; 0 without one.
+  var broughtAt: UInt64 = 0
   /// Frames that were no packets, as far as there are no more than are allowed.
   var garbage = TokenBucket(garbageLimit, each: garbageTime)
 

@@ -19,6 +19,8 @@ public struct Outbox: Sendable {
     case session
     /// It is in the mesh, and a session has to be made.
     case near
+    /// It was heard lately, and there is no link at all now.
+    case cutOff
     /// It was not heard lately. A try would be for nothing.
     case away
   }
@@ -33,6 +35,8 @@ public struct Outbox: Sendable {
     var message: OutgoingMessage
     /// When it is sent again; nil while it waits for the peer.
     var nextTry: Instant?
+    /// Whether the next try comes early, because of something that happened to the peer. It is not counted.
+    var isHurried = false
     /// What the service was told.
     var told: MessageState
   }
@@ -62,10 +66,11 @@ public struct Outbox: Sendable {
     for piece in message.pieces { pieces[piece.id] = message.number }
   }
 
-  /// There is a new session with the peer, or the peer is back: what was not sent is due, and then what was sent as well.
-  mutating func hurry(_ peer: PeerID, isBack: Bool, at now: Instant) {
-    for (number, entry) in entries where entry.message.peer == peer && (isBack || entry.told == .waiting) {
+  /// There is a new session with the peer, or a new link, or the peer is back: what it has not is due.
+  mutating func hurry(_ peer: PeerID, at now: Instant) {
+    for (number, entry) in entries where entry.message.peer == peer && entry.told != .delivered {
       entries[number]?.nextTry = now
+      entries[number]?.isHurried = true
     }
   }
 
@@ -88,13 +93,14 @@ public struct Outbox: Sendable {
         if isOld { failed.append(number) }
         continue
       }
-      guard !isOld, entry.message.tries < Self.tries else {
+      guard !isOld, entry.isHurried || entry.message.tries < Self.tries else {
         failed.append(number)
         continue
       }
       switch reach(entry.message.peer) {
       case .session:
-        entry.message.tries += 1
+        if !entry.isHurried || entry.message.tries == 0 { entry.message.tries += 1 }
+        entry.isHurried = false
         let pause = Self.firstPause * (1 << min(entry.message.tries - 1, 6))
         entry.nextTry = now.advanced(by: min(pause, Self.longestPause))
         due.append(entry.message)
@@ -102,6 +108,7 @@ public struct Outbox: Sendable {
         // A session that comes about makes it due; without one it is asked for again.
         entry.nextTry = now.advanced(by: Self.firstPause)
         wanted.insert(entry.message.peer)
+      case .cutOff: entry.nextTry = now.advanced(by: Self.firstPause)
       case .away:
         entry.nextTry = nil
       }

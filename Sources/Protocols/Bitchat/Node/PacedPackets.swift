@@ -19,6 +19,7 @@ struct PacedPackets: Sendable {
   /// When the last packet for a link leaves.
   private var last: [LinkID: Instant] = [:]
 
+  var count: Int { packets.count }
   var deadline: Instant? { packets.first?.due }
 
   /// Takes packets in that belong together.

@@ -112,7 +112,9 @@ struct PeerTable: Sendable {
   private mutating func dropPeers(but newcomer: PeerID) -> [PeerID] {
     guard peers.count > Self.peerLimit else { return [] }
     let least = peers.values.filter { $0.id != newcomer }
-      .min { (precious.contains($0.id) ? 1 : 0, $0.heardAt, $0.id) < (precious.contains($1.id) ? 1 : 0, $1.heardAt, $1.id) }
+      .min {
+        (precious.contains($0.id) ? 1 : 0, $0.heardAt, $0.id) < (precious.contains($1.id) ? 1 : 0, $1.heardAt, $1.id)
+      }
     guard let least else { return [] }
     peers[least.id] = nil
     return [least.id]

@@ -15,17 +15,20 @@ struct TokenBucket: Sendable {
     perSecond = capacity / (Double(max(1, period.wholeNanoseconds)) / 1e9)
   }
 
-  /// Takes a token, if more than `reserve` are there.
-  mutating func take(at now: Instant, reserve: Double = 0) -> Bool {
+  /// Takes so many tokens, if those and `reserve` are there.
+  mutating func take(_ count: Double = 1, at now: Instant, reserve: Double = 0) -> Bool {
     if let filledAt {
       let elapsed = Double(max(0, filledAt.duration(to: now).wholeNanoseconds)) / 1e9
       tokens = min(capacity, tokens + elapsed * perSecond)
     }
     filledAt = now
-    guard tokens >= 1 + reserve else { return false }
-    tokens -= 1
+    guard tokens >= count + reserve else { return false }
+    tokens -= count
     return true
   }
+
+  /// Takes tokens whether they are there or not: those that are missing have to come back before there are others.
+  mutating func spend(_ count: Double) { tokens -= count }
 
   /// Gives a token back that was taken for nothing.
   mutating func giveBack() { tokens = min(capacity, tokens + 1) }

@@ -8,17 +8,26 @@ struct WorkBudget: Sendable {
   /// New identities a second for each link, and for all.
   static let identitiesOfLink = 10
   static let identities = 30
+  /// Bytes under a signature that cost as much as the signature itself.
+  static let bytesPerSignature = 8192
+  /// Bytes a second that the packets of a link may be inflated to. One packet of the longest has room.
+  static let inflationOfLink = 2 << 20
   /// The part of a second's signatures that only announces of known peers may use.
   private static let reserved = 0.1
 
   private struct Share: Sendable {
     var signatures = TokenBucket(signaturesOfLink)
     var identities = TokenBucket(identitiesOfLink)
+    var inflation = TokenBucket(inflationOfLink)
+    var unverified: [MessageType?: TokenBucket] = [:]
   }
 
   private var shares: [LinkID: Share] = [:]
   private var allSignatures = TokenBucket(signatures)
   private var allIdentities = TokenBucket(identities)
+
+  /// The links that something is kept of.
+  var count: Int { shares.count }
 
   /// Whether a signature of a packet from this link may be checked. Announces of known peers are the last to be refused.
   mutating func takeSignature(on link: LinkID, isKnownAnnounce: Bool, at now: Instant) -> Bool {
@@ -32,6 +41,34 @@ struct WorkBudget: Sendable {
     }
     return true
   }
+
+  /// Pays for work that was done already.
+  mutating func spend(_ signatures: Int, on link: LinkID) {
+    guard signatures > 0 else { return }
+    shares[link]?.signatures.spend(Double(signatures))
+    allSignatures.spend(Double(signatures))
+  }
+
+  /// Whether a packet of this link may be inflated to so many bytes.
+  mutating func takeInflation(of bytes: Int, on link: LinkID, at now: Instant) -> Bool {
+    guard bytes > 0 else { return true }
+    return shares[link, default: Share()].inflation.take(Double(bytes), at: now)
+  }
+
+  /// Whether a packet that anybody may have made comes in by this link, and goes on. Each type has its own share, and those
+  /// that this node does not know have one together.
+  mutating func takeUnverified(_ type: MessageType, on link: LinkID, at now: Instant) -> Bool {
+    let limit = Self.unverified[type]
+    return shares[link, default: Share()].unverified[
+      limit == nil ? nil : type, default: TokenBucket(limit ?? Self.unknownOfLink)
+    ].take(at: now)
+  }
+
+  /// Packets a second for each link. A phone sends a fragment every 20 ms, and may pass on those of others.
+  static let unverified: [MessageType: Int] = [
+    .fragment: 400, .noiseEncrypted: 200, .noiseHandshake: 50, .requestSync: 20,
+  ]
+  static let unknownOfLink = 100
 
   /// Whether an identity that nobody knew may come in by this link.
   mutating func takeIdentity(on link: LinkID, at now: Instant) -> Bool {

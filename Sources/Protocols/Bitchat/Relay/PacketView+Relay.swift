@@ -11,6 +11,18 @@ extension PacketView {
     return WireKey(version: bytes[0], type: bytes[1], hash: value)
   }
 
+  /// Whether it asks for sync, or is a fragment of a packet that does.
+  var isRequest: Bool {
+    guard type == .fragment, !flags.contains(.compressed) else { return type == .requestSync }
+    return section.dropFirst(Fragment.headerBytes - 1).first == MessageType.requestSync.rawValue
+  }
+
+  /// How long its payload says that it is once it is inflated; 0 for one that is not compressed.
+  var inflatedCount: Int {
+    guard flags.contains(.compressed) else { return 0 }
+    return section.prefix(version == .v1 ? 2 : 4).reduce(0) { $0 << 8 | Int($1) }
+  }
+
   /// The bytes as the answer to a request for sync: they go one hop, and may be old.
   var syncAnswer: [UInt8] {
     var copy = bytes

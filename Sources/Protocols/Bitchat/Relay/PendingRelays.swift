@@ -26,7 +26,7 @@ struct PendingRelays: Sendable {
 
   /// In the order of their moments.
   private var relays: [Relay] = []
-  private var bytes = 0
+  private(set) var bytes = 0
 
   var count: Int { relays.count }
   /// When `takeDue` has something to give; nil without packets.

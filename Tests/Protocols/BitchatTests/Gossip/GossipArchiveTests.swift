@@ -18,7 +18,8 @@ struct GossipArchiveTests {
       bytes: try packet.encoded(), id: PacketID(packet), type: type, sender: packet.sender, timestamp: packet.timestamp)
   }
 
-  private func request(having items: [GossipArchive.Item] = [], _ types: SyncTypes? = nil, since: UInt64? = nil,
+  private func request(
+    having items: [GossipArchive.Item] = [], _ types: SyncTypes? = nil, since: UInt64? = nil,
     fragments: [FragmentID] = []
   ) throws -> SyncRequest {
     try SyncRequest(filter: SyncFilter(items.map(\.id)), types: types, since: since, fragments: fragments)

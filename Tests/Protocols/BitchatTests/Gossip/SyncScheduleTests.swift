@@ -8,7 +8,8 @@ import Testing
 struct SyncScheduleTests {
   private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
 
-  @Test("A neighbour is asked a second after its first announce, and then every 12 to 18 s, each second time for fragments")
+  @Test(
+    "A neighbour is asked a second after its first announce, and then every 12 to 18 s, each second time for fragments")
   func period() throws {
     var random = SeededRandom(seed: 3)
     var schedule = SyncSchedule()

@@ -7,7 +7,9 @@ import Testing
 @Suite("Chat in the mesh")
 struct ChatTests {
   /// Nodes in a line, each with a link to the next, that know each other.
-  static func line(_ names: [String], seed: UInt64 = 1, _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in }) -> MeshHall {
+  static func line(_ names: [String], seed: UInt64 = 1, _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in })
+    -> MeshHall
+  {
     var hall = MeshHall(seed: seed)
     hall.add(names, adjust)
     for node in names.indices.dropLast() { hall.connect(node, node + 1) }
@@ -88,7 +90,9 @@ struct ChatTests {
     hall.passes = { bytes, _, _ in
       let needle = Array(text.utf8)
       if bytes.count >= needle.count {
-        for start in 0...(bytes.count - needle.count) where bytes[start..<start + needle.count] == needle[...] { isSeen = true }
+        for start in 0...(bytes.count - needle.count) where bytes[start..<start + needle.count] == needle[...] {
+          isSeen = true
+        }
       }
       return true
     }

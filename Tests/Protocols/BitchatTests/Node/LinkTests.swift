@@ -6,7 +6,8 @@ import Testing
 
 @Suite("Links of the mesh")
 struct LinkTests {
-  @Test("Two nodes that connect to each other at one moment end with one link, in each order of events", arguments: 0..<20)
+  @Test(
+    "Two nodes that connect to each other at one moment end with one link, in each order of events", arguments: 0..<20)
   func bothConnect(group: UInt64) {
     for seed in (group * 50)..<(group * 50 + 50) {
       var hall = MeshHall(seed: seed)

@@ -15,8 +15,11 @@ struct MeshHall {
     var told: [PrivateMessage] = []
     var progress: [UInt32: [MessageState]] = [:]
     var gone: [PeerID] = []
+    var favourited: [PeerID] = []
     var cuts: [(LinkID, MeshEngine.CutReason)] = []
     var kept: [MeshEngine.Keepsake] = []
+    /// What it has sent over links that only the test has an end of.
+    var sent: [LinkID: [[UInt8]]] = [:]
     /// Whether the service keeps what it is told, so that senders learn of it.
     var keeps = true
     var id: PeerID { engine.identity.id }
@@ -47,6 +50,7 @@ struct MeshHall {
   private(set) var now = Instant.zero
   private(set) var wires: [LinkID: Wire] = [:]
   private var flights: [Flight] = []
+  private var strangerLinks: UInt64 = 0
   private var sent = 0
   private var random: SeededRandom
   /// From the sending to the arrival, in milliseconds.
@@ -73,7 +77,8 @@ struct MeshHall {
         noiseKey: X25519.PrivateKey(randomFrom: &random), signingKey: Ed25519.PrivateKey(randomFrom: &random))
       let seed = random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
       nodes.append(
-        Node(MeshEngine(identity: identity, configuration: configuration, random: SeededRandom(seed: seed)), name: name))
+        Node(MeshEngine(identity: identity, configuration: configuration, random: SeededRandom(seed: seed)), name: name)
+      )
       handle(.clock(isTrusted: true), at: nodes.count - 1)
       handle(.start, at: nodes.count - 1)
     }
@@ -117,6 +122,16 @@ struct MeshHall {
   mutating func tell(_ text: String, to peer: Int, as number: UInt32 = 1, at node: Int) throws {
     carryOut(
       try nodes[node].engine.tell(text, to: nodes[peer].id, as: number, at: now, time: clock(of: node)), of: node)
+  }
+
+  /// A link whose other end is the test's.
+  @discardableResult
+  mutating func connect(stranger: Stranger? = nil, to node: Int, frameLimit: Int = 512) -> LinkID {
+    strangerLinks += 1
+    let link = LinkID(1_000_000 + strangerLinks)
+    handle(.linkOpened(link, frameLimit: frameLimit, isOurs: false), at: node)
+    if let stranger { inject(stranger.announce(at: time), on: link, to: node) }
+    return link
   }
 
   /// Puts bytes on the air as if a node had sent them.
@@ -163,13 +178,15 @@ struct MeshHall {
       case .progress(let number, let state): nodes[node].progress[number, default: []].append(state)
       case .gone(let peer): nodes[node].gone.append(peer)
       case .keep(let keepsake): nodes[node].kept.append(keepsake)
-      case .bound, .peer, .favourited, .state: break
+      case .favourited(let peer, _): nodes[node].favourited.append(peer)
+      case .bound, .peer, .state: break
       }
     }
   }
 
   private mutating func send(_ bytes: [UInt8], on link: LinkID, from node: Int) {
-    guard let wire = wires[link], wire.isUp else { return }
+    guard let wire = wires[link] else { return nodes[node].sent[link, default: []].append(bytes) }
+    guard wire.isUp else { return }
     let to = wire.ends.0 == node ? wire.ends.1 : wire.ends.0
     packets += 1
     guard passes(bytes, node, to), draw(1...100) > loss else { return }

@@ -75,7 +75,9 @@ struct PeerTableTests {
     _ = try table.learn(favourite, at: 1, hops: 1, now: second(0))
     table.hold(favourite.peerID, true)
     _ = try table.learn(oldest, at: 1, hops: 1, now: second(1))
-    for number in 2..<PeerTable.peerLimit { _ = try table.learn(try announcement(), at: 1, hops: 1, now: second(number)) }
+    for number in 2..<PeerTable.peerLimit {
+      _ = try table.learn(try announcement(), at: 1, hops: 1, now: second(number))
+    }
     #expect(table.count == PeerTable.peerLimit)
     let forgotten = try table.learn(try announcement(), at: 1, hops: 1, now: second(5000)).forgotten
     #expect(forgotten == [oldest.peerID])

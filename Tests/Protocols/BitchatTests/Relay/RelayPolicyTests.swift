@@ -33,7 +33,8 @@ struct RelayPolicyTests {
     #expect(policy.decide(Self.subject(.announce, 255), degree: 2)?.timeToLive == 6)
   }
 
-  @Test("A packet with one hop left or none ends here, and a request for sync always does", arguments: RelayPolicy.allCases)
+  @Test(
+    "A packet with one hop left or none ends here, and a request for sync always does", arguments: RelayPolicy.allCases)
   func ends(policy: RelayPolicy) {
     #expect(policy.decide(Self.subject(.message, 0), degree: 2) == nil)
     #expect(policy.decide(Self.subject(.message, 1), degree: 2) == nil)
@@ -53,7 +54,8 @@ struct RelayPolicyTests {
     #expect(timeToLive(.noiseEncrypted) == 2)
     #expect(timeToLive(.noiseHandshake) == 6)
     #expect(timeToLive(.message) == 6)
-    let none = RelayPolicy.mains.decide(Self.subject(.noiseEncrypted, 7, isDirected: true), degree: 3, encryptedLimit: 0)
+    let none = RelayPolicy.mains.decide(
+      Self.subject(.noiseEncrypted, 7, isDirected: true), degree: 3, encryptedLimit: 0)
     #expect(none == nil)
   }
 

@@ -1,0 +1,27 @@
+// What is printed shows nothing of what was said, by whom, and under which keys.
+
+extension MeshEngine: CustomStringConvertible, CustomReflectable {
+  public var description: String { "a mesh node, \(state.rawValue), with \(links.count) links" }
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension MeshEngine.Action: CustomStringConvertible, CustomReflectable {
+  public var description: String {
+    switch self {
+    case .send(let bytes, let link, let kind): "send \(bytes.count) bytes on link \(link.number) as \(kind)"
+    case .cut(let link, let reason): "cut link \(link.number): \(reason.rawValue)"
+    case .bound(let link, _): "bound link \(link.number)"
+    case .peer: "peer"
+    case .gone: "gone"
+    case .heard: "heard"
+    case .told: "told"
+    case .toldAgain: "toldAgain"
+    case .favourited: "favourited"
+    case .progress(let number, let state): "message \(number) is \(state.rawValue)"
+    case .keep: "keep"
+    case .state(let state): "state \(state.rawValue)"
+    }
+  }
+
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,0 +1,19 @@
+import Common
+import Crypto
+
+/// What an earlier run has kept. Undelivered messages come back with `restore(_:at:time:)`, and favourites, blocks and verified
+/// peers as the events that made them so.
+extension MeshEngine {
+  /// A peer has this signing key, and no other one.
+  public mutating func restorePin(of peer: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
+    table.restorePin(peer, signingKey, at: now)
+  }
+
+  /// A public packet that neighbours may ask for.
+  public mutating func restore(_ item: GossipArchive.Item) { _ = archive.keep(item) }
+
+  /// A private message that the service has: it is not told again.
+  public mutating func restoreReceived(_ message: MessageID, from peer: PeerID, at now: Instant) {
+    received.insert(ReceivedMessage(sender: peer, id: message), at: now)
+  }
+}

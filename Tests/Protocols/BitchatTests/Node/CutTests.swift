@@ -1,0 +1,167 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("A link that is cut")
+struct CutTests {
+  /// What a closure on the air counts.
+  private final class Air {
+    var packets = 0
+    var isCut = false
+  }
+
+  /// Two nodes that connect, make a session, and send each other private texts with receipts. The link is cut where it says,
+  /// and made again.
+  ///
+  /// - Parameters:
+  ///   - cuts: after which packets. The link is cut before the packet arrives, or after it.
+  /// - Returns: the hall, and the packets until all was delivered.
+  private func converse(cutAfter cuts: Set<Int>, isLost: Bool, seed: UInt64 = 1) throws -> (
+    hall: MeshHall, packets: Int
+  ) {
+    var hall = MeshHall(seed: seed)
+    hall.add(["ann", "bob"])
+    let air = Air()
+    hall.passes = { _, _, _ in
+      guard !air.isCut else { return false }
+      air.packets += 1
+      guard cuts.contains(air.packets) else { return true }
+      air.isCut = true
+      return !isLost
+    }
+    func live(_ milliseconds: Int) {
+      for _ in 0..<milliseconds / 5 {
+        hall.pass(.milliseconds(5))
+        guard air.isCut else { continue }
+        // The packet has time to arrive, and nothing else has.
+        hall.pass(.milliseconds(20))
+        for link in hall.links(0, 1) { hall.disconnect(link) }
+        hall.pass(.milliseconds(300))
+        air.isCut = false
+        hall.connect(0, 1)
+      }
+    }
+    hall.connect(0, 1)
+    live(500)
+    try hall.tell("ann 1", to: 1, as: 1, at: 0)
+    try hall.tell("bob 1", to: 0, as: 1, at: 1)
+    live(1500)
+    try hall.tell("ann 2", to: 1, as: 2, at: 0)
+    live(500)
+    try hall.tell("bob 2", to: 0, as: 2, at: 1)
+    live(2000)
+    let packets = air.packets
+    live(cuts.count > 1 ? 200_000 : 40_000)
+    return (hall, packets)
+  }
+
+  private func expectAll(_ hall: MeshHall, _ where: String) {
+    for (node, texts) in [(1, ["ann 1", "ann 2"]), (0, ["bob 1", "bob 2"])] {
+      #expect(hall.nodes[node].told.map(\.text).sorted() == texts, "\(`where`)")
+      #expect(hall.nodes[node].progress[1]?.last == .delivered, "\(`where`)")
+      #expect(hall.nodes[node].progress[2]?.last == .delivered, "\(`where`)")
+      // Every message is kept before it goes out, and settled once.
+      let settled = hall.nodes[node].kept.filter { if case .settled = $0 { true } else { false } }
+      #expect(settled.count == 2, "\(`where`)")
+    }
+  }
+
+  @Test("After each packet of a conversation: no message is lost, and none told twice", arguments: [false, true])
+  func everyPacket(isLost: Bool) throws {
+    let (whole, packets) = try converse(cutAfter: [], isLost: isLost)
+    expectAll(whole, "no cut")
+    #expect(packets > 15)
+    for packet in 1...packets {
+      let (hall, _) = try converse(cutAfter: [packet], isLost: isLost)
+      expectAll(hall, "packet \(packet)")
+    }
+  }
+
+  @Test("Again and again: no message is lost, and none told twice", arguments: [3, 4, 5, 7, 11], [false, true])
+  func often(every: Int, isLost: Bool) throws {
+    let cuts = Set((1...40).map { $0 * every })
+    let (hall, _) = try converse(cutAfter: cuts, isLost: isLost, seed: UInt64(every))
+    expectAll(hall, "every \(every)")
+  }
+
+  @Test("A message that waits for a neighbour goes out as soon as there is a link again, however often it was tried")
+  func backSoon() throws {
+    var hall = ChatTests.line(["ann", "bob"])
+    hall.passes = { bytes, from, _ in from != 0 || bytes[1] != MessageType.noiseEncrypted.rawValue }
+    try hall.tell("hello", to: 1, as: 1, at: 0)
+    hall.pass(.seconds(200))
+    #expect(hall.nodes[1].told.isEmpty)
+    for link in hall.links(0, 1) { hall.disconnect(link) }
+    hall.passes = { _, _, _ in true }
+    hall.pass(.seconds(20))
+    hall.connect(0, 1)
+    hall.pass(.seconds(2))
+    #expect(hall.nodes[1].told.map(\.text) == ["hello"])
+    #expect(hall.nodes[0].progress[1] == [.sent, .delivered])
+  }
+
+  @Test("Without a link no try is used up, and a link that comes and goes uses up none either")
+  func tries() throws {
+    var hall = ChatTests.line(["ann", "bob"])
+    try hall.tell("first", to: 1, as: 1, at: 0)
+    hall.pass(.seconds(2))
+    for link in hall.links(0, 1) { hall.disconnect(link) }
+    try hall.tell("hello", to: 1, as: 2, at: 0)
+    hall.pass(.seconds(300))
+    #expect(hall.nodes[0].progress[2] == nil)
+    // Bob's acknowledgements are lost.
+    hall.passes = { bytes, from, _ in from != 1 || bytes[1] != MessageType.noiseEncrypted.rawValue }
+    for _ in 0..<30 {
+      let link = hall.connect(0, 1)
+      hall.pass(.seconds(3))
+      hall.disconnect(link)
+    }
+    #expect(hall.nodes[0].progress[2] == [.sent])
+    hall.passes = { _, _, _ in true }
+    hall.connect(0, 1)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].progress[2] == [.sent, .delivered])
+    #expect(hall.nodes[1].told.map(\.text) == ["first", "hello"])
+  }
+
+  @Test("A node that was stopped and began anew with what was kept tells nothing twice, and delivers what waits")
+  func restart() throws {
+    var hall = ChatTests.line(["ann", "bob"])
+    let said = hall.say("for all", at: 0)
+    #expect(said != nil)
+    hall.passes = { bytes, from, _ in from != 1 || bytes[1] != MessageType.noiseEncrypted.rawValue }
+    try hall.tell("told", to: 1, as: 1, at: 0)
+    hall.pass(.seconds(3))
+    try hall.tell("back", to: 0, as: 5, at: 1)
+    let bob = hall.nodes[1]
+    #expect(bob.told.map(\.text) == ["told"])
+    for link in hall.links(0, 1) { hall.disconnect(link) }
+    hall.passes = { _, _, _ in true }
+    // A new engine with the old identity and what the service has kept.
+    var engine = MeshEngine(
+      identity: bob.engine.identity, configuration: bob.engine.configuration, random: SeededRandom(seed: 77))
+    for keepsake in bob.kept {
+      switch keepsake {
+      case .pin(let peer, let key): engine.restorePin(of: peer, key, at: hall.now)
+      case .gossip(let item): if let item = GossipArchive.Item(bytes: item.bytes) { engine.restore(item) }
+      case .outgoing, .settled: break
+      }
+    }
+    for message in bob.told { engine.restoreReceived(message.id, from: hall.nodes[0].id, at: hall.now) }
+    var waiting: [UInt32: OutgoingMessage] = [:]
+    for case .outgoing(let message) in bob.kept { waiting[message.number] = message }
+    bob.engine = engine
+    hall.handle(.clock(isTrusted: true), at: 1)
+    hall.handle(.start, at: 1)
+    for message in waiting.values { _ = try bob.engine.restore(message, at: hall.now, time: hall.time) }
+    hall.connect(0, 1)
+    hall.pass(.seconds(120))
+    #expect(bob.told.map(\.text) == ["told"])
+    #expect(bob.heard.map(\.text) == ["for all"])
+    #expect(hall.nodes[0].progress[1] == [.sent, .delivered])
+    #expect(hall.nodes[0].told.map(\.text) == ["back"])
+    #expect(bob.progress[5]?.last == .delivered)
+  }
+}

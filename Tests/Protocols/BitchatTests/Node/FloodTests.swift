@@ -1,0 +1,192 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Floods")
+struct FloodTests {
+  enum Flood: CaseIterable {
+    case identities, forgedAnnounces, forgedLines, ownLines, chatOfUnknown, endlessFragments, wholeFragments, requests
+    case handshakes, ciphertexts, unknownTypes, garbage, copies, zeros, staleAnswers
+  }
+
+  /// Somebody who sends whatever may hurt, as quickly as a link takes it.
+  private struct Flooder {
+    let kind: Flood
+    let known: Stranger
+    let victim: PeerID
+    let node: PeerID
+    var number: UInt64 = 0
+
+    /// The next packet, and packets that go before it.
+    mutating func next(at time: UInt64) -> [UInt8] {
+      number += 1
+      let text = "line \(number)"
+      switch kind {
+      case .identities: return Stranger(10_000 + number).announce(at: time)
+      case .forgedAnnounces: return known.announce(at: time + number).flipped(at: -1)
+      case .forgedLines: return known.line(text, at: time).flipped(at: -1)
+      case .ownLines: return known.line(text + String(repeating: "x", count: 300), at: time)
+      case .chatOfUnknown: return unsigned(.message, Array(text.utf8), from: number, at: time)
+      case .endlessFragments:
+        return fragment(number, 0, of: 10_000, at: time, from: number % 300)
+      case .wholeFragments: return fragment(number / 400, UInt16(number % 400), of: 401, at: time, from: 1)
+      case .requests:
+        return known.packet(
+          .requestSync, (try? SyncRequest(filter: SyncFilter([])))?.bytes ?? [], at: time + number, timeToLive: 0)
+      case .handshakes:
+        var random = SeededRandom(seed: number)
+        return unsigned(.noiseHandshake, random.bytes(32), from: number, at: time, to: node)
+      case .ciphertexts:
+        return unsigned(
+          .noiseEncrypted, [UInt8](repeating: UInt8(number & 0xFF), count: 60), from: number % 500, at: time, to: node)
+      case .unknownTypes:
+        return unsigned(MessageType(rawValue: UInt8(0x30 + number % 200)), Array(text.utf8), from: number, at: time)
+      case .garbage: return [UInt8](repeating: UInt8(number & 0xFF), count: 100)
+      case .copies: return known.line("always the same", at: time / 1000 * 1000)
+      case .zeros:
+        return known.packet(.message, [UInt8](repeating: 0x61, count: 60_000), at: time + number).flipped(at: -1)
+      case .staleAnswers:
+        return known.packet(.message, Array(text.utf8), at: time - 3_600_000, timeToLive: 0, isSyncAnswer: true)
+      }
+    }
+
+    private func unsigned(
+      _ type: MessageType, _ payload: [UInt8], from sender: UInt64, at time: UInt64, to recipient: PeerID? = nil
+    ) -> [UInt8] {
+      let packet = Packet(
+        type: type, timestamp: time, sender: PeerID(rawValue: 77_000_000 + sender), recipient: recipient,
+        payload: payload)
+      return (try? packet.encoded()) ?? []
+    }
+
+    private func fragment(_ id: UInt64, _ index: UInt16, of total: UInt16, at time: UInt64, from sender: UInt64)
+      -> [UInt8]
+    {
+      var random = SeededRandom(seed: number)
+      var payload = withUnsafeBytes(of: id.bigEndian, Array.init)
+      payload += withUnsafeBytes(of: index.bigEndian, Array.init) + withUnsafeBytes(of: total.bigEndian, Array.init)
+      payload += [MessageType.message.rawValue] + random.bytes(460)
+      return unsigned(.fragment, payload, from: sender, at: time)
+    }
+  }
+
+  /// What the engine holds, against its bounds.
+  private func expectBounds(_ engine: MeshEngine, _ flood: Flood) {
+    #expect(engine.table.count <= 1024 && engine.table.pinCount <= 4096, "\(flood)")
+    #expect(engine.unknown.count <= 64 && engine.unknown.bytes <= 256 << 10, "\(flood)")
+    #expect(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "\(flood)")
+    #expect(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "\(flood)")
+    #expect(engine.paced.count <= 4096, "\(flood)")
+    #expect(engine.recent.count <= 10_000 && engine.recentIDs.count <= 10_000, "\(flood)")
+    #expect(engine.archive.messageCount <= 1000 && engine.archive.fragmentCount <= 600, "\(flood)")
+    #expect(engine.archive.announceCount <= 1024 && engine.archive.bytes <= 6 << 20, "\(flood)")
+    #expect(engine.sessions.halfOpen <= 64 && engine.sessions.peers.count <= 256, "\(flood)")
+    #expect(engine.agreeing.count <= 16, "\(flood)")
+    #expect(engine.budget.count <= engine.links.count, "\(flood)")
+    #expect(engine.counters.malformed.count <= 32, "\(flood)")
+  }
+
+  @Test(
+    "With 2,000 packets a second on one link all that is held has its bounds, and chat from another link arrives within a second",
+    arguments: Flood.allCases)
+  func flood(_ flood: Flood) throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob", "cem"])
+    hall.connect(0, 1)
+    hall.connect(0, 2)
+    let known = Stranger(1)
+    let link = hall.connect(stranger: known, to: 0)
+    hall.pass(.seconds(25))
+    var flooder = Flooder(kind: flood, known: known, victim: hall.nodes[1].id, node: hall.nodes[0].id)
+    for second in 0..<3 {
+      try hall.tell("private \(second)", to: 0, as: UInt32(second), at: 1)
+      for number in 0..<2000 {
+        // In the middle of it Bob says something.
+        if number == 1000 {
+          let said = hall.say("public \(second)", at: 1)
+          #expect(said != nil)
+        }
+        hall.inject(flooder.next(at: hall.time), on: link, to: 0)
+        hall.pass(.microseconds(500))
+      }
+      expectBounds(hall.nodes[0].engine, flood)
+    }
+    hall.pass(.milliseconds(500))
+    let expected = ["public 0", "public 1", "public 2"]
+    #expect(hall.nodes[0].heard.map(\.text).filter { $0.hasPrefix("public") } == expected, "\(flood)")
+    #expect(hall.nodes[2].heard.map(\.text).filter { $0.hasPrefix("public") } == expected, "\(flood)")
+    #expect(hall.nodes[0].told.map(\.text) == ["private 0", "private 1", "private 2"], "\(flood)")
+    #expect(hall.nodes[1].engine.links.count == 1 && hall.nodes[2].engine.links.count == 1, "\(flood)")
+    // What was held for it goes.
+    hall.handle(.linkClosed(link), at: 0)
+    hall.pass(.seconds(400))
+    let engine = hall.nodes[0].engine
+    #expect(engine.unknown.count == 0 && engine.assembler.count == 0 && engine.pending.count == 0, "\(flood)")
+    #expect(engine.sessions.halfOpen == 0, "\(flood)")
+    #expect(engine.table.count <= 2, "\(flood)")
+  }
+
+  @Test(
+    "A line heard during a flood goes on within a second of its saying",
+    arguments: [Flood.ownLines, .unknownTypes, .endlessFragments])
+  func latency(_ flood: Flood) throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob", "cem"])
+    hall.connect(0, 1)
+    hall.connect(0, 2)
+    let known = Stranger(1)
+    let link = hall.connect(stranger: known, to: 0)
+    hall.pass(.seconds(25))
+    var flooder = Flooder(kind: flood, known: known, victim: hall.nodes[1].id, node: hall.nodes[0].id)
+    for _ in 0..<2000 {
+      hall.inject(flooder.next(at: hall.time), on: link, to: 0)
+      hall.pass(.microseconds(500))
+    }
+    let said = hall.say("public", at: 1)
+    #expect(said != nil)
+    for _ in 0..<2000 {
+      hall.inject(flooder.next(at: hall.time), on: link, to: 0)
+      hall.pass(.microseconds(500))
+    }
+    #expect(hall.nodes[2].heard.map(\.text).contains("public"))
+  }
+
+  @Test("For years of ever new links nothing stays of those that are gone")
+  func links() {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    for number in UInt64(1)...300 {
+      let eve = Stranger(number)
+      let link = hall.connect(stranger: eve, to: 0)
+      hall.inject(Stranger(number + 1000).line("hello", at: hall.time), on: link, to: 0)
+      hall.inject(eve.fragment(1, 0, of: 2, [1], at: hall.time), on: link, to: 0)
+      hall.pass(.milliseconds(100))
+      hall.handle(.linkClosed(link), at: 0)
+      hall.inject(Stranger(number + 1000).announce(at: hall.time), on: link, to: 0)
+    }
+    let engine = hall.nodes[0].engine
+    #expect(engine.links.isEmpty && engine.budget.count == 0 && engine.unknown.count == 0)
+    #expect(engine.sync.deadline == nil)
+    #expect(engine.paced.count == 0)
+  }
+
+  @Test("Of 3,000 peers 1,024 are known, and one that matters to the user stays; so does its pin")
+  func manyPeers() {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let friend = Stranger(1)
+    let link = hall.connect(stranger: friend, to: 0)
+    hall.handle(.favourite(friend.id, true), at: 0)
+    for number in UInt64(0)..<2000 {
+      hall.inject(Stranger(100 + number).announce(at: hall.time), on: link, to: 0)
+      hall.pass(.milliseconds(100))
+    }
+    let engine = hall.nodes[0].engine
+    #expect(engine.table.count == 1024)
+    #expect(engine.peer(friend.id) != nil)
+    #expect(engine.archive.announceCount <= 1024)
+    #expect(hall.nodes[0].gone.count == 2001 - 1024)
+  }
+}

@@ -1,0 +1,205 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Answers to requests for sync")
+struct SyncTests {
+  /// Ann, who has heard Dea and Eli, and two strangers with links to her, Cem and Fox.
+  private struct Stage {
+    var hall = MeshHall()
+    let cem = Stranger(1)
+    let fox = Stranger(2)
+    let dea = Stranger(3)
+    let eli = Stranger(4)
+    let toCem: LinkID
+    let toFox: LinkID
+    var ann: MeshHall.Node { hall.nodes[0] }
+
+    init() {
+      hall.add(["ann"])
+      toCem = hall.connect(stranger: cem, to: 0)
+      toFox = hall.connect(stranger: fox, to: 0)
+      for peer in [dea, eli] { hall.inject(peer.announce(at: hall.time, timeToLive: 5), on: toFox, to: 0) }
+      for number in 0..<3 {
+        for peer in [eli, dea] { hall.inject(peer.line("\(peer.nickname) \(number)", at: hall.time), on: toFox, to: 0) }
+        hall.pass(.seconds(30))
+        // Cem stays in touch.
+        hall.inject(cem.announce(at: hall.time), on: toCem, to: 0)
+        hall.inject(fox.announce(at: hall.time), on: toFox, to: 0)
+      }
+      hall.pass(.seconds(2))
+    }
+
+    /// What Ann sends to Cem and to Fox upon Cem's request.
+    mutating func answers(_ request: SyncRequest) throws -> (toCem: [PacketView], toFox: Int) {
+      let before = (ann.sent[toCem]?.count ?? 0, ann.sent[toFox]?.count ?? 0)
+      hall.inject(cem.packet(.requestSync, request.bytes, at: hall.time, to: ann.id, timeToLive: 0), on: toCem, to: 0)
+      let sent = ann.sent[toCem]?.dropFirst(before.0) ?? []
+      return (try sent.map { try PacketView($0) }, (ann.sent[toFox]?.count ?? 0) - before.1)
+    }
+  }
+
+  @Test("They go to the link that asked alone, with time to live 0, marked, and with the sender's own signature")
+  func wire() throws {
+    var stage = Stage()
+    let (answers, toOthers) = try stage.answers(SyncRequest(filter: SyncFilter([])))
+    #expect(toOthers == 0)
+    #expect(answers.count >= 8)
+    for view in answers {
+      #expect(view.timeToLive == 0)
+      #expect(view.flags.contains(.syncAnswer))
+      let key = [stage.dea, stage.eli, stage.fox].first { $0.id == view.sender }?.signingKey.publicKey
+      #expect(
+        SignatureCheck(view, decoded: try Packet(view), key: key ?? stage.ann.engine.identity.signingKey.publicKey)
+          .isValid)
+      // Nobody is told what it has said itself.
+      #expect(view.sender != stage.cem.id)
+    }
+  }
+
+  @Test("Announces go before messages, also those of senders who were last heard a while ago")
+  func order() throws {
+    var stage = Stage()
+    let answers = try stage.answers(SyncRequest(filter: SyncFilter([]))).toCem
+    let firstLine = try #require(answers.firstIndex { $0.type == .message })
+    #expect(answers[..<firstLine].allSatisfy { $0.type == .announce })
+    #expect(answers[firstLine...].allSatisfy { $0.type == .message })
+    let announced = Set(answers[..<firstLine].map(\.sender))
+    #expect(announced.isSuperset(of: [stage.dea.id, stage.eli.id]))
+    #expect(Set(answers[firstLine...].map(\.sender)) == [stage.dea.id, stage.eli.id])
+  }
+
+  @Test("What the filter holds is not answered with, and of the rest what the request names")
+  func selection() throws {
+    var stage = Stage()
+    let all = try stage.answers(SyncRequest(filter: SyncFilter([]))).toCem
+    let ids = try all.map { PacketID(try Packet($0)) }
+    let none = try stage.answers(SyncRequest(filter: SyncFilter(ids))).toCem
+    #expect(none.isEmpty)
+    let announces = try stage.answers(SyncRequest(filter: SyncFilter([]), types: .announce)).toCem
+    #expect(announces.allSatisfy { $0.type == .announce })
+  }
+
+  @Test("An answer of more than a link's queue holds is cut short, and the next one has the rest")
+  func large() throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    for number in 0..<500 {
+      let said = hall.say(
+        "line \(number) \(number * 7919) \(number * 104_729) and so on, up to a hundred bytes or so", at: 0)
+      #expect(said != nil)
+      hall.pass(.milliseconds(100))
+    }
+    hall.connect(0, 1)
+    var sizes: [Int] = []
+    hall.passes = { bytes, from, _ in
+      if from == 0, bytes[2] == 0 { sizes.append(bytes.count) }
+      return true
+    }
+    hall.pass(.seconds(10))
+    #expect(sizes.count <= 193)
+    #expect(sizes.reduce(0, +) <= 50 << 10)
+    hall.pass(.seconds(90))
+    // One in a hundred may seem to be in the filter.
+    #expect(hall.nodes[1].heard.count >= 480)
+  }
+
+  @Test("A long text is answered with in fragments that are marked like it, and is heard though it is old")
+  func longText() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let text = (0..<900).map { "word\($0 * 7919 % 1000)" }.joined(separator: " ")
+    let said = hall.say(text, at: 0)
+    #expect(said != nil)
+    hall.pass(.seconds(600))
+    hall.add(["bob"])
+    var fragments = 0
+    hall.passes = { bytes, from, _ in
+      guard from == 0, bytes[1] == MessageType.fragment.rawValue else { return true }
+      fragments += 1
+      return bytes[2] == 0 && bytes[11] & 0x10 != 0
+    }
+    hall.connect(0, 1)
+    hall.pass(.seconds(40))
+    #expect(fragments > 2)
+    #expect(hall.nodes[1].heard.map(\.text) == [text])
+    #expect(hall.nodes[1].heard.first?.isLate == true)
+  }
+
+  @Test("Answers that were not asked for are refused, and so are those that come from another neighbour")
+  func unasked() {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    let link = hall.connect(to: 0)
+    hall.inject(dea.announce(at: hall.time, timeToLive: 0, isSyncAnswer: true), on: link, to: 0)
+    #expect(hall.nodes[0].engine.peer(dea.id) == nil)
+    #expect(hall.nodes[0].engine.counters.unaskedAnswers == 1)
+    // Cem is asked a second after the announce, and answers are awaited for 30 s.
+    hall.inject(cem.announce(at: hall.time), on: link, to: 0)
+    hall.pass(.milliseconds(900))
+    hall.inject(dea.announce(at: hall.time, timeToLive: 0, isSyncAnswer: true), on: link, to: 0)
+    #expect(hall.nodes[0].engine.peer(dea.id) == nil)
+    hall.pass(.milliseconds(200))
+    let other = hall.connect(to: 0)
+    hall.inject(dea.announce(at: hall.time, timeToLive: 0, isSyncAnswer: true), on: other, to: 0)
+    #expect(hall.nodes[0].engine.peer(dea.id) == nil)
+    #expect(hall.nodes[0].engine.counters.unaskedAnswers == 3)
+    hall.inject(dea.announce(at: hall.time, timeToLive: 0, isSyncAnswer: true), on: link, to: 0)
+    #expect(hall.nodes[0].engine.peer(dea.id) != nil)
+  }
+
+  @Test("An old line that Android answers with, without the mark, is heard, as late, and goes no further")
+  func android() {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.connect(0, 1)
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    let link = hall.connect(stranger: cem, to: 0)
+    hall.pass(.milliseconds(1500))
+    hall.inject(dea.announce(at: hall.time - 60_000, timeToLive: 0), on: link, to: 0)
+    hall.inject(dea.line("hello", at: hall.time - 3_600_000, timeToLive: 0), on: link, to: 0)
+    hall.inject(dea.line("too old", at: hall.time - 6 * 3_600_000 - 1, timeToLive: 0), on: link, to: 0)
+    #expect(hall.nodes[0].heard.map(\.text) == ["hello"])
+    #expect(hall.nodes[0].heard.map(\.isLate) == [true])
+    #expect(hall.nodes[0].engine.counters.tooOld == 1)
+    #expect(hall.nodes[0].engine.links[link]?.peer == cem.id)
+    hall.pass(.milliseconds(500))
+    #expect(hall.nodes[1].heard.isEmpty)
+    // One with a time to live that is not 0 is no answer.
+    hall.inject(dea.line("no answer", at: hall.time - 3_600_000, timeToLive: 1), on: link, to: 0)
+    #expect(hall.nodes[0].heard.count == 1)
+    #expect(hall.nodes[0].engine.counters.clock == 1)
+  }
+
+  @Test(
+    "The own request is signed, for one neighbour, and goes one hop; it comes a second after the first announce and every 15 s"
+  )
+  func ownRequest() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let (cem, fox) = (Stranger(1), Stranger(2))
+    let link = hall.connect(stranger: cem, to: 0)
+    let other = hall.connect(stranger: fox, to: 0)
+    func requests(_ link: LinkID) throws -> [Packet] {
+      try (hall.nodes[0].sent[link] ?? []).map { try Packet(decoding: $0) }.filter { $0.type == .requestSync }
+    }
+    hall.pass(.milliseconds(999))
+    #expect(try requests(link).isEmpty)
+    hall.pass(.milliseconds(1))
+    let first = try #require(try requests(link).first)
+    #expect(first.timeToLive == 0 && first.recipient == cem.id)
+    #expect(try requests(other).map(\.recipient) == [fox.id])
+    let bytes = try first.encoded()
+    let key = hall.nodes[0].engine.identity.signingKey.publicKey
+    #expect(SignatureCheck(try PacketView(bytes), decoded: first, key: key).isValid)
+    for _ in 0..<10 {
+      hall.pass(.seconds(15))
+      hall.inject(cem.announce(at: hall.time), on: link, to: 0)
+    }
+    let count = try requests(link).count
+    #expect((9...13).contains(count))
+  }
+}
