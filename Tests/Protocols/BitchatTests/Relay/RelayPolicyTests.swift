@@ -9,7 +9,9 @@ struct RelayPolicyTests {
     RelaySubject(type: type, timeToLive: timeToLive, isDirected: isDirected)
   }
 
-  @Test("By the apps' rules a public packet goes on with the time to live of the table", arguments: Vectors.shared.relayTtlIos.cases)
+  @Test(
+    "By the apps' rules a public packet goes on with the time to live of the table",
+    arguments: Vectors.shared.relayTtlIos.cases)
   func appsTable(row: Vectors.RelaySection.Row) {
     let subject = Self.subject(row.announce ? .announce : .message, row.ttl)
     #expect(RelayPolicy.apps.decide(subject, degree: row.degree)?.timeToLive == row.newTtl)
