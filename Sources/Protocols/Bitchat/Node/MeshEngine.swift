@@ -2,7 +2,7 @@ import Common
 import Crypto
 import Noise
 
-/// A node of the Bitchat mesh: bytes and time in, actions out. Facts: bitchat.md.
+/// A node of the Bitchat mesh: bytes and time in, actions out. Facts: bitchat.md sections 1 to 9 and 16.
 ///
 /// The engine decides about packets and peers. Which links there are is the service's concern; the engine only says which have
 /// to go.

@@ -16,7 +16,7 @@ struct LinkTests {
       hall.connect(0, 1)
       hall.pass(.milliseconds(Int64(seed % 7) * 30))
       hall.connect(1, 0)
-      hall.pass(.seconds(60))
+      hall.pass(.seconds(20))
       #expect(hall.links(0, 1).count == 1, "seed \(seed)")
       let smaller = hall.nodes[0].id < hall.nodes[1].id ? 0 : 1
       let left = hall.links(0, 1).first.flatMap { hall.wires[$0]?.ends.0 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Bitchat
 
-/// What went wrong in other implementations, point by point: guides/reliability.md section 3.
+/// What went wrong in other implementations, point by point.
 @Suite("What went wrong elsewhere")
 struct ReliabilityTests {
   /// Ann and Bob, neighbours who have a session.

@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 
 @Suite("Answers to requests for sync")
-struct SyncTests {
+struct SyncAnswerTests {
   /// Ann, who has heard Dea and Eli, and two strangers with links to her, Cem and Fox.
   private struct Stage {
     var hall = MeshHall()
