@@ -179,6 +179,8 @@ public struct MeshEngine: Sendable {
   var canSend: Bool { isStarted && (isClockTrusted || agreeing.count >= 2) }
 
   private mutating func doWhatIsDue(_ turn: inout Turn) {
+    // The neighbours have waited to be told who is here.
+    if state == .waitingForClock, canSend { announceAt = turn.now }
     announceIfDue(&turn)
     for packet in paced.takeDue(at: turn.now) where links[packet.link] != nil {
       turn.actions.append(.send(packet.bytes, on: packet.link, packet.kind))
@@ -217,8 +219,6 @@ public struct MeshEngine: Sendable {
     let now: State =
       !isStarted ? .stopped : !canSend ? .waitingForClock : neighbours.isEmpty ? .alone : .connected
     guard now != state else { return }
-    // The neighbours have waited to be told who is here.
-    if state == .waitingForClock, canSend { announceAt = turn.now }
     state = now
     turn.actions.append(.state(now))
   }

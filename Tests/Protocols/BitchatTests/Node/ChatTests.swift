@@ -228,4 +228,45 @@ struct ChatTests {
     #expect(gossip.isEmpty)
     #expect(hall.nodes[0].progress[1] == nil)
   }
+
+  @Test("A message is kept, with its try, before it goes out, and settled when it is delivered")
+  func keptFirst() throws {
+    var hall = Self.line(["ann", "bob"])
+    try hall.tell("first", to: 1, as: 1, at: 0)
+    hall.pass(.seconds(2))
+    let ann = hall.nodes[0]
+    let actions = try ann.engine.tell("second", to: hall.nodes[1].id, as: 2, at: hall.now, time: hall.time)
+    var tries: [Int] = []
+    for action in actions {
+      switch action {
+      case .keep(.outgoing(let message)): tries.append(message.tries)
+      case .send: #expect(tries == [0, 1])
+      default: break
+      }
+    }
+    #expect(tries == [0, 1])
+    #expect(ann.kept.contains(.settled(1)) && !ann.kept.contains(.settled(2)))
+  }
+
+  @Test("Nobody but its recipient can say that a message was delivered")
+  func foreignReceipt() throws {
+    var hall = Self.line(["ann", "bob", "eve"])
+    try hall.tell("hello", to: 0, at: 2)
+    hall.pass(.seconds(3))
+    // Bob's receipts are lost.
+    hall.passes = { bytes, from, _ in from != 1 || bytes[1] != MessageType.noiseEncrypted.rawValue }
+    try hall.tell("for bob", to: 1, as: 1, at: 0)
+    hall.pass(.seconds(2))
+    let id = try #require(hall.nodes[1].told.first?.id)
+    hall.passes = { _, _, _ in true }
+    let receipt = try hall.nodes[2].engine.sessions.seal(
+      NoisePayload.delivered(id).bytes, for: hall.nodes[0].id, at: hall.now)
+    let packet = Packet(
+      type: .noiseEncrypted, timestamp: hall.time, sender: hall.nodes[2].id, recipient: hall.nodes[0].id,
+      payload: receipt)
+    let link = try #require(hall.links(0, 1).first)
+    hall.inject(try packet.encoded(), on: link, to: 0)
+    #expect(hall.nodes[0].engine.sessions.counters.opened > 1)
+    #expect(hall.nodes[0].progress[1] == [.sent])
+  }
 }

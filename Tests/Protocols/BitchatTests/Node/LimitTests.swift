@@ -41,7 +41,7 @@ struct LimitTests {
   // MARK: Announces
 
   enum BadAnnounce: CaseIterable {
-    case badSignature, noSignature, otherSender, otherPayload, noKey
+    case badSignature, noSignature, otherSender, otherSenderSigned, otherPayload, noKey
   }
 
   @Test(
@@ -56,6 +56,10 @@ struct LimitTests {
     case .badSignature: bytes = good.flipped(at: -1)
     case .noSignature: bytes = eve.announce(at: stage.time, isSigned: false)
     case .otherSender: bytes = good.flipped(at: 21)
+    case .otherSenderSigned:
+      var packet = try Packet(decoding: good)
+      packet.sender = Stranger(2).id
+      bytes = try packet.signed(with: eve.signingKey).encoded()
     case .otherPayload: bytes = good.flipped(at: 25)
     case .noKey: bytes = eve.packet(.announce, [1, 3, 0x65, 0x76, 0x65], at: stage.time)
     }
@@ -115,6 +119,63 @@ struct LimitTests {
     guard !isTaken else { return }
     let hasNoTrace = stage.hasNoTrace(of: cem.id)
     #expect(hasNoTrace)
+  }
+
+  @Test("A line whose signature does not hold is not heard, not kept and not passed on, and the right one still is")
+  func forgedLine() throws {
+    var stage = Stage()
+    let (cem, eve) = (Stranger(1), Stranger(2))
+    stage.inject(cem.announce(at: stage.time))
+    let good = cem.line("hello", at: stage.time)
+    var unsigned = try Packet(decoding: good)
+    unsigned.signature = nil
+    let forged = [
+      good.flipped(at: -1), good.flipped(at: 23), try unsigned.encoded(),
+      try unsigned.signed(with: eve.signingKey).encoded(),
+    ]
+    for bytes in forged { stage.inject(bytes) }
+    #expect(stage.ann.heard.isEmpty)
+    #expect(stage.ann.engine.archive.messageCount == 0)
+    stage.hall.pass(.milliseconds(500))
+    #expect(stage.bob.heard.isEmpty)
+    stage.inject(good)
+    stage.hall.pass(.milliseconds(500))
+    #expect(stage.ann.heard.map(\.text) == ["hello"])
+    #expect(stage.bob.heard.map(\.text) == ["hello"])
+  }
+
+  @Test("A peer is gone when it says so itself, after its last announce; then it is not gossiped any more")
+  func leave() {
+    var stage = Stage()
+    let (cem, eve) = (Stranger(1), Stranger(2))
+    let old = cem.packet(.leave, [], at: stage.time)
+    stage.hall.pass(.milliseconds(10))
+    stage.inject(cem.announce(at: stage.time))
+    let forged = [
+      old, Stranger(cem, signingWith: 3).packet(.leave, [], at: stage.time),
+      cem.packet(.leave, [], at: stage.time, isSigned: false), eve.packet(.leave, [], at: stage.time),
+    ]
+    for bytes in forged { stage.inject(bytes) }
+    #expect(stage.ann.engine.peer(cem.id) != nil)
+    #expect(stage.ann.gone.isEmpty)
+    let announces = stage.ann.engine.archive.announceCount
+    stage.inject(cem.packet(.leave, [], at: stage.time))
+    #expect(stage.ann.engine.peer(cem.id) == nil)
+    #expect(stage.ann.gone == [cem.id])
+    #expect(stage.ann.engine.archive.announceCount == announces - 1)
+    // Its signing key stays what it was.
+    #expect(stage.ann.engine.table.pin(of: cem.id) == cem.signingKey.publicKey)
+  }
+
+  @Test("A peer that the user has forgotten may come again with another signing key")
+  func forgotten() {
+    var stage = Stage()
+    let cem = Stranger(1)
+    stage.inject(cem.announce(at: stage.time))
+    stage.hall.handle(.forget(cem.id), at: 0)
+    #expect(stage.ann.engine.peer(cem.id) == nil)
+    stage.inject(Stranger(cem, signingWith: 2).announce(at: stage.time))
+    #expect(stage.ann.engine.peer(cem.id)?.signingKey == Stranger(2).signingKey.publicKey)
   }
 
   @Test(

@@ -130,4 +130,17 @@ struct LinkTests {
     hall.pass(.seconds(10))
     #expect(hall.nodes[0].engine.peers.count == 1)
   }
+
+  @Test("The neighbours are told who is here as soon as the clock is known to be right")
+  func clockComesRight() {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    hall.handle(.clock(isTrusted: false), at: 0)
+    let link = hall.connect(stranger: Stranger(1), to: 0)
+    hall.pass(.seconds(3))
+    #expect(hall.nodes[0].sent[link] == nil)
+    hall.handle(.clock(isTrusted: true), at: 0)
+    hall.pass(.zero)
+    #expect(hall.nodes[0].sent[link]?.first?[1] == MessageType.announce.rawValue)
+  }
 }

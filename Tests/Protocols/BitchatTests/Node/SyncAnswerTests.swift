@@ -202,4 +202,24 @@ struct SyncAnswerTests {
     let count = try requests(link).count
     #expect((9...13).contains(count))
   }
+
+  @Test("A line that comes again hours later is not told again")
+  func hoursLater() {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    let link = hall.connect(stranger: cem, to: 0)
+    hall.inject(dea.announce(at: hall.time, timeToLive: 6), on: link, to: 0)
+    let line = dea.line("hello", at: hall.time)
+    hall.inject(line, on: link, to: 0)
+    for _ in 0..<70 {
+      hall.pass(.seconds(60))
+      hall.inject(cem.announce(at: hall.time), on: link, to: 0)
+      hall.inject(dea.announce(at: hall.time, timeToLive: 6), on: link, to: 0)
+    }
+    let duplicates = hall.nodes[0].engine.counters.duplicates
+    hall.inject(line.with(0, at: 2), on: link, to: 0)
+    #expect(hall.nodes[0].engine.counters.duplicates == duplicates)
+    #expect(hall.nodes[0].heard.map(\.text) == ["hello"])
+  }
 }

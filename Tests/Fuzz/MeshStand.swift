@@ -1,0 +1,297 @@
+import Common
+import Crypto
+
+@testable import Bitchat
+
+/// Two nodes of a mesh, the links between them, and a stranger with links of their own, as a script plays them.
+struct MeshStand {
+  private struct Flight {
+    let to: Int
+    let link: LinkID
+    let bytes: [UInt8]
+  }
+
+  private(set) var reached: Set<String> = []
+  private var engines: [MeshEngine] = []
+  private let stranger: MeshEngine.Identity
+  private var now = Instant.zero
+  /// Milliseconds by which the wall clock was set.
+  private var offset: Int64 = 0
+  private var air: [Flight] = []
+  /// What arrived before, for replays.
+  private var past: [Flight] = []
+  /// Links of both nodes, up to three, and one of the stranger with each.
+  private var links: [LinkID: (frameLimit: Int, isShared: Bool)] = [:]
+  private var nextLink: UInt64 = 1
+  private var said: [Set<String>] = [[], []]
+  private var told: [Set<String>] = [[], []]
+  private var numbers: UInt32 = 0
+
+  static let goals: Set = [
+    "neighbours", "a line", "a private text", "a delivery", "a fragment", "a stranger's line", "an answer", "a copy",
+    "a cut", "a peer gone",
+  ]
+
+  /// Each step is a kind in the low half of a byte, a side in the high one, and what the kind takes.
+  static let seeds: [[UInt8]] = [
+    // A link, announces, requests; each says something to all and to the other.
+    [5, 100, 1, 2, 0, 20, 1, 4, 3, 0x14, 3, 1, 2, 0, 5, 1, 3, 5, 1, 0x13, 5, 1, 2, 0, 5, 1, 1],
+    // A long line and a long private text.
+    [5, 100, 1, 2, 0, 20, 1, 4, 255, 3, 255, 2, 0, 200, 1, 1, 2, 0, 200, 1, 1],
+    // The stranger announces itself, says something, in whole and in fragments, and repeats it.
+    [5, 100, 10, 0, 7, 10, 1, 7, 10, 1, 7, 10, 2, 7, 10, 3, 0, 10, 4, 7, 10, 5, 7, 2, 1, 0, 9, 0],
+    // Links come and go, and both connect.
+    [5, 100, 1, 0x15, 100, 1, 2, 0, 100, 1, 6, 0, 5, 50, 1, 2, 0, 200, 1],
+    // What arrived comes again, and altered.
+    [5, 100, 8, 0, 4, 1, 1, 9, 0, 9, 1, 9, 2, 8, 1, 7, 1],
+    // A line is said before they meet, and asked for later.
+    [4, 9, 2, 40, 0, 5, 100, 1, 2, 0, 30, 1, 2, 0, 30, 1],
+    // One leaves, or is silent.
+    [5, 100, 1, 2, 0, 20, 1, 13, 0, 1, 2, 20, 0, 13, 1, 13, 2, 11, 0, 11, 1, 12, 8, 0],
+    // Garbage.
+    [5, 100, 7, 40, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+  ]
+
+  init() {
+    var random = SeededRandom(seed: 10)
+    let identities = (0..<3).map { _ in
+      MeshEngine.Identity(
+        noiseKey: X25519.PrivateKey(randomFrom: &random), signingKey: Ed25519.PrivateKey(randomFrom: &random))
+    }
+    stranger = identities[2]
+    for side in 0...1 {
+      engines.append(
+        MeshEngine(
+          identity: identities[side], configuration: .init(nickname: "node \(side)"),
+          random: SeededRandom(seed: UInt64(side))))
+      handle(side, .clock(isTrusted: true))
+      handle(side, .start)
+    }
+  }
+
+  mutating func step(_ script: inout Script) {
+    let control = script.byte()
+    let side = Int(control >> 4) % 2
+    switch control & 0xF {
+    case 0: deliver(Int(script.byte()))
+    case 1: for _ in 0..<400 where !air.isEmpty { deliver(0) }
+    case 2: pass(.milliseconds(script.u16() * 100))
+    case 3: tell(side, script.byte())
+    case 4: say(side, script.byte())
+    case 5: open(side, 40 + 2 * Int(script.byte()), isShared: true)
+    case 6: close(script.byte())
+    case 7: inject(side, script.value())
+    case 8: alter(Int(script.byte()), script.byte())
+    case 9: if !past.isEmpty { arrive(past[Int(script.byte()) % past.count]) }
+    case 10: speak(side, script.byte(), script.byte())
+    case 11: favour(side, script.byte())
+    case 12: offset += Int64(script.u16()) * 10 - 300_000
+    case 13: change(side, script.byte())
+    case 14: if !air.isEmpty { air.remove(at: Int(script.byte()) % air.count) }
+    default: if let deadline = engines.compactMap(\.deadline).min() { pass(now.duration(to: deadline)) }
+    }
+    for engine in engines { check(engine) }
+  }
+
+  // MARK: Steps
+
+  private func text(_ length: UInt8, _ side: Int) -> String {
+    numbers.description + " of \(side) " + String(repeating: "äb€ ", count: Int(length))
+  }
+
+  private mutating func say(_ side: Int, _ length: UInt8) {
+    numbers += 1
+    let text = text(length, side)
+    guard let actions = engines[side].say(text, at: now, time: time)?.actions else { return }
+    said[side].insert(text)
+    carryOut(actions, side)
+  }
+
+  private mutating func tell(_ side: Int, _ length: UInt8) {
+    numbers += 1
+    let (text, peer) = (text(length, side), engines[1 - side].identity.id)
+    for piece in taken({ try PrivateText.pieces(of: text) }) ?? [] { said[side].insert(piece) }
+    let (number, now, time) = (numbers, now, time)
+    if let actions = taken({ try engines[side].tell(text, to: peer, as: number, at: now, time: time) }) {
+      carryOut(actions, side)
+    }
+  }
+
+  private mutating func open(_ side: Int, _ frameLimit: Int, isShared: Bool) {
+    guard links.count < 5 else { return }
+    let link = LinkID(nextLink)
+    nextLink += 1
+    links[link] = (frameLimit, isShared)
+    handle(side, .linkOpened(link, frameLimit: frameLimit, isOurs: isShared))
+    if isShared { handle(1 - side, .linkOpened(link, frameLimit: frameLimit, isOurs: false)) }
+  }
+
+  private mutating func close(_ choice: UInt8) {
+    guard !links.isEmpty else { return }
+    let link = links.keys.sorted { $0.number < $1.number }[Int(choice) % links.count]
+    drop(link)
+  }
+
+  private mutating func drop(_ link: LinkID) {
+    guard links.removeValue(forKey: link) != nil else { return }
+    air.removeAll { $0.link == link }
+    for side in 0...1 { handle(side, .linkClosed(link)) }
+  }
+
+  /// Bytes on a link of the stranger's with a node.
+  private mutating func inject(_ side: Int, _ bytes: [UInt8]) {
+    if !links.values.contains(where: { !$0.isShared }) { open(side, 512, isShared: false) }
+    guard let link = links.filter({ !$0.value.isShared }).keys.min(by: { $0.number < $1.number }) else { return }
+    handle(side, .received(bytes, on: link))
+  }
+
+  /// The stranger says something that is right by its signature.
+  private mutating func speak(_ side: Int, _ kind: UInt8, _ timeToLive: UInt8) {
+    let payload: [UInt8]?
+    let type: MessageType
+    switch kind % 6 {
+    case 0:
+      type = .announce
+      payload = taken {
+        try Announcement(
+          nickname: "stranger", noiseKey: stranger.noiseKey.publicKey, signingKey: stranger.signingKey.publicKey
+        ).bytes
+      }
+    case 1: (type, payload) = (.message, Array("a stranger's line".utf8))
+    case 2: (type, payload) = (.message, Array(String(repeating: "a stranger's line \(kind) ", count: 300).utf8))
+    case 3: (type, payload) = (.requestSync, taken { try SyncRequest(filter: SyncFilter([])).bytes })
+    case 4: (type, payload) = (.noiseHandshake, [UInt8](repeating: kind, count: 32))
+    default: (type, payload) = (.leave, [])
+    }
+    let recipient = type == .noiseHandshake ? engines[side].identity.id : nil
+    let packet = Packet(
+      type: type, timeToLive: timeToLive, timestamp: time, sender: stranger.id, recipient: recipient,
+      payload: payload ?? [])
+    guard let bytes = taken({ try packet.signed(with: stranger.signingKey).encoded() }),
+      let view = taken({ try PacketView(bytes) })
+    else { return }
+    guard bytes.count > 512, let plan = FragmentPlan(view, id: FragmentID(rawValue: time), frameLimit: 512) else {
+      return inject(side, bytes)
+    }
+    for fragment in plan.fragments { inject(side, taken { try fragment.encoded() } ?? []) }
+  }
+
+  private mutating func favour(_ side: Int, _ kind: UInt8) {
+    let peer = kind & 1 == 0 ? engines[1 - side].identity.id : stranger.id
+    switch kind >> 1 & 3 {
+    case 0: handle(side, .favourite(peer, kind & 8 == 0))
+    case 1: handle(side, .block(peer, kind & 8 == 0))
+    case 2: handle(side, .verified(peer, kind & 8 == 0))
+    default: handle(side, .announce)
+    }
+  }
+
+  private mutating func change(_ side: Int, _ kind: UInt8) {
+    switch kind % 4 {
+    case 0:
+      handle(side, .stop)
+      for link in Array(links.keys) { drop(link) }
+    case 1: handle(side, .start)
+    case 2: handle(side, .clock(isTrusted: kind & 4 == 0))
+    default: handle(side, .forget(kind & 4 == 0 ? engines[1 - side].identity.id : stranger.id))
+    }
+  }
+
+  private mutating func alter(_ index: Int, _ place: UInt8) {
+    guard !air.isEmpty else { return }
+    let flight = air[index % air.count]
+    var bytes = flight.bytes
+    bytes[Int(place) % bytes.count] ^= 1 << (place % 8)
+    air[index % air.count] = Flight(to: flight.to, link: flight.link, bytes: bytes)
+  }
+
+  private mutating func deliver(_ index: Int) {
+    guard !air.isEmpty else { return }
+    let flight = air.remove(at: index % air.count)
+    past.append(flight)
+    if past.count > 256 { past.removeFirst() }
+    arrive(flight)
+  }
+
+  private mutating func arrive(_ flight: Flight) { handle(flight.to, .received(flight.bytes, on: flight.link)) }
+
+  // MARK: Time and actions
+
+  private var time: UInt64 {
+    UInt64(1_800_000_000_000 + offset + Int64(Instant.zero.duration(to: now) / .milliseconds(1)))
+  }
+
+  private mutating func pass(_ duration: Duration) {
+    now = now.advanced(by: max(duration, .zero))
+    for side in 0...1 {
+      // What is due may make something else due at once, and that ends.
+      for _ in 0..<8 where engines[side].deadline.map({ $0 <= now }) == true { handle(side, .timer) }
+      promise(engines[side].deadline.map { $0 > now } ?? true, "what was due is done")
+    }
+  }
+
+  private mutating func handle(_ side: Int, _ event: MeshEngine.Event) {
+    let before = engines[side].counters
+    carryOut(engines[side].handle(event, at: now, time: time), side)
+    let after = engines[side].counters
+    if after.duplicates > before.duplicates { reached.insert("a copy") }
+    if after.answeredRequests > before.answeredRequests { reached.insert("an answer") }
+  }
+
+  private mutating func carryOut(_ actions: [MeshEngine.Action], _ side: Int) {
+    for action in actions {
+      switch action {
+      case .send(let bytes, let link, _): send(bytes, on: link, from: side)
+      case .cut(let link, _):
+        reached.insert("a cut")
+        drop(link)
+      case .heard(let message): hear(message, side)
+      case .told(let message, let peer, _):
+        promise(peer == engines[1 - side].identity.id, "what is told was said by a peer that there is a session with")
+        promise(said[1 - side].contains(message.text), "what is told was said")
+        promise(
+          told[side].insert(message.id.text).inserted || now > Instant.zero.advanced(by: .seconds(80_000)),
+          "it is told once")
+        reached.insert("a private text")
+        handle(side, .kept(message.id, from: peer))
+      case .toldAgain(let id, let peer):
+        promise(told[side].contains(id.text), "what is told again was told")
+        handle(side, .kept(id, from: peer))
+      case .progress(_, .delivered): reached.insert("a delivery")
+      case .bound(_, let peer): if peer != stranger.id { reached.insert("neighbours") }
+      case .gone: reached.insert("a peer gone")
+      default: break
+      }
+    }
+  }
+
+  private mutating func hear(_ message: PublicMessage, _ side: Int) {
+    promise(message.sender != engines[side].identity.id, "nobody hears itself")
+    guard message.sender == engines[1 - side].identity.id else {
+      promise(message.sender == stranger.id, "what is heard was said by somebody")
+      promise(message.text.hasPrefix("a stranger's line"), "a line is as its sender said it")
+      reached.insert("a stranger's line")
+      return
+    }
+    promise(said[1 - side].contains(message.text), "a line is as its sender said it")
+    reached.insert("a line")
+  }
+
+  private mutating func send(_ bytes: [UInt8], on link: LinkID, from side: Int) {
+    guard let (frameLimit, isShared) = links[link] else { return }
+    promise(bytes.count <= frameLimit, "a packet fits its link")
+    let view = taken { try PacketView(bytes) }
+    promise(view != nil, "what is sent is a packet")
+    if view?.type == .fragment { reached.insert("a fragment") }
+    if isShared, air.count < 1024 { air.append(Flight(to: 1 - side, link: link, bytes: bytes)) }
+  }
+
+  private func check(_ engine: MeshEngine) {
+    promise(engine.unknown.count <= 64 && engine.unknown.bytes <= 256 << 10, "chat that waits has a limit")
+    promise(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "fragments have a limit")
+    promise(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "what is passed on has a limit")
+    promise(engine.archive.bytes <= 6 << 20, "what is kept has a limit")
+    promise(engine.sessions.halfOpen <= 64, "handshakes under way have a limit")
+    promise(engine.budget.count <= engine.links.count, "of links that are gone nothing stays")
+  }
+}
