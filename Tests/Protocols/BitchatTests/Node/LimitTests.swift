@@ -7,37 +7,6 @@ import Testing
 
 @Suite("Limits and bad input of the mesh")
 struct LimitTests {
-  /// Ann with a link to the test, and Bob, who would get what she passes on.
-  private struct Stage {
-    var hall = MeshHall()
-    /// Requests of Bob's that were answered.
-    private var answeredBefore: UInt64 = 0
-    var answered: UInt64 { ann.engine.counters.answeredRequests - answeredBefore }
-    let link: LinkID
-    var ann: MeshHall.Node { hall.nodes[0] }
-    var bob: MeshHall.Node { hall.nodes[1] }
-    var time: UInt64 { hall.time }
-
-    init() {
-      hall.add(["ann", "bob"])
-      hall.connect(0, 1)
-      hall.pass(.seconds(2))
-      link = hall.connect(to: 0)
-      answeredBefore = hall.nodes[0].engine.counters.answeredRequests
-    }
-
-    mutating func inject(_ bytes: [UInt8]) { hall.inject(bytes, on: link, to: 0) }
-
-    /// Whether nothing of a sender went on, and nothing is known of it.
-    mutating func hasNoTrace(of id: PeerID) -> Bool {
-      let before = bob.engine.counters.frames
-      hall.pass(.milliseconds(500))
-      // What Bob gets meanwhile are announces and requests of Ann's own.
-      return ann.engine.peer(id) == nil && ann.engine.table.pin(of: id) == nil && bob.engine.peer(id) == nil
-        && bob.engine.counters.frames <= before + 2
-    }
-  }
-
   // MARK: Announces
 
   enum BadAnnounce: CaseIterable {
@@ -48,7 +17,7 @@ struct LimitTests {
     "An announce that is not its sender's is dropped, counted, not passed on, and leaves no state",
     arguments: BadAnnounce.allCases)
   func badAnnounce(_ kind: BadAnnounce) throws {
-    var stage = Stage()
+    var stage = LimitStage()
     let eve = Stranger(1)
     let good = eve.announce(at: stage.time)
     let bytes: [UInt8]
@@ -79,7 +48,7 @@ struct LimitTests {
 
   @Test("The first signing key of a peer stays, whoever else says to be that peer")
   func otherSigningKey() {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
     let thief = Stranger(cem, signingWith: 2)
@@ -98,7 +67,7 @@ struct LimitTests {
 
   @Test("A pin of an earlier run counts as one of this run")
   func restoredPin() {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.ann.engine.restorePin(of: cem.id, cem.signingKey.publicKey, at: stage.hall.now)
     stage.inject(Stranger(cem, signingWith: 2).announce(at: stage.time))
@@ -111,7 +80,7 @@ struct LimitTests {
     "An announce is off by 120 s at most, and what is off by more is counted apart",
     arguments: [(-120_000, true), (-120_001, false), (120_000, true), (120_001, false)])
   func clock(offset: Int64, isTaken: Bool) {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: UInt64(Int64(stage.time) + offset)))
     #expect((stage.ann.engine.peer(cem.id) != nil) == isTaken)
@@ -123,7 +92,7 @@ struct LimitTests {
 
   @Test("A line whose signature does not hold is not heard, not kept and not passed on, and the right one still is")
   func forgedLine() throws {
-    var stage = Stage()
+    var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
     stage.inject(cem.announce(at: stage.time))
     let good = cem.line("hello", at: stage.time)
@@ -146,7 +115,7 @@ struct LimitTests {
 
   @Test("A peer is gone when it says so itself, after its last announce; then it is not gossiped any more")
   func leave() {
-    var stage = Stage()
+    var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
     let old = cem.packet(.leave, [], at: stage.time)
     stage.hall.pass(.milliseconds(10))
@@ -169,7 +138,7 @@ struct LimitTests {
 
   @Test("A peer that the user has forgotten may come again with another signing key")
   func forgotten() {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
     stage.hall.handle(.forget(cem.id), at: 0)
@@ -182,7 +151,7 @@ struct LimitTests {
     "A line is off by 120 s at most",
     arguments: [(-120_000, true), (-120_001, false), (120_000, true), (120_001, false)])
   func clockOfLine(offset: Int64, isTaken: Bool) {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
     stage.inject(cem.line("hello", at: UInt64(Int64(stage.time) + offset)))
@@ -192,7 +161,7 @@ struct LimitTests {
 
   @Test("An announce that answers a request is 900 s old at most", arguments: [(900_000, true), (900_001, false)])
   func oldAnnounce(age: UInt64, isTaken: Bool) {
-    var stage = Stage()
+    var stage = LimitStage()
     let (cem, dea) = (Stranger(1), Stranger(2))
     stage.inject(cem.announce(at: stage.time))
     // The neighbour is asked a second after it announced itself.
@@ -211,7 +180,7 @@ struct LimitTests {
 
   @Test("Of new identities ten come in by one link in a second, and thirty by all; the next second ten more")
   func identities() {
-    var stage = Stage()
+    var stage = LimitStage()
     stage.hall.pass(.seconds(2))
     let own = stage.ann.engine.peers.count
     func flood(_ link: LinkID, from first: UInt64) {
@@ -232,7 +201,7 @@ struct LimitTests {
 
   @Test("Of one link 270 lines and 300 announces of known peers are checked in a second, and 1,000 signatures in all")
   func signatures() {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
     stage.hall.pass(.seconds(2))
@@ -259,7 +228,7 @@ struct LimitTests {
 
   @Test("A long payload costs as much as the signatures that could be checked meanwhile")
   func longPayloads() {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
     stage.hall.pass(.seconds(2))
@@ -274,7 +243,7 @@ struct LimitTests {
   @Test(
     "The packets of a link are inflated to two megabytes a second, and those that nobody here reads are not inflated")
   func inflation() throws {
-    var stage = Stage()
+    var stage = LimitStage()
     let eve = Stranger(1)
     let zeros = [UInt8](repeating: 0x61, count: 60_000)
     for number in 0..<40 { stage.inject(eve.packet(.message, zeros, at: stage.time + UInt64(number), isSigned: false)) }
@@ -289,7 +258,7 @@ struct LimitTests {
 
   @Test("Packets that nobody can verify come in by so many a second of each type and link")
   func unverified() {
-    var stage = Stage()
+    var stage = LimitStage()
     let eve = Stranger(1)
     let types: [(MessageType, UInt64)] = [
       (.fragment, 400), (.noiseEncrypted, 200), (.noiseHandshake, 50), (.boardPost, 100),
@@ -315,7 +284,7 @@ struct LimitTests {
 
   @Test("Fragments that are none, of no packet or of more than 10,000, or of a fragment, are dropped and not passed on")
   func noFragments() {
-    var stage = Stage()
+    var stage = LimitStage()
     let eve = Stranger(1)
     let bad = [
       eve.fragment(1, 0, of: 0, [1], at: stage.time), eve.fragment(2, 0, of: 10_001, [1], at: stage.time),
@@ -333,10 +302,10 @@ struct LimitTests {
 
   @Test("A fragment that contradicts the others of its packet ends the packet", arguments: [false, true])
   func contradiction(isOfTotal: Bool) {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
-    let frames = cem.fragments(of: cem.line(text(800), at: stage.time))
+    let frames = cem.fragments(of: cem.line(LimitStage.text(800), at: stage.time))
     let id = stage.time
     for frame in frames.dropLast() { stage.inject(frame) }
     #expect(stage.ann.engine.assembler.count == 1)
@@ -352,10 +321,10 @@ struct LimitTests {
 
   @Test("A packet in fragments is complete within 30 s, or not at all", arguments: [(29_900, true), (30_001, false)])
   func slowFragments(milliseconds: Int, isHeard: Bool) {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
-    let frames = cem.fragments(of: cem.line(text(800), at: stage.time))
+    let frames = cem.fragments(of: cem.line(LimitStage.text(800), at: stage.time))
     for frame in frames.dropLast() { stage.inject(frame) }
     stage.hall.pass(.milliseconds(milliseconds))
     #expect(stage.ann.engine.assembler.count == (isHeard ? 1 : 0))
@@ -365,7 +334,7 @@ struct LimitTests {
 
   @Test("A packet of another sender than its fragments is dropped")
   func otherSenderInside() {
-    var stage = Stage()
+    var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
     stage.inject(cem.announce(at: stage.time))
     let line = cem.line("hello", at: stage.time)
@@ -377,7 +346,7 @@ struct LimitTests {
 
   @Test("A packet that came in fragments is heard, and passed on in them alone")
   func passedOnOnce() {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
     stage.hall.pass(.milliseconds(200))
@@ -387,7 +356,7 @@ struct LimitTests {
       if to == bob { types[bytes[1], default: 0] += 1 }
       return true
     }
-    let frames = cem.fragments(of: cem.line(text(1500), at: stage.time))
+    let frames = cem.fragments(of: cem.line(LimitStage.text(1500), at: stage.time))
     for frame in frames { stage.inject(frame) }
     stage.hall.pass(.milliseconds(400))
     #expect(types[MessageType.fragment.rawValue] == frames.count)
@@ -398,14 +367,14 @@ struct LimitTests {
 
   @Test("A line for everybody by name, as Android sends it, is a line for everybody, whole and in fragments")
   func everybody() {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
     stage.inject(cem.line("hello", at: stage.time, to: .everybody))
-    for frame in cem.fragments(of: cem.line(text(800), at: stage.time + 1, to: .everybody)) { stage.inject(frame) }
+    for frame in cem.fragments(of: cem.line(LimitStage.text(800), at: stage.time + 1, to: .everybody)) { stage.inject(frame) }
     stage.hall.pass(.milliseconds(500))
-    #expect(stage.ann.heard.map(\.text) == ["hello", text(800)])
-    #expect(Set(stage.bob.heard.map(\.text)) == ["hello", text(800)])
+    #expect(stage.ann.heard.map(\.text) == ["hello", LimitStage.text(800)])
+    #expect(Set(stage.bob.heard.map(\.text)) == ["hello", LimitStage.text(800)])
     #expect(stage.ann.engine.archive.messageCount == 2)
   }
 
@@ -414,7 +383,7 @@ struct LimitTests {
   @Test(
     "Chat of a peer that is not known waits five seconds for its announce", arguments: [(4_900, true), (5_000, false)])
   func waiting(milliseconds: Int, isHeard: Bool) {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.line("hello", at: stage.time))
     #expect(stage.ann.heard.isEmpty)
@@ -429,9 +398,9 @@ struct LimitTests {
 
   @Test("A long text of a peer that is not known waits as well, and is passed on in its fragments alone")
   func longWaiting() {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
-    for frame in cem.fragments(of: cem.line(text(1500), at: stage.time)) { stage.inject(frame) }
+    for frame in cem.fragments(of: cem.line(LimitStage.text(1500), at: stage.time)) { stage.inject(frame) }
     stage.hall.pass(.seconds(1))
     var lines = 0
     stage.hall.passes = { bytes, _, _ in
@@ -440,14 +409,14 @@ struct LimitTests {
     }
     stage.inject(cem.announce(at: stage.time))
     stage.hall.pass(.milliseconds(500))
-    #expect(stage.ann.heard.map(\.text) == [text(1500)])
-    #expect(stage.bob.heard.map(\.text) == [text(1500)])
+    #expect(stage.ann.heard.map(\.text) == [LimitStage.text(1500)])
+    #expect(stage.bob.heard.map(\.text) == [LimitStage.text(1500)])
     #expect(lines == 0)
   }
 
   @Test("Of such chat 32 packets of one link wait, 64 in all, and 256 KiB; a copy takes no room")
   func waitingRoom() {
-    var stage = Stage()
+    var stage = LimitStage()
     let cem = Stranger(1)
     func flood(_ link: LinkID, _ text: String, _ count: Int = 50) {
       for number in 0..<count { stage.hall.inject(cem.line("\(text) \(number)", at: stage.time), on: link, to: 0) }
@@ -473,217 +442,5 @@ struct LimitTests {
     }
     #expect(stage.ann.engine.unknown.bytes <= 256 << 10)
     #expect(stage.ann.engine.unknown.count < 20)
-  }
-
-  // MARK: Private messages
-
-  @Test("A private text of 64 KiB is taken, and one byte more is not")
-  func longest() throws {
-    let stage = Stage()
-    let bob = stage.bob.id
-    let longest = String(repeating: "a", count: 64 << 10)
-    _ = try stage.ann.engine.tell(longest, to: bob, as: 1, at: stage.hall.now, time: stage.time)
-    #expect(throws: MeshEngine.TellError.tooLong) {
-      try stage.ann.engine.tell(longest + "a", to: bob, as: 2, at: stage.hall.now, time: stage.time)
-    }
-    #expect(stage.ann.engine.outbox.waiting == 1)
-  }
-
-  /// Ann and Bob with a session, and what Ann seals for Bob as the test likes.
-  private struct Private {
-    var hall = MeshHall()
-    let link: LinkID
-
-    init() throws {
-      hall.add(["ann", "bob"])
-      link = hall.connect(0, 1)
-      hall.pass(.seconds(2))
-      try hall.tell("first", to: 1, as: 1, at: 0)
-      hall.pass(.seconds(2))
-    }
-
-    /// The packet with this plaintext, which Bob has not got yet.
-    mutating func sealed(_ plaintext: [UInt8]) throws -> [UInt8] {
-      let ann = hall.nodes[0]
-      let payload = try ann.engine.sessions.seal(plaintext, for: hall.nodes[1].id, at: hall.now)
-      return try packet(payload)
-    }
-
-    func packet(_ payload: [UInt8], _ type: MessageType = .noiseEncrypted) throws -> [UInt8] {
-      try Packet(
-        type: type, timestamp: hall.time, sender: hall.nodes[0].id, recipient: hall.nodes[1].id, payload: payload
-      ).encoded()
-    }
-
-    mutating func inject(_ bytes: [UInt8]) { hall.inject(bytes, on: link, to: 1) }
-  }
-
-  @Test(
-    "A Noise payload of an unknown type, and a private message with an unknown record, are counted and not acknowledged"
-  )
-  func unknownPayloads() throws {
-    var stage = try Private()
-    let before = stage.hall.packets
-    stage.inject(try stage.sealed([0x42, 1, 2, 3]))
-    #expect(stage.hall.nodes[1].engine.counters.unknownPayloads == 1)
-    stage.inject(try stage.sealed([0x01, 0, 1, 0x31, 1, 1, 0x61, 9, 1, 1]))
-    stage.inject(try stage.sealed([]))
-    #expect(stage.hall.nodes[1].engine.counters.unreadable == 2)
-    #expect(stage.hall.nodes[1].told.count == 1)
-    #expect(stage.hall.packets == before)
-    stage.inject(try stage.sealed([0x01, 0, 1, 0x31, 1, 1, 0x61]))
-    #expect(stage.hall.nodes[1].told.count == 2)
-    #expect(stage.hall.packets == before + 1)
-  }
-
-  @Test("A Noise packet that comes again, in another packet, tells nothing twice")
-  func replay() throws {
-    var stage = try Private()
-    let plaintext: [UInt8] = [0x01, 0, 1, 0x31, 1, 1, 0x61]
-    let payload = try stage.hall.nodes[0].engine.sessions.seal(
-      plaintext, for: stage.hall.nodes[1].id, at: stage.hall.now)
-    stage.inject(try stage.packet(payload))
-    stage.hall.pass(.milliseconds(5))
-    stage.inject(try stage.packet(payload))
-    #expect(stage.hall.nodes[1].told.count == 2)
-    #expect(stage.hall.nodes[1].engine.sessions.counters[.replayed] == 1)
-    // The nonce is under the seal: another one opens nothing.
-    var jump = payload
-    jump.replaceSubrange(0..<4, with: [0xC0, 0, 0, 0])
-    stage.hall.pass(.milliseconds(5))
-    stage.inject(try stage.packet(jump))
-    #expect(stage.hall.nodes[1].engine.sessions.counters[.undecryptable] == 1)
-    #expect(stage.hall.nodes[1].engine.hasSession(with: stage.hall.nodes[0].id))
-  }
-
-  @Test("Three packets in a row that no key opens start one new handshake, once a minute, and the session goes on")
-  func garbage() throws {
-    var stage = try Private()
-    func garbage(_ count: Int) throws {
-      for number in 0..<count {
-        let nonce: [UInt8] = [0, 0, 1, UInt8(number)]
-        stage.inject(try stage.packet(nonce + [UInt8](repeating: UInt8(number), count: 40)))
-        stage.hall.pass(.milliseconds(2))
-      }
-    }
-    try garbage(2)
-    #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 0)
-    try garbage(60)
-    #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 1)
-    try stage.hall.tell("second", to: 1, as: 2, at: 0)
-    stage.hall.pass(.seconds(20))
-    #expect(stage.hall.nodes[1].told.map(\.text) == ["first", "second"])
-    stage.hall.pass(.seconds(60))
-    try garbage(10)
-    #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 2)
-  }
-
-  @Test("A handshake with a key that is not the sender's makes no session")
-  func otherStaticKey() throws {
-    var stage = Stage()
-    let (cem, eve) = (Stranger(1), Stranger(2))
-    stage.inject(cem.announce(at: stage.time))
-    var random = SeededRandom(seed: 3)
-    // Eve begins in the name of Cem.
-    var handshake = Handshake(.xxInitiator, key: eve.noiseKey)
-    stage.inject(
-      cem.packet(
-        .noiseHandshake, try handshake.write(randomFrom: &random), at: stage.time, to: stage.ann.id, isSigned: false))
-    let answer = try #require(stage.ann.sent[stage.link]?.last)
-    _ = try handshake.read(try Packet(decoding: answer).payload)
-    stage.inject(
-      cem.packet(
-        .noiseHandshake, try handshake.write(randomFrom: &random), at: stage.time, to: stage.ann.id, isSigned: false))
-    #expect(!stage.ann.engine.hasSession(with: cem.id))
-    #expect(stage.ann.engine.sessions.counters[.wrongKey] == 1)
-  }
-
-  // MARK: Requests for sync
-
-  enum BadRequest: CaseIterable {
-    case timeToLive, unsigned, badSignature, otherSender, otherRecipient, noP, largeP, noM, longFilter, garbage,
-      inFragments
-  }
-
-  @Test("A request for sync that is not right gets no answer, and is counted", arguments: BadRequest.allCases)
-  func badRequest(_ kind: BadRequest) throws {
-    var stage = Stage()
-    let (cem, dea) = (Stranger(1), Stranger(2))
-    stage.inject(cem.announce(at: stage.time))
-    stage.inject(dea.announce(at: stage.time, timeToLive: 6))
-    let said = stage.hall.say("hello", at: 0)
-    #expect(said != nil)
-    func record(_ type: UInt8, _ value: [UInt8]) -> [UInt8] {
-      [type, UInt8(value.count >> 8), UInt8(value.count & 255)] + value
-    }
-    func payload(p: UInt8 = 7, m: [UInt8] = [0, 0, 0, 1], filter: Int = 0) -> [UInt8] {
-      record(1, [p]) + record(2, m) + record(3, [UInt8](repeating: 0, count: filter))
-    }
-    func request(
-      _ payload: [UInt8], from sender: Stranger = cem, to recipient: PeerID? = nil, timeToLive: UInt8 = 0,
-      isSigned: Bool = true
-    ) -> [UInt8] {
-      sender.packet(.requestSync, payload, at: stage.time, to: recipient, timeToLive: timeToLive, isSigned: isSigned)
-    }
-    let before = stage.ann.sent[stage.link]?.count
-    switch kind {
-    case .timeToLive: stage.inject(request(payload(), timeToLive: 1))
-    case .unsigned: stage.inject(request(payload(), isSigned: false))
-    case .badSignature: stage.inject(request(payload()).flipped(at: -1))
-    case .otherSender: stage.inject(request(payload(), from: dea))
-    case .otherRecipient: stage.inject(request(payload(), to: dea.id))
-    case .noP: stage.inject(request(payload(p: 0)))
-    case .largeP: stage.inject(request(payload(p: 33)))
-    case .noM: stage.inject(request(payload(m: [0, 0, 0, 0])))
-    case .longFilter: stage.inject(request(payload(filter: 1025)))
-    case .garbage: stage.inject(request([1, 2, 3]))
-    case .inFragments:
-      for frame in cem.fragments(of: request(payload(filter: 900), timeToLive: 7)) { stage.inject(frame) }
-    }
-    #expect(stage.ann.engine.counters.refusedRequests == 1)
-    #expect(stage.answered == 0)
-    #expect(stage.ann.sent[stage.link]?.count == before)
-    // None of it is passed on, and a right one is answered all the same.
-    stage.inject(request(payload(p: 32, filter: 0), to: stage.ann.id))
-    #expect(stage.answered == 1)
-    #expect(stage.bob.engine.counters.refusedRequests == 0)
-  }
-
-  @Test("A request with a filter of 1,024 bytes is answered, though it comes in fragments before this node has asked")
-  func longRequest() throws {
-    var stage = Stage()
-    let cem = Stranger(1)
-    stage.inject(cem.announce(at: stage.time))
-    var random = SeededRandom(seed: 1)
-    let filter = try SyncFilter(p: 7, m: 1000, bits: random.bytes(1024))
-    let request = cem.packet(.requestSync, try SyncRequest(filter: filter).bytes, at: stage.time, timeToLive: 0)
-    let frames = cem.fragments(of: request)
-    #expect(frames.count > 1)
-    for frame in frames { stage.inject(frame) }
-    #expect(stage.answered == 1)
-    #expect(stage.ann.engine.counters.unaskedAnswers == 0)
-  }
-
-  @Test("Eight requests of a peer are answered in 30 s; what is forged in its name takes nothing from that")
-  func manyRequests() throws {
-    var stage = Stage()
-    let cem = Stranger(1)
-    stage.inject(cem.announce(at: stage.time))
-    let payload = try SyncRequest(filter: SyncFilter([])).bytes
-    for number in 0..<15 {
-      stage.inject(cem.packet(.requestSync, payload, at: stage.time + UInt64(number), timeToLive: 0).flipped(at: -1))
-    }
-    #expect(stage.answered == 0)
-    stage.hall.pass(.seconds(1))
-    for number in 0..<12 {
-      stage.inject(cem.packet(.requestSync, payload, at: stage.time + UInt64(number), timeToLive: 0))
-    }
-    #expect(stage.answered == 8)
-    #expect(stage.ann.engine.counters.refusedRequests == 15 + 4)
-  }
-
-  private func text(_ count: Int) -> String {
-    var random = SeededRandom(seed: UInt64(count))
-    return String(decoding: random.bytes(count).map { 0x21 + $0 % 0x5E }, as: UTF8.self)
   }
 }

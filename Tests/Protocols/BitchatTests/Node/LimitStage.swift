@@ -1,0 +1,41 @@
+import Common
+import Crypto
+
+@testable import Bitchat
+
+/// Ann with a link to the test, and Bob, who would get what she passes on.
+struct LimitStage {
+  var hall = MeshHall()
+  /// Requests of Bob's that were answered.
+  private var answeredBefore: UInt64 = 0
+  var answered: UInt64 { ann.engine.counters.answeredRequests - answeredBefore }
+  let link: LinkID
+  var ann: MeshHall.Node { hall.nodes[0] }
+  var bob: MeshHall.Node { hall.nodes[1] }
+  var time: UInt64 { hall.time }
+
+  init() {
+    hall.add(["ann", "bob"])
+    hall.connect(0, 1)
+    hall.pass(.seconds(2))
+    link = hall.connect(to: 0)
+    answeredBefore = hall.nodes[0].engine.counters.answeredRequests
+  }
+
+  mutating func inject(_ bytes: [UInt8]) { hall.inject(bytes, on: link, to: 0) }
+
+  /// Whether nothing of a sender went on, and nothing is known of it.
+  mutating func hasNoTrace(of id: PeerID) -> Bool {
+    let before = bob.engine.counters.frames
+    hall.pass(.milliseconds(500))
+    // What Bob gets meanwhile are announces and requests of Ann's own.
+    return ann.engine.peer(id) == nil && ann.engine.table.pin(of: id) == nil && bob.engine.peer(id) == nil
+      && bob.engine.counters.frames <= before + 2
+  }
+
+  /// A text of so many bytes that does not compress well.
+  static func text(_ count: Int) -> String {
+    var random = SeededRandom(seed: UInt64(count))
+    return String(decoding: random.bytes(count).map { 0x21 + $0 % 0x5E }, as: UTF8.self)
+  }
+}

@@ -1,0 +1,216 @@
+import Common
+import Crypto
+import Noise
+import Testing
+
+@testable import Bitchat
+
+@Suite("Limits of private messages and of sync in the mesh")
+struct PrivateLimitTests {
+  // MARK: Private messages
+
+  @Test("A private text of 64 KiB is taken, and one byte more is not")
+  func longest() throws {
+    let stage = LimitStage()
+    let bob = stage.bob.id
+    let longest = String(repeating: "a", count: 64 << 10)
+    _ = try stage.ann.engine.tell(longest, to: bob, as: 1, at: stage.hall.now, time: stage.time)
+    #expect(throws: MeshEngine.TellError.tooLong) {
+      try stage.ann.engine.tell(longest + "a", to: bob, as: 2, at: stage.hall.now, time: stage.time)
+    }
+    #expect(stage.ann.engine.outbox.waiting == 1)
+  }
+
+  /// Ann and Bob with a session, and what Ann seals for Bob as the test likes.
+  private struct Private {
+    var hall = MeshHall()
+    let link: LinkID
+
+    init() throws {
+      hall.add(["ann", "bob"])
+      link = hall.connect(0, 1)
+      hall.pass(.seconds(2))
+      try hall.tell("first", to: 1, as: 1, at: 0)
+      hall.pass(.seconds(2))
+    }
+
+    /// The packet with this plaintext, which Bob has not got yet.
+    mutating func sealed(_ plaintext: [UInt8]) throws -> [UInt8] {
+      let ann = hall.nodes[0]
+      let payload = try ann.engine.sessions.seal(plaintext, for: hall.nodes[1].id, at: hall.now)
+      return try packet(payload)
+    }
+
+    func packet(_ payload: [UInt8], _ type: MessageType = .noiseEncrypted) throws -> [UInt8] {
+      try Packet(
+        type: type, timestamp: hall.time, sender: hall.nodes[0].id, recipient: hall.nodes[1].id, payload: payload
+      ).encoded()
+    }
+
+    mutating func inject(_ bytes: [UInt8]) { hall.inject(bytes, on: link, to: 1) }
+  }
+
+  @Test(
+    "A Noise payload of an unknown type, and a private message with an unknown record, are counted and not acknowledged"
+  )
+  func unknownPayloads() throws {
+    var stage = try Private()
+    let before = stage.hall.packets
+    stage.inject(try stage.sealed([0x42, 1, 2, 3]))
+    #expect(stage.hall.nodes[1].engine.counters.unknownPayloads == 1)
+    stage.inject(try stage.sealed([0x01, 0, 1, 0x31, 1, 1, 0x61, 9, 1, 1]))
+    stage.inject(try stage.sealed([]))
+    #expect(stage.hall.nodes[1].engine.counters.unreadable == 2)
+    #expect(stage.hall.nodes[1].told.count == 1)
+    #expect(stage.hall.packets == before)
+    stage.inject(try stage.sealed([0x01, 0, 1, 0x31, 1, 1, 0x61]))
+    #expect(stage.hall.nodes[1].told.count == 2)
+    #expect(stage.hall.packets == before + 1)
+  }
+
+  @Test("A Noise packet that comes again, in another packet, tells nothing twice")
+  func replay() throws {
+    var stage = try Private()
+    let plaintext: [UInt8] = [0x01, 0, 1, 0x31, 1, 1, 0x61]
+    let payload = try stage.hall.nodes[0].engine.sessions.seal(
+      plaintext, for: stage.hall.nodes[1].id, at: stage.hall.now)
+    stage.inject(try stage.packet(payload))
+    stage.hall.pass(.milliseconds(5))
+    stage.inject(try stage.packet(payload))
+    #expect(stage.hall.nodes[1].told.count == 2)
+    #expect(stage.hall.nodes[1].engine.sessions.counters[.replayed] == 1)
+    // The nonce is under the seal: another one opens nothing.
+    var jump = payload
+    jump.replaceSubrange(0..<4, with: [0xC0, 0, 0, 0])
+    stage.hall.pass(.milliseconds(5))
+    stage.inject(try stage.packet(jump))
+    #expect(stage.hall.nodes[1].engine.sessions.counters[.undecryptable] == 1)
+    #expect(stage.hall.nodes[1].engine.hasSession(with: stage.hall.nodes[0].id))
+  }
+
+  @Test("Three packets in a row that no key opens start one new handshake, once a minute, and the session goes on")
+  func garbage() throws {
+    var stage = try Private()
+    func garbage(_ count: Int) throws {
+      for number in 0..<count {
+        let nonce: [UInt8] = [0, 0, 1, UInt8(number)]
+        stage.inject(try stage.packet(nonce + [UInt8](repeating: UInt8(number), count: 40)))
+        stage.hall.pass(.milliseconds(2))
+      }
+    }
+    try garbage(2)
+    #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 0)
+    try garbage(60)
+    #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 1)
+    try stage.hall.tell("second", to: 1, as: 2, at: 0)
+    stage.hall.pass(.seconds(20))
+    #expect(stage.hall.nodes[1].told.map(\.text) == ["first", "second"])
+    stage.hall.pass(.seconds(60))
+    try garbage(10)
+    #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 2)
+  }
+
+  @Test("A handshake with a key that is not the sender's makes no session")
+  func otherStaticKey() throws {
+    var stage = LimitStage()
+    let (cem, eve) = (Stranger(1), Stranger(2))
+    stage.inject(cem.announce(at: stage.time))
+    var random = SeededRandom(seed: 3)
+    // Eve begins in the name of Cem.
+    var handshake = Handshake(.xxInitiator, key: eve.noiseKey)
+    stage.inject(
+      cem.packet(
+        .noiseHandshake, try handshake.write(randomFrom: &random), at: stage.time, to: stage.ann.id, isSigned: false))
+    let answer = try #require(stage.ann.sent[stage.link]?.last)
+    _ = try handshake.read(try Packet(decoding: answer).payload)
+    stage.inject(
+      cem.packet(
+        .noiseHandshake, try handshake.write(randomFrom: &random), at: stage.time, to: stage.ann.id, isSigned: false))
+    #expect(!stage.ann.engine.hasSession(with: cem.id))
+    #expect(stage.ann.engine.sessions.counters[.wrongKey] == 1)
+  }
+
+  // MARK: Requests for sync
+
+  enum BadRequest: CaseIterable {
+    case timeToLive, unsigned, badSignature, otherSender, otherRecipient, noP, largeP, noM, longFilter, garbage,
+      inFragments
+  }
+
+  @Test("A request for sync that is not right gets no answer, and is counted", arguments: BadRequest.allCases)
+  func badRequest(_ kind: BadRequest) throws {
+    var stage = LimitStage()
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    stage.inject(cem.announce(at: stage.time))
+    stage.inject(dea.announce(at: stage.time, timeToLive: 6))
+    let said = stage.hall.say("hello", at: 0)
+    #expect(said != nil)
+    func record(_ type: UInt8, _ value: [UInt8]) -> [UInt8] {
+      [type, UInt8(value.count >> 8), UInt8(value.count & 255)] + value
+    }
+    func payload(p: UInt8 = 7, m: [UInt8] = [0, 0, 0, 1], filter: Int = 0) -> [UInt8] {
+      record(1, [p]) + record(2, m) + record(3, [UInt8](repeating: 0, count: filter))
+    }
+    func request(
+      _ payload: [UInt8], from sender: Stranger = cem, to recipient: PeerID? = nil, timeToLive: UInt8 = 0,
+      isSigned: Bool = true
+    ) -> [UInt8] {
+      sender.packet(.requestSync, payload, at: stage.time, to: recipient, timeToLive: timeToLive, isSigned: isSigned)
+    }
+    let before = stage.ann.sent[stage.link]?.count
+    switch kind {
+    case .timeToLive: stage.inject(request(payload(), timeToLive: 1))
+    case .unsigned: stage.inject(request(payload(), isSigned: false))
+    case .badSignature: stage.inject(request(payload()).flipped(at: -1))
+    case .otherSender: stage.inject(request(payload(), from: dea))
+    case .otherRecipient: stage.inject(request(payload(), to: dea.id))
+    case .noP: stage.inject(request(payload(p: 0)))
+    case .largeP: stage.inject(request(payload(p: 33)))
+    case .noM: stage.inject(request(payload(m: [0, 0, 0, 0])))
+    case .longFilter: stage.inject(request(payload(filter: 1025)))
+    case .garbage: stage.inject(request([1, 2, 3]))
+    case .inFragments:
+      for frame in cem.fragments(of: request(payload(filter: 900), timeToLive: 7)) { stage.inject(frame) }
+    }
+    #expect(stage.ann.engine.counters.refusedRequests == 1)
+    #expect(stage.answered == 0)
+    #expect(stage.ann.sent[stage.link]?.count == before)
+    // None of it is passed on, and a right one is answered all the same.
+    stage.inject(request(payload(p: 32, filter: 0), to: stage.ann.id))
+    #expect(stage.answered == 1)
+    #expect(stage.bob.engine.counters.refusedRequests == 0)
+  }
+
+  @Test("A request with a filter of 1,024 bytes is answered, though it comes in fragments before this node has asked")
+  func longRequest() throws {
+    var stage = LimitStage()
+    let cem = Stranger(1)
+    stage.inject(cem.announce(at: stage.time))
+    var random = SeededRandom(seed: 1)
+    let filter = try SyncFilter(p: 7, m: 1000, bits: random.bytes(1024))
+    let request = cem.packet(.requestSync, try SyncRequest(filter: filter).bytes, at: stage.time, timeToLive: 0)
+    let frames = cem.fragments(of: request)
+    #expect(frames.count > 1)
+    for frame in frames { stage.inject(frame) }
+    #expect(stage.answered == 1)
+    #expect(stage.ann.engine.counters.unaskedAnswers == 0)
+  }
+
+  @Test("Eight requests of a peer are answered in 30 s; what is forged in its name takes nothing from that")
+  func manyRequests() throws {
+    var stage = LimitStage()
+    let cem = Stranger(1)
+    stage.inject(cem.announce(at: stage.time))
+    let payload = try SyncRequest(filter: SyncFilter([])).bytes
+    for number in 0..<15 {
+      stage.inject(cem.packet(.requestSync, payload, at: stage.time + UInt64(number), timeToLive: 0).flipped(at: -1))
+    }
+    #expect(stage.answered == 0)
+    stage.hall.pass(.seconds(1))
+    for number in 0..<12 {
+      stage.inject(cem.packet(.requestSync, payload, at: stage.time + UInt64(number), timeToLive: 0))
+    }
+    #expect(stage.answered == 8)
+    #expect(stage.ann.engine.counters.refusedRequests == 15 + 4)
+  }
+}
