@@ -44,9 +44,7 @@ struct SyncVectorTests {
     #expect(SyncFilter.hash(try PacketID(reading: row.id.bytes)) == row.h64)
   }
 
-  static let requests = Vectors.shared.requestSync.filter { $0.payload != nil }
-
-  @Test("A request is read, and written as it was", arguments: requests)
+  @Test("A request is read, and written as it was", arguments: Vectors.requestRows)
   func requests(row: Vectors.RequestRow) throws {
     let payload = try #require(row.payload).bytes
     let request = try SyncRequest(reading: payload)

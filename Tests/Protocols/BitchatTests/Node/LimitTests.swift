@@ -371,7 +371,9 @@ struct LimitTests {
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
     stage.inject(cem.line("hello", at: stage.time, to: .everybody))
-    for frame in cem.fragments(of: cem.line(LimitStage.text(800), at: stage.time + 1, to: .everybody)) { stage.inject(frame) }
+    for frame in cem.fragments(of: cem.line(LimitStage.text(800), at: stage.time + 1, to: .everybody)) {
+      stage.inject(frame)
+    }
     stage.hall.pass(.milliseconds(500))
     #expect(stage.ann.heard.map(\.text) == ["hello", LimitStage.text(800)])
     #expect(Set(stage.bob.heard.map(\.text)) == ["hello", LimitStage.text(800)])
