@@ -60,7 +60,8 @@ struct GoldenVectorTests {
   func privateMessage() throws {
     let message = try PrivateMessage(id: MessageID("m1"), text: "hi")
     let bytes = try golden("Noise payload 0x01")
-    #expect([0x01] + (try golden("PrivateMessagePacket")) == bytes)
+    let packet: [UInt8] = try golden("PrivateMessagePacket")
+    #expect([0x01] + packet == bytes)
     #expect(NoisePayload.privateMessage(message).bytes == bytes)
     #expect(try NoisePayload(reading: bytes) == .privateMessage(message))
   }
@@ -86,6 +87,7 @@ struct GoldenVectorTests {
   func messageID() throws {
     let id = MessageID.iOS(
       sender: try PeerID(text: "0011223344556677"), timestamp: 1_750_000_000_123, text: "hello mesh")
-    #expect((try golden("mesh stable id")) == Array(try Hex.decode(id.text)))
+    let bytes: [UInt8] = try Hex.decode(id.text)
+    #expect((try golden("mesh stable id")) == bytes)
   }
 }
