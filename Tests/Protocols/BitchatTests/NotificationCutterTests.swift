@@ -19,9 +19,10 @@ struct NotificationCutterTests {
   func portions(size: Int) throws {
     let frames = try (0..<6).map { try frame($0, route: Int($0)) }
     // Padding of 16 bytes and more, and some other bytes.
-    let stream =
-      frames[0] + frames[1] + [UInt8](repeating: 16, count: 16) + frames[2] + [0, 0, 9] + frames[3]
-      + [UInt8](repeating: 0xFF, count: 255) + frames[4] + frames[5]
+    let padding = [UInt8](repeating: 16, count: 16)
+    let long = [UInt8](repeating: 0xFF, count: 255)
+    let parts: [[UInt8]] = [frames[0], frames[1], padding, frames[2], [0, 0, 9], frames[3], long, frames[4], frames[5]]
+    let stream: [UInt8] = Array(parts.joined())
     var cutter = NotificationCutter()
     var cut = NotificationCutter.Cut()
     for start in stride(from: 0, to: stream.count, by: size) {
