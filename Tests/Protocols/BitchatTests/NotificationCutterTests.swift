@@ -21,7 +21,9 @@ struct NotificationCutterTests {
     // Padding of 16 bytes and more, and some other bytes.
     let padding = [UInt8](repeating: 16, count: 16)
     let long = [UInt8](repeating: 0xFF, count: 255)
-    let parts: [[UInt8]] = [frames[0], frames[1], padding, frames[2], [0, 0, 9], frames[3], long, frames[4], frames[5]]
+    let parts: [[UInt8]] = [
+      frames[0], frames[1], padding, frames[2], [0, 0, 9], frames[3], long, frames[4], frames[5],
+    ]
     let stream: [UInt8] = Array(parts.joined())
     var cutter = NotificationCutter()
     var cut = NotificationCutter.Cut()
