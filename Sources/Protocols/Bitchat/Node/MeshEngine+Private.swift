@@ -98,7 +98,8 @@ extension MeshEngine {
     }
     let event: Sessions<PeerID>.Event =
       packet.type == .noiseHandshake
-      ? .handshake(packet.sender, packet.payload) : .message(packet.sender, packet.payload)
+      ? .handshake(packet.sender, packet.payload, isNear: links[arrival.link]?.peer == packet.sender)
+      : .message(packet.sender, packet.payload)
     carryOut(sessions.handle(event, at: turn.now), &turn)
   }
 
