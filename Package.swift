@@ -98,7 +98,7 @@ let package = Package(
     tests("Base/CryptoTests", ["Bytes", "Crypto"]),
     tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], vectors: true),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
-    tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat"], vectors: true),
+    tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat", "TestSupport"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
     tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),

@@ -152,4 +152,25 @@ struct GossipArchiveTests {
     archive.forget(PeerID(rawValue: 1))
     #expect(archive.missing(try request(), at: time).map(\.sender) == [PeerID(rawValue: 2)])
   }
+
+  @Test("Four megabytes of messages are kept: of more the oldest go, and one that is longer by itself is not kept")
+  func bytes() throws {
+    var archive = GossipArchive()
+    func long(_ number: UInt64, _ count: Int) -> GossipArchive.Item {
+      let packet = Packet(type: .message, timestamp: time - 1000 + number, sender: PeerID(rawValue: 1), payload: [])
+      return GossipArchive.Item(
+        bytes: [UInt8](repeating: 0, count: count), id: PacketID(packet), type: .message, sender: packet.sender,
+        timestamp: packet.timestamp)
+    }
+    for number in UInt64(0)..<60 { _ = archive.keep(long(number, 100_000)) }
+    #expect(archive.messageCount == 41)
+    #expect(archive.bytes == 4_100_000)
+    let isKept = archive.hasMessage(long(59, 100_000).id)
+    let isGone = !archive.hasMessage(long(18, 100_000).id)
+    #expect(isKept && isGone)
+    let isTaken = archive.keep(long(0, 5 << 20))
+    #expect(!isTaken)
+    archive.age(at: time + 7 * 3600 * 1000)
+    #expect(archive.bytes == 0)
+  }
 }

@@ -32,8 +32,9 @@ struct CutTests {
       return !isLost
     }
     func live(_ milliseconds: Int) {
-      for _ in 0..<milliseconds / 5 {
-        hall.pass(.milliseconds(5))
+      let end = hall.now.advanced(by: .milliseconds(milliseconds))
+      while hall.now < end {
+        hall.pass(hall.now.duration(to: end)) { air.isCut }
         guard air.isCut else { continue }
         // The packet has time to arrive, and nothing else has.
         hall.pass(.milliseconds(20))

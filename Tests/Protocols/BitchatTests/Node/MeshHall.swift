@@ -141,8 +141,8 @@ struct MeshHall {
 
   private func clock(of node: Int) -> UInt64 { UInt64(Int64(time) + nodes[node].clockError) }
 
-  /// Lets time pass.
-  mutating func pass(_ duration: Duration) {
+  /// Lets time pass, and stops where something has happened that the test waits for.
+  mutating func pass(_ duration: Duration, until isEnough: () -> Bool = { false }) {
     let end = now.advanced(by: duration)
     while let next = nextMoment, next <= end {
       now = max(now, next)
@@ -154,6 +154,7 @@ struct MeshHall {
           if let due = nodes[node].engine.deadline, due <= now { handle(.timer, at: node) }
         }
       }
+      if isEnough() { return }
     }
     now = end
   }
