@@ -270,15 +270,19 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     record.handshake?.end ?? record.rekeyAt(limits, isSmaller: own < peer)
   }
 
+  private func isDue(_ record: PeerRecord, _ peer: Peer, at now: Instant) -> Bool {
+    deadline(of: record, peer).map { $0 <= now } ?? false
+  }
+
   private mutating func timer(at now: Instant) -> [Action] {
-    let due = records.compactMap { peer, record in
-      deadline(of: record, peer).flatMap { $0 <= now ? peer : nil }
-    }
+    let due = records.filter { isDue($0.value, $0.key, at: now) }.map(\.key)
     return due.sorted().flatMap { peer in
       guard let half = records[peer]?.handshake else { return rekey(peer, at: now) }
       records[peer]?.handshake = nil
       counters.timedOut += 1
-      let actions = timeOut(half, of: peer, at: now)
+      var actions = timeOut(half, of: peer, at: now)
+      // It may have kept a renewal waiting.
+      if records[peer].map({ isDue($0, peer, at: now) }) == true { actions += rekey(peer, at: now) }
       tidy(peer)
       return actions
     }
