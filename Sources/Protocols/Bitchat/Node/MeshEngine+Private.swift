@@ -139,16 +139,15 @@ extension MeshEngine {
   }
 
   private mutating func hear(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
-    if let notice = FavoriteNotice(text: message.text) {
-      turn.actions.append(.favourited(peer, notice))
-      return seal(.delivered(message.id), for: peer, &turn)
-    }
     let received = ReceivedMessage(sender: peer, id: message.id)
     guard !self.received.see(received, at: turn.now) else {
       turn.actions.append(.toldAgain(message.id, from: peer))
       return
     }
     self.received.insert(received, at: turn.now)
+    if let notice = FavoriteNotice(text: message.text) {
+      return turn.actions.append(.favourited(peer, notice, message.id))
+    }
     turn.actions.append(.told(message, from: peer, at: turn.time))
   }
 

@@ -179,7 +179,9 @@ struct MeshHall {
       case .progress(let number, let state): nodes[node].progress[number, default: []].append(state)
       case .gone(let peer): nodes[node].gone.append(peer)
       case .keep(let keepsake): nodes[node].kept.append(keepsake)
-      case .favourited(let peer, _): nodes[node].favourited.append(peer)
+      case .favourited(let peer, _, let id):
+        nodes[node].favourited.append(peer)
+        if nodes[node].keeps { handle(.kept(id, from: peer), at: node) }
       case .bound, .peer, .state: break
       }
     }
