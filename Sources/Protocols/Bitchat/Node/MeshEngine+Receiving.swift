@@ -168,7 +168,8 @@ extension MeshEngine {
       return false
     }
     if arrival.view.recipient == nil { keep(arrival, packet, id, &turn) }
-    switch assembler.add(fragment, from: packet.sender, at: turn.now) {
+    let isKnown = table[packet.sender] != nil
+    switch assembler.add(fragment, from: packet.sender, isKnown: isKnown, over: arrival.link, at: turn.now) {
     case .stored, .duplicate: return true
     case .complete(var bytes):
       // It has come as far as its fragments, and was passed on in them.

@@ -153,6 +153,33 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(), at: time).map(\.sender) == [PeerID(rawValue: 2)])
   }
 
+  @Test("Whoever says a thousand lines takes the room of nobody who has a quarter of it or less")
+  func shares() throws {
+    var archive = GossipArchive()
+    let others = try (0..<200).map { try item(from: 2 + UInt64($0 % 2), age: UInt64(60_000 + $0), "other \($0)") }
+    for item in others { _ = archive.keep(item) }
+    for number in 0..<1500 { _ = archive.keep(try item(age: UInt64(50_000 - number), "line \(number)")) }
+    #expect(archive.messageCount == 1000)
+    #expect(others.allSatisfy { archive.hasMessage($0.id) })
+    let newest = try item(age: UInt64(50_000 - 1499), "line 1499")
+    #expect(archive.hasMessage(newest.id))
+    // Long lines take room as well.
+    for number in 0..<60 {
+      let long = try item(from: 9, age: UInt64(1000 - number), "\(number)" + String(repeating: "x", count: 60_000))
+      let item = GossipArchive.Item(
+        bytes: long.bytes + [UInt8](repeating: 0, count: 100_000), id: long.id, type: .message, sender: long.sender,
+        timestamp: long.timestamp)
+      _ = archive.keep(item)
+    }
+    #expect(others.allSatisfy { archive.hasMessage($0.id) })
+    #expect(archive.bytes <= 4 << 20)
+    // Where nobody has more than a quarter, the oldest of all goes.
+    var even = GossipArchive()
+    let lines = try (0..<1001).map { try item(from: UInt64($0 % 5), age: UInt64(60_000 - $0), "\($0)") }
+    for line in lines { _ = even.keep(line) }
+    #expect(lines.map { even.hasMessage($0.id) } == [false] + [Bool](repeating: true, count: 1000))
+  }
+
   @Test("Four megabytes of messages are kept: of more the oldest go, and one that is longer by itself is not kept")
   func bytes() throws {
     var archive = GossipArchive()

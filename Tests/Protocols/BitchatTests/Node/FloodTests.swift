@@ -54,10 +54,7 @@ struct FloodTests {
         return unsigned(MessageType(rawValue: UInt8(0x30 + number % 200)), Array(text.utf8), from: number, at: time)
       case .garbage: return [UInt8](repeating: UInt8(number & 0xFF), count: 100)
       case .copies: return known.line("always the same", at: time / 1000 * 1000)
-      case .zeros:
-        var bytes = zeros
-        bytes.replaceSubrange(3..<11, with: withUnsafeBytes(of: (time + number).bigEndian, Array.init))
-        return bytes
+      case .zeros: return zeros.with(time: time + number)
       case .staleAnswers:
         return known.packet(.message, Array(text.utf8), at: time - 3_600_000, timeToLive: 0, isSyncAnswer: true)
       }
@@ -140,6 +137,42 @@ struct FloodTests {
     #expect(engine.unknown.count == 0 && engine.assembler.count == 0 && engine.pending.count == 0, "\(flood)")
     #expect(engine.sessions.halfOpen == 0, "\(flood)")
     #expect(engine.table.count == 0, "\(flood)")
+  }
+
+  @Test("Seven links of forged lines, and of fragments without end, keep no neighbour's line out, long or short")
+  func manyLinks() {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.connect(0, 1, frameLimit: 200)
+    let eves = (UInt64(1)...7).map { Stranger($0) }
+    let links = eves.map { hall.connect(stranger: $0, to: 0) }
+    hall.pass(.seconds(5))
+    let forged = eves.map { $0.line("never said", at: 0).flipped(at: -1) }
+    var number: UInt64 = 0
+    for round in 0..<24 {
+      if round == 4 {
+        for text in ["short", LimitStage.text(2000)] {
+          let said = hall.say(text, at: 1)
+          #expect(said != nil)
+        }
+      }
+      for index in eves.indices {
+        for _ in 0..<(round == 0 ? 300 : 10) {
+          number += 1
+          hall.inject(forged[index].with(time: hall.time + number), on: links[index], to: 0)
+        }
+        for _ in 0..<10 {
+          number += 1
+          let fragment = eves[index].fragment(number, 0, of: 2, [1], at: hall.time)
+          hall.inject(fragment.with(sender: PeerID(rawValue: number)), on: links[index], to: 0)
+        }
+      }
+      hall.pass(.milliseconds(25))
+    }
+    #expect(hall.nodes[0].engine.counters.tooManySignatures > 0)
+    #expect(hall.nodes[0].engine.assembler.abandoned > 0)
+    hall.pass(.milliseconds(200))
+    #expect(hall.nodes[0].heard.map(\.text) == ["short", LimitStage.text(2000)])
   }
 
   @Test("For years of ever new links nothing stays of those that are gone")
