@@ -120,6 +120,10 @@ struct CutTests {
       hall.disconnect(link)
     }
     #expect(hall.nodes[0].progress[2] == [.sent])
+    let tries = hall.nodes[0].kept.compactMap {
+      if case .outgoing(let message) = $0, message.number == 2 { message.tries } else { nil }
+    }
+    #expect(tries.count > 20 && tries.max() == 1)
     hall.passes = { _, _, _ in true }
     hall.connect(0, 1)
     hall.pass(.seconds(30))
