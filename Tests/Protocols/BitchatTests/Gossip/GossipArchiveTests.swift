@@ -175,7 +175,10 @@ struct GossipArchiveTests {
     #expect(archive.bytes <= 4 << 20)
     // Where nobody has more than a quarter, the oldest of all goes.
     var even = GossipArchive()
-    let lines = try (0..<1001).map { try item(from: UInt64($0 % 5), age: UInt64(60_000 - $0), "\($0)") }
+    let lines = try (UInt64(0)...1000).map { number in
+      // Whoever says the last line has the most; the oldest line is another one's.
+      try item(from: number == 1000 ? 2 : number % 5, age: 60_000 - number, "\(number)")
+    }
     for line in lines { _ = even.keep(line) }
     #expect(lines.map { even.hasMessage($0.id) } == [false] + [Bool](repeating: true, count: 1000))
   }
