@@ -67,6 +67,9 @@ let package = Package(
     room(
       "Services/Tuvali/Commands",
       ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Transfers", "Verifier", "Wallet"]),
+    room(
+      "Services/Mesh/MeshStore",
+      ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
@@ -135,6 +138,9 @@ let package = Package(
       Every.verifierAndWallet + [
         "Bytes", "Common", "Compression", "Crypto", "Loop", "Journal", "Store", "Radio", "Air", "TestSupport", "Hall",
       ]),
+    tests(
+      "Services/Mesh/MeshStoreTests",
+      ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat", "MeshStore", "TestSupport"]),
     tests(
       "Services/ListingTests",
       [
