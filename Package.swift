@@ -65,6 +65,7 @@ let package = Package(
     room(
       "Services/Tuvali/Commands",
       ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Transfers", "Verifier", "Wallet"]),
+    room("Services/Mesh/MeshViews", ["Common", "Loop", "DBus", "Tool"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
@@ -132,6 +133,7 @@ let package = Package(
       Every.verifierAndWallet + [
         "Bytes", "Common", "Compression", "Crypto", "Loop", "Journal", "Store", "Radio", "Air", "TestSupport", "Hall",
       ]),
+    tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
     tests(
       "Services/ListingTests",
       [
