@@ -13,9 +13,11 @@ let package = Package(
   ],
   targets: [
     // System: C libraries, as Debian packages them, and a few lines of C of our own.
+    library("CColumns", apt: "libc6-dev"),
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
     library("CLinux", apt: "libc6-dev"),
     library("CMemFD", apt: "libc6-dev"),
+    library("CNcurses", apt: "libncurses-dev"),
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
@@ -41,7 +43,8 @@ let package = Package(
     room("Host/Store", ["Bytes", "Common", "Crypto"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
-    room("Host/Terminal", ["Common", "CQREncode"]),
+    room("Host/Terminal", ["Common", "CColumns", "CQREncode"]),
+    room("Host/FullScreen", ["Common", "Loop", "Terminal", "CNcurses"]),
     room("Host/DBus", ["Common", "Loop", "MemoryFiles", "Journal", "CDBus"]),
     room("Host/Radio", ["Common", "Loop"]),
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
@@ -66,10 +69,13 @@ let package = Package(
       "Services/Tuvali/Commands",
       ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Transfers", "Verifier", "Wallet"]),
     room("Services/Mesh/MeshViews", ["Common", "Loop", "DBus", "Tool"]),
+    room(
+      "Services/Mesh/Chat",
+      ["Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "MeshViews"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
-      ["Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands"]),
+      ["Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Chat"]),
 
     // Programs: wiring and words.
     program(
@@ -106,6 +112,7 @@ let package = Package(
     tests("Host/ConfigTests", ["Config"]),
     tests("Host/CommandLineTests", ["CommandLine", "TestSupport"]),
     tests("Host/TerminalTests", ["Terminal", "TestSupport"]),
+    tests("Host/FullScreenTests", ["Loop", "Terminal", "FullScreen", "CNcurses", "TestSupport"]),
     tests("Host/DBusTests", ["Common", "Loop", "DBus", "CMemFD", "TestSupport"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),
@@ -134,6 +141,9 @@ let package = Package(
         "Bytes", "Common", "Compression", "Crypto", "Loop", "Journal", "Store", "Radio", "Air", "TestSupport", "Hall",
       ]),
     tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
+    tests(
+      "Services/Mesh/ChatTests",
+      ["Terminal", "FullScreen", "MeshViews", "Chat"]),
     tests(
       "Services/ListingTests",
       [

@@ -1,11 +1,13 @@
+import Chat
 import Commands
 import Verifier
 import Wallet
 
 extension ServiceList {
   /// The services of the house. A new one is added here, and nowhere else outside its own folder.
-  public static let all = ServiceList([
-    ListedService(VerifierService.self, tool: VerifierTool.part),
-    ListedService(WalletService.self, tool: WalletTool.part),
-  ])
+  public static let all = ServiceList(
+    [
+      ListedService(VerifierService.self, tool: VerifierTool.part),
+      ListedService(WalletService.self, tool: WalletTool.part),
+    ], tools: [ChatTool.part])
 }
