@@ -66,6 +66,9 @@ let package = Package(
       "Services/Tuvali/Commands",
       ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Transfers", "Verifier", "Wallet"]),
     room("Services/Mesh/MeshViews", ["Common", "Loop", "DBus", "Tool"]),
+    room(
+      "Services/Mesh/MeshCommands",
+      ["Bytes", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Bitchat", "MeshViews"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
@@ -134,6 +137,9 @@ let package = Package(
         "Bytes", "Common", "Compression", "Crypto", "Loop", "Journal", "Store", "Radio", "Air", "TestSupport", "Hall",
       ]),
     tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
+    tests(
+      "Services/Mesh/MeshCommandsTests",
+      ["Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshViews", "MeshCommands", "TestSupport"]),
     tests(
       "Services/ListingTests",
       [

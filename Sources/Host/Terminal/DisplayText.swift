@@ -1,12 +1,12 @@
 /// Text measured in the columns of a terminal.
-enum DisplayText {
+public enum DisplayText {
   /// The columns a text takes.
-  static func width(_ text: String) -> Int {
+  public static func width(_ text: String) -> Int {
     text.reduce(0) { $0 + width($1) }
   }
 
   /// The text if it fits, else its beginning with an ellipsis, in at most `width` columns.
-  static func cut(_ text: String, to width: Int) -> String {
+  public static func cut(_ text: String, to width: Int) -> String {
     guard self.width(text) > width else { return text }
     guard width > 0 else { return "" }
     var result = ""
@@ -20,7 +20,7 @@ enum DisplayText {
   }
 
   /// The text in lines of at most `width` columns, broken between words, and inside a word that is wider than a line.
-  static func wrap(_ text: String, to width: Int) -> [String] {
+  public static func wrap(_ text: String, to width: Int) -> [String] {
     guard width > 0 else { return [] }
     var lines: [String] = []
     var line = ""
