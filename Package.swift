@@ -13,12 +13,15 @@ let package = Package(
   ],
   targets: [
     // System: C libraries, as Debian packages them, and a few lines of C of our own.
+    library("CColumns", apt: "libc6-dev"),
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
     library("CLinux", apt: "libc6-dev"),
     library("CMemFD", apt: "libc6-dev"),
+    library("CNcurses", apt: "libncurses-dev"),
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
+    library("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
     library("CSystemdEvent", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
     library("CWipe"),
     library("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
@@ -39,9 +42,11 @@ let package = Package(
     room("Host/MemoryFiles", ["CMemFD"]),
     room("Host/Journal", ["Common", "MemoryFiles"]),
     room("Host/Store", ["Bytes", "Common", "Crypto"]),
+    room("Host/Database", ["Common", "CSQLite"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
-    room("Host/Terminal", ["Common", "CQREncode"]),
+    room("Host/Terminal", ["Common", "CColumns", "CQREncode"]),
+    room("Host/FullScreen", ["Common", "Loop", "Terminal", "CNcurses"]),
     room("Host/DBus", ["Common", "Loop", "MemoryFiles", "Journal", "CDBus"]),
     room("Host/Radio", ["Common", "Loop"]),
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
@@ -65,10 +70,23 @@ let package = Package(
     room(
       "Services/Tuvali/Commands",
       ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Transfers", "Verifier", "Wallet"]),
+    room(
+      "Services/Mesh/MeshStore",
+      ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat"]),
+    room("Services/Mesh/MeshViews", ["Common", "Loop", "DBus", "Tool"]),
+    room(
+      "Services/Mesh/MeshCommands",
+      ["Bytes", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Bitchat", "MeshViews"]),
+    room(
+      "Services/Mesh/Chat",
+      ["Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "MeshViews"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
-      ["Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands"]),
+      [
+        "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands",
+        "MeshCommands", "Chat",
+      ]),
 
     // Programs: wiring and words.
     program(
@@ -98,13 +116,15 @@ let package = Package(
     tests("Base/CryptoTests", ["Bytes", "Crypto"]),
     tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], vectors: true),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
-    tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat"], vectors: true),
+    tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat", "TestSupport"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
     tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),
+    tests("Host/DatabaseTests", ["Database", "TestSupport"]),
     tests("Host/ConfigTests", ["Config"]),
     tests("Host/CommandLineTests", ["CommandLine", "TestSupport"]),
     tests("Host/TerminalTests", ["Terminal", "TestSupport"]),
+    tests("Host/FullScreenTests", ["Loop", "Terminal", "FullScreen", "CNcurses", "TestSupport"]),
     tests("Host/DBusTests", ["Common", "Loop", "DBus", "CMemFD", "TestSupport"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),
@@ -132,6 +152,16 @@ let package = Package(
       Every.verifierAndWallet + [
         "Bytes", "Common", "Compression", "Crypto", "Loop", "Journal", "Store", "Radio", "Air", "TestSupport", "Hall",
       ]),
+    tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
+    tests(
+      "Services/Mesh/MeshCommandsTests",
+      ["Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshViews", "MeshCommands", "TestSupport"]),
+    tests(
+      "Services/Mesh/MeshStoreTests",
+      ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat", "MeshStore", "TestSupport"]),
+    tests(
+      "Services/Mesh/ChatTests",
+      ["Terminal", "FullScreen", "MeshViews", "Chat"]),
     tests(
       "Services/ListingTests",
       [

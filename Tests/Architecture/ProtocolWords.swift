@@ -17,6 +17,8 @@ enum ProtocolWords {
     Exception("CREDENTIALS_DIRECTORY"), Exception("LoadCredentialEncrypted"), Exception("LoadCredential"),
     Exception("credential", below: "Sources/Host/Store/SpoolKey.swift"),
     Exception("Credential", below: "Sources/Host/Store/SpoolKey.swift"),
+    Exception("credential", below: "Sources/Host/Store/StoreKey.swift"),
+    Exception("Credential", below: "Sources/Host/Store/StoreKey.swift"),
     // Every protocol may have dialects, and the journal has one field for them all.
     Exception("dialect", below: "Sources/Host/Journal/LogField.swift"),
     Exception("DIALECT", below: "Sources/Host/Journal/LogField.swift"),

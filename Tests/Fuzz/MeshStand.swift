@@ -257,6 +257,11 @@ struct MeshStand {
       case .toldAgain(let id, let peer):
         promise(told[side].contains(id.text), "what is told again was told")
         handle(side, .kept(id, from: peer))
+      case .favourited(let peer, _, let id):
+        promise(
+          told[side].insert(id.text).inserted || now > Instant.zero.advanced(by: .seconds(80_000)),
+          "a notice comes once")
+        handle(side, .kept(id, from: peer))
       case .progress(_, .delivered): reached.insert("a delivery")
       case .bound(_, let peer): if peer != stranger.id { reached.insert("neighbours") }
       case .gone: reached.insert("a peer gone")

@@ -17,9 +17,10 @@ final class ToolRun {
 
   /// - Parameters:
   ///   - terminal: what it gets for its input and output; nil for nothing and a file.
+  ///   - input: what it reads, in a file; nil for nothing.
   ///   - bus: the address of what it takes for the system bus.
   init(
-    _ words: [String], bus: String, terminal: Int32? = nil, into file: String? = nil
+    _ words: [String], bus: String, terminal: Int32? = nil, input: String? = nil, into file: String? = nil
   ) throws {
     folder = FileManager.default.temporaryDirectory.appendingPathComponent("tool-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -30,6 +31,11 @@ final class ToolRun {
       ["DBUS_SYSTEM_BUS_ADDRESS": bus, "PATH": "\(programs):/usr/bin:/bin", "TERM": "xterm"], uniquingKeysWith: { $1 }
     )
     process.standardInput = terminal.map { FileHandle(fileDescriptor: $0) } ?? FileHandle.nullDevice
+    if let input {
+      let file = folder.appendingPathComponent("input")
+      try Data(input.utf8).write(to: file)
+      process.standardInput = try FileHandle(forReadingFrom: file)
+    }
     if let terminal {
       process.standardOutput = FileHandle(fileDescriptor: terminal)
     } else if let file {

@@ -13,8 +13,8 @@ public final class PseudoTerminal {
   private let changed = Mailbox<Void>()
   private var watch: Registration?
 
-  public init(columns: Int, rows: Int) throws {
-    grid = TerminalGrid(columns: columns, rows: rows)
+  public init(columns: Int, rows: Int, measure: TerminalGrid.Measure = .clusters) throws {
+    grid = TerminalGrid(columns: columns, rows: rows, measure: measure)
     master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
     var lock: CInt = 0
     // The kernel's own numbers: Glibc's functions of them are not there in Swift.
@@ -36,6 +36,26 @@ public final class PseudoTerminal {
     Glibc.close(master)
   }
 
+  /// Types: the program reads these bytes.
+  public func type(_ text: String) {
+    let bytes = Array(text.utf8)
+    _ = write(master, bytes, bytes.count)
+  }
+
+  /// Gives the window another size. A program whose controlling terminal this is not gets its signal from the test.
+  public func resize(columns: Int, rows: Int) {
+    var size = winsize(ws_row: UInt16(rows), ws_col: UInt16(columns), ws_xpixel: 0, ws_ypixel: 0)
+    _ = ioctl(master, UInt(TIOCSWINSZ), &size)
+    grid.resize(columns: columns, rows: rows)
+  }
+
+  /// Whether keys are shown and lines collected, as in a shell.
+  public var isCooked: Bool {
+    var settings = termios()
+    guard tcgetattr(end, &settings) == 0 else { return false }
+    return settings.c_lflag & tcflag_t(ECHO | ICANON | ISIG) == tcflag_t(ECHO | ICANON | ISIG)
+  }
+
   /// What is shown, in one line and without drawings.
   public var words: String {
     grid.text.map { String($0.filter { !"█▀▄".contains($0) }) }.joined(separator: " ").split(separator: " ")
@@ -44,7 +64,10 @@ public final class PseudoTerminal {
 
   /// Waits until it shows what is wanted.
   public func await(_ isWanted: @LoopActor (PseudoTerminal) -> Bool) async throws {
-    while !isWanted(self) { try await changed.next() }
+    while !isWanted(self) {
+      if let error { throw error }
+      try await changed.next()
+    }
   }
 
   private func read() {

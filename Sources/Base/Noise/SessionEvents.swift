@@ -7,7 +7,10 @@ extension Sessions {
     /// There is something to send to the peer, and no session to send it with.
     case begin(Peer)
     /// A message of a handshake came from the peer, or from somebody who says so.
-    case handshake(Peer, [UInt8])
+    ///
+    /// - Parameter isNear: whether it came over a link that is the peer's own. Such handshakes have an account of their own,
+    ///   which nobody who writes the peer's name elsewhere can use up.
+    case handshake(Peer, [UInt8], isNear: Bool = false)
     /// A sealed message came.
     case message(Peer, [UInt8])
     /// The deadline has come.
@@ -135,13 +138,15 @@ public struct SessionLimits: Hashable, Sendable {
   public var attempts = 3
   /// Handshakes under way.
   public var halfOpen = 64
-  /// The span of the next three.
+  /// The span of the next four.
   public var span = Duration.seconds(60)
   /// Handshakes with one peer in a span, whoever began them.
   public var perPeer = 10
   /// Handshakes in a span that others cause, and as many that this side wants: a flood from outside does not keep us from
   /// talking to whom we like.
   public var inAll = 30
+  /// Handshakes in a span that come straight from their peers.
+  public var near = 100
   /// From a replacement that the peer began to the next one that it may begin. A recovery or a rekey is no more frequent.
   public var pause = Duration.seconds(60)
   /// Bad messages of one handshake that are looked at; each costs two key agreements.

@@ -76,7 +76,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
     switch event {
     case .begin(let peer): return begin(with: peer, at: now)
-    case .handshake(let peer, let message): return handshake(message, from: peer, at: now)
+    case .handshake(let peer, let message, let isNear): return handshake(message, from: peer, isNear, at: now)
     case .message(let peer, let message): return open(message, from: peer, at: now)
     case .timer: return timer(at: now)
     case .forget(let peer):
@@ -129,16 +129,18 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   // MARK: Messages of handshakes
 
-  private mutating func handshake(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+  private mutating func handshake(_ message: [UInt8], from peer: Peer, _ isNear: Bool, at now: Instant) -> [Action] {
     guard peer != own else { return none(.ourselves) }
     switch message.count {
-    case 32: return first(message, from: peer, at: now)
+    case 32: return first(message, from: peer, on: isNear ? .near : .others, at: now)
     case 96, 64: return answer(message, from: peer, at: now)
     default: return none(.badLength)
     }
   }
 
-  private mutating func first(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+  private mutating func first(
+    _ message: [UInt8], from peer: Peer, on account: HandshakeBudget<Peer>.Account, at now: Instant
+  ) -> [Action] {
     let record = records[peer]
     if let answered = record?.answered, answered.message == message, answered.at.duration(to: now) < limits.span {
       return none(.repeated)
@@ -148,7 +150,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       return none(.replacedLately)
     }
     guard record?.handshake != nil || halfOpen < limits.halfOpen else { return none(.halfOpenLimit) }
-    if let refusal = budget.take(peer, .others, limits, at: now) { return none(refusal) }
+    if let refusal = budget.take(peer, account, limits, at: now) { return none(refusal) }
     var new = Handshake(.xxResponder, key: key, prologue: limits.prologue)
     let second: [UInt8]
     do throws(NoiseError) {
@@ -268,15 +270,19 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     record.handshake?.end ?? record.rekeyAt(limits, isSmaller: own < peer)
   }
 
+  private func isDue(_ record: PeerRecord, _ peer: Peer, at now: Instant) -> Bool {
+    deadline(of: record, peer).map { $0 <= now } ?? false
+  }
+
   private mutating func timer(at now: Instant) -> [Action] {
-    let due = records.compactMap { peer, record in
-      deadline(of: record, peer).flatMap { $0 <= now ? peer : nil }
-    }
+    let due = records.filter { isDue($0.value, $0.key, at: now) }.map(\.key)
     return due.sorted().flatMap { peer in
       guard let half = records[peer]?.handshake else { return rekey(peer, at: now) }
       records[peer]?.handshake = nil
       counters.timedOut += 1
-      let actions = timeOut(half, of: peer, at: now)
+      var actions = timeOut(half, of: peer, at: now)
+      // It may have kept a renewal waiting.
+      if records[peer].map({ isDue($0, peer, at: now) }) == true { actions += rekey(peer, at: now) }
       tidy(peer)
       return actions
     }

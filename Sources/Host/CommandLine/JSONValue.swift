@@ -14,6 +14,8 @@ public enum JSONValue: Sendable, Equatable {
   case null
   case bool(Bool)
   case int(Int64)
+  /// For numbers that may be beyond ``int(_:)``.
+  case unsigned(UInt64)
   /// JSON has no word for infinity and NaN: they are written as `null`.
   case double(Double)
   case string(String)

@@ -29,6 +29,7 @@ public struct JSONWriter: Sendable {
     case .null: text += "null"
     case .bool(let value): text += value ? "true" : "false"
     case .int(let value): text += String(value)
+    case .unsigned(let value): text += String(value)
     case .double(let value): text += value.isFinite ? value.description : "null"
     case .string(let value): write(value)
     case .array(let elements):

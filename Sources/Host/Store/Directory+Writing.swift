@@ -50,7 +50,12 @@ extension Directory {
   /// Opens a directory in this one, which is made if it is not there.
   func openDirectory(making name: String) throws(StoreError) -> any Directory {
     if try status(of: name) == nil {
-      try makeDirectory(name)
+      do throws(StoreError) {
+        try makeDirectory(name)
+      } catch {
+        // Another part of the service, which starts at the same time, may have made it meanwhile.
+        guard error.reason == .exists else { throw error }
+      }
       try sync()
     }
     return try openDirectory(name)

@@ -30,5 +30,5 @@ public protocol Directory: Sendable {
 }
 
 extension Directory {
-  func path(of name: String) -> String { "\(path)/\(name)" }
+  public func path(of name: String) -> String { "\(path)/\(name)" }
 }

@@ -12,7 +12,7 @@ extension DBusValue {
     case .int32(let value): .int(Int64(value))
     case .uint32(let value): .int(Int64(value))
     case .int64(let value): .int(value)
-    case .uint64(let value): .int(Int64(clamping: value))
+    case .uint64(let value): .unsigned(value)
     case .double(let value): .double(value)
     case .string(let value), .signature(let value): .string(value)
     case .objectPath(let value): .string(value.string)

@@ -1,11 +1,14 @@
+import Chat
 import Commands
+import MeshCommands
 import Verifier
 import Wallet
 
 extension ServiceList {
   /// The services of the house. A new one is added here, and nowhere else outside its own folder.
-  public static let all = ServiceList([
-    ListedService(VerifierService.self, tool: VerifierTool.part),
-    ListedService(WalletService.self, tool: WalletTool.part),
-  ])
+  public static let all = ServiceList(
+    [
+      ListedService(VerifierService.self, tool: VerifierTool.part),
+      ListedService(WalletService.self, tool: WalletTool.part),
+    ], tools: [MeshTool.part, ChatTool.part])
 }

@@ -13,14 +13,17 @@ public struct ServiceList: Sendable {
   public static let version = ManagerFace.version
 
   public let services: [ListedService]
+  private let tools: [ToolPart]
 
-  public init(_ services: [ListedService]) {
+  /// - Parameter tools: what the tool has besides.
+  public init(_ services: [ListedService], tools: [ToolPart] = []) {
     self.services = services
+    self.tools = tools
   }
 
   public var kinds: [any Service.Type] { services.map(\.kind) }
 
-  public var toolParts: [ToolPart] { services.map(\.tool) }
+  public var toolParts: [ToolPart] { services.map(\.tool) + tools }
 
   /// The defaults of the house and of all services.
   public var configuration: Configuration {

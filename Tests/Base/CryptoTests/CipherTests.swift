@@ -2,18 +2,23 @@ import Bytes
 import Crypto
 import Testing
 
-@Suite("ChaCha20-Poly1305 and AES-256-GCM")
+@Suite("ChaCha20-Poly1305, XChaCha20-Poly1305 and AES-256-GCM")
 struct CipherTests {
-  /// Both ciphers have one shape, so one set of tests serves them.
+  /// All ciphers have one shape, so one set of tests serves them.
   enum Cipher: String, Sendable, CaseIterable {
     case chaChaPoly = "ChaCha20-Poly1305"
+    case xChaChaPoly = "XChaCha20-Poly1305"
     case aesGCM = "AES-256-GCM"
+
+    var nonceSize: Int { self == .xChaChaPoly ? 24 : 12 }
+    var nonce: [UInt8] { [UInt8](repeating: 5, count: nonceSize) }
 
     func seal(_ plaintext: some Collection<UInt8>, _ key: SecretBytes, _ nonce: [UInt8], _ aad: [UInt8]) throws
       -> [UInt8]
     {
       switch self {
       case .chaChaPoly: try ChaChaPoly.seal(plaintext, key: key, nonce: nonce, aad: aad)
+      case .xChaChaPoly: try XChaChaPoly.seal(plaintext, key: key, nonce: nonce, aad: aad)
       case .aesGCM: try AESGCM.seal(plaintext, key: key, nonce: nonce, aad: aad)
       }
     }
@@ -22,6 +27,7 @@ struct CipherTests {
     {
       switch self {
       case .chaChaPoly: try ChaChaPoly.open(sealed, key: key, nonce: nonce, aad: aad)
+      case .xChaChaPoly: try XChaChaPoly.open(sealed, key: key, nonce: nonce, aad: aad)
       case .aesGCM: try AESGCM.open(sealed, key: key, nonce: nonce, aad: aad)
       }
     }
@@ -73,6 +79,14 @@ struct CipherTests {
         + "0bb2316053fa76991955ebd63159434ecebb4e466dae5a1073a6727627097a1049e617d91d361094fa68f0ff77987130"
         + "305beaba2eda04df997b714d6c6f2c29a6ad5cb4022b02709beead9d67890cbb22392336fea1851f38"),
     Vector(
+      name: "draft-irtf-cfrg-xchacha-03 appendix A.3.1", cipher: .xChaChaPoly,
+      key: "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f",
+      nonce: "404142434445464748494a4b4c4d4e4f5051525354555657",
+      aad: "50515253c0c1c2c3c4c5c6c7", plaintext: Array(sunscreen.utf8),
+      sealed: "bd6d179d3e83d43b9576579493c0e939572a1700252bfaccbed2902c21396cbb731c7f1b0b4aa6440bf3a82f4eda7e39"
+        + "ae64c6708c54c216cb96b72e1213b4522f8c9ba40db5d945b11b69b982c1bb9e3f3fac2bc369488f76b2383565d3fff9"
+        + "21f9664c97637da9768812f615c68b13b52ec0875924c1c7987947deafd8780acf49"),
+    Vector(
       name: "GCM test case 13", cipher: .aesGCM, key: String(repeating: "00", count: 32),
       nonce: String(repeating: "00", count: 12), aad: "", plaintext: [], sealed: "530f8afbc74536b9a963b4f1c4cb738b"),
     Vector(
@@ -99,15 +113,14 @@ struct CipherTests {
   }
 
   static let key = SecretBytes(copying: 0..<32)
-  static let nonce = [UInt8](repeating: 5, count: 12)
 
   @Test("Every length comes back, from a slice too, and is 16 bytes longer when sealed", arguments: Cipher.allCases)
   func roundTrip(_ cipher: Cipher) throws {
     let bytes = (0..<100).map { UInt8($0) }
     for count in 0...bytes.count {
-      let sealed = try cipher.seal(bytes.suffix(count), Self.key, Self.nonce, [1])
+      let sealed = try cipher.seal(bytes.suffix(count), Self.key, cipher.nonce, [1])
       #expect(sealed.count == count + 16)
-      #expect(try cipher.open(([0] + sealed)[1...], Self.key, Self.nonce, [1]).elementsEqual(bytes.suffix(count)))
+      #expect(try cipher.open(([0] + sealed)[1...], Self.key, cipher.nonce, [1]).elementsEqual(bytes.suffix(count)))
     }
   }
 
@@ -116,40 +129,41 @@ struct CipherTests {
     var random = SeededRandom(seed: 4)
     let bytes = random.bytes(1 << 20)
     let five = Array([bytes, bytes, bytes, bytes, bytes].joined())
-    #expect(try cipher.open(cipher.seal(five, Self.key, Self.nonce, []), Self.key, Self.nonce, []) == five)
+    #expect(try cipher.open(cipher.seal(five, Self.key, cipher.nonce, []), Self.key, cipher.nonce, []) == five)
   }
 
   @Test("Nothing is opened after any one bit was altered", arguments: Cipher.allCases)
   func altered(_ cipher: Cipher) throws {
-    let sealed = try cipher.seal([1, 2, 3, 4], Self.key, Self.nonce, [9, 9])
+    let sealed = try cipher.seal([1, 2, 3, 4], Self.key, cipher.nonce, [9, 9])
     for bit in 0..<sealed.count * 8 {
       var altered = sealed
       altered[bit / 8] ^= 1 << (bit % 8)
-      #expect(throws: CryptoError.authenticationFailed) { try cipher.open(altered, Self.key, Self.nonce, [9, 9]) }
+      #expect(throws: CryptoError.authenticationFailed) { try cipher.open(altered, Self.key, cipher.nonce, [9, 9]) }
     }
     for count in 0..<sealed.count {
       #expect(throws: CryptoError.authenticationFailed) {
-        try cipher.open(sealed.prefix(count), Self.key, Self.nonce, [9, 9])
+        try cipher.open(sealed.prefix(count), Self.key, cipher.nonce, [9, 9])
       }
     }
     for (key, nonce, aad) in [
-      (SecretBytes(copying: 1..<33), Self.nonce, [UInt8(9), 9]),
-      (Self.key, [UInt8](repeating: 6, count: 12), [9, 9]), (Self.key, Self.nonce, [9]), (Self.key, Self.nonce, []),
+      (SecretBytes(copying: 1..<33), cipher.nonce, [UInt8(9), 9]),
+      (Self.key, [UInt8](repeating: 6, count: cipher.nonceSize), [9, 9]), (Self.key, cipher.nonce, [9]),
+      (Self.key, cipher.nonce, []),
     ] {
       #expect(throws: CryptoError.authenticationFailed) { try cipher.open(sealed, key, nonce, aad) }
     }
   }
 
-  @Test("A key that has not 32 bytes and a nonce that has not 12 are refused", arguments: Cipher.allCases)
+  @Test("A key that has not 32 bytes and a nonce of another size are refused", arguments: Cipher.allCases)
   func lengths(_ cipher: Cipher) {
     for count in [0, 16, 31, 33] {
       let error = CryptoError.badLength("\(cipher.rawValue) key", expected: 32, got: count)
       let key = SecretBytes(random: count)
-      #expect(throws: error) { try cipher.seal([1], key, Self.nonce, []) }
-      #expect(throws: error) { try cipher.open([UInt8](repeating: 0, count: 17), key, Self.nonce, []) }
+      #expect(throws: error) { try cipher.seal([1], key, cipher.nonce, []) }
+      #expect(throws: error) { try cipher.open([UInt8](repeating: 0, count: 17), key, cipher.nonce, []) }
     }
-    for count in [0, 8, 11, 13, 16] {
-      let error = CryptoError.badLength("\(cipher.rawValue) nonce", expected: 12, got: count)
+    for count in [0, 8, 11, 12, 13, 16, 23, 24, 25] where count != cipher.nonceSize {
+      let error = CryptoError.badLength("\(cipher.rawValue) nonce", expected: cipher.nonceSize, got: count)
       let nonce = [UInt8](repeating: 0, count: count)
       #expect(throws: error) { try cipher.seal([1], Self.key, nonce, []) }
       #expect(throws: error) { try cipher.open([UInt8](repeating: 0, count: 17), Self.key, nonce, []) }
@@ -163,8 +177,8 @@ struct CipherTests {
         group.addTask {
           Cipher.allCases.allSatisfy { cipher in
             let bytes = [UInt8](repeating: task, count: 1000)
-            let sealed = try? cipher.seal(bytes, Self.key, Self.nonce, [task])
-            return sealed.flatMap { try? cipher.open($0, Self.key, Self.nonce, [task]) } == bytes
+            let sealed = try? cipher.seal(bytes, Self.key, cipher.nonce, [task])
+            return sealed.flatMap { try? cipher.open($0, Self.key, cipher.nonce, [task]) } == bytes
           }
         }
       }

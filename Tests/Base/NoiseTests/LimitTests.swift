@@ -20,9 +20,9 @@ private struct Crowd {
       belongs: { _, _ in true })
   }
 
-  mutating func first(from peer: UInt64) -> [Engine.Action] {
+  mutating func first(from peer: UInt64, isNear: Bool = false) -> [Engine.Action] {
     let message = X25519.PrivateKey(randomFrom: &random).publicKey.bytes
-    return engine.handle(.handshake(peer, message), at: now)
+    return engine.handle(.handshake(peer, message, isNear: isNear), at: now)
   }
 
   mutating func garbage(from peer: UInt64, count: Int = 1) -> [Engine.Action] {
@@ -87,6 +87,24 @@ struct LimitTests {
     #expect(crowd.first(from: 31).count == 1)
     let isBegun = crowd.begins(with: 131)
     #expect(isBegun)
+  }
+
+  @Test(
+    "A peer on its own link has ten handshakes a minute, whoever writes its name elsewhere; all such peers a hundred")
+  func near() {
+    var crowd = Crowd { $0.halfOpen = 1000 }
+    for peer: UInt64 in 1...2 { for _ in 0..<10 { #expect(crowd.first(from: peer).count == 1) } }
+    for peer: UInt64 in 11...20 { #expect(crowd.first(from: peer).count == 1) }
+    #expect(crowd.first(from: 21) == [])
+    #expect(crowd.engine.counters[.rate] == 1)
+    for _ in 0..<10 { #expect(crowd.first(from: 1, isNear: true).count == 1) }
+    #expect(crowd.first(from: 1, isNear: true) == [])
+    #expect(crowd.engine.counters[.peerRate] == 1)
+    for peer: UInt64 in 101...190 { #expect(crowd.first(from: peer, isNear: true).count == 1) }
+    #expect(crowd.first(from: 191, isNear: true) == [])
+    #expect(crowd.engine.counters[.rate] == 2)
+    crowd.now = crowd.now.advanced(by: .seconds(60))
+    #expect(crowd.first(from: 191, isNear: true).count == 1)
   }
 
   @Test("Sixty-four handshakes are under way at most, whoever began them")

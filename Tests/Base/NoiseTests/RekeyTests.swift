@@ -56,6 +56,22 @@ struct RekeyTests {
     #expect(pair.counters(0).rekeys == 1)
   }
 
+  @Test("A renewal that a handshake without end has kept waiting begins when that handshake is given up")
+  func late() throws {
+    var pair = Pair.proven()
+    pair.run(for: .seconds(3590))
+    pair.handle(0, .handshake(pair.names[1], [9] + [UInt8](repeating: 0, count: 31)))
+    pair.now = pair.now.advanced(by: .seconds(20))
+    pair.handle(0, .timer)
+    #expect(pair.counters(0).timedOut == 1)
+    #expect(pair.counters(0).rekeys == 1)
+    let due = try #require(pair.engines[0].deadline)
+    #expect(due > pair.now)
+    pair.settle()
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+  }
+
   @Test("A renewal that leads to nothing is tried again after a minute at the earliest, if the session was used")
   func failed() {
     var pair = Pair.proven()

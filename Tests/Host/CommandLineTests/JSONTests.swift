@@ -7,6 +7,7 @@ import Testing
     "Values are written as RFC 8259 has them",
     arguments: [
       (nil, "null"), (true, "true"), (false, "false"), (0, "0"), (-7, "-7"), (.int(.min), "-9223372036854775808"),
+      (.unsigned(.max), "18446744073709551615"),
       (0.5, "0.5"), (1e300, "1e+300"), (.double(.infinity), "null"), (.double(.nan), "null"), ("", "\"\""),
       ([], "[]"), ([:], "{}"), ([1, "a", nil], "[1,\"a\",null]"), (["b": 1, "a": [true]], "{\"b\":1,\"a\":[true]}"),
       (.optional(nil), "null"), (.optional("x"), "\"x\""),

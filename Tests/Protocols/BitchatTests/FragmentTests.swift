@@ -149,6 +149,43 @@ struct FragmentTests {
     #expect(small.abandoned > 0)
   }
 
+  @Test(
+    "Where there is no room, the link that takes the most gives way, whatever its senders are called; strangers first")
+  func fairness() throws {
+    var assembler = FragmentAssembler()
+    func add(_ number: Int, from sender: Int, isKnown: Bool, over link: UInt64, size: Int = 1, at time: Int) throws {
+      _ = assembler.add(
+        try fragment(id: UInt64(number), 0, of: 2, [UInt8](repeating: 7, count: size)),
+        from: PeerID(rawValue: UInt64(sender)), isKnown: isKnown, over: LinkID(link),
+        at: Instant(nanoseconds: Int64(time)))
+    }
+    func isUnderWay(_ number: Int, from sender: Int) throws -> Bool {
+      var copy = assembler
+      let peer = PeerID(rawValue: UInt64(sender))
+      let outcome = copy.add(try fragment(id: UInt64(number), 1, of: 2, [9]), from: peer, at: .zero)
+      if case .complete = outcome { return true } else { return false }
+    }
+    // A known peer and a stranger, each on a link with a flooder; and a stranger that comes alone.
+    try add(1, from: 1, isKnown: true, over: 1, at: 1)
+    try add(2, from: 2, isKnown: false, over: 1, at: 2)
+    try add(3, from: 3, isKnown: false, over: 2, at: 3)
+    for number in 0..<500 { try add(100 + number, from: 100 + number, isKnown: false, over: 1, at: 10 + number) }
+    #expect(assembler.count == 128)
+    var kept = [try isUnderWay(1, from: 1), try isUnderWay(2, from: 2), try isUnderWay(3, from: 3)]
+    #expect(kept == [true, false, true])
+    // Under the names of known peers the flooder pushes out what came over that link, and nothing else.
+    for number in 0..<500 { try add(1000 + number, from: 1000 + number, isKnown: true, over: 1, at: 1000 + number) }
+    kept = [try isUnderWay(1, from: 1), try isUnderWay(3, from: 3)]
+    #expect(kept == [false, true])
+    // Of bytes as well: few long sets do not push out another link's.
+    for number in 0..<20 {
+      try add(2000 + number, from: 2000 + number, isKnown: true, over: 1, size: 1 << 20, at: 2000 + number)
+    }
+    kept = [try isUnderWay(3, from: 3)]
+    #expect(kept == [true])
+    #expect(assembler.bytes <= 8 << 20)
+  }
+
   @Test("A packet is cut for a narrow link so that each frame fits, with all that the frames have in common")
   func plans() throws {
     let payload = (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* 167 ^ $0 >> 3) }

@@ -2,8 +2,9 @@ import Common
 
 /// Puts packets together from fragments in any order, within bounds that no sender can exceed. Facts: bitchat.md section 7.
 ///
-/// Where a bound is reached, the set that was begun first gives way: of the sender's own sets where the sender has too many,
-/// otherwise of all.
+/// Where a bound is reached, a set gives way: of the sender's own sets where the sender has too many, otherwise of the link that
+/// takes the most room. Of those it is one of an unknown sender, if there is one, and the one that was begun first. Nobody signs
+/// fragments: their sender can be forged, and the link that they come over cannot.
 public struct FragmentAssembler: Sendable {
   /// How much is kept.
   public struct Bounds: Hashable, Sendable {
@@ -45,12 +46,18 @@ public struct FragmentAssembler: Sendable {
   private struct Set {
     let total: UInt16
     let begin: Instant
+    /// Where its first fragment came from.
+    let link: LinkID?
+    let isKnown: Bool
     var slices: [UInt16: [UInt8]] = [:]
     /// Bytes of the slices.
     var bytes = 0
 
     /// What it costs to keep the set.
     var cost: Int { bytes + slices.count * FragmentAssembler.sliceCost }
+
+    /// Whether it gives way before another one of its link.
+    func isSooner(than other: Set) -> Bool { (isKnown ? 1 : 0, begin) < (other.isKnown ? 1 : 0, other.begin) }
   }
 
   /// What it costs to keep a slice, beside its bytes: the array's header and the place in the table.
@@ -81,12 +88,18 @@ public struct FragmentAssembler: Sendable {
   }
 
   /// Takes a fragment that came with this sender.
-  public mutating func add(_ fragment: Fragment, from sender: PeerID, at now: Instant) -> Outcome {
+  ///
+  /// - Parameters:
+  ///   - isKnown: whether the sender has announced itself.
+  ///   - link: the link that it came over.
+  public mutating func add(
+    _ fragment: Fragment, from sender: PeerID, isKnown: Bool = false, over link: LinkID? = nil, at now: Instant
+  ) -> Outcome {
     let key = Key(sender: sender, id: fragment.id, type: fragment.type)
     if let set = sets[key], set.begin.advanced(by: bounds.time) <= now { abandon(key) }
     if sets[key] == nil { makeRoom(for: sender, at: now) }
     // The set is taken out of the table while it changes, so that its slices are not copied.
-    var set = sets.removeValue(forKey: key) ?? Set(total: fragment.total, begin: now)
+    var set = sets.removeValue(forKey: key) ?? Set(total: fragment.total, begin: now, link: link, isKnown: isKnown)
     cost -= set.cost
     guard set.total == fragment.total else { return .otherTotal }
     if let slice = set.slices[fragment.index], slice != fragment.slice { return .otherSlice }
@@ -98,7 +111,7 @@ public struct FragmentAssembler: Sendable {
     }
     cost += set.cost
     sets[key] = set
-    while cost > bounds.bytes, let oldest = oldest(where: { $0 != key }) { abandon(oldest) }
+    while cost > bounds.bytes, let victim = victim(but: key, by: \.cost) { abandon(victim) }
     return isNew ? .stored : .duplicate
   }
 
@@ -110,11 +123,23 @@ public struct FragmentAssembler: Sendable {
     {
       abandon(oldest)
     }
-    if sets.count >= bounds.sets, let oldest = oldest(where: { _ in true }) { abandon(oldest) }
+    if sets.count >= bounds.sets, let victim = victim(by: { _ in 1 }) { abandon(victim) }
   }
 
   private func oldest(where isCandidate: (Key) -> Bool) -> Key? {
     sets.filter { isCandidate($0.key) }.min { $0.value.begin < $1.value.begin }?.key
+  }
+
+  /// The set that gives way, of the link whose sets together weigh the most.
+  private func victim(but key: Key? = nil, by weight: (Set) -> Int) -> Key? {
+    var weights: [LinkID?: Int] = [:]
+    for set in sets.values { weights[set.link, default: 0] += weight(set) }
+    let links = weights.sorted { ($0.value, $0.key?.number ?? 0) > ($1.value, $1.key?.number ?? 0) }.map(\.key)
+    for link in links {
+      let ofLink = sets.filter { $0.key != key && $0.value.link == link }
+      if let first = ofLink.min(by: { $0.value.isSooner(than: $1.value) }) { return first.key }
+    }
+    return nil
   }
 
   private mutating func abandon(_ key: Key) {

@@ -41,7 +41,7 @@ public struct GossipArchive: Sendable {
   static let oldAnnounceMilliseconds: UInt64 = 900 * 1000
 
   private var announces: [PeerID: Item] = [:]
-  private var messages = Shelf(limit: messageLimit, byteLimit: messageBytes)
+  private var messages = Shelf(limit: messageLimit, byteLimit: messageBytes, isShared: true)
   private var fragments = Shelf(limit: fragmentLimit, byteLimit: fragmentBytes)
   /// Whether messages are kept at all.
   private let keepsMessages: Bool

@@ -1,13 +1,22 @@
-/// Packets of one kind, so many and of so many bytes at most: the oldest goes first.
+/// Packets of one kind, so many and of so many bytes at most: the oldest goes first. Where no sender may take the room of all
+/// others, the oldest of whoever takes the most goes first, if that is more than a quarter.
 struct Shelf: Sendable {
   private let limit: Int
   private let byteLimit: Int
+  private let isShared: Bool
+  private var holdings: [PeerID: Holding] = [:]
   private var byID: [PacketID: GossipArchive.Item] = [:]
   private(set) var bytes = 0
 
-  init(limit: Int, byteLimit: Int) {
-    self.limit = limit
-    self.byteLimit = byteLimit
+  /// What a sender has here.
+  private struct Holding: Sendable {
+    var count = 0
+    var bytes = 0
+  }
+
+  /// - Parameter isShared: whether a sender gives way when it has more than a quarter. Only where senders are certain.
+  init(limit: Int, byteLimit: Int, isShared: Bool = false) {
+    (self.limit, self.byteLimit, self.isShared) = (limit, byteLimit, isShared)
   }
 
   var count: Int { byID.count }
@@ -20,9 +29,9 @@ struct Shelf: Sendable {
     guard byID[item.id] == nil else { return false }
     byID[item.id] = item
     bytes += item.bytes.count
-    while byID.count > limit || bytes > byteLimit, let oldest = byID.values.min(by: GossipArchive.Item.isOlder) {
-      remove(oldest)
-    }
+    holdings[item.sender, default: Holding()].count += 1
+    holdings[item.sender, default: Holding()].bytes += item.bytes.count
+    while byID.count > limit || bytes > byteLimit, let next = next { remove(next) }
     return byID[item.id] != nil
   }
 
@@ -30,8 +39,26 @@ struct Shelf: Sendable {
     for item in byID.values.filter(isUnwanted) { remove(item) }
   }
 
+  /// The packet that goes first.
+  private var next: GossipArchive.Item? {
+    let greedy = isShared ? greediest : nil
+    return byID.values.filter { greedy == nil || $0.sender == greedy }.min(by: GossipArchive.Item.isOlder)
+  }
+
+  /// The sender that takes the most room, if that is more than a quarter of it.
+  private var greediest: PeerID? {
+    func part(_ holding: Holding) -> Double {
+      max(Double(holding.count) / Double(limit), Double(holding.bytes) / Double(byteLimit))
+    }
+    let most = holdings.max { (part($0.value), $0.key) < (part($1.value), $1.key) }
+    return most.flatMap { part($0.value) > 0.25 ? $0.key : nil }
+  }
+
   private mutating func remove(_ item: GossipArchive.Item) {
-    guard byID.removeValue(forKey: item.id) != nil else { return }
+    guard byID.removeValue(forKey: item.id) != nil, var holding = holdings[item.sender] else { return }
     bytes -= item.bytes.count
+    holding.count -= 1
+    holding.bytes -= item.bytes.count
+    holdings[item.sender] = holding.count > 0 ? holding : nil
   }
 }

@@ -98,7 +98,8 @@ extension MeshEngine {
     }
     let event: Sessions<PeerID>.Event =
       packet.type == .noiseHandshake
-      ? .handshake(packet.sender, packet.payload) : .message(packet.sender, packet.payload)
+      ? .handshake(packet.sender, packet.payload, isNear: links[arrival.link]?.peer == packet.sender)
+      : .message(packet.sender, packet.payload)
     carryOut(sessions.handle(event, at: turn.now), &turn)
   }
 
@@ -138,16 +139,15 @@ extension MeshEngine {
   }
 
   private mutating func hear(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
-    if let notice = FavoriteNotice(text: message.text) {
-      turn.actions.append(.favourited(peer, notice))
-      return seal(.delivered(message.id), for: peer, &turn)
-    }
     let received = ReceivedMessage(sender: peer, id: message.id)
     guard !self.received.see(received, at: turn.now) else {
       turn.actions.append(.toldAgain(message.id, from: peer))
       return
     }
     self.received.insert(received, at: turn.now)
+    if let notice = FavoriteNotice(text: message.text) {
+      return turn.actions.append(.favourited(peer, notice, message.id))
+    }
     turn.actions.append(.told(message, from: peer, at: turn.time))
   }
 

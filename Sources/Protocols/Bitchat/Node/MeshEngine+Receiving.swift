@@ -30,7 +30,8 @@ extension MeshEngine {
       return
     }
     guard view.type == .announce || isTimely(arrival, turn) else { return }
-    guard !blocked.contains(view.sender) || !configuration.blocksRelay else {
+    let goesOn = !blocked.contains(view.sender) || !configuration.blocksRelay
+    guard goesOn || view.type == .announce || view.type == .leave else {
       counters.blocked += 1
       return
     }
@@ -60,7 +61,7 @@ extension MeshEngine {
     guard act(on: packet, arrival, id, &turn) else { return }
     recent.insert(key, at: turn.now)
     if view.type.isVerifiedHere { recentIDs.insert(id, at: turn.now) }
-    relay(arrival, key, &turn)
+    if goesOn { relay(arrival, key, &turn) }
   }
 
   /// Whether this node looks into a packet. Another one goes on as it is.
@@ -167,7 +168,8 @@ extension MeshEngine {
       return false
     }
     if arrival.view.recipient == nil { keep(arrival, packet, id, &turn) }
-    switch assembler.add(fragment, from: packet.sender, at: turn.now) {
+    let isKnown = table[packet.sender] != nil
+    switch assembler.add(fragment, from: packet.sender, isKnown: isKnown, over: arrival.link, at: turn.now) {
     case .stored, .duplicate: return true
     case .complete(var bytes):
       // It has come as far as its fragments, and was passed on in them.

@@ -21,11 +21,13 @@ extension MeshEngine {
     case received([UInt8], on: LinkID)
     /// The next announce goes out now.
     case announce
-    /// The service keeps a private message that it got: the sender may know.
+    /// The service keeps a private message or a notice that it got: the sender may know.
     case kept(MessageID, from: PeerID)
     /// The user has seen a private message.
     case read(MessageID, from: PeerID)
     case favourite(PeerID, Bool)
+    /// What a blocked peer says is not told, and nothing private is taken from it or answered. It stays a peer all the same: its
+    /// announces count, its links stay its own, and `Action.peer` and `Action.bound` name it.
     case block(PeerID, Bool)
     /// The user has compared the peer's fingerprint, or takes that back.
     case verified(PeerID, Bool)
@@ -51,10 +53,10 @@ extension MeshEngine {
     case heard(PublicMessage)
     /// Somebody has said something to this node. `Event.kept` has the sender know.
     case told(PrivateMessage, from: PeerID, at: UInt64)
-    /// The same message came again: it is kept already.
+    /// The same message or notice came again: `Event.kept` is due again, if it is kept.
     case toldAgain(MessageID, from: PeerID)
-    /// A peer has made this node a favourite, or no longer.
-    case favourited(PeerID, FavoriteNotice)
+    /// A peer has made this node a favourite, or no longer. `Event.kept` with that ID has the peer know that the notice came.
+    case favourited(PeerID, FavoriteNotice, MessageID)
     /// A message of this node has come so far.
     case progress(UInt32, MessageState)
     /// Something is to be kept for the next run.
@@ -107,7 +109,7 @@ extension MeshEngine {
     public var encryptedRelayLimit: UInt8?
     /// Whether all packets are padded that can be.
     public var padsAll = false
-    /// Whether packets of blocked peers are not passed on either.
+    /// Whether packets of blocked peers are not passed on either. Their announces are heard, so that their links have a peer.
     public var blocksRelay = false
     /// Whether links whose peers are silent for a minute are cut, as the document of 2025 has it.
     public var isMonitorStrict = false

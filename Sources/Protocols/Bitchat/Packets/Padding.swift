@@ -20,7 +20,7 @@ public enum Padding {
   /// Adds the padding.
   public static func pad(_ bytes: inout [UInt8]) {
     let count = paddedCount(of: bytes.count) - bytes.count
-    bytes.append(contentsOf: repeatElement(UInt8(truncatingIfNeeded: count), count: count))
+    bytes += [UInt8](repeating: UInt8(truncatingIfNeeded: count), count: count)
   }
 
   /// Bytes before the padding: if the last byte is k, at least 1, and the last k bytes are all k, these are padding.

@@ -5,6 +5,8 @@ struct WorkBudget: Sendable {
   /// Signatures a second for each link, and for all.
   static let signaturesOfLink = 300
   static let signatures = 1000
+  /// Signatures a second that a link has beside those for all: other links cannot use them up.
+  static let signaturesKept = 30
   /// New identities a second for each link, and for all.
   static let identitiesOfLink = 10
   static let identities = 30
@@ -17,6 +19,7 @@ struct WorkBudget: Sendable {
 
   private struct Share: Sendable {
     var signatures = TokenBucket(signaturesOfLink)
+    var kept = TokenBucket(signaturesKept)
     var identities = TokenBucket(identitiesOfLink)
     var inflation = TokenBucket(inflationOfLink)
     var unverified: [MessageType?: TokenBucket] = [:]
@@ -29,17 +32,17 @@ struct WorkBudget: Sendable {
   /// The links that something is kept of.
   var count: Int { shares.count }
 
-  /// Whether a signature of a packet from this link may be checked. Announces of known peers are the last to be refused.
+  /// Whether a signature of a packet from this link may be checked. Announces of known peers are the last to be refused. Where
+  /// the links together have used up what there is for all, each still has a little: which link a packet came over is the one
+  /// thing about it that its sender cannot forge.
   mutating func takeSignature(on link: LinkID, isKnownAnnounce: Bool, at now: Instant) -> Bool {
     let (ofLink, ofAll) =
       isKnownAnnounce
       ? (0, 0) : (Self.reserved * Double(Self.signaturesOfLink), Self.reserved * Double(Self.signatures))
     guard shares[link, default: Share()].signatures.take(at: now, reserve: ofLink) else { return false }
-    guard allSignatures.take(at: now, reserve: ofAll) else {
-      shares[link]?.signatures.giveBack()
-      return false
-    }
-    return true
+    if allSignatures.take(at: now, reserve: ofAll) || shares[link]?.kept.take(at: now) == true { return true }
+    shares[link]?.signatures.giveBack()
+    return false
   }
 
   /// Pays for work that was done already.

@@ -152,4 +152,55 @@ struct GossipArchiveTests {
     archive.forget(PeerID(rawValue: 1))
     #expect(archive.missing(try request(), at: time).map(\.sender) == [PeerID(rawValue: 2)])
   }
+
+  @Test("Whoever says a thousand lines takes the room of nobody who has a quarter of it or less")
+  func shares() throws {
+    var archive = GossipArchive()
+    let others = try (0..<200).map { try item(from: 2 + UInt64($0 % 2), age: UInt64(60_000 + $0), "other \($0)") }
+    for item in others { _ = archive.keep(item) }
+    for number in 0..<1500 { _ = archive.keep(try item(age: UInt64(50_000 - number), "line \(number)")) }
+    #expect(archive.messageCount == 1000)
+    #expect(others.allSatisfy { archive.hasMessage($0.id) })
+    let newest = try item(age: UInt64(50_000 - 1499), "line 1499")
+    #expect(archive.hasMessage(newest.id))
+    // Long lines take room as well.
+    for number in 0..<60 {
+      let long = try item(from: 9, age: UInt64(1000 - number), "\(number)" + String(repeating: "x", count: 60_000))
+      let item = GossipArchive.Item(
+        bytes: long.bytes + [UInt8](repeating: 0, count: 100_000), id: long.id, type: .message, sender: long.sender,
+        timestamp: long.timestamp)
+      _ = archive.keep(item)
+    }
+    #expect(others.allSatisfy { archive.hasMessage($0.id) })
+    #expect(archive.bytes <= 4 << 20)
+    // Where nobody has more than a quarter, the oldest of all goes.
+    var even = GossipArchive()
+    let lines = try (UInt64(0)...1000).map { number in
+      // Whoever says the last line has the most; the oldest line is another one's.
+      try item(from: number == 1000 ? 2 : number % 5, age: 60_000 - number, "\(number)")
+    }
+    for line in lines { _ = even.keep(line) }
+    #expect(lines.map { even.hasMessage($0.id) } == [false] + [Bool](repeating: true, count: 1000))
+  }
+
+  @Test("Four megabytes of messages are kept: of more the oldest go, and one that is longer by itself is not kept")
+  func bytes() throws {
+    var archive = GossipArchive()
+    func long(_ number: UInt64, _ count: Int) -> GossipArchive.Item {
+      let packet = Packet(type: .message, timestamp: time - 1000 + number, sender: PeerID(rawValue: 1), payload: [])
+      return GossipArchive.Item(
+        bytes: [UInt8](repeating: 0, count: count), id: PacketID(packet), type: .message, sender: packet.sender,
+        timestamp: packet.timestamp)
+    }
+    for number in UInt64(0)..<60 { _ = archive.keep(long(number, 100_000)) }
+    #expect(archive.messageCount == 41)
+    #expect(archive.bytes == 4_100_000)
+    let isKept = archive.hasMessage(long(59, 100_000).id)
+    let isGone = !archive.hasMessage(long(18, 100_000).id)
+    #expect(isKept && isGone)
+    let isTaken = archive.keep(long(0, 5 << 20))
+    #expect(!isTaken)
+    archive.age(at: time + 7 * 3600 * 1000)
+    #expect(archive.bytes == 0)
+  }
 }

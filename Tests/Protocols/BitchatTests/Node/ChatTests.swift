@@ -197,6 +197,25 @@ struct ChatTests {
     #expect(hall.nodes[2].heard.map(\.text) == ["hello"])
   }
 
+  @Test("A blocked peer stays a peer: its links are its own, and its announces are heard", arguments: [false, true])
+  func blockedLink(blocksRelay: Bool) {
+    var hall = MeshHall()
+    hall.add(["ann", "bob", "cem"]) { $0.blocksRelay = blocksRelay }
+    let (ann, bob) = (hall.nodes[0].id, hall.nodes[1])
+    hall.handle(.block(ann, true), at: 1)
+    hall.connect(0, 1)
+    hall.connect(1, 2)
+    hall.pass(.seconds(60))
+    #expect(bob.engine.neighbours == [ann, hall.nodes[2].id])
+    #expect(bob.engine.peer(ann)?.nickname == "ann")
+    #expect(bob.cuts.isEmpty)
+    #expect((hall.nodes[2].engine.peer(ann) == nil) == blocksRelay)
+    #expect(bob.engine.archive.messageCount == 0)
+    hall.handle(.stop, at: 0)
+    hall.pass(.seconds(1))
+    #expect(bob.gone == [ann])
+  }
+
   @Test("Where that is set, the packets of a blocked peer do not go on either")
   func blockedRelay() throws {
     var hall = Self.line(["ann", "bob", "cem"]) { $0.blocksRelay = true }

@@ -32,8 +32,9 @@ struct CutTests {
       return !isLost
     }
     func live(_ milliseconds: Int) {
-      for _ in 0..<milliseconds / 5 {
-        hall.pass(.milliseconds(5))
+      let end = hall.now.advanced(by: .milliseconds(milliseconds))
+      while hall.now < end {
+        hall.pass(hall.now.duration(to: end)) { air.isCut }
         guard air.isCut else { continue }
         // The packet has time to arrive, and nothing else has.
         hall.pass(.milliseconds(20))
@@ -119,6 +120,10 @@ struct CutTests {
       hall.disconnect(link)
     }
     #expect(hall.nodes[0].progress[2] == [.sent])
+    let tries = hall.nodes[0].kept.compactMap {
+      if case .outgoing(let message) = $0, message.number == 2 { message.tries } else { nil }
+    }
+    #expect(tries.count > 20 && tries.max() == 1)
     hall.passes = { _, _, _ in true }
     hall.connect(0, 1)
     hall.pass(.seconds(30))

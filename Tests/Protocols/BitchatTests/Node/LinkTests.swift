@@ -1,5 +1,6 @@
 import Common
 import Crypto
+import TestSupport
 import Testing
 
 @testable import Bitchat
@@ -7,7 +8,8 @@ import Testing
 @Suite("Links of the mesh")
 struct LinkTests {
   @Test(
-    "Two nodes that connect to each other at one moment end with one link, in each order of events", arguments: 0..<20)
+    "Two nodes that connect to each other at one moment end with one link, in each order of events",
+    arguments: 0..<Extent.of(5, all: 20))
   func bothConnect(group: UInt64) {
     for seed in (group * 50)..<(group * 50 + 50) {
       var hall = MeshHall(seed: seed)

@@ -141,8 +141,8 @@ struct MeshHall {
 
   private func clock(of node: Int) -> UInt64 { UInt64(Int64(time) + nodes[node].clockError) }
 
-  /// Lets time pass.
-  mutating func pass(_ duration: Duration) {
+  /// Lets time pass, and stops where something has happened that the test waits for.
+  mutating func pass(_ duration: Duration, until isEnough: () -> Bool = { false }) {
     let end = now.advanced(by: duration)
     while let next = nextMoment, next <= end {
       now = max(now, next)
@@ -154,6 +154,7 @@ struct MeshHall {
           if let due = nodes[node].engine.deadline, due <= now { handle(.timer, at: node) }
         }
       }
+      if isEnough() { return }
     }
     now = end
   }
@@ -178,7 +179,9 @@ struct MeshHall {
       case .progress(let number, let state): nodes[node].progress[number, default: []].append(state)
       case .gone(let peer): nodes[node].gone.append(peer)
       case .keep(let keepsake): nodes[node].kept.append(keepsake)
-      case .favourited(let peer, _): nodes[node].favourited.append(peer)
+      case .favourited(let peer, _, let id):
+        nodes[node].favourited.append(peer)
+        if nodes[node].keeps { handle(.kept(id, from: peer), at: node) }
       case .bound, .peer, .state: break
       }
     }

@@ -68,6 +68,26 @@ struct PrivateLimitTests {
     #expect(stage.hall.packets == before + 1)
   }
 
+  @Test("The notice that this node is a favourite is acknowledged when it is kept, and not before; a copy is not told")
+  func favourite() throws {
+    var stage = try Private()
+    let (ann, bob) = (stage.hall.nodes[0].id, stage.hall.nodes[1])
+    bob.keeps = false
+    let before = stage.hall.packets
+    let id = try MessageID("a notice")
+    let notice = try PrivateMessage(id: id, text: FavoriteNotice(isFavorite: true).text)
+    for _ in 0..<2 { stage.inject(try stage.sealed(NoisePayload.privateMessage(notice).bytes)) }
+    #expect(bob.favourited == [ann])
+    #expect(stage.hall.packets == before)
+    stage.hall.handle(.kept(id, from: ann), at: 1)
+    #expect(stage.hall.packets == before + 1)
+    // Ann's next notice is another one.
+    let other = try PrivateMessage(id: try MessageID("another"), text: FavoriteNotice(isFavorite: false).text)
+    stage.inject(try stage.sealed(NoisePayload.privateMessage(other).bytes))
+    #expect(bob.favourited == [ann, ann])
+    #expect(bob.told.count == 1)
+  }
+
   @Test("A Noise packet that comes again, in another packet, tells nothing twice")
   func replay() throws {
     var stage = try Private()

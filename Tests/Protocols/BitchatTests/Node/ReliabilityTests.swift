@@ -92,20 +92,27 @@ struct ReliabilityTests {
     let (ann, bob) = (hall.nodes[0], hall.nodes[1])
     var random = SeededRandom(seed: seed)
     var packets: [[UInt8]] = []
-    for number in 0..<60 {
+    var replays: [[UInt8]] = []
+    for number in UInt64(0)..<60 {
       let message = NoisePayload.privateMessage(
         try PrivateMessage(id: MessageID("id \(number)"), text: "text \(number)"))
       let payload = try ann.engine.sessions.seal(message.bytes, for: bob.id, at: hall.now)
-      packets.append(
-        try Packet(
-          type: .noiseEncrypted, timestamp: hall.time + UInt64(number), sender: ann.id, recipient: bob.id,
-          payload: payload
-        ).encoded())
+      func packet(at time: UInt64) throws -> [UInt8] {
+        try Packet(type: .noiseEncrypted, timestamp: time, sender: ann.id, recipient: bob.id, payload: payload)
+          .encoded()
+      }
+      packets.append(try packet(at: hall.time + number))
+      // Nobody signs it: whoever catches it can send it with another time, and then it is another packet.
+      replays.append(try packet(at: hall.time + 1000 + number))
     }
-    for bytes in packets.shuffled(using: &random) + packets.shuffled(using: &random) {
-      // The TTL is another one: for the engine a copy, and for the session a replay.
-      hall.inject(bytes, on: LinkID(1), to: 1)
-    }
+    for bytes in packets.shuffled(using: &random) { hall.inject(bytes, on: LinkID(1), to: 1) }
+    let duplicates = bob.engine.counters.duplicates
+    for bytes in replays.shuffled(using: &random) { hall.inject(bytes, on: LinkID(1), to: 1) }
+    #expect(bob.engine.counters.duplicates == duplicates)
+    #expect(bob.engine.sessions.counters[.replayed] == 60)
+    for bytes in packets.shuffled(using: &random) { hall.inject(bytes, on: LinkID(1), to: 1) }
+    #expect(bob.engine.counters.duplicates == duplicates + 60)
+    #expect(bob.engine.sessions.counters[.replayed] == 60)
     #expect(bob.told.count == 61)
     #expect(Set(bob.told.map(\.text)).count == 61)
   }

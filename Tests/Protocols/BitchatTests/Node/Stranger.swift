@@ -84,6 +84,20 @@ extension [UInt8] {
     return copy
   }
 
+  /// The packet with another time; who has signed it did not sign that.
+  func with(time: UInt64) -> [UInt8] {
+    var copy = self
+    copy.replaceSubrange(3..<11, with: Swift.withUnsafeBytes(of: time.bigEndian, Array.init))
+    return copy
+  }
+
+  /// The packet with another sender.
+  func with(sender: PeerID) -> [UInt8] {
+    var copy = self
+    copy.replaceSubrange(14..<22, with: sender.bytes)
+    return copy
+  }
+
   /// The bytes with all bits of one byte turned; from the end where the index is negative.
   func flipped(at index: Int) -> [UInt8] {
     let place = index < 0 ? count + index : index

@@ -1,0 +1,96 @@
+import CSQLite
+import Common
+import Glibc
+
+/// Why a database could not be opened, read or written, and what an administrator can do about it.
+public struct SQLiteError: CodedError, Hashable, CustomStringConvertible {
+  public enum Reason: String, CaseIterable, Sendable {
+    /// The disk, the quota, or the greatest number of pages.
+    case full = "Full"
+    /// What is in the file is not what was written.
+    case damaged = "Damaged"
+    /// The disk itself reports an error.
+    case diskFailed = "DiskFailed"
+    /// Another process, or another part of this one, uses the file.
+    case locked = "Locked"
+    case notADatabase = "NotADatabase"
+    case readOnly = "ReadOnly"
+    case notPermitted = "NotPermitted"
+    case missing = "Missing"
+    /// A value is longer than the limit, or a row breaks a constraint.
+    case refused = "Refused"
+    case failed = "Failed"
+  }
+
+  public let reason: Reason
+  public let sentence: String
+  /// SQLite's extended result code.
+  public let number: Int32
+
+  public var code: String { reason.rawValue }
+  public var description: String { "\(code): \(sentence)" }
+
+  /// Says what a result code means for the administrator.
+  ///
+  /// - Parameters:
+  ///   - number: SQLite's extended result code.
+  ///   - systemError: the error number of the system call that failed, 0 if none did.
+  ///   - doing: completes "cannot be …": `written`.
+  ///   - path: the database.
+  init(_ number: Int32, systemError: Int32 = 0, _ doing: String, _ path: String) {
+    self.number = number
+    let reason = Self.reason(number, systemError)
+    self.reason = reason
+    let start = "\(PrintableText.clean(path)) cannot be \(doing)"
+    sentence =
+      switch reason {
+      case .full: "\(start): the disk or the quota is full. Make room there."
+      case .damaged: "\(start): it is damaged. Look into the kernel's log, and check the disk."
+      case .diskFailed: "\(start): the disk failed. Look into the kernel's log and replace it."
+      case .locked: "\(start): something else uses it. Stop that."
+      case .notADatabase: "\(start): it is damaged, or no database."
+      case .readOnly: "\(start): it, or its file system, is read-only. Remount it writable, or choose another."
+      case .notPermitted: "\(start): this service's user may not. Make it the owner."
+      case .missing: "\(start): there is no such file or directory."
+      case .refused, .failed: "\(start): \(Self.words(number)) (SQLite \(number))."
+      }
+  }
+
+  /// What is wrong with the library or its settings, where no call has failed.
+  init(_ reason: Reason, _ sentence: String) {
+    self.reason = reason
+    self.sentence = sentence
+    number = SQLITE_ERROR
+  }
+
+  private static func reason(_ number: Int32, _ systemError: Int32) -> Reason {
+    // The primary code is in the lowest byte.
+    switch number & 0xFF {
+    case SQLITE_FULL: .full
+    case SQLITE_CORRUPT: .damaged
+    case SQLITE_NOTADB: .notADatabase
+    case SQLITE_BUSY, SQLITE_LOCKED: .locked
+    case SQLITE_READONLY: .readOnly
+    case SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH: .refused
+    case SQLITE_IOERR, SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_AUTH: reason(ofDisk: number, systemError)
+    default: .failed
+    }
+  }
+
+  private static func reason(ofDisk number: Int32, _ systemError: Int32) -> Reason {
+    let noMemory = SQLITE_IOERR | 12 << 8
+    if number == noMemory { return .failed }
+    return switch systemError {
+    // SQLite itself knows only ENOSPC.
+    case ENOSPC, EDQUOT, EFBIG: .full
+    case EROFS: .readOnly
+    case EACCES, EPERM: .notPermitted
+    case ENOENT: .missing
+    default: number & 0xFF == SQLITE_IOERR ? .diskFailed : .notPermitted
+    }
+  }
+
+  private static func words(_ number: Int32) -> String {
+    sqlite3_errstr(number).map { String(cString: $0) } ?? "unknown error"
+  }
+}

@@ -1,0 +1,68 @@
+import Terminal
+
+/// What a terminal is to show: rows of styled texts, and where the cursor stands. Texts are settled
+/// (`DisplayText.settled`), and each row fits into the columns.
+public struct Frame: Sendable, Equatable {
+  /// A text in one style.
+  public struct Run: Sendable, Equatable {
+    public var text: String
+    public var style: Style
+
+    public init(_ text: String, _ style: Style = .plain) {
+      self.text = text
+      self.style = style
+    }
+  }
+
+  /// A cell of the terminal, from 0 at the upper left.
+  public struct Place: Sendable, Equatable {
+    public var row: Int
+    public var column: Int
+
+    public init(row: Int, column: Int) {
+      self.row = row
+      self.column = column
+    }
+  }
+
+  public var rows: [[Run]]
+  /// Nil hides it.
+  public var cursor: Place?
+
+  public init(rows: [[Run]] = [], cursor: Place? = nil) {
+    self.rows = rows
+    self.cursor = cursor
+  }
+
+  /// Without styles, a string for each row, and without the blanks at its end.
+  public var text: [String] {
+    rows.map { row in
+      String(row.map(\.text).joined().reversed().drop { $0 == " " }.reversed())
+    }
+  }
+}
+
+extension [Frame.Run] {
+  public var width: Int { reduce(0) { $0 + DisplayText.width($1.text) } }
+
+  /// The row in exactly so many columns: cut with an ellipsis, or filled with blanks.
+  public func fitted(to width: Int, fill: Style = .plain) -> [Frame.Run] {
+    var result: [Frame.Run] = []
+    var room = width
+    for (index, run) in enumerated() {
+      let wide = DisplayText.width(run.text)
+      // Where more is to come, the ellipsis needs a column.
+      let isLast = self[(index + 1)...].allSatisfy(\.text.isEmpty)
+      if wide > room || wide == room && !isLast {
+        let text = DisplayText.cut(wide > room ? run.text : run.text + "  ", to: room)
+        result.append(Frame.Run(text, run.style))
+        room -= DisplayText.width(text)
+        break
+      }
+      result.append(run)
+      room -= wide
+    }
+    if room > 0 { result.append(Frame.Run(String(repeating: " ", count: room), fill)) }
+    return result
+  }
+}

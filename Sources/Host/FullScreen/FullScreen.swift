@@ -1,0 +1,155 @@
+import CNcurses
+import Common
+import Glibc
+import Loop
+import Terminal
+
+/// A terminal as a whole: what is drawn on it, and what is typed. ncurses keeps one screen for the process; this is its owner.
+///
+/// Until `close` the terminal shows the frames and nothing else, and signals of its keys do not come (Ctrl-C is a key). The
+/// program's `exit` closes it as well.
+@LoopActor
+public final class FullScreen {
+  public enum Event: Sendable, Equatable {
+    case key(Key)
+    case resized
+    /// There is no terminal any more.
+    case ended
+  }
+
+  public private(set) var columns = 80
+  public private(set) var rows = 24
+  private let output: Int32
+  private let hasColour: Bool
+  private let screen: OpaquePointer
+  private let files: (UnsafeMutablePointer<FILE>, UnsafeMutablePointer<FILE>)
+  private var decoder = KeyDecoder()
+  private var registrations: [Registration] = []
+  private var isClosed = false
+
+  /// Whether the terminal is drawn on now, and what undoes the rest.
+  private nonisolated static let open = Locked<Int32?>(nil)
+  private static let closesAtExit: Void = {
+    atexit { FullScreen.restore() }
+  }()
+
+  /// Takes the terminal. To be called before the process has other threads: SIGWINCH is blocked here.
+  ///
+  /// - Parameters:
+  ///   - input: descriptor of a terminal that is read.
+  ///   - output: descriptor of the terminal that is drawn on.
+  ///   - name: the terminal's kind; nil for `$TERM`.
+  public init(
+    input: Int32 = STDIN_FILENO, output: Int32 = STDOUT_FILENO, name: String? = nil,
+    onEvent: @escaping @LoopActor (Event) -> Void
+  ) throws(FullScreenError) {
+    _ = DisplayText.isUTF8
+    let kind = name ?? getenv("TERM").map { String(cString: $0) } ?? ""
+    guard Self.open.withLock({ $0 == nil }) else { throw FullScreenError(reason: .inUse, terminal: kind) }
+    guard let out = fdopen(dup(output), "w"), let into = fdopen(dup(input), "r"), let screen = newterm(kind, out, into)
+    else { throw FullScreenError(reason: .notUnderstood, terminal: kind) }
+    (self.screen, self.output) = (screen, output)
+    files = (out, into)
+    hasColour = has_colors() && (getenv("NO_COLOR").map { $0.pointee == 0 } ?? true)
+    earshot_prepare_screen()
+    if hasColour {
+      start_color()
+      use_default_colors()
+      for colour in Style.Colour.allCases where colour != .plain { init_pair(colour.rawValue, colour.rawValue, -1) }
+    }
+    Self.open.withLock { $0 = output }
+    _ = Self.closesAtExit
+    Self.say(Self.pasteOn, output)
+    fit()
+    registrations = [
+      EventLoop.shared.on(signal: SIGWINCH) { [weak self] in
+        self?.fit()
+        onEvent(.resized)
+      },
+      EventLoop.shared.watch(input, for: .readable) { [weak self] ready in self?.read(ready, onEvent) },
+    ]
+  }
+
+  /// Gives the terminal back as it was.
+  public func close() {
+    guard !isClosed else { return }
+    isClosed = true
+    registrations = []
+    Self.restore()
+    delscreen(screen)
+    fclose(files.0)
+    fclose(files.1)
+  }
+
+  /// Shows a frame in place of the one before; what is outside of the terminal is left out.
+  public func draw(_ frame: Frame) {
+    guard !isClosed else { return }
+    earshot_begin_drawing()
+    for (row, runs) in frame.rows.enumerated() where row < rows {
+      var column = 0
+      for run in runs {
+        let attributes = attributes(run.style)
+        let pair = hasColour ? run.style.colour.rawValue : 0
+        for cell in Cell.cells(of: run.text) where column + cell.width <= columns {
+          earshot_draw_cell(Int32(row), Int32(column), cell.scalars, attributes, pair)
+          column += cell.width
+        }
+      }
+    }
+    let cursor = frame.cursor.flatMap { $0.row < rows && $0.column < columns ? $0 : nil }
+    earshot_end_drawing(Int32(cursor?.row ?? -1), Int32(cursor?.column ?? -1))
+  }
+
+  /// The next frame is drawn as a whole, whatever another program left on the terminal.
+  public func redrawAll() {
+    guard !isClosed else { return }
+    earshot_redraw_all()
+  }
+
+  private func attributes(_ style: Style) -> UInt32 {
+    earshot_attributes(
+      style.isBold ? 1 : 0, style.isDim ? 1 : 0, style.isReverse ? 1 : 0, style.isUnderlined ? 1 : 0)
+  }
+
+  // MARK: Size and keys
+
+  private func fit() {
+    let terminal = TerminalInfo.current(output)
+    (columns, rows) = (terminal.width, terminal.height)
+    resizeterm(Int32(rows), Int32(columns))
+  }
+
+  private func read(_ ready: Readiness, _ onEvent: @LoopActor (Event) -> Void) {
+    var isEmpty = true
+    // An observer may close the terminal.
+    while !isClosed {
+      var value: UInt32 = 0
+      let kind = earshot_next_key(&value)
+      guard kind >= 0 else { break }
+      isEmpty = false
+      if kind == 1, Int32(bitPattern: value) == KEY_RESIZE { continue }
+      let piece = kind == 1 ? KeyDecoder.Piece.function(Int32(bitPattern: value)) : .character(value)
+      if let key = decoder.take(piece) { onEvent(.key(key)) }
+    }
+    if !isClosed, let key = decoder.end() { onEvent(.key(key)) }
+    guard isEmpty, !isClosed, !ready.isDisjoint(with: [.hungUp, .failed]) else { return }
+    registrations = []
+    onEvent(.ended)
+  }
+
+  // MARK: The terminal's own state
+
+  private nonisolated static let pasteOn = "\u{1B}[?2004h"
+  private nonisolated static let pasteOff = "\u{1B}[?2004l"
+
+  private nonisolated static func restore() {
+    guard let output = open.withLock({ $0.take() }) else { return }
+    say(pasteOff, output)
+    endwin()
+  }
+
+  private nonisolated static func say(_ text: String, _ output: Int32) {
+    let bytes = Array(text.utf8)
+    _ = write(output, bytes, bytes.count)
+  }
+}

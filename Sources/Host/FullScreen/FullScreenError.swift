@@ -1,0 +1,22 @@
+import Common
+
+/// Why a terminal cannot be drawn on.
+public struct FullScreenError: CodedError, Equatable {
+  enum Reason: String, Sendable {
+    case notUnderstood, inUse
+  }
+
+  let reason: Reason
+  let terminal: String
+
+  /// The stable name.
+  public var code: String { reason.rawValue }
+
+  /// What went wrong, for a person.
+  public var sentence: String {
+    switch reason {
+    case .notUnderstood: "This machine does not know how to draw on the terminal \(terminal) (TERM)."
+    case .inUse: "The terminal is in use by this program already."
+    }
+  }
+}

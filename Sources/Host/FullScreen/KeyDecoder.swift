@@ -1,0 +1,92 @@
+import CNcurses
+
+/// Makes keys of what ncurses reads, one piece at a time.
+struct KeyDecoder {
+  enum Piece {
+    case character(UInt32)
+    case function(Int32)
+  }
+
+  /// Longer pastes are cut.
+  static let longestPaste = 1 << 17
+
+  private var paste: String.UnicodeScalarView?
+  private var pasted = 0
+  private var afterEscape = false
+
+  /// - Returns: nil where more has to come.
+  mutating func take(_ piece: Piece) -> Key? {
+    if paste != nil { return takePasted(piece) }
+    switch piece {
+    case .function(let code): return function(code)
+    case .character(let value):
+      if value == 27, !afterEscape {
+        afterEscape = true
+        return nil
+      }
+      defer { afterEscape = false }
+      let key = Self.character(value)
+      guard afterEscape else { return key }
+      if case .character(let character)? = key { return .alt(character) }
+      return key
+    }
+  }
+
+  /// There is nothing more to read now: an escape stands for itself.
+  mutating func end() -> Key? {
+    defer { afterEscape = false }
+    return afterEscape ? .escape : nil
+  }
+
+  private mutating func takePasted(_ piece: Piece) -> Key? {
+    switch piece {
+    case .function(Int32(EARSHOT_PASTE_END)):
+      defer { paste = nil }
+      return paste.map { .paste(String($0)) }
+    case .function: return nil
+    case .character(let value):
+      if let scalar = Unicode.Scalar(value), pasted < Self.longestPaste {
+        pasted += 1
+        paste?.append(scalar == "\r" ? "\n" : scalar)
+      }
+      return nil
+    }
+  }
+
+  private mutating func function(_ code: Int32) -> Key? {
+    defer { afterEscape = false }
+    switch code {
+    case Int32(EARSHOT_PASTE_BEGIN):
+      paste = .init()
+      pasted = 0
+      return nil
+    case Int32(EARSHOT_ALT_UP): return .altUp
+    case Int32(EARSHOT_ALT_DOWN): return .altDown
+    case KEY_UP: return afterEscape ? .altUp : .up
+    case KEY_DOWN: return afterEscape ? .altDown : .down
+    case KEY_LEFT: return .left
+    case KEY_RIGHT: return .right
+    case KEY_HOME: return .home
+    case KEY_END: return .end
+    case KEY_PPAGE: return .pageUp
+    case KEY_NPAGE: return .pageDown
+    case KEY_BACKSPACE: return .backspace
+    case KEY_DC: return .delete
+    case KEY_BTAB: return .backTab
+    case KEY_ENTER: return .enter
+    default: return nil
+    }
+  }
+
+  private static func character(_ value: UInt32) -> Key? {
+    switch value {
+    case 9: return .tab
+    case 10, 13: return .enter
+    case 8, 127: return .backspace
+    case 27: return .escape
+    case 1...26: return Unicode.Scalar(value + 96).map { .control(Character($0)) }
+    case 0..<32: return nil
+    default: return Unicode.Scalar(value).map { .character(Character($0)) }
+    }
+  }
+}

@@ -1,0 +1,26 @@
+/// How a text looks. A terminal without colours shows the rest.
+public struct Style: Sendable, Hashable {
+  public enum Colour: Int16, Sendable, CaseIterable {
+    /// The terminal's own.
+    case plain = 0
+    case red, green, yellow, blue, magenta, cyan
+  }
+
+  public var colour = Colour.plain
+  public var isBold = false
+  public var isDim = false
+  public var isReverse = false
+  public var isUnderlined = false
+
+  public init(
+    _ colour: Colour = .plain, bold: Bool = false, dim: Bool = false, reverse: Bool = false, underlined: Bool = false
+  ) {
+    self.colour = colour
+    isBold = bold
+    isDim = dim
+    isReverse = reverse
+    isUnderlined = underlined
+  }
+
+  public static let plain = Style()
+}

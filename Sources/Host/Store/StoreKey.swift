@@ -1,0 +1,136 @@
+import Common
+import Crypto
+
+/// A key under which something is kept at rest: from systemd's credentials where the unit has
+/// `LoadCredentialEncrypted=earshot-NAME:…`, otherwise made at random and kept in the state directory as `NAME.key`.
+public struct StoreKey: Sendable, CustomStringConvertible {
+  public enum Origin: Sendable {
+    /// systemd decrypted it for this run.
+    case systemCredential
+    /// It is in the state directory: who can read what is sealed can read it.
+    case stateDirectory
+    /// It is in the state directory and was made just now.
+    case made
+  }
+
+  /// What a key is for, and so where it is: nothing else follows from it.
+  public struct Name: Sendable {
+    /// The name of systemd's credential in the unit.
+    public let credential: String
+    /// The name of the key's file in the state directory.
+    public let file: String
+
+    public init(_ name: String) {
+      credential = "earshot-\(name)"
+      file = "\(name).key"
+    }
+
+    /// Where an administrator puts a key.
+    public var places: String { "\(file) in the state directory, or the unit's credential \(credential)" }
+
+    /// The files that a key may be in, the present one first.
+    public var files: [String] { [file, "\(file).previous", "\(file).new"] }
+  }
+
+  public static let size = 32
+
+  public let origin: Origin
+  /// Whether systemd has credentials for this run, and this key is not among them.
+  public let isMissingFromCredentials: Bool
+  /// A name for the key that tells nothing about its bytes: 8 bytes.
+  public let id: [UInt8]
+  private let secret: SecretBytes
+  private let salt: [UInt8]
+
+  static let idSize = 8
+  private static let version: UInt16 = 1
+  /// No more of a credential is read, to say how long it is.
+  private static let credentialLimit = 4096
+
+  /// Finds the key, or makes one.
+  ///
+  /// - Throws: `wrongMode` or `wrongOwner` for a key file that others could read, `damaged` for one that is not as it
+  ///   was written or a credential that has not 32 bytes, or what the disk says.
+  public static func load(
+    _ name: Name, from state: StateDirectory, on fileSystem: any FileSystem = SystemFileSystem(),
+    environment: (String) -> String? = StateDirectory.environment
+  ) throws(StoreError) -> StoreKey {
+    let credentials = environment("CREDENTIALS_DIRECTORY")
+    if let credentials, let key = try systemCredential(name, in: try fileSystem.openDirectory(credentials)) {
+      return key
+    }
+    let directory = state.directory
+    let file = AtomicFile(name.file, in: directory, version: version, limit: size)
+    for file in name.files.prefix(2) { try state.requirePrivate(file) }
+    if let secret = try stored(in: file, called: name.file) {
+      return try StoreKey(name, secret, .stateDirectory, isMissing: credentials != nil)
+    }
+    let secret = SecretBytes(random: size)
+    try secret.withUnsafeBytes { (bytes) throws(StoreError) in try file.write(bytes) }
+    return try StoreKey(name, secret, .made, isMissing: credentials != nil)
+  }
+
+  /// Destroys the key's files: each is overwritten, removed, and gone after a loss of power when this returns. What is sealed with
+  /// the key cannot be read by anybody then, except who has a copy of the key; systemd's credentials are not touched.
+  ///
+  /// A file that cannot be overwritten is removed, and the others are destroyed all the same; the first reason is thrown at the end.
+  public static func destroy(_ name: Name, in state: StateDirectory) throws(StoreError) {
+    try state.erase(name.files)
+  }
+
+  private static func stored(in file: AtomicFile, called name: String) throws(StoreError) -> SecretBytes? {
+    do throws(StoreError) {
+      let found = try file.read { (_, content) throws(StoreError) in
+        guard content.count == size else { throw .damaged(name, "it has \(content.count) bytes") }
+        return SecretBytes(copying: content)
+      }
+      return found?.value
+    } catch {
+      guard error.reason == .damaged else { throw error }
+      throw StoreError(
+        .damaged,
+        error.sentence
+          + " Bring it back from a backup; or remove it, and lose what was kept under it: a new one is made.")
+    }
+  }
+
+  /// The key that systemd decrypted; nil if the unit asks for none. systemd decides on its mode.
+  private static func systemCredential(
+    _ name: Name, in directory: any Directory
+  ) throws(StoreError) -> StoreKey? {
+    guard var bytes = try directory.contents(of: name.credential, limit: credentialLimit) else { return nil }
+    defer { bytes.wipe() }
+    guard bytes.count == size else {
+      throw StoreError(
+        .damaged,
+        "The credential \(name.credential) has \(bytes.count) bytes and must have \(size): make it with "
+          + "head -c \(size) /dev/urandom | systemd-creds encrypt --name=\(name.credential) - FILE.")
+    }
+    return try StoreKey(name, SecretBytes(copying: bytes), .systemCredential)
+  }
+
+  public init(_ name: Name, _ secret: SecretBytes, _ origin: Origin, isMissing: Bool = false) throws(StoreError) {
+    self.secret = secret
+    self.origin = origin
+    isMissingFromCredentials = isMissing
+    salt = Array(name.credential.utf8)
+    id = try Self.derive(secret, salt, "key id", Self.idSize).withUnsafeBytes { Array($0) }
+  }
+
+  /// Derives a key for one purpose.
+  public func key(for purpose: String, count: Int) throws(StoreError) -> SecretBytes {
+    try Self.derive(secret, salt, purpose, count)
+  }
+
+  private static func derive(
+    _ secret: SecretBytes, _ salt: [UInt8], _ purpose: String, _ count: Int
+  ) throws(StoreError) -> SecretBytes {
+    do throws(CryptoError) {
+      return try HKDF.sha256(secret: secret, salt: salt, info: Array(purpose.utf8), count: count)
+    } catch {
+      throw StoreError(.failed, "No key can be derived: \(error).")
+    }
+  }
+
+  public var description: String { "<secret>" }
+}

@@ -1,0 +1,34 @@
+import FullScreen
+import MeshViews
+
+/// What happens to a chat.
+public enum ChatEvent: Sendable, Equatable {
+  case key(Key)
+  case resized(columns: Int, rows: Int)
+  /// The node as it is now.
+  case node(MeshView)
+  /// All peers that are known now.
+  case peers([MeshPeerView])
+  /// Messages with growing numbers; those that are there already are passed over.
+  case messages([MeshMessageView])
+  case stateChanged(message: UInt32, MeshMessageView.State)
+  /// The service is there, and all that was known of it may be old: messages are listed from the first.
+  case serviceCame
+  case serviceWent
+  /// What an action came to, where it did not work.
+  case failed(ChatAction, String)
+}
+
+/// What a chat wants done.
+public enum ChatAction: Sendable, Equatable {
+  case say(String)
+  case tell(peer: String, String)
+  /// This message and the earlier ones of its conversation were on the screen.
+  case markRead(UInt32)
+  case setNickname(String)
+  case favourite(peer: String, Bool)
+  case block(peer: String, Bool)
+  /// An empty fingerprint takes it back.
+  case verify(peer: String, fingerprint: String)
+  case quit
+}

@@ -1,0 +1,154 @@
+import CommandLine
+import Common
+import Glibc
+import Loop
+import MeshViews
+import Tool
+
+/// `earshot chat` without a terminal: lines in, lines out. What is unread comes first, then what arrives.
+@LoopActor
+final class ChatLines {
+  private let client: Client
+  private let isJSON: Bool
+  private let follows: Bool
+  private var model = ChatModel(moment: ChatMoment.local)
+  private var link: ChatLink?
+  private var input = LineReader()
+  private let reader = SerialWorker("input")
+  private var hasFailed = false
+  /// Whether the service has told of everything that was there before.
+  private var hasBegun = false
+  private var written: UInt32 = 0
+  private var end: CheckedContinuation<Result<Void, Failure>, Never>?
+  private var early: Result<Void, Failure>?
+
+  init(_ client: Client, _ line: ParsedCommand) {
+    self.client = client
+    isJSON = line.flag("json")
+    follows = line.flag("follow")
+  }
+
+  func run() async throws(Failure) -> ExitCode {
+    let link = ChatLink(
+      client, latest: { [weak self] in self?.model.latest ?? 0 }, onEvent: { [weak self] in self?.handle($0) })
+    self.link = link
+    defer { link.end() }
+    try await link.begin()
+    if !link.isThere, !follows {
+      throw Failure(.notRunning, "\(client.service) is not running. Try: systemctl start earshotd")
+    }
+    await link.settled()
+    hasBegun = true
+    read()
+    try await withCheckedContinuation { (continuation: CheckedContinuation<Result<Void, Failure>, Never>) in
+      if let early { continuation.resume(returning: early) } else { end = continuation }
+    }.get()
+    return hasFailed ? .failed : .ok
+  }
+
+  private func finish(_ result: Result<Void, Failure>) {
+    guard let end else {
+      early = early ?? result
+      return
+    }
+    self.end = nil
+    end.resume(returning: result)
+  }
+
+  // MARK: In
+
+  /// A file or a pipe: reading it may hang, so that another thread does it.
+  private func read() {
+    reader.offload {
+      var bytes = [UInt8](repeating: 0, count: 1 << 16)
+      var count: Int
+      repeat { count = Glibc.read(STDIN_FILENO, &bytes, bytes.count) } while count < 0 && errno == EINTR
+      return Array(bytes.prefix(max(0, count)))
+    } then: { [weak self] (bytes: [UInt8]) in
+      self?.took(bytes)
+    }
+  }
+
+  private func took(_ bytes: [UInt8]) {
+    for line in bytes.isEmpty ? input.end() : input.take(bytes) { say(line) }
+    if !bytes.isEmpty { return read() }
+    guard !follows else { return }
+    Task { @LoopActor in
+      // What was said is in the service, and what came meanwhile is written.
+      self.link?.ask()
+      await self.link?.settled()
+      self.finish(.success(()))
+    }
+  }
+
+  private func say(_ line: String) {
+    let (actions, complaint) = model.line(line)
+    if let complaint { complain(complaint) }
+    for action in actions { link?.perform(action) }
+  }
+
+  private func complain(_ sentence: String) {
+    hasFailed = true
+    Output.complain(sentence)
+  }
+
+  // MARK: Out
+
+  private func handle(_ event: ChatEvent) {
+    _ = model.take(event)
+    switch event {
+    case .messages(let messages): write(messages)
+    case .failed(.markRead, _): break
+    case .failed(_, let sentence): complain(sentence)
+    case .serviceWent:
+      guard hasBegun else { break }
+      if follows {
+        Output.complain("The service has ended; waiting for it.")
+      } else {
+        finish(.failure(Failure(.notRunning, "The service has ended.")))
+      }
+    case .serviceCame: written = 0
+    default: break
+    }
+  }
+
+  private func write(_ messages: [MeshMessageView]) {
+    var read: [String: UInt32] = [:]
+    for message in messages where message.number > written {
+      written = message.number
+      guard message.sender != model.node.id, message.state == .unread else { continue }
+      Output.line(model.line(of: message, isJSON: isJSON))
+      read[message.conversation] = message.number
+    }
+    // It is said to be read when it is written.
+    for number in read.values.sorted() { link?.perform(.markRead(number)) }
+  }
+}
+
+/// Puts lines together from the pieces in which they are read.
+struct LineReader {
+  /// A longer one is cut: no message has as much.
+  static let longest = 1 << 17
+
+  private var pending: [UInt8] = []
+
+  /// - Returns: the lines that are whole now.
+  mutating func take(_ bytes: [UInt8]) -> [String] {
+    var lines: [String] = []
+    for byte in bytes {
+      if byte == UInt8(ascii: "\n") {
+        lines += end()
+      } else if pending.count < Self.longest {
+        pending.append(byte)
+      }
+    }
+    return lines
+  }
+
+  /// The last line, if no line end follows it.
+  mutating func end() -> [String] {
+    guard !pending.isEmpty else { return [] }
+    defer { pending = [] }
+    return [String(decoding: pending, as: UTF8.self)]
+  }
+}

@@ -1,0 +1,180 @@
+import Common
+import DBus
+import Loop
+import MeshViews
+import Tool
+
+/// What a chat has from the service: it hears the signals, asks for what no signal says, and does what the chat wants done.
+///
+/// Peers are for the group, so that no signal tells of them: they are asked for every two seconds, and with each message.
+@LoopActor
+final class ChatLink {
+  private let client: Client
+  private let onEvent: @LoopActor (ChatEvent) -> Void
+  /// The number of the latest message that the chat has.
+  private let latest: @LoopActor () -> UInt32
+  private var registrations: [Registration] = []
+  private var timer: Registration?
+  private(set) var isThere = false
+  /// Counts the service's coming and going: an answer of before says nothing now.
+  private var life = 0
+  private var isAsking = false
+  private var mustAskAgain = false
+  /// What was signalled while messages were asked for: the answer may be older.
+  private var changes: [ChatEvent] = []
+  private var underWay = 0
+  private var isKnown = false
+  private var whenKnown: CheckedContinuation<Void, Never>?
+  private var whenIdle: CheckedContinuation<Void, Never>?
+
+  private static let interval = Duration.seconds(2)
+
+  init(
+    _ client: Client, latest: @escaping @LoopActor () -> UInt32, onEvent: @escaping @LoopActor (ChatEvent) -> Void
+  ) {
+    self.client = client
+    self.latest = latest
+    self.onEvent = onEvent
+  }
+
+  /// Connects, and sees whether this program may ask at all; returns when it is known whether the service runs.
+  ///
+  /// - Throws: where there is no bus, no mesh, or no permission.
+  func begin() async throws(Failure) {
+    try await client.connect()
+    do throws(Failure) {
+      let objects = try await client.objects()
+      guard MeshView(objects: objects) != nil else {
+        throw Failure(.failed, "The service has no mesh. Is it in Services= of the configuration?")
+      }
+      // What the group may do is refused here, before there is a screen.
+      _ = try await client.meshMessages(after: .max, limit: 1)
+    } catch {
+      if error.code != .notRunning { throw error }
+    }
+    registrations = [
+      client.onSignal { [weak self] in self?.signal($0) },
+      client.bus.watchName(client.service) { [weak self] in self?.ownerChanged($0) },
+    ]
+    if !isKnown { await withCheckedContinuation { whenKnown = $0 } }
+  }
+
+  func end() {
+    registrations = []
+    timer = nil
+    life += 1
+  }
+
+  private func ownerChanged(_ owner: String?) {
+    life += 1
+    changes = []
+    isThere = owner != nil
+    onEvent(isThere ? .serviceCame : .serviceWent)
+    timer = nil
+    if isThere { ask() }
+    isKnown = true
+    whenKnown?.resume()
+    whenKnown = nil
+  }
+
+  private func signal(_ message: Message) {
+    guard message.path == MeshNames.path else { return }
+    if message.interface == MeshNames.interface, message.member == "MessageWaiting" {
+      ask()
+    } else if message.interface == MeshNames.interface, message.member == "StateOfMessageChanged",
+      let number = message.arguments.first?.asUInt32, let word = message.arguments.last?.asString
+    {
+      let event = ChatEvent.stateChanged(message: number, MeshMessageView.State(rawValue: word) ?? .unknown)
+      if isAsking { changes.append(event) }
+      onEvent(event)
+    } else if message.changedProperties?.interface == MeshNames.interface {
+      ask()
+    }
+  }
+
+  // MARK: Asking
+
+  /// Asks for everything that may have changed; again, if more happens meanwhile.
+  func ask() {
+    guard !isAsking else {
+      mustAskAgain = true
+      return
+    }
+    isAsking = true
+    Task { @LoopActor in
+      repeat {
+        self.mustAskAgain = false
+        await self.askOnce()
+      } while self.mustAskAgain
+      self.isAsking = false
+      self.changes = []
+      self.settle()
+      if self.isThere {
+        self.timer = EventLoop.shared.schedule(after: Self.interval) { [weak self] in self?.ask() }
+      }
+    }
+  }
+
+  private func askOnce() async {
+    let life = life
+    do throws(Failure) {
+      let objects = try await client.objects()
+      guard life == self.life else { return }
+      if let node = MeshView(objects: objects) { onEvent(.node(node)) }
+      onEvent(.peers(MeshPeerView.all(objects)))
+      while true {
+        let after = latest()
+        let messages = try await client.meshMessages(after: after)
+        guard life == self.life else { return }
+        guard !messages.isEmpty else { break }
+        onEvent(.messages(messages))
+        for change in changes { onEvent(change) }
+        // A service that says the same again would keep us here.
+        guard latest() > after else { break }
+      }
+    } catch {
+      // Whoever watches the name hears that the service went; what else fails is tried again in two seconds.
+    }
+  }
+
+  // MARK: Doing
+
+  func perform(_ action: ChatAction) {
+    underWay += 1
+    Task { @LoopActor in
+      do throws(Failure) {
+        try await self.call(action)
+        self.ask()
+      } catch {
+        self.onEvent(.failed(action, error.text))
+      }
+      self.underWay -= 1
+      self.settle()
+    }
+  }
+
+  /// Returns when everything that was to be done is done, and what came of it is known.
+  func settled() async {
+    guard underWay > 0 || isAsking else { return }
+    await withCheckedContinuation { whenIdle = $0 }
+  }
+
+  private func settle() {
+    guard underWay == 0, !isAsking, let waiting = whenIdle else { return }
+    whenIdle = nil
+    waiting.resume()
+  }
+
+  private func call(_ action: ChatAction) async throws(Failure) {
+    switch action {
+    case .say(let text): try await client.mesh("Say", .string(text))
+    case .tell(let peer, let text): try await client.mesh("Tell", .string(peer), .string(text))
+    case .markRead(let number): try await client.mesh("MarkRead", .uint32(number))
+    case .setNickname(let name): try await client.mesh("SetNickname", .string(name))
+    case .favourite(let peer, let isSo): try await client.meshPeer(peer, "Favourite", .bool(isSo))
+    case .block(let peer, let isSo): try await client.meshPeer(peer, "Block", .bool(isSo))
+    case .verify(let peer, let fingerprint): try await client.meshPeer(peer, "Verify", .string(fingerprint))
+    case .quit: break
+    }
+  }
+}

@@ -1,0 +1,47 @@
+import CommandLine
+import MeshViews
+import Tool
+
+extension ChatModel {
+  /// Takes in what happens, without a screen: nothing is read by that.
+  mutating func take(_ event: ChatEvent) -> [ChatAction] {
+    columns = 0
+    return handle(event)
+  }
+
+  /// What a line of the input asks for, and what is wrong with it.
+  ///
+  /// Each line stands for itself: it is for everybody, or it is a command.
+  mutating func line(_ text: String) -> (actions: [ChatAction], complaint: String?) {
+    let line = String(text.unicodeScalars.filter { $0 == "\t" || $0.properties.generalCategory != .control })
+    guard line.contains(where: { !$0.isWhitespace }) else { return ([], nil) }
+    current = Self.everybody
+    remark = ""
+    defer { current = Self.everybody }
+    guard line.hasPrefix("/"), !line.hasPrefix("//") else {
+      return (said(line.hasPrefix("//") ? String(line.dropFirst()) : line), nil)
+    }
+    let word = line.prefix { !$0.isWhitespace }.lowercased()
+    guard ["/msg", "/nick", "/favourite", "/favorite", "/block"].contains(word) else {
+      return ([], "\(ChatText.name(word)) does nothing here. A text that begins with a slash: //\u{2026}")
+    }
+    let actions = obey(line)
+    if actions.isEmpty { return ([], remark.isEmpty ? "Say what: /msg NAME TEXT" : remark) }
+    return (actions, nil)
+  }
+
+  /// A message as a line: for people with the time and harmless, as JSON as it came.
+  func line(of message: MeshMessageView, isJSON: Bool) -> String {
+    let name = book.name(of: message.sender, nickname: message.nickname)
+    guard isJSON else {
+      let direction = message.isPrivate ? " → you" : ""
+      return "\(moment(message.time).time) \(name)\(direction): \(ChatText.line(message.text))"
+    }
+    let object = JSONValue.object([
+      .init("message", .int(Int64(message.number))), .init("time", .int(Int64(clamping: message.time))),
+      .init("private", .bool(message.isPrivate)), .init("sender", .string(message.sender)),
+      .init("name", .string(name)), .init("text", .string(message.text)),
+    ])
+    return JSONWriter.write(object, .compact)
+  }
+}

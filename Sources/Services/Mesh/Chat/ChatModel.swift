@@ -1,0 +1,257 @@
+import FullScreen
+import MeshViews
+
+/// A chat as it stands on a screen: what happens goes in, what is to be done comes out, and a frame shows it. It is a value, and knows
+/// neither terminal nor bus nor clock.
+public struct ChatModel: Sendable, Equatable {
+  static let everybody = ""
+
+  let moment: @Sendable (UInt64) -> ChatMoment
+  var node = MeshView()
+  var peers: [String: MeshPeerView] = [:]
+  var book = MeshNameBook()
+  /// By peer ID; the one with everybody has none.
+  var conversations: [String: Conversation] = [everybody: Conversation()]
+  /// The conversation on the screen.
+  var current = everybody
+  var input = InputLine()
+  var columns = 80
+  var rows = 24
+  var isServiceThere = false
+  /// A sentence until the next key.
+  var remark = ""
+  private var completion: Completion?
+  /// What was sent before, and where in it the up and down keys are.
+  private var sent: [String] = []
+  private var recalled: Int?
+  /// The number of the latest message that came.
+  public private(set) var latest: UInt32 = 0
+
+  private static let mostRecalled = 100
+
+  /// - Parameter moment: how milliseconds since 1970 are shown.
+  public init(moment: @escaping @Sendable (UInt64) -> ChatMoment) {
+    self.moment = moment
+  }
+
+  public static func == (left: ChatModel, right: ChatModel) -> Bool {
+    left.node == right.node && left.peers == right.peers && left.conversations == right.conversations
+      && left.current == right.current && left.input == right.input && left.columns == right.columns
+      && left.rows == right.rows && left.isServiceThere == right.isServiceThere && left.remark == right.remark
+  }
+
+  /// What is to be done now that this happened.
+  public mutating func handle(_ event: ChatEvent) -> [ChatAction] {
+    var actions: [ChatAction] = []
+    switch event {
+    case .key(let key): actions = press(key)
+    case .resized(let columns, let rows):
+      (self.columns, self.rows) = (columns, rows)
+      conversations[current]?.scroll = 0
+    case .node(let node):
+      self.node = node
+      remember()
+    case .peers(let peers):
+      self.peers = Dictionary(peers.map { ($0.id, $0) }) { first, _ in first }
+      remember()
+    case .messages(let messages): add(messages)
+    case .stateChanged(let number, let state): change(number, state)
+    case .serviceCame:
+      isServiceThere = true
+      latest = 0
+      for key in conversations.keys { conversations[key] = Conversation() }
+    case .serviceWent: isServiceThere = false
+    case .failed(let action, let sentence): failed(action, sentence)
+    }
+    return actions + markRead()
+  }
+
+  // MARK: What comes
+
+  private mutating func add(_ messages: [MeshMessageView]) {
+    for message in messages where message.number > latest {
+      latest = message.number
+      let isUnknown = peers[message.sender] == nil && message.sender != node.id
+      if isUnknown { book.add(message.sender, nickname: message.nickname) }
+      let isScrolled = message.conversation == current && conversations[current]?.scroll ?? 0 > 0
+      let before = isScrolled ? lineCount : 0
+      conversations[message.conversation, default: Conversation()].add(message)
+      guard isScrolled else { continue }
+      if message.state == .unread, conversations[current]?.firstNew == nil {
+        conversations[current]?.firstNew = message.number
+      }
+      // What is being read stays where it is.
+      let grown = lineCount - before
+      conversations[current]?.scroll += grown
+    }
+  }
+
+  private mutating func change(_ number: UInt32, _ state: MeshMessageView.State) {
+    for key in conversations.keys where conversations[key]?.set(number, state) == true { return }
+  }
+
+  /// The text of what could not be sent is not lost.
+  private mutating func failed(_ action: ChatAction, _ sentence: String) {
+    switch action {
+    case .say(let text), .tell(_, let text):
+      if input.isEmpty { input = InputLine(text.hasPrefix("/") ? "/" + text : text) }
+    default: break
+    }
+    // Nobody asked for that one, and it is tried again with the next message.
+    if case .markRead = action { return }
+    notice(sentence)
+  }
+
+  private mutating func remember() {
+    for peer in peers.values { book.add(peer.id, nickname: peer.nickname) }
+    if !node.id.isEmpty { book.add(node.id, nickname: node.nickname) }
+  }
+
+  /// Messages are read when their conversation is on the screen, down to its end.
+  private mutating func markRead() -> [ChatAction] {
+    guard isServiceThere, isLargeEnough, let conversation = conversations[current], conversation.scroll == 0,
+      let number = conversation.latestUnread
+    else { return [] }
+    conversations[current]?.markSeen()
+    return [.markRead(number)]
+  }
+
+  mutating func notice(_ text: String) {
+    conversations[current, default: Conversation()].add(notice: text)
+  }
+
+  // MARK: Keys
+
+  private mutating func press(_ key: Key) -> [ChatAction] {
+    if key != .tab { completion = nil }
+    remark = ""
+    switch key {
+    case .character(let character): insert(String(character))
+    case .paste(let text): insert(text)
+    case .enter: return send()
+    case .tab: complete()
+    case .backspace: input.backspace()
+    case .delete: input.delete()
+    case .left: input.move(by: -1)
+    case .right: input.move(by: 1)
+    case .home, .control("a"): input.moveToBegin()
+    case .end, .control("e"): input.moveToEnd()
+    case .control("u"): input.deleteHead()
+    case .control("k"): input.deleteTail()
+    case .control("w"): input.deleteWord()
+    case .up: recall(-1)
+    case .down: recall(1)
+    case .pageUp: scroll(by: page)
+    case .pageDown: scroll(by: -page)
+    case .control("n"), .altDown, .alt("n"): step(1)
+    case .control("p"), .altUp, .alt("p"), .backTab: step(-1)
+    case .control("g"): openUnread()
+    case .control("c"): return [.quit]
+    case .control("d"):
+      if input.isEmpty { return [.quit] }
+      input.delete()
+    default: break
+    }
+    return []
+  }
+
+  private mutating func insert(_ text: String) {
+    if !input.insert(text) { remark = "A message has no room for more than 64 KiB." }
+  }
+
+  private mutating func send() -> [ChatAction] {
+    let text = input.text
+    guard text.contains(where: { !$0.isWhitespace }) else {
+      input = InputLine()
+      return []
+    }
+    guard isServiceThere || text == "/quit" || text == "/help" else {
+      remark = "The service is not running: nothing can be sent."
+      return []
+    }
+    input = InputLine()
+    sent.append(text)
+    if sent.count > Self.mostRecalled { sent.removeFirst() }
+    recalled = nil
+    conversations[current]?.scroll = 0
+    conversations[current]?.firstNew = nil
+    if text.hasPrefix("/"), !text.hasPrefix("//") { return obey(text) }
+    return said(text.hasPrefix("//") ? String(text.dropFirst()) : text)
+  }
+
+  func said(_ text: String) -> [ChatAction] {
+    [current == Self.everybody ? .say(text) : .tell(peer: current, text)]
+  }
+
+  private mutating func complete() {
+    let near = book.names.filter { $0.id != node.id }.sorted {
+      (peers[$0.id]?.isNear == true ? 0 : 1, $0.name.lowercased()) < (
+        peers[$1.id]?.isNear == true ? 0 : 1, $1.name.lowercased()
+      )
+    }
+    completion =
+      completion ?? Completion(input.head, commands: ChatWords.commands.map(\.name), names: near.map(\.name))
+    if let head = completion?.take() { input.replaceHead(head) }
+  }
+
+  private mutating func recall(_ step: Int) {
+    let index = (recalled ?? sent.count) + step
+    guard index >= 0, index <= sent.count else { return }
+    recalled = index
+    input = InputLine(index < sent.count ? sent[index] : "")
+  }
+
+  // MARK: Conversations
+
+  /// Everybody first, then who is near, then who was; each by name.
+  var list: [String] {
+    let known = Set(conversations.keys).union(peers.keys).subtracting([Self.everybody])
+    let shown = known.filter { id in
+      let peer = peers[id]
+      return id == current || conversations[id]?.hasMessages == true || peer?.isNear == true
+        || peer?.isFavourite == true
+    }
+    let ordered = shown.map { (id: $0, rank: rank($0), name: book.name(of: $0).lowercased()) }.sorted {
+      ($0.rank, $0.name, $0.id) < ($1.rank, $1.name, $1.id)
+    }
+    return [Self.everybody] + ordered.map(\.id)
+  }
+
+  private func rank(_ id: String) -> Int {
+    guard let peer = peers[id] else { return 2 }
+    return peer.isBlocked ? 3 : peer.isNear ? 0 : 1
+  }
+
+  mutating func open(_ id: String) {
+    guard id != current else { return }
+    conversations[current]?.firstNew = nil
+    conversations[current]?.scroll = 0
+    current = id
+    conversations[id, default: Conversation()].scroll = 0
+    let first = conversations[id]?.firstUnread
+    conversations[id]?.firstNew = first
+  }
+
+  private mutating func step(_ step: Int) {
+    let list = list
+    let index = (list.firstIndex(of: current) ?? 0) + step
+    open(list[(index + list.count) % list.count])
+  }
+
+  private mutating func openUnread() {
+    let list = list
+    let begin = (list.firstIndex(of: current) ?? 0) + 1
+    let after = list[begin...] + list[..<begin]
+    if let next = after.first(where: { conversations[$0]?.unread ?? 0 > 0 }) {
+      open(next)
+    } else {
+      remark = "Nothing is unread."
+    }
+  }
+
+  private mutating func scroll(by lines: Int) {
+    guard let scroll = conversations[current]?.scroll else { return }
+    let most = max(0, lineCount - messageRows)
+    conversations[current]?.scroll = min(max(0, scroll + lines), most)
+  }
+}

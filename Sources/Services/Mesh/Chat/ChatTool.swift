@@ -1,0 +1,22 @@
+import CommandLine
+import Loop
+import Tool
+
+/// What the chat brings to the tool.
+public enum ChatTool {
+  public static let part = ToolPart(verbs: [verb], status: { _ in "" })
+
+  /// `earshot chat`
+  public static let verb = Verb(
+    "chat", "Chat with who is near, on the whole terminal; without a terminal, lines in and lines out.",
+    options: [
+      Option("lines", "Read and write lines on a terminal as well."),
+      Option("follow", short: "f", "With lines: go on after the end of the input, until interrupted."),
+    ]
+  ) { client, line async throws(Failure) in
+    if ChatCommand.isOnTerminal, !line.flag("lines"), !line.flag("json") {
+      return try await ChatCommand(client).run()
+    }
+    return try await ChatLines(client, line).run()
+  }
+}

@@ -1,0 +1,103 @@
+import Terminal
+
+/// The line that is being written: its characters, and the cursor between them.
+struct InputLine: Sendable, Equatable {
+  /// As much as one message may have.
+  static let longest = 1 << 16
+
+  private(set) var characters: [Character] = []
+  private(set) var cursor = 0
+
+  var text: String { String(characters) }
+  var isEmpty: Bool { characters.isEmpty }
+  /// The text before the cursor.
+  var head: String { String(characters[..<cursor]) }
+
+  init(_ text: String = "") {
+    characters = Array(text)
+    cursor = characters.count
+  }
+
+  /// - Returns: false where there is no room for it.
+  @discardableResult
+  mutating func insert(_ text: String) -> Bool {
+    let clean = Self.clean(text)
+    guard self.text.utf8.count + clean.utf8.count <= Self.longest else { return false }
+    // A mark joins the character before it.
+    let before = cursor > 0 ? String(characters[cursor - 1]) : ""
+    let joined = Array(before + clean)
+    characters.replaceSubrange(cursor - (cursor > 0 ? 1 : 0)..<cursor, with: joined)
+    cursor += joined.count - (cursor > 0 ? 1 : 0)
+    return true
+  }
+
+  mutating func replaceHead(_ head: String) {
+    let tail = characters[cursor...]
+    characters = Array(head)
+    cursor = characters.count
+    characters += tail
+  }
+
+  mutating func backspace() {
+    guard cursor > 0 else { return }
+    cursor -= 1
+    characters.remove(at: cursor)
+  }
+
+  mutating func delete() {
+    if cursor < characters.count { characters.remove(at: cursor) }
+  }
+
+  mutating func deleteWord() {
+    var begin = cursor
+    while begin > 0, characters[begin - 1].isWhitespace { begin -= 1 }
+    while begin > 0, !characters[begin - 1].isWhitespace { begin -= 1 }
+    characters.removeSubrange(begin..<cursor)
+    cursor = begin
+  }
+
+  mutating func deleteHead() {
+    characters.removeSubrange(..<cursor)
+    cursor = 0
+  }
+
+  mutating func deleteTail() { characters.removeSubrange(cursor...) }
+
+  mutating func move(by step: Int) { cursor = min(max(0, cursor + step), characters.count) }
+  mutating func moveToBegin() { cursor = 0 }
+  mutating func moveToEnd() { cursor = characters.count }
+
+  /// What is seen of it in so many columns, the cursor's place included, and the cursor's column.
+  func window(_ columns: Int) -> (text: String, cursor: Int) {
+    let shown = characters.map { $0.isNewline ? "⏎" : DisplayText.settled(String($0)) }
+    let widths = shown.map { DisplayText.width($0) }
+    var begin = cursor
+    var column = 0
+    // The cursor itself stands in one column.
+    while begin > 0, column + widths[begin - 1] < columns {
+      begin -= 1
+      column += widths[begin]
+    }
+    var text = ""
+    var used = 0
+    for index in begin..<shown.count {
+      guard used + widths[index] <= columns else { break }
+      text += shown[index]
+      used += widths[index]
+    }
+    return (text, column)
+  }
+
+  /// Line ends stay, other controls go.
+  private static func clean(_ text: String) -> String {
+    var result = String.UnicodeScalarView()
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\n": result.append(scalar)
+      case "\t": result.append(" ")
+      default: if scalar.properties.generalCategory != .control { result.append(scalar) }
+      }
+    }
+    return String(result)
+  }
+}

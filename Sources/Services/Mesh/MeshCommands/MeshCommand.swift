@@ -1,0 +1,193 @@
+import CommandLine
+import DBus
+import Glibc
+import Loop
+import MeshViews
+import Terminal
+import Tool
+
+/// The commands of `earshot mesh` that ask or tell the service one thing.
+@LoopActor
+struct MeshCommand {
+  private let client: Client
+  private let line: ParsedCommand
+
+  init(_ client: Client, _ line: ParsedCommand) {
+    self.client = client
+    self.line = line
+  }
+
+  private var isJSON: Bool { line.flag("json") }
+
+  // MARK: Saying
+
+  func say() async throws(Failure) -> ExitCode {
+    let text = try text()
+    try await client.connect()
+    let message = Self.number(try await client.mesh("Say", .string(text)))
+    report("Said to everybody, as message \(message).", [.init("message", .int(Int64(message)))])
+    return .ok
+  }
+
+  func tell() async throws(Failure) -> ExitCode {
+    let text = try text()
+    let state = try await MeshState(client)
+    let peer = try state.id(of: line.argument("PEER") ?? "")
+    let message = Self.number(try await client.mesh("Tell", .string(peer), .string(text)))
+    report(
+      "Message \(message) is on its way to \(state.names.name(of: peer)).",
+      [.init("message", .int(Int64(message))), .init("peer", .string(peer))])
+    return .ok
+  }
+
+  /// The words of the line with blanks between them; for `-` what standard input says.
+  private func text() throws(Failure) -> String {
+    let words = line.arguments("TEXT")
+    let text = words == ["-"] ? try Self.standardInput() : words.joined(separator: " ")
+    guard !text.isEmpty else { throw Failure(.usage, "TEXT is missing: what is to be said, or - for standard input.") }
+    return text
+  }
+
+  /// Without the newline at its end.
+  static func standardInput() throws(Failure) -> String {
+    let file = FileDescriptor(owning: dup(STDIN_FILENO))
+    let text = String(decoding: try FileOutput.readToEnd(file, "-"), as: UTF8.self)
+    return text.hasSuffix("\n") ? String(text.dropLast()) : text
+  }
+
+  private static func number(_ values: [DBusValue]) -> Int { values.first?.asInteger ?? 0 }
+
+  // MARK: The node
+
+  func nick() async throws(Failure) -> ExitCode {
+    let name = line.argument("NAME") ?? ""
+    try await client.connect()
+    try await client.mesh("SetNickname", .string(name))
+    report("This node is called \(MeshText.line(name)).", [.init("nickname", .string(name))])
+    return .ok
+  }
+
+  func announce() async throws(Failure) -> ExitCode {
+    try await client.connect()
+    try await client.mesh("Announce")
+    report("Announced.", [.init("announced", true)])
+    return .ok
+  }
+
+  func wipe() async throws(Failure) -> ExitCode {
+    try await client.connect()
+    let own = try await client.property(MeshNames.path, MeshNames.interface, "PeerId").text
+    guard !own.isEmpty else { throw Failure(.failed, "This node has no peer ID, and so nothing to erase.") }
+    let typed = line.value("confirm") ?? ask(own)
+    guard typed.lowercased() == own else {
+      throw Failure(.failed, "That is not \(own), the peer ID of this node. Nothing is erased.")
+    }
+    try await client.mesh("Wipe", .string(own))
+    report("Everything is erased: keys, messages and peers.", [.init("wiped", .string(own))])
+    return .ok
+  }
+
+  private func ask(_ own: String) -> String {
+    Output.complain(
+      """
+      This erases the keys of this node, all messages and all that is known of peers, for good. The node has another peer ID
+      then, and those who verified it have to do so again.
+      Type \(own), its peer ID, to go on:
+      """)
+    var typed: [UInt8] = []
+    var byte: UInt8 = 0
+    // No more is read than the line.
+    while typed.count < 64, read(STDIN_FILENO, &byte, 1) == 1, byte != UInt8(ascii: "\n") { typed.append(byte) }
+    return String(decoding: typed, as: UTF8.self).filter { !$0.isWhitespace }
+  }
+
+  func show() async throws(Failure) -> ExitCode {
+    let state = try await MeshState(client)
+    if isJSON {
+      Output.json(MeshShown.json(state.node))
+    } else {
+      Output.write(MeshShown.text(state.node))
+    }
+    return .ok
+  }
+
+  // MARK: Peers
+
+  func peers() async throws(Failure) -> ExitCode {
+    let state = try await MeshState(client)
+    let peers = state.peers.filter { $0.isNear || !line.flag("near") }
+    if isJSON {
+      Output.json(.array(PeerList.ordered(peers, state.names).map { PeerList.json($0, state.names) }))
+    } else {
+      let terminal = Output.terminal
+      let none = line.flag("near") ? "No peer is near.\n" : "No peer is known.\n"
+      let width = terminal.isTerminal ? terminal.width : nil
+      Output.write(
+        peers.isEmpty ? none : PeerList.text(peers, state.names, width: width, colour: terminal.hasColour))
+    }
+    return .ok
+  }
+
+  func favourite() async throws(Failure) -> ExitCode {
+    try await mark("Favourite", "favourite", ("is a favourite", "is no favourite"))
+  }
+
+  func block() async throws(Failure) -> ExitCode {
+    try await mark("Block", "blocked", ("is blocked", "is not blocked"))
+  }
+
+  private func mark(_ method: String, _ name: String, _ says: (on: String, off: String)) async throws(Failure)
+    -> ExitCode
+  {
+    let isOn = !line.flag("off")
+    let (state, peer) = try await known()
+    try await client.meshPeer(peer, method, .bool(isOn))
+    report(
+      "\(state.names.name(of: peer)) \(isOn ? says.on : says.off).",
+      [.init("peer", .string(peer)), .init(name, .bool(isOn))])
+    return .ok
+  }
+
+  func forget() async throws(Failure) -> ExitCode {
+    let (state, peer) = try await known()
+    try await client.meshPeer(peer, "Forget")
+    report("\(state.names.name(of: peer)) is forgotten.", [.init("peer", .string(peer)), .init("forgotten", true)])
+    return .ok
+  }
+
+  /// The peer that the line names, which has an object.
+  private func known() async throws(Failure) -> (MeshState, String) {
+    let state = try await MeshState(client)
+    let peer = try state.id(of: line.argument("PEER") ?? "")
+    guard state.peer(peer) != nil else {
+      throw Failure(.failed, "The peer \(peer) is not known. Try: earshot mesh peers")
+    }
+    return (state, peer)
+  }
+
+  // MARK: Map
+
+  func map() async throws(Failure) -> ExitCode {
+    let state = try await MeshState(client)
+    let values = try await client.mesh("Topology")
+    let links = (values.first?.asArray ?? []).compactMap { value -> (String, String)? in
+      guard let pair = value.asArray?.compactMap(\.asString), pair.count == 2 else { return nil }
+      return (pair[0], pair[1])
+    }
+    let map = MeshMap(own: state.node.id, nickname: state.node.nickname, peers: state.peers, links: links)
+    if isJSON {
+      Output.json(map.json)
+      return .ok
+    }
+    let terminal = Output.terminal
+    let lines =
+      terminal.isTerminal
+      ? map.lines(width: terminal.width, height: line.flag("all") ? nil : terminal.height - 1) : map.lines(width: nil)
+    Output.write(lines.map { $0 + "\n" }.joined())
+    return .ok
+  }
+
+  private func report(_ sentence: String, _ members: [JSONValue.Member]) {
+    if isJSON { Output.json(.object(members)) } else { Output.line(sentence) }
+  }
+}

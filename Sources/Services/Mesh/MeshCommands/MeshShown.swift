@@ -1,0 +1,50 @@
+import CommandLine
+import MeshViews
+
+/// How the node stands, for `earshot mesh show` and `earshot status`.
+enum MeshShown {
+  /// A line for each thing that this program may see.
+  static func text(_ node: MeshView) -> String {
+    let rows: [(String, String)] = [
+      ("state", state(node)), ("reason", node.reason), ("role", node.role), ("nickname", MeshText.line(node.nickname)),
+      ("peer ID", node.id), ("fingerprint", node.fingerprint), ("links", node.id.isEmpty ? "" : "\(node.links)"),
+      ("unread", node.id.isEmpty ? "" : "\(node.unread)"), ("counters", counters(node)),
+    ]
+    return rows.filter { !$0.1.isEmpty }.map { name, value in
+      name + String(repeating: " ", count: 13 - name.count) + value + "\n"
+    }.joined()
+  }
+
+  static func json(_ node: MeshView) -> JSONValue {
+    let counters = node.counters.sorted { $0.key < $1.key }.map { JSONValue.Member($0.key, .int(Int64($0.value))) }
+    let isSeen = !node.id.isEmpty
+    return .object([
+      .init("state", .string(node.state)), .init("reason", .string(node.reason)), .init("role", .string(node.role)),
+      .init("nickname", isSeen ? .string(node.nickname) : .null), .init("peer", isSeen ? .string(node.id) : .null),
+      .init("fingerprint", isSeen ? .string(node.fingerprint) : .null),
+      .init("links", isSeen ? .int(Int64(node.links)) : .null),
+      .init("unread", isSeen ? .int(Int64(node.unread)) : .null), .init("counters", .object(counters)),
+    ])
+  }
+
+  /// The lines of `earshot status`.
+  static func status(_ node: MeshView) -> String {
+    var line = "  mesh      \(state(node))"
+    if !node.id.isEmpty {
+      line += "  as \(MeshText.line(node.nickname)) (\(node.id)), \(node.links) \(node.links == 1 ? "link" : "links")"
+      if node.unread > 0 { line += ", \(node.unread) unread" }
+    }
+    let below = [node.reason, counters(node)].filter { !$0.isEmpty }.map { "            \($0)" }
+    return ([line] + below).map { $0 + "\n" }.joined()
+  }
+
+  /// The state's word as people read it.
+  private static func state(_ node: MeshView) -> String {
+    node.state == "waitingForClock" ? "waiting for the clock" : node.state
+  }
+
+  private static func counters(_ node: MeshView) -> String {
+    node.counters.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
+      .joined(separator: ", ")
+  }
+}

@@ -1,0 +1,116 @@
+import CommandLine
+import Loop
+import MeshViews
+import Tool
+
+/// What the mesh brings to the tool.
+public enum MeshTool {
+  public static let part = ToolPart(
+    verbs: [
+      Verb(
+        "mesh", "Chat and look around in the Bitchat mesh.",
+        verbs: [
+          show, say, tell, log, peers, map, verify, nick, announce, favourite, block, forget, wipe, decode,
+        ], defaultVerb: "show")
+    ],
+    status: { objects in MeshView(objects: objects).map { MeshShown.status($0) } ?? "" })
+
+  private static let text = Argument(
+    .text("TEXT"), "What to say, one or more words; - is standard input.", count: .any)
+  private static let peer = Argument(
+    .text("PEER"), "A peer: its nickname, its name with four digits (alice#1a2b), or its ID.")
+  private static let off = Option("off", "Take it back.")
+
+  private static let show = Verb("show", "Show how the node stands, its nickname, peer ID and fingerprint.") {
+    client, line async throws(Failure) in
+    try await MeshCommand(client, line).show()
+  }
+
+  private static let say = Verb("say", "Say something to everybody.", arguments: [text]) {
+    client, line async throws(Failure) in
+    try await MeshCommand(client, line).say()
+  }
+
+  private static let tell = Verb("tell", "Tell one peer something that others cannot read.", arguments: [peer, text]) {
+    client, line async throws(Failure) in
+    try await MeshCommand(client, line).tell()
+  }
+
+  private static let log = Verb(
+    "log", "Show what was said.",
+    options: [
+      Option("follow", short: "f", "Go on with what is said from now on, until interrupted."),
+      Option("limit", short: "n", value: .integer("N", 0...1_000_000), "Only the last N messages (100)."),
+      Option("with", value: .text("PEER"), "Only the private conversation with this peer."),
+      Option("seen", "Mark what is shown as seen; senders of private messages are told."),
+    ]
+  ) { client, line async throws(Failure) in
+    try await LogCommand(client, line).run()
+  }
+
+  private static let peers = Verb(
+    "peers", "List the peers that are known.", options: [Option("near", "Only those that are near now.")]
+  ) { client, line async throws(Failure) in
+    try await MeshCommand(client, line).peers()
+  }
+
+  private static let map = Verb(
+    "map", "Draw who has a link with whom.",
+    options: [Option("all", "Cut nothing, however many rows that takes.")]
+  ) { client, line async throws(Failure) in
+    try await MeshCommand(client, line).map()
+  }
+
+  private static let verify = Verb(
+    "verify", "Show the QR code that proves who this node is; or check a peer by the text of its code.",
+    options: [
+      Option("read", "Read the text of a peer's code from standard input."),
+      Option("text", "Write the text of the own code only."),
+      Option("wait", value: .seconds("SECONDS"), "How long the peer has for its proof (30)."),
+    ], arguments: [Argument(.text("CODE"), "The text of a peer's code; - is standard input.", count: .optional)]
+  ) { client, line async throws(Failure) in
+    try await VerifyCommand(client, line).run()
+  }
+
+  private static let nick = Verb(
+    "nick", "Give this node another nickname.", arguments: [Argument(.text("NAME"), "The nickname.")]
+  ) { client, line async throws(Failure) in
+    try await MeshCommand(client, line).nick()
+  }
+
+  private static let announce = Verb("announce", "Tell those nearby now who this node is.") {
+    client, line async throws(Failure) in
+    try await MeshCommand(client, line).announce()
+  }
+
+  private static let favourite = Verb(
+    "favourite", "Make a peer a favourite; it is told.", options: [off], arguments: [peer]
+  ) { client, line async throws(Failure) in
+    try await MeshCommand(client, line).favourite()
+  }
+
+  private static let block = Verb("block", "Show nothing more of a peer.", options: [off], arguments: [peer]) {
+    client, line async throws(Failure) in
+    try await MeshCommand(client, line).block()
+  }
+
+  private static let forget = Verb("forget", "Forget what is known of a peer.", arguments: [peer]) {
+    client, line async throws(Failure) in
+    try await MeshCommand(client, line).forget()
+  }
+
+  private static let wipe = Verb(
+    "wipe", "Erase keys, messages and peers, for good. Asks for the own peer ID.",
+    options: [Option("confirm", value: .text("ID"), "The own peer ID; nothing is asked then.")]
+  ) { client, line async throws(Failure) in
+    try await MeshCommand(client, line).wipe()
+  }
+
+  private static let decode = Verb(
+    "decode", "Write as JSON what packets say, given as hexadecimal digits, one a line. Needs no service.",
+    arguments: [Argument(.file("FILE"), "The lines; - is standard input, as is nothing.", count: .optional)]
+  ) { _, line async throws(Failure) in
+    var command = DecodeCommand(line)
+    return try command.run()
+  }
+}

@@ -1,0 +1,49 @@
+import CommandLine
+import MeshViews
+import Terminal
+
+/// The peers, a line each: those that are near first.
+enum PeerList {
+  static func ordered(_ peers: [MeshPeerView], _ names: MeshNameBook) -> [MeshPeerView] {
+    peers.sorted {
+      let (left, right) = (names.name(of: $0.id), names.name(of: $1.id))
+      return ($0.isNear ? $0.hops : Int.max, left, $0.id) < ($1.isNear ? $1.hops : Int.max, right, $1.id)
+    }
+  }
+
+  /// - Parameter time: how a moment is written, given in milliseconds since 1970.
+  static func text(
+    _ peers: [MeshPeerView], _ names: MeshNameBook, width: Int?, colour: Bool,
+    time: (UInt64) -> String = LocalTime.text
+  ) -> String {
+    var table = TextTable([
+      .init("NAME"), .init("PEER"), .init("HOPS", .right), .init("SIGNAL", .right), .init("SEEN"), .init("MARKS"),
+    ])
+    for peer in ordered(peers, names) {
+      table.append([
+        names.name(of: peer.id), peer.id, peer.isNear ? "\(peer.hops)" : "-", peer.rssi == 0 ? "" : "\(peer.rssi) dBm",
+        peer.lastSeen == 0 ? "" : time(peer.lastSeen), marks(peer).joined(separator: " "),
+      ])
+    }
+    return table.text(width: width, colour: colour)
+  }
+
+  private static func marks(_ peer: MeshPeerView) -> [String] {
+    [
+      (peer.isBlocked, "blocked"), (peer.isVerified, "verified"), (peer.isFavourite, "favourite"),
+      (peer.isFavouriteOfPeer, "likes-us"), (peer.hasSession, "session"),
+    ].filter(\.0).map(\.1)
+  }
+
+  static func json(_ peer: MeshPeerView, _ names: MeshNameBook) -> JSONValue {
+    .object([
+      .init("peer", .string(peer.id)), .init("name", .string(names.name(of: peer.id))),
+      .init("nickname", .string(peer.nickname)), .init("fingerprint", .string(peer.fingerprint)),
+      .init("direct", .bool(peer.isDirect)), .init("hops", peer.isNear ? .int(Int64(peer.hops)) : .null),
+      .init("signal", peer.rssi == 0 ? .null : .int(Int64(peer.rssi))), .init("lastSeen", .unsigned(peer.lastSeen)),
+      .init("verified", .bool(peer.isVerified)), .init("favourite", .bool(peer.isFavourite)),
+      .init("favouriteOfPeer", .bool(peer.isFavouriteOfPeer)), .init("blocked", .bool(peer.isBlocked)),
+      .init("session", .bool(peer.hasSession)),
+    ])
+  }
+}

@@ -1,0 +1,121 @@
+import Bitchat
+import Bytes
+import CommandLine
+import Common
+import DBus
+import Loop
+import MeshViews
+import Terminal
+import Tool
+
+/// `earshot mesh verify`: shows the own verification code, or reads another's and waits for the proof.
+@LoopActor
+struct VerifyCommand {
+  private let client: Client
+  private let line: ParsedCommand
+
+  init(_ client: Client, _ line: ParsedCommand) {
+    self.client = client
+    self.line = line
+  }
+
+  func run() async throws(Failure) -> ExitCode {
+    let text = line.argument("CODE")
+    if text != nil, line.flag("read") {
+      throw Failure(.usage, "--read takes the code from standard input: there is no CODE then.")
+    }
+    if line.flag("read") || text == "-" { return try await read(try MeshCommand.standardInput()) }
+    if let text { return try await read(text) }
+    return try await show()
+  }
+
+  // MARK: The own code
+
+  private func show() async throws(Failure) -> ExitCode {
+    try await client.connect()
+    let text = try await client.mesh("VerificationCode").first?.asString ?? ""
+    if line.flag("json") {
+      Output.json(.object([.init("code", .string(text))]))
+    } else if line.flag("text") {
+      Output.line(text)
+    } else {
+      Output.write(try Self.drawing(text, Output.terminal))
+    }
+    return .ok
+  }
+
+  /// The code, its text, and what to do with them. The code may have more rows than the terminal: it stays above to be scrolled
+  /// to, and the last line says what size shows it whole.
+  nonisolated static func drawing(_ text: String, _ terminal: TerminalInfo) throws(Failure) -> String {
+    let code: QRCode
+    do throws(QRCodeError) {
+      code = try QRCode(text)
+    } catch {
+      throw Failure(.failed, error.sentence)
+    }
+    var lines: [String] = []
+    let drawing = code.drawing(on: terminal)
+    let rows = drawing?.count { $0 == "\n" } ?? 0
+    lines.append(text)
+    lines.append("Scan the code, or read its text with: earshot mesh verify CODE. It is valid for 5 minutes.")
+    // The text may take more than one row of the terminal.
+    let below = lines.map { (DisplayText.width($0) + terminal.width - 1) / max(1, terminal.width) }.reduce(1, +)
+    if drawing == nil {
+      lines.append("The QR code does not fit: it needs \(code.size + 4) columns, this terminal has \(terminal.width).")
+    } else if terminal.isTerminal, rows + below > terminal.height {
+      lines.append("All of it is seen on a terminal of \(rows + below + 1) rows; this one has \(terminal.height).")
+    }
+    return (drawing ?? "") + lines.map { $0 + "\n" }.joined()
+  }
+
+  // MARK: Another's code
+
+  private func read(_ words: String) async throws(Failure) -> ExitCode {
+    // A terminal or a mail may have broken the line; a code has no blanks.
+    let text = words.filter { !$0.isWhitespace }
+    do throws(WireError) {
+      guard try VerificationCode(reading: text).isSigned else { throw WireError.badValue("sig") }
+    } catch {
+      throw Failure(.failed, "This is no verification code: \(error.description).")
+    }
+    try await client.connect()
+    guard let peer = try await client.mesh("VerifyCode", .string(text)).first?.asString else {
+      throw Failure(.failed, "The service's answer names no peer.")
+    }
+    let limit = line.seconds("wait") ?? .seconds(30)
+    let isVerified = try await waitForProof(of: peer, limit)
+    let name = try await MeshState(client).names.name(of: peer)
+    if line.flag("json") {
+      Output.json(
+        .object([.init("peer", .string(peer)), .init("name", .string(name)), .init("verified", .bool(isVerified))]))
+      return isVerified ? .ok : .timeout
+    }
+    guard isVerified else {
+      throw Failure(
+        .timeout,
+        "\(name) (\(peer)) is asked for proof, and gave none within the time. It may still do so: "
+          + "earshot mesh peers")
+    }
+    Output.line("\(name) (\(peer)) is verified.")
+    return .ok
+  }
+
+  /// Whether the peer proved in time that the code is its own. No signal tells of peers: the service is asked again and again.
+  private func waitForProof(of peer: String, _ limit: Duration) async throws(Failure) -> Bool {
+    let end = EventLoop.shared.now.advanced(by: limit)
+    let path = MeshNames.path(ofPeer: peer)
+    while true {
+      if try await client.property(path, MeshNames.peerInterface, "Verified").asBool == true { return true }
+      if EventLoop.shared.now >= end { return false }
+      await pause()
+    }
+  }
+
+  private func pause() async {
+    var timer: Registration?
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+      timer = EventLoop.shared.schedule(after: .milliseconds(300)) { continuation.resume() }
+    }
+    timer?.cancel()
+  }
+}

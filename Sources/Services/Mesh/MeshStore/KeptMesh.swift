@@ -1,0 +1,32 @@
+import Bitchat
+import Crypto
+import Store
+
+/// What earlier runs have kept.
+public struct KeptMesh: Sendable {
+  /// The node's own; it was made just now if there was none.
+  public var identity: MeshEngine.Identity
+  public var isNew = false
+  /// Nil if none was ever set.
+  public var nickname: String?
+  public var pins: [PeerID: Ed25519.PublicKey] = [:]
+  public var peers: [PeerMarks] = []
+  /// In the order of their numbers.
+  public var outgoing: [OutgoingMessage] = []
+  /// In the order of their times.
+  public var gossip: [GossipArchive.Item] = []
+  /// In the order of their numbers.
+  public var messages: [MeshMessage] = []
+  /// The highest number that a message ever had, 0 if there was none. The next one is higher.
+  public var highestNumber: UInt32 = 0
+  /// How many records could not be read, and are removed.
+  public var lost = 0
+  /// What was wrong with the disk's content, in sentences, to be told once; nil if nothing was.
+  public var warning: String?
+  /// Where the key is from; nil if all is in memory alone.
+  public var keyOrigin: StoreKey.Origin?
+
+  public init(identity: MeshEngine.Identity) {
+    self.identity = identity
+  }
+}

@@ -1,0 +1,28 @@
+import Bitchat
+import Crypto
+
+/// Something that the next run has to know.
+public enum MeshChange: Hashable, Sendable {
+  /// What this node calls itself: up to 255 bytes of UTF-8.
+  case nickname(String)
+  case pin(PeerID, Ed25519.PublicKey)
+  case peer(PeerMarks)
+  /// Pin and marks of a peer are gone. Messages stay.
+  case forget(PeerID)
+  case outgoing(OutgoingMessage)
+  /// An outgoing message is delivered, or given up.
+  case settled(UInt32)
+  case gossip(GossipArchive.Item)
+  /// A message is new, or its state is another one.
+  case message(MeshMessage)
+
+  public init(_ keepsake: MeshEngine.Keepsake) {
+    self =
+      switch keepsake {
+      case .pin(let peer, let key): .pin(peer, key)
+      case .gossip(let item): .gossip(item)
+      case .outgoing(let message): .outgoing(message)
+      case .settled(let number): .settled(number)
+      }
+  }
+}

@@ -1,0 +1,178 @@
+import Common
+import Crypto
+import Database
+import Store
+
+/// The folder `mesh` of the state directory: the database, its key, and for as long as a wipe is under way a file that says so.
+///
+/// The database has one table, of rows with a number, a time and what is sealed. Every call may wait for the disk.
+final class MeshFiles: MeshDisk {
+  static let folder = "mesh"
+  static let key = StoreKey.Name("mesh")
+  /// Says that a wipe has begun.
+  static let wiping = "mesh.wiping"
+  /// No row of this service has this number, or a higher one.
+  static let highestID: Int64 = 1 << 40
+
+  /// All files that hold, or held, what is kept.
+  static let allFiles = MeshDatabase.names.flatMap { [$0] + SQLiteFile.companions(of: $0) }
+
+  private struct State: Sendable {
+    /// The lock of the folder keeps other processes out for as long as this is there.
+    var directory: StateDirectory?
+    var file: SQLiteFile?
+    var seal: RecordSeal?
+    var keyOrigin: StoreKey.Origin?
+  }
+
+  private let path: String?
+  private let fileSystem: any FileSystem
+  private let environment: @Sendable (String) -> String?
+  private let state = Locked(State())
+
+  /// - Parameter path: of the state directory; nil means the one that systemd made.
+  init(
+    path: String?, on fileSystem: any FileSystem = SystemFileSystem(),
+    environment: @escaping @Sendable (String) -> String? = StateDirectory.environment
+  ) {
+    self.path = path
+    self.fileSystem = fileSystem
+    self.environment = environment
+  }
+
+  // MARK: Opening
+
+  func open() throws(StoreError) -> DiskContents {
+    try state.withLock { (state) throws(StoreError) in
+      state.file?.close()
+      (state.file, state.seal) = (nil, nil)
+      let directory = try directory(&state)
+      if try directory.directory.status(of: Self.wiping) != nil { try Self.finishWipe(in: directory) }
+      let key = try StoreKey.load(Self.key, from: directory, on: fileSystem, environment: environment)
+      state.keyOrigin = key.origin
+      let seal = try RecordSeal(key)
+      var contents = DiskContents(keyOrigin: key.origin)
+      // What was sealed with a key that is no more cannot be read by anybody.
+      if key.origin == .made, try Self.isAnythingThere(in: directory) {
+        try directory.erase(Self.allFiles)
+        contents.warning = "There was no key for what the mesh had kept, so that is removed."
+      }
+      var (file, rows) = try MeshDatabase.read(in: directory, &contents.warning)
+      for row in rows {
+        if (1..<Self.highestID).contains(row.id), let content = seal.open(row.sealed, id: row.id, time: row.time) {
+          contents.rows.append(DiskContents.Row(id: row.id, time: row.time, content: content))
+        } else {
+          contents.unreadable.append(row.id)
+        }
+      }
+      if contents.rows.isEmpty, !contents.unreadable.isEmpty {
+        // Another key: whoever brings that one back finds everything.
+        file.close()
+        file = try MeshDatabase.replace(in: directory, with: [])
+        contents.unreadable = []
+        contents.warning =
+          "What the mesh had kept is under another key. It is now \(MeshDatabase.damaged): bring the key back "
+          + "(\(Self.key.places)) and give the file its old name, \(MeshDatabase.name), or remove it."
+      }
+      (state.file, state.seal) = (file, seal)
+      return contents
+    }
+  }
+
+  private static func isAnythingThere(in directory: StateDirectory) throws(StoreError) -> Bool {
+    for name in MeshDatabase.names where try directory.directory.status(of: name) != nil { return true }
+    return false
+  }
+
+  private func directory(_ state: inout State) throws(StoreError) -> StateDirectory {
+    if let known = state.directory { return known }
+    let opened = try StateDirectory(path: path, folder: Self.folder, on: fileSystem, environment: environment)
+    state.directory = opened
+    return opened
+  }
+
+  // MARK: Changes
+
+  func commit(_ writes: MeshWrites) throws(StoreError) {
+    try state.withLock { (state) throws(StoreError) in
+      guard let file = state.file, var seal = state.seal else {
+        throw StoreError(.failed, "The mesh's database is not open.")
+      }
+      defer { state.seal = seal }
+      var sealed: [SealedRow] = []
+      var removed: [Int64] = []
+      for row in writes.rows.values.sorted(by: { $0.id < $1.id }) {
+        if let content = row.content {
+          let bytes = try seal.seal(content, id: row.id, time: row.time)
+          sealed.append(SealedRow(id: row.id, time: row.time, sealed: bytes))
+        } else {
+          removed.append(row.id)
+        }
+      }
+      try MeshDatabase.write(sealed, removing: removed, to: file)
+      // What is sealed may stay in the log for a while where the disk does not take this now.
+      if writes.emptiesLog { try? file.emptyLog() }
+    }
+  }
+
+  /// Closes the database; `open` opens it again.
+  ///
+  /// - Returns: whether it was open.
+  func closeDatabase() -> Bool {
+    state.withLock { state in
+      defer { (state.file, state.seal) = (nil, nil) }
+      state.file?.close()
+      return state.file != nil
+    }
+  }
+
+  /// Lets the database become no larger than so many pages of 4 KiB, until it is opened again.
+  func limit(pages: Int) throws(SQLiteError) {
+    try state.withLock { (state) throws(SQLiteError) in try state.file?.limit(pages: pages) }
+  }
+
+  // MARK: Wiping
+
+  func wipe() throws(StoreError) -> Bool {
+    try state.withLock { (state) throws(StoreError) in
+      let directory = try directory(&state)
+      // From here on the next start goes on where this one ends. A full disk may have no room for the note; that is no reason to
+      // keep anything.
+      let isNoted = try directory.directory.status(of: Self.wiping) != nil
+      if !isNoted, (try? directory.directory.create(Self.wiping)) != nil { try? directory.directory.sync() }
+      let isForeign = state.keyOrigin == .systemCredential
+      state.seal = nil
+      // The key first: without it the rest is noise. A key that cannot be destroyed does not protect the rest.
+      var failure: StoreError?
+      if !isForeign { failure = Self.failure { () throws(StoreError) in try Self.destroyKey(in: directory) } }
+      state.file?.close(keepsLog: true)
+      state.file = nil
+      let later = Self.failure { () throws(StoreError) in try Self.finishWipe(in: directory) }
+      if let failure = failure ?? later { throw failure }
+      return !isForeign
+    }
+  }
+
+  private static func destroyKey(in directory: StateDirectory) throws(StoreError) {
+    try StoreKey.destroy(key, in: directory)
+  }
+
+  /// Does all of a wipe that is not done yet.
+  private static func finishWipe(in directory: StateDirectory) throws(StoreError) {
+    let failures = [
+      failure { () throws(StoreError) in try destroyKey(in: directory) },
+      failure { () throws(StoreError) in try directory.erase(allFiles) },
+    ]
+    if let failure = failures.compactMap({ $0 }).first { throw failure }
+    try directory.erase([wiping])
+  }
+
+  private static func failure(_ body: () throws(StoreError) -> Void) -> StoreError? {
+    do throws(StoreError) {
+      try body()
+      return nil
+    } catch {
+      return error
+    }
+  }
+}

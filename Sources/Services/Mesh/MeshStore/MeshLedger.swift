@@ -1,0 +1,267 @@
+import Bitchat
+import Bytes
+import Crypto
+
+/// Which record is in which row, and which have to go: where there are too many of a kind, or where they are too old. It knows
+/// no content: that is with the service, and on the disk.
+struct MeshLedger: Sendable {
+  /// What a record is about: there is one of each.
+  enum Key: Hashable, Sendable {
+    case identity, nickname, number
+    case pin(PeerID)
+    case peer(PeerID)
+    case outgoing(UInt32)
+    case gossip(PacketID)
+    case message(UInt32)
+  }
+
+  /// Records of which so many are kept together.
+  enum Shelf: CaseIterable, Sendable {
+    case own, pins, peers, outgoing, gossip, fragments, publicMessages, privateMessages
+
+    /// How many at most, and of how many bytes.
+    var limit: (count: Int, bytes: Int) {
+      switch self {
+      case .own: (3, .max)
+      case .pins: (4096, .max)
+      case .peers: (1024, .max)
+      case .outgoing: (1000, 80 << 20)
+      case .gossip: (1000, 4 << 20)
+      case .fragments: (600, 1 << 20)
+      // 5,000 together. Strangers' lines cannot push out private ones.
+      case .publicMessages: (1500, 4 << 20)
+      case .privateMessages: (3500, 16 << 20)
+      }
+    }
+
+    /// Whether it holds what was said to everybody.
+    var isPublic: Bool { [.gossip, .fragments, .publicMessages].contains(self) }
+  }
+
+  struct Row: Hashable, Sendable {
+    var id: Int64
+    /// Milliseconds since 1970.
+    var time: UInt64
+    var bytes: Int
+    /// The lowest goes first.
+    var order: UInt64
+    /// The user has chosen it: it goes after all others.
+    var isChosen = false
+  }
+
+  static let privateMilliseconds: UInt64 = 30 * 24 * 3600 * 1000
+  static let outgoingMilliseconds: UInt64 = 24 * 3600 * 1000
+
+  private(set) var shelves: [Shelf: [Key: Row]] = [:]
+  private var bytes: [Shelf: Int] = [:]
+  private(set) var highestNumber: UInt32 = 0
+  /// How long public lines and packets are kept; zero: not at all.
+  private(set) var archiveMilliseconds: UInt64
+  private var nextID: Int64 = 1
+  /// Rows that became free in this run. They are used again, so that what waits for the disk is never more than there is room for.
+  private var freeIDs: [Int64] = []
+
+  init(archive: Duration) {
+    archiveMilliseconds = Self.milliseconds(archive)
+  }
+
+  private static func milliseconds(_ duration: Duration) -> UInt64 {
+    UInt64(max(0, duration.components.seconds)) &* 1000
+  }
+
+  /// Whether there is a record of this.
+  func has(_ key: Key, on shelf: Shelf) -> Bool { shelves[shelf]?[key] != nil }
+
+  func count(_ shelf: Shelf) -> Int { shelves[shelf]?.count ?? 0 }
+
+  // MARK: At the start
+
+  /// Takes in a row that was read.
+  ///
+  /// - Returns: false if it has to go: there is another one of the same, or public lines are not kept.
+  mutating func restore(_ record: MeshRecord, id: Int64, time: UInt64, bytes: Int) -> Bool {
+    nextID = max(nextID, id + 1)
+    let place = Place(record, time: time)
+    if case .number(let number) = record { highestNumber = max(highestNumber, number) }
+    if case .message(let message) = record { highestNumber = max(highestNumber, message.number) }
+    if case .outgoing(let message) = record { highestNumber = max(highestNumber, message.number) }
+    guard !has(place.key, on: place.shelf), archiveMilliseconds > 0 || !place.shelf.isPublic else { return false }
+    put(
+      Row(id: id, time: time, bytes: bytes, order: place.order, isChosen: place.isChosen), as: place.key,
+      on: place.shelf)
+    return true
+  }
+
+  // MARK: Changes
+
+  /// What has to be done on the disk for a change.
+  ///
+  /// - Parameter time: milliseconds since 1970, for what has no time of its own.
+  /// - Throws: what is wrong with the change, of which nothing is done then.
+  mutating func apply(_ change: MeshChange, at time: UInt64) throws(WireError) -> MeshWrites {
+    switch change {
+    case .nickname(let nickname): return try write(.nickname(nickname), at: time)
+    case .pin(let peer, let key): return try write(.pin(peer, key), at: time)
+    case .peer(let marks): return try write(.peer(marks), at: time)
+    case .outgoing(let message): return try write(.outgoing(message), at: time)
+    case .gossip(let item): return archiveMilliseconds == 0 ? MeshWrites() : try write(.gossip(item), at: time)
+    case .message(let message):
+      let isLeftOut = archiveMilliseconds == 0 && message.conversation == nil
+      return isLeftOut ? try raiseNumber(to: message.number, at: time) : try write(.message(message), at: time)
+    case .settled(let number):
+      var writes = MeshWrites()
+      remove(.outgoing(number), from: .outgoing, &writes)
+      return writes
+    case .forget(let peer):
+      var writes = MeshWrites()
+      remove(.pin(peer), from: .pins, &writes)
+      remove(.peer(peer), from: .peers, &writes)
+      writes.emptiesLog = true
+      return writes
+    }
+  }
+
+  /// Writes the identity of a node that has none.
+  mutating func enter(_ identity: MeshEngine.Identity, at time: UInt64) throws(WireError) -> MeshWrites {
+    try write(.identity(identity), at: time)
+  }
+
+  /// Sets for how long public lines and packets are kept. None are any more if that is zero.
+  mutating func keepArchive(for duration: Duration) -> MeshWrites {
+    archiveMilliseconds = Self.milliseconds(duration)
+    return archiveMilliseconds > 0 ? MeshWrites() : removeAll { shelf, _ in shelf.isPublic }
+  }
+
+  /// Removes what is too old.
+  ///
+  /// - Parameter time: milliseconds since 1970, by a clock that is known to be right.
+  mutating func age(at time: UInt64) -> MeshWrites {
+    let archive = archiveMilliseconds
+    return removeAll { shelf, row in
+      let age = time > row.time ? time - row.time : 0
+      return switch shelf {
+      case .gossip, .fragments, .publicMessages: age > archive
+      case .privateMessages: age > Self.privateMilliseconds
+      case .outgoing: age > Self.outgoingMilliseconds
+      case .own, .pins, .peers: false
+      }
+    }
+  }
+
+  /// Removes what is too much, after all was restored.
+  mutating func fit() -> MeshWrites {
+    var writes = MeshWrites()
+    for shelf in Shelf.allCases { trim(shelf, &writes) }
+    return writes
+  }
+
+  // MARK: Rows
+
+  private mutating func write(_ record: MeshRecord, at time: UInt64) throws(WireError) -> MeshWrites {
+    let content = try record.bytes()
+    let place = Place(record, time: time)
+    var writes = MeshWrites()
+    let id = shelves[place.shelf]?[place.key]?.id ?? newID()
+    let row = Row(id: id, time: place.time, bytes: content.count, order: place.order, isChosen: place.isChosen)
+    put(row, as: place.key, on: place.shelf)
+    writes.rows[id] = MeshRow(id: id, time: place.time, content: content)
+    if case .message(let message) = record { writes.add(try raiseNumber(to: message.number, at: time)) }
+    if case .outgoing(let message) = record { writes.add(try raiseNumber(to: message.number, at: time)) }
+    trim(place.shelf, &writes)
+    return writes
+  }
+
+  private mutating func raiseNumber(to number: UInt32, at time: UInt64) throws(WireError) -> MeshWrites {
+    guard number > highestNumber else { return MeshWrites() }
+    highestNumber = number
+    return try write(.number(number), at: time)
+  }
+
+  private mutating func newID() -> Int64 {
+    if let free = freeIDs.popLast() { return free }
+    defer { nextID += 1 }
+    return nextID
+  }
+
+  private mutating func put(_ row: Row, as key: Key, on shelf: Shelf) {
+    let old = shelves[shelf, default: [:]].updateValue(row, forKey: key)
+    bytes[shelf, default: 0] += row.bytes - (old?.bytes ?? 0)
+  }
+
+  private mutating func remove(_ key: Key, from shelf: Shelf, _ writes: inout MeshWrites) {
+    guard let row = shelves[shelf]?.removeValue(forKey: key) else { return }
+    bytes[shelf, default: 0] -= row.bytes
+    freeIDs.append(row.id)
+    writes.rows[row.id] = MeshRow(id: row.id, time: 0, content: nil)
+    if case .message(let number) = key { writes.removedMessages.append(number) }
+  }
+
+  private mutating func removeAll(where isUnwanted: (Shelf, Row) -> Bool) -> MeshWrites {
+    var writes = MeshWrites()
+    for (shelf, rows) in shelves {
+      for (key, row) in rows where isUnwanted(shelf, row) { remove(key, from: shelf, &writes) }
+    }
+    writes.removedMessages.sort()
+    return writes
+  }
+
+  private mutating func trim(_ shelf: Shelf, _ writes: inout MeshWrites) {
+    let limit = shelf.limit
+    while count(shelf) > limit.count || bytes[shelf, default: 0] > limit.bytes,
+      let first = shelves[shelf]?.min(by: { goesBefore($0, $1) })
+    {
+      remove(first.key, from: shelf, &writes)
+    }
+  }
+
+  private func goesBefore(_ left: (key: Key, value: Row), _ right: (key: Key, value: Row)) -> Bool {
+    let (isLeftChosen, isRightChosen) = (isChosen(left.key, left.value), isChosen(right.key, right.value))
+    if isLeftChosen != isRightChosen { return isRightChosen }
+    return (left.value.order, left.value.id) < (right.value.order, right.value.id)
+  }
+
+  /// A pin is as dear as its peer.
+  private func isChosen(_ key: Key, _ row: Row) -> Bool {
+    guard case .pin(let peer) = key else { return row.isChosen }
+    return shelves[.peers]?[.peer(peer)]?.isChosen ?? false
+  }
+}
+
+extension MeshLedger {
+  /// Where a record belongs.
+  private struct Place {
+    let key: Key
+    let shelf: Shelf
+    let time: UInt64
+    let order: UInt64
+    var isChosen = false
+
+    /// - Parameter time: for what has none of its own.
+    init(_ record: MeshRecord, time: UInt64) {
+      switch record {
+      case .identity: (key, shelf, self.time, order) = (.identity, .own, time, 0)
+      case .nickname: (key, shelf, self.time, order) = (.nickname, .own, time, 0)
+      case .number: (key, shelf, self.time, order) = (.number, .own, time, 0)
+      case .pin(let peer, _): (key, shelf, self.time, order) = (.pin(peer), .pins, time, time)
+      case .peer(let marks):
+        (key, shelf, self.time, order) = (.peer(marks.peer), .peers, marks.seenAt, marks.seenAt)
+        isChosen = marks.isChosen
+      case .outgoing(let message):
+        (key, shelf, self.time) = (.outgoing(message.number), .outgoing, message.createdAt)
+        order = UInt64(message.number)
+      case .gossip(let item):
+        (key, shelf) = (.gossip(item.id), item.type == .fragment ? .fragments : .gossip)
+        (self.time, order) = (item.timestamp, item.timestamp)
+      case .message(let message):
+        (key, shelf) = (.message(message.number), message.conversation == nil ? .publicMessages : .privateMessages)
+        (self.time, order) = (message.time, UInt64(message.number))
+      }
+    }
+  }
+
+  /// The key of a record, and where it is to be looked for.
+  static func key(of record: MeshRecord) -> (Key, Shelf) {
+    let place = Place(record, time: 0)
+    return (place.key, place.shelf)
+  }
+}

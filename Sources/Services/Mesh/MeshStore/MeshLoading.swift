@@ -1,0 +1,89 @@
+import Bitchat
+import Bytes
+import Common
+import Crypto
+import Store
+
+/// What a start has found, put in order: what the service gets, and what the keeper goes on with.
+struct MeshLoading: Sendable {
+  var kept: KeptMesh
+  var ledger: MeshLedger
+  /// What is to be written at once.
+  var writes: MeshWrites
+
+  /// Opens the disk and reads it. A node that has no identity gets a new one, which survives a loss of power when this returns.
+  ///
+  /// - Parameter time: milliseconds since 1970.
+  init(
+    from disk: any MeshDisk, archive: Duration, at time: UInt64, random: inout some RandomSource
+  ) throws(StoreError) {
+    let contents = try disk.open()
+    var ledger = MeshLedger(archive: archive)
+    var writes = MeshWrites()
+    var records: [MeshRecord] = []
+    var identity: MeshEngine.Identity?
+    var lost = contents.unreadable
+    var superfluous: [Int64] = []
+    for row in contents.rows {
+      guard let record = try? MeshRecord(reading: row.content) else {
+        lost.append(row.id)
+        continue
+      }
+      if ledger.restore(record, id: row.id, time: row.time, bytes: row.content.count) {
+        records.append(record)
+        if case .identity(let found) = record { identity = found }
+      } else {
+        superfluous.append(row.id)
+      }
+    }
+    for id in lost + superfluous { writes.rows[id] = MeshRow(id: id, time: 0, content: nil) }
+    writes.add(ledger.fit())
+    let isNew = identity == nil
+    let own =
+      identity
+      ?? MeshEngine.Identity(
+        noiseKey: X25519.PrivateKey(randomFrom: &random), signingKey: Ed25519.PrivateKey(randomFrom: &random))
+    if isNew {
+      do throws(WireError) {
+        writes.add(try ledger.enter(own, at: time))
+      } catch {
+        throw StoreError(.failed, "An identity cannot be written: \(error).")
+      }
+      try disk.commit(writes)
+      writes = MeshWrites()
+    }
+    var kept = KeptMesh(identity: own)
+    kept.isNew = isNew
+    kept.lost = lost.count
+    kept.warning = contents.warning
+    kept.keyOrigin = contents.keyOrigin
+    kept.highestNumber = ledger.highestNumber
+    for record in records {
+      let (key, shelf) = MeshLedger.key(of: record)
+      if ledger.has(key, on: shelf) { kept.add(record) }
+    }
+    kept.sort()
+    (self.kept, self.ledger, self.writes) = (kept, ledger, writes)
+  }
+}
+
+extension KeptMesh {
+  fileprivate mutating func add(_ record: MeshRecord) {
+    switch record {
+    case .identity, .number: break
+    case .nickname(let nickname): self.nickname = nickname
+    case .pin(let peer, let key): pins[peer] = key
+    case .peer(let marks): peers.append(marks)
+    case .outgoing(let message): outgoing.append(message)
+    case .gossip(let item): gossip.append(item)
+    case .message(let message): messages.append(message)
+    }
+  }
+
+  fileprivate mutating func sort() {
+    peers.sort { $0.peer < $1.peer }
+    outgoing.sort { $0.number < $1.number }
+    gossip.sort { ($0.timestamp, $0.id.description) < ($1.timestamp, $1.id.description) }
+    messages.sort { $0.number < $1.number }
+  }
+}

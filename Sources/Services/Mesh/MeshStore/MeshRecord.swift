@@ -1,0 +1,221 @@
+import Bitchat
+import Bytes
+import Crypto
+
+/// One thing that is kept: what is sealed in a row. Layout, numbers big endian, a text behind its length:
+///
+///     1  version, 1
+///     1  kind
+///        1 identity   32 Noise key, 32 seed of the signing key
+///        2 nickname   1+n
+///        3 number     4: the highest of a message
+///        4 pin        8 peer, 32 signing key
+///        5 peer       8 peer, 1 marks, 8 seen at, 1+n Noise key (0 or 32), 1+n nickname
+///        6 outgoing   4 number, 8 peer, 8 made at, 2 tries, 2 pieces: of each 1 state, 1+n ID, 2+n text
+///        7 gossip     the packet
+///        8 message    4 number, 8 time, 1 state, 8 sender, 1+n conversation (0 or 8), 1+n packet (0 or 16), 1+n nickname,
+///                     2 IDs: of each 1+n; 4+n text
+enum MeshRecord: Sendable {
+  case identity(MeshEngine.Identity)
+  case nickname(String)
+  case number(UInt32)
+  case pin(PeerID, Ed25519.PublicKey)
+  case peer(PeerMarks)
+  case outgoing(OutgoingMessage)
+  case gossip(GossipArchive.Item)
+  case message(MeshMessage)
+
+  static let version: UInt8 = 1
+
+  private enum Kind: UInt8 {
+    case identity = 1
+    case nickname, number, pin, peer, outgoing, gossip, message
+  }
+
+  // MARK: Reading
+
+  /// Throws `badValue("version")` for a record of another release, and what is wrong with any other.
+  init(reading bytes: [UInt8]) throws(WireError) {
+    var reader = ByteReader(bytes)
+    guard try reader.u8() == Self.version else { throw .badValue("version") }
+    guard let kind = Kind(rawValue: try reader.u8()) else { throw .badValue("kind") }
+    switch kind {
+    case .identity: self = .identity(try Self.identity(&reader))
+    case .nickname: self = .nickname(try reader.shortText("nickname"))
+    case .number: self = .number(try reader.u32be())
+    case .pin: self = .pin(try PeerID(reading: &reader), try Self.key { try Ed25519.PublicKey(reader.bytes(32)) })
+    case .peer: self = .peer(try PeerMarks(readingRecord: &reader))
+    case .outgoing: self = .outgoing(try OutgoingMessage(readingRecord: &reader))
+    case .gossip:
+      guard let item = GossipArchive.Item(bytes: Array(reader.rest())) else { throw .badValue("packet") }
+      self = .gossip(item)
+    case .message: self = .message(try MeshMessage(readingRecord: &reader))
+    }
+    try reader.finish()
+  }
+
+  private static func identity(_ reader: inout ByteReader) throws(WireError) -> MeshEngine.Identity {
+    let (noise, signing) = (try reader.bytes(32), try reader.bytes(32))
+    return MeshEngine.Identity(
+      noiseKey: try key { try X25519.PrivateKey(copying: noise) },
+      signingKey: try key { try Ed25519.PrivateKey(copyingSeed: signing) })
+  }
+
+  /// What `body` makes of a field that holds a key.
+  static func key<Key>(_ body: () throws -> Key) throws(WireError) -> Key {
+    guard let key = try? body() else { throw .badValue("key") }
+    return key
+  }
+
+  // MARK: Writing
+
+  /// Throws `tooLong` for a text or a list that has no room in its field.
+  func bytes() throws(WireError) -> [UInt8] {
+    var writer = ByteWriter(capacity: 128)
+    writer.u8(Self.version)
+    writer.u8(kind.rawValue)
+    switch self {
+    case .identity(let identity):
+      identity.noiseKey.secret.withUnsafeBytes { writer.append($0) }
+      identity.signingKey.seed.withUnsafeBytes { writer.append($0) }
+    case .nickname(let nickname): try writer.short(nickname.utf8, "nickname")
+    case .number(let number): writer.u32be(number)
+    case .pin(let peer, let key):
+      peer.write(to: &writer)
+      writer.append(key.bytes)
+    case .peer(let marks): try marks.writeRecord(to: &writer)
+    case .outgoing(let message): try message.writeRecord(to: &writer)
+    case .gossip(let item): writer.append(item.bytes)
+    case .message(let message): try message.writeRecord(to: &writer)
+    }
+    return writer.bytes
+  }
+
+  private var kind: Kind {
+    switch self {
+    case .identity: .identity
+    case .nickname: .nickname
+    case .number: .number
+    case .pin: .pin
+    case .peer: .peer
+    case .outgoing: .outgoing
+    case .gossip: .gossip
+    case .message: .message
+    }
+  }
+}
+
+extension PeerMarks {
+  fileprivate init(readingRecord reader: inout ByteReader) throws(WireError) {
+    self.init(peer: try PeerID(reading: &reader), seenAt: 0)
+    let marks = try reader.u8()
+    guard marks < 16 else { throw .badValue("marks") }
+    (isFavourite, isBlocked) = (marks & 1 != 0, marks & 2 != 0)
+    (isVerified, isFavouriteOfPeer) = (marks & 4 != 0, marks & 8 != 0)
+    seenAt = try reader.u64be()
+    let key = try reader.short()
+    noiseKey = key.isEmpty ? nil : try MeshRecord.key { try X25519.PublicKey(key) }
+    nickname = try reader.shortText("nickname")
+  }
+
+  fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
+    peer.write(to: &writer)
+    writer.u8((isFavourite ? 1 : 0) | (isBlocked ? 2 : 0) | (isVerified ? 4 : 0) | (isFavouriteOfPeer ? 8 : 0))
+    writer.u64be(seenAt)
+    try writer.short(noiseKey?.bytes ?? [], "Noise key")
+    try writer.short(nickname.utf8, "nickname")
+  }
+}
+
+extension OutgoingMessage {
+  fileprivate init(readingRecord reader: inout ByteReader) throws(WireError) {
+    let number = try reader.u32be()
+    let peer = try PeerID(reading: &reader)
+    let createdAt = try reader.u64be()
+    let tries = try reader.u16be()
+    let count = try reader.u16be()
+    guard count > 0 else { throw .badValue("pieces") }
+    var pieces: [Piece] = []
+    for _ in 0..<count {
+      let state = try reader.u8()
+      guard state < 4 else { throw .badValue("state") }
+      let id = try MessageID(try reader.shortText("ID"))
+      let text = try reader.text(Int(try reader.u16be()), "text")
+      pieces.append(Piece(id: id, text: text, isDelivered: state & 1 != 0, isRead: state & 2 != 0))
+    }
+    self.init(number: number, peer: peer, pieces: pieces, createdAt: createdAt, tries: Int(tries))
+  }
+
+  fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
+    writer.u32be(number)
+    peer.write(to: &writer)
+    writer.u64be(createdAt)
+    writer.u16be(UInt16(clamping: tries))
+    guard let count = UInt16(exactly: pieces.count) else { throw .tooLong(field: "pieces", limit: Int(UInt16.max)) }
+    writer.u16be(count)
+    for piece in pieces {
+      writer.u8((piece.isDelivered ? 1 : 0) | (piece.isRead ? 2 : 0))
+      try writer.short(piece.id.text.utf8, "ID")
+      try writer.lengthPrefixed(UInt16.self, field: "text") { (writer) in writer.append(piece.text.utf8) }
+    }
+  }
+}
+
+extension MeshMessage {
+  fileprivate init(readingRecord reader: inout ByteReader) throws(WireError) {
+    let number = try reader.u32be()
+    let time = try reader.u64be()
+    guard let state = State(rawValue: try reader.u8()) else { throw .badValue("state") }
+    let sender = try PeerID(reading: &reader)
+    let conversation: PeerID? = try reader.optional()
+    let packet: PacketID? = try reader.optional()
+    let nickname = try reader.shortText("nickname")
+    var ids: [MessageID] = []
+    for _ in 0..<(try reader.u16be()) { ids.append(try MessageID(try reader.shortText("ID"))) }
+    let text = try reader.text(Int(try reader.u32be()), "text")
+    self.init(
+      number: number, time: time, conversation: conversation, sender: sender, nickname: nickname, text: text,
+      messageIDs: ids, packet: packet, state: state)
+  }
+
+  fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
+    writer.u32be(number)
+    writer.u64be(time)
+    writer.u8(state.rawValue)
+    sender.write(to: &writer)
+    try writer.short(conversation?.bytes ?? [], "conversation")
+    try writer.short(packet?.bytes ?? [], "packet")
+    try writer.short(nickname.utf8, "nickname")
+    guard let count = UInt16(exactly: messageIDs.count) else { throw .tooLong(field: "IDs", limit: Int(UInt16.max)) }
+    writer.u16be(count)
+    for id in messageIDs { try writer.short(id.text.utf8, "ID") }
+    try writer.lengthPrefixed(UInt32.self, field: "text") { (writer) in writer.append(text.utf8) }
+  }
+}
+
+extension ByteReader {
+  /// Bytes behind their length in one byte.
+  fileprivate mutating func short() throws(WireError) -> ArraySlice<UInt8> { try bytes(Int(try u8())) }
+
+  fileprivate mutating func shortText(_ field: String) throws(WireError) -> String { try text(Int(try u8()), field) }
+
+  fileprivate mutating func text(_ count: Int, _ field: String) throws(WireError) -> String {
+    guard let text = String(validating: try bytes(count), as: UTF8.self) else { throw .badValue(field) }
+    return text
+  }
+
+  /// A structure behind its length in one byte, which is 0 if there is none.
+  fileprivate mutating func optional<Value: WireValue>() throws(WireError) -> Value? {
+    var inner = ByteReader(try short())
+    if inner.isAtEnd { return nil }
+    let value = try Value(reading: &inner)
+    try inner.finish()
+    return value
+  }
+}
+
+extension ByteWriter {
+  fileprivate mutating func short(_ value: some Collection<UInt8>, _ field: String) throws(WireError) {
+    try lengthPrefixed(UInt8.self, field: field) { (writer) in writer.append(value) }
+  }
+}

@@ -1,0 +1,26 @@
+/// A row as it shall be.
+struct MeshRow: Hashable, Sendable {
+  let id: Int64
+  /// Milliseconds since 1970; in the clear on the disk.
+  let time: UInt64
+  /// What is to be sealed; nil if the row is to go.
+  let content: [UInt8]?
+}
+
+/// What has to be done on the disk, all at once. Of each row the last word counts, so the order does not matter.
+struct MeshWrites: Sendable {
+  var rows: [Int64: MeshRow] = [:]
+  /// Whether what is removed has to be out of the log as well.
+  var emptiesLog = false
+  /// Messages that had to go.
+  var removedMessages: [UInt32] = []
+
+  var isEmpty: Bool { rows.isEmpty && !emptiesLog }
+
+  /// Adds what comes later.
+  mutating func add(_ later: MeshWrites) {
+    rows.merge(later.rows) { _, new in new }
+    emptiesLog = emptiesLog || later.emptiesLog
+    removedMessages += later.removedMessages
+  }
+}

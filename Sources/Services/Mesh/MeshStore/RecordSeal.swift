@@ -1,0 +1,45 @@
+import Bytes
+import Crypto
+import Store
+
+/// Seals rows with XChaCha20-Poly1305 under a key that is derived from the mesh's. A row is bound to its number and its time: put in
+/// another place, it does not open.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 24 | nonce, random |
+/// | n | content, sealed; the number of the row and its time, 8 bytes each, big endian, are additional data |
+/// | 16 | tag |
+struct RecordSeal: Sendable {
+  private let key: SecretBytes
+  private var random: any RandomSource & Sendable
+
+  init(_ key: StoreKey, random: any RandomSource & Sendable = SystemRandom()) throws(StoreError) {
+    self.key = try key.key(for: "records", count: XChaChaPoly.keySize)
+    self.random = random
+  }
+
+  mutating func seal(_ content: [UInt8], id: Int64, time: UInt64) throws(StoreError) -> [UInt8] {
+    let nonce = random.bytes(XChaChaPoly.nonceSize)
+    do throws(CryptoError) {
+      return nonce + (try XChaChaPoly.seal(content, key: key, nonce: nonce, aad: Self.place(id, time)))
+    } catch {
+      throw StoreError(.failed, "A record cannot be sealed: \(error).")
+    }
+  }
+
+  /// The content; nil if the row is not as it was sealed, or was sealed with another key or for another place.
+  func open(_ sealed: [UInt8], id: Int64, time: UInt64) -> [UInt8]? {
+    guard sealed.count > XChaChaPoly.nonceSize else { return nil }
+    return try? XChaChaPoly.open(
+      sealed.dropFirst(XChaChaPoly.nonceSize), key: key, nonce: Array(sealed.prefix(XChaChaPoly.nonceSize)),
+      aad: Self.place(id, time))
+  }
+
+  private static func place(_ id: Int64, _ time: UInt64) -> [UInt8] {
+    var writer = ByteWriter(capacity: 16)
+    writer.u64be(UInt64(bitPattern: id))
+    writer.u64be(time)
+    return writer.bytes
+  }
+}

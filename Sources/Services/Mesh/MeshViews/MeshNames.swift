@@ -1,0 +1,13 @@
+import DBus
+
+/// Where the mesh is on the bus, and what its interfaces are called.
+public enum MeshNames {
+  public static let path: ObjectPath = "/org/earshot/mesh"
+  public static let interface = "org.earshot.Mesh1"
+  public static let peerInterface = "org.earshot.MeshPeer1"
+
+  /// The object of a peer.
+  ///
+  /// - Parameter peer: its ID, 16 lower-case hexadecimal digits.
+  public static func path(ofPeer peer: String) -> ObjectPath { path.child("peer" + peer) }
+}

@@ -1,0 +1,158 @@
+import CommandLine
+import Foundation
+import Loop
+import MeshViews
+import Terminal
+import TestSupport
+import Testing
+
+@testable import MeshCommands
+@testable import Tool
+
+@Suite("What was said", .serialized)
+struct LogTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func message(
+    _ number: UInt32, _ sender: String, _ text: String, to conversation: String = "", nickname: String? = nil,
+    _ state: MeshMessageView.State = .seen
+  ) -> MeshMessageView {
+    let names = [MeshStand.own: "me", MeshStand.alice: "alice", MeshStand.bob: "bob", MeshStand.other: "Bob"]
+    return MeshMessageView(
+      number: number, time: UInt64(number) * 1000, conversation: conversation, sender: sender,
+      nickname: nickname ?? names[sender] ?? "", text: text, state: state)
+  }
+
+  private static let some = [
+    message(1, MeshStand.alice, "hello"), message(2, MeshStand.own, "hi", .sent),
+    message(3, MeshStand.alice, "psst", to: MeshStand.alice, .unread),
+    message(4, MeshStand.own, "what?", to: MeshStand.alice, .delivered),
+    message(5, MeshStand.bob, "I am here too", .unread),
+  ]
+
+  private static func time(_ number: UInt64) -> String { LocalTime.text(number * 1000) }
+
+  @Test("It is a line for each message, public and private")
+  @LoopActor
+  func all() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    #expect(await stand.run("log") == ToolCall(.ok, ""))
+    stand.messages = Self.some
+    #expect(
+      await stand.run("log").output.split(separator: "\n") == [
+        "\(Self.time(1))  alice: hello", "\(Self.time(2))  me: hi", "\(Self.time(3))  alice → me: psst",
+        "\(Self.time(4))  me → alice (delivered): what?", "\(Self.time(5))  bob#0b0b: I am here too",
+      ])
+    #expect(!stand.calls.contains { $0.hasPrefix("MarkRead") })
+  }
+
+  @Test("The last ones are those of all pages, and one conversation is taken out of them")
+  @LoopActor
+  func chosen() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    stand.messages = Self.some
+    stand.pageSize = 2
+    func texts(_ words: String...) async -> [String] {
+      let call = await ToolCall.run(["mesh", "log", "--json", "--bus", stand.bus.address] + words)
+      return call.output.split(separator: "\n").map { line in
+        (try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])?["text"] as? String ?? "?"
+      }
+    }
+    #expect(await texts() == ["hello", "hi", "psst", "what?", "I am here too"])
+    #expect(await texts("--limit", "2") == ["what?", "I am here too"])
+    #expect(await texts("-n", "0") == [])
+    #expect(await texts("--with", "alice") == ["psst", "what?"])
+    #expect(await texts("--with", MeshStand.alice, "-n", "1") == ["what?"])
+    #expect(await texts("--with", "bob#0b0b") == [])
+  }
+
+  @Test("As JSON a message has its sender's name and all that the service says")
+  @LoopActor
+  func json() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    stand.messages = [Self.message(9, MeshStand.bob, "a\u{1B}\n\u{202E}b", to: MeshStand.bob, .unread)]
+    #expect(
+      await stand.run("log", "--json").output
+        == #"{"message":9,"time":9000,"conversation":"0000000000000b0b","sender":"0000000000000b0b","name":"bob#0b0b","#
+        + #""nickname":"bob","own":false,"text":"a\u001b\n\u202eb","state":"unread"}"# + "\n")
+  }
+
+  @Test("Only what is asked for is marked as seen: the last unread one of each conversation that is shown")
+  @LoopActor
+  func seen() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    stand.messages = Self.some
+    _ = await stand.run("log", "--seen")
+    #expect(stand.calls.filter { $0.hasPrefix("MarkRead") } == ["MarkRead 3", "MarkRead 5"])
+    _ = await stand.run("log", "--seen", "--with", "alice")
+    #expect(stand.calls.filter { $0.hasPrefix("MarkRead") }.dropFirst(2) == ["MarkRead 3"])
+  }
+
+  @Test("Followed, it goes on with what comes, tells what becomes of own messages, and ends with the service")
+  @LoopActor
+  func follow() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    stand.messages = Self.some
+    let isDone = Mailbox<ToolCall>()
+    Task { @LoopActor in isDone.put(await stand.run("log", "--follow", "-n", "2")) }
+    func listed(_ count: Int) async throws {
+      while stand.calls.filter({ $0.hasPrefix("ListMessages") }).count < count { try await Self.turn() }
+    }
+    // Up to the empty page behind the last message.
+    try await listed(2)
+    stand.hear(Self.message(6, MeshStand.alice, "news", .unread))
+    try await listed(4)
+    stand.change(4, "read")
+    stand.change(77, "failed")
+    try await listed(5)
+    stand.hear(Self.message(7, MeshStand.other, "last", .unread))
+    try await listed(7)
+    stand.close()
+    let call = try await isDone.next()
+    #expect(call.code == .notRunning)
+    #expect(
+      call.output.split(separator: "\n") == [
+        "\(Self.time(4))  me → alice (delivered): what?", "\(Self.time(5))  bob#0b0b: I am here too",
+        "\(Self.time(6))  alice: news", "  message 4: read", "\(Self.time(7))  Bob#1234: last",
+      ])
+  }
+
+  /// Lets the loop do what is due.
+  @LoopActor
+  private static func turn() async throws {
+    let turned = Mailbox<Bool>()
+    let timer = EventLoop.shared.schedule(after: .milliseconds(10)) { turned.put(true) }
+    defer { timer.cancel() }
+    _ = try await turned.next()
+  }
+
+  @Test("No text can pass for another message, move the cursor or turn the direction of reading", arguments: [nil, 40])
+  func hostile(width: Int?) {
+    let fake = "\(Self.time(9))  bob: I agree"
+    let text = "x\u{1B}[2J\n\(fake)\r\n\u{202E}\(String(repeating: "word ", count: 20))\n\n" + fake
+    let names = MeshNameBook([MeshStand.alice].map { MeshPeerView(id: $0) })
+    let line = LogLine(own: MeshStand.own, names: names, width: width)
+    let shown = line.text(Self.message(1, MeshStand.alice, text, nickname: "al\nice"))
+    let lines = shown.split(separator: "\n", omittingEmptySubsequences: false)
+    #expect(lines.dropFirst().allSatisfy { $0.hasPrefix("    ") } && lines.count >= 5)
+    #expect(!shown.unicodeScalars.contains { ($0.value < 32 && $0 != "\n") || $0 == "\u{202E}" })
+    if let width { for line in lines { #expect(DisplayText.width(String(line)) <= width) } }
+  }
+
+  @Test("A text is shown whole, and every word of it once, wherever the line breaks")
+  func whole() {
+    let words = (1...500).map { "word\($0)" }
+    let shown = MeshText.paragraph("head: ", words.joined(separator: " "), width: 40)
+    #expect(shown.split(whereSeparator: \.isWhitespace).map(String.init) == ["head:"] + words)
+    let one = MeshText.paragraph("head: ", String(repeating: "漢", count: 200), width: 21)
+    #expect(one.filter { $0 == "漢" }.count == 200)
+    for line in one.split(separator: "\n") { #expect(DisplayText.width(String(line)) <= 21) }
+    #expect(MeshText.paragraph("head: ", "", width: nil) == "head: ")
+    #expect(MeshText.paragraph("head: ", "a\tb", width: nil) == "head: a b")
+  }
+}

@@ -1,0 +1,175 @@
+import CommandLine
+import MeshViews
+import Terminal
+import Testing
+
+@testable import MeshCommands
+
+@Suite("The map of the mesh")
+struct MapTests {
+  static let own = "00000000000000ff"
+
+  static func id(_ number: Int) -> String {
+    let digits = String(number, radix: 16)
+    return String(repeating: "0", count: 16 - digits.count) + digits
+  }
+
+  static func peer(_ number: Int, _ name: String, hops: Int = 0, rssi: Int = 0) -> MeshPeerView {
+    var peer = MeshPeerView(id: id(number))
+    peer.nickname = name
+    peer.hops = hops
+    peer.isDirect = hops == 1
+    peer.rssi = rssi
+    return peer
+  }
+
+  private static func map(_ peers: [MeshPeerView], _ links: [(Int, Int)]) -> MeshMap {
+    MeshMap(own: own, nickname: "me", peers: peers, links: links.map { (id($0.0), id($0.1)) })
+  }
+
+  @Test("It is a tree by hops, each peer once at a shortest way, neighbours with their signal and the strongest first")
+  func tree() {
+    let map = Self.map(
+      [
+        Self.peer(1, "alice", hops: 1, rssi: -80), Self.peer(2, "bob", hops: 1, rssi: -50),
+        Self.peer(3, "carol", hops: 2), Self.peer(4, "dave", hops: 3), Self.peer(5, "erin", hops: 2),
+      ],
+      [(1, 255), (2, 255), (1, 3), (3, 4), (2, 5), (5, 4)])
+    #expect(
+      map.lines(width: 80, height: 23) == [
+        "me (this node)",
+        "├─ bob  -50 dBm",
+        "│  └─ erin",
+        "│     └─ dave",
+        "└─ alice  -80 dBm",
+        "   └─ carol",
+        "",
+        "Further links:",
+        "  carol – dave",
+      ])
+  }
+
+  @Test("Loops, links with oneself and links that are said twice change nothing")
+  func loops() {
+    let peers = [Self.peer(1, "a", hops: 1), Self.peer(2, "b", hops: 1), Self.peer(3, "c", hops: 1)]
+    let once = Self.map(peers, [(1, 2), (2, 3), (1, 3)])
+    let again = Self.map(peers, [(2, 1), (1, 2), (1, 1), (255, 255), (2, 3), (3, 2), (1, 3), (255, 1)])
+    #expect(again == once)
+    #expect(
+      once.lines(width: 80) == [
+        "me (this node)", "├─ a", "├─ b", "└─ c", "", "Further links:", "  a – b, a – c, b – c",
+      ])
+  }
+
+  @Test("Without any link it says so, and who is known: those that are near first")
+  func alone() {
+    let peers = [Self.peer(1, "alice"), Self.peer(2, "bob", hops: 2), Self.peer(3, "carol", hops: 1)]
+    var far = peers
+    far[2].isDirect = false
+    #expect(
+      Self.map(far, []).lines(width: 80) == [
+        "me (this node)", "No link with anybody is known.", "", "Not connected to anybody known:",
+        "  carol (1 hop), bob (2 hops), alice (not near)",
+      ])
+    #expect(Self.map([], []).lines(width: 80) == ["me (this node)", "No link with anybody is known."])
+  }
+
+  @Test("A part of the mesh that nothing joins to this node is a tree of its own, from the peer with most links")
+  func parts() {
+    let map = Self.map(
+      [Self.peer(1, "alice", hops: 1), Self.peer(2, "bob"), Self.peer(3, "carol"), Self.peer(4, "dave")],
+      [(2, 3), (3, 4)])
+    #expect(
+      map.lines(width: 80) == [
+        "me (this node)", "└─ alice", "Not joined to this node by known links:", "carol", "├─ bob", "└─ dave",
+      ])
+  }
+
+  @Test(
+    "Peers of one name have four digits more, and so has one that takes the name of this node, and one without a name")
+  func names() {
+    let map = Self.map(
+      [Self.peer(0x1A2B, "alice", hops: 1), Self.peer(0x3C4D, "Alice", hops: 1), Self.peer(3, "me", hops: 1)],
+      [(3, 0x77)])
+    #expect(
+      map.lines(width: 80) == [
+        "me#00ff (this node)", "├─ Alice#3c4d", "├─ alice#1a2b", "└─ me#0003", "   └─ #0077",
+      ])
+  }
+
+  @Test("What a terminal would obey in a name is not in the map")
+  func hostileNames() {
+    let map = Self.map([Self.peer(1, "\u{1B}[2J\n└─ bob\u{202E}", hops: 1)], [])
+    let text = map.lines(width: nil).joined()
+    #expect(!text.unicodeScalars.contains { $0.value < 32 || $0 == "\u{202E}" })
+    #expect(map.lines(width: nil).count == 2)
+  }
+
+  @Test("Wide names stay within the terminal, at every width", arguments: [20, 33, 80])
+  func wide(width: Int) {
+    let name = String(repeating: "漢字👩‍🚀", count: 20)
+    let peers = (1...20).map { Self.peer($0, "\(name)\($0)", hops: $0 < 4 ? 1 : 2) }
+    let map = Self.map(peers, [(1, 5), (2, 5), (3, 6), (5, 6)])
+    let lines = map.lines(width: width, height: 23)
+    #expect(lines.count <= 23)
+    for line in lines { #expect(DisplayText.width(line) <= width, "\(line)") }
+    #expect(lines.contains { $0.hasSuffix("…") })
+  }
+
+  @Test("A hundred peers fit into 80 by 24: the nearest are shown, and how many are not", arguments: [8, 16, 24, 50])
+  func hundred(height: Int) {
+    let peers = (1...100).map { Self.peer($0, "peer\($0)", hops: $0 <= 10 ? 1 : 2) }
+    let links = (11...80).map { (($0 - 1) % 10 + 1, $0) } + (11...70).map { ($0, $0 + 10) }
+    let map = Self.map(peers, links)
+    let lines = map.lines(width: 80, height: height - 1)
+    #expect(lines.count <= height - 1 && lines.first == "me (this node)")
+    for line in lines { #expect(DisplayText.width(line) <= 80) }
+    let shown = lines.filter { $0.contains("─ peer") }.count
+    #expect(lines.contains("and \(80 - shown) more"), "\(lines)")
+    // Nobody two hops away takes the place of a neighbour.
+    #expect(lines.filter { $0.hasPrefix("├─") || $0.hasPrefix("└─") }.count == min(shown, 10))
+    if height >= 16 {
+      #expect(lines.contains("Further links:") && lines.contains("Not connected to anybody known:"))
+      #expect(lines.filter { $0.hasSuffix(" more") }.count == 3)
+    }
+    // Cut or not, every peer is somewhere in the whole map.
+    let whole = map.lines(width: 80).joined(separator: "\n")
+    for peer in peers { #expect(whole.contains(peer.nickname)) }
+  }
+
+  @Test("What exactly fits is not cut")
+  func exact() {
+    let peers = (1...22).map { Self.peer($0, "p\($0)", hops: 1) }
+    let map = Self.map(peers, [])
+    #expect(map.lines(width: 80, height: 23).count == 23)
+    #expect(!map.lines(width: 80, height: 23).contains { $0.contains("more") })
+    #expect(map.lines(width: 80, height: 22).last == "and 2 more")
+    #expect(map.lines(width: 80, height: 22).count == 22)
+    #expect(map.lines(width: 80, height: 1) == ["me (this node)"])
+  }
+
+  @Test("A chain of a thousand keeps its names readable: the hops stand in place of the branches")
+  func chain() {
+    let map = Self.map([Self.peer(1, "n1", hops: 1)], (1..<200).map { ($0, $0 + 1) } + [(200, 1000)])
+    let lines = map.lines(width: 40)
+    #expect(lines.count == 202)
+    #expect(lines[1] == "└─ n1" && lines[201] == "… 201 hops: #03e8")
+  }
+
+  @Test("As JSON it has each peer once, with hops and the peer before it, and all links")
+  func json() {
+    let map = Self.map(
+      [Self.peer(1, "alice", hops: 1, rssi: -60), Self.peer(2, "bob", hops: 2), Self.peer(3, "carol")], [(1, 2)])
+    #expect(
+      map.json
+        == [
+          "peer": "00000000000000ff", "name": "me",
+          "peers": [
+            ["peer": "0000000000000001", "name": "alice", "hops": 1, "via": "00000000000000ff", "signal": -60],
+            ["peer": "0000000000000002", "name": "bob", "hops": 2, "via": "0000000000000001", "signal": nil],
+            ["peer": "0000000000000003", "name": "carol", "hops": nil, "via": nil, "signal": nil],
+          ],
+          "links": [["0000000000000001", "0000000000000002"], ["0000000000000001", "00000000000000ff"]],
+        ])
+  }
+}

@@ -1,0 +1,165 @@
+import DBus
+import Loop
+import MeshViews
+import TestSupport
+import Tool
+
+/// A small stand-in for the service on a bus of its own: it has a node and peers, and keeps what it is told.
+@LoopActor
+final class MeshStand {
+  nonisolated static let own = "00000000000000ff"
+  nonisolated static let alice = "000000000000a11c"
+  nonisolated static let bob = "0000000000000b0b"
+  /// Of bob's name.
+  nonisolated static let other = "0000000000001234"
+
+  let bus: PrivateBus
+  private let connection: BusConnection
+  private var objects: [ExportedObject] = []
+  private var node: ExportedObject?
+
+  /// Every call with its arguments, in order.
+  private(set) var calls: [String] = []
+  var state = "connected"
+  var messages: [MeshMessageView] = []
+  var links: [(String, String)] = []
+  /// The peers that have proven themselves; the one whose code is read joins after so many looks.
+  var verified: Set<String> = []
+  var looksUntilProof = 0
+  /// The most messages of one answer.
+  var pageSize = 500
+  /// What the next call is answered with.
+  var refusal: DBusError?
+
+  init() async throws {
+    bus = try PrivateBus()
+    connection = BusConnection(address: .address(bus.address))
+    let tree = connection.objects
+    tree.exportManager(Client.manager)
+    objects.append(
+      tree.export(Client.manager, interfaces: [Interface(Client.managerInterface, audience: .everybody)]))
+    let node = tree.export(MeshNames.path, interfaces: [face()], manager: Client.manager)
+    self.node = node
+    objects.append(node)
+    for (id, name, hops) in [(Self.alice, "alice", UInt32(1)), (Self.bob, "bob", 2), (Self.other, "Bob", 0)] {
+      let path = MeshNames.path(ofPeer: id)
+      objects.append(tree.export(path, interfaces: [peer(id, name, hops)], manager: Client.manager))
+    }
+    connection.connect(name: "org.earshot")
+    try await connection.ready()
+  }
+
+  func close() {
+    connection.close()
+    bus.stop()
+  }
+
+  func run(_ words: String..., input: String = "") async -> ToolCall {
+    await ToolCall.run(["mesh", "--bus", bus.address] + words, input: input)
+  }
+
+  /// Adds a message, and says that there is one.
+  func hear(_ message: MeshMessageView) {
+    messages.append(message)
+    node?.emit(MeshNames.interface, "MessageWaiting", [.uint32(message.number)])
+  }
+
+  func change(_ message: UInt32, _ state: String) {
+    node?.emit(MeshNames.interface, "StateOfMessageChanged", [.uint32(message), .string(state)])
+  }
+
+  // MARK: Faces
+
+  private func note(_ call: MethodCall) throws(DBusError) {
+    if let refusal { throw refusal }
+    calls.append(([call.member] + call.arguments.map(\.text)).joined(separator: " "))
+  }
+
+  private func method(
+    _ name: String, _ arguments: String..., out: String..., answer: @escaping @LoopActor (MethodCall) -> [DBusValue]
+  ) -> Method {
+    Method(
+      name, in: arguments.map { Argument("a", $0) }, out: out.map { Argument("b", $0) },
+      returning: { [weak self] call throws(DBusError) in
+        try self?.note(call)
+        return answer(call)
+      })
+  }
+
+  private func face() -> Interface {
+    Interface(
+      MeshNames.interface, audience: .everybody,
+      methods: [
+        method("Say", "s", out: "u") { _ in [.uint32(7)] },
+        method("Tell", "s", "s", out: "u") { _ in [.uint32(8)] },
+        method("ListMessages", "u", "u", out: "a(utsssss)") { [weak self] in self?.page($0) ?? [] },
+        method("MarkRead", "u") { _ in [] }, method("SetNickname", "s") { _ in [] },
+        method("Announce") { _ in [] }, method("Wipe", "s") { _ in [] },
+        method("Topology", out: "a(ss)") { [weak self] _ in
+          [.array(of: "(ss)", (self?.links ?? []).map { .structure([.string($0.0), .string($0.1)]) })]
+        },
+        method("VerificationCode", out: "s") { _ in [.string("bitchat://verify?v=1")] },
+        method("VerifyCode", "s", out: "s") { _ in [.string(MeshStand.alice)] },
+      ],
+      properties: [
+        Property("State", "s", audience: .everybody, get: { [weak self] in .string(self?.state ?? "") }),
+        Property("Reason", "s", audience: .everybody, get: { .string("") }),
+        Property("Role", "s", audience: .everybody, get: { .string("node") }),
+        Property(
+          "Counters", "a{st}", audience: .everybody, emits: .none,
+          get: { .dictionary(key: "s", value: "t", [DBusEntry(.string("Clock"), .uint64(2))]) }),
+        Property("Nickname", "s", get: { .string("me") }), Property("PeerId", "s", get: { .string(MeshStand.own) }),
+        Property("Fingerprint", "s", get: { .string("f0") }), Property("Links", "u", get: { .uint32(1) }),
+        Property("Unread", "u", get: { .uint32(3) }),
+      ],
+      signals: [
+        Signal("MessageWaiting", [Argument("message", "u")]),
+        Signal("StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")]),
+      ])
+  }
+
+  private func page(_ call: MethodCall) -> [DBusValue] {
+    let after = call.arguments.first?.asUInt32 ?? 0
+    let rows = messages.filter { $0.number > after }.prefix(pageSize).map { message -> DBusValue in
+      .structure([
+        .uint32(message.number), .uint64(message.time), .string(message.conversation), .string(message.sender),
+        .string(message.nickname), .string(message.text), .string(message.state.rawValue),
+      ])
+    }
+    return [.array(of: "(utsssss)", Array(rows))]
+  }
+
+  private func peer(_ id: String, _ nickname: String, _ hops: UInt32) -> Interface {
+    Interface(
+      MeshNames.peerInterface,
+      methods: [
+        peerMethod("Favourite", id, "b"), peerMethod("Block", id, "b"), peerMethod("Verify", id, "s"),
+        peerMethod("Forget", id),
+      ],
+      properties: [
+        Property("PeerId", "s", get: { .string(id) }), Property("Nickname", "s", get: { .string(nickname) }),
+        Property("Hops", "u", get: { .uint32(hops) }), Property("Direct", "b", get: { .bool(hops == 1) }),
+        Property("Rssi", "n", get: { .int16(hops == 1 ? -60 : 0) }),
+        Property("LastSeen", "t", get: { .uint64(hops == 0 ? 0 : 1000) }),
+        Property("Verified", "b", get: { [weak self] in .bool(self?.isVerified(id) ?? false) }),
+      ])
+  }
+
+  private func isVerified(_ id: String) -> Bool {
+    if looksUntilProof > 0 {
+      looksUntilProof -= 1
+      if looksUntilProof == 0 { verified.insert(id) }
+    }
+    return verified.contains(id)
+  }
+
+  private func peerMethod(_ name: String, _ id: String, _ arguments: String...) -> Method {
+    Method(
+      name, in: arguments.map { Argument("a", $0) },
+      returning: { [weak self] call throws(DBusError) in
+        if let refusal = self?.refusal { throw refusal }
+        self?.calls.append(([name, id] + call.arguments.map(\.text)).joined(separator: " "))
+        return []
+      })
+  }
+}

@@ -1,0 +1,104 @@
+import CommandLine
+import Foundation
+import Loop
+
+@testable import MeshCommands
+@testable import Tool
+
+/// A command of the tool that ran in this process, with what it wrote to standard output.
+struct ToolCall: Equatable {
+  let code: ExitCode
+  let output: String
+  /// What it would have complained of; nil where it did not fail.
+  let failure: String?
+
+  init(_ code: ExitCode, _ output: String, _ failure: String? = nil) {
+    self.code = code
+    self.output = output
+    self.failure = failure
+  }
+
+  static let grammar = ToolProgram([MeshTool.part], version: "1").grammar
+
+  @LoopActor
+  static func run(_ words: String..., input: String = "") async -> ToolCall {
+    await run(words, input: input)
+  }
+
+  /// - Parameter input: what stands on standard input.
+  @LoopActor
+  static func run(_ words: [String], input: String = "") async -> ToolCall {
+    let line: ParsedCommand
+    do throws(UsageError) {
+      line = try grammar.parse(words)
+    } catch {
+      return ToolCall(.usage, "", error.sentence)
+    }
+    if line.wantsHelp { return ToolCall(.ok, line.help) }
+    let redirection = Redirection(input: input)
+    do throws(Failure) {
+      let body = MeshTool.part.verbs.compactMap { $0.body(at: line.path) }.first
+      let code = try await body?(Client(line), line)
+      return ToolCall(code ?? .usage, redirection.end())
+    } catch {
+      return ToolCall(error.code, redirection.end(), error.text)
+    }
+  }
+}
+
+extension ToolCall {
+  /// What `decode` says to the text of a file.
+  @LoopActor
+  static func decode(_ text: String) async throws -> ToolCall {
+    let file = try ScratchFile(text)
+    defer { withExtendedLifetime(file) {} }
+    return await run("mesh", "decode", file.path)
+  }
+}
+
+/// Standard input and output of this process, which are files for a while. What runs tests writes to standard error.
+private final class Redirection {
+  private let files: [UnsafeMutablePointer<FILE>]
+  private let before: [Int32]
+
+  init(input: String) {
+    files = [tmpfile(), tmpfile()].compactMap { $0 }
+    before = [dup(STDIN_FILENO), dup(STDOUT_FILENO)]
+    let bytes = Array(input.utf8)
+    fwrite(bytes, 1, bytes.count, files[0])
+    rewind(files[0])
+    dup2(fileno(files[0]), STDIN_FILENO)
+    dup2(fileno(files[1]), STDOUT_FILENO)
+  }
+
+  func end() -> String {
+    for (descriptor, number) in zip(before, [STDIN_FILENO, STDOUT_FILENO]) {
+      dup2(descriptor, number)
+      close(descriptor)
+    }
+    defer { for file in files { fclose(file) } }
+    return Self.text(files[1])
+  }
+
+  /// What the file has; it is read from its beginning, and goes on at its end.
+  private static func text(_ file: UnsafeMutablePointer<FILE>) -> String {
+    let descriptor = fileno(file)
+    var bytes = [UInt8](repeating: 0, count: Int(lseek(descriptor, 0, SEEK_END)))
+    let count = pread(descriptor, &bytes, bytes.count, 0)
+    return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
+  }
+}
+
+/// A file that is gone with its last user.
+final class ScratchFile {
+  let path: String
+
+  init(_ text: String) throws {
+    path = FileManager.default.temporaryDirectory.appendingPathComponent("mesh-\(UUID().uuidString.prefix(8))").path
+    try text.write(toFile: path, atomically: true, encoding: .utf8)
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(atPath: path)
+  }
+}

@@ -1,0 +1,87 @@
+import CommandLine
+import Foundation
+import Loop
+import TestSupport
+import Testing
+
+@testable import MeshCommands
+@testable import Terminal
+
+@Suite("Verification codes on the terminal", .serialized)
+struct VerifyTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func terminal(_ columns: Int, _ rows: Int) -> TerminalInfo {
+    TerminalInfo(isTerminal: true, columns: columns, rows: rows, environment: { _ in nil })
+  }
+
+  @Test("The own code is drawn with its text below, or written as text")
+  @LoopActor
+  func own() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    let drawn = await stand.run("verify")
+    #expect(drawn.code == .ok && drawn.output.contains("█") && drawn.output.contains("\nbitchat://verify?v=1\n"))
+    #expect(await stand.run("verify", "--text") == ToolCall(.ok, "bitchat://verify?v=1\n"))
+    #expect(await stand.run("verify", "--json") == ToolCall(.ok, "{\n  \"code\": \"bitchat://verify?v=1\"\n}\n"))
+  }
+
+  @Test("A real code fits into 80 columns and can be scanned there; what does not fit is said")
+  func drawing() throws {
+    let text = try PacketVectors.code
+    let drawing = try VerifyCommand.drawing(text, Self.terminal(80, 24))
+    let lines = drawing.split(separator: "\n").map(String.init)
+    let blocks = lines.filter { $0.contains("█") }
+    #expect(blocks.count > 30)
+    for line in blocks { #expect(line.filter { " ▀▄█".contains($0) }.count <= 80) }
+    #expect(lines.contains(text))
+    #expect(lines.last?.hasSuffix("rows; this one has 24.") == true)
+    let high = try VerifyCommand.drawing(text, Self.terminal(80, 60))
+    #expect(high.contains("It is valid for 5 minutes.\n") && !high.contains("this one has"))
+    let narrow = try VerifyCommand.drawing(text, Self.terminal(40, 60))
+    #expect(!narrow.contains("█") && narrow.contains(text) && narrow.contains("this terminal has 40."))
+  }
+
+  @Test("Another's code is read from the line or from standard input, however it was broken, and its proof awaited")
+  @LoopActor
+  func read() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    let code = try PacketVectors.code
+    let broken = code.enumerated().map { $0.offset % 70 == 69 ? "\($0.element)\r\n" : "\($0.element)" }.joined()
+    stand.looksUntilProof = 2
+    #expect(await stand.run("verify", code) == ToolCall(.ok, "alice (\(MeshStand.alice)) is verified.\n"))
+    #expect(await stand.run("verify", "--read", input: broken + "\n").code == .ok)
+    #expect(await stand.run("verify", "-", input: code).code == .ok)
+    #expect(stand.calls == [String](repeating: "VerifyCode \(code)", count: 3))
+  }
+
+  @Test("A peer without proof in time is not called verified")
+  @LoopActor
+  func noProof() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    let code = try PacketVectors.code
+    let call = await stand.run("verify", code, "--wait", "0")
+    #expect(call.code == .timeout && call.output == "" && call.failure?.hasPrefix("alice") == true)
+    let json = await stand.run("verify", code, "--wait", "0", "--json")
+    #expect(json.code == .timeout && json.output.contains("\"verified\": false"))
+  }
+
+  @Test("What is no code does not get to the service")
+  @LoopActor
+  func noCode() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    let code = try PacketVectors.code
+    for text in [
+      "", "hello", "bitchat://verify?v=1", code + "\u{0}",
+      code.replacingOccurrences(of: "nick=alice", with: "nick=alica"), String(repeating: "x", count: 100_000),
+    ] {
+      let call = await stand.run("verify", "--read", input: text)
+      #expect(call.code == .failed && call.failure?.hasPrefix("This is no verification code: ") == true, "\(call)")
+    }
+    #expect(await stand.run("verify", "--read", code).code == .usage)
+    #expect(stand.calls == [])
+  }
+}

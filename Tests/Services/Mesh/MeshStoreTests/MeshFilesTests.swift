@@ -1,0 +1,298 @@
+import Bitchat
+import Bytes
+import Crypto
+import Database
+import Glibc
+import Store
+import TestSupport
+import Testing
+
+@testable import MeshStore
+
+@Suite("The files of the mesh")
+struct MeshFilesTests {
+  let folder: ScratchFolder
+
+  init() throws { folder = try ScratchFolder() }
+
+  func files(
+    on system: any FileSystem = SystemFileSystem(), _ environment: [String: String] = [:]
+  ) -> MeshFiles { MeshFiles(path: folder.path, on: system, environment: { environment[$0] }) }
+
+  /// Opens the files and reads them as a start does.
+  func load(_ files: any MeshDisk, archive: Duration = .seconds(6 * 3600)) throws -> MeshLoading {
+    var random = SystemRandom()
+    return try MeshLoading(from: files, archive: archive, at: Sample.time, random: &random)
+  }
+
+  /// Files with one change of each kind in them, still open, and the identity in them.
+  @discardableResult
+  func fill(_ files: any MeshDisk) throws -> MeshEngine.Identity {
+    var loading = try load(files)
+    var writes = loading.writes
+    for change in try Sample.changes() { writes.add(try loading.ledger.apply(change, at: Sample.time)) }
+    try files.commit(writes)
+    return loading.kept.identity
+  }
+
+  /// What is in the database, as it is there.
+  func rows() throws -> [SealedRow] {
+    let file = try SQLiteFile(path: folder.path("mesh/mesh.db"))
+    var rows: [SealedRow] = []
+    try file.query("SELECT id, time, sealed FROM record ORDER BY id") { row in
+      rows.append(
+        SealedRow(id: row.integer(0) ?? 0, time: UInt64(bitPattern: row.integer(1) ?? 0), sealed: row.blob(2) ?? []))
+    }
+    return rows
+  }
+
+  func change(_ body: (SQLiteFile) throws -> Void) throws { try body(SQLiteFile(path: folder.path("mesh/mesh.db"))) }
+
+  // MARK: Keeping
+
+  @Test("Everything comes back after a restart, with the same identity")
+  func restart() throws {
+    let identity = try fill(files())
+    let found = try load(files()).kept
+    #expect(found.identity.id == identity.id && !found.isNew)
+    #expect(found.identity.signingKey.publicKey == identity.signingKey.publicKey)
+    var expected = KeptMesh(identity: identity)
+    expected.nickname = Sample.secretName
+    expected.pins = [Sample.peer(1): try Sample.key(1), Sample.peer(2): try Sample.key(2)]
+    expected.peers = [try Sample.marks(1), try Sample.marks(2, isFavourite: true)]
+    expected.outgoing = [try Sample.outgoing(7, tries: 3)]
+    expected.gossip = try [Sample.gossip(), Sample.gossip("a fragment", type: .fragment)]
+      .sorted { $0.id.description < $1.id.description }
+    expected.messages = [try Sample.privateMessage(8), try Sample.publicMessage(9)]
+    expected.highestNumber = 9
+    #expect(found.content == expected.content)
+    #expect(found.lost == 0 && found.warning == nil && found.keyOrigin == .stateDirectory)
+  }
+
+  @Test("What was committed is there after the process is killed")
+  func killed() throws {
+    let files = files()
+    try fill(files)
+    // As a kill leaves them: the files as they are while the database is open.
+    let other = try MeshFilesTests()
+    try folder.copy("mesh", to: other.folder)
+    #expect(try other.load(other.files()).kept.messages.map(\.number) == [8, 9])
+    withExtendedLifetime(files) {}
+  }
+
+  @Test("No name, text, key or peer is in any file, while it is open and afterwards")
+  func sealed() throws {
+    let files = files()
+    let identity = try fill(files)
+    var secrets: [[UInt8]] = [
+      Array(Sample.secretName.utf8), Array(Sample.secretText.utf8), Array("lighthouse".utf8), Array("private-8".utf8),
+      Sample.peer(1).bytes, Sample.peer(2).bytes, try Sample.key(1).bytes, try Sample.gossip().id.bytes,
+      identity.id.bytes,
+      identity.noiseKey.publicKey.bytes, identity.signingKey.publicKey.bytes,
+      try #require(Sample.marks(1).noiseKey).bytes,
+    ]
+    identity.noiseKey.secret.withUnsafeBytes { secrets.append(Array($0)) }
+    identity.signingKey.seed.withUnsafeBytes { secrets.append(Array($0)) }
+    for round in ["open", "closed"] {
+      let found = try folder.files()
+      #expect(found.keys.contains("mesh/mesh.db-wal") == (round == "open"))
+      for (name, bytes) in found {
+        for (number, secret) in secrets.enumerated() where contains(bytes, secret) {
+          Issue.record("secret \(number) is in \(name), \(round)")
+        }
+      }
+      if round == "open" { _ = files.closeDatabase() }
+    }
+  }
+
+  @Test("The same content is sealed differently each time")
+  func nonces() throws {
+    let files = files()
+    var ledger = try load(files).ledger
+    for number in 1...3 as ClosedRange<UInt32> {
+      try files.commit(try ledger.apply(.message(Sample.privateMessage(number)), at: Sample.time))
+      try files.commit(try ledger.apply(.message(Sample.privateMessage(number)), at: Sample.time))
+    }
+    _ = files.closeDatabase()
+    let nonces = try rows().map { Array($0.sealed.prefix(XChaChaPoly.nonceSize)) }
+    #expect(nonces.count == 5 && Set(nonces).count == 5)
+  }
+
+  @Test("Folder and files are closed to others, and another process is kept out")
+  func modes() throws {
+    let files = files()
+    try fill(files)
+    #expect(try folder.mode("mesh") == 0o700)
+    for name in ["mesh.key", "mesh.db", "mesh.db-wal"] { #expect(try folder.mode("mesh/\(name)") == 0o600) }
+    #expect(caught(StoreError.self) { try self.files().open() }?.reason == .inUse)
+    // The folder above is locked by whoever keeps something else there.
+    #expect(throws: Never.self) { try StateDirectory(path: folder.path) }
+    _ = files.closeDatabase()
+    #expect(chmod(folder.path("mesh/mesh.db"), 0o644) == 0)
+    #expect(caught(StoreError.self) { try files.open() }?.reason == .wrongMode)
+  }
+
+  @Test("Without an archive what was public is left out and removed, and the rest is there")
+  func noArchive() throws {
+    try fill(files())
+    let files = files()
+    let loading = try load(files, archive: .zero)
+    #expect(loading.kept.messages.map(\.number) == [8] && loading.kept.gossip == [])
+    #expect(loading.kept.highestNumber == 9 && loading.kept.lost == 0)
+    try files.commit(loading.writes)
+    #expect(try load(files).kept.messages.map(\.number) == [8])
+  }
+
+  @Test("Where the disk is full nothing of a commit is there, and all of it when it is tried again")
+  func full() throws {
+    let files = files()
+    try fill(files)
+    var loading = try load(files)
+    try files.limit(pages: 5)
+    var writes = MeshWrites()
+    for number in 20..<40 as Range<UInt32> {
+      let text = String(repeating: "x", count: 2000)
+      writes.add(try loading.ledger.apply(.message(Sample.privateMessage(number, text: text)), at: Sample.time))
+    }
+    #expect(caught(StoreError.self) { try files.commit(writes) }?.reason == .diskFull)
+    #expect(try load(files).kept.messages.map(\.number) == [8, 9])
+    try files.commit(writes)
+    #expect(try load(files).kept.messages.map(\.number) == [8, 9] + Array(20..<40))
+  }
+
+  // MARK: Damage
+
+  @Test("A row that is garbled, or in another's place, is left out, counted and removed; the rest is there")
+  func garbled() throws {
+    try fill(files())
+    let rows = try rows()
+    let (one, two, three) = (rows[2], rows[3], rows[4])
+    try change { file in
+      let update = "UPDATE record SET sealed = ? WHERE id = ?"
+      try file.run(update, [.blob(two.sealed), .integer(one.id)])
+      try file.run(update, [.blob(one.sealed), .integer(two.id)])
+      var bytes = three.sealed
+      bytes[30] ^= 1
+      try file.run(update, [.blob(bytes), .integer(three.id)])
+      try file.run("UPDATE record SET time = time + 1 WHERE id = ?", [.integer(rows[5].id)])
+      try file.run("INSERT INTO record VALUES (?, 0, ?)", [.integer(.max), .blob(rows[6].sealed)])
+      try file.run("INSERT INTO record VALUES (-5, 0, x'')")
+    }
+    let files = files()
+    let loading = try load(files)
+    #expect(loading.kept.lost == 6 && loading.kept.warning == nil)
+    #expect(loading.kept.messages.map(\.number) == [8, 9] && !loading.kept.isNew)
+    try files.commit(loading.writes)
+    #expect(try load(files).kept.lost == 0)
+  }
+
+  @Test("A record of another release is left out, and the rest is there")
+  func otherVersion() throws {
+    let files = files()
+    var loading = try load(files)
+    var writes = try loading.ledger.apply(.message(Sample.privateMessage(1)), at: Sample.time)
+    writes.rows[77] = MeshRow(id: 77, time: 5, content: [9, 1, 2])
+    try files.commit(writes)
+    let again = try load(files)
+    #expect(again.kept.lost == 1 && again.kept.messages.count == 1)
+  }
+
+  @Test("Under another key nothing opens: the file is put aside, and comes back with its key")
+  func otherKey() throws {
+    let credentials = try ScratchFolder()
+    try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
+    let environment = ["CREDENTIALS_DIRECTORY": credentials.path]
+    let identity = try fill(files(on: SystemFileSystem(), environment))
+    try credentials.write([UInt8](repeating: 9, count: 32), to: "earshot-mesh")
+    let other = try load(files(on: SystemFileSystem(), environment)).kept
+    #expect(other.isNew && other.keyOrigin == .systemCredential)
+    #expect(other.warning?.contains("mesh.db.damaged") == true && other.warning?.contains("earshot-mesh") == true)
+    try folder.remove("mesh/mesh.db")
+    try folder.write(folder.read("mesh/mesh.db.damaged"), to: "mesh/mesh.db")
+    try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
+    #expect(try load(files(on: SystemFileSystem(), environment)).kept.identity.id == identity.id)
+  }
+
+  @Test("A database without its key is removed, and the node begins anew")
+  func noKey() throws {
+    let identity = try fill(files())
+    try folder.link("mesh/mesh.db", as: "shadow")
+    try folder.remove("mesh/mesh.key")
+    let found = try load(files()).kept
+    #expect(found.isNew && found.identity.id != identity.id && found.warning?.contains("no key") == true)
+    #expect(try folder.read("shadow").allSatisfy { $0 == 0 })
+  }
+
+  @Test("A damaged key is refused, and nothing is removed")
+  func damagedKey() throws {
+    try fill(files())
+    var bytes = try folder.read("mesh/mesh.key")
+    bytes[50] ^= 1
+    try folder.write(bytes, to: "mesh/mesh.key")
+    let before = try folder.read("mesh/mesh.db")
+    #expect(caught(StoreError.self) { try files().open() }?.reason == .damaged)
+    #expect(try folder.read("mesh/mesh.db") == before)
+  }
+
+  @Test("What is no database any more is put aside, and the node begins anew")
+  func noDatabase() throws {
+    try fill(files())
+    try folder.write([UInt8](repeating: 7, count: 20_000), to: "mesh/mesh.db")
+    let found = try load(files()).kept
+    #expect(found.isNew && found.warning?.contains("damaged") == true)
+    #expect(try folder.read("mesh/mesh.db.damaged").count == 20_000)
+    #expect(try !load(files()).kept.isNew)
+  }
+
+  @Test("Of a damaged database what can be read is kept, from both ends")
+  func salvage() throws {
+    let files = files()
+    let identity = try fill(files)
+    var loading = try load(files)
+    for number in 100..<400 as Range<UInt32> {
+      try files.commit(try loading.ledger.apply(.message(Sample.privateMessage(number)), at: Sample.time))
+    }
+    _ = files.closeDatabase()
+    var bytes = try folder.read("mesh/mesh.db")
+    #expect(bytes.count > 60_000)
+    for place in 40_960..<45_056 { bytes[place] = 0xA5 }
+    try folder.write(bytes, to: "mesh/mesh.db")
+    let found = try load(files).kept
+    #expect(found.identity.id == identity.id && !found.isNew && found.warning?.contains("damaged") == true)
+    #expect(found.messages.count > 200 && found.messages.count < 302)
+    #expect(found.messages.contains { $0.number == 399 } && found.messages.contains { $0.number == 100 })
+    let again = try load(files).kept
+    #expect(again.content == found.content && again.warning == nil)
+  }
+
+  @Test("Wherever the replacing of a damaged database is interrupted, the next start finds what could be read")
+  func salvageInterrupted() throws {
+    var number = 0
+    var isThrough = false
+    while !isThrough {
+      number += 1
+      let stand = try MeshFilesTests()
+      let identity = try stand.fill(stand.files())
+      // The sealed rows go on being readable: the damage is in the first page's list of free pages alone.
+      let rows = try stand.rows()
+      let system = StoppingFileSystem()
+      do {
+        let state = try StateDirectory(path: stand.folder.path, folder: "mesh", on: system)
+        system.stop(at: number)
+        isThrough = (try? MeshDatabase.replace(in: state, with: rows)) != nil
+      }
+      let found = try stand.load(stand.files()).kept
+      #expect(found.identity.id == identity.id && found.messages.map(\.number) == [8, 9], "stopped at \(number)")
+    }
+    #expect(number > 5)
+  }
+
+  @Test("A database of a later release is not touched")
+  func later() throws {
+    try fill(files())
+    try change { try $0.run("PRAGMA user_version = 2") }
+    let before = try folder.read("mesh/mesh.db")
+    #expect(caught(StoreError.self) { try files().open() }?.reason == .tooNew)
+    #expect(try folder.read("mesh/mesh.db") == before)
+  }
+}

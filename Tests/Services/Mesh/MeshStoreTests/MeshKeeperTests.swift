@@ -1,0 +1,342 @@
+import Bitchat
+import Crypto
+import Loop
+import Store
+import TestSupport
+import Testing
+
+@testable import MeshStore
+
+@Suite("The keeper of the mesh")
+struct MeshKeeperTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A keeper whose disk does its work when it is told to.
+  @LoopActor
+  final class Stand {
+    let disk = StandInDisk()
+    let clock = HandClock()
+    let worker = HeldWorker()
+    let keeper: MeshKeeper
+    /// What was answered, in its order.
+    var answers: [String] = []
+    var kept: KeptMesh?
+
+    init(archive: Duration = .seconds(6 * 3600), opens: Bool = true) {
+      keeper = MeshKeeper(
+        disk, settings: .init(archive: archive), scheduler: clock, worker: worker, clock: SetClock(),
+        random: SeededRandom(seed: 1))
+      if opens { open() }
+    }
+
+    func open() {
+      keeper.open { [weak self] result in
+        self?.kept = try? result.get()
+        if case .failure(let error) = result { self?.answers.append("open: \(error.code)") }
+      }
+      work()
+    }
+
+    func work() {
+      worker.release()
+      clock.run()
+    }
+
+    func keep(_ name: String, _ changes: MeshChange...) {
+      keeper.keep(changes) { [weak self] error in self?.answers.append("\(name): \(error?.code ?? "kept")") }
+    }
+  }
+
+  static let full = StoreError(.diskFull, "The disk is full.")
+
+  @Test("What is kept is said to be kept when the commit is through, and not before")
+  func answered() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      stand.keep("one", .message(try Sample.privateMessage(1)))
+      stand.clock.run()
+      #expect(stand.answers == [] && stand.worker.held.count == 1)
+      stand.work()
+      #expect(stand.answers == ["one: kept"])
+      #expect(stand.disk.count == 3, "identity, number, message")
+    }
+  }
+
+  @Test("What comes while a commit runs goes into the next one, all of it, and is answered in order")
+  func batches() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      let before = stand.disk.commits
+      for number in 1...5 as ClosedRange<UInt32> {
+        stand.keep("\(number)", .message(try Sample.privateMessage(number)))
+      }
+      stand.keep("nothing")
+      stand.work()
+      #expect(stand.answers == ["1: kept"] && stand.disk.commits == before + 1)
+      stand.work()
+      #expect(stand.answers == ["1: kept", "2: kept", "3: kept", "4: kept", "5: kept", "nothing: kept"])
+      #expect(stand.disk.commits == before + 2)
+      stand.keep("nothing again")
+      #expect(stand.answers.count == 6)
+      stand.clock.run()
+      #expect(stand.answers.last == "nothing again: kept" && stand.worker.held.isEmpty)
+    }
+  }
+
+  @Test("What a full disk refuses is said, is not lost, and is kept with the next commit; the trouble is over then")
+  func refused() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      var changes = 0
+      stand.keeper.onChange = { changes += 1 }
+      stand.disk.refuse(Self.full)
+      stand.keep("one", .message(try Sample.privateMessage(1, state: .unread)))
+      stand.work()
+      #expect(stand.answers == ["one: DiskFull"] && stand.keeper.trouble == "The disk is full." && changes == 1)
+      stand.keep("two", .message(try Sample.privateMessage(1, state: .seen)), .message(try Sample.privateMessage(2)))
+      stand.work()
+      #expect(stand.answers == ["one: DiskFull", "two: kept"])
+      #expect(stand.keeper.trouble == nil && changes == 2)
+      let again = Stand(opens: false)
+      let rows = stand.disk.state.withLock { $0.rows }
+      again.disk.state.withLock { $0.rows = rows }
+      again.open()
+      #expect(again.kept?.messages.map(\.state) == [.seen, .unread], "the later word counts")
+    }
+  }
+
+  @Test("Without anything new it is tried again after a second, then later each time, up to a minute")
+  func retried() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      stand.disk.refuse(Self.full, Self.full, Self.full, Self.full, Self.full, Self.full, Self.full, Self.full)
+      stand.keep("one", .message(try Sample.privateMessage(1)))
+      stand.work()
+      for pause in [1, 2, 4, 8, 16, 32, 60] {
+        stand.clock.advance(by: .seconds(pause) - .milliseconds(1))
+        #expect(stand.worker.held.isEmpty)
+        stand.clock.advance(by: .milliseconds(1))
+        #expect(stand.worker.held.count == 1)
+        stand.work()
+      }
+      #expect(stand.keeper.trouble != nil && stand.disk.count == 1)
+      stand.clock.advance(by: .seconds(60))
+      stand.work()
+      #expect(stand.keeper.trouble == nil && stand.disk.count == 3 && stand.answers.count == 1)
+      stand.clock.advance(by: .seconds(600))
+      #expect(stand.worker.held.isEmpty)
+    }
+  }
+
+  @Test("Who comes while a commit fails has an attempt of its own")
+  func refusedMeanwhile() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      stand.disk.refuse(Self.full)
+      stand.keep("one", .message(try Sample.privateMessage(1)))
+      stand.keep("two", .message(try Sample.privateMessage(2)))
+      stand.work()
+      stand.work()
+      #expect(stand.answers == ["one: DiskFull", "two: kept"] && stand.disk.count == 4)
+    }
+  }
+
+  @Test("A disk that hangs holds nobody up: after ten seconds all are told, and all is kept when it goes on")
+  func hanging() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      stand.keep("one", .message(try Sample.privateMessage(1)))
+      stand.keep("two", .message(try Sample.privateMessage(2)))
+      stand.clock.advance(by: .milliseconds(9_999))
+      #expect(stand.answers == [] && stand.keeper.trouble == nil)
+      stand.clock.advance(by: .milliseconds(1))
+      #expect(stand.answers == ["one: DiskStalled", "two: DiskStalled"])
+      #expect(stand.keeper.trouble?.contains("does not answer") == true)
+      stand.keep("three", .message(try Sample.privateMessage(3)))
+      stand.clock.run()
+      #expect(stand.answers.last == "three: DiskStalled" && stand.worker.held.count == 1)
+      stand.work()
+      stand.work()
+      #expect(stand.keeper.trouble == nil && stand.disk.count == 5 && stand.answers.count == 3)
+    }
+  }
+
+  @Test("A change that cannot be written is left out, and said; the others are kept")
+  func unwritable() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      let long = String(repeating: "x", count: 256)
+      stand.keep("one", .nickname(long), .message(try Sample.privateMessage(1)))
+      stand.work()
+      #expect(stand.answers == ["one: TooLarge"] && stand.disk.count == 3 && stand.keeper.trouble == nil)
+    }
+  }
+
+  @Test("A new node has an identity that is on the disk before it is used; the next run has the same one")
+  func identity() async {
+    await LoopActor.run {
+      let stand = Stand(opens: false)
+      stand.disk.refuse()
+      stand.keeper.open { result in stand.kept = try? result.get() }
+      #expect(stand.kept == nil && stand.disk.count == 0)
+      stand.work()
+      #expect(stand.kept?.isNew == true && stand.disk.count == 1)
+      let next = Stand(opens: false)
+      let rows = stand.disk.state.withLock { $0.rows }
+      next.disk.state.withLock { $0.rows = rows }
+      next.open()
+      #expect(next.kept?.isNew == false && next.kept?.identity.id == stand.kept?.identity.id)
+    }
+  }
+
+  @Test("A start that fails says why, keeps nothing, and may be tried again")
+  func failedStart() async throws {
+    try await LoopActor.run {
+      let stand = Stand(opens: false)
+      stand.keep("early", .message(try Sample.privateMessage(1)))
+      stand.clock.run()
+      stand.disk.refuse(Self.full)
+      stand.open()
+      #expect(stand.answers == ["early: Failed", "open: DiskFull"] && stand.keeper.trouble == "The disk is full.")
+      stand.open()
+      #expect(stand.kept != nil && stand.keeper.trouble == nil)
+      stand.open()
+      #expect(stand.answers.last == "open: Failed", "it is open")
+    }
+  }
+
+  @Test("An identity that the disk does not take is not given out")
+  func identityRefused() async {
+    await LoopActor.run {
+      let stand = Stand(opens: false)
+      // The opening succeeds, the commit of the identity does not.
+      let refusing = RefusingCommits()
+      let keeper = MeshKeeper(
+        refusing, scheduler: stand.clock, worker: stand.worker, clock: SetClock(), random: SeededRandom(seed: 1))
+      var failure: StoreError?
+      keeper.open { result in if case .failure(let error) = result { failure = error } }
+      stand.work()
+      #expect(failure == Self.full)
+    }
+  }
+
+  struct RefusingCommits: MeshDisk {
+    func open() -> DiskContents { DiskContents() }
+    func commit(_ writes: MeshWrites) throws(StoreError) { throw MeshKeeperTests.full }
+    func wipe() -> Bool { true }
+  }
+
+  @Test("It is idle when all is written, or refused; a limit ends the waiting")
+  func idle() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      var calls: [String] = []
+      stand.keeper.whenIdle(within: .seconds(5)) { calls.append("at once") }
+      stand.clock.run()
+      #expect(calls == ["at once"])
+      stand.keep("one", .message(try Sample.privateMessage(1)))
+      stand.keep("two", .message(try Sample.privateMessage(2)))
+      stand.keeper.whenIdle(within: .seconds(5)) { calls.append("written") }
+      stand.work()
+      #expect(calls.count == 1, "the second commit runs")
+      stand.work()
+      #expect(calls.last == "written" && calls.count == 2)
+      stand.disk.refuse(Self.full)
+      stand.keep("three", .message(try Sample.privateMessage(3)))
+      stand.keeper.whenIdle(within: .seconds(5)) { calls.append("refused") }
+      stand.work()
+      #expect(calls.last == "refused")
+      stand.keep("four", .message(try Sample.privateMessage(4)))
+      stand.keeper.whenIdle(within: .seconds(5)) { calls.append("limit") }
+      stand.clock.advance(by: .seconds(5))
+      #expect(calls.last == "limit" && calls.count == 4)
+    }
+  }
+
+  @Test("Messages that had to go are named")
+  func removed() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      var removed: [UInt32] = []
+      stand.keeper.onRemoved = { removed += $0 }
+      stand.keep("one", .message(try Sample.privateMessage(1)), .message(try Sample.publicMessage(2)))
+      stand.work()
+      stand.keeper.age(at: Sample.time + 7 * 3600 * 1000)
+      #expect(removed == [2])
+      stand.work()
+      stand.keeper.settings.archive = .zero
+      stand.keep("two", .message(try Sample.publicMessage(3)), .gossip(try Sample.gossip()))
+      stand.work()
+      #expect(stand.disk.count == 3, "identity, number, the private message")
+      #expect(stand.answers.last == "two: kept")
+    }
+  }
+
+  @Test("A wipe begins anew; what waited is refused, and what comes from before it is not written")
+  func wipe() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      let old = stand.kept?.identity.id
+      stand.keep("one", .message(try Sample.privateMessage(1)))
+      stand.keep("two", .message(try Sample.privateMessage(2)))
+      var wiped: MeshKeeper.Wiped?
+      stand.keeper.wipe { wiped = try? $0.get() }
+      #expect(stand.answers == ["one: Failed", "two: Failed"])
+      stand.keep("late", .message(try Sample.privateMessage(3)))
+      stand.work()
+      #expect(stand.answers.last == "late: Failed")
+      #expect(wiped?.isKeyDestroyed == true && wiped?.advice == nil && wiped?.kept.isNew == true)
+      #expect(wiped?.kept.messages == [] && wiped?.kept.highestNumber == 0)
+      #expect(stand.disk.count == 1, "the new identity")
+      #expect(old != nil && stand.disk.state.withLock { $0.wipes } == 1)
+      stand.keep("after", .message(try Sample.privateMessage(1)))
+      stand.work()
+      #expect(stand.answers.last == "after: kept" && stand.answers.count == 4)
+    }
+  }
+
+  @Test("A wipe that the disk refuses is said; nothing is kept until the disk is opened again")
+  func wipeRefused() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      stand.disk.state.withLock { $0.wipeRefusal = StoreError(.diskFailed, "The disk failed.") }
+      var failure: StoreError?
+      stand.keeper.wipe { if case .failure(let error) = $0 { failure = error } }
+      stand.work()
+      #expect(failure?.reason == .diskFailed && stand.keeper.trouble == "The disk failed.")
+      stand.keep("one", .message(try Sample.privateMessage(1)))
+      stand.clock.run()
+      #expect(stand.answers == ["one: Failed"])
+      stand.open()
+      #expect(stand.keeper.trouble == nil)
+    }
+  }
+
+  @Test("A wipe says when the key outlives it")
+  func foreignKey() async {
+    await LoopActor.run {
+      let stand = Stand()
+      stand.disk.state.withLock { $0.isKeyForeign = true }
+      var wiped: MeshKeeper.Wiped?
+      stand.keeper.wipe { wiped = try? $0.get() }
+      stand.work()
+      #expect(wiped?.isKeyDestroyed == false && wiped?.advice?.contains("earshot-mesh") == true)
+    }
+  }
+
+  @Test("Without a directory all is in memory alone, and is kept there")
+  func memory() async throws {
+    try await LoopActor.run {
+      let clock = HandClock()
+      let keeper = MeshKeeper(directory: "", scheduler: clock, disk: clock)
+      var kept: KeptMesh?
+      keeper.open { kept = try? $0.get() }
+      clock.run()
+      #expect(kept?.isNew == true && kept?.keyOrigin == nil)
+      var answers: [StoreError?] = []
+      keeper.keep(try Sample.changes()) { answers.append($0) }
+      clock.run()
+      #expect(answers == [nil] && keeper.trouble == nil)
+    }
+  }
+}

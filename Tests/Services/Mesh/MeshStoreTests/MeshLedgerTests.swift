@@ -1,0 +1,138 @@
+import Bitchat
+import Bytes
+import Crypto
+import Testing
+
+@testable import MeshStore
+
+@Suite("The ledger of what the mesh keeps")
+struct MeshLedgerTests {
+  var ledger = MeshLedger(archive: .seconds(6 * 3600))
+
+  @Test("Of each thing there is one row, which a change replaces; what is settled or forgotten goes")
+  mutating func rows() throws {
+    let first = try ledger.apply(.outgoing(Sample.outgoing(1)), at: Sample.time)
+    let again = try ledger.apply(.outgoing(Sample.outgoing(1, tries: 2)), at: Sample.time)
+    let row = try #require(first.rows.values.first { $0.time == Sample.time && $0.content?[1] == 6 })
+    #expect(Array(again.rows.keys) == [row.id])
+    #expect(ledger.count(.outgoing) == 1)
+    let settled = try ledger.apply(.settled(1), at: Sample.time)
+    #expect(settled.rows.map(\.value) == [MeshRow(id: row.id, time: 0, content: nil)])
+    #expect(ledger.count(.outgoing) == 0)
+    let unknown = try ledger.apply(.settled(1), at: Sample.time)
+    #expect(unknown.isEmpty)
+
+    _ = try ledger.apply(.pin(Sample.peer(1), Sample.key(1)), at: Sample.time)
+    _ = try ledger.apply(.peer(Sample.marks(1)), at: Sample.time)
+    let forgotten = try ledger.apply(.forget(Sample.peer(1)), at: Sample.time)
+    #expect(forgotten.rows.values.filter { $0.content == nil }.count == 2 && forgotten.emptiesLog)
+    #expect(ledger.count(.pins) == 0 && ledger.count(.peers) == 0)
+  }
+
+  @Test("A row that became free is used again, so that nothing grows while the disk takes nothing")
+  mutating func reuse() throws {
+    var ids: Set<Int64> = []
+    for number in 1...500 as ClosedRange<UInt32> {
+      ids.formUnion(try ledger.apply(.outgoing(Sample.outgoing(number)), at: Sample.time).rows.keys)
+      ids.formUnion(try ledger.apply(.settled(number), at: Sample.time).rows.keys)
+    }
+    #expect(ids.count <= 3)
+  }
+
+  @Test("The highest number of a message is kept, and never falls")
+  mutating func numbers() throws {
+    _ = try ledger.apply(.message(Sample.privateMessage(5)), at: Sample.time)
+    _ = try ledger.apply(.outgoing(Sample.outgoing(9)), at: Sample.time)
+    let lower = try ledger.apply(.message(Sample.privateMessage(7)), at: Sample.time)
+    #expect(ledger.highestNumber == 9)
+    #expect(lower.rows.count == 1, "the number is not written again")
+    _ = try ledger.apply(.settled(9), at: Sample.time)
+    #expect(ledger.highestNumber == 9)
+  }
+
+  @Test("Where pins or marks are too many, the oldest go, and those of peers that the user has chosen last")
+  mutating func chosen() throws {
+    let key = try Sample.key(1)
+    _ = try ledger.apply(.peer(PeerMarks(peer: Sample.peer(0), isBlocked: true, seenAt: 1)), at: 1)
+    for number in 0..<4200 as Range<UInt64> { _ = try ledger.apply(.pin(Sample.peer(number), key), at: 1 + number) }
+    for number in 1..<1100 as Range<UInt64> {
+      _ = try ledger.apply(.peer(PeerMarks(peer: Sample.peer(number), seenAt: number)), at: 1)
+    }
+    #expect(ledger.count(.pins) == 4096 && ledger.count(.peers) == 1024)
+    #expect(ledger.has(.pin(Sample.peer(0)), on: .pins) && ledger.has(.peer(Sample.peer(0)), on: .peers))
+    #expect(!ledger.has(.pin(Sample.peer(104)), on: .pins) && ledger.has(.pin(Sample.peer(105)), on: .pins))
+    #expect(!ledger.has(.peer(Sample.peer(76)), on: .peers) && ledger.has(.peer(Sample.peer(77)), on: .peers))
+  }
+
+  @Test("Messages and packets are bounded in number, whatever their times; strangers' lines push out no private one")
+  mutating func bounds() throws {
+    var removed: [UInt32] = []
+    for number in 1...3600 as ClosedRange<UInt32> {
+      // Times that fall, as if the clock were set back.
+      let time = Sample.time - UInt64(number)
+      removed += try ledger.apply(.message(Sample.privateMessage(number, text: "", at: time)), at: time).removedMessages
+    }
+    #expect(removed == Array(1...100))
+    for number in 3601...5300 as ClosedRange<UInt32> {
+      removed += try ledger.apply(.message(Sample.publicMessage(number, text: "")), at: 1).removedMessages
+    }
+    #expect(Array(removed.dropFirst(100)) == Array(3601...3800))
+    #expect(ledger.count(.privateMessages) == 3500 && ledger.count(.publicMessages) == 1500)
+    for number in 0..<1050 as Range<UInt64> {
+      _ = try ledger.apply(.gossip(Sample.gossip("\(number)", at: .max - number)), at: 1)
+      _ = try ledger.apply(.gossip(Sample.gossip("\(number)", type: .fragment, at: number)), at: 1)
+    }
+    for number in 1...1100 as ClosedRange<UInt32> {
+      _ = try ledger.apply(.outgoing(Sample.outgoing(number)), at: 1)
+    }
+    #expect(ledger.count(.gossip) == 1000 && ledger.count(.fragments) == 600 && ledger.count(.outgoing) == 1000)
+    #expect(!ledger.has(.outgoing(100), on: .outgoing) && ledger.has(.outgoing(101), on: .outgoing))
+  }
+
+  @Test("Messages are bounded in bytes, too")
+  mutating func bytes() throws {
+    let text = String(repeating: "x", count: 1 << 20)
+    var removed: [UInt32] = []
+    for number in 1...20 as ClosedRange<UInt32> {
+      removed += try ledger.apply(.message(Sample.privateMessage(number, text: text)), at: 1).removedMessages
+    }
+    #expect(removed == [1, 2, 3, 4, 5])
+  }
+
+  @Test(
+    "What is too old goes: what was public after the archive's time, what waits after a day, the rest after 30 days")
+  mutating func age() throws {
+    let hour: UInt64 = 3600 * 1000
+    for change in try Sample.changes() { _ = try ledger.apply(change, at: Sample.time) }
+    func counts() -> [Int] {
+      [.gossip, .fragments, .publicMessages, .outgoing, .privateMessages, .pins, .peers].map { ledger.count($0) }
+    }
+    _ = ledger.age(at: 0)
+    _ = ledger.age(at: Sample.time + 6 * hour)
+    #expect(counts() == [1, 1, 1, 1, 1, 2, 2])
+    let archive = ledger.age(at: Sample.time + 6 * hour + 1)
+    #expect(archive.removedMessages == [9] && archive.rows.count == 3)
+    _ = ledger.age(at: Sample.time + 24 * hour)
+    #expect(counts() == [0, 0, 0, 1, 1, 2, 2])
+    _ = ledger.age(at: Sample.time + 24 * hour + 1)
+    _ = ledger.age(at: Sample.time + 720 * hour)
+    #expect(counts() == [0, 0, 0, 0, 1, 2, 2])
+    let old = ledger.age(at: Sample.time + 720 * hour + 1)
+    #expect(old.removedMessages == [8])
+    #expect(counts() == [0, 0, 0, 0, 0, 2, 2])
+  }
+
+  @Test("Without an archive no public line and no packet is written, and what there was goes")
+  mutating func noArchive() throws {
+    for change in try Sample.changes() { _ = try ledger.apply(change, at: Sample.time) }
+    let emptied = ledger.keepArchive(for: .zero)
+    #expect(emptied.rows.count == 3 && emptied.removedMessages == [9])
+    let gossip = try ledger.apply(.gossip(Sample.gossip("new")), at: Sample.time)
+    #expect(gossip.isEmpty)
+    let line = try ledger.apply(.message(Sample.publicMessage(20)), at: Sample.time)
+    #expect(line.rows.values.compactMap { $0.content?[1] } == [3], "its number alone, which is never given again")
+    #expect(ledger.highestNumber == 20)
+    let told = try ledger.apply(.message(Sample.privateMessage(21)), at: Sample.time)
+    #expect(told.rows.count == 2)
+  }
+}

@@ -1,0 +1,103 @@
+import Bitchat
+import Bytes
+import Crypto
+import Testing
+
+@testable import MeshStore
+
+@Suite("A record of the mesh")
+struct MeshRecordTests {
+  static func records() throws -> [MeshRecord] {
+    var random = SeededRandom(seed: 3)
+    let identity = MeshEngine.Identity(
+      noiseKey: X25519.PrivateKey(randomFrom: &random), signingKey: Ed25519.PrivateKey(randomFrom: &random))
+    var empty = PeerMarks(peer: Sample.peer(9))
+    empty.isBlocked = true
+    empty.isFavouriteOfPeer = true
+    return [
+      .identity(identity), .nickname(""), .nickname(Sample.secretName), .number(.max),
+      .pin(Sample.peer(1), try Sample.key(1)), .peer(try Sample.marks(1)), .peer(empty),
+      .outgoing(try Sample.outgoing(5, tries: 8)), .gossip(try Sample.gossip()),
+    ]
+      + (try MeshMessage.State.allCases.flatMap { state in
+        [.message(try Sample.privateMessage(1, state: state)), .message(try Sample.publicMessage(2, text: ""))]
+      })
+  }
+
+  @Test("Each kind comes back as it was")
+  func roundTrip() throws {
+    for record in try Self.records() {
+      let bytes = try record.bytes()
+      let back = try MeshRecord(reading: bytes)
+      #expect(try back.bytes() == bytes)
+      switch (record, back) {
+      case (.identity(let one), .identity(let two)):
+        #expect(one.id == two.id && one.noiseKey.secret.equals(two.noiseKey.secret))
+        #expect(one.signingKey.seed.equals(two.signingKey.seed))
+      case (.nickname(let one), .nickname(let two)): #expect(one == two)
+      case (.number(let one), .number(let two)): #expect(one == two)
+      case (.pin(let one, let key), .pin(let two, let other)): #expect(one == two && key == other)
+      case (.peer(let one), .peer(let two)): #expect(one == two)
+      case (.outgoing(let one), .outgoing(let two)): #expect(one == two)
+      case (.gossip(let one), .gossip(let two)): #expect(one == two)
+      case (.message(let one), .message(let two)): #expect(one == two)
+      default: Issue.record("another kind")
+      }
+    }
+  }
+
+  @Test("A record that is cut anywhere, or has a byte too many, is none; a packet alone ends where it likes")
+  func cut() throws {
+    for record in try Self.records() {
+      let bytes = try record.bytes()
+      if case .gossip = record { continue }
+      for count in 0..<bytes.count {
+        #expect(throws: WireError.self) { try MeshRecord(reading: Array(bytes.prefix(count))) }
+      }
+      #expect(throws: WireError.self) { try MeshRecord(reading: bytes + [0]) }
+    }
+  }
+
+  @Test("No bytes stop the service, whatever they are")
+  func noise() throws {
+    var random = SeededRandom(seed: 5)
+    for record in try Self.records() {
+      let bytes = try record.bytes()
+      for _ in 0..<300 {
+        var altered = bytes
+        for _ in 0...Int.random(in: 0..<3, using: &random) {
+          altered[Int.random(in: 0..<altered.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+        }
+        guard let read = try? MeshRecord(reading: altered) else { continue }
+        #expect(throws: Never.self) { try read.bytes() }
+      }
+    }
+  }
+
+  @Test("Another version is told from damage, and a state that there is not from one that there is")
+  func values() throws {
+    var bytes = try MeshRecord.message(try Sample.privateMessage(1)).bytes()
+    bytes[0] = 2
+    #expect(throws: WireError.badValue("version")) { try MeshRecord(reading: bytes) }
+    bytes[0] = 1
+    bytes[14] = 0
+    #expect(throws: WireError.badValue("state")) { try MeshRecord(reading: bytes) }
+    bytes[14] = 8
+    #expect(throws: WireError.badValue("state")) { try MeshRecord(reading: bytes) }
+    #expect(throws: WireError.badValue("kind")) { try MeshRecord(reading: [1, 9]) }
+  }
+
+  @Test("A name that has no room in its field is not written")
+  func tooLong() {
+    let name = String(repeating: "x", count: 256)
+    #expect(throws: WireError.tooLong(field: "nickname", limit: 255)) { try MeshRecord.nickname(name).bytes() }
+  }
+
+  @Test("A message shows no text when it is printed")
+  func printed() throws {
+    let message = try Sample.privateMessage(4)
+    var dumped = ""
+    dump(message, to: &dumped)
+    #expect("\(message)" == "<message 4>" && !dumped.contains(Sample.secretText))
+  }
+}

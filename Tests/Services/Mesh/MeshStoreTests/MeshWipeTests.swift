@@ -1,0 +1,130 @@
+import Bitchat
+import Bytes
+import Crypto
+import Database
+import Glibc
+import Store
+import TestSupport
+import Testing
+
+@testable import MeshStore
+
+@Suite("Wiping the mesh")
+struct MeshWipeTests {
+  let stand: MeshFilesTests
+  var folder: ScratchFolder { stand.folder }
+
+  init() throws { stand = try MeshFilesTests() }
+
+  /// Second names for all files, which show what became of their content.
+  func shadow(_ names: [String]) throws -> ScratchFolder {
+    let shadow = try ScratchFolder()
+    for name in names { #expect(Glibc.link(folder.path("mesh/\(name)"), shadow.path(name)) == 0) }
+    return shadow
+  }
+
+  @Test("A wipe leaves nothing of what was there, byte by byte, and begins with a new identity")
+  func wipe() throws {
+    let files = stand.files()
+    let identity = try stand.fill(files)
+    try folder.write(Array("an older database".utf8), to: "mesh/mesh.db.damaged")
+    let old = try folder.files().filter { !$0.value.isEmpty }
+    let shadow = try shadow(["mesh.key", "mesh.db", "mesh.db-wal", "mesh.db.damaged"])
+    let isKeyDestroyed = try files.wipe()
+    #expect(isKeyDestroyed)
+    #expect(try folder.files().isEmpty)
+    let remains = try shadow.files()
+    #expect(remains.count == 4)
+    for (name, bytes) in remains { #expect(!bytes.isEmpty && bytes.allSatisfy { $0 == 0 }, "\(name)") }
+
+    let new = try stand.load(files).kept
+    #expect(new.isNew && new.identity.id != identity.id && new.messages == [] && new.pins == [:])
+    #expect(new.nickname == nil && new.highestNumber == 0 && new.warning == nil)
+    // No sixteen bytes of any file are in a file again, but those that every database begins with.
+    let key = try #require(old["mesh/mesh.key"]).suffix(32)
+    for (_, bytes) in try folder.files() { #expect(!contains(bytes, Array(key))) }
+  }
+
+  @Test("Wherever a wipe is interrupted, nothing can be read afterwards, and the next start finishes it")
+  func interrupted() throws {
+    var number = 0
+    var isThrough = false
+    while !isThrough {
+      number += 1
+      let stand = try MeshFilesTests()
+      let system = StoppingFileSystem()
+      let identity: MeshEngine.Identity
+      let key: [UInt8]
+      do {
+        let files = stand.files(on: system)
+        identity = try stand.fill(files)
+        key = Array(try stand.folder.read("mesh/mesh.key").suffix(32))
+        system.stop(at: number)
+        isThrough = (try? files.wipe()) != nil
+      }
+      // Before the first step nothing has begun.
+      guard stand.folder.exists("mesh/mesh.wiping") || isThrough || number > 1 else { continue }
+      let found = try stand.load(stand.files()).kept
+      #expect(found.isNew && found.identity.id != identity.id && found.messages == [], "stopped at \(number)")
+      let names = try stand.folder.files().keys.sorted()
+      #expect(names == ["mesh/mesh.db", "mesh/mesh.key"], "stopped at \(number)")
+      for (name, bytes) in try stand.folder.files() { #expect(!contains(bytes, key), "\(name)") }
+    }
+    #expect(number > 10)
+  }
+
+  @Test("From the moment at which a file of the database is touched the key is gone")
+  func order() throws {
+    var number = 0
+    var isThrough = false
+    while !isThrough {
+      number += 1
+      let stand = try MeshFilesTests()
+      let system = StoppingFileSystem()
+      let files = stand.files(on: system)
+      try stand.fill(files)
+      let key = Array(try stand.folder.read("mesh/mesh.key").suffix(32))
+      let path = stand.folder.path
+      var syncs: [String] = []
+      system.stop(at: number)
+      syncs = SyncCalls.during { isThrough = (try? files.wipe()) != nil }
+      let touched = syncs.firstIndex { $0.hasPrefix("\(path)/mesh/mesh.db") }
+      let destroyed = syncs.firstIndex { $0 == "\(path)/mesh/mesh.key" }
+      guard let touched else { continue }
+      let keyIndex = try #require(destroyed)
+      #expect(keyIndex < touched, "stopped at \(number)")
+      #expect(syncs[keyIndex..<touched].contains("\(path)/mesh"), "the folder is synced between")
+      #expect(!stand.folder.exists("mesh/mesh.key"))
+      for (_, bytes) in try stand.folder.files() { #expect(!contains(bytes, key)) }
+    }
+    #expect(number > 10)
+  }
+
+  @Test("A key from systemd outlives the wipe, which says so; the database is destroyed all the same")
+  func credential() throws {
+    let credentials = try ScratchFolder()
+    try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
+    let files = stand.files(on: SystemFileSystem(), ["CREDENTIALS_DIRECTORY": credentials.path])
+    let identity = try stand.fill(files)
+    let shadow = try shadow(["mesh.db", "mesh.db-wal"])
+    let isKeyDestroyed = try files.wipe()
+    #expect(!isKeyDestroyed)
+    for (name, bytes) in try shadow.files() { #expect(bytes.allSatisfy { $0 == 0 }, "\(name)") }
+    #expect(try stand.load(files).kept.identity.id != identity.id)
+    #expect(credentials.exists("earshot-mesh"))
+  }
+
+  @Test("A file that cannot be removed is said, the others are destroyed, and the next wipe finishes it")
+  func refused() throws {
+    let files = stand.files()
+    try stand.fill(files)
+    // A folder in the file's place: not even the administrator's process can overwrite or unlink it.
+    #expect(mkdir(folder.path("mesh/mesh.db.damaged"), 0o700) == 0)
+    #expect(caught(StoreError.self) { try files.wipe() } != nil)
+    #expect(!folder.exists("mesh/mesh.key") && !folder.exists("mesh/mesh.db") && folder.exists("mesh/mesh.wiping"))
+    #expect(caught(StoreError.self) { try files.open() } != nil)
+    #expect(rmdir(folder.path("mesh/mesh.db.damaged")) == 0)
+    #expect(try stand.load(files).kept.isNew)
+    #expect(!folder.exists("mesh/mesh.wiping"))
+  }
+}

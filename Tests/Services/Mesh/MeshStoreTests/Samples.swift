@@ -1,0 +1,94 @@
+import Bitchat
+import Bytes
+import Crypto
+import Loop
+import Store
+import TestSupport
+
+@testable import MeshStore
+
+/// What is kept in the tests. The words in it are looked for in the files.
+enum Sample {
+  static let time: UInt64 = 1_800_000_000_000
+  static let secretText = "meet me at the old lighthouse"
+  static let secretName = "Marguerite of the harbour"
+
+  static func peer(_ number: UInt64) -> PeerID { PeerID(rawValue: 0xC0FF_EE00_0000_0000 | number) }
+
+  static func key(_ number: UInt64) throws -> Ed25519.PublicKey {
+    var random = SeededRandom(seed: number)
+    return Ed25519.PrivateKey(randomFrom: &random).publicKey
+  }
+
+  static func marks(_ number: UInt64, isFavourite: Bool = false, seenAt: UInt64 = time) throws -> PeerMarks {
+    var random = SeededRandom(seed: number)
+    return PeerMarks(
+      peer: peer(number), nickname: secretName, noiseKey: X25519.PrivateKey(randomFrom: &random).publicKey,
+      isFavourite: isFavourite, isVerified: number % 2 == 1, seenAt: seenAt)
+  }
+
+  static func outgoing(_ number: UInt32, tries: Int = 0, createdAt: UInt64 = time) throws -> OutgoingMessage {
+    OutgoingMessage(
+      number: number, peer: peer(1),
+      pieces: [
+        .init(id: try MessageID("ID-\(number)-a"), text: secretText, isDelivered: true),
+        .init(id: try MessageID("ID-\(number)-b"), text: "", isRead: true),
+      ], createdAt: createdAt, tries: tries)
+  }
+
+  static func gossip(
+    _ text: String = secretText, type: MessageType = .message, at time: UInt64 = time
+  ) throws -> GossipArchive.Item {
+    let packet = Packet(type: type, timestamp: time, sender: peer(2), payload: Array(text.utf8))
+    guard let item = GossipArchive.Item(bytes: try packet.encoded()) else { throw WireError.badValue("sample") }
+    return item
+  }
+
+  static func privateMessage(
+    _ number: UInt32, text: String = secretText, at time: UInt64 = time, state: MeshMessage.State = .unread
+  ) throws -> MeshMessage {
+    MeshMessage(
+      number: number, time: time, conversation: peer(1), sender: peer(1), nickname: secretName, text: text,
+      messageIDs: [try MessageID("private-\(number)")], state: state)
+  }
+
+  static func publicMessage(_ number: UInt32, text: String = secretText, at time: UInt64 = time) throws -> MeshMessage {
+    MeshMessage(
+      number: number, time: time, conversation: nil, sender: peer(2), nickname: secretName, text: text,
+      packet: try gossip(text).id, state: .seen)
+  }
+
+  /// One change of each kind that leaves something behind.
+  static func changes() throws -> [MeshChange] {
+    [
+      .nickname(secretName), .pin(peer(1), try key(1)), .pin(peer(2), try key(2)), .peer(try marks(1)),
+      .peer(try marks(2, isFavourite: true)), .outgoing(try outgoing(7, tries: 3)), .gossip(try gossip()),
+      .gossip(try gossip("a fragment", type: .fragment)), .message(try privateMessage(8)),
+      .message(try publicMessage(9)),
+    ]
+  }
+}
+
+extension KeptMesh {
+  /// All but the identity, to be compared.
+  var content: [String] {
+    var lines = ["nickname \(nickname ?? "-")", "highest \(highestNumber)"]
+    lines += pins.sorted { $0.key < $1.key }.map { "pin \($0.key) \(Hex.encode($0.value.bytes))" }
+    lines += peers.map { "peer \($0)" }
+    lines += outgoing.map { "outgoing \($0)" }
+    lines += gossip.map { "gossip \(Hex.encode($0.bytes))" }
+    lines += messages.map { message in
+      "message \(message.number) \(message.time) \(message.conversation?.description ?? "-") \(message.sender) "
+        + "\(message.nickname) \(message.text) \(message.messageIDs) \(message.packet?.description ?? "-") \(message.state)"
+    }
+    return lines
+  }
+}
+
+/// A wall clock that a test sets.
+@LoopActor
+final class SetClock: WallClock {
+  var seconds: Int64 = 1_800_000_000
+  nonisolated init() {}
+  func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
+}

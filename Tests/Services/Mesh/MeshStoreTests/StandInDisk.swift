@@ -1,0 +1,55 @@
+import Common
+import Store
+
+@testable import MeshStore
+
+/// A disk that keeps what it takes, and refuses what a test wants.
+final class StandInDisk: MeshDisk {
+  struct State: Sendable {
+    var rows: [Int64: MeshRow] = [:]
+    /// The rows of each commit that was asked for, those that failed included.
+    var commits: [[Int64]] = []
+    var refusals: [StoreError] = []
+    var wipeRefusal: StoreError?
+    var isKeyForeign = false
+    var wipes = 0
+    var emptied = 0
+  }
+
+  let state = Locked(State())
+
+  func open() throws(StoreError) -> DiskContents {
+    try state.withLock { (state) throws(StoreError) in
+      if !state.refusals.isEmpty { throw state.refusals.removeFirst() }
+      var contents = DiskContents()
+      contents.rows = state.rows.values.sorted { $0.id < $1.id }.compactMap { row in
+        row.content.map { DiskContents.Row(id: row.id, time: row.time, content: $0) }
+      }
+      return contents
+    }
+  }
+
+  func commit(_ writes: MeshWrites) throws(StoreError) {
+    try state.withLock { (state) throws(StoreError) in
+      state.commits.append(writes.rows.keys.sorted())
+      if !state.refusals.isEmpty { throw state.refusals.removeFirst() }
+      for row in writes.rows.values { state.rows[row.id] = row.content == nil ? nil : row }
+      if writes.emptiesLog { state.emptied += 1 }
+    }
+  }
+
+  func wipe() throws(StoreError) -> Bool {
+    try state.withLock { (state) throws(StoreError) in
+      state.wipes += 1
+      if let refusal = state.wipeRefusal { throw refusal }
+      state.rows = [:]
+      return !state.isKeyForeign
+    }
+  }
+
+  /// What the next calls get.
+  func refuse(_ errors: StoreError...) { state.withLock { $0.refusals = errors } }
+
+  var commits: Int { state.withLock { $0.commits.count } }
+  var count: Int { state.withLock { $0.rows.count } }
+}

@@ -1,0 +1,63 @@
+import Foundation
+
+/// A folder on the real disk, closed to others, for as long as this is there.
+public final class ScratchFolder: Sendable {
+  public let path: String
+
+  public init() throws {
+    let folder = FileManager.default.temporaryDirectory.resolvingSymlinksInPath()
+    path = folder.appendingPathComponent("scratch-\(UUID().uuidString.prefix(8))").path
+    try FileManager.default.createDirectory(
+      atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(atPath: path)
+  }
+
+  public func path(_ name: String) -> String { "\(path)/\(name)" }
+
+  /// All files in it and below it, by their paths from here, with what is in them.
+  public func files() throws -> [String: [UInt8]] {
+    var found: [String: [UInt8]] = [:]
+    for name in try FileManager.default.subpathsOfDirectory(atPath: path) {
+      var isFolder: ObjCBool = false
+      guard FileManager.default.fileExists(atPath: self.path(name), isDirectory: &isFolder), !isFolder.boolValue else {
+        continue
+      }
+      found[name] = try read(name)
+    }
+    return found
+  }
+
+  public func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path(name)))) }
+
+  /// Writes a file of mode 0600 in place of whatever was there.
+  public func write(_ bytes: [UInt8], to name: String) throws {
+    try Data(bytes).write(to: URL(fileURLWithPath: path(name)))
+    try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path(name))
+  }
+
+  public func remove(_ name: String) throws { try FileManager.default.removeItem(atPath: path(name)) }
+
+  public func mode(_ name: String) throws -> Int? {
+    try FileManager.default.attributesOfItem(atPath: path(name))[.posixPermissions] as? Int
+  }
+
+  /// Gives a file a second name.
+  public func link(_ name: String, as other: String) throws {
+    try FileManager.default.linkItem(atPath: path(name), toPath: path(other))
+  }
+
+  /// Copies a folder in it, byte by byte.
+  public func copy(_ name: String, to other: ScratchFolder) throws {
+    try FileManager.default.copyItem(atPath: path(name), toPath: other.path(name))
+  }
+
+  public func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: path(name)) }
+}
+
+/// Whether the bytes of `part` are in `whole`, one behind the other.
+public func contains(_ whole: [UInt8], _ part: [UInt8]) -> Bool {
+  Data(whole).range(of: Data(part)) != nil
+}
