@@ -48,6 +48,16 @@ public protocol Radio: AnyObject {
   /// Calls `handler` when the radio needs a place and takes one of this service's links: with those that it may take. The
   /// link that the handler returns is given up; with nil the radio chooses.
   func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?)
+
+  /// Asks the services of lower priority for quiet, for as long as the registration lives: somebody is being served, and they
+  /// neither scan nor connect meanwhile.
+  func askForQuiet() -> Registration
+
+  /// Whether a service of higher priority asks for quiet.
+  var isQuietWanted: Bool { get }
+
+  /// Calls `handler` with each change of `isQuietWanted`.
+  func onQuiet(_ handler: @escaping @LoopActor (Bool) -> Void) -> Registration
 }
 
 extension Radio {

@@ -44,8 +44,10 @@ extension LinkPlan {
     return limits.links - taken - (isTrying ? 1 : 0) + asked.values.reduce(0, +)
   }
 
-  /// Places that services need and do not have.
-  var reserve: Int { shares.keys.reduce(0) { $0 + max(0, needs(of: $1) - held(by: $1)) } }
+  /// Places that services need and do not have, as many as have to be free now.
+  var reserve: Int {
+    shares.reduce(0) { $0 + min($1.value.spare, max(0, needs(of: $1.key) - held(by: $1.key))) }
+  }
 
   /// What a service needs: nothing while it neither serves nor connects.
   func needs(of tenant: TenantID) -> Int {

@@ -33,6 +33,10 @@ public final class SharedRadio {
   var packetScans = 0
   lazy var sightingTimer = Deadline(scheduler) { [weak self] in self?.expireSightings() }
 
+  // Quiet: SharedRadio+Quiet. The priorities of those who asked for it.
+  var quiet: [Int: Int] = [:]
+  let quietObservers = Observers<Void>()
+
   private var lastNumber = 0
 
   /// A tenant does not outlive the service that it was made for.

@@ -55,5 +55,11 @@ public final class Tenant: Radio {
     linkHandler = handler
   }
 
+  public func askForQuiet() -> Registration { radio.askForQuiet(for: id) }
+
+  public var isQuietWanted: Bool { radio.isQuietWanted(by: id) }
+
+  public func onQuiet(_ handler: @escaping @LoopActor (Bool) -> Void) -> Registration { radio.onQuiet(of: id, handler) }
+
   func linkWanted(_ links: [LinkID]) -> LinkID? { linkHandler?(links) }
 }

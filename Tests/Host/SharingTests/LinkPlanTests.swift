@@ -192,6 +192,27 @@ struct LinkPlanTests {
     #expect(plan.handle(.spared(Self.link(9)), at: Self.at(4000)) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
   }
 
+  @Test("Of a service whose peers come one after the other, one place is kept free at a time, as far as it needs them")
+  func spare() {
+    var plan = Self.plan(links: 6)
+    plan.shares[Self.kiosk] = LinkShare(needs: 3, spare: 1, may: 4, priority: 10)
+    for number in 1...5 as ClosedRange<UInt64> {
+      _ = plan.handle(Self.up(number), at: .zero)
+      #expect(
+        plan.handle(.used(Self.link(number), Self.chatServer), at: .zero).count == 1, "nobody has to go: \(number)")
+    }
+    #expect(!plan.hasRoom(for: Self.chat, at: .zero))
+    // The visitor takes the free place, and one more gets free for the next one, until the service has what it needs.
+    for number in 6...8 as ClosedRange<UInt64> {
+      _ = plan.handle(Self.up(number), at: .zero)
+      let actions = plan.handle(.used(Self.link(number), Self.kioskServer), at: .zero)
+      let asked = actions.contains { if case .ask = $0 { true } else { false } }
+      #expect(asked == (number < 8), "\(number)")
+      if asked { _ = plan.handle(.givenUp(Self.link(number - 5), Self.chat), at: .zero) }
+      _ = plan.handle(.linkDown(Self.link(number - 5)), at: .zero)
+    }
+  }
+
   static let mesh = LinkPlan.TenantID(number: 3)
   static let meshServer = ApplicationID(30)
 

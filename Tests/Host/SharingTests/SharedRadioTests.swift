@@ -63,6 +63,38 @@ struct SharedRadioTests {
     #expect(house.kioskEar.takeHeard() == [])
   }
 
+  @Test("Who serves somebody asks for quiet: services of lower priority hear so, each change once, and no others")
+  @LoopActor
+  func quiet() async throws {
+    let house = House()
+    var (heardByChat, heardByKiosk): ([Bool], [Bool]) = ([], [])
+    let watches = [
+      house.chat.onQuiet { heardByChat.append($0) }, house.kiosk.onQuiet { heardByKiosk.append($0) },
+    ]
+    var requests: [Registration] = [house.kiosk.askForQuiet()]
+    #expect(house.chat.isQuietWanted && !house.kiosk.isQuietWanted)
+    #expect(heardByChat == [], "it is told at the next turn")
+    house.turn()
+    requests.append(house.kiosk.askForQuiet())
+    house.turn()
+    #expect(heardByChat == [true])
+    requests.removeLast().cancel()
+    house.turn()
+    #expect(heardByChat == [true] && house.chat.isQuietWanted)
+    requests.removeLast().cancel()
+    #expect(!house.chat.isQuietWanted)
+    house.turn()
+    #expect(heardByChat == [true, false] && heardByKiosk == [])
+    // What came and went within a turn is no change.
+    house.kiosk.askForQuiet().cancel()
+    house.turn()
+    #expect(heardByChat == [true, false])
+    requests.append(house.chat.askForQuiet())
+    house.turn()
+    #expect(heardByKiosk == [] && !house.kiosk.isQuietWanted)
+    withExtendedLifetime((watches, requests)) {}
+  }
+
   @Test("A subscription and a read make a service a user of the link, too; the end of a subscription does not")
   @LoopActor
   func otherUses() async throws {

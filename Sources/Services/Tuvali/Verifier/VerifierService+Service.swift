@@ -17,10 +17,11 @@ extension VerifierService: Service {
     share(configuration[Settings.self], configuration[RadioSettings.self])
   }
 
-  /// All visitors and one newcomer find a link, except that one stays for another service's need. Those who come besides are
-  /// answered, too.
+  /// All visitors and one newcomer find a link, except that one stays for another service's need; they come one after the
+  /// other, so one place is kept free at a time. Those who come besides are answered, too.
   private nonisolated static func share(_ settings: Settings, _ radio: RadioSettings) -> LinkShare {
-    LinkShare(needs: max(1, min(settings.engine.visitors + 1, radio.links - 1)), may: 64, priority: 10)
+    LinkShare(
+      needs: max(1, min(settings.engine.visitors + 1, radio.links - 1)), spare: 1, may: 64, priority: 10)
   }
 
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {

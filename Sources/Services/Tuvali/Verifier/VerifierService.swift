@@ -32,6 +32,8 @@ public final class VerifierService {
   /// The transfers of those who are being served.
   var visits: [LinkID: Transfer] = [:]
   private var statusWatch: Registration?
+  /// While there are visitors, other services leave the air to them.
+  private var quiet: Registration?
   /// What the engine was told of the room.
   private var knownRoom: VerifierEngine.Room?
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
@@ -224,7 +226,12 @@ public final class VerifierService {
 
   private func handle(_ event: VerifierEngine.Event) {
     perform(engine.handle(event, at: scheduler.now))
+    afterEvent()
+  }
+
+  private func afterEvent() {
     timer.set(engine.deadline)
+    if visitors == 0 { quiet = nil } else if quiet == nil { quiet = radio.askForQuiet() }
   }
 
   /// Carries the actions out, in order.
@@ -311,7 +318,7 @@ extension VerifierService: GATTServerDelegate {
     else { throw .writeNotPermitted }
     let (answer, actions) = engine.write(value, to: characteristic, of: dialect, on: link, at: scheduler.now)
     perform(actions)
-    timer.set(engine.deadline)
+    afterEvent()
     showFigures(of: link)
     if answer == .refused { throw .busy }
   }

@@ -56,6 +56,12 @@ final class RefusingRadio: Radio {
     (self.radio, self.refusal) = (radio, refusal)
   }
 
+  func askForQuiet() -> Registration { radio.askForQuiet() }
+
+  var isQuietWanted: Bool { radio.isQuietWanted }
+
+  func onQuiet(_ handler: @escaping @LoopActor (Bool) -> Void) -> Registration { radio.onQuiet(handler) }
+
   var status: RadioStatus { radio.status }
 
   func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration { radio.onStatus(handler) }

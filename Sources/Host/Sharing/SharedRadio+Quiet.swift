@@ -1,0 +1,32 @@
+import Loop
+import Radio
+
+/// Quiet: while a service serves somebody, those of lower priority neither scan nor connect.
+extension SharedRadio {
+  func askForQuiet(for tenant: LinkPlan.TenantID) -> Registration {
+    let id = nextNumber()
+    quiet[id] = plan.priority(of: tenant)
+    quietObservers.call()
+    return Registration { [weak self] in
+      guard let self, quiet.removeValue(forKey: id) != nil else { return }
+      quietObservers.call()
+    }
+  }
+
+  func isQuietWanted(by tenant: LinkPlan.TenantID) -> Bool {
+    let own = plan.priority(of: tenant)
+    return quiet.values.contains { $0 > own }
+  }
+
+  /// Tells of changes alone, at the next turn: what a service does then is not done within another service's call.
+  func onQuiet(of tenant: LinkPlan.TenantID, _ handler: @escaping @LoopActor (Bool) -> Void) -> Registration {
+    var told = isQuietWanted(by: tenant)
+    return quietObservers.add { [weak self] in
+      self?.scheduler.soon { [weak self] in
+        guard let now = self?.isQuietWanted(by: tenant), now != told else { return }
+        told = now
+        handler(now)
+      }
+    }
+  }
+}
