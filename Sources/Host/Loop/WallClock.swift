@@ -5,12 +5,20 @@ import Glibc
 /// The clock that tells the date. An administrator or a time service may set it.
 @LoopActor
 public protocol WallClock: AnyObject, Sendable {
-  /// Seconds since 1970.
-  var seconds: Int64 { get }
+  /// Milliseconds since 1970.
+  var milliseconds: Int64 { get }
+
+  /// Whether a time service has set the clock, as the kernel says.
+  var isSynchronised: Bool { get }
 
   /// Calls `body` as soon as the clock is set, and perhaps a few times more than that, for as long as the registration
   /// lives.
   func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration
+}
+
+extension WallClock {
+  /// Seconds since 1970.
+  public var seconds: Int64 { milliseconds / 1000 }
 }
 
 /// The machine's own clock.
@@ -18,7 +26,13 @@ public protocol WallClock: AnyObject, Sendable {
 public final class SystemWallClock: WallClock {
   public nonisolated init() {}
 
-  public var seconds: Int64 { Int64(time(nil)) }
+  public var milliseconds: Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
+  }
+
+  public var isSynchronised: Bool { earshot_is_clock_synchronised() == 1 }
 
   /// Sets a timer that is never due: the kernel cancels it when the clock is set.
   public func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration {

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/timex.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -55,4 +56,10 @@ static inline int earshot_clear_ambient_capabilities(void) {
 static inline int earshot_watch_clock(int timer) {
   const struct itimerspec never = {{0, 0}, {INT64_MAX / 1000000000, 0}};
   return timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, 0);
+}
+
+/* Whether a time service keeps the clock right: 1 or 0. */
+static inline int earshot_is_clock_synchronised(void) {
+  struct timex state = {0};
+  return adjtimex(&state) >= 0 && (state.status & STA_UNSYNC) == 0;
 }

@@ -89,6 +89,8 @@ extension KeptMesh {
 @LoopActor
 final class SetClock: WallClock {
   var seconds: Int64 = 1_800_000_000
+  var milliseconds: Int64 { seconds * 1000 }
+  let isSynchronised = true
   nonisolated init() {}
   func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
 }

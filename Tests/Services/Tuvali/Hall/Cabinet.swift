@@ -27,7 +27,9 @@ public final class Cabinet: WallClock {
 
   // MARK: The wall clock
 
-  public var seconds: Int64 { clockAtZero + (time?.now.nanoseconds ?? 0) / 1_000_000_000 }
+  public var milliseconds: Int64 { clockAtZero * 1000 + (time?.now.nanoseconds ?? 0) / 1_000_000 }
+
+  public var isSynchronised: Bool { true }
 
   public func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration {
     lastWatch += 1
