@@ -13,6 +13,9 @@ extension Sessions {
     case handshake(Peer, [UInt8], isNear: Bool = false)
     /// A sealed message came.
     case message(Peer, [UInt8])
+    /// What was sealed for the peer has had no answer, where there should be one: it may have other keys by now. A handshake is
+    /// begun, once a minute at most, and the session goes on meanwhile.
+    case unanswered(Peer)
     /// The deadline has come.
     case timer
     /// The peer is to be forgotten, with all keys. Nobody is told.

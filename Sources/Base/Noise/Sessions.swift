@@ -78,6 +78,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     case .begin(let peer): return begin(with: peer, at: now)
     case .handshake(let peer, let message, let isNear): return handshake(message, from: peer, isNear, at: now)
     case .message(let peer, let message): return open(message, from: peer, at: now)
+    case .unanswered(let peer): return recover(peer, at: now)
     case .timer: return timer(at: now)
     case .forget(let peer):
       records[peer] = nil

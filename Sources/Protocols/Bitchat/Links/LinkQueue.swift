@@ -35,6 +35,8 @@ public struct LinkQueue: Sendable {
   public private(set) var count = 0
   public private(set) var bytes = 0
 
+  public init() {}
+
   public var isEmpty: Bool { count == 0 }
 
   /// Takes a packet in.

@@ -5,6 +5,8 @@ extension MeshEngine {
   /// From one announce to the next, give or take some seconds: with few links and with many. Facts: bitchat.md section 1.
   private static let announcePeriod: ClosedRange<Int64> = 11_000...19_000
   private static let densePeriod: ClosedRange<Int64> = 22_000...38_000
+  /// The same while no neighbour has said who it is.
+  private static let isolatedPeriod: ClosedRange<Int64> = 3_500...4_500
   /// Two announces to all are never nearer than that.
   private static let shortestPause = Duration.seconds(1)
   /// The most neighbours that are remembered for their clocks.
@@ -16,7 +18,9 @@ extension MeshEngine {
       announceAt = announcedAt.advanced(by: Self.shortestPause)
       return
     }
-    let period = links.count >= RelayPolicy.dense ? Self.densePeriod : Self.announcePeriod
+    let isIsolated = !links.isEmpty && neighbours.isEmpty
+    let period =
+      isIsolated ? Self.isolatedPeriod : links.count >= RelayPolicy.dense ? Self.densePeriod : Self.announcePeriod
     announceAt = turn.now.advanced(by: .milliseconds(Random.number(period, &random)))
     guard canSend, !links.isEmpty, let packet = announcement(turn) else { return }
     announcedAt = turn.now
@@ -103,7 +107,8 @@ extension MeshEngine {
     sync.end(link)
     sync.begin(link, at: turn.now)
     turn.actions.append(.bound(link, peer))
-    outbox.hurry(peer, at: turn.now)
+    // Through the first neighbour others may be within reach again.
+    for waiting in neighbours.count == 1 ? outbox.peers : [peer] { outbox.hurry(waiting, at: turn.now) }
     cutSecondLink(to: peer, &turn)
   }
 

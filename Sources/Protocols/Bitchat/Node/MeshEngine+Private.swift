@@ -46,7 +46,7 @@ extension MeshEngine {
 
   mutating func sendWhatIsDue(_ turn: inout Turn) {
     guard let due = outbox.deadline, due <= turn.now else { return }
-    let (messages, wanted, failed) = outbox.takeDue(at: turn.now, time: turn.time) { peer in
+    let (messages, wanted, unanswered, failed) = outbox.takeDue(at: turn.now, time: turn.time) { peer in
       guard table[peer] != nil else { return .away }
       guard !links.isEmpty else { return .cutOff }
       return sessions.hasSession(with: peer) ? .session : .near
@@ -61,6 +61,7 @@ extension MeshEngine {
       if let state = outbox.sent(message.number) { turn.actions.append(.progress(message.number, state)) }
     }
     for number in failed { turn.actions += [.progress(number, .failed), .keep(.settled(number))] }
+    for peer in unanswered.sorted() { carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn) }
     for peer in wanted.sorted() { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
   }
 

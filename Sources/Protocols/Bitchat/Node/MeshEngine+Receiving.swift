@@ -145,6 +145,8 @@ extension MeshEngine {
     guard packet.timestamp >= peer.announcedAt else { return false }
     table.forget(peer.id)
     archive.leave(peer.id)
+    // It has no session any more, either.
+    _ = sessions.handle(.forget(peer.id), at: turn.now)
     turn.actions.append(.gone(peer.id))
     return true
   }

@@ -18,6 +18,12 @@ public struct MeshEngine: Sendable {
       self.signingKey = signingKey
       id = PeerID(noiseKey: noiseKey.publicKey)
     }
+
+    /// A new identity.
+    public init(randomFrom random: inout some RandomSource) {
+      self.init(
+        noiseKey: X25519.PrivateKey(randomFrom: &random), signingKey: Ed25519.PrivateKey(randomFrom: &random))
+    }
   }
 
   public var configuration: Configuration {
@@ -232,6 +238,16 @@ public struct MeshEngine: Sendable {
   public var peers: [Peer] { table.peers.values.sorted { $0.id < $1.id } }
 
   public func peer(_ id: PeerID) -> Peer? { table[id] }
+
+  /// The pairs of peers that have a link with each other, this node among them, as far as both ends say so or the link is its
+  /// own: each pair once, the smaller ID first.
+  public func pairs(at now: Instant) -> [(PeerID, PeerID)] {
+    let topology = Topology(own: identity.id, neighbours: neighbours, peers: table.peers.values, at: now)
+    let said = topology.edges.flatMap { peer, others in others.filter { peer < $0 }.map { (peer, $0) } }
+    let own = neighbours.map { (min($0, identity.id), max($0, identity.id)) }
+    let unsaid = own.filter { pair in !said.contains { $0 == pair } }
+    return (said + unsaid).sorted { $0 < $1 }
+  }
 
   public func hasSession(with peer: PeerID) -> Bool { sessions.hasSession(with: peer) }
 

@@ -79,12 +79,12 @@ public struct Outbox: Sendable {
   /// - Parameters:
   ///   - time: milliseconds since 1970.
   ///   - reach: how a peer can be sent something.
-  /// - Returns: with the messages, the peers that a session is needed with.
+  /// - Returns: with the messages, the peers that a session is needed with, and those that have not acknowledged an earlier try.
   mutating func takeDue(
     at now: Instant, time: UInt64, reach: (PeerID) -> Reach
-  ) -> (due: [OutgoingMessage], wanted: Set<PeerID>, failed: [UInt32]) {
+  ) -> (due: [OutgoingMessage], wanted: Set<PeerID>, unanswered: Set<PeerID>, failed: [UInt32]) {
     var due: [OutgoingMessage] = []
-    var wanted: Set<PeerID> = []
+    var (wanted, unanswered): (Set<PeerID>, Set<PeerID>) = ([], [])
     var failed: [UInt32] = []
     for number in entries.keys.sorted() {
       guard var entry = entries[number], entry.told != .delivered, entry.told != .read else { continue }
@@ -99,6 +99,7 @@ public struct Outbox: Sendable {
       }
       switch reach(entry.message.peer) {
       case .session:
+        if !entry.isHurried, entry.message.tries > 0 { unanswered.insert(entry.message.peer) }
         if !entry.isHurried || entry.message.tries == 0 { entry.message.tries += 1 }
         entry.isHurried = false
         let pause = Self.firstPause * (1 << min(entry.message.tries - 1, 6))
@@ -115,7 +116,7 @@ public struct Outbox: Sendable {
       entries[number] = entry
     }
     for number in failed { remove(number) }
-    return (due, wanted, failed)
+    return (due, wanted, unanswered, failed)
   }
 
   /// The peer has a piece, or its user has seen it.

@@ -169,4 +169,40 @@ struct CutTests {
     #expect(hall.nodes[0].told.map(\.text) == ["back"])
     #expect(bob.progress[5]?.last == .delivered)
   }
+
+  @Test(
+    "A peer that was killed without a word, and is back, gets what is told within half a minute", arguments: [2, 3])
+  func killed(nodes: Int) throws {
+    var hall = ChatTests.line(Array(["ann", "bob", "cat"].prefix(nodes)))
+    let last = nodes - 1
+    try hall.tell("before", to: last, as: 1, at: 0)
+    hall.pass(.seconds(5))
+    let cat = hall.nodes[last]
+    #expect(cat.told.map(\.text) == ["before"])
+    for link in hall.links(last - 1, last) { hall.disconnect(link) }
+    var engine = MeshEngine(
+      identity: cat.engine.identity, configuration: cat.engine.configuration, random: SeededRandom(seed: 78))
+    for message in cat.told { engine.restoreReceived(message.id, from: hall.nodes[0].id, at: hall.now) }
+    cat.engine = engine
+    hall.handle(.clock(isTrusted: true), at: last)
+    hall.handle(.start, at: last)
+    hall.connect(last - 1, last)
+    hall.pass(.seconds(3))
+    // The session of before is one-sided now, and nobody knows it.
+    try hall.tell("after", to: last, as: 2, at: 0)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].progress[2] == [.sent, .delivered])
+    #expect(cat.told.map(\.text) == ["before", "after"])
+  }
+
+  @Test("With one that has said that it leaves there is no session any more")
+  func left() throws {
+    var hall = ChatTests.line(["ann", "bob"])
+    try hall.tell("hello", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[0].engine.hasSession(with: hall.nodes[1].id))
+    hall.handle(.stop, at: 1)
+    hall.pass(.seconds(1))
+    #expect(!hall.nodes[0].engine.hasSession(with: hall.nodes[1].id))
+  }
 }
