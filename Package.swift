@@ -73,6 +73,11 @@ let package = Package(
     room(
       "Services/Mesh/MeshStore",
       ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat"]),
+    room(
+      "Services/Mesh/Mesh",
+      [
+        "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Bitchat", "MeshStore",
+      ]),
     room("Services/Mesh/MeshViews", ["Common", "Loop", "DBus", "Tool"]),
     room(
       "Services/Mesh/MeshCommands",
@@ -84,7 +89,7 @@ let package = Package(
     room(
       "Services/Listing",
       [
-        "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands",
+        "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Mesh",
         "MeshCommands", "Chat",
       ]),
 
@@ -157,6 +162,12 @@ let package = Package(
       "Services/Mesh/MeshCommandsTests",
       ["Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshViews", "MeshCommands", "TestSupport"]),
     tests(
+      "Services/Mesh/MeshTests",
+      [
+        "Common", "Crypto", "Loop", "Radio", "Sharing", "Air", "Transfers", "Bitchat", "MeshStore", "Mesh",
+        "TestSupport", "Hall",
+      ]),
+    tests(
       "Services/Mesh/MeshStoreTests",
       ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat", "MeshStore", "TestSupport"]),
     tests(
@@ -167,7 +178,7 @@ let package = Package(
       [
         "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "Hosting", "Tool",
         "Tuvali",
-        "Verifier", "Wallet", "Listing", "TestSupport",
+        "Verifier", "Wallet", "Mesh", "Listing", "TestSupport",
       ]),
     tests(
       "Fuzz",
@@ -180,7 +191,8 @@ let package = Package(
     tests(
       "Integration",
       Every.verifierAndWallet + [
-        "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Air", "Hosting", "Listing", "TestSupport",
+        "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Air", "Hosting", "Bitchat", "MeshStore",
+        "Mesh", "Listing", "TestSupport",
         "Hall",
       ]),
   ],

@@ -14,6 +14,7 @@ struct AirOptions {
   let isVerbose: Bool
   let conditions: AirConditions
   let controller: AirController
+  let isLine: Bool
 
   static let command = Command(
     "earshot-air", "A simulated radio that several processes share, for trying things out without Bluetooth.",
@@ -29,6 +30,7 @@ struct AirOptions {
       Option("slots", value: .integer("N", 1...100), "How many advertisements a node has on the air at most (3)."),
       Option("links", value: .integer("N", 1...1000), "How many links a node has at most (any number)."),
       Option("falls-silent", "An advertisement ends on the air when a peer connects by it; nodes put it back."),
+      Option("line", "Nodes stand in a line by their addresses: each hears the one before and the one after it."),
       Option("every-subscriber", "Notifications reach all who subscribed, as with BlueZ before 5.76."),
       Option("seed", value: .integer("N", 0...Int.max), "What chance begins with (1)."),
       Option("verbose", short: "v", "Log who comes and goes."),
@@ -40,6 +42,7 @@ struct AirOptions {
     }
     self.socket = socket
     seed = UInt64(options.integer("seed") ?? 1)
+    isLine = options.flag("line")
     isVerbose = options.flag("verbose")
     var conditions = AirConditions()
     if let text = options.value("latency") { conditions.latency = try Self.latency(text) }

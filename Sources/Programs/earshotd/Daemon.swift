@@ -82,7 +82,7 @@ final class Daemon {
         links: links(settings), startsDaemon: settings.startsBluetooth)
     case .air:
       if let socket = settings.airSocket {
-        RemoteAir(path: socket)
+        RemoteAir(path: socket, address: settings.adapter.flatMap { BluetoothAddress($0) })
       } else {
         AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
       }

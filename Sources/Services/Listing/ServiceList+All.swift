@@ -1,5 +1,6 @@
 import Chat
 import Commands
+import Mesh
 import MeshCommands
 import Verifier
 import Wallet
@@ -10,5 +11,6 @@ extension ServiceList {
     [
       ListedService(VerifierService.self, tool: VerifierTool.part),
       ListedService(WalletService.self, tool: WalletTool.part),
-    ], tools: [MeshTool.part, ChatTool.part])
+      ListedService(MeshService.self, tool: MeshTool.part),
+    ], tools: [ChatTool.part])
 }

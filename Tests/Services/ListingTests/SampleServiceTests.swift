@@ -131,7 +131,7 @@ struct SampleServiceTests {
         makeWorker: { EventLoop.shared }, statusChanged: { changes += 1 })
     }
     let sample = try #require(SampleService.latest)
-    #expect(sample.radio === radios["Sample"] && radios.count == 3)
+    #expect(sample.radio === radios["Sample"] && radios.count == 4)
     let manager = ManagerFace(air.addNode().tenant(EventLoop.shared), services: group.names, on: connection.objects)
     group.export(on: connection.objects, manager: ManagerFace.path)
     group.begin()

@@ -2,6 +2,7 @@ import DBus
 import Foundation
 import Hosting
 import Listing
+import Mesh
 import Testing
 import Tuvali
 import Verifier
@@ -59,6 +60,18 @@ struct SettingsTests {
       TransferTimeout=30s
       Transfers=2
       KeptTransfers=7
+      [Mesh]
+      Enabled=yes
+      Nickname=relay 7
+      Role=relay
+      RelayPolicy=apps
+      Archive=1h
+      Peers=3
+      DeviceMonitor=strict
+      EncryptedRelayTtlCap=4
+      PadAll=yes
+      BlockRelay=yes
+      TrustClock=yes
       [Radio]
       LinkInterval=kernel
       Link2M=no
@@ -98,6 +111,10 @@ struct SettingsTests {
     #expect(wallet.engine.scanTimeout == .seconds(4) && wallet.engine.connectTimeout == .seconds(5))
     #expect(wallet.engine.reportTimeout == .seconds(6) && wallet.engine.idleTimeout == .seconds(3_600))
     #expect(wallet.concurrentTransfers == 2 && wallet.keptTransfers == 7)
+    let mesh = read[MeshService.Settings.self]
+    #expect(mesh.enabled && mesh.nickname == "relay 7" && mesh.role == .relay && mesh.relayPolicy == .apps)
+    #expect(mesh.archive == .seconds(3_600) && mesh.links == 3 && mesh.monitor == .strict)
+    #expect(mesh.encryptedRelayLimit == 4 && mesh.padsAll && mesh.blocksRelay && mesh.trustsClock)
     #expect(read[StoreSettings.self].directory == "/srv/credentials")
     let bus = read[BusSettings.self].limits
     #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11 && bus.callsPerSecond == 17)

@@ -35,6 +35,8 @@ extension DBusError {
     case busy = "org.earshot.Error.Busy"
     /// What the call names does not exist.
     case notFound = "org.earshot.Error.NotFound"
+    /// The settings or this machine do not let it be done at all.
+    case notSupported = "org.earshot.Error.NotSupported"
     /// The caller may not do that.
     case denied = "org.earshot.Error.Denied"
     /// It took too long.

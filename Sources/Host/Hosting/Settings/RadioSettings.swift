@@ -36,7 +36,8 @@ public struct RadioSettings: SettingsSection {
       "The radio to use: the machine's Bluetooth through BlueZ, or the simulated air, which needs no Bluetooth."),
     Setting(
       "Adapter", \.adapter, .optional(.text(upTo: 32)), .onRestart,
-      "The Bluetooth adapter by name (hci0) or address. Empty: the first one there is."),
+      "The Bluetooth adapter by name (hci0) or address. Empty: the first one there is. On a simulated air: the address to "
+        + "have."),
     Setting(
       "AirSocket", \.airSocket, .optional(.path(isSocket: true)), .onRestart,
       "The socket of the earshot-air hub whose simulated air is shared. Empty: an air of this process alone."),

@@ -1,0 +1,266 @@
+import Bitchat
+import Common
+import DBus
+import Loop
+import MeshStore
+
+/// The mesh on the bus: `org.earshot.Mesh1`, and a `MeshPeer1` object below it for each peer.
+@LoopActor
+public final class MeshFace {
+  public nonisolated static let interfaceName = "org.earshot.Mesh1"
+  public nonisolated static let path: ObjectPath = "/org/earshot/mesh"
+
+  private let object: ExportedObject
+  private let peers: MeshPeerFaces
+
+  public init(_ service: MeshService, on tree: ObjectTree, manager: ObjectPath) {
+    object = tree.export(Self.path, interfaces: [Self.interface(service)], manager: manager)
+    peers = MeshPeerFaces(service, on: tree, below: Self.path, manager: manager)
+    service.changes.addForGood { [weak self] in
+      self?.object.changed("State", "Reason", "Nickname", "PeerId", "Fingerprint", "Links", "Unread")
+    }
+    service.arrivals.addForGood { [weak self] in
+      self?.object.emit(Self.interfaceName, "MessageWaiting", [.uint32($0)])
+    }
+    service.progress.addForGood { [weak self] in
+      self?.object.emit(
+        Self.interfaceName, "StateOfMessageChanged", [.uint32($0.number), .string($0.state.name)])
+    }
+  }
+
+  public static func interface(_ service: MeshService) -> Interface {
+    Interface(
+      interfaceName,
+      documentation: "A node of the Bitchat mesh: public lines, and private messages to one peer at a time.",
+      audience: .everybody, methods: saying(service) + reading(service) + ownMethods(service),
+      properties: properties(service),
+      signals: [
+        Signal(
+          "MessageWaiting", [Argument("message", "u")],
+          documentation: "Somebody has said something: ListMessages with the number before it returns it."),
+        Signal(
+          "StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")],
+          documentation: "A message of this node has come so far: sent, delivered, read or failed."),
+      ])
+  }
+
+  private static func saying(_ service: MeshService) -> [Method] {
+    [
+      Method(
+        "Say", in: [Argument("text", "s")], out: [Argument("message", "u")],
+        documentation: "Says something to everybody near. Returns its number when the disk has it.",
+        errors: [.invalidArgs, .notReady, .notSupported],
+        handler: { call in
+          guard let text = call.arguments.first?.asString else { return call.fail(.invalidArgs("Say takes a text.")) }
+          answer(call) { then throws(MeshService.Refusal) in try service.say(text, then: then) }
+        }),
+      Method(
+        "Tell", in: [Argument("peer", "s"), Argument("text", "s")], out: [Argument("message", "u")],
+        documentation:
+          "Says something to one peer: its ID of 16 digits, or a nickname that one known peer has. Returns the "
+          + "message's number when the disk has it. It is sent until the peer has it, for a day; StateOfMessageChanged tells "
+          + "how far it is.",
+        errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .notSupported],
+        handler: { call in
+          guard let peer = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
+            return call.fail(.invalidArgs("Tell takes a peer and a text."))
+          }
+          answer(call) { then throws(MeshService.Refusal) in try service.tell(peer, text, then: then) }
+        }),
+    ]
+  }
+
+  /// Answers with a message's number when the disk has it.
+  private static func answer(
+    _ call: MethodCall,
+    _ body: (@escaping @LoopActor () -> Void) throws(MeshService.Refusal) -> UInt32
+  ) {
+    // The disk may answer within the call.
+    let box = NumberBox()
+    do throws(MeshService.Refusal) {
+      box.number = try body {
+        box.isKept = true
+        box.answer(call)
+      }
+      box.answer(call)
+    } catch {
+      call.fail(DBusError(error))
+    }
+  }
+
+  @LoopActor
+  private final class NumberBox {
+    var number: UInt32?
+    var isKept = false
+    private var isAnswered = false
+
+    func answer(_ call: MethodCall) {
+      guard let number, isKept, !isAnswered else { return }
+      isAnswered = true
+      call.reply(.uint32(number))
+    }
+  }
+
+  private static func reading(_ service: MeshService) -> [Method] {
+    [
+      Method(
+        "ListMessages", in: [Argument("after", "u"), Argument("limit", "u")],
+        out: [Argument("messages", "a(utsssss)")],
+        documentation:
+          "Returns messages with a higher number than after, the oldest first, limit of them at most (0: 500). "
+          + "Each is its number; the time in milliseconds since 1970; the conversation (empty for what is said to everybody, "
+          + "else the peer's ID); the sender's ID; the sender's nickname then; the text; and how it is: of others unread or "
+          + "seen, of this node waiting, sent, delivered, read or failed.",
+        returning: { call throws(DBusError) in
+          guard let after = call.arguments.first?.asUInt32, let limit = call.arguments.last?.asUInt32 else {
+            throw .invalidArgs("ListMessages takes two numbers.")
+          }
+          let count = limit == 0 ? 500 : min(Int(limit), 5000)
+          return [.array(of: "(utsssss)", service.log.list(after: after, limit: count).map(\.value))]
+        }),
+      Method(
+        "MarkRead", in: [Argument("message", "u")],
+        documentation:
+          "Says that a message was seen, and the earlier ones of its conversation; the senders of private ones are "
+          + "told.",
+        errors: [.notFound],
+        returning: { call throws(DBusError) in
+          guard let number = call.arguments.first?.asUInt32, service.markRead(number) else {
+            throw DBusError(.notFound, "There is no such message.")
+          }
+          return []
+        }),
+    ]
+  }
+
+  private static func ownMethods(_ service: MeshService) -> [Method] {
+    [
+      Method(
+        "SetNickname", in: [Argument("nickname", "s")],
+        documentation:
+          "Gives the node another nickname, which everybody near reads. It counts before that of the settings.",
+        errors: [.invalidArgs],
+        returning: { call throws(DBusError) in
+          guard let name = call.arguments.first?.asString, !name.isEmpty,
+            name.utf8.count <= MeshService.Settings.nicknameBytes, PrintableText.clean(name) == name
+          else {
+            throw .invalidArgs(
+              "A nickname has 1 to \(MeshService.Settings.nicknameBytes) bytes of text that can be shown on one line.")
+          }
+          service.setNickname(name)
+          return []
+        }),
+      Method(
+        "Announce", documentation: "Tells the neighbours now who is here, and not only when it is due.",
+        returning: { _ throws(DBusError) in
+          service.announce()
+          return []
+        }),
+      Method(
+        "Wipe", in: [Argument("confirm", "s")],
+        documentation:
+          "Destroys the node's keys, names and messages, leaves the mesh, and begins anew as somebody else. "
+          + "confirm is the node's own peer ID. Returns when nothing of it is on the disk any more.",
+        errors: [.invalidArgs, .failed],
+        handler: { call in
+          guard let confirm = call.arguments.first?.asString, let own = service.engine?.identity.id,
+            confirm.lowercased() == own.description
+          else { return call.fail(.invalidArgs("Nothing was erased: confirm is this node's own peer ID.")) }
+          service.wipe { error in
+            if let error { call.fail(.failed(error.sentence)) } else { call.reply() }
+          }
+        }),
+      Method(
+        "Topology", out: [Argument("links", "a(ss)")],
+        documentation:
+          "Returns the pairs of peers that have a link with each other, as far as is known, each pair once.",
+        returning: { _ throws(DBusError) in
+          let pairs = service.engine?.pairs(at: service.scheduler.now) ?? []
+          return [
+            .array(
+              of: "(ss)",
+              pairs.map { .structure([.string($0.0.description), .string($0.1.description)]) })
+          ]
+        }),
+      Method(
+        "VerificationCode", out: [Argument("text", "s")],
+        documentation: "Returns the text of the QR code by which others verify this node, for five minutes.",
+        errors: [.notReady],
+        returning: { _ throws(DBusError) in
+          guard let text = service.verificationCode() else { throw .notReady(service.reason) }
+          return [.string(text)]
+        }),
+      Method(
+        "VerifyCode", in: [Argument("text", "s")], out: [Argument("peer", "s")],
+        documentation:
+          "Reads the text of another node's QR code. The peer is Verified when its keys are those of the code, and "
+          + "its ID is returned.",
+        errors: [.invalidArgs, .notFound],
+        returning: { call throws(DBusError) in
+          [.string(try service.verify(code: call.arguments.first?.asString ?? "").description)]
+        }),
+    ]
+  }
+
+  private static func properties(_ service: MeshService) -> [Property] {
+    [
+      Property(
+        "State", "s",
+        documentation:
+          "stopped, waitingForClock (nothing is said before the clock is known to be right), alone or connected.",
+        audience: .everybody, get: { .string(service.state.rawValue) }),
+      Property(
+        "Reason", "s", documentation: "What is wrong and what to do; empty where nothing is.", audience: .everybody,
+        get: { .string(service.reason) }),
+      Property(
+        "Role", "s", documentation: "node or relay.", audience: .everybody, emits: .const,
+        get: { .string(service.settings.role.rawValue) }),
+      Property(
+        "Nickname", "s", documentation: "What the node is called.", audience: .group,
+        get: { .string(service.nickname) }),
+      Property(
+        "PeerId", "s", documentation: "The node's ID on the air; empty while it is not known.", audience: .group,
+        get: { .string(service.engine?.identity.id.description ?? "") }),
+      Property(
+        "Fingerprint", "s", documentation: "What people compare to verify the node, 64 digits.", audience: .group,
+        get: { .string(service.engine.map { Fingerprint(noiseKey: $0.identity.noiseKey.publicKey).description } ?? "") }
+      ),
+      Property(
+        "Links", "u", documentation: "How many neighbours the node has links with.", audience: .group,
+        get: { .uint32(UInt32(clamping: service.neighbours)) }),
+      Property(
+        "Unread", "u", documentation: "How many messages of others nobody has seen.", audience: .group,
+        get: { .uint32(UInt32(clamping: service.log.unread)) }),
+      Property(
+        "Counters", "a{st}",
+        documentation: "How often each thing happened since the service started. No signal tells of changes.",
+        audience: .everybody, emits: .none, get: { .tallies(service.tallies) }),
+    ]
+  }
+}
+
+extension MeshMessage {
+  fileprivate var value: DBusValue {
+    .structure([
+      .uint32(number), .uint64(time), .string(conversation?.description ?? ""), .string(sender.description),
+      .string(nickname.withoutNUL), .string(text.withoutNUL), .string(state.name),
+    ])
+  }
+}
+
+extension String {
+  /// D-Bus has no text with U+0000 in it.
+  var withoutNUL: String { contains("\0") ? String(map { $0 == "\0" ? "\u{FFFD}" : $0 }) : self }
+}
+
+extension DBusError {
+  init(_ refusal: MeshService.Refusal) {
+    switch refusal {
+    case .notReady: self = .notReady(refusal.sentence)
+    case .empty, .tooLong, .ambiguousPeer, .notConfirmed: self = .invalidArgs(refusal.sentence)
+    case .unknownPeer: self = DBusError(.notFound, refusal.sentence)
+    case .tooManyWait: self = .limitExceeded(refusal.sentence)
+    case .relay: self = DBusError(.notSupported, refusal.sentence)
+    }
+  }
+}

@@ -1,0 +1,150 @@
+import Bitchat
+import Common
+import DBus
+import Loop
+
+/// The peers of the mesh as objects on the bus, `org.earshot.MeshPeer1`, for root and the group alone.
+@LoopActor
+final class MeshPeerFaces {
+  nonisolated static let interfaceName = "org.earshot.MeshPeer1"
+
+  private let service: MeshService
+  private let tree: ObjectTree
+  private let root: ObjectPath
+  private let manager: ObjectPath
+  private var objects: [PeerID: ExportedObject] = [:]
+
+  init(_ service: MeshService, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath) {
+    (self.service, self.tree, self.root, self.manager) = (service, tree, root, manager)
+    service.peerChanges.addForGood { [weak self] in self?.look(at: $0) }
+    service.changes.addForGood { [weak self] in self?.lookAtAll() }
+  }
+
+  private func lookAtAll() {
+    let known = Set(service.knownPeers)
+    for peer in objects.keys where !known.contains(peer) { objects[peer] = nil }
+    for peer in known where objects[peer] == nil { look(at: peer) }
+  }
+
+  private func look(at peer: PeerID) {
+    guard service.view(of: peer) != nil else {
+      objects[peer] = nil
+      return
+    }
+    guard objects[peer] == nil else { return }
+    objects[peer] = tree.export(
+      root.child("peer\(peer)"), interfaces: [Self.interface(peer, service)], manager: manager)
+  }
+
+  static func interface(_ peer: PeerID, _ service: MeshService) -> Interface {
+    func view() -> MeshService.View? { service.view(of: peer) }
+    func flag(_ name: String, _ documentation: String, _ get: @escaping @LoopActor (MeshService.View) -> Bool)
+      -> Property
+    {
+      Property(name, "b", documentation: documentation, emits: .none, get: { .bool(view().map(get) ?? false) })
+    }
+    return Interface(
+      interfaceName,
+      documentation:
+        "A peer of the mesh: one that was heard in the last minutes, or of which something is remembered. It is "
+        + "for root and the group alone, so no signal tells of its changes.",
+      audience: .group, methods: methods(peer, service),
+      properties: [
+        Property(
+          "PeerId", "s", documentation: "Its ID on the air.", emits: .const, get: { .string(peer.description) }),
+        Property(
+          "Nickname", "s", documentation: "What it calls itself; others may call themselves the same.", emits: .none,
+          get: { .string(view()?.nickname.withoutNUL ?? "") }),
+        Property(
+          "Fingerprint", "s",
+          documentation: "What people compare to verify it, 64 digits; empty while it is not known.",
+          emits: .none, get: { .string(view()?.fingerprint?.description ?? "") }),
+        flag("Direct", "Whether there is a link to it.") { $0.isDirect },
+        Property(
+          "Hops", "u", documentation: "How many hops away it is; 0 while it was not heard for long.", emits: .none,
+          get: { .uint32(UInt32(clamping: view()?.hops ?? 0)) }),
+        Property(
+          "Rssi", "n", documentation: "The strength of its signal in dBm; 0 where it is not known.", emits: .none,
+          get: { .int16(Int16(clamping: view()?.rssi ?? 0)) }),
+        Property(
+          "LastSeen", "t",
+          documentation: "When it was heard last, in milliseconds since 1970; 0 where it is not known.",
+          emits: .none, get: { .uint64(view()?.seenAt ?? 0) }),
+        flag("Verified", "Whether somebody has compared its fingerprint.") { $0.marks.isVerified },
+        flag("Favourite", "Whether it is a favourite.") { $0.marks.isFavourite },
+        flag("FavouriteOfPeer", "Whether this node is a favourite of the peer.") { $0.marks.isFavouriteOfPeer },
+        flag("Blocked", "Whether it is blocked.") { $0.marks.isBlocked },
+        flag("Session", "Whether there is a session for private messages.") { $0.hasSession },
+      ])
+  }
+
+  private static func methods(_ peer: PeerID, _ service: MeshService) -> [Method] {
+    [
+      Method(
+        "Favourite", in: [Argument("favourite", "b")],
+        documentation: "Makes the peer a favourite, or no longer; it is told.",
+        returning: { call throws(DBusError) in
+          service.favourite(peer, call.arguments.first?.asBool ?? false)
+          return []
+        }),
+      Method(
+        "Block", in: [Argument("blocked", "b")],
+        documentation: "Blocks the peer, or no longer: nothing that it says is shown, and it gets no answer.",
+        returning: { call throws(DBusError) in
+          service.block(peer, call.arguments.first?.asBool ?? false)
+          return []
+        }),
+      Method(
+        "Verify", in: [Argument("fingerprint", "s")],
+        documentation:
+          "Says that somebody has compared the peer's fingerprint with this one; an empty text takes that back.",
+        errors: [.invalidArgs],
+        returning: { call throws(DBusError) in
+          try service.verify(peer, fingerprint: call.arguments.first?.asString ?? "")
+          return []
+        }),
+      Method(
+        "Forget",
+        documentation:
+          "Forgets the peer, its keys, and what waits for it. It comes back as a new one when it is heard.",
+        returning: { _ throws(DBusError) in
+          service.forget(peer)
+          return []
+        }),
+    ]
+  }
+}
+
+extension MeshService {
+  /// Somebody has compared the fingerprint of a peer.
+  func verify(_ peer: PeerID, fingerprint text: String) throws(DBusError) {
+    guard !text.isEmpty else { return verify(peer, false) }
+    guard let fingerprint = try? Fingerprint(text: text.filter { $0 != " " }) else {
+      throw .invalidArgs("A fingerprint has 64 hexadecimal digits.")
+    }
+    guard let known = view(of: peer)?.fingerprint, known == fingerprint else {
+      throw .invalidArgs("This is not the peer's fingerprint: it is somebody else.")
+    }
+    verify(peer, true)
+  }
+
+  /// Somebody has read the code of a peer.
+  func verify(code text: String) throws(DBusError) -> PeerID {
+    guard let code = try? VerificationCode(reading: text) else {
+      throw .invalidArgs("This is not the text of a verification code: it begins with bitchat://verify?")
+    }
+    guard code.isSigned else { throw .invalidArgs("The code's signature does not hold: it was changed.") }
+    guard code.isFresh(at: clock.seconds) else {
+      throw .invalidArgs("The code is older than five minutes. Have a new one shown.")
+    }
+    let peer = code.peerID
+    guard let known = engine?.peer(peer) else {
+      throw DBusError(.notFound, "The peer of this code is not near.")
+    }
+    guard known.signingKey == code.signingKey else {
+      throw .invalidArgs("The peer of this code signs with another key: it is somebody else.")
+    }
+    verify(peer, true)
+    return peer
+  }
+}

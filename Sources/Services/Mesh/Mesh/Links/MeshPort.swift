@@ -1,0 +1,37 @@
+import Bitchat
+import Common
+import Loop
+import Radio
+
+/// A link of the mesh as the radio has it: as a client of the peer, as its server, or both over one link. What waits for it
+/// stands in its queue.
+@LoopActor
+final class MeshPort {
+  let id: LinkID
+  let address: BluetoothAddress
+  /// Our end as the client of the peer; nil where the peer has made the link and is not used as a server.
+  var client: (any Link)?
+  /// Whether the peer has subscribed at this node, so that it can be notified.
+  var isSubscribed = false
+  /// Whether the peer uses this node's application.
+  var isServed = false
+  /// The client's end has found the peer's characteristic and subscribed to it.
+  var isClientReady = false
+  var mtu = ATT.firstMTU
+  var queue = LinkQueue()
+  /// A write is under way, or the radio has no room.
+  var isBusy = false
+  /// Whether the engine knows of the link.
+  var isOpen = false
+  /// While a client that has subscribed is given the time to listen.
+  var opening: Registration?
+  var peer: PeerID?
+
+  init(_ id: LinkID, _ address: BluetoothAddress) {
+    self.id = id
+    self.address = address
+  }
+
+  /// The most bytes of a frame.
+  var frameLimit: Int { min(ATT.valueLimit(mtu: mtu), Limits.frameBytes) }
+}

@@ -1,0 +1,147 @@
+import Bitchat
+import Common
+import Journal
+import Loop
+import Radio
+
+/// Neighbours that this node connects to.
+extension MeshService {
+  /// From the beginning of an attempt until the peer's characteristic is subscribed to; the radio may let it wait for its turn.
+  private static let attemptTime = Duration.seconds(20)
+
+  /// A connection that is being made.
+  @LoopActor
+  final class Attempt {
+    let address: BluetoothAddress
+    let link: any Link
+    var timer: Registration?
+
+    init(_ address: BluetoothAddress, _ link: any Link) {
+      self.address = address
+      self.link = link
+    }
+  }
+
+  /// Scans while nobody wants quiet and there is a place for one more neighbour.
+  func listen() {
+    guard isStarted, server != nil, !radio.isQuietWanted, radio.status.state != .waiting else {
+      scan = nil
+      findTimer.set(nil)
+      return
+    }
+    guard scan == nil else { return find() }
+    do throws(RadioError) {
+      scan = try radio.scan(for: [BitchatGATT.service]) { [weak self] in self?.heard($0) }
+    } catch {
+      Log.shared.error("The mesh does not scan: \(error)", .error(error), .protocolName("bitchat"))
+    }
+    find()
+  }
+
+  func radioChanged(_ status: RadioStatus) {
+    if status.state == .waiting { finder.loseAll() }
+    listen()
+    changed()
+  }
+
+  private func heard(_ event: ScanEvent) {
+    switch event {
+    case .sighted(let sighting): finder.sighted(sighting, at: scheduler.now)
+    case .lost(let address): finder.lost(address)
+    }
+    find()
+  }
+
+  /// Begins to connect, if it is time to.
+  func find() {
+    guard isStarted, let engine, scan != nil, !radio.isQuietWanted, attempt == nil, ports.count < settings.links else {
+      return findTimer.set(nil)
+    }
+    let linked = Set(ports.values.map(\.address))
+    let peers = engine.neighbours.union([engine.identity.id])
+    let now = scheduler.now
+    if let address = finder.next(linked: linked, peers: peers, at: now) {
+      connect(to: address)
+    } else {
+      findTimer.set(finder.deadline(linked: linked, peers: peers, at: now))
+    }
+  }
+
+  private func connect(to address: BluetoothAddress) {
+    do throws(RadioError) {
+      let link = try radio.connect(to: address) { [weak self] in self?.happened($0, at: address) }
+      let attempt = Attempt(address, link)
+      self.attempt = attempt
+      attempt.timer = scheduler.schedule(after: Self.attemptTime) { [weak attempt] in attempt?.link.disconnect() }
+    } catch {
+      finder.failed(address, at: scheduler.now)
+      findTimer.set(scheduler.now.advanced(by: NeighbourFinder.attemptPause))
+    }
+  }
+
+  private func happened(_ event: LinkEvent, at address: BluetoothAddress) {
+    if let attempt, attempt.address == address {
+      arrive(event, attempt)
+    } else if let port = ports.values.first(where: { $0.address == address && $0.client != nil }) {
+      use(event, port)
+    }
+  }
+
+  /// The way from an attempt to a link that works: connect, agree on an MTU, find the characteristic, subscribe to it.
+  private func arrive(_ event: LinkEvent, _ attempt: Attempt) {
+    let link = attempt.link
+    switch event {
+    case .connected: link.exchangeMTU(BitchatGATT.mtu)
+    case .mtuChanged(let mtu):
+      port(link.id, attempt.address).mtu = mtu
+      link.discover()
+    case .discovered(let services):
+      let isNode = services.contains {
+        $0.uuid == BitchatGATT.service
+          && $0.characteristics.contains { $0.uuid == BitchatGATT.characteristic.characteristic }
+      }
+      if isNode { link.subscribe(to: BitchatGATT.characteristic) } else { link.disconnect() }
+    case .subscribed: arrived(attempt)
+    case .written: break
+    case .notified:
+      // What the peer says to its new subscriber may overtake the answer.
+      use(event, arrived(attempt))
+    case .disconnected(let reason):
+      self.attempt = nil
+      // An attempt that was given up for somebody who is being served shows nothing about the peer.
+      if !radio.isQuietWanted { finder.failed(attempt.address, at: scheduler.now) }
+      if told.allow(.link, at: scheduler.now) {
+        Log.shared.debug("No link to a neighbour: \(reason)", .protocolName("bitchat"))
+      }
+      if let port = ports[link.id] { closeIfUnused(port) }
+      find()
+    }
+  }
+
+  /// The link works.
+  @discardableResult
+  private func arrived(_ attempt: Attempt) -> MeshPort {
+    self.attempt = nil
+    attempt.timer = nil
+    finder.succeeded(attempt.address)
+    let port = port(attempt.link.id, attempt.address)
+    (port.client, port.isClientReady) = (attempt.link, true)
+    open(port)
+    find()
+    return port
+  }
+
+  private func use(_ event: LinkEvent, _ port: MeshPort) {
+    switch event {
+    case .notified(_, let value):
+      guard port.isOpen else { return }
+      handle(.received(value, on: port.id))
+    case .written: hasRoomAgain(port.id)
+    case .mtuChanged(let mtu): linkChanged(port.id, mtu: mtu)
+    case .disconnected:
+      (port.client, port.isClientReady, port.isBusy) = (nil, false, false)
+      closeIfUnused(port)
+    case .connected, .discovered, .subscribed: break
+    }
+  }
+}

@@ -1,0 +1,214 @@
+import Bitchat
+import Common
+import Journal
+import Loop
+import Radio
+
+/// The links of the mesh, and what goes over them: one packet in each write or notification.
+extension MeshService {
+  /// A peer that sent nothing but garbage gets no link for so long.
+  private static let refusalTime = Duration.seconds(300)
+  private static let refusedLimit = 256
+  /// From the subscription of a client to the first word to it, as the apps have it.
+  private static let listeningTime = Duration.milliseconds(100)
+  /// The word that the node leaves has so long to go out.
+  private static let lastWordsTime = Duration.milliseconds(500)
+
+  /// The link as the mesh has it, made when the first of its two roles comes.
+  func port(_ link: LinkID, _ address: BluetoothAddress) -> MeshPort {
+    if let port = ports[link] { return port }
+    let port = MeshPort(link, address)
+    ports[link] = port
+    return port
+  }
+
+  /// The other end takes part in the mesh: the engine hears of the link.
+  func open(_ port: MeshPort) {
+    guard !port.isOpen else { return handle(.linkChanged(port.id, frameLimit: port.frameLimit)) }
+    (port.isOpen, port.opening) = (true, nil)
+    handle(.linkOpened(port.id, frameLimit: port.frameLimit, isOurs: port.client != nil))
+    changed()
+  }
+
+  /// One of the two roles has ended; with the last one the link has.
+  func closeIfUnused(_ port: MeshPort) {
+    guard port.client == nil, !port.isServed, ports[port.id] === port else { return }
+    ports[port.id] = nil
+    finder.ended(port.address, at: scheduler.now)
+    if port.isOpen { handle(.linkClosed(port.id)) }
+    if let peer = port.peer { peerChanges.call(peer) }
+    changed()
+    find()
+  }
+
+  func send(_ bytes: [UInt8], on link: LinkID, _ kind: PacketClass) {
+    guard let port = ports[link] else { return }
+    for kind in port.queue.append(bytes, as: kind) { dropped[kind, default: 0] += 1 }
+    pump(port)
+  }
+
+  /// Sends what waits, as far as the radio takes it.
+  func pump(_ port: MeshPort) {
+    while !port.isBusy, let frame = port.queue.first {
+      if let client = port.client, port.isClientReady {
+        // The next one goes when this one is written.
+        port.isBusy = true
+        port.queue.removeFirst()
+        client.write(frame, to: BitchatGATT.characteristic, as: .command)
+        return
+      }
+      guard let server, port.isServed else { return }
+      let delivery = server.notify(frame, of: BitchatGATT.characteristic, to: .link(port.id))
+      if delivery.full.contains(port.id) {
+        port.isBusy = true
+        return
+      }
+      if delivery.accepted.isEmpty { unreachable += 1 }
+      port.queue.removeFirst()
+    }
+  }
+
+  func hasRoomAgain(_ link: LinkID) {
+    guard let port = ports[link] else { return }
+    port.isBusy = false
+    pump(port)
+  }
+
+  func bound(_ link: LinkID, _ peer: PeerID) {
+    ports[link]?.peer = peer
+    peerChanges.call(peer)
+    changed()
+    find()
+  }
+
+  func cut(_ link: LinkID, _ reason: MeshEngine.CutReason) {
+    guard let port = ports[link] else { return }
+    port.isOpen = false
+    if reason == .garbage { refuse(port.address) }
+    if reason == .noAnnounce { finder.failed(port.address, at: scheduler.now) }
+    if told.allow(.cut(reason), at: scheduler.now) {
+      Log.shared.info(
+        "A link of the mesh was cut: \(reason.sentence)", id: .meshLinkCut, .link(link), .protocolName("bitchat"))
+    }
+    release(port)
+  }
+
+  /// The mesh is done with a link; the radio tells when it is gone.
+  func release(_ port: MeshPort) {
+    port.client?.disconnect()
+    if port.isServed { server?.disconnect(port.id) }
+  }
+
+  private func refuse(_ address: BluetoothAddress) {
+    let now = scheduler.now
+    finder.avoid(address, for: Self.refusalTime, at: now)
+    refused = refused.filter { $0.value > now }
+    while refused.count >= Self.refusedLimit, let first = refused.min(by: { $0.value < $1.value }) {
+      refused[first.key] = nil
+    }
+    refused[address] = now.advanced(by: Self.refusalTime)
+  }
+
+  func isRefused(_ address: BluetoothAddress) -> Bool { refused[address].map { $0 > scheduler.now } ?? false }
+
+  /// The radio needs a place: of the links, one whose peer is not known goes first, then the newest.
+  func giveUp(_ links: [LinkID]) -> LinkID? {
+    let chosen = links.last { ports[$0]?.peer == nil } ?? links.last
+    if let chosen, let port = ports[chosen] {
+      // Whoever needs the place shall not lose it to this node's next attempt.
+      finder.failed(port.address, at: scheduler.now)
+    }
+    return chosen
+  }
+
+  /// Leaves the air. What has been said goes out first, as far as the radio takes it in time.
+  ///
+  /// - Parameter then: called when no link is left, or when it has taken too long.
+  func leaveLinks(then: @escaping @LoopActor () -> Void = {}) {
+    (advertisement, scan, watches) = (nil, nil, [])
+    findTimer.set(nil)
+    attempt?.link.disconnect()
+    attempt = nil
+    let end = scheduler.now.advanced(by: Self.lastWordsTime)
+    leave(by: end, then)
+  }
+
+  private func leave(by end: Instant, _ then: @escaping @LoopActor () -> Void) {
+    let areAllSaid = ports.values.allSatisfy { $0.queue.isEmpty && !$0.isBusy }
+    guard areAllSaid || scheduler.now >= end else {
+      leaving = scheduler.schedule(after: .milliseconds(20)) { [weak self] in self?.leave(by: end, then) }
+      return
+    }
+    leaving = nil
+    for port in ports.values { port.client?.disconnect() }
+    // Closing the application ends what the peers have made.
+    server?.close()
+    server = nil
+    ports = [:]
+    then()
+  }
+
+  func advertise() {
+    guard let engine else { return }
+    do throws(RadioError) {
+      advertisement = try radio.advertise(
+        BitchatGATT.advertisement(of: engine.identity.id), BitchatGATT.advertisingTerms, for: server)
+    } catch {
+      Log.shared.error("The mesh is not advertised: \(error)", .error(error), .protocolName("bitchat"))
+    }
+  }
+}
+
+/// Links that peers have made.
+extension MeshService: GATTServerDelegate {
+  public func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {
+    let isOurs = ports[link]?.client != nil
+    guard !isRefused(address), isOurs || ports.count < settings.links else {
+      server?.disconnect(link)
+      return
+    }
+    port(link, address).isServed = true
+  }
+
+  public func linkChanged(_ link: LinkID, mtu: Int) {
+    guard let port = ports[link] else { return }
+    port.mtu = mtu
+    if port.isOpen { handle(.linkChanged(link, frameLimit: port.frameLimit)) }
+  }
+
+  public func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool) {
+    guard let port = ports[link] else { return }
+    port.isSubscribed = isSubscribed
+    guard isSubscribed, !port.isOpen else { return }
+    // A client may not listen yet when its subscription has only just arrived.
+    port.opening = scheduler.schedule(after: Self.listeningTime) { [weak self, weak port] in
+      if let self, let port, ports[link] === port { open(port) }
+    }
+  }
+
+  public func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
+    guard characteristic == BitchatGATT.characteristic else { throw .writeNotPermitted }
+    guard let port = ports[link], port.isServed else { throw .unlikely }
+    open(port)
+    handle(.received(value, on: link))
+  }
+
+  public func hasRoom(_ link: LinkID) { hasRoomAgain(link) }
+
+  public func linkClosed(_ link: LinkID) {
+    guard let port = ports[link] else { return }
+    (port.isServed, port.isSubscribed) = (false, false)
+    closeIfUnused(port)
+  }
+}
+
+extension MeshEngine.CutReason {
+  var sentence: String {
+    switch self {
+    case .garbage: "its peer sends nothing that can be read"
+    case .noAnnounce: "its peer does not say who it is"
+    case .silent: "its peer has said nothing for long"
+    case .second: "there is another one to the same peer"
+    }
+  }
+}

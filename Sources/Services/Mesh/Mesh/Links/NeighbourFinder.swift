@@ -1,0 +1,135 @@
+import Bitchat
+import Common
+import Radio
+
+/// Decides which advertisers of the mesh are connected to, and when. A value: events and time in, an address out. Facts:
+/// bitchat.md section 1.
+struct NeighbourFinder: Sendable {
+  /// Advertisers that are remembered, and addresses that are left alone for a while.
+  static let limit = 256
+  /// An address is left alone for so long after its link was lost, and after an attempt that came to nothing; each time twice as
+  /// long, up to the longest pause.
+  static let pauseAfterLoss = Duration.seconds(3)
+  static let pauseAfterFailure = Duration.seconds(15)
+  static let longestPause = Duration.seconds(300)
+  /// From an attempt to the next one.
+  static let attemptPause = Duration.milliseconds(500)
+  /// The weakest signal that is worth an attempt, in dBm: with neighbours, without any, and without any for so long.
+  static let weakest = -90
+  static let weakestAlone = -95
+  static let weakestLongAlone = -100
+  static let longAlone = Duration.seconds(30)
+
+  private struct Advertiser {
+    var peer: PeerID?
+    /// In dBm; nil where the radio does not say.
+    var rssi: Int?
+    var heardAt: Instant
+  }
+
+  private struct Pause {
+    var until: Instant
+    /// After the next failure it is twice as long.
+    var length: Duration
+  }
+
+  private var advertisers: [BluetoothAddress: Advertiser] = [:]
+  private var pauses: [BluetoothAddress: Pause] = [:]
+  private var aloneSince: Instant?
+  private var nextAttempt = Instant.zero
+
+  /// How many advertisers and pauses are held.
+  var remembered: (advertisers: Int, pauses: Int) { (advertisers.count, pauses.count) }
+
+  /// The signal of an advertiser in dBm; nil where none is known.
+  func rssi(of address: BluetoothAddress) -> Int? { advertisers[address]?.rssi }
+
+  /// The signal of the advertiser that says it is this peer.
+  func rssi(of peer: PeerID) -> Int? { advertisers.values.first { $0.peer == peer }?.rssi }
+
+  mutating func sighted(_ sighting: Sighting, at now: Instant) {
+    advertisers[sighting.address] = Advertiser(
+      peer: BitchatGATT.peer(in: sighting) ?? advertisers[sighting.address]?.peer, rssi: sighting.rssi, heardAt: now)
+    if advertisers.count > Self.limit, let oldest = advertisers.min(by: { $0.value.heardAt < $1.value.heardAt }) {
+      advertisers[oldest.key] = nil
+    }
+  }
+
+  mutating func lost(_ address: BluetoothAddress) { advertisers[address] = nil }
+
+  mutating func loseAll() { advertisers = [:] }
+
+  /// A link that worked has ended.
+  mutating func ended(_ address: BluetoothAddress, at now: Instant) {
+    pauses[address] = Pause(until: now.advanced(by: Self.pauseAfterLoss), length: .zero)
+    forgetOldPauses(at: now)
+  }
+
+  /// An attempt came to nothing.
+  mutating func failed(_ address: BluetoothAddress, at now: Instant) {
+    let before = pauses[address]?.length ?? .zero
+    let length = before == .zero ? Self.pauseAfterFailure : min(before * 2, Self.longestPause)
+    pauses[address] = Pause(until: now.advanced(by: length), length: length)
+    forgetOldPauses(at: now)
+  }
+
+  /// Nothing is begun with an address for a while.
+  mutating func avoid(_ address: BluetoothAddress, for time: Duration, at now: Instant) {
+    pauses[address] = Pause(until: now.advanced(by: time), length: time)
+    forgetOldPauses(at: now)
+  }
+
+  /// An attempt has come to a link that works.
+  mutating func succeeded(_ address: BluetoothAddress) { pauses[address] = nil }
+
+  /// The advertiser to connect to now: of those that are near enough, the strongest.
+  ///
+  /// - Parameters:
+  ///   - linked: addresses with a link.
+  ///   - peers: this node, and the peers that it has links with.
+  mutating func next(linked: Set<BluetoothAddress>, peers: Set<PeerID>, at now: Instant) -> BluetoothAddress? {
+    noteCompany(linked, at: now)
+    guard nextAttempt <= now else { return nil }
+    let chosen = candidates(linked, peers, at: now).filter { pauses[$0.key].map { $0.until <= now } ?? true }
+      .max { ($0.value.rssi ?? 0, $1.key.value) < ($1.value.rssi ?? 0, $0.key.value) }
+    if chosen != nil { nextAttempt = now.advanced(by: Self.attemptPause) }
+    return chosen?.key
+  }
+
+  /// When `next` may have another answer without anything being heard; nil if nothing is timed.
+  func deadline(linked: Set<BluetoothAddress>, peers: Set<PeerID>, at now: Instant) -> Instant? {
+    let ready = candidates(linked, peers, at: now).map { max(pauses[$0.key]?.until ?? .zero, nextAttempt) }.min()
+    // After a while alone the weak ones count as well.
+    let weakest = weakest(at: now)
+    let areWeakThere = advertisers.values.contains { $0.rssi.map { $0 < weakest } ?? false }
+    let patience = areWeakThere ? aloneSince?.advanced(by: Self.longAlone) : nil
+    return [ready, patience].compactMap(\.self).filter { $0 > now || $0 == ready }.min()
+  }
+
+  private func candidates(
+    _ linked: Set<BluetoothAddress>, _ peers: Set<PeerID>, at now: Instant
+  ) -> [BluetoothAddress: Advertiser] {
+    let weakest = weakest(at: now)
+    return advertisers.filter { address, advertiser in
+      guard !linked.contains(address), advertiser.rssi.map({ $0 >= weakest }) ?? true else { return false }
+      return advertiser.peer.map { !peers.contains($0) } ?? true
+    }
+  }
+
+  private func weakest(at now: Instant) -> Int {
+    guard let aloneSince else { return Self.weakest }
+    return aloneSince.advanced(by: Self.longAlone) <= now ? Self.weakestLongAlone : Self.weakestAlone
+  }
+
+  private mutating func noteCompany(_ linked: Set<BluetoothAddress>, at now: Instant) {
+    if linked.isEmpty { aloneSince = aloneSince ?? now } else { aloneSince = nil }
+  }
+
+  private mutating func forgetOldPauses(at now: Instant) {
+    guard pauses.count > Self.limit else { return }
+    pauses = pauses.filter { $0.value.until > now }
+    while pauses.count > Self.limit, let first = pauses.min(by: { $0.value.until < $1.value.until }) {
+      pauses[first.key] = nil
+    }
+  }
+}

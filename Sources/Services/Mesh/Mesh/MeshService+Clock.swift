@@ -1,0 +1,45 @@
+import Bitchat
+import Common
+import Journal
+import Loop
+
+/// The time of day: phones drop what is off by two minutes, so nothing is said before the clock is known to be right. Facts:
+/// bitchat.md section 16.
+extension MeshService {
+  /// 2026-01-01: no clock that is right is earlier.
+  private static let earliest: Int64 = 1_767_225_600_000
+  /// How often it is asked whether a time service has come, as long as none has.
+  private static let pause = Duration.seconds(10)
+
+  /// How often what is too old goes.
+  private static let ageing = Duration.seconds(600)
+
+  func watchClock() {
+    clockWatch = clock.onSet { [weak self] in self?.lookAtClock() }
+    lookAtClock()
+  }
+
+  func lookAtClock() {
+    guard isStarted, engine != nil else { return }
+    let isTrusted = clock.milliseconds >= Self.earliest && (settings.trustsClock || clock.isSynchronised)
+    clockTimer.set(isTrusted ? nil : scheduler.now.advanced(by: Self.pause))
+    guard isTrusted != isClockTrusted || state == .stopped else { return }
+    isClockTrusted = isTrusted
+    handle(.clock(isTrusted: isTrusted))
+    age()
+  }
+
+  /// Has the disk forget what is too old. A clock that may be wrong makes nothing old.
+  func age() {
+    guard isStarted, isClockTrusted else { return ageTimer.set(nil) }
+    keeper.age(at: time)
+    ageTimer.set(scheduler.now.advanced(by: Self.ageing))
+  }
+
+  var clockReason: String {
+    clock.milliseconds < Self.earliest
+      ? "This machine's clock says a time before 2026, so phones would drop what is said. Set it."
+      : "This machine's clock is not known to be right: no time service has set it, and there are no two neighbours whose "
+        + "clocks agree with it. Start one (systemd-timesyncd), or set TrustClock=yes in [Mesh]."
+  }
+}

@@ -1,0 +1,12 @@
+import Bitchat
+import Common
+
+extension MeshService {
+  /// How often each thing happened since the start.
+  var tallies: [Tally] {
+    let lost = dropped.reduce(0) { $0 + $1.value }
+    return (engine?.counters.tallies ?? []) + [
+      Tally("DroppedFrames", lost), Tally("UnreachableFrames", unreachable), Tally("LinesLeftOut", told.total),
+    ]
+  }
+}

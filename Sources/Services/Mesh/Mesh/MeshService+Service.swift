@@ -1,0 +1,76 @@
+import Bitchat
+import Config
+import DBus
+import Hosting
+import Journal
+import Loop
+import MeshStore
+import Radio
+
+extension MeshService: Service {
+  public nonisolated static let name = "Mesh"
+  public nonisolated static let sections: [any SettingsSection.Type] = [Settings.self]
+  public nonisolated static let linkShare = LinkShare(needs: 1, may: 64, priority: 2)
+  public nonisolated static let messages = Journal.MessageID.mesh
+
+  public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
+    let keeper = MeshKeeper(directory: nil, scheduler: scheduler, disk: scheduler)
+    let service = MeshService(radio: radio, scheduler: scheduler, settings: Settings(), keeper: keeper)
+    return [
+      DescribedObject(MeshFace.path.string, MeshFace.interface(service)),
+      DescribedObject("\(MeshFace.path.string)/peerN", MeshPeerFaces.interface(PeerID(rawValue: 0), service)),
+    ]
+  }
+
+  public static func make(_ context: ServiceContext) -> MeshService? {
+    let settings = Settings(context.configuration)
+    guard settings.enabled else { return nil }
+    let keeper = MeshKeeper(
+      directory: context.stateDirectory, settings: MeshKeeper.Settings(archive: settings.archive),
+      scheduler: context.scheduler, disk: context.makeWorker())
+    let service = MeshService(
+      radio: context.radio, scheduler: context.scheduler, settings: settings, keeper: keeper)
+    service.changes.addForGood { context.statusChanged() }
+    return service
+  }
+
+  public func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject] {
+    [MeshFace(self, on: tree, manager: manager)]
+  }
+
+  public func begin() {
+    start { [weak self] in self?.tellRestored() }
+  }
+
+  public func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    guard engine == nil else { return then() }
+    whenRestored = then
+    restoreTimer = scheduler.schedule(after: limit) { [weak self] in self?.tellRestored() }
+  }
+
+  private func tellRestored() {
+    let then = whenRestored
+    (whenRestored, restoreTimer) = (nil, nil)
+    then?()
+  }
+
+  public func apply(_ configuration: Configuration) { apply(Settings(configuration)) }
+
+  public var statusLine: String {
+    switch state {
+    case .stopped: reason
+    case .waitingForClock: "The mesh waits for the clock to be set."
+    case .alone: "No neighbour of the mesh is near."
+    case .connected: neighbours == 1 ? "The mesh has one neighbour." : "The mesh has \(neighbours) neighbours."
+    }
+  }
+
+  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    let end = scheduler.now.advanced(by: limit)
+    guard leaving != nil else { return keeper.whenIdle(within: limit, then: then) }
+    whenLeft.addForGood { [weak self] in
+      guard let self else { return then() }
+      keeper.whenIdle(within: max(.zero, scheduler.now.duration(to: end)), then: then)
+    }
+  }
+}

@@ -1,0 +1,110 @@
+import Bitchat
+import Common
+import Config
+import Hosting
+
+extension MeshService {
+  /// Section `[Mesh]`. What the engine does has its default there.
+  public struct Settings: SettingsSection {
+    /// What the node does for others and for local programs.
+    public enum Role: String, Sendable, CaseIterable {
+      case node
+      /// It passes on what others say, stores nothing and answers no private message.
+      case relay
+    }
+
+    /// When a link is cut whose peer is silent.
+    public enum Monitor: String, Sendable, CaseIterable {
+      case standard = "default"
+      case strict
+    }
+
+    public var enabled = false
+    public var nickname = "earshot"
+    public var role = Role.node
+    public var relayPolicy = RelayPolicy.mains
+    /// How long public lines are kept on the disk; zero: in memory alone.
+    public var archive = Duration.seconds(6 * 3600)
+    /// Neighbours that the node has at most.
+    public var links = 7
+    public var monitor = Monitor.standard
+    /// The highest time to live that encrypted packets are passed on with; 0: no limit.
+    public var encryptedRelayLimit = 0
+    public var padsAll = false
+    public var blocksRelay = false
+    public var trustsClock = false
+    /// Lines in the journal that one kind of event may cause in a minute. The house's `[Log]` says how many.
+    public var linesPerPeer = LogSettings().linesPerPeer
+
+    public init() {}
+
+    /// The settings that a configuration holds for the mesh.
+    public init(_ configuration: Configuration) {
+      self = configuration[Settings.self]
+      linesPerPeer = configuration[LogSettings.self].linesPerPeer
+      // One link of the adapter stays free for a visitor of another service.
+      links = min(links, max(1, configuration[RadioSettings.self].links - 1))
+    }
+
+    func engine(nickname: String) -> MeshEngine.Configuration {
+      var configuration = MeshEngine.Configuration(nickname: nickname)
+      configuration.isRelayOnly = role == .relay
+      configuration.relayPolicy = relayPolicy
+      configuration.encryptedRelayLimit = encryptedRelayLimit == 0 ? nil : UInt8(encryptedRelayLimit)
+      configuration.padsAll = padsAll
+      configuration.blocksRelay = blocksRelay
+      configuration.isMonitorStrict = monitor == .strict
+      return configuration
+    }
+  }
+}
+
+extension MeshService.Settings {
+  public static let section = "Mesh"
+
+  /// The archive, the queues of the links, the packets that are put together, what waits to be sent, and the log.
+  public var memory: Int { enabled ? 24 << 20 : 0 }
+
+  /// The longest nickname in bytes; the apps show no more.
+  static let nicknameBytes = 60
+
+  public static let keys: [Setting<MeshService.Settings>] = [
+    Setting("Enabled", \.enabled, .bool, .onRestart, "Whether this machine is a node of the Bitchat mesh."),
+    Setting(
+      "Nickname", \.nickname, .text(upTo: nicknameBytes), .onReload,
+      "What the node is called, in clear and for everybody near. A name that was set over D-Bus counts before it."),
+    Setting(
+      "Role", \.role, .choice, .onRestart,
+      "node takes part in everything. relay passes on what others say, keeps nothing of it, answers no private message and "
+        + "tells no more of itself than an announce needs."),
+    Setting(
+      "RelayPolicy", \.relayPolicy, .choice, .onReload,
+      "How packets of others are passed on. mains: all of them, to every neighbour who has not heard them, for a machine that "
+        + "does not live on a battery. apps: as the phones do it. off: none."),
+    Setting(
+      "Archive", \.archive, .duration(.zero ... .seconds(6 * 3600)), .onReload,
+      "How long public lines are kept on the disk, so that they are there after a restart. 0s keeps them in memory alone."
+    ),
+    Setting(
+      "Peers", \.links, .number(1...64), .onReload,
+      "How many neighbours the node has links with at most. One link of [Radio] Links= stays free in any case."),
+    Setting(
+      "DeviceMonitor", \.monitor, .choice, .onReload,
+      "When a silent neighbour's link is cut: after 330s, or with strict after 60s, which phones in the background do not stand."
+    ),
+    Setting(
+      "EncryptedRelayTtlCap", \.encryptedRelayLimit, .number(0...7), .onReload,
+      "The highest time to live that encrypted packets of others are passed on with. 0 sets no limit."),
+    Setting(
+      "PadAll", \.padsAll, .bool, .onReload,
+      "Whether all packets are padded and not only those of private messages, so that their sizes tell less. Some phones do "
+        + "not read such packets."),
+    Setting(
+      "BlockRelay", \.blocksRelay, .bool, .onReload,
+      "Whether packets of blocked peers are not passed on either."),
+    Setting(
+      "TrustClock", \.trustsClock, .bool, .onReload,
+      "Whether this machine's clock is right although no time service says so. Phones drop what is off by two minutes, so "
+        + "without it nothing is said until the clock is synchronised or two neighbours' clocks agree with it."),
+  ]
+}

@@ -1,0 +1,284 @@
+import Bitchat
+import Common
+import Crypto
+import Journal
+import Loop
+import MeshStore
+import Radio
+import Store
+
+/// A node of the mesh: an engine, the links that a radio has for it, and what is kept for the next run.
+@LoopActor
+public final class MeshService {
+  public internal(set) var settings: Settings
+  let radio: any Radio
+  let scheduler: any Scheduler
+  let clock: any WallClock
+  let keeper: MeshKeeper
+  let makeRandom: @LoopActor () -> any RandomSource & Sendable
+
+  /// Nil until it is known who the node is.
+  var engine: MeshEngine?
+  var isStarted = false
+  private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
+
+  // The clock: MeshService+Clock.
+  var clockWatch: Registration?
+  lazy var clockTimer = Deadline(scheduler) { [weak self] in self?.lookAtClock() }
+  var isClockTrusted = false
+  lazy var ageTimer = Deadline(scheduler) { [weak self] in self?.age() }
+
+  // Links: MeshService+Links, MeshService+Serving, MeshService+Finding.
+  var ports: [LinkID: MeshPort] = [:]
+  var server: (any GATTServer)?
+  /// While the last words go out.
+  var leaving: Registration?
+  var advertisement: Registration?
+  var scan: Registration?
+  var watches: [Registration] = []
+  var finder = NeighbourFinder()
+  var attempt: Attempt?
+  lazy var findTimer = Deadline(scheduler) { [weak self] in self?.find() }
+  /// Addresses that get no link for a while, with the time.
+  var refused: [BluetoothAddress: Instant] = [:]
+
+  // Messages and peers: MeshService+Messages, MeshService+Peers.
+  var log = MessageLog()
+  /// Messages that the disk has not taken yet, and notices of favour.
+  var unkept: Set<UInt32> = []
+  var unkeptNotices: Set<Bitchat.MessageID> = []
+  var marks: [PeerID: PeerMarks] = [:]
+  /// The nickname that was set over the bus; nil for that of the settings.
+  var chosenNickname: String?
+  var dropped: [PacketClass: UInt64] = [:]
+  /// Frames that a link did not take: its peer is gone, or never subscribed.
+  var unreachable: UInt64 = 0
+  var told: RateLimiter<Line>
+
+  // Observers: the faces, and the house.
+  let changes = Observers<Void>()
+  /// Called when the links are left after `stop`.
+  let whenLeft = Observers<Void>()
+  /// Called when it is known what an earlier run kept.
+  var whenRestored: (@LoopActor () -> Void)?
+  var restoreTimer: Registration?
+  let peerChanges = Observers<PeerID>()
+  let arrivals = Observers<UInt32>()
+  let progress = Observers<(number: UInt32, state: MeshMessage.State)>()
+
+  /// Kinds of lines in the journal that peers can bring about.
+  enum Line: Hashable, Sendable {
+    case cut(MeshEngine.CutReason)
+    case link
+  }
+
+  /// - Parameters:
+  ///   - keeper: what outlives the run.
+  ///   - random: makes the sources of keys and nonces.
+  public init(
+    radio: any Radio, scheduler: any Scheduler, settings: Settings, keeper: MeshKeeper,
+    clock: any WallClock = SystemWallClock(),
+    random: @escaping @LoopActor () -> any RandomSource & Sendable = { SystemRandom() }
+  ) {
+    self.radio = radio
+    self.scheduler = scheduler
+    self.settings = settings
+    self.keeper = keeper
+    self.clock = clock
+    makeRandom = random
+    told = RateLimiter(perMinute: settings.linesPerPeer, capacity: 64)
+    radio.onLinkWanted { [weak self] in self?.giveUp($0) }
+    keeper.onChange = { [weak self] in self?.changed() }
+    keeper.onRemoved = { [weak self] in self?.log.remove($0) }
+  }
+
+  // MARK: Beginning and end
+
+  /// Finds out who the node is, and takes part in the mesh from then on.
+  ///
+  /// - Parameter then: called once, when it is known what an earlier run kept.
+  public func start(then: @escaping @LoopActor () -> Void = {}) {
+    guard !isStarted else { return then() }
+    isStarted = true
+    keeper.open { [weak self] found in
+      guard let self, isStarted else { return then() }
+      switch found {
+      case .success(let kept):
+        restore(kept)
+        if let warning = kept.warning {
+          Log.shared.warning("\(warning)", id: .meshStoreDegraded, .protocolName("bitchat"))
+        }
+      case .failure(let error):
+        Log.shared.error(
+          "The mesh keeps nothing: \(error)", id: .meshStoreDegraded, .error(error), .protocolName("bitchat"))
+        restore(newIdentity())
+      }
+      join()
+      then()
+    }
+  }
+
+  private func newIdentity() -> KeptMesh {
+    var random = makeRandom()
+    return KeptMesh(identity: MeshEngine.Identity(randomFrom: &random))
+  }
+
+  private func restore(_ kept: KeptMesh) {
+    chosenNickname = kept.nickname
+    var engine = MeshEngine(
+      identity: kept.identity, configuration: settings.engine(nickname: nickname), random: makeRandom())
+    let (now, time) = (scheduler.now, time)
+    for (peer, key) in kept.pins { engine.restorePin(of: peer, key, at: now) }
+    for item in kept.gossip { engine.restore(item) }
+    for marks in kept.peers where marks.isMarked {
+      self.marks[marks.peer] = marks
+      if marks.isFavourite { _ = engine.handle(.favourite(marks.peer, true), at: now, time: time) }
+      if marks.isBlocked { _ = engine.handle(.block(marks.peer, true), at: now, time: time) }
+      if marks.isVerified { _ = engine.handle(.verified(marks.peer, true), at: now, time: time) }
+    }
+    log.restore(kept.messages, highest: kept.highestNumber)
+    for message in kept.messages where message.conversation != nil {
+      for id in message.messageIDs { engine.restoreReceived(id, from: message.sender, at: now) }
+    }
+    for message in kept.outgoing { _ = try? engine.restore(message, at: now, time: time) }
+    self.engine = engine
+  }
+
+  /// Begins to be a neighbour.
+  private func join() {
+    watchClock()
+    handle(.start)
+    server = radio.serve(BitchatGATT.application, delegate: self)
+    advertise()
+    watches = [
+      radio.onStatus { [weak self] in self?.radioChanged($0) },
+      radio.onQuiet { [weak self] _ in self?.listen() },
+    ]
+    listen()
+    Log.shared.notice(
+      "Part of the mesh as \(PrintableText.clean(nickname))", id: .meshStarted, .protocolName("bitchat"))
+    changed()
+  }
+
+  /// Says that it leaves, and leaves.
+  public func stop() {
+    guard isStarted else { return }
+    isStarted = false
+    handle(.stop)
+    leaveLinks { [weak self] in self?.whenLeft.call() }
+    clockWatch = nil
+    clockTimer.set(nil)
+    ageTimer.set(nil)
+    Log.shared.notice("No longer part of the mesh", id: .meshStopped, .protocolName("bitchat"))
+    changed()
+  }
+
+  /// Destroys all that is kept, leaves the mesh, and begins with a new identity.
+  ///
+  /// - Parameter then: called when nothing of it is left on the disk, or with what keeps it there.
+  public func wipe(then: @escaping @LoopActor ((any CodedError)?) -> Void) {
+    handle(.stop)
+    engine = nil
+    (log, marks, unkept, chosenNickname) = (MessageLog(), [:], [], nil)
+    (finder, refused) = (NeighbourFinder(), [:])
+    changed()
+    leaveLinks { [weak self] in
+      self?.keeper.wipe { [weak self] in self?.wiped($0, then) }
+    }
+  }
+
+  private func wiped(
+    _ result: Result<MeshKeeper.Wiped, StoreError>, _ then: @LoopActor ((any CodedError)?) -> Void
+  ) {
+    switch result {
+    case .success(let wiped):
+      Log.shared.notice("The mesh's identity and messages are erased", id: .meshWiped, .protocolName("bitchat"))
+      if let advice = wiped.advice {
+        Log.shared.warning("\(advice)", id: .meshStoreDegraded, .protocolName("bitchat"))
+      }
+      if isStarted {
+        restore(wiped.kept)
+        join()
+      }
+      then(nil)
+    case .failure(let error):
+      Log.shared.error(
+        "The mesh cannot be erased: \(error)", id: .meshStoreDegraded, .error(error), .protocolName("bitchat"))
+      then(error)
+    }
+  }
+
+  /// Takes on what can change while it runs.
+  public func apply(_ settings: Settings) {
+    var settings = settings
+    settings.role = self.settings.role
+    self.settings = settings
+    engine?.configuration = settings.engine(nickname: nickname)
+    keeper.settings.archive = settings.archive
+    told.perMinute = settings.linesPerPeer
+    lookAtClock()
+    handle(.timer)
+    changed()
+  }
+
+  // MARK: The engine
+
+  /// Milliseconds since 1970, by this machine's clock.
+  var time: UInt64 { UInt64(max(0, clock.milliseconds)) }
+
+  func handle(_ event: MeshEngine.Event) {
+    guard let actions = engine?.handle(event, at: scheduler.now, time: time) else { return }
+    perform(actions)
+  }
+
+  /// Carries the actions out, in order, and sets the timer.
+  func perform(_ actions: [MeshEngine.Action]) {
+    var changes: [MeshChange] = []
+    for action in actions {
+      switch action {
+      case .send(let bytes, let link, let kind): send(bytes, on: link, kind)
+      case .cut(let link, let reason): cut(link, reason)
+      case .bound(let link, let peer): bound(link, peer)
+      case .peer(let peer): met(peer)
+      case .gone(let peer): peerChanges.call(peer)
+      case .heard(let message): heard(message)
+      case .told(let message, let peer, let time): told(message, from: peer, at: time)
+      case .toldAgain(let id, let peer): toldAgain(id, from: peer)
+      case .favourited(let peer, let notice, let id): favourited(peer, notice, id)
+      case .progress(let number, let state): progressed(number, state)
+      case .keep(let keepsake): changes.append(MeshChange(keepsake))
+      case .state(let state): entered(state)
+      }
+    }
+    keep(changes)
+    timer.set(engine?.deadline)
+  }
+
+  private func entered(_ state: MeshEngine.State) {
+    if state == .waitingForClock, isStarted {
+      Log.shared.warning("\(clockReason)", id: .meshClock, .protocolName("bitchat"))
+    }
+    changed()
+  }
+
+  func changed() { changes.call() }
+
+  // MARK: For the house
+
+  public var state: MeshEngine.State { engine?.state ?? .stopped }
+
+  /// What is wrong and what to do, for a person; empty where nothing is.
+  public var reason: String {
+    if let trouble = keeper.trouble { return trouble }
+    switch state {
+    case .stopped: return isStarted ? "The mesh is starting." : "The mesh is stopped."
+    case .waitingForClock: return clockReason
+    case .alone, .connected: return radio.status.state == .waiting ? radio.status.reason : ""
+    }
+  }
+
+  public var nickname: String { chosenNickname ?? settings.nickname }
+
+  /// The peers that it has links with.
+  public var neighbours: Int { engine?.neighbours.count ?? 0 }
+}

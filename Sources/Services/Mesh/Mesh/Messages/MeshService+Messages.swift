@@ -1,0 +1,222 @@
+import Bitchat
+import Common
+import Journal
+import Loop
+import MeshStore
+import Store
+
+/// What is said, to everybody and to one peer.
+extension MeshService {
+  /// Why something is not said.
+  public enum Refusal: CodedError {
+    case notReady(String)
+    case empty
+    case tooLong
+    case unknownPeer(String)
+    case ambiguousPeer(String)
+    case tooManyWait
+    case relay
+    case notConfirmed
+
+    public var code: String {
+      switch self {
+      case .notReady: "NotReady"
+      case .empty: "EmptyText"
+      case .tooLong: "TextTooLong"
+      case .unknownPeer: "UnknownPeer"
+      case .ambiguousPeer: "AmbiguousPeer"
+      case .tooManyWait: "TooManyWait"
+      case .relay: "RelayOnly"
+      case .notConfirmed: "NotConfirmed"
+      }
+    }
+
+    public var sentence: String {
+      switch self {
+      case .notReady(let why): why
+      case .empty: "There is no text to say."
+      case .tooLong: "The text has more than \(Limits.privateTextBytes) bytes."
+      case .unknownPeer(let name): "No peer is known as \(PrintableText.clean(name))."
+      case .ambiguousPeer(let name): "Several peers are called \(PrintableText.clean(name)). Take the peer ID."
+      case .tooManyWait: "Too many messages wait to be delivered: 100 to one peer, 1,000 in all."
+      case .relay: "This node is a relay (Role=relay in [Mesh]) and has nothing to say."
+      case .notConfirmed: "Nothing was erased: confirm it with this node's own peer ID."
+      }
+    }
+  }
+
+  /// Says something to everybody.
+  ///
+  /// - Parameter then: called when it would survive a loss of power, or the disk is in trouble, which `reason` then says.
+  /// - Returns: the message's number.
+  public func say(_ text: String, then: @escaping @LoopActor () -> Void = {}) throws(Refusal) -> UInt32 {
+    try check(text)
+    guard let said = engine?.say(text, at: scheduler.now, time: time), let own = engine?.identity.id else {
+      throw .notReady(reason.isEmpty ? "The mesh is not ready." : reason)
+    }
+    let message = MeshMessage(
+      number: log.takeNumber(), time: time, conversation: nil, sender: own, nickname: nickname, text: text,
+      packet: said.packet, state: .sent)
+    log.append(message)
+    keep([.message(message)]) { _ in then() }
+    perform(said.actions)
+    return message.number
+  }
+
+  /// Says something to one peer. It is sent until the peer has it, for a day.
+  ///
+  /// - Parameters:
+  ///   - name: a peer ID, or a nickname that one known peer has.
+  ///   - then: called when it would survive a loss of power, or the disk is in trouble.
+  /// - Returns: the message's number.
+  public func tell(
+    _ name: String, _ text: String, then: @escaping @LoopActor () -> Void = {}
+  ) throws(Refusal) -> UInt32 {
+    try check(text)
+    let peer = try peer(called: name)
+    guard engine != nil else { throw .notReady(reason) }
+    let number = log.takeNumber()
+    let actions: [MeshEngine.Action]
+    do throws(MeshEngine.TellError) {
+      actions = try engine?.tell(text, to: peer, as: number, at: scheduler.now, time: time) ?? []
+    } catch {
+      switch error {
+      case .tooLong: throw .tooLong
+      case .full: throw .tooManyWait
+      case .relayOnly: throw .relay
+      }
+    }
+    let message = MeshMessage(
+      number: number, time: time, conversation: peer, sender: ownID, nickname: nickname, text: text, state: .waiting)
+    log.append(message)
+    // The message stands in the log before its own progress is told, and the disk has both when the caller hears of it.
+    var progress: [MeshEngine.Action] = []
+    var changes: [MeshChange] = [.message(message)]
+    for action in actions {
+      if case .keep(.outgoing(let outgoing)) = action {
+        changes.append(.outgoing(outgoing))
+      } else {
+        progress.append(action)
+      }
+    }
+    keep(changes) { _ in then() }
+    perform(progress)
+    return number
+  }
+
+  /// A message was seen, and the earlier ones of its conversation: the senders of private ones are told.
+  ///
+  /// - Returns: whether there is such a message.
+  public func markRead(_ number: UInt32) -> Bool {
+    guard let seen = log.markSeen(number) else { return false }
+    guard !seen.isEmpty else { return true }
+    keep(seen.map { .message($0) })
+    for message in seen where message.conversation != nil {
+      for id in message.messageIDs { handle(.read(id, from: message.sender)) }
+    }
+    changed()
+    return true
+  }
+
+  var ownID: PeerID { engine?.identity.id ?? PeerID(rawValue: 0) }
+
+  private func check(_ text: String) throws(Refusal) {
+    guard settings.role == .node else { throw .relay }
+    guard !text.isEmpty else { throw .empty }
+    guard text.utf8.count <= Limits.privateTextBytes else { throw .tooLong }
+  }
+
+  // MARK: From others
+
+  func heard(_ message: PublicMessage) {
+    guard settings.role == .node, !log.has(message.packet) else { return }
+    let line = MeshMessage(
+      number: log.takeNumber(), time: message.timestamp, conversation: nil, sender: message.sender,
+      nickname: message.nickname, text: message.text, packet: message.packet, state: .unread)
+    log.append(line)
+    keep([.message(line)]) { [weak self] _ in self?.arrived(line.number) }
+  }
+
+  /// Its sender hears that it is here when the disk has it, and not before.
+  func told(_ message: PrivateMessage, from peer: PeerID, at time: UInt64) {
+    guard log.number(of: message.id, from: peer) == nil else { return toldAgain(message.id, from: peer) }
+    let line = MeshMessage(
+      number: log.takeNumber(), time: time, conversation: peer, sender: peer, nickname: name(of: peer),
+      text: message.text, messageIDs: [message.id], state: .unread)
+    log.append(line)
+    unkept.insert(line.number)
+    keepReceived(line, message.id, isNew: true)
+  }
+
+  /// It came again: the sender has missed the receipt, or the disk has not taken the message.
+  func toldAgain(_ id: Bitchat.MessageID, from peer: PeerID) {
+    guard !unkeptNotices.contains(id) else { return }
+    guard let number = log.number(of: id, from: peer), let line = log[number] else {
+      // It was here, and has been forgotten since for want of room.
+      return handle(.kept(id, from: peer))
+    }
+    if unkept.contains(number) { keepReceived(line, id, isNew: false) } else { handle(.kept(id, from: peer)) }
+  }
+
+  private func keepReceived(_ line: MeshMessage, _ id: Bitchat.MessageID, isNew: Bool) {
+    keep([.message(line)]) { [weak self] error in
+      guard let self else { return }
+      if error == nil, unkept.remove(line.number) != nil { handle(.kept(id, from: line.sender)) }
+      // Without a disk people can still read it; the sender goes on trying until it is kept.
+      if isNew { arrived(line.number) }
+    }
+  }
+
+  private func arrived(_ number: UInt32) {
+    arrivals.call(number)
+    changed()
+  }
+
+  func progressed(_ number: UInt32, _ state: MessageState) {
+    guard let message = log.note(MeshMessage.State(state), of: number) else { return }
+    keep([.message(message)]) { [weak self] _ in self?.progress.call((number, message.state)) }
+  }
+
+  func keep(_ changes: [MeshChange], then: @escaping @LoopActor (StoreError?) -> Void = { _ in }) {
+    guard !changes.isEmpty else { return }
+    keeper.keep(settings.role == .relay ? changes.filter(\.isOfRelay) : changes) { [weak self] error in
+      then(error)
+      if error != nil { self?.changed() }
+    }
+  }
+}
+
+extension MeshMessage.State {
+  init(_ state: MessageState) {
+    switch state {
+    case .waiting: self = .waiting
+    case .sent: self = .sent
+    case .delivered: self = .delivered
+    case .read: self = .read
+    case .failed: self = .failed
+    }
+  }
+
+  /// The state's name on the bus.
+  var name: String {
+    switch self {
+    case .waiting: "waiting"
+    case .sent: "sent"
+    case .delivered: "delivered"
+    case .read: "read"
+    case .failed: "failed"
+    case .unread: "unread"
+    case .seen: "seen"
+    }
+  }
+}
+
+extension MeshChange {
+  /// A relay keeps nothing of what is said.
+  fileprivate var isOfRelay: Bool {
+    switch self {
+    case .pin, .peer, .forget, .nickname: true
+    case .gossip, .message, .outgoing, .settled: false
+    }
+  }
+}

@@ -1,0 +1,158 @@
+import Bitchat
+import Common
+import Crypto
+import Journal
+import Loop
+import MeshStore
+
+/// The peers that are known: those that were heard lately, and those of whom something is to be remembered.
+extension MeshService {
+  /// The most peers of whom something is remembered.
+  private static let marksLimit = 1024
+
+  /// What is known of a peer.
+  struct View {
+    let id: PeerID
+    var nickname: String
+    var fingerprint: Fingerprint?
+    var isDirect: Bool
+    /// 0 while it was not heard for long.
+    var hops: Int
+    /// In dBm; 0 where it is not known.
+    var rssi: Int
+    /// Milliseconds since 1970; 0 where it is not known.
+    var seenAt: UInt64
+    var hasSession: Bool
+    var marks: PeerMarks
+  }
+
+  /// All peers, by their IDs.
+  var knownPeers: [PeerID] {
+    let near = engine?.peers.map(\.id) ?? []
+    return Set(near).union(marks.keys).sorted()
+  }
+
+  func view(of id: PeerID) -> View? {
+    let marks = marks[id]
+    guard let peer = engine?.peer(id) else {
+      return marks.map {
+        View(
+          id: id, nickname: $0.nickname, fingerprint: $0.noiseKey.map { Fingerprint(noiseKey: $0) }, isDirect: false,
+          hops: 0, rssi: 0,
+          seenAt: $0.seenAt, hasSession: false, marks: $0)
+      }
+    }
+    let isDirect = engine?.neighbours.contains(id) ?? false
+    let port = ports.values.first { $0.peer == id }
+    let rssi = port.flatMap { finder.rssi(of: $0.address) } ?? finder.rssi(of: id)
+    let age = peer.heardAt.duration(to: scheduler.now) / .milliseconds(1)
+    return View(
+      id: id, nickname: peer.nickname, fingerprint: peer.fingerprint, isDirect: isDirect,
+      hops: isDirect ? 1 : max(1, peer.hops), rssi: rssi ?? 0, seenAt: time - min(time, UInt64(max(0, age))),
+      hasSession: engine?.hasSession(with: id) ?? false, marks: marks ?? PeerMarks(peer: id))
+  }
+
+  func name(of peer: PeerID) -> String { engine?.peer(peer)?.nickname ?? marks[peer]?.nickname ?? "" }
+
+  /// The peer that is meant by an ID or a nickname.
+  func peer(called name: String) throws(Refusal) -> PeerID {
+    if let id = try? PeerID(text: name) { return id }
+    // Names that are shown twice are told apart by the last four digits of the ID: name#1a2b.
+    let parts = name.split(separator: "#", omittingEmptySubsequences: false)
+    let named = knownPeers.filter { self.name(of: $0) == name }
+    let told = knownPeers.filter {
+      parts.count > 1 && $0.description.hasSuffix(parts[parts.count - 1].lowercased())
+        && self.name(of: $0) == parts.dropLast().joined(separator: "#")
+    }
+    let found = named.isEmpty ? told : named
+    guard let first = found.first, !name.isEmpty else { throw .unknownPeer(name) }
+    guard found.count == 1 else { throw .ambiguousPeer(name) }
+    return first
+  }
+
+  // MARK: What is done about them
+
+  func favourite(_ peer: PeerID, _ isFavourite: Bool) {
+    handle(.favourite(peer, isFavourite))
+    mark(peer) { $0.isFavourite = isFavourite }
+  }
+
+  func block(_ peer: PeerID, _ isBlocked: Bool) {
+    handle(.block(peer, isBlocked))
+    mark(peer) { $0.isBlocked = isBlocked }
+  }
+
+  func verify(_ peer: PeerID, _ isVerified: Bool) {
+    handle(.verified(peer, isVerified))
+    mark(peer) { $0.isVerified = isVerified }
+  }
+
+  func forget(_ peer: PeerID) {
+    handle(.forget(peer))
+    marks[peer] = nil
+    keep([.forget(peer)])
+    peerChanges.call(peer)
+  }
+
+  /// The peer hears that its notice is here when the disk has it.
+  func favourited(_ peer: PeerID, _ notice: FavoriteNotice, _ id: Bitchat.MessageID) {
+    unkeptNotices.insert(id)
+    mark(
+      peer,
+      then: { [weak self] in
+        self?.unkeptNotices.remove(id)
+        self?.handle(.kept(id, from: peer))
+      },
+      { $0.isFavouriteOfPeer = notice.isFavorite })
+  }
+
+  func met(_ peer: PeerID) {
+    if marks[peer] != nil { mark(peer) { _ in } }
+    peerChanges.call(peer)
+  }
+
+  /// Remembers something of a peer, or forgets a peer of which there is nothing more to remember.
+  ///
+  /// - Parameter then: called when the disk has it.
+  private func mark(
+    _ peer: PeerID, then: @escaping @LoopActor () -> Void = {}, _ change: (inout PeerMarks) -> Void
+  ) {
+    var marks = marks[peer] ?? PeerMarks(peer: peer)
+    change(&marks)
+    if let known = engine?.peer(peer) {
+      (marks.nickname, marks.noiseKey, marks.seenAt) = (known.nickname, known.noiseKey, time)
+    }
+    guard self.marks[peer] != nil || marks.isMarked && self.marks.count < Self.marksLimit else { return then() }
+    self.marks[peer] = marks.isMarked ? marks : nil
+    keep([.peer(marks)]) { error in if error == nil { then() } }
+    peerChanges.call(peer)
+  }
+
+  // MARK: This node
+
+  public func setNickname(_ nickname: String) {
+    chosenNickname = nickname
+    engine?.configuration.nickname = nickname
+    keep([.nickname(nickname)])
+    handle(.timer)
+    changed()
+  }
+
+  /// Says now who is here.
+  public func announce() { handle(.announce) }
+
+  /// The text of the QR code by which others verify this node; nil while it is not known who the node is.
+  func verificationCode() -> String? {
+    guard let identity = engine?.identity else { return nil }
+    var random = makeRandom()
+    let code = try? VerificationCode(
+      noiseKey: identity.noiseKey.publicKey, key: identity.signingKey, nickname: nickname, seconds: clock.seconds,
+      randomFrom: &random)
+    return code?.text
+  }
+}
+
+extension PeerMarks {
+  /// Whether there is something to remember.
+  var isMarked: Bool { isFavourite || isBlocked || isVerified || isFavouriteOfPeer }
+}

@@ -1,0 +1,111 @@
+import Bitchat
+import MeshStore
+
+/// What was said, oldest first: public lines, and private messages of both directions. A value.
+struct MessageLog: Sendable {
+  /// The most messages; of one more the oldest goes.
+  static let limit = 5000
+
+  private struct Received: Hashable {
+    let peer: PeerID
+    let id: Bitchat.MessageID
+  }
+
+  private(set) var messages: [MeshMessage] = []
+  private var places: [Received: UInt32] = [:]
+  private var packets: Set<PacketID> = []
+  private(set) var nextNumber: UInt32 = 1
+  /// How many messages of others were not seen.
+  private(set) var unread = 0
+
+  /// Takes over what an earlier run has kept.
+  ///
+  /// - Parameter highest: the highest number that was ever given.
+  mutating func restore(_ kept: [MeshMessage], highest: UInt32) {
+    for message in kept.sorted(by: { $0.number < $1.number }) { append(message) }
+    nextNumber = max(nextNumber, highest &+ 1)
+  }
+
+  /// A number that no message has had.
+  mutating func takeNumber() -> UInt32 {
+    defer { nextNumber &+= 1 }
+    return nextNumber
+  }
+
+  mutating func append(_ message: MeshMessage) {
+    messages.append(message)
+    nextNumber = max(nextNumber, message.number &+ 1)
+    if message.state == .unread { unread += 1 }
+    if let packet = message.packet { packets.insert(packet) }
+    for id in message.messageIDs { places[Received(peer: message.sender, id: id)] = message.number }
+    if messages.count > Self.limit { forget(messages.removeFirst()) }
+  }
+
+  subscript(number: UInt32) -> MeshMessage? { place(of: number).map { messages[$0] } }
+
+  func has(_ packet: PacketID) -> Bool { packets.contains(packet) }
+
+  /// The private message that a peer calls so; nil if there is none.
+  func number(of id: Bitchat.MessageID, from peer: PeerID) -> UInt32? { places[Received(peer: peer, id: id)] }
+
+  /// Messages after a number, oldest first.
+  func list(after number: UInt32, limit: Int) -> ArraySlice<MeshMessage> {
+    let start = messages.partitioningIndex { $0.number > number }
+    return messages[start...].prefix(limit)
+  }
+
+  /// A message of this node has come so far.
+  ///
+  /// - Returns: the message, if that is news.
+  mutating func note(_ state: MeshMessage.State, of number: UInt32) -> MeshMessage? {
+    guard let place = place(of: number), messages[place].state != state else { return nil }
+    messages[place].state = state
+    return messages[place]
+  }
+
+  /// A message was seen, and the earlier ones of its conversation with it.
+  ///
+  /// - Returns: those that were not seen before; nil if there is no such message.
+  mutating func markSeen(_ number: UInt32) -> [MeshMessage]? {
+    guard let place = place(of: number) else { return nil }
+    let conversation = messages[place].conversation
+    var seen: [MeshMessage] = []
+    for index in messages.indices[...place]
+    where messages[index].state == .unread && messages[index].conversation == conversation {
+      messages[index].state = .seen
+      seen.append(messages[index])
+    }
+    unread -= seen.count
+    return seen
+  }
+
+  /// These messages are not kept any longer.
+  mutating func remove(_ numbers: [UInt32]) {
+    let gone = Set(numbers)
+    for message in messages where gone.contains(message.number) { forget(message) }
+    messages.removeAll { gone.contains($0.number) }
+  }
+
+  private func place(of number: UInt32) -> Int? {
+    let place = messages.partitioningIndex { $0.number >= number }
+    return place < messages.endIndex && messages[place].number == number ? place : nil
+  }
+
+  private mutating func forget(_ message: MeshMessage) {
+    if message.state == .unread { unread -= 1 }
+    if let packet = message.packet { packets.remove(packet) }
+    for id in message.messageIDs { places[Received(peer: message.sender, id: id)] = nil }
+  }
+}
+
+extension [MeshMessage] {
+  /// The first place whose message meets a condition that all later ones meet as well.
+  fileprivate func partitioningIndex(_ condition: (MeshMessage) -> Bool) -> Int {
+    var (low, high) = (startIndex, endIndex)
+    while low < high {
+      let middle = low + (high - low) / 2
+      if condition(self[middle]) { high = middle } else { low = middle + 1 }
+    }
+    return low
+  }
+}

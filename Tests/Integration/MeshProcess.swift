@@ -1,0 +1,116 @@
+import Air
+import Bitchat
+import Common
+import Crypto
+import DBus
+import Glibc
+import Loop
+import MeshStore
+import TestSupport
+
+@testable import Mesh
+
+/// `earshotd` as a node of the mesh in a process of its own, and a neighbour in this one whose memory lasts as long as the test.
+@LoopActor
+final class MeshProcess {
+  let process: ServiceProcess
+  let neighbour: MeshService
+  /// Each own message of the neighbour that has come a step further.
+  let progress = Mailbox<UInt32>()
+  /// Each message that the neighbour has got.
+  let arrivals = Mailbox<UInt32>()
+  private var killAfter: Int?
+  private var kill: () -> Void = {}
+
+  init() async throws {
+    process = try await ServiceProcess(
+      """
+      [Mesh]
+      Enabled=yes
+      Nickname=service
+      TrustClock=yes
+      """)
+    var settings = MeshService.Settings()
+    settings.nickname = "neighbour"
+    settings.trustsClock = true
+    let loop = EventLoop.shared
+    neighbour = MeshService(
+      radio: process.radio(), scheduler: loop, settings: settings,
+      keeper: MeshKeeper(directory: nil, scheduler: loop, disk: loop))
+    neighbour.progress.addForGood { [progress] in progress.put($0.number) }
+    neighbour.arrivals.addForGood { [arrivals] in arrivals.put($0) }
+    process.air.conditions.filter = { [weak self] _ in
+      self?.count()
+      return .deliver
+    }
+    neighbour.start()
+  }
+
+  func close() {
+    neighbour.stop()
+    process.close()
+  }
+
+  // MARK: The end of the service
+
+  /// Kills the service when so many more packets have gone over the air, and so long after that.
+  func kill(after packets: Int, pause: Duration) -> Mailbox<Bool> {
+    let killed = Mailbox<Bool>()
+    killAfter = packets
+    kill = { [weak self] in
+      self?.timer = EventLoop.shared.schedule(after: pause) { [weak self] in
+        self?.process.end(SIGKILL)
+        killed.put(true)
+      }
+    }
+    return killed
+  }
+
+  private var timer: Registration?
+
+  private func count() {
+    guard let left = killAfter else { return }
+    killAfter = left > 1 ? left - 1 : nil
+    if killAfter == nil { kill() }
+  }
+
+  // MARK: The neighbour
+
+  /// How the neighbour's own message stands.
+  func state(of number: UInt32) -> MeshMessage.State? { neighbour.log[number]?.state }
+
+  /// Waits until the service has the neighbour's message, as its receipt says.
+  func delivered(_ number: UInt32) async throws {
+    while state(of: number) != .delivered { _ = try await progress.next() }
+  }
+
+  /// How often the neighbour was told a text.
+  func copies(_ text: String) -> Int {
+    neighbour.log.messages.count { $0.text == text && $0.sender != neighbour.ownID }
+  }
+
+  /// Waits until the neighbour was told a text.
+  func told(_ text: String) async throws {
+    while copies(text) == 0 { _ = try await arrivals.next() }
+  }
+
+  // MARK: The service over D-Bus
+
+  func call(_ method: String, _ arguments: [DBusValue] = []) async throws(DBusError) -> [DBusValue] {
+    try await process.client.call("org.earshot", MeshFace.path, MeshFace.interfaceName, method, arguments)
+  }
+
+  /// The service's peer ID.
+  func id() async throws -> String {
+    let values = try await process.client.call(
+      "org.earshot", MeshFace.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(MeshFace.interfaceName), .string("PeerId")])
+    return values.first?.asString ?? ""
+  }
+
+  /// The texts that the service lists, of both sides.
+  func listed() async throws -> [String] {
+    let rows = try await call("ListMessages", [.uint32(0), .uint32(5000)]).first?.asArray ?? []
+    return rows.compactMap { $0.asArray?.dropFirst(5).first?.asString }
+  }
+}

@@ -1,0 +1,214 @@
+import Air
+import Bitchat
+import Common
+import Loop
+import MeshStore
+import Radio
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("What goes wrong around a node")
+struct FaultTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("A private message is acknowledged when the disk has it, and not before; so is what Tell takes")
+  @LoopActor
+  func heldDisk() async throws {
+    let folder = try ScratchFolder()
+    let worker = HeldWorker()
+    let village = Village()
+    let ann = village.add("ann")
+    let bob = village.add("bob", at: 5, directory: folder.path("state"), disk: worker)
+    worker.release()
+    #expect(
+      village.wait {
+        worker.release()
+        return village.isAcquainted
+      })
+    worker.release()
+    let number = try ann.mesh.tell("bob", "is it kept?")
+    village.time.advance(by: .seconds(5))
+    #expect(bob.texts == ["is it kept?"] && bob.waiting.isEmpty)
+    #expect(ann.mesh.log[number]?.state == .sent)
+    worker.release()
+    #expect(village.wait(.seconds(2)) { ann.mesh.log[number]?.state == .delivered })
+    #expect(bob.waiting.count == 1)
+
+    var isTaken = false
+    _ = try bob.mesh.tell("ann", "an answer") { isTaken = true }
+    village.time.advance(by: .seconds(1))
+    #expect(!isTaken)
+    worker.release()
+    village.time.advance(by: .milliseconds(1))
+    #expect(isTaken)
+  }
+
+  @Test("A node that begins anew is who it was, has what was said, and delivers what waits, once")
+  @LoopActor
+  func restart() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
+    #expect(village.wait { village.isAcquainted })
+    let id = bob.id
+    _ = try ann.mesh.say("for everybody")
+    let first = try ann.mesh.tell("bob", "before the restart")
+    #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
+    bob.mesh.setNickname("robert")
+    bob.mesh.favourite(ann.id, true)
+    ann.radio.power = false
+    let waiting = try bob.mesh.tell(ann.id.description, "when you are back")
+    village.time.advance(by: .seconds(30))
+
+    village.restart(bob, "bob", directory: folder.path("state"))
+    village.time.advance(by: .seconds(1))
+    #expect(bob.id == id && bob.mesh.nickname == "robert")
+    #expect(bob.texts.sorted() == ["before the restart", "for everybody"])
+    #expect(bob.mesh.view(of: ann.id)?.marks.isFavourite == true)
+    #expect(bob.mesh.log[waiting]?.state == .waiting || bob.mesh.log[waiting]?.state == .sent)
+    ann.radio.power = true
+    #expect(village.wait(.seconds(120)) { bob.mesh.log[waiting]?.state == .delivered })
+    #expect(ann.texts == ["when you are back"])
+    // What ann gives again in answer to a request is listed once.
+    village.time.advance(by: .seconds(60))
+    #expect(bob.texts.sorted() == ["before the restart", "for everybody"])
+    let next = try bob.mesh.say("a number of its own")
+    #expect(next > waiting)
+  }
+
+  @Test("After a wipe the node is somebody else, knows nothing, and goes on")
+  @LoopActor
+  func wipe() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
+    #expect(village.wait { village.isAcquainted })
+    let id = bob.id
+    let number = try ann.mesh.tell("bob", "to be erased")
+    #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
+    var isWiped = false
+    bob.mesh.wipe { isWiped = $0 == nil }
+    #expect(village.wait(.seconds(5)) { isWiped })
+    #expect(bob.id != id && bob.texts.isEmpty && bob.mesh.knownPeers.isEmpty)
+    for (name, bytes) in try folder.files() {
+      #expect(!bytes.contains("to be erased".utf8), "\(name)")
+      #expect(!bytes.contains(id.bytes), "\(name)")
+    }
+    #expect(village.wait { ann.mesh.engine?.peer(bob.id) != nil })
+    #expect(ann.mesh.view(of: id) == nil, "it has said that it leaves")
+  }
+
+  @Test("Who sends a hundred frames that are no packets is cut, and gets no link for five minutes")
+  @LoopActor
+  func garbage() async throws {
+    let village = Village()
+    let ann = village.add("ann")
+    village.time.advance(by: .seconds(1))
+    let stranger = Stranger(on: village, to: ann)
+    #expect(village.wait(.seconds(5)) { stranger.isLinked })
+    for number in 0..<120 { stranger.write([0xFF, UInt8(number)]) }
+    #expect(village.wait(.seconds(10)) { !stranger.isLinked })
+    #expect(ann.mesh.ports.isEmpty)
+    for _ in 0..<3 {
+      stranger.connect()
+      _ = village.wait(.seconds(5)) { stranger.isLinked }
+      stranger.write([0xFF])
+      #expect(village.wait(.seconds(12)) { !stranger.isLinked }, "it is cut again")
+      #expect(ann.mesh.ports.isEmpty)
+    }
+    village.time.advance(by: .seconds(300))
+    stranger.connect()
+    #expect(village.wait(.seconds(5)) { stranger.isLinked })
+    stranger.write([0xFF])
+    village.time.advance(by: .seconds(2))
+    #expect(ann.mesh.ports.count == 1, "after five minutes it may come again")
+  }
+
+  @Test("A relay passes on what others say, and keeps, shows and says nothing")
+  @LoopActor
+  func relay() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let ann = village.add("ann")
+    let relay = village.add("relay", at: 8, directory: folder.path("state")) { $0.role = .relay }
+    let cat = village.add("cat", at: 16)
+    #expect(village.wait { ann.mesh.engine?.peer(cat.id) != nil && cat.mesh.engine?.peer(ann.id) != nil })
+    _ = try ann.mesh.say("through the relay")
+    #expect(village.wait(.seconds(2)) { cat.texts == ["through the relay"] })
+    let number = try ann.mesh.tell("cat", "in private through the relay")
+    #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
+    #expect(relay.texts.isEmpty && relay.waiting.isEmpty)
+    #expect(throws: MeshService.Refusal.self) { try relay.mesh.say("a relay says nothing") }
+    #expect(throws: MeshService.Refusal.self) { try relay.mesh.tell("ann", "nor in private") }
+    _ = try ann.mesh.tell("relay", "it does not answer")
+    village.time.advance(by: .seconds(60))
+    #expect(relay.texts.isEmpty && ann.progress.values.allSatisfy { $0.last != .read })
+  }
+
+  @Test("What a blocked peer says is not shown, and not acknowledged; what others say is")
+  @LoopActor
+  func blocked() async throws {
+    let village = Village()
+    let (ann, bob, cat) = (village.add("ann"), village.add("bob", at: 3), village.add("cat", at: 6))
+    #expect(village.wait { village.isAcquainted })
+    bob.mesh.block(ann.id, true)
+    _ = try ann.mesh.say("in public")
+    let number = try ann.mesh.tell("bob", "in private")
+    _ = try cat.mesh.say("somebody else")
+    #expect(village.wait(.seconds(5)) { bob.texts == ["somebody else"] })
+    village.time.advance(by: .seconds(60))
+    #expect(bob.texts == ["somebody else"] && ann.mesh.log[number]?.state != .delivered)
+  }
+
+  @Test(
+    "The adapter and the radio go and come back amid a conversation: nothing is lost, nothing comes twice",
+    arguments: 1...6)
+  @LoopActor
+  func adapter(moment: Int) async throws {
+    let village = Village(seed: UInt64(moment))
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let texts = (1...10).map { "message \($0)" }
+    for text in texts { _ = try ann.mesh.tell(bob.id.description, text) }
+    village.time.advance(by: .milliseconds(moment * 20))
+    (moment.isMultiple(of: 2) ? ann : bob).radio.power = false
+    village.time.advance(by: .seconds(20))
+    (moment.isMultiple(of: 2) ? ann : bob).radio.power = true
+    #expect(
+      village.wait(.seconds(120)) {
+        ann.progress.count == 10 && ann.progress.values.allSatisfy { $0.last == .delivered }
+      })
+    #expect(bob.texts.sorted() == texts.sorted())
+  }
+}
+
+/// Somebody who is no node of the mesh.
+@LoopActor
+private final class Stranger {
+  private let radio: any Radio
+  private let target: BluetoothAddress
+  private var link: (any Link)?
+  private(set) var isLinked = false
+
+  init(on village: Village, to house: Village.House) {
+    radio = village.air.addNode(position: AirPosition(x: 1)).tenant(village.time)
+    target = house.radio.address
+    connect()
+  }
+
+  func connect() {
+    link = try? radio.connect(to: target) { [weak self] event in
+      switch event {
+      case .connected: self?.isLinked = true
+      case .disconnected: self?.ended()
+      default: break
+      }
+    }
+  }
+
+  private func ended() { (isLinked, link) = (false, nil) }
+
+  func write(_ bytes: [UInt8]) { link?.write(bytes, to: BitchatGATT.characteristic, as: .request) }
+}

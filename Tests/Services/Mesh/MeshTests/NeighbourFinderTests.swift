@@ -1,0 +1,108 @@
+import Bitchat
+import Common
+import Radio
+import Testing
+
+@testable import Mesh
+
+@Suite("Which advertiser is connected to, and when")
+struct NeighbourFinderTests {
+  private static let one = BluetoothAddress(1)
+  private static let other = BluetoothAddress(2)
+
+  private static func sighting(_ address: BluetoothAddress, rssi: Int?, peer: PeerID? = nil) -> Sighting {
+    Sighting(
+      address: address, serviceUUIDs: [BitchatGATT.service],
+      serviceData: peer.map { [.init(service: BitchatGATT.service, bytes: $0.bytes)] } ?? [], rssi: rssi)
+  }
+
+  private static func second(_ seconds: Double) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
+
+  @Test("The strongest first, and the next one half a second later")
+  func strongest() {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: -80), at: .zero)
+    finder.sighted(Self.sighting(Self.other, rssi: -60), at: .zero)
+    let first = finder.next(linked: [], peers: [], at: .zero)
+    #expect(first == Self.other)
+    let early = finder.next(linked: [Self.other], peers: [], at: Self.second(0.4))
+    #expect(early == nil)
+    #expect(finder.deadline(linked: [Self.other], peers: [], at: Self.second(0.4)) == Self.second(0.5))
+    let second = finder.next(linked: [Self.other], peers: [], at: Self.second(0.5))
+    #expect(second == Self.one)
+  }
+
+  @Test(
+    "How weak an advertiser may be depends on who is there",
+    arguments: [(-90, 0.0), (-91, nil), (-100, nil)] as [(Int, Double?)])
+  func weakWithNeighbours(rssi: Int, found: Double?) {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: rssi), at: .zero)
+    let next = finder.next(linked: [Self.other], peers: [], at: .zero)
+    #expect((next != nil) == (found != nil))
+  }
+
+  @Test("Alone, -95 dBm is enough, and after half a minute -100")
+  func weakAlone() {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: -100), at: .zero)
+    let first = finder.next(linked: [], peers: [], at: .zero)
+    #expect(first == nil)
+    #expect(finder.deadline(linked: [], peers: [], at: .zero) == Self.second(30))
+    let later = finder.next(linked: [], peers: [], at: Self.second(30))
+    #expect(later == Self.one)
+    finder.sighted(Self.sighting(Self.other, rssi: -95), at: Self.second(31))
+    let nearer = finder.next(linked: [], peers: [], at: Self.second(31))
+    #expect(nearer == Self.other)
+    finder.sighted(Self.sighting(Self.one, rssi: -101), at: Self.second(40))
+    let tooWeak = finder.next(linked: [Self.other], peers: [], at: Self.second(40))
+    #expect(tooWeak == nil)
+  }
+
+  @Test("A peer that has a link already is not connected to, by its address or by the ID in its scan response")
+  func linked() {
+    var finder = NeighbourFinder()
+    let peer = PeerID(rawValue: 77)
+    finder.sighted(Self.sighting(Self.one, rssi: -60, peer: peer), at: .zero)
+    let byAddress = finder.next(linked: [Self.one], peers: [], at: .zero)
+    #expect(byAddress == nil)
+    let byPeer = finder.next(linked: [], peers: [peer], at: .zero)
+    #expect(byPeer == nil)
+    let free = finder.next(linked: [], peers: [], at: .zero)
+    #expect(free == Self.one)
+  }
+
+  @Test("After a loss three seconds pass, after failures 15 s, 30 s, 60 s … and at most five minutes")
+  func pauses() {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.ended(Self.one, at: .zero)
+    var now = Instant.zero
+    for pause in [3.0, 15, 30, 60, 120, 240, 300, 300] {
+      let due = now.advanced(by: .seconds(pause))
+      #expect(finder.deadline(linked: [], peers: [], at: now) == due)
+      let before = finder.next(linked: [], peers: [], at: due.advanced(by: .milliseconds(-1)))
+      #expect(before == nil, "\(pause)")
+      let at = finder.next(linked: [], peers: [], at: due)
+      #expect(at == Self.one, "\(pause)")
+      finder.failed(Self.one, at: due)
+      now = due
+    }
+    finder.succeeded(Self.one)
+    let again = finder.next(linked: [], peers: [], at: now.advanced(by: .seconds(1)))
+    #expect(again == Self.one)
+  }
+
+  @Test("However many advertise and fail, 256 are remembered")
+  func bounds() {
+    var finder = NeighbourFinder()
+    for number in 0..<2000 {
+      let address = BluetoothAddress(UInt64(number))
+      finder.sighted(Self.sighting(address, rssi: -60), at: Self.second(Double(number)))
+      finder.failed(address, at: Self.second(Double(number)))
+    }
+    #expect(finder.remembered.advertisers == NeighbourFinder.limit)
+    #expect(finder.remembered.pauses <= NeighbourFinder.limit)
+    #expect(finder.rssi(of: BluetoothAddress(1999)) == -60 && finder.rssi(of: BluetoothAddress(0)) == nil)
+  }
+}

@@ -1,0 +1,126 @@
+import Bitchat
+import Common
+import Loop
+import Testing
+
+@testable import Mesh
+
+@Suite("Nodes on the simulated air")
+struct TalkTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("Two who meet say who they are, and hear what is said to everybody")
+  @LoopActor
+  func publicLines() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { ann.mesh.state == .connected && bob.mesh.state == .connected })
+    let number = try ann.mesh.say("good morning")
+    #expect(village.wait(.seconds(2)) { bob.texts == ["good morning"] })
+    #expect(bob.mesh.log.messages.first?.nickname == "ann")
+    village.time.advance(by: .milliseconds(1))
+    #expect(bob.waiting == bob.mesh.log.messages.map(\.number) && ann.waiting.isEmpty)
+    #expect(ann.mesh.log[number]?.state == .sent)
+    _ = try bob.mesh.say("good morning to you")
+    #expect(village.wait(.seconds(2)) { ann.texts == ["good morning to you"] })
+  }
+
+  @Test("A private message is delivered and read, and its sender is told of both")
+  @LoopActor
+  func privateText() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let number = try ann.mesh.tell("bob", "just for you")
+    #expect(village.wait(.seconds(10)) { ann.progress[number] == [.sent, .delivered] })
+    #expect(bob.texts == ["just for you"] && bob.mesh.log.messages.first?.conversation == ann.id)
+    #expect(bob.mesh.markRead(bob.waiting[0]))
+    #expect(village.wait(.seconds(2)) { ann.progress[number] == [.sent, .delivered, .read] })
+  }
+
+  @Test("Along a line of three the ends talk through the middle, in public and in private")
+  @LoopActor
+  func line() async throws {
+    let village = Village()
+    let (ann, bob, cat) = (village.add("ann"), village.add("bob", at: 8), village.add("cat", at: 16))
+    #expect(village.wait { village.isAcquainted })
+    _ = try ann.mesh.say("to all")
+    #expect(village.wait(.seconds(2)) { cat.texts == ["to all"] && bob.texts == ["to all"] })
+    let number = try ann.mesh.tell(cat.id.description, "to cat")
+    #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
+    #expect(cat.texts == ["to all", "to cat"] && bob.texts == ["to all"])
+    #expect(ann.mesh.view(of: bob.id)?.rssi == -77 && ann.mesh.view(of: cat.id)?.rssi == 0)
+    #expect(ann.mesh.view(of: cat.id)?.hops == 2 && ann.mesh.view(of: bob.id)?.isDirect == true)
+    let pairs = ann.mesh.engine?.pairs(at: village.time.now) ?? []
+    #expect(pairs.contains { $0 == (min(ann.id, bob.id), max(ann.id, bob.id)) })
+  }
+
+  @Test("What is sent to one who is away waits, and is delivered when that one comes")
+  @LoopActor
+  func awayAndBack() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    bob.radio.power = false
+    village.time.advance(by: .seconds(400))
+    #expect(ann.mesh.view(of: bob.id) == nil, "a peer that was not heard for long is gone")
+    let number = try ann.mesh.tell(bob.id.description, "when you are back")
+    village.time.advance(by: .seconds(600))
+    #expect(ann.mesh.log[number]?.state == .waiting)
+    bob.radio.power = true
+    #expect(village.wait { ann.progress[number]?.last == .delivered })
+    #expect(bob.texts == ["when you are back"])
+  }
+
+  @Test("Two who connect to each other at the same moment end with one link", arguments: Array(1...40) as [UInt64])
+  @LoopActor
+  func simultaneous(seed: UInt64) async throws {
+    let village = Village(seed: seed)
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    village.time.advance(by: .seconds(60))
+    #expect(ann.mesh.ports.count == 1 && bob.mesh.ports.count == 1)
+    let links = Set(ann.mesh.ports.keys)
+    village.time.advance(by: .seconds(300))
+    #expect(Set(ann.mesh.ports.keys) == links, "the link stays")
+  }
+
+  @Test("Nothing is said before the clock is right; then it is")
+  @LoopActor
+  func clock() async throws {
+    let village = Village()
+    let clock = Village.Clock(village.time)
+    clock.isSynchronised = false
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
+    village.time.advance(by: .seconds(30))
+    #expect(bob.mesh.state == .waitingForClock && !bob.mesh.reason.isEmpty)
+    #expect(throws: MeshService.Refusal.self) { try bob.mesh.say("too early") }
+    #expect(ann.mesh.engine?.peer(bob.id) == nil)
+    clock.isSynchronised = true
+    #expect(village.wait { village.isAcquainted })
+    #expect(bob.mesh.reason.isEmpty)
+  }
+
+  @Test("One that stops says so, and the others know at once")
+  @LoopActor
+  func leave() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    bob.mesh.stop()
+    #expect(village.wait(.seconds(1)) { ann.mesh.view(of: bob.id) == nil })
+    #expect(village.wait(.seconds(1)) { bob.mesh.ports.isEmpty })
+  }
+
+  @Test("A link is lost, and is there again after a few seconds")
+  @LoopActor
+  func linkLost() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let link = try #require(ann.mesh.ports.keys.first)
+    #expect(village.air.cut(link))
+    #expect(village.wait(.seconds(1)) { ann.mesh.ports.isEmpty && bob.mesh.ports.isEmpty })
+    #expect(village.wait(.seconds(20)) { ann.mesh.state == .connected && bob.mesh.state == .connected })
+  }
+}

@@ -1,0 +1,125 @@
+import Air
+import Bitchat
+import Common
+import Crypto
+import Loop
+import MeshStore
+import Radio
+import Sharing
+import TestSupport
+
+@testable import Mesh
+
+/// Nodes of the mesh on one simulated air, in virtual time.
+@LoopActor
+final class Village {
+  /// A machine with a node, and what its service has told local programs.
+  @LoopActor
+  final class House {
+    let radio: AirRadio
+    let shared: SharedRadio
+    var mesh: MeshService
+    var waiting: [UInt32] = []
+    var progress: [UInt32: [MeshMessage.State]] = [:]
+
+    init(_ radio: AirRadio, _ shared: SharedRadio, _ mesh: MeshService) {
+      (self.radio, self.shared, self.mesh) = (radio, shared, mesh)
+    }
+
+    func observe() {
+      mesh.arrivals.addForGood { [weak self] in self?.waiting.append($0) }
+      mesh.progress.addForGood { [weak self] in self?.progress[$0.number, default: []].append($0.state) }
+    }
+
+    var id: PeerID { mesh.ownID }
+    /// The texts that others have said, public and private, in order.
+    var texts: [String] { mesh.log.messages.filter { $0.sender != id }.map(\.text) }
+  }
+
+  /// The wall clock of all houses: it follows virtual time, from 2030 on.
+  @LoopActor
+  final class Clock: WallClock {
+    private let time: VirtualTime
+    var isSynchronised = true
+    private var offset: Int64 = 1_900_000_000_000
+    private let sets = Observers<Void>()
+
+    init(_ time: VirtualTime) { self.time = time }
+
+    var milliseconds: Int64 { offset + time.now.nanoseconds / 1_000_000 }
+
+    func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { sets.add(body) }
+
+    func set(by milliseconds: Int64) {
+      offset += milliseconds
+      sets.call()
+    }
+  }
+
+  let time = VirtualTime()
+  let air: AirSpace
+  private(set) var houses: [House] = []
+  let seed: UInt64
+
+  init(seed: UInt64 = 1, conditions: AirConditions = AirConditions()) {
+    self.seed = seed
+    air = AirSpace(scheduler: time, seed: seed, conditions: conditions)
+    air.range = 10
+  }
+
+  /// Adds a house, so many metres along the street.
+  @discardableResult
+  func add(
+    _ name: String, at metres: Double = 0, directory: String? = nil, disk: (any Offloading)? = nil,
+    clock: Clock? = nil, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
+  ) -> House {
+    let radio = air.addNode(position: AirPosition(x: metres))
+    let shared = SharedRadio(driver: radio, scheduler: time)
+    let house = House(radio, shared, service(name, shared, directory, disk ?? time, clock ?? Clock(time), adjust))
+    houses.append(house)
+    house.observe()
+    house.mesh.start()
+    return house
+  }
+
+  private func service(
+    _ name: String, _ shared: SharedRadio, _ directory: String?, _ disk: any Offloading, _ clock: Clock,
+    _ adjust: (inout MeshService.Settings) -> Void
+  ) -> MeshService {
+    var settings = MeshService.Settings()
+    settings.nickname = name
+    adjust(&settings)
+    let first = seed &* 1000 &+ UInt64(houses.count)
+    var made: UInt64 = 0
+    return MeshService(
+      radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: time, settings: settings,
+      keeper: MeshKeeper(
+        directory: directory, settings: MeshKeeper.Settings(archive: settings.archive), scheduler: time, disk: disk,
+        clock: clock), clock: clock,
+      random: {
+        made += 1
+        return SeededRandom(seed: first &* 100 &+ made)
+      })
+  }
+
+  /// The service of a house ends, and another one begins on the same machine.
+  func restart(_ house: House, _ name: String, directory: String, disk: (any Offloading)? = nil) {
+    house.mesh.stop()
+    time.advance(by: .seconds(1))
+    house.mesh = service(
+      name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, Clock(time), { _ in })
+    (house.waiting, house.progress) = ([], [:])
+    house.observe()
+    house.mesh.start()
+  }
+
+  /// Lets time pass until a condition holds.
+  func wait(_ limit: Duration = .seconds(60), until condition: () -> Bool) -> Bool {
+    time.run(until: condition, limit: limit)
+  }
+
+  /// Whether each of the houses knows all others.
+  var isAcquainted: Bool {
+    houses.allSatisfy { house in houses.allSatisfy { $0 === house || house.mesh.engine?.peer($0.id) != nil } }
+  }
+}
