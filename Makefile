@@ -30,10 +30,10 @@ RELEASE := -c release --static-swift-stdlib
 help: ## List the jobs.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-run: ## Run the service on a simulated air: a QR code, a visitor, a credential (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=).
+run: ## Run the service on a simulated air: a QR code, a visitor, a credential (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: a mesh of three nodes instead.
 	@scripts/deps run
 	@for program in $(PROGRAMS); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
-	@scripts/run
+	@$(if $(MESH),scripts/run-mesh,scripts/run)
 
 build: ## Build everything, with the tests.
 	@scripts/deps build
