@@ -13,14 +13,20 @@ final class MeshPeerFaces {
   private let root: ObjectPath
   private let manager: ObjectPath
   private var objects: [PeerID: ExportedObject] = [:]
+  /// The node whose peers they are; nil while it is not known who the node is.
+  private var node: PeerID?
 
   init(_ service: MeshService, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath) {
     (self.service, self.tree, self.root, self.manager) = (service, tree, root, manager)
     service.peerChanges.addForGood { [weak self] in self?.look(at: $0) }
-    service.changes.addForGood { [weak self] in self?.lookAtAll() }
+    service.changes.addForGood { [weak self] in self?.lookAtNode() }
   }
 
-  private func lookAtAll() {
+  /// One that has found out who it is, or is somebody else since a wipe, has other peers.
+  private func lookAtNode() {
+    let now = service.engine?.identity.id
+    guard now != node else { return }
+    node = now
     let known = Set(service.knownPeers)
     for peer in objects.keys where !known.contains(peer) { objects[peer] = nil }
     for peer in known where objects[peer] == nil { look(at: peer) }

@@ -144,6 +144,7 @@ extension MeshService {
       number: log.takeNumber(), time: time, conversation: peer, sender: peer, nickname: name(of: peer),
       text: message.text, messageIDs: [message.id], state: .unread)
     log.append(line)
+    if unkept.count >= MessageLog.limit { unkept = unkept.filter { log[$0] != nil } }
     unkept.insert(line.number)
     keepReceived(line, message.id, isNew: true)
   }

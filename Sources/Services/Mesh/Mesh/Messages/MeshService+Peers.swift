@@ -96,6 +96,8 @@ extension MeshService {
 
   /// The peer hears that its notice is here when the disk has it.
   func favourited(_ peer: PeerID, _ notice: FavoriteNotice, _ id: Bitchat.MessageID) {
+    // While the disk hangs there may be many; the peer tries again.
+    guard unkeptNotices.count < Self.marksLimit else { return }
     unkeptNotices.insert(id)
     mark(
       peer,
