@@ -103,7 +103,8 @@ struct PayloadTests {
       #expect(try Capabilities((bytes + [UInt8](repeating: 0, count: 8))[...]).rawValue == bits)
     }
     let long: [UInt8] = [1, 0, 0, 0, 0, 0, 0, 0x80, 0xFF]
-    #expect(try Capabilities(long[...]).rawValue == 1 << 63 | 1)
+    let bits: UInt64 = 1 << 63 | 1
+    #expect(try Capabilities(long[...]).rawValue == bits)
   }
 
   // MARK: Texts
