@@ -97,11 +97,11 @@ await() {
   fail "$2 does not listen"
 }
 
-# await_service NAME TOOL...: until the service started last owns its name.
+# await_service NAME OPTION...: until the service started last answers the tool, called with these options.
 await_service() {
   local asked status=0 name=$1
   shift
-  "$@" status --wait "$patience" </dev/null >"$dir/status.out" 2>"$dir/status.err" &
+  "$bin/earshot" --bus "$bus" "$@" status --wait "$patience" </dev/null >"$dir/status.out" 2>"$dir/status.err" &
   asked=$!
   pids+=("$asked")
   while alive "$asked"; do
