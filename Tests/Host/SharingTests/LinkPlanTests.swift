@@ -198,8 +198,8 @@ struct LinkPlanTests {
     plan.shares[Self.kiosk] = LinkShare(needs: 3, spare: 1, may: 4, priority: 10)
     for number in 1...5 as ClosedRange<UInt64> {
       _ = plan.handle(Self.up(number), at: .zero)
-      #expect(
-        plan.handle(.used(Self.link(number), Self.chatServer), at: .zero).count == 1, "nobody has to go: \(number)")
+      let actions = plan.handle(.used(Self.link(number), Self.chatServer), at: .zero)
+      #expect(actions.count == 1, "nobody has to go: \(number)")
     }
     #expect(!plan.hasRoom(for: Self.chat, at: .zero))
     // The visitor takes the free place, and one more gets free for the next one, until the service has what it needs.
