@@ -102,7 +102,7 @@ let package = Package(
         "Listing",
       ]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
-    program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Air"]),
+    program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
     program(
       "earshot-bench",
       [

@@ -38,7 +38,13 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// When `Event.timer` is due; nil when nothing is timed.
   public var deadline: Instant? {
-    records.lazy.compactMap { peer, record in self.deadline(of: record, peer) }.min()
+    // Asked with each packet: a plain loop takes a tenth of the time of the same with `lazy`.
+    var first: Instant?
+    for (peer, record) in records {
+      guard let end = deadline(of: record, peer) else { continue }
+      first = first.map { min($0, end) } ?? end
+    }
+    return first
   }
 
   /// Whether there is a session that seals messages for the peer.

@@ -1,6 +1,7 @@
 import Air
 import CommandLine
 import Common
+import Radio
 
 /// The options of the program, as values.
 struct AirOptions {
@@ -14,7 +15,20 @@ struct AirOptions {
   let isVerbose: Bool
   let conditions: AirConditions
   let controller: AirController
-  let isLine: Bool
+  let field: Field?
+
+  /// Where nodes stand, by the last two bytes of their addresses, and how far they hear.
+  struct Field {
+    /// Places of a row; all nodes stand in a line where there are more than nodes.
+    let columns: Int
+    /// How many places away, in each direction, a node is heard.
+    let reach: Int
+
+    func isInRange(_ one: BluetoothAddress, _ other: BluetoothAddress) -> Bool {
+      let (one, other) = (Int(one.value & 0xFFFF), Int(other.value & 0xFFFF))
+      return abs(one / columns - other / columns) <= reach && abs(one % columns - other % columns) <= reach
+    }
+  }
 
   static let command = Command(
     "earshot-air", "A simulated radio that several processes share, for trying things out without Bluetooth.",
@@ -30,7 +44,10 @@ struct AirOptions {
       Option("slots", value: .integer("N", 1...100), "How many advertisements a node has on the air at most (3)."),
       Option("links", value: .integer("N", 1...1000), "How many links a node has at most (any number)."),
       Option("falls-silent", "An advertisement ends on the air when a peer connects by it; nodes put it back."),
-      Option("line", "Nodes stand in a line by their addresses: each hears the one before and the one after it."),
+      Option(
+        "reach", value: .integer("N", 1...1000),
+        "Nodes stand in a line by the last two bytes of their addresses: each hears those up to N places away (all)."),
+      Option("columns", value: .integer("N", 1...65_536), "They stand in rows of N instead (65536)."),
       Option("every-subscriber", "Notifications reach all who subscribed, as with BlueZ before 5.76."),
       Option("seed", value: .integer("N", 0...Int.max), "What chance begins with (1)."),
       Option("verbose", short: "v", "Log who comes and goes."),
@@ -42,7 +59,8 @@ struct AirOptions {
     }
     self.socket = socket
     seed = UInt64(options.integer("seed") ?? 1)
-    isLine = options.flag("line")
+    let columns = options.integer("columns") ?? 65_536
+    field = options.integer("reach").map { Field(columns: columns, reach: $0) }
     isVerbose = options.flag("verbose")
     var conditions = AirConditions()
     if let text = options.value("latency") { conditions.latency = try Self.latency(text) }

@@ -41,9 +41,7 @@ struct EarshotAir {
       let air = AirSpace(
         scheduler: EventLoop.shared, seed: options.seed, conditions: options.conditions,
         controller: options.controller)
-      if options.isLine {
-        air.isInRange = { one, other in max(one.value, other.value) - min(one.value, other.value) <= 1 }
-      }
+      if let field = options.field { air.isInRange = field.isInRange }
       do throws(AirHubError) {
         outcome.hub = try AirHub(path: options.socket, air: air)
         say("The simulated air is at \(options.socket).")

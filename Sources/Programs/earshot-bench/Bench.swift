@@ -2,7 +2,8 @@ import Glibc
 import Journal
 import Loop
 
-/// Measures, prints, and writes `bench.json`. Meant for a release build; nothing here passes or fails.
+/// Measures, prints, and writes `bench.json`. Meant for a release build; nothing here passes or fails. Words on the command line choose parts:
+/// engine, noise, mesh, visitors, service, field.
 @main
 struct Bench {
   static func main() {
@@ -12,9 +13,16 @@ struct Bench {
     ProcessMemory.giveBackFreed()
     EventLoop.shared.soon {
       Task { @LoopActor in
-        var figures = EngineBench.run() + NoiseBench.run() + MeshBench.run() + VisitorsBench.run()
+        let words = Swift.CommandLine.arguments.dropFirst()
+        func wants(_ part: String) -> Bool { words.isEmpty || words.contains(part) }
+        var figures: [Figure] = []
+        if wants("engine") { figures += EngineBench.run() }
+        if wants("noise") { figures += NoiseBench.run() }
+        if wants("mesh") { figures += MeshBench.run() }
+        if wants("visitors") { figures += VisitorsBench.run() }
         do {
-          figures += try await ServiceBench().run()
+          if wants("service") { figures += try await ServiceBench().run() }
+          if wants("field") { figures += try await ServiceBench().runField() }
         } catch {
           FileHandleError.write("The service was not measured: \(error)\n")
         }

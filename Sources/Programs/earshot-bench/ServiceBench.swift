@@ -6,10 +6,10 @@ import Loop
 /// The service as it runs: its own process, a bus, and the simulated air without delay.
 @LoopActor
 final class ServiceBench {
-  private let directory: String
-  private let programs: String
+  let directory: String
+  let programs: String
   private var busProcess: Process?
-  private var processes: [Process] = []
+  var processes: [Process] = []
 
   struct Trouble: Error, CustomStringConvertible {
     let description: String
@@ -22,14 +22,8 @@ final class ServiceBench {
   }
 
   func run() async throws -> [Figure] {
-    mkdir(directory, 0o700)
     defer { cleanUp() }
-    try startBus()
-    let address = BusAddress.address("unix:path=\(directory)/bus")
-    let bus = BusConnection(address: address)
-    bus.connect()
-    try await bus.ready()
-
+    let (bus, address) = try await startBus()
     let air = "\(directory)/air"
     processes.append(try Process("\(programs)/earshot-air", ["--socket", air, "--latency", "0"]))
     try await awaitFile(air)
@@ -155,7 +149,8 @@ final class ServiceBench {
 
   // MARK: The surroundings
 
-  private func startBus() throws {
+  func startBus() async throws -> (bus: BusConnection, address: BusAddress) {
+    mkdir(directory, 0o700)
     let configuration = """
       <busconfig><type>session</type><listen>unix:path=\(directory)/bus</listen><auth>EXTERNAL</auth>
       <policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>
@@ -163,10 +158,15 @@ final class ServiceBench {
     try write(configuration, to: "\(directory)/bus.conf")
     busProcess = try Process("dbus-daemon", ["--config-file=\(directory)/bus.conf", "--nofork", "--nopidfile"])
     for _ in 0..<500 where access("\(directory)/bus", F_OK) != 0 { usleep(10_000) }
+    let address = BusAddress.address("unix:path=\(directory)/bus")
+    let bus = BusConnection(address: address)
+    bus.connect()
+    try await bus.ready()
+    return (bus, address)
   }
 
-  private func startService(
-    _ name: String, enabled: String, radio: String, arguments: [String]
+  func startService(
+    _ name: String, enabled: String, radio: String, mesh: String = "", arguments: [String]
   ) throws -> Process {
     let file = "\(directory)/\(name).conf"
     let settings = """
@@ -177,6 +177,7 @@ final class ServiceBench {
       Decision=accept
       [Store]
       Directory=\(directory)/\(name)
+      \(mesh)
 
       """
     try write(settings, to: file)
@@ -186,20 +187,20 @@ final class ServiceBench {
     return process
   }
 
-  private func write(_ text: String, to path: String) throws {
+  func write(_ text: String, to path: String) throws {
     guard let file = fopen(path, "w") else { throw Trouble(description: "\(path) cannot be written") }
     fputs(text, file)
     fclose(file)
   }
 
-  private func awaitName(_ name: String, on bus: BusConnection) async throws {
+  func awaitName(_ name: String, on bus: BusConnection) async throws {
     let arrival = Arrival()
     let watch = bus.watchName(name) { if $0 != nil { arrival.give("/") } }
     defer { watch.cancel() }
     if await arrival.take(within: .seconds(10)) == nil { throw Trouble(description: "\(name) did not come") }
   }
 
-  private func awaitFile(_ path: String) async throws {
+  func awaitFile(_ path: String) async throws {
     for _ in 0..<500 {
       if access(path, F_OK) == 0 { return }
       try await pause(.milliseconds(10))
@@ -207,11 +208,11 @@ final class ServiceBench {
     throw Trouble(description: "\(path) did not come")
   }
 
-  private func pause(_ duration: Duration) async throws {
+  func pause(_ duration: Duration) async throws {
     try await Task.sleep(for: duration)
   }
 
-  private func cleanUp() {
+  func cleanUp() {
     processes = []
     busProcess = nil
     if let removal = try? Process("rm", ["-rf", directory]) { removal.wait() }

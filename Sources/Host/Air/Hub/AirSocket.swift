@@ -37,6 +37,8 @@ final class AirSocket {
   private var isOpen = true
   private var isFlushing = false
   private var incoming: [UInt8] = []
+  /// What a read goes to; kept, for memory that is freed is overwritten first. The loop's thread alone uses it.
+  private nonisolated(unsafe) let room: UnsafeMutableRawBufferPointer
   private var outgoing: [UInt8] = []
   private var sent = 0
 
@@ -53,11 +55,16 @@ final class AirSocket {
     self.descriptor = descriptor
     self.owner = owner
     self.watch = watch
+    room = .allocate(byteCount: Self.readSize, alignment: 8)
     ending = Registration {
       watch.registration = nil
       Glibc.close(descriptor)
     }
     rewatch()
+  }
+
+  deinit {
+    room.deallocate()
   }
 
   /// Whether reading rests: what the other end sends waits in the kernel.
@@ -155,12 +162,9 @@ final class AirSocket {
     var budget = Self.readBudget
     var reason: String?
     while reason == nil, budget > 0 {
-      let count = withUnsafeTemporaryAllocation(byteCount: Self.readSize, alignment: 8) { buffer in
-        let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
-        if count > 0 { incoming += UnsafeRawBufferPointer(buffer)[..<count] }
-        return count
-      }
+      let count = Glibc.read(descriptor, room.baseAddress, room.count)
       if count > 0 {
+        incoming += UnsafeRawBufferPointer(room)[..<count]
         budget -= count
         if count < Self.readSize { break }
       } else if count == 0 {

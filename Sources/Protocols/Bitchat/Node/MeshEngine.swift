@@ -202,8 +202,8 @@ public struct MeshEngine: Sendable {
   }
 
   private mutating func cutSilentLinks(_ turn: inout Turn) {
-    for (link, state) in links.sorted(by: { $0.key.number < $1.key.number }) {
-      guard state.end(isStrict: configuration.isMonitorStrict) <= turn.now else { continue }
+    let silent = links.filter { $0.value.end(isStrict: configuration.isMonitorStrict) <= turn.now }
+    for (link, state) in silent.sorted(by: { $0.key.number < $1.key.number }) {
       cut(link, state.peer == nil ? .noAnnounce : .silent, &turn)
     }
   }
