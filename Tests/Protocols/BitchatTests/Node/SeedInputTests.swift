@@ -144,7 +144,7 @@ struct SeedInputTests {
     stage.inject(eve.announce(at: stage.time))
     let hello = Vectors.shared.legacy2025.versionHello.bytes
     let air = Overheard.listen(to: &stage.hall)
-    for timeToLive in [0, 7] as [UInt8] {
+    for timeToLive in [7, 0] as [UInt8] {
       for recipient in [nil, stage.ann.id, stage.bob.id] {
         stage.inject(eve.packet(.fragment, hello, at: stage.time, to: recipient, timeToLive: timeToLive))
       }
