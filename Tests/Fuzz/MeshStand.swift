@@ -26,11 +26,26 @@ struct MeshStand {
   private var said: [Set<String>] = [[], []]
   private var told: [Set<String>] = [[], []]
   private var numbers: UInt32 = 0
+  /// The dialects that the nodes prefer.
+  private let dialects: [MeshDialect]
 
   static let goals: Set = [
     "neighbours", "a line", "a private text", "a delivery", "a fragment", "a stranger's line", "an answer", "a copy",
     "a cut", "a peer gone",
   ]
+
+  /// The same with nodes of dialect S.
+  static let seedGoals: Set = goals.union([
+    "a hello", "an answer to a hello", "a line in dialect S", "a receipt in dialect S", "a fragment in dialect S",
+    "sealed in dialect S", "a leave in dialect S",
+  ])
+
+  /// The same as `seeds` with the dialects of both before each: S and S, S and L.
+  static let seedSeeds: [[UInt8]] =
+    seeds.map { [3] + $0 } + seeds.map { [1] + $0 } + [
+      // The stranger says in dialect S who it is, a line, a hello, an answer, and leaves.
+      [3, 5, 100, 10, 64, 7, 10, 65, 7, 10, 67, 0, 10, 68, 0, 10, 66, 7, 10, 69, 7, 2, 1, 0]
+    ]
 
   /// Each step is a kind in the low half of a byte, a side in the high one, and what the kind takes.
   static let seeds: [[UInt8]] = [
@@ -52,7 +67,8 @@ struct MeshStand {
     [5, 100, 7, 40, 1, 2, 3, 4, 5, 6, 7, 8, 9],
   ]
 
-  init() {
+  init(dialects: [MeshDialect] = [.live, .live]) {
+    self.dialects = dialects
     var random = SeededRandom(seed: 10)
     let identities = (0..<3).map { _ in
       MeshEngine.Identity(
@@ -62,11 +78,17 @@ struct MeshStand {
     for side in 0...1 {
       engines.append(
         MeshEngine(
-          identity: identities[side], configuration: .init(nickname: "node \(side)"),
+          identity: identities[side], configuration: Self.configuration(side, dialects[side]),
           random: SeededRandom(seed: UInt64(side))))
       handle(side, .clock(isTrusted: true))
       handle(side, .start)
     }
+  }
+
+  private static func configuration(_ side: Int, _ dialect: MeshDialect) -> MeshEngine.Configuration {
+    var configuration = MeshEngine.Configuration(nickname: "node \(side)")
+    configuration.dialect = dialect
+    return configuration
   }
 
   mutating func step(_ script: inout Script) {
@@ -149,7 +171,31 @@ struct MeshStand {
   private mutating func speak(_ side: Int, _ kind: UInt8, _ timeToLive: UInt8) {
     let payload: [UInt8]?
     let type: MessageType
-    switch kind % 6 {
+    // Of dialect S with that bit.
+    switch kind & 0x40 == 0 ? kind % 6 : 64 + kind % 6 {
+    case 64:
+      type = .announce
+      payload = taken {
+        try Announcement(
+          nickname: "stranger", noiseKey: stranger.noiseKey.publicKey, signingKey: stranger.signingKey.publicKey,
+          speaksSeed: true
+        ).bytes
+      }
+    case 65, 66:
+      type = SeedNumbers.seed.message
+      let text = String(repeating: "a stranger's line \(kind) ", count: kind & 1 == 0 ? 300 : 1)
+      payload = SeedMessage(timestamp: time, id: "\(kind)", sender: "stranger", text: text).bytes
+    case 67:
+      type = SeedNumbers.seed.versionHello
+      payload = taken {
+        try VersionHello(versions: [.v1], preferred: 1, clientVersion: "stranger", platform: "\(kind)").bytes
+      }
+    case 68:
+      type = SeedNumbers.seed.versionAck
+      payload = taken {
+        try VersionAck(agreed: kind >> 7, serverVersion: "stranger", platform: "", isRejected: kind & 0x20 != 0).bytes
+      }
+    case 69: (type, payload) = (SeedNumbers.seed.leave, [])
     case 0:
       type = .announce
       payload = taken {
@@ -163,7 +209,8 @@ struct MeshStand {
     case 4: (type, payload) = (.noiseHandshake, [UInt8](repeating: kind, count: 32))
     default: (type, payload) = (.leave, [])
     }
-    let recipient = type == .noiseHandshake ? engines[side].identity.id : nil
+    let isForNode = type == .noiseHandshake || [67, 68].contains(64 + kind % 6) && kind & 0x40 != 0
+    let recipient = isForNode ? engines[side].identity.id : nil
     let packet = Packet(
       type: type, timeToLive: timeToLive, timestamp: time, sender: stranger.id, recipient: recipient,
       payload: payload ?? [])
@@ -287,11 +334,33 @@ struct MeshStand {
     promise(bytes.count <= frameLimit, "a packet fits its link")
     let view = taken { try PacketView(bytes) }
     promise(view != nil, "what is sent is a packet")
-    if view?.type == .fragment { reached.insert("a fragment") }
+    note(bytes)
+    let isPartOfSeed = (0x0A...0x0C).contains(bytes[1]) || [0x05, 0x06, 0x07, 0x12].contains(bytes[1])
+    promise(!isShared || !isPartOfSeed || dialects[1 - side] == .seed, "dialect S goes to those who speak it")
     if isShared, air.count < 1024 { air.append(Flight(to: 1 - side, link: link, bytes: bytes)) }
   }
 
+  /// What was sent, by its number.
+  private mutating func note(_ bytes: [UInt8]) {
+    switch bytes[1] {
+    case 0x04: reached.insert("a line in dialect S")
+    case 0x05, 0x06: reached.insert("a receipt in dialect S")
+    case 0x07: reached.insert("a leave in dialect S")
+    case 0x0A...0x0C: reached.formUnion(["a fragment", "a fragment in dialect S"])
+    case 0x12: reached.insert("sealed in dialect S")
+    case 0x20: reached.insert(bytes[2] == 0 ? "a hello" : "a fragment")
+    case 0x21:
+      if let packet = taken({ try Packet(decoding: bytes) }),
+        PacketMeaning(type: packet.type, payload: packet.payload) == .versionAck
+      {
+        reached.insert("an answer to a hello")
+      }
+    default: break
+    }
+  }
+
   private func check(_ engine: MeshEngine) {
+    promise(engine.talks.talks.count <= engine.links.count, "talks end with their links")
     promise(engine.unknown.count <= 64 && engine.unknown.bytes <= 256 << 10, "chat that waits has a limit")
     promise(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "fragments have a limit")
     promise(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "what is passed on has a limit")

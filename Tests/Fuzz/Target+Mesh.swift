@@ -8,6 +8,16 @@ extension Target {
         var script = Script(bytes)
         while !script.isAtEnd { stand.step(&script) }
         return stand.reached
-      })
+      }),
+    // The same with dialects: the first byte says which.
+    Target(
+      name: "mesh-dialects", seeds: { MeshStand.seedSeeds }, goals: MeshStand.seedGoals,
+      play: { bytes in
+        var script = Script(bytes)
+        let choice = script.byte()
+        var stand = MeshStand(dialects: [choice & 1 == 0 ? .live : .seed, choice & 2 == 0 ? .live : .seed])
+        while !script.isAtEnd { stand.step(&script) }
+        return stand.reached
+      }),
   ]
 }

@@ -50,6 +50,9 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   /// Whether there is a session that seals messages for the peer.
   public func hasSession(with peer: Peer) -> Bool { records[peer]?.live != nil }
 
+  /// Whether a handshake that this side has begun waits for the peer's answer.
+  public func awaitsAnswer(from peer: Peer) -> Bool { records[peer]?.handshake?.isInitiator ?? false }
+
   /// The static key of the peer that there is a session with.
   public func key(of peer: Peer) -> X25519.PublicKey? { records[peer]?.live?.key }
 

@@ -157,6 +157,32 @@ extension ValueKind {
       })
   }
 
+  /// Words of a form that is the section's own, with spaces or commas between them; of words for one thing the last counts.
+  ///
+  /// - Parameters:
+  ///   - form: completes "Takes …".
+  ///   - limit: how many there may be.
+  ///   - key: what a word is about.
+  ///   - show: the word that `parse` reads back as the same element.
+  ///   - parse: nil for what is no such word.
+  public static func words<Element: Sendable & Equatable, Key: Hashable>(
+    _ form: String, upTo limit: Int, key: @escaping @Sendable (Element) -> Key,
+    show: @escaping @Sendable (Element) -> String, parse: @escaping @Sendable (String) -> Element?
+  ) -> ValueKind where Value == [Element] {
+    ValueKind(
+      form, show: { $0.map(show).joined(separator: " ") },
+      parse: { text in
+        var elements: [Element] = []
+        for word in text.split(whereSeparator: { $0 == " " || $0 == "," || $0 == "\t" }) {
+          guard let element = parse(String(word)) else { return .failure(.form) }
+          elements.removeAll { key($0) == key(element) }
+          elements.append(element)
+        }
+        guard elements.count <= limit else { return .failure(.because("there are more than \(limit)")) }
+        return elements.isEmpty ? .failure(.form) : .success(elements)
+      })
+  }
+
   /// The kind of a setting that may be left empty.
   public static func optional<Wrapped>(_ kind: ValueKind<Wrapped>) -> ValueKind where Value == Wrapped? {
     ValueKind(

@@ -9,7 +9,7 @@ struct EveryDecoderTests {
   private static func count(_ name: String) -> Int {
     switch name {
     case "verifier", "wallet": Extent.of(100, all: 2000)
-    case "mesh": Extent.of(200, all: 5000)
+    case "mesh", "mesh-dialects": Extent.of(200, all: 5000)
     case "sightings", "remote-database", "noise-sessions": Extent.of(500, all: 10_000)
     default: Extent.of(2000, all: 10_000)
     }

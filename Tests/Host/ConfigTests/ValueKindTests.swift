@@ -53,6 +53,20 @@ import Testing
     }
   }
 
+  @Test("Words of a form of their own have spaces or commas between them; of words for one thing the last counts")
+  func ownWords() {
+    let kind = ValueKind<[Int]>.words(
+      "one or more numbers", upTo: 3, key: { $0 % 10 }, show: { "\($0)" }, parse: { Int($0) })
+    check(
+      kind,
+      [
+        ("1", [1]), ("1 2,3", [1, 2, 3]), ("1\t2 11", [2, 11]), ("1 2 3 14 13", nil), ("1 2 3 11", [2, 3, 11]),
+        ("1 x", nil), (" , ", nil),
+      ])
+    #expect(kind.show([2, 11]) == "2 11" && kind.show([]) == "")
+    #expect(kind.form == "one or more numbers")
+  }
+
   @Test("A time span has units, may be a sum, and is in its range")
   func duration() {
     check(

@@ -78,6 +78,12 @@ struct DescriptionTests {
       (0x21, rows.versionAckRejected.bytes, "version_ack", "reason"),
       (0x04, Vectors.shared.bitchatMessage[0].hex.bytes, "seed_message", "text"),
       (0x07, [], "seed_leave", ""),
+      (0x20, Array(#"{"supportedVersions":[1,2],"platform":"iOS"}"#.utf8), "version_hello", "versions"),
+      (0x21, Array(#"{"agreedVersion":1}"#.utf8), "version_ack", "agreed"),
+      (
+        0x0B, try Fragment(id: FragmentID(rawValue: 1), index: 1, total: 3, type: .courier, slice: [1]).bytes,
+        "seed_fragment", "index"
+      ),
     ]
     for (type, payload, meaning, field) in packets {
       let packet = Packet(
@@ -87,5 +93,9 @@ struct DescriptionTests {
       guard case .fields(let fields) = members["says"] else { throw WireError.badValue(meaning) }
       #expect(field.isEmpty || Self.members(fields)[field] != nil)
     }
+    let sealed = Packet(
+      type: SeedNumbers.seed.encrypted, timestamp: 1, sender: PeerID(rawValue: 2), payload: [1, 2, 3])
+    let members = Self.members(PacketDescription(try sealed.encoded()).fields)
+    #expect(members["meaning"] == .text("seed_ciphertext") && members["payload"] == .text("010203"))
   }
 }

@@ -72,6 +72,8 @@ struct SettingsTests {
       PadAll=yes
       BlockRelay=yes
       TrustClock=yes
+      Dialect=seed
+      DialectOf=0123456789abcdef:live, ba0aaa2f5ccca1a6:seed
       [Radio]
       LinkInterval=kernel
       Link2M=no
@@ -115,6 +117,7 @@ struct SettingsTests {
     #expect(mesh.enabled && mesh.nickname == "relay 7" && mesh.role == .relay && mesh.relayPolicy == .apps)
     #expect(mesh.archive == .seconds(3_600) && mesh.links == 3 && mesh.monitor == .strict)
     #expect(mesh.encryptedRelayLimit == 4 && mesh.padsAll && mesh.blocksRelay && mesh.trustsClock)
+    #expect(mesh.dialect == .seed && mesh.dialects.map(\.dialect) == [.live, .seed])
     #expect(read[StoreSettings.self].directory == "/srv/credentials")
     let bus = read[BusSettings.self].limits
     #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11 && bus.callsPerSecond == 17)

@@ -22,6 +22,10 @@ public struct Capabilities: OptionSet, Hashable, Sendable {
   public static let privateMedia = Capabilities(rawValue: 1 << 8)
   public static let privateMediaReceipts = Capabilities(rawValue: 1 << 9)
 
+  /// What this node can do, for its announces and for peers inside Noise. A bit belongs here when the node does what it says,
+  /// and not before: with `privateMedia` phones begin to send private files.
+  public static let own: Capabilities = []
+
   /// Reads the bits; those behind the eighth byte are passed over. Throws `badValue` if there is no byte.
   init(_ bytes: ArraySlice<UInt8>) throws(WireError) {
     guard !bytes.isEmpty else { throw .badValue("capabilities") }

@@ -14,8 +14,8 @@ extension Described {
     case .seedMessage: self = .message(try SeedMessage(reading: payload))
     case .seedDeliveryAck, .deliveryAck2025: self = .deliveryAck(try SeedDeliveryAck(reading: payload))
     case .seedReadReceipt, .readReceipt2025: self = .readReceipt(try SeedReadReceipt(reading: payload))
-    case .versionHello where payload.first != UInt8(ascii: "{"): self = .hello(try VersionHello(reading: payload))
-    case .versionAck where payload.first != UInt8(ascii: "{"): self = .ack(try VersionAck(reading: payload))
+    case .versionHello: self = .hello(try VersionHello(payload: payload))
+    case .versionAck: self = .ack(try VersionAck(payload: payload))
     default: return nil
     }
   }

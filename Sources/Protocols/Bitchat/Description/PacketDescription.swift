@@ -53,7 +53,9 @@ public struct PacketDescription: Hashable, Sendable {
   }
 
   private static func contents(_ view: PacketView, _ packet: Packet) -> [Described.Field] {
-    let meaning = PacketMeaning(type: packet.type, payload: packet.payload)
+    // Whether there is a session cannot be seen; the number has no other meaning.
+    let meaning = PacketMeaning(
+      type: packet.type, payload: packet.payload, state: PacketMeaning.SeedState(hasSession: true))
     let name = meaning == .live ? packet.type.name ?? "unknown" : meaning.rawValue
     var fields: [Described.Field] = [
       .init("id", "\(PacketID(packet))"), .init("meaning", name), .init("payloadBytes", packet.payload.count),

@@ -68,7 +68,7 @@ public struct GossipArchive: Sendable {
         announces[oldest.sender] = nil
       }
       return false
-    case .message: return keepsMessages && messages.insert(item)
+    case .message, SeedNumbers.seed.message: return keepsMessages && messages.insert(item)
     case .fragment:
       if keepsMessages { _ = fragments.insert(item) }
       return false
@@ -140,15 +140,18 @@ public struct GossipArchive: Sendable {
   /// A request for what this node does not have: a filter of what it has. Where that is too much for one filter, it is of the
   /// newest, and nothing older than those is asked for.
   ///
-  /// - Parameter time: milliseconds since 1970, by this node's clock.
-  func request(for types: SyncTypes, at time: UInt64) -> SyncRequest? {
+  /// - Parameters:
+  ///   - isBare: whether it says no more than the seed's document has, in a shorter filter.
+  ///   - time: milliseconds since 1970, by this node's clock.
+  func request(for types: SyncTypes, isBare: Bool = false, at time: UInt64) -> SyncRequest? {
     var items: [Item] = []
     if types.contains(.announce) {
       items += announces.values.filter { $0.isYounger(than: Self.announceMilliseconds, at: time) }
     }
     if types.contains(.message) { items += messages.items }
-    if types.contains(.fragment) { items += fragments.items }
+    if types.contains(.fragment), !isBare { items += fragments.items }
     items.sort { Item.isOlder($1, $0) }
+    if isBare { return try? SyncRequest(filter: SyncFilter(items.map(\.id), bytes: SeedTalks.filterBytes)) }
     let filter = SyncFilter(items.map(\.id))
     // M is the number of IDs in the filter times 2^P.
     let included = Int(filter.m >> UInt32(filter.p))

@@ -7,6 +7,9 @@ struct SyncSchedule: Sendable {
   static let firstDelay = Duration.seconds(1)
   /// From one request to the next, give or take a fifth.
   static let period = Duration.seconds(15)
+  /// The same two with a neighbour of dialect S.
+  static let slowFirstDelay = Duration.seconds(5)
+  static let slowPeriod = Duration.seconds(30)
   /// Fragments are asked for with every second request.
   static let fragmentsEvery = 2
   /// So many requests of a neighbour are answered within `answerPeriod`.
@@ -28,9 +31,9 @@ struct SyncSchedule: Sendable {
   var deadline: Instant? { neighbours.values.map(\.due).min() }
 
   /// A peer has announced itself over a link of its own for the first time.
-  mutating func begin(_ link: LinkID, at now: Instant) {
+  mutating func begin(_ link: LinkID, isSlow: Bool = false, at now: Instant) {
     guard neighbours[link] == nil else { return }
-    neighbours[link] = Neighbour(due: now.advanced(by: Self.firstDelay))
+    neighbours[link] = Neighbour(due: now.advanced(by: isSlow ? Self.slowFirstDelay : Self.firstDelay))
   }
 
   mutating func end(_ link: LinkID) { neighbours[link] = nil }
@@ -38,7 +41,11 @@ struct SyncSchedule: Sendable {
   mutating func removeAll() { neighbours = [:] }
 
   /// The links on which a request is due, and what it is about.
-  mutating func takeDue(_ random: inout some RandomSource, at now: Instant) -> [(link: LinkID, types: SyncTypes)] {
+  ///
+  /// - Parameter slow: the links whose neighbours are asked half as often.
+  mutating func takeDue(
+    _ random: inout some RandomSource, slow: Set<LinkID> = [], at now: Instant
+  ) -> [(link: LinkID, types: SyncTypes)] {
     var due: [(link: LinkID, types: SyncTypes)] = []
     for link in neighbours.keys.sorted(by: { $0.number < $1.number }) {
       guard var neighbour = neighbours[link], neighbour.due <= now else { continue }
@@ -46,7 +53,8 @@ struct SyncSchedule: Sendable {
       due.append((link, withFragments ? [.announce, .message, .fragment] : [.announce, .message]))
       neighbour.requests += 1
       neighbour.askedAt = now
-      neighbour.due = now.advanced(by: Self.period * Random.factor(0.8...1.2, &random))
+      neighbour.due = now.advanced(
+        by: (slow.contains(link) ? Self.slowPeriod : Self.period) * Random.factor(0.8...1.2, &random))
       neighbours[link] = neighbour
     }
     return due

@@ -54,6 +54,9 @@ extension MeshEngine {
     public var relaysDropped: UInt64 = 0
     /// Own packets that could not be sent: no link takes them.
     public var unsendable: UInt64 = 0
+    /// Packets of dialect S that were taken, and those that were not.
+    public var seedPackets: UInt64 = 0
+    public var refusedSeed: UInt64 = 0
 
     public init() {}
 
@@ -73,7 +76,7 @@ extension MeshEngine {
         Tally("BadFragments", badFragments), Tally("RefusedRequests", refusedRequests),
         Tally("AnsweredRequests", answeredRequests), Tally("UnaskedAnswers", unaskedAnswers),
         Tally("Relayed", relayed), Tally("Superfluous", superfluous), Tally("RelaysDropped", relaysDropped),
-        Tally("Unsendable", unsendable),
+        Tally("Unsendable", unsendable), Tally("SeedPackets", seedPackets), Tally("RefusedSeed", refusedSeed),
       ] + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
     }
   }

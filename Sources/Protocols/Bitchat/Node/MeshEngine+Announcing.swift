@@ -38,7 +38,9 @@ extension MeshEngine {
     let announcement = try? Announcement(
       nickname: configuration.nickname, noiseKey: identity.noiseKey.publicKey,
       signingKey: identity.signingKey.publicKey,
-      neighbours: configuration.isRelayOnly || near.isEmpty ? nil : Array(near))
+      neighbours: configuration.isRelayOnly || near.isEmpty ? nil : Array(near),
+      capabilities: configuration.isRelayOnly || Capabilities.own.isEmpty ? nil : .own,
+      speaksSeed: configuration.speaksSeed)
     guard let announcement else { return nil }
     return Packet(type: .announce, timestamp: timestamp(turn), sender: identity.id, payload: announcement.bytes)
   }
@@ -74,6 +76,7 @@ extension MeshEngine {
   ) {
     let peer = packet.sender
     let isPinned = table.pin(of: peer) != nil
+    let spokeSeed = table[peer]?.speaksSeed == true
     // What a neighbour tells later has lost the count of its hops.
     let hops = arrival.isAnswer ? max(2, table[peer]?.hops ?? 2) : arrival.hops
     guard let news = try? table.learn(announcement, at: packet.timestamp, hops: hops, now: turn.now) else {
@@ -82,6 +85,7 @@ extension MeshEngine {
       claim(arrival, of: peer, &turn)
       return
     }
+    if spokeSeed, !announcement.speaksSeed { talks.end(with: peer) }
     if !isPinned { turn.actions.append(.keep(.pin(peer, announcement.signingKey))) }
     for other in news.forgotten {
       archive.leave(other)
@@ -105,7 +109,7 @@ extension MeshEngine {
     state.broughtAt = 0
     links[link] = state
     sync.end(link)
-    sync.begin(link, at: turn.now)
+    sync.begin(link, isSlow: isSeed(link), at: turn.now)
     turn.actions.append(.bound(link, peer))
     // Through the first neighbour others may be within reach again.
     for waiting in neighbours.count == 1 ? outbox.peers : [peer] { outbox.hurry(waiting, at: turn.now) }

@@ -67,12 +67,13 @@ extension MeshEngine {
 
   /// Sends something inside the session with a peer; without a session nothing is sent.
   mutating func seal(_ payload: NoisePayload, for peer: PeerID, _ turn: inout Turn) {
+    if configuration.speaksSeed, sealInSeed(payload, for: peer, &turn) { return }
     guard let sealed = try? sessions.seal(payload.bytes, for: peer, at: turn.now) else { return }
     send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
   }
 
   /// Sends a Noise message: to a neighbour over its link, by a route where one is known, else over all links.
-  private mutating func send(
+  mutating func send(
     _ payload: [UInt8], as type: MessageType, to peer: PeerID, _ kind: PacketClass, _ turn: inout Turn
   ) {
     var packet = Packet(
@@ -86,7 +87,8 @@ extension MeshEngine {
   }
 
   private func route(to peer: PeerID, _ turn: Turn) -> [PeerID]? {
-    guard table[peer]?.version == .v2 else { return nil }
+    // A route leads by whichever dialect; in dialect S a packet goes where that is spoken.
+    guard table[peer]?.version == .v2, !isReachedInSeed(peer, at: turn.now) else { return nil }
     let topology = Topology(own: identity.id, neighbours: neighbours, peers: table.peers.values, at: turn.now)
     return topology.route(from: identity.id, to: peer) { table[$0]?.version == .v2 }
   }
@@ -98,7 +100,7 @@ extension MeshEngine {
       return
     }
     let event: Sessions<PeerID>.Event =
-      packet.type == .noiseHandshake
+      packet.type == .noiseHandshake || isSeedAnswer(packet)
       ? .handshake(packet.sender, packet.payload, isNear: links[arrival.link]?.peer == packet.sender)
       : .message(packet.sender, packet.payload)
     carryOut(sessions.handle(event, at: turn.now), &turn)
@@ -110,7 +112,8 @@ extension MeshEngine {
       case .send(let peer, let message): send(message, as: .noiseHandshake, to: peer, .handshake, &turn)
       case .established(let peer, _, _):
         // Each side tells its state once; that proves the signing key.
-        seal(.peerState(PeerState(capabilities: [], signingKey: identity.signingKey.publicKey)), for: peer, &turn)
+        seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
+        announceInSeed(to: peer, &turn)
         // What was sent before may have been sealed with keys that the peer never had.
         outbox.hurry(peer, at: turn.now)
       case .opened(let peer, let plaintext): hear(plaintext, from: peer, &turn)
@@ -122,6 +125,7 @@ extension MeshEngine {
 
   private mutating func hear(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
     table.hear(peer, at: turn.now)
+    guard !hear(sealed: plaintext, from: peer, &turn) else { return }
     let payload: NoisePayload
     do throws(NoisePayloadError) {
       payload = try NoisePayload(reading: plaintext)
@@ -139,7 +143,7 @@ extension MeshEngine {
     }
   }
 
-  private mutating func hear(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
+  mutating func hear(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
     let received = ReceivedMessage(sender: peer, id: message.id)
     guard !self.received.see(received, at: turn.now) else {
       turn.actions.append(.toldAgain(message.id, from: peer))
@@ -158,7 +162,7 @@ extension MeshEngine {
     seal(receipt, for: peer, &turn)
   }
 
-  private mutating func note(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
+  mutating func note(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
     guard let message = outbox.acknowledge(id, from: peer, isRead: isRead) else { return }
     turn.actions.append(.progress(message.number, message.state))
     if message.state == .delivered || message.state == .read { turn.actions.append(.keep(.settled(message.number))) }

@@ -70,7 +70,7 @@ extension MeshEngine {
     case .announce, .message, .leave, .requestSync: true
     case .noiseHandshake, .noiseEncrypted: view.recipient == identity.id
     case .fragment: view.recipient == nil || view.recipient == identity.id
-    default: false
+    default: isReadInSeed(view)
     }
   }
 
@@ -99,9 +99,9 @@ extension MeshEngine {
       return true
     case .fragment: return hear(fragment: packet, arrival, id, &turn)
     case .requestSync:
-      hear(request: packet, arrival, &turn)
+      if !hear(ack: packet, arrival, &turn) { hear(request: packet, arrival, &turn) }
       return false
-    default: return true
+    default: return packet.type.isOfSeed ? hear(seed: packet, arrival, &turn) : true
     }
   }
 
@@ -128,7 +128,7 @@ extension MeshEngine {
     // What is on the shelf was told, maybe in an earlier run.
     let isKnown = archive.hasMessage(id)
     keep(arrival, packet, id, &turn)
-    guard !configuration.isRelayOnly, !isKnown else { return true }
+    guard !configuration.isRelayOnly, !isKnown, !talks.hasHeard(id, at: turn.now) else { return true }
     turn.actions.append(
       .heard(
         PublicMessage(
@@ -137,7 +137,7 @@ extension MeshEngine {
     return true
   }
 
-  private mutating func hear(leave packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+  mutating func hear(leave packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard let peer = table[packet.sender],
       checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
     else { return false }
@@ -151,7 +151,7 @@ extension MeshEngine {
     return true
   }
 
-  private mutating func keep(_ arrival: Arrival, _ packet: Packet, _ id: PacketID, _ turn: inout Turn) {
+  mutating func keep(_ arrival: Arrival, _ packet: Packet, _ id: PacketID, _ turn: inout Turn) {
     guard !blocked.contains(packet.sender) else { return }
     let item = GossipArchive.Item(
       bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
@@ -166,10 +166,16 @@ extension MeshEngine {
     // A packet in a fragment in a fragment would be work without end.
     guard !arrival.isReassembled, let fragment = try? Fragment(reading: packet.payload), fragment.type != .fragment
     else {
-      counters.badFragments += 1
+      if !hear(hello: packet, arrival, &turn) { counters.badFragments += 1 }
       return false
     }
     if arrival.view.recipient == nil { keep(arrival, packet, id, &turn) }
+    return hear(fragment, of: packet, arrival, &turn)
+  }
+
+  mutating func hear(
+    _ fragment: Fragment, of packet: Packet, _ arrival: Arrival, _ turn: inout Turn
+  ) -> Bool {
     let isKnown = table[packet.sender] != nil
     switch assembler.add(fragment, from: packet.sender, isKnown: isKnown, over: arrival.link, at: turn.now) {
     case .stored, .duplicate: return true

@@ -6,16 +6,20 @@ extension MeshEngine {
     let view = arrival.view
     // What was said in private to this node, or was asked for, ends here.
     guard view.recipient != identity.id, !arrival.isReassembled, !arrival.isAnswer else { return }
-    let subject = RelaySubject(type: view.type, timeToLive: view.timeToLive, isDirected: view.recipient != nil)
+    let isOfSeed = view.isOfSeed
+    // Nobody passes dialect S on to peers that do not speak it, nor a hello to anybody.
+    guard isOfSeed ? !seedLinks.isEmpty : view.mayPassOn else { return }
+    let type = isOfSeed ? view.type.inLive : view.type
+    let subject = RelaySubject(type: type, timeToLive: view.timeToLive, isDirected: view.recipient != nil)
     let decision = configuration.relayPolicy.decide(
       subject, degree: links.count, encryptedLimit: configuration.encryptedRelayLimit)
     guard let decision else { return }
     let delay = Duration.milliseconds(Random.number(decision.delay, &random))
     let dropped = pending.add(
       PendingRelays.Relay(
-        bytes: view.relayed(timeToLive: decision.timeToLive), key: key, type: view.type,
+        bytes: view.relayed(timeToLive: decision.timeToLive), key: key, type: type,
         sender: view.sender, recipient: view.recipient, nextHop: nextHop(of: view), heardOn: [arrival.link],
-        decision: decision, due: turn.now.advanced(by: delay)))
+        decision: decision, due: turn.now.advanced(by: delay), isOfSeed: isOfSeed))
     counters.relaysDropped += UInt64(dropped)
   }
 
@@ -28,6 +32,7 @@ extension MeshEngine {
   mutating func relayWhatIsDue(_ turn: inout Turn) {
     for relay in pending.takeDue(at: turn.now) {
       var targets = targets(but: relay.heardOn)
+      if relay.isOfSeed { targets = targets.filter { isSeed($0) } }
       if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { neighbours.contains($0) }) {
         // A neighbour gets what is for it, or what it is to carry on, and nobody else does.
         targets = targets.filter { links[$0]?.peer == hop }

@@ -20,6 +20,7 @@ extension MeshEngine {
     let item = GossipArchive.Item(
       bytes: bytes, id: id, type: .message, sender: identity.id, timestamp: signed.timestamp)
     if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+    keepSeedForm(of: signed, &turn)
     transmit(signed, as: .own, to: targets(), &turn)
     return (id, turn.actions)
   }
@@ -62,8 +63,15 @@ extension MeshEngine {
     targets().first { links[$0]?.peer == peer }
   }
 
-  /// Sends a packet of this node, in fragments where a link is too narrow for it.
+  /// Sends a packet of this node, in the dialect of each link, and in fragments where a link is too narrow for it.
   mutating func transmit(_ packet: Packet, as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
+    guard configuration.speaksSeed else { return put(packet, as: kind, on: targets, &turn) }
+    for form in forms(of: packet, for: targets, at: turn.now) where !form.links.isEmpty {
+      put(form.packet, as: kind, on: form.links, &turn)
+    }
+  }
+
+  private mutating func put(_ packet: Packet, as kind: PacketClass, on targets: [LinkID], _ turn: inout Turn) {
     var packet = packet
     if packet.signature == nil, !packet.type.isUnsigned, let signed = try? packet.signed(with: identity.signingKey) {
       packet = signed
@@ -75,9 +83,19 @@ extension MeshEngine {
     transmit(bytes, as: kind, to: targets, &turn)
   }
 
+  /// The fragments as dialect S has them, padded where there is room.
+  private func seedFrames(of plan: FragmentPlan, _ limit: Int) -> [[UInt8]]? {
+    SeedFragments.packets(of: plan, numbers: .seed)?.compactMap { fragment in
+      if let padded = try? fragment.encoded(padded: true), padded.count <= limit { return padded }
+      return try? fragment.encoded()
+    }
+  }
+
   private func encoded(_ packet: Packet, for targets: [LinkID]) -> [UInt8]? {
     guard let plain = try? packet.encoded() else { return nil }
-    guard configuration.padsAll, let padded = try? packet.encoded(padded: true), padded.count <= narrowest(targets)
+    // Dialect S pads everything.
+    guard configuration.padsAll || targets.contains(where: { isSeed($0) }),
+      let padded = try? packet.encoded(padded: true), padded.count <= narrowest(targets)
     else {
       return plain
     }
@@ -104,13 +122,21 @@ extension MeshEngine {
       return
     }
     let frames = plan.fragments.compactMap { try? $0.encoded() }
-    for link in targets where !paced.add(frames, on: link, as: kind == .own ? .own : .fragment, at: turn.now) {
-      counters.unsendable += 1
+    let inSeed = seedLinks
+    let seedFrames = inSeed.isEmpty ? nil : seedFrames(of: plan, limit)
+    for link in targets {
+      let seedFrames = inSeed.contains(link) ? seedFrames : nil
+      let isTaken = paced.add(
+        seedFrames ?? frames, on: link, as: kind == .own ? .own : .fragment,
+        pause: seedFrames == nil ? PacedPackets.pause : SeedTalks.fragmentPause, at: turn.now)
+      if !isTaken { counters.unsendable += 1 }
     }
   }
 }
 
 extension MessageType {
   /// Packets that nobody signs.
-  fileprivate var isUnsigned: Bool { self == .fragment || self == .noiseHandshake || self == .noiseEncrypted }
+  fileprivate var isUnsigned: Bool {
+    self == .fragment || self == .noiseHandshake || self == .noiseEncrypted || self == SeedNumbers.seed.encrypted
+  }
 }

@@ -7,10 +7,12 @@ extension MeshEngine {
 
   /// Asks neighbours what they have that this node does not.
   mutating func syncWhatIsDue(_ turn: inout Turn) {
-    for (link, types) in sync.takeDue(&random, at: turn.now) {
+    let inSeed = seedLinks
+    for (link, types) in sync.takeDue(&random, slow: inSeed, at: turn.now) {
       guard let peer = links[link]?.peer else { continue }
       let wanted = configuration.isRelayOnly ? types.intersection(.announce) : types
-      guard let request = archive.request(for: wanted, at: turn.time) else { continue }
+      let isBare = inSeed.contains(link) && !configuration.isRelayOnly
+      guard let request = archive.request(for: wanted, isBare: isBare, at: turn.time) else { continue }
       let packet = Packet(
         type: .requestSync, timeToLive: 0, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
         payload: request.bytes)
@@ -31,10 +33,15 @@ extension MeshEngine {
     }
     counters.answeredRequests += 1
     var room = Self.answerBytes
+    let isSeed = isSeed(arrival.link)
+    let unfit = isSeed ? MessageType.message : SeedNumbers.seed.message
+    // Own lines are here in both dialects; those of others are not given to who does not speak theirs.
+    let isOwnFit = isSeed && hasLivePeersBehind
     for item in archive.missing(request, at: turn.time) where item.sender != peer.id {
+      if item.type == unfit, !isSeed || item.sender == identity.id && !isOwnFit { continue }
       guard room > 0, let view = try? PacketView(item.bytes) else { continue }
       room -= max(item.bytes.count, Self.answerBytes / Self.answerPackets)
-      transmit(view.syncAnswer, as: .syncAnswer, to: [arrival.link], &turn)
+      transmit(isSeed ? view.relayed(timeToLive: 0) : view.syncAnswer, as: .syncAnswer, to: [arrival.link], &turn)
     }
   }
 }

@@ -27,7 +27,12 @@ public struct MeshEngine: Sendable {
   }
 
   public var configuration: Configuration {
-    didSet { if configuration.nickname != oldValue.nickname { announceAt = latest } }
+    didSet {
+      if configuration.nickname != oldValue.nickname || configuration.speaksSeed != oldValue.speaksSeed {
+        announceAt = latest
+      }
+      if !configuration.speaksSeed { talks.endAll() }
+    }
   }
   public let identity: Identity
   public internal(set) var counters = Counters()
@@ -52,6 +57,8 @@ public struct MeshEngine: Sendable {
   var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(24 * 3600))
   /// Packets that leave later: fragments one after the other, and announces for new links.
   var paced = PacedPackets()
+  /// What goes on in dialect S.
+  var talks = SeedTalks()
   public internal(set) var blocked: Set<PeerID> = []
   public internal(set) var favourites: Set<PeerID> = []
   public internal(set) var verified: Set<PeerID> = []
@@ -91,7 +98,7 @@ public struct MeshEngine: Sendable {
     let ends = links.values.map { $0.end(isStrict: strict) }
     let moments = [
       announceAt, pending.deadline, paced.deadline, sessions.deadline, unknown.deadline, assembler.deadline,
-      table.count > 0 ? lookAt : nil, ends.min(),
+      table.count > 0 ? lookAt : nil, ends.min(), talks.deadline,
     ]
     // What this node says by itself waits for the clock.
     let own = canSend ? [sync.deadline, outbox.deadline] : []
@@ -154,6 +161,7 @@ public struct MeshEngine: Sendable {
     isStarted = false
     (links, sync, pending, paced) = ([:], SyncSchedule(), PendingRelays(), PacedPackets())
     announceAt = nil
+    talks.endAll()
   }
 
   private mutating func open(_ link: LinkID, _ frameLimit: Int, _ isOurs: Bool, _ turn: inout Turn) {
@@ -169,6 +177,7 @@ public struct MeshEngine: Sendable {
     budget.forget(link)
     paced.forget(link)
     unknown.forget(link)
+    talks.end(link)
   }
 
   // MARK: Time
@@ -188,6 +197,7 @@ public struct MeshEngine: Sendable {
     // The neighbours have waited to be told who is here.
     if state == .waitingForClock, canSend { announceAt = turn.now }
     announceIfDue(&turn)
+    greetNeighbours(&turn)
     for packet in paced.takeDue(at: turn.now) where links[packet.link] != nil {
       turn.actions.append(.send(packet.bytes, on: packet.link, packet.kind))
     }

@@ -87,6 +87,8 @@ extension MeshEngine {
     case silent
     /// There is another link to the same peer, which the peer has made.
     case second
+    /// The peer, of dialect S, knows no version of packets that this node knows.
+    case incompatible
   }
 
   /// How the node stands.
@@ -113,6 +115,10 @@ extension MeshEngine {
     public var blocksRelay = false
     /// Whether links whose peers are silent for a minute are cut, as the document of 2025 has it.
     public var isMonitorStrict = false
+    /// The dialect that this node prefers: dialect S is spoken with peers that say that they speak it.
+    public var dialect = MeshDialect.live
+    /// Peers that are spoken to in a dialect whatever they say.
+    public var dialects: [PeerID: MeshDialect] = [:]
 
     public init(nickname: String) {
       self.nickname = nickname

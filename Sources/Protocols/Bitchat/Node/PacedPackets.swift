@@ -25,10 +25,12 @@ struct PacedPackets: Sendable {
   /// Takes packets in that belong together.
   ///
   /// - Returns: whether there is room for all; else none is taken.
-  mutating func add(_ bytes: [[UInt8]], on link: LinkID, as kind: PacketClass, at now: Instant) -> Bool {
+  mutating func add(
+    _ bytes: [[UInt8]], on link: LinkID, as kind: PacketClass, pause: Duration = PacedPackets.pause, at now: Instant
+  ) -> Bool {
     guard packets.count + bytes.count <= Self.limit else { return false }
     for packet in bytes {
-      let due = max(now, last[link]?.advanced(by: Self.pause) ?? now)
+      let due = max(now, last[link]?.advanced(by: pause) ?? now)
       last[link] = due
       let place = packets.lastIndex { $0.due <= due }.map { $0 + 1 } ?? 0
       packets.insert(Packet(bytes: packet, link: link, kind: kind, due: due), at: place)

@@ -8,7 +8,7 @@ import Bytes
 /// Both apps refuse a message with any other record, and cannot express a longer text: `PrivateText` cuts those.
 public struct PrivateMessage: Hashable, Sendable {
   public let id: MessageID
-  /// Up to 255 bytes of UTF-8.
+  /// Up to 255 bytes of UTF-8; up to 65,535 in dialect S.
   public let text: String
 
   /// Throws `tooLong` for a text over 255 bytes.
@@ -16,6 +16,12 @@ public struct PrivateMessage: Hashable, Sendable {
     try Text.check(text, field: "text")
     self.id = id
     self.text = text
+  }
+
+  /// What was said in dialect S, where a text may have 65,535 bytes. Throws what the ID is not.
+  init(ofSeed message: SeedMessage) throws(WireError) {
+    id = try MessageID(message.id)
+    text = message.text
   }
 
   /// Reads a message that ends where the bytes end. Throws `badValue` for an unknown record, for one that comes twice, and for a

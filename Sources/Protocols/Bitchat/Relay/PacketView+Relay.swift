@@ -11,11 +11,15 @@ extension PacketView {
     return WireKey(version: bytes[0], type: bytes[1], hash: value)
   }
 
-  /// Whether it asks for sync, or is a fragment of a packet that does.
+  /// Whether it asks for sync, or is a fragment of a packet that does, or a hello of dialect S.
   var isRequest: Bool {
-    guard type == .fragment, !flags.contains(.compressed) else { return type == .requestSync }
+    guard type == .fragment || type.isSeedFragment, !flags.contains(.compressed) else { return type == .requestSync }
+    guard hasFragmentHeader else { return true }
     return section.dropFirst(Fragment.headerBytes - 1).first == MessageType.requestSync.rawValue
   }
+
+  /// Whether it may be passed on: a hello of dialect S, which has the number of fragments, is for one hop.
+  var mayPassOn: Bool { type != .fragment || flags.contains(.compressed) || hasFragmentHeader }
 
   /// How long its payload says that it is once it is inflated; 0 for one that is not compressed.
   var inflatedCount: Int {

@@ -18,6 +18,8 @@ struct PendingRelays: Sendable {
     let decision: RelayDecision
     var copies = 1
     var due: Instant
+    /// Whether it goes to peers alone that speak dialect S.
+    var isOfSeed = false
   }
 
   /// The most packets that wait, and the most bytes.

@@ -1,4 +1,5 @@
 import Bytes
+import Crypto
 
 /// A UUID as the acknowledgements of dialect S write it: 16 bytes. The text has upper-case letters.
 public struct MessageUUID: WireValue, Hashable, Sendable {
@@ -16,6 +17,24 @@ public struct MessageUUID: WireValue, Hashable, Sendable {
     guard let bytes = try? Hex.decode(text.filter { $0 != "-" }), bytes.count == Self.size else {
       throw .badValue("UUID")
     }
+    self.bytes = bytes
+  }
+
+  /// A random one.
+  init(randomFrom random: inout some RandomSource) {
+    self.init(marking: random.bytes(Self.size))
+  }
+
+  /// The one that a public packet's message has: always the same.
+  init(packet: PacketID) {
+    self.init(marking: packet.bytes)
+  }
+
+  /// Sixteen bytes, marked as a random UUID is.
+  private init(marking bytes: [UInt8]) {
+    var bytes = bytes
+    bytes[6] = bytes[6] & 0x0F | 0x40
+    bytes[8] = bytes[8] & 0x3F | 0x80
     self.bytes = bytes
   }
 

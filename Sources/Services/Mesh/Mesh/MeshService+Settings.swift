@@ -33,8 +33,31 @@ extension MeshService {
     public var padsAll = false
     public var blocksRelay = false
     public var trustsClock = false
+    /// The dialect that the node prefers, and those of single peers.
+    public var dialect = MeshDialect.live
+    public var dialects: [PeerDialect] = []
     /// Lines in the journal that one kind of event may cause in a minute. The house's `[Log]` says how many.
     public var linesPerPeer = LogSettings().linesPerPeer
+
+    /// The dialect that a peer is spoken to in.
+    public struct PeerDialect: Hashable, Sendable {
+      public let peer: PeerID
+      public let dialect: MeshDialect
+
+      public init(peer: PeerID, dialect: MeshDialect) {
+        (self.peer, self.dialect) = (peer, dialect)
+      }
+
+      /// Reads a peer ID or a fingerprint, a colon and a dialect; nil for anything else.
+      init?(_ word: String) {
+        let parts = word.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, let dialect = MeshDialect(rawValue: String(parts[1])) else { return nil }
+        guard let peer = (try? PeerID(text: parts[0])) ?? (try? Fingerprint(text: parts[0]))?.peerID else { return nil }
+        self.init(peer: peer, dialect: dialect)
+      }
+
+      var word: String { "\(peer):\(dialect.rawValue)" }
+    }
 
     public init() {}
 
@@ -54,6 +77,8 @@ extension MeshService {
       configuration.padsAll = padsAll
       configuration.blocksRelay = blocksRelay
       configuration.isMonitorStrict = monitor == .strict
+      configuration.dialect = dialect
+      configuration.dialects = Dictionary(dialects.map { ($0.peer, $0.dialect) }) { $1 }
       return configuration
     }
   }
@@ -67,6 +92,13 @@ extension MeshService.Settings {
 
   /// The longest nickname in bytes; the apps show no more.
   static let nicknameBytes = 60
+
+  /// The most peers whose dialect is configured.
+  private static let dialectLimit = 64
+
+  private static let dialectsKind = ValueKind<[PeerDialect]>.words(
+    "one or more words like 0123456789abcdef:seed or 0123456789abcdef:live", upTo: dialectLimit, key: \.peer,
+    show: \.word, parse: { PeerDialect($0) })
 
   public static let keys: [Setting<MeshService.Settings>] = [
     Setting("Enabled", \.enabled, .bool, .onRestart, "Whether this machine is a node of the Bitchat mesh."),
@@ -106,5 +138,13 @@ extension MeshService.Settings {
       "TrustClock", \.trustsClock, .bool, .onReload,
       "Whether this machine's clock is right although no time service says so. Phones drop what is off by two minutes, so "
         + "without it nothing is said until the clock is synchronised or two neighbours' clocks agree with it."),
+    Setting(
+      "Dialect", \.dialect, .choice, .onReload,
+      "The form of the protocol that the node prefers. live: what the apps speak. seed: the form of the document of 2025, with "
+        + "peers that say that they speak it; with all others what the apps speak. Everything that comes is understood in both."
+    ),
+    Setting(
+      "DialectOf", \.dialects, dialectsKind, .onReload,
+      "The dialect of single peers, whatever they say: each peer's ID or fingerprint with its dialect behind a colon."),
   ]
 }

@@ -59,6 +59,8 @@ struct MeshHall {
   var loss: Int64 = 0
   /// What passes the air is shown to it; false keeps the packet from arriving.
   var passes: (_ bytes: [UInt8], _ from: Int, _ to: Int) -> Bool = { _, _, _ in true }
+  /// What passes the air is noted there.
+  var overheard: Overheard?
   /// Packets that went over the air.
   private(set) var packets = 0
 
@@ -192,6 +194,7 @@ struct MeshHall {
     guard wire.isUp else { return }
     let to = wire.ends.0 == node ? wire.ends.1 : wire.ends.0
     packets += 1
+    overheard?.packets.append(Overheard.Packet(bytes: bytes, from: node, to: to, at: now))
     guard passes(bytes, node, to), draw(1...100) > loss else { return }
     sent += 1
     // What goes over one link arrives in order.

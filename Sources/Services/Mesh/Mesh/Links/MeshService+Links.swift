@@ -209,6 +209,7 @@ extension MeshEngine.CutReason {
     case .noAnnounce: "its peer does not say who it is"
     case .silent: "its peer has said nothing for long"
     case .second: "there is another one to the same peer"
+    case .incompatible: "its peer knows no version of packets that this node knows"
     }
   }
 }

@@ -1,0 +1,251 @@
+import Bytes
+import Common
+import Crypto
+
+/// Which dialect goes where. Facts: bitchat.md section 16.1.
+///
+/// Dialect S goes over links alone whose peer speaks it: the apps would pass it on over seven hops. What this node says by
+/// itself goes out in the dialect of each link; what others have said cannot be translated, for their signatures would not hold.
+extension MeshEngine {
+  /// The dialect that a peer is spoken to in: the one that is configured for it; dialect S where this node prefers it and the
+  /// peer says, in its announce or by a hello over its own link, that it speaks it; else dialect L.
+  func dialect(of peer: PeerID) -> MeshDialect {
+    guard configuration.speaksSeed else { return .live }
+    if let chosen = configuration.dialects[peer] { return chosen }
+    guard configuration.dialect == .seed else { return .live }
+    return table[peer]?.speaksSeed == true || talks.hasGreeted(peer) ? .seed : .live
+  }
+
+  /// Whether a link's peer is spoken to in dialect S.
+  func isSeed(_ link: LinkID) -> Bool {
+    guard configuration.speaksSeed, let peer = links[link]?.peer else { return false }
+    return dialect(of: peer) == .seed
+  }
+
+  /// Whether a peer says that it speaks dialect S, or is spoken to in it: its numbers are understood then.
+  func mayUseSeed(_ peer: PeerID) -> Bool { table[peer]?.speaksSeed == true || dialect(of: peer) == .seed }
+
+  /// The links whose peers are spoken to in dialect S.
+  var seedLinks: Set<LinkID> { configuration.speaksSeed ? Set(links.keys.filter { isSeed($0) }) : [] }
+
+  /// Whether what is for a peer reaches it in dialect S: it speaks it, and so does everybody on a way to it.
+  func isReachedInSeed(_ peer: PeerID, at now: Instant) -> Bool {
+    guard dialect(of: peer) == .seed else { return false }
+    let near = neighbours
+    guard !near.contains(peer) else { return true }
+    let topology = Topology(own: identity.id, neighbours: near, peers: table.peers.values, at: now)
+    return topology.route(from: identity.id, to: peer) { dialect(of: $0) == .seed } != nil
+  }
+
+  /// Whether somebody behind the neighbours does not speak dialect S, so that a line has to go in both.
+  var hasLivePeersBehind: Bool {
+    let near = neighbours
+    return table.peers.keys.contains { !near.contains($0) && dialect(of: $0) == .live }
+  }
+
+  // MARK: The forms of a packet
+
+  /// A packet of this node in the forms that it goes out in, each with its links.
+  func forms(of packet: Packet, for targets: [LinkID], at now: Instant) -> [(packet: Packet, links: [LinkID])] {
+    let seed = targets.filter { isSeed($0) }
+    guard !seed.isEmpty else { return packet.type.isOfSeedAlone ? [] : [(packet, targets)] }
+    let live = targets.filter { !isSeed($0) }
+    if let form = seedForm(of: packet) {
+      return [(form, seed), (packet, hasLivePeersBehind ? seed : []), (packet, live)]
+    }
+    guard let recipient = packet.recipient, recipient != .everybody, isReachedInSeed(recipient, at: now) else {
+      return [(packet, seed), (packet, live)]
+    }
+    return [(packet.forSeed, seed)]
+  }
+
+  /// A public packet of this node in dialect S; nil where it has no form of its own there, or no room for the text. It is the
+  /// same one each time.
+  private func seedForm(of packet: Packet) -> Packet? {
+    var form = Packet(
+      type: SeedNumbers.seed.leave, timestamp: packet.timestamp, sender: packet.sender, recipient: .everybody,
+      payload: [])
+    switch packet.type {
+    case .leave: return form
+    case .message:
+      guard packet.payload.count <= Int(UInt16.max) else { return nil }
+      let id = MessageUUID(packet: PacketID(packet))
+      let message = SeedMessage(
+        timestamp: packet.timestamp, id: id.description, sender: configuration.nickname,
+        text: String(decoding: packet.payload, as: UTF8.self))
+      (form.type, form.payload) = (SeedNumbers.seed.message, message.bytes)
+      if form.payload.count > Int(UInt16.max) { form.version = .v2 }
+      return form
+    default: return nil
+    }
+  }
+
+  /// Keeps a line of this node in dialect S, for neighbours who ask for what they have missed.
+  mutating func keepSeedForm(of line: Packet, _ turn: inout Turn) {
+    guard configuration.speaksSeed, let form = try? seedForm(of: line)?.signed(with: identity.signingKey),
+      let bytes = try? form.encoded()
+    else { return }
+    let item = GossipArchive.Item(
+      bytes: bytes, id: PacketID(form), type: form.type, sender: form.sender, timestamp: form.timestamp)
+    if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+  }
+
+  // MARK: Private
+
+  /// Sends a private message or a receipt as dialect S has it.
+  ///
+  /// - Returns: false where it goes as in dialect L: the peer is not reached in dialect S, or that has no form for it.
+  mutating func sealInSeed(_ payload: NoisePayload, for peer: PeerID, _ turn: inout Turn) -> Bool {
+    guard isReachedInSeed(peer, at: turn.now) else { return false }
+    switch payload {
+    case .privateMessage(let message):
+      var said = SeedMessage(
+        timestamp: turn.time, id: message.id.text, sender: configuration.nickname, text: message.text)
+      said.isPrivate = true
+      said.recipientNickname = table[peer]?.nickname
+      let inner = Packet(
+        type: SeedNumbers.seed.message, timestamp: turn.time, sender: identity.id, recipient: peer, payload: said.bytes)
+      guard let plaintext = try? inner.encoded(),
+        let sealed = try? sessions.seal(plaintext, for: peer, at: turn.now)
+      else { return true }
+      send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
+    case .delivered(let id):
+      let ack = (try? MessageUUID(of: id)).flatMap { message in
+        try? SeedDeliveryAck(
+          message: message, ack: MessageUUID(randomFrom: &random), recipient: identity.id,
+          hops: UInt8(clamping: table[peer]?.hops ?? 1), timestamp: turn.time, nickname: configuration.nickname)
+      }
+      guard let ack else { return false }
+      send(ack.bytes, as: SeedNumbers.seed.deliveryAck, to: peer, .own, &turn)
+    case .read(let id):
+      let receipt = (try? MessageUUID(of: id)).flatMap { message in
+        try? SeedReadReceipt(
+          message: message, receipt: MessageUUID(randomFrom: &random), reader: identity.id, timestamp: turn.time,
+          nickname: configuration.nickname)
+      }
+      guard let receipt else { return false }
+      send(receipt.bytes, as: SeedNumbers.seed.readReceipt, to: peer, .own, &turn)
+    default: return false
+    }
+    return true
+  }
+
+  /// There is a session with a peer of dialect S: both say over their link who they are.
+  mutating func announceInSeed(to peer: PeerID, _ turn: inout Turn) {
+    guard configuration.speaksSeed, let link = link(to: peer), isSeed(link) else { return }
+    announce(on: link, &turn)
+  }
+
+  // MARK: Versions
+
+  /// Says hello to neighbours that speak dialect S by their announce or by configuration.
+  mutating func greetNeighbours(_ turn: inout Turn) {
+    guard configuration.speaksSeed else { return }
+    talks.expire(at: turn.now)
+    guard canSend, !configuration.isRelayOnly else { return }
+    for link in links.keys.sorted(by: { $0.number < $1.number }) {
+      guard let peer = links[link]?.peer, talks[link]?.peer != peer || talks[link]?.greetedAt == nil else { continue }
+      let isProven = configuration.dialects[peer] == .seed || table[peer]?.speaksSeed == true
+      guard isProven, dialect(of: peer) == .seed, let hello = Self.hello else { continue }
+      talks.greet(peer, on: link, at: turn.now)
+      say(\.versionHello, hello.bytes, to: peer, on: link, &turn)
+    }
+  }
+
+  /// A neighbour begins to talk about versions.
+  ///
+  /// - Returns: false if the packet is no hello.
+  mutating func hear(hello packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+    guard let hello = try? VersionHello(payload: packet.payload) else { return false }
+    let wanted = configuration.dialects[packet.sender] ?? configuration.dialect
+    guard wanted == .seed, let peer = speaker(of: packet, arrival, turn) else {
+      counters.refusedSeed += 1
+      return true
+    }
+    counters.seedPackets += 1
+    guard talks.hear(peer.id, on: arrival.link, at: turn.now), canSend else { return true }
+    let agreed = hello.versions.max { $0.rawValue < $1.rawValue }
+    if agreed == .v2 { table.hear(peer.id, version: .v2, at: turn.now) }
+    let answer = try? VersionAck(
+      agreed: agreed?.rawValue ?? 0, serverVersion: Self.clientVersion, platform: Self.platform,
+      isRejected: agreed == nil, reason: agreed == nil ? "no common version" : nil)
+    if let answer { say(\.versionAck, answer.bytes, to: peer.id, on: arrival.link, &turn) }
+    return true
+  }
+
+  /// A neighbour answers this node's hello.
+  ///
+  /// - Returns: false if the packet is no such answer, but a request for sync.
+  mutating func hear(ack packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+    guard !packet.payload.starts(with: [0x01, 0x00, 0x01]), let ack = try? VersionAck(payload: packet.payload) else {
+      return false
+    }
+    guard let talk = talks[arrival.link], talk.greetedAt != nil, talk.agreed == nil,
+      let peer = speaker(of: packet, arrival, turn), peer.id == talk.peer
+    else {
+      counters.refusedSeed += 1
+      return true
+    }
+    counters.seedPackets += 1
+    guard !ack.isRejected, let version = PacketVersion(rawValue: ack.agreed) else {
+      cut(arrival.link, .incompatible, &turn)
+      return true
+    }
+    talks.agree(on: version, with: peer.id, on: arrival.link)
+    if version == .v2 { table.hear(peer.id, version: .v2, at: turn.now) }
+    // One of the two begins: the smaller ID, or whoever alone has said hello.
+    if identity.id < peer.id || !talk.hasGreeted { carryOut(sessions.handle(.begin(peer.id), at: turn.now), &turn) }
+    return true
+  }
+
+  /// The neighbour that a packet for this node came from, over its own link, with its signature, and from nobody in between.
+  private mutating func speaker(of packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Peer? {
+    guard packet.timeToLive == 0, !arrival.isReassembled, packet.recipient == identity.id,
+      links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender], !blocked.contains(peer.id),
+      checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
+    else { return nil }
+    return peer
+  }
+
+  private mutating func say(
+    _ type: KeyPath<SeedNumbers, MessageType>, _ payload: [UInt8], to peer: PeerID, on link: LinkID, _ turn: inout Turn
+  ) {
+    let packet = Packet(
+      type: SeedNumbers.seed[keyPath: type], timeToLive: 0, timestamp: timestamp(turn), sender: identity.id,
+      recipient: peer, payload: payload)
+    guard let signed = try? packet.signed(with: identity.signingKey) else { return }
+    transmit(signed, as: .own, to: [link], &turn)
+  }
+
+  /// Five characters at least keep a hello apart from a fragment.
+  private static let clientVersion = "earshot"
+  private static let platform = "linux"
+  private static let hello = try? VersionHello(
+    versions: [.v1, .v2], preferred: PacketVersion.v2.rawValue, clientVersion: clientVersion, platform: platform)
+}
+
+extension MeshEngine.Configuration {
+  /// Whether anybody may be spoken to in dialect S.
+  var speaksSeed: Bool { dialect == .seed || !dialects.isEmpty && dialects.values.contains(.seed) }
+}
+
+extension Packet {
+  /// A packet for one peer as dialect S numbers it: the answer in a handshake, and what is sealed, have numbers of their own.
+  fileprivate var forSeed: Packet {
+    var form = self
+    if type == .noiseHandshake, payload.count == Limits.handshakeAnswerBytes {
+      form.type = SeedNumbers.seed.handshakeResponse
+    } else if type == .noiseEncrypted {
+      form.type = SeedNumbers.seed.encrypted
+    }
+    return form
+  }
+}
+
+extension MessageUUID {
+  /// The UUID that a message ID is; throws for an ID that is none, or is not written as one.
+  fileprivate init(of id: MessageID) throws(WireError) {
+    try self.init(text: id.text)
+    guard description == id.text else { throw .badValue("UUID") }
+  }
+}

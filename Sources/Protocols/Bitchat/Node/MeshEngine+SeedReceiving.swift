@@ -1,0 +1,151 @@
+import Bytes
+import Common
+import Crypto
+
+/// What comes in dialect S, from whomever and whatever this node itself speaks. Facts: bitchat.md section 16.1.
+extension MeshEngine {
+  /// Whether this node looks into a packet of dialect S, or of mid-2025. What 04 means shows inside alone.
+  func isReadInSeed(_ view: PacketView) -> Bool {
+    guard view.type.isOfSeed else { return false }
+    return !view.type.isOfSeedAlone || view.recipient.map { $0 == identity.id } ?? true
+  }
+
+  /// What a packet means, where its number has several meanings.
+  private func meaning(of packet: Packet) -> PacketMeaning {
+    PacketMeaning(
+      type: packet.type, payload: packet.payload,
+      state: PacketMeaning.SeedState(
+        awaitsHandshakeResponse: mayUseSeed(packet.sender) && sessions.awaitsAnswer(from: packet.sender),
+        hasSession: mayUseSeed(packet.sender) && sessions.hasSession(with: packet.sender)))
+  }
+
+  /// Whether the packet answers a handshake that this node has begun in dialect S.
+  func isSeedAnswer(_ packet: Packet) -> Bool {
+    packet.type == SeedNumbers.seed.handshakeResponse && packet.payload.count == Limits.handshakeAnswerBytes
+      && meaning(of: packet) == .seedHandshakeResponse
+  }
+
+  /// Takes in a packet of a number that dialect S uses, or mid-2025 used.
+  ///
+  /// - Returns: whether the packet is what it says, and may be passed on.
+  mutating func hear(seed packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+    let isTaken: Bool
+    switch meaning(of: packet) {
+    case .seedMessage: isTaken = hear(seedMessage: packet, arrival, &turn)
+    case .seedLeave: isTaken = hear(leave: packet, arrival, &turn)
+    case .seedDeliveryAck, .deliveryAck2025:
+      let ack = try? SeedDeliveryAck(reading: packet.payload)
+      isTaken = hear(ack?.message, of: ack?.recipient, isRead: false, packet, arrival, &turn)
+    case .seedReadReceipt, .readReceipt2025:
+      let receipt = try? SeedReadReceipt(reading: packet.payload)
+      isTaken = hear(receipt?.message, of: receipt?.reader, isRead: true, packet, arrival, &turn)
+    case .seedFragment, .fragment2025:
+      guard !arrival.isReassembled, let fragment = try? Fragment(reading: packet.payload) else {
+        counters.badFragments += 1
+        return false
+      }
+      isTaken = hear(fragment, of: packet, arrival, &turn)
+    case .seedCiphertext:
+      hear(noise: packet, arrival, &turn)
+      isTaken = true
+    case .drop where packet.type != SeedNumbers.seed.message:
+      counters.refusedSeed += 1
+      return false
+    default: return true
+    }
+    if isTaken { counters.seedPackets += 1 }
+    return isTaken
+  }
+
+  private mutating func hear(seedMessage packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+    guard let peer = table[packet.sender] else {
+      if !unknown.add(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
+      return false
+    }
+    guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return false }
+    table.hear(peer.id, version: packet.version, at: turn.now)
+    // What is private comes sealed.
+    guard let message = try? SeedMessage(reading: packet.payload), !message.isPrivate,
+      let text = try? PublicText(message.text)
+    else {
+      counters.unreadable += 1
+      return false
+    }
+    guard !blocked.contains(peer.id) else {
+      counters.blocked += 1
+      return true
+    }
+    if let recipient = arrival.view.recipient, recipient != identity.id { return true }
+    let line = PacketID(
+      Packet(type: .message, timestamp: packet.timestamp, sender: packet.sender, payload: text.payload))
+    let isKnown = recentIDs.see(line, at: turn.now) || archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
+    talks.note(line, at: turn.now)
+    keep(arrival, packet, PacketID(packet), &turn)
+    guard !configuration.isRelayOnly, !isKnown else { return true }
+    turn.actions.append(
+      .heard(
+        PublicMessage(
+          sender: peer.id, nickname: peer.nickname, text: text.text, timestamp: packet.timestamp, packet: line,
+          isLate: arrival.isAnswer)))
+    return true
+  }
+
+  /// A peer says in clear what became of a message. It has signed that, and nobody else knows the message's ID.
+  private mutating func hear(
+    _ message: MessageUUID?, of recipient: PeerID?, isRead: Bool, _ packet: Packet, _ arrival: Arrival,
+    _ turn: inout Turn
+  ) -> Bool {
+    guard packet.recipient == identity.id, recipient == packet.sender, let peer = table[packet.sender], let message,
+      let id = try? MessageID(message.description)
+    else {
+      counters.refusedSeed += 1
+      return false
+    }
+    guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return false }
+    table.hear(peer.id, version: packet.version, at: turn.now)
+    guard !blocked.contains(peer.id) else {
+      counters.blocked += 1
+      return true
+    }
+    note(id, from: peer.id, isRead: isRead, &turn)
+    return true
+  }
+
+  // MARK: Sealed
+
+  /// What is sealed in dialect S is a packet in itself: a message, or what became of one. A payload of dialect L never looks
+  /// so: its second byte is another one.
+  ///
+  /// - Returns: false for something else.
+  mutating func hear(sealed plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) -> Bool {
+    guard plaintext.count >= Limits.smallestPacket, MessageType(rawValue: plaintext[1]).isOfSeed,
+      let view = try? PacketView(plaintext), view.sender == peer,
+      view.recipient.map({ $0 == identity.id }) ?? true, view.inflatedCount <= Limits.sealedSeedBytes,
+      let packet = try? Packet(view)
+    else { return false }
+    counters.seedPackets += 1
+    switch PacketMeaning(type: packet.type, payload: packet.payload) {
+    case .seedMessage:
+      guard let message = try? SeedMessage(reading: packet.payload),
+        let told = try? PrivateMessage(ofSeed: message)
+      else { break }
+      hear(told, from: peer, &turn)
+      return true
+    case .seedDeliveryAck, .deliveryAck2025:
+      guard let ack = try? SeedDeliveryAck(reading: packet.payload),
+        let id = try? MessageID(ack.message.description)
+      else { break }
+      note(id, from: peer, isRead: false, &turn)
+      return true
+    case .seedReadReceipt, .readReceipt2025:
+      guard let receipt = try? SeedReadReceipt(reading: packet.payload),
+        let id = try? MessageID(receipt.message.description)
+      else { break }
+      note(id, from: peer, isRead: true, &turn)
+      return true
+    default: break
+    }
+    counters.unreadable += 1
+    return true
+  }
+}
