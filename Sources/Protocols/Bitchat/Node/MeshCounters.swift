@@ -54,6 +54,15 @@ extension MeshEngine {
     public var relaysDropped: UInt64 = 0
     /// Own packets that could not be sent: no link takes them.
     public var unsendable: UInt64 = 0
+    /// Peers that proved that a verification code is theirs, those that answered wrongly, and those that did not answer.
+    public var proofs: UInt64 = 0
+    public var wrongProofs: UInt64 = 0
+    public var missingProofs: UInt64 = 0
+    /// Answers to questions that were not asked, or not of this peer, or are over.
+    public var unaskedProofs: UInt64 = 0
+    /// Challenges of peers that were answered, and those that meant somebody else.
+    public var answeredChallenges: UInt64 = 0
+    public var strangeChallenges: UInt64 = 0
 
     public init() {}
 
@@ -73,7 +82,9 @@ extension MeshEngine {
         Tally("BadFragments", badFragments), Tally("RefusedRequests", refusedRequests),
         Tally("AnsweredRequests", answeredRequests), Tally("UnaskedAnswers", unaskedAnswers),
         Tally("Relayed", relayed), Tally("Superfluous", superfluous), Tally("RelaysDropped", relaysDropped),
-        Tally("Unsendable", unsendable),
+        Tally("Unsendable", unsendable), Tally("Proofs", proofs), Tally("WrongProofs", wrongProofs),
+        Tally("MissingProofs", missingProofs), Tally("UnaskedProofs", unaskedProofs),
+        Tally("AnsweredChallenges", answeredChallenges), Tally("StrangeChallenges", strangeChallenges),
       ] + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
     }
   }

@@ -50,6 +50,7 @@ public struct MeshEngine: Sendable {
   var unknown = WaitingChat()
   /// Private messages that came, so that one that comes again is not told twice.
   var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(24 * 3600))
+  var proofs = AwaitedProofs()
   /// Packets that leave later: fragments one after the other, and announces for new links.
   var paced = PacedPackets()
   public internal(set) var blocked: Set<PeerID> = []
@@ -91,7 +92,7 @@ public struct MeshEngine: Sendable {
     let ends = links.values.map { $0.end(isStrict: strict) }
     let moments = [
       announceAt, pending.deadline, paced.deadline, sessions.deadline, unknown.deadline, assembler.deadline,
-      table.count > 0 ? lookAt : nil, ends.min(),
+      table.count > 0 ? lookAt : nil, ends.min(), proofs.deadline,
     ]
     // What this node says by itself waits for the clock.
     let own = canSend ? [sync.deadline, outbox.deadline] : []
@@ -151,6 +152,7 @@ public struct MeshEngine: Sendable {
       let leave = Packet(type: .leave, timestamp: timestamp(turn), sender: identity.id, payload: [])
       broadcast(leave, as: .own, &turn)
     }
+    endProofs(&turn)
     isStarted = false
     (links, sync, pending, paced) = ([:], SyncSchedule(), PendingRelays(), PacedPackets())
     announceAt = nil
@@ -195,6 +197,7 @@ public struct MeshEngine: Sendable {
     if canSend { syncWhatIsDue(&turn) }
     if let due = sessions.deadline, due <= turn.now { carryOut(sessions.handle(.timer, at: turn.now), &turn) }
     if canSend { sendWhatIsDue(&turn) }
+    askForProofs(&turn)
     counters.chatOfUnknown += unknown.expire(at: turn.now)
     assembler.expire(at: turn.now)
     cutSilentLinks(&turn)
