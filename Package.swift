@@ -113,7 +113,8 @@ let package = Package(
 
     // Tests mirror Sources.
     support(
-      "TestSupport", ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "HCI"]),
+      "TestSupport", ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "HCI"],
+      seesSyncs: true),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"]),
     tests("Base/BytesTests", ["Bytes"]),
@@ -164,8 +165,8 @@ let package = Package(
     tests(
       "Services/Mesh/MeshTests",
       [
-        "Common", "Crypto", "Loop", "Radio", "Sharing", "Air", "Transfers", "Bitchat", "MeshStore", "Mesh",
-        "TestSupport", "Hall",
+        "Common", "Crypto", "Loop", "Store", "DBus", "Radio", "Sharing", "Air", "Transfers", "Bitchat", "MeshStore",
+        "Mesh", "TestSupport", "Hall",
       ]),
     tests(
       "Services/Mesh/MeshStoreTests",
@@ -223,8 +224,13 @@ func program(_ name: String, _ dependencies: [String]) -> Target {
     name: name, dependencies: names(dependencies), path: "Sources/Programs/\(name)", swiftSettings: Every.settings)
 }
 
-func support(_ path: String, _ dependencies: [String]) -> Target {
-  .target(name: last(path), dependencies: names(dependencies), path: "Tests/\(path)", swiftSettings: Every.settings)
+/// - Parameter seesSyncs: its `fsync` and `fdatasync` stand before those of the C library for shared libraries as well.
+func support(_ path: String, _ dependencies: [String], seesSyncs: Bool = false) -> Target {
+  let symbols = seesSyncs ? ["fsync", "fdatasync"] : []
+  let flags = symbols.flatMap { ["-Xlinker", "--export-dynamic-symbol=\($0)"] }
+  return .target(
+    name: last(path), dependencies: names(dependencies), path: "Tests/\(path)", swiftSettings: Every.settings,
+    linkerSettings: flags.isEmpty ? [] : [.unsafeFlags(flags)])
 }
 
 func tests(_ path: String, _ dependencies: [String] = [], vectors: Bool = false) -> Target {

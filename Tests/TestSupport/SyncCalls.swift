@@ -1,11 +1,12 @@
 import Common
 import Glibc
 
-/// The calls of `fsync` by what is linked into the tests: the definition below stands before the C library's. So a test sees
-/// that a file was handed to the disk, and can let the disk refuse it.
+/// The calls of `fsync` and `fdatasync` by what is linked into the tests, SQLite among it: the definitions below stand before the
+/// C library's. So a test sees that a file was handed to the disk, and can let the disk refuse it.
 public enum SyncCalls {
   private struct Watch: Sendable {
     var paths: [String] = []
+    let seesData: Bool
     let refuses: @Sendable (String) -> Int32?
   }
 
@@ -13,24 +14,27 @@ public enum SyncCalls {
 
   /// Runs `body`, and returns what this thread synced meanwhile: the path of each descriptor at the time of its call.
   ///
-  /// - Parameter refusing: the error number with which a call for this path fails; nil lets the call through.
+  /// - Parameters:
+  ///   - includingData: whether `fdatasync` counts as well, which SQLite calls.
+  ///   - refusing: the error number with which a call for this path fails; nil lets the call through.
   public static func during(
-    refusing: @escaping @Sendable (String) -> Int32? = { _ in nil }, _ body: () throws -> Void
+    includingData seesData: Bool = false, refusing: @escaping @Sendable (String) -> Int32? = { _ in nil },
+    _ body: () throws -> Void
   ) rethrows -> [String] {
     let thread = pthread_self()
-    watches.withLock { $0[thread] = Watch(refuses: refusing) }
+    watches.withLock { $0[thread] = Watch(seesData: seesData, refuses: refusing) }
     defer { watches.withLock { $0[thread] = nil } }
     try body()
     return watches.withLock { $0[thread]?.paths ?? [] }
   }
 
   /// - Returns: the error number with which the call is to fail.
-  fileprivate static func called(_ descriptor: Int32) -> Int32? {
+  fileprivate static func called(_ descriptor: Int32, isData: Bool = false) -> Int32? {
     let thread = pthread_self()
-    guard let refuses = watches.withLock({ $0[thread]?.refuses }) else { return nil }
+    guard let watch = watches.withLock({ $0[thread] }), watch.seesData || !isData else { return nil }
     let path = path(of: descriptor)
     watches.withLock { $0[thread]?.paths.append(path) }
-    return refuses(path)
+    return watch.refuses(path)
   }
 
   private static func path(of descriptor: Int32) -> String {
@@ -41,17 +45,29 @@ public enum SyncCalls {
   }
 }
 
-private let systemSync: @Sendable @convention(c) (Int32) -> Int32 = {
+private typealias Sync = @Sendable @convention(c) (Int32) -> Int32
+
+private func systemCall(_ name: String) -> Sync {
   // RTLD_NEXT: the definition behind this one.
-  guard let symbol = dlsym(UnsafeMutableRawPointer(bitPattern: -1), "fsync") else {
-    preconditionFailure("the C library has no fsync")
+  guard let symbol = dlsym(UnsafeMutableRawPointer(bitPattern: -1), name) else {
+    preconditionFailure("the C library has no \(name)")
   }
-  return unsafeBitCast(symbol, to: (@Sendable @convention(c) (Int32) -> Int32).self)
-}()
+  return unsafeBitCast(symbol, to: Sync.self)
+}
+
+private let systemSync = systemCall("fsync")
+private let systemDataSync = systemCall("fdatasync")
 
 @_cdecl("fsync")
 public func observedSync(_ descriptor: Int32) -> Int32 {
   guard let number = SyncCalls.called(descriptor) else { return systemSync(descriptor) }
+  errno = number
+  return -1
+}
+
+@_cdecl("fdatasync")
+public func observedDataSync(_ descriptor: Int32) -> Int32 {
+  guard let number = SyncCalls.called(descriptor, isData: true) else { return systemDataSync(descriptor) }
   errno = number
   return -1
 }

@@ -55,6 +55,18 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     _ name: Name, from state: StateDirectory, on fileSystem: any FileSystem = SystemFileSystem(),
     environment: (String) -> String? = StateDirectory.environment
   ) throws(StoreError) -> StoreKey {
+    if let found = try find(name, from: state, on: fileSystem, environment: environment) { return found }
+    let secret = SecretBytes(random: size)
+    let file = AtomicFile(name.file, in: state.directory, version: version, limit: size)
+    try secret.withUnsafeBytes { (bytes) throws(StoreError) in try file.write(bytes) }
+    return try StoreKey(name, secret, .made, isMissing: environment("CREDENTIALS_DIRECTORY") != nil)
+  }
+
+  /// Finds the key; nil if there is none, neither among systemd's credentials nor in the state directory. Throws as `load` does.
+  public static func find(
+    _ name: Name, from state: StateDirectory, on fileSystem: any FileSystem = SystemFileSystem(),
+    environment: (String) -> String? = StateDirectory.environment
+  ) throws(StoreError) -> StoreKey? {
     let credentials = environment("CREDENTIALS_DIRECTORY")
     if let credentials, let key = try systemCredential(name, in: try fileSystem.openDirectory(credentials)) {
       return key
@@ -62,12 +74,8 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     let directory = state.directory
     let file = AtomicFile(name.file, in: directory, version: version, limit: size)
     for file in name.files.prefix(2) { try state.requirePrivate(file) }
-    if let secret = try stored(in: file, called: name.file) {
-      return try StoreKey(name, secret, .stateDirectory, isMissing: credentials != nil)
-    }
-    let secret = SecretBytes(random: size)
-    try secret.withUnsafeBytes { (bytes) throws(StoreError) in try file.write(bytes) }
-    return try StoreKey(name, secret, .made, isMissing: credentials != nil)
+    guard let secret = try stored(in: file, called: name.file) else { return nil }
+    return try StoreKey(name, secret, .stateDirectory, isMissing: credentials != nil)
   }
 
   /// Destroys the key's files: each is overwritten, removed, and gone after a loss of power when this returns. What is sealed with

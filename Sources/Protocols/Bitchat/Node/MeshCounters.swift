@@ -57,6 +57,15 @@ extension MeshEngine {
     /// Packets of dialect S that were taken, and those that were not.
     public var seedPackets: UInt64 = 0
     public var refusedSeed: UInt64 = 0
+    /// Peers that proved that a verification code is theirs, those that answered wrongly, and those that did not answer.
+    public var proofs: UInt64 = 0
+    public var wrongProofs: UInt64 = 0
+    public var missingProofs: UInt64 = 0
+    /// Answers to questions that were not asked, or not of this peer, or are over.
+    public var unaskedProofs: UInt64 = 0
+    /// Challenges of peers that were answered, and those that meant somebody else.
+    public var answeredChallenges: UInt64 = 0
+    public var strangeChallenges: UInt64 = 0
 
     public init() {}
 
@@ -77,6 +86,9 @@ extension MeshEngine {
         Tally("AnsweredRequests", answeredRequests), Tally("UnaskedAnswers", unaskedAnswers),
         Tally("Relayed", relayed), Tally("Superfluous", superfluous), Tally("RelaysDropped", relaysDropped),
         Tally("Unsendable", unsendable), Tally("SeedPackets", seedPackets), Tally("RefusedSeed", refusedSeed),
+        Tally("Proofs", proofs), Tally("WrongProofs", wrongProofs),
+        Tally("MissingProofs", missingProofs), Tally("UnaskedProofs", unaskedProofs),
+        Tally("AnsweredChallenges", answeredChallenges), Tally("StrangeChallenges", strangeChallenges),
       ] + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
     }
   }

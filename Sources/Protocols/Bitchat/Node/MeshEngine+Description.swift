@@ -19,6 +19,7 @@ extension MeshEngine.Action: CustomStringConvertible, CustomReflectable {
     case .favourited: "favourited"
     case .progress(let number, let state): "message \(number) is \(state.rawValue)"
     case .keep: "keep"
+    case .proof(_, let outcome): "proof \(outcome.rawValue)"
     case .state(let state): "state \(state.rawValue)"
     }
   }

@@ -116,6 +116,7 @@ extension MeshEngine {
         announceInSeed(to: peer, &turn)
         // What was sent before may have been sealed with keys that the peer never had.
         outbox.hurry(peer, at: turn.now)
+        ask(peer, &turn)
       case .opened(let peer, let plaintext): hear(plaintext, from: peer, &turn)
       case .failed, .ended: break
       }
@@ -139,7 +140,7 @@ extension MeshEngine {
     case .read(let id): note(id, from: peer, isRead: true, &turn)
     case .peerState(let state): prove(state, of: peer, &turn)
     case .verificationChallenge(let challenge): answer(challenge, to: peer, &turn)
-    case .verificationResponse: break
+    case .verificationResponse(let response): hear(response, from: peer, &turn)
     }
   }
 
@@ -173,11 +174,5 @@ extension MeshEngine {
     guard table.pin(of: peer) != state.signingKey else { return }
     table.prove(peer, state.signingKey, at: turn.now)
     turn.actions.append(.keep(.pin(peer, state.signingKey)))
-  }
-
-  /// A peer that has scanned this node's code wants to see that the keys in it are this node's.
-  private mutating func answer(_ challenge: VerificationChallenge, to peer: PeerID, _ turn: inout Turn) {
-    guard challenge.noiseKey == identity.noiseKey.publicKey else { return }
-    seal(.verificationResponse(VerificationResponse(to: challenge, key: identity.signingKey)), for: peer, &turn)
   }
 }

@@ -55,6 +55,7 @@ public struct MeshEngine: Sendable {
   var unknown = WaitingChat()
   /// Private messages that came, so that one that comes again is not told twice.
   var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(24 * 3600))
+  var proofs = AwaitedProofs()
   /// Packets that leave later: fragments one after the other, and announces for new links.
   var paced = PacedPackets()
   /// What goes on in dialect S.
@@ -99,6 +100,7 @@ public struct MeshEngine: Sendable {
     let moments = [
       announceAt, pending.deadline, paced.deadline, sessions.deadline, unknown.deadline, assembler.deadline,
       table.count > 0 ? lookAt : nil, ends.min(), talks.deadline,
+      proofs.deadline,
     ]
     // What this node says by itself waits for the clock.
     let own = canSend ? [sync.deadline, outbox.deadline] : []
@@ -158,6 +160,7 @@ public struct MeshEngine: Sendable {
       let leave = Packet(type: .leave, timestamp: timestamp(turn), sender: identity.id, payload: [])
       broadcast(leave, as: .own, &turn)
     }
+    endProofs(&turn)
     isStarted = false
     (links, sync, pending, paced) = ([:], SyncSchedule(), PendingRelays(), PacedPackets())
     announceAt = nil
@@ -205,6 +208,7 @@ public struct MeshEngine: Sendable {
     if canSend { syncWhatIsDue(&turn) }
     if let due = sessions.deadline, due <= turn.now { carryOut(sessions.handle(.timer, at: turn.now), &turn) }
     if canSend { sendWhatIsDue(&turn) }
+    askForProofs(&turn)
     counters.chatOfUnknown += unknown.expire(at: turn.now)
     assembler.expire(at: turn.now)
     cutSilentLinks(&turn)

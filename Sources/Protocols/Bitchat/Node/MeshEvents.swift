@@ -59,6 +59,8 @@ extension MeshEngine {
     case favourited(PeerID, FavoriteNotice, MessageID)
     /// A message of this node has come so far.
     case progress(UInt32, MessageState)
+    /// What became of the proof that a peer was asked for, by `challenge(_:signingKey:at:time:)`.
+    case proof(PeerID, ProofOutcome)
     /// Something is to be kept for the next run.
     case keep(Keepsake)
     /// The state of the node is another one.

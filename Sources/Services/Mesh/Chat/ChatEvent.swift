@@ -15,6 +15,8 @@ public enum ChatEvent: Sendable, Equatable {
   /// The service is there, and all that was known of it may be old: messages are listed from the first.
   case serviceCame
   case serviceWent
+  /// What became of the proof that a peer was asked for.
+  case proof(peer: String, MeshProof)
   /// What an action came to, where it did not work.
   case failed(ChatAction, String)
 }
@@ -30,5 +32,7 @@ public enum ChatAction: Sendable, Equatable {
   case block(peer: String, Bool)
   /// An empty fingerprint takes it back.
   case verify(peer: String, fingerprint: String)
+  /// The text of a peer's verification code: the peer is asked for proof.
+  case verifyCode(String)
   case quit
 }

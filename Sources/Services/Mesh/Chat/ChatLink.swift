@@ -28,6 +28,8 @@ final class ChatLink {
   private var whenIdle: CheckedContinuation<Void, Never>?
 
   private static let interval = Duration.seconds(2)
+  /// The service gives a peer less than that.
+  private static let proofLimit = Duration.seconds(30)
 
   init(
     _ client: Client, latest: @escaping @LoopActor () -> UInt32, onEvent: @escaping @LoopActor (ChatEvent) -> Void
@@ -174,6 +176,10 @@ final class ChatLink {
     case .favourite(let peer, let isSo): try await client.meshPeer(peer, "Favourite", .bool(isSo))
     case .block(let peer, let isSo): try await client.meshPeer(peer, "Block", .bool(isSo))
     case .verify(let peer, let fingerprint): try await client.meshPeer(peer, "Verify", .string(fingerprint))
+    case .verifyCode(let code):
+      guard let peer = try await client.mesh("VerifyCode", .string(code)).first?.asString else { return }
+      let proof = try await client.proof(of: peer, within: Self.proofLimit)
+      onEvent(.proof(peer: peer, proof))
     case .quit: break
     }
   }

@@ -74,7 +74,17 @@ extension ChatModel {
     return peers[id]
   }
 
+  /// What a proof has come to, for people.
+  func sentence(of proof: MeshProof, from peer: String) -> String {
+    proof.sentence(name: ChatText.name(book.name(of: peer)))
+  }
+
   private mutating func verify(_ rest: String) -> [ChatAction] {
+    if rest.hasPrefix("bitchat:") {
+      notice("The peer of that code is asked for proof.")
+      // A line that was broken on its way may have blanks.
+      return [.verifyCode(rest.filter { !$0.isWhitespace })]
+    }
     if rest == "yes" || rest == "no", let peer = peer("") {
       guard rest == "yes" else { return [.verify(peer: peer.id, fingerprint: "")] }
       guard !peer.fingerprint.isEmpty else {

@@ -61,6 +61,7 @@ public struct ChatModel: Sendable, Equatable {
       latest = 0
       for key in conversations.keys { conversations[key] = Conversation() }
     case .serviceWent: isServiceThere = false
+    case .proof(let peer, let proof): notice(sentence(of: proof, from: peer))
     case .failed(let action, let sentence): failed(action, sentence)
     }
     return actions + markRead()

@@ -6,7 +6,7 @@ enum ChatWords {
     ("/nick", "NAME", "call yourself otherwise"),
     ("/favourite", "[NAME]", "make a peer a favourite, or take that back"),
     ("/block", "[NAME]", "hear no more of a peer, or take that back"),
-    ("/verify", "[NAME]", "compare fingerprints with a peer"),
+    ("/verify", "[NAME|CODE]", "compare fingerprints with a peer, or have it prove the code that it shows"),
     ("/help", "", "this"),
     ("/quit", "", "leave (Ctrl-C)"),
   ]

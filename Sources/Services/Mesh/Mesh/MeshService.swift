@@ -46,8 +46,10 @@ public final class MeshService {
   var log = MessageLog()
   /// Messages that the disk has not taken yet, and notices of favour.
   var unkept: Set<UInt32> = []
-  var unkeptNotices: Set<Bitchat.MessageID> = []
+  var unkeptNotices: [Bitchat.MessageID: PeerID] = [:]
   var marks: [PeerID: PeerMarks] = [:]
+  /// What became of proofs that peers were asked for: MeshService+Proofs.
+  var proofs = ProofBoard()
   /// The nickname that was set over the bus; nil for that of the settings.
   var chosenNickname: String?
   var dropped: [PacketClass: UInt64] = [:]
@@ -70,6 +72,7 @@ public final class MeshService {
   enum Line: Hashable, Sendable {
     case cut(MeshEngine.CutReason)
     case link
+    case proof
   }
 
   /// - Parameters:
@@ -88,7 +91,7 @@ public final class MeshService {
     makeRandom = random
     told = RateLimiter(perMinute: settings.linesPerPeer, capacity: 64)
     radio.onLinkWanted { [weak self] in self?.giveUp($0) }
-    keeper.onChange = { [weak self] in self?.changed() }
+    keeper.onChange = { [weak self] in self?.keeperChanged() }
     keeper.onRemoved = { [weak self] in self?.log.remove($0) }
   }
 
@@ -108,6 +111,11 @@ public final class MeshService {
         if let warning = kept.warning {
           Log.shared.warning("\(warning)", id: .meshStoreDegraded, .protocolName("bitchat"))
         }
+      case .failure(let error) where error.reason == .keyMissing:
+        // As somebody else it would be of no use to those who know it, and what it is may come back with the key.
+        Log.shared.error("The mesh does not start: \(error)", id: .meshLocked, .error(error), .protocolName("bitchat"))
+        changed()
+        return then()
       case .failure(let error):
         Log.shared.error(
           "The mesh keeps nothing: \(error)", id: .meshStoreDegraded, .error(error), .protocolName("bitchat"))
@@ -179,8 +187,8 @@ public final class MeshService {
   public func wipe(then: @escaping @LoopActor ((any CodedError)?) -> Void) {
     handle(.stop)
     engine = nil
-    (log, marks, unkept, chosenNickname) = (MessageLog(), [:], [], nil)
-    (finder, refused) = (NeighbourFinder(), [:])
+    (log, marks, unkept, unkeptNotices, chosenNickname) = (MessageLog(), [:], [], [:], nil)
+    (finder, refused, proofs) = (NeighbourFinder(), [:], ProofBoard())
     changed()
     leaveLinks { [weak self] in
       self?.keeper.wipe { [weak self] in self?.wiped($0, then) }
@@ -246,6 +254,7 @@ public final class MeshService {
       case .toldAgain(let id, let peer): toldAgain(id, from: peer)
       case .favourited(let peer, let notice, let id): favourited(peer, notice, id)
       case .progress(let number, let state): progressed(number, state)
+      case .proof(let peer, let outcome): proved(peer, outcome)
       case .keep(let keepsake): changes.append(MeshChange(keepsake))
       case .state(let state): entered(state)
       }
@@ -263,6 +272,14 @@ public final class MeshService {
 
   func changed() { changes.call() }
 
+  /// The disk is in trouble, or no longer: then it has what senders were not told of.
+  private func keeperChanged() {
+    if keeper.trouble == nil, !unkept.isEmpty || !unkeptNotices.isEmpty {
+      scheduler.soon { [weak self] in self?.acknowledgeUnkept() }
+    }
+    changed()
+  }
+
   // MARK: For the house
 
   public var state: MeshEngine.State { engine?.state ?? .stopped }
@@ -276,6 +293,9 @@ public final class MeshService {
     case .alone, .connected: return radio.status.state == .waiting ? radio.status.reason : ""
     }
   }
+
+  /// What confirms a wipe; nil where there is nothing to wipe yet.
+  var wipeWord: String? { engine?.identity.id.description ?? (keeper.error?.reason == .keyMissing ? "unknown" : nil) }
 
   public var nickname: String { chosenNickname ?? settings.nickname }
 

@@ -76,11 +76,12 @@ struct MeshCommand {
 
   func wipe() async throws(Failure) -> ExitCode {
     try await client.connect()
-    let own = try await client.property(MeshNames.path, MeshNames.interface, "PeerId").text
-    guard !own.isEmpty else { throw Failure(.failed, "This node has no peer ID, and so nothing to erase.") }
+    let id = try await client.property(MeshNames.path, MeshNames.interface, "PeerId").text
+    // A node whose key is gone does not know who it is.
+    let own = id.isEmpty ? "unknown" : id
     let typed = line.value("confirm") ?? ask(own)
     guard typed.lowercased() == own else {
-      throw Failure(.failed, "That is not \(own), the peer ID of this node. Nothing is erased.")
+      throw Failure(.failed, "That is not \(own)\(id.isEmpty ? "" : ", the peer ID of this node"). Nothing is erased.")
     }
     try await client.mesh("Wipe", .string(own))
     report("Everything is erased: keys, messages and peers.", [.init("wiped", .string(own))])
@@ -92,7 +93,7 @@ struct MeshCommand {
       """
       This erases the keys of this node, all messages and all that is known of peers, for good. The node has another peer ID
       then, and those who verified it have to do so again.
-      Type \(own), its peer ID, to go on:
+      Type \(own)\(own == "unknown" ? ", for it has no peer ID now" : ", its peer ID"), to go on:
       """)
     var typed: [UInt8] = []
     var byte: UInt8 = 0

@@ -83,39 +83,30 @@ struct VerifyCommand {
       throw Failure(.failed, "The service's answer names no peer.")
     }
     let limit = line.seconds("wait") ?? .seconds(30)
-    let isVerified = try await waitForProof(of: peer, limit)
+    let proof = try await client.proof(of: peer, within: limit)
     let name = try await MeshState(client).names.name(of: peer)
     if line.flag("json") {
       Output.json(
-        .object([.init("peer", .string(peer)), .init("name", .string(name)), .init("verified", .bool(isVerified))]))
-      return isVerified ? .ok : .timeout
+        .object([
+          .init("peer", .string(peer)), .init("name", .string(name)), .init("verified", .bool(proof == .proven)),
+          .init("proof", .string(proof.rawValue)),
+        ]))
+      return proof.exitCode
     }
-    guard isVerified else {
-      throw Failure(
-        .timeout,
-        "\(name) (\(peer)) is asked for proof, and gave none within the time. It may still do so: "
-          + "earshot mesh peers")
-    }
-    Output.line("\(name) (\(peer)) is verified.")
+    let sentence = proof.sentence(name: "\(name) (\(peer))")
+    guard proof == .proven else { throw Failure(proof.exitCode, sentence) }
+    Output.line(sentence)
     return .ok
   }
+}
 
-  /// Whether the peer proved in time that the code is its own. No signal tells of peers: the service is asked again and again.
-  private func waitForProof(of peer: String, _ limit: Duration) async throws(Failure) -> Bool {
-    let end = EventLoop.shared.now.advanced(by: limit)
-    let path = MeshNames.path(ofPeer: peer)
-    while true {
-      if try await client.property(path, MeshNames.peerInterface, "Verified").asBool == true { return true }
-      if EventLoop.shared.now >= end { return false }
-      await pause()
+extension MeshProof {
+  /// 0 when it is proven; the status of a time-out while it is not known.
+  var exitCode: ExitCode {
+    switch self {
+    case .proven: .ok
+    case .asked, .noAnswer: .timeout
+    case .wrong, .gone, .blocked: .failed
     }
-  }
-
-  private func pause() async {
-    var timer: Registration?
-    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-      timer = EventLoop.shared.schedule(after: .milliseconds(300)) { continuation.resume() }
-    }
-    timer?.cancel()
   }
 }

@@ -48,16 +48,12 @@ final class MeshFiles: MeshDisk {
       (state.file, state.seal) = (nil, nil)
       let directory = try directory(&state)
       if try directory.directory.status(of: Self.wiping) != nil { try Self.finishWipe(in: directory) }
-      let key = try StoreKey.load(Self.key, from: directory, on: fileSystem, environment: environment)
+      state.keyOrigin = nil
+      let key = try key(in: directory)
       state.keyOrigin = key.origin
       let seal = try RecordSeal(key)
       var contents = DiskContents(keyOrigin: key.origin)
-      // What was sealed with a key that is no more cannot be read by anybody.
-      if key.origin == .made, try Self.isAnythingThere(in: directory) {
-        try directory.erase(Self.allFiles)
-        contents.warning = "There was no key for what the mesh had kept, so that is removed."
-      }
-      var (file, rows) = try MeshDatabase.read(in: directory, &contents.warning)
+      let (file, rows) = try MeshDatabase.read(in: directory, &contents.warning)
       for row in rows {
         if (1..<Self.highestID).contains(row.id), let content = seal.open(row.sealed, id: row.id, time: row.time) {
           contents.rows.append(DiskContents.Row(id: row.id, time: row.time, content: content))
@@ -66,22 +62,29 @@ final class MeshFiles: MeshDisk {
         }
       }
       if contents.rows.isEmpty, !contents.unreadable.isEmpty {
-        // Another key: whoever brings that one back finds everything.
         file.close()
-        file = try MeshDatabase.replace(in: directory, with: [])
-        contents.unreadable = []
-        contents.warning =
-          "What the mesh had kept is under another key. It is now \(MeshDatabase.damaged): bring the key back "
-          + "(\(Self.key.places)) and give the file its old name, \(MeshDatabase.name), or remove it."
+        throw Self.noKey(in: directory)
       }
       (state.file, state.seal) = (file, seal)
       return contents
     }
   }
 
-  private static func isAnythingThere(in directory: StateDirectory) throws(StoreError) -> Bool {
-    for name in MeshDatabase.names where try directory.directory.status(of: name) != nil { return true }
-    return false
+  /// The key; it is made where there is nothing yet that another one has sealed.
+  private func key(in directory: StateDirectory) throws(StoreError) -> StoreKey {
+    if let key = try StoreKey.find(Self.key, from: directory, on: fileSystem, environment: environment) { return key }
+    for name in [MeshDatabase.name, MeshDatabase.new] where try directory.directory.status(of: name) != nil {
+      throw Self.noKey(in: directory)
+    }
+    return try StoreKey.load(Self.key, from: directory, on: fileSystem, environment: environment)
+  }
+
+  /// Whoever took the key away, or put another one in its place, may bring it back: nothing is touched until then.
+  private static func noKey(in directory: StateDirectory) -> StoreError {
+    StoreError(
+      .keyMissing,
+      "\(PrintableText.clean(directory.directory.path(of: MeshDatabase.name))) was sealed with a key that is not at hand. "
+        + "Bring it back (\(key.places)) and start the service again, or erase what was kept: earshot mesh wipe.")
   }
 
   private func directory(_ state: inout State) throws(StoreError) -> StateDirectory {

@@ -10,6 +10,8 @@ struct CutTests {
   private final class Air {
     var packets = 0
     var isCut = false
+    /// Nothing that is sent from here on arrives, for the link is gone.
+    var isGone = false
   }
 
   /// Two nodes that connect, make a session, and send each other private texts with receipts. The link is cut where it says,
@@ -18,7 +20,9 @@ struct CutTests {
   /// - Parameters:
   ///   - cuts: after which packets. The link is cut before the packet arrives, or after it.
   /// - Returns: the hall, and the packets until all was delivered.
-  private func converse(cutAfter cuts: Set<Int>, isLost: Bool, seed: UInt64 = 1) throws -> (
+  private func converse(
+    cutAfter cuts: Set<Int>, isLost: Bool, seed: UInt64 = 1, cutAfterAction cutAction: Int? = nil
+  ) throws -> (
     hall: MeshHall, packets: Int
   ) {
     var hall = MeshHall(seed: seed)
@@ -31,16 +35,17 @@ struct CutTests {
       air.isCut = true
       return !isLost
     }
+    hall.carriedOut = { number in if number == cutAction { (air.isCut, air.isGone) = (true, true) } }
     func live(_ milliseconds: Int) {
       let end = hall.now.advanced(by: .milliseconds(milliseconds))
       while hall.now < end {
         hall.pass(hall.now.duration(to: end)) { air.isCut }
         guard air.isCut else { continue }
         // The packet has time to arrive, and nothing else has.
-        hall.pass(.milliseconds(20))
+        if !air.isGone { hall.pass(.milliseconds(20)) }
         for link in hall.links(0, 1) { hall.disconnect(link) }
         hall.pass(.milliseconds(300))
-        air.isCut = false
+        (air.isCut, air.isGone) = (false, false)
         hall.connect(0, 1)
       }
     }
@@ -67,6 +72,7 @@ struct CutTests {
       let settled = hall.nodes[node].kept.filter { if case .settled = $0 { true } else { false } }
       #expect(settled.count == 2, "\(`where`)")
     }
+    #expect(hall.nonces.findings == [], "\(`where`)")
   }
 
   @Test("After each packet of a conversation: no message is lost, and none told twice", arguments: [false, true])
@@ -77,6 +83,18 @@ struct CutTests {
     for packet in 1...packets {
       let (hall, _) = try converse(cutAfter: [packet], isLost: isLost)
       expectAll(hall, "packet \(packet)")
+    }
+  }
+
+  @Test("After each action of a conversation, amid those of one call as well: no message is lost, and none told twice")
+  func everyAction() throws {
+    let (whole, packets) = try converse(cutAfter: [], isLost: false)
+    // What comes after the last receipt is no conversation any more.
+    let actions = min(whole.actions, packets * 4)
+    #expect(actions > 40 && whole.nonces.count > 8)
+    for action in 1...actions {
+      let (hall, _) = try converse(cutAfter: [], isLost: false, cutAfterAction: action)
+      expectAll(hall, "action \(action)")
     }
   }
 

@@ -18,6 +18,7 @@ struct MeshHall {
     var favourited: [PeerID] = []
     var cuts: [(LinkID, MeshEngine.CutReason)] = []
     var kept: [MeshEngine.Keepsake] = []
+    var proofs: [MeshEngine.ProofOutcome] = []
     /// What it has sent over links that only the test has an end of.
     var sent: [LinkID: [[UInt8]]] = [:]
     /// Whether the service keeps what it is told, so that senders learn of it.
@@ -61,6 +62,11 @@ struct MeshHall {
   var passes: (_ bytes: [UInt8], _ from: Int, _ to: Int) -> Bool = { _, _, _ in true }
   /// What passes the air is noted there.
   var overheard: Overheard?
+  /// Called with each action that was carried out, counted from 1.
+  var carriedOut: (Int) -> Void = { _ in }
+  private(set) var actions = 0
+  /// What each node has sealed, to see that no nonce is used twice.
+  let nonces = NonceWatch()
   /// Packets that went over the air.
   private(set) var packets = 0
 
@@ -126,6 +132,20 @@ struct MeshHall {
       try nodes[node].engine.tell(text, to: nodes[peer].id, as: number, at: now, time: clock(of: node)), of: node)
   }
 
+  /// Asks a node for the proof that it has the keys of a code: its own signing key, unless the test says otherwise.
+  mutating func challenge(_ peer: Int, signingKey: Ed25519.PublicKey? = nil, at node: Int) throws {
+    let key = signingKey ?? nodes[peer].engine.identity.signingKey.publicKey
+    carryOut(
+      try nodes[node].engine.challenge(nodes[peer].id, signingKey: key, at: now, time: clock(of: node)), of: node)
+  }
+
+  /// Sends something inside the session of two nodes that the sender's engine would not say.
+  mutating func seal(_ payload: NoisePayload, to peer: Int, at node: Int) {
+    var turn = MeshEngine.Turn(now: now, time: clock(of: node))
+    nodes[node].engine.seal(payload, for: nodes[peer].id, &turn)
+    carryOut(turn.actions, of: node)
+  }
+
   /// A link whose other end is the test's.
   @discardableResult
   mutating func connect(stranger: Stranger? = nil, to node: Int, frameLimit: Int = 512) -> LinkID {
@@ -184,8 +204,11 @@ struct MeshHall {
       case .favourited(let peer, _, let id):
         nodes[node].favourited.append(peer)
         if nodes[node].keeps { handle(.kept(id, from: peer), at: node) }
+      case .proof(_, let outcome): nodes[node].proofs.append(outcome)
       case .bound, .peer, .state: break
       }
+      self.actions += 1
+      carriedOut(self.actions)
     }
   }
 
@@ -195,6 +218,7 @@ struct MeshHall {
     let to = wire.ends.0 == node ? wire.ends.1 : wire.ends.0
     packets += 1
     overheard?.packets.append(Overheard.Packet(bytes: bytes, from: node, to: to, at: now))
+    nonces.see(bytes)
     guard passes(bytes, node, to), draw(1...100) > loss else { return }
     sent += 1
     // What goes over one link arrives in order.

@@ -99,6 +99,21 @@ struct ChatModelTests {
       ])
   }
 
+  @Test("A peer proves the code that it shows, and what becomes of it is said")
+  func proof() {
+    var sitting = Sitting()
+    sitting.enter("/verify bitchat://verify?v=1&noise=ab  cd")
+    #expect(sitting.taken() == [.verifyCode("bitchat://verify?v=1&noise=abcd")])
+    for (proof, words) in [
+      (MeshProof.proven, "bob is verified."), (.wrong, "It is somebody else."), (.noAnswer, "it did not answer."),
+      (.gone, "it has left."), (.blocked, "it is blocked."), (.asked, "gave none within the time."),
+    ] {
+      sitting.feed(.proof(peer: Sitting.bob, proof))
+      let text = sitting.messages.joined(separator: " ").split(separator: " ").joined(separator: " ")
+      #expect(text.contains(words), "\(proof)")
+    }
+  }
+
   @Test("Tab completes commands and names, those near first, and goes on to the next")
   func completion() {
     var sitting = Sitting(peers: [

@@ -165,6 +165,18 @@ struct CommandTests {
     #expect(stand.calls == [String](repeating: "Wipe \(MeshStand.own)", count: 3))
   }
 
+  @Test("A node that does not know who it is can be wiped, by a word of its own")
+  @LoopActor
+  func wipeUnknown() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    stand.ownID = ""
+    #expect(await stand.run("wipe", input: "\n").code == .failed)
+    #expect(stand.calls == [])
+    #expect(await stand.run("wipe", input: "unknown\n").code == .ok)
+    #expect(stand.calls == ["Wipe unknown"])
+  }
+
   @Test("What the service refuses is said, with its exit status")
   @LoopActor
   func refused() async throws {

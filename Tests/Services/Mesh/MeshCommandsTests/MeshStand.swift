@@ -21,10 +21,16 @@ final class MeshStand {
   /// Every call with its arguments, in order.
   private(set) var calls: [String] = []
   var state = "connected"
+  /// Empty for a node that does not know who it is.
+  var ownID = MeshStand.own
   var messages: [MeshMessageView] = []
   var links: [(String, String)] = []
-  /// The peers that have proven themselves; the one whose code is read joins after so many looks.
+  /// The peers that are verified.
   var verified: Set<String> = []
+  /// What becomes of the proof of a peer whose code is read, after so many looks.
+  var proof = "proven"
+  /// Whose code is read.
+  var prover = MeshStand.alice
   var looksUntilProof = 0
   /// The most messages of one answer.
   var pageSize = 500
@@ -99,7 +105,7 @@ final class MeshStand {
           [.array(of: "(ss)", (self?.links ?? []).map { .structure([.string($0.0), .string($0.1)]) })]
         },
         method("VerificationCode", out: "s") { _ in [.string("bitchat://verify?v=1")] },
-        method("VerifyCode", "s", out: "s") { _ in [.string(MeshStand.alice)] },
+        method("VerifyCode", "s", out: "s") { [weak self] _ in [.string(self?.prover ?? "")] },
       ],
       properties: [
         Property("State", "s", audience: .everybody, get: { [weak self] in .string(self?.state ?? "") }),
@@ -108,7 +114,8 @@ final class MeshStand {
         Property(
           "Counters", "a{st}", audience: .everybody, emits: .none,
           get: { .dictionary(key: "s", value: "t", [DBusEntry(.string("Clock"), .uint64(2))]) }),
-        Property("Nickname", "s", get: { .string("me") }), Property("PeerId", "s", get: { .string(MeshStand.own) }),
+        Property("Nickname", "s", get: { .string("me") }),
+        Property("PeerId", "s", get: { [weak self] in .string(self?.ownID ?? "") }),
         Property("Fingerprint", "s", get: { .string("f0") }), Property("Links", "u", get: { .uint32(1) }),
         Property("Unread", "u", get: { .uint32(3) }),
       ],
@@ -141,16 +148,15 @@ final class MeshStand {
         Property("Hops", "u", get: { .uint32(hops) }), Property("Direct", "b", get: { .bool(hops == 1) }),
         Property("Rssi", "n", get: { .int16(hops == 1 ? -60 : 0) }),
         Property("LastSeen", "t", get: { .uint64(hops == 0 ? 0 : 1000) }),
-        Property("Verified", "b", get: { [weak self] in .bool(self?.isVerified(id) ?? false) }),
+        Property("Verified", "b", get: { [weak self] in .bool(self?.verified.contains(id) ?? false) }),
+        Property("Proof", "s", get: { [weak self] in .string(self?.lookAtProof() ?? "") }),
       ])
   }
 
-  private func isVerified(_ id: String) -> Bool {
-    if looksUntilProof > 0 {
-      looksUntilProof -= 1
-      if looksUntilProof == 0 { verified.insert(id) }
-    }
-    return verified.contains(id)
+  private func lookAtProof() -> String {
+    guard looksUntilProof > 0 else { return proof }
+    looksUntilProof -= 1
+    return "asked"
   }
 
   private func peerMethod(_ name: String, _ id: String, _ arguments: String...) -> Method {

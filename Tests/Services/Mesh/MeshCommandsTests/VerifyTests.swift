@@ -61,11 +61,44 @@ struct VerifyTests {
   func noProof() async throws {
     let stand = try await MeshStand()
     defer { stand.close() }
+    stand.looksUntilProof = 100
     let code = try PacketVectors.code
     let call = await stand.run("verify", code, "--wait", "0")
     #expect(call.code == .timeout && call.output == "" && call.failure?.hasPrefix("alice") == true)
     let json = await stand.run("verify", code, "--wait", "0", "--json")
     #expect(json.code == .timeout && json.output.contains("\"verified\": false"))
+    #expect(json.output.contains("\"proof\": \"asked\""))
+  }
+
+  @Test(
+    "What became of the proof is said in words and by the exit status",
+    arguments: [
+      ("wrong", ExitCode.failed, "It is somebody else."), ("noAnswer", .timeout, "it did not answer."),
+      ("gone", .failed, "it has left."), ("blocked", .failed, "it is blocked."),
+    ])
+  @LoopActor
+  func outcomes(proof: String, status: ExitCode, words: String) async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    (stand.proof, stand.looksUntilProof) = (proof, 1)
+    let code = try PacketVectors.code
+    let call = await stand.run("verify", code)
+    #expect(call.code == status && call.output == "")
+    #expect(call.failure?.contains("alice (\(MeshStand.alice)) is not verified") == true)
+    #expect(call.failure?.contains(words) == true)
+    let json = await stand.run("verify", code, "--json")
+    #expect(json.code == status && json.output.contains("\"proof\": \"\(proof)\""))
+    #expect(json.output.contains("\"verified\": false"))
+  }
+
+  @Test("A peer that has no object any more is gone")
+  @LoopActor
+  func noObject() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    stand.prover = "000000000000dead"
+    let call = await stand.run("verify", try PacketVectors.code)
+    #expect(call.code == .failed && call.failure?.contains("it has left.") == true)
   }
 
   @Test("What is no code does not get to the service")

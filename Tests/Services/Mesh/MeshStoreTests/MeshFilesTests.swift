@@ -197,29 +197,52 @@ struct MeshFilesTests {
     #expect(again.kept.lost == 1 && again.kept.messages.count == 1)
   }
 
-  @Test("Under another key nothing opens: the file is put aside, and comes back with its key")
+  @Test("Under another key nothing opens and nothing is touched, and with its key everything is there")
   func otherKey() throws {
     let credentials = try ScratchFolder()
     try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
     let environment = ["CREDENTIALS_DIRECTORY": credentials.path]
     let identity = try fill(files(on: SystemFileSystem(), environment))
     try credentials.write([UInt8](repeating: 9, count: 32), to: "earshot-mesh")
-    let other = try load(files(on: SystemFileSystem(), environment)).kept
-    #expect(other.isNew && other.keyOrigin == .systemCredential)
-    #expect(other.warning?.contains("mesh.db.damaged") == true && other.warning?.contains("earshot-mesh") == true)
-    try folder.remove("mesh/mesh.db")
-    try folder.write(folder.read("mesh/mesh.db.damaged"), to: "mesh/mesh.db")
+    let rows = try rows()
+    for _ in 0..<2 {
+      let error = caught(StoreError.self) { try files(on: SystemFileSystem(), environment).open() }
+      #expect(error?.reason == .keyMissing && error?.sentence.contains("earshot mesh wipe") == true)
+    }
+    #expect(try self.rows() == rows && !folder.exists("mesh/mesh.db.damaged"))
     try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
     #expect(try load(files(on: SystemFileSystem(), environment)).kept.identity.id == identity.id)
   }
 
-  @Test("A database without its key is removed, and the node begins anew")
+  @Test("A database whose key was taken away is refused, and no key is made; with its key everything is there")
   func noKey() throws {
+    let credentials = try ScratchFolder()
+    try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
+    let environment = ["CREDENTIALS_DIRECTORY": credentials.path]
+    let identity = try fill(files(on: SystemFileSystem(), environment))
+    let before = try folder.files()
+    // The unit has other credentials, or none at all.
+    try credentials.remove("earshot-mesh")
+    for environment in [environment, [:]] {
+      let error = caught(StoreError.self) { try files(on: SystemFileSystem(), environment).open() }
+      #expect(error?.reason == .keyMissing && error?.sentence.contains("earshot-mesh") == true)
+      #expect(try folder.files() == before)
+    }
+    try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
+    #expect(try load(files(on: SystemFileSystem(), environment)).kept.identity.id == identity.id)
+  }
+
+  @Test("A database without its key can be wiped, and the node begins anew")
+  func wipedWithoutKey() throws {
     let identity = try fill(files())
     try folder.link("mesh/mesh.db", as: "shadow")
     try folder.remove("mesh/mesh.key")
-    let found = try load(files()).kept
-    #expect(found.isNew && found.identity.id != identity.id && found.warning?.contains("no key") == true)
+    let files = files()
+    #expect(caught(StoreError.self) { try files.open() }?.reason == .keyMissing)
+    let isKeyDestroyed = try files.wipe()
+    #expect(isKeyDestroyed)
+    let found = try load(files).kept
+    #expect(found.isNew && found.identity.id != identity.id && found.warning == nil)
     #expect(try folder.read("shadow").allSatisfy { $0 == 0 })
   }
 

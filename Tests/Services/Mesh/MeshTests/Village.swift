@@ -3,12 +3,12 @@ import Bitchat
 import Common
 import Crypto
 import Loop
-import MeshStore
 import Radio
 import Sharing
 import TestSupport
 
 @testable import Mesh
+@testable import MeshStore
 
 /// Nodes of the mesh on one simulated air, in virtual time.
 @LoopActor
@@ -71,11 +71,12 @@ final class Village {
   @discardableResult
   func add(
     _ name: String, at metres: Double = 0, directory: String? = nil, disk: (any Offloading)? = nil,
-    clock: Clock? = nil, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
+    clock: Clock? = nil, store: (any MeshDisk)? = nil, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
   ) -> House {
     let radio = air.addNode(position: AirPosition(x: metres))
     let shared = SharedRadio(driver: radio, scheduler: time)
-    let house = House(radio, shared, service(name, shared, directory, disk ?? time, clock ?? Clock(time), adjust))
+    let house = House(
+      radio, shared, service(name, shared, directory, disk ?? time, clock ?? Clock(time), store, adjust))
     houses.append(house)
     house.observe()
     house.mesh.start()
@@ -84,18 +85,20 @@ final class Village {
 
   private func service(
     _ name: String, _ shared: SharedRadio, _ directory: String?, _ disk: any Offloading, _ clock: Clock,
-    _ adjust: (inout MeshService.Settings) -> Void
+    _ store: (any MeshDisk)?, _ adjust: (inout MeshService.Settings) -> Void
   ) -> MeshService {
     var settings = MeshService.Settings()
     settings.nickname = name
     adjust(&settings)
     let first = seed &* 1000 &+ UInt64(houses.count)
     var made: UInt64 = 0
+    let kept = MeshKeeper.Settings(archive: settings.archive)
+    let keeper =
+      store.map { MeshKeeper($0, settings: kept, scheduler: time, worker: disk, clock: clock) }
+      ?? MeshKeeper(directory: directory, settings: kept, scheduler: time, disk: disk, clock: clock)
     return MeshService(
-      radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: time, settings: settings,
-      keeper: MeshKeeper(
-        directory: directory, settings: MeshKeeper.Settings(archive: settings.archive), scheduler: time, disk: disk,
-        clock: clock), clock: clock,
+      radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: time, settings: settings, keeper: keeper,
+      clock: clock,
       random: {
         made += 1
         return SeededRandom(seed: first &* 100 &+ made)
@@ -103,11 +106,13 @@ final class Village {
   }
 
   /// The service of a house ends, and another one begins on the same machine.
-  func restart(_ house: House, _ name: String, directory: String, disk: (any Offloading)? = nil) {
+  func restart(
+    _ house: House, _ name: String, directory: String, disk: (any Offloading)? = nil, store: (any MeshDisk)? = nil
+  ) {
     house.mesh.stop()
     time.advance(by: .seconds(1))
     house.mesh = service(
-      name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, Clock(time), { _ in })
+      name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, Clock(time), store, { _ in })
     (house.waiting, house.progress) = ([], [:])
     house.observe()
     house.mesh.start()

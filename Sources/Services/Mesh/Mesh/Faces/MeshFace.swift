@@ -160,11 +160,11 @@ public final class MeshFace {
         "Wipe", in: [Argument("confirm", "s")],
         documentation:
           "Destroys the node's keys, names and messages, leaves the mesh, and begins anew as somebody else. "
-          + "confirm is the node's own peer ID. Returns when nothing of it is on the disk any more.",
+          + "confirm is the node's own peer ID; unknown where what is kept cannot be opened for want of its key, so that the "
+          + "node has no peer ID. Returns when nothing of it is on the disk any more.",
         errors: [.invalidArgs, .failed],
         handler: { call in
-          guard let confirm = call.arguments.first?.asString, let own = service.engine?.identity.id,
-            confirm.lowercased() == own.description
+          guard let confirm = call.arguments.first?.asString, let word = service.wipeWord, confirm.lowercased() == word
           else { return call.fail(.invalidArgs("Nothing was erased: confirm is this node's own peer ID.")) }
           service.wipe { error in
             if let error { call.fail(.failed(error.sentence)) } else { call.reply() }
@@ -193,9 +193,10 @@ public final class MeshFace {
       Method(
         "VerifyCode", in: [Argument("text", "s")], out: [Argument("peer", "s")],
         documentation:
-          "Reads the text of another node's QR code. The peer is Verified when its keys are those of the code, and "
-          + "its ID is returned.",
-        errors: [.invalidArgs, .notFound],
+          "Reads the text of another node's QR code, asks that peer for the proof that it has the keys of the code, and "
+          + "returns its ID at once. Proof of the peer's object says what becomes of it, within half a minute; the peer "
+          + "is Verified when it is proven.",
+        errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .notSupported],
         returning: { call throws(DBusError) in
           [.string(try service.verify(code: call.arguments.first?.asString ?? "").description)]
         }),

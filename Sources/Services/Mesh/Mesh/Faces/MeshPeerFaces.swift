@@ -76,7 +76,15 @@ final class MeshPeerFaces {
           "LastSeen", "t",
           documentation: "When it was heard last, in milliseconds since 1970; 0 where it is not known.",
           emits: .none, get: { .uint64(view()?.seenAt ?? 0) }),
-        flag("Verified", "Whether somebody has compared its fingerprint.") { $0.marks.isVerified },
+        flag("Verified", "Whether somebody has compared its fingerprint, or it has proven its code.") {
+          $0.marks.isVerified
+        },
+        Property(
+          "Proof", "s",
+          documentation:
+            "What became of the proof that VerifyCode asked it for last: asked, proven, wrong (it answered with other keys "
+            + "than the code's), noAnswer, gone or blocked; empty where it was not asked since the service started.",
+          emits: .none, get: { .string(service.proofs[peer]?.rawValue ?? "") }),
         flag("Favourite", "Whether it is a favourite.") { $0.marks.isFavourite },
         flag("FavouriteOfPeer", "Whether this node is a favourite of the peer.") { $0.marks.isFavouriteOfPeer },
         flag("Blocked", "Whether it is blocked.") { $0.marks.isBlocked },
@@ -132,25 +140,5 @@ extension MeshService {
       throw .invalidArgs("This is not the peer's fingerprint: it is somebody else.")
     }
     verify(peer, true)
-  }
-
-  /// Somebody has read the code of a peer.
-  func verify(code text: String) throws(DBusError) -> PeerID {
-    guard let code = try? VerificationCode(reading: text) else {
-      throw .invalidArgs("This is not the text of a verification code: it begins with bitchat://verify?")
-    }
-    guard code.isSigned else { throw .invalidArgs("The code's signature does not hold: it was changed.") }
-    guard code.isFresh(at: clock.seconds) else {
-      throw .invalidArgs("The code is older than five minutes. Have a new one shown.")
-    }
-    let peer = code.peerID
-    guard let known = engine?.peer(peer) else {
-      throw DBusError(.notFound, "The peer of this code is not near.")
-    }
-    guard known.signingKey == code.signingKey else {
-      throw .invalidArgs("The peer of this code signs with another key: it is somebody else.")
-    }
-    verify(peer, true)
-    return peer
   }
 }

@@ -73,8 +73,8 @@ extension MeshService {
     _ name: String, _ text: String, then: @escaping @LoopActor () -> Void = {}
   ) throws(Refusal) -> UInt32 {
     try check(text)
-    let peer = try peer(called: name)
     guard engine != nil else { throw .notReady(reason) }
+    let peer = try peer(called: name)
     let number = log.takeNumber()
     let actions: [MeshEngine.Action]
     do throws(MeshEngine.TellError) {
@@ -151,7 +151,7 @@ extension MeshService {
 
   /// It came again: the sender has missed the receipt, or the disk has not taken the message.
   func toldAgain(_ id: Bitchat.MessageID, from peer: PeerID) {
-    guard !unkeptNotices.contains(id) else { return }
+    guard unkeptNotices[id] != peer else { return }
     guard let number = log.number(of: id, from: peer), let line = log[number] else {
       // It was here, and has been forgotten since for want of room.
       return handle(.kept(id, from: peer))
@@ -166,6 +166,14 @@ extension MeshService {
       // Without a disk people can still read it; the sender goes on trying until it is kept.
       if isNew { arrived(line.number) }
     }
+  }
+
+  /// The disk takes things again: senders hear of what it has by now, and need not say it again.
+  func acknowledgeUnkept() {
+    for number in unkept.sorted() {
+      if let line = log[number], let id = line.messageIDs.first { keepReceived(line, id, isNew: false) }
+    }
+    for (id, peer) in unkeptNotices { keepNotice(id, from: peer) }
   }
 
   private func arrived(_ number: UInt32) {

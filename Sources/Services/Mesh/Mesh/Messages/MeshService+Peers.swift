@@ -90,6 +90,7 @@ extension MeshService {
   func forget(_ peer: PeerID) {
     handle(.forget(peer))
     marks[peer] = nil
+    proofs.forget(peer)
     keep([.forget(peer)])
     peerChanges.call(peer)
   }
@@ -98,14 +99,18 @@ extension MeshService {
   func favourited(_ peer: PeerID, _ notice: FavoriteNotice, _ id: Bitchat.MessageID) {
     // While the disk hangs there may be many; the peer tries again.
     guard unkeptNotices.count < Self.marksLimit else { return }
-    unkeptNotices.insert(id)
-    mark(
-      peer,
-      then: { [weak self] in
-        self?.unkeptNotices.remove(id)
-        self?.handle(.kept(id, from: peer))
-      },
-      { $0.isFavouriteOfPeer = notice.isFavorite })
+    unkeptNotices[id] = peer
+    mark(peer, then: { [weak self] in self?.keptNotice(id, from: peer) }, { $0.isFavouriteOfPeer = notice.isFavorite })
+  }
+
+  /// Tries once more to keep what a notice said.
+  func keepNotice(_ id: Bitchat.MessageID, from peer: PeerID) {
+    guard let marks = marks[peer] else { return keptNotice(id, from: peer) }
+    keep([.peer(marks)]) { [weak self] error in if error == nil { self?.keptNotice(id, from: peer) } }
+  }
+
+  private func keptNotice(_ id: Bitchat.MessageID, from peer: PeerID) {
+    if unkeptNotices.removeValue(forKey: id) != nil { handle(.kept(id, from: peer)) }
   }
 
   func met(_ peer: PeerID) {

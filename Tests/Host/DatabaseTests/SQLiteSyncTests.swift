@@ -1,0 +1,116 @@
+import Common
+import Glibc
+import TestSupport
+import Testing
+
+@testable import Database
+
+/// The disk of these tests has nothing but what was synced, and what was not yet.
+@Suite("What SQLite hands to the disk")
+struct SQLiteSyncTests {
+  private typealias Image = [String: [UInt8]]
+
+  private let stand: SQLiteFileTests
+
+  init() throws { stand = try SQLiteFileTests() }
+
+  /// How many rows a database has whose files were left like this.
+  private static func rows(_ image: Image) throws -> Int {
+    let other = try SQLiteFileTests()
+    for (name, bytes) in image { try other.folder.write(bytes, to: name) }
+    let file = try other.open()
+    var count = 0
+    try file.query("SELECT count(*) FROM line") { count = Int($0.integer(0) ?? 0) }
+    return count
+  }
+
+  /// What a loss of power may leave: all, nothing, or one file of what was not synced yet.
+  private static func images(_ synced: Image, _ written: Image) -> [Image] {
+    var images = [synced, written]
+    for name in ["kept.db", "kept.db-wal"] {
+      var mixed = synced
+      mixed[name] = written[name]
+      images.append(mixed)
+    }
+    return images
+  }
+
+  @Test("A transaction that has returned survives a loss of power, whatever was not synced, at every sync later on")
+  func committed() throws {
+    var options = SQLiteFile.Options()
+    // So that the log goes into the file again and again.
+    options.logPages = 4
+    let disk = SyncedFiles(stand.folder.path)
+    let committed = Locked(0)
+    let seen = Locked<[(rows: Int, images: [Image])]>([])
+    let note: @Sendable () -> Void = {
+      let images = Self.images(disk.content, disk.written)
+      seen.withLock { $0.append((committed.withLock { $0 }, images)) }
+    }
+    try disk.during(meanwhile: note) {
+      let file = try SQLiteFile(path: stand.path, options: options)
+      try file.run("CREATE TABLE line (id INTEGER PRIMARY KEY, text)")
+      for number in 1...24 {
+        try file.transaction { () throws(SQLiteError) in
+          try file.run("INSERT INTO line (text) VALUES (?)", [.text(String(repeating: "\(number) ", count: 300))])
+        }
+        committed.withLock { $0 = number }
+        note()
+      }
+      try file.emptyLog()
+      note()
+      file.close()
+      note()
+    }
+    let all = seen.withLock { $0 }.filter { $0.rows > 0 }
+    #expect(all.count > 50)
+    for (rows, images) in all {
+      for (number, image) in images.enumerated() {
+        let found = try Self.rows(image)
+        #expect(found == rows || found == rows + 1, "image \(number)")
+      }
+    }
+    #expect(try Self.rows(disk.content) == 24)
+  }
+
+  @Test("A commit whose sync the disk refuses is no commit")
+  func refused() throws {
+    let file = try stand.filled("before")
+    var error: SQLiteError?
+    let refuseLog: @Sendable (String) -> Int32? = { $0.hasSuffix("-wal") ? EIO : nil }
+    let paths = SyncCalls.during(includingData: true, refusing: refuseLog) {
+      error = caught(SQLiteError.self) {
+        try file.transaction { () throws(SQLiteError) in try file.run("INSERT INTO line (text) VALUES ('lost')") }
+      }
+    }
+    #expect(paths == [stand.path + "-wal"])
+    #expect(error?.reason == .diskFailed)
+    #expect(try stand.lines(file) == ["before"])
+    try file.transaction { () throws(SQLiteError) in try file.run("INSERT INTO line (text) VALUES ('after')") }
+    #expect(try stand.lines(file) == ["before", "after"])
+  }
+
+  @Test("The log goes into the file when it is synced, and is emptied when the file is synced")
+  func emptying() throws {
+    let file = try stand.filled("one", "two")
+    let before = try stand.folder.read("kept.db")
+    #expect(
+      caught(SQLiteError.self) {
+        _ = try SyncCalls.during(includingData: true, refusing: { $0.hasSuffix("kept.db-wal") ? EIO : nil }) {
+          try file.emptyLog()
+        }
+      }?.reason == .diskFailed)
+    #expect(try stand.folder.read("kept.db") == before, "nothing is in the file that is not safe in the log")
+    let log = try stand.folder.read("kept.db-wal")
+    #expect(
+      caught(SQLiteError.self) {
+        _ = try SyncCalls.during(includingData: true, refusing: { $0.hasSuffix("kept.db") ? EIO : nil }) {
+          try file.emptyLog()
+        }
+      }?.reason == .diskFailed)
+    #expect(try stand.folder.read("kept.db-wal") == log, "the log stays until the file is safe")
+    let paths = try SyncCalls.during(includingData: true) { try file.emptyLog() }
+    #expect(paths == [stand.path + "-wal", stand.path])
+    #expect(try stand.folder.read("kept.db-wal").isEmpty)
+  }
+}

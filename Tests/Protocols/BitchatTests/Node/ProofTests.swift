@@ -1,0 +1,280 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("A peer proves that a verification code is its own")
+struct ProofTests {
+  private static let limit = Duration.seconds(25)
+
+  /// Ann and bob have a session, and bob's answers do not arrive.
+  private static func silentBob() throws -> MeshHall {
+    var hall = ChatTests.line(["ann", "bob"])
+    try hall.tell("hello", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    hall.passes = { bytes, from, _ in from != 1 || bytes[1] == MessageType.announce.rawValue }
+    return hall
+  }
+
+  private static func asked(_ hall: MeshHall, of peer: Int, at node: Int = 0) -> [VerificationChallenge] {
+    hall.nodes[node].engine.proofs.entries[hall.nodes[peer].id]?.asked ?? []
+  }
+
+  private static func response(
+    _ challenge: VerificationChallenge, of node: Int, in hall: MeshHall
+  ) -> NoisePayload {
+    .verificationResponse(VerificationResponse(to: challenge, key: hall.nodes[node].engine.identity.signingKey))
+  }
+
+  @Test("With a session and without one, from a neighbour and through others", arguments: [2, 3], [false, true])
+  func proven(nodes: Int, hasSession: Bool) throws {
+    var hall = ChatTests.line(Array(["ann", "bob", "cat"].prefix(nodes)))
+    if hasSession {
+      try hall.tell("hello", to: nodes - 1, at: 0)
+      hall.pass(.seconds(5))
+    }
+    #expect(hall.nodes[0].engine.hasSession(with: hall.nodes[nodes - 1].id) == hasSession)
+    try hall.challenge(nodes - 1, at: 0)
+    #expect(hall.nodes[0].proofs == [])
+    hall.pass(.seconds(2))
+    #expect(hall.nodes[0].proofs == [.proven] && hall.nodes[0].engine.counters.proofs == 1)
+    #expect(hall.nodes[nodes - 1].engine.counters.answeredChallenges == 1)
+    #expect(hall.nodes[0].engine.proofs.deadline == nil)
+    hall.pass(.seconds(60))
+    #expect(hall.nodes[0].proofs == [.proven])
+  }
+
+  @Test("The engine marks nobody as verified: that is for whoever asked")
+  func noMark() throws {
+    var hall = ChatTests.line(["ann", "bob"])
+    try hall.challenge(1, at: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[0].proofs == [.proven] && hall.nodes[0].engine.verified.isEmpty)
+  }
+
+  @Test("A question or an answer that is lost is asked again, with another nonce, and any answer counts")
+  func lost() throws {
+    var hall = try Self.silentBob()
+    try hall.challenge(1, at: 0)
+    hall.pass(.seconds(7))
+    let asked = Self.asked(hall, of: 1)
+    #expect(asked.count == 2 && Set(asked.map(\.nonce)).count == 2 && asked.allSatisfy { $0.nonce.count == 16 })
+    hall.passes = { _, _, _ in true }
+    hall.seal(Self.response(asked[0], of: 1, in: hall), to: 0, at: 1)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].proofs == [.proven])
+  }
+
+  @Test("Without an answer it ends after 24 seconds and four questions, and late answers count for nothing")
+  func noAnswer() throws {
+    var hall = try Self.silentBob()
+    try hall.challenge(1, at: 0)
+    hall.pass(.milliseconds(23_900))
+    #expect(hall.nodes[0].proofs == [])
+    let asked = Self.asked(hall, of: 1)
+    #expect(asked.count == 4)
+    hall.pass(.milliseconds(200))
+    #expect(hall.nodes[0].proofs == [.noAnswer] && hall.nodes[0].engine.counters.missingProofs == 1)
+    hall.passes = { _, _, _ in true }
+    hall.seal(Self.response(asked[3], of: 1, in: hall), to: 0, at: 1)
+    hall.pass(.seconds(2))
+    #expect(hall.nodes[0].proofs == [.noAnswer] && hall.nodes[0].engine.counters.unaskedProofs == 1)
+  }
+
+  @Test("An answer that another key signed ends it: it is wrong")
+  func wrongSignature() throws {
+    var hall = try Self.silentBob()
+    try hall.challenge(1, at: 0)
+    hall.pass(.seconds(1))
+    let challenge = try #require(Self.asked(hall, of: 1).first)
+    hall.passes = { _, _, _ in true }
+    let other = Stranger(7).signingKey
+    hall.seal(.verificationResponse(VerificationResponse(to: challenge, key: other)), to: 0, at: 1)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].proofs == [.wrong] && hall.nodes[0].engine.counters.wrongProofs == 1)
+    // The right one comes too late.
+    hall.seal(Self.response(challenge, of: 1, in: hall), to: 0, at: 1)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].proofs == [.wrong])
+  }
+
+  @Test("A peer that shows another signing key inside Noise does not have the keys of the code")
+  func otherKeyInside() throws {
+    var hall = try Self.silentBob()
+    try hall.challenge(1, at: 0)
+    hall.pass(.seconds(1))
+    let challenge = try #require(Self.asked(hall, of: 1).first)
+    hall.passes = { _, _, _ in true }
+    hall.seal(
+      .peerState(PeerState(capabilities: [], signingKey: Stranger(7).signingKey.publicKey)), to: 0, at: 1)
+    hall.seal(Self.response(challenge, of: 1, in: hall), to: 0, at: 1)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].proofs == [.wrong])
+  }
+
+  @Test("An answer that came before counts for nothing, then or in a later proof")
+  func replayed() throws {
+    var hall = try Self.silentBob()
+    try hall.challenge(1, at: 0)
+    hall.pass(.seconds(1))
+    let answer = Self.response(try #require(Self.asked(hall, of: 1).first), of: 1, in: hall)
+    hall.passes = { bytes, from, _ in from != 0 || bytes[1] != MessageType.noiseEncrypted.rawValue }
+    hall.seal(answer, to: 0, at: 1)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].proofs == [.proven])
+    hall.seal(answer, to: 0, at: 1)
+    try hall.challenge(1, at: 0)
+    hall.seal(answer, to: 0, at: 1)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].proofs == [.proven] && hall.nodes[0].engine.counters.unaskedProofs == 2)
+    hall.passes = { _, _, _ in true }
+    hall.pass(Self.limit)
+    #expect(hall.nodes[0].proofs == [.proven, .proven])
+  }
+
+  @Test("What another peer answers, even with the right signature, is not the peer's answer")
+  func otherPeer() throws {
+    var hall = ChatTests.line(["ann", "bob", "cat"])
+    try hall.tell("hello", to: 1, as: 1, at: 0)
+    try hall.tell("hello", to: 2, as: 2, at: 0)
+    hall.pass(.seconds(5))
+    let bob = hall.nodes[1].id
+    hall.passes = { bytes, from, _ in
+      from != 1 || bytes[1] != MessageType.noiseEncrypted.rawValue || (try? PacketView(bytes).sender) != bob
+    }
+    try hall.challenge(1, at: 0)
+    hall.pass(.seconds(1))
+    let challenge = try #require(Self.asked(hall, of: 1).first)
+    hall.seal(Self.response(challenge, of: 1, in: hall), to: 0, at: 2)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].proofs == [] && hall.nodes[0].engine.counters.unaskedProofs == 1)
+    // Nor does it count where cat is asked as well.
+    try hall.challenge(2, at: 0)
+    hall.seal(Self.response(challenge, of: 1, in: hall), to: 0, at: 2)
+    hall.pass(.seconds(3))
+    #expect(hall.nodes[0].proofs == [.proven] && hall.nodes[0].engine.proofs.peers == [bob])
+    #expect(hall.nodes[0].engine.counters.unaskedProofs == 2)
+    hall.pass(Self.limit)
+    #expect(hall.nodes[0].proofs == [.proven, .noAnswer])
+  }
+
+  @Test("One that has begun anew without the session proves it all the same")
+  func staleSession() throws {
+    var hall = ChatTests.line(["ann", "bob"])
+    try hall.tell("hello", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    let bob = hall.nodes[1]
+    bob.engine = MeshEngine(
+      identity: bob.engine.identity, configuration: bob.engine.configuration, random: SeededRandom(seed: 79))
+    hall.handle(.clock(isTrusted: true), at: 1)
+    hall.handle(.start, at: 1)
+    for link in hall.links(0, 1) { hall.disconnect(link) }
+    hall.connect(0, 1)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].engine.hasSession(with: bob.id) && !bob.engine.hasSession(with: hall.nodes[0].id))
+    try hall.challenge(1, at: 0)
+    hall.pass(Self.limit)
+    #expect(hall.nodes[0].proofs == [.proven])
+  }
+
+  @Test("A relay does not answer")
+  func relay() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    hall.add(["relay"]) { $0.isRelayOnly = true }
+    hall.connect(0, 1)
+    hall.pass(.seconds(5))
+    try hall.challenge(1, at: 0)
+    hall.pass(Self.limit)
+    #expect(hall.nodes[0].proofs == [.noAnswer] && hall.nodes[1].engine.counters.answeredChallenges == 0)
+    #expect(throws: MeshEngine.ChallengeError.relayOnly) { try hall.challenge(0, at: 1) }
+  }
+
+  @Test("Whoever leaves, is forgotten or is blocked proves nothing; nor does anybody when this node leaves")
+  func gone() throws {
+    for (event, outcome) in [
+      (nil, MeshEngine.ProofOutcome.gone), (MeshEngine.Event.stop, .gone), (.forget(PeerID(rawValue: 0)), .gone),
+      (.block(PeerID(rawValue: 0), true), .blocked),
+    ] as [(MeshEngine.Event?, MeshEngine.ProofOutcome)] {
+      var hall = try Self.silentBob()
+      try hall.challenge(1, at: 0)
+      hall.pass(.seconds(1))
+      let bob = hall.nodes[1].id
+      hall.passes = { _, _, _ in true }
+      switch event {
+      case .forget: hall.handle(.forget(bob), at: 0)
+      case .block: hall.handle(.block(bob, true), at: 0)
+      case .stop: hall.handle(.stop, at: 0)
+      default: hall.handle(.stop, at: 1)
+      }
+      hall.pass(.seconds(1))
+      #expect(hall.nodes[0].proofs == [outcome], "\(String(describing: event))")
+      #expect(hall.nodes[0].engine.proofs.peers == [])
+      hall.pass(Self.limit)
+      #expect(hall.nodes[0].proofs == [outcome])
+    }
+  }
+
+  @Test("Who cannot be asked is said: oneself, who is not near, who has another key, who is blocked, one too many")
+  func refused() throws {
+    var hall = ChatTests.line(["ann", "bob"])
+    let key = Stranger(7).signingKey.publicKey
+    #expect(throws: MeshEngine.ChallengeError.ourselves) { try hall.challenge(0, at: 0) }
+    #expect(throws: MeshEngine.ChallengeError.otherKey) { try hall.challenge(1, signingKey: key, at: 0) }
+    hall.handle(.block(hall.nodes[1].id, true), at: 0)
+    #expect(throws: MeshEngine.ChallengeError.blocked) { try hall.challenge(1, at: 0) }
+    hall.handle(.block(hall.nodes[1].id, false), at: 0)
+
+    var engine = hall.nodes[0].engine
+    var number: UInt64 = 0
+    var stranger: Stranger { Stranger(100 + number) }
+    func ask() throws -> [MeshEngine.Action] {
+      try engine.challenge(stranger.id, signingKey: stranger.signingKey.publicKey, at: hall.now, time: hall.time)
+    }
+    #expect(throws: MeshEngine.ChallengeError.notNear) { try ask() }
+    for _ in 0..<AwaitedProofs.limit + 1 {
+      number += 1
+      hall.pass(.seconds(1))
+      _ = engine.handle(.linkOpened(LinkID(99 + number), frameLimit: 512, isOurs: false), at: hall.now, time: hall.time)
+      _ = engine.handle(
+        .received(stranger.announce(at: hall.time), on: LinkID(99 + number)), at: hall.now, time: hall.time)
+    }
+    number = 0
+    for _ in 0..<AwaitedProofs.limit {
+      number += 1
+      _ = try ask()
+    }
+    // One that is asked already may be asked again.
+    _ = try ask()
+    number += 1
+    #expect(throws: MeshEngine.ChallengeError.tooMany) { try ask() }
+
+    hall.handle(.clock(isTrusted: false), at: 0)
+    #expect(throws: MeshEngine.ChallengeError.notReady) { try hall.challenge(1, at: 0) }
+  }
+
+  @Test("A question that names another key is not answered, nor is that of a blocked peer")
+  func answering() throws {
+    var hall = ChatTests.line(["ann", "bob"])
+    try hall.tell("hello", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    var random = SeededRandom(seed: 5)
+    func question(_ node: Int) -> NoisePayload {
+      .verificationChallenge(
+        VerificationChallenge(noiseKey: hall.nodes[node].engine.identity.noiseKey.publicKey, randomFrom: &random))
+    }
+    hall.seal(question(0), to: 1, at: 0)
+    hall.pass(.seconds(1))
+    #expect(
+      hall.nodes[1].engine.counters.strangeChallenges == 1 && hall.nodes[1].engine.counters.answeredChallenges == 0)
+    hall.handle(.block(hall.nodes[0].id, true), at: 1)
+    hall.seal(question(1), to: 1, at: 0)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[1].engine.counters.answeredChallenges == 0)
+    hall.handle(.block(hall.nodes[0].id, false), at: 1)
+    hall.seal(question(1), to: 1, at: 0)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[1].engine.counters.answeredChallenges == 1 && hall.nodes[0].engine.counters.unaskedProofs == 1)
+  }
+}

@@ -1,0 +1,125 @@
+import Bitchat
+import Common
+import Crypto
+import DBus
+import Loop
+import MeshStore
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("Verification codes that are read")
+struct CodeTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @LoopActor
+  private static func refusal(_ body: () throws(DBusError) -> PeerID) -> DBusError? {
+    do throws(DBusError) {
+      _ = try body()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  @Test("The peer is verified when it has proven its code, and not before; that outlives a restart")
+  @LoopActor
+  func proven() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann", directory: folder.path("state")), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let code = try #require(bob.mesh.verificationCode())
+    #expect(try ann.mesh.verify(code: code) == bob.id)
+    #expect(ann.mesh.proofs[bob.id] == .asked && ann.mesh.view(of: bob.id)?.marks.isVerified == false)
+    #expect(village.wait(.seconds(10)) { ann.mesh.proofs[bob.id] == .proven })
+    #expect(ann.mesh.view(of: bob.id)?.marks.isVerified == true)
+    #expect(ann.mesh.engine?.verified == [bob.id])
+    // Reading is not showing: bob knows nothing of ann by it.
+    #expect(bob.mesh.view(of: ann.id)?.marks.isVerified == false)
+
+    village.restart(ann, "ann", directory: folder.path("state"))
+    #expect(village.wait { village.isAcquainted })
+    #expect(ann.mesh.view(of: bob.id)?.marks.isVerified == true && ann.mesh.engine?.verified == [bob.id])
+    #expect(ann.mesh.proofs[bob.id] == nil)
+  }
+
+  @Test(
+    "A relay, one that is out of reach, one that leaves and one that is blocked are not verified, and it is said why")
+  @LoopActor
+  func notProven() async throws {
+    let village = Village()
+    let ann = village.add("ann")
+    let others = ["away", "leaves", "blocked"].map { village.add($0, at: 3) }
+    let relay = village.add("relay", at: 4) { $0.role = .relay }
+    #expect(village.wait { village.isAcquainted })
+    let codes = try (others + [relay]).map { try #require($0.mesh.verificationCode()) }
+    others[0].radio.power = false
+    for code in codes { _ = try ann.mesh.verify(code: code) }
+    ann.mesh.block(others[2].id, true)
+    others[1].mesh.stop()
+    village.time.advance(by: .seconds(26))
+    let standings = (others + [relay]).map { ann.mesh.proofs[$0.id] }
+    // One that leaves may have answered before.
+    #expect(standings[0] == .noAnswer && standings[2] == .blocked && standings[3] == .noAnswer)
+    #expect(standings[1] == .gone)
+    #expect(ann.mesh.engine?.verified == [])
+    for house in others + [relay] { #expect(ann.mesh.view(of: house.id)?.marks.isVerified != true) }
+    #expect(
+      Self.refusal { () throws(DBusError) in try ann.mesh.verify(code: codes[2]) }?.name.hasSuffix("InvalidArgs")
+        == true)
+    #expect(
+      Self.refusal { () throws(DBusError) in try relay.mesh.verify(code: codes[0]) }?.name.hasSuffix("NotSupported")
+        == true)
+  }
+
+  @Test("A code that is old, changed, this node's own, of somebody who is not near or of another key asks nobody")
+  @LoopActor
+  func refused() async throws {
+    let village = Village()
+    let clock = Village.Clock(village.time)
+    let (ann, bob) = (village.add("ann", clock: clock), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let code = try #require(bob.mesh.verificationCode())
+    var random = SeededRandom(seed: 9)
+    let stranger = MeshEngine.Identity(randomFrom: &random)
+    let bobsKey = try VerificationCode(reading: code).noiseKey
+    func made(_ noiseKey: X25519.PublicKey, _ key: Ed25519.PrivateKey) throws -> String {
+      try VerificationCode(
+        noiseKey: noiseKey, key: key, nickname: "bob", seconds: clock.seconds, randomFrom: &random
+      ).text
+    }
+    for (text, name) in [
+      ("hello", "InvalidArgs"), (code.replacing("nick=bob", with: "nick=bop"), "InvalidArgs"),
+      (try #require(ann.mesh.verificationCode()), "InvalidArgs"),
+      (try made(stranger.noiseKey.publicKey, stranger.signingKey), "NotFound"),
+      (try made(bobsKey, stranger.signingKey), "InvalidArgs"),
+    ] {
+      let error = Self.refusal { () throws(DBusError) in try ann.mesh.verify(code: text) }
+      #expect(error?.name.hasSuffix(name) == true, "\(text)")
+    }
+    clock.set(by: 301_000)
+    let error = Self.refusal { () throws(DBusError) in try ann.mesh.verify(code: code) }
+    #expect(error?.message.contains("older than five minutes") == true)
+    village.time.advance(by: .seconds(30))
+    #expect(ann.mesh.proofs[bob.id] == nil && bob.mesh.engine?.counters.answeredChallenges == 0)
+    #expect(ann.mesh.engine?.verified == [])
+  }
+
+  @Test("What is remembered of proofs has a bound, and the one that was asked last is there")
+  func board() {
+    var board = ProofBoard()
+    for number in 0..<1000 as Range<UInt64> {
+      board.note(.asked, of: PeerID(rawValue: number))
+      board.note(.noAnswer, of: PeerID(rawValue: number))
+    }
+    board.note(.asked, of: PeerID(rawValue: 950))
+    for number in 1000..<1060 as Range<UInt64> { board.note(.asked, of: PeerID(rawValue: number)) }
+    #expect(board[PeerID(rawValue: 950)] == .asked && board[PeerID(rawValue: 951)] == nil)
+    let known = (0..<1060 as Range<UInt64>).count { board[PeerID(rawValue: $0)] != nil }
+    #expect(known == ProofBoard.limit)
+    board.forget(PeerID(rawValue: 950))
+    #expect(board[PeerID(rawValue: 950)] == nil)
+  }
+}

@@ -1,0 +1,153 @@
+import Bitchat
+import Common
+import Loop
+import TestSupport
+import Testing
+
+@testable import Mesh
+@testable import MeshStore
+
+@Suite("The disk of a node is lost, and comes back or does not")
+struct DiskOutageTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test(
+    "Amid a conversation: nothing is acknowledged meanwhile, everything soon afterwards, and nothing is lost or doubled",
+    arguments: 0...8)
+  @LoopActor
+  func lostAndBack(moment: Int) async throws {
+    let folder = try ScratchFolder()
+    let disk = FlakyDisk(folder.path("state"))
+    let village = Village(seed: UInt64(moment + 1))
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
+    #expect(village.wait { village.isAcquainted })
+    let first = try ann.mesh.tell("bob", "first")
+    #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
+    let texts = (1...6).map { "message \($0)" }
+    let numbers = try texts.map { try ann.mesh.tell("bob", $0) }
+    let answer = try bob.mesh.tell("ann", "an answer")
+    village.time.advance(by: .milliseconds(moment * 15))
+    disk.isLost = true
+    let early = Set(numbers.filter { ann.mesh.log[$0]?.state == .delivered })
+    village.time.advance(by: .seconds(40))
+    // What was under way when the disk went may have been kept.
+    #expect(bob.texts.sorted() == (["first"] + texts).sorted(), "they can be read all the same")
+    let meanwhile = Set(numbers.filter { ann.mesh.log[$0]?.state == .delivered })
+    #expect(meanwhile.isSuperset(of: early))
+    if meanwhile.count < numbers.count { #expect(bob.mesh.reason.contains("the disk")) }
+
+    // What was acknowledged is there after a loss of power, which nothing follows that the disk would have taken.
+    let kept = try Self.read(folder)
+    for number in meanwhile { #expect(kept.contains(texts[Int(number - numbers[0])]), "\(number)") }
+
+    disk.isLost = false
+    // Bob's disk is tried every minute; ann need not try again by herself for that.
+    let isBack = village.wait(.seconds(62)) {
+      bob.mesh.reason.isEmpty && numbers.allSatisfy { ann.mesh.log[$0]?.state == .delivered }
+    }
+    #expect(isBack && bob.mesh.unkept.isEmpty)
+    #expect(village.wait(.seconds(60)) { bob.mesh.log[answer]?.state == .delivered })
+    #expect(ann.texts == ["an answer"])
+    let waiting = bob.waiting
+    #expect(Set(waiting).count == waiting.count && waiting.count == 7)
+
+    village.restart(bob, "bob", directory: "", store: disk)
+    village.time.advance(by: .seconds(30))
+    #expect(bob.texts.sorted() == (["first"] + texts).sorted())
+  }
+
+  /// What a start would find in a copy of the folder.
+  @LoopActor
+  private static func read(_ folder: ScratchFolder) throws -> [String] {
+    let copy = try ScratchFolder()
+    try folder.copy("state", to: copy)
+    let contents = try MeshFiles(path: copy.path("state"), environment: { _ in nil }).open()
+    return contents.rows.compactMap {
+      guard case .message(let message)? = try? MeshRecord(reading: $0.content) else { return nil }
+      return message.text
+    }
+  }
+
+  @Test("A disk that never comes back: the message is shown, its sender is told nothing, and Reason says why")
+  @LoopActor
+  func neverBack() async throws {
+    let folder = try ScratchFolder()
+    let disk = FlakyDisk(folder.path("state"))
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
+    #expect(village.wait { village.isAcquainted })
+    disk.isLost = true
+    let number = try ann.mesh.tell("bob", "is anybody there?")
+    village.time.advance(by: .seconds(600))
+    #expect(bob.texts == ["is anybody there?"] && bob.waiting.count == 1)
+    #expect(ann.mesh.log[number]?.state == .sent && bob.mesh.reason.contains("the disk"))
+    // It ends with the process: then the sender tells it again, and it is kept.
+    disk.isLost = false
+    village.restart(bob, "bob", directory: "", store: disk)
+    #expect(bob.texts.isEmpty)
+    #expect(village.wait(.seconds(1300)) { ann.mesh.log[number]?.state == .delivered })
+    #expect(bob.texts == ["is anybody there?"])
+  }
+
+  @Test("A favour that the disk did not take is kept when it is back, and its notice is acknowledged then")
+  @LoopActor
+  func favour() async throws {
+    let folder = try ScratchFolder()
+    let disk = FlakyDisk(folder.path("state"))
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
+    #expect(village.wait { village.isAcquainted })
+    let first = try ann.mesh.tell("bob", "first")
+    #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
+    disk.isLost = true
+    ann.mesh.favourite(bob.id, true)
+    village.time.advance(by: .seconds(5))
+    #expect(bob.mesh.unkeptNotices.count == 1 && bob.mesh.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
+    disk.isLost = false
+    village.time.advance(by: .seconds(62))
+    #expect(bob.mesh.unkeptNotices.isEmpty)
+    village.restart(bob, "bob", directory: "", store: disk)
+    village.time.advance(by: .seconds(1))
+    #expect(bob.mesh.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
+  }
+
+  @Test("Without the key of what is kept the node stays off the air and touches nothing; with it it is who it was")
+  @LoopActor
+  func withoutKey() async throws {
+    let (folder, credentials) = (try ScratchFolder(), try ScratchFolder())
+    try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
+    let path = credentials.path
+    let withKey: @Sendable (String) -> String? = { $0 == "CREDENTIALS_DIRECTORY" ? path : nil }
+    let state = folder.path("state")
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: FlakyDisk(state, environment: withKey)))
+    #expect(village.wait { village.isAcquainted })
+    let id = bob.id
+    let number = try ann.mesh.tell("bob", "kept")
+    #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
+
+    village.restart(bob, "bob", directory: "", store: FlakyDisk(state))
+    let before = try folder.files()
+    village.time.advance(by: .seconds(60))
+    #expect(bob.mesh.state == .stopped && bob.mesh.engine == nil && bob.radio.address != ann.radio.address)
+    #expect(bob.mesh.reason.contains("earshot-mesh") && bob.mesh.reason.contains("earshot mesh wipe"))
+    #expect(bob.mesh.statusLine == bob.mesh.reason && bob.mesh.wipeWord == "unknown")
+    #expect(throws: MeshService.Refusal.self) { try bob.mesh.say("nobody says this") }
+    #expect(throws: MeshService.Refusal.self) { try bob.mesh.tell("ann", "nor this") }
+    #expect(try folder.files() == before)
+    #expect(ann.mesh.neighbours == 0 && ann.mesh.knownPeers.isEmpty)
+
+    village.restart(bob, "bob", directory: "", store: FlakyDisk(state, environment: withKey))
+    #expect(village.wait { village.isAcquainted })
+    #expect(bob.id == id && bob.texts == ["kept"] && bob.mesh.wipeWord == id.description)
+
+    // Or it begins anew.
+    village.restart(bob, "bob", directory: "", store: FlakyDisk(state))
+    village.time.advance(by: .seconds(1))
+    var isWiped = false
+    bob.mesh.wipe { isWiped = $0 == nil }
+    #expect(village.wait(.seconds(5)) { isWiped })
+    #expect(village.wait { village.isAcquainted })
+    #expect(bob.id != id && bob.texts.isEmpty && bob.mesh.reason.isEmpty)
+  }
+}

@@ -1,0 +1,39 @@
+import Common
+import Glibc
+import Store
+
+@testable import MeshStore
+
+/// Files on a disk that a test takes away and brings back.
+final class FlakyDisk: MeshDisk {
+  private let files: MeshFiles
+  private let lost = Locked(false)
+
+  init(_ path: String, environment: @escaping @Sendable (String) -> String? = { _ in nil }) {
+    files = MeshFiles(path: path, environment: environment)
+  }
+
+  var isLost: Bool {
+    get { lost.withLock { $0 } }
+    set { lost.withLock { $0 = newValue } }
+  }
+
+  private func check() throws(StoreError) {
+    if isLost { throw StoreError(errno: EIO, "written", "the disk") }
+  }
+
+  func open() throws(StoreError) -> DiskContents {
+    try check()
+    return try files.open()
+  }
+
+  func commit(_ writes: MeshWrites) throws(StoreError) {
+    try check()
+    try files.commit(writes)
+  }
+
+  func wipe() throws(StoreError) -> Bool {
+    try check()
+    return try files.wipe()
+  }
+}
