@@ -57,6 +57,8 @@ extension MeshEngine {
     /// Packets of dialect S that were taken, and those that were not.
     public var seedPackets: UInt64 = 0
     public var refusedSeed: UInt64 = 0
+    /// What became of envelopes.
+    public var courier = CourierCounters()
 
     public init() {}
 
@@ -77,7 +79,7 @@ extension MeshEngine {
         Tally("AnsweredRequests", answeredRequests), Tally("UnaskedAnswers", unaskedAnswers),
         Tally("Relayed", relayed), Tally("Superfluous", superfluous), Tally("RelaysDropped", relaysDropped),
         Tally("Unsendable", unsendable), Tally("SeedPackets", seedPackets), Tally("RefusedSeed", refusedSeed),
-      ] + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
+      ] + courier.tallies + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
     }
   }
 }
