@@ -110,7 +110,7 @@ final class MeshStand {
           get: { .dictionary(key: "s", value: "t", [DBusEntry(.string("Clock"), .uint64(2))]) }),
         Property("Nickname", "s", get: { .string("me") }), Property("PeerId", "s", get: { .string(MeshStand.own) }),
         Property("Fingerprint", "s", get: { .string("f0") }), Property("Links", "u", get: { .uint32(1) }),
-        Property("Unread", "u", get: { .uint32(3) }),
+        Property("Unread", "u", get: { .uint32(3) }), Property("Carried", "u", get: { .uint32(2) }),
       ],
       signals: [
         Signal("MessageWaiting", [Argument("message", "u")]),

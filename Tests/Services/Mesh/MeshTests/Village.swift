@@ -71,11 +71,12 @@ final class Village {
   @discardableResult
   func add(
     _ name: String, at metres: Double = 0, directory: String? = nil, disk: (any Offloading)? = nil,
-    clock: Clock? = nil, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
+    clock: Clock? = nil, scheduler: (any Scheduler)? = nil, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
   ) -> House {
     let radio = air.addNode(position: AirPosition(x: metres))
-    let shared = SharedRadio(driver: radio, scheduler: time)
-    let house = House(radio, shared, service(name, shared, directory, disk ?? time, clock ?? Clock(time), adjust))
+    let shared = SharedRadio(driver: radio, scheduler: scheduler ?? time)
+    let house = House(
+      radio, shared, service(name, shared, directory, disk ?? time, clock ?? Clock(time), scheduler ?? time, adjust))
     houses.append(house)
     house.observe()
     house.mesh.start()
@@ -84,7 +85,7 @@ final class Village {
 
   private func service(
     _ name: String, _ shared: SharedRadio, _ directory: String?, _ disk: any Offloading, _ clock: Clock,
-    _ adjust: (inout MeshService.Settings) -> Void
+    _ scheduler: any Scheduler, _ adjust: (inout MeshService.Settings) -> Void
   ) -> MeshService {
     var settings = MeshService.Settings()
     settings.nickname = name
@@ -92,9 +93,10 @@ final class Village {
     let first = seed &* 1000 &+ UInt64(houses.count)
     var made: UInt64 = 0
     return MeshService(
-      radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: time, settings: settings,
+      radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: scheduler, settings: settings,
       keeper: MeshKeeper(
-        directory: directory, settings: MeshKeeper.Settings(archive: settings.archive), scheduler: time, disk: disk,
+        directory: directory, settings: MeshKeeper.Settings(archive: settings.archive), scheduler: scheduler,
+        disk: disk,
         clock: clock), clock: clock,
       random: {
         made += 1
@@ -107,7 +109,7 @@ final class Village {
     house.mesh.stop()
     time.advance(by: .seconds(1))
     house.mesh = service(
-      name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, Clock(time), { _ in })
+      name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, Clock(time), time, { _ in })
     (house.waiting, house.progress) = ([], [:])
     house.observe()
     house.mesh.start()
