@@ -13,6 +13,7 @@ struct BitchatVectors: Decodable {
   struct Request: Decodable { let payload: String? }
   struct Code: Decodable { let url: String }
   struct Message: Decodable { let hex: String }
+  struct Courier: Decodable { let envelope: String }
   struct Dialects: Decodable {
     struct Case: Decodable {
       let type: UInt8
@@ -36,6 +37,7 @@ struct BitchatVectors: Decodable {
   let requestSync: [Request]
   let noisePayloads: [String: Bytes]
   let verificationQr: Code
+  let courier: Courier
   let bitchatMessage: [Message]
   let dialectDisambiguation: Dialects
 

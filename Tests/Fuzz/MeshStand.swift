@@ -31,7 +31,7 @@ struct MeshStand {
 
   static let goals: Set = [
     "neighbours", "a line", "a private text", "a delivery", "a fragment", "a stranger's line", "an answer", "a copy",
-    "a cut", "a peer gone",
+    "a cut", "a peer gone", "a letter", "a letter carried",
   ]
 
   /// The same with nodes of dialect S.
@@ -63,6 +63,8 @@ struct MeshStand {
     [4, 9, 2, 40, 0, 5, 100, 1, 2, 0, 30, 1, 2, 0, 30, 1],
     // One leaves, or is silent.
     [5, 100, 1, 2, 0, 20, 1, 13, 0, 1, 2, 20, 0, 13, 1, 13, 2, 11, 0, 11, 1, 12, 8, 0],
+    // The stranger brings letters, for this node and for others, and comes again.
+    [10, 0, 7, 10, 6, 7, 10, 7, 7, 10, 15, 7, 10, 8, 7, 2, 20, 0, 10, 0, 7, 2, 255, 255, 2, 255, 255],
     // Garbage.
     [5, 100, 7, 40, 1, 2, 3, 4, 5, 6, 7, 8, 9],
   ]
@@ -172,7 +174,7 @@ struct MeshStand {
     let payload: [UInt8]?
     let type: MessageType
     // Of dialect S with that bit.
-    switch kind & 0x40 == 0 ? kind % 6 : 64 + kind % 6 {
+    switch kind & 0x40 == 0 ? kind % 9 : 64 + kind % 6 {
     case 64:
       type = .announce
       payload = taken {
@@ -207,9 +209,12 @@ struct MeshStand {
     case 2: (type, payload) = (.message, Array(String(repeating: "a stranger's line \(kind) ", count: 300).utf8))
     case 3: (type, payload) = (.requestSync, taken { try SyncRequest(filter: SyncFilter([])).bytes })
     case 4: (type, payload) = (.noiseHandshake, [UInt8](repeating: kind, count: 32))
-    default: (type, payload) = (.leave, [])
+    case 5: (type, payload) = (.leave, [])
+    default: (type, payload) = (.courier, letter(kind, to: side))
     }
-    let isForNode = type == .noiseHandshake || [67, 68].contains(64 + kind % 6) && kind & 0x40 != 0
+    let isForNode =
+      type == .noiseHandshake || kind & 0x40 == 0 && kind % 9 > 5
+      || [67, 68].contains(64 + kind % 6) && kind & 0x40 != 0
     let recipient = isForNode ? engines[side].identity.id : nil
     let packet = Packet(
       type: type, timeToLive: timeToLive, timestamp: time, sender: stranger.id, recipient: recipient,
@@ -221,6 +226,19 @@ struct MeshStand {
       return inject(side, bytes)
     }
     for fragment in plan.fragments { inject(side, taken { try fragment.encoded() } ?? []) }
+  }
+
+  /// An envelope of the stranger's: for the node that gets it, for the other one, or for itself; some live too long.
+  private func letter(_ kind: UInt8, to side: Int) -> [UInt8]? {
+    let keys = [engines[side].identity, engines[1 - side].identity, stranger].map(\.noiseKey.publicKey)
+    var random = SeededRandom(seed: UInt64(kind))
+    return taken {
+      try CourierEnvelope(
+        sealing: .privateMessage(PrivateMessage(id: MessageID("letter \(kind)"), text: "a stranger's letter")),
+        for: keys[Int(kind % 9) - 6], from: stranger.noiseKey, at: time, expiry: time + UInt64(kind) * 400_000,
+        randomFrom: &random
+      ).with(copies: kind).bytes
+    }
   }
 
   private mutating func favour(_ side: Int, _ kind: UInt8) {
@@ -282,6 +300,7 @@ struct MeshStand {
     carryOut(engines[side].handle(event, at: now, time: time), side)
     let after = engines[side].counters
     if after.duplicates > before.duplicates { reached.insert("a copy") }
+    if after.courier.taken > before.courier.taken { reached.insert("a letter carried") }
     if after.answeredRequests > before.answeredRequests { reached.insert("an answer") }
   }
 
@@ -294,8 +313,13 @@ struct MeshStand {
         drop(link)
       case .heard(let message): hear(message, side)
       case .told(let message, let peer, _):
-        promise(peer == engines[1 - side].identity.id, "what is told was said by a peer that there is a session with")
-        promise(said[1 - side].contains(message.text), "what is told was said")
+        if peer == stranger.id {
+          promise(message.text == "a stranger's letter", "a letter is as its sender wrote it")
+          reached.insert("a letter")
+        } else {
+          promise(peer == engines[1 - side].identity.id, "what is told was said by a peer that there is a session with")
+          promise(said[1 - side].contains(message.text), "what is told was said")
+        }
         promise(
           told[side].insert(message.id.text).inserted || now > Instant.zero.advanced(by: .seconds(80_000)),
           "it is told once")
@@ -366,6 +390,7 @@ struct MeshStand {
     promise(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "what is passed on has a limit")
     promise(engine.archive.bytes <= 6 << 20, "what is kept has a limit")
     promise(engine.sessions.halfOpen <= 64, "handshakes under way have a limit")
+    promise(engine.carried <= 40 && engine.courier.bag.bytes <= 1 << 20, "what is carried has a limit")
     promise(engine.budget.count <= engine.links.count, "of links that are gone nothing stays")
   }
 }

@@ -12,6 +12,7 @@ extension Target {
       wire("mesh-fragment", Fragment.self) {
         try BitchatVectors.read().fragments.flatMap(\.fragments).map { try Packet(decoding: Hex.decode($0)).payload }
       },
+      wire("mesh-envelope", CourierEnvelope.self) { [try Hex.decode(try BitchatVectors.read().courier.envelope)] },
       wire("mesh-seed-message", SeedMessage.self) {
         try BitchatVectors.read().bitchatMessage.map { try Hex.decode($0.hex) }
       },

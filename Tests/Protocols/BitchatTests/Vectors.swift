@@ -26,17 +26,20 @@ struct Vectors: Decodable {
   let legacy2025: Legacy
   let dialectDisambiguation: Dialects
   let relayTtlIos: RelaySection
+  let courier: CourierSection
+  let prekey: PrekeySection
 
   enum CodingKeys: String, CodingKey, CaseIterable {
     case identities, padding, packets, packetsPaddingBoundaries, packetsInvalid, compressedSignatureCases
     case thirdPartyGolden, messageIds, fragments, fragmentChunkRules, notificationStream, gcs, gcsH64, requestSync
     case noisePayloads, verificationQr, bitchatMessage, legacy2025, dialectDisambiguation, relayTtlIos
+    case courier, prekey
   }
 
   /// What the file has besides: what it says about itself, what other rooms and later parts read, and what is relayed and not
   /// understood.
   static let others: Set = [
-    "_about", "noiseCacophonyXx", "noiseBitchatXx", "replayWindow", "courier", "prekey", "files",
+    "_about", "noiseCacophonyXx", "noiseBitchatXx", "replayWindow", "files",
     "nostrEmbedded", "nostrPrivateEnvelope", "nostrGeohash", "nostrGeohashIdentity", "nip44V2OfficialSubset",
   ]
 
@@ -86,6 +89,22 @@ extension Vectors {
     init(from decoder: any Decoder) throws {
       bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
     }
+  }
+
+  struct CourierSection: Decodable {
+    let ephemeralPrivate: HexBytes
+    let plaintext: HexBytes
+    let noiseXMessage: HexBytes
+    let epochDay: UInt32
+    let recipientTag: HexBytes
+    let expiry: UInt64
+    let copies: UInt8
+    let envelope: HexBytes
+  }
+
+  struct PrekeySection: Decodable {
+    let prekeyId: UInt32
+    let noiseXMessage: HexBytes
   }
 
   struct RelaySection: Decodable {

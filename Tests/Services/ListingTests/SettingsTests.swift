@@ -74,6 +74,8 @@ struct SettingsTests {
       TrustClock=yes
       Dialect=seed
       DialectOf=0123456789abcdef:live, ba0aaa2f5ccca1a6:seed
+      CourierEnvelopes=7
+      Power=battery
       [Radio]
       LinkInterval=kernel
       Link2M=no
@@ -118,6 +120,7 @@ struct SettingsTests {
     #expect(mesh.archive == .seconds(3_600) && mesh.links == 3 && mesh.monitor == .strict)
     #expect(mesh.encryptedRelayLimit == 4 && mesh.padsAll && mesh.blocksRelay && mesh.trustsClock)
     #expect(mesh.dialect == .seed && mesh.dialects.map(\.dialect) == [.live, .seed])
+    #expect(mesh.courierEnvelopes == 7 && mesh.power == .battery)
     #expect(read[StoreSettings.self].directory == "/srv/credentials")
     let bus = read[BusSettings.self].limits
     #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11 && bus.callsPerSecond == 17)

@@ -7,6 +7,7 @@ extension Described {
     switch meaning {
     case .live where packet.type == .announce: self = .announcement(try Announcement(reading: payload), packet, view)
     case .live where packet.type == .message: self = .fields([.init("text", try PublicText(payload: payload).text)])
+    case .courier: self = .envelope(try CourierEnvelope(reading: payload))
     case .live where packet.type == .leave: self = .leave(try Text.read(payload[...], field: "nickname"))
     case .seedLeave: self = .leave(try Text.read(payload[...], field: "nickname"))
     case .fragment, .seedFragment, .fragment2025: self = .fragment(try Fragment(reading: payload))
@@ -35,6 +36,15 @@ extension Described {
     }
     if let geohash = announcement.geohash { fields.append(.init("geohash", geohash)) }
     if announcement.speaksSeed { fields.append(.init("speaksSeed", true)) }
+    return .fields(fields)
+  }
+
+  private static func envelope(_ envelope: CourierEnvelope) -> Described {
+    var fields: [Field] = [
+      .init("tag", Hex.encode(envelope.tag.bytes)), .init("expiry", envelope.expiry),
+      .init("copies", envelope.copies), .init("ciphertextBytes", envelope.ciphertext.count),
+    ]
+    if let prekey = envelope.prekey { fields.append(.init("prekey", prekey)) }
     return .fields(fields)
   }
 

@@ -66,6 +66,8 @@ extension MeshEngine {
     /// Challenges of peers that were answered, and those that meant somebody else.
     public var answeredChallenges: UInt64 = 0
     public var strangeChallenges: UInt64 = 0
+    /// What became of envelopes.
+    public var courier = CourierCounters()
 
     public init() {}
 
@@ -89,7 +91,7 @@ extension MeshEngine {
         Tally("Proofs", proofs), Tally("WrongProofs", wrongProofs),
         Tally("MissingProofs", missingProofs), Tally("UnaskedProofs", unaskedProofs),
         Tally("AnsweredChallenges", answeredChallenges), Tally("StrangeChallenges", strangeChallenges),
-      ] + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
+      ] + courier.tallies + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
     }
   }
 }

@@ -5,6 +5,8 @@ extension MeshEngine {
   /// From one announce to the next, give or take some seconds: with few links and with many. Facts: bitchat.md section 1.
   private static let announcePeriod: ClosedRange<Int64> = 11_000...19_000
   private static let densePeriod: ClosedRange<Int64> = 22_000...38_000
+  /// The same on a battery.
+  private static let sparingPeriod: ClosedRange<Int64> = 57_000...63_000
   /// The same while no neighbour has said who it is.
   private static let isolatedPeriod: ClosedRange<Int64> = 3_500...4_500
   /// Two announces to all are never nearer than that.
@@ -21,7 +23,8 @@ extension MeshEngine {
     let isIsolated = !links.isEmpty && neighbours.isEmpty
     let period =
       isIsolated ? Self.isolatedPeriod : links.count >= RelayPolicy.dense ? Self.densePeriod : Self.announcePeriod
-    announceAt = turn.now.advanced(by: .milliseconds(Random.number(period, &random)))
+    announceAt = turn.now.advanced(
+      by: .milliseconds(Random.number(configuration.isSparing && !isIsolated ? Self.sparingPeriod : period, &random)))
     guard canSend, !links.isEmpty, let packet = announcement(turn) else { return }
     announcedAt = turn.now
     broadcast(packet, as: .announce, &turn)
@@ -94,6 +97,7 @@ extension MeshEngine {
     if news.novelty != .same { turn.actions.append(.peer(peer)) }
     claim(arrival, of: peer, &turn)
     if news.novelty == .newPeer { outbox.hurry(peer, at: turn.now) }
+    if let known = table[peer] { deliverMail(to: known, arrival, &turn) }
     for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
   }
 
@@ -113,6 +117,7 @@ extension MeshEngine {
     turn.actions.append(.bound(link, peer))
     // Through the first neighbour others may be within reach again.
     for waiting in neighbours.count == 1 ? outbox.peers : [peer] { outbox.hurry(waiting, at: turn.now) }
+    meetCourier(peer, turn)
     cutSecondLink(to: peer, &turn)
   }
 

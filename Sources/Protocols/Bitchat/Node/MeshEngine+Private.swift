@@ -23,7 +23,8 @@ extension MeshEngine {
     guard let pieces = try? PrivateText.pieces(of: text) else { throw .tooLong }
     let message = OutgoingMessage(
       number: number, peer: peer,
-      pieces: pieces.map { OutgoingMessage.Piece(id: MessageID(randomFrom: &random), text: $0) }, createdAt: time)
+      pieces: pieces.map { OutgoingMessage.Piece(id: MessageID(randomFrom: &random), text: $0) }, createdAt: time,
+      noiseKey: table.noiseKey(of: peer))
     return try restore(message, at: now, time: time, isNew: true)
   }
 
@@ -40,7 +41,11 @@ extension MeshEngine {
     do throws(Outbox.Refusal) { try outbox.add(message, at: now) } catch { throw .full(error) }
     var turn = Turn(now: now, time: time)
     if isNew { turn.actions.append(.keep(.outgoing(message))) }
-    if canSend { sendWhatIsDue(&turn) }
+    courier.due = now
+    if canSend {
+      sendWhatIsDue(&turn)
+      courierWhatIsDue(&turn)
+    }
     return turn.actions
   }
 
@@ -61,6 +66,8 @@ extension MeshEngine {
       if let state = outbox.sent(message.number) { turn.actions.append(.progress(message.number, state)) }
     }
     for number in failed { turn.actions += [.progress(number, .failed), .keep(.settled(number))] }
+    // What the peer has not acknowledged may need a courier.
+    if !unanswered.isEmpty || !wanted.isEmpty { courier.due = turn.now }
     for peer in unanswered.sorted() { carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn) }
     for peer in wanted.sorted() { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
   }
@@ -114,6 +121,7 @@ extension MeshEngine {
         // Each side tells its state once; that proves the signing key.
         seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
         announceInSeed(to: peer, &turn)
+        for receipt in courier.takeReceipts(for: peer) { seal(receipt.payload, for: peer, &turn) }
         // What was sent before may have been sealed with keys that the peer never had.
         outbox.hurry(peer, at: turn.now)
         ask(peer, &turn)
@@ -160,11 +168,13 @@ extension MeshEngine {
   /// Tells a peer what became of its message.
   mutating func acknowledge(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
     guard !blocked.contains(peer) else { return }
+    guard table[peer] != nil, sessions.hasSession(with: peer) else { return entrust(receipt, to: peer, &turn) }
     seal(receipt, for: peer, &turn)
   }
 
   mutating func note(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
     guard let message = outbox.acknowledge(id, from: peer, isRead: isRead) else { return }
+    if message.state != .sent { for piece in message.pieces { courier.forget(piece.id) } }
     turn.actions.append(.progress(message.number, message.state))
     if message.state == .delivered || message.state == .read { turn.actions.append(.keep(.settled(message.number))) }
   }

@@ -69,6 +69,7 @@ extension MeshEngine {
     switch view.type {
     case .announce, .message, .leave, .requestSync: true
     case .noiseHandshake, .noiseEncrypted: view.recipient == identity.id
+    case .courier where view.recipient == identity.id: true
     case .fragment: view.recipient == nil || view.recipient == identity.id
     default: isReadInSeed(view)
     }
@@ -98,6 +99,8 @@ extension MeshEngine {
       hear(noise: packet, arrival, &turn)
       return true
     case .fragment: return hear(fragment: packet, arrival, id, &turn)
+    case .courier where packet.recipient == identity.id && isEnvelope(packet):
+      return hear(envelope: packet, arrival, &turn)
     case .requestSync:
       if !hear(ack: packet, arrival, &turn) { hear(request: packet, arrival, &turn) }
       return false
@@ -147,6 +150,7 @@ extension MeshEngine {
     archive.leave(peer.id)
     // It has no session any more, either.
     _ = sessions.handle(.forget(peer.id), at: turn.now)
+    courier.due = turn.now
     turn.actions.append(.gone(peer.id))
     return true
   }

@@ -9,6 +9,11 @@ extension MeshEngine {
     table.restorePin(peer, signingKey, at: now)
   }
 
+  /// A peer has this Noise key: what is sealed for it while it is away is sealed with that.
+  public mutating func restoreNoiseKey(of peer: PeerID, _ key: X25519.PublicKey) {
+    if PeerID(noiseKey: key) == peer { table.restoreNoiseKey(peer, key) }
+  }
+
   /// A public packet that neighbours may ask for.
   public mutating func restore(_ item: GossipArchive.Item) { _ = archive.keep(item) }
 

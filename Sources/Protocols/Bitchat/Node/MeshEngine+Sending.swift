@@ -111,7 +111,12 @@ extension MeshEngine {
     guard !targets.isEmpty else { return }
     let limit = narrowest(targets)
     guard bytes.count > limit else {
-      turn.actions += targets.map { .send(bytes, on: $0, kind) }
+      for link in targets {
+        // Of several letters none overtakes one that goes in fragments.
+        let isBehind = bytes[1] == MessageType.courier.rawValue && paced.isWaiting(for: link)
+        guard !isBehind || !paced.add([bytes], on: link, as: kind, at: turn.now) else { continue }
+        turn.actions.append(.send(bytes, on: link, kind))
+      }
       return
     }
     guard let view = try? PacketView(bytes), view.type != .fragment,

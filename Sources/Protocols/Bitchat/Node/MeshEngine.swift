@@ -53,13 +53,16 @@ public struct MeshEngine: Sendable {
   var assembler = FragmentAssembler()
   /// Chat of peers that are not known yet.
   var unknown = WaitingChat()
-  /// Private messages that came, so that one that comes again is not told twice.
-  var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(24 * 3600))
+  /// Private messages that came, so that one that comes again is not told twice: an envelope may come a
+  /// day later.
+  var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
   var proofs = AwaitedProofs()
   /// Packets that leave later: fragments one after the other, and announces for new links.
   var paced = PacedPackets()
   /// What goes on in dialect S.
   var talks = SeedTalks()
+  /// Mail of others, and letters of this node that others carry.
+  var courier: CourierDesk
   public internal(set) var blocked: Set<PeerID> = []
   public internal(set) var favourites: Set<PeerID> = []
   public internal(set) var verified: Set<PeerID> = []
@@ -90,6 +93,7 @@ public struct MeshEngine: Sendable {
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
     archive = GossipArchive(keepsMessages: !configuration.isRelayOnly)
+    courier = CourierDesk(limit: configuration.isRelayOnly ? 0 : configuration.carries)
   }
 
   /// When `Event.timer` is due; nil when nothing is timed.
@@ -103,7 +107,7 @@ public struct MeshEngine: Sendable {
       proofs.deadline,
     ]
     // What this node says by itself waits for the clock.
-    let own = canSend ? [sync.deadline, outbox.deadline] : []
+    let own = canSend ? [sync.deadline, outbox.deadline, courierDeadline] : []
     return (moments + own).compactMap(\.self).min()
   }
 
@@ -207,7 +211,10 @@ public struct MeshEngine: Sendable {
     relayWhatIsDue(&turn)
     if canSend { syncWhatIsDue(&turn) }
     if let due = sessions.deadline, due <= turn.now { carryOut(sessions.handle(.timer, at: turn.now), &turn) }
-    if canSend { sendWhatIsDue(&turn) }
+    if canSend {
+      sendWhatIsDue(&turn)
+      courierWhatIsDue(&turn)
+    }
     askForProofs(&turn)
     counters.chatOfUnknown += unknown.expire(at: turn.now)
     assembler.expire(at: turn.now)
@@ -228,6 +235,8 @@ public struct MeshEngine: Sendable {
     archive.age(at: turn.time)
     let silent = table.forget(notHeardSince: turn.now.advanced(by: .zero - MeshLink.silentTime))
     turn.actions += silent.map { .gone($0) }
+    // What is on its way to one of them may need a courier.
+    if !silent.isEmpty { courier.due = turn.now }
   }
 
   mutating func cut(_ link: LinkID, _ reason: CutReason, _ turn: inout Turn) {
@@ -272,6 +281,7 @@ public struct MeshEngine: Sendable {
     }
     blocked.insert(peer)
     archive.forget(peer)
+    courier.forget(peer)
     unknown.forget(peer)
   }
 
@@ -294,6 +304,7 @@ public struct MeshEngine: Sendable {
     table.forget(peer, withPin: true)
     _ = sessions.handle(.forget(peer), at: turn.now)
     archive.forget(peer)
+    courier.forget(peer)
     favourites.remove(peer)
     verified.remove(peer)
     table.hold(peer, false)

@@ -77,6 +77,10 @@ extension MeshEngine {
     case outgoing(OutgoingMessage)
     /// A message that is delivered, or given up.
     case settled(UInt32)
+    /// An envelope that this node carries for somebody else is new, or has other copies left.
+    case carried(CarriedEnvelope)
+    /// One that it does not carry any longer.
+    case carriedNoMore(CourierID)
   }
 
   /// Why a link has to go.
@@ -121,6 +125,10 @@ extension MeshEngine {
     public var dialect = MeshDialect.live
     /// Peers that are spoken to in a dialect whatever they say.
     public var dialects: [PeerID: MeshDialect] = [:]
+    /// How many envelopes of others the node carries at most, from its start on; none where it is a relay.
+    public var carries = CourierBag.usualLimit
+    /// Whether the node lives on a battery: it announces itself once a minute.
+    public var isSparing = false
 
     public init(nickname: String) {
       self.nickname = nickname

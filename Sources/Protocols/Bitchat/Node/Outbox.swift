@@ -1,4 +1,5 @@
 import Common
+import Crypto
 
 /// Private messages of this node that are not delivered yet: each is sent again until the peer says that it has it. Facts:
 /// bitchat.md sections 8.4 and 16, row 20.
@@ -37,6 +38,8 @@ public struct Outbox: Sendable {
     var nextTry: Instant?
     /// Whether the next try comes early, because of something that happened to the peer. It is not counted.
     var isHurried = false
+    /// Since when the peer is tried, and has not answered; nil while it is away.
+    var soughtSince: Instant?
     /// What the service was told.
     var told: MessageState
   }
@@ -97,7 +100,9 @@ public struct Outbox: Sendable {
         failed.append(number)
         continue
       }
-      switch reach(entry.message.peer) {
+      let reach = reach(entry.message.peer)
+      entry.soughtSince = reach == .away ? nil : entry.soughtSince ?? now
+      switch reach {
       case .session:
         if !entry.isHurried, entry.message.tries > 0 { unanswered.insert(entry.message.peer) }
         if !entry.isHurried || entry.message.tries == 0 { entry.message.tries += 1 }
@@ -130,6 +135,7 @@ public struct Outbox: Sendable {
     }
     let before = entry.told
     entry.told = told(entry)
+    entry.soughtSince = nil
     entries[number] = entry
     guard entry.told != before else { return nil }
     if entry.told == .read {
@@ -151,6 +157,26 @@ public struct Outbox: Sendable {
     entry.told = told(entry)
     entries[number] = entry
     return entry.told == before ? nil : entry.told
+  }
+
+  /// The messages that are not delivered and have no way to their peers, in the order of their numbers.
+  ///
+  /// - Parameter hasNoPath: gets a message, and since when its peer was tried.
+  func stranded(where hasNoPath: (OutgoingMessage, Instant?) -> Bool) -> [OutgoingMessage] {
+    undelivered.filter { hasNoPath($0.message, $0.soughtSince) }.map(\.message).sorted { $0.number < $1.number }
+  }
+
+  /// Peers carry a message.
+  ///
+  /// - Returns: the message, and its state if that is another one than the service was told.
+  mutating func deposited(
+    _ number: UInt32, with couriers: [PeerID], key: X25519.PublicKey
+  ) -> (message: OutgoingMessage, state: MessageState?)? {
+    guard entries[number] != nil else { return nil }
+    entries[number]?.message.couriers += couriers
+    entries[number]?.message.noiseKey = key
+    let state = sent(number)
+    return entries[number].map { ($0.message, state) }
   }
 
   /// - Returns: the messages to a peer that is forgotten.

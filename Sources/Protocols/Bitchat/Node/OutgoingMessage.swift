@@ -1,4 +1,5 @@
 import Common
+import Crypto
 
 /// A private message of this node, until the peer has it. A long text is several messages on the air.
 public struct OutgoingMessage: Hashable, Sendable {
@@ -25,18 +26,27 @@ public struct OutgoingMessage: Hashable, Sendable {
   public let createdAt: UInt64
   /// How often it was sent.
   public internal(set) var tries: Int
+  /// The peer's Noise key, once it was sealed for a courier; nil where it is to be looked up.
+  public internal(set) var noiseKey: X25519.PublicKey?
+  /// The peers that carry it.
+  public internal(set) var couriers: [PeerID]
 
-  public init(number: UInt32, peer: PeerID, pieces: [Piece], createdAt: UInt64, tries: Int = 0) {
+  public init(
+    number: UInt32, peer: PeerID, pieces: [Piece], createdAt: UInt64, tries: Int = 0,
+    noiseKey: X25519.PublicKey? = nil, couriers: [PeerID] = []
+  ) {
     self.number = number
     self.peer = peer
     self.pieces = pieces
     self.createdAt = createdAt
     self.tries = tries
+    self.noiseKey = noiseKey
+    self.couriers = couriers
   }
 
   var state: MessageState {
     if pieces.allSatisfy(\.isRead) { return .read }
     if pieces.allSatisfy(\.isDelivered) { return .delivered }
-    return tries > 0 ? .sent : .waiting
+    return tries > 0 || !couriers.isEmpty ? .sent : .waiting
   }
 }

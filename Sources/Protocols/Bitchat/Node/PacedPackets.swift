@@ -22,6 +22,9 @@ struct PacedPackets: Sendable {
   var count: Int { packets.count }
   var deadline: Instant? { packets.first?.due }
 
+  /// Whether something waits for a link.
+  func isWaiting(for link: LinkID) -> Bool { packets.contains { $0.link == link } }
+
   /// Takes packets in that belong together.
   ///
   /// - Returns: whether there is room for all; else none is taken.

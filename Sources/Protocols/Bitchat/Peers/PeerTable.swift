@@ -27,6 +27,8 @@ struct PeerTable: Sendable {
   private struct Pin: Sendable {
     var signingKey: Ed25519.PublicKey
     var heardAt: Instant
+    /// For what is sealed while the peer is away; nil where only an earlier run heard it.
+    var noiseKey: X25519.PublicKey?
   }
 
   private(set) var peers: [PeerID: Peer] = [:]
@@ -41,6 +43,9 @@ struct PeerTable: Sendable {
   /// The signing key that a peer is held to; nil for one that was never heard.
   func pin(of id: PeerID) -> Ed25519.PublicKey? { pins[id]?.signingKey }
 
+  /// The Noise key of a peer that was heard, near or not.
+  func noiseKey(of id: PeerID) -> X25519.PublicKey? { pins[id]?.noiseKey }
+
   /// Takes in an announce whose signature holds.
   ///
   /// - Returns: what is new, and the peers that were forgotten for want of room.
@@ -49,7 +54,7 @@ struct PeerTable: Sendable {
   ) throws(Refusal) -> (novelty: Novelty, forgotten: [PeerID]) {
     let id = announcement.peerID
     if let pinned = pin(of: id), pinned != announcement.signingKey { throw .otherSigningKey }
-    pins[id] = Pin(signingKey: announcement.signingKey, heardAt: now)
+    pins[id] = Pin(signingKey: announcement.signingKey, heardAt: now, noiseKey: announcement.noiseKey)
     dropPins(but: id)
     guard let known = peers[id] else {
       peers[id] = Peer(announcement, at: time, hops: hops, now: now)
@@ -78,7 +83,7 @@ struct PeerTable: Sendable {
 
   /// The peer has proven inside Noise that this key is its own: it counts from now on, whatever was announced first.
   mutating func prove(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
-    pins[id] = Pin(signingKey: signingKey, heardAt: now)
+    pins[id] = Pin(signingKey: signingKey, heardAt: now, noiseKey: noiseKey(of: id))
     peers[id]?.signingKey = signingKey
     dropPins(but: id)
   }
@@ -88,6 +93,9 @@ struct PeerTable: Sendable {
     pins[id] = Pin(signingKey: signingKey, heardAt: now)
     dropPins(but: id)
   }
+
+  /// The same for the Noise key of a peer that has a pin.
+  mutating func restoreNoiseKey(_ id: PeerID, _ key: X25519.PublicKey) { pins[id]?.noiseKey = key }
 
   /// Says whether a peer matters to the user.
   mutating func hold(_ id: PeerID, _ isPrecious: Bool) {

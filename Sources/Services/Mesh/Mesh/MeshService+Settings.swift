@@ -11,6 +11,8 @@ extension MeshService {
       case node
       /// It passes on what others say, stores nothing and answers no private message.
       case relay
+      /// It carries many letters of those who are not there.
+      case mailbox
     }
 
     /// When a link is cut whose peer is silent.
@@ -28,6 +30,9 @@ extension MeshService {
     /// Neighbours that the node has at most.
     public var links = 7
     public var monitor = Monitor.standard
+    /// Letters of others that a mailbox carries at most.
+    public var courierEnvelopes = 1000
+    public var power = Power.mains
     /// The highest time to live that encrypted packets are passed on with; 0: no limit.
     public var encryptedRelayLimit = 0
     public var padsAll = false
@@ -76,6 +81,8 @@ extension MeshService {
       configuration.encryptedRelayLimit = encryptedRelayLimit == 0 ? nil : UInt8(encryptedRelayLimit)
       configuration.padsAll = padsAll
       configuration.blocksRelay = blocksRelay
+      if role == .mailbox { configuration.carries = courierEnvelopes }
+      configuration.isSparing = power == .battery
       configuration.isMonitorStrict = monitor == .strict
       configuration.dialect = dialect
       configuration.dialects = Dictionary(dialects.map { ($0.peer, $0.dialect) }) { $1 }
@@ -88,7 +95,7 @@ extension MeshService.Settings {
   public static let section = "Mesh"
 
   /// The archive, the queues of the links, the packets that are put together, what waits to be sent, and the log.
-  public var memory: Int { enabled ? 24 << 20 : 0 }
+  public var memory: Int { enabled ? (24 << 20) + (role == .mailbox ? 8 << 20 : 0) : 0 }
 
   /// The longest nickname in bytes; the apps show no more.
   static let nicknameBytes = 60
@@ -108,7 +115,8 @@ extension MeshService.Settings {
     Setting(
       "Role", \.role, .choice, .onRestart,
       "node takes part in everything. relay passes on what others say, keeps nothing of it, answers no private message and "
-        + "tells no more of itself than an announce needs."),
+        + "tells no more of itself than an announce needs. mailbox is a node that carries letters for many who are not there."
+    ),
     Setting(
       "RelayPolicy", \.relayPolicy, .choice, .onReload,
       "How packets of others are passed on. mains: all of them, to every neighbour who has not heard them, for a machine that "
@@ -120,6 +128,15 @@ extension MeshService.Settings {
     Setting(
       "Peers", \.links, .number(1...64), .onReload,
       "How many neighbours the node has links with at most. One link of [Radio] Links= stays free in any case."),
+    Setting(
+      "CourierEnvelopes", \.courierEnvelopes, .number(0...1000), .onRestart,
+      "How many letters of others a mailbox carries at most, for a day each: half of them of strangers. A node carries 40, a "
+        + "relay none."),
+    Setting(
+      "Power", \.power, .choice, .onReload,
+      "What the machine lives on. mains: it scans all the time and is advertised five times a second. battery: it scans 2s of "
+        + "30s, and for 10s after somebody has said something, is advertised once a second and announces itself once a minute."
+    ),
     Setting(
       "DeviceMonitor", \.monitor, .choice, .onReload,
       "When a silent neighbour's link is cut: after 330s, or with strict after 60s, which phones in the background do not stand."

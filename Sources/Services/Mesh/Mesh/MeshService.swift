@@ -29,18 +29,25 @@ public final class MeshService {
   lazy var ageTimer = Deadline(scheduler) { [weak self] in self?.age() }
 
   // Links: MeshService+Links, MeshService+Serving, MeshService+Finding.
-  var ports: [LinkID: MeshPort] = [:]
+  var ports: [LinkID: MeshPort] = [:] {
+    didSet { if ports.count != oldValue.count { use.connect(ports.count, at: scheduler.now) } }
+  }
   var server: (any GATTServer)?
   /// While the last words go out.
   var leaving: Registration?
-  var advertisement: Registration?
-  var scan: Registration?
+  var advertisement: Registration? { didSet { use.advertise(advertisement != nil, at: scheduler.now) } }
+  var scan: Registration? { didSet { use.scan(scan != nil, at: scheduler.now) } }
   var watches: [Registration] = []
   var finder = NeighbourFinder()
   var attempt: Attempt?
   lazy var findTimer = Deadline(scheduler) { [weak self] in self?.find() }
   /// Addresses that get no link for a while, with the time.
   var refused: [BluetoothAddress: Instant] = [:]
+
+  // What the radio is asked for: MeshService+Power.
+  var use = RadioUse()
+  var duty = ScanDuty()
+  lazy var dutyTimer = Deadline(scheduler) { [weak self] in self?.listen() }
 
   // Messages and peers: MeshService+Messages, MeshService+Peers.
   var log = MessageLog()
@@ -140,6 +147,7 @@ public final class MeshService {
     for item in kept.gossip { engine.restore(item) }
     for marks in kept.peers where marks.isMarked {
       self.marks[marks.peer] = marks
+      if let key = marks.noiseKey { engine.restoreNoiseKey(of: marks.peer, key) }
       if marks.isFavourite { _ = engine.handle(.favourite(marks.peer, true), at: now, time: time) }
       if marks.isBlocked { _ = engine.handle(.block(marks.peer, true), at: now, time: time) }
       if marks.isVerified { _ = engine.handle(.verified(marks.peer, true), at: now, time: time) }
@@ -149,7 +157,9 @@ public final class MeshService {
       for id in message.messageIDs { engine.restoreReceived(id, from: message.sender, at: now) }
     }
     for message in kept.outgoing { _ = try? engine.restore(message, at: now, time: time) }
+    let superfluous = kept.carried.filter { !engine.restore($0) }
     self.engine = engine
+    keep(superfluous.map { .carriedNoMore($0.id) })
   }
 
   /// Begins to be a neighbour.
@@ -220,12 +230,14 @@ public final class MeshService {
   public func apply(_ settings: Settings) {
     var settings = settings
     settings.role = self.settings.role
+    let power = self.settings.power
     self.settings = settings
     engine?.configuration = settings.engine(nickname: nickname)
     keeper.settings.archive = settings.archive
     told.perMinute = settings.linesPerPeer
     lookAtClock()
     handle(.timer)
+    powerChanged(from: power)
     changed()
   }
 
@@ -249,8 +261,12 @@ public final class MeshService {
       case .bound(let link, let peer): bound(link, peer)
       case .peer(let peer): met(peer)
       case .gone(let peer): peerChanges.call(peer)
-      case .heard(let message): heard(message)
-      case .told(let message, let peer, let time): told(message, from: peer, at: time)
+      case .heard(let message):
+        noteTraffic()
+        heard(message)
+      case .told(let message, let peer, let time):
+        noteTraffic()
+        told(message, from: peer, at: time)
       case .toldAgain(let id, let peer): toldAgain(id, from: peer)
       case .favourited(let peer, let notice, let id): favourited(peer, notice, id)
       case .progress(let number, let state): progressed(number, state)
@@ -296,6 +312,9 @@ public final class MeshService {
 
   /// What confirms a wipe; nil where there is nothing to wipe yet.
   var wipeWord: String? { engine?.identity.id.description ?? (keeper.error?.reason == .keyMissing ? "unknown" : nil) }
+
+  /// How many envelopes it carries for others.
+  public var carried: Int { engine?.carried ?? 0 }
 
   public var nickname: String { chosenNickname ?? settings.nickname }
 

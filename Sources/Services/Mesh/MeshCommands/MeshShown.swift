@@ -8,7 +8,8 @@ enum MeshShown {
     let rows: [(String, String)] = [
       ("state", state(node)), ("reason", node.reason), ("role", node.role), ("nickname", MeshText.line(node.nickname)),
       ("peer ID", node.id), ("fingerprint", node.fingerprint), ("links", node.id.isEmpty ? "" : "\(node.links)"),
-      ("unread", node.id.isEmpty ? "" : "\(node.unread)"), ("counters", counters(node)),
+      ("unread", node.id.isEmpty ? "" : "\(node.unread)"),
+      ("carrying", node.id.isEmpty ? "" : carrying(node)), ("counters", counters(node)),
     ]
     return rows.filter { !$0.1.isEmpty }.map { name, value in
       name + String(repeating: " ", count: 13 - name.count) + value + "\n"
@@ -23,7 +24,8 @@ enum MeshShown {
       .init("nickname", isSeen ? .string(node.nickname) : .null), .init("peer", isSeen ? .string(node.id) : .null),
       .init("fingerprint", isSeen ? .string(node.fingerprint) : .null),
       .init("links", isSeen ? .int(Int64(node.links)) : .null),
-      .init("unread", isSeen ? .int(Int64(node.unread)) : .null), .init("counters", .object(counters)),
+      .init("unread", isSeen ? .int(Int64(node.unread)) : .null),
+      .init("carried", isSeen ? .int(Int64(node.carried)) : .null), .init("counters", .object(counters)),
     ])
   }
 
@@ -33,9 +35,15 @@ enum MeshShown {
     if !node.id.isEmpty {
       line += "  as \(MeshText.line(node.nickname)) (\(node.id)), \(node.links) \(node.links == 1 ? "link" : "links")"
       if node.unread > 0 { line += ", \(node.unread) unread" }
+      if node.carried > 0 { line += ", carrying \(carrying(node))" }
     }
     let below = [node.reason, counters(node)].filter { !$0.isEmpty }.map { "            \($0)" }
     return ([line] + below).map { $0 + "\n" }.joined()
+  }
+
+  /// How many, and never whose.
+  private static func carrying(_ node: MeshView) -> String {
+    node.carried == 1 ? "1 letter of others" : "\(node.carried) letters of others"
   }
 
   /// The state's word as people read it.

@@ -17,6 +17,8 @@ public struct KeptMesh: Sendable {
   public var gossip: [GossipArchive.Item] = []
   /// In the order of their numbers.
   public var messages: [MeshMessage] = []
+  /// What the node carries for others, in the order in which it came.
+  public var carried: [CarriedEnvelope] = []
   /// The highest number that a message ever had, 0 if there was none. The next one is higher.
   public var highestNumber: UInt32 = 0
   /// How many records could not be read, and are removed.

@@ -15,6 +15,9 @@ public enum MeshChange: Hashable, Sendable {
   case gossip(GossipArchive.Item)
   /// A message is new, or its state is another one.
   case message(MeshMessage)
+  /// An envelope that the node carries for somebody else.
+  case carried(CarriedEnvelope)
+  case carriedNoMore(CourierID)
 
   public init(_ keepsake: MeshEngine.Keepsake) {
     self =
@@ -23,6 +26,8 @@ public enum MeshChange: Hashable, Sendable {
       case .gossip(let item): .gossip(item)
       case .outgoing(let message): .outgoing(message)
       case .settled(let number): .settled(number)
+      case .carried(let envelope): .carried(envelope)
+      case .carriedNoMore(let id): .carriedNoMore(id)
       }
   }
 }

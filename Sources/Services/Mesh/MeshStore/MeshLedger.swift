@@ -13,11 +13,12 @@ struct MeshLedger: Sendable {
     case outgoing(UInt32)
     case gossip(PacketID)
     case message(UInt32)
+    case carried(CourierID)
   }
 
   /// Records of which so many are kept together.
   enum Shelf: CaseIterable, Sendable {
-    case own, pins, peers, outgoing, gossip, fragments, publicMessages, privateMessages
+    case own, pins, peers, outgoing, gossip, fragments, publicMessages, privateMessages, carried
 
     /// How many at most, and of how many bytes.
     var limit: (count: Int, bytes: Int) {
@@ -31,6 +32,7 @@ struct MeshLedger: Sendable {
       // 5,000 together. Strangers' lines cannot push out private ones.
       case .publicMessages: (1500, 4 << 20)
       case .privateMessages: (3500, 16 << 20)
+      case .carried: (1000, 9 << 20)
       }
     }
 
@@ -51,6 +53,7 @@ struct MeshLedger: Sendable {
 
   static let privateMilliseconds: UInt64 = 30 * 24 * 3600 * 1000
   static let outgoingMilliseconds: UInt64 = 24 * 3600 * 1000
+  static let carriedMilliseconds = CourierEnvelope.lifetime + CourierEnvelope.slack
 
   private(set) var shelves: [Shelf: [Key: Row]] = [:]
   private var bytes: [Shelf: Int] = [:]
@@ -108,6 +111,11 @@ struct MeshLedger: Sendable {
     case .message(let message):
       let isLeftOut = archiveMilliseconds == 0 && message.conversation == nil
       return isLeftOut ? try raiseNumber(to: message.number, at: time) : try write(.message(message), at: time)
+    case .carried(let envelope): return try write(.carried(envelope), at: time)
+    case .carriedNoMore(let id):
+      var writes = MeshWrites()
+      remove(.carried(id), from: .carried, &writes)
+      return writes
     case .settled(let number):
       var writes = MeshWrites()
       remove(.outgoing(number), from: .outgoing, &writes)
@@ -143,6 +151,7 @@ struct MeshLedger: Sendable {
       case .gossip, .fragments, .publicMessages: age > archive
       case .privateMessages: age > Self.privateMilliseconds
       case .outgoing: age > Self.outgoingMilliseconds
+      case .carried: age > Self.carriedMilliseconds
       case .own, .pins, .peers: false
       }
     }
@@ -255,6 +264,9 @@ extension MeshLedger {
       case .message(let message):
         (key, shelf) = (.message(message.number), message.conversation == nil ? .publicMessages : .privateMessages)
         (self.time, order) = (message.time, UInt64(message.number))
+      case .carried(let envelope):
+        (key, shelf) = (.carried(envelope.id), .carried)
+        (self.time, order, isChosen) = (envelope.storedAt, envelope.storedAt, envelope.isOfFavourite)
       }
     }
   }

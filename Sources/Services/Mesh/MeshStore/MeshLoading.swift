@@ -77,6 +77,7 @@ extension KeptMesh {
     case .outgoing(let message): outgoing.append(message)
     case .gossip(let item): gossip.append(item)
     case .message(let message): messages.append(message)
+    case .carried(let envelope): carried.append(envelope)
     }
   }
 
@@ -84,6 +85,7 @@ extension KeptMesh {
     peers.sort { $0.peer < $1.peer }
     outgoing.sort { $0.number < $1.number }
     gossip.sort { ($0.timestamp, $0.id.description) < ($1.timestamp, $1.id.description) }
+    carried.sort { ($0.storedAt, $0.id) < ($1.storedAt, $1.id) }
     messages.sort { $0.number < $1.number }
   }
 }

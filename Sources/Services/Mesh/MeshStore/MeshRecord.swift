@@ -11,10 +11,12 @@ import Crypto
 ///        3 number     4: the highest of a message
 ///        4 pin        8 peer, 32 signing key
 ///        5 peer       8 peer, 1 marks, 8 seen at, 1+n Noise key (0 or 32), 1+n nickname
-///        6 outgoing   4 number, 8 peer, 8 made at, 2 tries, 2 pieces: of each 1 state, 1+n ID, 2+n text
+///        6 outgoing   4 number, 8 peer, 8 made at, 2 tries, 2 pieces: of each 1 state, 1+n ID, 2+n text;
+///                     1+n Noise key (0 or 32), 1 couriers: of each 8; earlier releases end before the Noise key
 ///        7 gossip     the packet
 ///        8 message    4 number, 8 time, 1 state, 8 sender, 1+n conversation (0 or 8), 1+n packet (0 or 16), 1+n nickname,
 ///                     2 IDs: of each 1+n; 4+n text
+///        9 carried    8 depositor, 1 favourite, 8 time, 1 given to: of each 8; 2+n envelope
 enum MeshRecord: Sendable {
   case identity(MeshEngine.Identity)
   case nickname(String)
@@ -24,12 +26,13 @@ enum MeshRecord: Sendable {
   case outgoing(OutgoingMessage)
   case gossip(GossipArchive.Item)
   case message(MeshMessage)
+  case carried(CarriedEnvelope)
 
   static let version: UInt8 = 1
 
   private enum Kind: UInt8 {
     case identity = 1
-    case nickname, number, pin, peer, outgoing, gossip, message
+    case nickname, number, pin, peer, outgoing, gossip, message, carried
   }
 
   // MARK: Reading
@@ -50,6 +53,7 @@ enum MeshRecord: Sendable {
       guard let item = GossipArchive.Item(bytes: Array(reader.rest())) else { throw .badValue("packet") }
       self = .gossip(item)
     case .message: self = .message(try MeshMessage(readingRecord: &reader))
+    case .carried: self = .carried(try CarriedEnvelope(readingRecord: &reader))
     }
     try reader.finish()
   }
@@ -87,6 +91,7 @@ enum MeshRecord: Sendable {
     case .outgoing(let message): try message.writeRecord(to: &writer)
     case .gossip(let item): writer.append(item.bytes)
     case .message(let message): try message.writeRecord(to: &writer)
+    case .carried(let envelope): try envelope.writeRecord(to: &writer)
     }
     return writer.bytes
   }
@@ -101,6 +106,7 @@ enum MeshRecord: Sendable {
     case .outgoing: .outgoing
     case .gossip: .gossip
     case .message: .message
+    case .carried: .carried
     }
   }
 }
@@ -143,7 +149,14 @@ extension OutgoingMessage {
       let text = try reader.text(Int(try reader.u16be()), "text")
       pieces.append(Piece(id: id, text: text, isDelivered: state & 1 != 0, isRead: state & 2 != 0))
     }
-    self.init(number: number, peer: peer, pieces: pieces, createdAt: createdAt, tries: Int(tries))
+    guard !reader.isAtEnd else {
+      self.init(number: number, peer: peer, pieces: pieces, createdAt: createdAt, tries: Int(tries))
+      return
+    }
+    let key = try reader.short()
+    self.init(
+      number: number, peer: peer, pieces: pieces, createdAt: createdAt, tries: Int(tries),
+      noiseKey: key.isEmpty ? nil : try MeshRecord.key { try X25519.PublicKey(key) }, couriers: try reader.peers())
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
@@ -158,6 +171,8 @@ extension OutgoingMessage {
       try writer.short(piece.id.text.utf8, "ID")
       try writer.lengthPrefixed(UInt16.self, field: "text") { (writer) in writer.append(piece.text.utf8) }
     }
+    try writer.short(noiseKey?.bytes ?? [], "Noise key")
+    try writer.peers(couriers, "couriers")
   }
 }
 
@@ -193,7 +208,37 @@ extension MeshMessage {
   }
 }
 
+extension CarriedEnvelope {
+  fileprivate init(readingRecord reader: inout ByteReader) throws(WireError) {
+    let depositor = try PeerID(reading: &reader)
+    let isOfFavourite = try reader.u8()
+    guard isOfFavourite < 2 else { throw .badValue("favourite") }
+    let storedAt = try reader.u64be()
+    let givenTo = try reader.peers()
+    var inner = ByteReader(try reader.bytes(Int(try reader.u16be())))
+    let envelope = try CourierEnvelope(reading: &inner)
+    self.init(
+      envelope: envelope, depositor: depositor, isOfFavourite: isOfFavourite == 1,
+      storedAt: storedAt, givenTo: givenTo)
+  }
+
+  fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
+    depositor.write(to: &writer)
+    writer.u8(isOfFavourite ? 1 : 0)
+    writer.u64be(storedAt)
+    try writer.peers(givenTo, "given to")
+    try writer.lengthPrefixed(UInt16.self, field: "envelope") { (writer) in writer.append(envelope.bytes) }
+  }
+}
+
 extension ByteReader {
+  /// Peers behind their number in one byte.
+  fileprivate mutating func peers() throws(WireError) -> [PeerID] {
+    var peers: [PeerID] = []
+    for _ in 0..<(try u8()) { peers.append(try PeerID(reading: &self)) }
+    return peers
+  }
+
   /// Bytes behind their length in one byte.
   fileprivate mutating func short() throws(WireError) -> ArraySlice<UInt8> { try bytes(Int(try u8())) }
 
@@ -215,6 +260,12 @@ extension ByteReader {
 }
 
 extension ByteWriter {
+  fileprivate mutating func peers(_ peers: [PeerID], _ field: String) throws(WireError) {
+    guard let count = UInt8(exactly: peers.count) else { throw .tooLong(field: field, limit: Int(UInt8.max)) }
+    u8(count)
+    for peer in peers { peer.write(to: &self) }
+  }
+
   fileprivate mutating func short(_ value: some Collection<UInt8>, _ field: String) throws(WireError) {
     try lengthPrefixed(UInt8.self, field: field) { (writer) in writer.append(value) }
   }

@@ -13,7 +13,9 @@ public struct MeshView: Sendable, Equatable {
   public var state = ""
   /// A sentence; empty where all is well.
   public var reason = ""
-  /// `node` or `relay`.
+  /// Envelopes of others that it carries.
+  public var carried = 0
+  /// `node`, `relay` or `mailbox`.
   public var role = ""
   public var counters: [String: Int] = [:]
 
@@ -37,6 +39,7 @@ public struct MeshView: Sendable, Equatable {
     fingerprint = properties["Fingerprint"]?.asString ?? fingerprint
     links = properties["Links"]?.asInteger ?? links
     unread = properties["Unread"]?.asInteger ?? unread
+    carried = properties["Carried"]?.asInteger ?? carried
     state = properties["State"]?.asString ?? state
     reason = properties["Reason"]?.asString ?? reason
     role = properties["Role"]?.asString ?? role

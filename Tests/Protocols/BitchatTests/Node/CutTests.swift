@@ -169,7 +169,7 @@ struct CutTests {
       switch keepsake {
       case .pin(let peer, let key): engine.restorePin(of: peer, key, at: hall.now)
       case .gossip(let item): if let item = GossipArchive.Item(bytes: item.bytes) { engine.restore(item) }
-      case .outgoing, .settled: break
+      case .outgoing, .settled, .carried, .carriedNoMore: break
       }
     }
     for message in bob.told { engine.restoreReceived(message.id, from: hall.nodes[0].id, at: hall.now) }

@@ -13,6 +13,8 @@ struct MeshHall {
     var clockError: Int64 = 0
     var heard: [PublicMessage] = []
     var told: [PrivateMessage] = []
+    /// Who has said each of those.
+    var toldFrom: [PeerID] = []
     var progress: [UInt32: [MessageState]] = [:]
     var gone: [PeerID] = []
     var favourited: [PeerID] = []
@@ -28,6 +30,11 @@ struct MeshHall {
     init(_ engine: MeshEngine, name: String) {
       (self.engine, self.name) = (engine, name)
     }
+  }
+
+  /// A text to somebody who is no node here.
+  mutating func tell(_ text: String, to peer: PeerID, as number: UInt32, at node: Int) throws {
+    carryOut(try nodes[node].engine.tell(text, to: peer, as: number, at: now, time: clock(of: node)), of: node)
   }
 
   /// Two ends of a link: the nodes' places, the one that has made it first.
@@ -115,6 +122,27 @@ struct MeshHall {
     wires.filter { $0.value.isUp && [$0.value.ends.0, $0.value.ends.1].sorted() == [one, other].sorted() }.map(\.key)
   }
 
+  // MARK: Restarts
+
+  /// The node ends, and another run takes over what it has kept. Its links are gone.
+  mutating func restart(_ node: Int) {
+    for (link, wire) in wires.sorted(by: { $0.key.number < $1.key.number })
+    where wire.isUp && (wire.ends.0 == node || wire.ends.1 == node) { disconnect(link) }
+    let old = nodes[node]
+    var engine = MeshEngine(
+      identity: old.engine.identity, configuration: old.engine.configuration,
+      random: SeededRandom(seed: draw(1...1_000_000_000).magnitude))
+    for keepsake in old.kept {
+      if case .pin(let peer, let key) = keepsake { engine.restorePin(of: peer, key, at: now) }
+    }
+    for envelope in old.carriedLast.values { engine.restore(envelope) }
+    for message in old.outgoingLast.values { _ = try? engine.restore(message, at: now, time: time) }
+    for (message, peer) in zip(old.told, old.toldFrom) { engine.restoreReceived(message.id, from: peer, at: now) }
+    nodes[node].engine = engine
+    handle(.clock(isTrusted: true), at: node)
+    handle(.start, at: node)
+  }
+
   // MARK: What happens
 
   mutating func handle(_ event: MeshEngine.Event, at node: Int) {
@@ -181,6 +209,9 @@ struct MeshHall {
     now = end
   }
 
+  /// Lets a time pass in which nobody is awake.
+  mutating func leap(_ duration: Duration) { now = now.advanced(by: duration) }
+
   private var nextMoment: Instant? {
     let timers = nodes.compactMap(\.engine.deadline).min().map { max($0, now) }
     return [flights.first?.due, timers].compactMap(\.self).min()
@@ -196,6 +227,7 @@ struct MeshHall {
       case .heard(let message): nodes[node].heard.append(message)
       case .told(let message, let peer, _):
         nodes[node].told.append(message)
+        nodes[node].toldFrom.append(peer)
         if nodes[node].keeps { handle(.kept(message.id, from: peer), at: node) }
       case .toldAgain(let id, let peer): if nodes[node].keeps { handle(.kept(id, from: peer), at: node) }
       case .progress(let number, let state): nodes[node].progress[number, default: []].append(state)
@@ -231,5 +263,31 @@ struct MeshHall {
   private mutating func draw(_ range: ClosedRange<Int64>) -> Int64 {
     let word = random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
     return range.lowerBound + Int64(word % UInt64(range.upperBound - range.lowerBound + 1))
+  }
+}
+
+extension MeshHall.Node {
+  /// The envelopes that the last word was about keeping.
+  var carriedLast: [CourierID: CarriedEnvelope] {
+    kept.reduce(into: [:]) { envelopes, keepsake in
+      switch keepsake {
+      case .carried(let envelope): envelopes[envelope.id] = envelope
+      case .carriedNoMore(let id): envelopes[id] = nil
+      default: break
+      }
+    }
+  }
+
+  var carriedIDs: Set<CourierID> { Set(carriedLast.keys) }
+
+  /// The messages that wait, as they are kept.
+  var outgoingLast: [UInt32: OutgoingMessage] {
+    kept.reduce(into: [:]) { messages, keepsake in
+      switch keepsake {
+      case .outgoing(let message): messages[message.number] = message
+      case .settled(let number): messages[number] = nil
+      default: break
+      }
+    }
   }
 }

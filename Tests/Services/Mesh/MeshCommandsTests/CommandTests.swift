@@ -93,6 +93,7 @@ struct CommandTests {
       fingerprint  f0
       links        1
       unread       3
+      carrying     2 letters of others
       counters     Clock 2
 
       """
@@ -100,6 +101,7 @@ struct CommandTests {
     #expect(await stand.run() == ToolCall(.ok, text))
     let shown = try Self.json(await stand.run("--json"))
     #expect(shown["peer"] as? String == MeshStand.own && shown["counters"] as? NSDictionary == ["Clock": 2])
+    #expect(shown["carried"] as? Int == 2)
     #expect(await stand.run("nick", "you\u{1B}") == ToolCall(.ok, "This node is called you\u{FFFD}.\n"))
     #expect(await stand.run("announce") == ToolCall(.ok, "Announced.\n"))
     #expect(stand.calls == ["SetNickname you\u{1B}", "Announce"])

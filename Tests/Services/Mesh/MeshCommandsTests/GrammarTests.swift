@@ -61,6 +61,10 @@ struct GrammarTests {
       "Links": .uint32(1), "Unread": .uint32(3),
     ]
     #expect(status(group) == "  mesh      connected  as m\u{FFFD}e (00000000000000ff), 1 link, 3 unread\n")
+    let carrying = group.merging(["Unread": .uint32(0), "Carried": .uint32(1)]) { $1 }
+    #expect(
+      status(carrying)
+        == "  mesh      connected  as m\u{FFFD}e (00000000000000ff), 1 link, carrying 1 letter of others\n")
     #expect(MeshTool.part.status([:]) == "")
   }
 }

@@ -117,7 +117,7 @@ final class MeshStand {
         Property("Nickname", "s", get: { .string("me") }),
         Property("PeerId", "s", get: { [weak self] in .string(self?.ownID ?? "") }),
         Property("Fingerprint", "s", get: { .string("f0") }), Property("Links", "u", get: { .uint32(1) }),
-        Property("Unread", "u", get: { .uint32(3) }),
+        Property("Unread", "u", get: { .uint32(3) }), Property("Carried", "u", get: { .uint32(2) }),
       ],
       signals: [
         Signal("MessageWaiting", [Argument("message", "u")]),

@@ -64,6 +64,7 @@ struct MeshFilesTests {
     expected.gossip = try [Sample.gossip(), Sample.gossip("a fragment", type: .fragment)]
       .sorted { $0.id.description < $1.id.description }
     expected.messages = [try Sample.privateMessage(8), try Sample.publicMessage(9)]
+    expected.carried = [try Sample.carried(1)]
     expected.highestNumber = 9
     #expect(found.content == expected.content)
     #expect(found.lost == 0 && found.warning == nil && found.keyOrigin == .stateDirectory)

@@ -89,6 +89,28 @@ struct MeshLedgerTests {
     #expect(!ledger.has(.outgoing(100), on: .outgoing) && ledger.has(.outgoing(101), on: .outgoing))
   }
 
+  @Test("Envelopes of others are bounded in number and bytes, those of favourites go last, and all go after a day")
+  mutating func carried() throws {
+    let friend = try Sample.carried(0, isOfFavourite: true, at: 1)
+    _ = try ledger.apply(.carried(friend), at: 1)
+    for number in 1...1010 as ClosedRange<UInt64> {
+      _ = try ledger.apply(.carried(Sample.carried(number, at: Sample.time + number)), at: 1)
+    }
+    #expect(ledger.count(.carried) == 1000 && ledger.has(.carried(friend.id), on: .carried))
+    let gone = try ledger.apply(.carriedNoMore(friend.id), at: 1)
+    #expect(gone.rows.values.map(\.content) == [nil] && ledger.count(.carried) == 999)
+    let unknown = try ledger.apply(.carriedNoMore(friend.id), at: 1)
+    #expect(unknown.isEmpty)
+    for number in 2000...2800 as ClosedRange<UInt64> {
+      _ = try ledger.apply(.carried(Sample.carried(number, at: Sample.time + number, bytes: 16 << 10)), at: 1)
+    }
+    #expect(ledger.count(.carried) < 600 && ledger.count(.carried) > 500)
+    _ = ledger.age(at: Sample.time + 2800 + 25 * 3_600_000)
+    #expect(ledger.count(.carried) == 1)
+    _ = ledger.age(at: Sample.time + 2801 + 25 * 3_600_000)
+    #expect(ledger.count(.carried) == 0)
+  }
+
   @Test("Messages are bounded in bytes, too")
   mutating func bytes() throws {
     let text = String(repeating: "x", count: 1 << 20)

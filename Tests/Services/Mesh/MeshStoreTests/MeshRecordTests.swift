@@ -17,7 +17,10 @@ struct MeshRecordTests {
     return [
       .identity(identity), .nickname(""), .nickname(Sample.secretName), .number(.max),
       .pin(Sample.peer(1), try Sample.key(1)), .peer(try Sample.marks(1)), .peer(empty),
-      .outgoing(try Sample.outgoing(5, tries: 8)), .gossip(try Sample.gossip()),
+      .outgoing(try Sample.outgoing(5, tries: 8)), .outgoing(try Sample.deposited(6)),
+      .carried(try Sample.carried(1)),
+      .carried(try Sample.carried(2, isOfFavourite: true, givenTo: [Sample.peer(5), Sample.peer(6)])),
+      .gossip(try Sample.gossip()),
     ]
       + (try MeshMessage.State.allCases.flatMap { state in
         [.message(try Sample.privateMessage(1, state: state)), .message(try Sample.publicMessage(2, text: ""))]
@@ -40,6 +43,7 @@ struct MeshRecordTests {
       case (.peer(let one), .peer(let two)): #expect(one == two)
       case (.outgoing(let one), .outgoing(let two)): #expect(one == two)
       case (.gossip(let one), .gossip(let two)): #expect(one == two)
+      case (.carried(let one), .carried(let two)): #expect(one == two)
       case (.message(let one), .message(let two)): #expect(one == two)
       default: Issue.record("another kind")
       }
@@ -51,11 +55,30 @@ struct MeshRecordTests {
     for record in try Self.records() {
       let bytes = try record.bytes()
       if case .gossip = record { continue }
-      for count in 0..<bytes.count {
+      let earlier = try Self.earlierForm(of: record)
+      for count in 0..<bytes.count where count != earlier?.count {
         #expect(throws: WireError.self) { try MeshRecord(reading: Array(bytes.prefix(count))) }
       }
       #expect(throws: WireError.self) { try MeshRecord(reading: bytes + [0]) }
     }
+  }
+
+  /// What an earlier release wrote of a message that waits: nothing behind its pieces.
+  private static func earlierForm(of record: MeshRecord) throws -> [UInt8]? {
+    guard case .outgoing(let message) = record else { return nil }
+    let behind = 1 + (message.noiseKey == nil ? 0 : 32) + 1 + 8 * message.couriers.count
+    return try Array(record.bytes().dropLast(behind))
+  }
+
+  @Test("A message that an earlier release kept is read, and has no couriers")
+  func earlier() throws {
+    let whole = try Sample.deposited(6)
+    let bytes = try #require(try Self.earlierForm(of: .outgoing(whole)))
+    guard case .outgoing(let read) = try MeshRecord(reading: bytes) else {
+      Issue.record("another kind")
+      return
+    }
+    #expect(read.pieces == whole.pieces && read.couriers.isEmpty && read.noiseKey == nil)
   }
 
   @Test("No bytes stop the service, whatever they are")
@@ -84,7 +107,7 @@ struct MeshRecordTests {
     #expect(throws: WireError.badValue("state")) { try MeshRecord(reading: bytes) }
     bytes[14] = 8
     #expect(throws: WireError.badValue("state")) { try MeshRecord(reading: bytes) }
-    #expect(throws: WireError.badValue("kind")) { try MeshRecord(reading: [1, 9]) }
+    #expect(throws: WireError.badValue("kind")) { try MeshRecord(reading: [1, 10]) }
   }
 
   @Test("A name that has no room in its field is not written")

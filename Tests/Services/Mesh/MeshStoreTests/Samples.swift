@@ -36,6 +36,28 @@ enum Sample {
       ], createdAt: createdAt, tries: tries)
   }
 
+  /// A message that others carry.
+  static func deposited(_ number: UInt32) throws -> OutgoingMessage {
+    var random = SeededRandom(seed: UInt64(number))
+    let message = try outgoing(number, tries: 1)
+    return OutgoingMessage(
+      number: number, peer: message.peer, pieces: message.pieces, createdAt: message.createdAt, tries: 1,
+      noiseKey: X25519.PrivateKey(randomFrom: &random).publicKey, couriers: [peer(3), peer(4)])
+  }
+
+  /// An envelope of somebody else.
+  static func carried(
+    _ number: UInt64, isOfFavourite: Bool = false, at time: UInt64 = time, givenTo: [PeerID] = [], bytes: Int = 300
+  ) throws -> CarriedEnvelope {
+    var random = SeededRandom(seed: number)
+    let key = X25519.PrivateKey(randomFrom: &random).publicKey
+    let envelope = try CourierEnvelope(
+      tag: CourierTag(for: key, day: 20_000), expiry: time + 3_600_000, ciphertext: random.bytes(bytes), copies: 4,
+      prekey: number % 2 == 0 ? 7 : nil)
+    return CarriedEnvelope(
+      envelope: envelope, depositor: peer(number), isOfFavourite: isOfFavourite, storedAt: time, givenTo: givenTo)
+  }
+
   static func gossip(
     _ text: String = secretText, type: MessageType = .message, at time: UInt64 = time
   ) throws -> GossipArchive.Item {
@@ -64,7 +86,7 @@ enum Sample {
       .nickname(secretName), .pin(peer(1), try key(1)), .pin(peer(2), try key(2)), .peer(try marks(1)),
       .peer(try marks(2, isFavourite: true)), .outgoing(try outgoing(7, tries: 3)), .gossip(try gossip()),
       .gossip(try gossip("a fragment", type: .fragment)), .message(try privateMessage(8)),
-      .message(try publicMessage(9)),
+      .message(try publicMessage(9)), .carried(try carried(1)),
     ]
   }
 }
@@ -77,6 +99,10 @@ extension KeptMesh {
     lines += peers.map { "peer \($0)" }
     lines += outgoing.map { "outgoing \($0)" }
     lines += gossip.map { "gossip \(Hex.encode($0.bytes))" }
+    lines += carried.map { envelope in
+      "carried \(envelope.depositor) \(envelope.isOfFavourite) \(envelope.storedAt) \(envelope.givenTo) "
+        + Hex.encode(envelope.envelope.bytes)
+    }
     lines += messages.map { message in
       "message \(message.number) \(message.time) \(message.conversation?.description ?? "-") \(message.sender) "
         + "\(message.nickname) \(message.text) \(message.messageIDs) \(message.packet?.description ?? "-") \(message.state)"

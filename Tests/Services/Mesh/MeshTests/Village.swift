@@ -71,12 +71,15 @@ final class Village {
   @discardableResult
   func add(
     _ name: String, at metres: Double = 0, directory: String? = nil, disk: (any Offloading)? = nil,
-    clock: Clock? = nil, store: (any MeshDisk)? = nil, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
+    clock: Clock? = nil, store: (any MeshDisk)? = nil, scheduler: (any Scheduler)? = nil,
+    _ adjust: (inout MeshService.Settings) -> Void = { _ in }
   ) -> House {
     let radio = air.addNode(position: AirPosition(x: metres))
-    let shared = SharedRadio(driver: radio, scheduler: time)
+    let scheduler = scheduler ?? time
+    let shared = SharedRadio(driver: radio, scheduler: scheduler)
     let house = House(
-      radio, shared, service(name, shared, directory, disk ?? time, clock ?? Clock(time), store, adjust))
+      radio, shared,
+      service(name, shared, directory, disk ?? time, clock ?? Clock(time), store, scheduler, adjust))
     houses.append(house)
     house.observe()
     house.mesh.start()
@@ -85,7 +88,7 @@ final class Village {
 
   private func service(
     _ name: String, _ shared: SharedRadio, _ directory: String?, _ disk: any Offloading, _ clock: Clock,
-    _ store: (any MeshDisk)?, _ adjust: (inout MeshService.Settings) -> Void
+    _ store: (any MeshDisk)?, _ scheduler: any Scheduler, _ adjust: (inout MeshService.Settings) -> Void
   ) -> MeshService {
     var settings = MeshService.Settings()
     settings.nickname = name
@@ -94,11 +97,11 @@ final class Village {
     var made: UInt64 = 0
     let kept = MeshKeeper.Settings(archive: settings.archive)
     let keeper =
-      store.map { MeshKeeper($0, settings: kept, scheduler: time, worker: disk, clock: clock) }
-      ?? MeshKeeper(directory: directory, settings: kept, scheduler: time, disk: disk, clock: clock)
+      store.map { MeshKeeper($0, settings: kept, scheduler: scheduler, worker: disk, clock: clock) }
+      ?? MeshKeeper(directory: directory, settings: kept, scheduler: scheduler, disk: disk, clock: clock)
     return MeshService(
-      radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: time, settings: settings, keeper: keeper,
-      clock: clock,
+      radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: scheduler, settings: settings,
+      keeper: keeper, clock: clock,
       random: {
         made += 1
         return SeededRandom(seed: first &* 100 &+ made)
@@ -112,7 +115,8 @@ final class Village {
     house.mesh.stop()
     time.advance(by: .seconds(1))
     house.mesh = service(
-      name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, Clock(time), store, { _ in })
+      name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, Clock(time), store, time,
+      { _ in })
     (house.waiting, house.progress) = ([], [:])
     house.observe()
     house.mesh.start()

@@ -214,7 +214,7 @@ public final class MeshFace {
         "Reason", "s", documentation: "What is wrong and what to do; empty where nothing is.", audience: .everybody,
         get: { .string(service.reason) }),
       Property(
-        "Role", "s", documentation: "node or relay.", audience: .everybody, emits: .const,
+        "Role", "s", documentation: "node, relay or mailbox.", audience: .everybody, emits: .const,
         get: { .string(service.settings.role.rawValue) }),
       Property(
         "Nickname", "s", documentation: "What the node is called.", audience: .group,
@@ -232,6 +232,10 @@ public final class MeshFace {
       Property(
         "Unread", "u", documentation: "How many messages of others nobody has seen.", audience: .group,
         get: { .uint32(UInt32(clamping: service.log.unread)) }),
+      Property(
+        "Carried", "u",
+        documentation: "How many envelopes the node carries for peers that are not there. No signal tells of changes.",
+        audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.carried)) }),
       Property(
         "Counters", "a{st}",
         documentation: "How often each thing happened since the service started. No signal tells of changes.",

@@ -25,11 +25,11 @@ enum BitchatGATT {
 
   /// The service alone, and in the scan response who is here, by which neighbours know a peer that they have a link with. There
   /// is no name in it.
-  static func advertisement(of peer: PeerID) -> Advertisement {
+  static func advertisement(of peer: PeerID, every interval: Duration) -> Advertisement {
     Advertisement(
       data: AdvertisingData(flags: flags, serviceUUIDs: [service]),
       scanResponse: AdvertisingData(serviceData: [.init(service: service, bytes: peer.bytes)]),
-      interval: .milliseconds(200))
+      interval: interval)
   }
 
   /// A node that is not on the air for ten seconds is not missed.

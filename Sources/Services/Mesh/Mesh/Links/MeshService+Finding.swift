@@ -22,12 +22,18 @@ extension MeshService {
     }
   }
 
-  /// Scans while nobody wants quiet and there is a place for one more neighbour.
+  /// Scans while nobody wants quiet, and on a battery while it is time to.
   func listen() {
     guard isStarted, server != nil, !radio.isQuietWanted, radio.status.state != .waiting else {
       scan = nil
       findTimer.set(nil)
+      dutyTimer.set(nil)
       return
+    }
+    guard isScanDue() else {
+      if scan != nil { finder.forget(notHeardSince: scheduler.now.advanced(by: .zero - ScanDuty.period)) }
+      scan = nil
+      return find()
     }
     guard scan == nil else { return find() }
     do throws(RadioError) {
@@ -54,7 +60,9 @@ extension MeshService {
 
   /// Begins to connect, if it is time to.
   func find() {
-    guard isStarted, let engine, scan != nil, !radio.isQuietWanted, attempt == nil, ports.count < settings.links else {
+    guard isStarted, let engine, scan != nil || settings.power == .battery, server != nil, !radio.isQuietWanted,
+      radio.status.state != .waiting, attempt == nil, ports.count < settings.links
+    else {
       return findTimer.set(nil)
     }
     let linked = Set(ports.values.map(\.address))

@@ -43,6 +43,8 @@ extension MeshService {
 
   func send(_ bytes: [UInt8], on link: LinkID, _ kind: PacketClass) {
     guard let port = ports[link] else { return }
+    use.sent += 1
+    note(sent: bytes, kind)
     for kind in port.queue.append(bytes, as: kind) { dropped[kind, default: 0] += 1 }
     pump(port)
   }
@@ -127,6 +129,7 @@ extension MeshService {
   func leaveLinks(then: @escaping @LoopActor () -> Void = {}) {
     (advertisement, scan, watches) = (nil, nil, [])
     findTimer.set(nil)
+    dutyTimer.set(nil)
     attempt?.link.disconnect()
     attempt = nil
     let end = scheduler.now.advanced(by: Self.lastWordsTime)
@@ -152,7 +155,8 @@ extension MeshService {
     guard let engine else { return }
     do throws(RadioError) {
       advertisement = try radio.advertise(
-        BitchatGATT.advertisement(of: engine.identity.id), BitchatGATT.advertisingTerms, for: server)
+        BitchatGATT.advertisement(of: engine.identity.id, every: advertisingInterval), BitchatGATT.advertisingTerms,
+        for: server)
     } catch {
       Log.shared.error("The mesh is not advertised: \(error)", .error(error), .protocolName("bitchat"))
     }

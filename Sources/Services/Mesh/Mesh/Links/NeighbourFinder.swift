@@ -57,6 +57,11 @@ struct NeighbourFinder: Sendable {
 
   mutating func lost(_ address: BluetoothAddress) { advertisers[address] = nil }
 
+  /// On a battery nobody tells that an advertiser is lost.
+  mutating func forget(notHeardSince moment: Instant) {
+    advertisers = advertisers.filter { $0.value.heardAt >= moment }
+  }
+
   mutating func loseAll() { advertisers = [:] }
 
   /// A link that worked has ended.

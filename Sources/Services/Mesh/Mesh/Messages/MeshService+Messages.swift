@@ -225,7 +225,7 @@ extension MeshChange {
   fileprivate var isOfRelay: Bool {
     switch self {
     case .pin, .peer, .forget, .nickname: true
-    case .gossip, .message, .outgoing, .settled: false
+    case .gossip, .message, .outgoing, .settled, .carried, .carriedNoMore: false
     }
   }
 }

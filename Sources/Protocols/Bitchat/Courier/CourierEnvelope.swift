@@ -1,0 +1,118 @@
+import Bytes
+import Crypto
+
+/// The payload of a courier packet: something sealed for a peer who is not there. Records of one byte of type and two of length,
+/// in any order; unknown ones are passed over. Facts: bitchat.md section 8.5. Layout:
+///
+///     01  `CourierTag` of the recipient, 16
+///     02  when it is to be thrown away, milliseconds since 1970, 8
+///     03  message of the Noise pattern X, up to 16 KiB
+///     04  how many copies may still be made, 1; without it 1
+///     05  ID of the recipient's prekey that it is sealed for, 4; without it it is sealed for the Noise key
+///
+/// Nothing but record 03 is protected: whoever carries an envelope can change the rest.
+public struct CourierEnvelope: WireValue, Hashable, Sendable {
+  /// The longest ciphertext, in bytes.
+  public static let ciphertextLimit = 16 << 10
+  /// The longest life, in milliseconds, and by how much the clocks of those who carry it may differ.
+  public static let lifetime: UInt64 = 24 * 3600 * 1000
+  public static let slack: UInt64 = 3600 * 1000
+  /// The copies that an envelope of this node begins with, and the most that one may ask for.
+  public static let firstCopies: UInt8 = 4
+  public static let mostCopies: UInt8 = 8
+
+  public let tag: CourierTag
+  /// Milliseconds since 1970.
+  public let expiry: UInt64
+  public let ciphertext: [UInt8]
+  /// As the envelope says; `allowedCopies` are those that count.
+  public var copies: UInt8
+  public let prekey: UInt32?
+
+  /// Throws `badValue` without a ciphertext, and `tooLong` for one over 16 KiB.
+  public init(
+    tag: CourierTag, expiry: UInt64, ciphertext: [UInt8], copies: UInt8 = firstCopies, prekey: UInt32? = nil
+  ) throws(WireError) {
+    guard !ciphertext.isEmpty else { throw .badValue("ciphertext") }
+    guard ciphertext.count <= Self.ciphertextLimit else {
+      throw .tooLong(field: "ciphertext", limit: Self.ciphertextLimit)
+    }
+    self.tag = tag
+    self.expiry = expiry
+    self.ciphertext = ciphertext
+    self.copies = copies
+    self.prekey = prekey
+  }
+
+  /// The copies that may still be made, this one among them: 1 to 8, whatever the envelope says.
+  public var allowedCopies: UInt8 { min(max(1, copies), Self.mostCopies) }
+
+  /// The same with so many copies.
+  public func with(copies: UInt8) -> CourierEnvelope {
+    var envelope = self
+    envelope.copies = copies
+    return envelope
+  }
+
+  /// Reads the records to the end. Of a type that comes twice, the last one counts.
+  ///
+  /// Throws `badValue` with the name of a record that is missing, or that has another length than it must.
+  public init(reading reader: inout ByteReader) throws(WireError) {
+    var tag: CourierTag?
+    var expiry: UInt64?
+    var ciphertext: ArraySlice<UInt8> = []
+    var copies: UInt8 = 1
+    var prekey: UInt32?
+    let records = try TLV.all(in: reader.rest(), length: .u16be, limit: Self.ciphertextLimit, maximumCount: 16)
+    for record in records {
+      var value = ByteReader(record.value)
+      switch record.type {
+      case 0x01:
+        guard let read = CourierTag(record.value) else { throw .badValue("tag") }
+        tag = read
+      case 0x02:
+        guard record.value.count == 8 else { throw .badValue("expiry") }
+        expiry = try value.u64be()
+      case 0x03: ciphertext = record.value
+      case 0x04:
+        guard record.value.count == 1 else { throw .badValue("copies") }
+        copies = try value.u8()
+      case 0x05:
+        guard record.value.count == 4 else { throw .badValue("prekey") }
+        prekey = try value.u32be()
+      default: continue
+      }
+    }
+    guard let tag else { throw .badValue("tag") }
+    guard let expiry else { throw .badValue("expiry") }
+    try self.init(tag: tag, expiry: expiry, ciphertext: Array(ciphertext), copies: copies, prekey: prekey)
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    Self.write(0x01, tag.bytes, to: &writer)
+    Self.write(0x02, withUnsafeBytes(of: expiry.bigEndian, Array.init), to: &writer)
+    Self.write(0x03, ciphertext, to: &writer)
+    if copies != 1 { Self.write(0x04, [copies], to: &writer) }
+    if let prekey { Self.write(0x05, withUnsafeBytes(of: prekey.bigEndian, Array.init), to: &writer) }
+  }
+
+  /// The longest value is checked when the envelope is made.
+  private static func write(_ type: UInt8, _ value: [UInt8], to writer: inout ByteWriter) {
+    writer.u8(type)
+    writer.u16be(UInt16(clamping: value.count))
+    writer.append(value)
+  }
+}
+
+/// An envelope by what is sealed in it, whatever was written on it since: the first 16 bytes of the ciphertext's SHA-256.
+public struct CourierID: Hashable, Sendable, Comparable {
+  let high: UInt64
+  let low: UInt64
+
+  init(of ciphertext: [UInt8]) {
+    let words = ciphertext.withUnsafeBytes { SHA256.words($0) }
+    (high, low) = (words.first, words.second)
+  }
+
+  public static func < (left: CourierID, right: CourierID) -> Bool { (left.high, left.low) < (right.high, right.low) }
+}

@@ -1,0 +1,212 @@
+import Common
+import Crypto
+
+/// Mail of others: envelopes that come, are carried, and go on. Facts: bitchat.md section 8.5.
+extension MeshEngine {
+  /// How many envelopes this node carries for others.
+  public var carried: Int { courier.bag.count }
+
+  /// What is sealed in those, for tests: nobody here can open it.
+  var courierContents: [[UInt8]] { courier.bag.envelopes.values.map(\.envelope.ciphertext) }
+
+  /// Takes over an envelope that an earlier run has carried.
+  ///
+  /// - Returns: false if there is no place for it.
+  @discardableResult
+  public mutating func restore(_ carried: CarriedEnvelope) -> Bool { courier.bag.restore(carried) }
+
+  /// Whether a packet has an envelope. Dialect S has its chat under the same number.
+  func isEnvelope(_ packet: Packet) -> Bool {
+    PacketMeaning(type: packet.type, payload: packet.payload) != .seedMessage
+  }
+
+  /// Takes in an envelope that is addressed to this node: to be opened, or to be carried.
+  ///
+  /// - Returns: whether it need not be looked at again.
+  mutating func hear(envelope packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+    guard !configuration.isRelayOnly else { return true }
+    guard !blocked.contains(packet.sender) else {
+      counters.blocked += 1
+      return true
+    }
+    guard let envelope = try? CourierEnvelope(reading: packet.payload) else {
+      counters.courier.malformed += 1
+      return true
+    }
+    guard envelope.expiry > turn.time else {
+      counters.courier.tooLate += 1
+      return true
+    }
+    guard envelope.expiry - turn.time <= CourierEnvelope.lifetime + CourierEnvelope.slack else {
+      counters.courier.tooLong += 1
+      return true
+    }
+    if envelope.copies > CourierEnvelope.mostCopies { counters.courier.tooManyCopies += 1 }
+    let isOwn = CourierTag.near(turn.time, for: identity.noiseKey.publicKey).contains(envelope.tag)
+    return isOwn ? open(envelope, arrival, &turn) : carry(envelope, packet, arrival, &turn)
+  }
+
+  // MARK: For this node
+
+  /// Opens an envelope. Who has sealed it is proven by the envelope itself, whoever brings it.
+  private mutating func open(_ envelope: CourierEnvelope, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+    guard budget.takeSignature(on: arrival.link, isKnownAnnounce: false, at: turn.now) else {
+      counters.tooManySignatures += 1
+      return false
+    }
+    // It takes three multiplications, which a signature does not.
+    budget.spend(2, on: arrival.link)
+    let opened: (payload: NoisePayload, sender: X25519.PublicKey)
+    do throws(CourierEnvelope.OpeningError) {
+      opened = try envelope.open(with: identity.noiseKey)
+    } catch {
+      switch error {
+      case .prekey: counters.courier.forPrekeys += 1
+      case .notOpened: counters.courier.notOpened += 1
+      case .unreadable(.unknownType): counters.unknownPayloads += 1
+      case .unreadable: counters.unreadable += 1
+      }
+      return true
+    }
+    let peer = PeerID(noiseKey: opened.sender)
+    guard peer != identity.id, !blocked.contains(peer) else {
+      counters.blocked += 1
+      return true
+    }
+    counters.courier.opened += 1
+    switch opened.payload {
+    case .privateMessage(let message):
+      courier.bring(ReceivedMessage(sender: peer, id: message.id), from: opened.sender, at: turn.time)
+      hear(message, from: peer, &turn)
+    case .delivered(let id): note(id, from: peer, isRead: false, &turn)
+    case .read(let id): note(id, from: peer, isRead: true, &turn)
+    // The rest belongs into a session.
+    default: counters.unknownPayloads += 1
+    }
+    return true
+  }
+
+  // MARK: For others
+
+  /// Takes an envelope to carry it: from a neighbour that has signed it, and from nobody else.
+  private mutating func carry(
+    _ envelope: CourierEnvelope, _ packet: Packet, _ arrival: Arrival, _ turn: inout Turn
+  ) -> Bool {
+    guard arrival.view.timeToLive >= Limits.timeToLive, !arrival.isAnswer,
+      links[arrival.link]?.peer == packet.sender, let depositor = table[packet.sender]
+    else {
+      counters.courier.notOfNeighbours += 1
+      return true
+    }
+    guard checkSignature(arrival, packet, depositor.signingKey, isKnownAnnounce: false, turn) else {
+      counters.courier.notOfNeighbours += 1
+      return false
+    }
+    let carried = CarriedEnvelope(
+      envelope: envelope, depositor: depositor.id, isOfFavourite: favourites.contains(depositor.id),
+      storedAt: turn.time)
+    do throws(CourierBag.Refusal) {
+      let taken = try courier.bag.add(carried)
+      if taken.isNew { counters.courier.taken += 1 } else { counters.courier.repeated += 1 }
+      counters.courier.droppedForOthers += UInt64(taken.dropped.count)
+      drop(taken.dropped, &turn)
+      if taken.isChanged, let kept = courier.bag.envelopes[carried.id] { turn.actions.append(.keep(.carried(kept))) }
+    } catch {
+      counters.courier.count(error)
+    }
+    return true
+  }
+
+  private func drop(_ ids: [CourierID], _ turn: inout Turn) {
+    turn.actions += ids.map { .keep(.carriedNoMore($0)) }
+  }
+
+  /// A peer has just announced itself: it gets what is for it, and a neighbour gets copies to carry.
+  mutating func deliverMail(to peer: Peer, _ arrival: Arrival, _ turn: inout Turn) {
+    // What a neighbour tells later shows nothing about where the peer is.
+    guard canSend, !arrival.isAnswer, !courier.bag.isEmpty, !blocked.contains(peer.id) else { return }
+    let tags = CourierTag.near(turn.time, for: peer.noiseKey)
+    let link = link(to: peer.id)
+    var batch = Batch()
+    for carried in courier.bag.addressed(to: tags) where carried.envelope.expiry > turn.time {
+      let pause = link == nil ? CourierDesk.remotePause : CourierDesk.directPause
+      guard carried.sentAt.map({ $0.duration(to: turn.now) >= pause }) ?? true, batch.take(carried) else { continue }
+      hand(carried, to: peer.id, over: link, &turn)
+    }
+    guard let link else { return }
+    for carried in courier.bag.copies(for: peer.id, tags: tags) where carried.envelope.expiry > turn.time {
+      guard batch.take(carried) else { return }
+      copy(carried, to: peer.id, over: link, &turn)
+    }
+  }
+
+  /// What is given away at one announce.
+  private struct Batch {
+    var count = CourierDesk.batchCount
+    var bytes = CourierDesk.batchBytes
+
+    mutating func take(_ carried: CarriedEnvelope) -> Bool {
+      guard count > 0, bytes > 0 else { return false }
+      count -= 1
+      bytes -= carried.size
+      return true
+    }
+  }
+
+  /// Sends an envelope to its recipient. It stays for a while: what goes over hops or over a link that is about to be cut may be lost.
+  private mutating func hand(
+    _ carried: CarriedEnvelope, to peer: PeerID, over link: LinkID?, _ turn: inout Turn
+  ) {
+    send(carried.envelope.with(copies: 1), to: peer, over: link.map { [$0] } ?? targets(), &turn)
+    guard link != nil else {
+      counters.courier.sentOverHops += 1
+      return courier.bag.change(carried.id) { $0.sentAt = turn.now }
+    }
+    if carried.handed == 0 { counters.courier.handedOver += 1 }
+    guard carried.handed + 1 < CourierDesk.handOvers else {
+      courier.bag.remove(carried.id)
+      return drop([carried.id], &turn)
+    }
+    courier.bag.change(carried.id) {
+      $0.sentAt = turn.now
+      $0.handed += 1
+    }
+  }
+
+  /// Gives half of the copies to another courier.
+  private mutating func copy(_ carried: CarriedEnvelope, to peer: PeerID, over link: LinkID, _ turn: inout Turn) {
+    let given = carried.envelope.copies / 2
+    send(carried.envelope.with(copies: given), to: peer, over: [link], &turn)
+    counters.courier.copied += 1
+    courier.bag.change(carried.id) {
+      $0.envelope.copies -= given
+      $0.givenTo.append(peer)
+    }
+    if let kept = courier.bag.envelopes[carried.id] { turn.actions.append(.keep(.carried(kept))) }
+  }
+
+  mutating func send(_ envelope: CourierEnvelope, to peer: PeerID, over links: [LinkID], _ turn: inout Turn) {
+    let packet = Packet(
+      type: .courier, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: envelope.bytes)
+    transmit(packet, as: .own, to: links, &turn)
+  }
+
+  // MARK: Time
+
+  /// When the courier has something to do; nil if nothing is timed.
+  var courierDeadline: Instant? {
+    [courier.due, courier.ages ? courier.ageAt : nil].compactMap(\.self).min()
+  }
+
+  /// Throws away what is too old, and gives own letters to those who may carry them.
+  mutating func courierWhatIsDue(_ turn: inout Turn) {
+    if courier.ages, courier.ageAt <= turn.now {
+      courier.ageAt = turn.now.advanced(by: CourierDesk.ageing)
+      let old = courier.bag.expire(at: turn.time)
+      counters.courier.expired += UInt64(old.count)
+      drop(old, &turn)
+      courier.age(at: turn.time)
+    }
+    if let due = courier.due, due <= turn.now { depositWhatIsDue(&turn) }
+  }
+}

@@ -1,0 +1,127 @@
+import Common
+import Crypto
+
+/// Own letters, which neighbours carry to those who are not there.
+extension MeshEngine {
+  /// A neighbour has come: letters that wait may go with it.
+  mutating func meetCourier(_ peer: PeerID, _ turn: Turn) {
+    courier.newcomers.insert(peer)
+    courier.due = turn.now
+  }
+
+  /// Gives the letters away that have no other way to their recipients.
+  mutating func depositWhatIsDue(_ turn: inout Turn) {
+    courier.due = nil
+    let newcomers = courier.newcomers
+    courier.newcomers = []
+    guard !configuration.isRelayOnly else { return }
+    let couriers = self.couriers
+    guard !couriers.isEmpty else { return }
+    for message in outbox.stranded(where: { hasNoPath($0, since: $1, turn) }) {
+      deposit(message, with: couriers, newcomers, &turn)
+    }
+    depositReceipts(with: couriers, newcomers, &turn)
+  }
+
+  /// The neighbours that may carry something, the likeliest to do so first: those that were seen to do it, favourites, and those whose
+  /// app can do more than the one of which it is known that it carries nothing.
+  private var couriers: [PeerID] {
+    let ranked = neighbours.subtracting(blocked).compactMap { id -> (rank: Int, id: PeerID)? in
+      guard let peer = table[id] else { return nil }
+      let isCapable = peer.capabilities != .privateMedia
+      return ((favourites.contains(id) ? 0 : 2) + (isCapable ? 0 : 1), id)
+    }
+    return ranked.sorted { ($0.rank, $0.id) < ($1.rank, $1.id) }.map(\.id)
+  }
+
+  /// Whether what this node sends to the peer itself does not seem to arrive.
+  private func hasNoPath(_ message: OutgoingMessage, since: Instant?, _ turn: Turn) -> Bool {
+    guard link(to: message.peer) == nil else { return false }
+    return table[message.peer] == nil || since.map { $0.duration(to: turn.now) >= CourierDesk.patience } ?? false
+  }
+
+  /// The couriers that get a letter now: three at first, and later each that comes.
+  private static func chosen(
+    of couriers: [PeerID], newcomers: Set<PeerID>, having before: [PeerID], for recipient: PeerID
+  ) -> [PeerID] {
+    let others = couriers.filter { $0 != recipient && !before.contains($0) }
+    let room = CourierDesk.firstCouriers - before.count
+    if room > 0 { return Array(others.prefix(room)) }
+    return Array(others.filter { newcomers.contains($0) }.prefix(max(0, CourierDesk.couriers - before.count)))
+  }
+
+  private mutating func deposit(
+    _ message: OutgoingMessage, with couriers: [PeerID], _ newcomers: Set<PeerID>, _ turn: inout Turn
+  ) {
+    let chosen = Self.chosen(of: couriers, newcomers: newcomers, having: message.couriers, for: message.peer)
+    let pieces = message.pieces.filter { !$0.isDelivered }
+    guard !chosen.isEmpty, message.pieces.count <= CourierDesk.pieces,
+      let key = message.noiseKey ?? table.noiseKey(of: message.peer)
+    else { return }
+    var envelopes: [CourierEnvelope] = []
+    for piece in pieces {
+      guard let envelope = envelope(of: piece, for: key, of: message, turn) else { return }
+      envelopes.append(envelope)
+    }
+    for peer in chosen {
+      guard let link = link(to: peer) else { continue }
+      for envelope in envelopes { send(envelope, to: peer, over: [link], &turn) }
+      counters.courier.deposited += UInt64(envelopes.count)
+    }
+    guard let deposited = outbox.deposited(message.number, with: chosen, key: key) else { return }
+    turn.actions.append(.keep(.outgoing(deposited.message)))
+    if let state = deposited.state { turn.actions.append(.progress(message.number, state)) }
+  }
+
+  /// The envelope with a piece of a message: the same one for all couriers, so that two that meet know it.
+  private mutating func envelope(
+    of piece: OutgoingMessage.Piece, for key: X25519.PublicKey, of message: OutgoingMessage, _ turn: Turn
+  ) -> CourierEnvelope? {
+    if let envelope = courier.envelope(of: piece.id) { return envelope.expiry > turn.time ? envelope : nil }
+    let expiry = message.createdAt &+ CourierEnvelope.lifetime
+    guard expiry > turn.time, let body = try? PrivateMessage(id: piece.id, text: piece.text),
+      let envelope = try? CourierEnvelope(
+        sealing: .privateMessage(body), for: key, from: identity.noiseKey, at: turn.time, expiry: expiry,
+        randomFrom: &random)
+    else { return nil }
+    courier.remember(envelope, of: piece.id)
+    return envelope
+  }
+
+  // MARK: Receipts
+
+  /// A receipt whose recipient is not there goes the way that the message came.
+  mutating func entrust(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
+    let isEntrusted =
+      switch receipt {
+      case .delivered(let id):
+        courier.entrust(ReceivedMessage(sender: peer, id: id), isRead: false, at: turn.time)
+      case .read(let id): courier.entrust(ReceivedMessage(sender: peer, id: id), isRead: true, at: turn.time)
+      default: false
+      }
+    if isEntrusted { courier.due = turn.now }
+  }
+
+  private mutating func depositReceipts(
+    with couriers: [PeerID], _ newcomers: Set<PeerID>, _ turn: inout Turn
+  ) {
+    for place in courier.receipts.indices {
+      let receipt = courier.receipts[place]
+      let chosen = Self.chosen(of: couriers, newcomers: newcomers, having: receipt.couriers, for: receipt.peer)
+      guard link(to: receipt.peer) == nil, !chosen.isEmpty,
+        let envelope = receipt.envelope
+          ?? (try? CourierEnvelope(
+            sealing: receipt.payload, for: receipt.key, from: identity.noiseKey, at: turn.time,
+            expiry: receipt.createdAt &+ CourierEnvelope.lifetime, randomFrom: &random))
+      else { continue }
+      for peer in chosen {
+        if let link = link(to: peer) { send(envelope, to: peer, over: [link], &turn) }
+      }
+      counters.courier.deposited += UInt64(chosen.count)
+      courier.change(place) {
+        $0.envelope = envelope
+        $0.couriers += chosen
+      }
+    }
+  }
+}

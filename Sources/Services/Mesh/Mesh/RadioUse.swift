@@ -1,0 +1,44 @@
+import Common
+
+/// What the radio is asked for: how long it scans, advertises and holds links, and how many packets it sends. A value.
+struct RadioUse: Sendable {
+  /// How long something goes on, or for how many together.
+  private struct Meter: Sendable {
+    private var total = Duration.zero
+    private var since: Instant?
+    private var count = 0
+
+    mutating func set(_ count: Int, at now: Instant) {
+      total = total(at: now)
+      (self.count, since) = (count, now)
+    }
+
+    func total(at now: Instant) -> Duration {
+      guard let since else { return total }
+      return total + since.duration(to: now) * count
+    }
+  }
+
+  private var scanning = Meter()
+  private var advertising = Meter()
+  private var connected = Meter()
+  /// Packets that were given to the radio, for each link.
+  var sent: UInt64 = 0
+
+  mutating func scan(_ isWanted: Bool, at now: Instant) { scanning.set(isWanted ? 1 : 0, at: now) }
+  mutating func advertise(_ isWanted: Bool, at now: Instant) { advertising.set(isWanted ? 1 : 0, at: now) }
+  mutating func connect(_ links: Int, at now: Instant) { connected.set(links, at: now) }
+
+  func scanned(at now: Instant) -> Duration { scanning.total(at: now) }
+
+  /// Whole seconds; those of links are added up.
+  func tallies(at now: Instant) -> [Tally] {
+    [
+      Tally("ScanSeconds", Self.seconds(scanning.total(at: now))),
+      Tally("AdvertiseSeconds", Self.seconds(advertising.total(at: now))),
+      Tally("LinkSeconds", Self.seconds(connected.total(at: now))), Tally("PacketsSent", sent),
+    ]
+  }
+
+  private static func seconds(_ duration: Duration) -> UInt64 { UInt64(max(0, duration.components.seconds)) }
+}

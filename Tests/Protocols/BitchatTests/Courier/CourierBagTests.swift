@@ -1,0 +1,173 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("The bag of a courier")
+struct CourierBagTests {
+  private let tag = CourierTag([UInt8](repeating: 1, count: 16))
+
+  /// An envelope with a content of its own.
+  private func carried(
+    _ number: Int, from depositor: UInt64 = 1, isOfFavourite: Bool = false, copies: UInt8 = 4, expiry: UInt64 = 1000,
+    bytes: Int = 200, at time: UInt64? = nil
+  ) throws -> CarriedEnvelope {
+    var random = SeededRandom(seed: UInt64(number))
+    return CarriedEnvelope(
+      envelope: try CourierEnvelope(
+        tag: try #require(tag), expiry: expiry, ciphertext: random.bytes(bytes), copies: copies),
+      depositor: PeerID(rawValue: depositor), isOfFavourite: isOfFavourite, storedAt: time ?? UInt64(number))
+  }
+
+  /// Puts one in, and says what became of it.
+  private func add(_ envelope: CarriedEnvelope, to bag: inout CourierBag) -> Result<
+    CourierBag.Taken, CourierBag.Refusal
+  > {
+    do throws(CourierBag.Refusal) { return .success(try bag.add(envelope)) } catch { return .failure(error) }
+  }
+
+  @Test("A stranger has two places, a favourite five; of a mailbox in proportion")
+  func ofDepositor() throws {
+    for (limit, ofStranger, ofFavourite) in [(40, 2, 5), (1000, 50, 125), (8, 1, 1)] {
+      for (isFavourite, places) in [(false, ofStranger), (true, ofFavourite)] {
+        var bag = CourierBag(limit: limit)
+        for number in 0..<places {
+          let result = add(try carried(number, isOfFavourite: isFavourite), to: &bag)
+          #expect(result == .success(.init(isNew: true)), "\(limit) \(number)")
+        }
+        let refused = add(try carried(5000, isOfFavourite: isFavourite), to: &bag)
+        #expect(refused == .failure(.tooManyOfDepositor), "\(limit) \(places)")
+        // Another one still has a place.
+        let other = add(try carried(6000, from: 2, isOfFavourite: isFavourite), to: &bag)
+        #expect(other == .success(.init(isNew: true)) || limit == 8)
+      }
+    }
+  }
+
+  @Test("Strangers have twenty of forty places, and favourites all")
+  func ofStrangers() throws {
+    var bag = CourierBag()
+    for number in 0..<20 {
+      let result = add(try carried(number, from: UInt64(number / 2)), to: &bag)
+      #expect(result == .success(.init(isNew: true)))
+    }
+    let refused = add(try carried(100, from: 100), to: &bag)
+    #expect(refused == .failure(.tooManyOfStrangers))
+    for number in 0..<20 {
+      let result = add(try carried(200 + number, from: UInt64(200 + number / 5), isOfFavourite: true), to: &bag)
+      #expect(result == .success(.init(isNew: true)))
+    }
+    #expect(bag.count == 40)
+    // The oldest of the strangers' goes for a favourite's.
+    let oldest = try carried(0).id
+    let taken = add(try carried(300, from: 300, isOfFavourite: true), to: &bag)
+    #expect(taken == .success(.init(isNew: true, dropped: [oldest])))
+    #expect(bag.count == 40 && bag.envelopes[oldest] == nil)
+    // Nineteen are left of strangers, and one of theirs would have to drive out somebody.
+    let full = add(try carried(301, from: 301), to: &bag)
+    #expect(full == .failure(.full))
+  }
+
+  @Test("Where all places are favourites', the oldest goes for another favourite's")
+  func full() throws {
+    var bag = CourierBag()
+    for number in 0..<40 { _ = try bag.add(try carried(number, from: UInt64(number / 5), isOfFavourite: true)) }
+    let taken = try bag.add(try carried(100, from: 100, isOfFavourite: true))
+    let oldest = try carried(0).id
+    #expect(taken.dropped == [oldest])
+    let refused = add(try carried(101, from: 101), to: &bag)
+    #expect(refused == .failure(.full))
+  }
+
+  @Test("What was handed over takes no place of its depositor's, and goes first")
+  func handed() throws {
+    var bag = CourierBag()
+    let first = try carried(0)
+    _ = try bag.add(first)
+    _ = try bag.add(try carried(1))
+    bag.change(first.id) { $0.handed = 1 }
+    #expect(bag.count == 1)
+    _ = try bag.add(try carried(2))
+    for number in 10..<47 { _ = try bag.add(try carried(number, from: UInt64(number), isOfFavourite: true)) }
+    #expect(bag.envelopes.count == 40)
+    let taken = try bag.add(try carried(3, from: 9))
+    #expect(taken.dropped == [first.id])
+  }
+
+  @Test("No more bytes are carried than there is room for, however many places there are")
+  func bytes() throws {
+    var bag = CourierBag(limit: 1000)
+    var taken = 0
+    for number in 0..<1000 {
+      let result = add(try carried(number, from: UInt64(number), isOfFavourite: false, bytes: 16 << 10), to: &bag)
+      if case .success = result { taken += 1 }
+      #expect(bag.bytes <= CourierBag.byteLimit)
+    }
+    #expect(taken == bag.count && bag.count == 500)
+    for number in 1000..<2000 {
+      _ = add(try carried(number, from: UInt64(number), isOfFavourite: true, bytes: 16 << 10), to: &bag)
+      #expect(bag.bytes <= CourierBag.byteLimit)
+    }
+    #expect(bag.count == CourierBag.byteLimit / ((16 << 10) + 128))
+    for id in bag.envelopes.keys { bag.remove(id) }
+    let own = try #require(tag)
+    #expect(bag.bytes == 0 && bag.addressed(to: [own]).isEmpty)
+  }
+
+  @Test("The same content is carried once; it gets no more copies once some were given away")
+  func repeated() throws {
+    var bag = CourierBag()
+    let one = try carried(1, copies: 1)
+    _ = try bag.add(one)
+    let more = try bag.add(try carried(1, from: 7, copies: 4))
+    #expect(more == .init(isNew: false, isChanged: true))
+    #expect(bag.count == 1 && bag.envelopes[one.id]?.envelope.copies == 4)
+    let fewer = try bag.add(try carried(1, copies: 2))
+    #expect(fewer == .init(isNew: false, isChanged: false))
+    #expect(bag.envelopes[one.id]?.envelope.copies == 4)
+    bag.change(one.id) {
+      $0.envelope.copies = 2
+      $0.givenTo = [PeerID(rawValue: 9)]
+    }
+    let again = try bag.add(try carried(1, copies: 8))
+    #expect(again == .init(isNew: false, isChanged: false))
+    #expect(bag.envelopes[one.id]?.envelope.copies == 2)
+  }
+
+  @Test("A courier gets copies of what it neither brought nor has, and of nothing of its own")
+  func copies() throws {
+    var bag = CourierBag()
+    let ids = try [1, 2, 3, 4].map { try carried($0, from: UInt64($0), copies: $0 == 4 ? 1 : 4) }
+    for envelope in ids { _ = try bag.add(envelope) }
+    bag.change(ids[1].id) { $0.givenTo = [PeerID(rawValue: 1)] }
+    #expect(bag.copies(for: PeerID(rawValue: 1), tags: []).map(\.id) == [ids[2].id])
+    #expect(bag.copies(for: PeerID(rawValue: 9), tags: []).map(\.id) == ids[..<3].map(\.id))
+    let own = try #require(tag)
+    #expect(bag.copies(for: PeerID(rawValue: 9), tags: [own]).isEmpty)
+  }
+
+  @Test("What is too old goes, and no earlier")
+  func expiry() throws {
+    var bag = CourierBag()
+    for (number, expiry) in [(1, 999), (2, 1000), (3, 1001)] as [(Int, UInt64)] {
+      _ = try bag.add(try carried(number, from: UInt64(number), expiry: expiry))
+    }
+    let early = bag.expire(at: 998)
+    #expect(early.isEmpty)
+    let gone = bag.expire(at: 1000)
+    let old = try [1, 2].map { try carried($0).id }
+    #expect(Set(gone) == Set(old))
+    #expect(bag.count == 1)
+  }
+
+  @Test("What an earlier run carried is taken over as far as there is room")
+  func restoring() throws {
+    var bag = CourierBag(limit: 2)
+    var taken: [Bool] = []
+    for number in [1, 1, 2, 3] { taken.append(bag.restore(try carried(number))) }
+    #expect(taken == [true, false, true, false])
+    let own = try #require(tag)
+    #expect(bag.addressed(to: [own]).count == 2)
+  }
+}

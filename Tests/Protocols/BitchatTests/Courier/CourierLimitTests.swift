@@ -1,0 +1,228 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Envelopes that hurt")
+struct CourierLimitTests {
+  /// Ann, who carries; Cem, whom envelopes are for; and what the test puts on the air.
+  private struct Stage {
+    var stage = LimitStage()
+    let cem = Stranger(900)
+    private var number: UInt64 = 0
+
+    var ann: MeshEngine.Identity { stage.ann.engine.identity }
+    var counters: CourierCounters { stage.ann.engine.counters.courier }
+    var carried: Int { stage.ann.engine.carried }
+    var time: UInt64 { stage.time }
+
+    /// A neighbour that has announced itself over a link of its own.
+    mutating func neighbour(_ number: UInt64) -> (who: Stranger, link: LinkID) {
+      let who = Stranger(number)
+      return (who, stage.hall.connect(stranger: who, to: 0))
+    }
+
+    /// An envelope from a stranger with a new content.
+    mutating func envelope(
+      for key: X25519.PublicKey? = nil, from who: Stranger? = nil, life: Int64 = 3_600_000, copies: UInt8 = 4,
+      prekey: UInt32? = nil, text: String = "hello"
+    ) throws -> CourierEnvelope {
+      number += 1
+      var random = SeededRandom(seed: 77_000 + number)
+      let message = try PrivateMessage(id: MessageID("m\(number)"), text: text)
+      let sealed = try CourierEnvelope(
+        sealing: .privateMessage(message), for: key ?? cem.noiseKey.publicKey, from: (who ?? Stranger(1)).noiseKey,
+        at: time, expiry: time + 1, randomFrom: &random)
+      return try CourierEnvelope(
+        tag: sealed.tag, expiry: UInt64(Int64(time) + life), ciphertext: sealed.ciphertext, copies: copies,
+        prekey: prekey)
+    }
+
+    mutating func give(
+      _ envelope: CourierEnvelope, from who: Stranger, on link: LinkID, timeToLive: UInt8 = Limits.timeToLive,
+      isSigned: Bool = true
+    ) {
+      number += 1
+      stage.hall.inject(
+        who.packet(
+          .courier, envelope.bytes, at: time + number % 1000, to: ann.id, timeToLive: timeToLive, isSigned: isSigned),
+        on: link, to: 0)
+    }
+  }
+
+  @Test("A neighbour's envelope is carried as it came, its prekey and content untouched, and handed to its recipient")
+  func carried() throws {
+    var stage = Stage()
+    let (bob, link) = stage.neighbour(1)
+    let envelope = try stage.envelope(prekey: 0x0102_0304)
+    stage.give(envelope, from: bob, on: link)
+    #expect(stage.carried == 1 && stage.counters.taken == 1)
+    let own = stage.stage.hall.connect(stranger: stage.cem, to: 0)
+    stage.stage.hall.pass(.seconds(1))
+    let packets = (stage.stage.ann.sent[own] ?? []).compactMap { try? Packet(decoding: $0) }.filter {
+      $0.type == .courier
+    }
+    let handed = try #require(packets.first)
+    #expect(packets.count == 1 && handed.recipient == stage.cem.id && handed.signature != nil)
+    let read = try CourierEnvelope(reading: handed.payload)
+    #expect(read == envelope.with(copies: 1))
+  }
+
+  @Test("What lives too long or is too old is refused, at the limit exactly")
+  func life() throws {
+    let day: Int64 = 25 * 3600 * 1000
+    for (life, taken) in [(0, 0), (-1, 0), (1, 1), (day, 1), (day + 1, 0)] as [(Int64, Int)] {
+      var stage = Stage()
+      let (bob, link) = stage.neighbour(1)
+      stage.give(try stage.envelope(life: life), from: bob, on: link)
+      #expect(stage.carried == taken, "\(life)")
+      #expect(stage.counters.tooLong == (life > day ? 1 : 0) && stage.counters.tooLate == (life <= 0 ? 1 : 0))
+      // The same for what is for this node.
+      stage.give(try stage.envelope(for: stage.ann.noiseKey.publicKey, life: life), from: bob, on: link)
+      #expect(stage.stage.ann.told.count == taken, "\(life)")
+    }
+  }
+
+  @Test("More than eight copies are eight, and are counted")
+  func copies() throws {
+    var stage = Stage()
+    let (bob, link) = stage.neighbour(1)
+    stage.give(try stage.envelope(copies: 200), from: bob, on: link)
+    #expect(stage.counters.tooManyCopies == 1)
+    let copies = stage.stage.ann.engine.courier.bag.envelopes.values.map(\.envelope.copies)
+    #expect(copies == [8])
+  }
+
+  @Test("Who is no neighbour, or has not signed, leaves nothing here")
+  func notOfNeighbours() throws {
+    var stage = Stage()
+    let (bob, link) = stage.neighbour(1)
+    let (_, other) = stage.neighbour(2)
+    let unknown = Stranger(3)
+    stage.give(try stage.envelope(), from: bob, on: link, timeToLive: 6)
+    stage.give(try stage.envelope(), from: bob, on: other)
+    stage.give(try stage.envelope(), from: unknown, on: link)
+    stage.give(try stage.envelope(), from: bob, on: link, isSigned: false)
+    let forger = Stranger(bob, signingWith: 50)
+    stage.give(try stage.envelope(), from: forger, on: link)
+    #expect(stage.carried == 0 && stage.counters.notOfNeighbours == 5)
+    // A forged one does not keep the right one out.
+    let envelope = try stage.envelope()
+    let packet = bob.packet(.courier, envelope.bytes, at: stage.time, to: stage.ann.id)
+    stage.stage.hall.inject(packet.flipped(at: -1), on: link, to: 0)
+    stage.stage.hall.inject(packet, on: link, to: 0)
+    #expect(stage.carried == 1)
+  }
+
+  @Test("What is no envelope is counted, and not passed on")
+  func malformed() throws {
+    var stage = Stage()
+    let (bob, link) = stage.neighbour(1)
+    let before = stage.stage.ann.engine.counters.relayed
+    for payload in [[], [1, 0, 16], [UInt8](repeating: 0xFF, count: 200)] as [[UInt8]] {
+      stage.stage.hall.inject(
+        bob.packet(.courier, payload, at: stage.time + UInt64(payload.count), to: stage.ann.id), on: link, to: 0)
+    }
+    #expect(stage.counters.malformed == 3 && stage.stage.ann.engine.counters.relayed == before)
+  }
+
+  @Test("An envelope for this node that cannot be opened is thrown away, and so is one for a prekey")
+  func notOpened() throws {
+    var stage = Stage()
+    let (bob, link) = stage.neighbour(1)
+    let own = stage.ann.noiseKey.publicKey
+    let other = try stage.envelope()
+    let wrong = try CourierEnvelope(
+      tag: CourierTag(for: own, day: CourierTag.day(of: stage.time)), expiry: other.expiry, ciphertext: other.ciphertext
+    )
+    stage.give(wrong, from: bob, on: link)
+    stage.give(try stage.envelope(for: own, prekey: 1), from: bob, on: link)
+    #expect(stage.counters.notOpened == 1 && stage.counters.forPrekeys == 1 && stage.carried == 0)
+    #expect(stage.stage.ann.told.isEmpty)
+  }
+
+  @Test("The tags of yesterday and tomorrow are this node's as well, those of other days are not")
+  func days() throws {
+    for (offset, isOwn) in [(-2, false), (-1, true), (0, true), (1, true), (2, false)] as [(Int, Bool)] {
+      var stage = Stage()
+      let (bob, link) = stage.neighbour(1)
+      let own = stage.ann.noiseKey.publicKey
+      let envelope = try stage.envelope(for: own, from: bob)
+      let day = UInt32(Int(CourierTag.day(of: stage.time)) + offset)
+      stage.give(
+        try CourierEnvelope(
+          tag: CourierTag(for: own, day: day), expiry: envelope.expiry, ciphertext: envelope.ciphertext),
+        from: bob, on: link)
+      #expect(stage.stage.ann.told.count == (isOwn ? 1 : 0) && stage.carried == (isOwn ? 0 : 1), "\(offset)")
+    }
+  }
+
+  @Test(
+    "A private message in an envelope may come from anybody, but not from one who is blocked, and not over and over")
+  func replays() throws {
+    var stage = Stage()
+    let (bob, link) = stage.neighbour(1)
+    let (author, own) = (Stranger(5), stage.ann.noiseKey.publicKey)
+    let envelope = try stage.envelope(for: own, from: author)
+    for _ in 0..<5 { stage.give(envelope, from: bob, on: link) }
+    #expect(stage.stage.ann.told.map(\.text) == ["hello"] && stage.stage.ann.toldFrom == [author.id])
+    stage.stage.hall.handle(.block(author.id, true), at: 0)
+    stage.give(try stage.envelope(for: own, from: author), from: bob, on: link)
+    #expect(stage.stage.ann.told.count == 1)
+    // What is carried already is not carried twice.
+    let other = try stage.envelope()
+    for _ in 0..<5 { stage.give(other, from: bob, on: link) }
+    #expect(stage.carried == 1 && stage.counters.repeated == 4)
+    stage.stage.hall.handle(.block(bob.id, true), at: 0)
+    stage.give(try stage.envelope(), from: bob, on: link)
+    #expect(stage.carried == 1)
+  }
+
+  @Test("A flood of deposits takes the places of strangers, and no more")
+  func flood() throws {
+    var stage = Stage()
+    let (friend, friendly) = stage.neighbour(4000)
+    stage.stage.hall.handle(.favourite(friend.id, true), at: 0)
+    stage.give(try stage.envelope(), from: friend, on: friendly)
+    for number in 0..<40 {
+      let (who, link) = stage.neighbour(UInt64(2000 + number))
+      for _ in 0..<5 { stage.give(try stage.envelope(), from: who, on: link) }
+      stage.stage.hall.pass(.milliseconds(200))
+    }
+    #expect(stage.carried == 21)
+    #expect(stage.counters.tooManyOfDepositor == 30 && stage.counters.tooManyOfStrangers == 150)
+    for _ in 0..<4 { stage.give(try stage.envelope(), from: friend, on: friendly) }
+    #expect(stage.carried == 25)
+  }
+
+  @Test("More envelopes a second than a link may bring are not looked at")
+  func rate() throws {
+    var stage = Stage()
+    let (bob, link) = stage.neighbour(1)
+    let own = stage.ann.noiseKey.publicKey
+    for _ in 0..<100 { stage.give(try stage.envelope(for: own, from: bob), from: bob, on: link) }
+    #expect(stage.stage.ann.engine.counters.tooManyUnverified >= 50)
+    #expect(stage.counters.opened <= 50)
+  }
+
+  @Test("What is handed over at once fits into the queue of a link; the rest follows")
+  func batches() throws {
+    var stage = Stage()
+    for number in 0..<100 {
+      let envelope = try stage.envelope()
+      let carried = CarriedEnvelope(
+        envelope: envelope, depositor: PeerID(rawValue: UInt64(number)), isOfFavourite: false, storedAt: UInt64(number))
+      stage.stage.hall.nodes[0].engine.courier.bag.limit = 1000
+      stage.stage.hall.nodes[0].engine.restore(carried)
+    }
+    let link = stage.stage.hall.connect(stranger: stage.cem, to: 0)
+    stage.stage.hall.pass(.milliseconds(100))
+    #expect(stage.counters.handedOver == 32)
+    for second in 1...3 {
+      stage.stage.hall.pass(.seconds(1))
+      stage.stage.hall.inject(stage.cem.announce(at: stage.time + UInt64(second)), on: link, to: 0)
+    }
+    #expect(stage.counters.handedOver == 100)
+  }
+}

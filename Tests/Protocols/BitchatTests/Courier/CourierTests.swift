@@ -1,0 +1,323 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Letters that others carry")
+struct CourierTests {
+  /// Nodes of which none sees another, and each has met each: all know the others' keys, and nobody is thought to be near.
+  static func apart(
+    _ names: [String], seed: UInt64 = 1, _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in }
+  ) -> MeshHall {
+    var hall = MeshHall(seed: seed)
+    hall.add(names, adjust)
+    for node in names.indices {
+      for other in names.indices.dropFirst(node + 1) { hall.connect(node, other) }
+    }
+    hall.pass(.seconds(3))
+    for link in hall.wires.keys.sorted(by: { $0.number < $1.number }) { hall.disconnect(link) }
+    hall.pass(.seconds(400))
+    return hall
+  }
+
+  /// Two meet for a while.
+  static func meet(_ one: Int, _ other: Int, for duration: Duration = .seconds(30), in hall: inout MeshHall) {
+    let link = hall.connect(one, other)
+    hall.pass(duration)
+    hall.disconnect(link)
+    hall.pass(.seconds(1))
+  }
+
+  @Test(
+    "Ann leaves a message for Cem with Bob: it is delivered once, the ticks come back the same way, and nothing is left"
+  )
+  func carriedAndBack() throws {
+    var hall = Self.apart(["ann", "bob", "cem"])
+    try hall.tell("when you are back", to: 2, as: 7, at: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[0].progress[7] == nil)
+    Self.meet(0, 1, in: &hall)
+    #expect(hall.nodes[0].progress[7] == [.sent] && hall.nodes[1].engine.carried == 1)
+    #expect(hall.nodes[1].told.isEmpty)
+    // Ann goes, Bob walks, Cem comes.
+    hall.pass(.seconds(3600))
+    Self.meet(1, 2, in: &hall)
+    #expect(hall.nodes[2].told.map(\.text) == ["when you are back"])
+    #expect(hall.nodes[2].toldFrom == [hall.nodes[0].id])
+    #expect(hall.nodes[0].progress[7] == [.sent])
+    Self.meet(1, 0, in: &hall)
+    #expect(hall.nodes[0].progress[7] == [.sent, .delivered])
+    // Cem reads it, and Bob passes by again.
+    let message = try #require(hall.nodes[2].told.first)
+    hall.handle(.read(message.id, from: hall.nodes[0].id), at: 2)
+    Self.meet(1, 2, in: &hall)
+    Self.meet(1, 0, in: &hall)
+    #expect(hall.nodes[0].progress[7] == [.sent, .delivered, .read])
+    #expect(hall.nodes[2].told.count == 1)
+    hall.leap(.seconds(25 * 3600))
+    hall.pass(.seconds(60))
+    for node in hall.nodes {
+      #expect(node.engine.courier.held == [0, 0, 0, 0, 0], "\(node.name)")
+      #expect(node.engine.outbox.waiting == 0)
+    }
+    // What was to be kept of each envelope is forgotten.
+    for node in hall.nodes { #expect(node.carriedIDs.isEmpty, "\(node.name)") }
+  }
+
+  @Test("A message that also arrives directly is told once")
+  func direct() throws {
+    var hall = Self.apart(["ann", "bob", "cem"])
+    try hall.tell("once", to: 2, as: 1, at: 0)
+    Self.meet(0, 1, in: &hall)
+    Self.meet(0, 2, in: &hall)
+    #expect(hall.nodes[2].told.map(\.text) == ["once"])
+    #expect(hall.nodes[0].progress[1]?.last == .delivered)
+    Self.meet(1, 2, in: &hall)
+    #expect(hall.nodes[2].told.count == 1)
+    #expect(hall.nodes[2].engine.counters.courier.opened == 1)
+    // The other way round: first the courier, then Ann herself.
+    try hall.tell("twice said", to: 2, as: 2, at: 0)
+    hall.pass(.seconds(400))
+    Self.meet(0, 1, in: &hall)
+    Self.meet(1, 2, in: &hall)
+    #expect(hall.nodes[2].told.count == 2)
+    Self.meet(0, 2, in: &hall)
+    #expect(hall.nodes[2].told.map(\.text) == ["once", "twice said"])
+    #expect(hall.nodes[0].progress[2]?.last == .delivered)
+  }
+
+  @Test("A peer that does not answer is given up for a courier, though it was heard a short time ago")
+  func silent() throws {
+    var hall = Self.apart(["ann", "bob", "cem"])
+    let link = hall.connect(0, 2)
+    hall.connect(0, 1)
+    hall.pass(.seconds(5))
+    hall.disconnect(link)
+    try hall.tell("are you there?", to: 2, as: 1, at: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[1].engine.carried == 0, "nothing shows yet that Cem has gone")
+    hall.pass(.seconds(60))
+    #expect(hall.nodes[1].engine.carried == 1)
+  }
+
+  @Test("A neighbour's message goes to no courier")
+  func neighbour() throws {
+    var hall = ChatTests.line(["ann", "bob"])
+    hall.add(["cem"])
+    hall.connect(0, 2)
+    hall.pass(.seconds(3))
+    hall.nodes[1].keeps = false
+    try hall.tell("for my neighbour", to: 1, at: 0)
+    hall.pass(.seconds(200))
+    #expect(hall.nodes[0].engine.counters.courier.deposited == 0 && hall.nodes[2].engine.carried == 0)
+  }
+
+  @Test("Three neighbours get a letter, later each that comes, never one twice, and eight at most")
+  func couriers() throws {
+    let names = (0..<13).map { "n\($0)" }
+    var hall = Self.apart(names)
+    var links = (1...5).map { hall.connect(0, $0) }
+    hall.pass(.seconds(30))
+    try hall.tell("to the last one", to: 12, as: 1, at: 0)
+    hall.pass(.seconds(1))
+    let first = (1...11).filter { hall.nodes[$0].engine.carried == 1 }
+    #expect(first.count == 3)
+    // Two that were there and got none get none when the first ones come again.
+    for link in links { hall.disconnect(link) }
+    links = first.map { hall.connect(0, $0) }
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].engine.counters.courier.deposited == 3)
+    for (index, node) in (6...11).enumerated() {
+      links.append(hall.connect(0, node))
+      hall.pass(.seconds(30))
+      #expect(hall.nodes[node].engine.carried == (index < 5 ? 1 : 0), "\(node)")
+    }
+    #expect(hall.nodes[0].engine.counters.courier.deposited == 8)
+    let repeated = hall.nodes.map(\.engine.counters.courier.repeated).reduce(0, +)
+    #expect(repeated == 0)
+  }
+
+  @Test("Copies are halved at each hand-over, and a courier that has one gets no other")
+  func halving() throws {
+    var hall = Self.apart(["ann", "b", "c", "d", "e", "far"])
+    try hall.tell("spread it", to: 5, as: 1, at: 0)
+    Self.meet(0, 1, in: &hall)
+    func copies(_ node: Int) -> [UInt8] { hall.nodes[node].engine.courier.bag.envelopes.values.map(\.envelope.copies) }
+    #expect(copies(1) == [4])
+    Self.meet(1, 2, in: &hall)
+    #expect(copies(1) == [2] && copies(2) == [2])
+    Self.meet(1, 2, in: &hall)
+    #expect(copies(1) == [2] && copies(2) == [2])
+    Self.meet(2, 3, in: &hall)
+    #expect(copies(2) == [1] && copies(3) == [1])
+    Self.meet(2, 4, in: &hall)
+    Self.meet(3, 4, in: &hall)
+    #expect(copies(4).isEmpty, "the last copy is for its recipient alone")
+    Self.meet(1, 0, in: &hall)
+    #expect(copies(0).isEmpty && copies(1) == [2], "it does not go back to its sender")
+    Self.meet(3, 5, in: &hall)
+    #expect(hall.nodes[5].told.map(\.text) == ["spread it"])
+    // The others bring it as well.
+    Self.meet(1, 5, in: &hall)
+    Self.meet(2, 5, in: &hall)
+    #expect(hall.nodes[5].told.count == 1)
+  }
+
+  @Test("Over hops it is sent as well, not at each announce, and stays until it is handed over")
+  func overHops() throws {
+    var hall = Self.apart(["ann", "bob", "dan", "cem"])
+    try hall.tell("far away", to: 3, as: 1, at: 0)
+    Self.meet(0, 1, in: &hall)
+    hall.connect(2, 3)
+    hall.pass(.seconds(30))
+    // Dan hears of it through Bob, and is no courier of it: its copies are given away first.
+    for id in hall.nodes[1].engine.courier.bag.envelopes.keys {
+      hall.nodes[1].engine.courier.bag.change(id) { $0.envelope.copies = 1 }
+    }
+    hall.connect(1, 2)
+    hall.pass(.seconds(60))
+    #expect(hall.nodes[3].told.map(\.text) == ["far away"])
+    let letter = try #require(
+      hall.nodes[1].engine.courier.bag.envelopes.values.first { $0.depositor == hall.nodes[0].id })
+    #expect(hall.nodes[1].engine.counters.courier.sentOverHops == 1 && letter.handed == 0)
+    #expect(hall.nodes[2].engine.courier.bag.envelopes[letter.id] == nil, "Dan passes it on, and does not carry it")
+    hall.pass(.seconds(300))
+    #expect(hall.nodes[1].engine.counters.courier.sentOverHops == 2)
+    #expect(hall.nodes[3].told.count == 1)
+  }
+
+  @Test("A link that is cut while a letter is handed over loses nothing")
+  func cutAtHandOver() throws {
+    var hall = Self.apart(["ann", "bob", "cem"])
+    try hall.tell("through the cut", to: 2, as: 1, at: 0)
+    Self.meet(0, 1, in: &hall)
+    hall.passes = { bytes, from, _ in bytes[1] != MessageType.courier.rawValue || from != 1 }
+    Self.meet(1, 2, for: .seconds(3), in: &hall)
+    hall.passes = { _, _, _ in true }
+    #expect(hall.nodes[2].told.isEmpty && hall.nodes[1].engine.counters.courier.handedOver == 1)
+    hall.pass(.seconds(60))
+    Self.meet(1, 2, in: &hall)
+    #expect(hall.nodes[2].told.map(\.text) == ["through the cut"])
+  }
+
+  @Test("A text in several pieces is carried whole, and one of more than five is not carried")
+  func pieces() throws {
+    var hall = Self.apart(["ann", "bob", "cem", "dan"])
+    hall.handle(.favourite(hall.nodes[0].id, true), at: 1)
+    let text = LimitStage.text(1000)
+    try hall.tell(text, to: 2, as: 1, at: 0)
+    try hall.tell(LimitStage.text(1500), to: 3, as: 2, at: 0)
+    Self.meet(0, 1, in: &hall)
+    #expect(hall.nodes[1].engine.carried == 4 || hall.nodes[1].engine.carried == 5)
+    #expect(hall.nodes[0].progress[2] == nil)
+    Self.meet(1, 2, in: &hall)
+    #expect(hall.nodes[2].told.map(\.text).joined() == text)
+    Self.meet(1, 0, in: &hall)
+    #expect(hall.nodes[0].progress[1]?.contains(.sent) == true)
+  }
+
+  @Test("A day after it was written a letter is given up by everybody, delivered or not")
+  func day() throws {
+    var hall = Self.apart(["ann", "bob", "cem"])
+    try hall.tell("too late", to: 2, as: 1, at: 0)
+    hall.pass(.seconds(20 * 3600))
+    Self.meet(0, 1, in: &hall)
+    #expect(hall.nodes[1].engine.carried == 1)
+    hall.pass(.seconds(3 * 3600))
+    #expect(hall.nodes[1].engine.carried == 1)
+    hall.pass(.seconds(3600))
+    #expect(hall.nodes[1].engine.carried == 0 && hall.nodes[1].engine.counters.courier.expired == 1)
+    Self.meet(1, 2, in: &hall)
+    #expect(hall.nodes[2].told.isEmpty)
+    Self.meet(0, 1, in: &hall)
+    #expect(hall.nodes[0].progress[1]?.last == .failed)
+  }
+
+  @Test("What was carried and deposited is known after a restart")
+  func restart() throws {
+    var hall = Self.apart(["ann", "bob", "cem"])
+    try hall.tell("kept", to: 2, as: 1, at: 0)
+    Self.meet(0, 1, in: &hall)
+    hall.restart(0)
+    hall.restart(1)
+    #expect(hall.nodes[1].engine.carried == 1)
+    Self.meet(0, 1, in: &hall)
+    #expect(hall.nodes[0].engine.counters.courier.deposited == 0, "Bob has it already")
+    hall.add(["dan"])
+    Self.meet(0, 3, in: &hall)
+    #expect(hall.nodes[3].engine.carried == 1, "the key of Cem is kept with the message")
+    Self.meet(1, 2, in: &hall)
+    #expect(hall.nodes[2].told.map(\.text) == ["kept"])
+    Self.meet(3, 2, in: &hall)
+    #expect(hall.nodes[2].told.count == 1)
+  }
+
+  @Test("A relay carries nothing and deposits nothing; it passes on what is for others")
+  func relay() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    hall.add(["relay"]) { $0.isRelayOnly = true }
+    hall.add(["bob"])
+    hall.connect(0, 1)
+    hall.connect(1, 2)
+    hall.pass(.seconds(30))
+    let cem = Stranger(1)
+    hall.connect(stranger: cem, to: 0)
+    hall.pass(.seconds(500))
+    try hall.tell("carry it", to: cem.id, as: 1, at: 0)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[1].engine.carried == 0 && hall.nodes[1].engine.counters.courier == CourierCounters())
+  }
+
+  /// Five people who meet and part at random for some hours, and write to each other meanwhile.
+  @Test(
+    "In any order of meetings each message is told once, and nothing is left in the end",
+    arguments: Array(1...8) as [UInt64])
+  func randomOrders(seed: UInt64) throws {
+    let people = 5
+    var hall = Self.apart((0..<people).map { "p\($0)" }, seed: seed)
+    var random = SeededRandom(seed: seed &* 7919)
+    func draw(_ limit: Int) -> Int { Int(random.bytes(4).reduce(0) { $0 << 8 | UInt64($1) }) % limit }
+    var said: [(from: Int, to: Int, number: UInt32, text: String)] = []
+    for step in 0..<40 {
+      let (one, other) = (draw(people), draw(people))
+      guard one != other else { continue }
+      switch draw(10) {
+      case 0...2 where said.count < 12:
+        let number = UInt32(step + 1)
+        said.append((one, other, number, "\(seed) \(step)"))
+        try hall.tell(said[said.count - 1].text, to: other, as: number, at: one)
+      case 3...6:
+        if hall.links(one, other).isEmpty { hall.connect(one, other) }
+      case 7...8:
+        for link in hall.links(one, other) { hall.disconnect(link) }
+      default:
+        if let message = hall.nodes[one].told.last, let from = hall.nodes[one].toldFrom.last {
+          hall.handle(.read(message.id, from: from), at: one)
+        }
+      }
+      hall.pass(.seconds(Int64(draw(4) == 0 ? draw(600) : draw(60))))
+    }
+    let carriedOnly = hall.nodes.map(\.engine.counters.courier.opened).reduce(0, +)
+    // In the end all are there for a while.
+    for one in 0..<people {
+      for other in (one + 1)..<people where hall.links(one, other).isEmpty { hall.connect(one, other) }
+    }
+    hall.pass(.seconds(120))
+    for message in said {
+      let told = hall.nodes[message.to].told.filter { $0.text == message.text }
+      #expect(told.count == 1, "\(message.text), \(carriedOnly) opened before")
+      let last = hall.nodes[message.from].progress[message.number]?.last
+      #expect(last == .delivered || last == .read, "\(message.text)")
+      let states = hall.nodes[message.from].progress[message.number] ?? []
+      #expect(Set(states).count == states.count, "each tick comes once")
+    }
+    for link in hall.wires.keys.sorted(by: { $0.number < $1.number }) { hall.disconnect(link) }
+    hall.leap(.seconds(25 * 3600))
+    hall.pass(.seconds(60))
+    for node in hall.nodes {
+      #expect(node.engine.courier.held == [0, 0, 0, 0, 0] && node.carriedIDs.isEmpty, "\(node.name)")
+    }
+  }
+}

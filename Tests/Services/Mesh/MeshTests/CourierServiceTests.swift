@@ -1,0 +1,102 @@
+import Air
+import Common
+import Loop
+import MeshStore
+import TestSupport
+import Testing
+
+@testable import Bitchat
+@testable import Mesh
+
+@Suite("Letters that others carry, on the simulated air")
+struct CourierServiceTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A street on which ann, bob and cem have met, and have gone their ways: nobody hears anybody.
+  @LoopActor
+  private static func apart(_ village: Village, directory: String? = nil) -> [Village.House] {
+    let houses = ["ann", "bob", "cem"].map { village.add($0, directory: $0 == "bob" ? directory : nil) }
+    #expect(village.wait { village.isAcquainted })
+    for (house, metres) in zip(houses, [0.0, 1000, 2000]) { house.radio.position = AirPosition(x: metres) }
+    village.time.advance(by: .seconds(500))
+    #expect(houses.allSatisfy { $0.mesh.state == .alone })
+    return houses
+  }
+
+  @Test(
+    "Ann leaves a message for Cem with Bob and goes; Bob walks, Cem comes: one message, and the ticks come back the same way"
+  )
+  @LoopActor
+  func walk() async throws {
+    let village = Village()
+    let houses = Self.apart(village)
+    let (ann, bob, cem) = (houses[0], houses[1], houses[2])
+    let number = try ann.mesh.tell(cem.id.description, "when you are back")
+    village.time.advance(by: .seconds(5))
+    bob.radio.position = AirPosition(x: 5)
+    #expect(village.wait(.seconds(60)) { bob.mesh.carried == 1 })
+    #expect(ann.progress[number] == [.sent] && bob.texts.isEmpty)
+    bob.radio.position = AirPosition(x: 1000)
+    village.time.advance(by: .seconds(1800))
+    bob.radio.position = AirPosition(x: 2005)
+    #expect(village.wait(.seconds(120)) { cem.texts == ["when you are back"] && !cem.waiting.isEmpty })
+    #expect(cem.mesh.log.messages.first?.conversation == ann.id)
+    let waiting = try #require(cem.waiting.first)
+    #expect(cem.mesh.markRead(waiting))
+    village.time.advance(by: .seconds(60))
+    #expect(ann.progress[number] == [.sent])
+    bob.radio.position = AirPosition(x: 5)
+    #expect(village.wait(.seconds(120)) { ann.progress[number]?.last == .read })
+    // Then they meet themselves, and there is still one message.
+    cem.radio.position = AirPosition(x: 2)
+    village.time.advance(by: .seconds(300))
+    #expect(cem.texts == ["when you are back"])
+    for (house, metres) in zip(houses, [0.0, 1000, 2000]) { house.radio.position = AirPosition(x: metres) }
+    village.time.advance(by: .seconds(25 * 3600))
+    #expect(houses.allSatisfy { $0.mesh.carried == 0 })
+    #expect(houses.allSatisfy { $0.mesh.engine?.peers.isEmpty == true })
+  }
+
+  @Test("What is carried outlives a restart, sealed, and a wipe leaves nothing of it")
+  @LoopActor
+  func restart() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let houses = Self.apart(village, directory: folder.path("state"))
+    let (ann, bob, cem) = (houses[0], houses[1], houses[2])
+    _ = try ann.mesh.tell(cem.id.description, "a letter of some length, which nobody else shall read")
+    bob.radio.position = AirPosition(x: 5)
+    #expect(village.wait(.seconds(60)) { bob.mesh.carried == 1 })
+    let sealed = try #require(bob.mesh.engine?.courierContents.first)
+    village.time.advance(by: .seconds(5))
+    for (_, bytes) in try folder.files() { #expect(!contains(bytes, Array(sealed.prefix(24)))) }
+    bob.radio.position = AirPosition(x: 1000)
+    village.restart(bob, "bob", directory: folder.path("state"))
+    village.time.advance(by: .seconds(1))
+    #expect(bob.mesh.carried == 1)
+    var isWiped = false
+    bob.mesh.wipe { _ in isWiped = true }
+    #expect(village.wait { isWiped && bob.mesh.engine != nil })
+    #expect(bob.mesh.carried == 0)
+    bob.radio.position = AirPosition(x: 2005)
+    village.time.advance(by: .seconds(120))
+    #expect(cem.texts.isEmpty)
+  }
+
+  private func contains(_ bytes: [UInt8], _ part: [UInt8]) -> Bool {
+    bytes.count >= part.count && (0...(bytes.count - part.count)).contains { bytes[$0..<$0 + part.count] == part[...] }
+  }
+
+  @Test("A mailbox carries as many letters as it is set to, a node 40, a relay none")
+  func roles() {
+    var settings = MeshService.Settings()
+    #expect(settings.engine(nickname: "").carries == 40 && settings.memory == 0)
+    settings.enabled = true
+    let usual = settings.memory
+    (settings.role, settings.courierEnvelopes) = (.mailbox, 700)
+    #expect(settings.engine(nickname: "").carries == 700 && !settings.engine(nickname: "").isRelayOnly)
+    #expect(settings.memory > usual)
+    settings.role = .relay
+    #expect(settings.engine(nickname: "").isRelayOnly)
+  }
+}

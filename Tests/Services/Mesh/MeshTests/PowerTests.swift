@@ -1,0 +1,182 @@
+import Air
+import Bitchat
+import Common
+import Loop
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("What a node spends")
+struct PowerTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func second(_ seconds: Double) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
+
+  @Test("On a battery it listens two seconds of thirty, and for ten after somebody has said something")
+  func duty() {
+    var duty = ScanDuty()
+    func look(_ seconds: Double) -> (Bool, Double) {
+      let (isListening, next) = duty.look(at: Self.second(seconds))
+      // To a hundredth of a second.
+      let hundredths = (Double(Instant.zero.duration(to: next) / .milliseconds(1)) / 10).rounded()
+      return (isListening, hundredths / 100)
+    }
+    for (at, listens, next) in [
+      (5, true, 7), (6.9, true, 7), (7, false, 35), (20, false, 35), (35, true, 37), (37, false, 65),
+      (3605, true, 3607),
+    ] as [(Double, Bool, Double)] {
+      let found = look(at)
+      #expect(found.0 == listens && found.1 == next, "\(at)")
+    }
+    duty.traffic(at: Self.second(3615))
+    #expect(look(3615).0 && look(3624.9).0 && look(3624.9).1 == 3625)
+    #expect(!look(3625).0 && look(3625).1 == 3635)
+    // In a window, it goes on beyond the window's end.
+    duty.traffic(at: Self.second(3636))
+    #expect(look(3636).1 == 3646 && look(3640).0 && !look(3646).0)
+  }
+
+  @Test("Seconds of scanning, advertising and links are counted, those of links for each")
+  func meters() {
+    var use = RadioUse()
+    use.scan(true, at: Self.second(1))
+    use.advertise(true, at: Self.second(1))
+    use.connect(2, at: Self.second(2))
+    use.scan(true, at: Self.second(3))
+    use.scan(false, at: Self.second(5))
+    use.connect(1, at: Self.second(6))
+    use.sent = 3
+    let tallies = Dictionary(uniqueKeysWithValues: use.tallies(at: Self.second(10)).map { ($0.name, $0.count) })
+    #expect(tallies == ["ScanSeconds": 4, "AdvertiseSeconds": 9, "LinkSeconds": 12, "PacketsSent": 3])
+  }
+
+  /// Counts the timers that fire for the programs on the machines, and not those of the air.
+  @LoopActor
+  final class CountingScheduler: Scheduler {
+    private let time: VirtualTime
+    private(set) var fired = 0
+
+    init(_ time: VirtualTime) { self.time = time }
+
+    var now: Instant { time.now }
+
+    func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration {
+      time.schedule(at: instant) { [weak self] in
+        self?.fired += 1
+        body()
+      }
+    }
+
+    func soon(_ body: @escaping @LoopActor () -> Void) { time.soon(body) }
+
+    func offload<Value: Sendable>(
+      _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
+    ) { time.offload(work, then: then) }
+  }
+
+  /// What a node has done in a while, for each second of it.
+  struct Spent {
+    var scanned: Double
+    var wakeUps: Double
+    var frames: Double
+    var sent: Double
+  }
+
+  /// A node with neighbours of the same kind who say nothing, for so long, after five minutes in which they meet.
+  @LoopActor
+  private static func spend(
+    _ power: MeshService.Power, neighbours: Int, for duration: Duration, seed: UInt64 = 1
+  ) -> Spent {
+    let village = Village(seed: seed)
+    let counting = CountingScheduler(village.time)
+    let house = village.add("node", scheduler: counting) { $0.power = power }
+    for number in 0..<neighbours { village.add("quiet \(number)", at: Double(number) + 1) { $0.power = power } }
+    village.time.advance(by: .seconds(300))
+    #expect(house.mesh.neighbours == neighbours)
+    let mesh = house.mesh
+    func values() -> [Double] {
+      let scanned = mesh.use.scanned(at: village.time.now) / .milliseconds(1)
+      return [
+        Double(scanned) / 1000, Double(counting.fired), Double(mesh.engine?.counters.frames ?? 0),
+        Double(mesh.use.sent),
+      ]
+    }
+    let before = values()
+    village.time.advance(by: duration)
+    let seconds = Double(duration.components.seconds)
+    let spent = zip(values(), before).map { ($0 - $1) / seconds }
+    return Spent(scanned: spent[0], wakeUps: spent[1], frames: spent[2], sent: spent[3])
+  }
+
+  @Test(
+    "A day on a battery: at most 8 % of it scanning alone, 7 % with two quiet neighbours, and a wake-up a second at most"
+  )
+  @LoopActor
+  func day() async {
+    for (neighbours, share) in [(0, 0.08), (2, 0.07)] {
+      // With neighbours four hours, unless all is to be tried.
+      let hours: Int64 = neighbours == 0 ? 24 : Extent.of(4, all: 24)
+      let spent = Self.spend(.battery, neighbours: neighbours, for: .seconds(hours * 3600))
+      #expect(spent.scanned <= share && spent.scanned > 0.06, "\(spent)")
+      #expect(spent.wakeUps + spent.frames <= 1, "\(spent)")
+    }
+    let mains = Self.spend(.mains, neighbours: 2, for: .seconds(1800))
+    #expect(mains.scanned == 1 && mains.sent > 0.3, "\(mains)")
+  }
+
+  @Test("A node on a battery and one that comes find each other within a minute, in 19 of 20 cases")
+  @LoopActor
+  func found() async {
+    for power in [MeshService.Power.battery, .mains] {
+      var waits: [Double] = []
+      for seed in 1...60 as ClosedRange<UInt64> {
+        let village = Village(seed: seed)
+        let one = village.add("one") { $0.power = .battery }
+        village.time.advance(by: .milliseconds(Int64(seed) * 7919 % 30_000 + 40_000))
+        // It is advertised, and makes no link itself.
+        let other = village.add("other", at: 5) { $0.power = power }
+        other.mesh.finder.avoid(one.radio.address, for: .seconds(3600), at: village.time.now)
+        let start = village.time.now
+        _ = village.wait(.seconds(600)) { one.mesh.neighbours == 1 && other.mesh.neighbours == 1 }
+        waits.append(Double(start.duration(to: village.time.now) / .milliseconds(1)) / 1000)
+      }
+      waits.sort()
+      #expect(waits[56] <= 60 && waits[30] > 2, "\(power): \(waits[30]), \(waits[56]), \(waits[59])")
+    }
+  }
+
+  @Test("What people say wakes a node on a battery, and what neighbours ask each other does not")
+  @LoopActor
+  func traffic() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann") { $0.power = .battery }, village.add("bob", at: 5) { $0.power = .battery })
+    #expect(village.wait(.seconds(120)) { village.isAcquainted })
+    #expect(village.wait(.seconds(60)) { ann.mesh.scan == nil && bob.mesh.scan == nil })
+    _ = try ann.mesh.say("good morning")
+    #expect(village.wait(.seconds(2)) { bob.texts == ["good morning"] })
+    village.time.advance(by: .seconds(1))
+    #expect(ann.mesh.scan != nil && bob.mesh.scan != nil)
+    village.time.advance(by: .seconds(12))
+    #expect(village.wait(.seconds(10)) { ann.mesh.scan == nil && bob.mesh.scan == nil })
+  }
+
+  @Test("The setting counts at once: a node that leaves the mains scans no longer all the time")
+  @LoopActor
+  func reload() async {
+    let village = Village()
+    let ann = village.add("ann")
+    village.time.advance(by: .seconds(60))
+    #expect(ann.mesh.scan != nil)
+    var settings = ann.mesh.settings
+    settings.power = .battery
+    ann.mesh.apply(settings)
+    village.time.advance(by: .seconds(5))
+    #expect(ann.mesh.scan == nil && ann.mesh.advertisement != nil)
+    settings.power = .mains
+    ann.mesh.apply(settings)
+    #expect(ann.mesh.scan != nil)
+    village.time.advance(by: .seconds(60))
+    #expect(ann.mesh.scan != nil)
+  }
+}
