@@ -15,6 +15,10 @@ public enum MeshChange: Hashable, Sendable {
   case gossip(GossipArchive.Item)
   /// A message is new, or its state is another one.
   case message(MeshMessage)
+  /// A file whose content is on the disk already.
+  case file(MeshFile)
+  /// A file is not wanted any more: its content goes.
+  case fileGone(UInt32)
 
   public init(_ keepsake: MeshEngine.Keepsake) {
     self =

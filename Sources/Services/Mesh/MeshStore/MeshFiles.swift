@@ -54,7 +54,7 @@ final class MeshFiles: MeshDisk {
       var contents = DiskContents(keyOrigin: key.origin)
       // What was sealed with a key that is no more cannot be read by anybody.
       if key.origin == .made, try Self.isAnythingThere(in: directory) {
-        try directory.erase(Self.allFiles)
+        try directory.erase(Self.allFiles + Self.sealedFiles(in: directory))
         contents.warning = "There was no key for what the mesh had kept, so that is removed."
       }
       var (file, rows) = try MeshDatabase.read(in: directory, &contents.warning)
@@ -75,6 +75,7 @@ final class MeshFiles: MeshDisk {
           + "(\(Self.key.places)) and give the file its old name, \(MeshDatabase.name), or remove it."
       }
       (state.file, state.seal) = (file, seal)
+      contents.files = Set(try directory.directory.names().compactMap { SealedFile.place($0) })
       return contents
     }
   }
@@ -82,6 +83,10 @@ final class MeshFiles: MeshDisk {
   private static func isAnythingThere(in directory: StateDirectory) throws(StoreError) -> Bool {
     for name in MeshDatabase.names where try directory.directory.status(of: name) != nil { return true }
     return false
+  }
+
+  private static func sealedFiles(in directory: StateDirectory) throws(StoreError) -> [String] {
+    try directory.directory.names().filter { SealedFile.place($0) != nil }
   }
 
   private func directory(_ state: inout State) throws(StoreError) -> StateDirectory {
@@ -112,6 +117,41 @@ final class MeshFiles: MeshDisk {
       try MeshDatabase.write(sealed, removing: removed, to: file)
       // What is sealed may stay in the log for a while where the disk does not take this now.
       if writes.emptiesLog { try? file.emptyLog() }
+      // No row names them any more: what cannot be erased now goes at the next start.
+      if !writes.erased.isEmpty { try? state.directory?.erase(writes.erased.map { SealedFile.name($0) }) }
+    }
+  }
+
+  func write(_ content: [UInt8], to place: UInt64) throws(StoreError) {
+    try state.withLock { (state) throws(StoreError) in
+      guard let directory = state.directory, var seal = state.seal else {
+        throw StoreError(.failed, "The mesh's database is not open.")
+      }
+      defer { state.seal = seal }
+      let sealed = try seal.seal(file: content, place: place)
+      let name = SealedFile.name(place)
+      do throws(StoreError) {
+        let file = try directory.directory.create(name)
+        try file.write(sealed, at: 0)
+        try file.sync()
+        try directory.directory.sync()
+      } catch {
+        try? directory.erase([name])
+        throw error
+      }
+    }
+  }
+
+  func read(_ place: UInt64) throws(StoreError) -> [UInt8] {
+    try state.withLock { (state) throws(StoreError) in
+      guard let directory = state.directory, let seal = state.seal else {
+        throw StoreError(.failed, "The mesh's database is not open.")
+      }
+      let sealed = try directory.directory.open(SealedFile.name(place)).read(atMost: SealedFile.limit)
+      guard let content = seal.open(file: sealed, place: place) else {
+        throw StoreError(.damaged, "The file is damaged, or of another key.")
+      }
+      return content
     }
   }
 
@@ -161,7 +201,7 @@ final class MeshFiles: MeshDisk {
   private static func finishWipe(in directory: StateDirectory) throws(StoreError) {
     let failures = [
       failure { () throws(StoreError) in try destroyKey(in: directory) },
-      failure { () throws(StoreError) in try directory.erase(allFiles) },
+      failure { () throws(StoreError) in try directory.erase(allFiles + sealedFiles(in: directory)) },
     ]
     if let failure = failures.compactMap({ $0 }).first { throw failure }
     try directory.erase([wiping])

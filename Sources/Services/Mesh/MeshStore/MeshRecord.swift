@@ -15,6 +15,7 @@ import Crypto
 ///        7 gossip     the packet
 ///        8 message    4 number, 8 time, 1 state, 8 sender, 1+n conversation (0 or 8), 1+n packet (0 or 16), 1+n nickname,
 ///                     2 IDs: of each 1+n; 4+n text
+///        20 file      4 number, 8 time, 8 sender, 4 size, 8 place, 1+n packet (0 or 16), 1+n nickname, 1+n name, 1+n MIME type
 enum MeshRecord: Sendable {
   case identity(MeshEngine.Identity)
   case nickname(String)
@@ -24,12 +25,14 @@ enum MeshRecord: Sendable {
   case outgoing(OutgoingMessage)
   case gossip(GossipArchive.Item)
   case message(MeshMessage)
+  case file(MeshFile)
 
   static let version: UInt8 = 1
 
   private enum Kind: UInt8 {
     case identity = 1
     case nickname, number, pin, peer, outgoing, gossip, message
+    case file = 20
   }
 
   // MARK: Reading
@@ -50,6 +53,7 @@ enum MeshRecord: Sendable {
       guard let item = GossipArchive.Item(bytes: Array(reader.rest())) else { throw .badValue("packet") }
       self = .gossip(item)
     case .message: self = .message(try MeshMessage(readingRecord: &reader))
+    case .file: self = .file(try MeshFile(readingRecord: &reader))
     }
     try reader.finish()
   }
@@ -87,6 +91,7 @@ enum MeshRecord: Sendable {
     case .outgoing(let message): try message.writeRecord(to: &writer)
     case .gossip(let item): writer.append(item.bytes)
     case .message(let message): try message.writeRecord(to: &writer)
+    case .file(let file): try file.writeRecord(to: &writer)
     }
     return writer.bytes
   }
@@ -101,6 +106,7 @@ enum MeshRecord: Sendable {
     case .outgoing: .outgoing
     case .gossip: .gossip
     case .message: .message
+    case .file: .file
     }
   }
 }
@@ -190,6 +196,34 @@ extension MeshMessage {
     writer.u16be(count)
     for id in messageIDs { try writer.short(id.text.utf8, "ID") }
     try writer.lengthPrefixed(UInt32.self, field: "text") { (writer) in writer.append(text.utf8) }
+  }
+}
+
+extension MeshFile {
+  fileprivate init(readingRecord reader: inout ByteReader) throws(WireError) {
+    let number = try reader.u32be()
+    let time = try reader.u64be()
+    let sender = try PeerID(reading: &reader)
+    let size = Int(try reader.u32be())
+    guard (1...Limits.fileBytes).contains(size) else { throw .badValue("size") }
+    let place = try reader.u64be()
+    let packet: PacketID? = try reader.optional()
+    self.init(
+      number: number, time: time, sender: sender, nickname: try reader.shortText("nickname"),
+      name: try reader.shortText("name"), mime: try reader.shortText("MIME type"), size: size, packet: packet,
+      place: place)
+  }
+
+  fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
+    writer.u32be(number)
+    writer.u64be(time)
+    sender.write(to: &writer)
+    writer.u32be(UInt32(clamping: size))
+    writer.u64be(place)
+    try writer.short(packet?.bytes ?? [], "packet")
+    try writer.short(nickname.utf8, "nickname")
+    try writer.short(name.utf8, "name")
+    try writer.short(mime.utf8, "MIME type")
   }
 }
 

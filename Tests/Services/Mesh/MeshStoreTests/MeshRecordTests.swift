@@ -18,6 +18,7 @@ struct MeshRecordTests {
       .identity(identity), .nickname(""), .nickname(Sample.secretName), .number(.max),
       .pin(Sample.peer(1), try Sample.key(1)), .peer(try Sample.marks(1)), .peer(empty),
       .outgoing(try Sample.outgoing(5, tries: 8)), .gossip(try Sample.gossip()),
+      .file(KeptFilesTests.file(7)), .file(try KeptFilesTests.publicFile(8)),
     ]
       + (try MeshMessage.State.allCases.flatMap { state in
         [.message(try Sample.privateMessage(1, state: state)), .message(try Sample.publicMessage(2, text: ""))]
@@ -41,6 +42,7 @@ struct MeshRecordTests {
       case (.outgoing(let one), .outgoing(let two)): #expect(one == two)
       case (.gossip(let one), .gossip(let two)): #expect(one == two)
       case (.message(let one), .message(let two)): #expect(one == two)
+      case (.file(let one), .file(let two)): #expect(one == two)
       default: Issue.record("another kind")
       }
     }
