@@ -25,6 +25,7 @@ struct MeshStand {
   private var nextLink: UInt64 = 1
   private var said: [Set<String>] = [[], []]
   private var told: [Set<String>] = [[], []]
+  private var files: [Set<[UInt8]>] = [[], []]
   private var numbers: UInt32 = 0
   /// The dialects that the nodes prefer.
   private let dialects: [MeshDialect]
@@ -32,6 +33,7 @@ struct MeshStand {
   static let goals: Set = [
     "neighbours", "a line", "a private text", "a delivery", "a fragment", "a stranger's line", "an answer", "a copy",
     "a cut", "a peer gone", "a letter", "a letter carried",
+    "a file", "a private file", "a cancelled file", "a pong",
   ]
 
   /// The same with nodes of dialect S.
@@ -65,6 +67,13 @@ struct MeshStand {
     [5, 100, 1, 2, 0, 20, 1, 13, 0, 1, 2, 20, 0, 13, 1, 13, 2, 11, 0, 11, 1, 12, 8, 0],
     // The stranger brings letters, for this node and for others, and comes again.
     [10, 0, 7, 10, 6, 7, 10, 7, 7, 10, 15, 7, 10, 8, 7, 2, 20, 0, 10, 0, 7, 2, 255, 255, 2, 255, 255],
+    // Files, to all and to the other; one is cancelled.
+    [
+      5, 230, 1, 2, 0, 20, 1, 13, 4, 1, 13, 84, 1, 2, 0, 1, 1, 13, 92, 1, 2, 0, 50, 1, 2, 0, 50, 1, 13, 7, 1, 2, 0, 1,
+      1,
+    ],
+    // Somebody else needs the radio meanwhile.
+    [5, 230, 1, 2, 0, 20, 1, 13, 14, 13, 84, 1, 2, 0, 20, 13, 5, 13, 84, 13, 6, 1, 2, 0, 20, 1],
     // Garbage.
     [5, 100, 7, 40, 1, 2, 3, 4, 5, 6, 7, 8, 9],
   ]
@@ -252,7 +261,16 @@ struct MeshStand {
   }
 
   private mutating func change(_ side: Int, _ kind: UInt8) {
-    switch kind % 4 {
+    switch kind % 8 {
+    case 4: sendFile(side, isPrivate: kind & 8 != 0, length: Int(kind >> 4) * 200 + 1)
+    case 5: handle(side, .cancelFile(numbers))
+    case 6: handle(side, .quiet(kind & 8 != 0))
+    case 7:
+      numbers += 1
+      let (number, now, time, peer) = (numbers, now, time, engines[1 - side].identity.id)
+      if let actions = taken({ try engines[side].ping(peer, as: number, at: now, time: time) }) {
+        carryOut(actions, side)
+      }
     case 0:
       handle(side, .stop)
       for link in Array(links.keys) { drop(link) }
@@ -260,6 +278,18 @@ struct MeshStand {
     case 2: handle(side, .clock(isTrusted: kind & 4 == 0))
     default: handle(side, .forget(kind & 4 == 0 ? engines[1 - side].identity.id : stranger.id))
     }
+  }
+
+  private mutating func sendFile(_ side: Int, isPrivate: Bool, length: Int) {
+    numbers += 1
+    let content = (0..<length).map { UInt8(truncatingIfNeeded: $0 &* $0 &+ Int(numbers)) }
+    let (number, now, time, peer) = (numbers, now, time, engines[1 - side].identity.id)
+    guard let file = taken({ try SharedFile(name: "file of \(side)", mime: nil, content: content) }) else { return }
+    files[side].insert(content)
+    let actions = taken {
+      try engines[side].send(file, to: isPrivate ? peer : nil, as: number, at: now, time: time)
+    }
+    if let actions { carryOut(actions, side) }
   }
 
   private mutating func alter(_ index: Int, _ place: UInt8) {
@@ -290,6 +320,7 @@ struct MeshStand {
     now = now.advanced(by: max(duration, .zero))
     for side in 0...1 {
       // What is due may make something else due at once, and that ends.
+      for link in Array(links.keys) { handle(side, .room(link, waiting: 0)) }
       for _ in 0..<8 where engines[side].deadline.map({ $0 <= now }) == true { handle(side, .timer) }
       promise(engines[side].deadline.map { $0 > now } ?? true, "what was due is done")
     }
@@ -333,6 +364,13 @@ struct MeshStand {
           told[side].insert(id.text).inserted || now > Instant.zero.advanced(by: .seconds(80_000)),
           "a notice comes once")
         handle(side, .kept(id, from: peer))
+      case .file(let file):
+        promise(file.sender != stranger.id, "the stranger sends no files")
+        promise(files[1 - side].contains(file.content), "a file is as its sender sent it")
+        reached.insert(file.isPrivate ? "a private file" : "a file")
+        if let receipt = file.receipt { handle(side, .fileKept(receipt, from: file.sender)) }
+      case .fileState(_, .cancelled): reached.insert("a cancelled file")
+      case .pong: reached.insert("a pong")
       case .progress(_, .delivered): reached.insert("a delivery")
       case .bound(_, let peer): if peer != stranger.id { reached.insert("neighbours") }
       case .gone: reached.insert("a peer gone")
@@ -391,6 +429,7 @@ struct MeshStand {
     promise(engine.archive.bytes <= 6 << 20, "what is kept has a limit")
     promise(engine.sessions.halfOpen <= 64, "handshakes under way have a limit")
     promise(engine.carried <= 40 && engine.courier.bag.bytes <= 1 << 20, "what is carried has a limit")
+    promise(engine.files.count <= 8, "files on their way have a limit")
     promise(engine.budget.count <= engine.links.count, "of links that are gone nothing stays")
   }
 }

@@ -13,6 +13,13 @@ extension Target {
         try BitchatVectors.read().fragments.flatMap(\.fragments).map { try Packet(decoding: Hex.decode($0)).payload }
       },
       wire("mesh-envelope", CourierEnvelope.self) { [try Hex.decode(try BitchatVectors.read().courier.envelope)] },
+      wire("mesh-file", SharedFile.self) {
+        [
+          [1, 0, 1, 0x61, 2, 0, 4, 0, 0, 0, 2, 3, 0, 1, 0x6D, 4, 0, 0, 0, 2, 0xDE, 0xAD],
+          [1, 0, 1, 0x61, 2, 0, 8, 0, 0, 0, 0, 0, 0, 0, 2, 4, 0, 2, 0x68, 0x69, 4, 0, 0],
+        ]
+      },
+      wire("mesh-ping", PingPayload.self) { [[1, 2, 3, 4, 5, 6, 7, 8, 7], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]] },
       wire("mesh-seed-message", SeedMessage.self) {
         try BitchatVectors.read().bitchatMessage.map { try Hex.decode($0.hex) }
       },
@@ -41,6 +48,18 @@ extension Target {
             promise(FavoriteNotice(text: notice.text) == notice, "a notice is read as it was written")
           }
           _ = MessageID.iOS(sender: PeerID(rawValue: 1), timestamp: 2, text: text.text)
+        }),
+      Target(
+        name: "mesh-file-name",
+        seeds: {
+          ["../../etc/passwd", "a\u{202E}gpj.exe", ".bashrc", "C:\\x\\y.png", "  . ", "é.jpeg"].map { Array($0.utf8) }
+        },
+        run: { bytes in
+          let plain = FileName.plain(String(decoding: bytes, as: UTF8.self), .png)
+          promise(!plain.isEmpty && plain.unicodeScalars.count <= 100 && plain.utf8.count <= 200, "a name has a limit")
+          promise(!plain.contains("/") && !plain.contains("\\") && !plain.hasPrefix("."), "a plain name is no path")
+          promise(FileName.plain(plain, .png) == plain, "a plain name stays as it is")
+          _ = FileKind(content: bytes)
         }),
       Target(
         name: "mesh-code", seeds: { [Array(try BitchatVectors.read().verificationQr.url.utf8)] },

@@ -35,6 +35,9 @@ public enum Limits {
   /// The longest frame that phones take in one PDU.
   public static let frameBytes = 512
 
+  /// The longest content of a file.
+  public static let fileBytes = 1 << 20
+
   /// The size of the filters that we send, in bytes.
   public static let filterBytes = 400
   /// The longest filter that we answer, in bytes.

@@ -67,12 +67,13 @@ struct FragmentTests {
     #expect(assembler.bytes == 0)
   }
 
-  @Test("A set has 30 seconds from its first fragment on")
+  @Test("A set for one peer has 30 seconds from its latest new fragment on, and five minutes in all")
   func time() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(id: 1, 0, of: 3), from: alice, at: .zero)
-    _ = assembler.add(try fragment(id: 1, 1, of: 3), from: alice, at: Self.instant(20))
-    _ = assembler.add(try fragment(id: 2, 0, of: 3), from: alice, at: Self.instant(20))
+    _ = assembler.add(try fragment(id: 1, 0, of: 3), from: alice, at: Self.instant(20))
+    _ = assembler.add(try fragment(id: 2, 0, of: 3), from: alice, at: .zero)
+    _ = assembler.add(try fragment(id: 2, 2, of: 3), from: alice, at: Self.instant(20))
     #expect(assembler.deadline == Self.instant(30))
     assembler.expire(at: Self.instant(29))
     #expect(assembler.count == 2)
@@ -85,6 +86,40 @@ struct FragmentTests {
     #expect(assembler.add(try fragment(id: 2, 2, of: 3), from: alice, at: Self.instant(50)) == .stored)
     #expect(assembler.count == 1)
     #expect(assembler.abandoned == 2)
+    // One fragment every 29 s keeps no set for ever.
+    var slow = FragmentAssembler()
+    for number in 0...10 {
+      _ = slow.add(try fragment(id: 3, number, of: 99), from: alice, at: Self.instant(29 * number))
+    }
+    #expect(slow.count == 1 && slow.deadline == Self.instant(300))
+  }
+
+  @Test(
+    "A set for everybody has five minutes from its first fragment on; what it lacks is asked for eight times in vain")
+  func publicSet() throws {
+    var assembler = FragmentAssembler()
+    _ = assembler.add(try fragment(id: 1, 0, of: 3), from: alice, isPublic: true, at: .zero)
+    _ = assembler.add(try fragment(id: 2, 0, of: 3), from: alice, at: .zero)
+    #expect(assembler.nextStalled(.seconds(2)) == Self.instant(2))
+    #expect(assembler.askForStalled(.seconds(2), at: Self.instant(1), limit: 60).isEmpty)
+    for second in 2...9 {
+      let asked = assembler.askForStalled(.seconds(2), at: Self.instant(second), limit: 60)
+      #expect(asked == [FragmentID(rawValue: 1)])
+    }
+    #expect(assembler.nextStalled(.seconds(2)) == nil)
+    _ = assembler.add(try fragment(id: 1, 1, of: 3), from: alice, isPublic: true, at: Self.instant(200))
+    #expect(assembler.nextStalled(.seconds(2)) == Self.instant(202), "something came of it")
+    #expect(assembler.deadline == Self.instant(30))
+    assembler.expire(at: Self.instant(299))
+    #expect(assembler.count == 1)
+    assembler.expire(at: Self.instant(300))
+    #expect(assembler.count == 0)
+    for number in 0..<100 {
+      _ = assembler.add(
+        try fragment(id: UInt64(number), 0, of: 3), from: PeerID(rawValue: UInt64(number)), isPublic: true,
+        at: Self.instant(400))
+    }
+    #expect(assembler.askForStalled(.seconds(2), at: Self.instant(410), limit: 60).count == 60)
   }
 
   @Test("A sender's ninth set takes the place of its first, and no one else's")

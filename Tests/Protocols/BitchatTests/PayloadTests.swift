@@ -174,7 +174,7 @@ struct PayloadTests {
   @Test("Every other type of payload inside Noise is unknown, by its number")
   func unknownPayloads() {
     #expect(throws: NoisePayloadError.empty) { try NoisePayload(reading: []) }
-    for type in UInt8.min...UInt8.max where ![0x01, 0x02, 0x03, 0x10, 0x11, 0x21].contains(type) {
+    for type in UInt8.min...UInt8.max where ![0x01, 0x02, 0x03, 0x09, 0x10, 0x11, 0x20, 0x21].contains(type) {
       #expect(throws: NoisePayloadError.unknownType(type)) { try NoisePayload(reading: [type, 1, 2, 3]) }
     }
   }

@@ -91,11 +91,8 @@ struct PayloadVectorTests {
     #expect(notice.text == message.text)
   }
 
-  @Test("Files and voice are named as what is not understood")
+  @Test("Voice is named as what is not understood")
   func notUnderstood() {
-    #expect(throws: NoisePayloadError.unknownType(0x20)) {
-      try NoisePayload(reading: vectors.noisePayloads.privateFile.bytes)
-    }
     #expect(throws: NoisePayloadError.unknownType(0x08)) {
       try NoisePayload(reading: vectors.noisePayloads.voiceFrame.bytes)
     }

@@ -22,6 +22,7 @@ struct Vectors: Decodable {
   let requestSync: [RequestRow]
   let noisePayloads: NoisePayloads
   let verificationQr: CodeSection
+  let files: [FileRow]
   let bitchatMessage: [MessageRow]
   let legacy2025: Legacy
   let dialectDisambiguation: Dialects
@@ -32,14 +33,14 @@ struct Vectors: Decodable {
   enum CodingKeys: String, CodingKey, CaseIterable {
     case identities, padding, packets, packetsPaddingBoundaries, packetsInvalid, compressedSignatureCases
     case thirdPartyGolden, messageIds, fragments, fragmentChunkRules, notificationStream, gcs, gcsH64, requestSync
-    case noisePayloads, verificationQr, bitchatMessage, legacy2025, dialectDisambiguation, relayTtlIos
+    case noisePayloads, verificationQr, files, bitchatMessage, legacy2025, dialectDisambiguation, relayTtlIos
     case courier, prekey
   }
 
   /// What the file has besides: what it says about itself, what other rooms and later parts read, and what is relayed and not
   /// understood.
   static let others: Set = [
-    "_about", "noiseCacophonyXx", "noiseBitchatXx", "replayWindow", "files",
+    "_about", "noiseCacophonyXx", "noiseBitchatXx", "replayWindow",
     "nostrEmbedded", "nostrPrivateEnvelope", "nostrGeohash", "nostrGeohashIdentity", "nip44V2OfficialSubset",
   ]
 
@@ -285,6 +286,11 @@ extension Vectors {
     let verifyResponse: HexBytes
     let verifyResponseSignedBytes: HexBytes
     let favorite: HexBytes
+  }
+
+  struct FileRow: Decodable, Sendable {
+    let name: String
+    let tlv: HexBytes?
   }
 
   struct CodeSection: Decodable {

@@ -66,6 +66,8 @@ struct SettingsTests {
       Role=relay
       RelayPolicy=apps
       Archive=1h
+      FileStore=9M
+      FilesFor=2h
       Peers=3
       DeviceMonitor=strict
       EncryptedRelayTtlCap=4
@@ -117,6 +119,7 @@ struct SettingsTests {
     #expect(wallet.concurrentTransfers == 2 && wallet.keptTransfers == 7)
     let mesh = read[MeshService.Settings.self]
     #expect(mesh.enabled && mesh.nickname == "relay 7" && mesh.role == .relay && mesh.relayPolicy == .apps)
+    #expect(mesh.fileStore == 9 << 20 && mesh.filesFor == .seconds(7_200))
     #expect(mesh.archive == .seconds(3_600) && mesh.links == 3 && mesh.monitor == .strict)
     #expect(mesh.encryptedRelayLimit == 4 && mesh.padsAll && mesh.blocksRelay && mesh.trustsClock)
     #expect(mesh.dialect == .seed && mesh.dialects.map(\.dialect) == [.live, .seed])

@@ -11,6 +11,8 @@ import Crypto
 ///     05  `Capabilities`
 ///     06  geohash of a bridge, up to 12
 ///     B5  "S1": the sender speaks dialect S. Section 16.1
+///     B6  "E1": the sender is a node of this kind. It takes fragments as fast as the link does, keeps those that it misses for
+///         a while and asks for them, and acknowledges private files of any name
 ///
 /// The value says nothing about the packet: whether its sender is `peerID` and its signature holds is to be checked.
 public struct Announcement: WireValue, Hashable, Sendable {
@@ -26,11 +28,14 @@ public struct Announcement: WireValue, Hashable, Sendable {
   public let geohash: String?
   /// Whether the sender speaks dialect S.
   public let speaksSeed: Bool
+  /// Whether the sender is a node of this kind, and no phone.
+  public let isEarshot: Bool
 
   /// Throws `tooLong` for a nickname over 255 bytes, more than ten neighbours, or a geohash over 12 bytes.
   public init(
     nickname: String, noiseKey: X25519.PublicKey, signingKey: Ed25519.PublicKey, neighbours: [PeerID]? = nil,
-    capabilities: Capabilities? = nil, geohash: String? = nil, speaksSeed: Bool = false
+    capabilities: Capabilities? = nil, geohash: String? = nil, speaksSeed: Bool = false,
+    isEarshot: Bool = false
   ) throws(WireError) {
     try Text.check(nickname, field: "nickname")
     guard neighbours?.count ?? 0 <= Limits.neighbours else {
@@ -46,6 +51,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
     self.capabilities = capabilities
     self.geohash = geohash
     self.speaksSeed = speaksSeed
+    self.isEarshot = isEarshot
   }
 
   /// The ID that belongs to the Noise key. The packet's sender must be the same.
@@ -62,6 +68,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
     var capabilities: Capabilities?
     var geohash: String?
     var speaksSeed = false
+    var isEarshot = false
     for record in try ShortTLV.all(in: reader.rest()) {
       switch record.type {
       case 0x01: nickname = try Text.read(record.value, field: "nickname")
@@ -71,6 +78,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
       case 0x05: capabilities = try Capabilities(record.value)
       case 0x06: geohash = try Text.read(record.value, field: "geohash")
       case Self.seedMark: speaksSeed = Array(record.value) == Self.seedValue
+      case Self.earshotMark: isEarshot = Array(record.value) == Self.earshotValue
       default: continue
       }
     }
@@ -79,7 +87,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
     guard let signingKey else { throw .badValue("signingKey") }
     try self.init(
       nickname: nickname, noiseKey: noiseKey, signingKey: signingKey, neighbours: neighbours,
-      capabilities: capabilities, geohash: geohash, speaksSeed: speaksSeed)
+      capabilities: capabilities, geohash: geohash, speaksSeed: speaksSeed, isEarshot: isEarshot)
   }
 
   public func write(to writer: inout ByteWriter) {
@@ -90,11 +98,14 @@ public struct Announcement: WireValue, Hashable, Sendable {
     if let capabilities { records.append((0x05, capabilities.bytes)) }
     if let geohash { records.append((0x06, Array(geohash.utf8))) }
     if speaksSeed { records.append((Self.seedMark, Self.seedValue)) }
+    if isEarshot { records.append((Self.earshotMark, Self.earshotValue)) }
     ShortTLV.write(records, to: &writer)
   }
 
   private static let seedMark: UInt8 = 0xB5
   private static let seedValue = Array("S1".utf8)
+  private static let earshotMark: UInt8 = 0xB6
+  private static let earshotValue = Array("E1".utf8)
 
   static func noiseKey(_ bytes: ArraySlice<UInt8>) throws(WireError) -> X25519.PublicKey {
     do throws(CryptoError) { return try X25519.PublicKey(bytes) } catch { throw .badValue("noiseKey") }

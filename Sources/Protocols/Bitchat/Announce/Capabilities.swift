@@ -24,7 +24,7 @@ public struct Capabilities: OptionSet, Hashable, Sendable {
 
   /// What this node can do, for its announces and for peers inside Noise. A bit belongs here when the node does what it says,
   /// and not before: with `privateMedia` phones begin to send private files.
-  public static let own: Capabilities = []
+  public static let own: Capabilities = [.privateMedia, .privateMediaReceipts]
 
   /// Reads the bits; those behind the eighth byte are passed over. Throws `badValue` if there is no byte.
   init(_ bytes: ArraySlice<UInt8>) throws(WireError) {

@@ -9,6 +9,8 @@ extension Described {
     case .live where packet.type == .message: self = .fields([.init("text", try PublicText(payload: payload).text)])
     case .courier: self = .envelope(try CourierEnvelope(reading: payload))
     case .live where packet.type == .leave: self = .leave(try Text.read(payload[...], field: "nickname"))
+    case .live where packet.type == .fileTransfer: self = .file(try SharedFile(reading: payload))
+    case .live where packet.type == .ping || packet.type == .pong: self = .ping(try PingPayload(reading: payload), view)
     case .seedLeave: self = .leave(try Text.read(payload[...], field: "nickname"))
     case .fragment, .seedFragment, .fragment2025: self = .fragment(try Fragment(reading: payload))
     case .requestSync: self = .request(try SyncRequest(reading: payload))
@@ -45,6 +47,22 @@ extension Described {
       .init("copies", envelope.copies), .init("ciphertextBytes", envelope.ciphertext.count),
     ]
     if let prekey = envelope.prekey { fields.append(.init("prekey", prekey)) }
+    return .fields(fields)
+  }
+
+  private static func file(_ file: SharedFile) -> Described {
+    let kind = FileKind(mime: file.mime)
+    return .fields([
+      .init("name", file.name), .init("mime", file.mime ?? ""), .init("bytes", file.content.count),
+      .init("isTaken", kind?.isKind(of: file.content) ?? false),
+    ])
+  }
+
+  private static func ping(_ ping: PingPayload, _ view: PacketView) -> Described {
+    var fields: [Field] = [
+      .init("nonce", Hex.encode(ping.bytes.prefix(8))), .init("firstTimeToLive", ping.firstTimeToLive),
+    ]
+    if let hops = ping.hops(at: view.timeToLive) { fields.append(.init("hops", hops)) }
     return .fields(fields)
   }
 

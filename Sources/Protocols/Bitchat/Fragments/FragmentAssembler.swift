@@ -11,8 +11,10 @@ public struct FragmentAssembler: Sendable {
     /// Packets under way, in all and from one sender.
     public var sets = 128
     public var setsPerSender = 8
-    /// How long after its first fragment a packet must be complete.
+    /// How long after its latest new fragment another one must come.
     public var time = Duration.seconds(30)
+    /// How long after its first fragment a packet must be complete. What is missing of a public one may be asked for meanwhile.
+    public var longestTime = Duration.seconds(300)
     /// Bytes of slices for one packet.
     public var setBytes = Limits.payloadBytes
     /// Bytes in all, with what it costs to keep each slice.
@@ -46,6 +48,11 @@ public struct FragmentAssembler: Sendable {
   private struct Set {
     let total: UInt16
     let begin: Instant
+    let isPublic: Bool
+    /// When the latest fragment came that had not come before.
+    var latest: Instant
+    /// How often others were asked for what is missing.
+    var questions = 0
     /// Where its first fragment came from.
     let link: LinkID?
     let isKnown: Bool
@@ -55,6 +62,12 @@ public struct FragmentAssembler: Sendable {
 
     /// What it costs to keep the set.
     var cost: Int { bytes + slices.count * FragmentAssembler.sliceCost }
+
+    /// When it is given up.
+    func end(_ bounds: Bounds) -> Instant {
+      let end = begin.advanced(by: bounds.longestTime)
+      return isPublic ? end : min(end, latest.advanced(by: bounds.time))
+    }
 
     /// Whether it gives way before another one of its link.
     func isSooner(than other: Set) -> Bool { (isKnown ? 1 : 0, begin) < (other.isKnown ? 1 : 0, other.begin) }
@@ -80,31 +93,38 @@ public struct FragmentAssembler: Sendable {
   public var bytes: Int { cost }
 
   /// When `expire` has something to do; nil if there is nothing under way.
-  public var deadline: Instant? { sets.values.map(\.begin).min()?.advanced(by: bounds.time) }
+  public var deadline: Instant? { sets.values.map { $0.end(bounds) }.min() }
 
   /// Drops the packets that were not complete in time.
   public mutating func expire(at now: Instant) {
-    for (key, set) in sets where set.begin.advanced(by: bounds.time) <= now { abandon(key) }
+    for (key, set) in sets where set.end(bounds) <= now { abandon(key) }
   }
 
   /// Takes a fragment that came with this sender.
   ///
   /// - Parameters:
   ///   - isKnown: whether the sender has announced itself.
+  ///   - isPublic: whether it is for everybody: then others may have what is missing.
   ///   - link: the link that it came over.
   public mutating func add(
-    _ fragment: Fragment, from sender: PeerID, isKnown: Bool = false, over link: LinkID? = nil, at now: Instant
+    _ fragment: Fragment, from sender: PeerID, isKnown: Bool = false, isPublic: Bool = false,
+    over link: LinkID? = nil, at now: Instant
   ) -> Outcome {
     let key = Key(sender: sender, id: fragment.id, type: fragment.type)
-    if let set = sets[key], set.begin.advanced(by: bounds.time) <= now { abandon(key) }
+    if let set = sets[key], set.end(bounds) <= now { abandon(key) }
     if sets[key] == nil { makeRoom(for: sender, at: now) }
     // The set is taken out of the table while it changes, so that its slices are not copied.
-    var set = sets.removeValue(forKey: key) ?? Set(total: fragment.total, begin: now, link: link, isKnown: isKnown)
+    var set =
+      sets.removeValue(forKey: key)
+      ?? Set(total: fragment.total, begin: now, isPublic: isPublic, latest: now, link: link, isKnown: isKnown)
     cost -= set.cost
     guard set.total == fragment.total else { return .otherTotal }
     if let slice = set.slices[fragment.index], slice != fragment.slice { return .otherSlice }
     let isNew = set.slices.updateValue(fragment.slice, forKey: fragment.index) == nil
-    if isNew { set.bytes += fragment.slice.count }
+    if isNew {
+      set.bytes += fragment.slice.count
+      (set.latest, set.questions) = (now, 0)
+    }
     guard set.bytes <= bounds.setBytes else { return .tooLong }
     guard set.slices.count < Int(set.total) else {
       return .complete((0..<set.total).flatMap { set.slices[$0] ?? [] })
@@ -113,6 +133,27 @@ public struct FragmentAssembler: Sendable {
     sets[key] = set
     while cost > bounds.bytes, let victim = victim(but: key, by: \.cost) { abandon(victim) }
     return isNew ? .stored : .duplicate
+  }
+
+  // MARK: What is missing
+
+  /// So often others are asked for what is missing, as long as nothing of it comes.
+  private static let questions = 8
+
+  /// When a public set will have had no new fragment for so long; nil if there is none to ask for.
+  func nextStalled(_ pause: Duration) -> Instant? {
+    sets.values.filter { $0.isPublic && $0.questions < Self.questions }.map(\.latest).min()?.advanced(by: pause)
+  }
+
+  /// The public sets that had no new fragment for so long, the oldest first; each is counted as asked for.
+  mutating func askForStalled(_ pause: Duration, at now: Instant, limit: Int) -> [FragmentID] {
+    let stalled = sets.filter {
+      $0.value.isPublic && $0.value.questions < Self.questions && $0.value.latest.advanced(by: pause) <= now
+    }
+    let first = stalled.sorted { ($0.value.begin, $0.key.id.rawValue) < ($1.value.begin, $1.key.id.rawValue) }
+      .prefix(limit).map(\.key)
+    for key in first { sets[key]?.questions += 1 }
+    return first.map(\.id)
   }
 
   /// Makes room for one more set of `sender`.

@@ -26,3 +26,11 @@ extension FragmentID: CustomStringConvertible {
   /// 16 lower-case hexadecimal digits.
   public var description: String { Hex.encode(bytes) }
 }
+
+extension FragmentID {
+  /// The ID of the fragment that a packet is; nil for any other packet.
+  public init?(ofPacket bytes: [UInt8]) {
+    guard let id = GossipArchive.Item.fragment(in: bytes) else { return nil }
+    self = id
+  }
+}

@@ -10,6 +10,12 @@ public struct FragmentPlan: Hashable, Sendable {
   /// Whether the Android app puts so many fragments together.
   public var fitsAndroid: Bool { fragments.count <= Limits.fragmentsForAndroid }
 
+  /// Whether the Android app drops a file with so long a content, on links as wide as they get. Its packet has some more bytes:
+  /// header, name, type and signature, about 200.
+  public static func isTooLongForAndroid(fileBytes: Int) -> Bool {
+    fileBytes + 200 > Limits.fragmentsForAndroid * (Limits.frameBytes - 43)
+  }
+
   /// Cuts the bytes of a packet, as they came or as they would be sent. Nil if the link is too narrow for fragments, or there
   /// would be more than 10,000.
   ///
@@ -17,27 +23,16 @@ public struct FragmentPlan: Hashable, Sendable {
   ///   - frameLimit: bytes that the link takes in one PDU, the narrowest of those that the fragments go to.
   ///   - recipient: whom the fragments are for, if the packet does not say it.
   public init?(_ packet: PacketView, id: FragmentID, frameLimit: Int, recipient: PeerID? = nil) {
-    let recipient = packet.namedRecipient ?? recipient
-    let size = Self.sliceSize(frameLimit: frameLimit, hasRecipient: recipient != nil, hops: packet.route.count)
-    guard let size else { return nil }
-    self.init(packet, id: id, sliceSize: size, recipient: recipient)
+    self.init(FragmentCutter(packet, id: id, frameLimit: frameLimit, recipient: recipient))
   }
 
   init?(_ packet: PacketView, id: FragmentID, sliceSize: Int, recipient: PeerID?) {
-    let count = (packet.bytes.count + sliceSize - 1) / sliceSize
-    guard count <= Limits.fragments else { return nil }
-    let route = packet.route
-    fragments = (0..<count).compactMap { index in
-      let slice = packet.bytes[(index * sliceSize)...].prefix(sliceSize)
-      let fragment = try? Fragment(
-        id: id, index: UInt16(index), total: UInt16(count), type: packet.type, slice: Array(slice))
-      return fragment.map { fragment in
-        Packet(
-          version: route.isEmpty ? .v1 : .v2, type: .fragment, timeToLive: packet.timeToLive,
-          timestamp: packet.timestamp, sender: packet.sender, recipient: recipient, route: route,
-          payload: fragment.bytes, isSyncAnswer: packet.flags.contains(.syncAnswer))
-      }
-    }
+    self.init(FragmentCutter(packet, id: id, sliceSize: sliceSize, recipient: recipient))
+  }
+
+  private init?(_ cutter: FragmentCutter?) {
+    guard let cutter else { return nil }
+    fragments = (0..<cutter.count).compactMap { cutter.fragment($0) }
   }
 
   /// Bytes of each slice but the last; nil if the link is too narrow for fragments.

@@ -13,9 +13,12 @@ public struct GossipArchive: Sendable {
     public let sender: PeerID
     /// Milliseconds since 1970, by the sender's clock.
     public let timestamp: UInt64
+    /// Of a fragment, which packet it belongs to.
+    let fragment: FragmentID?
 
     init(bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64) {
       (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
+      fragment = type == .fragment ? Self.fragment(in: bytes) : nil
     }
 
     /// What was kept, by its bytes alone; nil if they are no packet.
@@ -31,9 +34,9 @@ public struct GossipArchive: Sendable {
   static let messageMilliseconds: UInt64 = 6 * 3600 * 1000
   /// The most bytes of them.
   static let messageBytes = 4 << 20
-  /// The most fragments of public packets, and the most bytes of them.
-  static let fragmentLimit = 600
-  static let fragmentBytes = 1 << 20
+  /// The most fragments of public packets and files that need none, and the most bytes of them: a file of 1 MiB and another one.
+  static let fragmentLimit = 3000
+  static let fragmentBytes = 3 << 19
   /// The most announces.
   static let announceLimit = PeerTable.peerLimit
   /// So old an announce may be by itself, and so old before messages of its sender.
@@ -72,6 +75,9 @@ public struct GossipArchive: Sendable {
     case .fragment:
       if keepsMessages { _ = fragments.insert(item) }
       return false
+    case .fileTransfer:
+      if keepsMessages, item.bytes.count <= Limits.frameBytes { _ = fragments.insert(item) }
+      return false
     default: return false
     }
   }
@@ -80,6 +86,16 @@ public struct GossipArchive: Sendable {
 
   /// A peer has left: it is not announced to anybody any more.
   mutating func leave(_ peer: PeerID) { announces[peer] = nil }
+
+  /// Forgets the fragments of one packet.
+  mutating func forget(_ id: FragmentID, of sender: PeerID) {
+    fragments.removeAll { $0.fragment == id && $0.sender == sender }
+  }
+
+  /// The fragments that are here of these packets.
+  func fragments(of ids: Set<FragmentID>) -> [PacketID] {
+    fragments.items.filter { $0.fragment.map(ids.contains) ?? false }.map(\.id)
+  }
 
   /// Forgets everything of a sender who is blocked.
   mutating func forget(_ sender: PeerID) {
@@ -131,7 +147,14 @@ public struct GossipArchive: Sendable {
     }
     if types.contains(.fragment) {
       let asked = Set(request.fragments)
-      found += fragments.items.filter { isRecent($0) && isWanted($0) && (asked.isEmpty || $0.isFragment(of: asked)) }
+      found += fragments.items.filter { item in
+        guard let fragment = item.fragment, asked.isEmpty || asked.contains(fragment) else { return false }
+        return isRecent(item) && isWanted(item)
+      }
+      .sorted(by: Item.isOlder)
+    }
+    if types.contains(.fileTransfer) {
+      found += fragments.items.filter { $0.type == .fileTransfer && isRecent($0) && isWanted($0) }
         .sorted(by: Item.isOlder)
     }
     return found
@@ -149,13 +172,16 @@ public struct GossipArchive: Sendable {
       items += announces.values.filter { $0.isYounger(than: Self.announceMilliseconds, at: time) }
     }
     if types.contains(.message) { items += messages.items }
-    if types.contains(.fragment), !isBare { items += fragments.items }
+    if types.contains(.fragment), !isBare { items += fragments.items.filter { $0.type == .fragment } }
+    if types.contains(.fileTransfer), !isBare { items += fragments.items.filter { $0.type == .fileTransfer } }
     items.sort { Item.isOlder($1, $0) }
     if isBare { return try? SyncRequest(filter: SyncFilter(items.map(\.id), bytes: SeedTalks.filterBytes)) }
     let filter = SyncFilter(items.map(\.id))
     // M is the number of IDs in the filter times 2^P.
     let included = Int(filter.m >> UInt32(filter.p))
-    let since = included > 0 && included < items.count ? items[included - 1].timestamp : nil
+    var since = included > 0 && included < items.count ? items[included - 1].timestamp : nil
+    // Where the filter ends amid the fragments of one packet, these are not asked for: most of them are here.
+    if let oldest = since, items[included].timestamp == oldest, items[included].type == .fragment { since = oldest + 1 }
     return try? SyncRequest(filter: filter, types: types, since: since)
   }
 }
@@ -170,11 +196,11 @@ extension GossipArchive.Item {
     timestamp > time || time - timestamp <= age
   }
 
-  /// Whether the packet is a fragment with one of these IDs.
-  fileprivate func isFragment(of ids: Set<FragmentID>) -> Bool {
-    guard let view = try? PacketView(bytes), let packet = try? Packet(view),
-      let fragment = try? Fragment(reading: packet.payload)
-    else { return false }
-    return ids.contains(fragment.id)
+  /// The ID of the fragment that the bytes are.
+  static func fragment(in bytes: [UInt8]) -> FragmentID? {
+    guard let view = try? PacketView(bytes), view.type == .fragment else { return nil }
+    let isPlain = !view.flags.contains(.compressed)
+    let head = isPlain ? Array(view.section.prefix(FragmentID.size)) : (try? Packet(view))?.payload ?? []
+    return try? FragmentID(reading: Array(head.prefix(FragmentID.size)))
   }
 }

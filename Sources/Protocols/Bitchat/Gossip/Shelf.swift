@@ -31,6 +31,10 @@ struct Shelf: Sendable {
     bytes += item.bytes.count
     holdings[item.sender, default: Holding()].count += 1
     holdings[item.sender, default: Holding()].bytes += item.bytes.count
+    if !isShared, byID.count > limit || bytes > byteLimit {
+      // Many at a time: to look for the oldest each time would take longer than all else that becomes of a fragment.
+      for item in byID.values.sorted(by: GossipArchive.Item.isOlder).prefix(max(1, limit / 16)) { remove(item) }
+    }
     while byID.count > limit || bytes > byteLimit, let next = next { remove(next) }
     return byID[item.id] != nil
   }

@@ -60,6 +60,9 @@ struct SyncSchedule: Sendable {
     return due
   }
 
+  /// The neighbour is asked for something besides.
+  mutating func ask(_ link: LinkID, at now: Instant) { neighbours[link]?.askedAt = now }
+
   /// Whether a request that came over this link is answered.
   mutating func takeAnswer(on link: LinkID, at now: Instant) -> Bool {
     neighbours[link]?.bucket.take(at: now) ?? false

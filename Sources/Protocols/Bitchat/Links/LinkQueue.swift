@@ -8,6 +8,8 @@ public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
   case syncAnswer
   /// Fragments of others.
   case fragment
+  /// A file of this node's, or a fragment of one. Everything else overtakes it.
+  case file
   /// Packets of others for one peer.
   case directed
   /// Announces, also those of others. They overtake all else, for nobody takes a line from a peer that it does not know.
@@ -34,10 +36,14 @@ public struct LinkQueue: Sendable {
   private var nextNumber = 0
   public private(set) var count = 0
   public private(set) var bytes = 0
+  /// Whether files wait, however long: somebody else needs the radio.
+  public var holdsFiles = false
 
   public init() {}
 
   public var isEmpty: Bool { count == 0 }
+  /// How many packets of files wait.
+  public var files: Int { items[PacketClass.file.rawValue].count }
 
   /// Takes a packet in.
   ///
@@ -56,7 +62,18 @@ public struct LinkQueue: Sendable {
     return dropped
   }
 
-  /// The packet that goes next: an announce, or else the one that waits longest; nil without packets.
+  /// Takes packets of files out that are not wanted any more.
+  public mutating func removeFiles(where isUnwanted: ([UInt8]) -> Bool) {
+    var kept = Fifo<Item>()
+    while let item = pop(.file) { if !isUnwanted(item.bytes) { kept.append(item) } }
+    while let item = kept.popFirst() {
+      items[PacketClass.file.rawValue].append(item)
+      count += 1
+      bytes += item.bytes.count
+    }
+  }
+
+  /// The packet that goes next: an announce, or else the one that waits longest, or else one of a file; nil without packets.
   public var first: [UInt8]? { next.flatMap { items[$0.rawValue].first?.bytes } }
 
   /// Takes `first` away.
@@ -64,16 +81,18 @@ public struct LinkQueue: Sendable {
     if let next { _ = pop(next) }
   }
 
-  private var next: PacketClass? {
+  /// The class of the packet that goes next.
+  public var next: PacketClass? {
     guard items[PacketClass.announce.rawValue].isEmpty else { return .announce }
-    return PacketClass.allCases.filter { !items[$0.rawValue].isEmpty }
+    let first = PacketClass.allCases.filter { $0 != .file && !items[$0.rawValue].isEmpty }
       .min { (items[$0.rawValue].first?.number ?? 0) < (items[$1.rawValue].first?.number ?? 0) }
+    return first ?? (holdsFiles || files == 0 ? nil : .file)
   }
 
-  private mutating func pop(_ kind: PacketClass) -> [UInt8]? {
+  private mutating func pop(_ kind: PacketClass) -> Item? {
     guard let item = items[kind.rawValue].popFirst() else { return nil }
     count -= 1
     bytes -= item.bytes.count
-    return item.bytes
+    return item
   }
 }

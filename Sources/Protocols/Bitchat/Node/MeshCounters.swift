@@ -52,6 +52,10 @@ extension MeshEngine {
     public var superfluous: UInt64 = 0
     /// Packets that were to be passed on, and went for want of room.
     public var relaysDropped: UInt64 = 0
+    /// Files of kinds that are not taken, and those that are none.
+    public var refusedFiles: UInt64 = 0
+    /// Pings that were not answered, because there were too many.
+    public var refusedPings: UInt64 = 0
     /// Own packets that could not be sent: no link takes them.
     public var unsendable: UInt64 = 0
     /// Packets of dialect S that were taken, and those that were not.
@@ -91,6 +95,7 @@ extension MeshEngine {
         Tally("Proofs", proofs), Tally("WrongProofs", wrongProofs),
         Tally("MissingProofs", missingProofs), Tally("UnaskedProofs", unaskedProofs),
         Tally("AnsweredChallenges", answeredChallenges), Tally("StrangeChallenges", strangeChallenges),
+        Tally("RefusedFiles", refusedFiles), Tally("RefusedPings", refusedPings),
       ] + courier.tallies + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
     }
   }

@@ -43,7 +43,7 @@ extension MeshEngine {
       signingKey: identity.signingKey.publicKey,
       neighbours: configuration.isRelayOnly || near.isEmpty ? nil : Array(near),
       capabilities: configuration.isRelayOnly || Capabilities.own.isEmpty ? nil : .own,
-      speaksSeed: configuration.speaksSeed)
+      speaksSeed: configuration.speaksSeed, isEarshot: true)
     guard let announcement else { return nil }
     return Packet(type: .announce, timestamp: timestamp(turn), sender: identity.id, payload: announcement.bytes)
   }
@@ -96,7 +96,10 @@ extension MeshEngine {
     }
     if news.novelty != .same { turn.actions.append(.peer(peer)) }
     claim(arrival, of: peer, &turn)
-    if news.novelty == .newPeer { outbox.hurry(peer, at: turn.now) }
+    if news.novelty == .newPeer {
+      outbox.hurry(peer, at: turn.now)
+      hurryFiles(to: peer, &turn)
+    }
     if let known = table[peer] { deliverMail(to: known, arrival, &turn) }
     for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
   }
@@ -118,6 +121,7 @@ extension MeshEngine {
     // Through the first neighbour others may be within reach again.
     for waiting in neighbours.count == 1 ? outbox.peers : [peer] { outbox.hurry(waiting, at: turn.now) }
     meetCourier(peer, turn)
+    hurryFiles(&turn)
     cutSecondLink(to: peer, &turn)
   }
 

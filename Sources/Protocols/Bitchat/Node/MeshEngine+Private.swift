@@ -93,7 +93,7 @@ extension MeshEngine {
     transmit(packet, as: kind, to: targets(), &turn)
   }
 
-  private func route(to peer: PeerID, _ turn: Turn) -> [PeerID]? {
+  func route(to peer: PeerID, _ turn: Turn) -> [PeerID]? {
     // A route leads by whichever dialect; in dialect S a packet goes where that is spoken.
     guard table[peer]?.version == .v2, !isReachedInSeed(peer, at: turn.now) else { return nil }
     let topology = Topology(own: identity.id, neighbours: neighbours, peers: table.peers.values, at: turn.now)
@@ -122,6 +122,7 @@ extension MeshEngine {
         seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
         announceInSeed(to: peer, &turn)
         for receipt in courier.takeReceipts(for: peer) { seal(receipt.payload, for: peer, &turn) }
+        hurryFiles(to: peer, &turn)
         // What was sent before may have been sealed with keys that the peer never had.
         outbox.hurry(peer, at: turn.now)
         ask(peer, &turn)
@@ -146,6 +147,7 @@ extension MeshEngine {
     case .privateMessage(let message): hear(message, from: peer, &turn)
     case .delivered(let id): note(id, from: peer, isRead: false, &turn)
     case .read(let id): note(id, from: peer, isRead: true, &turn)
+    case .file(let file): hear(privateFile: file, from: peer, &turn)
     case .peerState(let state): prove(state, of: peer, &turn)
     case .verificationChallenge(let challenge): answer(challenge, to: peer, &turn)
     case .verificationResponse(let response): hear(response, from: peer, &turn)
@@ -173,6 +175,7 @@ extension MeshEngine {
   }
 
   mutating func note(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
+    if !isRead, noteFile(id, from: peer, &turn) { return }
     guard let message = outbox.acknowledge(id, from: peer, isRead: isRead) else { return }
     if message.state != .sent { for piece in message.pieces { courier.forget(piece.id) } }
     turn.actions.append(.progress(message.number, message.state))
@@ -181,6 +184,8 @@ extension MeshEngine {
 
   /// A peer says inside Noise which key signs for it: that is proven, whatever was announced before.
   private mutating func prove(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
+    if proven[peer] != nil || proven.count < PeerTable.peerLimit { proven[peer] = state.capabilities }
+    hurryFiles(to: peer, &turn)
     guard table.pin(of: peer) != state.signingKey else { return }
     table.prove(peer, state.signingKey, at: turn.now)
     turn.actions.append(.keep(.pin(peer, state.signingKey)))

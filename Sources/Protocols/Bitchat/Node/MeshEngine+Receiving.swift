@@ -35,7 +35,10 @@ extension MeshEngine {
       counters.blocked += 1
       return
     }
-    guard view.type.isVerifiedHere || isReassembled || budget.takeUnverified(view.type, on: link, at: turn.now) else {
+    guard
+      view.type.isVerifiedHere || isReassembled
+        || budget.takeUnverified(view.type, on: link, isFast: isFast(link), at: turn.now)
+    else {
       counters.tooManyUnverified += 1
       return
     }
@@ -68,9 +71,9 @@ extension MeshEngine {
   private func isRead(_ view: PacketView) -> Bool {
     switch view.type {
     case .announce, .message, .leave, .requestSync: true
-    case .noiseHandshake, .noiseEncrypted: view.recipient == identity.id
+    case .noiseHandshake, .noiseEncrypted, .ping, .pong: view.recipient == identity.id
     case .courier where view.recipient == identity.id: true
-    case .fragment: view.recipient == nil || view.recipient == identity.id
+    case .fragment, .fileTransfer: view.recipient == nil || view.recipient == identity.id
     default: isReadInSeed(view)
     }
   }
@@ -97,6 +100,13 @@ extension MeshEngine {
     case .leave: return hear(leave: packet, arrival, &turn)
     case .noiseHandshake, .noiseEncrypted:
       hear(noise: packet, arrival, &turn)
+      return true
+    case .fileTransfer: return hear(file: packet, arrival, id, &turn)
+    case .ping:
+      hear(ping: packet, arrival, &turn)
+      return true
+    case .pong:
+      hear(pong: packet, arrival, &turn)
       return true
     case .fragment: return hear(fragment: packet, arrival, id, &turn)
     case .courier where packet.recipient == identity.id && isEnvelope(packet):
@@ -181,7 +191,10 @@ extension MeshEngine {
     _ fragment: Fragment, of packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
     let isKnown = table[packet.sender] != nil
-    switch assembler.add(fragment, from: packet.sender, isKnown: isKnown, over: arrival.link, at: turn.now) {
+    let outcome = assembler.add(
+      fragment, from: packet.sender, isKnown: isKnown, isPublic: arrival.view.recipient == nil, over: arrival.link,
+      at: turn.now)
+    switch outcome {
     case .stored, .duplicate: return true
     case .complete(var bytes):
       // It has come as far as its fragments, and was passed on in them.
@@ -241,5 +254,5 @@ extension MeshEngine {
 
 extension MessageType {
   /// Whether this node checks the signatures of such packets, and remembers them by what is signed.
-  var isVerifiedHere: Bool { self == .announce || self == .message || self == .leave }
+  var isVerifiedHere: Bool { self == .announce || self == .message || self == .leave || self == .fileTransfer }
 }

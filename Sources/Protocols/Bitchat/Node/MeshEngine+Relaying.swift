@@ -41,9 +41,21 @@ extension MeshEngine {
       }
       guard !targets.isEmpty else { continue }
       counters.relayed += 1
+      if relay.type == .fragment, relay.heardOn.contains(where: { isFast($0) }) {
+        targets = targets.filter { isFast($0) || !pass(relay, on: $0, &turn) }
+        guard !targets.isEmpty else { continue }
+      }
       // The bytes are passed on as they came: where a link is too narrow for them, in fragments.
       transmit(relay.bytes, as: relay.packetClass, to: targets, &turn)
     }
+  }
+
+  /// Has a phone get a fragment that came faster than a phone can follow.
+  ///
+  /// - Returns: false if there is no room for it to wait, or the link does not take it in one piece.
+  private mutating func pass(_ relay: PendingRelays.Relay, on link: LinkID, _ turn: inout Turn) -> Bool {
+    guard relay.bytes.count <= narrowest([link]) else { return false }
+    return paced.add([relay.bytes], on: link, as: .fragment, at: turn.now)
   }
 
   /// The part of the links that the iOS app would choose: always the same ones for one packet.

@@ -102,7 +102,7 @@ extension MeshEngine {
     return padded
   }
 
-  private func narrowest(_ targets: [LinkID]) -> Int {
+  func narrowest(_ targets: [LinkID]) -> Int {
     min(Self.frameLimit, targets.compactMap { links[$0]?.frameLimit }.min() ?? Self.frameLimit)
   }
 

@@ -10,7 +10,10 @@ extension MeshEngine {
     let inSeed = seedLinks
     for (link, types) in sync.takeDue(&random, slow: inSeed, at: turn.now) {
       guard let peer = links[link]?.peer else { continue }
-      let wanted = configuration.isRelayOnly ? types.intersection(.announce) : types
+      var wanted = configuration.isRelayOnly ? types.intersection(.announce) : types
+      if wanted.contains(.fragment) { wanted.insert(.fileTransfer) }
+      // Files leave the radio to who needs it.
+      if files.isQuiet { wanted.subtract([.fragment, .fileTransfer]) }
       let isBare = inSeed.contains(link) && !configuration.isRelayOnly
       guard let request = archive.request(for: wanted, isBare: isBare, at: turn.time) else { continue }
       let packet = Packet(
@@ -39,6 +42,7 @@ extension MeshEngine {
     let isOwnFit = isSeed && hasLivePeersBehind
     for item in archive.missing(request, at: turn.time) where item.sender != peer.id {
       if item.type == unfit, !isSeed || item.sender == identity.id && !isOwnFit { continue }
+      if files.isQuiet, item.type == .fragment || item.type == .fileTransfer { continue }
       guard room > 0, let view = try? PacketView(item.bytes) else { continue }
       room -= max(item.bytes.count, Self.answerBytes / Self.answerPackets)
       transmit(isSeed ? view.relayed(timeToLive: 0) : view.syncAnswer, as: .syncAnswer, to: [arrival.link], &turn)

@@ -63,6 +63,16 @@ public struct MeshEngine: Sendable {
   var talks = SeedTalks()
   /// Mail of others, and letters of this node that others carry.
   var courier: CourierDesk
+  /// Files of this node that are on their way.
+  var files = OutgoingFiles()
+  /// Private files that came, so that one that comes again is not told twice.
+  var receivedFiles = RecentPackets<ReceivedMessage>(limit: 1000, lifetime: .seconds(15 * 60))
+  /// What peers have said inside Noise that they can do.
+  var proven: [PeerID: Capabilities] = [:]
+  /// When a neighbour was asked last for fragments that are missing, and how often.
+  var mendedAt: Instant?
+  var mendings = 0
+  var pings = Pings()
   public internal(set) var blocked: Set<PeerID> = []
   public internal(set) var favourites: Set<PeerID> = []
   public internal(set) var verified: Set<PeerID> = []
@@ -83,7 +93,7 @@ public struct MeshEngine: Sendable {
 
   public init(
     identity: Identity, configuration: Configuration, random: any RandomSource & Sendable,
-    limits: SessionLimits = SessionLimits()
+    limits: SessionLimits = MeshEngine.sessionLimits
   ) {
     self.identity = identity
     self.configuration = configuration
@@ -96,6 +106,13 @@ public struct MeshEngine: Sendable {
     courier = CourierDesk(limit: configuration.isRelayOnly ? 0 : configuration.carries)
   }
 
+  /// The limits of sessions: a private file is one message.
+  public static var sessionLimits: SessionLimits {
+    var limits = SessionLimits()
+    limits.messageBytes = Limits.payloadBytes - 20
+    return limits
+  }
+
   /// When `Event.timer` is due; nil when nothing is timed.
   public var deadline: Instant? {
     guard isStarted else { return nil }
@@ -104,10 +121,12 @@ public struct MeshEngine: Sendable {
     let moments = [
       announceAt, pending.deadline, paced.deadline, sessions.deadline, unknown.deadline, assembler.deadline,
       table.count > 0 ? lookAt : nil, ends.min(), talks.deadline,
-      proofs.deadline,
+      proofs.deadline, pings.deadline,
     ]
     // What this node says by itself waits for the clock.
-    let own = canSend ? [sync.deadline, outbox.deadline, courierDeadline] : []
+    let own =
+      canSend
+      ? [sync.deadline, outbox.deadline, courierDeadline, files.deadline { isFast($0) }, mendingDeadline] : []
     return (moments + own).compactMap(\.self).min()
   }
 
@@ -142,6 +161,10 @@ public struct MeshEngine: Sendable {
     case .block(let peer, let isBlocked): block(peer, isBlocked)
     case .verified(let peer, let isVerified): verify(peer, isVerified)
     case .forget(let peer): forget(peer, &turn)
+    case .fileKept(let receipt, let peer): kept(file: receipt, from: peer, &turn)
+    case .cancelFile(let number): cancelFile(number, &turn)
+    case .quiet(let isQuiet): files.isQuiet = isQuiet
+    case .room(let link, let waiting): files.hasRoom(link, waiting: waiting)
     case .timer: break
     }
     if isStarted { doWhatIsDue(&turn) }
@@ -183,6 +206,8 @@ public struct MeshEngine: Sendable {
     sync.end(link)
     budget.forget(link)
     paced.forget(link)
+    files.forget(link)
+    pings.forget(link)
     unknown.forget(link)
     talks.end(link)
   }
@@ -214,7 +239,10 @@ public struct MeshEngine: Sendable {
     if canSend {
       sendWhatIsDue(&turn)
       courierWhatIsDue(&turn)
+      mendWhatIsDue(&turn)
     }
+    sendFilesWhatIsDue(&turn)
+    turn.actions += pings.takeLost(at: turn.now).map { .pingLost($0) }
     askForProofs(&turn)
     counters.chatOfUnknown += unknown.expire(at: turn.now)
     assembler.expire(at: turn.now)
@@ -303,6 +331,7 @@ public struct MeshEngine: Sendable {
   private mutating func forget(_ peer: PeerID, _ turn: inout Turn) {
     table.forget(peer, withPin: true)
     _ = sessions.handle(.forget(peer), at: turn.now)
+    proven[peer] = nil
     archive.forget(peer)
     courier.forget(peer)
     favourites.remove(peer)

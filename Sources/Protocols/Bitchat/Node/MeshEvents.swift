@@ -33,6 +33,14 @@ extension MeshEngine {
     case verified(PeerID, Bool)
     /// The peer is to be forgotten, with its pin.
     case forget(PeerID)
+    /// The service keeps a private file: the sender may know. Until then it is told again each time it comes.
+    case fileKept(MessageID, from: PeerID)
+    /// A file of this node is not to be sent any further. No fragment of it goes out after this.
+    case cancelFile(UInt32)
+    /// Somebody else needs the radio, or no longer: meanwhile no file goes out, and none is asked for.
+    case quiet(Bool)
+    /// A link has taken packets of files. So many still wait for it.
+    case room(LinkID, waiting: Int)
     /// `deadline` has come.
     case timer
   }
@@ -57,6 +65,19 @@ extension MeshEngine {
     case toldAgain(MessageID, from: PeerID)
     /// A peer has made this node a favourite, or no longer. `Event.kept` with that ID has the peer know that the notice came.
     case favourited(PeerID, FavoriteNotice, MessageID)
+    /// Somebody has sent a file, to everybody or to this node. `Event.fileKept` with its receipt has the sender of a private
+    /// one know.
+    case file(ReceivedFile)
+    /// A file of this node has come so far.
+    case fileState(UInt32, FileState)
+    /// So much of a file of this node went out.
+    case fileProgress(UInt32, percent: Int)
+    /// Fragments with this ID that still wait for a link are not wanted any more.
+    case withdraw(FragmentID)
+    /// A ping was answered: how long it took there and back, and how many hops the answer came.
+    case pong(UInt32, milliseconds: UInt32, hops: Int)
+    /// A ping was not answered within 10 s.
+    case pingLost(UInt32)
     /// A message of this node has come so far.
     case progress(UInt32, MessageState)
     /// What became of the proof that a peer was asked for, by `challenge(_:signingKey:at:time:)`.

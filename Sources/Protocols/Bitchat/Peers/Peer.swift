@@ -13,6 +13,8 @@ public struct Peer: Hashable, Sendable {
   public internal(set) var capabilities: Capabilities
   /// Whether it speaks dialect S.
   public internal(set) var speaksSeed: Bool
+  /// Whether it is a node of this kind, and no phone.
+  public internal(set) var isEarshot = false
   /// The peers that it has links with, as it says; empty if it does not say.
   public internal(set) var neighbours: [PeerID]
   /// When it said so; nil if it never did.

@@ -69,7 +69,7 @@ struct PeerTable: Sendable {
     peers[id] = peer
     let isSame =
       peer.nickname == known.nickname && peer.capabilities == known.capabilities && peer.hops == known.hops
-      && peer.speaksSeed == known.speaksSeed
+      && peer.speaksSeed == known.speaksSeed && peer.isEarshot == known.isEarshot
     return (isSame ? .same : .changed, [])
   }
 
@@ -147,5 +147,6 @@ extension Peer {
       capabilities: announcement.capabilities ?? [], speaksSeed: announcement.speaksSeed,
       neighbours: announcement.neighbours ?? [], neighboursAt: announcement.neighbours == nil ? nil : now,
       announcedAt: time, heardAt: now, hops: hops)
+    isEarshot = announcement.isEarshot
   }
 }

@@ -23,6 +23,7 @@ struct WorkBudget: Sendable {
     var identities = TokenBucket(identitiesOfLink)
     var inflation = TokenBucket(inflationOfLink)
     var unverified: [MessageType?: TokenBucket] = [:]
+    var fragments = TokenBucket(fastFragments)
   }
 
   private var shares: [LinkID: Share] = [:]
@@ -60,7 +61,12 @@ struct WorkBudget: Sendable {
 
   /// Whether a packet that anybody may have made comes in by this link, and goes on. Each type has its own share, and those
   /// that this node does not know have one together.
-  mutating func takeUnverified(_ type: MessageType, on link: LinkID, at now: Instant) -> Bool {
+  ///
+  /// - Parameter isFast: whether the other end is a node of this kind, which sends fragments as fast as the link takes them.
+  mutating func takeUnverified(_ type: MessageType, on link: LinkID, isFast: Bool = false, at now: Instant) -> Bool {
+    if isFast, type == .fragment {
+      return shares[link, default: Share()].fragments.take(at: now)
+    }
     let limit = Self.unverified[type]
     return shares[link, default: Share()].unverified[
       limit == nil ? nil : type, default: TokenBucket(limit ?? Self.unknownOfLink)
@@ -69,10 +75,12 @@ struct WorkBudget: Sendable {
 
   /// Packets a second for each link. A phone sends a fragment every 20 ms, and may pass on those of others.
   static let unverified: [MessageType: Int] = [
-    .fragment: 400, .noiseEncrypted: 200, .noiseHandshake: 50, .requestSync: 20, .courier: 50,
+    .fragment: 400, .noiseEncrypted: 200, .noiseHandshake: 50, .requestSync: 20, .courier: 50, .ping: 20, .pong: 20,
     SeedNumbers.seed.fragmentStart: 400, SeedNumbers.seed.fragmentContinue: 400, SeedNumbers.seed.fragmentEnd: 400,
     SeedNumbers.seed.encrypted: 200,
   ]
+  /// Fragments a second of a link to a node of this kind: more than any radio brings.
+  static let fastFragments = 4000
   static let unknownOfLink = 100
 
   /// Whether an identity that nobody knew may come in by this link.

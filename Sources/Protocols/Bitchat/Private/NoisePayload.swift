@@ -4,16 +4,18 @@ import Bytes
 ///
 ///     01  private message           10  verification challenge
 ///     02  read: a message ID        11  answer to a challenge
-///     03  delivered: a message ID   21  state of the peer
+///     03  delivered: a message ID   20  file
+///                                   21  state of the peer
 public enum NoisePayload: Hashable, Sendable {
   case privateMessage(PrivateMessage)
   case read(MessageID)
   case delivered(MessageID)
   case verificationChallenge(VerificationChallenge)
   case verificationResponse(VerificationResponse)
+  case file(SharedFile)
   case peerState(PeerState)
 
-  /// Reads a plaintext, to its end. Files, voice, groups and vouches are `unknownType` here.
+  /// Reads a plaintext, to its end. Voice, groups and vouches are `unknownType` here.
   public init(reading plaintext: [UInt8]) throws(NoisePayloadError) {
     guard let type = plaintext.first else { throw .empty }
     let rest = plaintext.dropFirst()
@@ -34,9 +36,16 @@ public enum NoisePayload: Hashable, Sendable {
     case 0x03: .delivered(try MessageID(bytes: rest))
     case 0x10: .verificationChallenge(try VerificationChallenge(reading: rest))
     case 0x11: .verificationResponse(try VerificationResponse(reading: rest))
+    // 09 is the number that files had for a short time.
+    case 0x20, 0x09: .file(try Self.file(rest))
     case 0x21: .peerState(try PeerState(reading: rest))
     default: nil
     }
+  }
+
+  private static func file(_ rest: ArraySlice<UInt8>) throws(WireError) -> SharedFile {
+    var reader = ByteReader(rest)
+    return try SharedFile(reading: &reader)
   }
 
   /// The plaintext.
@@ -58,6 +67,9 @@ public enum NoisePayload: Hashable, Sendable {
     case .verificationResponse(let response):
       writer.u8(0x11)
       response.write(to: &writer)
+    case .file(let file):
+      writer.u8(0x20)
+      file.write(to: &writer)
     case .peerState(let state):
       writer.u8(0x21)
       state.write(to: &writer)

@@ -11,6 +11,8 @@ public enum ChatEvent: Sendable, Equatable {
   case peers([MeshPeerView])
   /// Messages with growing numbers; those that are there already are passed over.
   case messages([MeshMessageView])
+  /// All files that there are now.
+  case files([MeshFileView])
   case stateChanged(message: UInt32, MeshMessageView.State)
   /// The service is there, and all that was known of it may be old: messages are listed from the first.
   case serviceCame

@@ -95,6 +95,9 @@ final class ChatLines {
   // MARK: Out
 
   private func handle(_ event: ChatEvent) {
+    if case .files(let files) = event, !isJSON {
+      for (_, sentence) in model.news(of: files) { Output.line(sentence) }
+    }
     _ = model.take(event)
     switch event {
     case .messages(let messages): write(messages)

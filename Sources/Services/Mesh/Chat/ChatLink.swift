@@ -81,7 +81,9 @@ final class ChatLink {
 
   private func signal(_ message: Message) {
     guard message.path == MeshNames.path else { return }
-    if message.interface == MeshNames.interface, message.member == "MessageWaiting" {
+    if message.interface == MeshNames.interface,
+      ["MessageWaiting", "FileWaiting", "StateOfFileChanged"].contains(message.member)
+    {
       ask()
     } else if message.interface == MeshNames.interface, message.member == "StateOfMessageChanged",
       let number = message.arguments.first?.asUInt32, let word = message.arguments.last?.asString
@@ -124,6 +126,7 @@ final class ChatLink {
       guard life == self.life else { return }
       if let node = MeshView(objects: objects) { onEvent(.node(node)) }
       onEvent(.peers(MeshPeerView.all(objects)))
+      onEvent(.files(MeshFileView.all(objects)))
       while true {
         let after = latest()
         let messages = try await client.meshMessages(after: after)

@@ -20,6 +20,8 @@ public struct ChatModel: Sendable, Equatable {
   var isServiceThere = false
   /// A sentence until the next key.
   var remark = ""
+  /// The files as they were told last; nil before they were told.
+  var files: [UInt32: MeshFileView]?
   private var completion: Completion?
   /// What was sent before, and where in it the up and down keys are.
   private var sent: [String] = []
@@ -54,11 +56,13 @@ public struct ChatModel: Sendable, Equatable {
     case .peers(let peers):
       self.peers = Dictionary(peers.map { ($0.id, $0) }) { first, _ in first }
       remember()
+    case .files(let files): tell(files)
     case .messages(let messages): add(messages)
     case .stateChanged(let number, let state): change(number, state)
     case .serviceCame:
       isServiceThere = true
       latest = 0
+      files = nil
       for key in conversations.keys { conversations[key] = Conversation() }
     case .serviceWent: isServiceThere = false
     case .proof(let peer, let proof): notice(sentence(of: proof, from: peer))

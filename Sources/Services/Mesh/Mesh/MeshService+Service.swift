@@ -19,6 +19,7 @@ extension MeshService: Service {
     return [
       DescribedObject(MeshFace.path.string, MeshFace.interface(service)),
       DescribedObject("\(MeshFace.path.string)/peerN", MeshPeerFaces.interface(PeerID(rawValue: 0), service)),
+      DescribedObject("\(MeshFace.path.string)/fileN", MeshFileFaces.interface(0, service)),
     ]
   }
 
@@ -26,7 +27,7 @@ extension MeshService: Service {
     let settings = Settings(context.configuration)
     guard settings.enabled else { return nil }
     let keeper = MeshKeeper(
-      directory: context.stateDirectory, settings: MeshKeeper.Settings(archive: settings.archive),
+      directory: context.stateDirectory, settings: settings.kept,
       scheduler: context.scheduler, disk: context.makeWorker())
     let service = MeshService(
       radio: context.radio, scheduler: context.scheduler, settings: settings, keeper: keeper)

@@ -2,6 +2,7 @@ import Bitchat
 import Common
 import Config
 import Hosting
+import MeshStore
 
 extension MeshService {
   /// Section `[Mesh]`. What the engine does has its default there.
@@ -27,6 +28,9 @@ extension MeshService {
     public var relayPolicy = RelayPolicy.mains
     /// How long public lines are kept on the disk; zero: in memory alone.
     public var archive = Duration.seconds(6 * 3600)
+    /// The most bytes that received files have together, and how long they are kept.
+    public var fileStore = 64 << 20
+    public var filesFor = Duration.seconds(7 * 24 * 3600)
     /// Neighbours that the node has at most.
     public var links = 7
     public var monitor = Monitor.standard
@@ -74,6 +78,13 @@ extension MeshService {
       links = min(links, max(1, configuration[RadioSettings.self].links - 1))
     }
 
+    /// What governs what is kept.
+    var kept: MeshKeeper.Settings {
+      var kept = MeshKeeper.Settings(archive: archive)
+      (kept.fileBytes, kept.filesFor) = (fileStore, filesFor)
+      return kept
+    }
+
     func engine(nickname: String) -> MeshEngine.Configuration {
       var configuration = MeshEngine.Configuration(nickname: nickname)
       configuration.isRelayOnly = role == .relay
@@ -94,8 +105,9 @@ extension MeshService {
 extension MeshService.Settings {
   public static let section = "Mesh"
 
-  /// The archive, the queues of the links, the packets that are put together, what waits to be sent, and the log.
-  public var memory: Int { enabled ? (24 << 20) + (role == .mailbox ? 8 << 20 : 0) : 0 }
+  /// The archive, the queues of the links, the packets that are put together, what waits to be sent, files on their way, and the
+  /// log.
+  public var memory: Int { enabled ? (36 << 20) + (role == .mailbox ? 8 << 20 : 0) : 0 }
 
   /// The longest nickname in bytes; the apps show no more.
   static let nicknameBytes = 60
@@ -125,6 +137,13 @@ extension MeshService.Settings {
       "Archive", \.archive, .duration(.zero ... .seconds(6 * 3600)), .onReload,
       "How long public lines are kept on the disk, so that they are there after a restart. 0s keeps them in memory alone."
     ),
+    Setting(
+      "FileStore", \.fileStore, .size((1 << 20)...(1 << 30)), .onReload,
+      "How many bytes the files that others have sent take together, sealed in the state directory. Of more the oldest go."
+    ),
+    Setting(
+      "FilesFor", \.filesFor, .duration(.seconds(60)...(.seconds(365 * 24 * 3600))), .onReload,
+      "How long the files that others have sent are kept."),
     Setting(
       "Peers", \.links, .number(1...64), .onReload,
       "How many neighbours the node has links with at most. One link of [Radio] Links= stays free in any case."),

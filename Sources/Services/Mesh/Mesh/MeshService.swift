@@ -75,6 +75,17 @@ public final class MeshService {
   let arrivals = Observers<UInt32>()
   let progress = Observers<(number: UInt32, state: MeshMessage.State)>()
 
+  // Files and pings: MeshService+Files, MeshService+Ping.
+  var files = FileLog()
+  /// Files that the disk has not taken yet.
+  var filesUnderWay: Set<FileKey> = []
+  var pings: [UInt32: @LoopActor (Pong) -> Void] = [:]
+  var lastPing: UInt32 = 0
+  /// A file is there, or no longer.
+  let fileChanges = Observers<UInt32>()
+  let fileArrivals = Observers<UInt32>()
+  let fileProgress = Observers<(number: UInt32, state: String)>()
+
   /// Kinds of lines in the journal that peers can bring about.
   enum Line: Hashable, Sendable {
     case cut(MeshEngine.CutReason)
@@ -100,6 +111,7 @@ public final class MeshService {
     radio.onLinkWanted { [weak self] in self?.giveUp($0) }
     keeper.onChange = { [weak self] in self?.keeperChanged() }
     keeper.onRemoved = { [weak self] in self?.log.remove($0) }
+    keeper.onFilesRemoved = { [weak self] in self?.filesGone($0) }
   }
 
   // MARK: Beginning and end
@@ -153,6 +165,7 @@ public final class MeshService {
       if marks.isVerified { _ = engine.handle(.verified(marks.peer, true), at: now, time: time) }
     }
     log.restore(kept.messages, highest: kept.highestNumber)
+    for file in kept.files { files.add(file) }
     for message in kept.messages where message.conversation != nil {
       for id in message.messageIDs { engine.restoreReceived(id, from: message.sender, at: now) }
     }
@@ -170,9 +183,9 @@ public final class MeshService {
     advertise()
     watches = [
       radio.onStatus { [weak self] in self?.radioChanged($0) },
-      radio.onQuiet { [weak self] _ in self?.listen() },
+      radio.onQuiet { [weak self] _ in self?.quietChanged() },
     ]
-    listen()
+    quietChanged()
     Log.shared.notice(
       "Part of the mesh as \(PrintableText.clean(nickname))", id: .meshStarted, .protocolName("bitchat"))
     changed()
@@ -199,6 +212,7 @@ public final class MeshService {
     engine = nil
     (log, marks, unkept, unkeptNotices, chosenNickname) = (MessageLog(), [:], [], [:], nil)
     (finder, refused, proofs) = (NeighbourFinder(), [:], ProofBoard())
+    (files, filesUnderWay) = (FileLog(), [])
     changed()
     leaveLinks { [weak self] in
       self?.keeper.wipe { [weak self] in self?.wiped($0, then) }
@@ -233,7 +247,7 @@ public final class MeshService {
     let power = self.settings.power
     self.settings = settings
     engine?.configuration = settings.engine(nickname: nickname)
-    keeper.settings.archive = settings.archive
+    keeper.settings = settings.kept
     told.perMinute = settings.linesPerPeer
     lookAtClock()
     handle(.timer)
@@ -269,6 +283,13 @@ public final class MeshService {
         told(message, from: peer, at: time)
       case .toldAgain(let id, let peer): toldAgain(id, from: peer)
       case .favourited(let peer, let notice, let id): favourited(peer, notice, id)
+      case .file(let file): received(file)
+      case .fileState(let number, let state): fileBecame(state, number)
+      case .fileProgress(let number, let percent): files.note(percent: percent, of: number)
+      case .withdraw(let id): withdraw(id)
+      case .pong(let number, let milliseconds, let hops):
+        pinged(number, .answered(milliseconds: milliseconds, hops: hops))
+      case .pingLost(let number): pinged(number, .lost)
       case .progress(let number, let state): progressed(number, state)
       case .proof(let peer, let outcome): proved(peer, outcome)
       case .keep(let keepsake): changes.append(MeshChange(keepsake))

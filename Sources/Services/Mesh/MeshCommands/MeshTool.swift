@@ -10,7 +10,8 @@ public enum MeshTool {
       Verb(
         "mesh", "Chat and look around in the Bitchat mesh.",
         verbs: [
-          show, say, tell, log, peers, map, verify, nick, announce, favourite, block, forget, wipe, decode,
+          show, say, tell, send, files, log, peers, ping, map, verify, nick, announce, favourite, block, forget, wipe,
+          decode,
         ], defaultVerb: "show")
     ],
     status: { objects in MeshView(objects: objects).map { MeshShown.status($0) } ?? "" })
@@ -34,6 +35,39 @@ public enum MeshTool {
   private static let tell = Verb("tell", "Tell one peer something that others cannot read.", arguments: [peer, text]) {
     client, line async throws(Failure) in
     try await MeshCommand(client, line).tell()
+  }
+
+  private static let send = Verb(
+    "send", "Send a file to everybody, or to one peer so that others cannot read it; stays until it is sent.",
+    options: [
+      Option("large", "Send it although Android phones drop files of more than about 110 kB."),
+      Option("name", value: .text("NAME"), "What others call it; without it the name of FILE."),
+      Option("mime", value: .text("TYPE"), "Its type; without it what the content shows."),
+    ],
+    arguments: [
+      Argument(.file("FILE"), "The file, of 1 MiB at most; - is standard input."),
+      Argument(.text("PEER"), "A peer, as for tell; without it everybody.", count: .optional),
+    ]
+  ) { client, line async throws(Failure) in
+    try await SendFileCommand(client, line).run()
+  }
+
+  private static let files = Verb(
+    "files", "List the files that came and those that were sent; save, cancel or delete one.",
+    options: [
+      Option("save", value: .integer("N", 1...Int(UInt32.max)), "Save the content of file N."),
+      Option("output", short: "o", value: .file("PATH"), "Where to: a file, or a folder; without it this folder."),
+      Option("cancel", value: .integer("N", 1...Int(UInt32.max)), "Send no more of file N."),
+      Option("delete", value: .integer("N", 1...Int(UInt32.max)), "Delete file N."),
+    ]
+  ) { client, line async throws(Failure) in
+    try await FilesCommand(client, line).run()
+  }
+
+  private static let ping = Verb(
+    "ping", "Ask a peer for a sign of life: how long it takes, and over how many hops.", arguments: [peer]
+  ) { client, line async throws(Failure) in
+    try await PingCommand(client, line).run()
   }
 
   private static let log = Verb(

@@ -19,7 +19,9 @@ public struct KeptMesh: Sendable {
   public var messages: [MeshMessage] = []
   /// What the node carries for others, in the order in which it came.
   public var carried: [CarriedEnvelope] = []
-  /// The highest number that a message ever had, 0 if there was none. The next one is higher.
+  /// In the order of their numbers.
+  public var files: [MeshFile] = []
+  /// The highest number that a message or a file ever had, 0 if there was none. The next one is higher.
   public var highestNumber: UInt32 = 0
   /// How many records could not be read, and are removed.
   public var lost = 0

@@ -18,6 +18,10 @@ public enum MeshChange: Hashable, Sendable {
   /// An envelope that the node carries for somebody else.
   case carried(CarriedEnvelope)
   case carriedNoMore(CourierID)
+  /// A file whose content is on the disk already.
+  case file(MeshFile)
+  /// A file is not wanted any more: its content goes.
+  case fileGone(UInt32)
 
   public init(_ keepsake: MeshEngine.Keepsake) {
     self =

@@ -1,3 +1,4 @@
+import Common
 import Store
 
 /// What the keeper has done away from the loop; each call may wait for the disk.
@@ -6,6 +7,10 @@ protocol MeshDisk: Sendable {
   func open() throws(StoreError) -> DiskContents
   /// Does all of it, or nothing. When this returns, it survives a loss of power.
   func commit(_ writes: MeshWrites) throws(StoreError)
+  /// Puts the content of a file into a sealed file of its own, which survives a loss of power when this returns. It is erased by
+  /// the next `open` unless a row names it.
+  func write(_ content: [UInt8], to place: UInt64) throws(StoreError)
+  func read(_ place: UInt64) throws(StoreError) -> [UInt8]
   /// Destroys the key and all that is kept, which survives a loss of power when this returns. `open` begins anew.
   ///
   /// - Returns: whether the key is destroyed too. One that comes from systemd's credentials is not.
@@ -23,13 +28,27 @@ struct DiskContents: Sendable {
   var rows: [Row] = []
   /// Rows that cannot be opened: damaged, moved, or of another key.
   var unreadable: [Int64] = []
+  /// The places of the contents of files that there are.
+  var files: Set<UInt64> = []
   var warning: String?
   var keyOrigin: StoreKey.Origin?
 }
 
 /// No disk: all is in memory alone.
-struct NoDisk: MeshDisk {
+final class NoDisk: MeshDisk {
+  private let contents = Locked<[UInt64: [UInt8]]>([:])
+
   func open() -> DiskContents { DiskContents() }
-  func commit(_ writes: MeshWrites) {}
-  func wipe() -> Bool { true }
+  func commit(_ writes: MeshWrites) {
+    contents.withLock { contents in for place in writes.erased { contents[place] = nil } }
+  }
+  func write(_ content: [UInt8], to place: UInt64) { contents.withLock { $0[place] = content } }
+  func read(_ place: UInt64) throws(StoreError) -> [UInt8] {
+    guard let content = contents.withLock({ $0[place] }) else { throw StoreError(.missing, "The file is gone.") }
+    return content
+  }
+  func wipe() -> Bool {
+    contents.withLock { $0 = [:] }
+    return true
+  }
 }

@@ -53,6 +53,8 @@ final class MeshFiles: MeshDisk {
       state.keyOrigin = key.origin
       let seal = try RecordSeal(key)
       var contents = DiskContents(keyOrigin: key.origin)
+      // Without a database nothing says whose they are, and the key that sealed them is no more.
+      if key.origin == .made { try directory.erase(Self.sealedFiles(in: directory)) }
       let (file, rows) = try MeshDatabase.read(in: directory, &contents.warning)
       for row in rows {
         if (1..<Self.highestID).contains(row.id), let content = seal.open(row.sealed, id: row.id, time: row.time) {
@@ -66,6 +68,7 @@ final class MeshFiles: MeshDisk {
         throw Self.noKey(in: directory)
       }
       (state.file, state.seal) = (file, seal)
+      contents.files = Set(try directory.directory.names().compactMap { SealedFile.place($0) })
       return contents
     }
   }
@@ -85,6 +88,10 @@ final class MeshFiles: MeshDisk {
       .keyMissing,
       "\(PrintableText.clean(directory.directory.path(of: MeshDatabase.name))) was sealed with a key that is not at hand. "
         + "Bring it back (\(key.places)) and start the service again, or erase what was kept: earshot mesh wipe.")
+  }
+
+  private static func sealedFiles(in directory: StateDirectory) throws(StoreError) -> [String] {
+    try directory.directory.names().filter { SealedFile.place($0) != nil }
   }
 
   private func directory(_ state: inout State) throws(StoreError) -> StateDirectory {
@@ -115,6 +122,41 @@ final class MeshFiles: MeshDisk {
       try MeshDatabase.write(sealed, removing: removed, to: file)
       // What is sealed may stay in the log for a while where the disk does not take this now.
       if writes.emptiesLog { try? file.emptyLog() }
+      // No row names them any more: what cannot be erased now goes at the next start.
+      if !writes.erased.isEmpty { try? state.directory?.erase(writes.erased.map { SealedFile.name($0) }) }
+    }
+  }
+
+  func write(_ content: [UInt8], to place: UInt64) throws(StoreError) {
+    try state.withLock { (state) throws(StoreError) in
+      guard let directory = state.directory, var seal = state.seal else {
+        throw StoreError(.failed, "The mesh's database is not open.")
+      }
+      defer { state.seal = seal }
+      let sealed = try seal.seal(file: content, place: place)
+      let name = SealedFile.name(place)
+      do throws(StoreError) {
+        let file = try directory.directory.create(name)
+        try file.write(sealed, at: 0)
+        try file.sync()
+        try directory.directory.sync()
+      } catch {
+        try? directory.erase([name])
+        throw error
+      }
+    }
+  }
+
+  func read(_ place: UInt64) throws(StoreError) -> [UInt8] {
+    try state.withLock { (state) throws(StoreError) in
+      guard let directory = state.directory, let seal = state.seal else {
+        throw StoreError(.failed, "The mesh's database is not open.")
+      }
+      let sealed = try directory.directory.open(SealedFile.name(place)).read(atMost: SealedFile.limit)
+      guard let content = seal.open(file: sealed, place: place) else {
+        throw StoreError(.damaged, "The file is damaged, or of another key.")
+      }
+      return content
     }
   }
 
@@ -164,7 +206,7 @@ final class MeshFiles: MeshDisk {
   private static func finishWipe(in directory: StateDirectory) throws(StoreError) {
     let failures = [
       failure { () throws(StoreError) in try destroyKey(in: directory) },
-      failure { () throws(StoreError) in try directory.erase(allFiles) },
+      failure { () throws(StoreError) in try directory.erase(allFiles + sealedFiles(in: directory)) },
     ]
     if let failure = failures.compactMap({ $0 }).first { throw failure }
     try directory.erase([wiping])

@@ -60,7 +60,8 @@ extension MeshKeeper {
 
   func carryOut(_ writes: MeshWrites) {
     pending.add(writes)
-    pending.removedMessages = []
+    (pending.removedMessages, pending.removedFiles) = ([], [])
+    if !writes.removedFiles.isEmpty { onFilesRemoved(writes.removedFiles) }
     if !writes.removedMessages.isEmpty { onRemoved(writes.removedMessages) }
   }
 

@@ -16,6 +16,10 @@ public final class MeshKeeper {
   public struct Settings: Hashable, Sendable {
     /// How long public lines and packets are kept; zero: they never touch the disk.
     public var archive = Duration.seconds(6 * 3600)
+    /// The most bytes that received files have together.
+    public var fileBytes = 64 << 20
+    /// How long received files are kept.
+    public var filesFor = Duration.seconds(7 * 24 * 3600)
 
     public init(archive: Duration = .seconds(6 * 3600)) {
       self.archive = archive
@@ -42,6 +46,7 @@ public final class MeshKeeper {
     didSet {
       guard settings != oldValue, state == .open else { return }
       carryOut(ledger.keepArchive(for: settings.archive))
+      carryOut(ledger.keepFiles(bytes: settings.fileBytes, for: settings.filesFor))
       commit()
     }
   }
@@ -54,6 +59,8 @@ public final class MeshKeeper {
   public var onChange: @LoopActor () -> Void = {}
   /// Called with the numbers of messages that had to go, because they were too many or too old.
   public var onRemoved: @LoopActor ([UInt32]) -> Void = { _ in }
+  /// Called with the numbers of files that had to go, because they were too many or too old.
+  public var onFilesRemoved: @LoopActor ([UInt32]) -> Void = { _ in }
 
   let scheduler: any Scheduler
   let worker: any Offloading
@@ -97,12 +104,14 @@ public final class MeshKeeper {
     clock: any WallClock, random: any RandomSource & Sendable = SystemRandom()
   ) {
     self.disk = disk
+    var settings = settings
+    if disk is NoDisk { settings.fileBytes = min(settings.fileBytes, Self.bytesInMemory) }
     self.settings = settings
     self.scheduler = scheduler
     self.worker = worker
     self.clock = clock
     self.random = random
-    ledger = MeshLedger(archive: settings.archive)
+    ledger = MeshLedger(settings)
   }
 
   /// Milliseconds since 1970, right or wrong.
@@ -132,7 +141,7 @@ public final class MeshKeeper {
     generation += 1
     let refused = (underWay?.waiting ?? []) + waiting
     (pending, waiting, underWay, isStalled, pause) = (MeshWrites(), [], nil, false, nil)
-    ledger = MeshLedger(archive: settings.archive)
+    ledger = MeshLedger(settings)
     retry.set(nil)
     stall.set(scheduler.now.advanced(by: Self.patience))
     for waiter in refused { waiter(StoreError(.failed, "What the mesh keeps is being wiped.")) }
@@ -160,9 +169,9 @@ public final class MeshKeeper {
     _ work: @escaping @Sendable (Load) throws(StoreError) -> Value,
     then: @escaping @LoopActor (MeshKeeper, Result<Value, StoreError>) -> Void
   ) {
-    let load: Load = { [archive = settings.archive, time, random] (disk) throws(StoreError) in
+    let load: Load = { [settings, time, random] (disk) throws(StoreError) in
       var random = random
-      return try MeshLoading(from: disk, archive: archive, at: time, random: &random)
+      return try MeshLoading(from: disk, settings: settings, at: time, random: &random)
     }
     let attempt: @Sendable () -> Result<Value, StoreError> = {
       do throws(StoreError) { return .success(try work(load)) } catch { return .failure(error) }
@@ -186,6 +195,7 @@ public final class MeshKeeper {
       pending = loading.writes
       // The setting may have changed meanwhile.
       pending.add(ledger.keepArchive(for: settings.archive))
+      pending.add(ledger.keepFiles(bytes: settings.fileBytes, for: settings.filesFor))
     case .failure(let failure):
       state = .closed
       error = failure

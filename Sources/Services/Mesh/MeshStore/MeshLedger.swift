@@ -14,11 +14,12 @@ struct MeshLedger: Sendable {
     case gossip(PacketID)
     case message(UInt32)
     case carried(CourierID)
+    case file(UInt32)
   }
 
   /// Records of which so many are kept together.
   enum Shelf: CaseIterable, Sendable {
-    case own, pins, peers, outgoing, gossip, fragments, publicMessages, privateMessages, carried
+    case own, pins, peers, outgoing, gossip, fragments, publicMessages, privateMessages, carried, files
 
     /// How many at most, and of how many bytes.
     var limit: (count: Int, bytes: Int) {
@@ -33,6 +34,8 @@ struct MeshLedger: Sendable {
       case .publicMessages: (1500, 4 << 20)
       case .privateMessages: (3500, 16 << 20)
       case .carried: (1000, 9 << 20)
+      // Their bytes are a setting.
+      case .files: (2000, .max)
       }
     }
 
@@ -49,6 +52,8 @@ struct MeshLedger: Sendable {
     var order: UInt64
     /// The user has chosen it: it goes after all others.
     var isChosen = false
+    /// Of a file, where its content is.
+    var file: UInt64?
   }
 
   static let privateMilliseconds: UInt64 = 30 * 24 * 3600 * 1000
@@ -60,13 +65,21 @@ struct MeshLedger: Sendable {
   private(set) var highestNumber: UInt32 = 0
   /// How long public lines and packets are kept; zero: not at all.
   private(set) var archiveMilliseconds: UInt64
+  /// The most bytes of files, and for how long they are kept.
+  private(set) var fileBytes: Int
+  private var fileMilliseconds: UInt64
   private var nextID: Int64 = 1
   /// Rows that became free in this run. They are used again, so that what waits for the disk is never more than there is room for.
   private var freeIDs: [Int64] = []
 
-  init(archive: Duration) {
-    archiveMilliseconds = Self.milliseconds(archive)
+  init(_ settings: MeshKeeper.Settings) {
+    archiveMilliseconds = Self.milliseconds(settings.archive)
+    fileBytes = settings.fileBytes
+    fileMilliseconds = Self.milliseconds(settings.filesFor)
   }
+
+  /// The places of all files.
+  var filePlaces: Set<UInt64> { Set((shelves[.files] ?? [:]).values.compactMap(\.file)) }
 
   private static func milliseconds(_ duration: Duration) -> UInt64 {
     UInt64(max(0, duration.components.seconds)) &* 1000
@@ -88,10 +101,12 @@ struct MeshLedger: Sendable {
     if case .number(let number) = record { highestNumber = max(highestNumber, number) }
     if case .message(let message) = record { highestNumber = max(highestNumber, message.number) }
     if case .outgoing(let message) = record { highestNumber = max(highestNumber, message.number) }
+    if case .file(let file) = record { highestNumber = max(highestNumber, file.number) }
     guard !has(place.key, on: place.shelf), archiveMilliseconds > 0 || !place.shelf.isPublic else { return false }
     put(
-      Row(id: id, time: time, bytes: bytes, order: place.order, isChosen: place.isChosen), as: place.key,
-      on: place.shelf)
+      Row(
+        id: id, time: time, bytes: place.bytes ?? bytes, order: place.order, isChosen: place.isChosen, file: place.file),
+      as: place.key, on: place.shelf)
     return true
   }
 
@@ -115,6 +130,11 @@ struct MeshLedger: Sendable {
     case .carriedNoMore(let id):
       var writes = MeshWrites()
       remove(.carried(id), from: .carried, &writes)
+    case .file(let file): return try write(.file(file), at: time)
+    case .fileGone(let number):
+      var writes = MeshWrites()
+      remove(.file(number), from: .files, &writes)
+      writes.emptiesLog = true
       return writes
     case .settled(let number):
       var writes = MeshWrites()
@@ -140,11 +160,19 @@ struct MeshLedger: Sendable {
     return archiveMilliseconds > 0 ? MeshWrites() : removeAll { shelf, _ in shelf.isPublic }
   }
 
+  /// Sets how much is kept of files, and for how long.
+  mutating func keepFiles(bytes: Int, for duration: Duration) -> MeshWrites {
+    (fileBytes, fileMilliseconds) = (bytes, Self.milliseconds(duration))
+    var writes = MeshWrites()
+    trim(.files, &writes)
+    return writes
+  }
+
   /// Removes what is too old.
   ///
   /// - Parameter time: milliseconds since 1970, by a clock that is known to be right.
   mutating func age(at time: UInt64) -> MeshWrites {
-    let archive = archiveMilliseconds
+    let (archive, files) = (archiveMilliseconds, fileMilliseconds)
     return removeAll { shelf, row in
       let age = time > row.time ? time - row.time : 0
       return switch shelf {
@@ -152,6 +180,7 @@ struct MeshLedger: Sendable {
       case .privateMessages: age > Self.privateMilliseconds
       case .outgoing: age > Self.outgoingMilliseconds
       case .carried: age > Self.carriedMilliseconds
+      case .files: age > files
       case .own, .pins, .peers: false
       }
     }
@@ -171,11 +200,14 @@ struct MeshLedger: Sendable {
     let place = Place(record, time: time)
     var writes = MeshWrites()
     let id = shelves[place.shelf]?[place.key]?.id ?? newID()
-    let row = Row(id: id, time: place.time, bytes: content.count, order: place.order, isChosen: place.isChosen)
+    let row = Row(
+      id: id, time: place.time, bytes: place.bytes ?? content.count, order: place.order, isChosen: place.isChosen,
+      file: place.file)
     put(row, as: place.key, on: place.shelf)
     writes.rows[id] = MeshRow(id: id, time: place.time, content: content)
     if case .message(let message) = record { writes.add(try raiseNumber(to: message.number, at: time)) }
     if case .outgoing(let message) = record { writes.add(try raiseNumber(to: message.number, at: time)) }
+    if case .file(let file) = record { writes.add(try raiseNumber(to: file.number, at: time)) }
     trim(place.shelf, &writes)
     return writes
   }
@@ -203,6 +235,8 @@ struct MeshLedger: Sendable {
     freeIDs.append(row.id)
     writes.rows[row.id] = MeshRow(id: row.id, time: 0, content: nil)
     if case .message(let number) = key { writes.removedMessages.append(number) }
+    if case .file(let number) = key { writes.removedFiles.append(number) }
+    if let file = row.file { writes.erased.insert(file) }
   }
 
   private mutating func removeAll(where isUnwanted: (Shelf, Row) -> Bool) -> MeshWrites {
@@ -215,7 +249,7 @@ struct MeshLedger: Sendable {
   }
 
   private mutating func trim(_ shelf: Shelf, _ writes: inout MeshWrites) {
-    let limit = shelf.limit
+    let limit = (count: shelf.limit.count, bytes: shelf == .files ? fileBytes : shelf.limit.bytes)
     while count(shelf) > limit.count || bytes[shelf, default: 0] > limit.bytes,
       let first = shelves[shelf]?.min(by: { goesBefore($0, $1) })
     {
@@ -244,6 +278,9 @@ extension MeshLedger {
     let time: UInt64
     let order: UInt64
     var isChosen = false
+    /// Of a file, what it takes, and where.
+    var bytes: Int?
+    var file: UInt64?
 
     /// - Parameter time: for what has none of its own.
     init(_ record: MeshRecord, time: UInt64) {
@@ -267,6 +304,9 @@ extension MeshLedger {
       case .carried(let envelope):
         (key, shelf) = (.carried(envelope.id), .carried)
         (self.time, order, isChosen) = (envelope.storedAt, envelope.storedAt, envelope.isOfFavourite)
+      case .file(let file):
+        (key, shelf, self.time, order) = (.file(file.number), .files, file.time, UInt64(file.number))
+        (bytes, self.file) = (file.size, file.place)
       }
     }
   }

@@ -15,10 +15,10 @@ struct MeshLoading: Sendable {
   ///
   /// - Parameter time: milliseconds since 1970.
   init(
-    from disk: any MeshDisk, archive: Duration, at time: UInt64, random: inout some RandomSource
+    from disk: any MeshDisk, settings: MeshKeeper.Settings, at time: UInt64, random: inout some RandomSource
   ) throws(StoreError) {
     let contents = try disk.open()
-    var ledger = MeshLedger(archive: archive)
+    var ledger = MeshLedger(settings)
     var writes = MeshWrites()
     var records: [MeshRecord] = []
     var identity: MeshEngine.Identity?
@@ -26,6 +26,10 @@ struct MeshLoading: Sendable {
     var superfluous: [Int64] = []
     for row in contents.rows {
       guard let record = try? MeshRecord(reading: row.content) else {
+        lost.append(row.id)
+        continue
+      }
+      if case .file(let file) = record, !contents.files.contains(file.place) {
         lost.append(row.id)
         continue
       }
@@ -37,6 +41,8 @@ struct MeshLoading: Sendable {
       }
     }
     for id in lost + superfluous { writes.rows[id] = MeshRow(id: id, time: 0, content: nil) }
+    // What no row names is what an interrupted run has left.
+    writes.erased = contents.files.subtracting(ledger.filePlaces)
     writes.add(ledger.fit())
     let isNew = identity == nil
     let own =
@@ -78,6 +84,7 @@ extension KeptMesh {
     case .gossip(let item): gossip.append(item)
     case .message(let message): messages.append(message)
     case .carried(let envelope): carried.append(envelope)
+    case .file(let file): files.append(file)
     }
   }
 
@@ -87,5 +94,6 @@ extension KeptMesh {
     gossip.sort { ($0.timestamp, $0.id.description) < ($1.timestamp, $1.id.description) }
     carried.sort { ($0.storedAt, $0.id) < ($1.storedAt, $1.id) }
     messages.sort { $0.number < $1.number }
+    files.sort { $0.number < $1.number }
   }
 }

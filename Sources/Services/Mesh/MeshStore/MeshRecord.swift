@@ -17,6 +17,7 @@ import Crypto
 ///        8 message    4 number, 8 time, 1 state, 8 sender, 1+n conversation (0 or 8), 1+n packet (0 or 16), 1+n nickname,
 ///                     2 IDs: of each 1+n; 4+n text
 ///        9 carried    8 depositor, 1 favourite, 8 time, 1 given to: of each 8; 2+n envelope
+///        20 file      4 number, 8 time, 8 sender, 4 size, 8 place, 1+n packet (0 or 16), 1+n nickname, 1+n name, 1+n MIME type
 enum MeshRecord: Sendable {
   case identity(MeshEngine.Identity)
   case nickname(String)
@@ -27,12 +28,14 @@ enum MeshRecord: Sendable {
   case gossip(GossipArchive.Item)
   case message(MeshMessage)
   case carried(CarriedEnvelope)
+  case file(MeshFile)
 
   static let version: UInt8 = 1
 
   private enum Kind: UInt8 {
     case identity = 1
     case nickname, number, pin, peer, outgoing, gossip, message, carried
+    case file = 20
   }
 
   // MARK: Reading
@@ -54,6 +57,7 @@ enum MeshRecord: Sendable {
       self = .gossip(item)
     case .message: self = .message(try MeshMessage(readingRecord: &reader))
     case .carried: self = .carried(try CarriedEnvelope(readingRecord: &reader))
+    case .file: self = .file(try MeshFile(readingRecord: &reader))
     }
     try reader.finish()
   }
@@ -92,6 +96,7 @@ enum MeshRecord: Sendable {
     case .gossip(let item): writer.append(item.bytes)
     case .message(let message): try message.writeRecord(to: &writer)
     case .carried(let envelope): try envelope.writeRecord(to: &writer)
+    case .file(let file): try file.writeRecord(to: &writer)
     }
     return writer.bytes
   }
@@ -107,6 +112,7 @@ enum MeshRecord: Sendable {
     case .gossip: .gossip
     case .message: .message
     case .carried: .carried
+    case .file: .file
     }
   }
 }
@@ -228,6 +234,34 @@ extension CarriedEnvelope {
     writer.u64be(storedAt)
     try writer.peers(givenTo, "given to")
     try writer.lengthPrefixed(UInt16.self, field: "envelope") { (writer) in writer.append(envelope.bytes) }
+  }
+}
+
+extension MeshFile {
+  fileprivate init(readingRecord reader: inout ByteReader) throws(WireError) {
+    let number = try reader.u32be()
+    let time = try reader.u64be()
+    let sender = try PeerID(reading: &reader)
+    let size = Int(try reader.u32be())
+    guard (1...Limits.fileBytes).contains(size) else { throw .badValue("size") }
+    let place = try reader.u64be()
+    let packet: PacketID? = try reader.optional()
+    self.init(
+      number: number, time: time, sender: sender, nickname: try reader.shortText("nickname"),
+      name: try reader.shortText("name"), mime: try reader.shortText("MIME type"), size: size, packet: packet,
+      place: place)
+  }
+
+  fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
+    writer.u32be(number)
+    writer.u64be(time)
+    sender.write(to: &writer)
+    writer.u32be(UInt32(clamping: size))
+    writer.u64be(place)
+    try writer.short(packet?.bytes ?? [], "packet")
+    try writer.short(nickname.utf8, "nickname")
+    try writer.short(name.utf8, "name")
+    try writer.short(mime.utf8, "MIME type")
   }
 }
 

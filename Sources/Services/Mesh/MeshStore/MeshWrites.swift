@@ -14,13 +14,19 @@ struct MeshWrites: Sendable {
   var emptiesLog = false
   /// Messages that had to go.
   var removedMessages: [UInt32] = []
+  /// Files that had to go.
+  var removedFiles: [UInt32] = []
+  /// The places of contents that are to be erased, after all else is done.
+  var erased: Set<UInt64> = []
 
-  var isEmpty: Bool { rows.isEmpty && !emptiesLog }
+  var isEmpty: Bool { rows.isEmpty && !emptiesLog && erased.isEmpty }
 
   /// Adds what comes later.
   mutating func add(_ later: MeshWrites) {
     rows.merge(later.rows) { _, new in new }
     emptiesLog = emptiesLog || later.emptiesLog
     removedMessages += later.removedMessages
+    removedFiles += later.removedFiles
+    erased.formUnion(later.erased)
   }
 }

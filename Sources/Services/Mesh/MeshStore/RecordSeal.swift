@@ -12,10 +12,12 @@ import Store
 /// | 16 | tag |
 struct RecordSeal: Sendable {
   private let key: SecretBytes
+  private let fileKey: SecretBytes
   private var random: any RandomSource & Sendable
 
   init(_ key: StoreKey, random: any RandomSource & Sendable = SystemRandom()) throws(StoreError) {
     self.key = try key.key(for: "records", count: XChaChaPoly.keySize)
+    fileKey = try key.key(for: "files", count: XChaChaPoly.keySize)
     self.random = random
   }
 
@@ -34,6 +36,24 @@ struct RecordSeal: Sendable {
     return try? XChaChaPoly.open(
       sealed.dropFirst(XChaChaPoly.nonceSize), key: key, nonce: Array(sealed.prefix(XChaChaPoly.nonceSize)),
       aad: Self.place(id, time))
+  }
+
+  /// The content of a file, sealed under another key and bound to its place.
+  mutating func seal(file content: [UInt8], place: UInt64) throws(StoreError) -> [UInt8] {
+    let nonce = random.bytes(XChaChaPoly.nonceSize)
+    do throws(CryptoError) {
+      return nonce + (try XChaChaPoly.seal(content, key: fileKey, nonce: nonce, aad: Self.place(0, place)))
+    } catch {
+      throw StoreError(.failed, "A file cannot be sealed: \(error).")
+    }
+  }
+
+  /// The content; nil if the file is not as it was sealed.
+  func open(file sealed: [UInt8], place: UInt64) -> [UInt8]? {
+    guard sealed.count > XChaChaPoly.nonceSize else { return nil }
+    return try? XChaChaPoly.open(
+      sealed.dropFirst(XChaChaPoly.nonceSize), key: fileKey, nonce: Array(sealed.prefix(XChaChaPoly.nonceSize)),
+      aad: Self.place(0, place))
   }
 
   private static func place(_ id: Int64, _ time: UInt64) -> [UInt8] {

@@ -5,6 +5,10 @@ public enum MeshNames {
   public static let path: ObjectPath = "/org/earshot/mesh"
   public static let interface = "org.earshot.Mesh1"
   public static let peerInterface = "org.earshot.MeshPeer1"
+  public static let fileInterface = "org.earshot.MeshFile1"
+
+  /// The object of a file.
+  public static func path(ofFile number: UInt32) -> ObjectPath { path.child("file\(number)") }
 
   /// The object of a peer.
   ///

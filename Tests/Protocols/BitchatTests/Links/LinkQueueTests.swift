@@ -63,4 +63,37 @@ struct LinkQueueTests {
     #expect(dropped == [.fragment, .fragment])
     #expect(queue.bytes <= LinkQueue.byteLimit)
   }
+
+  @Test("Everything overtakes a file; while files are held they wait, and none is lost by it")
+  func files() {
+    var queue = LinkQueue()
+    for number in 0..<3 { _ = queue.append(packet(UInt8(number)), as: .file) }
+    for (number, kind) in PacketClass.allCases.enumerated() where kind != .file && kind != .announce {
+      _ = queue.append(packet(UInt8(100 + number)), as: kind)
+    }
+    #expect(queue.next != .file && queue.files == 3)
+    queue.holdsFiles = true
+    var others = 0
+    while queue.first != nil {
+      queue.removeFirst()
+      others += 1
+    }
+    #expect(others == PacketClass.allCases.count - 2 && queue.count == 3 && queue.next == nil)
+    queue.holdsFiles = false
+    let numbers = drained(&queue)
+    #expect(numbers == [0, 1, 2])
+    #expect(queue.isEmpty && queue.bytes == 0)
+  }
+
+  @Test("Files that are not wanted any more are taken out, and the others stay in their order")
+  func removed() {
+    var queue = LinkQueue()
+    for number in 0..<4 { _ = queue.append(packet(UInt8(number)), as: .file) }
+    _ = queue.append(packet(1), as: .own)
+    queue.removeFiles { $0[0].isMultiple(of: 2) }
+    #expect(queue.count == 3 && queue.files == 2)
+    let numbers = drained(&queue)
+    #expect(numbers == [1, 1, 3])
+    #expect(queue.bytes == 0)
+  }
 }

@@ -275,11 +275,11 @@ struct LimitTests {
       #expect(stage.ann.engine.counters.tooManyUnverified == refused)
     }
     // Types that are not known have one share together.
-    stage.inject(eve.packet(.ping, [1], at: stage.time, isSigned: false))
+    stage.inject(eve.packet(.groupMessage, [1], at: stage.time, isSigned: false))
     #expect(stage.ann.engine.counters.tooManyUnverified == refused + 1)
     // Another link has its own.
     let link = stage.hall.connect(to: 0)
-    stage.hall.inject(eve.packet(.ping, [1], at: stage.time, isSigned: false), on: link, to: 0)
+    stage.hall.inject(eve.packet(.groupMessage, [1], at: stage.time, isSigned: false), on: link, to: 0)
     #expect(stage.ann.engine.counters.tooManyUnverified == refused + 1)
   }
 
@@ -322,15 +322,18 @@ struct LimitTests {
     #expect(stage.ann.heard.isEmpty)
   }
 
-  @Test("A packet in fragments is complete within 30 s, or not at all", arguments: [(29_900, true), (30_001, false)])
-  func slowFragments(milliseconds: Int, isHeard: Bool) {
+  @Test(
+    "The next fragment of a packet for one peer comes within 30 s, one of a packet for all within 120 s, or not at all",
+    arguments: [(29_900, true, true), (30_001, true, false), (119_000, false, true), (121_000, false, false)])
+  func slowFragments(milliseconds: Int, isForOne: Bool, isHeard: Bool) {
     var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
-    let frames = cem.fragments(of: cem.line(LimitStage.text(800), at: stage.time))
+    let recipient = isForOne ? stage.ann.id : nil
+    let frames = cem.fragments(of: cem.line(LimitStage.text(800), at: stage.time, to: recipient))
     for frame in frames.dropLast() { stage.inject(frame) }
     stage.hall.pass(.milliseconds(milliseconds))
-    #expect(stage.ann.engine.assembler.count == (isHeard ? 1 : 0))
+    #expect(stage.ann.engine.assembler.count == (isHeard || !isForOne ? 1 : 0))
     stage.inject(frames[frames.count - 1])
     #expect(stage.ann.heard.count == (isHeard ? 1 : 0))
   }

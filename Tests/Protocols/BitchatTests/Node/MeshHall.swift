@@ -21,6 +21,13 @@ struct MeshHall {
     var cuts: [(LinkID, MeshEngine.CutReason)] = []
     var kept: [MeshEngine.Keepsake] = []
     var proofs: [MeshEngine.ProofOutcome] = []
+    var files: [ReceivedFile] = []
+    var fileStates: [UInt32: [FileState]] = [:]
+    var filePercents: [UInt32: [Int]] = [:]
+    var pongs: [UInt32: (milliseconds: UInt32, hops: Int)] = [:]
+    var lostPings: [UInt32] = []
+    /// Packets of files that it has sent, by the time of virtual time.
+    var fileFrames: [Instant] = []
     /// What it has sent over links that only the test has an end of.
     var sent: [LinkID: [[UInt8]]] = [:]
     /// Whether the service keeps what it is told, so that senders learn of it.
@@ -49,6 +56,13 @@ struct MeshHall {
     let bytes: [UInt8]
     let link: LinkID
     let to: Int
+    /// The link has taken a packet of a file, and says so.
+    var isRoom = false
+  }
+
+  private struct End: Hashable {
+    let link: LinkID
+    let node: Int
   }
 
   /// Virtual time begins with this wall clock, in milliseconds since 1970.
@@ -60,6 +74,9 @@ struct MeshHall {
   private var flights: [Flight] = []
   private var strangerLinks: UInt64 = 0
   private var sent = 0
+  /// When a link will have taken the packets of files that wait for it, and how many these are.
+  private var takenAt: [End: Instant] = [:]
+  private var waiting: [End: Int] = [:]
   private var random: SeededRandom
   /// From the sending to the arrival, in milliseconds.
   var latency: ClosedRange<Int64> = 5...15
@@ -189,6 +206,21 @@ struct MeshHall {
     handle(.received(bytes, on: link), at: node)
   }
 
+  mutating func sendFile(
+    _ content: [UInt8], named name: String = "notes.bin", mime: String? = nil, to peer: Int? = nil,
+    as number: UInt32 = 1,
+    at node: Int
+  ) throws {
+    let file = try SharedFile(name: name, mime: mime, content: content)
+    carryOut(
+      try nodes[node].engine.send(
+        file, to: peer.map { nodes[$0].id }, as: number, at: now, time: clock(of: node)), of: node)
+  }
+
+  mutating func ping(_ peer: Int, as number: UInt32 = 1, at node: Int) throws {
+    carryOut(try nodes[node].engine.ping(nodes[peer].id, as: number, at: now, time: clock(of: node)), of: node)
+  }
+
   private func clock(of node: Int) -> UInt64 { UInt64(Int64(time) + nodes[node].clockError) }
 
   /// Lets time pass, and stops where something has happened that the test waits for.
@@ -198,7 +230,13 @@ struct MeshHall {
       now = max(now, next)
       if let flight = flights.first, flight.due <= now {
         flights.removeFirst()
-        if wires[flight.link]?.isUp == true { handle(.received(flight.bytes, on: flight.link), at: flight.to) }
+        if flight.isRoom {
+          let end = End(link: flight.link, node: flight.to)
+          waiting[end, default: 1] -= 1
+          handle(.room(flight.link, waiting: waiting[end] ?? 0), at: flight.to)
+        } else if wires[flight.link]?.isUp == true {
+          handle(.received(flight.bytes, on: flight.link), at: flight.to)
+        }
       } else {
         for node in nodes.indices {
           if let due = nodes[node].engine.deadline, due <= now { handle(.timer, at: node) }
@@ -220,7 +258,9 @@ struct MeshHall {
   private mutating func carryOut(_ actions: [MeshEngine.Action], of node: Int) {
     for action in actions {
       switch action {
-      case .send(let bytes, let link, _): send(bytes, on: link, from: node)
+      case .send(let bytes, let link, let kind):
+        if kind == .file { nodes[node].fileFrames.append(now) }
+        send(bytes, on: link, from: node, isFile: kind == .file)
       case .cut(let link, let reason):
         nodes[node].cuts.append((link, reason))
         disconnect(link)
@@ -237,14 +277,29 @@ struct MeshHall {
         nodes[node].favourited.append(peer)
         if nodes[node].keeps { handle(.kept(id, from: peer), at: node) }
       case .proof(_, let outcome): nodes[node].proofs.append(outcome)
-      case .bound, .peer, .state: break
+      case .file(let file):
+        nodes[node].files.append(file)
+        if nodes[node].keeps, let receipt = file.receipt { handle(.fileKept(receipt, from: file.sender), at: node) }
+      case .fileState(let number, let state): nodes[node].fileStates[number, default: []].append(state)
+      case .fileProgress(let number, let percent): nodes[node].filePercents[number, default: []].append(percent)
+      case .pong(let number, let milliseconds, let hops): nodes[node].pongs[number] = (milliseconds, hops)
+      case .pingLost(let number): nodes[node].lostPings.append(number)
+      case .bound, .peer, .state, .withdraw: break
       }
       self.actions += 1
       carriedOut(self.actions)
     }
   }
 
-  private mutating func send(_ bytes: [UInt8], on link: LinkID, from node: Int) {
+  private mutating func send(_ bytes: [UInt8], on link: LinkID, from node: Int, isFile: Bool) {
+    if isFile {
+      // A link takes a packet every 3 ms.
+      let end = End(link: link, node: node)
+      let due = max(now, takenAt[end] ?? now).advanced(by: .milliseconds(3))
+      takenAt[end] = due
+      waiting[end, default: 0] += 1
+      fly(Flight(due: due, number: 0, bytes: [], link: link, to: node, isRoom: true))
+    }
     guard let wire = wires[link] else { return nodes[node].sent[link, default: []].append(bytes) }
     guard wire.isUp else { return }
     let to = wire.ends.0 == node ? wire.ends.1 : wire.ends.0
@@ -254,10 +309,14 @@ struct MeshHall {
     guard passes(bytes, node, to), draw(1...100) > loss else { return }
     sent += 1
     // What goes over one link arrives in order.
-    let earliest = flights.last { $0.link == link && $0.to == to }?.due ?? now
+    let earliest = flights.last { $0.link == link && $0.to == to && !$0.isRoom }?.due ?? now
     let due = max(earliest, now.advanced(by: .milliseconds(draw(latency))))
-    let place = flights.lastIndex { $0.due <= due }.map { $0 + 1 } ?? 0
-    flights.insert(Flight(due: due, number: sent, bytes: bytes, link: link, to: to), at: place)
+    fly(Flight(due: due, number: sent, bytes: bytes, link: link, to: to))
+  }
+
+  private mutating func fly(_ flight: Flight) {
+    let place = flights.lastIndex { $0.due <= flight.due }.map { $0 + 1 } ?? 0
+    flights.insert(flight, at: place)
   }
 
   private mutating func draw(_ range: ClosedRange<Int64>) -> Int64 {

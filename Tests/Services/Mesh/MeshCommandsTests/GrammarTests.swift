@@ -11,8 +11,8 @@ import Testing
 struct GrammarTests {
   private static let tool = ToolProgram([MeshTool.part], version: "1")
   private static let verbs = [
-    "show", "say", "tell", "log", "peers", "map", "verify", "nick", "announce", "favourite", "block", "forget", "wipe",
-    "decode",
+    "show", "say", "tell", "send", "files", "log", "peers", "ping", "map", "verify", "nick", "announce", "favourite",
+    "block", "forget", "wipe", "decode",
   ]
 
   @Test("Every verb is in help and completion, has help of its own, understands --json, and has something to do")

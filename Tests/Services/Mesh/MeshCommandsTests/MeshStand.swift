@@ -104,6 +104,8 @@ final class MeshStand {
         method("Topology", out: "a(ss)") { [weak self] _ in
           [.array(of: "(ss)", (self?.links ?? []).map { .structure([.string($0.0), .string($0.1)]) })]
         },
+        method("SendFile", "h", "s", "s", "s", out: "o") { [weak self] in self?.take($0) ?? [] },
+        method("Ping", "s", out: "u", "u") { _ in [.uint32(42), .uint32(2)] },
         method("VerificationCode", out: "s") { _ in [.string("bitchat://verify?v=1")] },
         method("VerifyCode", "s", out: "s") { [weak self] _ in [.string(self?.prover ?? "")] },
       ],
@@ -124,6 +126,45 @@ final class MeshStand {
         Signal("StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")]),
       ])
   }
+
+  /// Files by their numbers: their states, one after the other as they are asked for.
+  var fileStates: [String] = ["sent"]
+  private(set) var sentContent: [UInt8] = []
+
+  private func take(_ call: MethodCall) -> [DBusValue] {
+    sentContent = (try? call.arguments.first?.asDescriptor?.contents()) ?? []
+    let path = MeshNames.path(ofFile: 9)
+    objects.append(bus(path))
+    return [.objectPath(path)]
+  }
+
+  /// A file that came, or one that is sent.
+  func addFile(_ number: UInt32, isIncoming: Bool) { objects.append(bus(MeshNames.path(ofFile: number), isIncoming)) }
+
+  private func bus(_ path: ObjectPath, _ isIncoming: Bool = false) -> ExportedObject {
+    func text(_ name: String, _ value: String) -> Property { Property(name, "s", get: { .string(value) }) }
+    let interface = Interface(
+      MeshNames.fileInterface,
+      methods: [
+        Method(
+          "Open", out: [Argument("b", "h")],
+          returning: { _ throws(DBusError) in [.descriptor(try .sealed([1, 2, 3], name: "file"))] }),
+        method("Cancel") { _ in [] }, method("Delete") { _ in [] },
+      ],
+      properties: [
+        text("Name", isIncoming ? "pic\u{1B}.png" : "notes.bin"), text("Mime", "application/octet-stream"),
+        Property("Size", "t", get: { .uint64(1_234) }), text("Peer", isIncoming ? Self.alice : ""),
+        Property("Private", "b", get: { .bool(isIncoming) }), text("Direction", isIncoming ? "incoming" : "outgoing"),
+        Property("Progress", "u", get: { .uint32(50) }),
+        Property(
+          "State", "s",
+          get: { [weak self] in .string(isIncoming ? "received" : self?.nextState() ?? "") }),
+        text("Reason", "Why."), Property("Time", "t", get: { .uint64(1000) }),
+      ])
+    return connection.objects.export(path, interfaces: [interface], manager: Client.manager)
+  }
+
+  private func nextState() -> String { fileStates.count > 1 ? fileStates.removeFirst() : fileStates[0] }
 
   private func page(_ call: MethodCall) -> [DBusValue] {
     let after = call.arguments.first?.asUInt32 ?? 0

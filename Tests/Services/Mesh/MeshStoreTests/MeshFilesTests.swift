@@ -22,7 +22,8 @@ struct MeshFilesTests {
   /// Opens the files and reads them as a start does.
   func load(_ files: any MeshDisk, archive: Duration = .seconds(6 * 3600)) throws -> MeshLoading {
     var random = SystemRandom()
-    return try MeshLoading(from: files, archive: archive, at: Sample.time, random: &random)
+    return try MeshLoading(
+      from: files, settings: MeshKeeper.Settings(archive: archive), at: Sample.time, random: &random)
   }
 
   /// Files with one change of each kind in them, still open, and the identity in them.

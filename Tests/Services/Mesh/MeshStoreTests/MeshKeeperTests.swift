@@ -223,6 +223,8 @@ struct MeshKeeperTests {
   struct RefusingCommits: MeshDisk {
     func open() -> DiskContents { DiskContents() }
     func commit(_ writes: MeshWrites) throws(StoreError) { throw MeshKeeperTests.full }
+    func write(_ content: [UInt8], to place: UInt64) throws(StoreError) { throw MeshKeeperTests.full }
+    func read(_ place: UInt64) throws(StoreError) -> [UInt8] { throw MeshKeeperTests.full }
     func wipe() -> Bool { true }
   }
 

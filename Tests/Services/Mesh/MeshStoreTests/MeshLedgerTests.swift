@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The ledger of what the mesh keeps")
 struct MeshLedgerTests {
-  var ledger = MeshLedger(archive: .seconds(6 * 3600))
+  var ledger = MeshLedger(MeshKeeper.Settings(archive: .seconds(6 * 3600)))
 
   @Test("Of each thing there is one row, which a change replaces; what is settled or forgotten goes")
   mutating func rows() throws {

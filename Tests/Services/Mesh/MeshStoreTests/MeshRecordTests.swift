@@ -21,6 +21,7 @@ struct MeshRecordTests {
       .carried(try Sample.carried(1)),
       .carried(try Sample.carried(2, isOfFavourite: true, givenTo: [Sample.peer(5), Sample.peer(6)])),
       .gossip(try Sample.gossip()),
+      .file(KeptFilesTests.file(7)), .file(try KeptFilesTests.publicFile(8)),
     ]
       + (try MeshMessage.State.allCases.flatMap { state in
         [.message(try Sample.privateMessage(1, state: state)), .message(try Sample.publicMessage(2, text: ""))]
@@ -45,6 +46,7 @@ struct MeshRecordTests {
       case (.gossip(let one), .gossip(let two)): #expect(one == two)
       case (.carried(let one), .carried(let two)): #expect(one == two)
       case (.message(let one), .message(let two)): #expect(one == two)
+      case (.file(let one), .file(let two)): #expect(one == two)
       default: Issue.record("another kind")
       }
     }

@@ -14,14 +14,28 @@ final class StandInDisk: MeshDisk {
     var isKeyForeign = false
     var wipes = 0
     var emptied = 0
+    var files: [UInt64: [UInt8]] = [:]
   }
 
   let state = Locked(State())
+
+  func write(_ content: [UInt8], to place: UInt64) throws(StoreError) {
+    try state.withLock { (state) throws(StoreError) in
+      if !state.refusals.isEmpty { throw state.refusals.removeFirst() }
+      state.files[place] = content
+    }
+  }
+
+  func read(_ place: UInt64) throws(StoreError) -> [UInt8] {
+    guard let content = state.withLock({ $0.files[place] }) else { throw StoreError(.missing, "It is gone.") }
+    return content
+  }
 
   func open() throws(StoreError) -> DiskContents {
     try state.withLock { (state) throws(StoreError) in
       if !state.refusals.isEmpty { throw state.refusals.removeFirst() }
       var contents = DiskContents()
+      contents.files = Set(state.files.keys)
       contents.rows = state.rows.values.sorted { $0.id < $1.id }.compactMap { row in
         row.content.map { DiskContents.Row(id: row.id, time: row.time, content: $0) }
       }
@@ -34,6 +48,7 @@ final class StandInDisk: MeshDisk {
       state.commits.append(writes.rows.keys.sorted())
       if !state.refusals.isEmpty { throw state.refusals.removeFirst() }
       for row in writes.rows.values { state.rows[row.id] = row.content == nil ? nil : row }
+      for place in writes.erased { state.files[place] = nil }
       if writes.emptiesLog { state.emptied += 1 }
     }
   }
@@ -42,7 +57,7 @@ final class StandInDisk: MeshDisk {
     try state.withLock { (state) throws(StoreError) in
       state.wipes += 1
       if let refusal = state.wipeRefusal { throw refusal }
-      state.rows = [:]
+      (state.rows, state.files) = ([:], [:])
       return !state.isKeyForeign
     }
   }

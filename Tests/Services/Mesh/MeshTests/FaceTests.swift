@@ -28,14 +28,18 @@ struct FaceTests {
     #expect(open == ["State", "Reason", "Role", "Counters"])
     let peer = try #require(interfaces.first { $0.name == MeshPeerFaces.interfaceName })
     #expect(peer.audience == .group && peer.properties.allSatisfy { $0.audience == .group })
+    let file = try #require(interfaces.first { $0.name == MeshFileFaces.interfaceName })
+    #expect(file.audience == .group && file.properties.allSatisfy { $0.audience == .group && $0.emits == .none })
+    #expect(file.methods.map(\.name) == ["Open", "Cancel", "Delete"])
   }
 
   @Test("No signal carries a text, a nickname or a peer")
   @LoopActor
   func signals() throws {
     let signals = Self.interfaces().flatMap(\.signals)
-    #expect(signals.map(\.name) == ["MessageWaiting", "StateOfMessageChanged"])
-    #expect(signals.flatMap(\.arguments).map(\.signature) == ["u", "u", "s"])
-    #expect(signals.flatMap(\.arguments).map(\.name) == ["message", "message", "state"])
+    #expect(signals.map(\.name) == ["MessageWaiting", "StateOfMessageChanged", "FileWaiting", "StateOfFileChanged"])
+    #expect(signals.flatMap(\.arguments).map(\.signature) == ["u", "u", "s", "u", "u", "s"])
+    #expect(
+      signals.flatMap(\.arguments).map(\.name) == ["message", "message", "state", "file", "file", "state"])
   }
 }

@@ -12,15 +12,23 @@ public final class MeshFace {
 
   private let object: ExportedObject
   private let peers: MeshPeerFaces
+  private let files: MeshFileFaces
 
   public init(_ service: MeshService, on tree: ObjectTree, manager: ObjectPath) {
     object = tree.export(Self.path, interfaces: [Self.interface(service)], manager: manager)
     peers = MeshPeerFaces(service, on: tree, below: Self.path, manager: manager)
+    files = MeshFileFaces(service, on: tree, below: Self.path, manager: manager)
     service.changes.addForGood { [weak self] in
       self?.object.changed("State", "Reason", "Nickname", "PeerId", "Fingerprint", "Links", "Unread")
     }
     service.arrivals.addForGood { [weak self] in
       self?.object.emit(Self.interfaceName, "MessageWaiting", [.uint32($0)])
+    }
+    service.fileArrivals.addForGood { [weak self] in
+      self?.object.emit(Self.interfaceName, "FileWaiting", [.uint32($0)])
+    }
+    service.fileProgress.addForGood { [weak self] in
+      self?.object.emit(Self.interfaceName, "StateOfFileChanged", [.uint32($0.number), .string($0.state)])
     }
     service.progress.addForGood { [weak self] in
       self?.object.emit(
@@ -32,7 +40,7 @@ public final class MeshFace {
     Interface(
       interfaceName,
       documentation: "A node of the Bitchat mesh: public lines, and private messages to one peer at a time.",
-      audience: .everybody, methods: saying(service) + reading(service) + ownMethods(service),
+      audience: .everybody, methods: saying(service) + sending(service) + reading(service) + ownMethods(service),
       properties: properties(service),
       signals: [
         Signal(
@@ -41,6 +49,13 @@ public final class MeshFace {
         Signal(
           "StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")],
           documentation: "A message of this node has come so far: sent, delivered, read or failed."),
+        Signal(
+          "FileWaiting", [Argument("file", "u")],
+          documentation: "Somebody has sent a file, and the disk has it: its object is fileN."),
+        Signal(
+          "StateOfFileChanged", [Argument("file", "u"), Argument("state", "s")],
+          documentation:
+            "A file of this node has come so far: waiting, sending, sent, delivered, failed or cancelled."),
       ])
   }
 
@@ -262,9 +277,10 @@ extension DBusError {
   init(_ refusal: MeshService.Refusal) {
     switch refusal {
     case .notReady: self = .notReady(refusal.sentence)
-    case .empty, .tooLong, .ambiguousPeer, .notConfirmed: self = .invalidArgs(refusal.sentence)
+    case .empty, .tooLong, .ambiguousPeer, .notConfirmed, .emptyFile, .otherKind, .ourselves:
+      self = .invalidArgs(refusal.sentence)
     case .unknownPeer: self = DBusError(.notFound, refusal.sentence)
-    case .tooManyWait: self = .limitExceeded(refusal.sentence)
+    case .tooManyWait, .fileTooLong, .tooManyFiles: self = .limitExceeded(refusal.sentence)
     case .relay: self = DBusError(.notSupported, refusal.sentence)
     }
   }

@@ -21,6 +21,8 @@ final class MeshPort {
   var queue = LinkQueue()
   /// A write is under way, or the radio has no room.
   var isBusy = false
+  /// Whether the engine will be told of the room for packets of files.
+  var isRoomToBeTold = false
   /// Whether the engine knows of the link.
   var isOpen = false
   /// While a client that has subscribed is given the time to listen.

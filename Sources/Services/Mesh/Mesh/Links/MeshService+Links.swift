@@ -45,17 +45,23 @@ extension MeshService {
     guard let port = ports[link] else { return }
     use.sent += 1
     note(sent: bytes, kind)
-    for kind in port.queue.append(bytes, as: kind) { dropped[kind, default: 0] += 1 }
+    for kind in port.queue.append(bytes, as: kind) {
+      dropped[kind, default: 0] += 1
+      if kind == .file { tellRoom(port) }
+    }
     pump(port)
   }
 
   /// Sends what waits, as far as the radio takes it.
   func pump(_ port: MeshPort) {
+    port.queue.holdsFiles = radio.isQuietWanted
     while !port.isBusy, let frame = port.queue.first {
+      let isFile = port.queue.next == .file
       if let client = port.client, port.isClientReady {
         // The next one goes when this one is written.
         port.isBusy = true
         port.queue.removeFirst()
+        if isFile { tellRoom(port) }
         client.write(frame, to: BitchatGATT.characteristic, as: .command)
         return
       }
@@ -67,6 +73,7 @@ extension MeshService {
       }
       if delivery.accepted.isEmpty { unreachable += 1 }
       port.queue.removeFirst()
+      if isFile { tellRoom(port) }
     }
   }
 

@@ -17,6 +17,11 @@ extension MeshService {
     case tooManyWait
     case relay
     case notConfirmed
+    case emptyFile
+    case fileTooLong
+    case otherKind(String)
+    case tooManyFiles
+    case ourselves
 
     public var code: String {
       switch self {
@@ -28,6 +33,11 @@ extension MeshService {
       case .tooManyWait: "TooManyWait"
       case .relay: "RelayOnly"
       case .notConfirmed: "NotConfirmed"
+      case .emptyFile: "EmptyFile"
+      case .fileTooLong: "FileTooLong"
+      case .otherKind: "OtherKind"
+      case .tooManyFiles: "TooManyFiles"
+      case .ourselves: "Ourselves"
       }
     }
 
@@ -41,6 +51,13 @@ extension MeshService {
       case .tooManyWait: "Too many messages wait to be delivered: 100 to one peer, 1,000 in all."
       case .relay: "This node is a relay (Role=relay in [Mesh]) and has nothing to say."
       case .notConfirmed: "Nothing was erased: confirm it with this node's own peer ID."
+      case .emptyFile: "The file is empty."
+      case .fileTooLong: "The file has more than \(Limits.fileBytes) bytes."
+      case .otherKind(let mime):
+        "The file is not what \(mime.isEmpty ? "it seems to be" : PrintableText.clean(mime)) says, or the apps do not take "
+          + "this type. They take any file as application/octet-stream."
+      case .tooManyFiles: "Eight files are on their way already."
+      case .ourselves: "This is the node itself."
       }
     }
   }
@@ -225,7 +242,7 @@ extension MeshChange {
   fileprivate var isOfRelay: Bool {
     switch self {
     case .pin, .peer, .forget, .nickname: true
-    case .gossip, .message, .outgoing, .settled, .carried, .carriedNoMore: false
+    case .gossip, .message, .outgoing, .settled, .carried, .carriedNoMore, .file, .fileGone: false
     }
   }
 }

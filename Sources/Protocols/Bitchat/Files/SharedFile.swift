@@ -1,0 +1,100 @@
+import Bytes
+
+/// A file as it goes through the mesh: the payload of a packet of type 22, and of the Noise payload 20. Records of one byte of
+/// type and a length, in any order; unknown ones are passed over. Facts: bitchat.md section 10. Layout:
+///
+///     01  name, UTF-8, length of 2 bytes
+///     02  size of the content, 4 bytes, length of 2 bytes; older apps write 8
+///     03  MIME type, UTF-8, length of 2 bytes
+///     04  content, length of 4 bytes; older apps write a length of 2, and the content in several such records
+///
+/// All numbers are big endian. The value says nothing about what the content is: `FileKind` does.
+public struct SharedFile: WireValue, Hashable, Sendable {
+  /// As the sender wrote it; empty if there is none. `plainName` is for people and disks.
+  public let name: String
+  /// As the sender wrote it; nil if there is none.
+  public let mime: String?
+  /// 1 byte to 1 MiB.
+  public let content: [UInt8]
+
+  /// Throws `tooLong` for a content over 1 MiB or a text over 65,535 bytes, and `badValue("content")` for an empty one.
+  public init(name: String, mime: String?, content: [UInt8]) throws(WireError) {
+    guard !content.isEmpty else { throw .badValue("content") }
+    guard content.count <= Limits.fileBytes else { throw .tooLong(field: "content", limit: Limits.fileBytes) }
+    for (text, field) in [(name, "name"), (mime ?? "", "MIME type")] where text.utf8.count > Int(UInt16.max) {
+      throw .tooLong(field: field, limit: Int(UInt16.max))
+    }
+    self.name = name
+    self.mime = mime
+    self.content = content
+  }
+
+  /// Reads the records to the end. Of a text or a size that comes twice, the last one counts.
+  ///
+  /// Throws `badValue` with the name of a record that cannot be: a text that is not UTF-8, a size that is not the content's, no
+  /// content; `tooLong` for a content over 1 MiB; and `truncated`.
+  public init(reading reader: inout ByteReader) throws(WireError) {
+    var name = ""
+    var mime: String?
+    var size: UInt64?
+    var content: [UInt8] = []
+    while !reader.isAtEnd {
+      switch try reader.u8() {
+      case 0x01: name = try Self.text(&reader, "name")
+      case 0x02: size = try Self.size(&reader)
+      case 0x03: mime = try Self.text(&reader, "MIME type")
+      case 0x04:
+        let part = try Self.content(&reader)
+        guard content.count + part.count <= Limits.fileBytes else {
+          throw .tooLong(field: "content", limit: Limits.fileBytes)
+        }
+        content.append(contentsOf: part)
+      default: _ = try Self.value(&reader)
+      }
+    }
+    guard size.map({ $0 == UInt64(content.count) }) ?? true else { throw .badValue("size") }
+    try self.init(name: name, mime: mime, content: content)
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    func text(_ type: UInt8, _ text: String) {
+      writer.u8(type)
+      writer.u16be(UInt16(clamping: text.utf8.count))
+      writer.append(text.utf8)
+    }
+    text(0x01, name)
+    writer.u8(0x02)
+    writer.u16be(4)
+    writer.u32be(UInt32(clamping: content.count))
+    if let mime { text(0x03, mime) }
+    writer.u8(0x04)
+    writer.u32be(UInt32(clamping: content.count))
+    writer.append(content)
+  }
+
+  private static func value(_ reader: inout ByteReader) throws(WireError) -> ArraySlice<UInt8> {
+    let count = Int(try reader.u16be())
+    return try reader.bytes(count)
+  }
+
+  private static func text(_ reader: inout ByteReader, _ field: String) throws(WireError) -> String {
+    guard let text = String(validating: try value(&reader), as: UTF8.self) else { throw .badValue(field) }
+    return text
+  }
+
+  private static func size(_ reader: inout ByteReader) throws(WireError) -> UInt64 {
+    let value = try value(&reader)
+    guard value.count == 4 || value.count == 8 else { throw .badValue("size") }
+    return value.reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  /// A length of four bytes that reaches beyond the end is one of two bytes.
+  private static func content(_ reader: inout ByteReader) throws(WireError) -> ArraySlice<UInt8> {
+    var long = reader
+    if let count = try? long.u32be(), Int(count) <= long.remaining {
+      reader = long
+      return try reader.bytes(Int(count))
+    }
+    return try value(&reader)
+  }
+}

@@ -1,0 +1,270 @@
+import Common
+import Crypto
+
+/// Files of this node. Facts: bitchat.md section 10.
+extension MeshEngine {
+  /// Why a file is not taken.
+  public enum SendError: Error, Hashable, Sendable {
+    /// So many are on their way already.
+    case tooMany
+    /// A relay has nothing to say.
+    case relayOnly
+  }
+
+  /// Takes a file. It goes out when there is somebody who takes it; a private one inside a session, in which the peer has
+  /// shown that it takes private files, and never in clear.
+  ///
+  /// - Parameters:
+  ///   - peer: nil for everybody.
+  ///   - number: what the service calls it; no two have the same.
+  public mutating func send(
+    _ file: SharedFile, to peer: PeerID?, as number: UInt32, at now: Instant, time: UInt64
+  ) throws(SendError) -> [Action] {
+    guard !configuration.isRelayOnly else { throw .relayOnly }
+    guard files.count < OutgoingFiles.limit else { throw .tooMany }
+    files[number] = OutgoingFile(number: number, file: file, peer: peer, at: now)
+    var turn = Turn(now: now, time: time)
+    if isStarted { sendFilesWhatIsDue(&turn) }
+    return turn.actions
+  }
+
+  /// The content of a file that is still on its way.
+  public func content(ofFile number: UInt32) -> [UInt8]? { files[number]?.file.content }
+
+  /// Sends no more of a file: nothing of it goes out after this, not even in answer to a request.
+  mutating func cancelFile(_ number: UInt32, _ turn: inout Turn) {
+    guard let file = files[number] else { return }
+    end(file, .cancelled, &turn)
+  }
+
+  private mutating func end(_ file: OutgoingFile, _ state: FileState, _ turn: inout Turn) {
+    files[file.number] = nil
+    if state != .sent, state != .delivered { withdraw(file, &turn) }
+    turn.actions.append(.fileState(file.number, state))
+  }
+
+  /// What waits of a file goes nowhere.
+  private mutating func withdraw(_ file: OutgoingFile, _ turn: inout Turn) {
+    guard let id = file.cut?.cutter?.id else { return }
+    archive.forget(id, of: identity.id)
+    turn.actions.append(.withdraw(id))
+  }
+
+  /// Files that wait for a peer or for neighbours are looked after now.
+  mutating func hurryFiles(_ turn: inout Turn) {
+    for number in files.numbers {
+      if case .waiting = files[number]?.phase { files[number]?.phase = .waiting(turn.now) }
+    }
+  }
+
+  /// The peer says in a session what it takes.
+  mutating func hurryFiles(to peer: PeerID, _ turn: inout Turn) {
+    for number in files.numbers where files[number]?.peer == peer {
+      if case .waiting = files[number]?.phase { files[number]?.phase = .waiting(turn.now) }
+    }
+  }
+
+  // MARK: What is due
+
+  mutating func sendFilesWhatIsDue(_ turn: inout Turn) {
+    guard canSend, files.count > 0 else { return }
+    for number in files.numbers {
+      guard let file = files[number] else { continue }
+      switch file.phase {
+      case .waiting(let moment): if moment <= turn.now { look(after: file, &turn) }
+      case .unanswered(let moment): if moment <= turn.now { tryAgain(file, &turn) }
+      case .sending: lookWhetherFresh(file, &turn)
+      }
+    }
+    for link in files.links { sendFiles(over: link, &turn) }
+    for number in files.numbers where files[number]?.phase == .sending {
+      if let file = files[number] { tellProgress(file, &turn) }
+    }
+  }
+
+  private mutating func look(after file: OutgoingFile, _ turn: inout Turn) {
+    guard file.begunAt.duration(to: turn.now) < OutgoingFiles.lifetime else { return end(file, .failed(.away), &turn) }
+    files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
+    guard files.hasPlace, !files.isQuiet, !links.isEmpty else { return }
+    guard let peer = file.peer else {
+      // Who has not said who it is takes nothing yet.
+      if !neighbours.isEmpty { begin(file, &turn) }
+      return
+    }
+    guard table[peer] != nil else { return }
+    guard sessions.hasSession(with: peer) else {
+      files[file.number]?.askedAt = nil
+      return carryOut(sessions.handle(.begin(peer), at: turn.now), &turn)
+    }
+    guard let proven = proven[peer] else {
+      guard let askedAt = file.askedAt else {
+        files[file.number]?.askedAt = turn.now
+        return
+      }
+      if askedAt.duration(to: turn.now) >= OutgoingFiles.proofTime { end(file, .failed(.noPrivateFiles), &turn) }
+      return
+    }
+    guard proven.contains(.privateMedia) else { return end(file, .failed(.noPrivateFiles), &turn) }
+    begin(file, &turn)
+  }
+
+  /// Makes the packet that carries the file, and cuts it for the links that it goes to.
+  private mutating func begin(_ file: OutgoingFile, _ turn: inout Turn) {
+    var file = file
+    guard file.tries < OutgoingFiles.tries else {
+      return end(file, .failed(file.peer == nil ? .unsendable : .unanswered), &turn)
+    }
+    withdraw(file, &turn)
+    guard let packet = filePacket(file, turn), let bytes = try? packet.encoded() else {
+      return end(file, .failed(.unsendable), &turn)
+    }
+    let targets = fileTargets(packet.recipient, packet.route)
+    guard !targets.isEmpty else {
+      files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
+      return
+    }
+    let limit = narrowest(targets)
+    var cutter: FragmentCutter?
+    if bytes.count > limit {
+      guard let view = try? PacketView(bytes), let id = try? FragmentID(reading: random.bytes(FragmentID.size)) else {
+        return end(file, .failed(.unsendable), &turn)
+      }
+      cutter = FragmentCutter(view, id: id, frameLimit: limit)
+      guard cutter != nil else { return end(file, .failed(.unsendable), &turn) }
+    }
+    file.cut = OutgoingFile.Cut(bytes: bytes, cutter: cutter, madeAt: turn.now)
+    file.receipt = file.peer.flatMap { receipt(of: file.file, from: identity.id, to: $0, with: $0) }
+    file.legs = Dictionary(uniqueKeysWithValues: targets.map { ($0, 0) })
+    (file.phase, file.percent, file.isWhole, file.repeatedTime) = (.sending, 0, false, nil)
+    file.tries += 1
+    // What is on a way of several hops may meet a phone there.
+    file.isSlow = file.peer.map { link(to: $0) == nil } ?? false
+    files[file.number] = file
+    turn.actions.append(.fileState(file.number, .sending))
+  }
+
+  private mutating func filePacket(_ file: OutgoingFile, _ turn: Turn) -> Packet? {
+    guard let peer = file.peer else {
+      let packet = Packet(
+        version: .v2, type: .fileTransfer, timestamp: timestamp(turn), sender: identity.id, payload: file.file.bytes)
+      return try? packet.signed(with: identity.signingKey)
+    }
+    guard let sealed = try? sessions.seal(NoisePayload.file(file.file).bytes, for: peer, at: turn.now) else {
+      return nil
+    }
+    return Packet(
+      version: .v2, type: .noiseEncrypted, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
+      route: link(to: peer) == nil ? route(to: peer, turn) ?? [] : [], payload: sealed)
+  }
+
+  /// A file for everybody goes to all neighbours; a private one as every private packet does.
+  private func fileTargets(_ peer: PeerID?, _ route: [PeerID]) -> [LinkID] {
+    guard let peer else { return targets() }
+    if let hop = route.first { return link(to: hop).map { [$0] } ?? [] }
+    return link(to: peer).map { [$0] } ?? targets()
+  }
+
+  /// A packet whose time has become old is made anew: who gets it late would drop it.
+  private mutating func lookWhetherFresh(_ file: OutgoingFile, _ turn: inout Turn) {
+    guard let madeAt = file.cut?.madeAt else { return }
+    if file.legs.isEmpty { return finish(file, &turn) }
+    if !files.isQuiet, madeAt.duration(to: turn.now) > OutgoingFiles.freshTime { begin(file, &turn) }
+  }
+
+  /// The links of a file have gone, or got all of it.
+  private mutating func finish(_ file: OutgoingFile, _ turn: inout Turn) {
+    guard file.isWhole else {
+      files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
+      turn.actions.append(.fileState(file.number, .waiting))
+      return
+    }
+    tellProgress(file, &turn)
+    guard file.receipt != nil else { return end(file, .sent, &turn) }
+    files[file.number]?.phase = .unanswered(until: turn.now.advanced(by: OutgoingFiles.answerTime))
+  }
+
+  /// The peer has not said that it has the file. What it may lack of it goes out once more: in the same fragments, at another
+  /// time, so that relays pass them on again; or, when that would take too long, as a new packet.
+  private mutating func tryAgain(_ file: OutgoingFile, _ turn: inout Turn) {
+    guard let peer = file.peer, let cut = file.cut, table[peer] != nil, sessions.hasSession(with: peer) else {
+      files[file.number]?.phase = .waiting(turn.now)
+      return look(after: files[file.number] ?? file, &turn)
+    }
+    guard files.hasPlace, !files.isQuiet else {
+      files[file.number]?.phase = .unanswered(until: turn.now.advanced(by: OutgoingFiles.answerTime))
+      return
+    }
+    let spent = cut.madeAt.duration(to: turn.now)
+    let targets = fileTargets(peer, cut.cutter?.packet.route ?? [])
+    let fits = cut.cutter?.fragment(0).flatMap { try? $0.encoded() }.map { $0.count <= narrowest(targets) } ?? false
+    // It takes as long as before, and has to be whole before its time is too old.
+    guard spent * 2 < OutgoingFiles.freshTime, file.tries < OutgoingFiles.tries, fits, !targets.isEmpty else {
+      return begin(file, &turn)
+    }
+    var again = file
+    again.tries += 1
+    again.legs = Dictionary(uniqueKeysWithValues: targets.map { ($0, 0) })
+    (again.phase, again.percent, again.isWhole, again.repeatedTime) = (.sending, 0, false, timestamp(turn))
+    files[file.number] = again
+  }
+
+  private mutating func tellProgress(_ file: OutgoingFile, _ turn: inout Turn) {
+    let percent = file.sentPercent
+    guard percent != file.percent else { return }
+    files[file.number]?.percent = percent
+    turn.actions.append(.fileProgress(file.number, percent: percent))
+  }
+
+  // MARK: Links
+
+  /// Whether a link takes fragments as fast as there is room: its other end is a node of this kind.
+  func isFast(_ link: LinkID) -> Bool {
+    links[link]?.peer.flatMap { table[$0]?.isEarshot } ?? false
+  }
+
+  private mutating func sendFiles(over link: LinkID, _ turn: inout Turn) {
+    while let (number, index) = files.take(for: link, isFast: isFast(link), at: turn.now) {
+      guard let file = files[number], let cut = file.cut else { continue }
+      guard let cutter = cut.cutter else {
+        turn.actions.append(.send(cut.bytes, on: link, .file))
+        if file.peer == nil { keepOwn(cut.bytes) }
+        continue
+      }
+      guard let fragment = cutter.fragment(index, timestamp: file.repeatedTime),
+        let bytes = try? fragment.encoded()
+      else { continue }
+      turn.actions.append(.send(bytes, on: link, .file))
+      // Who misses it asks for it.
+      if file.peer == nil { keepOwn(bytes) }
+    }
+    for number in files.numbers {
+      if let file = files[number], file.phase == .sending, file.legs.isEmpty { finish(file, &turn) }
+    }
+  }
+
+  private mutating func keepOwn(_ bytes: [UInt8]) {
+    if let item = GossipArchive.Item(bytes: bytes) { _ = archive.keep(item) }
+  }
+
+  // MARK: Receipts
+
+  /// What a private file is called in its receipt, by the rule that both ends follow; nil if there is no receipt.
+  ///
+  /// - Parameter other: the end that is not this node.
+  func receipt(of file: SharedFile, from sender: PeerID, to recipient: PeerID, with other: PeerID) -> MessageID? {
+    if table[other]?.isEarshot == true { return .file(file.bytes, from: sender, to: recipient) }
+    guard proven[other]?.isSuperset(of: [.privateMedia, .privateMediaReceipts]) == true else { return nil }
+    return .media(file.name, from: sender, to: recipient)
+  }
+
+  /// The peer has a file.
+  ///
+  /// - Returns: whether it is one.
+  mutating func noteFile(_ id: MessageID, from peer: PeerID, _ turn: inout Turn) -> Bool {
+    guard let file = files.files.values.first(where: { $0.receipt == id && $0.peer == peer }) else { return false }
+    // What is still to go of it would be for nothing.
+    if file.phase == .sending, let id = file.cut?.cutter?.id { turn.actions.append(.withdraw(id)) }
+    end(file, .delivered, &turn)
+    return true
+  }
+}

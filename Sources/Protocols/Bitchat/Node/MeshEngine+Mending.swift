@@ -1,0 +1,52 @@
+import Common
+
+/// Public packets in fragments that are not complete: what is missing is asked for. Facts: bitchat.md section 9,
+/// bitchat-delta.md section 2.
+extension MeshEngine {
+  /// From the last fragment that came until a neighbour is asked for the others, and from one question to the next.
+  static let mendingPause = Duration.seconds(2)
+  static let mendingPeriod = Duration.seconds(4)
+  /// So many fragments have room in a usual filter. One of more is longer, and says less surely what is there.
+  private static let usualFragments = 300
+  private static let longFilterBytes = 1000
+  private static let longFilterRate = 0.25
+
+  /// When it is to be asked next; nil if nothing is missing.
+  var mendingDeadline: Instant? {
+    guard !files.isQuiet, let stalled = assembler.nextStalled(Self.mendingPause), !mendingLinks.isEmpty else {
+      return nil
+    }
+    return max(stalled, mendedAt?.advanced(by: Self.mendingPeriod) ?? .zero)
+  }
+
+  /// The links of neighbours that keep fragments, and read which ones are asked for: nodes of this kind, and iOS. Android
+  /// would answer with what it has of everything else.
+  private var mendingLinks: [LinkID] {
+    targets().filter { link in
+      guard let peer = links[link]?.peer.flatMap({ table[$0] }) else { return false }
+      return peer.isEarshot || peer.capabilities.contains(.privateMediaReceipts)
+    }
+  }
+
+  /// Asks one neighbour at a time for what is missing.
+  mutating func mendWhatIsDue(_ turn: inout Turn) {
+    guard let due = mendingDeadline, due <= turn.now else { return }
+    let ids = assembler.askForStalled(Self.mendingPause, at: turn.now, limit: Limits.requestedFragments)
+    let links = mendingLinks
+    guard !ids.isEmpty, !links.isEmpty else { return }
+    mendedAt = turn.now
+    mendings += 1
+    let link = links[mendings % links.count]
+    guard let peer = self.links[link]?.peer else { return }
+    let known = archive.fragments(of: Set(ids))
+    let isLong = known.count > Self.usualFragments && table[peer]?.isEarshot == true
+    let filter =
+      isLong ? SyncFilter(known, bytes: Self.longFilterBytes, falsePositives: Self.longFilterRate) : SyncFilter(known)
+    guard let request = try? SyncRequest(filter: filter, types: .fragment, fragments: ids) else { return }
+    let packet = Packet(
+      type: .requestSync, timeToLive: 0, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
+      payload: request.bytes)
+    sync.ask(link, at: turn.now)
+    transmit(packet, as: .own, to: [link], &turn)
+  }
+}

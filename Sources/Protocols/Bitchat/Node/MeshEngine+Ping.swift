@@ -1,0 +1,61 @@
+import Common
+
+/// How far away a peer is, and how long the way takes. Facts: bitchat.md section 3.
+extension MeshEngine {
+  /// Why a peer is not asked.
+  public enum PingError: Error, Hashable, Sendable {
+    /// Nothing may be said yet, or there is no neighbour.
+    case notReady
+    case ourselves
+    case tooMany
+  }
+
+  /// Asks a peer for a sign of life. `Action.pong` or `Action.pingLost` follows, within 10 s.
+  ///
+  /// - Parameter number: what the service calls it; no two have the same.
+  public mutating func ping(
+    _ peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
+  ) throws(PingError) -> [Action] {
+    guard canSend, !links.isEmpty else { throw .notReady }
+    guard peer != identity.id else { throw .ourselves }
+    guard pings.hasRoom else { throw .tooMany }
+    let nonce = random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
+    pings.add(number, to: peer, nonce: nonce, at: now)
+    var turn = Turn(now: now, time: time)
+    send(PingPayload(nonce: nonce), as: .ping, to: peer, &turn)
+    return turn.actions
+  }
+
+  private mutating func send(_ payload: PingPayload, as type: MessageType, to peer: PeerID, _ turn: inout Turn) {
+    let packet = Packet(
+      type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
+    transmit(packet, as: .own, to: link(to: peer).map { [$0] } ?? targets(), &turn)
+  }
+
+  mutating func hear(ping packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard let payload = try? PingPayload(reading: packet.payload) else {
+      counters.unreadable += 1
+      return
+    }
+    guard !blocked.contains(packet.sender) else {
+      counters.blocked += 1
+      return
+    }
+    guard canSend, pings.takeAnswer(on: arrival.link, at: turn.now) else {
+      counters.refusedPings += 1
+      return
+    }
+    send(PingPayload(nonce: payload.nonce), as: .pong, to: packet.sender, &turn)
+  }
+
+  mutating func hear(pong packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard let payload = try? PingPayload(reading: packet.payload),
+      let hops = payload.hops(at: arrival.view.timeToLive),
+      let (number, time) = pings.take(payload.nonce, from: packet.sender, at: turn.now)
+    else {
+      counters.unreadable += 1
+      return
+    }
+    turn.actions.append(.pong(number, milliseconds: UInt32(max(0, time / .milliseconds(1))), hops: hops))
+  }
+}

@@ -1,0 +1,76 @@
+import Common
+
+/// Files of others. Facts: bitchat.md section 10.
+extension MeshEngine {
+  /// So old a file may be that a neighbour gives later: the iOS app keeps them for so long.
+  private static let oldestFile: UInt64 = 15 * 60 * 1000
+
+  /// - Returns: whether it may be passed on.
+  mutating func hear(file packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool {
+    guard let peer = table[packet.sender] else {
+      if !unknown.add(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
+      return false
+    }
+    guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return false }
+    table.hear(peer.id, version: packet.version, at: turn.now)
+    guard !blocked.contains(peer.id) else {
+      counters.blocked += 1
+      return true
+    }
+    let recipient = arrival.view.recipient
+    if recipient == nil { keep(arrival, packet, id, &turn) }
+    guard !configuration.isRelayOnly, recipient == nil || recipient == identity.id else { return true }
+    guard packet.timestamp > turn.time || turn.time - packet.timestamp <= Self.oldestFile else { return true }
+    guard let file = try? SharedFile(reading: packet.payload), isTaken(file) else {
+      counters.refusedFiles += 1
+      return true
+    }
+    // Older apps send a private file in clear: it is a file for this node alone all the same.
+    if recipient != nil {
+      tell(file, of: peer.id, &turn)
+    } else {
+      turn.actions.append(.file(received(file, of: peer, at: packet.timestamp, packet: id)))
+    }
+    return true
+  }
+
+  /// A file that came in a session.
+  mutating func hear(privateFile file: SharedFile, from peer: PeerID, _ turn: inout Turn) {
+    guard isTaken(file) else {
+      counters.refusedFiles += 1
+      return
+    }
+    tell(file, of: peer, &turn)
+  }
+
+  private mutating func tell(_ file: SharedFile, of peer: PeerID, _ turn: inout Turn) {
+    guard let known = table[peer] else { return }
+    // Of a phone that awaits no receipt, the same file that comes twice is the same file as well.
+    let receipt =
+      receipt(of: file, from: peer, to: identity.id, with: peer) ?? .file(file.bytes, from: peer, to: identity.id)
+    guard let receipt else { return }
+    guard !receivedFiles.see(ReceivedMessage(sender: peer, id: receipt), at: turn.now) else {
+      return acknowledge(.delivered(receipt), to: peer, &turn)
+    }
+    turn.actions.append(.file(received(file, of: known, at: turn.time, receipt: receipt)))
+  }
+
+  /// The service keeps a private file: its sender may know, and one that comes again is not told again.
+  mutating func kept(file receipt: MessageID, from peer: PeerID, _ turn: inout Turn) {
+    receivedFiles.insert(ReceivedMessage(sender: peer, id: receipt), at: turn.now)
+    acknowledge(.delivered(receipt), to: peer, &turn)
+  }
+
+  private func received(
+    _ file: SharedFile, of peer: Peer, at time: UInt64, packet: PacketID? = nil, receipt: MessageID? = nil
+  ) -> ReceivedFile {
+    let kind = FileKind(mime: file.mime) ?? .octetStream
+    return ReceivedFile(
+      sender: peer.id, nickname: peer.nickname, name: FileName.plain(file.name, kind), kind: kind,
+      content: file.content, time: time, packet: packet, receipt: receipt)
+  }
+
+  private func isTaken(_ file: SharedFile) -> Bool {
+    FileKind(mime: file.mime)?.isKind(of: file.content) ?? false
+  }
+}

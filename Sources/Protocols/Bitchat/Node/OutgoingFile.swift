@@ -1,0 +1,94 @@
+import Common
+
+/// How far a file of this node has come.
+public enum FileState: Hashable, Sendable {
+  /// It waits for its turn, for a neighbour, for the peer, or for a session with it.
+  case waiting
+  /// It goes out, or the peer has not acknowledged it yet.
+  case sending
+  /// All of it went out, and nothing more will be known: it is for everybody, or for a phone that acknowledges none.
+  case sent
+  /// The peer has it.
+  case delivered
+  case failed(FileFailure)
+  case cancelled
+
+  /// Whether nothing more happens to it.
+  public var isEnd: Bool {
+    switch self {
+    case .waiting, .sending: false
+    case .sent, .delivered, .failed, .cancelled: true
+    }
+  }
+}
+
+/// Why a file was not sent.
+public enum FileFailure: String, Error, CaseIterable, Hashable, Sendable {
+  /// The peer has not shown, inside Noise, that it takes private files.
+  case noPrivateFiles
+  /// The peer has not acknowledged it, in however many tries.
+  case unanswered
+  /// The peer was not near for a day, or nobody was.
+  case away
+  /// A link takes no fragments, or the links went again and again.
+  case unsendable
+}
+
+/// A file of this node on its way.
+struct OutgoingFile: Sendable {
+  enum Phase: Hashable, Sendable {
+    /// It is looked after at that moment.
+    case waiting(Instant)
+    case sending
+    /// All of it went out, and the peer has until then to acknowledge it.
+    case unanswered(until: Instant)
+  }
+
+  /// The packet that carries it, cut for the links that it goes to.
+  struct Cut: Sendable {
+    let bytes: [UInt8]
+    /// Nil for a packet that needs no fragments.
+    let cutter: FragmentCutter?
+    /// When the packet was made, which is the time that it says.
+    let madeAt: Instant
+    var count: Int { cutter?.count ?? 1 }
+  }
+
+  let number: UInt32
+  let file: SharedFile
+  /// Nil for a file for everybody.
+  let peer: PeerID?
+  let begunAt: Instant
+  var phase: Phase
+  /// What it is called in the peer's receipt; nil if none will come.
+  var receipt: MessageID?
+  /// Since when it is known that the session with the peer can show whether it takes files.
+  var askedAt: Instant?
+  var cut: Cut?
+  /// The packets that are still to go over each link, by the index of the next one.
+  var legs: [LinkID: Int] = [:]
+  /// The time that the fragments say when they go out once more; nil for that of the packet.
+  var repeatedTime: UInt64?
+  var tries = 0
+  /// In hundredths, as the service was told last.
+  var percent = 0
+  /// Whether it leaves no faster than a phone can follow, over whatever link.
+  var isSlow = false
+
+  init(number: UInt32, file: SharedFile, peer: PeerID?, at now: Instant) {
+    (self.number, self.file, self.peer, begunAt) = (number, file, peer, now)
+    phase = .waiting(now)
+  }
+
+  /// Whether some link got all of it: nothing is left to send, and not because all links went.
+  var isWhole = false
+
+  /// Packets that are still to go, over all links.
+  var left: Int { legs.values.reduce(0) { $0 + (cut?.count ?? 0) - $1 } }
+
+  /// How much went out on the link that is behind the others, in hundredths.
+  var sentPercent: Int {
+    guard let count = cut?.count, count > 0, let least = legs.values.min() else { return 100 }
+    return least * 100 / count
+  }
+}

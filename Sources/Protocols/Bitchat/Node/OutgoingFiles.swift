@@ -1,0 +1,103 @@
+import Common
+
+/// The files of this node that are on their way: two at a time go out, fragment by fragment, and the others wait. A value.
+///
+/// A link to a phone gets a fragment every 25 ms, and any link no more than it takes: of what was given to a link so many
+/// packets may wait there, and the service says when there is room again.
+struct OutgoingFiles: Sendable {
+  /// The most files on their way, and the most that go out at a time.
+  static let limit = 8
+  static let activeLimit = 2
+  /// From one fragment to the next on a link to a phone, and of a private file that goes over several hops. Facts: bitchat.md section 7.
+  static let pause = Duration.milliseconds(25)
+  /// The most packets of files that wait for a link.
+  static let window = 16
+  /// A packet whose time is older than that is made anew: phones drop what is off by two minutes.
+  static let freshTime = Duration.seconds(100)
+  /// So long a peer has to acknowledge a file when all of it went out.
+  static let answerTime = Duration.seconds(6)
+  /// How often it is sent in all.
+  static let tries = 6
+  /// So long a peer has to say, in a new session, what it takes.
+  static let proofTime = Duration.seconds(10)
+  /// How often one that waits is looked after.
+  static let lookTime = Duration.seconds(5)
+  static let lifetime = Duration.seconds(24 * 3600)
+
+  private struct Pace: Sendable {
+    /// When the next packet may go.
+    var next = Instant.zero
+    /// Packets that may still wait for the link.
+    var waiting = 0
+  }
+
+  private(set) var files: [UInt32: OutgoingFile] = [:]
+  private var paces: [LinkID: Pace] = [:]
+  /// Nothing goes out while somebody else needs the radio.
+  var isQuiet = false
+
+  var count: Int { files.count }
+  subscript(number: UInt32) -> OutgoingFile? {
+    get { files[number] }
+    set { files[number] = newValue }
+  }
+
+  /// In the order in which they were given.
+  var numbers: [UInt32] { files.keys.sorted() }
+  private var sending: [OutgoingFile] { files.values.filter { $0.phase == .sending } }
+  /// Whether one more may begin.
+  var hasPlace: Bool { sending.count < Self.activeLimit }
+
+  // MARK: Links
+
+  /// So many packets of files still wait for the link.
+  mutating func hasRoom(_ link: LinkID, waiting: Int) { paces[link]?.waiting = waiting }
+
+  /// The link is gone, and what was to go over it.
+  mutating func forget(_ link: LinkID) {
+    paces[link] = nil
+    for number in files.keys { files[number]?.legs[link] = nil }
+  }
+
+  /// The moment at which a packet of a file may go over a link; nil while the link has no room.
+  private func moment(_ file: OutgoingFile, _ link: LinkID, isFast: Bool) -> Instant? {
+    let pace = paces[link] ?? Pace()
+    guard pace.waiting < Self.window else { return nil }
+    return isFast && !file.isSlow ? .zero : pace.next
+  }
+
+  /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.
+  mutating func take(for link: LinkID, isFast: Bool, at now: Instant) -> (number: UInt32, index: Int)? {
+    guard !isQuiet else { return nil }
+    let candidates = sending.filter { file in
+      file.legs[link] != nil && moment(file, link, isFast: isFast).map { $0 <= now } ?? false
+    }
+    guard let file = candidates.min(by: { ($0.left, $0.number) < ($1.left, $1.number) }),
+      let index = file.legs[link], let count = file.cut?.count
+    else { return nil }
+    files[file.number]?.legs[link] = index + 1 < count ? index + 1 : nil
+    if index + 1 == count { files[file.number]?.isWhole = true }
+    paces[link, default: Pace()].waiting += 1
+    paces[link]?.next = now.advanced(by: Self.pause)
+    return (file.number, index)
+  }
+
+  /// The links that something is to go over.
+  var links: [LinkID] { Set(sending.flatMap(\.legs.keys)).sorted { $0.number < $1.number } }
+
+  /// When something is due; nil if nothing is.
+  func deadline(isFast: (LinkID) -> Bool) -> Instant? {
+    let looks = files.values.compactMap { file in
+      switch file.phase {
+      case .waiting(let moment): moment
+      case .unanswered(let moment): moment
+      case .sending: nil as Instant?
+      }
+    }
+    let packets =
+      isQuiet
+      ? []
+      : sending.flatMap { file in file.legs.keys.compactMap { moment(file, $0, isFast: isFast($0)) } }
+    return (looks + packets).min()
+  }
+}

@@ -1,0 +1,50 @@
+import Common
+
+/// Pings of this node that wait for their answers, and how many of others' are answered. A value.
+struct Pings: Sendable {
+  /// So long an answer is awaited.
+  static let time = Duration.seconds(10)
+  /// The most that wait at a time.
+  static let limit = 64
+  /// So many are answered for a link, in so long.
+  static let answers = 5
+  static let answerPeriod = Duration.seconds(10)
+
+  private struct Waiting: Sendable {
+    let number: UInt32
+    let peer: PeerID
+    let sentAt: Instant
+  }
+
+  private var waiting: [UInt64: Waiting] = [:]
+  private var answered: [LinkID: TokenBucket] = [:]
+
+  var hasRoom: Bool { waiting.count < Self.limit }
+  var deadline: Instant? { waiting.values.map(\.sentAt).min()?.advanced(by: Self.time) }
+
+  mutating func add(_ number: UInt32, to peer: PeerID, nonce: UInt64, at now: Instant) {
+    waiting[nonce] = Waiting(number: number, peer: peer, sentAt: now)
+  }
+
+  /// An answer came.
+  ///
+  /// - Returns: the ping's number, and how long it took; nil if nothing of the kind was asked.
+  mutating func take(_ nonce: UInt64, from peer: PeerID, at now: Instant) -> (number: UInt32, time: Duration)? {
+    guard let ping = waiting[nonce], ping.peer == peer else { return nil }
+    waiting[nonce] = nil
+    return (ping.number, ping.sentAt.duration(to: now))
+  }
+
+  /// - Returns: the pings that nobody has answered in time.
+  mutating func takeLost(at now: Instant) -> [UInt32] {
+    let lost = waiting.filter { $0.value.sentAt.advanced(by: Self.time) <= now }
+    for nonce in lost.keys { waiting[nonce] = nil }
+    return lost.values.map(\.number).sorted()
+  }
+
+  mutating func takeAnswer(on link: LinkID, at now: Instant) -> Bool {
+    answered[link, default: TokenBucket(Self.answers, each: Self.answerPeriod)].take(at: now)
+  }
+
+  mutating func forget(_ link: LinkID) { answered[link] = nil }
+}

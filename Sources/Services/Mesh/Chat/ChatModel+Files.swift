@@ -1,0 +1,44 @@
+import MeshViews
+
+/// Files in a chat: what comes and what is sent is a notice in the conversation that it belongs to.
+extension ChatModel {
+  /// A file of this node is told of at each quarter of its way.
+  private static let quarter = 25
+
+  /// Says what is new of the files. Of those that were there before nothing is said.
+  mutating func tell(_ all: [MeshFileView]) {
+    for (file, sentence) in news(of: all) {
+      let place = file.isPrivate ? file.peer : Self.everybody
+      conversations[place, default: Conversation()].add(notice: sentence)
+    }
+    files = Dictionary(all.map { ($0.number, $0) }) { first, _ in first }
+  }
+
+  /// What is new of the files, each with a sentence.
+  func news(of all: [MeshFileView]) -> [(MeshFileView, String)] {
+    guard let files else {
+      return all.filter { !$0.isEnded }.map { ($0, sentence($0)) }
+    }
+    return all.compactMap { file in
+      let before = files[file.number]
+      let hasMoved =
+        file.state == "sending" && file.progress / Self.quarter > (before?.progress ?? 0) / Self.quarter
+      return before?.state != file.state || hasMoved ? (file, sentence(file)) : nil
+    }
+  }
+
+  func sentence(_ file: MeshFileView) -> String {
+    let name = ChatText.line(file.shownName)
+    let what = "\(name) (\(file.shownSize))"
+    let peer = file.peer.isEmpty ? "everybody" : ChatText.name(book.name(of: file.peer))
+    switch file.state {
+    case "received": return "\(peer) has sent \(what): earshot mesh files --save \(file.number)"
+    case "waiting": return "\(what) waits for \(file.peer.isEmpty ? "somebody" : peer) to take it."
+    case "sending": return "\(what) is being sent to \(peer): \(file.progress) %"
+    case "sent": return "\(what) was sent to \(peer)."
+    case "delivered": return "\(peer) has \(what)."
+    case "cancelled": return "The sending of \(what) was cancelled."
+    default: return "\(what) was not sent. \(file.reason)"
+    }
+  }
+}

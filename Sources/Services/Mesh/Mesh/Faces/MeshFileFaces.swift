@@ -1,0 +1,127 @@
+import Bitchat
+import Common
+import DBus
+import Loop
+import Store
+
+/// The files of the mesh as objects on the bus, `org.earshot.MeshFile1`, for root and the group alone.
+@LoopActor
+final class MeshFileFaces {
+  nonisolated static let interfaceName = "org.earshot.MeshFile1"
+
+  private let service: MeshService
+  private let tree: ObjectTree
+  private let root: ObjectPath
+  private let manager: ObjectPath
+  private var objects: [UInt32: ExportedObject] = [:]
+
+  init(_ service: MeshService, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath) {
+    (self.service, self.tree, self.root, self.manager) = (service, tree, root, manager)
+    service.fileChanges.addForGood { [weak self] in self?.look(at: $0) }
+    service.changes.addForGood { [weak self] in self?.lookAtAll() }
+  }
+
+  /// Where the file with this number is.
+  nonisolated static func path(_ number: UInt32) -> ObjectPath { MeshFace.path.child("file\(number)") }
+
+  /// After a start or a wipe there are others.
+  private func lookAtAll() {
+    let known = service.files.entries
+    guard known.count != objects.count else { return }
+    for number in Set(known.keys).symmetricDifference(objects.keys) { look(at: number) }
+  }
+
+  private func look(at number: UInt32) {
+    guard service.files[number] != nil else {
+      objects[number] = nil
+      return
+    }
+    guard objects[number] == nil else { return }
+    objects[number] = tree.export(
+      root.child("file\(number)"), interfaces: [Self.interface(number, service)], manager: manager)
+  }
+
+  static func interface(_ number: UInt32, _ service: MeshService) -> Interface {
+    func entry() -> FileLog.Entry? { service.files[number] }
+    func text(_ name: String, _ documentation: String, _ get: @escaping @LoopActor (FileLog.Entry) -> String)
+      -> Property
+    {
+      Property(
+        name, "s", documentation: documentation, emits: .none, get: { .string(entry().map(get)?.withoutNUL ?? "") })
+    }
+    return Interface(
+      interfaceName,
+      documentation:
+        "A file of the mesh: one that came, which is kept for a while, or one that this node sends. It is for root and the "
+        + "group alone, so no signal tells of its changes; Mesh1 signals the number of a file that came or whose state "
+        + "changed. Nothing opens a file that came: a program that does should not trust it.",
+      audience: .group, methods: methods(number, service),
+      properties: [
+        text("Name", "A plain file name, which is no path, of 100 characters at most.") { $0.name },
+        text("Mime", "Its type, one of those that the apps take.") { $0.mime },
+        Property(
+          "Size", "t", documentation: "Its bytes.", emits: .none, get: { .uint64(UInt64(entry()?.size ?? 0)) }),
+        text("Peer", "The ID of who has sent it, or is to get it; empty for one to everybody.") {
+          $0.peer?.description ?? ""
+        },
+        Property(
+          "Private", "b", documentation: "Whether it is between this node and the peer alone.", emits: .none,
+          get: { .bool(entry()?.isPrivate ?? false) }),
+        text("Direction", "incoming or outgoing.") { $0.direction.rawValue },
+        Property(
+          "Progress", "u", documentation: "How much of it went out, in hundredths.", emits: .none,
+          get: { .uint32(UInt32(clamping: entry()?.percent ?? 0)) }),
+        text(
+          "State",
+          "received; of one that is sent waiting, sending, and at the end sent, delivered, failed or cancelled."
+        ) { $0.stateName },
+        text("Reason", "Why it failed; empty where it did not.") { $0.state.reason },
+        Property(
+          "Time", "t", documentation: "When it was sent, in milliseconds since 1970.", emits: .none,
+          get: { .uint64(entry()?.time ?? 0) }),
+      ])
+  }
+
+  private static func methods(_ number: UInt32, _ service: MeshService) -> [Method] {
+    [
+      Method(
+        "Open", out: [Argument("content", "h")],
+        documentation: "Returns the content as a sealed memory file: of a file that came, or of one on its way.",
+        errors: [.notFound, .failed],
+        handler: { call in
+          service.open(file: number) { content in
+            do throws(DBusError) {
+              call.reply(.descriptor(try .sealed(try Self.bytes(content), name: "file")))
+            } catch {
+              call.fail(error)
+            }
+          }
+        }),
+      Method(
+        "Cancel", documentation: "Sends no more of it: no fragment goes out after the answer.", errors: [.notReady],
+        returning: { _ throws(DBusError) in
+          guard service.cancel(file: number) else { throw .notReady("The file is not on its way.") }
+          return []
+        }),
+      Method(
+        "Delete",
+        documentation: "Removes it, and returns when its content is erased. One that is on its way is cancelled.",
+        errors: [.failed],
+        handler: { call in
+          service.delete(file: number) { error in
+            if let error { call.fail(.failed(error.sentence)) } else { call.reply() }
+          }
+        }),
+    ]
+  }
+
+  private static func bytes(_ content: Result<[UInt8], StoreError>) throws(DBusError) -> [UInt8] {
+    do throws(StoreError) {
+      return try content.get()
+    } catch  where error.reason == .missing {
+      throw DBusError(.notFound, error.sentence)
+    } catch {
+      throw .failed(error.sentence)
+    }
+  }
+}

@@ -1,0 +1,97 @@
+import Bitchat
+import MeshStore
+
+/// Files that came, and those of this node. A value.
+struct FileLog: Sendable {
+  /// A file as programs see it.
+  struct Entry: Sendable {
+    enum Direction: String, Sendable {
+      case incoming, outgoing
+    }
+
+    let number: UInt32
+    let direction: Direction
+    let name: String
+    let mime: String
+    let size: Int
+    /// Who has sent it, or who is to get it; nil for everybody.
+    let peer: PeerID?
+    let isPrivate: Bool
+    /// Milliseconds since 1970.
+    let time: UInt64
+    /// Of one that came, where it is kept.
+    var kept: MeshFile?
+    /// Of one of this node.
+    var state = FileState.waiting
+    var percent = 0
+
+    var isUnderWay: Bool { direction == .outgoing && !state.isEnd }
+    /// The state's name on the bus.
+    var stateName: String { direction == .incoming ? "received" : state.name }
+  }
+
+  /// The most files of this node that have come to an end.
+  static let endedLimit = 100
+
+  private(set) var entries: [UInt32: Entry] = [:]
+  private var packets: [PacketID: UInt32] = [:]
+
+  subscript(number: UInt32) -> Entry? { entries[number] }
+  var numbers: [UInt32] { entries.keys.sorted() }
+
+  func has(_ packet: PacketID) -> Bool { packets[packet] != nil }
+
+  mutating func add(_ file: MeshFile) {
+    entries[file.number] = Entry(
+      number: file.number, direction: .incoming, name: file.name, mime: file.mime, size: file.size, peer: file.sender,
+      isPrivate: file.packet == nil, time: file.time, kept: file, percent: 100)
+    if let packet = file.packet { packets[packet] = file.number }
+  }
+
+  /// - Returns: the number of an older one that has to go for it.
+  mutating func add(_ entry: Entry) -> UInt32? {
+    entries[entry.number] = entry
+    let ended = entries.values.filter { $0.direction == .outgoing && $0.state.isEnd }
+    return ended.count > Self.endedLimit ? ended.map(\.number).min() : nil
+  }
+
+  /// - Returns: whether that is news.
+  mutating func note(_ state: FileState, of number: UInt32) -> Bool {
+    guard let entry = entries[number], entry.state != state else { return false }
+    entries[number]?.state = state
+    if state == .sent || state == .delivered { entries[number]?.percent = 100 }
+    return true
+  }
+
+  mutating func note(percent: Int, of number: UInt32) { entries[number]?.percent = percent }
+
+  mutating func remove(_ number: UInt32) {
+    guard let entry = entries.removeValue(forKey: number) else { return }
+    if let packet = entry.kept?.packet { packets[packet] = nil }
+  }
+}
+
+extension FileState {
+  /// The state's name on the bus.
+  var name: String {
+    switch self {
+    case .waiting: "waiting"
+    case .sending: "sending"
+    case .sent: "sent"
+    case .delivered: "delivered"
+    case .failed: "failed"
+    case .cancelled: "cancelled"
+    }
+  }
+
+  /// Why it failed, for a person; empty where it did not.
+  var reason: String {
+    guard case .failed(let failure) = self else { return "" }
+    return switch failure {
+    case .noPrivateFiles: "The peer has not shown that it takes private files, and in clear none is sent."
+    case .unanswered: "The peer has not acknowledged the file."
+    case .away: "Nobody was there to take the file for a day."
+    case .unsendable: "The links to the neighbours do not carry the file."
+    }
+  }
+}

@@ -1,0 +1,163 @@
+import Bitchat
+import Common
+import Crypto
+import Journal
+import Loop
+import MeshStore
+import Store
+
+/// Files, to everybody and to one peer.
+extension MeshService {
+  /// Sends a file.
+  ///
+  /// - Parameters:
+  ///   - name: as others will read it; a path loses its folders.
+  ///   - mime: one of the types that the apps take; empty for the one that the content shows.
+  ///   - peer: a peer ID, or a nickname that one known peer has; empty for everybody.
+  /// - Returns: the file's number.
+  public func send(
+    file content: [UInt8], name: String, mime: String, to peer: String
+  ) throws(Refusal) -> UInt32 {
+    guard settings.role == .node else { throw .relay }
+    guard !content.isEmpty else { throw .emptyFile }
+    guard content.count <= Limits.fileBytes else { throw .fileTooLong }
+    let kind = mime.isEmpty ? FileKind(content: content) : FileKind(mime: mime)
+    guard let kind, kind.isKind(of: content) else { throw .otherKind(mime) }
+    let recipient = peer.isEmpty ? nil : try self.peer(called: peer)
+    guard recipient != ownID, engine != nil else { throw .notReady(reason.isEmpty ? "The mesh is not ready." : reason) }
+    let plain = FileName.plain(name, kind)
+    guard let file = try? SharedFile(name: plain, mime: kind.rawValue, content: content) else { throw .fileTooLong }
+    let number = log.takeNumber()
+    let actions: [MeshEngine.Action]
+    do throws(MeshEngine.SendError) {
+      actions = try engine?.send(file, to: recipient, as: number, at: scheduler.now, time: time) ?? []
+    } catch {
+      switch error {
+      case .tooMany: throw .tooManyFiles
+      case .relayOnly: throw .relay
+      }
+    }
+    let entry = FileLog.Entry(
+      number: number, direction: .outgoing, name: plain, mime: kind.rawValue, size: content.count, peer: recipient,
+      isPrivate: recipient != nil, time: time)
+    if let old = files.add(entry) { removeFile(old) }
+    fileChanges.call(number)
+    perform(actions)
+    return number
+  }
+
+  /// The content of a file: of one that came, or of one that is still on its way.
+  func open(file number: UInt32, then: @escaping @LoopActor (Result<[UInt8], StoreError>) -> Void) {
+    if let kept = files[number]?.kept { return keeper.content(of: kept, then: then) }
+    let content = engine?.content(ofFile: number)
+    scheduler.soon {
+      then(
+        content.map { .success($0) }
+          ?? .failure(StoreError(.missing, "The content of a file that was sent is not kept.")))
+    }
+  }
+
+  /// - Returns: whether there was something to stop.
+  func cancel(file number: UInt32) -> Bool {
+    guard files[number]?.isUnderWay == true else { return false }
+    handle(.cancelFile(number))
+    return true
+  }
+
+  /// Removes a file. One that is on its way is cancelled.
+  ///
+  /// - Parameter then: called when its content is erased, or with what keeps it there.
+  func delete(file number: UInt32, then: @escaping @LoopActor (StoreError?) -> Void) {
+    guard let entry = files[number] else { return scheduler.soon { then(nil) } }
+    if entry.isUnderWay { handle(.cancelFile(number)) }
+    removeFile(number)
+    guard entry.kept != nil else { return scheduler.soon { then(nil) } }
+    keep([.fileGone(number)], then: then)
+  }
+
+  private func removeFile(_ number: UInt32) {
+    files.remove(number)
+    fileChanges.call(number)
+  }
+
+  /// What had to go, because it was too much or too old.
+  func filesGone(_ numbers: [UInt32]) {
+    for number in numbers where files[number]?.direction == .incoming { removeFile(number) }
+  }
+
+  // MARK: What the engine says
+
+  /// A file came. Its sender hears that it is here when the disk has it, and not before.
+  func received(_ file: ReceivedFile) {
+    guard settings.role == .node else { return }
+    if let packet = file.packet, files.has(packet) || filesUnderWay.contains(.packet(packet)) { return }
+    let key: FileKey = file.packet.map { .packet($0) } ?? .receipt(file.sender, file.receipt)
+    guard filesUnderWay.count < Self.unkeptFiles, filesUnderWay.insert(key).inserted else { return }
+    var random = makeRandom()
+    let kept = MeshFile(
+      number: log.takeNumber(), time: file.time, sender: file.sender,
+      nickname: PrintableText.clean(file.nickname, limit: 60),
+      name: file.name, mime: file.kind.rawValue, size: file.content.count, packet: file.packet,
+      place: random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) })
+    keeper.keep(kept, content: file.content) { [weak self] error in
+      guard let self else { return }
+      filesUnderWay.remove(key)
+      // Without a disk for it a file is not kept in memory: its sender tries again.
+      guard error == nil else { return changed() }
+      files.add(kept)
+      if let receipt = file.receipt { handle(.fileKept(receipt, from: file.sender)) }
+      fileChanges.call(kept.number)
+      fileArrivals.call(kept.number)
+      changed()
+    }
+  }
+
+  /// Files that the disk has not taken yet.
+  private static let unkeptFiles = 8
+
+  func fileBecame(_ state: FileState, _ number: UInt32) {
+    guard files.note(state, of: number) else { return }
+    fileProgress.call((number, state.name))
+  }
+
+  // MARK: Links
+
+  /// Somebody else needs the radio, or no longer.
+  func quietChanged() {
+    listen()
+    handle(.quiet(radio.isQuietWanted))
+    for port in ports.values { pump(port) }
+  }
+
+  /// Has the engine know that a link has taken packets of files.
+  func tellRoom(_ port: MeshPort) {
+    guard !port.isRoomToBeTold, port.queue.files <= OutgoingRoom.few else { return }
+    port.isRoomToBeTold = true
+    scheduler.soon { [weak self, weak port] in
+      guard let self, let port else { return }
+      port.isRoomToBeTold = false
+      guard ports[port.id] === port else { return }
+      handle(.room(port.id, waiting: port.queue.files))
+    }
+  }
+
+  /// Nothing more of a file goes out.
+  func withdraw(_ id: FragmentID) {
+    for port in ports.values where port.queue.files > 0 {
+      port.queue.removeFiles { FragmentID(ofPacket: $0) == id }
+      tellRoom(port)
+    }
+  }
+}
+
+/// What a file is known by until the disk has it.
+enum FileKey: Hashable, Sendable {
+  case packet(PacketID)
+  case receipt(PeerID, Bitchat.MessageID?)
+}
+
+/// When a link is said to have room for packets of files.
+enum OutgoingRoom {
+  /// No more of them wait.
+  static let few = 8
+}

@@ -1,0 +1,37 @@
+import Bitchat
+import Common
+import Loop
+
+extension MeshService {
+  /// How a ping ended.
+  enum Pong: Sendable {
+    case answered(milliseconds: UInt32, hops: Int)
+    case lost
+  }
+
+  /// Asks a peer for a sign of life.
+  ///
+  /// - Parameters:
+  ///   - name: a peer ID, or a nickname that one known peer has.
+  ///   - then: called once, within 10 s.
+  func ping(_ name: String, then: @escaping @LoopActor (Pong) -> Void) throws(Refusal) {
+    let peer = try peer(called: name)
+    lastPing &+= 1
+    let number = lastPing
+    let actions: [MeshEngine.Action]
+    do throws(MeshEngine.PingError) {
+      actions = try engine?.ping(peer, as: number, at: scheduler.now, time: time) ?? []
+    } catch {
+      switch error {
+      case .notReady: throw .notReady(reason.isEmpty ? "Nobody is near." : reason)
+      case .ourselves: throw .ourselves
+      case .tooMany: throw .tooManyWait
+      }
+    }
+    guard engine != nil else { throw .notReady(reason) }
+    pings[number] = then
+    perform(actions)
+  }
+
+  func pinged(_ number: UInt32, _ pong: Pong) { pings.removeValue(forKey: number)?(pong) }
+}

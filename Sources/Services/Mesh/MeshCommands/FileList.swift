@@ -1,0 +1,36 @@
+import CommandLine
+import MeshViews
+import Terminal
+
+/// The files of the mesh, a line each, the oldest first.
+enum FileList {
+  /// - Parameter time: how a moment is written, given in milliseconds since 1970.
+  static func text(
+    _ files: [MeshFileView], _ names: MeshNameBook, width: Int?, colour: Bool,
+    time: (UInt64) -> String = LocalTime.text
+  ) -> String {
+    var table = TextTable([
+      .init("FILE", .right), .init("TIME"), .init("FROM"), .init("TO"), .init("SIZE", .right), .init("STATE"),
+      .init("NAME"),
+    ])
+    for file in files {
+      let peer = file.peer.isEmpty ? "everybody" : names.name(of: file.peer)
+      let state = file.state == "sending" ? "sending \(file.progress) %" : file.state
+      table.append([
+        "\(file.number)", time(file.time), file.isIncoming ? peer : "me",
+        file.isIncoming ? (file.isPrivate ? "me" : "everybody") : peer, file.shownSize, state, file.shownName,
+      ])
+    }
+    return table.text(width: width, colour: colour)
+  }
+
+  static func json(_ file: MeshFileView) -> JSONValue {
+    .object([
+      .init("file", .int(Int64(file.number))), .init("name", .string(file.name)), .init("mime", .string(file.mime)),
+      .init("size", .int(Int64(file.size))), .init("peer", .string(file.peer)),
+      .init("private", .bool(file.isPrivate)), .init("incoming", .bool(file.isIncoming)),
+      .init("progress", .int(Int64(file.progress))), .init("state", .string(file.state)),
+      .init("reason", .string(file.reason)), .init("time", .unsigned(file.time)),
+    ])
+  }
+}

@@ -1,0 +1,88 @@
+import CommandLine
+import DBus
+import Loop
+import MeshViews
+import Terminal
+import Tool
+
+/// `earshot mesh files`: lists files, and saves, cancels or deletes one of them.
+@LoopActor
+struct FilesCommand {
+  private let client: Client
+  private let line: ParsedCommand
+
+  init(_ client: Client, _ line: ParsedCommand) {
+    self.client = client
+    self.line = line
+  }
+
+  private var isJSON: Bool { line.flag("json") }
+
+  func run() async throws(Failure) -> ExitCode {
+    let wanted = ["save", "cancel", "delete"].filter { line.integer($0) != nil }
+    guard wanted.count <= 1 else { throw Failure(.usage, "Only one of --save, --cancel and --delete can be done.") }
+    if line.value("output") != nil, wanted != ["save"] { throw Failure(.usage, "--output goes with --save.") }
+    let place = try FilePlace(line.value("output") ?? "./")
+    try await client.connect()
+    let objects = try await client.objects()
+    let state = try MeshState(objects)
+    let files = MeshFileView.all(objects)
+    guard let action = wanted.first, let number = line.integer(action) else { return list(files, state) }
+    guard let file = files.first(where: { $0.number == UInt32(clamping: number) }) else {
+      throw Failure(.failed, "There is no file \(number). Try: earshot mesh files")
+    }
+    let path = MeshNames.path(ofFile: file.number)
+    switch action {
+    case "save": return try await save(file, path, place)
+    case "cancel":
+      _ = try await client.call(path, MeshNames.fileInterface, "Cancel", [])
+      report("The sending of \(file.shownName) is cancelled.", file)
+    default:
+      _ = try await client.call(path, MeshNames.fileInterface, "Delete", [])
+      report("\(file.shownName) is deleted.", file)
+    }
+    return .ok
+  }
+
+  private func list(_ files: [MeshFileView], _ state: MeshState) -> ExitCode {
+    if isJSON {
+      Output.json(.array(files.map { FileList.json($0) }))
+    } else {
+      let terminal = Output.terminal
+      let width = terminal.isTerminal ? terminal.width : nil
+      Output.write(
+        files.isEmpty
+          ? "There are no files.\n" : FileList.text(files, state.names, width: width, colour: terminal.hasColour))
+    }
+    return .ok
+  }
+
+  /// A file takes the place of no other one, unless the user names the file.
+  private func save(_ file: MeshFileView, _ path: ObjectPath, _ place: FilePlace) async throws(Failure) -> ExitCode {
+    let values = try await client.call(path, MeshNames.fileInterface, "Open", [])
+    guard let descriptor = values.first?.asDescriptor else {
+      throw Failure(.failed, "The service's answer has no file.")
+    }
+    let content: [UInt8]
+    do throws(DBusError) { content = try descriptor.contents() } catch {
+      throw Failure(error, service: client.service)
+    }
+    let name =
+      file.name.isEmpty || file.name.contains("/") || file.name.hasPrefix(".") ? "file\(file.number)" : file.name
+    let saved = try place.keep(content, as: name)
+    if isJSON {
+      Output.json(.object([.init("file", .int(Int64(file.number))), .init("path", .string(saved))]))
+    } else {
+      Output.line("\(saved): \(file.shownSize). Nothing has checked what is in it.")
+    }
+    return .ok
+  }
+
+  private func report(_ sentence: String, _ file: MeshFileView) {
+    if isJSON {
+      Output.json(.object([.init("file", .int(Int64(file.number)))]))
+    } else {
+      Output.line(sentence)
+    }
+  }
+}

@@ -1,0 +1,117 @@
+import Bitchat
+import CommandLine
+import DBus
+import Glibc
+import Loop
+import MeshViews
+import Terminal
+import Tool
+
+/// `earshot mesh send`: sends a file, and stays until it is known how that ended.
+@LoopActor
+final class SendFileCommand {
+  private let client: Client
+  private let line: ParsedCommand
+  private var isGone = false
+
+  /// How often the service is asked: no signal tells of a file's progress.
+  private static let pause = Duration.milliseconds(300)
+
+  init(_ client: Client, _ line: ParsedCommand) {
+    self.client = client
+    self.line = line
+  }
+
+  private var isJSON: Bool { line.flag("json") }
+
+  func run() async throws(Failure) -> ExitCode {
+    let path = line.argument("FILE") ?? "-"
+    let (file, size) = try open(path)
+    let name = line.value("name") ?? String(path.split(separator: "/").last ?? "file")
+    try check(size)
+    let state = try await MeshState(client)
+    let peer = try line.argument("PEER").map { name throws(Failure) in try state.id(of: name) } ?? ""
+    let watch = client.bus.watchName(client.service) { [weak self] in if $0 == nil { self?.isGone = true } }
+    defer { watch.cancel() }
+    let values = try await client.mesh(
+      "SendFile", .descriptor(file), .string(name), .string(line.value("mime") ?? ""), .string(peer))
+    guard let object = values.first?.asObjectPath else { throw Failure(.failed, "The service's answer names no file.") }
+    return try await follow(object, peer.isEmpty ? "everybody" : state.names.name(of: peer))
+  }
+
+  private func open(_ path: String) throws(Failure) -> (FileDescriptor, Int) {
+    let descriptor = path == "-" ? dup(STDIN_FILENO) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw FileOutput.failure(path, "read") }
+    let file = FileDescriptor(owning: descriptor)
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw FileOutput.failure(path, "read") }
+    if status.st_mode & S_IFMT == S_IFREG { return (file, Int(status.st_size)) }
+    guard status.st_mode & S_IFMT != S_IFDIR else { throw Failure(.usage, "\(path) is a folder.") }
+    // The service does not wait for whoever writes into a pipe: it is read to its end here.
+    let content = try FileOutput.readToEnd(file, path)
+    do throws(DBusError) {
+      return (try FileDescriptor.sealed(content, name: "file"), content.count)
+    } catch {
+      throw Failure(error, service: client.service)
+    }
+  }
+
+  /// What phones drop is not sent by accident.
+  private func check(_ size: Int) throws(Failure) {
+    guard size <= Limits.fileBytes else {
+      throw Failure(.failed, "The file has \(size) bytes; the mesh takes \(Limits.fileBytes) at most.")
+    }
+    guard FragmentPlan.isTooLongForAndroid(fileBytes: size) else { return }
+    guard line.flag("large") else {
+      throw Failure(
+        .usage,
+        "The file has \(size) bytes, and Android phones drop files of more than about 110 kB. --large sends it all the same."
+      )
+    }
+    Output.complain("Android phones drop files of this size.")
+  }
+
+  private func follow(_ object: ObjectPath, _ recipient: String) async throws(Failure) -> ExitCode {
+    while true {
+      let file = try await view(object)
+      guard !isGone else { throw Failure(.notRunning, "The service ended before the file was sent.") }
+      if file.isEnded { return try report(file, recipient) }
+      if !isJSON, Output.terminal.isTerminal {
+        let word = file.state == "waiting" ? "Waiting for somebody who takes it" : "Sending"
+        Output.progress("\(word): \(file.shownName), \(file.progress) %")
+      }
+      await pause()
+    }
+  }
+
+  private func view(_ object: ObjectPath) async throws(Failure) -> MeshFileView {
+    let properties = try await client.properties(object, MeshNames.fileInterface)
+    guard let file = MeshFileView(object.string, properties), !file.state.isEmpty else {
+      throw Failure(.failed, "The file was deleted.")
+    }
+    return file
+  }
+
+  private func report(_ file: MeshFileView, _ recipient: String) throws(Failure) -> ExitCode {
+    if !isJSON, Output.terminal.isTerminal { Output.progress("") }
+    if isJSON {
+      Output.json(FileList.json(file))
+      return file.isWell ? .ok : .failed
+    }
+    switch file.state {
+    case "sent": Output.line("\(file.shownName) (\(file.shownSize)) was sent to \(recipient).")
+    case "delivered": Output.line("\(recipient) has \(file.shownName) (\(file.shownSize)).")
+    case "cancelled": throw Failure(.failed, "The sending of \(file.shownName) was cancelled.")
+    default: throw Failure(.failed, file.reason.isEmpty ? "\(file.shownName) was not sent." : file.reason)
+    }
+    return .ok
+  }
+
+  private func pause() async {
+    var timer: Registration?
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+      timer = EventLoop.shared.schedule(after: Self.pause) { continuation.resume() }
+    }
+    timer?.cancel()
+  }
+}

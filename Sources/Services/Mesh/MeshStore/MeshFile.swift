@@ -1,0 +1,55 @@
+import Bitchat
+import Bytes
+
+/// A file that somebody sent, without its content: that is in a sealed file of its own.
+public struct MeshFile: Hashable, Sendable {
+  public var number: UInt32
+  /// Milliseconds since 1970.
+  public var time: UInt64
+  public var sender: PeerID
+  /// Of the sender then.
+  public var nickname: String
+  /// A plain name.
+  public var name: String
+  public var mime: String
+  /// Bytes of the content.
+  public var size: Int
+  /// The packet of a public file, so that it is listed once; nil for a private one.
+  public var packet: PacketID?
+  /// Which sealed file the content is in: a random number.
+  public var place: UInt64
+
+  public init(
+    number: UInt32, time: UInt64, sender: PeerID, nickname: String, name: String, mime: String, size: Int,
+    packet: PacketID?, place: UInt64
+  ) {
+    self.number = number
+    self.time = time
+    self.sender = sender
+    self.nickname = nickname
+    self.name = name
+    self.mime = mime
+    self.size = size
+    self.packet = packet
+    self.place = place
+  }
+}
+
+/// The sealed files of what was received, `file-` and 16 digits, beside the database.
+enum SealedFile {
+  private static let prefix = "file-"
+  private static let suffix = ".sealed"
+  /// A content of the longest file, and what seals it.
+  static let limit = Limits.fileBytes + 64
+
+  static func name(_ place: UInt64) -> String {
+    prefix + Hex.encode(withUnsafeBytes(of: place.bigEndian) { Array($0) }) + suffix
+  }
+
+  /// Nil for a name of another file.
+  static func place(_ name: String) -> UInt64? {
+    guard name.hasPrefix(prefix), name.hasSuffix(suffix) else { return nil }
+    let place = UInt64(name.dropFirst(prefix.count).dropLast(suffix.count), radix: 16)
+    return place.flatMap { self.name($0) == name ? $0 : nil }
+  }
+}

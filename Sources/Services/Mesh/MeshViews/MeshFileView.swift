@@ -1,0 +1,64 @@
+import Common
+import DBus
+
+/// A file as the properties of its object show it.
+public struct MeshFileView: Sendable, Equatable {
+  public let number: UInt32
+  public var name = ""
+  public var mime = ""
+  public var size = 0
+  /// 16 hexadecimal digits; empty for one to everybody.
+  public var peer = ""
+  public var isPrivate = false
+  public var isIncoming = false
+  /// In hundredths.
+  public var progress = 0
+  /// `received`, `waiting`, `sending`, `sent`, `delivered`, `failed` or `cancelled`.
+  public var state = ""
+  /// A sentence; empty where nothing is wrong.
+  public var reason = ""
+  /// Milliseconds since 1970.
+  public var time: UInt64 = 0
+
+  public init(number: UInt32) {
+    self.number = number
+  }
+
+  /// - Parameter properties: of `MeshFile1`. Nil where the path is not that of a file.
+  public init?(_ path: String, _ properties: [String: DBusValue]) {
+    let prefix = MeshNames.path.string + "/file"
+    guard path.hasPrefix(prefix), let number = UInt32(path.dropFirst(prefix.count)) else { return nil }
+    self.init(number: number)
+    name = properties["Name"]?.asString ?? ""
+    mime = properties["Mime"]?.asString ?? ""
+    size = properties["Size"]?.asInteger ?? 0
+    peer = properties["Peer"]?.asString ?? ""
+    isPrivate = properties["Private"]?.asBool ?? false
+    isIncoming = properties["Direction"]?.asString == "incoming"
+    progress = properties["Progress"]?.asInteger ?? 0
+    state = properties["State"]?.asString ?? ""
+    reason = properties["Reason"]?.asString ?? ""
+    if case .uint64(let time)? = properties["Time"]?.unwrapped { self.time = time }
+  }
+
+  /// Every file among the objects of the service, in the order of their numbers.
+  public static func all(_ objects: [String: [String: [String: DBusValue]]]) -> [MeshFileView] {
+    objects.compactMap { path, interfaces in
+      interfaces[MeshNames.fileInterface].flatMap { MeshFileView(path, $0) }
+    }.sorted { $0.number < $1.number }
+  }
+
+  public var isEnded: Bool { !["waiting", "sending"].contains(state) }
+  /// Whether it came, or came to a good end.
+  public var isWell: Bool { ["received", "sent", "delivered"].contains(state) }
+
+  /// The name on one line, made harmless, whatever the service says.
+  public var shownName: String { PrintableText.clean(name, limit: 100) }
+
+  /// The size for people: `12 bytes`, `3.4 kB`, `1.0 MB`.
+  public var shownSize: String {
+    if size < 1000 { return size == 1 ? "1 byte" : "\(size) bytes" }
+    let tenths = size < 1_000_000 ? (size + 50) / 100 : (size + 50_000) / 100_000
+    return "\(tenths / 10).\(tenths % 10) \(size < 1_000_000 ? "kB" : "MB")"
+  }
+}

@@ -1,0 +1,318 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+/// Files from node to node, over the simulated room of the engines.
+@Suite("Files between nodes")
+struct FileTests {
+  static func content(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
+    var random = SeededRandom(seed: seed)
+    return random.bytes(count)
+  }
+
+  /// Nodes in a line who know each other.
+  static func line(_ count: Int, seed: UInt64 = 1) -> MeshHall {
+    var hall = MeshHall(seed: seed)
+    hall.add((0..<count).map { "node \($0)" })
+    for place in 1..<count { hall.connect(place - 1, place) }
+    hall.pass(.seconds(20))
+    return hall
+  }
+
+  @Test(
+    "A public file of a byte, of 100 KB and of 1 MiB arrives at all, whole and once", arguments: [1, 100_000, 1 << 20])
+  func publicFile(size: Int) throws {
+    var hall = Self.line(3)
+    let content = Self.content(size)
+    try hall.sendFile(content, named: "a picture.bin", as: 7, at: 0)
+    hall.pass(.seconds(60))
+    for place in [1, 2] {
+      let files = hall.nodes[place].files
+      #expect(files.count == 1)
+      #expect(files.first?.content == content)
+      #expect(files.first?.name == "a picture.bin" && files.first?.sender == hall.nodes[0].id)
+      #expect(files.first?.isPrivate == false && files.first?.nickname == "node 0")
+    }
+    #expect(hall.nodes[0].fileStates[7] == [.sending, .sent])
+    let percents = hall.nodes[0].filePercents[7] ?? []
+    #expect(percents == percents.sorted() && percents.last == 100)
+    guard size <= 100_000 else { return }
+    hall.pass(.seconds(600))
+    #expect(hall.nodes.dropFirst().allSatisfy { $0.files.count == 1 }, "sync tells it no second time")
+  }
+
+  @Test("A private file arrives at its peer alone, sealed, and its sender is told", arguments: [1, 100_000, 1 << 20])
+  func privateFile(size: Int) throws {
+    var hall = Self.line(3)
+    let content = Self.content(size)
+    var clear = 0
+    let pattern = Array(content.prefix(40))
+    hall.passes = { bytes, _, _ in
+      if bytes.count > 60, bytes.windows(of: pattern.count).contains(where: { $0.elementsEqual(pattern) }) {
+        clear += 1
+      }
+      return true
+    }
+    try hall.sendFile(content, named: "for you.bin", to: 2, as: 3, at: 0)
+    hall.pass(.seconds(120))
+    #expect(hall.nodes[2].files.map(\.content) == [content])
+    #expect(hall.nodes[2].files.first?.isPrivate == true && hall.nodes[2].files.first?.name == "for you.bin")
+    #expect(hall.nodes[1].files.isEmpty)
+    #expect(size < 40 || clear == 0)
+    let states = hall.nodes[0].fileStates[3] ?? []
+    #expect(states.first == .sending && states.last == .delivered)
+  }
+
+  @Test(
+    "With one of a hundred frames lost, 100 KB arrive over two hops within 90 s", arguments: Array(1...20) as [UInt64])
+  func lossy(seed: UInt64) throws {
+    var hall = Self.line(3, seed: seed)
+    hall.loss = 1
+    let content = Self.content(100_000, seed: seed)
+    try hall.sendFile(content, at: 0)
+    hall.pass(.seconds(90))
+    #expect(hall.nodes[2].files.map(\.content) == [content])
+  }
+
+  @Test("The same to one peer, in tries of which each brings what the one before has lost", arguments: [1, 2, 3, 4, 5])
+  func lossyPrivate(seed: UInt64) throws {
+    var hall = Self.line(3, seed: seed)
+    try hall.tell("first", to: 2, at: 0)
+    hall.pass(.seconds(5))
+    hall.loss = 1
+    let content = Self.content(100_000, seed: seed)
+    try hall.sendFile(content, to: 2, as: 9, at: 0)
+    hall.pass(.seconds(120))
+    #expect(hall.nodes[2].files.map(\.content) == [content])
+    #expect(hall.nodes[0].fileStates[9]?.last == .delivered)
+  }
+
+  @Test("A file that is cancelled at each tenth sends no further fragment, and asks no one else to", arguments: 0...9)
+  func cancelled(tenth: Int) throws {
+    var hall = Self.line(3)
+    for (number, peer) in [(UInt32(1), nil), (2, 2)] as [(UInt32, Int?)] {
+      if peer != nil {
+        try hall.tell("first", to: 2, at: 0)
+        hall.pass(.seconds(5))
+      }
+      let node = hall.nodes[0]
+      try hall.sendFile(Self.content(60_000), to: peer, as: number, at: 0)
+      hall.pass(.seconds(20)) { node.filePercents[number]?.last ?? 0 >= tenth * 10 }
+      hall.handle(.cancelFile(number), at: 0)
+      let sent = hall.nodes[0].fileFrames.count
+      hall.pass(.seconds(400))
+      #expect(hall.nodes[0].fileFrames.count == sent)
+      #expect(hall.nodes[0].fileStates[number]?.last == .cancelled)
+      #expect(hall.nodes[2].files.isEmpty)
+      #expect(hall.nodes[0].engine.files.count == 0)
+      #expect(hall.nodes[0].engine.archive.fragments(of: []).isEmpty)
+    }
+    #expect(hall.nodes[0].engine.archive.fragmentCount == 0)
+  }
+
+  @Test("To a phone a fragment goes every 25 ms, to a node of this kind as fast as there is room")
+  func pace() throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.connect(0, 1)
+    let phone = Stranger(1)
+    let link = hall.connect(stranger: phone, to: 0)
+    hall.pass(.seconds(5))
+    let begin = hall.now
+    try hall.sendFile(Self.content(30_000), at: 0)
+    var moments: [Instant] = []
+    while begin.duration(to: hall.now) < .seconds(5) {
+      let before = hall.nodes[0].sent[link, default: []].count(where: { $0[1] == MessageType.fragment.rawValue })
+      hall.pass(.milliseconds(1))
+      let after = hall.nodes[0].sent[link, default: []].count(where: { $0[1] == MessageType.fragment.rawValue })
+      if after > before { moments += Array(repeating: hall.now, count: after - before) }
+      if hall.nodes[1].files.count == 1, moments.count < 20 { #expect(begin.duration(to: hall.now) < .seconds(1)) }
+    }
+    // The first one went at once.
+    #expect(moments.count == 64)
+    let gaps = zip(moments, moments.dropFirst()).map { $0.duration(to: $1) }
+    #expect(gaps.allSatisfy { $0 >= .milliseconds(24) })
+    #expect(hall.nodes[1].files.count == 1)
+  }
+
+  @Test("A private file never goes to a peer that has not shown that it takes one")
+  func unproven() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let phone = Stranger(1)
+    let link = hall.connect(stranger: phone, to: 0)
+    hall.pass(.seconds(3))
+    let file = try SharedFile(name: "a", mime: nil, content: [1, 2, 3])
+    let ann = hall.nodes[0]
+    _ = try ann.engine.send(file, to: phone.id, as: 1, at: hall.now, time: hall.time)
+    hall.pass(.seconds(300))
+    #expect(hall.nodes[0].fileFrames.isEmpty, "without a session it waits")
+    #expect(hall.nodes[0].sent[link, default: []].allSatisfy { $0[1] != MessageType.fileTransfer.rawValue })
+    // With a session in which the peer says that it takes none.
+    var other = MeshHall()
+    other.add(["ann", "bob"])
+    other.connect(0, 1)
+    other.pass(.seconds(2))
+    try other.tell("hello", to: 1, at: 0)
+    other.pass(.seconds(3))
+    other.nodes[0].engine.proven[other.nodes[1].id] = [.groups]
+    try other.sendFile([1, 2, 3], to: 1, as: 4, at: 0)
+    other.pass(.seconds(60))
+    #expect(other.nodes[0].fileStates[4] == [.failed(.noPrivateFiles)])
+    #expect(other.nodes[1].files.isEmpty)
+    // And with one in which it says nothing.
+    other.nodes[0].engine.proven[other.nodes[1].id] = nil
+    try other.sendFile([1, 2, 3], to: 1, as: 5, at: 0)
+    other.pass(.seconds(60))
+    #expect(other.nodes[0].fileStates[5] == [.failed(.noPrivateFiles)])
+  }
+
+  @Test("Two files go at a time, and six more wait; a ninth is refused, and so is one of a relay")
+  func several() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let phone = Stranger(1)
+    hall.connect(stranger: phone, to: 0)
+    hall.pass(.seconds(3))
+    for number in 1...8 { try hall.sendFile(Self.content(10_000), as: UInt32(number), at: 0) }
+    #expect(throws: MeshEngine.SendError.tooMany) { try hall.sendFile([1], as: 9, at: 0) }
+    let ann = hall.nodes[0]
+    func sending() -> Int { ann.engine.files.files.values.count { $0.phase == .sending } }
+    #expect(sending() == 2)
+    hall.pass(.seconds(10)) { sending() != 2 && ann.engine.files.count > 1 }
+    #expect(hall.nodes[0].fileStates.values.allSatisfy { $0.last == .sent || $0.last == .sending })
+    hall.pass(.seconds(30))
+    #expect((1...8).allSatisfy { hall.nodes[0].fileStates[$0]?.last == .sent })
+    hall.add(["a relay"]) { $0.isRelayOnly = true }
+    #expect(throws: MeshEngine.SendError.relayOnly) { try hall.sendFile([1], at: 1) }
+  }
+
+  @Test("While somebody else needs the radio no file goes out and none is asked for; then it goes on")
+  func quiet() throws {
+    var hall = Self.line(2)
+    try hall.sendFile(Self.content(50_000), at: 0)
+    hall.handle(.quiet(true), at: 0)
+    hall.handle(.quiet(true), at: 1)
+    let sent = hall.nodes[0].fileFrames.count
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].fileFrames.count == sent && hall.nodes[1].files.isEmpty)
+    for place in 0...1 { hall.handle(.quiet(false), at: place) }
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[1].files.count == 1)
+    // A packet whose time is too old by then is made anew.
+    hall.handle(.quiet(true), at: 0)
+    try hall.sendFile(Self.content(50_000, seed: 2), as: 2, at: 0)
+    hall.handle(.quiet(false), at: 0)
+    hall.handle(.quiet(true), at: 0)
+    hall.pass(.seconds(300))
+    hall.handle(.quiet(false), at: 0)
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[1].files.count == 2)
+  }
+
+  @Test("A file for nobody near goes when somebody comes, and one whose links go begins again")
+  func later() throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    try hall.sendFile(Self.content(50_000), at: 0)
+    hall.pass(.seconds(30))
+    let link = hall.connect(0, 1)
+    let ann = hall.nodes[0]
+    hall.pass(.seconds(5)) { ann.filePercents[1]?.last ?? 0 >= 30 }
+    hall.disconnect(link)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].fileStates[1]?.last == .waiting && hall.nodes[1].files.isEmpty)
+    hall.connect(1, 0)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[1].files.count == 1 && hall.nodes[0].fileStates[1]?.last == .sent)
+  }
+
+  @Test("A thousand packets begun and never ended stay within 8 MiB, and what is asked for has an end")
+  func neverEnded() throws {
+    var stage = LimitStage()
+    let eve = Stranger(1)
+    stage.inject(eve.announce(at: stage.time))
+    let slice = FileTests.content(469)
+    for number in 0..<1000 {
+      let sender = Stranger(UInt64(number / 4 + 10))
+      for index in 0..<20 {
+        let bytes = sender.fragment(
+          UInt64(number), UInt16(index), of: 2000, slice, at: stage.time, type: .fileTransfer)
+        stage.inject(bytes)
+      }
+      stage.hall.pass(.milliseconds(60))
+      #expect(stage.ann.engine.assembler.bytes <= 8 << 20 && stage.ann.engine.assembler.count <= 128)
+    }
+    let before = stage.bob.engine.counters.frames
+    stage.hall.pass(.seconds(300))
+    #expect(stage.ann.engine.assembler.count == 0)
+    // A question every four seconds for half a minute, the requests of each 15 s, announces.
+    #expect(stage.bob.engine.counters.frames - before < 200)
+  }
+
+  @Test("A file that is no file, of another kind, or of a blocked peer is not told, and is counted")
+  func refused() throws {
+    var stage = LimitStage()
+    let eve = Stranger(1)
+    stage.inject(eve.announce(at: stage.time))
+    let wrong: [[UInt8]] = [
+      [], [1, 2, 3], try SharedFile(name: "a.html", mime: "text/html", content: [1]).bytes,
+      try SharedFile(name: "a.png", mime: "image/png", content: [1, 2, 3]).bytes,
+    ]
+    for (number, payload) in wrong.enumerated() {
+      stage.inject(eve.packet(.fileTransfer, payload, at: stage.time + UInt64(number)))
+    }
+    #expect(stage.ann.files.isEmpty && stage.ann.engine.counters.refusedFiles == 4)
+    let right = try SharedFile(name: "a.png", mime: nil, content: [1, 2, 3]).bytes
+    stage.inject(eve.packet(.fileTransfer, right, at: stage.time + 10).flipped(at: -1))
+    stage.inject(eve.packet(.fileTransfer, right, at: stage.time + 11, isSigned: false))
+    #expect(stage.ann.files.isEmpty && stage.ann.engine.counters.badSignatures == 2)
+    stage.inject(eve.packet(.fileTransfer, right, at: stage.time + 12, to: stage.bob.id))
+    #expect(stage.ann.files.isEmpty, "it is for somebody else")
+    stage.inject(eve.packet(.fileTransfer, right, at: stage.time + 13))
+    stage.inject(eve.packet(.fileTransfer, right, at: stage.time + 14, to: stage.ann.id))
+    #expect(stage.ann.files.map(\.isPrivate) == [false, true])
+    stage.hall.handle(.block(eve.id, true), at: 0)
+    stage.inject(eve.packet(.fileTransfer, right, at: stage.time + 15))
+    #expect(stage.ann.files.count == 2)
+    stage.hall.pass(.seconds(1))
+    #expect(stage.bob.files.count == 3, "what is right is passed on, to Bob who has blocked nobody")
+  }
+
+  @Test("Chat that is said while a file goes out overtakes it, to a phone too")
+  func chat() throws {
+    var hall = Self.line(2)
+    try hall.sendFile(Self.content(1 << 20), at: 0)
+    hall.pass(.milliseconds(300))
+    #expect(hall.nodes[1].files.isEmpty)
+    _ = hall.say("and now this", at: 0)
+    hall.pass(.milliseconds(100))
+    #expect(hall.nodes[1].heard.map(\.text) == ["and now this"] && hall.nodes[1].files.isEmpty)
+  }
+
+  @Test("A fragment that came fast leaves slowly to a phone")
+  func relayToPhone() throws {
+    var hall = Self.line(2)
+    let phone = Stranger(1)
+    let link = hall.connect(stranger: phone, to: 1)
+    hall.pass(.seconds(3))
+    let before = hall.nodes[1].sent[link, default: []].count
+    let begin = hall.now
+    try hall.sendFile(Self.content(30_000), at: 0)
+    let relay = hall.nodes[1]
+    func count() -> Int {
+      relay.sent[link, default: []].dropFirst(before).count(where: { $0[1] == MessageType.fragment.rawValue })
+    }
+    hall.pass(.seconds(10)) { count() == 65 }
+    #expect(count() == 65)
+    #expect(begin.duration(to: hall.now) >= .milliseconds(64 * 25))
+  }
+}
+
+extension [UInt8] {
+  fileprivate func windows(of count: Int) -> some Sequence<ArraySlice<UInt8>> {
+    (0...(self.count - Swift.min(count, self.count))).lazy.map { self[$0..<Swift.min($0 + count, self.count)] }
+  }
+}

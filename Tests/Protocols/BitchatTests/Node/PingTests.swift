@@ -1,0 +1,81 @@
+import Common
+import Testing
+
+@testable import Bitchat
+
+@Suite("Pings between nodes")
+struct PingTests {
+  @Test("A ping says how far the peer is and how long the way takes")
+  func pings() throws {
+    var hall = FileTests.line(4)
+    for place in 1...3 { try hall.ping(place, as: UInt32(place), at: 0) }
+    hall.pass(.seconds(3))
+    for place in 1...3 {
+      let pong = try #require(hall.nodes[0].pongs[UInt32(place)])
+      #expect(pong.hops == place)
+      #expect((UInt32(10 * place)...UInt32(30 * place + 260 * (place - 1))).contains(pong.milliseconds))
+    }
+    #expect(hall.nodes[0].lostPings.isEmpty)
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[0].lostPings.isEmpty)
+  }
+
+  @Test("Without an answer a ping is lost after 10 s, and an answer that comes later is none")
+  func lost() throws {
+    var hall = FileTests.line(2)
+    hall.passes = { bytes, _, _ in bytes[1] != MessageType.pong.rawValue }
+    try hall.ping(1, at: 0)
+    hall.pass(.milliseconds(9_900))
+    #expect(hall.nodes[0].lostPings.isEmpty)
+    hall.pass(.milliseconds(200))
+    #expect(hall.nodes[0].lostPings == [1])
+  }
+
+  @Test("Five in ten seconds are answered for a link, whoever asks")
+  func limit() {
+    var stage = LimitStage()
+    func pongs() -> Int {
+      (stage.ann.sent[stage.link] ?? []).count { $0[1] == MessageType.pong.rawValue }
+    }
+    for number in 0..<20 {
+      let eve = Stranger(UInt64(number))
+      let ping = PingPayload(nonce: UInt64(number)).bytes
+      stage.inject(eve.packet(.ping, ping, at: stage.time + UInt64(number), to: stage.ann.id, isSigned: false))
+    }
+    #expect(pongs() == 5 && stage.ann.engine.counters.refusedPings == 15)
+    stage.hall.pass(.seconds(10))
+    let eve = Stranger(50)
+    stage.inject(eve.packet(.ping, PingPayload(nonce: 9).bytes, at: stage.time, to: stage.ann.id, isSigned: false))
+    #expect(pongs() == 6)
+  }
+
+  @Test("An answer to no ping, of another peer, or with another nonce says nothing")
+  func forged() throws {
+    var hall = FileTests.line(2)
+    let eve = Stranger(1)
+    let link = hall.connect(stranger: eve, to: 0)
+    hall.passes = { bytes, _, _ in bytes[1] != MessageType.pong.rawValue }
+    try hall.ping(1, at: 0)
+    let ping = hall.nodes[0].sent[link] ?? []
+    #expect(ping.allSatisfy { $0[1] != MessageType.ping.rawValue }, "what is for a neighbour goes to it alone")
+    for nonce in 0..<20 as Range<UInt64> {
+      let payload = PingPayload(nonce: nonce).bytes
+      hall.inject(
+        eve.packet(.pong, payload, at: hall.time + nonce, to: hall.nodes[0].id, isSigned: false), on: link, to: 0)
+    }
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].pongs.isEmpty)
+  }
+
+  @Test("Nobody asks itself, and without neighbours nobody is asked")
+  func refused() throws {
+    var hall = FileTests.line(2)
+    #expect(throws: MeshEngine.PingError.ourselves) { try hall.ping(0, at: 0) }
+    hall.add(["cem"])
+    #expect(throws: MeshEngine.PingError.notReady) { try hall.ping(0, at: 2) }
+    hall.handle(.block(hall.nodes[0].id, true), at: 1)
+    try hall.ping(1, at: 0)
+    hall.pass(.seconds(11))
+    #expect(hall.nodes[0].lostPings == [1], "who is blocked gets no answer")
+  }
+}

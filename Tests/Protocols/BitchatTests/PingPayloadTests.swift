@@ -1,0 +1,36 @@
+import Bytes
+import Testing
+
+@testable import Bitchat
+
+@Suite("Bitchat's pings")
+struct PingPayloadTests {
+  @Test("A ping is a nonce and a time to live, and whatever follows is passed over")
+  func layout() throws {
+    let ping = try PingPayload(reading: Hex.decode("0102030405060708" + "07"))
+    #expect(ping.nonce == 0x0102_0304_0506_0708 && ping.firstTimeToLive == 7)
+    #expect(Hex.encode(ping.bytes) == "010203040506070807")
+    #expect(try PingPayload(reading: ping.bytes + [1, 2]) == ping)
+    for count in 0..<9 { #expect(throws: WireError.self) { try PingPayload(reading: Array(ping.bytes.prefix(count))) } }
+  }
+
+  @Test("Hops are what the time to live has lost, and one; what cannot be is none")
+  func hops() {
+    let ping = PingPayload(nonce: 1)
+    #expect((1...7).map { ping.hops(at: $0) } == [7, 6, 5, 4, 3, 2, 1])
+    #expect(ping.hops(at: 0) == nil && ping.hops(at: 8) == nil)
+    #expect(PingPayload(nonce: 1, firstTimeToLive: 255).hops(at: 7) == nil)
+    #expect(PingPayload(nonce: 1, firstTimeToLive: 3).hops(at: 4) == nil)
+  }
+
+  @Test("The packets of the vectors are pings")
+  func vectors() throws {
+    let packets = Vectors.shared.packets
+    for (name, type) in [("ping", MessageType.ping), ("pong", .pong)] {
+      let vector = try #require(packets.first { $0.name == name })
+      let packet = try Packet(decoding: vector.wire.bytes)
+      #expect(packet.type == type)
+      #expect(try PingPayload(reading: packet.payload).firstTimeToLive <= 7)
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import CommandLine
+import DBus
+import Loop
+import MeshViews
+import TestSupport
+import Testing
+
+@testable import MeshCommands
+@testable import Tool
+
+@Suite("The commands for files", .serialized)
+struct FileCommandTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("A file is sent, and the tool stays until it is known how that ended")
+  @LoopActor
+  func sending() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    let folder = try ScratchFolder()
+    try folder.write([7, 8, 9], to: "notes.bin")
+    stand.fileStates = ["waiting", "sending", "sent"]
+    let call = await stand.run("send", folder.path("notes.bin"))
+    #expect(call == ToolCall(.ok, "notes.bin (1.2 kB) was sent to everybody.\n"))
+    #expect(stand.sentContent == [7, 8, 9])
+    #expect(stand.calls.last?.hasSuffix("notes.bin  ") == true, "\(stand.calls)")
+    stand.fileStates = ["failed"]
+    let failed = await stand.run("send", folder.path("notes.bin"), "alice")
+    #expect(failed.code == .failed && failed.failure == "Why.")
+  }
+
+  @Test("What Android phones drop is sent only when that is said, and what nobody takes not at all")
+  @LoopActor
+  func large() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    let folder = try ScratchFolder()
+    try folder.write([UInt8](repeating: 1, count: 110_000), to: "small")
+    try folder.write([UInt8](repeating: 1, count: 121_000), to: "large")
+    try folder.write([UInt8](repeating: 1, count: (1 << 20) + 1), to: "huge")
+    #expect(await stand.run("send", folder.path("small")).code == .ok)
+    let calls = stand.calls.count
+    let refused = await stand.run("send", folder.path("large"))
+    #expect(refused.code == .usage && refused.failure?.contains("--large") == true)
+    #expect(await stand.run("send", "--large", folder.path("huge")).code == .failed)
+    #expect(stand.calls.count == calls)
+    #expect(await stand.run("send", "--large", folder.path("large")).code == .ok)
+    #expect(await stand.run("send", folder.path("")).code == .usage)
+    #expect(await stand.run("send", folder.path("none")).code == .failed)
+  }
+
+  @Test("Files are listed with harmless names, saved where they take the place of nothing, cancelled and deleted")
+  @LoopActor
+  func files() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    #expect(await stand.run("files") == ToolCall(.ok, "There are no files.\n"))
+    stand.addFile(3, isIncoming: true)
+    stand.addFile(4, isIncoming: false)
+    let list = await stand.run("files")
+    #expect(list.code == .ok && list.output.contains("pic\u{FFFD}.png") && !list.output.contains("\u{1B}"))
+    #expect(list.output.contains("alice") && list.output.contains("1.2 kB"))
+    let folder = try ScratchFolder()
+    for name in ["pic\u{1B}.png", "pic\u{1B}.png-2"] {
+      #expect(await stand.run("files", "--save", "3", "-o", folder.path("")).code == .ok)
+      #expect(try folder.read(name) == [1, 2, 3])
+    }
+    #expect(await stand.run("files", "--cancel", "4").code == .ok)
+    #expect(await stand.run("files", "--delete", "3").code == .ok)
+    #expect(stand.calls.suffix(2) == ["Cancel", "Delete"])
+    #expect(await stand.run("files", "--delete", "77").code == .failed)
+    #expect(await stand.run("files", "--delete", "3", "--cancel", "4").code == .usage)
+    #expect(await stand.run("files", "--output", "x").code == .usage)
+  }
+
+  @Test("A ping says how long it took, and over how many hops")
+  @LoopActor
+  func ping() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    #expect(await stand.run("ping", "alice") == ToolCall(.ok, "alice answered after 42 ms, over 2 hops.\n"))
+    #expect(stand.calls == ["Ping \(MeshStand.alice)"])
+    #expect(await stand.run("ping").code == .usage)
+  }
+}

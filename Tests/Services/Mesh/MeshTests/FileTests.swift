@@ -1,0 +1,151 @@
+import Bitchat
+import Common
+import Crypto
+import Loop
+import MeshStore
+import Store
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("Files of a node on the simulated air")
+struct FileTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func content(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
+    var random = SeededRandom(seed: seed)
+    return random.bytes(count)
+  }
+
+  @LoopActor
+  private static func content(of number: UInt32, at house: Village.House, _ village: Village) -> [UInt8]? {
+    var found: Result<[UInt8], StoreError>?
+    house.mesh.open(file: number) { found = $0 }
+    _ = village.wait(.seconds(1)) { found != nil }
+    return try? found?.get()
+  }
+
+  @LoopActor
+  private static func incoming(_ house: Village.House) -> [FileLog.Entry] {
+    house.mesh.files.numbers.compactMap { house.mesh.files[$0] }.filter { $0.direction == .incoming }
+  }
+
+  @Test(
+    "Files of a byte, of 100 kB and of 1 MiB arrive whole, in public and in private", arguments: [1, 100_000, 1 << 20])
+  @LoopActor
+  func arrive(size: Int) async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    for (name, peer) in [("public.bin", ""), ("private.bin", "bob")] {
+      let content = Self.content(size, seed: UInt64(name.count))
+      let number = try ann.mesh.send(file: content, name: "/home/ann/" + name, mime: "", to: peer)
+      #expect(village.wait(.seconds(300)) { Self.incoming(bob).contains { $0.name == name } })
+      let file = try #require(Self.incoming(bob).last)
+      #expect(file.peer == ann.id && file.size == size && file.isPrivate == !peer.isEmpty)
+      #expect(file.mime == "application/octet-stream")
+      #expect(Self.content(of: file.number, at: bob, village) == content)
+      #expect(village.wait(.seconds(20)) { ann.mesh.files[number]?.state == (peer.isEmpty ? .sent : .delivered) })
+      #expect(ann.mesh.files[number]?.percent == 100)
+    }
+    #expect(bob.mesh.files.numbers.count == 2)
+  }
+
+  @Test("A file is kept over a restart, sealed, and what is deleted leaves nothing; a wipe leaves none")
+  @LoopActor
+  func kept() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
+    #expect(village.wait { village.isAcquainted })
+    let contents = [Array(repeating: UInt8(ascii: "x"), count: 3000), Self.content(2000)]
+    for (place, content) in contents.enumerated() {
+      _ = try ann.mesh.send(file: content, name: "file \(place)", mime: "", to: "bob")
+      #expect(village.wait(.seconds(60)) { Self.incoming(bob).count == place + 1 })
+    }
+    func sealed() throws -> [String] { try folder.files().keys.filter { $0.contains("file-") } }
+    #expect(try sealed().count == 2)
+    village.restart(bob, "bob", directory: folder.path("state"))
+    #expect(village.wait(.seconds(5)) { Self.incoming(bob).count == 2 })
+    let files = Self.incoming(bob)
+    #expect(files.map(\.name) == ["file 0", "file 1"] && files.allSatisfy(\.isPrivate))
+    #expect(Self.content(of: files[0].number, at: bob, village) == contents[0])
+    var isDeleted = false
+    bob.mesh.delete(file: files[0].number) { isDeleted = $0 == nil }
+    #expect(village.wait(.seconds(5)) { isDeleted })
+    #expect(try sealed().count == 1 && bob.mesh.files.numbers.count == 1)
+    var isWiped = false
+    bob.mesh.wipe { isWiped = $0 == nil }
+    #expect(village.wait(.seconds(5)) { isWiped })
+    #expect(try sealed().isEmpty && bob.mesh.files.numbers.isEmpty)
+  }
+
+  @Test("What others are not to read, or the apps do not take, is refused before it is sent")
+  @LoopActor
+  func refused() async throws {
+    let village = Village()
+    let (ann, _) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let refusals: [([UInt8], String, String, String)] = [
+      ([], "", "", "EmptyFile"), (Self.content((1 << 20) + 1), "", "", "FileTooLong"),
+      ([1], "text/plain", "", "OtherKind"),
+      ([1], "image/png", "", "OtherKind"), ([1], "", "nobody", "UnknownPeer"),
+    ]
+    for (content, mime, peer, code) in refusals {
+      do {
+        _ = try ann.mesh.send(file: content, name: "a", mime: mime, to: peer)
+        Issue.record("not refused: \(code)")
+      } catch {
+        #expect(error.code == code)
+      }
+    }
+    #expect(ann.mesh.files.numbers.isEmpty)
+  }
+
+  @Test(
+    "While another service has a visitor no fragment leaves; a file that is cancelled is gone from the queues at once")
+  @LoopActor
+  func cancelled() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let number = try ann.mesh.send(file: Self.content(200_000), name: "a", mime: "", to: "")
+    #expect(village.wait(.seconds(60)) { ann.mesh.files[number]?.percent ?? 0 >= 20 })
+    #expect(ann.mesh.cancel(file: number))
+    #expect(ann.mesh.ports.values.allSatisfy { $0.queue.files == 0 })
+    #expect(ann.mesh.files[number]?.state == .cancelled && !ann.mesh.cancel(file: number))
+    // What the radio has taken already arrives all the same.
+    village.time.advance(by: .seconds(3))
+    let frames = bob.mesh.engine?.counters.frames ?? 0
+    village.time.advance(by: .seconds(2))
+    #expect((bob.mesh.engine?.counters.frames ?? 0) - frames < 8, "announces and requests at most")
+    #expect(Self.incoming(bob).isEmpty)
+    village.time.advance(by: .seconds(120))
+    #expect(Self.incoming(bob).isEmpty)
+  }
+
+  @Test("A ping says how long the way is; one to who is away is lost")
+  @LoopActor
+  func ping() async throws {
+    let village = Village()
+    let (ann, bob, cat) = (village.add("ann"), village.add("bob", at: 8), village.add("cat", at: 16))
+    #expect(village.wait { village.isAcquainted })
+    var pongs: [MeshService.Pong] = []
+    try ann.mesh.ping("cat") { pongs.append($0) }
+    #expect(village.wait(.seconds(5)) { pongs.count == 1 })
+    guard case .answered(let milliseconds, let hops)? = pongs.first else {
+      Issue.record("no answer")
+      return
+    }
+    #expect(hops == 2 && milliseconds > 0)
+    cat.radio.power = false
+    bob.radio.power = false
+    try ann.mesh.ping(cat.id.description) { pongs.append($0) }
+    #expect(village.wait(.seconds(11)) { pongs.count == 2 })
+    guard case .lost? = pongs.last else {
+      Issue.record("an answer from nobody")
+      return
+    }
+  }
+}
