@@ -1,11 +1,12 @@
-/* Preloaded into btvirt, which lacks three things that a radio of many has.
+/* Preloaded into btvirt, which lacks four things that a radio of many has.
  *
  * 1. It takes ten events at a time and touches what an earlier one of them has freed: 5.82 crashes now and then when one of several
  *    advertisements ends. One event at a time, none is stale.
  * 2. It tells both ends of a link the number that the link has at the central, and hands packets on under the sender's number. Each
  *    end has the lowest number that is free there, so that only ends with as many links understand each other. What is told
  *    and handed on has the receiver's number here.
- * 3. Everybody hears everybody. The file DEAF has a line for each pair that does not, `00:AA:01:00:00:00 00:AA:01:02:00:02`:
+ * 3. A controller that connects ends its own advertisements. They go on here.
+ * 4. Everybody hears everybody. The file DEAF has a line for each pair that does not, `00:AA:01:00:00:00 00:AA:01:02:00:02`:
  *    neither is told of the other's advertisements, and so neither connects. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,6 +24,7 @@
 #define CONTROLLERS 32 /* file descriptors up to this one */
 #define FIRST_NUMBER 42 /* btvirt's ACL_HANDLE */
 #define LINKS 64
+#define SETS 16
 
 /* Of the Host Controller Interface, Core 5.4 Vol 4 Part E 7.7. */
 enum { COMMAND = 1, DATA = 2, EVENT = 4 };
@@ -37,6 +39,8 @@ static struct link links[LINKS];
 static uint8_t addresses[CONTROLLERS][6];
 static enum { UNKNOWN, CONTROLLER, OTHER } kinds[CONTROLLERS];
 static int reader = -1; /* whose packet is being handled */
+static uint8_t ended[CONTROLLERS][SETS]; /* advertisements that are begun again, by the number of the set */
+static int own_answers[CONTROLLERS];     /* to commands that no host has sent */
 
 static bool is_controller(int file) {
   if (file < 0 || file >= CONTROLLERS) return false;
@@ -143,6 +147,11 @@ static bool hand_over(int file, uint8_t *packet, size_t size) {
   uint8_t *body = packet + 3;
   size_t rest = size - 3;
   if (packet[1] == DISCONNECTED && rest >= 4 && !body[0]) disconnected(file, number_at(body + 1));
+  /* LE Set Extended Advertising Enable, sent by `begin_again` */
+  if (packet[1] == COMMAND_COMPLETE && rest >= 3 && body[1] == 0x39 && body[2] == 0x20 && own_answers[file]) {
+    own_answers[file]--;
+    return false;
+  }
   /* Read BD_ADDR */
   if (packet[1] == COMMAND_COMPLETE && rest >= 10 && body[1] == 0x09 && body[2] == 0x10) memcpy(addresses[file], body + 4, 6);
   if (packet[1] != LE_META) return true;
@@ -160,8 +169,14 @@ static bool hand_over(int file, uint8_t *packet, size_t size) {
     break;
   case SET_ENDED:
     if (rest >= 6) {
-      struct link *link = coming(number_at(body + 3));
-      if (link && link->peripheral.controller == file) put_number(body + 3, link->peripheral.number);
+      uint16_t number = number_at(body + 3);
+      struct link *link = coming(number);
+      if (link && link->peripheral.controller == file) {
+        put_number(body + 3, link->peripheral.number);
+      } else if ((link = find(file, number)) && is(link->central, file, number) && body[2] < SETS) {
+        ended[file][body[2]] = 1;
+        return false;
+      }
     }
     break;
   case ADVERTISING_REPORT:
@@ -195,9 +210,27 @@ static void was_read(int file, const uint8_t *packet, ssize_t size) {
   if (reader >= 0 && size >= 3 && packet[0] == COMMAND && packet[1] == 0x03 && packet[2] == 0x0C) forget(file);
 }
 
+/* A command as if the host had sent it, before the next one of the host's: after a link has come up one follows at once. */
+static size_t begin_again(int file, uint8_t *buffer, size_t most) {
+  if (most < 10 || !is_controller(file)) return 0;
+  for (uint8_t set = 0; set < SETS; set++)
+    if (ended[file][set]) {
+      ended[file][set] = 0;
+      own_answers[file]++;
+      memcpy(buffer, (uint8_t[]){COMMAND, 0x39, 0x20, 6, 1, 1, set, 0, 0, 0}, 10);
+      return 10;
+    }
+  return 0;
+}
+
 ssize_t read(int file, void *buffer, size_t most) {
   static __typeof__(&read) original;
   if (!original) original = ORIGINAL(read);
+  size_t made = begin_again(file, buffer, most);
+  if (made) {
+    reader = file;
+    return made;
+  }
   ssize_t size = original(file, buffer, most);
   was_read(file, buffer, size);
   return size;

@@ -2,14 +2,21 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import string
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from harness.limits import limit
 from harness.machine import KIOSK, OTHER, SECOND, THIRD
 from harness.node import Node
 from harness.radio import part
 from harness.runner import Suite
-from harness.stage import Stage
+from harness.stage import SETTINGS, Stage
+from phones.tuvali import DIALECTS
+from suites.goodput import BriskWallet
+from suites.visits import KB, credential, visit
 
 suite = Suite("mesh")
 NAMES = ("anna", "ben", "cleo", "dora")
@@ -105,3 +112,86 @@ async def line(stage: Stage) -> None:
         await chat(anna, dora)
         await chat(dora, anna)
         assert (await anna.peers())[await dora.peer_id()]["Hops"] == 3
+
+
+#: Frames that are sent each way, and the bytes of a text that makes some fifty of them.
+PACKETS, TEXT = 10_000, 32_000
+
+
+async def flood(one: Node, other: Node) -> int:
+    """Says long texts until so many frames have left; each is heard before the next one. How many frames that were."""
+    dice = random.Random(one.name)
+    begin, texts = (await one.counters())["SentFrames"], 0
+    while True:
+        text = "".join(dice.choices(string.ascii_letters + string.digits, k=TEXT))
+        await one.say(text)
+        await other.until_heard(text, timeout=60)
+        texts += 1
+        if (sent := (await one.counters())["SentFrames"] - begin) >= PACKETS:
+            return sent
+
+
+async def gap(one: Node, other: Node) -> int:
+    """Frames that one has sent and the other not received, at a moment at which nothing is on its way."""
+    async with asyncio.timeout(limit(20)):
+        while True:
+            before = (await one.counters())["SentFrames"]
+            received = (await other.counters())["Frames"]
+            await asyncio.sleep(limit(1))
+            if before == (await one.counters())["SentFrames"] and received == (await other.counters())["Frames"]:
+                return before - received
+
+
+@suite.test("Ten thousand packets each way at the same time arrive without a gap", limit=1200)
+async def packets(stage: Stage) -> None:
+    async with nodes(stage, 2, Archive="0s") as (anna, ben):
+        for node in (anna, ben):
+            await node.until_neighbours(1)
+        await chat(anna, ben)
+        await chat(ben, anna)
+        pairs = ((anna, ben), (ben, anna))
+        before = [await gap(*pair) for pair in pairs]
+        begin = time.monotonic()
+        sent = await asyncio.gather(*(flood(*pair) for pair in pairs))
+        seconds = time.monotonic() - begin
+        after = [await gap(*pair) for pair in pairs]
+        stage.measure(f"{sent[0]} and {sent[1]} frames in {seconds:.0f} s; before that {before} were lost")
+        assert after == before, f"lost: {[b - a for a, b in zip(before, after)]}"
+
+
+#: Of the goodput without mesh.
+LEAST = 0.8
+
+
+@suite.test("A wallet is served while three nodes have links with the kiosk and chat, hardly slower than without them", limit=400)
+async def beside_verifier(stage: Stage) -> None:
+    async with nodes(stage, 3) as found:
+        for node in found:
+            await node.until_neighbours(2, timeout=60)
+        rates: dict[bool, list[float]] = {False: [], True: []}
+        for has_mesh in (False, True, False, True):
+            mesh = {"Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}}
+            await stage.set({**SETTINGS, **mesh} if has_mesh else SETTINGS)
+            if has_mesh:
+                kiosk = Node(stage.kiosk, stage.machine, "kiosk", KIOSK)
+                await kiosk.until_neighbours(3, timeout=80)
+            talks = [asyncio.ensure_future(talk_all(node)) for node in found] if has_mesh else []
+            try:
+                result, _ = await visit(stage, BriskWallet(stage.phone, DIALECTS["0.5"], mtu=517), credential(100 * KB))
+            finally:
+                for talk in talks:
+                    talk.cancel()
+            rates[has_mesh].append(result.frame / result.written)
+        without, beside = max(rates[False]) / 1000, max(rates[True]) / 1000
+        stage.measure(f"{without:.1f} kB/s without mesh, {beside:.1f} kB/s with it")
+        await stage.kiosk.stop()
+        assert beside >= LEAST * without, f"{beside / without:.2f} of what it is without mesh"
+
+
+async def talk_all(node: Node) -> None:
+    """Says something to all, once a second, without end."""
+    number = 0
+    while True:
+        number += 1
+        await node.say(f"{node.name} says {number}")
+        await asyncio.sleep(limit(1))
