@@ -9,18 +9,20 @@ public struct FakeApplication: Sendable {
     public let flags: [String]
     /// What was written back to its `Handle`.
     public internal(set) var handle: UInt16 = 0
-    /// Whether it offers a socket for each client that subscribes.
+    /// Whether it offers a socket for each client that subscribes, and for each that writes.
     public let offersSockets: Bool
+    public let offersWriteSockets: Bool
     /// The clients that subscribed, in the order in which they did; nil for one that is not known.
     public internal(set) var subscribers: [ObjectPath?] = []
 
     public var isSubscribed: Bool { !subscribers.isEmpty }
 
-    init(path: ObjectPath, service: String, flags: [String], offersSockets: Bool) {
+    init(path: ObjectPath, service: String, flags: [String], offersSockets: Bool, offersWriteSockets: Bool) {
       self.path = path
       self.service = service
       self.flags = flags
       self.offersSockets = offersSockets
+      self.offersWriteSockets = offersWriteSockets
     }
   }
 

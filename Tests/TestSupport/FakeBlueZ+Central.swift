@@ -143,6 +143,7 @@ extension FakeBlueZ {
     peers[path]?.subscriptions = []
     peers[path]?.busy = []
     peers[path]?.held = []
+    peers[path]?.endWrites()
     guard devices[path]?.isResolved == true else { return }
     for object in devices[path]?.attributes ?? [] { object.cancel() }
     devices[path]?.attributes = []
@@ -168,6 +169,9 @@ extension FakeBlueZ {
         Method("WriteValue", in: [Argument("value", "ay"), options]) { [weak self] in
           self?.write($0, characteristic, peer, device)
         },
+        Method("AcquireWrite", in: [options], out: [Argument("fd", "h"), Argument("mtu", "q")]) { [weak self] in
+          self?.acquireWrite($0, characteristic, peer)
+        },
         Method("StartNotify") { [weak self] in self?.startNotify($0, characteristic, peer) },
         Method("StopNotify") { [weak self] in self?.stopNotify($0, characteristic, peer) },
       ], properties: properties)
@@ -191,6 +195,21 @@ extension FakeBlueZ {
     call.reply()
   }
 
+  private func acquireWrite(_ call: MethodCall, _ characteristic: FakePeer.Characteristic, _ peer: FakePeer) {
+    calls.put("AcquireWrite \(characteristic.uuid.prefix(8))")
+    if let refusal = peer.socketRefusal { return call.fail(refusal) }
+    guard characteristic.flags.contains("write-without-response") else {
+      return call.fail(DBusError(name: "org.bluez.Error.NotSupported", message: "Operation is not supported"))
+    }
+    guard peer.writers[characteristic.uuid]?.isOpen != true else {
+      return call.fail(DBusError(name: "org.bluez.Error.NotPermitted", message: "Write acquired"))
+    }
+    guard let (socket, end) = try? PacketSocket.pair() else { return call.fail(.failed("No sockets")) }
+    peer.writers[characteristic.uuid] = socket
+    if !peer.leavesWrites { peer.listen(to: socket, characteristic.uuid) }
+    call.reply(.descriptor(end), .uint16(peer.mtu ?? 23))
+  }
+
   private func write(
     _ call: MethodCall, _ characteristic: FakePeer.Characteristic, _ peer: FakePeer, _ device: ObjectPath
   ) {
@@ -202,6 +221,9 @@ extension FakeBlueZ {
     }
     guard devices[device]?.isConnected == true else {
       return call.fail(DBusError(name: Self.failed, message: "Not connected"))
+    }
+    guard peer.writers[characteristic.uuid]?.isOpen != true else {
+      return call.fail(DBusError(name: "org.bluez.Error.NotPermitted", message: "Write acquired"))
     }
     let answer: @LoopActor (DBusError?) -> Void = { error in
       let give: @LoopActor () -> Void = { error.map { call.fail($0) } ?? call.reply() }

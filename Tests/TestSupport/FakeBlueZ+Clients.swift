@@ -28,8 +28,31 @@ extension FakeBlueZ {
     options["mtu"] = mtu.map { .uint16($0) }
     options["offset"] = offset.map { .uint16($0) }
     options.merge(more) { $1 }
+    if let device, let characteristic = applications.lazy.compactMap({ $0[uuid] }).first,
+      characteristic.offersWriteSockets
+    {
+      return stream(value, to: uuid, SocketKey(client: device, characteristic: characteristic.path), options, then)
+    }
     call(uuid, "WriteValue", [.bytes(value), .options(options)]) { result in
       if case .failure(let error) = result { then(error) } else { then(nil) }
+    }
+  }
+
+  /// Writes by a socket of the client, which is asked for with its first write; a client of whose write nothing is said is
+  /// answered at once.
+  private func stream(
+    _ value: [UInt8], to uuid: String, _ key: SocketKey, _ options: [String: DBusValue],
+    _ then: @escaping @LoopActor (DBusError?) -> Void
+  ) {
+    if let socket = writers[key], socket.isOpen {
+      return then(socket.send(value) == .sent ? nil : .failed("The socket is full."))
+    }
+    call(uuid, "AcquireWrite", [.options(options)]) { [weak self] result in
+      guard let self, case .success(let values) = result, values.count == 2, let end = values[0].asDescriptor,
+        let socket = try? PacketSocket(owning: end)
+      else { return then(.failed("AcquireWrite gave no socket.")) }
+      writers.updateValue(socket, forKey: key)?.close()
+      then(socket.send(value) == .sent ? nil : .failed("The socket is full."))
     }
   }
 

@@ -125,10 +125,7 @@ extension FakeBlueZ {
         let serviceUUID = objects[service.string]?["org.bluez.GattService1"]?["UUID"]?.asString,
         objects[service.string]?["org.bluez.GattService1"]?["Primary"]?.asBool == true
       else { throw DBusError(name: Self.failed, message: "Failed to parse characteristic \(path)") }
-      guard properties["WriteAcquired"] == nil else {
-        throw DBusError(name: Self.failed, message: "Writes by socket cannot be refused.")
-      }
-      guard keepsClientsApart || properties["NotifyAcquired"] == nil else {
+      guard keepsClientsApart || properties["NotifyAcquired"] == nil && properties["WriteAcquired"] == nil else {
         throw DBusError(name: Self.failed, message: "This bluetoothd mixes up clients.")
       }
       let canNotify = !Set(["notify", "indicate"]).isDisjoint(with: flags)
@@ -140,7 +137,8 @@ extension FakeBlueZ {
         throw DBusError(name: Self.failed, message: "The handle is taken.")
       }
       characteristics[characteristics[uuid] == nil ? uuid : "\(serviceUUID) \(uuid)"] = .init(
-        path: path, service: serviceUUID, flags: flags, offersSockets: properties["NotifyAcquired"] != nil)
+        path: path, service: serviceUUID, flags: flags, offersSockets: properties["NotifyAcquired"] != nil,
+        offersWriteSockets: properties["WriteAcquired"] != nil)
     }
     guard !characteristics.isEmpty else { throw DBusError(name: Self.failed, message: "No object received") }
     return characteristics

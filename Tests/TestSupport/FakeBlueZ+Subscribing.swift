@@ -94,6 +94,10 @@ extension FakeBlueZ {
 
   /// A client is gone, and its subscriptions with it.
   func endSubscriptions(of client: ObjectPath) {
+    for (key, socket) in writers where key.client == client {
+      socket.close()
+      writers[key] = nil
+    }
     for (key, socket) in sockets where key.client == client {
       socket.close()
       sockets[key] = nil
@@ -107,7 +111,8 @@ extension FakeBlueZ {
 
   func dropSockets() {
     for socket in sockets.values { socket.close() }
-    sockets = [:]
+    for socket in writers.values { socket.close() }
+    (sockets, writers) = ([:], [:])
   }
 
   // MARK: Hearing

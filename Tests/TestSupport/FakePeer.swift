@@ -27,7 +27,7 @@ public final class FakePeer {
   public struct Write: Hashable, Sendable {
     public var uuid: String
     public var value: [UInt8]
-    /// `request` or `command`.
+    /// `request` or `command`; `socket` for a command that came by one.
     public var type: String
   }
 
@@ -46,6 +46,12 @@ public final class FakePeer {
   public var isUnreadable = false
   /// What subscribing is refused with.
   public var subscriptionRefusal: DBusError?
+  /// What the next call of `AcquireWrite` is refused with.
+  public var socketRefusal: DBusError?
+  /// Whether bluetoothd leaves what is written to its sockets there until `takeWrites()`.
+  public var leavesWrites = false
+  /// bluetoothd's ends, by characteristic.
+  var writers: [String: PacketSocket] = [:]
   /// Whether the answers to writes are kept back until `releaseAnswers()`.
   public var holdsAnswers = false
   public var onConnect: @LoopActor () -> Void = {}
@@ -76,6 +82,28 @@ public final class FakePeer {
   public func giveUpConnecting() {
     connecting?.fail(DBusError(name: "org.bluez.Error.Failed", message: "Host is down"))
     connecting = nil
+  }
+
+  /// Takes what was written to the sockets, and goes on taking it.
+  public func takeWrites() {
+    leavesWrites = false
+    for (uuid, socket) in writers { listen(to: socket, uuid) }
+  }
+
+  /// bluetoothd ends a socket, as when the peer's services have changed.
+  public func endWrites() {
+    for socket in writers.values { socket.close() }
+    writers = [:]
+  }
+
+  func listen(to socket: PacketSocket, _ uuid: String) {
+    socket.onReadable = { [weak self, weak socket] in
+      while let self, let socket, case .packet(let value) = socket.receive(limit: 512) {
+        let write = Write(uuid: uuid, value: value, type: "socket")
+        writes.put(write)
+        onWrite(write) { _ in }
+      }
+    }
   }
 
   /// How many answers are kept back.

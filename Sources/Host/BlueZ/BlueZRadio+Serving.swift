@@ -88,6 +88,38 @@ extension BlueZRadio {
     return end
   }
 
+  /// A client writes for the first time, and bluetoothd wants a socket for its writes.
+  ///
+  /// - Returns: bluetoothd's end of it; nil where there is no such client.
+  func acquiredWrites(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions)
+    throws(DBusError) -> FileDescriptor?
+  {
+    guard let link = try? link(of: options) else { return nil }
+    let (socket, end) = try PacketSocket.pair()
+    characteristic.writers.updateValue(socket, forKey: link.id)?.close()
+    link.isUsed = true
+    let id = link.id
+    socket.onReadable = { [weak self, weak characteristic, weak socket] in
+      for _ in 0..<Self.writesATurn {
+        guard let self, let characteristic, let socket, characteristic.writers[id] === socket, links[id] != nil,
+          case .packet(let value) = socket.receive(limit: ATT.valueLimit)
+        else { return }
+        do throws(ATTError) {
+          guard let delegate else { throw .unlikely }
+          try delegate.written(value, to: characteristic.id, of: characteristic.application, on: id)
+        } catch {
+          counters.refusedWrites += 1
+        }
+      }
+    }
+    socket.onHangUp = { [weak characteristic, weak socket] in
+      guard let characteristic, let socket, characteristic.writers[id] === socket else { return }
+      characteristic.writers[id] = nil
+      socket.close()
+    }
+    return end
+  }
+
   /// A first client has subscribed, at a bluetoothd that does not say which.
   func subscribed(to characteristic: ServedCharacteristic) {
     var link: LinkTable.Entry?
@@ -125,6 +157,8 @@ extension BlueZRadio {
 
   /// Bytes of values that may wait for bluetoothd in one client's socket: some eight of the longest.
   private static let socketBuffer = 8192
+  /// Writes of one client that are taken before the loop has its turn.
+  private static let writesATurn = 16
 
   /// Values go to bluetoothd alone: no other program on the bus sees them.
   ///

@@ -20,6 +20,8 @@ public final class BlueZRadio: RadioDriver {
   let version: BlueZVersion?
   /// Whether bluetoothd asks for a socket for each client that subscribes.
   let keepsClientsApart: Bool
+  /// What bluetoothd is configured for.
+  let configuration: DaemonConfiguration
   let links = LinkTable()
   let daemon: BluetoothDaemon
   private(set) lazy var advertising = makeAdvertising()
@@ -27,7 +29,8 @@ public final class BlueZRadio: RadioDriver {
     bus, scheduler: scheduler, counters: counters, onChange: { [weak self] in self?.statusMayHaveChanged() },
     onSighting: { [weak self] in self?.delegate?.heard($0) })
   private(set) lazy var central = Central(
-    bus, scheduler: scheduler, counters: counters, links: links, known: { [weak self] in self?.daemon.devices[$0] },
+    bus, scheduler: scheduler, counters: counters, links: links, bearers: bearers,
+    known: { [weak self] in self?.daemon.devices[$0] },
     open: { [weak self] in self?.open($0) }, wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
   private(set) lazy var speed = LinkSpeed(
     doors.management, preferences, scheduler: scheduler, onChange: { [weak self] in self?.speedChanged() })
@@ -73,6 +76,7 @@ public final class BlueZRadio: RadioDriver {
   ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
   ///   - knownVersion: bluetoothd's version, where it is known. Without it the driver takes bluetoothd for one before
   ///     5.76, and says nothing about what an old one leaves out.
+  ///   - configuration: bluetoothd's own.
   ///   - doors: the ways into the kernel. With the management socket the kernel advertises, exactly; without it
   ///     bluetoothd, as exactly as it can.
   ///   - links: what new links are to be like while an application wants them fast.
@@ -81,7 +85,8 @@ public final class BlueZRadio: RadioDriver {
   ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
-    knownVersion: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
+    knownVersion: BlueZVersion? = nil, configuration: DaemonConfiguration = DaemonConfiguration(),
+    doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
     startsDaemon: Bool = true,
     repair: KernelRepair = .known(.running), log: Log = .shared
   ) {
@@ -91,6 +96,7 @@ public final class BlueZRadio: RadioDriver {
     preferences = links
     self.repair = repair
     version = knownVersion
+    self.configuration = configuration
     keepsClientsApart = knownVersion.map { $0 >= BlueZLimit.separateClients } ?? false
     self.doors = doors
     self.log = log
@@ -140,8 +146,23 @@ public final class BlueZRadio: RadioDriver {
     return RadioStatus(
       situation.state, reason: situation.reason, adapters: adapterNames,
       stack: version.map { "BlueZ \($0)" } ?? "BlueZ",
-      limits: BlueZLimit.sentences(version, hasManagement: doors.management.way != nil)
-        + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 } + speed.problems)
+      limits: BlueZLimit.sentences(version, configuration, hasManagement: doors.management.way != nil)
+        + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 } + speed.problems,
+      traits: traits)
+  }
+
+  private var bearers: Bearers {
+    Bearers(areSeveral: configuration.opensChannels(version), losesLongWrites: losesLongWrites)
+  }
+
+  private var losesLongWrites: Bool { version.map { $0 < BlueZLimit.longWrites } ?? true }
+
+  private var traits: RadioTraits {
+    var traits = RadioTraits()
+    traits.keepsClientsApart = keepsClientsApart
+    if losesLongWrites { traits.longestWrite = Bearers.shortWrite + 1 }
+    traits.disclosures = Disclosure.sentences(place.flatMap { daemon.adapters[$0.adapter] }, configuration)
+    return traits
   }
 
   public var tallies: [Tally] { counters.tallies }

@@ -39,6 +39,8 @@ public struct GATTCharacteristic: Hashable, Sendable {
   public var uuid: BluetoothUUID
   public var properties: Properties
   public var reach: Reach
+  /// Whether no write is ever refused, so that a radio may take writes in a way that knows no refusal, and is faster.
+  public var takesAllWrites: Bool
 
   /// Which clients a value of the characteristic must and may reach.
   public enum Reach: Hashable, Sendable {
@@ -65,10 +67,13 @@ public struct GATTCharacteristic: Hashable, Sendable {
     public static let indicate = Properties(rawValue: 0x20)
   }
 
-  public init(uuid: BluetoothUUID, properties: Properties, reach: Reach = .subscribers) {
+  public init(
+    uuid: BluetoothUUID, properties: Properties, reach: Reach = .subscribers, takesAllWrites: Bool = false
+  ) {
     self.uuid = uuid
     self.properties = properties
     self.reach = reach
+    self.takesAllWrites = takesAllWrites
   }
 
   /// Whether clients can subscribe to it.

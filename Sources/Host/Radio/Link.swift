@@ -19,9 +19,12 @@ public protocol Link: AnyObject {
   /// Has values of `characteristic` delivered: `subscribed`. A peer without a CCCD is no error.
   func subscribe(to characteristic: CharacteristicID)
 
-  /// Writes `value`: `written`. With `.request` after the peer's answer; with `.command` as soon as the radio has
-  /// room for another, which is no word on whether it arrived.
+  /// Writes `value`: `written`. With `.request` after the peer's answer; with `.command` and `.stream` as soon as the radio
+  /// has room for another, which is no word on whether it arrived.
   func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind)
+
+  /// Bytes of the longest value that is written whole, however large the MTU. It is known when the services are discovered.
+  var writeLimit: Int { get }
 
   /// The service is done with the link, or gives up connecting: `disconnected` comes in any case. The link is cut when no
   /// other service uses it.
@@ -33,6 +36,13 @@ public enum WriteKind: Hashable, Sendable {
   case request
   /// Without response.
   case command
+  /// Without response, in the fastest way there is; with response where the radio knows that values without one may be lost on
+  /// their way. A characteristic that is written so is written in no other way on that link.
+  case stream
+}
+
+extension Link {
+  public var writeLimit: Int { ATT.valueLimit }
 }
 
 /// What happens on a `Link`.

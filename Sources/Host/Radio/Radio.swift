@@ -86,14 +86,17 @@ public struct RadioStatus: Hashable, Sendable {
   public var stack: String
   /// What that version costs, in sentences for a person.
   public var limits: [String]
+  public var traits: RadioTraits
 
   public init(
-    _ state: State, reason: String = "", adapters: [String] = [], stack: String = "", limits: [String] = []
+    _ state: State, reason: String = "", adapters: [String] = [], stack: String = "", limits: [String] = [],
+    traits: RadioTraits = RadioTraits()
   ) {
     self.state = state
     self.reason = reason
     self.adapters = adapters
     self.stack = stack
     self.limits = limits
+    self.traits = traits
   }
 }

@@ -7,16 +7,18 @@ struct SharedAdvertisement {
   let advertisement: Advertisement
   /// The application that it waits for; nil if it waits for none.
   let application: ApplicationID?
+  let owner: LinkPlan.TenantID
 }
 
 /// Advertisements, as the plan puts them into the driver's slots.
 extension SharedRadio {
   func advertise(
-    _ advertisement: Advertisement, _ terms: AdvertisingTerms, for application: ApplicationID?
+    _ advertisement: Advertisement, _ terms: AdvertisingTerms, for application: ApplicationID?,
+    of owner: LinkPlan.TenantID
   ) throws(RadioError) -> Registration {
     try advertisement.checkLengths()
     let id = AdvertisingPlan.ID(number: nextNumber())
-    advertisements[id] = SharedAdvertisement(advertisement: advertisement, application: application)
+    advertisements[id] = SharedAdvertisement(advertisement: advertisement, application: application, owner: owner)
     plan(.add(id, terms, isReady: application.map(driver.isServed) ?? true))
     return Registration { [weak self] in
       guard self?.advertisements.removeValue(forKey: id) != nil else { return }
@@ -48,5 +50,14 @@ extension SharedRadio {
       driver.advertise(wanted[slot], in: slot)
     }
     shown = wanted
+    advertisingObservers.call()
+  }
+
+  /// Whether all advertisements of a service that can be shown are on the air.
+  func advertisesAll(of tenant: LinkPlan.TenantID) -> Bool {
+    let onAir = Set(advertisingPlan.onAir.values)
+    return advertisements.allSatisfy { id, entry in
+      entry.owner != tenant || onAir.contains(id) || entry.application.map { !driver.isServed($0) } ?? false
+    }
   }
 }

@@ -144,5 +144,7 @@ final class SharedLinkHandle: Link {
     state.ask { $0.write(value, to: characteristic, as: kind) }
   }
 
+  var writeLimit: Int { state.link?.writeLimit ?? ATT.valueLimit }
+
   func disconnect() { registration.cancel() }
 }

@@ -24,6 +24,7 @@ public final class SharedRadio {
   /// What the driver was told to show, by slots.
   var shown: [Int: Advertisement] = [:]
   var isAdvertisingDue = false
+  let advertisingObservers = Observers<Void>()
   lazy var advertisingTimer = Deadline(scheduler) { [weak self] in self?.plan(.timer) }
 
   // Scanning: SharedRadio+Scanning.

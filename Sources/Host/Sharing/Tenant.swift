@@ -17,18 +17,36 @@ public final class Tenant: Radio {
     self.radio = radio
   }
 
-  public var status: RadioStatus { radio.status }
+  public var status: RadioStatus {
+    var status = radio.status
+    status.traits.advertisesAll = radio.advertisesAll(of: id)
+    return status
+  }
 
   public var tallies: [Tally] { radio.tallies }
 
   public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {
-    radio.onStatus(handler)
+    var told = status.traits.advertisesAll
+    let changes = radio.onStatus { [weak self] _ in
+      guard let self else { return }
+      told = status.traits.advertisesAll
+      handler(status)
+    }
+    let advertising = radio.advertisingObservers.add { [weak self] in
+      guard let self, status.traits.advertisesAll != told else { return }
+      told.toggle()
+      handler(status)
+    }
+    return Registration {
+      changes.cancel()
+      advertising.cancel()
+    }
   }
 
   public func advertise(
     _ advertisement: Advertisement, _ terms: AdvertisingTerms, for server: (any GATTServer)?
   ) throws(RadioError) -> Registration {
-    try radio.advertise(advertisement, terms, for: (server as? SharedServer)?.id)
+    try radio.advertise(advertisement, terms, for: (server as? SharedServer)?.id, of: id)
   }
 
   public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {

@@ -78,7 +78,8 @@ final class Daemon {
     switch settings.backend {
     case .bluez:
       BlueZRadio(
-        bus: bus, adapter: settings.adapter, knownVersion: .installed(), doors: privileges.doors,
+        bus: bus, adapter: settings.adapter, knownVersion: .installed(), configuration: .installed(),
+        doors: privileges.doors,
         links: links(settings), startsDaemon: settings.startsBluetooth)
     case .air:
       if let socket = settings.airSocket {

@@ -54,6 +54,10 @@ class Bus:
         await self._match("AddMatch", f"{signals_of(BUS)},member='NameOwnerChanged'")
         return self
 
+    async def listen(self, sender: str) -> None:
+        """Has all signals of one more program arrive, from now on."""
+        await self._match("AddMatch", signals_of(sender))
+
     async def _match(self, method: str, rule: str) -> None:
         await self.call(BUS, "/org/freedesktop/DBus", BUS, method, "s", rule)
 

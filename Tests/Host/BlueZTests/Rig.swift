@@ -32,8 +32,9 @@ final class Rig {
 
   /// - Parameter prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
   init(
-    adapter: String? = nil, version: BlueZVersion? = nil, doors: KernelDoors = KernelDoors(),
-    links: LinkPreferences = .kernel, kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
+    adapter: String? = nil, version: BlueZVersion? = nil, configuration: DaemonConfiguration = DaemonConfiguration(),
+    doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
+    kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
     prepare: (@LoopActor (FakeBlueZ) -> Void)? = { $0.addAdapter() }
   ) async throws {
     bus = try PrivateBus()
@@ -46,7 +47,8 @@ final class Rig {
     }
     connection = BusConnection(address: .address(bus.address), scheduler: time)
     driver = BlueZRadio(
-      bus: connection, adapter: adapter, scheduler: time, knownVersion: version, doors: doors,
+      bus: connection, adapter: adapter, scheduler: time, knownVersion: version, configuration: configuration,
+      doors: doors,
       links: links, log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
     radio = DriverRig(driver)
     watch = radio.onStatus { [statuses] in statuses.put($0) }

@@ -25,13 +25,19 @@ final class Service: GATTServerDelegate {
 
   nonisolated static let application = application(reach: .subscribers)
 
-  /// - Parameter reach: of the two characteristics that notify.
-  nonisolated static func application(reach: GATTCharacteristic.Reach) -> GATTApplication {
+  /// - Parameters:
+  ///   - reach: of the two characteristics that notify.
+  ///   - takesAllWrites: of the one that can be written.
+  nonisolated static func application(
+    reach: GATTCharacteristic.Reach, takesAllWrites: Bool = false
+  ) -> GATTApplication {
     GATTApplication(services: [
       GATTService(
         uuid: uuid,
         characteristics: [
-          GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE02), properties: [.write, .writeWithoutResponse]),
+          GATTCharacteristic(
+            uuid: BluetoothUUID(short: 0xFE02), properties: [.write, .writeWithoutResponse],
+            takesAllWrites: takesAllWrites),
           GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE03), properties: [.notify, .indicate], reach: reach),
           GATTCharacteristic(uuid: BluetoothUUID(short: 0xFE04), properties: [.read, .notify], reach: reach),
         ])

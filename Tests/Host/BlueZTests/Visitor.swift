@@ -38,10 +38,14 @@ final class Visitor {
 
 extension FakePeer {
   /// One that serves what `Visitor` uses.
-  static func sample(_ address: String = "00:AA:03:00:00:01") -> FakePeer {
-    FakePeer(
+  ///
+  /// - Parameter takesChannels: whether it says that it takes several ATT channels.
+  static func sample(_ address: String = "00:AA:03:00:00:01", takesChannels: Bool = false) -> FakePeer {
+    let features = Characteristic(BluetoothUUID(short: 0x2B3A).description, ["read"])
+    let attributes = Service(BluetoothUUID(short: 0x1801).description, [features])
+    return FakePeer(
       address,
-      services: [
+      services: (takesChannels ? [attributes] : []) + [
         Service(
           Visitor.service.description,
           [

@@ -106,6 +106,12 @@ public final class AirRadio: RadioDriver {
   }
 
   public var status: RadioStatus {
+    var status = situation
+    status.traits.keepsClientsApart = !controller.reachesEverySubscriber
+    return status
+  }
+
+  private var situation: RadioStatus {
     guard power else { return RadioStatus(.waiting, reason: "The simulated adapter is switched off.") }
     if let error = slots.sorted(by: { $0.key < $1.key }).compactMap(\.value.error).first {
       return RadioStatus(.degraded, reason: error.sentence, adapters: [adapter])

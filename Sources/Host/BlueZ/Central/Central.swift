@@ -14,6 +14,7 @@ final class Central {
   private let known: @LoopActor (ObjectPath) -> Device?
   private let open: @LoopActor (Device) -> LinkTable.Entry?
   private let wasFound: @LoopActor (ObjectPath) -> Bool
+  private let bearers: Bearers
   private var place: Place?
   private var connections: [ObjectPath: [CentralConnection]] = [:]
 
@@ -25,7 +26,7 @@ final class Central {
   ///   - open: enters the link with a peer in the table and tells of it; nil where there are too many.
   ///   - wasFound: whether bluetoothd knows a peer by our discovery alone.
   init(
-    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, links: LinkTable,
+    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, links: LinkTable, bearers: Bearers,
     known: @escaping @LoopActor (ObjectPath) -> Device?,
     open: @escaping @LoopActor (Device) -> LinkTable.Entry?, wasFound: @escaping @LoopActor (ObjectPath) -> Bool
   ) {
@@ -36,6 +37,7 @@ final class Central {
     self.known = known
     self.open = open
     self.wasFound = wasFound
+    self.bearers = bearers
   }
 
   private var all: [CentralConnection] {
@@ -81,7 +83,7 @@ final class Central {
     guard let device = known(path) ?? Device(path) else { throw .notReady("\(address) is not an address.") }
     let connection = CentralConnection(
       links[path]?.id ?? LinkTable.newID(), to: device, at: place, on: bus, scheduler: scheduler, counters: counters,
-      central: self, handler: handler)
+      central: self, bearers: bearers, handler: handler)
     if held.contains(where: { $0.state == .connecting }) {
       connection.refuse("There is an attempt to connect to \(address) already.")
     } else if held.contains(where: \.isEnding) {

@@ -47,11 +47,11 @@ extension CentralConnection {
     drain()
   }
 
-  private func finishSoon(_ number: UInt64, _ event: LinkEvent) {
+  func finishSoon(_ number: UInt64, _ event: LinkEvent) {
     EventLoop.shared.soon { [weak self] in self?.finish(number, event) }
   }
 
-  private func call(
+  func call(
     _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
     then: @escaping @LoopActor (CentralConnection, Result<[DBusValue], DBusError>) -> Void
   ) {
@@ -132,7 +132,15 @@ extension CentralConnection {
     guard value.count <= min(mtu - ATT.overhead, ATT.valueLimit) else {
       return finishSoon(number, .written(id, error: .invalidLength))
     }
-    let options: [String: DBusValue] = ["type": .string(kind == .request ? "request" : "command")]
+    switch kind {
+    case .request: write(value, id, at: path, "request", number)
+    case .command: write(value, id, at: path, "command", number)
+    case .stream: stream(value, id, at: path, number)
+    }
+  }
+
+  func write(_ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, _ type: String, _ number: UInt64) {
+    let options: [String: DBusValue] = ["type": .string(type)]
     call(path, BlueZName.gattCharacteristic, "WriteValue", [.bytes(value), .options(options)]) { (self, result) in
       switch result {
       case .success: self.finish(number, .written(id, error: nil))

@@ -33,6 +33,9 @@ final class CentralConnection {
   var mtu = ATT.firstMTU
   /// The characteristics whose values were asked for, by where they are.
   var subscriptions: [ObjectPath: CharacteristicID] = [:]
+  /// How `stream` writes go, by characteristic, once that is decided.
+  var streams: [ObjectPath: StreamWay] = [:]
+  let bearers: Bearers
   var isResolved = false
   /// Whether a person has bound the peer to this machine, and so wants it kept.
   private(set) var isBound: Bool
@@ -61,7 +64,7 @@ final class CentralConnection {
   ///   - device: as bluetoothd describes the peer now.
   init(
     _ id: LinkID, to device: Device, at place: Place, on bus: BusConnection, scheduler: any Scheduler,
-    counters: BlueZCounters, central: Central, handler: @escaping @LoopActor (LinkEvent) -> Void
+    counters: BlueZCounters, central: Central, bearers: Bearers, handler: @escaping @LoopActor (LinkEvent) -> Void
   ) {
     self.id = id
     self.place = place
@@ -71,6 +74,7 @@ final class CentralConnection {
     self.counters = counters
     self.central = central
     self.handler = handler
+    self.bearers = bearers
     address = device.address
     isShared = device.isConnected
     isConnectionTold = device.isConnected
@@ -175,6 +179,7 @@ final class CentralConnection {
 
   /// Ends the use of a link that stays up.
   private func leave(_ reason: String) {
+    endStreams()
     for path in subscriptions.keys.sorted(by: { $0.string < $1.string })
     where central?.isSubscribed(path, beside: self) != true {
       bus.call(place.owner, path, BlueZName.gattCharacteristic, "StopNotify") { _ in }
@@ -210,6 +215,7 @@ final class CentralConnection {
     timer = nil
     database = nil
     subscriptions = [:]
+    endStreams()
     central?.closed(self)
     // Never from within a call of the service.
     EventLoop.shared.soon { [self] in

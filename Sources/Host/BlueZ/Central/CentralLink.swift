@@ -25,5 +25,7 @@ final class CentralLink: Link {
     connection.submit(.write(value, characteristic, kind))
   }
 
+  var writeLimit: Int { connection.writeLimit }
+
   func disconnect() { registration.cancel() }
 }

@@ -9,12 +9,16 @@ struct RemoteDatabase: Sendable {
   let paths: [CharacteristicID: ObjectPath]
   /// The ATT MTU that bluetoothd has agreed on; nil where it does not say (before 5.62).
   let mtu: Int?
+  /// Whether the peer says that it takes several ATT channels, as a BlueZ with several does. Core 5.4 Vol 3 Part G 7.4.
+  let takesChannels: Bool
   /// Properties that were not what they should be.
   let malformed: UInt64
 
   /// What a peer has beyond these is passed over.
   static let serviceLimit = 128
   static let characteristicLimit = 1024
+  /// Server Supported Features.
+  private static let serverFeatures = BluetoothUUID(short: 0x2B3A)
 
   /// - Parameter objects: what bluetoothd has, as `GetManagedObjects` returns it.
   init(_ objects: [String: DBusValue], of device: ObjectPath) {
@@ -58,6 +62,7 @@ struct RemoteDatabase: Sendable {
     }
     self.services = services.map(\.service)
     self.paths = paths
+    takesChannels = paths.keys.contains { $0.characteristic == Self.serverFeatures }
     self.mtu = mtu
     self.malformed = malformed
   }

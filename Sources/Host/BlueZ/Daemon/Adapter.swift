@@ -6,6 +6,8 @@ struct Adapter: Hashable, Sendable {
   let path: ObjectPath
   var address: BluetoothAddress?
   var isPowered = false
+  /// What it is called for peers; nil where bluetoothd does not say.
+  var alias: String?
   /// `central`, `peripheral`, …; nil where bluetoothd does not say.
   var roles: [String]?
   /// Whether applications and advertisements can be registered at it.
@@ -49,6 +51,9 @@ struct Adapter: Hashable, Sendable {
     }
     if let value = properties["Powered"] {
       if let isPowered = value.asBool { self.isPowered = isPowered } else { malformed += 1 }
+    }
+    if let value = properties["Alias"] {
+      if let alias = value.asString { self.alias = alias } else { malformed += 1 }
     }
     if let value = properties["Roles"] {
       if let roles = value.asStrings { self.roles = roles } else { malformed += 1 }

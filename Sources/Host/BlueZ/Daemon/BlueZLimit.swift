@@ -11,11 +11,15 @@ struct BlueZLimit: Hashable, Sendable {
   static let scanResponses = BlueZVersion(5, 80)
   /// The first release that takes a socket for each client that subscribes (`AcquireNotify`).
   static let separateClients = BlueZVersion(5, 76)
+  /// The first release that takes writes of 511 and 512 bytes.
+  static let longWrites = BlueZVersion(5, 69)
+  /// Of the releases that were seen, the first that has one ATT channel with a peer if nothing else is configured.
+  static let oneChannel = BlueZVersion(5, 82)
 
   static let table: [BlueZLimit] = [
     BlueZLimit(
-      until: BlueZVersion(5, 69),
-      consequence: "Writes of 511 and 512 bytes are lost."),
+      until: longWrites,
+      consequence: "Writes of 511 and 512 bytes to this machine are lost; its own have 509 at most."),
     BlueZLimit(
       until: BlueZVersion(5, 74),
       consequence: "bluetoothd crashes when an adapter that was made discoverable is switched off while bluetoothd"
@@ -24,21 +28,26 @@ struct BlueZLimit: Hashable, Sendable {
     BlueZLimit(
       until: separateClients,
       consequence:
-        "bluetoothd sends each value to all clients that subscribed. A value for one of them goes by raw HCI,"
-        + " where its service needs that."),
+        "bluetoothd has one way for all clients: it sends each value to all that subscribed, cut to the MTU of each. A value for"
+        + " one of them goes by raw HCI, where its service needs that, or is written to it."),
     BlueZLimit(
       until: scanResponses,
       consequence: "bluetoothd puts nothing but a name into the scan response.",
       isLiftedByManagement: true),
-    BlueZLimit(
-      until: BlueZVersion(5, 82),
-      consequence: "Writes and notifications may change their order with a peer that opens several channels (EATT), as"
-        + " another BlueZ does and phones do not."),
   ]
 
+  /// Whatever the version, where it is so configured.
+  static let severalChannels =
+    "bluetoothd opens several channels (EATT) with a peer that has them, as another BlueZ does and phones do not: writes and"
+    + " notifications overtake each other, and some are lost. Writes that must arrive wait for answers then. [GATT] Channels=1"
+    + " in /etc/bluetooth/main.conf ends that."
+
   /// What `version` costs.
-  static func sentences(_ version: BlueZVersion?, hasManagement: Bool) -> [String] {
+  static func sentences(
+    _ version: BlueZVersion?, _ configuration: DaemonConfiguration = DaemonConfiguration(), hasManagement: Bool
+  ) -> [String] {
     guard let version else { return [] }
     return table.filter { version < $0.until && !(hasManagement && $0.isLiftedByManagement) }.map(\.consequence)
+      + (configuration.opensChannels(version) ? [severalChannels] : [])
   }
 }

@@ -9,8 +9,8 @@ import Radio
 ///
 /// bluetoothd from 5.76 on is offered `AcquireNotify`: it takes one socket for each client that subscribes, and closes it
 /// when the client does not want values any more. bluetoothd before 5.76 would use one socket for all clients; it is
-/// offered `StartNotify`, which tells of the first subscriber and names no client. `AcquireWrite` is not offered to
-/// either: over its socket no write can be refused, and none says the MTU of its link.
+/// offered `StartNotify`, which tells of the first subscriber and names no client. `AcquireWrite`, over whose socket no write
+/// can be refused, is offered from 5.76 on where the service takes all writes.
 @LoopActor
 final class ServedCharacteristic {
   let application: ApplicationID
@@ -23,12 +23,15 @@ final class ServedCharacteristic {
   private(set) var handle: UInt16 = 0
   /// The sockets of the clients that subscribed, where bluetoothd keeps clients apart.
   var sockets: [LinkID: PacketSocket] = [:]
+  /// The sockets of the clients that wrote, the same.
+  var writers: [LinkID: PacketSocket] = [:]
   /// Whether a client subscribed, where bluetoothd does not keep clients apart.
   var isNotifying = false
   /// The client that did, where that is certain.
   var subscriber: LinkID?
 
   private let properties: GATTCharacteristic.Properties
+  private let takesAllWrites: Bool
   /// The value that was notified last, which can be read, and the links that may read it; nil for all.
   private var last: (value: [UInt8], readers: [LinkID]?)?
   private weak var radio: BlueZRadio?
@@ -45,6 +48,7 @@ final class ServedCharacteristic {
     properties = characteristic.properties
     reach = characteristic.reach
     canNotify = characteristic.canNotify
+    takesAllWrites = characteristic.takesAllWrites && characteristic.canBeWritten
   }
 
   func export(of service: ObjectPath, manager: ObjectPath) {
@@ -56,8 +60,12 @@ final class ServedCharacteristic {
   /// Takes it off the bus. No subscription is told of any more.
   func close() {
     object?.cancel()
-    for socket in sockets.values { socket.close() }
-    sockets = [:]
+    closeSockets()
+  }
+
+  private func closeSockets() {
+    for socket in Array(sockets.values) + Array(writers.values) { socket.close() }
+    (sockets, writers) = ([:], [:])
   }
 
   /// bluetoothd has forgotten the characteristic. The handle that bluetoothd wrote is void: the next registration decides
@@ -67,8 +75,7 @@ final class ServedCharacteristic {
   func reset() -> [LinkID] {
     handle = 0
     let ended = sockets.keys.sorted { $0.number < $1.number } + (subscriber.map { [$0] } ?? [])
-    for socket in sockets.values { socket.close() }
-    sockets = [:]
+    closeSockets()
     setNotifying(false)
     return ended
   }
@@ -76,6 +83,7 @@ final class ServedCharacteristic {
   /// A link has ended, and with it its subscription.
   func forget(_ link: LinkID) {
     sockets.removeValue(forKey: link)?.close()
+    writers.removeValue(forKey: link)?.close()
     if subscriber == link { subscriber = nil }
   }
 
@@ -137,6 +145,14 @@ final class ServedCharacteristic {
         })
       properties.append(
         Property("NotifyAcquired", "b", emits: .none, get: { [weak self] in .bool(self?.sockets.isEmpty == false) }))
+    }
+    if keepsApart, takesAllWrites {
+      methods.append(
+        method("AcquireWrite", [options], [Argument("fd", "h"), Argument("mtu", "q")]) {
+          (self, call) throws(DBusError) in try self.acquireWrites(CallOptions(call.arguments.first))
+        })
+      properties.append(
+        Property("WriteAcquired", "b", emits: .none, get: { [weak self] in .bool(self?.writers.isEmpty == false) }))
     }
     return Interface(BlueZName.gattCharacteristic, methods: methods, properties: properties)
   }
@@ -203,6 +219,13 @@ final class ServedCharacteristic {
   private func acquire(_ options: CallOptions) throws(DBusError) -> [DBusValue] {
     guard canNotify else { throw Self.cannotNotify }
     guard let end = try radio?.acquired(self, options) else {
+      throw DBusError(name: BlueZName.Failure.failed, message: "There is no link with this client.")
+    }
+    return [.descriptor(end), .uint16(UInt16(clamping: options.mtu ?? ATT.firstMTU))]
+  }
+
+  private func acquireWrites(_ options: CallOptions) throws(DBusError) -> [DBusValue] {
+    guard let end = try radio?.acquiredWrites(self, options) else {
       throw DBusError(name: BlueZName.Failure.failed, message: "There is no link with this client.")
     }
     return [.descriptor(end), .uint16(UInt16(clamping: options.mtu ?? ATT.firstMTU))]

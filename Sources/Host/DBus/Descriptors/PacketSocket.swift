@@ -45,9 +45,11 @@ public final class PacketSocket {
 
   /// An end that was received from another program.
   ///
+  /// - Parameter buffer: the bytes that may wait on their way to the other end, as with `pair`.
   /// - Throws: `Failed` where the descriptor is no socket.
-  public init(owning end: FileDescriptor) throws(DBusError) {
+  public init(owning end: FileDescriptor, buffer: Int? = nil) throws(DBusError) {
     self.end = end
+    if let buffer { try Self.limit(end, to: buffer) }
     // With the sender's credentials beside each packet, one of no bytes differs from the end of them.
     var yes: Int32 = 1
     guard setsockopt(end.raw, SOL_SOCKET, SO_PASSCRED, &yes, socklen_t(MemoryLayout<Int32>.size)) == 0,
@@ -67,14 +69,15 @@ public final class PacketSocket {
     let kind = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
     guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw .failed("No pair of sockets: \(reason(errno)).") }
     let (end, other) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
-    if let buffer {
-      // The kernel doubles the number, for its own part.
-      var half = Int32(clamping: buffer / 2)
-      guard setsockopt(end.raw, SOL_SOCKET, SO_SNDBUF, &half, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
-        throw .failed("The buffer of a socket cannot be set: \(reason(errno)).")
-      }
+    return (try PacketSocket(owning: end, buffer: buffer), other)
+  }
+
+  private static func limit(_ end: FileDescriptor, to buffer: Int) throws(DBusError) {
+    // The kernel doubles the number, for its own part.
+    var half = Int32(clamping: buffer / 2)
+    guard setsockopt(end.raw, SOL_SOCKET, SO_SNDBUF, &half, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
+      throw .failed("The buffer of a socket cannot be set: \(reason(errno)).")
     }
-    return (try PacketSocket(owning: end), other)
   }
 
   /// Whether packets can still be sent: the other end is there, as far as is known, and this one was not closed.

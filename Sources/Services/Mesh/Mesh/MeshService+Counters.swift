@@ -6,7 +6,8 @@ extension MeshService {
   var tallies: [Tally] {
     let lost = dropped.reduce(0) { $0 + $1.value }
     return (engine?.counters.tallies ?? []) + use.tallies(at: scheduler.now) + [
-      Tally("DroppedFrames", lost), Tally("UnreachableFrames", unreachable), Tally("LinesLeftOut", told.total),
+      Tally("SentFrames", sent), Tally("DroppedFrames", lost), Tally("UnreachableFrames", unreachable),
+      Tally("LinesLeftOut", told.total),
     ]
   }
 }

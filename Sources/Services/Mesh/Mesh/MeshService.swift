@@ -60,6 +60,8 @@ public final class MeshService {
   /// The nickname that was set over the bus; nil for that of the settings.
   var chosenNickname: String?
   var dropped: [PacketClass: UInt64] = [:]
+  /// Frames that the radio has taken.
+  var sent: UInt64 = 0
   /// Frames that a link did not take: its peer is gone, or never subscribed.
   var unreachable: UInt64 = 0
   var told: RateLimiter<Line>
@@ -327,7 +329,7 @@ public final class MeshService {
     switch state {
     case .stopped: return isStarted ? "The mesh is starting." : "The mesh is stopped."
     case .waitingForClock: return clockReason
-    case .alone, .connected: return radio.status.state == .waiting ? radio.status.reason : ""
+    case .alone, .connected: return radio.status.state == .waiting ? radio.status.reason : advice
     }
   }
 
@@ -336,6 +338,24 @@ public final class MeshService {
 
   /// How many envelopes it carries for others.
   public var carried: Int { engine?.carried ?? 0 }
+
+  /// What the radio costs the mesh, and what the machine tells about itself.
+  private var advice: String {
+    let traits = radio.status.traits
+    let lost =
+      traits.longestWrite < ATT.valueLimit
+      ? [
+        "Private texts of 166 bytes and more from iPhones, and files from them, are lost here, for this machine's BlueZ loses writes "
+          + "of 511 and 512 bytes: Debian 13 has none of this."
+      ] : []
+    let hidden =
+      traits.advertisesAll
+      ? []
+      : [
+        "The adapter has too few places for advertisements: while a visitor is awaited neighbours do not find this node."
+      ]
+    return (hidden + lost + traits.disclosures).joined(separator: " ")
+  }
 
   public var nickname: String { chosenNickname ?? settings.nickname }
 

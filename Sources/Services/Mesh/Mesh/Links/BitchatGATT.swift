@@ -19,7 +19,7 @@ enum BitchatGATT {
       characteristics: [
         GATTCharacteristic(
           uuid: characteristic.characteristic, properties: [.notify, .write, .writeWithoutResponse],
-          reach: .subscribers)
+          reach: .subscribers, takesAllWrites: true)
       ])
   ])
 
@@ -32,8 +32,8 @@ enum BitchatGATT {
       interval: interval)
   }
 
-  /// A node that is not on the air for ten seconds is not missed.
-  static let advertisingTerms = AdvertisingTerms(priority: 2, leastTime: .seconds(2), longestWait: .seconds(10))
+  /// Where places lack, the node gives way while a visitor is awaited: it finds its neighbours all the same.
+  static let advertisingTerms = AdvertisingTerms(priority: 2, leastTime: .seconds(2), longestWait: .seconds(24 * 3600))
 
   /// The peer that an advertiser says it is; nil where it does not say.
   static func peer(in sighting: Sighting) -> PeerID? {

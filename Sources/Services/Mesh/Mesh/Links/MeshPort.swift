@@ -11,6 +11,10 @@ final class MeshPort {
   let address: BluetoothAddress
   /// Our end as the client of the peer; nil where the peer has made the link and is not used as a server.
   var client: (any Link)?
+  /// Whether this node has made the link.
+  var isOurs = false
+  /// Our end as the client of a peer that has made the link, while it is found out whether the peer can be one's server.
+  var exploring: (any Link)?
   /// Whether the peer has subscribed at this node, so that it can be notified.
   var isSubscribed = false
   /// Whether the peer uses this node's application.
@@ -18,7 +22,11 @@ final class MeshPort {
   /// The client's end has found the peer's characteristic and subscribed to it.
   var isClientReady = false
   var mtu = ATT.firstMTU
+  /// Bytes of the longest frame that arrives whole when it is written to the peer.
+  var writeLimit = ATT.valueLimit
   var queue = LinkQueue()
+  /// What is being written, and how often it was tried.
+  var writing: (frame: [UInt8], attempts: Int)?
   /// A write is under way, or the radio has no room.
   var isBusy = false
   /// Whether the engine will be told of the room for packets of files.
@@ -33,7 +41,4 @@ final class MeshPort {
     self.id = id
     self.address = address
   }
-
-  /// The most bytes of a frame.
-  var frameLimit: Int { min(ATT.valueLimit(mtu: mtu), Limits.frameBytes) }
 }

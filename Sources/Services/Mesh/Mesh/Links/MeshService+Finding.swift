@@ -104,11 +104,11 @@ extension MeshService {
       port(link.id, attempt.address).mtu = mtu
       link.discover()
     case .discovered(let services):
-      let isNode = services.contains {
-        $0.uuid == BitchatGATT.service
-          && $0.characteristics.contains { $0.uuid == BitchatGATT.characteristic.characteristic }
+      if services.contains(where: \.isNode) {
+        link.subscribe(to: BitchatGATT.characteristic)
+      } else {
+        link.disconnect()
       }
-      if isNode { link.subscribe(to: BitchatGATT.characteristic) } else { link.disconnect() }
     case .subscribed: arrived(attempt)
     case .written: break
     case .notified:
@@ -133,21 +133,22 @@ extension MeshService {
     attempt.timer = nil
     finder.succeeded(attempt.address)
     let port = port(attempt.link.id, attempt.address)
-    (port.client, port.isClientReady) = (attempt.link, true)
+    (port.client, port.isClientReady, port.isOurs) = (attempt.link, true, true)
+    port.writeLimit = attempt.link.writeLimit
     open(port)
     find()
     return port
   }
 
-  private func use(_ event: LinkEvent, _ port: MeshPort) {
+  func use(_ event: LinkEvent, _ port: MeshPort) {
     switch event {
     case .notified(_, let value):
       guard port.isOpen else { return }
       handle(.received(value, on: port.id))
-    case .written: hasRoomAgain(port.id)
+    case .written(_, let error): wrote(port, error)
     case .mtuChanged(let mtu): linkChanged(port.id, mtu: mtu)
     case .disconnected:
-      (port.client, port.isClientReady, port.isBusy) = (nil, false, false)
+      (port.client, port.isClientReady, port.isBusy, port.writing) = (nil, false, false, nil)
       closeIfUnused(port)
     case .connected, .discovered, .subscribed: break
     }

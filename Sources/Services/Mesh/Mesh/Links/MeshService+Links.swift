@@ -9,6 +9,7 @@ extension MeshService {
   /// A peer that sent nothing but garbage gets no link for so long.
   private static let refusalTime = Duration.seconds(300)
   private static let refusedLimit = 256
+  private static let writeAttempts = 3
   /// From the subscription of a client to the first word to it, as the apps have it.
   private static let listeningTime = Duration.milliseconds(100)
   /// The word that the node leaves has so long to go out.
@@ -24,10 +25,27 @@ extension MeshService {
 
   /// The other end takes part in the mesh: the engine hears of the link.
   func open(_ port: MeshPort) {
-    guard !port.isOpen else { return handle(.linkChanged(port.id, frameLimit: port.frameLimit)) }
+    guard !port.isOpen else { return limitChanged(port) }
     (port.isOpen, port.opening) = (true, nil)
-    handle(.linkOpened(port.id, frameLimit: port.frameLimit, isOurs: port.client != nil))
+    handle(.linkOpened(port.id, frameLimit: frameLimit(of: port), isOurs: port.isOurs))
     changed()
+  }
+
+  /// The most bytes of a frame to a neighbour: what arrives whole when it is written, or notified. A radio that cannot tell its
+  /// clients apart cuts a value to the MTU of each that hears it, so it is made for the narrowest.
+  func frameLimit(of port: MeshPort) -> Int {
+    if port.isClientReady { return min(ATT.valueLimit(mtu: port.mtu), port.writeLimit, Limits.frameBytes) }
+    let hears = radio.status.traits.keepsClientsApart ? [port] : ports.values.filter(\.isServed)
+    let narrowest = hears.map(\.mtu).min() ?? port.mtu
+    return min(ATT.valueLimit(mtu: min(narrowest, port.mtu)), Limits.frameBytes)
+  }
+
+  /// The longest frame of a link may be another one; with it, where all hear what one is told, those of the others.
+  func limitChanged(_ port: MeshPort) {
+    let changed = radio.status.traits.keepsClientsApart ? [port] : Array(ports.values)
+    for port in changed.sorted(by: { $0.id.number < $1.id.number }) where port.isOpen {
+      handle(.linkChanged(port.id, frameLimit: frameLimit(of: port)))
+    }
   }
 
   /// One of the two roles has ended; with the last one the link has.
@@ -59,10 +77,10 @@ extension MeshService {
       let isFile = port.queue.next == .file
       if let client = port.client, port.isClientReady {
         // The next one goes when this one is written.
-        port.isBusy = true
+        (port.isBusy, port.writing) = (true, (frame, 1))
         port.queue.removeFirst()
         if isFile { tellRoom(port) }
-        client.write(frame, to: BitchatGATT.characteristic, as: .command)
+        client.write(frame, to: BitchatGATT.characteristic, as: .stream)
         return
       }
       guard let server, port.isServed else { return }
@@ -71,7 +89,7 @@ extension MeshService {
         port.isBusy = true
         return
       }
-      if delivery.accepted.isEmpty { unreachable += 1 }
+      if delivery.accepted.isEmpty { unreachable += 1 } else { sent += 1 }
       port.queue.removeFirst()
       if isFile { tellRoom(port) }
     }
@@ -81,6 +99,21 @@ extension MeshService {
     guard let port = ports[link] else { return }
     port.isBusy = false
     pump(port)
+  }
+
+  /// The radio has taken what was written, or the peer has refused it: it is written again, lest a bearer that ended at that
+  /// moment took it along.
+  func wrote(_ port: MeshPort, _ error: ATTError?) {
+    if error != nil, let (frame, attempts) = port.writing {
+      if attempts < Self.writeAttempts, let client = port.client {
+        port.writing = (frame, attempts + 1)
+        return client.write(frame, to: BitchatGATT.characteristic, as: .stream)
+      }
+      unreachable += 1
+    }
+    if error == nil { sent += 1 }
+    port.writing = nil
+    hasRoomAgain(port.id)
   }
 
   func bound(_ link: LinkID, _ peer: PeerID) {
@@ -105,6 +138,7 @@ extension MeshService {
   /// The mesh is done with a link; the radio tells when it is gone.
   func release(_ port: MeshPort) {
     port.client?.disconnect()
+    port.exploring?.disconnect()
     if port.isServed { server?.disconnect(port.id) }
   }
 
@@ -150,7 +184,10 @@ extension MeshService {
       return
     }
     leaving = nil
-    for port in ports.values { port.client?.disconnect() }
+    for port in ports.values {
+      port.client?.disconnect()
+      port.exploring?.disconnect()
+    }
     // Closing the application ends what the peers have made.
     server?.close()
     server = nil
@@ -173,18 +210,20 @@ extension MeshService {
 /// Links that peers have made.
 extension MeshService: GATTServerDelegate {
   public func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {
-    let isOurs = ports[link]?.client != nil
+    let isOurs = ports[link]?.isOurs == true
     guard !isRefused(address), isOurs || ports.count < settings.links else {
       server?.disconnect(link)
       return
     }
-    port(link, address).isServed = true
+    let port = port(link, address)
+    port.isServed = true
+    explore(port)
   }
 
   public func linkChanged(_ link: LinkID, mtu: Int) {
     guard let port = ports[link] else { return }
     port.mtu = mtu
-    if port.isOpen { handle(.linkChanged(link, frameLimit: port.frameLimit)) }
+    limitChanged(port)
   }
 
   public func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool) {

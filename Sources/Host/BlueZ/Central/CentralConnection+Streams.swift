@@ -1,0 +1,96 @@
+import Common
+import DBus
+import Journal
+import Loop
+import Radio
+
+/// What the versions at both ends make of writes.
+struct Bearers: Hashable, Sendable {
+  /// Whether our bluetoothd opens several ATT channels with a peer that takes them.
+  var areSeveral = false
+  /// Whether our bluetoothd is one that loses writes over `shortWrite` bytes that come to it.
+  var losesLongWrites = false
+
+  /// What a bluetoothd before 5.69 takes: one byte less than it should, and the attribute's handle counted in.
+  static let shortWrite = 509
+}
+
+/// How values go that are streamed to a characteristic.
+enum StreamWay {
+  /// By a socket of that characteristic alone, which bluetoothd reads: several times faster than calls.
+  case socket(PacketSocket)
+  /// By calls, as commands: bluetoothd gave no socket.
+  case commands
+  /// By calls, as requests: with several channels bluetoothd loses commands while a channel opens or ends.
+  case requests
+}
+
+/// Writes in a stream. Facts: bluez.md section 3.
+extension CentralConnection {
+  /// Bytes of values that may wait for bluetoothd in a socket: some eight of the longest.
+  private static let socketBuffer = 8192
+
+  /// Whether both ends have several ATT channels.
+  var hasChannels: Bool { bearers.areSeveral && database?.takesChannels == true }
+
+  /// A BlueZ that takes several channels is one that may lose long writes: both were so before 5.69, and hardly anybody
+  /// configures channels later.
+  var writeLimit: Int {
+    bearers.losesLongWrites || database?.takesChannels == true ? Bearers.shortWrite : ATT.valueLimit
+  }
+
+  func stream(_ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, _ number: UInt64) {
+    switch streams[path] {
+    case .socket(let socket): send(value, id, at: path, by: socket, number)
+    case .commands: write(value, id, at: path, "command", number)
+    case .requests: write(value, id, at: path, "request", number)
+    case nil where hasChannels:
+      Log.shared.debug("Both ends open several channels: what must arrive is written with response", .link(self.id))
+      streams[path] = .requests
+      write(value, id, at: path, "request", number)
+    case nil: acquire(value, id, at: path, number)
+    }
+  }
+
+  private func acquire(_ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, _ number: UInt64) {
+    call(path, BlueZName.gattCharacteristic, "AcquireWrite", [.options([:])]) { (self, result) in
+      if case .success(let values) = result, let end = values.first?.asDescriptor,
+        let socket = try? PacketSocket(owning: end, buffer: Self.socketBuffer)
+      {
+        self.streams[path] = .socket(socket)
+      } else {
+        if case .failure(let error) = result {
+          Log.shared.debug("AcquireWrite was answered with \(error)", .link(self.id))
+        }
+        self.streams[path] = .commands
+      }
+      self.stream(value, id, at: path, number)
+    }
+  }
+
+  private func send(
+    _ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, by socket: PacketSocket, _ number: UInt64
+  ) {
+    // bluetoothd takes an empty packet for the end.
+    guard !value.isEmpty else { return finishSoon(number, .written(id, error: .invalidLength)) }
+    switch socket.send(value) {
+    case .sent: finishSoon(number, .written(id, error: nil))
+    case .tooLong: finishSoon(number, .written(id, error: .invalidLength))
+    case .full:
+      socket.onRoom = { [weak self, weak socket] in
+        guard let self, let socket, state == .open else { return }
+        send(value, id, at: path, by: socket, number)
+      }
+    case .closed:
+      // bluetoothd ends a socket with the peer's services, which may come back.
+      socket.close()
+      streams[path] = .commands
+      write(value, id, at: path, "command", number)
+    }
+  }
+
+  func endStreams() {
+    for case .socket(let socket) in streams.values { socket.close() }
+    streams = [:]
+  }
+}

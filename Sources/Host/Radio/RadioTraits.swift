@@ -1,0 +1,14 @@
+/// How a radio differs from what services wish for, where they can do something about it.
+public struct RadioTraits: Hashable, Sendable {
+  /// Whether a value for one client reaches that client alone, and is as long as that client's MTU lets it be. Without it all
+  /// subscribers hear it, each cut to its own MTU.
+  public var keepsClientsApart = true
+  /// Bytes of the longest value that arrives when a client writes it without response.
+  public var longestWrite = ATT.valueLimit
+  /// Whether all advertisements of the service that asks are on the air: a controller with few places shows those of others first.
+  public var advertisesAll = true
+  /// What this machine tells everybody near by itself, with what to do about it, in sentences for a person.
+  public var disclosures: [String] = []
+
+  public init() {}
+}

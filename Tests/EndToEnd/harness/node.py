@@ -1,0 +1,132 @@
+"""A node of the mesh: an earshotd on an adapter of its own, and what a local program does with it."""
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.instances import one_more
+from harness.machine import Machine
+from harness.service import Service, Settings
+
+MESH = "org.earshot.Mesh1"
+MESH_PATH = "/org/earshot/mesh"
+PEER = "org.earshot.MeshPeer1"
+
+
+@dataclass(frozen=True)
+class Message:
+    """An entry of `ListMessages`."""
+
+    number: int
+    time: int
+    conversation: str
+    sender: str
+    nickname: str
+    text: str
+    state: str
+
+
+class Node:
+    def __init__(self, service: Service, machine: Machine, name: str, adapter: int) -> None:
+        self.service = service
+        self.machine = machine
+        self.name = name
+        self.adapter = adapter
+        self.bus = service.bus
+
+    @classmethod
+    async def make(cls, machine: Machine, name: str, adapter: int) -> Node:
+        """A node without a past; it is not started."""
+        service = await one_more(machine.bus, name)
+        await machine.bus.listen(service.name)
+        node = cls(service, machine, name, adapter)
+        await service.stop()
+        node.forget()
+        return node
+
+    def forget(self) -> None:
+        """Takes away what it kept."""
+        shutil.rmtree(Path(f"/var/lib/earshot-{self.name}"), ignore_errors=True)
+
+    def settings(self, **mesh: str) -> Settings:
+        """All clocks of the machine are one clock, so it is trusted."""
+        return {
+            "Radio": {"Adapter": f"hci{self.adapter}"},
+            "Mesh": {"Enabled": "yes", "Nickname": self.name, "TrustClock": "yes", **mesh},
+            "Wallet": {"Enabled": "no"},
+            "Log": {"Level": "debug"},
+        }
+
+    async def start(self, **mesh: str) -> None:
+        await self.machine.until_powered(self.adapter)
+        await self.service.start(self.settings(**mesh))
+
+    async def stop(self) -> None:
+        await self.service.stop()
+
+    # Its face.
+
+    async def properties(self) -> dict[str, Any]:
+        return await self.service.properties(MESH, MESH_PATH)
+
+    async def call(self, method: str, signature: str = "", *arguments: Any) -> Any:
+        return await self.service.call(MESH_PATH, MESH, method, signature, *arguments)
+
+    async def peer_id(self) -> str:
+        return (await self.properties())["PeerId"]
+
+    async def say(self, text: str) -> int:
+        return await self.call("Say", "s", text)
+
+    async def tell(self, peer: str, text: str) -> int:
+        """peer: an ID or a nickname."""
+        return await self.call("Tell", "ss", peer, text)
+
+    async def messages(self) -> list[Message]:
+        return [Message(*entry) for entry in await self.call("ListMessages", "uu", 0, 5000)]
+
+    async def mark_read(self, number: int) -> None:
+        await self.call("MarkRead", "u", number)
+
+    async def peers(self) -> dict[str, dict[str, Any]]:
+        """Those that it knows, by their IDs."""
+        objects = await self.bus.objects(self.service.name, "/org/earshot")
+        found = [interfaces[PEER] for interfaces in objects.values() if PEER in interfaces]
+        return {peer["PeerId"]: peer for peer in found}
+
+    async def counters(self) -> dict[str, int]:
+        return (await self.properties())["Counters"]
+
+    # Waiting.
+
+    async def until_neighbours(self, count: int, timeout: float = 40) -> None:
+        """Waits until it has links with so many peers that have said who they are."""
+
+        async def test() -> bool:
+            return sum(peer["Direct"] for peer in (await self.peers()).values()) == count
+
+        await self.bus.until(f"{self.name} has {count} neighbours", test, timeout)
+
+    async def until_knows(self, peer: str, timeout: float = 40) -> dict[str, Any]:
+        async def test() -> dict[str, Any] | None:
+            return (await self.peers()).get(peer)
+
+        return await self.bus.until(f"{self.name} knows {peer}", test, timeout)
+
+    async def until_heard(self, text: str, timeout: float = 30) -> Message:
+        """Waits for a message with this text; there is one alone."""
+
+        async def test() -> list[Message]:
+            return [message for message in await self.messages() if message.text == text]
+
+        found = await self.bus.until(f"{self.name} hears {text[:40]!r}", test, timeout)
+        assert len(found) == 1, f"{self.name} has {text[:40]!r} {len(found)} times"
+        return found[0]
+
+    async def until_state(self, number: int, *states: str, timeout: float = 30) -> Message:
+        async def test() -> Message | None:
+            return next((m for m in await self.messages() if m.number == number and m.state in states), None)
+
+        return await self.bus.until(f"message {number} of {self.name} is {states}", test, timeout)

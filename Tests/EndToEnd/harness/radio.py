@@ -1,0 +1,20 @@
+"""Who hears whom: `native/radio.c`, with which the virtual controllers run, reads it from a file."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+DEAF = Path("/run/virtual-radio-deaf")
+
+
+def address(adapter: int) -> str:
+    """That of a virtual controller."""
+    return f"00:AA:01:{adapter:02X}:00:{adapter:02X}"
+
+
+def part(pairs: Iterable[tuple[int, int]]) -> None:
+    """From now on the two adapters of each of these pairs do not hear each other's advertisements; all others do. Links go on."""
+    text = "".join(f"{address(one)} {address(other)}\n" for one, other in pairs)
+    new = DEAF.with_suffix(".new")
+    new.write_text(text)
+    new.rename(DEAF)

@@ -1,0 +1,251 @@
+/* Preloaded into btvirt, which lacks four things that a radio of many has.
+ *
+ * 1. It takes ten events at a time and touches what an earlier one of them has freed: 5.82 crashes now and then when one of several
+ *    advertisements ends. One event at a time, none is stale.
+ * 2. It tells both ends of a link the number that the link has at the central, and hands packets on under the sender's number. Each
+ *    end has the lowest number that is free there, so that only ends with as many links understand each other. What is told
+ *    and handed on has the receiver's number here.
+ * 3. A controller that connects ends its own advertisements. They go on here.
+ * 4. Everybody hears everybody. The file DEAF has a line for each pair that does not, `00:AA:01:00:00:00 00:AA:01:02:00:02`:
+ *    neither is told of the other's advertisements, and so neither connects. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define DEAF "/run/virtual-radio-deaf"
+#define CONTROLLERS 32 /* file descriptors up to this one */
+#define FIRST_NUMBER 42 /* btvirt's ACL_HANDLE */
+#define LINKS 64
+#define SETS 16
+
+/* Of the Host Controller Interface, Core 5.4 Vol 4 Part E 7.7. */
+enum { COMMAND = 1, DATA = 2, EVENT = 4 };
+enum { DISCONNECTED = 0x05, COMMAND_COMPLETE = 0x0E, LE_META = 0x3E };
+enum { CONNECTED = 0x01, ADVERTISING_REPORT = 0x02, UPDATED = 0x03, KEY_REQUEST = 0x05, PARAMETER_REQUEST = 0x06, CONNECTED_MORE = 0x0A,
+  EXTENDED_REPORT = 0x0D, SET_ENDED = 0x12 };
+
+struct end { int controller; uint16_t number; };
+struct link { struct end central, peripheral; };
+
+static struct link links[LINKS];
+static uint8_t addresses[CONTROLLERS][6];
+static enum { UNKNOWN, CONTROLLER, OTHER } kinds[CONTROLLERS];
+static int reader = -1; /* whose packet is being handled */
+static uint8_t ended[CONTROLLERS][SETS]; /* advertisements that are begun again, by the number of the set */
+static int own_answers[CONTROLLERS];     /* to commands that no host has sent */
+
+static bool is_controller(int file) {
+  if (file < 0 || file >= CONTROLLERS) return false;
+  if (kinds[file] == UNKNOWN) {
+    char path[64], target[64] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    kinds[file] = readlink(path, target, sizeof target - 1) > 0 && !strcmp(target, "/dev/vhci") ? CONTROLLER : OTHER;
+  }
+  return kinds[file] == CONTROLLER;
+}
+
+static uint16_t number_at(const uint8_t *bytes) { return (bytes[0] | bytes[1] << 8) & 0x0FFF; }
+
+static void put_number(uint8_t *bytes, uint16_t number) {
+  bytes[0] = number & 0xFF;
+  bytes[1] = (bytes[1] & 0xF0) | number >> 8;
+}
+
+static bool is(struct end end, int controller, uint16_t number) { return end.controller == controller && end.number == number; }
+
+static struct link *find(int controller, uint16_t number) {
+  for (int i = 0; i < LINKS; i++)
+    if (links[i].peripheral.number && (is(links[i].central, controller, number) || is(links[i].peripheral, controller, number)))
+      return &links[i];
+  return NULL;
+}
+
+/* The number that btvirt has given the link at the peripheral. */
+static uint16_t free_number(int controller) {
+  uint16_t number = FIRST_NUMBER;
+  while (find(controller, number)) number++;
+  return number;
+}
+
+/* A link comes up: the peripheral is told first, then the central, both with the central's number. */
+static struct link *coming(uint16_t number) {
+  for (int i = 0; i < LINKS; i++)
+    if (links[i].peripheral.number && links[i].central.controller < 0 && links[i].central.number == number) return &links[i];
+  return NULL;
+}
+
+static void connected(int file, uint8_t *number, bool is_central) {
+  uint16_t told = number_at(number);
+  if (is_central) {
+    struct link *link = coming(told);
+    if (link) link->central.controller = file;
+    return;
+  }
+  for (int i = 0; i < LINKS; i++)
+    if (!links[i].peripheral.number) {
+      links[i] = (struct link){{-1, told}, {file, free_number(file)}};
+      put_number(number, links[i].peripheral.number);
+      return;
+    }
+}
+
+/* Translates what one end said to the other. */
+static void translate(int file, uint8_t *number) {
+  uint16_t told = number_at(number);
+  struct link *link = reader >= 0 && reader != file ? find(reader, told) : NULL;
+  if (link && link->central.controller == file) put_number(number, link->central.number);
+  if (link && link->peripheral.controller == file) put_number(number, link->peripheral.number);
+}
+
+static void disconnected(int file, uint16_t number) {
+  struct link *link = find(file, number);
+  if (!link) return;
+  /* The other end is told as well, and takes the entry out with its own number: it is free when both have been told. */
+  if (is(link->central, file, number)) link->central = (struct end){-2, 0};
+  if (is(link->peripheral, file, number)) link->peripheral.controller = -2;
+  if (link->central.controller == -2 && link->peripheral.controller == -2) *link = (struct link){{-1, 0}, {0, 0}};
+}
+
+static void forget(int file) {
+  for (int i = 0; i < LINKS; i++)
+    if (links[i].central.controller == file || links[i].peripheral.controller == file) links[i] = (struct link){{-1, 0}, {0, 0}};
+}
+
+static bool are_deaf(const uint8_t *one, const uint8_t *other) {
+  static char text[4096];
+  static struct timespec read_at;
+  struct stat stat_now;
+  if (stat(DEAF, &stat_now)) return false;
+  if (stat_now.st_mtim.tv_sec != read_at.tv_sec || stat_now.st_mtim.tv_nsec != read_at.tv_nsec) {
+    FILE *file = fopen(DEAF, "re");
+    if (!file) return false;
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    read_at = stat_now.st_mtim;
+  }
+  char line[2][40];
+  for (int i = 0; i < 2; i++) {
+    const uint8_t *a = i ? other : one, *b = i ? one : other;
+    snprintf(line[i], sizeof line[i], "%02X:%02X:%02X:%02X:%02X:%02X %02X:%02X:%02X:%02X:%02X:%02X", a[5], a[4], a[3], a[2], a[1],
+      a[0], b[5], b[4], b[3], b[2], b[1], b[0]);
+  }
+  return strstr(text, line[0]) || strstr(text, line[1]);
+}
+
+/* Whether a controller's packet reaches its host; the packet is put right. */
+static bool hand_over(int file, uint8_t *packet, size_t size) {
+  if (packet[0] == DATA && size >= 5) translate(file, packet + 1);
+  if (packet[0] != EVENT || size < 4) return true;
+  uint8_t *body = packet + 3;
+  size_t rest = size - 3;
+  if (packet[1] == DISCONNECTED && rest >= 4 && !body[0]) disconnected(file, number_at(body + 1));
+  /* LE Set Extended Advertising Enable, sent by `begin_again` */
+  if (packet[1] == COMMAND_COMPLETE && rest >= 3 && body[1] == 0x39 && body[2] == 0x20 && own_answers[file]) {
+    own_answers[file]--;
+    return false;
+  }
+  /* Read BD_ADDR */
+  if (packet[1] == COMMAND_COMPLETE && rest >= 10 && body[1] == 0x09 && body[2] == 0x10) memcpy(addresses[file], body + 4, 6);
+  if (packet[1] != LE_META) return true;
+  switch (body[0]) {
+  case CONNECTED:
+  case CONNECTED_MORE:
+    if (rest >= 5 && !body[1]) connected(file, body + 2, body[4] == 0);
+    break;
+  case UPDATED:
+    if (rest >= 4) translate(file, body + 2);
+    break;
+  case KEY_REQUEST:
+  case PARAMETER_REQUEST:
+    if (rest >= 3) translate(file, body + 1);
+    break;
+  case SET_ENDED:
+    if (rest >= 6) {
+      uint16_t number = number_at(body + 3);
+      struct link *link = coming(number);
+      if (link && link->peripheral.controller == file) {
+        put_number(body + 3, link->peripheral.number);
+      } else if ((link = find(file, number)) && is(link->central, file, number) && body[2] < SETS) {
+        ended[file][body[2]] = 1;
+        return false;
+      }
+    }
+    break;
+  case ADVERTISING_REPORT:
+    return rest < 10 || !are_deaf(body + 4, addresses[file]);
+  case EXTENDED_REPORT:
+    return rest < 11 || !are_deaf(body + 5, addresses[file]);
+  }
+  return true;
+}
+
+#define ORIGINAL(name) (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+ssize_t writev(int file, const struct iovec *parts, int count) {
+  static __typeof__(&writev) original;
+  if (!original) original = ORIGINAL(writev);
+  uint8_t packet[4096];
+  size_t size = 0;
+  if (!is_controller(file)) return original(file, parts, count);
+  for (int i = 0; i < count; i++) {
+    if (size + parts[i].iov_len > sizeof packet) return original(file, parts, count);
+    memcpy(packet + size, parts[i].iov_base, parts[i].iov_len);
+    size += parts[i].iov_len;
+  }
+  if (size > 0 && !hand_over(file, packet, size)) return size;
+  return original(file, &(struct iovec){packet, size}, 1);
+}
+
+static void was_read(int file, const uint8_t *packet, ssize_t size) {
+  reader = is_controller(file) ? file : -1;
+  /* Reset */
+  if (reader >= 0 && size >= 3 && packet[0] == COMMAND && packet[1] == 0x03 && packet[2] == 0x0C) forget(file);
+}
+
+/* A command as if the host had sent it, before the next one of the host's: after a link has come up one follows at once. */
+static size_t begin_again(int file, uint8_t *buffer, size_t most) {
+  if (most < 10 || !is_controller(file)) return 0;
+  for (uint8_t set = 0; set < SETS; set++)
+    if (ended[file][set]) {
+      ended[file][set] = 0;
+      own_answers[file]++;
+      memcpy(buffer, (uint8_t[]){COMMAND, 0x39, 0x20, 6, 1, 1, set, 0, 0, 0}, 10);
+      return 10;
+    }
+  return 0;
+}
+
+ssize_t read(int file, void *buffer, size_t most) {
+  static __typeof__(&read) original;
+  if (!original) original = ORIGINAL(read);
+  size_t made = begin_again(file, buffer, most);
+  if (made) {
+    reader = file;
+    return made;
+  }
+  ssize_t size = original(file, buffer, most);
+  was_read(file, buffer, size);
+  return size;
+}
+
+ssize_t __read_chk(int file, void *buffer, size_t most, size_t room);
+ssize_t __read_chk(int file, void *buffer, size_t most, size_t room) {
+  (void)room;
+  return read(file, buffer, most);
+}
+
+int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout) {
+  static __typeof__(&epoll_wait) original;
+  if (!original) original = ORIGINAL(epoll_wait);
+  (void)most;
+  reader = -1;
+  return original(epoll, events, 1, timeout);
+}

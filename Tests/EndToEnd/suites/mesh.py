@@ -1,0 +1,197 @@
+"""Nodes of the Bitchat mesh on Linux, each on an adapter of its own, central and peripheral at once."""
+from __future__ import annotations
+
+import asyncio
+import random
+import string
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from harness.limits import limit
+from harness.machine import KIOSK, OTHER, SECOND, THIRD
+from harness.node import Node
+from harness.radio import part
+from harness.runner import Suite
+from harness.stage import SETTINGS, Stage
+from phones.tuvali import DIALECTS
+from suites.goodput import BriskWallet
+from suites.visits import KB, credential, visit
+
+suite = Suite("mesh")
+NAMES = ("anna", "ben", "cleo", "dora")
+ADAPTERS = (SECOND, OTHER, THIRD, KIOSK)
+
+
+@asynccontextmanager
+async def nodes(stage: Stage, count: int, deaf: tuple[tuple[int, int], ...] = (), **mesh: str) -> AsyncIterator[list[Node]]:
+    """So many nodes without a past.
+
+    deaf: pairs of them, by their place in the list, that do not hear each other."""
+    await stage.set_radio()
+    await stage.kiosk.stop()
+    part((ADAPTERS[one], ADAPTERS[other]) for one, other in deaf)
+    found = [await Node.make(stage.machine, name, adapter) for name, adapter in zip(NAMES[:count], ADAPTERS)]
+    try:
+        for node in found:
+            await node.start(**mesh)
+        yield found
+    finally:
+        for node in found:
+            await node.stop()
+        part(())
+
+
+async def chat(one: Node, other: Node, size: int = 40) -> None:
+    """A public line and a private text from one to the other, with both ticks."""
+    public, private = (f"{one.name} to {what} " + "." * size for what in ("all", other.name))
+    await one.say(public)
+    sent = await one.tell(await other.peer_id(), private)
+    assert (await other.until_heard(public)).conversation == ""
+    heard = await other.until_heard(private)
+    assert heard.conversation == heard.sender == await one.peer_id(), heard
+    await one.until_state(sent, "delivered", "read")
+    await other.mark_read(heard.number)
+    await one.until_state(sent, "read")
+
+
+@suite.test("Two nodes find each other, and what is said to all and in private arrives with its ticks", limit=90)
+async def two(stage: Stage) -> None:
+    async with nodes(stage, 2) as (anna, ben):
+        for node in (anna, ben):
+            await node.until_neighbours(1)
+        await chat(anna, ben)
+        await chat(ben, anna)
+        for node in (anna, ben):
+            stage.measure(f"{node.name}: {(await node.properties())['Links']} links")
+
+
+@suite.test("Three nodes have links with each other, and each hears both others", limit=150)
+async def three(stage: Stage) -> None:
+    async with nodes(stage, 3) as found:
+        for node in found:
+            await node.until_neighbours(2, timeout=60)
+        for one in found:
+            for other in found:
+                if one is not other:
+                    await tell_all(one, other)
+
+
+async def tell_all(one: Node, other: Node) -> None:
+    await chat_once(one, other, f"{one.name} for {other.name}")
+
+
+async def chat_once(one: Node, other: Node, text: str) -> None:
+    sent = await one.tell(await other.peer_id(), text)
+    await other.until_heard(text)
+    await one.until_state(sent, "delivered", "read")
+
+
+@suite.test("Four nodes have links with each other, each central and peripheral at once", limit=200)
+async def four(stage: Stage) -> None:
+    async with nodes(stage, 4) as found:
+        for node in found:
+            await node.until_neighbours(3, timeout=80)
+        for number, one in enumerate(found):
+            await one.say(f"to all from {one.name}")
+            await chat_once(one, found[number - 1], f"{one.name} in private")
+        for node in found:
+            for other in found:
+                if node is not other:
+                    await node.until_heard(f"to all from {other.name}")
+
+
+@suite.test("Four nodes in a line, whose ends do not hear each other, pass on what is said to all and in private", limit=200)
+async def line(stage: Stage) -> None:
+    async with nodes(stage, 4, deaf=((0, 2), (0, 3), (1, 3))) as found:
+        for node, count in zip(found, (1, 2, 2, 1)):
+            await node.until_neighbours(count, timeout=60)
+        anna, _, _, dora = found
+        await anna.until_knows(await dora.peer_id())
+        await dora.until_knows(await anna.peer_id())
+        await chat(anna, dora)
+        await chat(dora, anna)
+        assert (await anna.peers())[await dora.peer_id()]["Hops"] == 3
+
+
+#: Frames that are sent each way, and the bytes of a text that makes some fifty of them.
+PACKETS, TEXT = 10_000, 32_000
+
+
+async def flood(one: Node, other: Node) -> int:
+    """Says long texts until so many frames have left; each is heard before the next one. How many frames that were."""
+    dice = random.Random(one.name)
+    begin, texts = (await one.counters())["SentFrames"], 0
+    while True:
+        text = "".join(dice.choices(string.ascii_letters + string.digits, k=TEXT))
+        await one.say(text)
+        await other.until_heard(text, timeout=60)
+        texts += 1
+        if (sent := (await one.counters())["SentFrames"] - begin) >= PACKETS:
+            return sent
+
+
+async def gap(one: Node, other: Node) -> int:
+    """Frames that one has sent and the other not received, at a moment at which nothing is on its way."""
+    async with asyncio.timeout(limit(20)):
+        while True:
+            before = (await one.counters())["SentFrames"]
+            received = (await other.counters())["Frames"]
+            await asyncio.sleep(limit(1))
+            if before == (await one.counters())["SentFrames"] and received == (await other.counters())["Frames"]:
+                return before - received
+
+
+@suite.test("Ten thousand packets each way at the same time arrive without a gap", limit=1200)
+async def packets(stage: Stage) -> None:
+    async with nodes(stage, 2, Archive="0s") as (anna, ben):
+        for node in (anna, ben):
+            await node.until_neighbours(1)
+        await chat(anna, ben)
+        await chat(ben, anna)
+        pairs = ((anna, ben), (ben, anna))
+        before = [await gap(*pair) for pair in pairs]
+        begin = time.monotonic()
+        sent = await asyncio.gather(*(flood(*pair) for pair in pairs))
+        seconds = time.monotonic() - begin
+        after = [await gap(*pair) for pair in pairs]
+        stage.measure(f"{sent[0]} and {sent[1]} frames in {seconds:.0f} s; before that {before} were lost")
+        assert after == before, f"lost: {[b - a for a, b in zip(before, after)]}"
+
+
+#: Of the goodput without mesh.
+LEAST = 0.8
+
+
+@suite.test("A wallet is served while three nodes have links with the kiosk and chat, hardly slower than without them", limit=400)
+async def beside_verifier(stage: Stage) -> None:
+    async with nodes(stage, 3) as found:
+        for node in found:
+            await node.until_neighbours(2, timeout=60)
+        rates: dict[bool, list[float]] = {False: [], True: []}
+        for has_mesh in (False, True, False, True):
+            mesh = {"Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}}
+            await stage.set({**SETTINGS, **mesh} if has_mesh else SETTINGS)
+            if has_mesh:
+                kiosk = Node(stage.kiosk, stage.machine, "kiosk", KIOSK)
+                await kiosk.until_neighbours(3, timeout=80)
+            talks = [asyncio.ensure_future(talk_all(node)) for node in found] if has_mesh else []
+            try:
+                result, _ = await visit(stage, BriskWallet(stage.phone, DIALECTS["0.5"], mtu=517), credential(100 * KB))
+            finally:
+                for talk in talks:
+                    talk.cancel()
+            rates[has_mesh].append(result.frame / result.written)
+        without, beside = max(rates[False]) / 1000, max(rates[True]) / 1000
+        stage.measure(f"{without:.1f} kB/s without mesh, {beside:.1f} kB/s with it")
+        await stage.kiosk.stop()
+        assert beside >= LEAST * without, f"{beside / without:.2f} of what it is without mesh"
+
+
+async def talk_all(node: Node) -> None:
+    """Says something to all, once a second, without end."""
+    number = 0
+    while True:
+        number += 1
+        await node.say(f"{node.name} says {number}")
+        await asyncio.sleep(limit(1))

@@ -1,0 +1,205 @@
+import BlueZ
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("Writes in a stream go by a socket of their own where that is whole")
+struct StreamTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @LoopActor private static let put = Visitor.id(Visitor.put)
+  /// A configuration with so many ATT channels.
+  private static func channels(_ count: Int) -> DaemonConfiguration {
+    DaemonConfiguration("[GATT]\nChannels = \(count)\n")
+  }
+
+  @LoopActor
+  private func rig(_ version: BlueZVersion, channels: Int) async throws -> Rig {
+    let rig = try await Rig(version: version, configuration: Self.channels(channels))
+    try await rig.reach(.ready)
+    return rig
+  }
+
+  @Test("All go by one socket, in order, each told as written")
+  @LoopActor
+  func socket() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    let values = (0..<40 as Range<UInt8>).map { [$0, 7] }
+    for value in values { visitor.link?.write(value, to: Self.put, as: .stream) }
+    _ = try await peer.writes.first { $0.value == [39, 7] }
+    #expect(peer.writes.all.map(\.value) == values)
+    #expect(Set(peer.writes.all.map(\.type)) == ["socket"])
+    #expect(rig.fake.calls.all.count { $0.hasPrefix("AcquireWrite") } == 1)
+    let written = LinkEvent.written(Self.put, error: nil)
+    while visitor.events.all.count(where: { $0 == written }) < 40 { _ = try await visitor.events.next() }
+  }
+
+  @Test(
+    "A full socket is no room: nothing more is told as written until bluetoothd has taken some, and nothing is lost")
+  @LoopActor
+  func full() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.leavesWrites = true
+    let visitor = try await rig.visit(peer)
+    let written = LinkEvent.written(Self.put, error: nil)
+    for number in 0..<60 as Range<UInt8> {
+      visitor.link?.write([UInt8](repeating: number, count: 500), to: Self.put, as: .stream)
+    }
+    _ = try await visitor.events.first { $0 == written }
+    try await rig.settle()
+    let told = visitor.events.all.count { $0 == written }
+    #expect(told < 40)
+    peer.takeWrites()
+    _ = try await peer.writes.first { $0.value.first == 59 }
+    #expect(peer.writes.all.compactMap(\.value.first) == Array(0..<60))
+    while visitor.events.all.count(where: { $0 == written }) < 60 { _ = try await visitor.events.next() }
+  }
+
+  @Test("Where bluetoothd gives no socket, they are commands by calls")
+  @LoopActor
+  func refused() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.socketRefusal = DBusError(name: "org.bluez.Error.NotSupported", message: "Operation is not supported")
+    let visitor = try await rig.visit(peer)
+    for number in 0..<3 as Range<UInt8> { visitor.link?.write([number], to: Self.put, as: .stream) }
+    _ = try await peer.writes.first { $0.value == [2] }
+    #expect(peer.writes.all.map(\.type) == ["command", "command", "command"])
+    #expect(rig.fake.calls.all.count { $0.hasPrefix("AcquireWrite") } == 1)
+  }
+
+  @Test("When bluetoothd ends the socket, what follows goes by calls")
+  @LoopActor
+  func ended() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    visitor.link?.write([1], to: Self.put, as: .stream)
+    _ = try await peer.writes.first { $0.value == [1] }
+    peer.endWrites()
+    visitor.link?.write([2], to: Self.put, as: .stream)
+    #expect(try await peer.writes.first { $0.value == [2] }.type == "command")
+  }
+
+  @Test(
+    "With several channels at both ends they wait for answers; with one at either end they do not",
+    arguments: [
+      (5, 66, 3, true, "request"), (5, 66, 3, false, "socket"), (5, 66, 1, true, "socket"), (5, 82, 1, true, "socket"),
+    ])
+  @LoopActor
+  func channels(major: Int, minor: Int, channels: Int, takesChannels: Bool, type: String) async throws {
+    let rig = try await rig(BlueZVersion(major, minor), channels: channels)
+    defer { rig.close() }
+    let peer = try await rig.sighted(.sample(takesChannels: takesChannels))
+    let visitor = try await rig.visit(peer)
+    peer.holdsAnswers = true
+    for number in 0..<2 as Range<UInt8> { visitor.link?.write([number], to: Self.put, as: .stream) }
+    if type == "request" {
+      try await rig.fake.until { peer.heldAnswers == 1 }
+      try await rig.settle()
+      #expect(peer.writes.all.map(\.value) == [[0]])
+      peer.holdsAnswers = false
+      peer.releaseAnswers()
+    }
+    _ = try await peer.writes.first { $0.value == [1] }
+    #expect(peer.writes.all.map(\.type) == [type, type])
+  }
+
+  @Test(
+    "Own writes have 509 bytes at most where the own bluetoothd, or the peer's, loses longer ones",
+    arguments: [(5, 66, 1, false, 509), (5, 69, 1, false, 512), (5, 82, 1, true, 509), (5, 82, 1, false, 512)])
+  @LoopActor
+  func lengths(major: Int, minor: Int, channels: Int, takesChannels: Bool, limit: Int) async throws {
+    let rig = try await rig(BlueZVersion(major, minor), channels: channels)
+    defer { rig.close() }
+    let visitor = try await rig.visit(try await rig.sighted(.sample(takesChannels: takesChannels)))
+    #expect(visitor.link?.writeLimit == limit)
+  }
+
+  @Test("A link that ends takes its socket along, and the next one has its own")
+  @LoopActor
+  func again() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    visitor.link?.write([1], to: Self.put, as: .stream)
+    _ = try await peer.writes.first { $0.value == [1] }
+    rig.fake.lose(peer)
+    _ = try await visitor.end()
+    let next = try await rig.visit(try await rig.sighted(peer))
+    next.link?.write([2], to: Self.put, as: .stream)
+    #expect(try await peer.writes.first { $0.value == [2] }.type == "socket")
+  }
+
+  // MARK: Those who write to us
+
+  @Test("From 5.76 on each client that writes has a socket, and each write is that client's")
+  @LoopActor
+  func writers() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Service.application(reach: .subscribers, takesAllWrites: true))
+    defer { server.close() }
+    let devices = [rig.fake.addDevice("00:AA:02:00:00:01"), rig.fake.addDevice("00:AA:02:00:00:02")]
+    let links = [try await service.link(), try await service.link()]
+    for round in 0..<20 as Range<UInt8> {
+      for index in 0..<2 {
+        #expect(await rig.fake.write([round, UInt8(index)], to: Service.put, from: devices[index], mtu: 247) == nil)
+      }
+    }
+    for index in 0..<2 {
+      let last = Service.Event.written(links[index], Service.id(0xFE02), [19, UInt8(index)])
+      if !service.events.all.contains(last) { _ = try await service.events.first { $0 == last } }
+      let own = service.events.all.compactMap { event -> [UInt8]? in
+        if case .written(links[index], _, let value) = event { value } else { nil }
+      }
+      #expect(own == (0..<20).map { [$0, UInt8(index)] })
+      #expect(service.events.all.contains(.changed(links[index], 247)))
+    }
+  }
+
+  @Test(
+    "A service that may refuse a write, and a bluetoothd before 5.76, get no sockets",
+    arguments: [(66, true), (82, false)])
+  @LoopActor
+  func noWriters(minor: Int, takesAllWrites: Bool) async throws {
+    let rig = try await rig(BlueZVersion(5, minor), channels: 1)
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Service.application(reach: .subscribers, takesAllWrites: takesAllWrites))
+    defer { server.close() }
+    #expect(rig.fake.applications.last?[Service.put]?.offersWriteSockets == false)
+    let device = rig.fake.addDevice("00:AA:02:00:00:01")
+    service.refusal = .busy
+    #expect(await rig.fake.write([1], to: Service.put, from: device) != nil)
+  }
+}
+
+@Suite("bluetoothd's own configuration file is read as far as it matters")
+struct DaemonConfigurationTests {
+  @Test(
+    "Channels and Privacy are found in their sections, and nowhere else",
+    arguments: [
+      ("", nil, false), ("[GATT]\nChannels=1", 1, false), ("[GATT]\n# Channels = 5\n  Channels = 3 \n", 3, false),
+      ("[General]\nChannels=1\nPrivacy = device", nil, true),
+      ("[General]\nPrivacy=off\n[GATT]\nPrivacy=device", nil, false),
+      ("[GATT]\nChannels=x\n=\n[\n]", nil, false),
+    ] as [(String, Int?, Bool)])
+  func read(text: String, channels: Int?, hidesAddress: Bool) {
+    let configuration = DaemonConfiguration(text)
+    #expect(configuration.channels == channels)
+    #expect(configuration.hidesAddress == hidesAddress)
+  }
+}

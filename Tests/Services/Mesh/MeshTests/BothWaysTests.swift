@@ -1,0 +1,102 @@
+import Bitchat
+import Common
+import Loop
+import Radio
+import Testing
+
+@testable import Mesh
+
+@Suite("On a radio whose clients all hear what one is told, neighbours are each other's clients")
+struct BothWaysTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// Two neighbours.
+  ///
+  /// - Parameter areMixed: whether their radios cannot tell clients apart.
+  @LoopActor
+  private func pair(areMixed: Bool) -> (Village, Village.House, Village.House) {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    for house in [ann, bob] { house.radio.controller.reachesEverySubscriber = areMixed }
+    return (village, ann, bob)
+  }
+
+  @Test("Whoever made the link, both write over it, and it stays one link")
+  @LoopActor
+  func both() async throws {
+    let (village, ann, bob) = pair(areMixed: true)
+    #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.ports.values.contains(where: \.isClientReady) } })
+    #expect(ann.mesh.ports.count == 1 && bob.mesh.ports.count == 1)
+    #expect([ann, bob].count { $0.mesh.ports.values.contains(where: \.isOurs) } == 1)
+    let number = try ann.mesh.tell("bob", "one way")
+    #expect(village.wait { ann.progress[number]?.last == .delivered })
+    let back = try bob.mesh.tell("ann", "the other way")
+    #expect(village.wait { bob.progress[back]?.last == .delivered })
+    #expect(bob.texts == ["one way"] && ann.texts == ["the other way"])
+  }
+
+  @Test("Where each client is reached alone, the one that was connected to notifies")
+  @LoopActor
+  func one() async throws {
+    let (village, ann, bob) = pair(areMixed: false)
+    #expect(village.wait { village.isAcquainted })
+    village.time.advance(by: .seconds(10))
+    #expect([ann, bob].count { $0.mesh.ports.values.contains(where: \.isClientReady) } == 1)
+  }
+
+  @Test("The end of such a link is told once, and the neighbours find each other again")
+  @LoopActor
+  func end() async throws {
+    let (village, ann, bob) = pair(areMixed: true)
+    #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.ports.values.contains(where: \.isClientReady) } })
+    bob.radio.power = false
+    #expect(village.wait { ann.mesh.ports.isEmpty && bob.mesh.ports.isEmpty })
+    bob.radio.power = true
+    #expect(village.wait { ann.mesh.state == .connected && bob.mesh.state == .connected })
+    let number = try ann.mesh.tell("bob", "again")
+    #expect(village.wait { ann.progress[number]?.last == .delivered })
+  }
+
+  @Test("A frame that all subscribers hear is made for the narrowest of them; one that is written is not")
+  @LoopActor
+  func narrowest() async throws {
+    let (_, ann, _) = pair(areMixed: true)
+    let mesh = ann.mesh
+    let (wide, narrow) = (MeshPort(LinkID(9001), BluetoothAddress(1)), MeshPort(LinkID(9002), BluetoothAddress(2)))
+    for (port, mtu) in [(wide, 517), (narrow, 185)] {
+      (port.isServed, port.mtu) = (true, mtu)
+      mesh.ports[port.id] = port
+    }
+    #expect(mesh.frameLimit(of: wide) == 182 && mesh.frameLimit(of: narrow) == 182)
+    (wide.isClientReady, wide.writeLimit) = (true, 509)
+    #expect(mesh.frameLimit(of: wide) == 509 && mesh.frameLimit(of: narrow) == 182)
+    wide.isClientReady = false
+    ann.radio.controller.reachesEverySubscriber = false
+    #expect(mesh.frameLimit(of: wide) == 512 && mesh.frameLimit(of: narrow) == 182)
+  }
+}
+
+@Suite("Where the controller has one place for advertisements, the mesh gives way")
+struct GivingWayTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("While another service advertises the node does not, and says so; it finds its neighbours all the same")
+  @LoopActor
+  func oneSlot() async throws {
+    let village = Village()
+    let ann = village.add("ann")
+    ann.radio.controller.advertisingSlots = 1
+    #expect(village.wait { ann.mesh.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
+    let kiosk = ann.shared.tenant("kiosk", share: .nothing)
+    let visitor = Advertisement(data: AdvertisingData(flags: 6, serviceUUIDs: [BluetoothUUID(short: 0xFE90)]))
+    let registration = try kiosk.advertise(visitor, AdvertisingTerms(priority: 10), for: nil)
+    #expect(village.wait { !ann.mesh.radio.status.traits.advertisesAll })
+    village.time.advance(by: .seconds(120))
+    #expect(!ann.mesh.radio.status.traits.advertisesAll && kiosk.status.traits.advertisesAll)
+    let bob = village.add("bob", at: 5)
+    #expect(village.wait { ann.mesh.state == .connected && bob.mesh.state == .connected })
+    #expect(ann.mesh.reason.contains("too few places"))
+    registration.cancel()
+    #expect(village.wait { ann.mesh.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
+  }
+}
