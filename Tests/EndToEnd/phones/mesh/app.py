@@ -60,6 +60,8 @@ class App(ABC):
         self.refused: Counter[str] = Counter()
         #: Packets that came, by type, those of others included.
         self.heard: Counter[int] = Counter()
+        #: The same by sender.
+        self.senders: Counter[bytes] = Counter()
         self.relayed: Counter[int] = Counter()
         #: Seconds by which its clock is off.
         self.clock_error = 0.0
@@ -146,6 +148,9 @@ class App(ABC):
             known = {"lines": [line.text[:30] for line in self.lines], "private": len(self.private), "refused": dict(self.refused),
                      "faults": self.faults[:3], "peers": [peer.id.hex() for peer in self.peers.values()], "heard": dict(self.heard)}
             raise TimeoutError(f"{self.nickname}: {what}: not within {timeout:.0f} s; it has {known}") from None
+
+    def has_line(self, content: str) -> bool:
+        return any(line.text == content for line in self.lines)
 
     def note(self, fault: str) -> None:
         self.faults.append(fault)
@@ -298,6 +303,7 @@ class App(ABC):
         if packet.sender == self.id:
             return self._refuse("own packet")
         self.heard[packet.type] += 1
+        self.senders[packet.sender] += 1
         if why := self.check_time(link, packet):
             return self._refuse(why)
         key = self._key(packet)

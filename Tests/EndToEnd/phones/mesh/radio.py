@@ -104,6 +104,7 @@ class MeshRadio:
         self.app = app
         self.neighbours: dict[Connection, Neighbour] = {}
         self.advertises = False
+        self._work: asyncio.Task[None] | None = None
 
     @property
     def is_android(self) -> bool:
@@ -129,10 +130,11 @@ class MeshRadio:
 
     async def switch_off(self) -> None:
         self.app.close()
+        # Or it would begin again when its links end.
+        self.advertises = False
         await self.phone.hang_up()
         await self.phone.switch_off()
         self.neighbours.clear()
-        self.advertises = False
 
     # Being found.
 
@@ -145,8 +147,13 @@ class MeshRadio:
         self.advertises = True
         await self.phone.device.start_advertising(
             advertising_data=bytes(AdvertisingData(structures)), scan_response_data=bytes(AdvertisingData(answer)),
-            advertising_interval_min=100, advertising_interval_max=150, auto_restart=True,
+            advertising_interval_min=100, advertising_interval_max=150,
         )
+
+    async def _advertise_again(self) -> None:
+        """A link ends it."""
+        if self.advertises and self.phone.is_on:
+            await self.advertise()
 
     async def hide(self) -> None:
         assert self.phone.device is not None
@@ -214,6 +221,7 @@ class MeshRadio:
         neighbour = self.neighbours.pop(connection, None)
         if neighbour is not None:
             self.app.left(neighbour)
+        self._work = asyncio.ensure_future(self._advertise_again())
 
     def _on_write(self, connection: Connection, value: bytes) -> None:
         neighbour = self._neighbour(connection)
