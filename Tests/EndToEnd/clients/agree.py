@@ -2,9 +2,9 @@
 
     agree.py VECTORS FILE
 
-The packets follow from chance with a seed, and `ForeignCodecTests` makes the same: VECTORS has the hash of what both encode, byte for
-byte. bitchat-protocol reads each of them back to the fields that it was made of. FILE gets a line of hexadecimal digits for each, and for each of some
-more that bitchat-protocol compresses, with the fields that a reader must find: `HEX JSON`."""
+The packets follow from chance with a seed, and `ForeignCodecTests` makes the same: VECTORS has the hash of what both encode, byte
+for byte. bitchat-protocol reads each of them back to the fields that it was made of. FILE gets a line for each, and for each of
+some more that bitchat-protocol compresses, with the fields that a reader must find: `HEX JSON`."""
 from __future__ import annotations
 
 import hashlib
@@ -87,7 +87,8 @@ def compressed(seed: int, count: int) -> Iterator[BitchatPacket]:
     dice = Dice(seed)
     for _ in range(count):
         body = (b"the relay on the roof is up again " * 40)[: 300 + dice.below(1000)]
-        yield BitchatPacket(1 + dice.below(2), 0x02, 7, dice.below(1 << 42), 0, dice.bytes(8), body, None, None, dice.bytes(64), False)
+        version, timestamp, sender = 1 + dice.below(2), dice.below(1 << 42), dice.bytes(8)
+        yield BitchatPacket(version, 0x02, 7, timestamp, 0, sender, body, None, None, dice.bytes(64), False)
 
 
 def fields(packet: BitchatPacket) -> dict[str, object]:

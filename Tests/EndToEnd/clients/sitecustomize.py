@@ -1,5 +1,5 @@
-"""Imported by Python itself in each of other people's clients, which are as they came from PyPI: it names the adapter that bleak uses.
-Without this bleak takes any that is on."""
+"""Python itself imports this in each of other people's clients, which are as they came from PyPI: it names the adapter that bleak
+uses, which takes any that is on otherwise."""
 import os
 
 from bleak.backends.bluezdbus.manager import BlueZManager

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.runner import Suite
 from harness.stage import Stage
 from phones import tuvali
-from suites import mesh_vectors
+from suites import mesh_strict, mesh_vectors
 
 suite = Suite("formats")
 VECTORS = Path(__file__).parents[2] / "Protocols/TuvaliTests/Vectors/tuvali.json"
@@ -28,6 +28,11 @@ async def agrees(stage: Stage) -> None:
 @suite.test("The Bitchat phones speak the protocol of the vectors")
 async def bitchat_agrees(stage: Stage) -> None:
     mesh_vectors.check()
+
+
+@suite.test("The Bitchat phones refuse what the apps refuse")
+async def bitchat_refuses(stage: Stage) -> None:
+    await mesh_strict.check()
 
 
 def _session(keys: dict) -> tuvali.Session:

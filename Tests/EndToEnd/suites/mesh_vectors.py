@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from phones.mesh import parcels, sync, values
 from phones.mesh.noise import Handshake, NoiseError, Session
-from phones.mesh.packets import ANDROID_LEVEL, IOS_LEVEL, Malformed, Packet, Stream, Type, padded, unpadded
+from phones.mesh.packets import ANDROID_LEVEL, IOS_LEVEL, Malformed, Packet, Stream, Type, deflate, padded, unpadded
 
 PROTOCOLS = Path(__file__).parents[2] / "Protocols/BitchatTests/Vectors/bitchat.json"
 NOISE = Path(__file__).parents[2] / "Base/NoiseTests/Vectors/noise.json"
@@ -38,6 +39,7 @@ def check() -> None:
     _inside(vectors, people)
     _files(vectors)
     _courier(vectors["courier"], people)
+    _refusals(people["alice"], people["bob"])
 
 
 def _identity(keys: Json) -> values.Identity:
@@ -223,6 +225,31 @@ def _courier(case: Json, people: dict[str, values.Identity]) -> None:
     envelope = parcels.Envelope.decode(raw(case["envelope"]))
     assert envelope.encoded().hex() == case["envelope"] and envelope.sealed == sealed and envelope.copies == case["copies"]
     assert Type.COURIER == 4
+
+
+def _refusals(alice: values.Identity, bob: values.Identity) -> None:
+    """Where the vectors have no case."""
+    line = Packet(Type.MESSAGE, alice.peer_id, 1, b"hello").encoded(IOS_LEVEL)
+    assert Packet.decode(padded(line)) == Packet.decode(line) and _refused(Packet.decode, line + b"\0\0")
+    asked, body = bytes(range(16)), values.response(values.challenge(bob.noise_key, bytes(range(16)))[1:], bob)[1:]
+    assert values.is_proven(body, bob.noise_key, asked, bob.signing_key)
+    assert not values.is_proven(body, bob.noise_key, asked[::-1], bob.signing_key)
+    assert not values.is_proven(body, alice.noise_key, asked, bob.signing_key)
+    # 90 of 100 bytes are different ones: too many to compress, though it would pay.
+    assert deflate(bytes(range(90)) + bytes(10), IOS_LEVEL) is None and deflate(bytes(range(80)) * 3, IOS_LEVEL)
+    assert deflate(bytes(random.Random(1).choices(range(89), k=100)), IOS_LEVEL) is None, "it has to be shorter"
+    for parts in ((1, 1), (2, 1), (0, 0), (0, 10_001)):
+        assert _refused(parcels.Fragment.decode, parcels.Fragment(bytes(8), *parts, 2, b"x").encoded()), parts
+    for mime, content in (("text/html", b"<"), ("image/png", b"GIF89a"), ("application/pdf", b"")):
+        assert _refused(parcels.File.decode, parcels.File("a", mime, content).encoded()), mime
+    short = parcels.File("a", "application/octet-stream", b"12").encoded().replace(b"\0\0\0\2", b"\0\0\0\3", 1)
+    assert _refused(parcels.File.decode, short), "a size that is not the content's"
+    # An ID whose hash is 0 in the filter counts as 1.
+    ids = (number.to_bytes(16, "big") for number in range(10_000))
+    zero = next(each for each in ids if int.from_bytes(hashlib.sha256(each).digest()[:8], "big") % 128 == 0)
+    assert sync.Filter.of([zero]).values() == {1} and zero in sync.Filter.of([zero])
+    for parameter, modulus in ((0, 1), (33, 1), (7, 0)):
+        assert _refused(sync.SyncRequest.decode, sync.SyncRequest(sync.Filter(parameter, modulus, b"")).encoded())
 
 
 if __name__ == "__main__":

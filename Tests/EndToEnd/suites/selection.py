@@ -8,6 +8,7 @@ from harness.runner import Test
 SELECTION = (
     "The phones speak the protocol of the vectors",
     "The Bitchat phones speak the protocol of the vectors",
+    "The Bitchat phones refuse what the apps refuse",
     "A wallet on Linux brings 10 KB to a verifier on Linux that speaks 0.4 alone, and is rejected",
     "Two nodes find each other, and what is said to all and in private arrives with its ticks",
     "Both dialects are on the air at once, byte for byte as the original sends them",

@@ -5,7 +5,7 @@ import asyncio
 import hashlib
 import time
 import uuid
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -13,16 +13,16 @@ from typing import TypeVar
 
 from phones.mesh import values
 from phones.mesh.air import Assembly, Heard, MeshLink, Peer, Received
-from phones.mesh.noise import SIZES, Handshake, NoiseError, Session
 from phones.mesh.packets import EVERYBODY, PADDED, Malformed, Packet, Type, padded
 from phones.mesh.parcels import File, Fragment, fragments
 from phones.mesh.sync import SYNC_BITS, SyncRequest
-from phones.mesh.values import Announce, Identity, Inside, PeerState
+from phones.mesh.private import PrivateTalk
+from phones.mesh.values import Announce, Identity, Inside
 
 T = TypeVar("T")
 
 
-class App(ABC):
+class App(PrivateTalk):
     kind: str
     #: Of its deflate.
     level: int
@@ -40,8 +40,6 @@ class App(ABC):
     #: Seconds: when a new neighbour is asked for what was missed, and how often. A filter hides one packet in a hundred that is
     #: missing, each time another one.
     ASKS_AFTER, ASKS_EVERY = 1.0, 30.0
-    #: Seconds in which a handshake must be over.
-    HANDSHAKE_FOR = 10.0
 
     def __init__(self, nickname: str, identity: Identity | None = None) -> None:
         self.nickname = nickname
@@ -73,11 +71,16 @@ class App(ABC):
         self._answers: defaultdict[bytes, list[float]] = defaultdict(list)
         self._changed = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
+        self._announcing: asyncio.Task[None] | None = None
 
     # What the two apps do differently.
 
     @abstractmethod
     def announce_payload(self) -> bytes: ...
+
+    @abstractmethod
+    def announce_period(self, has_neighbours: bool) -> float:
+        """Seconds from one announce to all to the next."""
 
     @abstractmethod
     def slice_size(self, packet: Packet, limit: int) -> int:
@@ -130,7 +133,7 @@ class App(ABC):
         task.add_done_callback(self._work.discard)
 
     def close(self) -> None:
-        for task in self._work:
+        for task in [*self._work, *([self._announcing] if self._announcing else [])]:
             task.cancel()
         for link in list(self.links):
             self.left(link)
@@ -162,6 +165,13 @@ class App(ABC):
         """A link can be used."""
         self.links.append(link)
         self._changed.set()
+        if self._announcing is None:
+            self._announcing = asyncio.ensure_future(self._announce_again_and_again())
+
+    async def _announce_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(self.announce_period(any(link.peer for link in self.links)))
+            self.announce()
 
     def left(self, link: MeshLink) -> None:
         link.end()
@@ -190,37 +200,6 @@ class App(ABC):
     def leave(self) -> None:
         self.send(self.signed(self.packet(Type.LEAVE, b"")))
 
-    def tell(self, peer: bytes, content: str) -> str:
-        """In private; the message's ID."""
-        assert len(content.encode()) <= 255, "the apps cannot write more"
-        message_id = str(uuid.uuid4()).upper()
-        self.tell_inside(peer, values.private_message(message_id, content))
-        return message_id
-
-    def read(self, heard: Heard) -> None:
-        """Shows a private message to the user, of which its sender is told."""
-        assert heard.message_id is not None
-        self.tell_inside(heard.sender, bytes([Inside.READ]) + heard.message_id.encode())
-
-    def favour(self, peer: bytes, likes: bool = True) -> str:
-        return self.tell(peer, f"{values.FAVOURITE if likes else values.NO_FAVOURITE}:npub1{'q' * 58}")
-
-    def verify(self, url: str) -> bytes:
-        """Reads somebody's code and asks for the proof; the peer's ID."""
-        code = values.Code.parse(url, self.now() / 1000)
-        peer = self.peers[values.peer_id(code.noise_key)]
-        if (code.noise_key, code.signing_key) != (peer.announce.noise_key, peer.announce.signing_key):
-            raise Malformed("a code with other keys than the peer's")
-        peer.challenged = uuid.uuid4().bytes
-        self.tell_inside(peer.id, values.challenge(code.noise_key, peer.challenged))
-        return peer.id
-
-    def code(self) -> str:
-        """The text of its own QR code."""
-        nonce = values.nonce_text(uuid.uuid4().bytes)
-        code = values.Code(self.identity.noise_key, self.identity.signing_key, self.nickname, self.now() // 1000, nonce)
-        return code.url(self.identity.signing)
-
     def send_file(self, file: File, peer: bytes | None = None) -> None:
         """To all, or to one who has proven that it takes private files."""
         if peer is None:
@@ -229,20 +208,6 @@ class App(ABC):
         proven = self.peers[peer].capabilities
         assert proven is not None and values.Capability.PRIVATE_MEDIA in proven, "the peer does not take private files"
         self.tell_inside(peer, bytes([Inside.FILE]) + file.encoded())
-
-    def tell_inside(self, peer_id: bytes, plaintext: bytes) -> None:
-        """Through Noise, as soon as there is a session."""
-        peer = self.peers[peer_id]
-        if peer.session is None:
-            peer.waiting.append(plaintext)
-            self._begin(peer)
-            return
-        version = 2 if plaintext[0] == Inside.FILE else 1
-        self._send_noise(Type.ENCRYPTED, peer.session.seal(plaintext), peer_id, version=version)
-
-    def _send_noise(self, kind: Type, payload: bytes, peer: bytes, **more: int) -> None:
-        packet = self.packet(kind, payload, peer, **more)
-        self.send(self.signed(packet) if self.signs_noise else packet)
 
     def send(self, packet: Packet, links: Iterable[MeshLink] | None = None, but: MeshLink | None = None) -> None:
         """Over these links, or the recipient's, or all; in fragments where it is too long."""
@@ -291,9 +256,6 @@ class App(ABC):
         bare = frame[:length]
         if frame != (padded(bare) if packet.type in PADDED else bare):
             raise Malformed(f"{len(frame)} bytes of type {packet.type:02x} with {len(frame) - len(bare)} of padding")
-
-    def _refuse(self, why: str) -> None:
-        self.refused[why] += 1
 
     def _key(self, packet: Packet) -> bytes:
         text = bytes([packet.type]) + packet.sender + packet.timestamp.to_bytes(8, "big") + packet.payload
@@ -374,7 +336,7 @@ class App(ABC):
         if packet.type == Type.FILE:
             if packet.version != 2 or packet.recipient == self.id:
                 raise Malformed("a file in clear for one peer, or of version 1")
-            self._take_file(packet.sender, packet.payload, private=False)
+            self.take_file(packet.sender, packet.payload, private=False)
             return True
         content = values.text(packet.payload)
         if packet.recipient == self.id or not content or len(content) > self.longest_text:
@@ -383,7 +345,7 @@ class App(ABC):
         self.lines.append(Heard(packet.sender, peer.announce.nickname, content, packet.timestamp))
         return True
 
-    def _take_file(self, sender: bytes, payload: bytes, *, private: bool) -> None:
+    def take_file(self, sender: bytes, payload: bytes, *, private: bool) -> None:
         file = File.decode(payload)
         self.files.append(Received(sender, file.name, file.mime, file.content, private))
 
@@ -400,122 +362,6 @@ class App(ABC):
         if inner.type == Type.FRAGMENT or inner.type != part.type or inner.sender != packet.sender:
             raise Malformed(f"fragments of type {part.type:02x} that give one of type {inner.type:02x}")
         self._take(link, replace(inner, ttl=0, is_rsr=packet.is_rsr), put_together=True)
-
-    # Noise.
-
-    def _begin(self, peer: Peer) -> None:
-        if peer.handshake is None:
-            work = peer.handshake = Handshake(True, self.identity.noise)
-            self._send_noise(Type.HANDSHAKE, work.write(), peer.id)
-            self.later(self.HANDSHAKE_FOR, lambda: self._begin_again(peer, work))
-
-    def _begin_again(self, peer: Peer, work: Handshake) -> None:
-        if peer.handshake is work:
-            self._refuse("handshake without an answer")
-            peer.handshake = None
-            if peer.waiting:
-                self._begin(peer)
-
-    def _take_handshake(self, packet: Packet) -> bool:
-        peer = self.peers.get(packet.sender)
-        if peer is None:
-            # Its announce may be on its way: an iPhone begins as soon as it has this phone's.
-            self._strangers[packet.sender] = packet
-            return True
-        if packet.signature is not None and not packet.is_signed_by(peer.announce.signing_key, self.level):
-            self._refuse("handshake with a wrong signature")
-            return False
-        work, message = peer.handshake, packet.payload
-        if len(message) == SIZES[0]:
-            if work is not None and work.initiator and self.id < packet.sender:
-                self._refuse("handshake of both, and this ID is the smaller")
-                return True
-            work = peer.handshake = Handshake(False, self.identity.noise)
-        if work is None or work.is_over or work.writes or len(message) != SIZES[work.step]:
-            self._refuse("handshake message out of order")
-            return False
-        try:
-            work.read(message)
-        except NoiseError as wrong:
-            self.note(f"handshake: {wrong}")
-            peer.handshake = None
-            return False
-        if not work.is_over:
-            self._send_noise(Type.HANDSHAKE, work.write(), peer.id)
-        if work.remote is not None and work.remote != peer.announce.noise_key:
-            self.note("a handshake with another key than the announce's")
-            peer.handshake = None
-            return False
-        if work.is_over:
-            self._established(peer, work)
-        return True
-
-    def _established(self, peer: Peer, work: Handshake) -> None:
-        peer.session, peer.handshake, peer.capabilities = Session(work), None, None
-        self.tell_inside(peer.id, PeerState(self.capabilities, self.identity.signing_key).encoded())
-        early, peer.early = peer.early, []
-        for packet in early:
-            self._take_encrypted(packet)
-        waiting, peer.waiting = peer.waiting, []
-        for plaintext in waiting:
-            self.tell_inside(peer.id, plaintext)
-
-    def _take_encrypted(self, packet: Packet) -> bool:
-        peer = self.peers.get(packet.sender)
-        if peer is None or (peer.session is None and (peer.handshake is None or len(peer.early) == 4)):
-            self._refuse("ciphertext without a session")
-            if peer is not None:
-                self._begin(peer)
-            return False
-        if peer.session is None or (peer.handshake is not None and not peer.handshake.is_over and not peer.handshake.initiator):
-            peer.early.append(packet)
-            return True
-        try:
-            plaintext = peer.session.open(packet.payload)
-        except NoiseError as wrong:
-            self.note(f"ciphertext: {wrong}")
-            return False
-        if not plaintext:
-            raise Malformed("an empty private payload")
-        self._take_inside(peer, packet, plaintext[0], plaintext[1:])
-        return True
-
-    def _take_inside(self, peer: Peer, packet: Packet, kind: int, body: bytes) -> None:
-        match kind:
-            case Inside.MESSAGE:
-                self.take_private(peer, packet.timestamp, *values.read_private_message(body))
-            case Inside.DELIVERED | Inside.READ:
-                self.receipts[values.text(body)].append("delivered" if kind == Inside.DELIVERED else "read")
-            case Inside.STATE:
-                state = PeerState.decode(body)
-                if state.signing_key != peer.announce.signing_key:
-                    raise Malformed("a peer state with another signing key than the announce's")
-                is_first, peer.capabilities = peer.capabilities is None, state.capabilities
-                if is_first:
-                    self.tell_inside(peer.id, PeerState(self.capabilities, self.identity.signing_key).encoded())
-            case Inside.CHALLENGE:
-                self.tell_inside(peer.id, values.response(body, self.identity))
-            case Inside.RESPONSE:
-                proven = peer.challenged is not None and values.is_proven(
-                    body, peer.announce.noise_key, peer.challenged, peer.announce.signing_key
-                )
-                if not proven:
-                    raise Malformed("a proof that is none")
-                peer.is_verified, peer.challenged = True, None
-            case Inside.FILE:
-                self._take_file(peer.id, body, private=True)
-            case _:
-                raise Malformed(f"a private payload of type {kind:02x}")
-
-    def take_private(self, peer: Peer, when: int, message_id: str, content: str) -> None:
-        """Shown once; acknowledged each time that it comes."""
-        self.tell_inside(peer.id, bytes([Inside.DELIVERED]) + message_id.encode())
-        if any(heard.message_id == message_id for heard in self.private):
-            return self._refuse("private message twice")
-        if content.startswith((values.FAVOURITE, values.NO_FAVOURITE)):
-            peer.likes_us = content.startswith(values.FAVOURITE)
-            return
-        self.private.append(Heard(peer.id, peer.announce.nickname, content, when, message_id))
 
     # Sync.
 

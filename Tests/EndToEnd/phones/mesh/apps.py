@@ -55,6 +55,9 @@ class IOSApp(App):
             self.nickname, self.identity.noise_key, self.identity.signing_key, near or None, self.capabilities, self.bridge
         ).encoded()
 
+    def announce_period(self, has_neighbours: bool) -> float:
+        return random.uniform(11, 19) if has_neighbours else 4
+
     def slice_size(self, packet: Packet, limit: int) -> int:
         """The app's own reckoning of narrow links is off by one for directed packets (docs/facts/bitchat-delta.md section 3.1),
         and nobody knows what becomes of those; here they fit."""
@@ -183,6 +186,9 @@ class AndroidApp(App):
         near = tuple(sorted({link.peer for link in self.links if link.peer}))
         announce = Announce(self.nickname, self.identity.noise_key, self.identity.signing_key, near or None, self.capabilities)
         return announce.encoded(neighbours_last=True)
+
+    def announce_period(self, has_neighbours: bool) -> float:
+        return 30
 
     def slice_size(self, packet: Packet, limit: int) -> int:
         """13 and 15 are an old length of the header, and the 13 of the fragment's own."""

@@ -80,7 +80,8 @@ class SyncRequest:
 
     def encoded(self) -> bytes:
         parts = [
-            tlv(1, bytes([self.filter.parameter]), 2), tlv(2, self.filter.modulus.to_bytes(4, "big"), 2), tlv(3, self.filter.data, 2)
+            tlv(1, bytes([self.filter.parameter]), 2), tlv(2, self.filter.modulus.to_bytes(4, "big"), 2),
+            tlv(3, self.filter.data, 2),
         ]
         if self.types is not None:
             parts.append(tlv(4, bits(self.types), 2))
