@@ -108,10 +108,12 @@ class Link:
 
     async def discover(self, service: int) -> None:
         """Finds all services, then the characteristics and descriptors of the one."""
-        wanted = UUID.from_16_bits(service)
+        await self.discover_uuid(UUID.from_16_bits(service))
+
+    async def discover_uuid(self, wanted: UUID) -> None:
         services = [found for found in await self.client.discover_services() if found.uuid == wanted]
         if len(services) != 1:
-            raise LookupError(f"{len(services)} services {service:04x}")
+            raise LookupError(f"{len(services)} services {wanted}")
         for characteristic in await services[0].discover_characteristics():
             self.characteristics[_whole(characteristic.uuid)] = characteristic
 

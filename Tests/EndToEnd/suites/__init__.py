@@ -6,9 +6,13 @@ of the kiosk have seen more links than the second service's.
 from __future__ import annotations
 
 from harness.runner import Test
-from suites import advertising, crowds, degraded, faults, formats, goodput, linux, mesh, mesh_faults, privacy, silence, speed, transfers
+from suites import (
+    advertising, apps, clients, crowds, degraded, faults, formats, goodput, linux, mesh, mesh_faults, privacy, silence, speed, transfers,
+)
 
-MODULES = (formats, linux, mesh, mesh_faults, advertising, transfers, privacy, crowds, silence, speed, goodput, faults, degraded)
+MODULES = (
+    formats, linux, mesh, mesh_faults, apps, clients, advertising, transfers, privacy, crowds, silence, speed, goodput, faults, degraded,
+)
 
 
 def all_tests() -> list[Test]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from harness.runner import Suite
 from harness.stage import Stage
 from phones import tuvali
+from suites import mesh_strict, mesh_vectors
 
 suite = Suite("formats")
 VECTORS = Path(__file__).parents[2] / "Protocols/TuvaliTests/Vectors/tuvali.json"
@@ -22,6 +23,16 @@ async def agrees(stage: Stage) -> None:
     _reports(vectors)
     for case in vectors["crc"]:
         assert f"{tuvali.crc(bytes.fromhex(case['data_hex'])):04x}" == case["kermit_hex"], case
+
+
+@suite.test("The Bitchat phones speak the protocol of the vectors")
+async def bitchat_agrees(stage: Stage) -> None:
+    mesh_vectors.check()
+
+
+@suite.test("The Bitchat phones refuse what the apps refuse")
+async def bitchat_refuses(stage: Stage) -> None:
+    await mesh_strict.check()
 
 
 def _session(keys: dict) -> tuvali.Session:

@@ -89,7 +89,13 @@ extension MeshService {
         port.isBusy = true
         return
       }
-      if delivery.accepted.isEmpty { unreachable += 1 } else { sent += 1 }
+      if delivery.accepted.isEmpty {
+        // A peer may write before its subscription has arrived; what is for it waits for that.
+        guard port.isSubscribed else { return }
+        unreachable += 1
+      } else {
+        sent += 1
+      }
       port.queue.removeFirst()
       if isFile { tellRoom(port) }
     }
@@ -229,10 +235,12 @@ extension MeshService: GATTServerDelegate {
   public func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool) {
     guard let port = ports[link] else { return }
     port.isSubscribed = isSubscribed
-    guard isSubscribed, !port.isOpen else { return }
+    guard isSubscribed else { return }
     // A client may not listen yet when its subscription has only just arrived.
     port.opening = scheduler.schedule(after: Self.listeningTime) { [weak self, weak port] in
-      if let self, let port, ports[link] === port { open(port) }
+      guard let self, let port, ports[link] === port else { return }
+      open(port)
+      pump(port)
     }
   }
 

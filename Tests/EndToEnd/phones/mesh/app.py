@@ -1,0 +1,398 @@
+"""A Bitchat app without its radio: what both apps do alike. Where they differ is in `apps.py`."""
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+import uuid
+from abc import abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from phones.mesh import values
+from phones.mesh.air import Assembly, Heard, MeshLink, Peer, Received
+from phones.mesh.packets import EVERYBODY, PADDED, Malformed, Packet, Type, padded
+from phones.mesh.parcels import File, Fragment, fragments
+from phones.mesh.sync import SYNC_BITS, SyncRequest
+from phones.mesh.private import PrivateTalk
+from phones.mesh.values import Announce, Identity, Inside
+
+T = TypeVar("T")
+
+
+class App(PrivateTalk):
+    kind: str
+    #: Of its deflate.
+    level: int
+    capabilities: frozenset[int]
+    signs_noise: bool
+    #: Fragments that a packet may have.
+    most_fragments: int
+    #: Seconds between fragments, to all and to one.
+    pace: tuple[float, float]
+    #: What public packets name as their recipient.
+    everybody: bytes | None
+    #: Milliseconds that an announce may be off.
+    announce_skew: int
+    longest_text = 60_000
+    #: Seconds: when a new neighbour is asked for what was missed, and how often. A filter hides one packet in a hundred that is
+    #: missing, each time another one.
+    ASKS_AFTER, ASKS_EVERY = 1.0, 30.0
+
+    def __init__(self, nickname: str, identity: Identity | None = None) -> None:
+        self.nickname = nickname
+        self.identity = identity or Identity()
+        self.id = self.identity.peer_id
+        self.links: list[MeshLink] = []
+        self.peers: dict[bytes, Peer] = {}
+        self.lines: list[Heard] = []
+        self.private: list[Heard] = []
+        self.files: list[Received] = []
+        #: By message ID: what the peer said of it, in order.
+        self.receipts: defaultdict[str, list[str]] = defaultdict(list)
+        #: What no app would send.
+        self.faults: list[str] = []
+        #: What was not taken, by reason.
+        self.refused: Counter[str] = Counter()
+        #: Packets that came, by type, those of others included.
+        self.heard: Counter[int] = Counter()
+        #: The same by sender.
+        self.senders: Counter[bytes] = Counter()
+        self.relayed: Counter[int] = Counter()
+        #: Seconds by which its clock is off.
+        self.clock_error = 0.0
+        self._pins: dict[bytes, bytes] = {}
+        self._archive: dict[bytes, Packet] = {}
+        self._seen: set[bytes] = set()
+        self._assembly = Assembly()
+        self._strangers: dict[bytes, Packet] = {}
+        self._answers: defaultdict[bytes, list[float]] = defaultdict(list)
+        self._changed = asyncio.Event()
+        self._work: set[asyncio.Task[None]] = set()
+        self._announcing: asyncio.Task[None] | None = None
+
+    # What the two apps do differently.
+
+    @abstractmethod
+    def announce_payload(self) -> bytes: ...
+
+    @abstractmethod
+    def announce_period(self, has_neighbours: bool) -> float:
+        """Seconds from one announce to all to the next."""
+
+    @abstractmethod
+    def slice_size(self, packet: Packet, limit: int) -> int:
+        """Bytes of a packet in each of its fragments."""
+
+    @abstractmethod
+    def fragment_key(self, packet: Packet, fragment: Fragment) -> object: ...
+
+    @abstractmethod
+    def check_time(self, link: MeshLink, packet: Packet) -> str | None:
+        """Why a packet is too old or too new; None if it is neither."""
+
+    @abstractmethod
+    def request_sync(self, link: MeshLink) -> None: ...
+
+    @abstractmethod
+    def answer(self, link: MeshLink, packet: Packet) -> Packet:
+        """A packet of the archive as it answers a request."""
+
+    @abstractmethod
+    def may_ask(self, link: MeshLink, packet: Packet) -> str | None:
+        """Why a request for sync is refused; None if it is not."""
+
+    @abstractmethod
+    def relay(self, link: MeshLink, packet: Packet) -> None: ...
+
+    def met(self, link: MeshLink, peer: Peer) -> None:
+        """A neighbour has said who it is, for the first time on this link."""
+
+    def took(self, link: MeshLink, packet: Packet, payload: bytes) -> None:
+        """A packet of a type that only some apps know, for this phone."""
+
+    def wants(self, packet: Packet) -> bool:
+        """Whether a type that only some apps know is taken here."""
+        return False
+
+    # Time.
+
+    def now(self) -> int:
+        """Milliseconds since 1970 by its clock."""
+        return int((time.time() + self.clock_error) * 1000)
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        async def run() -> None:
+            await asyncio.sleep(seconds)
+            work()
+
+        task = asyncio.ensure_future(run())
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    def close(self) -> None:
+        for task in [*self._work, *([self._announcing] if self._announcing else [])]:
+            task.cancel()
+        for link in list(self.links):
+            self.left(link)
+
+    async def until(self, what: str, test: Callable[[], T], timeout: float = 30) -> T:
+        """Waits until `test` returns something that is true; asks again whenever something has come."""
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    self._changed.clear()
+                    if found := test():
+                        return found
+                    await self._changed.wait()
+        except TimeoutError:
+            known = {"lines": [line.text[:30] for line in self.lines], "private": len(self.private), "refused": dict(self.refused),
+                     "faults": self.faults[:3], "peers": [peer.id.hex() for peer in self.peers.values()], "heard": dict(self.heard)}
+            raise TimeoutError(f"{self.nickname}: {what}: not within {timeout:.0f} s; it has {known}") from None
+
+    def has_line(self, content: str) -> bool:
+        return any(line.text == content for line in self.lines)
+
+    def note(self, fault: str) -> None:
+        self.faults.append(fault)
+        self._changed.set()
+
+    # Links.
+
+    def joined(self, link: MeshLink) -> None:
+        """A link can be used."""
+        self.links.append(link)
+        self._changed.set()
+        if self._announcing is None:
+            self._announcing = asyncio.ensure_future(self._announce_again_and_again())
+
+    async def _announce_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(self.announce_period(any(link.peer for link in self.links)))
+            self.announce()
+
+    def left(self, link: MeshLink) -> None:
+        link.end()
+        if link in self.links:
+            self.links.remove(link)
+        self._changed.set()
+
+    # What is said.
+
+    def packet(self, kind: Type, payload: bytes, recipient: bytes | None = None, **more: int) -> Packet:
+        return Packet(kind, self.id, self.now(), payload, recipient=recipient, **more)
+
+    def signed(self, packet: Packet) -> Packet:
+        return packet.signed(self.identity.signing, self.level)
+
+    def announce(self, links: Iterable[MeshLink] | None = None) -> None:
+        self.send(self.signed(self.packet(Type.ANNOUNCE, self.announce_payload())), links)
+
+    def say(self, content: str) -> Packet:
+        """To all."""
+        packet = self.signed(self.packet(Type.MESSAGE, content.encode(), self.everybody))
+        self._keep(packet)
+        self.send(packet)
+        return packet
+
+    def leave(self) -> None:
+        self.send(self.signed(self.packet(Type.LEAVE, b"")))
+
+    def send_file(self, file: File, peer: bytes | None = None) -> None:
+        """To all, or to one who has proven that it takes private files."""
+        if peer is None:
+            self.send(self.signed(self.packet(Type.FILE, file.encoded(), self.everybody, version=2)))
+            return
+        proven = self.peers[peer].capabilities
+        assert proven is not None and values.Capability.PRIVATE_MEDIA in proven, "the peer does not take private files"
+        self.tell_inside(peer, bytes([Inside.FILE]) + file.encoded())
+
+    def send(self, packet: Packet, links: Iterable[MeshLink] | None = None, but: MeshLink | None = None) -> None:
+        """Over these links, or the recipient's, or all; in fragments where it is too long."""
+        chosen = list(self.links if links is None else links)
+        if links is None and packet.recipient not in (None, EVERYBODY):
+            chosen = [link for link in chosen if link.peer == packet.recipient][:1] or chosen
+        self._seen.add(self._key(packet))
+        for link in chosen:
+            if link is not but:
+                self._send_over(link, packet)
+
+    def _send_over(self, link: MeshLink, packet: Packet) -> None:
+        whole = self.whole(packet)
+        if len(whole) <= link.limit:
+            link.put(packet.on_air(self.level))
+            return
+        if packet.type == Type.FRAGMENT:
+            self.refused["a fragment too long for the link"] += 1
+            return
+        size = self.slice_size(packet, link.limit)
+        directed = packet.recipient not in (None, EVERYBODY)
+        for part in fragments(packet, whole, size, uuid.uuid4().bytes[:8]):
+            link.put(part.on_air(self.level), self.pace[directed])
+
+    def whole(self, packet: Packet) -> bytes:
+        """What is measured against the link, and cut."""
+        return packet.on_air(self.level)
+
+    # What comes.
+
+    def received(self, link: MeshLink, frame: bytes) -> None:
+        """One whole frame of a neighbour."""
+        try:
+            packet = Packet.decode(frame)
+            self._check_padding(packet, frame)
+            self._take(link, packet)
+        except Malformed as wrong:
+            self.refused["malformed"] += 1
+            self.note(f"{wrong}: {frame[:40].hex()}")
+        self._changed.set()
+
+    @staticmethod
+    def _check_padding(packet: Packet, frame: bytes) -> None:
+        """Noise is padded and nothing else is."""
+        length = Packet.measure(frame)
+        bare = frame[:length]
+        if frame != (padded(bare) if packet.type in PADDED else bare):
+            raise Malformed(f"{len(frame)} bytes of type {packet.type:02x} with {len(frame) - len(bare)} of padding")
+
+    def _key(self, packet: Packet) -> bytes:
+        text = bytes([packet.type]) + packet.sender + packet.timestamp.to_bytes(8, "big") + packet.payload
+        return hashlib.sha256(text).digest()
+
+    def _take(self, link: MeshLink, packet: Packet, *, put_together: bool = False) -> None:
+        if packet.sender == self.id:
+            return self._refuse("own packet")
+        self.heard[packet.type] += 1
+        self.senders[packet.sender] += 1
+        if why := self.check_time(link, packet):
+            return self._refuse(why)
+        key = self._key(packet)
+        if key in self._seen:
+            return self._refuse("copy")
+        is_ours = packet.recipient in (None, EVERYBODY, self.id)
+        if packet.type == Type.REQUEST_SYNC:
+            return self._answer_sync(link, packet) if is_ours else self._refuse("request for another")
+        taken = not is_ours or self._handle(link, packet)
+        # Remembered only when it was right: a forged copy must not suppress it.
+        if taken:
+            self._seen.add(key)
+        if taken and not put_together and packet.recipient != self.id and packet.ttl > 0 and not packet.is_rsr:
+            self.relay(link, packet)
+
+    def _handle(self, link: MeshLink, packet: Packet) -> bool:
+        """Whether it was right."""
+        match packet.type:
+            case Type.ANNOUNCE:
+                return self._take_announce(link, packet)
+            case Type.MESSAGE | Type.LEAVE | Type.FILE:
+                return self._take_signed(packet)
+            case Type.HANDSHAKE | Type.ENCRYPTED:
+                if packet.recipient != self.id:
+                    raise Malformed(f"Noise for {packet.recipient and packet.recipient.hex()}")
+                return self._take_handshake(packet) if packet.type == Type.HANDSHAKE else self._take_encrypted(packet)
+            case Type.FRAGMENT:
+                self._collect(link, packet)
+                return True
+            case _ if self.wants(packet):
+                self.took(link, packet, packet.payload)
+        return True
+
+    def _take_announce(self, link: MeshLink, packet: Packet) -> bool:
+        found = Announce.decode(packet.payload)
+        if values.peer_id(found.noise_key) != packet.sender:
+            self._refuse("peer ID that is not its key's")
+            return False
+        if packet.recipient is not None or not packet.is_signed_by(found.signing_key, self.level):
+            self._refuse("announce without a right signature")
+            return False
+        if self._pins.setdefault(packet.sender, found.signing_key) != found.signing_key:
+            self._refuse("another signing key")
+            return False
+        peer = self.peers.get(packet.sender) or Peer(packet.sender, found, packet)
+        peer.announce, peer.packet = found, packet
+        peer.hops = 8 - packet.ttl if packet.ttl else peer.hops
+        self.peers[packet.sender] = peer
+        self._keep(packet)
+        if packet.ttl == 7 and link.peer is None:
+            link.peer = packet.sender
+            self.met(link, peer)
+        if waiting := self._strangers.pop(packet.sender, None):
+            self._take_handshake(waiting)
+        return True
+
+    def _take_signed(self, packet: Packet) -> bool:
+        peer = self.peers.get(packet.sender)
+        if peer is None:
+            self._refuse("unknown sender")
+            return False
+        if not packet.is_signed_by(peer.announce.signing_key, self.level):
+            self._refuse("signature")
+            return False
+        if packet.type == Type.LEAVE:
+            del self.peers[packet.sender]
+            return True
+        if packet.type == Type.FILE:
+            if packet.version != 2 or packet.recipient == self.id:
+                raise Malformed("a file in clear for one peer, or of version 1")
+            self.take_file(packet.sender, packet.payload, private=False)
+            return True
+        content = values.text(packet.payload)
+        if packet.recipient == self.id or not content or len(content) > self.longest_text:
+            raise Malformed("a line that is none")
+        self._keep(packet)
+        self.lines.append(Heard(packet.sender, peer.announce.nickname, content, packet.timestamp))
+        return True
+
+    def take_file(self, sender: bytes, payload: bytes, *, private: bool) -> None:
+        file = File.decode(payload)
+        self.files.append(Received(sender, file.name, file.mime, file.content, private))
+
+    # Fragments.
+
+    def _collect(self, link: MeshLink, packet: Packet) -> None:
+        part = Fragment.decode(packet.payload)
+        if part.total > self.most_fragments:
+            return self._refuse("too many fragments")
+        data = self._assembly.add(self.fragment_key(packet, part), part)
+        if data is None:
+            return
+        inner = Packet.decode(data)
+        if inner.type == Type.FRAGMENT or inner.type != part.type or inner.sender != packet.sender:
+            raise Malformed(f"fragments of type {part.type:02x} that give one of type {inner.type:02x}")
+        self._take(link, replace(inner, ttl=0, is_rsr=packet.is_rsr), put_together=True)
+
+    # Sync.
+
+    def _keep(self, packet: Packet) -> None:
+        if packet.type == Type.ANNOUNCE:
+            self._archive = {
+                key: kept for key, kept in self._archive.items() if (kept.type, kept.sender) != (Type.ANNOUNCE, packet.sender)
+            }
+        self._archive[packet.id] = replace(packet, is_rsr=False)
+
+    @property
+    def archive(self) -> list[Packet]:
+        """The newest first."""
+        return sorted(self._archive.values(), key=lambda packet: -packet.timestamp)
+
+    def _answer_sync(self, link: MeshLink, packet: Packet) -> None:
+        if why := self.may_ask(link, packet):
+            return self._refuse(why)
+        answered = self._answers[packet.sender]
+        now = time.monotonic()
+        answered[:] = [at for at in answered if now - at < 30]
+        if len(answered) >= 8:
+            return self._refuse("request after eight in 30 s")
+        answered.append(now)
+        request = SyncRequest.decode(packet.payload)
+        wanted = request.types if request.types is not None else frozenset({0, 1})
+        missing = [
+            kept for kept in self.archive
+            if kept.id not in request.filter and SYNC_BITS.get(Type(kept.type)) in wanted
+            and kept.sender != packet.sender and (request.since is None or kept.timestamp >= request.since)
+        ]
+        # Announces first: a line of somebody unknown is refused.
+        for kept in sorted(missing, key=lambda kept: (kept.type != Type.ANNOUNCE, kept.timestamp)):
+            link.put(self.answer(link, kept).on_air(self.level), self.pace[0])

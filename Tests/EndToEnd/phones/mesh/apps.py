@@ -1,0 +1,233 @@
+"""The two Bitchat apps, where they differ (docs/facts/bitchat.md)."""
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from dataclasses import replace
+
+from phones.mesh import values
+from phones.mesh.air import MeshLink, Peer
+from phones.mesh.app import App
+from phones.mesh.packets import ANDROID_LEVEL, EVERYBODY, IOS_LEVEL, TTL, Malformed, Packet, Type
+from phones.mesh.parcels import Envelope, Fragment, courier_tag, open_sealed, seal_for
+from phones.mesh.parcels import ping as ping_payload
+from phones.mesh.sync import Filter, SyncRequest
+from phones.mesh.values import Announce, Capability, Inside
+
+DAY = 86_400_000
+
+
+class IOSApp(App):
+    """1.7.1"""
+
+    kind = "iOS"
+    level = IOS_LEVEL
+    capabilities = frozenset({
+        Capability.PREKEYS, Capability.GROUPS, Capability.VOUCH, Capability.PRIVATE_MEDIA, Capability.PRIVATE_MEDIA_RECEIPTS,
+    })
+    signs_noise = False
+    most_fragments = 10_000
+    pace = (0.030, 0.025)
+    everybody = None
+    announce_skew = 120_000
+    #: Where its user has switched the bridge on.
+    bridge: str | None = "u4pruy"
+
+    #: Milliseconds that any packet may be off, and that an announce may be old where it answers a request.
+    GUARD, OLDEST_ANNOUNCE = 120_000, 900_000
+    #: Seconds in which a neighbour may answer a request.
+    ANSWERS_FOR = 30.0
+    #: Envelopes that it holds for a depositor.
+    ENVELOPES = 2
+    PINGS, PINGS_FOR = 5, 10.0
+
+    def __init__(self, *arguments: object, **more: object) -> None:
+        super().__init__(*arguments, **more)
+        self.envelopes: list[Envelope] = []
+        #: By nonce: hops of those who have answered.
+        self.pongs: dict[bytes, int] = {}
+        self._pinged: list[float] = []
+
+    def announce_payload(self) -> bytes:
+        near = tuple(sorted({link.peer for link in self.links if link.peer}))
+        return Announce(
+            self.nickname, self.identity.noise_key, self.identity.signing_key, near or None, self.capabilities, self.bridge
+        ).encoded()
+
+    def announce_period(self, has_neighbours: bool) -> float:
+        return random.uniform(11, 19) if has_neighbours else 4
+
+    def slice_size(self, packet: Packet, limit: int) -> int:
+        """The app's own reckoning of narrow links is off by one for directed packets (docs/facts/bitchat-delta.md section 3.1),
+        and nobody knows what becomes of those; here they fit."""
+        around = 14 + 8 + 8 * (packet.recipient is not None) + 13
+        return 469 if limit >= around + 469 else max(64, limit - around)
+
+    def fragment_key(self, packet: Packet, fragment: Fragment) -> object:
+        return packet.sender, fragment.id
+
+    def check_time(self, link: MeshLink, packet: Packet) -> str | None:
+        age = self.now() - packet.timestamp
+        if packet.is_rsr:
+            if packet.ttl != 0 or link.asked_at is None or time.monotonic() - link.asked_at > self.ANSWERS_FOR:
+                return "answer that was not asked for"
+            return "announce too old" if packet.type == Type.ANNOUNCE and age > self.OLDEST_ANNOUNCE else None
+        return "clock" if abs(age) > self.GUARD else None
+
+    def met(self, link: MeshLink, peer: Peer) -> None:
+        self.later(self.ASKS_AFTER, lambda: self.request_sync(link))
+        if Capability.PRIVATE_MEDIA in (peer.announce.capabilities or ()) and peer.session is None:
+            self._begin(peer)
+        self._hand_over(peer)
+
+    def request_sync(self, link: MeshLink) -> None:
+        if link not in self.links or link.peer is None:
+            return
+        self.later(self.ASKS_EVERY, lambda: self.request_sync(link))
+        link.asked_at = time.monotonic()
+        request = SyncRequest(Filter.of([packet.id for packet in self.archive]), frozenset({0, 1}))
+        self.send(self.signed(self.packet(Type.REQUEST_SYNC, request.encoded(), link.peer, ttl=0)), [link])
+
+    def answer(self, link: MeshLink, packet: Packet) -> Packet:
+        return replace(packet, ttl=0, is_rsr=True)
+
+    def may_ask(self, link: MeshLink, packet: Packet) -> str | None:
+        peer = self.peers.get(packet.sender)
+        if packet.ttl != 0:
+            return "request with a TTL"
+        if peer is None or link.peer != packet.sender:
+            return "request of somebody else than the neighbour"
+        return None if packet.is_signed_by(peer.announce.signing_key, self.level) else "request without a right signature"
+
+    def relay(self, link: MeshLink, packet: Packet) -> None:
+        """With two links at most, as in these tests."""
+        if packet.ttl <= 1 or len(self.links) < 2:
+            return
+        self.relayed[packet.type] += 1
+        delay = random.uniform(0.01, 0.06) if packet.recipient not in (None, EVERYBODY) else random.uniform(0.06, 0.15)
+        self.later(delay, lambda: self.send(replace(packet, ttl=min(packet.ttl, TTL) - 1), but=link))
+
+    # Ping and couriers, which Android does not know.
+
+    def wants(self, packet: Packet) -> bool:
+        return packet.recipient == self.id and packet.type in (Type.PING, Type.PONG, Type.COURIER)
+
+    def took(self, link: MeshLink, packet: Packet, payload: bytes) -> None:
+        if packet.type == Type.COURIER:
+            return self._take_envelope(packet)
+        if len(payload) != 9:
+            raise Malformed(f"{len(payload)} bytes of ping")
+        if packet.type == Type.PONG:
+            self.pongs[payload[:8]] = payload[8] - packet.ttl + 1
+            return None
+        now = time.monotonic()
+        self._pinged = [at for at in self._pinged if now - at < self.PINGS_FOR]
+        if len(self._pinged) >= self.PINGS:
+            return self._refuse("too many pings")
+        self._pinged.append(now)
+        return self.send(self.packet(Type.PONG, ping_payload(payload[:8], TTL), packet.sender))
+
+    def ping(self, peer: bytes) -> bytes:
+        """Its nonce."""
+        nonce = uuid.uuid4().bytes[:8]
+        self.send(self.packet(Type.PING, ping_payload(nonce, TTL), peer))
+        return nonce
+
+    def deposit(self, courier: bytes, recipient_key: bytes, content: str) -> str:
+        """Leaves a private message for somebody with a neighbour; the message's ID."""
+        message_id = str(uuid.uuid4()).upper()
+        sealed = seal_for(recipient_key, self.identity.noise, values.private_message(message_id, content))
+        tag = courier_tag(recipient_key, self.now() // DAY)
+        envelope = Envelope(tag, self.now() + DAY, sealed, 4)
+        self.send(self.signed(self.packet(Type.COURIER, envelope.encoded(), courier)))
+        return message_id
+
+    def _take_envelope(self, packet: Packet) -> None:
+        peer = self.peers.get(packet.sender)
+        if peer is None or not packet.is_signed_by(peer.announce.signing_key, self.level):
+            return self._refuse("envelope without a right signature")
+        envelope, today = Envelope.decode(packet.payload), self.now() // DAY
+        if not self.now() < envelope.expiry <= self.now() + DAY + 3_600_000:
+            return self._refuse("envelope out of its time")
+        if envelope.tag not in [courier_tag(self.identity.noise_key, today + day) for day in (-1, 0, 1)]:
+            self.envelopes.append(envelope)
+            return None
+        sender, plaintext = open_sealed(envelope.sealed, self.identity.noise)
+        known = self.peers.get(values.peer_id(sender))
+        if plaintext[:1] != bytes([Inside.MESSAGE]) or known is None:
+            return self._refuse("envelope of a stranger")
+        return self.take_private(known, packet.timestamp, *values.read_private_message(plaintext[1:]))
+
+    def _hand_over(self, peer: Peer) -> None:
+        today = self.now() // DAY
+        tags = [courier_tag(peer.announce.noise_key, today + day) for day in (-1, 0, 1)]
+        for envelope in [each for each in self.envelopes if each.tag in tags]:
+            self.envelopes.remove(envelope)
+            self.send(self.signed(self.packet(Type.COURIER, envelope.encoded(), peer.id)))
+
+
+class AndroidApp(App):
+    """2.0.1"""
+
+    kind = "Android"
+    level = ANDROID_LEVEL
+    capabilities = frozenset({Capability.PRIVATE_MEDIA})
+    signs_noise = True
+    most_fragments = 256
+    pace = (0.020, 0.020)
+    everybody = EVERYBODY
+    announce_skew = 600_000
+    LEAVE_SKEW = 300_000
+    #: What is not passed on unless it was right.
+    VERIFIED = {Type.ANNOUNCE, Type.MESSAGE, Type.LEAVE, Type.FILE}
+
+    def announce_payload(self) -> bytes:
+        near = tuple(sorted({link.peer for link in self.links if link.peer}))
+        announce = Announce(self.nickname, self.identity.noise_key, self.identity.signing_key, near or None, self.capabilities)
+        return announce.encoded(neighbours_last=True)
+
+    def announce_period(self, has_neighbours: bool) -> float:
+        return 30
+
+    def slice_size(self, packet: Packet, limit: int) -> int:
+        """13 and 15 are an old length of the header, and the 13 of the fragment's own."""
+        overhead = (15 if packet.route else 13) + 8 + 8 * (packet.recipient is not None) + 13 + 16
+        overhead += 1 + 8 * len(packet.route) if packet.route else 0
+        return min(469, 512 - overhead)
+
+    def whole(self, packet: Packet) -> bytes:
+        return packet.encoded(self.level)
+
+    def fragment_key(self, packet: Packet, fragment: Fragment) -> object:
+        return fragment.id
+
+    def check_time(self, link: MeshLink, packet: Packet) -> str | None:
+        skew = abs(self.now() - packet.timestamp)
+        if packet.type == Type.ANNOUNCE and skew > self.announce_skew:
+            return "announce too old"
+        return "leave too old" if packet.type == Type.LEAVE and skew > self.LEAVE_SKEW else None
+
+    def met(self, link: MeshLink, peer: Peer) -> None:
+        self.later(self.ASKS_AFTER, lambda: self.request_sync(link))
+
+    def request_sync(self, link: MeshLink) -> None:
+        if link not in self.links or link.peer is None:
+            return
+        self.later(self.ASKS_EVERY, lambda: self.request_sync(link))
+        request = SyncRequest(Filter.of([packet.id for packet in self.archive]))
+        self.send(self.signed(self.packet(Type.REQUEST_SYNC, request.encoded(), link.peer, ttl=0)), [link])
+
+    def answer(self, link: MeshLink, packet: Packet) -> Packet:
+        """It knows nothing of RSR."""
+        return replace(packet, ttl=0)
+
+    def may_ask(self, link: MeshLink, packet: Packet) -> str | None:
+        return None if packet.ttl == 0 else "request with a TTL"
+
+    def relay(self, link: MeshLink, packet: Packet) -> None:
+        """Also what then has a TTL of 0."""
+        if len(self.links) < 2:
+            return
+        self.relayed[packet.type] += 1
+        self.send(replace(packet, ttl=packet.ttl - 1), but=link)

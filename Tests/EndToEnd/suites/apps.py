@@ -1,0 +1,294 @@
+"""Phones with the Bitchat apps beside a node: the iOS app and the Android app, each as the one that connects and as the one that is
+found. The phones share no code with the service (`phones/mesh`)."""
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import Enum
+from typing import Any
+
+from harness.limits import limit
+from harness.machine import FOURTH, SECOND, THIRD
+from harness.node import PEER, Node
+from harness.radio import address
+from harness.runner import Suite
+from harness.stage import Stage
+from phones.mesh.app import App
+from phones.mesh.apps import AndroidApp, IOSApp
+from phones.mesh.radio import MeshRadio, Neighbour
+from phones.phone import LinkLost, Phone
+
+suite = Suite("apps")
+
+NODE, ADAPTERS = SECOND, (THIRD, FOURTH)
+
+
+class Way(Enum):
+    """Who connects."""
+
+    COMES = "that connects"
+    FOUND = "that is connected to"
+
+
+@asynccontextmanager
+async def node_alone(stage: Stage, **mesh: str) -> AsyncIterator[Node]:
+    """One node without a past."""
+    await stage.set_radio()
+    await stage.kiosk.stop()
+    node = await Node.make(stage.machine, "node", NODE)
+    try:
+        await node.start(**mesh)
+        await node.service.until_radio("ready")
+        yield node
+    finally:
+        await node.stop()
+
+
+@asynccontextmanager
+async def switched_on(stage: Stage, *apps: App) -> AsyncIterator[list[MeshRadio]]:
+    """These apps, each on a phone of its own."""
+    radios = []
+    try:
+        for number, (adapter, app) in enumerate(zip(ADAPTERS, apps)):
+            await stage.machine.free_adapter(adapter)
+            radios.append(MeshRadio(Phone(adapter, f"F5:F1:F2:F3:F5:{number:02X}"), app))
+            await radios[-1].switch_on()
+        yield radios
+    finally:
+        for radio in radios:
+            await radio.switch_off()
+
+
+async def meet(radio: MeshRadio, node: Node, way: Way) -> Neighbour:
+    """The phone and the node have a link and know each other."""
+    if way is Way.FOUND:
+        await radio.advertise()
+    else:
+        await come(radio)
+    await acquainted(radio.app, node)
+    return next(link for link in radio.neighbours.values() if link in radio.app.links)
+
+
+async def come(radio: MeshRadio) -> Neighbour:
+    """Connects; a virtual controller misses a connection now and then, and an app tries again."""
+    for _ in range(3):
+        try:
+            return await radio.connect(await radio.find(address(NODE)))
+        except (LinkLost, TimeoutError):
+            await asyncio.sleep(1)
+    return await radio.connect(await radio.find(address(NODE)))
+
+
+async def acquainted(app: App, node: Node) -> None:
+    own = bytes.fromhex(await node.peer_id())
+    await app.until("hears the node's announce", lambda: own in app.peers, limit(40))
+    # It may know the phone from an earlier visit.
+    await until_peer(node, app, "the phone is the node's neighbour", "Direct", True, 70)
+    peer = await node.until_knows(app.id.hex())
+    assert (peer["Nickname"], peer["Fingerprint"]) == (app.nickname, app.identity.fingerprint), peer
+    assert app.peers[own].announce.nickname == node.name
+
+
+def text(words: str, size: int) -> str:
+    """So many bytes that compress well."""
+    return (words + " and the relay on the roof is up again" * (size // 39 + 1))[: size - 1] + "."
+
+
+async def chat(app: App, node: Node, *, own: int, others: int) -> None:
+    """Public lines and private texts each way, both receipts each way.
+
+    own, others: bytes of the private text of the phone, and of the node."""
+    node_id = bytes.fromhex(await node.peer_id())
+    for size in (20, 300, 1500):
+        line = text(f"{app.kind} {size}", size)
+        app.say(line)
+        assert (await node.until_heard(line)).sender == app.id.hex()
+        line = text(f"node {size}", size)
+        await node.say(line)
+        await app.until(f"hears {size} bytes", lambda: app.has_line(line), limit(30))
+    await tell_node(app, node, text("from the phone", own))
+    content = text("from the node", others)
+    number = await node.tell(app.id.hex(), content)
+    heard = await app.until("is told", lambda: [heard for heard in app.private if heard.text == content], limit(30))
+    await node.until_state(number, "delivered", "read")
+    app.read(heard[0])
+    await node.until_state(number, "read")
+    assert app.peers[node_id].session is not None
+
+
+async def tell_node(app: App, node: Node, content: str) -> None:
+    """A private text to the node, and both its receipts."""
+    message_id = app.tell(bytes.fromhex(await node.peer_id()), content)
+    heard = await node.until_heard(content)
+    assert heard.conversation == heard.sender == app.id.hex(), heard
+    await app.until("hears that it arrived", lambda: "delivered" in app.receipts[message_id], limit(30))
+    await node.mark_read(heard.number)
+    await app.until("hears that it was read", lambda: app.receipts[message_id] == ["delivered", "read"], limit(30))
+
+
+async def peer_call(node: Node, app: App, method: str, signature: str, *arguments: Any) -> Any:
+    path = f"/org/earshot/mesh/peer{app.id.hex()}"
+    return await node.service.call(path, PEER, method, signature, *arguments)
+
+
+async def until_peer(node: Node, app: App, what: str, key: str, value: Any, timeout: float = 30) -> None:
+    """Asks again and again: no signal tells of a peer's changes."""
+    peer: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(limit(timeout)):
+            while (peer := (await node.peers()).get(app.id.hex(), {})).get(key) != value:
+                await asyncio.sleep(0.5)
+    except TimeoutError:
+        raise TimeoutError(f"{what}: not within {limit(timeout):.0f} s; it is {peer}") from None
+
+
+async def befriend(app: App, node: Node) -> None:
+    """Each makes the other a favourite, and no longer."""
+    node_id = bytes.fromhex(await node.peer_id())
+    app.favour(node_id)
+    await until_peer(node, app, "the phone likes the node", "FavouriteOfPeer", True)
+    await peer_call(node, app, "Favourite", "b", True)
+    await app.until("is a favourite", lambda: app.peers[node_id].likes_us, limit(30))
+    app.favour(node_id, False)
+    await until_peer(node, app, "the phone likes the node no longer", "FavouriteOfPeer", False)
+    await peer_call(node, app, "Favourite", "b", False)
+    await app.until("is no favourite", lambda: not app.peers[node_id].likes_us, limit(30))
+
+
+async def verify(app: App, node: Node) -> None:
+    """Each reads the other's code."""
+    node_id = app.verify(await node.call("VerificationCode"))
+    await app.until("has the node's proof", lambda: app.peers[node_id].is_verified, limit(30))
+    assert await node.call("VerifyCode", "s", app.code()) == app.id.hex()
+    await until_peer(node, app, "the node has verified the phone", "Verified", True)
+
+
+def check(app: App) -> None:
+    """The node has sent nothing that an app would not send, and the app refused nothing that it should have had."""
+    assert not app.faults, app.faults
+    refused = {why: count for why, count in app.refused.items() if why not in HARMLESS}
+    assert not refused, refused
+
+
+#: What an app refuses of a node that does everything right.
+HARMLESS = {
+    "copy", "own packet", "private message twice", "request after eight in 30 s",
+    "handshake of both, and this ID is the smaller", "handshake without an answer",
+}
+
+APPS: tuple[type[App], ...] = (IOSApp, AndroidApp)
+
+
+def loses_512(stage: Stage, app: App, way: Way) -> bool:
+    """Whether bluetoothd drops what an app writes in 512 bytes (docs/facts/bluez.md). What the app notifies is not lost."""
+    return stage.machine.bluez < (5, 69) and way is Way.COMES and app.kind == "iOS"
+
+
+def _add(make: type[App], way: Way) -> None:
+    @suite.test(f"An {make.kind} phone {way.value} and a node talk to all and in private, with both receipts each way", limit=120)
+    async def talk(stage: Stage) -> None:
+        app = make("phone")
+        async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
+            neighbour = await meet(radio, node, way)
+            await chat(app, node, own=150 if loses_512(stage, app, way) else 200, others=200)
+            await befriend(app, node)
+            await verify(app, node)
+            check(app)
+            stage.measure(", ".join(f"{count} {how}" for how, count in neighbour.counts.items()))
+
+    @suite.test(f"An {make.kind} phone {way.value} and a node tell each other what was said while it was away", limit=150)
+    async def absence(stage: Stage) -> None:
+        app = make("phone")
+        async with node_alone(stage) as node:
+            async with switched_on(stage, app) as (radio,):
+                await meet(radio, node, way)
+                check(app)
+            for number in range(3):
+                await node.say(f"said {number} to nobody")
+            again = make("phone", app.identity)
+            for number in range(3):
+                again.say(f"said {number} elsewhere")
+            async with switched_on(stage, again) as (radio,):
+                await meet(radio, node, way)
+                for number in range(3):
+                    missed = f"said {number} to nobody"
+                    await again.until("has missed nothing", lambda: again.has_line(missed), limit(70))
+                    await node.until_heard(f"said {number} elsewhere", timeout=70)
+                check(again)
+
+
+for _make in APPS:
+    for _way in Way:
+        _add(_make, _way)
+
+
+@suite.test("A private text of 200 bytes arrives from an Android phone that connects, whose padded packet has 512", limit=90)
+async def padded(stage: Stage) -> None:
+    app = AndroidApp("phone")
+    async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
+        neighbour = await meet(radio, node, Way.COMES)
+        await tell_node(app, node, text("from the phone", 200))
+        check(app)
+        if stage.machine.bluez < (5, 69):
+            assert neighbour.is_subscribed, "the node has not subscribed at the phone"
+        stage.measure("by notification" if neighbour.is_subscribed else "written")
+
+
+@suite.test("A private text of 200 bytes from an iPhone that connects arrives, and before BlueZ 5.69 is lost, which is said", limit=120)
+async def lost_from_iphone(stage: Stage) -> None:
+    app = IOSApp("phone")
+    async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
+        await meet(radio, node, Way.COMES)
+        if not loses_512(stage, app, Way.COMES):
+            await tell_node(app, node, text("from the phone", 200))
+            check(app)
+            return
+        app.tell(bytes.fromhex(await node.peer_id()), text("too long", 200))
+        await tell_node(app, node, text("short", 150))
+        assert not [message for message in await node.messages() if message.text.startswith("too long")], "it was not lost"
+        limits = (await node.service.manager())["RadioLimits"]
+        assert any("512" in sentence for sentence in limits), limits
+
+
+@suite.test("An iPhone and an Android phone that have a link with the node alone talk through it, to all and in private", limit=150)
+async def through(stage: Stage) -> None:
+    first, second = IOSApp("iphone"), AndroidApp("android")
+    async with node_alone(stage) as node, switched_on(stage, first, second) as (one, other):
+        await meet(one, node, Way.COMES)
+        await meet(other, node, Way.FOUND)
+        for app, peer in ((first, second), (second, first)):
+            await app.until("knows the other phone", lambda: peer.id in app.peers, limit(40))
+            # Over two hops, or in an answer to sync, which has lost the count.
+            assert app.peers[peer.id].hops in (0, 2), app.peers[peer.id].hops
+        for app, peer in ((first, second), (second, first)):
+            # 1,500 bytes are several fragments, which the node passes on as they are.
+            for size in (20, 300, 1500):
+                line = text(f"{app.kind} {size}", size)
+                app.say(line)
+                await peer.until(f"hears {size} bytes", lambda: peer.has_line(line), limit(30))
+                await node.until_heard(line)
+            content = text(f"private from {app.kind}", 90)
+            message_id = app.tell(peer.id, content)
+            heard = await peer.until("is told", lambda: [heard for heard in peer.private if heard.text == content], limit(30))
+            peer.read(heard[0])
+            await app.until("has both receipts", lambda: app.receipts[message_id] == ["delivered", "read"], limit(30))
+            assert not [message for message in await node.messages() if message.text == content]
+        for app in (first, second):
+            check(app)
+
+
+@suite.test("An iPhone whose clock is off by three minutes and a node do not hear each other, and do when it is right", limit=120)
+async def clock(stage: Stage) -> None:
+    app = IOSApp("phone")
+    app.clock_error = 180
+    async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
+        await come(radio)
+        await app.until("refuses the node's announce", lambda: app.refused["clock"] > 0, limit(40))
+        assert not app.peers and app.id.hex() not in await node.peers()
+        app.clock_error = 0
+        app.announce()
+        await node.call("Announce")
+        await acquainted(app, node)
+        app.say("now it is right")
+        await node.until_heard("now it is right")

@@ -1,0 +1,178 @@
+"""Other people's clients of Bitchat beside a node: what crosses, and what does not by their own fault, so that a better version is
+noticed. docs/mesh.md has the table."""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from harness.clients import OURS, Bitchat4Agents, BitchatCLI, Client, PythonBitchatClient
+from harness.limits import limit
+from harness.machine import FOURTH, KIOSK, run
+from harness.node import Node
+from harness.runner import Suite
+from harness.stage import Stage
+from phones.mesh.apps import IOSApp
+from suites.apps import Way, meet, node_alone, switched_on, text
+
+suite = Suite("clients")
+CONFIGURATION = Path("/etc/bluetooth/main.conf")
+VECTORS = Path(__file__).parents[2] / "Protocols/BitchatTests/Vectors/bitchat-protocol.json"
+#: Fields that a packet has or has not.
+OPTIONAL = ("recipient", "route", "signature", "syncAnswer")
+#: Seconds in which a client finds the node: nearly half of its attempts to connect end after two.
+PATIENCE = 120
+
+
+@asynccontextmanager
+async def one_channel(stage: Stage) -> AsyncIterator[None]:
+    """bluetoothd without EATT, on whose channels packets of bleak's clients were lost (docs/facts/bitchat-delta.md section 8)."""
+    before = CONFIGURATION.read_text() if CONFIGURATION.exists() else ""
+    CONFIGURATION.write_text(before + "\n[GATT]\nChannels=1\n")
+    try:
+        await restart_bluetoothd(stage)
+        yield
+    finally:
+        CONFIGURATION.write_text(before)
+        await restart_bluetoothd(stage)
+
+
+async def restart_bluetoothd(stage: Stage) -> None:
+    await stage.machine.stop_bluetoothd()
+    await stage.machine.start_bluetoothd()
+    await stage.machine.until_powered(KIOSK)
+
+
+@asynccontextmanager
+async def beside(stage: Stage, client: Client) -> AsyncIterator[Node]:
+    """A node with that client, which has not met it yet."""
+    await stage.set_radio()
+    await stage.kiosk.stop()
+    async with one_channel(stage), node_alone(stage) as node:
+        await stage.machine.until_powered(client.adapter)
+        async with client:
+            yield node
+
+
+async def public_lines(node: Node, client: PythonBitchatClient | BitchatCLI, *sizes: int) -> None:
+    for size in sizes:
+        line = text(f"node {size}", size)
+        await node.say(line)
+        await client.until(f"hears {size} bytes", lambda: client.heard(line), 60)
+
+
+@suite.test("python-bitchat-client 0.2.0 and a node talk to all and in private; it reads nothing that is compressed", limit=300)
+async def python_bitchat_client(stage: Stage) -> None:
+    client = PythonBitchatClient(FOURTH, "python")
+    async with beside(stage, client) as node:
+        node_id = await node.peer_id()
+        await client.until("is connected", lambda: client.has_status("connected"), PATIENCE)
+        await client.until("knows the node", lambda: client.knows(node_id), PATIENCE)
+        assert (await node.until_knows(client.id, timeout=PATIENCE))["Nickname"] == "python"
+        await client.order(say="from python to all")
+        assert (await node.until_heard("from python to all")).sender == client.id
+        await public_lines(node, client, 20, 90)
+        await client.order(tell=[node_id, "from python in private"])
+        heard = await node.until_heard("from python in private", timeout=60)
+        assert heard.conversation == client.id
+        number = await node.tell(client.id, "from the node in private")
+        await client.until("is told", lambda: client.heard("from the node in private", private=True), 60)
+        # It pads everything and compresses nothing: what it says in 120 bytes arrives.
+        await client.order(say=text("from python", 120))
+        await node.until_heard(text("from python", 120))
+        # Its own faults: it knows no compression, and sends no receipts.
+        await node.say(text("compressed", 120))
+        await public_lines(node, client, 30)
+        assert not [found for found in client.texts if found.startswith("compressed")], "it reads what is compressed"
+        assert (await node.until_state(number, "sent", "delivered", "read")).state == "sent", "it sends receipts"
+        await loses_long_lines(stage, node, client)
+
+
+async def loses_long_lines(stage: Stage, node: Node, client: PythonBitchatClient) -> None:
+    """What it pads to 512 bytes is lost on its way through bluetoothd before 5.69, and on none later."""
+    long = text("from python", 200)
+    await client.order(say=long)
+    await client.order(say="and after that")
+    await node.until_heard("and after that")
+    arrived = [message for message in await node.messages() if message.text == long]
+    assert bool(arrived) is (stage.machine.bluez >= (5, 69)), arrived
+
+
+@suite.test("bitchat4agents 0.1.0 and a node talk to all and in private, with receipts, and sync; it cannot inflate", limit=360)
+async def bitchat4agents(stage: Stage) -> None:
+    client = Bitchat4Agents(FOURTH, "agent")
+    async with beside(stage, client) as node:
+        node_id = await node.peer_id()
+        # Before they meet.
+        await node.say("said before the agent came")
+        await client.until("has its socket", lambda: (client.folder / "daemon.sock").exists(), 90)
+        await client.until("knows the node", lambda: node_id in client.peers, PATIENCE)
+        assert (await node.until_knows(client.id, timeout=PATIENCE))["Nickname"] == "agent"
+        await client.until("has missed nothing", lambda: client.heard("said before the agent came"), 90)
+        # Wrapped in zlib's header from 256 bytes on, and signed so: the node checks the bytes that came.
+        for size in (20, 300):
+            line = text(f"agent {size}", size)
+            await client.order("public_send", content=line)
+            assert (await node.until_heard(line, timeout=60)).sender == client.id
+        await node.say("from the node to all")
+        await client.until("hears", lambda: client.heard("from the node to all"), 60)
+        sent = await client.order("dm_send", peer_id=node_id, content="from the agent in private")
+        heard = await node.until_heard("from the agent in private", timeout=60)
+        await client.until("hears that it arrived", lambda: "delivered" in client.receipts(sent["message_id"]), 60)
+        await node.mark_read(heard.number)
+        number = await node.tell(client.id, "from the node in private")
+        await client.until("is told", lambda: client.heard("from the node in private", "dm"), 60)
+        await node.until_state(number, "delivered", timeout=60)
+        told = next(each for each in client.records if each["content"] == "from the node in private")
+        await client.order("dm_mark_read", peer_id=node_id, message_ids=[told["message_id"]])
+        await node.until_state(number, "read", timeout=60)
+        # Its own faults: it keeps the first receipt of a message alone, and inflates what zlib wrapped, which neither app sends.
+        await node.say(text("compressed", 120))
+        await node.say("and after that")
+        await client.until("hears", lambda: client.heard("and after that"), 60)
+        assert not [each for each in client.records if each["content"].startswith("compressed")], "it inflates raw deflate"
+        assert client.receipts(sent["message_id"]) == ["delivered"], "it keeps all receipts"
+
+
+@suite.test("bitchat-cli 0.2.3 hears what a node says; its peer ID is not its key's, and nothing of it is shown or passed on", limit=300)
+async def bitchat_cli(stage: Stage) -> None:
+    client = BitchatCLI(FOURTH, "cli")
+    async with beside(stage, client) as node, switched_on(stage, IOSApp("iphone")) as (radio,):
+        await meet(radio, node, Way.FOUND)
+        node_id = await node.peer_id()
+        await client.until("is connected", lambda: client.has_status("connected"), PATIENCE)
+        await client.until("knows the node", lambda: client.knows(node_id), PATIENCE)
+        await public_lines(node, client, 20, 300, 1500)
+        await client.order(say="from somebody who is not his key")
+        counters = await node.counters()
+        assert counters["BadAnnounces"] > 0, counters
+        await node.say("and after that")
+        await radio.app.until("hears the node", lambda: radio.app.has_line("and after that"), limit(40))
+        assert client.id not in await node.peers()
+        assert not [message for message in await node.messages() if message.sender == client.id]
+        assert radio.app.senders[bytes.fromhex(client.id)] == 0, "something of it was passed on"
+
+
+@suite.test("bitchat-protocol 0.2.0 and the service encode 10,000 packets alike, and read each other's", limit=120)
+async def bitchat_protocol(stage: Stage) -> None:
+    """The service makes the same bytes of the 10,000 and reads them back: ForeignCodecTests, with the same hash. Here it reads some of
+    them, and what bitchat-protocol compresses by rules of its own."""
+    wires, digits = stage.out / "bitchat-protocol.txt", stage.out / "bitchat-protocol.hex"
+    package = Path(os.environ["E2E_CLIENTS"]) / "bitchat-protocol"
+    await run("env", f"PYTHONPATH={package}", sys.executable, str(OURS / "agree.py"), str(VECTORS), str(wires))
+    expected = []
+    with digits.open("w") as file:
+        for line in wires.read_text().splitlines():
+            wire, _, fields = line.partition(" ")
+            expected.append(json.loads(fields))
+            print(wire, file=file)
+    decoded = [json.loads(line) for line in (await run("earshot", "mesh", "decode", str(digits))).splitlines()]
+    assert len(decoded) == len(expected) == 1000, f"{len(decoded)} of {len(expected)}"
+    for fields, found in zip(expected, decoded):
+        known = {name: found.get(name) for name in (*fields, *OPTIONAL)}
+        assert known == {**dict.fromkeys(OPTIONAL), **fields}, (fields, found)
+    for file in (wires, digits):
+        file.unlink()
