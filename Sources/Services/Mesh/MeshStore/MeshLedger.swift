@@ -130,6 +130,7 @@ struct MeshLedger: Sendable {
     case .carriedNoMore(let id):
       var writes = MeshWrites()
       remove(.carried(id), from: .carried, &writes)
+      return writes
     case .file(let file): return try write(.file(file), at: time)
     case .fileGone(let number):
       var writes = MeshWrites()

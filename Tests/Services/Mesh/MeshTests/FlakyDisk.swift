@@ -32,6 +32,16 @@ final class FlakyDisk: MeshDisk {
     try files.commit(writes)
   }
 
+  func write(_ content: [UInt8], to place: UInt64) throws(StoreError) {
+    try check()
+    try files.write(content, to: place)
+  }
+
+  func read(_ place: UInt64) throws(StoreError) -> [UInt8] {
+    try check()
+    return try files.read(place)
+  }
+
   func wipe() throws(StoreError) -> Bool {
     try check()
     return try files.wipe()
