@@ -13,7 +13,8 @@ struct SharedFileTests {
     let file = try SharedFile(reading: row("canonical"))
     #expect(file.name == "voice_0011223344556677.m4a" && file.mime == "audio/mp4")
     #expect(file.content == Array("hello".utf8))
-    #expect(file.bytes == (try row("canonical")))
+    let canonical = try row("canonical")
+    #expect(file.bytes == canonical)
     // A size of eight bytes, and a length of two.
     let legacy = try SharedFile(reading: row("legacy"))
     #expect(legacy.name == "a" && legacy.mime == "text/plain" && legacy.content == Array("hi".utf8))
@@ -25,7 +26,8 @@ struct SharedFileTests {
   func privateFile() throws {
     let hex = "20010005612e7478740200040000000303000a746578742f706c61696e0400000003010203"
     let payload = try NoisePayload(reading: Hex.decode(hex))
-    #expect(payload == .file(try SharedFile(name: "a.txt", mime: "text/plain", content: [1, 2, 3])))
+    let file = try SharedFile(name: "a.txt", mime: "text/plain", content: [1, 2, 3])
+    #expect(payload == .file(file))
     #expect(Hex.encode(payload.bytes) == hex)
     #expect(try NoisePayload(reading: [9] + Hex.decode(hex).dropFirst()) == payload)
   }

@@ -40,7 +40,7 @@ struct FileTests {
     #expect(village.wait { village.isAcquainted })
     for (name, peer) in [("public.bin", ""), ("private.bin", "bob")] {
       let content = Self.content(size, seed: UInt64(name.count))
-      let number = try ann.mesh.send(file: content, name: "/home/ann/" + name, mime: "", to: peer)
+      let number = try ann.mesh.send(file: content, name: "/srv/ann/" + name, mime: "", to: peer)
       #expect(village.wait(.seconds(300)) { Self.incoming(bob).contains { $0.name == name } })
       let file = try #require(Self.incoming(bob).last)
       #expect(file.peer == ann.id && file.size == size && file.isPrivate == !peer.isEmpty)
