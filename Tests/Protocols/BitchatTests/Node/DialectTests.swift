@@ -62,7 +62,7 @@ struct DialectTests {
     hall.pass(.seconds(1))
     for announce in air.all(0x01) {
       let said = try Announcement(reading: try #require(announce.packet).payload)
-      #expect(said.speaksSeed == (announce.from == 0) && said.capabilities == nil)
+      #expect(said.speaksSeed == (announce.from == 0) && said.capabilities == Capabilities.own)
     }
   }
 
