@@ -112,8 +112,22 @@ extension BlueZRadio {
   }
 
   /// The kernel's list of links says it now; where it cannot be read, the events of the management socket said it.
+  ///
+  /// A peer may have come to what another program serves on the adapter: then nobody knows who has the link.
   public func origin(of link: LinkID) -> LinkOrigin {
     guard let entry = links[link], let index = place?.index else { return .unknown }
+    let origin = maker(of: entry, index)
+    return origin == .peer && doOthersServe ? .unknown : origin
+  }
+
+  /// Whether the adapter has services that are neither this program's nor of the Bluetooth SIG's first range, in which bluetoothd's own are.
+  private var doOthersServe: Bool {
+    guard let adapter = place.flatMap({ daemon.adapters[$0.adapter] }) else { return false }
+    let own = applications.values.reduce(into: Set<BluetoothUUID>()) { $0.formUnion($1.services) }
+    return adapter.services.contains { uuid in !own.contains(uuid) && !(uuid.short.map { $0 < 0x1900 } ?? false) }
+  }
+
+  private func maker(of entry: LinkTable.Entry, _ index: UInt16) -> LinkOrigin {
     if let raw = doors.raw.way, let known = try? raw.links(of: index) { directions.found(known) }
     switch directions.direction(of: address(of: entry)) {
     case .incoming: return .peer

@@ -40,6 +40,36 @@ struct OriginTests {
     #expect(rig.driver.origin(of: LinkID(.max)) == .unknown)
   }
 
+  @Test("Not of a peer that may have come to what another program serves on the adapter")
+  @LoopActor
+  func others() async throws {
+    let raw = FakeRawHCI()
+    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    let server = try await rig.serve(Service())
+    defer { server.close() }
+    let link = try await up(rig)
+    let address = try #require(BluetoothAddress(Self.address))
+    func serve(_ services: [BluetoothUUID]) async throws {
+      rig.fake.emit(
+        "/org/bluez/hci0", "org.freedesktop.DBus.Properties", "PropertiesChanged",
+        [
+          .string("org.bluez.Adapter1"), .options(["UUIDs": .strings(services.map(\.description))]), .strings([]),
+        ])
+      try await rig.settle()
+    }
+    let own = Service.application.services.map(\.uuid) + [BluetoothUUID(short: 0x1801)]
+    let other = BluetoothUUID(short: 0xFFD0)
+    for isCentral in [false, true] {
+      raw.links = [HCILink(handle: 0x42, address: address, isCentral: isCentral)]
+      try await serve(own)
+      #expect(rig.driver.origin(of: link) == (isCentral ? .here : .peer))
+      try await serve(own + [other])
+      #expect(rig.driver.origin(of: link) == (isCentral ? .here : .unknown))
+    }
+  }
+
   @Test("By the events of the management socket, those of the adapter in use")
   @LoopActor
   func events() async throws {

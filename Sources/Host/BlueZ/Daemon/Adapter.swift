@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Radio
 
@@ -10,6 +11,8 @@ struct Adapter: Hashable, Sendable {
   var alias: String?
   /// `central`, `peripheral`, …; nil where bluetoothd does not say.
   var roles: [String]?
+  /// What it serves, whoever brought it: bluetoothd, this program, and others.
+  var services: Set<BluetoothUUID> = []
   /// Whether applications and advertisements can be registered at it.
   var hasGATTManager = false
   var hasAdvertisingManager = false
@@ -54,6 +57,13 @@ struct Adapter: Hashable, Sendable {
     }
     if let value = properties["Alias"] {
       if let alias = value.asString { self.alias = alias } else { malformed += 1 }
+    }
+    if let value = properties["UUIDs"] {
+      if let texts = value.asStrings {
+        services = Set(texts.compactMap { BluetoothUUID($0) })
+      } else {
+        malformed += 1
+      }
     }
     if let value = properties["Roles"] {
       if let roles = value.asStrings { self.roles = roles } else { malformed += 1 }

@@ -13,18 +13,20 @@ final class ServedApplication {
   /// By where they are; of two with one name in a service, the first.
   private(set) var characteristics: [CharacteristicID: ServedCharacteristic] = [:]
   let wantsFastLinks: Bool
-  private var services: [ExportedObject] = []
+  let services: Set<BluetoothUUID>
+  private var objects: [ExportedObject] = []
 
   init(_ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, radio: BlueZRadio) {
     self.number = number
     self.registration = registration
     path = registration.path
     wantsFastLinks = application.wantsFastLinks
+    services = Set(application.services.map(\.uuid))
     let tree = radio.bus.objects
     tree.exportManager(path)
     for (index, service) in application.services.enumerated() {
       let servicePath = path.child("service\(index)")
-      services.append(Self.export(service, at: servicePath, on: tree, manager: path))
+      objects.append(Self.export(service, at: servicePath, on: tree, manager: path))
       for (position, characteristic) in service.characteristics.enumerated() {
         let served = ServedCharacteristic(
           characteristic, in: service, of: number, at: servicePath.child("char\(position)"), radio: radio)
@@ -64,6 +66,6 @@ final class ServedApplication {
   func close() {
     registration.close()
     for characteristic in characteristics.values { characteristic.close() }
-    for service in services { service.cancel() }
+    for object in objects { object.cancel() }
   }
 }
