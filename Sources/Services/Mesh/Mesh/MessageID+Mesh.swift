@@ -37,8 +37,8 @@ extension Journal.MessageID {
     "MeshLocked", "46f1d0a97b3e4c58a2e90d17c8b5f362", "What the mesh keeps is sealed with a key that is not there",
     """
     The node does not take part in the mesh, and nothing of what is kept was touched. Bring the key back: the credential
-    earshot-mesh of the unit (LoadCredentialEncrypted=), or the file mesh.key beside the database. If it is lost, erase what
-    was kept; the node has a new identity then: earshot mesh wipe.
+    earshot-mesh of the unit (LoadCredentialEncrypted=), or the file mesh.key beside the database. If it is lost, erase
+    what was kept; the node has a new identity then: earshot mesh wipe.
     """)
 
   /// A link was cut.
@@ -59,8 +59,8 @@ extension Journal.MessageID {
   static let meshProofWrong = Journal.MessageID(
     "MeshProofWrong", "b09c6d12e7f84a35a1d83f5c6b24e907", "A peer could not prove that a verification code is its own",
     """
-    Somebody read the code of a peer, and the peer's answer is not signed with the key of the code. It is not verified. Have
-    the code shown anew, face to face; if it happens again, the code and the peer are not of one person.
+    Somebody read the code of a peer, and the peer's answer is not signed with the key of the code. It is not verified.
+    Have the code shown anew, face to face; if it happens again, the code and the peer are not of one person.
     """)
 
   /// Every id of the mesh.
