@@ -30,6 +30,9 @@ public final class ScratchFolder: Sendable {
     return found
   }
 
+  /// The bytes of each file in it and below it, by their paths from here.
+  public func sizes() throws -> [String: Int] { try files().mapValues(\.count) }
+
   public func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path(name)))) }
 
   /// Writes a file of mode 0600 in place of whatever was there.

@@ -6,6 +6,7 @@ import Foundation
 public final class SyncedFiles: Sendable {
   private let folder: String
   private let files = Locked<[String: [UInt8]]>([:])
+  private let entries = Locked<Set<String>>([])
 
   /// - Parameter folder: without the folders in it.
   public init(_ folder: String) { self.folder = folder }
@@ -19,12 +20,16 @@ public final class SyncedFiles: Sendable {
       refusing: { [self] path in
         meanwhile()
         let url = URL(fileURLWithPath: path)
+        if url.path == folder { entries.withLock { $0 = Set(written.keys) } }
         if url.deletingLastPathComponent().path == folder, let data = try? Data(contentsOf: url) {
           files.withLock { $0[url.lastPathComponent] = Array(data) }
         }
         return nil
       }, body)
   }
+
+  /// The names that the folder had when it was synced last.
+  public var syncedNames: Set<String> { entries.withLock { $0 } }
 
   /// Each file by its name, as the disk has it; what was removed is gone.
   public var content: [String: [UInt8]] {

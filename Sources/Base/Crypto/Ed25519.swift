@@ -42,6 +42,19 @@ public enum Ed25519 {
       self.init(checked: SecretBytes(count: Int(crypto_sign_SEEDBYTES), randomFrom: &random))
     }
 
+    /// A new key that shares its pages with others of its kind (`SecretSlots`), for whoever makes many.
+    public init(inSlotsFrom random: inout some RandomSource) {
+      let seed = SecretBytes(slot: Int(crypto_sign_SEEDBYTES), randomFrom: &random)
+      var publicKey = [UInt8](repeating: 0, count: Int(crypto_sign_PUBLICKEYBYTES))
+      self.seed = seed
+      expanded = SecretBytes(
+        slot: Int(crypto_sign_SECRETKEYBYTES),
+        filledBy: { expanded in
+          _ = seed.withPointer { seed, _ in crypto_sign_seed_keypair(&publicKey, expanded, seed) }
+        })
+      self.publicKey = PublicKey(checked: publicKey)
+    }
+
     /// A stored key; throws `badLength` for anything but 32 bytes.
     public init(seed: SecretBytes) throws(CryptoError) {
       try checkLength(seed.count, is: Int(crypto_sign_SEEDBYTES), of: "Ed25519 seed")

@@ -28,6 +28,9 @@ public enum Limits {
   public static let fragments = 10_000
   /// The most fragments of one packet that the Android app puts together.
   public static let fragmentsForAndroid = 256
+  /// The most fragments that reach an iPhone in time: it gives a packet up 30 s after the first one, and gets one each 25 ms. A
+  /// tenth is left for what goes out beside them.
+  public static let fragmentsForIOS = 1080
   /// The longest slice of a fragment, in bytes.
   public static let sliceBytes = 469
   /// Links that take shorter slices carry no fragments.

@@ -249,7 +249,6 @@ struct FragmentTests {
           outcome = assembler.add(try Fragment(reading: fragment.payload), from: alice, at: .zero)
         }
         #expect(outcome == .complete(view.bytes))
-        #expect(plan.fitsAndroid)
       }
       #expect(FragmentPlan(view, id: FragmentID(rawValue: 9), frameLimit: 100) == nil)
     }
@@ -261,5 +260,15 @@ struct FragmentTests {
     let view = try PacketView(packet.encoded())
     let plan = FragmentPlan(view, id: FragmentID(rawValue: 9), frameLimit: 512, recipient: PeerID(rawValue: 2))
     #expect(plan?.fragments.map(\.recipient) == [PeerID(rawValue: 2)])
+  }
+
+  @Test("A file is too long for Android by its fragments, and for iOS by the time that they take")
+  func tooLong() {
+    #expect(!FragmentPlan.isTooLongForAndroid(fileBytes: 119_864))
+    #expect(FragmentPlan.isTooLongForAndroid(fileBytes: 119_865))
+    #expect(!FragmentPlan.isTooLongForIOS(fileBytes: 506_320))
+    #expect(FragmentPlan.isTooLongForIOS(fileBytes: 506_321))
+    // At one each 25 ms all of them are there before the 30 s are over, and some time is left.
+    #expect(OutgoingFiles.pause * Limits.fragmentsForIOS < .seconds(28))
   }
 }

@@ -84,6 +84,30 @@ struct PacketTests {
     #expect(relayed[2] == 6)
   }
 
+  @Test("A file is first taken to be signed as it came or uncompressed, and one of over 64 KiB in no other form")
+  func signedFiles() throws {
+    let key = try Vectors.shared.identity("alice").signingKey()
+    for count in [10_000, 200_000] {
+      let payload = (0..<count).map { UInt8(truncatingIfNeeded: $0 * $0 / 7 % 31) }
+      var packet = Packet(
+        version: .v2, type: .fileTransfer, timestamp: 1_800_000_000_000, sender: PeerID(rawValue: 1), payload: payload)
+      let signed = try packet.signed(with: key)
+      let received = SignatureCheck(try PacketView(try signed.encoded()), decoded: signed, key: key.publicKey)
+      #expect(received.form == .received && received.computed == 1)
+      packet.signature = key.sign(try packet.signingPreimage(PayloadSection(plain: payload)))
+      let view = try PacketView(try packet.encoded())
+      #expect(view.flags.contains(.compressed))
+      let plain = SignatureCheck(view, decoded: packet, key: key.publicKey)
+      #expect(plain.form == .plain && plain.computed == 2)
+      let deflated = try #require(PayloadSection(deflating: payload, version: .v2, level: 6))
+      packet.signature = key.sign(try packet.signingPreimage(deflated))
+      let wire = try packet.encoded(PayloadSection(plain: payload))
+      let other = SignatureCheck(try PacketView(wire), decoded: packet, key: key.publicKey)
+      #expect(other.form == (count == 10_000 ? .level6 : nil))
+      #expect(other.computed == (count == 10_000 ? 2 : 1))
+    }
+  }
+
   @Test("A signature holds whatever the time to live and the mark of an answer, and for nothing else that changed")
   func signing() throws {
     let key = try Vectors.shared.identity("alice").signingKey()

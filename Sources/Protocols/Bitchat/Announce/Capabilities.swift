@@ -26,6 +26,11 @@ public struct Capabilities: OptionSet, Hashable, Sendable {
   /// and not before: with `privateMedia` phones begin to send private files.
   public static let own: Capabilities = [.privateMedia, .privateMediaReceipts]
 
+  /// Whether an app with these carries letters of others, as far as an announce shows that. The iOS app and nodes of this kind
+  /// that carry say more than the Android app, which carries none: that says private files, and later versions that they know
+  /// changing peer IDs. Who says nothing is a relay of this kind, or older than couriers.
+  var showCourier: Bool { !subtracting([.privateMedia, Capabilities(rawValue: 1 << 14)]).isEmpty }
+
   /// Reads the bits; those behind the eighth byte are passed over. Throws `badValue` if there is no byte.
   init(_ bytes: ArraySlice<UInt8>) throws(WireError) {
     guard !bytes.isEmpty else { throw .badValue("capabilities") }

@@ -93,10 +93,11 @@ public struct FragmentAssembler: Sendable {
   public var bytes: Int { cost }
 
   /// When `expire` has something to do; nil if there is nothing under way.
-  public var deadline: Instant? { sets.values.map { $0.end(bounds) }.min() }
+  public var deadline: Instant? { sets.isEmpty ? nil : sets.values.lazy.map { $0.end(bounds) }.min() }
 
   /// Drops the packets that were not complete in time.
   public mutating func expire(at now: Instant) {
+    guard let deadline, deadline <= now else { return }
     for (key, set) in sets where set.end(bounds) <= now { abandon(key) }
   }
 

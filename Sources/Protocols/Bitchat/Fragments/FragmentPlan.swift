@@ -7,13 +7,19 @@ import Bytes
 public struct FragmentPlan: Hashable, Sendable {
   public let fragments: [Packet]
 
-  /// Whether the Android app puts so many fragments together.
-  public var fitsAndroid: Bool { fragments.count <= Limits.fragmentsForAndroid }
-
   /// Whether the Android app drops a file with so long a content, on links as wide as they get. Its packet has some more bytes:
   /// header, name, type and signature, about 200.
   public static func isTooLongForAndroid(fileBytes: Int) -> Bool {
-    fileBytes + 200 > Limits.fragmentsForAndroid * (Limits.frameBytes - 43)
+    isTooLong(fileBytes, for: Limits.fragmentsForAndroid)
+  }
+
+  /// Whether the iOS app gives a file with so long a content up before all of it has come.
+  public static func isTooLongForIOS(fileBytes: Int) -> Bool {
+    isTooLong(fileBytes, for: Limits.fragmentsForIOS)
+  }
+
+  private static func isTooLong(_ fileBytes: Int, for fragments: Int) -> Bool {
+    fileBytes + 200 > fragments * (Limits.frameBytes - 43)
   }
 
   /// Cuts the bytes of a packet, as they came or as they would be sent. Nil if the link is too narrow for fragments, or there

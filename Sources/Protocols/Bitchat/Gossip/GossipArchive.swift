@@ -13,11 +13,14 @@ public struct GossipArchive: Sendable {
     public let sender: PeerID
     /// Milliseconds since 1970, by the sender's clock.
     public let timestamp: UInt64
+    /// The hash of the ID that filters have: every request compares it.
+    let filterHash: UInt64
     /// Of a fragment, which packet it belongs to.
     let fragment: FragmentID?
 
     init(bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64) {
       (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
+      filterHash = SyncFilter.hash(id)
       fragment = type == .fragment ? Self.fragment(in: bytes) : nil
     }
 
@@ -42,6 +45,10 @@ public struct GossipArchive: Sendable {
   /// So old an announce may be by itself, and so old before messages of its sender.
   static let announceMilliseconds: UInt64 = 60 * 1000
   static let oldAnnounceMilliseconds: UInt64 = 900 * 1000
+  /// So many announces crowd nothing out: a filter holds almost three times as many.
+  static let crowd = 128
+  /// Where there are too many, announces are asked for with every fourth request.
+  static let announcesEvery = 4
 
   private var announces: [PeerID: Item] = [:]
   private var messages = Shelf(limit: messageLimit, byteLimit: messageBytes, isShared: true)
@@ -121,7 +128,7 @@ public struct GossipArchive: Sendable {
   func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
     let types = request.types ?? .usual
     let known = Set(request.filter.values())
-    func isWanted(_ item: Item) -> Bool { !known.contains(request.filter.value(of: item.id)) }
+    func isWanted(_ item: Item) -> Bool { !known.contains(request.filter.value(of: item.filterHash)) }
     func isRecent(_ item: Item) -> Bool { item.timestamp >= request.since ?? 0 }
 
     var found: [Item] = []
@@ -132,11 +139,13 @@ public struct GossipArchive: Sendable {
       else { return }
       found.append(item)
     }
-    // Announces have no beginning: the iOS app's `since` says nothing of them.
+    // Announces have no beginning where messages are asked for as well: the iOS app's `since` says nothing of them.
     if types.contains(.announce) {
-      for item in announces.values.sorted(by: Item.isOlder) {
-        announce(item.sender, youngerThan: Self.announceMilliseconds)
+      let hasBeginning = types == .announce
+      let fresh = announces.values.filter {
+        $0.isYounger(than: Self.announceMilliseconds, at: time) && (!hasBeginning || isRecent($0)) && isWanted($0)
       }
+      for item in fresh.sorted(by: Item.isOlder) { announce(item.sender, youngerThan: Self.announceMilliseconds) }
     }
     if types.contains(.message) {
       let wanted = messages.items.filter {
@@ -160,6 +169,24 @@ public struct GossipArchive: Sendable {
     return found
   }
 
+  /// Requests for what this node does not have. One asks for everything, as long as one filter holds all that this node has.
+  /// Where announces would crowd the messages out of it, messages are asked for by themselves, and announces too, but seldom: flooding
+  /// brings them, and each answer has those of the senders of its messages.
+  ///
+  /// - Parameters:
+  ///   - round: how many requests went before to this neighbour.
+  ///   - time: milliseconds since 1970, by this node's clock.
+  func requests(for types: SyncTypes, round: Int, at time: UInt64) -> [SyncRequest] {
+    let all = request(for: types, at: time)
+    let isCrowded = announces.count > Self.crowd && all?.since != nil
+    guard types.contains(.announce), types != .announce, isCrowded else { return [all].compactMap(\.self) }
+    let isTimeForAnnounces = round.isMultiple(of: Self.announcesEvery)
+    return [
+      request(for: types.subtracting(.announce), at: time),
+      isTimeForAnnounces ? request(for: .announce, at: time) : nil,
+    ].compactMap(\.self)
+  }
+
   /// A request for what this node does not have: a filter of what it has. Where that is too much for one filter, it is of the
   /// newest, and nothing older than those is asked for.
   ///
@@ -167,22 +194,44 @@ public struct GossipArchive: Sendable {
   ///   - isBare: whether it says no more than the seed's document has, in a shorter filter.
   ///   - time: milliseconds since 1970, by this node's clock.
   func request(for types: SyncTypes, isBare: Bool = false, at time: UInt64) -> SyncRequest? {
-    var items: [Item] = []
+    var moments: [Moment] = []
     if types.contains(.announce) {
-      items += announces.values.filter { $0.isYounger(than: Self.announceMilliseconds, at: time) }
+      for item in announces.values where item.isYounger(than: Self.announceMilliseconds, at: time) {
+        moments.append(Moment(item))
+      }
     }
-    if types.contains(.message) { items += messages.items }
-    if types.contains(.fragment), !isBare { items += fragments.items.filter { $0.type == .fragment } }
-    if types.contains(.fileTransfer), !isBare { items += fragments.items.filter { $0.type == .fileTransfer } }
-    items.sort { Item.isOlder($1, $0) }
-    if isBare { return try? SyncRequest(filter: SyncFilter(items.map(\.id), bytes: SeedTalks.filterBytes)) }
-    let filter = SyncFilter(items.map(\.id))
+    if types.contains(.message) { for item in messages.items { moments.append(Moment(item)) } }
+    for item in fragments.items where !isBare {
+      let isAsked = item.type == .fragment ? types.contains(.fragment) : types.contains(.fileTransfer)
+      if isAsked { moments.append(Moment(item)) }
+    }
+    moments.sort { $1.isOlder(than: $0) }
+    let hashes = moments.map(\.filterHash)
+    if isBare { return try? SyncRequest(filter: SyncFilter(hashes: hashes, bytes: SeedTalks.filterBytes)) }
+    let filter = SyncFilter(hashes: hashes)
     // M is the number of IDs in the filter times 2^P.
     let included = Int(filter.m >> UInt32(filter.p))
-    var since = included > 0 && included < items.count ? items[included - 1].timestamp : nil
+    var since = included > 0 && included < moments.count ? moments[included - 1].timestamp : nil
     // Where the filter ends amid the fragments of one packet, these are not asked for: most of them are here.
-    if let oldest = since, items[included].timestamp == oldest, items[included].type == .fragment { since = oldest + 1 }
+    if let oldest = since, moments[included].timestamp == oldest, moments[included].isFragment { since = oldest + 1 }
     return try? SyncRequest(filter: filter, types: types, since: since)
+  }
+
+  /// What a request takes of an item: without its bytes, so that sorting a thousand costs little.
+  private struct Moment {
+    let timestamp: UInt64
+    let id: PacketID
+    let filterHash: UInt64
+    let isFragment: Bool
+
+    init(_ item: Item) {
+      (timestamp, id, filterHash) = (item.timestamp, item.id, item.filterHash)
+      isFragment = item.type == .fragment
+    }
+
+    func isOlder(than other: Moment) -> Bool {
+      (timestamp, id.high, id.low) < (other.timestamp, other.id.high, other.id.low)
+    }
   }
 }
 

@@ -28,7 +28,11 @@ struct SyncSchedule: Sendable {
   private var neighbours: [LinkID: Neighbour] = [:]
 
   /// When a request is due next; nil without neighbours.
-  var deadline: Instant? { neighbours.values.map(\.due).min() }
+  var deadline: Instant? {
+    var first: Instant?
+    for neighbour in neighbours.values where first.map({ neighbour.due < $0 }) ?? true { first = neighbour.due }
+    return first
+  }
 
   /// A peer has announced itself over a link of its own for the first time.
   mutating func begin(_ link: LinkID, isSlow: Bool = false, at now: Instant) {
@@ -40,17 +44,18 @@ struct SyncSchedule: Sendable {
 
   mutating func removeAll() { neighbours = [:] }
 
-  /// The links on which a request is due, and what it is about.
+  /// The links on which a request is due, what it is about, and how many went before it.
   ///
   /// - Parameter slow: the links whose neighbours are asked half as often.
   mutating func takeDue(
     _ random: inout some RandomSource, slow: Set<LinkID> = [], at now: Instant
-  ) -> [(link: LinkID, types: SyncTypes)] {
-    var due: [(link: LinkID, types: SyncTypes)] = []
+  ) -> [(link: LinkID, types: SyncTypes, round: Int)] {
+    var due: [(link: LinkID, types: SyncTypes, round: Int)] = []
     for link in neighbours.keys.sorted(by: { $0.number < $1.number }) {
       guard var neighbour = neighbours[link], neighbour.due <= now else { continue }
       let withFragments = neighbour.requests.isMultiple(of: Self.fragmentsEvery)
-      due.append((link, withFragments ? [.announce, .message, .fragment] : [.announce, .message]))
+      let types: SyncTypes = withFragments ? [.announce, .message, .fragment] : [.announce, .message]
+      due.append((link, types, neighbour.requests))
       neighbour.requests += 1
       neighbour.askedAt = now
       neighbour.due = now.advanced(

@@ -42,6 +42,8 @@ extension MeshEngine {
     public var blocked: UInt64 = 0
     /// Fragments that contradicted the others of their packet, or were too many.
     public var badFragments: UInt64 = 0
+    /// Packets of which not all fragments came in time, and those that gave way to others.
+    public var abandonedFragments: UInt64 = 0
     /// Requests for sync that were not answered.
     public var refusedRequests: UInt64 = 0
     public var answeredRequests: UInt64 = 0
@@ -88,7 +90,8 @@ extension MeshEngine {
         Tally("TooManyUnverified", tooManyUnverified), Tally("TooMuchInflation", tooMuchInflation),
         Tally("RefusedBindings", refusedBindings), Tally("ChatOfUnknown", chatOfUnknown),
         Tally("Unreadable", unreadable), Tally("UnknownPayloads", unknownPayloads), Tally("Blocked", blocked),
-        Tally("BadFragments", badFragments), Tally("RefusedRequests", refusedRequests),
+        Tally("BadFragments", badFragments), Tally("AbandonedFragments", abandonedFragments),
+        Tally("RefusedRequests", refusedRequests),
         Tally("AnsweredRequests", answeredRequests), Tally("UnaskedAnswers", unaskedAnswers),
         Tally("Relayed", relayed), Tally("Superfluous", superfluous), Tally("RelaysDropped", relaysDropped),
         Tally("Unsendable", unsendable), Tally("SeedPackets", seedPackets), Tally("RefusedSeed", refusedSeed),

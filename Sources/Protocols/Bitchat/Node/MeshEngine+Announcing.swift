@@ -62,7 +62,8 @@ extension MeshEngine {
       counters.otherSigningKeys += 1
       return false
     }
-    let isKnown = table[packet.sender] != nil
+    // One that was pushed out of the table, and has a pin, is no new identity.
+    let isKnown = table[packet.sender] != nil || table.pin(of: packet.sender) != nil
     guard isKnown || budget.takeIdentity(on: arrival.link, at: turn.now) else {
       counters.tooManyIdentities += 1
       return false

@@ -6,9 +6,6 @@ extension MeshEngine {
   /// How many envelopes this node carries for others.
   public var carried: Int { courier.bag.count }
 
-  /// What is sealed in those, for tests: nobody here can open it.
-  var courierContents: [[UInt8]] { courier.bag.envelopes.values.map(\.envelope.ciphertext) }
-
   /// Takes over an envelope that an earlier run has carried.
   ///
   /// - Returns: false if there is no place for it.
@@ -133,7 +130,7 @@ extension MeshEngine {
       guard carried.sentAt.map({ $0.duration(to: turn.now) >= pause }) ?? true, batch.take(carried) else { continue }
       hand(carried, to: peer.id, over: link, &turn)
     }
-    guard let link else { return }
+    guard let link, peer.capabilities.showCourier else { return }
     for carried in courier.bag.copies(for: peer.id, tags: tags) where carried.envelope.expiry > turn.time {
       guard batch.take(carried) else { return }
       copy(carried, to: peer.id, over: link, &turn)

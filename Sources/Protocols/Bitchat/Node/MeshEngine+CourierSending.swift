@@ -5,6 +5,8 @@ import Crypto
 extension MeshEngine {
   /// A neighbour has come: letters that wait may go with it.
   mutating func meetCourier(_ peer: PeerID, _ turn: Turn) {
+    // While this node may say nothing, many come and go: those that are not here any more get nothing.
+    courier.newcomers.formIntersection(neighbours)
     courier.newcomers.insert(peer)
     courier.due = turn.now
   }
@@ -23,15 +25,10 @@ extension MeshEngine {
     depositReceipts(with: couriers, newcomers, &turn)
   }
 
-  /// The neighbours that may carry something, the likeliest to do so first: those that were seen to do it, favourites, and those whose
-  /// app can do more than the one of which it is known that it carries nothing.
+  /// The neighbours whose announces show that they carry letters, favourites first.
   private var couriers: [PeerID] {
-    let ranked = neighbours.subtracting(blocked).compactMap { id -> (rank: Int, id: PeerID)? in
-      guard let peer = table[id] else { return nil }
-      let isCapable = peer.capabilities != .privateMedia
-      return ((favourites.contains(id) ? 0 : 2) + (isCapable ? 0 : 1), id)
-    }
-    return ranked.sorted { ($0.rank, $0.id) < ($1.rank, $1.id) }.map(\.id)
+    let able = neighbours.subtracting(blocked).filter { table[$0]?.capabilities.showCourier == true }
+    return able.sorted { (favourites.contains($0) ? 0 : 1, $0) < (favourites.contains($1) ? 0 : 1, $1) }
   }
 
   /// Whether what this node sends to the peer itself does not seem to arrive.

@@ -111,7 +111,7 @@ extension MeshEngine {
   /// Makes the packet that carries the file, and cuts it for the links that it goes to.
   private mutating func begin(_ file: OutgoingFile, _ turn: inout Turn) {
     var file = file
-    guard file.tries < OutgoingFiles.tries else {
+    guard file.tries < OutgoingFiles.tries || file.wasHeld else {
       return end(file, .failed(file.peer == nil ? .unsendable : .unanswered), &turn)
     }
     withdraw(file, &turn)
@@ -136,7 +136,9 @@ extension MeshEngine {
     file.receipt = file.peer.flatMap { receipt(of: file.file, from: identity.id, to: $0, with: $0) }
     file.legs = Dictionary(uniqueKeysWithValues: targets.map { ($0, 0) })
     (file.phase, file.percent, file.isWhole, file.repeatedTime) = (.sending, 0, false, nil)
-    file.tries += 1
+    // That it had to give way is no fault of the links or the peer.
+    if !file.wasHeld { file.tries += 1 }
+    file.wasHeld = false
     // What is on a way of several hops may meet a phone there.
     file.isSlow = file.peer.map { link(to: $0) == nil } ?? false
     files[file.number] = file
@@ -164,11 +166,15 @@ extension MeshEngine {
     return link(to: peer).map { [$0] } ?? targets()
   }
 
-  /// A packet whose time has become old is made anew: who gets it late would drop it.
+  /// A packet whose time has become old is made anew: who gets it late would drop it. One for everybody that some link got all
+  /// of is not: to others a new packet is another file, and those whose link was too slow ask for what they miss.
   private mutating func lookWhetherFresh(_ file: OutgoingFile, _ turn: inout Turn) {
     guard let madeAt = file.cut?.madeAt else { return }
     if file.legs.isEmpty { return finish(file, &turn) }
-    if !files.isQuiet, madeAt.duration(to: turn.now) > OutgoingFiles.freshTime { begin(file, &turn) }
+    guard !files.isQuiet, madeAt.duration(to: turn.now) >= OutgoingFiles.freshTime else { return }
+    guard file.isWhole, file.peer == nil else { return begin(file, &turn) }
+    files[file.number]?.legs = [:]
+    if let whole = files[file.number] { finish(whole, &turn) }
   }
 
   /// The links of a file have gone, or got all of it.

@@ -3,9 +3,10 @@ import Common
 /// Public packets in fragments that are not complete: what is missing is asked for. Facts: bitchat.md section 9,
 /// bitchat-delta.md section 2.
 extension MeshEngine {
-  /// From the last fragment that came until a neighbour is asked for the others, and from one question to the next.
+  /// From the last fragment that came until a neighbour is asked for the others, and from one question to the next. With the
+  /// usual requests these are no more than a neighbour answers: 8 in 30 s.
   static let mendingPause = Duration.seconds(2)
-  static let mendingPeriod = Duration.seconds(4)
+  static let mendingPeriod = Duration.seconds(6)
   /// So many fragments have room in a usual filter. One of more is longer, and says less surely what is there.
   private static let usualFragments = 300
   private static let longFilterBytes = 1000

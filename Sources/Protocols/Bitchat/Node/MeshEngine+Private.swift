@@ -184,7 +184,9 @@ extension MeshEngine {
 
   /// A peer says inside Noise which key signs for it: that is proven, whatever was announced before.
   private mutating func prove(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
-    if proven[peer] != nil || proven.count < PeerTable.peerLimit { proven[peer] = state.capabilities }
+    // Of those without a session nothing is needed: they say it again in the next one.
+    if proven.count >= Self.sessionLimits.sessions { proven = proven.filter { sessions.hasSession(with: $0.key) } }
+    proven[peer] = state.capabilities
     hurryFiles(to: peer, &turn)
     guard table.pin(of: peer) != state.signingKey else { return }
     table.prove(peer, state.signingKey, at: turn.now)

@@ -7,12 +7,7 @@ extension MeshEngine {
 
   /// - Returns: whether it may be passed on.
   mutating func hear(file packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool {
-    guard let peer = table[packet.sender] else {
-      if !unknown.add(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
-      return false
-    }
-    guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return false }
-    table.hear(peer.id, version: packet.version, at: turn.now)
+    guard let peer = signer(of: packet, arrival, turn) else { return false }
     guard !blocked.contains(peer.id) else {
       counters.blocked += 1
       return true

@@ -23,7 +23,9 @@ extension MeshEngine {
     }
     let isAnswer = view.timeToLive == 0 && !view.isRequest
     let arrival = Arrival(view: view, link: link, isReassembled: isReassembled, isAnswer: isAnswer)
-    let key = view.wireKey(hash, withSignature: !view.type.isVerifiedHere)
+    // What is for somebody else is not looked into, so nobody has checked its signature.
+    let isVerified = view.type.isVerifiedHere && isRead(view)
+    let key = view.wireKey(hash, withSignature: !isVerified)
     guard !recent.see(key, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
     guard !isAnswer || sync.awaitsAnswer(on: link, at: turn.now) else {
       counters.unaskedAnswers += 1
@@ -36,7 +38,7 @@ extension MeshEngine {
       return
     }
     guard
-      view.type.isVerifiedHere || isReassembled
+      isVerified || isReassembled
         || budget.takeUnverified(view.type, on: link, isFast: isFast(link), at: turn.now)
     else {
       counters.tooManyUnverified += 1
@@ -57,14 +59,15 @@ extension MeshEngine {
     }
     // A relay may have compressed it anew: then it is another row of bytes, and the same packet.
     let id = PacketID(packet)
-    guard !view.type.isVerifiedHere || !recentIDs.see(id, at: turn.now) else {
+    guard !isVerified || !recentIDs.see(id, at: turn.now) else {
       recent.insert(key, at: turn.now)
       return hearCopy(of: arrival, key, &turn)
     }
+    let isOfKnown = view.type == .announce && table[view.sender] != nil
     guard act(on: packet, arrival, id, &turn) else { return }
     recent.insert(key, at: turn.now)
-    if view.type.isVerifiedHere { recentIDs.insert(id, at: turn.now) }
-    if goesOn { relay(arrival, key, &turn) }
+    if isVerified { recentIDs.insert(id, at: turn.now) }
+    if goesOn { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
   }
 
   /// Whether this node looks into a packet. Another one goes on as it is.
@@ -80,7 +83,7 @@ extension MeshEngine {
 
   private mutating func hearCopy(of arrival: Arrival, _ key: WireKey, _ turn: inout Turn) {
     counters.duplicates += 1
-    if pending.hear(key, on: arrival.link) { counters.superfluous += 1 }
+    relay(copy: arrival, key)
     // The announce was known before it came over its sender's own link.
     if arrival.view.type == .announce, arrival.isDirect, table[arrival.view.sender] != nil {
       bind(arrival.link, to: arrival.view.sender, &turn)
@@ -123,12 +126,7 @@ extension MeshEngine {
   private mutating func hear(
     message packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
-    guard let peer = table[packet.sender] else {
-      if !unknown.add(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
-      return false
-    }
-    guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return false }
-    table.hear(peer.id, version: packet.version, at: turn.now)
+    guard let peer = signer(of: packet, arrival, turn) else { return false }
     guard let text = try? PublicText(payload: packet.payload) else {
       counters.unreadable += 1
       return false
@@ -214,6 +212,18 @@ extension MeshEngine {
 
   // MARK: Checks
 
+  /// The sender of a packet, if it is known and has signed it: it was heard. What comes of an unknown one waits until that
+  /// announces itself.
+  mutating func signer(of packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Peer? {
+    guard let peer = table[packet.sender] else {
+      if !unknown.add(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
+      return nil
+    }
+    guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return nil }
+    table.hear(peer.id, version: packet.version, at: turn.now)
+    return peer
+  }
+
   /// Whether the signature of a packet holds, if there is work left for it.
   mutating func checkSignature(
     _ arrival: Arrival, _ packet: Packet, _ key: Ed25519.PublicKey, isKnownAnnounce: Bool, _ turn: Turn
@@ -222,7 +232,7 @@ extension MeshEngine {
       counters.tooManySignatures += 1
       return false
     }
-    let check = SignatureCheck(arrival.view, decoded: packet, key: key)
+    let check = SignatureCheck(arrival.view, decoded: packet, key: key, by: signatures)
     // One was paid for; the others, and what long payloads cost, are paid for now.
     budget.spend(check.computed * (1 + packet.payload.count / WorkBudget.bytesPerSignature) - 1, on: arrival.link)
     if !check.isValid { counters.badSignatures += 1 }
@@ -253,6 +263,6 @@ extension MeshEngine {
 }
 
 extension MessageType {
-  /// Whether this node checks the signatures of such packets, and remembers them by what is signed.
+  /// Whether this node checks the signatures of such packets, where it looks into them, and remembers them by what is signed.
   var isVerifiedHere: Bool { self == .announce || self == .message || self == .leave || self == .fileTransfer }
 }

@@ -2,7 +2,9 @@ import Common
 
 extension MeshEngine {
   /// Has a packet of somebody else passed on, a little later.
-  mutating func relay(_ arrival: Arrival, _ key: WireKey, _ turn: inout Turn) {
+  ///
+  /// - Parameter isOfKnown: whether it is an announce of a peer that was known before.
+  mutating func relay(_ arrival: Arrival, _ key: WireKey, isOfKnown: Bool = false, _ turn: inout Turn) {
     let view = arrival.view
     // What was said in private to this node, or was asked for, ends here.
     guard view.recipient != identity.id, !arrival.isReassembled, !arrival.isAnswer else { return }
@@ -10,10 +12,7 @@ extension MeshEngine {
     // Nobody passes dialect S on to peers that do not speak it, nor a hello to anybody.
     guard isOfSeed ? !seedLinks.isEmpty : view.mayPassOn else { return }
     let type = isOfSeed ? view.type.inLive : view.type
-    let subject = RelaySubject(type: type, timeToLive: view.timeToLive, isDirected: view.recipient != nil)
-    let decision = configuration.relayPolicy.decide(
-      subject, degree: links.count, encryptedLimit: configuration.encryptedRelayLimit)
-    guard let decision else { return }
+    guard let decision = decide(view, isOfKnown: isOfKnown) else { return }
     let delay = Duration.milliseconds(Random.number(decision.delay, &random))
     let dropped = pending.add(
       PendingRelays.Relay(
@@ -23,6 +22,21 @@ extension MeshEngine {
     counters.relaysDropped += UInt64(dropped)
   }
 
+  private func decide(_ view: PacketView, isOfKnown: Bool = false) -> RelayDecision? {
+    let subject = RelaySubject(
+      type: view.isOfSeed ? view.type.inLive : view.type, timeToLive: view.timeToLive,
+      isDirected: view.recipient != nil, isOfKnown: isOfKnown)
+    return configuration.relayPolicy.decide(
+      subject, degree: links.count, encryptedLimit: configuration.encryptedRelayLimit)
+  }
+
+  /// A copy of a packet came: it may make passing the packet on superfluous, or have it go further. The apps stay with the copy that
+  /// came first.
+  mutating func relay(copy arrival: Arrival, _ key: WireKey) {
+    let decision = configuration.relayPolicy == .mains && !arrival.isAnswer ? decide(arrival.view) : nil
+    if pending.hear(key, on: arrival.link, timeToLive: decision?.timeToLive) { counters.superfluous += 1 }
+  }
+
   /// The hop behind this node on the packet's route, or the recipient behind the last one.
   private func nextHop(of view: PacketView) -> PeerID? {
     guard let place = view.route.firstIndex(of: identity.id) else { return nil }
@@ -30,6 +44,7 @@ extension MeshEngine {
   }
 
   mutating func relayWhatIsDue(_ turn: inout Turn) {
+    guard let due = pending.deadline, due <= turn.now else { return }
     for relay in pending.takeDue(at: turn.now) {
       var targets = targets(but: relay.heardOn)
       if relay.isOfSeed { targets = targets.filter { isSeed($0) } }
@@ -42,7 +57,8 @@ extension MeshEngine {
       guard !targets.isEmpty else { continue }
       counters.relayed += 1
       if relay.type == .fragment, relay.heardOn.contains(where: { isFast($0) }) {
-        targets = targets.filter { isFast($0) || !pass(relay, on: $0, &turn) }
+        for link in targets where !isFast(link) { hold(relay, for: link, turn) }
+        targets = targets.filter { isFast($0) }
         guard !targets.isEmpty else { continue }
       }
       // The bytes are passed on as they came: where a link is too narrow for them, in fragments.
@@ -50,12 +66,14 @@ extension MeshEngine {
     }
   }
 
-  /// Has a phone get a fragment that came faster than a phone can follow.
-  ///
-  /// - Returns: false if there is no room for it to wait, or the link does not take it in one piece.
-  private mutating func pass(_ relay: PendingRelays.Relay, on link: LinkID, _ turn: inout Turn) -> Bool {
-    guard relay.bytes.count <= narrowest([link]) else { return false }
-    return paced.add([relay.bytes], on: link, as: .fragment, at: turn.now)
+  /// Has a phone get a fragment that came faster than a phone can follow. One for which there is no room to wait is dropped:
+  /// who misses it asks for it.
+  private mutating func hold(_ relay: PendingRelays.Relay, for link: LinkID, _ turn: Turn) {
+    guard relay.bytes.count <= narrowest([link]) else {
+      counters.unsendable += 1
+      return
+    }
+    if !paced.add([relay.bytes], on: link, as: .fragment, in: .passedOn, at: turn.now) { counters.relaysDropped += 1 }
   }
 
   /// The part of the links that the iOS app would choose: always the same ones for one packet.

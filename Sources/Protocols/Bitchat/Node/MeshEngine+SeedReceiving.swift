@@ -58,12 +58,7 @@ extension MeshEngine {
   }
 
   private mutating func hear(seedMessage packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
-    guard let peer = table[packet.sender] else {
-      if !unknown.add(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
-      return false
-    }
-    guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return false }
-    table.hear(peer.id, version: packet.version, at: turn.now)
+    guard let peer = signer(of: packet, arrival, turn) else { return false }
     // What is private comes sealed.
     guard let message = try? SeedMessage(reading: packet.payload), !message.isPrivate,
       let text = try? PublicText(message.text)
@@ -95,14 +90,13 @@ extension MeshEngine {
     _ message: MessageUUID?, of recipient: PeerID?, isRead: Bool, _ packet: Packet, _ arrival: Arrival,
     _ turn: inout Turn
   ) -> Bool {
-    guard packet.recipient == identity.id, recipient == packet.sender, let peer = table[packet.sender], let message,
+    guard packet.recipient == identity.id, recipient == packet.sender, table[packet.sender] != nil, let message,
       let id = try? MessageID(message.description)
     else {
       counters.refusedSeed += 1
       return false
     }
-    guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return false }
-    table.hear(peer.id, version: packet.version, at: turn.now)
+    guard let peer = signer(of: packet, arrival, turn) else { return false }
     guard !blocked.contains(peer.id) else {
       counters.blocked += 1
       return true

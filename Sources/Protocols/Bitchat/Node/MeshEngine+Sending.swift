@@ -113,8 +113,8 @@ extension MeshEngine {
     guard bytes.count > limit else {
       for link in targets {
         // Of several letters none overtakes one that goes in fragments.
-        let isBehind = bytes[1] == MessageType.courier.rawValue && paced.isWaiting(for: link)
-        guard !isBehind || !paced.add([bytes], on: link, as: kind, at: turn.now) else { continue }
+        let isBehind = kind == .own && bytes[1] == MessageType.courier.rawValue && paced.isOwnWaiting(for: link)
+        guard !isBehind || !paced.add([bytes], on: link, as: kind, in: .own, at: turn.now) else { continue }
         turn.actions.append(.send(bytes, on: link, kind))
       }
       return
@@ -127,14 +127,16 @@ extension MeshEngine {
       return
     }
     let frames = plan.fragments.compactMap { try? $0.encoded() }
+    let lane: PacedPackets.Lane = view.sender == identity.id && kind != .syncAnswer ? .own : .passedOn
     let inSeed = seedLinks
     let seedFrames = inSeed.isEmpty ? nil : seedFrames(of: plan, limit)
     for link in targets {
       let seedFrames = inSeed.contains(link) ? seedFrames : nil
       let isTaken = paced.add(
-        seedFrames ?? frames, on: link, as: kind == .own ? .own : .fragment,
+        seedFrames ?? frames, on: link, as: kind == .own ? .own : .fragment, in: lane,
         pause: seedFrames == nil ? PacedPackets.pause : SeedTalks.fragmentPause, at: turn.now)
-      if !isTaken { counters.unsendable += 1 }
+      guard !isTaken else { continue }
+      if lane == .own { counters.unsendable += 1 } else { counters.relaysDropped += 1 }
     }
   }
 }

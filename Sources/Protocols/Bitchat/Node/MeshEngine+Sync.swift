@@ -7,19 +7,25 @@ extension MeshEngine {
 
   /// Asks neighbours what they have that this node does not.
   mutating func syncWhatIsDue(_ turn: inout Turn) {
+    guard let due = sync.deadline, due <= turn.now else { return }
     let inSeed = seedLinks
-    for (link, types) in sync.takeDue(&random, slow: inSeed, at: turn.now) {
+    for (link, types, round) in sync.takeDue(&random, slow: inSeed, at: turn.now) {
       guard let peer = links[link]?.peer else { continue }
       var wanted = configuration.isRelayOnly ? types.intersection(.announce) : types
       if wanted.contains(.fragment) { wanted.insert(.fileTransfer) }
       // Files leave the radio to who needs it.
       if files.isQuiet { wanted.subtract([.fragment, .fileTransfer]) }
       let isBare = inSeed.contains(link) && !configuration.isRelayOnly
-      guard let request = archive.request(for: wanted, isBare: isBare, at: turn.time) else { continue }
-      let packet = Packet(
-        type: .requestSync, timeToLive: 0, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
-        payload: request.bytes)
-      transmit(packet, as: .own, to: [link], &turn)
+      let requests =
+        isBare
+        ? [archive.request(for: wanted, isBare: true, at: turn.time)].compactMap(\.self)
+        : archive.requests(for: wanted, round: round, at: turn.time)
+      for request in requests {
+        let packet = Packet(
+          type: .requestSync, timeToLive: 0, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
+          payload: request.bytes)
+        transmit(packet, as: .own, to: [link], &turn)
+      }
     }
   }
 

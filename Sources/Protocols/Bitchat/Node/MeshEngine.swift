@@ -28,6 +28,7 @@ public struct MeshEngine: Sendable {
 
   public var configuration: Configuration {
     didSet {
+      if configuration.isMonitorStrict != oldValue.isMonitorStrict { silenceAt = firstEnd }
       if configuration.nickname != oldValue.nickname || configuration.speaksSeed != oldValue.speaksSeed {
         announceAt = latest
       }
@@ -40,6 +41,7 @@ public struct MeshEngine: Sendable {
 
   var random: any RandomSource & Sendable
   let hash: KeyedHash
+  let signatures: any SignatureChecking
   var links: [LinkID: MeshLink] = [:]
   var table = PeerTable()
   var sessions: Sessions<PeerID>
@@ -67,7 +69,7 @@ public struct MeshEngine: Sendable {
   var files = OutgoingFiles()
   /// Private files that came, so that one that comes again is not told twice.
   var receivedFiles = RecentPackets<ReceivedMessage>(limit: 1000, lifetime: .seconds(15 * 60))
-  /// What peers have said inside Noise that they can do.
+  /// What peers have said inside Noise that they can do; of those with a session, and some others.
   var proven: [PeerID: Capabilities] = [:]
   /// When a neighbour was asked last for fragments that are missing, and how often.
   var mendedAt: Instant?
@@ -88,16 +90,20 @@ public struct MeshEngine: Sendable {
   var lastTimestamp: UInt64 = 0
   /// When peers that were not heard for long are looked for.
   var lookAt = Instant.zero
+  /// No link is cut for silence before this; nil without links. Whatever comes over a link puts its end off.
+  var silenceAt: Instant?
   /// When the last event came.
   var latest = Instant.zero
 
+  /// - Parameter signatures: who says whether a signature holds.
   public init(
     identity: Identity, configuration: Configuration, random: any RandomSource & Sendable,
-    limits: SessionLimits = MeshEngine.sessionLimits
+    limits: SessionLimits = MeshEngine.sessionLimits, signatures: any SignatureChecking = ComputedSignatures()
   ) {
     self.identity = identity
     self.configuration = configuration
     self.random = random
+    self.signatures = signatures
     hash = KeyedHash(randomFrom: &self.random)
     sessions = Sessions(
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
@@ -116,18 +122,41 @@ public struct MeshEngine: Sendable {
   /// When `Event.timer` is due; nil when nothing is timed.
   public var deadline: Instant? {
     guard isStarted else { return nil }
-    let strict = configuration.isMonitorStrict
-    let ends = links.values.map { $0.end(isStrict: strict) }
-    let moments = [
-      announceAt, pending.deadline, paced.deadline, sessions.deadline, unknown.deadline, assembler.deadline,
-      table.count > 0 ? lookAt : nil, ends.min(), talks.deadline,
-      proofs.deadline, pings.deadline,
-    ]
+    var first = silenceAt
+    // Asked after every packet: an array of them all would cost as much as a packet does.
+    func take(_ moment: Instant?) {
+      if let moment, first.map({ moment < $0 }) ?? true { first = moment }
+    }
+    take(announceAt)
+    take(pending.deadline)
+    take(paced.deadline)
+    take(sessions.deadline)
+    take(unknown.deadline)
+    take(assembler.deadline)
+    take(talks.deadline)
+    take(proofs.deadline)
+    take(pings.deadline)
+    if table.count > 0 { take(lookAt) }
     // What this node says by itself waits for the clock.
-    let own =
-      canSend
-      ? [sync.deadline, outbox.deadline, courierDeadline, files.deadline { isFast($0) }, mendingDeadline] : []
-    return (moments + own).compactMap(\.self).min()
+    if canSend {
+      take(sync.deadline)
+      take(outbox.deadline)
+      take(courierDeadline)
+      take(files.deadline { isFast($0) })
+      take(mendingDeadline)
+    }
+    return first
+  }
+
+  /// When the first link is cut unless something comes over it; nil without links.
+  private var firstEnd: Instant? {
+    let strict = configuration.isMonitorStrict
+    var first: Instant?
+    for link in links.values {
+      let end = link.end(isStrict: strict)
+      if first.map({ end < $0 }) ?? true { first = end }
+    }
+    return first
   }
 
   /// What happens in one call, and what is to be done for it.
@@ -163,7 +192,7 @@ public struct MeshEngine: Sendable {
     case .forget(let peer): forget(peer, &turn)
     case .fileKept(let receipt, let peer): kept(file: receipt, from: peer, &turn)
     case .cancelFile(let number): cancelFile(number, &turn)
-    case .quiet(let isQuiet): files.isQuiet = isQuiet
+    case .quiet(let isQuiet): files.hold(isQuiet)
     case .room(let link, let waiting): files.hasRoom(link, waiting: waiting)
     case .timer: break
     }
@@ -188,15 +217,19 @@ public struct MeshEngine: Sendable {
       broadcast(leave, as: .own, &turn)
     }
     endProofs(&turn)
+    turn.actions += pings.endAll().map { .pingLost($0) }
     isStarted = false
     (links, sync, pending, paced) = ([:], SyncSchedule(), PendingRelays(), PacedPackets())
-    announceAt = nil
+    (announceAt, silenceAt) = (nil, nil)
     talks.endAll()
   }
 
   private mutating func open(_ link: LinkID, _ frameLimit: Int, _ isOurs: Bool, _ turn: inout Turn) {
     guard isStarted, links[link] == nil else { return }
-    links[link] = MeshLink(frameLimit: frameLimit, isOurs: isOurs, at: turn.now)
+    let state = MeshLink(frameLimit: frameLimit, isOurs: isOurs, at: turn.now)
+    links[link] = state
+    let end = state.end(isStrict: configuration.isMonitorStrict)
+    silenceAt = min(silenceAt ?? end, end)
     // The other end has to know who is here before anything else is said.
     announce(on: link, &turn)
   }
@@ -246,13 +279,16 @@ public struct MeshEngine: Sendable {
     askForProofs(&turn)
     counters.chatOfUnknown += unknown.expire(at: turn.now)
     assembler.expire(at: turn.now)
+    counters.abandonedFragments = UInt64(assembler.abandoned)
     cutSilentLinks(&turn)
     lookForSilentPeers(&turn)
   }
 
   private mutating func cutSilentLinks(_ turn: inout Turn) {
-    let silent = links.filter { $0.value.end(isStrict: configuration.isMonitorStrict) <= turn.now }
-    for (link, state) in silent.sorted(by: { $0.key.number < $1.key.number }) {
+    guard let silenceAt, silenceAt <= turn.now else { return }
+    defer { self.silenceAt = firstEnd }
+    for (link, state) in links.sorted(by: { $0.key.number < $1.key.number }) {
+      guard state.end(isStrict: configuration.isMonitorStrict) <= turn.now else { continue }
       cut(link, state.peer == nil ? .noAnnounce : .silent, &turn)
     }
   }
@@ -274,7 +310,7 @@ public struct MeshEngine: Sendable {
 
   private mutating func updateState(_ turn: inout Turn) {
     let now: State =
-      !isStarted ? .stopped : !canSend ? .waitingForClock : neighbours.isEmpty ? .alone : .connected
+      !isStarted ? .stopped : !canSend ? .waitingForClock : hasNeighbours ? .connected : .alone
     guard now != state else { return }
     state = now
     turn.actions.append(.state(now))
@@ -284,6 +320,8 @@ public struct MeshEngine: Sendable {
 
   /// The peers that this node has links with.
   public var neighbours: Set<PeerID> { Set(links.values.compactMap(\.peer)) }
+
+  private var hasNeighbours: Bool { links.values.contains { $0.peer != nil } }
 
   /// The peers that are known.
   public var peers: [Peer] { table.peers.values.sorted { $0.id < $1.id } }

@@ -57,7 +57,7 @@ extension MeshEngine {
     case peer(PeerID)
     /// A peer has left, or was not heard for long.
     case gone(PeerID)
-    /// Somebody has said something to everybody. `isNew` is false for what a neighbour told later, in answer to a request.
+    /// Somebody has said something to everybody. `isLate` is true for what a neighbour told later, in answer to a request.
     case heard(PublicMessage)
     /// Somebody has said something to this node. `Event.kept` has the sender know.
     case told(PrivateMessage, from: PeerID, at: UInt64)

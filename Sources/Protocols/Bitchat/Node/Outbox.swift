@@ -56,7 +56,7 @@ public struct Outbox: Sendable {
   var peers: Set<PeerID> { Set(undelivered.map(\.message.peer)) }
 
   /// When `takeDue` has something to do; nil if nothing is timed.
-  var deadline: Instant? { undelivered.compactMap(\.nextTry).min() }
+  var deadline: Instant? { entries.isEmpty ? nil : undelivered.compactMap(\.nextTry).min() }
 
   private var undelivered: some Sequence<Entry> {
     entries.values.lazy.filter { $0.told != .delivered && $0.told != .read }

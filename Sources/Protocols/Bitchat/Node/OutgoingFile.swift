@@ -6,7 +6,8 @@ public enum FileState: Hashable, Sendable {
   case waiting
   /// It goes out, or the peer has not acknowledged it yet.
   case sending
-  /// All of it went out, and nothing more will be known: it is for everybody, or for a phone that acknowledges none.
+  /// All of it was given to the links, or for everybody to one of them at least, and nothing more will be known: it is for
+  /// everybody, or for a phone that acknowledges none. Its last packets may still wait for the radio.
   case sent
   /// The peer has it.
   case delivered
@@ -74,6 +75,8 @@ struct OutgoingFile: Sendable {
   var percent = 0
   /// Whether it leaves no faster than a phone can follow, over whatever link.
   var isSlow = false
+  /// Whether it waited, since its packet was made, for somebody else who needed the radio.
+  var wasHeld = false
 
   init(number: UInt32, file: SharedFile, peer: PeerID?, at now: Instant) {
     (self.number, self.file, self.peer, begunAt) = (number, file, peer, now)

@@ -34,7 +34,7 @@ struct OutgoingFiles: Sendable {
   private(set) var files: [UInt32: OutgoingFile] = [:]
   private var paces: [LinkID: Pace] = [:]
   /// Nothing goes out while somebody else needs the radio.
-  var isQuiet = false
+  private(set) var isQuiet = false
 
   var count: Int { files.count }
   subscript(number: UInt32) -> OutgoingFile? {
@@ -47,6 +47,13 @@ struct OutgoingFiles: Sendable {
   private var sending: [OutgoingFile] { files.values.filter { $0.phase == .sending } }
   /// Whether one more may begin.
   var hasPlace: Bool { sending.count < Self.activeLimit }
+
+  /// Has files wait, or go on.
+  mutating func hold(_ isQuiet: Bool) {
+    self.isQuiet = isQuiet
+    guard isQuiet else { return }
+    for number in files.keys where files[number]?.cut != nil { files[number]?.wasHeld = true }
+  }
 
   // MARK: Links
 
@@ -91,7 +98,8 @@ struct OutgoingFiles: Sendable {
       switch file.phase {
       case .waiting(let moment): moment
       case .unanswered(let moment): moment
-      case .sending: nil as Instant?
+      // A packet that has become too old goes no further, whether or not the links have room for the rest of it.
+      case .sending: isQuiet ? nil : file.cut?.madeAt.advanced(by: Self.freshTime)
       }
     }
     let packets =

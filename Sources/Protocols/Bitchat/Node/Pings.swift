@@ -42,6 +42,12 @@ struct Pings: Sendable {
     return lost.values.map(\.number).sorted()
   }
 
+  /// - Returns: the pings that wait, which nobody answers any more.
+  mutating func endAll() -> [UInt32] {
+    defer { waiting = [:] }
+    return waiting.values.map(\.number).sorted()
+  }
+
   mutating func takeAnswer(on link: LinkID, at now: Instant) -> Bool {
     answered[link, default: TokenBucket(Self.answers, each: Self.answerPeriod)].take(at: now)
   }

@@ -46,6 +46,7 @@ struct WaitingChat: Sendable {
 
   /// - Returns: how many had waited in vain.
   mutating func expire(at now: Instant) -> UInt64 {
+    guard let deadline, deadline <= now else { return 0 }
     let late = chats.prefix { $0.until <= now }
     for chat in late { bytes -= chat.arrival.view.bytes.count }
     chats.removeFirst(late.count)

@@ -31,7 +31,7 @@ extension Packet {
   }
 
   /// The packet without padding, with the payload in this form.
-  private func encoded(_ section: PayloadSection) throws(PacketError) -> [UInt8] {
+  func encoded(_ section: PayloadSection) throws(PacketError) -> [UInt8] {
     guard payload.count <= Limits.payloadBytes else { throw .payloadTooLong(payload.count) }
     guard section.bytes.count <= version.sectionLimit, version == .v2 || route.isEmpty else { throw .needsVersion2 }
     guard route.count <= Limits.routeHops else { throw .routeTooLong(route.count) }

@@ -23,6 +23,8 @@ public struct Peer: Hashable, Sendable {
   public internal(set) var announcedAt: UInt64
   /// When something of it was heard last.
   public internal(set) var heardAt: Instant
+  /// When it was heard first, since it is in the table.
+  var metAt: Instant
   /// How many hops its last announce came; 1 for a neighbour.
   public internal(set) var hops: Int
   /// The highest packet version that it has sent.

@@ -3,8 +3,11 @@ import Crypto
 
 /// The peers that are known, and the signing key that each of them began with. Facts: bitchat.md section 4.
 ///
-/// Both have a limit. The peer that was not heard for longest goes first; those that matter to the user go last.
+/// Both have a limit. Peers that have been heard over a minute are acquaintances: strangers give way to them, or whoever makes up
+/// identities could push them out. Of either the one that was not heard for longest goes first; those that matter to the user go last.
 struct PeerTable: Sendable {
+  static let acquaintance = Duration.seconds(60)
+
   static let peerLimit = 1024
   static let pinLimit = 4096
 
@@ -65,7 +68,7 @@ struct PeerTable: Sendable {
     // A copy over a longer way says nothing about the distance.
     if time == known.announcedAt { peer.hops = min(known.hops, hops) }
     if announcement.neighbours == nil { (peer.neighbours, peer.neighboursAt) = (known.neighbours, known.neighboursAt) }
-    peer.version = known.version
+    (peer.version, peer.metAt) = (known.version, known.metAt)
     peers[id] = peer
     let isSame =
       peer.nickname == known.nickname && peer.capabilities == known.capabilities && peer.hops == known.hops
@@ -119,13 +122,18 @@ struct PeerTable: Sendable {
 
   private mutating func dropPeers(but newcomer: PeerID) -> [PeerID] {
     guard peers.count > Self.peerLimit else { return [] }
-    let least = peers.values.filter { $0.id != newcomer }
-      .min {
-        (precious.contains($0.id) ? 1 : 0, $0.heardAt, $0.id) < (precious.contains($1.id) ? 1 : 0, $1.heardAt, $1.id)
-      }
+    var least: Peer?
+    for peer in peers.values where peer.id != newcomer {
+      if least.map({ goesSooner(peer, $0) }) ?? true { least = peer }
+    }
     guard let least else { return [] }
     peers[least.id] = nil
     return [least.id]
+  }
+
+  private func goesSooner(_ left: Peer, _ right: Peer) -> Bool {
+    func rank(_ peer: Peer) -> Int { precious.contains(peer.id) ? 2 : peer.isAcquaintance ? 1 : 0 }
+    return (rank(left), left.heardAt, left.id) < (rank(right), right.heardAt, right.id)
   }
 
   private mutating func dropPins(but newcomer: PeerID) {
@@ -140,13 +148,15 @@ struct PeerTable: Sendable {
 }
 
 extension Peer {
+  fileprivate var isAcquaintance: Bool { metAt.duration(to: heardAt) >= PeerTable.acquaintance }
+
   fileprivate init(_ announcement: Announcement, at time: UInt64, hops: Int, now: Instant) {
     self.init(
       id: announcement.peerID, fingerprint: Fingerprint(noiseKey: announcement.noiseKey),
       noiseKey: announcement.noiseKey, signingKey: announcement.signingKey, nickname: announcement.nickname,
       capabilities: announcement.capabilities ?? [], speaksSeed: announcement.speaksSeed,
       neighbours: announcement.neighbours ?? [], neighboursAt: announcement.neighbours == nil ? nil : now,
-      announcedAt: time, heardAt: now, hops: hops)
+      announcedAt: time, heardAt: now, metAt: now, hops: hops)
     isEarshot = announcement.isEarshot
   }
 }

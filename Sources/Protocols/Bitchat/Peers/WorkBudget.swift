@@ -76,6 +76,7 @@ struct WorkBudget: Sendable {
   /// Packets a second for each link. A phone sends a fragment every 20 ms, and may pass on those of others.
   static let unverified: [MessageType: Int] = [
     .fragment: 400, .noiseEncrypted: 200, .noiseHandshake: 50, .requestSync: 20, .courier: 50, .ping: 20, .pong: 20,
+    .fileTransfer: 20,
     SeedNumbers.seed.fragmentStart: 400, SeedNumbers.seed.fragmentContinue: 400, SeedNumbers.seed.fragmentEnd: 400,
     SeedNumbers.seed.encrypted: 200,
   ]

@@ -32,10 +32,6 @@ struct BitFilter: Sendable {
     }
   }
 
-  mutating func removeAll() {
-    for index in words.indices { words[index] = 0 }
-  }
-
   /// Other places for the same key: the bits, turned.
   private static func next(_ probe: UInt64) -> UInt64 { probe << 47 | probe >> 17 }
 }

@@ -5,7 +5,7 @@ struct PendingRelays: Sendable {
   /// A packet that is to be passed on.
   struct Relay: Sendable {
     /// The bytes as they came, with the time to live that they go on with.
-    let bytes: [UInt8]
+    var bytes: [UInt8]
     let key: WireKey
     let type: MessageType
     let sender: PeerID
@@ -55,11 +55,16 @@ struct PendingRelays: Sendable {
 
   /// A copy of a packet was heard on another link.
   ///
+  /// - Parameter timeToLive: what the copy would be passed on with; nil if that is no matter. The packet goes on with the higher one:
+  ///   which copy comes first is chance, and the one that came a shorter way reaches further.
   /// - Returns: true if the packet had waited and is superfluous now.
-  mutating func hear(_ key: WireKey, on link: LinkID) -> Bool {
+  mutating func hear(_ key: WireKey, on link: LinkID, timeToLive: UInt8? = nil) -> Bool {
     guard let index = relays.firstIndex(where: { $0.key == key }) else { return false }
     relays[index].copies += 1
     relays[index].heardOn.insert(link)
+    if let timeToLive, relays[index].bytes.count > 2, timeToLive > relays[index].bytes[2] {
+      relays[index].bytes[2] = timeToLive
+    }
     guard relays[index].copies >= relays[index].decision.copiesEnough else { return false }
     remove(at: index)
     return true

@@ -9,100 +9,166 @@ protocol RecentKey: Hashable, Sendable {
 /// The packets that came last, by their keys: a table of the least recently seen, behind a filter of bits. Facts: bitchat.md
 /// sections 8.1 and 16, row 14.
 ///
-/// The filter says at once that a key is new; that a key is known, the table alone decides. Both have a fixed size.
+/// The filter says at once that a key is new; that a key is known, the table alone decides. Both have a limit, and grow to it as
+/// keys come: a node with few neighbours needs little of it.
 struct RecentPackets<Key: RecentKey>: Sendable {
-  /// A key that was not seen for so long is forgotten.
-  private let lifetime: Duration
+  /// Times are kept in tenths of a second: thirteen years have room.
+  private static var tick: Int64 { 100_000_000 }
+  /// No entry, in a slot or a link.
+  private static var none: UInt16 { .max }
+  private static var fewestKeys: Int { 64 }
+
+  /// A key that was not seen for so many ticks is forgotten.
+  private let lifetime: UInt32
   private let limit: Int
 
   private var filter: BitFilter
-  private var slots: [Key: Int32] = [:]
-  private var entries: [Entry] = []
-  /// The slots of the key that was seen last, and of the one that was not seen for longest; -1 without keys.
-  private var newest: Int32 = -1
-  private var oldest: Int32 = -1
-  private var free: [Int32] = []
-  /// Keys that the filter took since it was made anew.
+  /// The keys that the filter is made for, and those that it took since it was made anew.
+  private var filterKeys: Int
   private var filtered = 0
+  /// Where the entries are: a key's slot is the first free one from where its hash points. At least half of them are free.
+  private var slots: [UInt16] = []
+  private var entries: [Entry] = []
+  /// The entries of the key that was seen last, and of the one that was not seen for longest.
+  private var newest = UInt16.max
+  private var oldest = UInt16.max
+  private var free: [UInt16] = []
 
   private struct Entry: Sendable {
     var key: Key
-    var seenAt: Instant
-    var newer: Int32
-    var older: Int32
+    var seenAt: UInt32
+    var newer: UInt16
+    var older: UInt16
   }
 
+  /// - Parameter limit: at most 65,535 keys.
   init(limit: Int = Limits.recentPackets, lifetime: Duration = Limits.recentTime) {
-    self.limit = max(1, limit)
-    self.lifetime = lifetime
-    filter = BitFilter(keys: self.limit)
+    self.limit = min(max(1, limit), Int(Self.none))
+    self.lifetime = UInt32(clamping: lifetime.wholeNanoseconds / Self.tick)
+    filterKeys = Self.fewestKeys
+    filter = BitFilter(keys: filterKeys)
   }
 
-  var count: Int { slots.count }
+  var count: Int { entries.count - free.count }
 
   /// Whether the key was seen within the lifetime; if it was, its time begins anew.
   mutating func see(_ key: Key, at now: Instant) -> Bool {
-    guard filter.mayContain(key.filterBits), let slot = slots[key] else { return false }
-    let index = Int(slot)
-    guard entries[index].seenAt.duration(to: now) < lifetime else {
-      remove(slot)
+    guard filter.mayContain(key.filterBits), let slot = slot(of: key) else { return false }
+    let (entry, tick) = (slots[slot], Self.tick(of: now))
+    guard !isOld(entry, at: tick) else {
+      remove(entry)
       return false
     }
-    entries[index].seenAt = now
-    unlink(slot)
-    linkAsNewest(slot)
+    entries[Int(entry)].seenAt = tick
+    if entry != newest {
+      unlink(entry)
+      linkAsNewest(entry)
+    }
     return true
   }
 
   /// Takes a key in. Where there are too many, the one that was not seen for longest is forgotten.
   mutating func insert(_ key: Key, at now: Instant) {
     guard !see(key, at: now) else { return }
-    forgetOld(at: now)
-    if slots.count >= limit { remove(oldest) }
-    if filtered > limit / 2 { renewFilter() }
-    let entry = Entry(key: key, seenAt: now, newer: -1, older: -1)
-    let slot: Int32
-    if let known = free.popLast() {
-      slot = known
-      entries[Int(slot)] = entry
-    } else {
-      slot = Int32(entries.count)
-      entries.append(entry)
-    }
-    slots[key] = slot
-    linkAsNewest(slot)
+    let tick = Self.tick(of: now)
+    while oldest != Self.none, isOld(oldest, at: tick) { remove(oldest) }
+    if count >= limit { remove(oldest) }
+    if filtered >= filterKeys / 2 { renewFilter() }
+    let place = take(Entry(key: key, seenAt: tick, newer: Self.none, older: Self.none))
+    if 2 * entries.count > slots.count { growSlots() } else { slots[freeSlot(for: key)] = place }
+    linkAsNewest(place)
     filter.insert(key.filterBits)
     filtered += 1
   }
 
-  private mutating func forgetOld(at now: Instant) {
-    while oldest >= 0, entries[Int(oldest)].seenAt.duration(to: now) >= lifetime { remove(oldest) }
+  /// - Returns: the entry's place.
+  private mutating func take(_ entry: Entry) -> UInt16 {
+    if let known = free.popLast() {
+      entries[Int(known)] = entry
+      return known
+    }
+    // Doubled arrays of a thousand nodes would be a gigabyte of nothing.
+    if entries.count == entries.capacity { entries.reserveCapacity(min(limit, entries.count + entries.count / 4 + 8)) }
+    entries.append(entry)
+    return UInt16(entries.count - 1)
   }
 
-  private mutating func remove(_ slot: Int32) {
-    slots[entries[Int(slot)].key] = nil
-    unlink(slot)
-    free.append(slot)
+  private static func tick(of now: Instant) -> UInt32 { UInt32(truncatingIfNeeded: now.nanoseconds / tick) }
+
+  private func isOld(_ entry: UInt16, at tick: UInt32) -> Bool { tick &- entries[Int(entry)].seenAt >= lifetime }
+
+  private mutating func remove(_ entry: UInt16) {
+    if let slot = slot(of: entries[Int(entry)].key) { clear(slot) }
+    unlink(entry)
+    free.append(entry)
   }
 
-  /// A filter forgets nothing, so it is made anew when it has taken half as many keys as the table holds.
+  /// A filter forgets nothing, so it is made anew when it has taken half as many keys as it is made for, and larger where the table
+  /// has grown.
   private mutating func renewFilter() {
-    filter.removeAll()
-    for key in slots.keys { filter.insert(key.filterBits) }
+    while filterKeys < limit, 4 * count >= filterKeys { filterKeys *= 2 }
+    filter = BitFilter(keys: filterKeys)
+    for slot in slots where slot != Self.none { filter.insert(entries[Int(slot)].key.filterBits) }
     filtered = 0
   }
 
-  private mutating func linkAsNewest(_ slot: Int32) {
-    entries[Int(slot)].older = newest
-    entries[Int(slot)].newer = -1
-    if newest >= 0 { entries[Int(newest)].newer = slot } else { oldest = slot }
-    newest = slot
+  // MARK: Slots
+
+  // Where a key begins is the process's own secret: else whoever makes up keys could have them all begin in one place.
+  private func home(of key: Key) -> Int { key.hashValue & (slots.count - 1) }
+
+  private func slot(of key: Key) -> Int? {
+    guard !slots.isEmpty else { return nil }
+    var slot = home(of: key)
+    while slots[slot] != Self.none {
+      if entries[Int(slots[slot])].key == key { return slot }
+      slot = (slot + 1) & (slots.count - 1)
+    }
+    return nil
   }
 
-  private mutating func unlink(_ slot: Int32) {
-    let (newer, older) = (entries[Int(slot)].newer, entries[Int(slot)].older)
-    if newer >= 0 { entries[Int(newer)].older = older } else { newest = older }
-    if older >= 0 { entries[Int(older)].newer = newer } else { oldest = newer }
+  private func freeSlot(for key: Key) -> Int {
+    var slot = home(of: key)
+    while slots[slot] != Self.none { slot = (slot + 1) & (slots.count - 1) }
+    return slot
+  }
+
+  private mutating func growSlots() {
+    slots = Array(repeating: Self.none, count: max(2 * Self.fewestKeys, 2 * slots.count))
+    let unused = Set(free)
+    for place in entries.indices where !unused.contains(UInt16(place)) {
+      slots[freeSlot(for: entries[place].key)] = UInt16(place)
+    }
+  }
+
+  /// Frees a slot, and moves those behind it up that would not be found any more.
+  private mutating func clear(_ slot: Int) {
+    let mask = slots.count - 1
+    var (hole, next) = (slot, (slot + 1) & mask)
+    while slots[next] != Self.none {
+      let way = (next - home(of: entries[Int(slots[next])].key)) & mask
+      if way >= (next - hole) & mask {
+        slots[hole] = slots[next]
+        hole = next
+      }
+      next = (next + 1) & mask
+    }
+    slots[hole] = Self.none
+  }
+
+  // MARK: Order
+
+  private mutating func linkAsNewest(_ entry: UInt16) {
+    entries[Int(entry)].older = newest
+    entries[Int(entry)].newer = Self.none
+    if newest != Self.none { entries[Int(newest)].newer = entry } else { oldest = entry }
+    newest = entry
+  }
+
+  private mutating func unlink(_ entry: UInt16) {
+    let (newer, older) = (entries[Int(entry)].newer, entries[Int(entry)].older)
+    if newer != Self.none { entries[Int(newer)].older = older } else { newest = older }
+    if older != Self.none { entries[Int(older)].newer = newer } else { oldest = newer }
   }
 }
 

@@ -17,6 +17,8 @@ struct RelaySubject: Hashable, Sendable {
   var timeToLive: UInt8
   /// Whether the packet is for one peer.
   var isDirected: Bool
+  /// Whether it is an announce of a peer that was known before.
+  var isOfKnown = false
 }
 
 /// How one packet is passed on.
@@ -80,8 +82,15 @@ extension RelayPolicy {
   }
 
   private func onMains(_ subject: RelaySubject, _ timeToLive: UInt8) -> RelayDecision {
-    // Nobody takes a line from a peer that it does not know, so announces overtake everything else.
-    let delay: ClosedRange<Int64> = subject.type == .announce ? 0...15 : 20...120
+    let delay: ClosedRange<Int64> =
+      switch subject.type {
+      // Nobody takes a line from a peer that it does not know, so announces of new peers overtake everything else.
+      case .announce where !subject.isOfKnown: 0...15
+      case .fragment: 20...120
+      case _ where subject.isDirected: 20...120
+      // The more nearly all wait alike, the likelier the copy that came the shortest way comes first.
+      default: 60...120
+      }
     return RelayDecision(timeToLive: timeToLive - 1, delay: delay, copiesEnough: 3, isForSome: false)
   }
 

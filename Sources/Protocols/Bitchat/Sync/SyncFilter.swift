@@ -34,11 +34,18 @@ public struct SyncFilter: Hashable, Sendable {
   ///   - bytes: how long the filter may be, up to 1,024.
   ///   - falsePositives: how often an ID may seem to be in the set that is not: 0.000001 to 0.25.
   public init(_ ids: some Collection<PacketID>, bytes: Int = Limits.filterBytes, falsePositives: Double = 0.01) {
+    let most = Self.most(min(max(0, bytes), Limits.acceptedFilterBytes), Self.p(falsePositives))
+    self.init(hashes: ids.prefix(most).map(Self.hash), bytes: bytes, falsePositives: falsePositives)
+  }
+
+  /// No set of more IDs has room in so many bytes; but one ID is always tried.
+  private static func most(_ room: Int, _ p: Int) -> Int { max(1, 8 * room / (p + 2)) }
+
+  /// The same of IDs whose hashes are known.
+  init(hashes: [UInt64], bytes: Int = Limits.filterBytes, falsePositives: Double = 0.01) {
     p = Self.p(falsePositives)
     let room = min(max(0, bytes), Limits.acceptedFilterBytes)
-    // No set of so many IDs takes more room; but one ID is always tried.
-    var count = min(ids.count, max(1, 8 * room / (p + 2)))
-    let hashes = ids.prefix(count).map(Self.hash)
+    var count = min(hashes.count, Self.most(room, p))
     while true {
       let m = UInt32(clamping: count << p)
       let bits = count == 0 ? [] : Self.encode(Self.values(hashes.prefix(count), m), p: p)
@@ -67,7 +74,10 @@ public struct SyncFilter: Hashable, Sendable {
   }
 
   /// The value that the ID has in this set.
-  public func value(of id: PacketID) -> UInt32 { Self.value(Self.hash(id), m) }
+  public func value(of id: PacketID) -> UInt32 { value(of: Self.hash(id)) }
+
+  /// The value of the ID that has this hash.
+  func value(of hash: UInt64) -> UInt32 { Self.value(hash, m) }
 
   private static func values(_ hashes: some Collection<UInt64>, _ m: UInt32) -> [UInt32] {
     hashes.map { value($0, m) }.sorted()

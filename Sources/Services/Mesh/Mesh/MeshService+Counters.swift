@@ -7,7 +7,7 @@ extension MeshService {
     let lost = dropped.reduce(0) { $0 + $1.value }
     return (engine?.counters.tallies ?? []) + use.tallies(at: scheduler.now) + [
       Tally("SentFrames", sent), Tally("DroppedFrames", lost), Tally("UnreachableFrames", unreachable),
-      Tally("LinesLeftOut", told.total),
+      Tally("LinesLeftOut", told.total), Tally("TooManyFiles", intake.refused), Tally("FilesNotKept", intake.lost),
     ]
   }
 }

@@ -79,8 +79,9 @@ public final class MeshService {
 
   // Files and pings: MeshService+Files, MeshService+Ping.
   var files = FileLog()
-  /// Files that the disk has not taken yet.
-  var filesUnderWay: Set<FileKey> = []
+  /// Files that came and that the disk does not have yet.
+  var intake = FileIntake()
+  lazy var intakeTimer = Deadline(scheduler) { [weak self] in self?.keepWaitingFiles() }
   var pings: [UInt32: @LoopActor (Pong) -> Void] = [:]
   var lastPing: UInt32 = 0
   /// A file is there, or no longer.
@@ -93,6 +94,7 @@ public final class MeshService {
     case cut(MeshEngine.CutReason)
     case link
     case proof
+    case file
   }
 
   /// - Parameters:
@@ -174,6 +176,7 @@ public final class MeshService {
     for message in kept.outgoing { _ = try? engine.restore(message, at: now, time: time) }
     let superfluous = kept.carried.filter { !engine.restore($0) }
     self.engine = engine
+    finder.own = engine.identity.id
     keep(superfluous.map { .carriedNoMore($0.id) })
   }
 
@@ -214,7 +217,8 @@ public final class MeshService {
     engine = nil
     (log, marks, unkept, unkeptNotices, chosenNickname) = (MessageLog(), [:], [], [:], nil)
     (finder, refused, proofs) = (NeighbourFinder(), [:], ProofBoard())
-    (files, filesUnderWay) = (FileLog(), [])
+    (files, intake) = (FileLog(), FileIntake())
+    intakeTimer.set(nil)
     changed()
     leaveLinks { [weak self] in
       self?.keeper.wipe { [weak self] in self?.wiped($0, then) }
@@ -323,13 +327,15 @@ public final class MeshService {
 
   public var state: MeshEngine.State { engine?.state ?? .stopped }
 
-  /// What is wrong and what to do, for a person; empty where nothing is.
-  public var reason: String {
-    if let trouble = keeper.trouble { return trouble }
+  /// What is wrong, or what this machine gives away, and what to do, for a person; empty where nothing is.
+  public var reason: String { keeper.trouble ?? hindrance ?? advice }
+
+  /// Why nothing can be said now, in a sentence; nil where nothing is in the way.
+  var hindrance: String? {
     switch state {
-    case .stopped: return isStarted ? "The mesh is starting." : "The mesh is stopped."
-    case .waitingForClock: return clockReason
-    case .alone, .connected: return radio.status.state == .waiting ? radio.status.reason : advice
+    case .stopped: keeper.trouble ?? (isStarted ? "The mesh is starting." : "The mesh is stopped.")
+    case .waitingForClock: clockReason
+    case .alone, .connected: radio.status.state == .waiting ? radio.status.reason : nil
     }
   }
 
@@ -354,8 +360,17 @@ public final class MeshService {
       : [
         "The adapter has too few places for advertisements: while a visitor is awaited neighbours do not find this node."
       ]
-    return (hidden + lost + traits.disclosures).joined(separator: " ")
+    let overheard =
+      traits.keepsClientsApart
+      ? []
+      : [
+        "What goes to one neighbour that has connected to this node is heard by the others that have, for this machine's BlueZ has "
+          + "one way for all of them; from BlueZ 5.76 on each has its own."
+      ]
+    return (hidden + lost + overheard + traits.disclosures).joined(separator: " ")
   }
+
+  var isRelay: Bool { settings.role == .relay }
 
   public var nickname: String { chosenNickname ?? settings.nickname }
 

@@ -1,6 +1,6 @@
 import Common
 
-/// What the radio is asked for: how long it scans, advertises and holds links, and how many packets it sends. A value.
+/// What the radio is asked for: how long it scans, advertises and holds links. A value.
 struct RadioUse: Sendable {
   /// How long something goes on, or for how many together.
   private struct Meter: Sendable {
@@ -22,8 +22,6 @@ struct RadioUse: Sendable {
   private var scanning = Meter()
   private var advertising = Meter()
   private var connected = Meter()
-  /// Packets that were given to the radio, for each link.
-  var sent: UInt64 = 0
 
   mutating func scan(_ isWanted: Bool, at now: Instant) { scanning.set(isWanted ? 1 : 0, at: now) }
   mutating func advertise(_ isWanted: Bool, at now: Instant) { advertising.set(isWanted ? 1 : 0, at: now) }
@@ -36,7 +34,7 @@ struct RadioUse: Sendable {
     [
       Tally("ScanSeconds", Self.seconds(scanning.total(at: now))),
       Tally("AdvertiseSeconds", Self.seconds(advertising.total(at: now))),
-      Tally("LinkSeconds", Self.seconds(connected.total(at: now))), Tally("PacketsSent", sent),
+      Tally("LinkSeconds", Self.seconds(connected.total(at: now))),
     ]
   }
 

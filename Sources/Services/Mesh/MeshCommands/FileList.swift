@@ -14,7 +14,8 @@ enum FileList {
       .init("NAME"),
     ])
     for file in files {
-      let peer = file.peer.isEmpty ? "everybody" : names.name(of: file.peer)
+      let known = file.nickname.isEmpty ? names.name(of: file.peer) : names.name(of: file.peer, nickname: file.nickname)
+      let peer = file.peer.isEmpty ? "everybody" : known
       let state = file.state == "sending" ? "sending \(file.progress) %" : file.state
       table.append([
         "\(file.number)", time(file.time), file.isIncoming ? peer : "me",
@@ -28,6 +29,7 @@ enum FileList {
     .object([
       .init("file", .int(Int64(file.number))), .init("name", .string(file.name)), .init("mime", .string(file.mime)),
       .init("size", .int(Int64(file.size))), .init("peer", .string(file.peer)),
+      .init("nickname", .string(file.nickname)),
       .init("private", .bool(file.isPrivate)), .init("incoming", .bool(file.isIncoming)),
       .init("progress", .int(Int64(file.progress))), .init("state", .string(file.state)),
       .init("reason", .string(file.reason)), .init("time", .unsigned(file.time)),

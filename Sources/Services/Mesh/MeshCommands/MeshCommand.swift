@@ -84,15 +84,15 @@ struct MeshCommand {
       throw Failure(.failed, "That is not \(own)\(id.isEmpty ? "" : ", the peer ID of this node"). Nothing is erased.")
     }
     try await client.mesh("Wipe", .string(own))
-    report("Everything is erased: keys, messages and peers.", [.init("wiped", .string(own))])
+    report("Everything is erased: keys, messages, files, letters and peers.", [.init("wiped", .string(own))])
     return .ok
   }
 
   private func ask(_ own: String) -> String {
     Output.complain(
       """
-      This erases the keys of this node, all messages and all that is known of peers, for good. The node has another peer ID
-      then, and those who verified it have to do so again.
+      This erases the keys of this node, all messages and files, the letters that it carries, and all that is known of peers,
+      for good. The node has another peer ID then, and those who verified it have to do so again.
       Type \(own)\(own == "unknown" ? ", for it has no peer ID now" : ", its peer ID"), to go on:
       """)
     var typed: [UInt8] = []

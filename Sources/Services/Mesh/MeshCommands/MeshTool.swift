@@ -43,6 +43,7 @@ public enum MeshTool {
       Option("large", "Send it although Android phones drop files of more than about 110 kB."),
       Option("name", value: .text("NAME"), "What others call it; without it the name of FILE."),
       Option("mime", value: .text("TYPE"), "Its type; without it what the content shows."),
+      Option("wait", value: .seconds("SECONDS"), "How long to stay; without it until it is sent, for a day at most."),
     ],
     arguments: [
       Argument(.file("FILE"), "The file, of 1 MiB at most; - is standard input."),
@@ -134,7 +135,7 @@ public enum MeshTool {
   }
 
   private static let wipe = Verb(
-    "wipe", "Erase keys, messages and peers, for good. Asks for the own peer ID.",
+    "wipe", "Erase keys, messages, files, letters and peers, for good. Asks for the own peer ID.",
     options: [Option("confirm", value: .text("ID"), "The own peer ID; nothing is asked then.")]
   ) { client, line async throws(Failure) in
     try await MeshCommand(client, line).wipe()

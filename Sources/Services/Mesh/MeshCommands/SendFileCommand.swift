@@ -7,7 +7,7 @@ import MeshViews
 import Terminal
 import Tool
 
-/// `earshot mesh send`: sends a file, and stays until it is known how that ended.
+/// `earshot mesh send`: sends a file, and stays until it is known how that ended, or for so long.
 @LoopActor
 final class SendFileCommand {
   private let client: Client
@@ -36,7 +36,13 @@ final class SendFileCommand {
     let values = try await client.mesh(
       "SendFile", .descriptor(file), .string(name), .string(line.value("mime") ?? ""), .string(peer))
     guard let object = values.first?.asObjectPath else { throw Failure(.failed, "The service's answer names no file.") }
-    return try await follow(object, peer.isEmpty ? "everybody" : state.names.name(of: peer))
+    let recipient = peer.isEmpty ? "everybody" : state.names.name(of: peer)
+    if !isJSON, let file = MeshFileView(object.string, [:]) {
+      Output.complain(
+        "File \(file.number) is on its way to \(recipient), also when this ends. To stop it: "
+          + "earshot mesh files --cancel \(file.number)")
+    }
+    return try await follow(object, recipient)
   }
 
   private func open(_ path: String) throws(Failure) -> (FileDescriptor, Int) {
@@ -68,19 +74,24 @@ final class SendFileCommand {
         "The file has \(size) bytes, and Android phones drop files of more than about 110 kB. --large sends it all the same."
       )
     }
-    Output.complain("Android phones drop files of this size.")
+    let isTooLongForAll = FragmentPlan.isTooLongForIOS(fileBytes: size)
+    Output.complain(
+      isTooLongForAll
+        ? "Phones drop files of this size: Android for their length, iPhones because they wait no longer than 30 s."
+        : "Android phones drop files of this size.")
   }
 
   private func follow(_ object: ObjectPath, _ recipient: String) async throws(Failure) -> ExitCode {
+    let end = line.seconds("wait").map { EventLoop.shared.now.advanced(by: $0) }
     while true {
       let file = try await view(object)
       guard !isGone else { throw Failure(.notRunning, "The service ended before the file was sent.") }
-      if file.isEnded { return try report(file, recipient) }
+      if file.isEnded || end.map({ EventLoop.shared.now >= $0 }) ?? false { return try report(file, recipient) }
       if !isJSON, Output.terminal.isTerminal {
         let word = file.state == "waiting" ? "Waiting for somebody who takes it" : "Sending"
         Output.progress("\(word): \(file.shownName), \(file.progress) %")
       }
-      await pause()
+      await client.pause(Self.pause)
     }
   }
 
@@ -96,22 +107,17 @@ final class SendFileCommand {
     if !isJSON, Output.terminal.isTerminal { Output.progress("") }
     if isJSON {
       Output.json(FileList.json(file))
-      return file.isWell ? .ok : .failed
+      return file.isWell ? .ok : file.isEnded ? .failed : .timeout
     }
     switch file.state {
     case "sent": Output.line("\(file.shownName) (\(file.shownSize)) was sent to \(recipient).")
     case "delivered": Output.line("\(recipient) has \(file.shownName) (\(file.shownSize)).")
+    case "waiting", "sending":
+      throw Failure(
+        .timeout, "\(file.shownName) is still \(file.state == "sending" ? "being sent" : "waiting for \(recipient)").")
     case "cancelled": throw Failure(.failed, "The sending of \(file.shownName) was cancelled.")
     default: throw Failure(.failed, file.reason.isEmpty ? "\(file.shownName) was not sent." : file.reason)
     }
     return .ok
-  }
-
-  private func pause() async {
-    var timer: Registration?
-    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-      timer = EventLoop.shared.schedule(after: Self.pause) { continuation.resume() }
-    }
-    timer?.cancel()
   }
 }

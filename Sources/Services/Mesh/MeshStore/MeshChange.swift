@@ -18,6 +18,8 @@ public enum MeshChange: Hashable, Sendable {
   /// An envelope that the node carries for somebody else.
   case carried(CarriedEnvelope)
   case carriedNoMore(CourierID)
+  /// A number was given to something that is not kept itself.
+  case number(UInt32)
   /// A file whose content is on the disk already.
   case file(MeshFile)
   /// A file is not wanted any more: its content goes.

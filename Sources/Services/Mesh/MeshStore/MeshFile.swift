@@ -16,12 +16,14 @@ public struct MeshFile: Hashable, Sendable {
   public var size: Int
   /// The packet of a public file, so that it is listed once; nil for a private one.
   public var packet: PacketID?
+  /// What a private file is called in the receipt, so that it is listed once; nil for a public one.
+  public var receipt: MessageID?
   /// Which sealed file the content is in: a random number.
   public var place: UInt64
 
   public init(
     number: UInt32, time: UInt64, sender: PeerID, nickname: String, name: String, mime: String, size: Int,
-    packet: PacketID?, place: UInt64
+    packet: PacketID?, receipt: MessageID? = nil, place: UInt64
   ) {
     self.number = number
     self.time = time
@@ -31,6 +33,7 @@ public struct MeshFile: Hashable, Sendable {
     self.mime = mime
     self.size = size
     self.packet = packet
+    self.receipt = receipt
     self.place = place
   }
 }

@@ -122,8 +122,8 @@ final class MeshFiles: MeshDisk {
       try MeshDatabase.write(sealed, removing: removed, to: file)
       // What is sealed may stay in the log for a while where the disk does not take this now.
       if writes.emptiesLog { try? file.emptyLog() }
-      // No row names them any more: what cannot be erased now goes at the next start.
-      if !writes.erased.isEmpty { try? state.directory?.erase(writes.erased.map { SealedFile.name($0) }) }
+      // No row names them any more. What cannot be erased now is tried again, and goes at the next start at the latest.
+      if !writes.erased.isEmpty { try state.directory?.erase(writes.erased.map { SealedFile.name($0) }) }
     }
   }
 

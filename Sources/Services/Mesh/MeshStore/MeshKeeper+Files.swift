@@ -11,7 +11,7 @@ extension MeshKeeper {
   /// Keeps a file.
   ///
   /// - Parameter then: called when content and description survive a loss of power, or with the reason why not: then nothing
-  ///   of the file is kept.
+  ///   of the file is kept. The reason is `tooLarge` where there is no place for it, whatever the disk does.
   public func keep(_ file: MeshFile, content: [UInt8], then: @escaping @LoopActor (StoreError?) -> Void) {
     guard state == .open else { return refuse(then) }
     guard content.count <= ledger.fileBytes else {
@@ -29,9 +29,26 @@ extension MeshKeeper {
       guard let self, generation == self.generation else {
         return then(StoreError(.failed, "What the mesh keeps is being wiped."))
       }
-      if let failure { return then(failure) }
-      keep([.file(file)], then: then)
+      if let failure {
+        error = failure
+        return then(failure)
+      }
+      keep([.file(file)]) { [weak self] failure in
+        guard let self else { return }
+        if failure != nil { discard(file) }
+        then(failure ?? (ledger.has(.file(file.number), on: .files) ? nil : Self.full))
+      }
     }
+  }
+
+  /// What is kept already is dearer.
+  private static let full = StoreError(.tooLarge, "FileStore= of [Mesh] is full of files that go after this one.")
+
+  /// Takes back a file that the disk has not taken whole, so that it does not come up later.
+  private func discard(_ file: MeshFile) {
+    guard state == .open else { return }
+    carryOut(ledger.discard(file))
+    commit()
   }
 
   /// The content of a file that is kept.

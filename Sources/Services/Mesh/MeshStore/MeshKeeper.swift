@@ -46,9 +46,15 @@ public final class MeshKeeper {
     didSet {
       guard settings != oldValue, state == .open else { return }
       carryOut(ledger.keepArchive(for: settings.archive))
-      carryOut(ledger.keepFiles(bytes: settings.fileBytes, for: settings.filesFor))
+      carryOut(ledger.keepFiles(bytes: bounded.fileBytes, for: settings.filesFor))
       commit()
     }
+  }
+  /// The settings where memory is the only place: less of it is given to files.
+  private var bounded: Settings {
+    var bounded = settings
+    if disk is NoDisk { bounded.fileBytes = min(bounded.fileBytes, Self.bytesInMemory) }
+    return bounded
   }
   /// What is wrong with keeping, in a sentence; nil when nothing is.
   public var trouble: String? { error?.sentence }
@@ -104,8 +110,6 @@ public final class MeshKeeper {
     clock: any WallClock, random: any RandomSource & Sendable = SystemRandom()
   ) {
     self.disk = disk
-    var settings = settings
-    if disk is NoDisk { settings.fileBytes = min(settings.fileBytes, Self.bytesInMemory) }
     self.settings = settings
     self.scheduler = scheduler
     self.worker = worker
@@ -141,7 +145,7 @@ public final class MeshKeeper {
     generation += 1
     let refused = (underWay?.waiting ?? []) + waiting
     (pending, waiting, underWay, isStalled, pause) = (MeshWrites(), [], nil, false, nil)
-    ledger = MeshLedger(settings)
+    ledger = MeshLedger(bounded)
     retry.set(nil)
     stall.set(scheduler.now.advanced(by: Self.patience))
     for waiter in refused { waiter(StoreError(.failed, "What the mesh keeps is being wiped.")) }
@@ -169,9 +173,9 @@ public final class MeshKeeper {
     _ work: @escaping @Sendable (Load) throws(StoreError) -> Value,
     then: @escaping @LoopActor (MeshKeeper, Result<Value, StoreError>) -> Void
   ) {
-    let load: Load = { [settings, time, random] (disk) throws(StoreError) in
+    let load: Load = { [bounded, time, random] (disk) throws(StoreError) in
       var random = random
-      return try MeshLoading(from: disk, settings: settings, at: time, random: &random)
+      return try MeshLoading(from: disk, settings: bounded, at: time, random: &random)
     }
     let attempt: @Sendable () -> Result<Value, StoreError> = {
       do throws(StoreError) { return .success(try work(load)) } catch { return .failure(error) }
@@ -195,7 +199,7 @@ public final class MeshKeeper {
       pending = loading.writes
       // The setting may have changed meanwhile.
       pending.add(ledger.keepArchive(for: settings.archive))
-      pending.add(ledger.keepFiles(bytes: settings.fileBytes, for: settings.filesFor))
+      pending.add(ledger.keepFiles(bytes: bounded.fileBytes, for: settings.filesFor))
     case .failure(let failure):
       state = .closed
       error = failure

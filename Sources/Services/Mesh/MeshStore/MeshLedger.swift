@@ -19,7 +19,7 @@ struct MeshLedger: Sendable {
 
   /// Records of which so many are kept together.
   enum Shelf: CaseIterable, Sendable {
-    case own, pins, peers, outgoing, gossip, fragments, publicMessages, privateMessages, carried, files
+    case own, pins, peers, outgoing, gossip, publicMessages, privateMessages, carried, files
 
     /// How many at most, and of how many bytes.
     var limit: (count: Int, bytes: Int) {
@@ -29,7 +29,6 @@ struct MeshLedger: Sendable {
       case .peers: (1024, .max)
       case .outgoing: (1000, 80 << 20)
       case .gossip: (1000, 4 << 20)
-      case .fragments: (600, 1 << 20)
       // 5,000 together. Strangers' lines cannot push out private ones.
       case .publicMessages: (1500, 4 << 20)
       case .privateMessages: (3500, 16 << 20)
@@ -40,7 +39,7 @@ struct MeshLedger: Sendable {
     }
 
     /// Whether it holds what was said to everybody.
-    var isPublic: Bool { [.gossip, .fragments, .publicMessages].contains(self) }
+    var isPublic: Bool { [.gossip, .publicMessages].contains(self) }
   }
 
   struct Row: Hashable, Sendable {
@@ -52,8 +51,16 @@ struct MeshLedger: Sendable {
     var order: UInt64
     /// The user has chosen it: it goes after all others.
     var isChosen = false
-    /// Of a file, where its content is.
-    var file: UInt64?
+    /// Of a peer that is a favourite or verified.
+    var isTrusted = false
+    var file: FileRow?
+  }
+
+  /// What decides which file goes first, and where its content is.
+  struct FileRow: Hashable, Sendable {
+    var place: UInt64
+    var sender: PeerID
+    var isPrivate: Bool
   }
 
   static let privateMilliseconds: UInt64 = 30 * 24 * 3600 * 1000
@@ -79,7 +86,7 @@ struct MeshLedger: Sendable {
   }
 
   /// The places of all files.
-  var filePlaces: Set<UInt64> { Set((shelves[.files] ?? [:]).values.compactMap(\.file)) }
+  var filePlaces: Set<UInt64> { Set((shelves[.files] ?? [:]).values.compactMap(\.file?.place)) }
 
   private static func milliseconds(_ duration: Duration) -> UInt64 {
     UInt64(max(0, duration.components.seconds)) &* 1000
@@ -105,7 +112,8 @@ struct MeshLedger: Sendable {
     guard !has(place.key, on: place.shelf), archiveMilliseconds > 0 || !place.shelf.isPublic else { return false }
     put(
       Row(
-        id: id, time: time, bytes: place.bytes ?? bytes, order: place.order, isChosen: place.isChosen, file: place.file),
+        id: id, time: time, bytes: place.bytes ?? bytes, order: place.order, isChosen: place.isChosen,
+        isTrusted: place.isTrusted, file: place.file),
       as: place.key, on: place.shelf)
     return true
   }
@@ -137,6 +145,7 @@ struct MeshLedger: Sendable {
       remove(.file(number), from: .files, &writes)
       writes.emptiesLog = true
       return writes
+    case .number(let number): return try raiseNumber(to: number, at: time)
     case .settled(let number):
       var writes = MeshWrites()
       remove(.outgoing(number), from: .outgoing, &writes)
@@ -153,6 +162,14 @@ struct MeshLedger: Sendable {
   /// Writes the identity of a node that has none.
   mutating func enter(_ identity: MeshEngine.Identity, at time: UInt64) throws(WireError) -> MeshWrites {
     try write(.identity(identity), at: time)
+  }
+
+  /// Removes a file, whether it has a row or not.
+  mutating func discard(_ file: MeshFile) -> MeshWrites {
+    var writes = MeshWrites()
+    remove(.file(file.number), from: .files, &writes)
+    writes.erased.insert(file.place)
+    return writes
   }
 
   /// Sets for how long public lines and packets are kept. None are any more if that is zero.
@@ -177,7 +194,7 @@ struct MeshLedger: Sendable {
     return removeAll { shelf, row in
       let age = time > row.time ? time - row.time : 0
       return switch shelf {
-      case .gossip, .fragments, .publicMessages: age > archive
+      case .gossip, .publicMessages: age > archive
       case .privateMessages: age > Self.privateMilliseconds
       case .outgoing: age > Self.outgoingMilliseconds
       case .carried: age > Self.carriedMilliseconds
@@ -203,7 +220,7 @@ struct MeshLedger: Sendable {
     let id = shelves[place.shelf]?[place.key]?.id ?? newID()
     let row = Row(
       id: id, time: place.time, bytes: place.bytes ?? content.count, order: place.order, isChosen: place.isChosen,
-      file: place.file)
+      isTrusted: place.isTrusted, file: place.file)
     put(row, as: place.key, on: place.shelf)
     writes.rows[id] = MeshRow(id: id, time: place.time, content: content)
     if case .message(let message) = record { writes.add(try raiseNumber(to: message.number, at: time)) }
@@ -237,7 +254,7 @@ struct MeshLedger: Sendable {
     writes.rows[row.id] = MeshRow(id: row.id, time: 0, content: nil)
     if case .message(let number) = key { writes.removedMessages.append(number) }
     if case .file(let number) = key { writes.removedFiles.append(number) }
-    if let file = row.file { writes.erased.insert(file) }
+    if let file = row.file { writes.erased.insert(file.place) }
   }
 
   private mutating func removeAll(where isUnwanted: (Shelf, Row) -> Bool) -> MeshWrites {
@@ -252,9 +269,9 @@ struct MeshLedger: Sendable {
   private mutating func trim(_ shelf: Shelf, _ writes: inout MeshWrites) {
     let limit = (count: shelf.limit.count, bytes: shelf == .files ? fileBytes : shelf.limit.bytes)
     while count(shelf) > limit.count || bytes[shelf, default: 0] > limit.bytes,
-      let first = shelves[shelf]?.min(by: { goesBefore($0, $1) })
+      let first = shelf == .files ? fileToGo() : shelves[shelf]?.min(by: { goesBefore($0, $1) })?.key
     {
-      remove(first.key, from: shelf, &writes)
+      remove(first, from: shelf, &writes)
     }
   }
 
@@ -262,6 +279,26 @@ struct MeshLedger: Sendable {
     let (isLeftChosen, isRightChosen) = (isChosen(left.key, left.value), isChosen(right.key, right.value))
     if isLeftChosen != isRightChosen { return isRightChosen }
     return (left.value.order, left.value.id) < (right.value.order, right.value.id)
+  }
+
+  /// Public files go before private ones, and those of favourite and verified peers last; among them, those of a sender who takes
+  /// more than a quarter, and the oldest.
+  private func fileToGo() -> Key? {
+    let rows = shelves[.files] ?? [:]
+    var (counts, sizes): ([PeerID: Int], [PeerID: Int]) = ([:], [:])
+    for row in rows.values {
+      guard let sender = row.file?.sender else { continue }
+      counts[sender, default: 0] += 1
+      sizes[sender, default: 0] += row.bytes
+    }
+    func standing(_ row: Row) -> (dearness: Int, share: Int, order: UInt64) {
+      guard let file = row.file else { return (0, 0, row.order) }
+      let isTrusted = shelves[.peers]?[.peer(file.sender)]?.isTrusted ?? false
+      let isGreedy =
+        counts[file.sender, default: 0] > Shelf.files.limit.count / 4 || sizes[file.sender, default: 0] > fileBytes / 4
+      return (isTrusted ? 2 : file.isPrivate ? 1 : 0, isGreedy ? 0 : 1, row.order)
+    }
+    return rows.min { standing($0.value) < standing($1.value) }?.key
   }
 
   /// A pin is as dear as its peer.
@@ -279,9 +316,10 @@ extension MeshLedger {
     let time: UInt64
     let order: UInt64
     var isChosen = false
-    /// Of a file, what it takes, and where.
+    var isTrusted = false
+    /// Of a file, what it takes.
     var bytes: Int?
-    var file: UInt64?
+    var file: FileRow?
 
     /// - Parameter time: for what has none of its own.
     init(_ record: MeshRecord, time: UInt64) {
@@ -292,13 +330,12 @@ extension MeshLedger {
       case .pin(let peer, _): (key, shelf, self.time, order) = (.pin(peer), .pins, time, time)
       case .peer(let marks):
         (key, shelf, self.time, order) = (.peer(marks.peer), .peers, marks.seenAt, marks.seenAt)
-        isChosen = marks.isChosen
+        (isChosen, isTrusted) = (marks.isChosen, marks.isFavourite || marks.isVerified)
       case .outgoing(let message):
         (key, shelf, self.time) = (.outgoing(message.number), .outgoing, message.createdAt)
         order = UInt64(message.number)
       case .gossip(let item):
-        (key, shelf) = (.gossip(item.id), item.type == .fragment ? .fragments : .gossip)
-        (self.time, order) = (item.timestamp, item.timestamp)
+        (key, shelf, self.time, order) = (.gossip(item.id), .gossip, item.timestamp, item.timestamp)
       case .message(let message):
         (key, shelf) = (.message(message.number), message.conversation == nil ? .publicMessages : .privateMessages)
         (self.time, order) = (message.time, UInt64(message.number))
@@ -307,7 +344,8 @@ extension MeshLedger {
         (self.time, order, isChosen) = (envelope.storedAt, envelope.storedAt, envelope.isOfFavourite)
       case .file(let file):
         (key, shelf, self.time, order) = (.file(file.number), .files, file.time, UInt64(file.number))
-        (bytes, self.file) = (file.size, file.place)
+        bytes = file.size
+        self.file = FileRow(place: file.place, sender: file.sender, isPrivate: file.packet == nil)
       }
     }
   }

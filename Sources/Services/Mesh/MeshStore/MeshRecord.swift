@@ -17,7 +17,8 @@ import Crypto
 ///        8 message    4 number, 8 time, 1 state, 8 sender, 1+n conversation (0 or 8), 1+n packet (0 or 16), 1+n nickname,
 ///                     2 IDs: of each 1+n; 4+n text
 ///        9 carried    8 depositor, 1 favourite, 8 time, 1 given to: of each 8; 2+n envelope
-///        20 file      4 number, 8 time, 8 sender, 4 size, 8 place, 1+n packet (0 or 16), 1+n nickname, 1+n name, 1+n MIME type
+///        20 file      4 number, 8 time, 8 sender, 4 size, 8 place, 1+n packet (0 or 16), 1+n nickname, 1+n name, 1+n MIME type,
+///                     1+n receipt (0 for a public one)
 enum MeshRecord: Sendable {
   case identity(MeshEngine.Identity)
   case nickname(String)
@@ -246,10 +247,13 @@ extension MeshFile {
     guard (1...Limits.fileBytes).contains(size) else { throw .badValue("size") }
     let place = try reader.u64be()
     let packet: PacketID? = try reader.optional()
+    let (nickname, name) = (try reader.shortText("nickname"), try reader.shortText("name"))
+    let mime = try reader.shortText("MIME type")
+    let receipt = try reader.shortText("receipt")
     self.init(
-      number: number, time: time, sender: sender, nickname: try reader.shortText("nickname"),
-      name: try reader.shortText("name"), mime: try reader.shortText("MIME type"), size: size, packet: packet,
-      place: place)
+      number: number, time: time, sender: sender, nickname: nickname, name: name, mime: mime, size: size,
+      packet: packet,
+      receipt: receipt.isEmpty ? nil : try MessageID(receipt), place: place)
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
@@ -262,6 +266,7 @@ extension MeshFile {
     try writer.short(nickname.utf8, "nickname")
     try writer.short(name.utf8, "name")
     try writer.short(mime.utf8, "MIME type")
+    try writer.short((receipt?.text ?? "").utf8, "receipt")
   }
 }
 

@@ -9,6 +9,8 @@ public struct MeshFileView: Sendable, Equatable {
   public var size = 0
   /// 16 hexadecimal digits; empty for one to everybody.
   public var peer = ""
+  /// What its sender was called then; empty for a file of this node.
+  public var nickname = ""
   public var isPrivate = false
   public var isIncoming = false
   /// In hundredths.
@@ -33,6 +35,7 @@ public struct MeshFileView: Sendable, Equatable {
     mime = properties["Mime"]?.asString ?? ""
     size = properties["Size"]?.asInteger ?? 0
     peer = properties["Peer"]?.asString ?? ""
+    nickname = properties["Nickname"]?.asString ?? ""
     isPrivate = properties["Private"]?.asBool ?? false
     isIncoming = properties["Direction"]?.asString == "incoming"
     progress = properties["Progress"]?.asInteger ?? 0

@@ -47,14 +47,15 @@ extension Client {
       }
       let proof = word.flatMap { MeshProof(rawValue: $0) } ?? .asked
       if proof != .asked || EventLoop.shared.now >= end { return proof }
-      await Self.pause()
+      await pause(.milliseconds(300))
     }
   }
 
-  private static func pause() async {
+  /// From one question to the next, where no signal tells of news.
+  public func pause(_ duration: Duration) async {
     var timer: Registration?
     await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-      timer = EventLoop.shared.schedule(after: .milliseconds(300)) { continuation.resume() }
+      timer = EventLoop.shared.schedule(after: duration) { continuation.resume() }
     }
     timer?.cancel()
   }

@@ -39,6 +39,11 @@ struct CourierLimitTests {
         prekey: prekey)
     }
 
+    /// The packets with envelopes that ann has sent over a link.
+    func envelopes(on link: LinkID) -> [Packet] {
+      (stage.hall.nodes[0].sent[link] ?? []).compactMap { try? Packet(decoding: $0) }.filter { $0.type == .courier }
+    }
+
     mutating func give(
       _ envelope: CourierEnvelope, from who: Stranger, on link: LinkID, timeToLive: UInt8 = Limits.timeToLive,
       isSigned: Bool = true
@@ -60,9 +65,7 @@ struct CourierLimitTests {
     #expect(stage.carried == 1 && stage.counters.taken == 1)
     let own = stage.stage.hall.connect(stranger: stage.cem, to: 0)
     stage.stage.hall.pass(.seconds(1))
-    let packets = (stage.stage.ann.sent[own] ?? []).compactMap { try? Packet(decoding: $0) }.filter {
-      $0.type == .courier
-    }
+    let packets = stage.envelopes(on: own)
     let handed = try #require(packets.first)
     #expect(packets.count == 1 && handed.recipient == stage.cem.id && handed.signature != nil)
     let read = try CourierEnvelope(reading: handed.payload)
@@ -196,6 +199,26 @@ struct CourierLimitTests {
     #expect(stage.carried == 25)
   }
 
+  @Test("While the clock is not known to be right, neighbours that come and go leave nothing at the desk")
+  func passersBy() {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    hall.handle(.clock(isTrusted: false), at: 0)
+    for number in 1...50 as ClosedRange<UInt64> {
+      let who = Stranger(number)
+      let link = hall.connect(to: 0)
+      // An announce that came over a hop first shows nothing about clocks.
+      for hops in [1, 0] as [UInt8] {
+        hall.inject(who.announce(at: hall.time, timeToLive: Limits.timeToLive - hops), on: link, to: 0)
+      }
+      #expect(hall.nodes[0].engine.neighbours == [who.id])
+      hall.handle(.linkClosed(link), at: 0)
+      hall.pass(.milliseconds(200))
+    }
+    #expect(!hall.nodes[0].engine.canSend)
+    #expect(hall.nodes[0].engine.courier.newcomers.count <= 1)
+  }
+
   @Test("More envelopes a second than a link may bring are not looked at")
   func rate() throws {
     var stage = Stage()
@@ -224,5 +247,48 @@ struct CourierLimitTests {
       stage.stage.hall.inject(stage.cem.announce(at: stage.time + UInt64(second)), on: link, to: 0)
     }
     #expect(stage.counters.handedOver == 100)
+  }
+
+  @Test("What is for a neighbour is handed to it three times, a minute apart, and then it is gone")
+  func handedOverThrice() throws {
+    var stage = Stage()
+    let carried = CarriedEnvelope(
+      envelope: try stage.envelope(), depositor: PeerID(rawValue: 1), isOfFavourite: false, storedAt: stage.time)
+    stage.stage.hall.nodes[0].engine.restore(carried)
+    let link = stage.stage.hall.connect(stranger: stage.cem, to: 0)
+    var handed: [Int] = []
+    for _ in 0..<10 {
+      handed.append(stage.envelopes(on: link).count)
+      stage.stage.hall.pass(.seconds(31))
+      stage.stage.hall.inject(stage.cem.announce(at: stage.time), on: link, to: 0)
+    }
+    #expect(handed == [1, 1, 2, 2, 3, 3, 3, 3, 3, 3])
+    #expect(stage.carried == 0)
+  }
+
+  @Test("A message is kept with the key of its peer, for a courier's envelope is sealed for it after a restart, too")
+  func keyIsKept() throws {
+    var hall = CourierTests.apart(["ann", "bob", "cem"])
+    try hall.tell("later", to: 2, as: 1, at: 0)
+    let kept = try #require(hall.nodes[0].outgoingLast[1])
+    #expect(kept.noiseKey == hall.nodes[2].engine.identity.noiseKey.publicKey)
+  }
+
+  @Test("An announce that a neighbour tells later, in its answer to a request, shows nothing about where the peer is")
+  func toldLater() throws {
+    var stage = Stage()
+    let carried = CarriedEnvelope(
+      envelope: try stage.envelope(copies: 1), depositor: PeerID(rawValue: 1), isOfFavourite: false,
+      storedAt: stage.time)
+    stage.stage.hall.nodes[0].engine.restore(carried)
+    let (_, link) = stage.neighbour(1)
+    // The neighbour is asked what it has.
+    stage.stage.hall.pass(.seconds(2))
+    stage.stage.hall.inject(
+      stage.cem.announce(at: stage.time, timeToLive: 0, isSyncAnswer: true), on: link, to: 0)
+    #expect(stage.stage.ann.engine.peer(stage.cem.id) != nil)
+    #expect(stage.envelopes(on: link).isEmpty && stage.counters.sentOverHops == 0)
+    stage.stage.hall.inject(stage.cem.announce(at: stage.time + 1, timeToLive: 5), on: link, to: 0)
+    #expect(stage.envelopes(on: link).count == 1 && stage.counters.sentOverHops == 1)
   }
 }

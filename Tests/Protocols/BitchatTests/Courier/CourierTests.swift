@@ -253,6 +253,44 @@ struct CourierTests {
     #expect(hall.nodes[2].told.count == 1)
   }
 
+  @Test("Neither letters nor copies go to those who do not show that they carry them, be it Android or a relay")
+  func ableOnes() throws {
+    var hall = Self.apart(["ann", "bob", "far"])
+    hall.add(["relay"]) { $0.isRelayOnly = true }
+    var (others, links): ([Stranger], [LinkID]) = ([], [])
+    func envelopes(of node: Int) -> Int {
+      links.map { link in hall.nodes[node].sent[link, default: []].count { $0[1] == MessageType.courier.rawValue } }
+        .reduce(0, +)
+    }
+    let unable: [Capabilities?] = [nil, [], .privateMedia, [.privateMedia, Capabilities(rawValue: 1 << 14)]]
+    // Ann has a letter, and of five neighbours nobody to give it to.
+    hall.connect(0, 3)
+    for (number, capabilities) in unable.enumerated() {
+      others.append(Stranger(UInt64(number)))
+      links.append(hall.connect(to: 0))
+      hall.inject(others[number].announce(at: hall.time, capabilities: capabilities), on: links[number], to: 0)
+    }
+    hall.pass(.seconds(5))
+    try hall.tell("who takes it?", to: 2, as: 1, at: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[0].engine.counters.courier.deposited == 0 && envelopes(of: 0) == 0)
+    Self.meet(0, 1, in: &hall)
+    #expect(hall.nodes[0].engine.counters.courier.deposited == 1 && hall.nodes[1].engine.carried == 1)
+    // And Bob nobody to give copies to, but an iPhone.
+    links = []
+    hall.connect(1, 3)
+    for (number, capabilities) in unable.enumerated() {
+      links.append(hall.connect(to: 1))
+      hall.inject(others[number].announce(at: hall.time, capabilities: capabilities), on: links[number], to: 1)
+    }
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[1].engine.counters.courier.copied == 0 && envelopes(of: 1) == 0)
+    links = [hall.connect(to: 1)]
+    let phone: Capabilities = [.prekeys, .groups, .vouch, .privateMedia, .privateMediaReceipts]
+    hall.inject(Stranger(50).announce(at: hall.time, capabilities: phone), on: links[0], to: 1)
+    #expect(hall.nodes[1].engine.counters.courier.copied == 1 && envelopes(of: 1) == 1)
+  }
+
   @Test("A relay carries nothing and deposits nothing; it passes on what is for others")
   func relay() throws {
     var hall = MeshHall()

@@ -157,7 +157,9 @@ struct DialectTests {
     _ = hall.say(text, at: 0)
     hall.pass(.seconds(10))
     #expect(hall.nodes[1].heard.map(\.text) == [text])
-    let parts = air.packets.filter { $0.from == 0 && (0x0A...0x0C).contains($0.type) }
+    let all = air.packets.filter { $0.from == 0 && (0x0A...0x0C).contains($0.type) }
+    // A request for sync that comes meanwhile is answered with the same once more.
+    let parts = all.prefix { $0.type != 0x0C } + all.filter { $0.type == 0x0C }.prefix(1)
     #expect(parts.count > 2 && air.all(0x20).isEmpty)
     #expect(parts.first?.type == 0x0A && parts.last?.type == 0x0C)
     #expect(parts.dropFirst().dropLast().allSatisfy { $0.type == 0x0B })

@@ -248,7 +248,7 @@ struct FileTests {
     let before = stage.bob.engine.counters.frames
     stage.hall.pass(.seconds(300))
     #expect(stage.ann.engine.assembler.count == 0)
-    // A question every four seconds for half a minute, the requests of each 15 s, announces.
+    // A question every six seconds for a minute, the requests of each 15 s, announces.
     #expect(stage.bob.engine.counters.frames - before < 200)
   }
 

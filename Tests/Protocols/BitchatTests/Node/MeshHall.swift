@@ -82,6 +82,8 @@ struct MeshHall {
   var latency: ClosedRange<Int64> = 5...15
   /// Of a hundred packets so many are lost.
   var loss: Int64 = 0
+  /// Links whose radio takes nothing of files, so that there is never room again.
+  var stalled: Set<LinkID> = []
   /// What passes the air is shown to it; false keeps the packet from arriving.
   var passes: (_ bytes: [UInt8], _ from: Int, _ to: Int) -> Bool = { _, _, _ in true }
   /// What passes the air is noted there.
@@ -292,7 +294,7 @@ struct MeshHall {
   }
 
   private mutating func send(_ bytes: [UInt8], on link: LinkID, from node: Int, isFile: Bool) {
-    if isFile {
+    if isFile, !stalled.contains(link) {
       // A link takes a packet every 3 ms.
       let end = End(link: link, node: node)
       let due = max(now, takenAt[end] ?? now).advanced(by: .milliseconds(3))

@@ -38,6 +38,21 @@ struct PassingOnTests {
     #expect(sent(hall, on: links[1], .message).count == 1)
   }
 
+  @Test("A packet goes as far as its best copy that comes before it leaves; the apps stay with the first")
+  func bestCopy() {
+    for (policy, timeToLive) in [(RelayPolicy.mains, UInt8(5)), (.apps, 3)] {
+      let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
+      // With two links a copy cancels nothing for the apps.
+      var (hall, links) = stage(policy == .apps ? [cem, dea] : [cem, dea, eli])
+      hall.nodes[0].engine.configuration.relayPolicy = policy
+      let line = cem.line("hello", at: hall.time, timeToLive: 4)
+      hall.inject(line, on: links[0], to: 0)
+      hall.inject(line.with(6, at: 2), on: links[0], to: 0)
+      hall.pass(.milliseconds(500))
+      #expect(sent(hall, on: links[1], .message) == [line.with(timeToLive, at: 2)])
+    }
+  }
+
   @Test("What is for a neighbour goes to that one alone, and what is for this node to nobody")
   func directed() {
     let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
@@ -85,6 +100,26 @@ struct PassingOnTests {
     hall.pass(.milliseconds(500))
     #expect(Set(sent(hall, on: links[1], .boardPost)) == [post.flipped(at: -1).with(6, at: 2), post.with(6, at: 2)])
     #expect(hall.nodes[0].engine.counters.duplicates == 1)
+  }
+
+  @Test("A file in clear for somebody else goes on like what nobody here verifies: so many, and no copy suppresses one")
+  func fileForAnother() {
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    var (hall, links) = stage([cem, dea])
+    let file = cem.packet(.fileTransfer, [1, 2, 3], at: hall.time, to: dea.id)
+    for bytes in [file.flipped(at: -1), file, file] { hall.inject(bytes, on: links[0], to: 0) }
+    hall.pass(.milliseconds(500))
+    #expect(Set(sent(hall, on: links[1], .fileTransfer)) == [file.flipped(at: -1).with(6, at: 2), file.with(6, at: 2)])
+    hall.pass(.seconds(2))
+    for number in 1...200 as ClosedRange<UInt64> {
+      let garbage = cem.packet(
+        .fileTransfer, [UInt8](repeating: UInt8(number), count: 400), at: hall.time + number, to: dea.id,
+        isSigned: false)
+      hall.inject(garbage, on: links[0], to: 0)
+    }
+    hall.pass(.milliseconds(900))
+    #expect(sent(hall, on: links[1], .fileTransfer).count == 22)
+    #expect(hall.nodes[0].engine.counters.tooManyUnverified == 180)
   }
 
   @Test("A line that a relay has compressed in another way is the same line")

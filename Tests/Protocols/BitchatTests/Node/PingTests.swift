@@ -49,6 +49,18 @@ struct PingTests {
     #expect(pongs() == 6)
   }
 
+  @Test("A node that ends says of each ping under way that it is lost, once")
+  func stopped() throws {
+    var hall = FileTests.line(2)
+    hall.passes = { bytes, _, _ in bytes[1] != MessageType.pong.rawValue }
+    for number in 1...3 as ClosedRange<UInt32> { try hall.ping(1, as: number, at: 0) }
+    hall.handle(.stop, at: 0)
+    #expect(hall.nodes[0].lostPings == [1, 2, 3])
+    hall.handle(.start, at: 0)
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[0].lostPings.count == 3)
+  }
+
   @Test("An answer to no ping, of another peer, or with another nonce says nothing")
   func forged() throws {
     var hall = FileTests.line(2)

@@ -40,10 +40,11 @@ struct Stranger {
   }
 
   func announce(
-    at time: UInt64, timeToLive: UInt8 = Limits.timeToLive, isSyncAnswer: Bool = false, isSigned: Bool = true
+    at time: UInt64, timeToLive: UInt8 = Limits.timeToLive, isSyncAnswer: Bool = false, isSigned: Bool = true,
+    capabilities: Capabilities? = nil
   ) -> [UInt8] {
     let announcement = try? Announcement(
-      nickname: nickname, noiseKey: noiseKey.publicKey, signingKey: signingKey.publicKey)
+      nickname: nickname, noiseKey: noiseKey.publicKey, signingKey: signingKey.publicKey, capabilities: capabilities)
     return packet(
       .announce, announcement?.bytes ?? [], at: time, timeToLive: timeToLive, isSigned: isSigned,
       isSyncAnswer: isSyncAnswer)

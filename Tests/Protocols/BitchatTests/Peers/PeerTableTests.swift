@@ -84,6 +84,21 @@ struct PeerTableTests {
     #expect(table.count == PeerTable.peerLimit && table[favourite.peerID] != nil)
   }
 
+  @Test("Whoever makes up identities pushes out others that are as new, and no acquaintance")
+  mutating func acquaintances() throws {
+    var table = PeerTable()
+    let (known, shortly) = (try announcement(), try announcement())
+    for second in [0, 60] { _ = try table.learn(known, at: UInt64(second), hops: 1, now: self.second(second)) }
+    for second in [1, 60] { _ = try table.learn(shortly, at: UInt64(second), hops: 1, now: self.second(second)) }
+    var forgotten: [PeerID] = []
+    for number in 0..<1100 {
+      forgotten += try table.learn(try announcement(), at: 1, hops: 1, now: second(61 + number)).forgotten
+    }
+    #expect(table[known.peerID] != nil)
+    #expect(forgotten.first == shortly.peerID)
+    #expect(table.count == PeerTable.peerLimit)
+  }
+
   @Test("There are 4,096 pins at most, and that of a peer that matters goes last")
   mutating func pins() throws {
     var table = PeerTable()

@@ -27,7 +27,7 @@ struct TopologyTests {
       Peer(
         id: id(number), fingerprint: Fingerprint(noiseKey: key), noiseKey: key, signingKey: signing, nickname: "",
         capabilities: [], speaksSeed: false, neighbours: others.sorted().map(id), neighboursAt: saidAt ?? now,
-        announcedAt: 0, heardAt: now, hops: 2)
+        announcedAt: 0, heardAt: now, metAt: now, hops: 2)
     }
     return Topology(own: id(1), neighbours: Set(neighbours[1, default: []].map(id)), peers: peers, at: now)
   }

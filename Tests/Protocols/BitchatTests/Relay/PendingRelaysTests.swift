@@ -70,6 +70,26 @@ struct PendingRelaysTests {
     #expect(!unknown)
   }
 
+  @Test("A packet goes on with the highest time to live that a copy of it came with")
+  func timeToLive() throws {
+    var pending = PendingRelays()
+    let packet = try relay(1, due: 50)
+    _ = pending.add(packet)
+    func passedOn(_ copies: [UInt8?]) -> UInt8? {
+      var waiting = pending
+      for (link, timeToLive) in copies.enumerated() {
+        _ = waiting.hear(packet.key, on: LinkID(UInt64(link) + 2), timeToLive: timeToLive)
+      }
+      return waiting.takeDue(at: moment(50)).first?.bytes[2]
+    }
+    #expect(passedOn([]) == 0)
+    #expect(passedOn([nil]) == 0)
+    #expect(passedOn([4]) == 4)
+    pending = PendingRelays()
+    _ = pending.add(try relay(1, due: 50, copiesEnough: 9))
+    #expect(passedOn([4, 6, 3]) == 6)
+  }
+
   @Test("Where too many wait, public chat goes, and announces and private packets stay")
   func room() throws {
     var pending = PendingRelays()

@@ -47,6 +47,21 @@ struct RecentPacketsTests {
     for number in [1, 3, 4] { #expect(see(number, at: 6)) }
   }
 
+  @Test("Of twenty thousand keys the last ten thousand are known, and no other")
+  func full() {
+    var recent = RecentPackets<PacketID>(limit: 10_000, lifetime: .seconds(300))
+    let ids = (0..<20_000).map { number in
+      PacketID(Packet(type: .message, timestamp: UInt64(number), sender: PeerID(rawValue: 1), payload: []))
+    }
+    for id in ids { recent.insert(id, at: second(1)) }
+    #expect(recent.count == 10_000)
+    let known = ids.map { recent.see($0, at: second(2)) }
+    #expect(known.firstIndex(of: true) == 10_000 && known.count { $0 } == 10_000)
+    // When all are too old, the next one is alone.
+    recent.insert(ids[0], at: second(400))
+    #expect(recent.count == 1)
+  }
+
   @Test("After a hundred thousand keys it says of each what a plain table says", arguments: [1, 7, 100])
   func againstPlainTable(limit: Int) {
     var recent = RecentPackets<Key>(limit: limit, lifetime: .seconds(50))

@@ -26,6 +26,10 @@ struct RelayPolicyTests {
         #expect(chat.copiesEnough == 3 && !chat.isForSome)
         let announce = try #require(RelayPolicy.mains.decide(Self.subject(.announce, timeToLive), degree: degree))
         #expect(announce.delay.upperBound < chat.delay.lowerBound)
+        // One of a peer that everybody knows has time.
+        var subject = Self.subject(.announce, timeToLive)
+        subject.isOfKnown = true
+        #expect(RelayPolicy.mains.decide(subject, degree: degree)?.delay == chat.delay)
       }
     }
   }

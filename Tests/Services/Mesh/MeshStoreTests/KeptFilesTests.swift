@@ -80,6 +80,78 @@ struct KeptFilesTests {
     #expect(answer == "TooLarge")
   }
 
+  @Test("Files for everybody go before private ones, those of chosen peers last, and first those of who has a quarter")
+  @LoopActor
+  func dearness() throws {
+    let stand = MeshKeeperTests.Stand()
+    var removed: [UInt32] = []
+    stand.keeper.onFilesRemoved = { removed += $0 }
+    stand.keeper.settings.fileBytes = 8 << 20
+    var friend = PeerMarks(peer: Sample.peer(2), seenAt: 1)
+    friend.isFavourite = true
+    stand.keep("friend", .peer(friend))
+    func keep(_ number: UInt32, of sender: UInt64, isPublic: Bool) throws -> String? {
+      var file = Self.file(number, size: 1 << 20)
+      file.sender = Sample.peer(sender)
+      if isPublic { file.packet = try Sample.gossip("\(number)").id }
+      var answer: String?
+      stand.keeper.keep(file, content: Self.secret) { answer = $0?.code ?? "kept" }
+      for _ in 0..<3 { stand.work() }
+      return answer
+    }
+    for (number, sender, isPublic) in [(1, 2, true), (2, 2, true), (3, 1, false), (4, 5, true)]
+      as [(UInt32, UInt64, Bool)]
+    {
+      #expect(try keep(number, of: sender, isPublic: isPublic) == "kept")
+    }
+    // Many strangers' public files push each other out, and nothing else.
+    for number in 10..<18 as Range<UInt32> {
+      #expect(try keep(number, of: UInt64(number), isPublic: true) == "kept")
+    }
+    #expect(removed == [4, 10, 11, 12])
+    // Whoever has more than a quarter gives way before the others.
+    for number in 20..<23 as Range<UInt32> { _ = try keep(number, of: 17, isPublic: true) }
+    #expect(removed == [4, 10, 11, 12, 13, 17, 20])
+    // Private ones push out public ones; where only dearer ones are left, the newcomer has no place.
+    for number in 30..<36 as Range<UInt32> { _ = try keep(number, of: UInt64(number), isPublic: false) }
+    #expect(Set(removed).isDisjoint(with: [1, 2]))
+    #expect(try keep(40, of: 40, isPublic: true) == "TooLarge")
+    let places = stand.disk.state.withLock { Set($0.files.keys.map { $0 >> 32 }) }
+    #expect(places.count == 8 && places.isSuperset(of: [1, 2]) && !places.contains(40))
+  }
+
+  @Test("A file whose description the disk refuses does not come up later, and its content goes")
+  @LoopActor
+  func takenBack() {
+    let stand = MeshKeeperTests.Stand()
+    var answers: [String] = []
+    stand.keeper.keep(Self.file(1), content: Self.secret) { answers.append($0?.code ?? "kept") }
+    // The content is written, the description is not.
+    stand.worker.release()
+    stand.disk.refuse(MeshKeeperTests.full)
+    stand.clock.run()
+    stand.work()
+    #expect(answers == ["DiskFull"] && stand.keeper.trouble != nil)
+    stand.clock.advance(by: .seconds(61))
+    stand.work()
+    stand.work()
+    #expect(stand.keeper.trouble == nil)
+    #expect(!stand.keeper.ledger.has(.file(1), on: .files) && stand.disk.state.withLock { $0.files.isEmpty })
+    let rows = stand.disk.state.withLock { $0.rows.values.compactMap { $0.content?[1] } }
+    #expect(!rows.contains(20))
+  }
+
+  @Test("A content that cannot be written is told of, too")
+  @LoopActor
+  func contentRefused() {
+    let stand = MeshKeeperTests.Stand()
+    stand.disk.refuse(MeshKeeperTests.full)
+    var answer: String?
+    stand.keeper.keep(Self.file(1), content: Self.secret) { answer = $0?.code }
+    stand.work()
+    #expect(answer == "DiskFull" && stand.keeper.trouble != nil)
+  }
+
   /// Two files with rows and one without; what is where another one belongs cannot be read.
   private func fill(_ stand: MeshFilesTests) throws {
     let files = stand.files()
@@ -131,5 +203,8 @@ struct KeptFilesTests {
     keeper.content(of: Self.file(1)) { content = try? $0.get() }
     clock.run()
     #expect(content == Self.secret)
+    keeper.settings.fileBytes = 64 << 20
+    clock.run()
+    #expect(keeper.ledger.fileBytes == 8 << 20)
   }
 }

@@ -80,12 +80,11 @@ struct MeshLedgerTests {
     #expect(ledger.count(.privateMessages) == 3500 && ledger.count(.publicMessages) == 1500)
     for number in 0..<1050 as Range<UInt64> {
       _ = try ledger.apply(.gossip(Sample.gossip("\(number)", at: .max - number)), at: 1)
-      _ = try ledger.apply(.gossip(Sample.gossip("\(number)", type: .fragment, at: number)), at: 1)
     }
     for number in 1...1100 as ClosedRange<UInt32> {
       _ = try ledger.apply(.outgoing(Sample.outgoing(number)), at: 1)
     }
-    #expect(ledger.count(.gossip) == 1000 && ledger.count(.fragments) == 600 && ledger.count(.outgoing) == 1000)
+    #expect(ledger.count(.gossip) == 1000 && ledger.count(.outgoing) == 1000)
     #expect(!ledger.has(.outgoing(100), on: .outgoing) && ledger.has(.outgoing(101), on: .outgoing))
   }
 
@@ -127,21 +126,21 @@ struct MeshLedgerTests {
     let hour: UInt64 = 3600 * 1000
     for change in try Sample.changes() { _ = try ledger.apply(change, at: Sample.time) }
     func counts() -> [Int] {
-      [.gossip, .fragments, .publicMessages, .outgoing, .privateMessages, .pins, .peers].map { ledger.count($0) }
+      [.gossip, .publicMessages, .outgoing, .privateMessages, .pins, .peers].map { ledger.count($0) }
     }
     _ = ledger.age(at: 0)
     _ = ledger.age(at: Sample.time + 6 * hour)
-    #expect(counts() == [1, 1, 1, 1, 1, 2, 2])
+    #expect(counts() == [2, 1, 1, 1, 2, 2])
     let archive = ledger.age(at: Sample.time + 6 * hour + 1)
     #expect(archive.removedMessages == [9] && archive.rows.count == 3)
     _ = ledger.age(at: Sample.time + 24 * hour)
-    #expect(counts() == [0, 0, 0, 1, 1, 2, 2])
+    #expect(counts() == [0, 0, 1, 1, 2, 2])
     _ = ledger.age(at: Sample.time + 24 * hour + 1)
     _ = ledger.age(at: Sample.time + 720 * hour)
-    #expect(counts() == [0, 0, 0, 0, 1, 2, 2])
+    #expect(counts() == [0, 0, 0, 1, 2, 2])
     let old = ledger.age(at: Sample.time + 720 * hour + 1)
     #expect(old.removedMessages == [8])
-    #expect(counts() == [0, 0, 0, 0, 0, 2, 2])
+    #expect(counts() == [0, 0, 0, 0, 2, 2])
   }
 
   @Test("Without an archive no public line and no packet is written, and what there was goes")

@@ -71,4 +71,91 @@ struct MeshSyncTests {
     clock.run()
     #expect(answers.last?.map(\.reason) == nil && answers.count == 2)
   }
+
+  @Test("A file that is said to be kept is on a disk that has only what was synced, its name in the folder, too")
+  @LoopActor
+  func files() async throws {
+    let stand = try MeshFilesTests()
+    let clock = HandClock()
+    let disk = SyncedFiles(stand.folder.path("mesh"))
+    let content = [UInt8](repeating: 7, count: 5000)
+    var answers = 0
+    try disk.during {
+      let keeper = MeshKeeper(
+        stand.files(), scheduler: clock, worker: clock, clock: SetClock(), random: SeededRandom(seed: 1))
+      keeper.open { _ in }
+      clock.run()
+      for number in 1...3 as ClosedRange<UInt32> {
+        let file = KeptFilesTests.file(number, size: content.count)
+        keeper.keep(file, content: content) { error in
+          answers += error == nil ? 1 : 0
+          #expect(disk.syncedNames.contains(SealedFile.name(file.place)))
+          guard let other = try? MeshFilesTests(), mkdir(other.folder.path("mesh"), 0o700) == 0 else { return }
+          let files = disk.content.merging(disk.written.filter { $0.key == "mesh.key" }) { $1 }
+          for (name, bytes) in files { try? other.folder.write(bytes, to: "mesh/\(name)") }
+          let again = other.files()
+          let kept = try? other.load(again).kept.files
+          #expect(kept?.map(\.number) == Array(1...number))
+          #expect((try? again.read(file.place)) == content)
+        }
+        clock.run()
+      }
+    }
+    #expect(answers == 3)
+  }
+
+  @Test(
+    "A content whose sync is refused leaves nothing behind, and neither does what was sealed with a key that is gone")
+  @LoopActor
+  func nothingLeft() async throws {
+    let stand = try MeshFilesTests()
+    let files = stand.files()
+    try stand.fill(files)
+    func sealed() throws -> [String] { try stand.folder.files().keys.filter { $0.hasSuffix(".sealed") } }
+    var failure: StoreError?
+    let refuse: @Sendable (String) -> Int32? = { $0.hasSuffix(".sealed") ? EIO : nil }
+    _ = SyncCalls.during(includingData: true, refusing: refuse) {
+      failure = caughtError { () throws(StoreError) in try files.write([1, 2, 3], to: 5) }
+    }
+    #expect(failure?.reason == .diskFailed)
+    #expect(try sealed().isEmpty)
+    try files.write([1, 2, 3], to: 5)
+    #expect(try sealed().count == 1)
+    _ = files.closeDatabase()
+    for name in try stand.folder.files().keys where !name.hasSuffix(".sealed") { try stand.folder.remove(name) }
+    let other = try MeshFilesTests()
+    #expect(mkdir(other.folder.path("mesh"), 0o700) == 0)
+    for (name, bytes) in try stand.folder.files() { try other.folder.write(bytes, to: name) }
+    _ = try other.load(other.files())
+    #expect(try other.folder.files().keys.allSatisfy { !$0.hasSuffix(".sealed") })
+  }
+
+  @Test("What is forgotten is out of the log when it is said to be")
+  func logEmptied() throws {
+    let stand = try MeshFilesTests()
+    let files = stand.files()
+    try stand.fill(files)
+    #expect(try !stand.folder.read("mesh/mesh.db-wal").isEmpty)
+    var loading = try stand.load(files)
+    try files.commit(try loading.ledger.apply(.forget(Sample.peer(1)), at: 1))
+    #expect(try stand.folder.read("mesh/mesh.db-wal").isEmpty)
+  }
+
+  @Test("A content that cannot be erased is said, and is erased with the next try")
+  func eraseRefused() throws {
+    let stand = try MeshFilesTests()
+    let files = stand.files()
+    try stand.fill(files)
+    try files.write([1, 2, 3], to: 5)
+    var writes = MeshWrites()
+    writes.erased = [5]
+    let refuse: @Sendable (String) -> Int32? = { $0.hasSuffix(".sealed") ? EIO : nil }
+    var failure: StoreError?
+    _ = SyncCalls.during(includingData: true, refusing: refuse) {
+      failure = caughtError { () throws(StoreError) in try files.commit(writes) }
+    }
+    #expect(failure?.reason == .diskFailed)
+    try files.commit(writes)
+    #expect(try stand.folder.files().keys.allSatisfy { !$0.hasSuffix(".sealed") })
+  }
 }

@@ -105,4 +105,50 @@ struct NeighbourFinderTests {
     #expect(finder.remembered.pauses <= NeighbourFinder.limit)
     #expect(finder.rssi(of: BluetoothAddress(1999)) == -60 && finder.rssi(of: BluetoothAddress(0)) == nil)
   }
+
+  @Test("What failed while the radio was away is forgotten with all that was near; what a peer deserved is not")
+  func radioAway() {
+    var finder = NeighbourFinder()
+    for _ in 0..<3 { finder.failed(Self.one, at: .zero) }
+    finder.avoid(Self.other, for: .seconds(300), at: .zero)
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.loseAll()
+    let nobody = finder.next(linked: [], peers: [], at: Self.second(1))
+    #expect(nobody == nil)
+    finder.sighted(Self.sighting(Self.other, rssi: -50), at: Self.second(1))
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(1))
+    let next = finder.next(linked: [], peers: [], at: Self.second(1))
+    #expect(next == Self.one)
+  }
+
+  @Test("Of two nodes the one with the smaller ID begins; the other waits three seconds, also after a link was lost")
+  func courtesy() throws {
+    let (small, large) = (PeerID(rawValue: 1), PeerID(rawValue: 2))
+    func finder(of own: PeerID, meeting peer: PeerID) -> NeighbourFinder {
+      var finder = NeighbourFinder()
+      finder.own = own
+      finder.sighted(Self.sighting(Self.one, rssi: -60, peer: peer), at: Self.second(10))
+      // Heard again, it is not newer.
+      finder.sighted(Self.sighting(Self.one, rssi: -60, peer: peer), at: Self.second(12))
+      return finder
+    }
+    var first = finder(of: small, meeting: large)
+    let atOnce = first.next(linked: [], peers: [small], at: Self.second(12))
+    #expect(atOnce == Self.one)
+    var second = finder(of: large, meeting: small)
+    let early = second.next(linked: [], peers: [large], at: Self.second(12.9))
+    #expect(early == nil)
+    #expect(second.deadline(linked: [], peers: [large], at: Self.second(12.9)) == Self.second(13))
+    let late = second.next(linked: [], peers: [large], at: Self.second(13))
+    #expect(late == Self.one)
+    second.ended(Self.one, at: Self.second(20))
+    let again = second.next(linked: [], peers: [large], at: Self.second(25.9))
+    #expect(again == nil)
+    let later = second.next(linked: [], peers: [large], at: Self.second(26))
+    #expect(later == Self.one)
+    // Who does not say who it is, is not waited for.
+    second.sighted(Self.sighting(Self.other, rssi: -60), at: Self.second(30))
+    let stranger = second.next(linked: [Self.one], peers: [large], at: Self.second(30))
+    #expect(stranger == Self.other)
+  }
 }

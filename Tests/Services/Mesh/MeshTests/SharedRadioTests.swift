@@ -32,11 +32,15 @@ struct SharedRadioTests {
       neighbours = (1...count).map { number in
         let radio = SharedRadio(driver: hall.air.addNode(), scheduler: hall.time)
         return Self.node("n\(number)", on: radio, hall) {
-          // They know the kiosk's node alone, so that each holds a link with it.
           $0.links = 1
         }
       }
-      for node in [mesh] + neighbours { node.start() }
+      mesh.start()
+      // One after the other, so that each holds its link with the kiosk's node.
+      for (number, node) in neighbours.enumerated() {
+        node.start()
+        _ = hall.time.run(until: { self.mesh.neighbours == number + 1 }, limit: .seconds(120))
+      }
     }
 
     private static func node(

@@ -67,14 +67,14 @@ final class Village {
     air.range = 10
   }
 
-  /// Adds a house, so many metres along the street.
+  /// Adds a house, so many metres along the street, and so many away from it.
   @discardableResult
   func add(
-    _ name: String, at metres: Double = 0, directory: String? = nil, disk: (any Offloading)? = nil,
-    clock: Clock? = nil, store: (any MeshDisk)? = nil, scheduler: (any Scheduler)? = nil,
-    _ adjust: (inout MeshService.Settings) -> Void = { _ in }
+    _ name: String, at metres: Double = 0, off street: Double = 0, directory: String? = nil,
+    disk: (any Offloading)? = nil, clock: Clock? = nil, store: (any MeshDisk)? = nil,
+    scheduler: (any Scheduler)? = nil, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
   ) -> House {
-    let radio = air.addNode(position: AirPosition(x: metres))
+    let radio = air.addNode(position: AirPosition(x: metres, y: street))
     let scheduler = scheduler ?? time
     let shared = SharedRadio(driver: radio, scheduler: scheduler)
     let house = House(

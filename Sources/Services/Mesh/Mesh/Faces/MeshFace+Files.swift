@@ -20,7 +20,7 @@ extension MeshFace {
       Method(
         "Ping", in: [Argument("peer", "s")], out: [Argument("milliseconds", "u"), Argument("hops", "u")],
         documentation:
-          "Asks a peer for a sign of life, and returns how long it took there and back and how many hops the answer came.",
+          "Asks a peer for a sign of life, and returns how long it took there and back and over how many hops the answer came. Waits 10 s at most.",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .timeout],
         handler: { ping($0, service) }),
     ]

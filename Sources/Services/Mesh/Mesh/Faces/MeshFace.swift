@@ -39,7 +39,8 @@ public final class MeshFace {
   public static func interface(_ service: MeshService) -> Interface {
     Interface(
       interfaceName,
-      documentation: "A node of the Bitchat mesh: public lines, and private messages to one peer at a time.",
+      documentation:
+        "A node of the Bitchat mesh: lines and files for everybody, and private messages and files for one peer at a time.",
       audience: .everybody, methods: saying(service) + sending(service) + reading(service) + ownMethods(service),
       properties: properties(service),
       signals: [
@@ -174,7 +175,7 @@ public final class MeshFace {
       Method(
         "Wipe", in: [Argument("confirm", "s")],
         documentation:
-          "Destroys the node's keys, names and messages, leaves the mesh, and begins anew as somebody else. "
+          "Destroys the node's keys, names, messages, files and letters, leaves the mesh, and begins anew as somebody else. "
           + "confirm is the node's own peer ID; unknown where what is kept cannot be opened for want of its key, so that the "
           + "node has no peer ID. Returns when nothing of it is on the disk any more.",
         errors: [.invalidArgs, .failed],
@@ -226,7 +227,10 @@ public final class MeshFace {
           "stopped, waitingForClock (nothing is said before the clock is known to be right), alone or connected.",
         audience: .everybody, get: { .string(service.state.rawValue) }),
       Property(
-        "Reason", "s", documentation: "What is wrong and what to do; empty where nothing is.", audience: .everybody,
+        "Reason", "s",
+        documentation:
+          "What is wrong, and what this machine tells everybody near of itself, with what to do; empty where nothing is. Whether "
+          + "the node can say something is State's to tell.", audience: .everybody,
         get: { .string(service.reason) }),
       Property(
         "Role", "s", documentation: "node, relay or mailbox.", audience: .everybody, emits: .const,

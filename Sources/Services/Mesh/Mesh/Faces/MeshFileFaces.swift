@@ -64,6 +64,7 @@ final class MeshFileFaces {
         text("Peer", "The ID of who has sent it, or is to get it; empty for one to everybody.") {
           $0.peer?.description ?? ""
         },
+        text("Nickname", "What its sender was called then; empty for a file of this node.") { $0.nickname },
         Property(
           "Private", "b", documentation: "Whether it is between this node and the peer alone.", emits: .none,
           get: { .bool(entry()?.isPrivate ?? false) }),

@@ -16,6 +16,8 @@ struct FileLog: Sendable {
     let size: Int
     /// Who has sent it, or who is to get it; nil for everybody.
     let peer: PeerID?
+    /// Of the sender then; empty for a file of this node.
+    let nickname: String
     let isPrivate: Bool
     /// Milliseconds since 1970.
     let time: UInt64
@@ -35,17 +37,29 @@ struct FileLog: Sendable {
 
   private(set) var entries: [UInt32: Entry] = [:]
   private var packets: [PacketID: UInt32] = [:]
+  private var receipts: [Received: UInt32] = [:]
+
+  private struct Received: Hashable {
+    let peer: PeerID
+    let receipt: MessageID
+  }
 
   subscript(number: UInt32) -> Entry? { entries[number] }
   var numbers: [UInt32] { entries.keys.sorted() }
 
   func has(_ packet: PacketID) -> Bool { packets[packet] != nil }
 
+  /// Whether the private file that a peer's receipts call so is here.
+  func has(_ receipt: MessageID, from peer: PeerID) -> Bool {
+    receipts[Received(peer: peer, receipt: receipt)] != nil
+  }
+
   mutating func add(_ file: MeshFile) {
     entries[file.number] = Entry(
       number: file.number, direction: .incoming, name: file.name, mime: file.mime, size: file.size, peer: file.sender,
-      isPrivate: file.packet == nil, time: file.time, kept: file, percent: 100)
+      nickname: file.nickname, isPrivate: file.packet == nil, time: file.time, kept: file, percent: 100)
     if let packet = file.packet { packets[packet] = file.number }
+    if let receipt = file.receipt { receipts[Received(peer: file.sender, receipt: receipt)] = file.number }
   }
 
   /// - Returns: the number of an older one that has to go for it.
@@ -66,8 +80,9 @@ struct FileLog: Sendable {
   mutating func note(percent: Int, of number: UInt32) { entries[number]?.percent = percent }
 
   mutating func remove(_ number: UInt32) {
-    guard let entry = entries.removeValue(forKey: number) else { return }
-    if let packet = entry.kept?.packet { packets[packet] = nil }
+    guard let kept = entries.removeValue(forKey: number)?.kept else { return }
+    if let packet = kept.packet { packets[packet] = nil }
+    if let receipt = kept.receipt { receipts[Received(peer: kept.sender, receipt: receipt)] = nil }
   }
 }
 

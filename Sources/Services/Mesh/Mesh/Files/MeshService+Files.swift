@@ -18,13 +18,14 @@ extension MeshService {
   public func send(
     file content: [UInt8], name: String, mime: String, to peer: String
   ) throws(Refusal) -> UInt32 {
-    guard settings.role == .node else { throw .relay }
+    guard !isRelay else { throw .relay }
     guard !content.isEmpty else { throw .emptyFile }
     guard content.count <= Limits.fileBytes else { throw .fileTooLong }
     let kind = mime.isEmpty ? FileKind(content: content) : FileKind(mime: mime)
     guard let kind, kind.isKind(of: content) else { throw .otherKind(mime) }
     let recipient = peer.isEmpty ? nil : try self.peer(called: peer)
-    guard recipient != ownID, engine != nil else { throw .notReady(reason.isEmpty ? "The mesh is not ready." : reason) }
+    guard recipient == nil || recipient != ownID else { throw .ourselves }
+    guard engine != nil else { throw .notReady(hindrance ?? "The mesh is not ready.") }
     let plain = FileName.plain(name, kind)
     guard let file = try? SharedFile(name: plain, mime: kind.rawValue, content: content) else { throw .fileTooLong }
     let number = log.takeNumber()
@@ -39,9 +40,10 @@ extension MeshService {
     }
     let entry = FileLog.Entry(
       number: number, direction: .outgoing, name: plain, mime: kind.rawValue, size: content.count, peer: recipient,
-      isPrivate: recipient != nil, time: time)
+      nickname: "", isPrivate: recipient != nil, time: time)
     if let old = files.add(entry) { removeFile(old) }
     fileChanges.call(number)
+    keep([.number(number)])
     perform(actions)
     return number
   }
@@ -89,31 +91,58 @@ extension MeshService {
 
   /// A file came. Its sender hears that it is here when the disk has it, and not before.
   func received(_ file: ReceivedFile) {
-    guard settings.role == .node else { return }
-    if let packet = file.packet, files.has(packet) || filesUnderWay.contains(.packet(packet)) { return }
-    let key: FileKey = file.packet.map { .packet($0) } ?? .receipt(file.sender, file.receipt)
-    guard filesUnderWay.count < Self.unkeptFiles, filesUnderWay.insert(key).inserted else { return }
+    guard !isRelay else { return }
+    if let packet = file.packet, files.has(packet) { return }
+    if let receipt = file.receipt, files.has(receipt, from: file.sender) {
+      // Its sender has missed that it is here.
+      return handle(.fileKept(receipt, from: file.sender))
+    }
+    guard intake.take(file, at: scheduler.now) else { return }
+    keepWaitingFiles()
+  }
+
+  /// Has the disk take what waits for it, unless it has refused something just now.
+  func keepWaitingFiles() {
+    while let file = intake.next(at: scheduler.now) { keep(file) }
+  }
+
+  private func keep(_ file: ReceivedFile) {
     var random = makeRandom()
     let kept = MeshFile(
       number: log.takeNumber(), time: file.time, sender: file.sender,
       nickname: PrintableText.clean(file.nickname, limit: 60),
-      name: file.name, mime: file.kind.rawValue, size: file.content.count, packet: file.packet,
+      name: file.name, mime: file.kind.rawValue, size: file.content.count, packet: file.packet, receipt: file.receipt,
       place: random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) })
     keeper.keep(kept, content: file.content) { [weak self] error in
-      guard let self else { return }
-      filesUnderWay.remove(key)
-      // Without a disk for it a file is not kept in memory: its sender tries again.
-      guard error == nil else { return changed() }
+      // A wipe has forgotten what was under way.
+      guard let self, intake.isBeingWritten(file) else { return }
+      defer { changed() }
+      if let error { return notKept(file, error) }
+      intake.wrote(file)
       files.add(kept)
       if let receipt = file.receipt { handle(.fileKept(receipt, from: file.sender)) }
       fileChanges.call(kept.number)
       fileArrivals.call(kept.number)
-      changed()
+      keepWaitingFiles()
     }
   }
 
-  /// Files that the disk has not taken yet.
-  private static let unkeptFiles = 8
+  /// What there is no place for is lost; what the disk refuses waits, and is tried again.
+  private func notKept(_ file: ReceivedFile, _ error: StoreError) {
+    if error.reason == .tooLarge {
+      intake.lose(file)
+      keepWaitingFiles()
+    } else {
+      let again = scheduler.now.advanced(by: FileIntake.pause)
+      intake.putBack(file, until: again)
+      intakeTimer.set(again)
+    }
+    if told.allow(.file, at: scheduler.now) {
+      Log.shared.warning(
+        "A file of \(file.content.count) bytes is not kept: \(error)", id: .meshStoreDegraded, .error(error),
+        .protocolName("bitchat"))
+    }
+  }
 
   func fileBecame(_ state: FileState, _ number: UInt32) {
     guard files.note(state, of: number) else { return }
@@ -148,12 +177,6 @@ extension MeshService {
       tellRoom(port)
     }
   }
-}
-
-/// What a file is known by until the disk has it.
-enum FileKey: Hashable, Sendable {
-  case packet(PacketID)
-  case receipt(PeerID, Bitchat.MessageID?)
 }
 
 /// When a link is said to have room for packets of files.

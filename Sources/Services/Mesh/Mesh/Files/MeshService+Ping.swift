@@ -23,12 +23,12 @@ extension MeshService {
       actions = try engine?.ping(peer, as: number, at: scheduler.now, time: time) ?? []
     } catch {
       switch error {
-      case .notReady: throw .notReady(reason.isEmpty ? "Nobody is near." : reason)
+      case .notReady: throw .notReady(hindrance ?? "Nobody is near.")
       case .ourselves: throw .ourselves
       case .tooMany: throw .tooManyWait
       }
     }
-    guard engine != nil else { throw .notReady(reason) }
+    guard engine != nil else { throw .notReady(hindrance ?? "The mesh is not ready.") }
     pings[number] = then
     perform(actions)
   }

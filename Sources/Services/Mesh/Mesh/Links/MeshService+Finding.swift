@@ -116,8 +116,8 @@ extension MeshService {
       use(event, arrived(attempt))
     case .disconnected(let reason):
       self.attempt = nil
-      // An attempt that was given up for somebody who is being served shows nothing about the peer.
-      if !radio.isQuietWanted { finder.failed(attempt.address, at: scheduler.now) }
+      // An attempt that was given up for somebody who is being served, or went with the radio, shows nothing about the peer.
+      if !radio.isQuietWanted, radio.status.state != .waiting { finder.failed(attempt.address, at: scheduler.now) }
       if told.allow(.link, at: scheduler.now) {
         Log.shared.debug("No link to a neighbour: \(reason)", .protocolName("bitchat"))
       }

@@ -14,6 +14,8 @@ extension MeshService {
   private static let listeningTime = Duration.milliseconds(100)
   /// The word that the node leaves has so long to go out.
   private static let lastWordsTime = Duration.milliseconds(500)
+  /// What was notified is with the radio, which does not say when it has left.
+  private static let notifyingTime = Duration.milliseconds(100)
 
   /// The link as the mesh has it, made when the first of its two roles comes.
   func port(_ link: LinkID, _ address: BluetoothAddress) -> MeshPort {
@@ -61,7 +63,6 @@ extension MeshService {
 
   func send(_ bytes: [UInt8], on link: LinkID, _ kind: PacketClass) {
     guard let port = ports[link] else { return }
-    use.sent += 1
     note(sent: bytes, kind)
     for kind in port.queue.append(bytes, as: kind) {
       dropped[kind, default: 0] += 1
@@ -132,7 +133,12 @@ extension MeshService {
   func cut(_ link: LinkID, _ reason: MeshEngine.CutReason) {
     guard let port = ports[link] else { return }
     port.isOpen = false
-    if reason == .garbage { refuse(port.address) }
+    switch reason {
+    case .garbage: refuse(port.address)
+    // It is what it is for longer than a pause.
+    case .incompatible: finder.avoid(port.address, for: Self.refusalTime, at: scheduler.now)
+    default: break
+    }
     if reason == .noAnnounce { finder.failed(port.address, at: scheduler.now) }
     if told.allow(.cut(reason), at: scheduler.now) {
       Log.shared.info(
@@ -179,14 +185,18 @@ extension MeshService {
     dutyTimer.set(nil)
     attempt?.link.disconnect()
     attempt = nil
-    let end = scheduler.now.advanced(by: Self.lastWordsTime)
-    leave(by: end, then)
+    let now = scheduler.now
+    let isNotifying = ports.values.contains { $0.isServed && !$0.isClientReady }
+    leave(
+      from: isNotifying ? now.advanced(by: Self.notifyingTime) : now, by: now.advanced(by: Self.lastWordsTime), then)
   }
 
-  private func leave(by end: Instant, _ then: @escaping @LoopActor () -> Void) {
+  private func leave(from begin: Instant, by end: Instant, _ then: @escaping @LoopActor () -> Void) {
     let areAllSaid = ports.values.allSatisfy { $0.queue.isEmpty && !$0.isBusy }
-    guard areAllSaid || scheduler.now >= end else {
-      leaving = scheduler.schedule(after: .milliseconds(20)) { [weak self] in self?.leave(by: end, then) }
+    guard areAllSaid && scheduler.now >= begin || scheduler.now >= end else {
+      leaving = scheduler.schedule(after: .milliseconds(20)) { [weak self] in
+        self?.leave(from: begin, by: end, then)
+      }
       return
     }
     leaving = nil

@@ -12,6 +12,9 @@ struct NeighbourFinder: Sendable {
   static let pauseAfterLoss = Duration.seconds(3)
   static let pauseAfterFailure = Duration.seconds(15)
   static let longestPause = Duration.seconds(300)
+  /// So long the node with the larger ID leaves it to the other one to begin. Two that begin with each other at the same moment
+  /// come to no link for long, and kernel 6.1 was seen to break over it.
+  static let courtesy = Duration.seconds(3)
   /// From an attempt to the next one.
   static let attemptPause = Duration.milliseconds(500)
   /// The weakest signal that is worth an attempt, in dBm: with neighbours, without any, and without any for so long.
@@ -24,6 +27,8 @@ struct NeighbourFinder: Sendable {
     var peer: PeerID?
     /// In dBm; nil where the radio does not say.
     var rssi: Int?
+    /// Since when it is near.
+    let since: Instant
     var heardAt: Instant
   }
 
@@ -31,8 +36,12 @@ struct NeighbourFinder: Sendable {
     var until: Instant
     /// After the next failure it is twice as long.
     var length: Duration
+    /// Whether it is for what the peer has done.
+    var isDeserved = false
   }
 
+  /// This node; nil where nothing is left to others.
+  var own: PeerID?
   private var advertisers: [BluetoothAddress: Advertiser] = [:]
   private var pauses: [BluetoothAddress: Pause] = [:]
   private var aloneSince: Instant?
@@ -49,7 +58,8 @@ struct NeighbourFinder: Sendable {
 
   mutating func sighted(_ sighting: Sighting, at now: Instant) {
     advertisers[sighting.address] = Advertiser(
-      peer: BitchatGATT.peer(in: sighting) ?? advertisers[sighting.address]?.peer, rssi: sighting.rssi, heardAt: now)
+      peer: BitchatGATT.peer(in: sighting) ?? advertisers[sighting.address]?.peer, rssi: sighting.rssi,
+      since: advertisers[sighting.address]?.since ?? now, heardAt: now)
     if advertisers.count > Self.limit, let oldest = advertisers.min(by: { $0.value.heardAt < $1.value.heardAt }) {
       advertisers[oldest.key] = nil
     }
@@ -62,7 +72,11 @@ struct NeighbourFinder: Sendable {
     advertisers = advertisers.filter { $0.value.heardAt >= moment }
   }
 
-  mutating func loseAll() { advertisers = [:] }
+  /// The radio was away: nobody is near, and what failed meanwhile shows nothing about a peer.
+  mutating func loseAll() {
+    advertisers = [:]
+    pauses = pauses.filter { $0.value.isDeserved }
+  }
 
   /// A link that worked has ended.
   mutating func ended(_ address: BluetoothAddress, at now: Instant) {
@@ -80,7 +94,7 @@ struct NeighbourFinder: Sendable {
 
   /// Nothing is begun with an address for a while.
   mutating func avoid(_ address: BluetoothAddress, for time: Duration, at now: Instant) {
-    pauses[address] = Pause(until: now.advanced(by: time), length: time)
+    pauses[address] = Pause(until: now.advanced(by: time), length: time, isDeserved: true)
     forgetOldPauses(at: now)
   }
 
@@ -95,7 +109,7 @@ struct NeighbourFinder: Sendable {
   mutating func next(linked: Set<BluetoothAddress>, peers: Set<PeerID>, at now: Instant) -> BluetoothAddress? {
     noteCompany(linked, at: now)
     guard nextAttempt <= now else { return nil }
-    let chosen = candidates(linked, peers, at: now).filter { pauses[$0.key].map { $0.until <= now } ?? true }
+    let chosen = candidates(linked, peers, at: now).filter { freeAt($0.key, $0.value) <= now }
       .max { ($0.value.rssi ?? 0, $1.key.value) < ($1.value.rssi ?? 0, $0.key.value) }
     if chosen != nil { nextAttempt = now.advanced(by: Self.attemptPause) }
     return chosen?.key
@@ -103,12 +117,19 @@ struct NeighbourFinder: Sendable {
 
   /// When `next` may have another answer without anything being heard; nil if nothing is timed.
   func deadline(linked: Set<BluetoothAddress>, peers: Set<PeerID>, at now: Instant) -> Instant? {
-    let ready = candidates(linked, peers, at: now).map { max(pauses[$0.key]?.until ?? .zero, nextAttempt) }.min()
+    let ready = candidates(linked, peers, at: now).map { max(freeAt($0.key, $0.value), nextAttempt) }.min()
     // After a while alone the weak ones count as well.
     let weakest = weakest(at: now)
     let areWeakThere = advertisers.values.contains { $0.rssi.map { $0 < weakest } ?? false }
     let patience = areWeakThere ? aloneSince?.advanced(by: Self.longAlone) : nil
     return [ready, patience].compactMap(\.self).filter { $0 > now || $0 == ready }.min()
+  }
+
+  /// When an advertiser may be connected to.
+  private func freeAt(_ address: BluetoothAddress, _ advertiser: Advertiser) -> Instant {
+    let free = pauses[address]?.until ?? .zero
+    guard let own, let peer = advertiser.peer, peer < own else { return free }
+    return max(free, advertiser.since).advanced(by: Self.courtesy)
   }
 
   private func candidates(

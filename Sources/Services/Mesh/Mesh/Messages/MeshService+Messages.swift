@@ -69,7 +69,7 @@ extension MeshService {
   public func say(_ text: String, then: @escaping @LoopActor () -> Void = {}) throws(Refusal) -> UInt32 {
     try check(text)
     guard let said = engine?.say(text, at: scheduler.now, time: time), let own = engine?.identity.id else {
-      throw .notReady(reason.isEmpty ? "The mesh is not ready." : reason)
+      throw .notReady(hindrance ?? "The mesh is not ready.")
     }
     let message = MeshMessage(
       number: log.takeNumber(), time: time, conversation: nil, sender: own, nickname: nickname, text: text,
@@ -90,7 +90,7 @@ extension MeshService {
     _ name: String, _ text: String, then: @escaping @LoopActor () -> Void = {}
   ) throws(Refusal) -> UInt32 {
     try check(text)
-    guard engine != nil else { throw .notReady(reason) }
+    guard engine != nil else { throw .notReady(hindrance ?? "The mesh is not ready.") }
     let peer = try peer(called: name)
     let number = log.takeNumber()
     let actions: [MeshEngine.Action]
@@ -138,7 +138,7 @@ extension MeshService {
   var ownID: PeerID { engine?.identity.id ?? PeerID(rawValue: 0) }
 
   private func check(_ text: String) throws(Refusal) {
-    guard settings.role == .node else { throw .relay }
+    guard !isRelay else { throw .relay }
     guard !text.isEmpty else { throw .empty }
     guard text.utf8.count <= Limits.privateTextBytes else { throw .tooLong }
   }
@@ -146,7 +146,7 @@ extension MeshService {
   // MARK: From others
 
   func heard(_ message: PublicMessage) {
-    guard settings.role == .node, !log.has(message.packet) else { return }
+    guard !isRelay, !log.has(message.packet) else { return }
     let line = MeshMessage(
       number: log.takeNumber(), time: message.timestamp, conversation: nil, sender: message.sender,
       nickname: message.nickname, text: message.text, packet: message.packet, state: .unread)
@@ -205,7 +205,7 @@ extension MeshService {
 
   func keep(_ changes: [MeshChange], then: @escaping @LoopActor (StoreError?) -> Void = { _ in }) {
     guard !changes.isEmpty else { return }
-    keeper.keep(settings.role == .relay ? changes.filter(\.isOfRelay) : changes) { [weak self] error in
+    keeper.keep(isRelay ? changes.filter(\.isOfRelay) : changes) { [weak self] error in
       then(error)
       if error != nil { self?.changed() }
     }
@@ -242,7 +242,7 @@ extension MeshChange {
   fileprivate var isOfRelay: Bool {
     switch self {
     case .pin, .peer, .forget, .nickname: true
-    case .gossip, .message, .outgoing, .settled, .carried, .carriedNoMore, .file, .fileGone: false
+    case .gossip, .message, .outgoing, .settled, .carried, .carriedNoMore, .number, .file, .fileGone: false
     }
   }
 }

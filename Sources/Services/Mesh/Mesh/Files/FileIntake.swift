@@ -1,0 +1,90 @@
+import Bitchat
+import Common
+import Journal
+
+/// Files that came and that the disk does not have yet, in the order in which they came. A value.
+struct FileIntake: Sendable {
+  /// What a file is known by until the disk has it.
+  private enum Key: Hashable, Sendable {
+    case packet(PacketID)
+    case receipt(PeerID, Bitchat.MessageID?)
+
+    init(_ file: ReceivedFile) { self = file.packet.map { .packet($0) } ?? .receipt(file.sender, file.receipt) }
+  }
+
+  /// The most bytes, and the most files, that wait or are being written.
+  static let byteLimit = 8 << 20
+  static let limit = 64
+  /// Files that are being written at the same time.
+  static let writers = 2
+  /// The most new files in a minute of one sender, and of all.
+  static let perMinuteOfSender = 20
+  static let perMinute = 60
+  /// From a refusal of the disk to the next attempt.
+  static let pause = Duration.seconds(15)
+
+  private var waiting: [ReceivedFile] = []
+  private var beingWritten: [Key: Int] = [:]
+  private var keys: Set<Key> = []
+  private var bytes = 0
+  private var pausedUntil: Instant?
+  private var senders = RateLimiter<PeerID>(perMinute: perMinuteOfSender, capacity: 256)
+  private var all = RateLimiter<Bool>(perMinute: perMinute, capacity: 1)
+  /// Files of senders who bring too many.
+  private(set) var refused: UInt64 = 0
+  /// Files that came whole and found no place, here or on the disk.
+  private(set) var lost: UInt64 = 0
+
+  var count: Int { keys.count }
+
+  /// - Returns: whether the file is a new one that waits now.
+  mutating func take(_ file: ReceivedFile, at now: Instant) -> Bool {
+    let key = Key(file)
+    guard !keys.contains(key) else { return false }
+    guard senders.allow(file.sender, at: now), all.allow(true, at: now) else {
+      refused += 1
+      return false
+    }
+    guard keys.count < Self.limit, bytes + file.content.count <= Self.byteLimit else {
+      lost += 1
+      return false
+    }
+    keys.insert(key)
+    bytes += file.content.count
+    waiting.append(file)
+    return true
+  }
+
+  /// The file to be written now; nil where enough are, none waits, or the disk has refused one just now.
+  mutating func next(at now: Instant) -> ReceivedFile? {
+    guard beingWritten.count < Self.writers, !waiting.isEmpty, pausedUntil.map({ $0 <= now }) ?? true else {
+      return nil
+    }
+    pausedUntil = nil
+    let file = waiting.removeFirst()
+    beingWritten[Key(file)] = file.content.count
+    return file
+  }
+
+  func isBeingWritten(_ file: ReceivedFile) -> Bool { beingWritten[Key(file)] != nil }
+
+  /// The disk has it.
+  mutating func wrote(_ file: ReceivedFile) {
+    guard beingWritten.removeValue(forKey: Key(file)) != nil else { return }
+    keys.remove(Key(file))
+    bytes -= file.content.count
+  }
+
+  /// The disk has refused it: it comes first when nothing is refused any more.
+  mutating func putBack(_ file: ReceivedFile, until then: Instant) {
+    guard beingWritten.removeValue(forKey: Key(file)) != nil else { return }
+    waiting.insert(file, at: 0)
+    pausedUntil = then
+  }
+
+  /// There is no place for it.
+  mutating func lose(_ file: ReceivedFile) {
+    wrote(file)
+    lost += 1
+  }
+}

@@ -1,0 +1,135 @@
+import Common
+import Testing
+
+@testable import Bitchat
+
+/// What links do to files: those that stall, and those that have to give way.
+@Suite("Files and slow links")
+struct FileLinkTests {
+  @Test("A link that stalls keeps a public file from nobody else, and has nobody get it twice")
+  func stalled() throws {
+    var hall = FileTests.line(3)
+    let link = hall.connect(stranger: Stranger(1), to: 0)
+    hall.stalled = [link]
+    hall.pass(.seconds(3))
+    try hall.sendFile(FileTests.content(50_000), as: 7, at: 0)
+    hall.pass(.seconds(99))
+    #expect(hall.nodes[0].fileStates[7] == [.sending], "the slow one may still get it")
+    hall.pass(.seconds(2))
+    #expect(hall.nodes[0].fileStates[7] == [.sending, .sent] && hall.nodes[0].filePercents[7]?.last == 100)
+    #expect(hall.nodes[0].engine.files.count == 0)
+    hall.pass(.seconds(200))
+    for place in [1, 2] { #expect(hall.nodes[place].files.count == 1) }
+    let fragments = hall.nodes[0].sent[link, default: []].count { $0[1] == MessageType.fragment.rawValue }
+    #expect(fragments == OutgoingFiles.window)
+  }
+
+  @Test("What a node says in fragments goes before those that it passes on, and has room beside them")
+  func lanes() throws {
+    var hall = FileTests.line(2)
+    let phone = Stranger(1)
+    let link = hall.connect(stranger: phone, to: 1)
+    hall.pass(.seconds(3))
+    let relay = hall.nodes[1]
+    func fragments(of sender: PeerID? = nil) -> Int {
+      relay.sent[link, default: []].count { bytes in
+        bytes[1] == MessageType.fragment.rawValue && (sender.map { Array($0.bytes) == Array(bytes[14..<22]) } ?? true)
+      }
+    }
+    for number in [1, 2] as [UInt32] {
+      try hall.sendFile(FileTests.content(1 << 20, seed: UInt64(number)), as: number, at: 0)
+    }
+    hall.pass(.seconds(60)) { relay.engine.paced.longest == PacedPackets.limit }
+    #expect(relay.engine.paced.longest == PacedPackets.limit)
+    _ = hall.say(LimitStage.text(3000), at: 1)
+    let before = fragments()
+    hall.pass(.milliseconds(500))
+    #expect(fragments(of: relay.id) >= 5 && relay.engine.counters.unsendable == 0)
+    #expect(fragments() - before <= 21, "what has no room does not go at once")
+    let dropped = relay.engine.counters.relaysDropped
+    hall.pass(.seconds(2))
+    #expect(relay.engine.counters.relaysDropped > dropped && relay.engine.paced.longest <= PacedPackets.limit)
+  }
+
+  @Test("A full lane of one link leaves the others their room")
+  func room() {
+    var paced = PacedPackets()
+    let (one, other) = (LinkID(1), LinkID(2))
+    let packet: [UInt8] = [1]
+    func add(_ count: Int, _ link: LinkID, _ lane: PacedPackets.Lane, _ paced: inout PacedPackets) -> Bool {
+      paced.add(Array(repeating: packet, count: count), on: link, as: .fragment, in: lane, at: .zero)
+    }
+    let isTaken = add(PacedPackets.limit, one, .passedOn, &paced)
+    let isRefused = !add(1, one, .passedOn, &paced)
+    let isOwnTaken = add(3, one, .own, &paced)
+    let isOtherTaken = add(PacedPackets.limit, other, .passedOn, &paced)
+    #expect(isTaken && isRefused && isOwnTaken && isOtherTaken && !paced.isOwnWaiting(for: other))
+    var (left, moment): ([LinkID], Instant) = ([], .zero)
+    while paced.isOwnWaiting(for: one), let due = paced.deadline, due < Instant.zero.advanced(by: .seconds(1)) {
+      moment = due
+      left += paced.takeDue(at: due).map(\.link)
+    }
+    #expect(moment == Instant.zero.advanced(by: .milliseconds(50)) && left == [one, other, one, other, one, other])
+    paced.forget(other)
+    #expect(paced.count == PacedPackets.limit)
+  }
+
+  @Test("A public file of which no link got all is made anew, and is not said to be sent")
+  func stalledAlone() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let phone = Stranger(1)
+    let link = hall.connect(stranger: phone, to: 0)
+    hall.stalled = [link]
+    hall.pass(.seconds(3))
+    try hall.sendFile(FileTests.content(50_000), as: 7, at: 0)
+    hall.pass(.seconds(150))
+    #expect(hall.nodes[0].fileStates[7] == [.sending, .sending])
+    for _ in 0..<5 {
+      hall.inject(phone.announce(at: hall.time), on: link, to: 0)
+      hall.pass(.seconds(100))
+    }
+    #expect(hall.nodes[0].fileStates[7] == Array(repeating: .sending, count: 6) + [.failed(.unsendable)])
+  }
+
+  @Test("A file that had to give way again and again is no worse off for it", arguments: [true, false])
+  func heldBack(isPrivate: Bool) throws {
+    var hall = FileTests.line(2)
+    try hall.tell("first", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    try hall.sendFile(FileTests.content(50_000), to: isPrivate ? 1 : nil, as: 7, at: 0)
+    for _ in 0..<10 {
+      hall.handle(.quiet(true), at: 0)
+      hall.pass(.seconds(110))
+      hall.handle(.quiet(false), at: 0)
+    }
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[0].fileStates[7]?.last == (isPrivate ? .delivered : .sent))
+    #expect(hall.nodes[1].files.count == 1)
+  }
+
+  @Test("What peers have shown that they take does not fill up: a private file to a new one goes")
+  func manyProven() throws {
+    var hall = FileTests.line(2)
+    for number in 1...2000 as ClosedRange<UInt64> {
+      hall.nodes[0].engine.proven[PeerID(rawValue: number)] = [.groups]
+    }
+    try hall.sendFile(FileTests.content(1000), to: 1, as: 7, at: 0)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].fileStates[7]?.last == .delivered)
+    #expect(hall.nodes[0].engine.proven.count <= 256)
+  }
+
+  @Test("A neighbour that is asked for fragments for ten minutes answers the usual requests as well")
+  func longRepair() {
+    var stage = LimitStage()
+    let eve = Stranger(1)
+    for round in 0..<60 as Range<UInt64> {
+      if round.isMultiple(of: 10) { stage.inject(eve.announce(at: stage.time)) }
+      stage.inject(eve.fragment(round, 0, of: 3, [1, 2, 3], at: stage.time))
+      stage.hall.pass(.seconds(10))
+    }
+    #expect(stage.bob.engine.counters.answeredRequests > 110, "a question every 6 s, and 40 usual ones")
+    #expect(stage.bob.engine.counters.refusedRequests == 0 && stage.ann.engine.counters.refusedRequests == 0)
+  }
+}

@@ -1,0 +1,181 @@
+import Air
+import Common
+import Crypto
+import Loop
+import TestSupport
+import Testing
+
+@testable import Bitchat
+@testable import Mesh
+@testable import MeshStore
+
+@Suite("Files that come, and a disk that does not take them at once")
+struct FileKeepingTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @LoopActor
+  private static func names(_ house: Village.House) -> [String] {
+    house.mesh.files.numbers.compactMap { house.mesh.files[$0]?.name }
+  }
+
+  @Test(
+    "A file that the disk refuses is told of, acknowledged when it is kept, and kept once", arguments: [false, true])
+  @LoopActor
+  func refused(isPublic: Bool) async throws {
+    let folder = try ScratchFolder()
+    let disk = FlakyDisk(folder.path("state"))
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
+    #expect(village.wait { village.isAcquainted })
+    disk.isLost = true
+    let number = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: isPublic ? "" : "bob")
+    #expect(village.wait(.seconds(60)) { bob.mesh.reason.contains("the disk") })
+    village.time.advance(by: .seconds(10))
+    #expect(Self.names(bob).isEmpty && bob.mesh.intake.count == 1)
+    #expect(ann.mesh.files[number]?.state == (isPublic ? .sent : .sending))
+    disk.isLost = false
+    #expect(village.wait(.seconds(62)) { Self.names(bob) == ["a"] })
+    #expect(village.wait(.seconds(30)) { isPublic || ann.mesh.files[number]?.state == .delivered })
+    village.time.advance(by: .seconds(120))
+    village.restart(bob, "bob", directory: "", store: disk)
+    village.time.advance(by: .seconds(5))
+    #expect(Self.names(bob) == ["a"])
+    #expect(try folder.files().keys.filter { $0.contains("file-") }.count == 1)
+  }
+
+  @Test("A private file that comes again after a restart is acknowledged, and kept once")
+  @LoopActor
+  func again() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
+    #expect(village.wait { village.isAcquainted })
+    let number = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "bob")
+    #expect(village.wait(.seconds(60)) { Self.names(bob) == ["a"] })
+    // The acknowledgement is lost.
+    bob.radio.power = false
+    village.restart(bob, "bob", directory: folder.path("state"))
+    bob.radio.power = true
+    #expect(village.wait(.seconds(5)) { Self.names(bob) == ["a"] })
+    #expect(ann.mesh.files[number]?.state == .sending)
+    #expect(village.wait(.seconds(600)) { ann.mesh.files[number]?.state == .delivered })
+    #expect(Self.names(bob) == ["a"])
+  }
+
+  @Test("What a wipe meets on its way to the disk does not come back, and a number is never given again")
+  @LoopActor
+  func wiped() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let worker = HeldDisk(village.time)
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state"), disk: worker))
+    #expect(village.wait { village.isAcquainted })
+    worker.isHeld = true
+    _ = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "bob")
+    #expect(village.wait(.seconds(60)) { bob.mesh.intake.count == 1 })
+    var isWiped = false
+    bob.mesh.wipe { isWiped = $0 == nil }
+    worker.isHeld = false
+    #expect(village.wait(.seconds(5)) { isWiped })
+    village.time.advance(by: .seconds(5))
+    #expect(Self.names(bob).isEmpty && bob.mesh.intake.count == 0)
+
+    let number = try bob.mesh.send(file: [1], name: "b", mime: "", to: "")
+    village.time.advance(by: .seconds(5))
+    village.restart(bob, "bob", directory: folder.path("state"))
+    #expect(village.wait { village.isAcquainted })
+    #expect(try bob.mesh.say("after the file") > number)
+  }
+
+  @Test("A mailbox is a node: it says something, hears others, and takes files; a relay does none of that")
+  @LoopActor
+  func roles() async throws {
+    for role in [MeshService.Settings.Role.mailbox, .relay] {
+      let village = Village()
+      let (ann, box) = (village.add("ann"), village.add("box", at: 5) { $0.role = role })
+      #expect(village.wait { village.isAcquainted })
+      _ = try ann.mesh.say("good morning")
+      _ = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "")
+      village.time.advance(by: .seconds(20))
+      #expect(box.texts == (role == .mailbox ? ["good morning"] : []))
+      #expect(Self.names(box) == (role == .mailbox ? ["a"] : []))
+      let said = try? box.mesh.say("good evening")
+      #expect((said != nil) == (role == .mailbox))
+      let sent = try? box.mesh.send(file: [1], name: "b", mime: "", to: "")
+      #expect((sent != nil) == (role == .mailbox))
+    }
+  }
+
+  @Test("Of a sender who brings one file after another only some are taken, and of all senders")
+  func rates() throws {
+    var intake = FileIntake()
+    var taken = 0
+    for number in 0..<100 as Range<UInt64> {
+      guard intake.take(Self.file(number, of: number % 2), at: .zero) else { continue }
+      taken += 1
+      let file = intake.next(at: .zero)
+      intake.wrote(try #require(file))
+    }
+    #expect(taken == 2 * FileIntake.perMinuteOfSender && intake.refused == 60 && intake.count == 0)
+    for number in 100..<200 as Range<UInt64> where intake.take(Self.file(number, of: number), at: .zero) { taken += 1 }
+    #expect(taken == FileIntake.perMinute)
+    let later = Instant.zero.advanced(by: .seconds(61))
+    let isTaken = intake.take(Self.file(300, of: 0), at: later)
+    #expect(isTaken)
+  }
+
+  @Test("What waits for the disk is bounded, comes in its order, and again after a pause where the disk refused it")
+  func waiting() throws {
+    var intake = FileIntake()
+    for number in 0..<9 as Range<UInt64> {
+      let isTaken = intake.take(Self.file(number, of: number, bytes: 1 << 20), at: .zero)
+      #expect(isTaken == (number < 8))
+      let isTakenTwice = intake.take(Self.file(number, of: number, bytes: 1 << 20), at: .zero)
+      #expect(!isTakenTwice)
+    }
+    #expect(intake.lost == 2, "the ninth, twice")
+    let (first, second) = (intake.next(at: .zero), intake.next(at: .zero))
+    #expect(first?.sender == PeerID(rawValue: 0) && second?.sender == PeerID(rawValue: 1))
+    let third = intake.next(at: .zero)
+    #expect(third == nil, "two at a time")
+    intake.putBack(try #require(first), until: Instant.zero.advanced(by: .seconds(15)))
+    intake.wrote(try #require(second))
+    let early = intake.next(at: Instant.zero.advanced(by: .seconds(14)))
+    let again = intake.next(at: Instant.zero.advanced(by: .seconds(15)))
+    #expect(early == nil && again?.sender == PeerID(rawValue: 0))
+    intake.lose(try #require(again))
+    #expect(intake.lost == 3 && intake.count == 6)
+  }
+
+  private static func file(_ number: UInt64, of sender: UInt64, bytes: Int = 1) -> ReceivedFile {
+    ReceivedFile(
+      sender: PeerID(rawValue: sender), nickname: "", name: "\(number)", kind: .jpeg,
+      content: [UInt8](repeating: 0, count: bytes), time: number,
+      packet: PacketID(Packet(type: .fileTransfer, timestamp: number, sender: PeerID(rawValue: sender), payload: [])),
+      receipt: nil)
+  }
+}
+
+/// A disk's worker that does nothing while the test holds it.
+@LoopActor
+private final class HeldDisk: Offloading {
+  private let time: VirtualTime
+  private var held: [@LoopActor () -> Void] = []
+  var isHeld = false {
+    didSet {
+      guard !isHeld else { return }
+      let works = held
+      held = []
+      for work in works { work() }
+    }
+  }
+
+  init(_ time: VirtualTime) { self.time = time }
+
+  func offload<Value: Sendable>(
+    _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
+  ) {
+    guard isHeld else { return time.offload(work, then: then) }
+    held.append { [time] in time.offload(work, then: then) }
+  }
+}
