@@ -24,7 +24,7 @@ export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_
 endif
 RELEASE := -c release --static-swift-stdlib
 
-.PHONY: help run build test e2e lint fuzz bench release install uninstall deb fresh-machine clean
+.PHONY: help run build test e2e lint fuzz bench sim release install uninstall deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
@@ -68,6 +68,13 @@ bench: ## Measure speed and memory of a release build (writes bench.json); PART=
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/unseal.c -o .build/release/unseal \
 	  $$(pkg-config --cflags --libs libcrypto zlib)
 	.build/release/earshot-bench $(PART)
+
+sim: ## Simulate a mesh of a thousand nodes (SCENARIO=file, SEED=1, MAINS=0,50,100, COMPARE=flood or couriers, OUT=folder).
+	@scripts/deps build
+	swift build -c release --product earshot-sim
+	.build/release/earshot-sim $(if $(SEED),--seed $(SEED)) $(if $(MAINS),--mains $(MAINS)) \
+	  $(if $(COMPARE),--compare-$(COMPARE)) \
+	  --output '$(or $(OUT),.build/sim)' '$(or $(SCENARIO),examples/sim/thousand.conf)'
 
 release: ## Build the programs as they are installed: optimized, with Swift inside.
 	@scripts/deps install

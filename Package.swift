@@ -45,6 +45,7 @@ let package = Package(
     room("Host/Database", ["Common", "CSQLite"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
+    room("Host/Charts", ["Common"]),
     room("Host/Terminal", ["Common", "CColumns", "CQREncode"]),
     room("Host/FullScreen", ["Common", "Loop", "Terminal", "CNcurses"]),
     room("Host/DBus", ["Common", "Loop", "MemoryFiles", "Journal", "CDBus"]),
@@ -78,6 +79,7 @@ let package = Package(
       [
         "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Bitchat", "MeshStore",
       ]),
+    room("Services/Mesh/MeshField", ["Common", "Crypto", "CommandLine", "Terminal", "Charts", "Config", "Bitchat"]),
     room("Services/Mesh/MeshViews", ["Common", "Loop", "DBus", "Tool"]),
     room(
       "Services/Mesh/MeshCommands",
@@ -103,6 +105,7 @@ let package = Package(
       ]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
+    program("earshot-sim", ["CommandLine", "MeshField"]),
     program(
       "earshot-bench",
       [
@@ -143,6 +146,7 @@ let package = Package(
         "TestSupport",
         "Hall",
       ]),
+    tests("Host/ChartsTests", ["Charts"]),
     tests("Host/ToolTests", ["Tool", "TestSupport"]),
     tests("Host/HostingTests", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting"]),
     support(
@@ -158,6 +162,7 @@ let package = Package(
       Every.verifierAndWallet + [
         "Bytes", "Common", "Compression", "Crypto", "Loop", "Journal", "Store", "Radio", "Air", "TestSupport", "Hall",
       ]),
+    tests("Services/Mesh/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
     tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
     tests(
       "Services/Mesh/MeshCommandsTests",
@@ -166,7 +171,7 @@ let package = Package(
       "Services/Mesh/MeshTests",
       [
         "Common", "Crypto", "Loop", "Store", "DBus", "Radio", "Sharing", "Air", "Transfers", "Bitchat", "MeshStore",
-        "Mesh", "TestSupport", "Hall",
+        "MeshField", "Mesh", "TestSupport", "Hall",
       ]),
     tests(
       "Services/Mesh/MeshStoreTests",

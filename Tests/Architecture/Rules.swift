@@ -4,8 +4,8 @@ enum Rules {
   static let lineLimit = 500
   /// The room with the list of services: it alone imports them all, and the programs import it alone.
   static let listRoom = "Listing"
-  /// The program that measures services one by one; it is not installed.
-  static let benchmark = "earshot-bench"
+  /// The programs that measure services one by one, and simulate one; they are not installed.
+  static let measuring: Set = ["earshot-bench", "earshot-sim"]
 
   /// An engine is bytes and time in, actions out: it imports the base rooms and nothing else, in no form of import.
   static func enginesArePure(_ files: [SourceFile]) -> [String] {
@@ -80,7 +80,7 @@ enum Rules {
   /// A program knows services by the list alone, so that adding one touches no program.
   static func programsKnowTheList(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
     let services = manifest.rooms.filter { $0.layer == .services && $0.name != listRoom }.map(\.name)
-    return files.filter { $0.layer == .programs && $0.room != benchmark }.flatMap { file in
+    return files.filter { $0.layer == .programs && !measuring.contains($0.room ?? "") }.flatMap { file in
       let imported = imports(of: [file]).filter { services.contains($0.module) }
         .map { "\(file.path):\($0.line): a program imports \($0.module), which is for the list to know" }
       // Nor does it speak of one: in no name, and in no text but a comment.

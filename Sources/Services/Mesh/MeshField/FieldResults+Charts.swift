@@ -1,0 +1,50 @@
+import Charts
+import Common
+
+extension FieldResults {
+  /// A drawing, and what its file is called.
+  public struct Drawing: Sendable {
+    public let name: String
+    public let svg: String
+  }
+
+  /// The plots of one simulation.
+  public var drawings: [Drawing] {
+    Self.comparison([("", self)]) + [
+      Drawing(
+        name: "airtime",
+        svg: BarChart(
+          title: "Airtime by type", unit: "seconds on the air",
+          bars: frames.map { BarChart.Bar($0.kind, $0.airtime / 1000) }
+        ).svg)
+    ] + carrying
+  }
+
+  /// Without envelopes there is no such plot.
+  private var carrying: [Drawing] {
+    guard !handOvers.isEmpty else { return [] }
+    let bars = handOvers.enumerated().map { BarChart.Bar("\($0.offset + 1) times", Double($0.element)) }
+    return [
+      Drawing(
+        name: "carrying", svg: BarChart(title: "How often an envelope was handed on", unit: "envelopes", bars: bars).svg
+      )
+    ]
+  }
+
+  /// The plots of several simulations, a line for each.
+  public static func comparison(_ results: [(name: String, results: FieldResults)]) -> [Drawing] {
+    let byHops = LineChart(
+      title: "Who has a public message after 3 s", across: "hops from its sender", up: "share of the nodes", top: 1,
+      series: results.map { name, results in
+        LineChart.Series(
+          name, results.promptByHops.prefix(12).enumerated().map { (x: Double($0.offset + 1), y: $0.element.value) })
+      })
+    let byTime = LineChart(
+      title: "Who has a public message", across: "seconds after it was said", up: "share of the connected field",
+      top: 1, isLogarithmic: true,
+      series: results.map { name, results in
+        LineChart.Series(name, results.byTime.map { (x: Double($0.seconds), y: $0.share.value) })
+      })
+    return [Drawing(name: "hops", svg: byHops.svg), Drawing(name: "time", svg: byTime.svg)]
+  }
+}

@@ -1,0 +1,63 @@
+import Bitchat
+import Common
+import Crypto
+
+/// Signatures of equal bytes under an equal key, computed once for all nodes. Two threads that ask at one time may both compute.
+///
+/// The answers that were asked for last are remembered, in two generations: when the younger one is full, the older one goes.
+public final class SharedSignatures: SignatureChecking {
+  private struct Answers: Sendable {
+    var younger: [KeyedHash.Value: Bool] = [:]
+    var older: [KeyedHash.Value: Bool] = [:]
+    var asked = 0
+    var computed = 0
+  }
+
+  private static let generation = 1 << 18
+  private let answers = Locked(Answers())
+  private let hash: KeyedHash
+
+  public init() {
+    var random = SystemRandom()
+    hash = KeyedHash(randomFrom: &random)
+  }
+
+  /// How many answers were given, and how many of them computed.
+  public var counts: (asked: Int, computed: Int) { answers.withLock { ($0.asked, $0.computed) } }
+
+  public func holds(_ signature: ArraySlice<UInt8>, of message: [UInt8], by key: Ed25519.PublicKey) -> Bool {
+    let question = hash(signature, message, key)
+    let known: Bool? = answers.withLock { answers in
+      answers.asked += 1
+      if let answer = answers.younger[question] { return answer }
+      guard let answer = answers.older[question] else { return nil }
+      Self.remember(answer, of: question, in: &answers)
+      return answer
+    }
+    if let known { return known }
+    let answer = key.verify(signature, of: message)
+    answers.withLock { answers in
+      answers.computed += 1
+      Self.remember(answer, of: question, in: &answers)
+    }
+    return answer
+  }
+
+  private static func remember(_ answer: Bool, of question: KeyedHash.Value, in answers: inout Answers) {
+    if answers.younger.count >= generation { (answers.older, answers.younger) = (answers.younger, [:]) }
+    answers.younger[question] = answer
+  }
+
+  private func hash(
+    _ signature: ArraySlice<UInt8>, _ message: [UInt8], _ key: Ed25519.PublicKey
+  ) -> KeyedHash.Value {
+    let count = signature.count + key.bytes.count + message.count
+    return withUnsafeTemporaryAllocation(byteCount: count, alignment: 8) { buffer in
+      UnsafeMutableRawBufferPointer(rebasing: buffer[..<signature.count]).copyBytes(from: signature)
+      UnsafeMutableRawBufferPointer(rebasing: buffer[signature.count..<signature.count + key.bytes.count])
+        .copyBytes(from: key.bytes)
+      UnsafeMutableRawBufferPointer(rebasing: buffer[(signature.count + key.bytes.count)...]).copyBytes(from: message)
+      return hash.hash(UnsafeRawBufferPointer(buffer))
+    }
+  }
+}

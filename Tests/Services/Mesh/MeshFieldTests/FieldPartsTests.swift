@@ -1,0 +1,107 @@
+import Bitchat
+import Common
+import TestSupport
+import Testing
+
+@testable import MeshField
+
+@Suite("Parts of a field")
+struct FieldPartsTests {
+  @Test("events happen by time, then by node, then in their order, however they were added")
+  func queue() {
+    let wanted: [(Int64, Int32, UInt64)] = [(1, 5, 9), (2, 1, 3), (2, 1, 4), (2, 7, 1), (3, 0, 1), (3, 0, 2)]
+    for turn in 0..<wanted.count {
+      var queue = FieldQueue()
+      for (time, node, order) in wanted[turn...] + wanted[..<turn] {
+        queue.add(FieldEvent(time: time, node: node, order: order, what: .arrive))
+      }
+      queue.addTimer(at: 2, of: 1)
+      var got: [(Int64, Int32, UInt64)] = []
+      while let (key, _) = queue.popFirst(before: 100) { got.append((key.time, key.node, key.order)) }
+      // A timer comes before what others send to the node at that moment.
+      let expected = [wanted[0], (2, 1, 0)] + wanted[1...]
+      #expect(got.map { "\($0)" } == expected.map { "\($0)" })
+    }
+  }
+
+  @Test("what is not before the end stays")
+  func end() {
+    var queue = FieldQueue()
+    queue.addTimer(at: 5, of: 0)
+    let early = queue.popFirst(before: 5)
+    let due = queue.popFirst(before: 6)
+    #expect(early == nil)
+    #expect(due?.key.time == 5)
+    #expect(queue.count == 0)
+  }
+
+  @Test("an answer holds for equal bytes under an equal key, and for no others")
+  func signatures() throws {
+    let shared = SharedSignatures()
+    var random = FieldRandom(seed: 1)
+    let identity = MeshEngine.Identity(randomFrom: &random)
+    let other = MeshEngine.Identity(randomFrom: &random)
+    let message: [UInt8] = [1, 2, 3]
+    let signature = identity.signingKey.sign(message)[...]
+    let key = identity.signingKey.publicKey
+    for _ in 0..<3 { #expect(shared.holds(signature, of: message, by: key)) }
+    let counts = shared.counts
+    #expect(counts.0 == 3 && counts.1 == 1)
+    #expect(!shared.holds(signature, of: [1, 2, 4], by: key))
+    #expect(!shared.holds(signature, of: message, by: other.signingKey.publicKey))
+    var forged = Array(signature)
+    forged[5] ^= 1
+    for _ in 0..<2 { #expect(!shared.holds(forged[...], of: message, by: key)) }
+    let later = shared.counts
+    #expect(later.0 == 7 && later.1 == 4)
+  }
+
+  @Test("hops are counted along the shortest way")
+  func hops() {
+    let ground = FieldGround(nodes: 5, given: [(0, 1), (1, 2), (2, 3), (0, 2)])
+    #expect(ground.hops(from: 0) == [0, 1, 1, 2, -1])
+  }
+
+  @Test("links are no longer than the range and no more than a node may have, and walkers lose theirs")
+  func ground() {
+    var scenario = Scenario()
+    (scenario.field.nodes, scenario.people.walkers, scenario.people.speed) = (200, 50, 100)
+    (scenario.field.width, scenario.field.height) = (450, 450)
+    var ground = FieldGround(scenario, seed: 3)
+    for node in 0..<Int32(200) { ground.arrive(node) }
+    var (opened, closed) = (0, 0)
+    for _ in 0..<20 {
+      for change in ground.mend() {
+        if case .opened = change { opened += 1 } else { closed += 1 }
+      }
+      for (node, links) in ground.links.enumerated() {
+        #expect(links.count <= 8)
+        for link in links {
+          let other = link.other(than: Int32(node))
+          #expect(ground.places[node].distance(to: ground.places[Int(other)]) <= 1.1 * 65)
+        }
+      }
+      ground.walk(seconds: 1)
+    }
+    #expect(opened > 500 && closed > 50)
+    let ended = ground.leave(7)
+    #expect(!ended.isEmpty && ground.links[7].isEmpty)
+    #expect(ground.links.joined().allSatisfy { $0.ends.0 != 7 && $0.ends.1 != 7 })
+  }
+
+  @Test("an airtime is that of LE 1M with data length extension")
+  func airtime() {
+    // 7 + 100 bytes in one packet: (107 + 10 + 10) · 8 µs, and twice 150 µs.
+    #expect(FieldTally.airtime(100) == (127 * 8 + 300) * 1000)
+    // 7 + 509 bytes in three.
+    #expect(FieldTally.airtime(509) == ((516 + 60) * 8 + 900) * 1000)
+  }
+
+  @Test("a text carries its number and has its length")
+  func texts() {
+    #expect(FieldText.text("#", 12, bytes: 20).utf8.count == 20)
+    #expect(FieldText.number(of: FieldText.text("#", 12, bytes: 20), "#") == 12)
+    #expect(FieldText.number(of: FieldText.text("$", 12, bytes: 20), "#") == nil)
+    #expect(FieldText.number(of: "anything", "#") == nil)
+  }
+}

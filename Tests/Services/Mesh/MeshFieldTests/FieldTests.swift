@@ -1,0 +1,158 @@
+import Bitchat
+import CommandLine
+import Testing
+
+@testable import MeshField
+
+@Suite("A field of nodes in virtual time")
+struct FieldTests {
+  /// Thirty nodes, as close together as those of a large field.
+  private func scenario(_ adjust: (inout Scenario) -> Void = { _ in }) -> Scenario {
+    var scenario = Scenario()
+    (scenario.field.nodes, scenario.field.width, scenario.field.height) = (30, 180, 180)
+    scenario.field.duration = .seconds(45)
+    (scenario.talk.from, scenario.talk.until, scenario.talk.every) = (.seconds(20), .seconds(40), .seconds(2))
+    adjust(&scenario)
+    return scenario
+  }
+
+  private func results(
+    _ scenario: Scenario, seed: UInt64 = 1, parts: Int = 1, links: [(Int32, Int32)]? = nil,
+    signatures: any SignatureChecking = SharedSignatures()
+  ) async -> FieldResults {
+    var run = FieldRun(scenario, seed: seed, parts: parts, signatures: signatures, links: links)
+    return await run.run()
+  }
+
+  private func bytes(_ results: FieldResults) -> String {
+    JSONWriter.write(results.json, .pretty) + results.text + results.drawings.map(\.svg).joined()
+  }
+
+  @Test("the same seed comes to the same bytes, in one part and in three; another seed does not")
+  func isDeterministic() async {
+    let busy = scenario {
+      ($0.people.walkers, $0.people.churn, $0.people.apps, $0.people.away) = (30, 100, 30, .seconds(5))
+      $0.talk.privateEvery = .seconds(3)
+      $0.flood.share = 100
+    }
+    let once = bytes(await results(busy))
+    let inParts = bytes(await results(busy, parts: 3))
+    #expect(once == inParts)
+    let other = bytes(await results(busy, seed: 2))
+    #expect(once != other)
+  }
+
+  @Test("where nothing is lost everybody has every message at once, at no more than four frames for each")
+  func losesNothing() async {
+    let results = await results(scenario { $0.air.loss = 0 })
+    #expect(results.messages == 10 && results.unsaid == 0 && results.lost == 0)
+    #expect(results.links.fewest >= 1 && results.links.most <= 8)
+    #expect(results.prompt(within: 7).of == 10 * 29)
+    #expect(results.prompt(within: 7).value == 1)
+    #expect(results.cost.reachedByFlood + results.cost.reachedByAnswer == 10 * 29)
+    // An answer to a request may overtake a line.
+    #expect(results.cost.reachedByAnswer <= 10)
+    #expect(results.cost.perNodeReached <= 4)
+  }
+
+  @Test("where nothing arrives nobody has anything")
+  func losesMost() async {
+    let results = await results(scenario { $0.people.silent = 100 }, links: [(0, 1), (1, 2)])
+    #expect(results.everByHops.dropFirst(1).allSatisfy { $0.had <= results.cost.reachedByAnswer })
+    let island = await self.results(
+      scenario {
+        ($0.field.nodes, $0.field.placement, $0.field.islands, $0.field.islandRadius) = (20, .islands, 2, 20)
+        ($0.field.width, $0.field.height) = (2000, 2000)
+      })
+    #expect(island.cost.reachedByFlood <= 10 * 9)
+    #expect(island.everByHops.reduce(0) { $0 + $1.of } <= 10 * 9)
+  }
+
+  @Test("whether signatures are checked once or by each node changes nothing")
+  func sharesSignatures() async {
+    let shared = SharedSignatures()
+    let small = scenario { ($0.field.nodes, $0.field.width, $0.field.height) = (12, 110, 110) }
+    let one = bytes(await results(small, signatures: shared))
+    let other = bytes(await results(small, signatures: ComputedSignatures()))
+    #expect(one == other)
+    #expect(shared.counts.computed < shared.counts.asked)
+  }
+
+  @Test("along a line a message comes as far as its time to live, and no answer is needed for that")
+  func line() async {
+    let line = scenario { ($0.field.nodes, $0.air.loss, $0.talk.every) = (10, 0, .seconds(1)) }
+    let results = await results(line, links: (0..<9).map { ($0, $0 + 1) })
+    #expect(results.links.most == 2)
+    #expect(results.prompt(within: 7).value == 1)
+    #expect(results.promptByHops.count == 9 && results.promptByHops[7].value < 1)
+  }
+
+  @Test("who is away hears nothing, and gets it when it is back")
+  func comesBack() async {
+    let churned = scenario {
+      ($0.people.churn, $0.people.away, $0.field.duration) = (100, .seconds(10), .seconds(90))
+    }
+    let results = await results(churned)
+    #expect(results.everByHops.first?.of ?? 0 > 0)
+    #expect(results.cost.reachedByAnswer > 0)
+    #expect((results.share(after: 30) ?? 0) > 0.97)
+  }
+
+  @Test("private messages arrive and are acknowledged")
+  func letters() async {
+    let results = await results(
+      scenario { ($0.talk.privateEvery, $0.field.duration, $0.air.loss) = (.seconds(4), .seconds(60), 0) })
+    #expect(results.letters.written >= 4)
+    #expect(results.letters.arrived == results.letters.written)
+    #expect(results.letters.acknowledged == results.letters.written)
+  }
+
+  @Test("letters to another island arrive where somebody carries them, and each hand-over counts")
+  func couriers() async {
+    let islands = scenario {
+      ($0.field.nodes, $0.field.width, $0.field.height) = (24, 400, 400)
+      ($0.field.placement, $0.field.islands, $0.field.islandRadius, $0.field.range) = (.islands, 2, 20, 40)
+      ($0.people.walkers, $0.people.speed, $0.air.loss) = (25, 100, 0)
+      ($0.talk.every, $0.talk.privateEvery, $0.talk.until) = (.zero, .seconds(10), .seconds(200))
+      $0.field.duration = .seconds(600)
+    }
+    let carried = await results(islands)
+    let alone = await results(islands.withoutCouriers)
+    #expect(carried.letters.written == alone.letters.written && alone.letters.arrived < alone.letters.written)
+    #expect(carried.letters.arrived > alone.letters.arrived)
+    #expect(carried.handOvers.reduce(0, +) > 0 && carried.text.contains("handed on"))
+    #expect(carried.drawings.map(\.name) == ["hops", "time", "airtime", "carrying"])
+    for line in carried.text.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
+  }
+
+  @Test("what floods stays within the limits of every node, and the others hear each other")
+  func floods() async {
+    let flooded = scenario { ($0.flood.share, $0.flood.from) = (70, .seconds(20)) }
+    let results = await results(flooded)
+    let calm = await self.results(flooded.withoutFlood)
+    let most = results.most
+    #expect(most.peers <= 1024 && most.pins <= 4096 && most.announces <= 1024 && most.fragments <= 3000)
+    #expect(most.assemblies <= 128 && most.assemblyBytes <= 8 << 20 && most.waitingChat <= 64)
+    #expect(most.pendingRelays <= 1024 && most.pendingBytes <= 2 << 20 && most.recentPackets <= 20_000)
+    #expect(results.frames.contains { $0.kind == "fragment" } && !calm.frames.contains { $0.kind == "fragment" })
+    #expect(results.prompt(within: 7).value >= 0.9 * calm.prompt(within: 7).value)
+  }
+
+  @Test("apps among themselves send less than mains do")
+  func appsAreQuieter() async {
+    let mains = await results(scenario())
+    let apps = await results(scenario().with(mains: 0))
+    #expect(apps.cost.flooded < mains.cost.flooded)
+    #expect(apps.cost.perNodeReached < mains.cost.perNodeReached)
+  }
+
+  @Test("what is printed fits into 80 columns, and the plots are drawings")
+  func shows() async {
+    let small = scenario { ($0.field.nodes, $0.field.duration) = (6, .seconds(30)) }
+    let results = await results(small)
+    for line in results.text.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
+    #expect(results.text.contains("checked once for all nodes"))
+    #expect(results.drawings.map(\.name) == ["hops", "time", "airtime"])
+    for drawing in results.drawings { #expect(drawing.svg.hasPrefix("<?xml") && drawing.svg.hasSuffix("</svg>\n")) }
+  }
+}
