@@ -7,6 +7,13 @@ extension FakeBlueZ {
 
   // MARK: Peers
 
+  /// A peer connects by itself, and what it serves is read.
+  public func arrive(_ peer: FakePeer) {
+    let path = devicePath(peer.address, on: peer.adapter)
+    setConnected(path, true)
+    resolve(peer, path)
+  }
+
   /// A peer is out of range.
   public func lose(_ peer: FakePeer) {
     let path = devicePath(peer.address, on: peer.adapter)

@@ -37,6 +37,8 @@ public final class FakeRawHCI: RawHCI {
 
   public func closeAll() { hci.closeAll() }
 
+  public func packetLimit(of index: UInt16) -> Int { hci.packetLimit(of: index) }
+
   public func links(of index: UInt16) throws(HCIError) -> [HCILink] { try hci.links(of: index) }
 
   public func send(

@@ -18,7 +18,7 @@ extension BlueZRadio {
     let isOurs = links[device.path]?.isMadeHere ?? central.isConnecting(device.path)
     if device.isConnected { connected(device) } else { close(device.path) }
     // Only a peer that connects takes an advertisement off the air.
-    if device.isConnected != wasConnected, !isOurs { renewAdvertisements() }
+    if device.isConnected != wasConnected, !isOurs || isMadeByPeer(device.path) { renewAdvertisements() }
   }
 
   /// The peers of other programs, keyboards and headsets, are paired: the delegate hears of them when they use us.
@@ -125,6 +125,12 @@ extension BlueZRadio {
     guard let adapter = place.flatMap({ daemon.adapters[$0.adapter] }) else { return false }
     let own = applications.values.reduce(into: Set<BluetoothUUID>()) { $0.formUnion($1.services) }
     return adapter.services.contains { uuid in !own.contains(uuid) && !(uuid.short.map { $0 < 0x1900 } ?? false) }
+  }
+
+  /// Whether the peer was faster than an attempt of ours.
+  private func isMadeByPeer(_ device: ObjectPath) -> Bool {
+    guard let entry = links[device], let index = place?.index else { return false }
+    return maker(of: entry, index) == .peer
   }
 
   private func maker(of entry: LinkTable.Entry, _ index: UInt16) -> LinkOrigin {

@@ -166,7 +166,8 @@ extension BlueZRadio {
   /// | --- | --- | --- |
   /// | from 5.76 on | both | by the socket of the client that subscribed |
   /// | | exact | to a client that did not subscribe by raw HCI |
-  /// | before 5.76 | subscribers | by one signal to bluetoothd, which sends the value to all subscribers |
+  /// | before 5.76 | subscribers | by one signal to bluetoothd, which sends the value to all subscribers; by raw HCI what is for one
+  /// of several clients and fits into one packet of the controller, where the kernel bears that |
   /// | | exact | by raw HCI; by the signal if the client subscribed and is the only one that is connected |
   ///
   /// Without raw HCI an exact value before 5.76 goes by the signal, too, where a client has subscribed.
@@ -182,6 +183,8 @@ extension BlueZRadio {
         }
       } else if characteristic.reach == .exact, let links = recipients.links {
         for link in links { delivery.add(link, sendExactly(value, of: characteristic, to: link)) }
+      } else if case .link(let link) = recipients, sendShort(value, of: characteristic, to: link) {
+        delivery.accepted = [link]
       } else {
         delivery = signal(value, of: characteristic, to: recipients)
       }
@@ -225,6 +228,18 @@ extension BlueZRadio {
     let fate = sendRaw(value, of: characteristic, to: link)
     guard fate == .unreachable, isAlone || links.count == 1 else { return fate }
     return signal(value, of: characteristic, to: .link(id)).fate(of: id)
+  }
+
+  /// Sends a value that is for one of several clients past bluetoothd, which would send it to all. It has to fit into one packet of
+  /// the controller, for the kernel may send one of its own between two.
+  ///
+  /// - Returns: false where it has to go the other way.
+  private func sendShort(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Bool {
+    guard bearsRaw, rawFailure == nil, characteristic.isNotifying, onlyClient == nil, let link = links[id],
+      let raw = doors.raw.way, let index = place?.index,
+      value.count <= min(raw.packetLimit(of: index), ATT.valueLimit(mtu: link.mtu ?? ATT.firstMTU))
+    else { return false }
+    return sendRaw(value, of: characteristic, to: link) == .accepted
   }
 
   /// Has bluetoothd send a value to all subscribers of a characteristic.

@@ -145,11 +145,14 @@ public final class BlueZRadio: RadioDriver {
     let situation = situation
     return RadioStatus(
       situation.state, reason: situation.reason, adapters: adapterNames,
-      stack: version.map { "BlueZ \($0)" } ?? "BlueZ",
+      stack: version.map { "BlueZ \($0), \(BlueZLimit.way(keepsClientsApart))" } ?? "BlueZ",
       limits: BlueZLimit.sentences(version, configuration, hasManagement: doors.management.way != nil)
         + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 } + speed.problems,
       traits: traits)
   }
+
+  /// Whether the kernel bears values by raw HCI for clients to which it sends itself.
+  var bearsRaw: Bool { repair == .present }
 
   private var bearers: Bearers {
     Bearers(areSeveral: configuration.opensChannels(version), losesLongWrites: losesLongWrites)

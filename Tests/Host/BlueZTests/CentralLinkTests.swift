@@ -379,6 +379,8 @@ struct CentralLinkTests {
     #expect(rig.fake.devices[path]?.isConnected == true)
     for link in rig.radio.links { rig.driver.cut(link) }
     try await rig.fake.until { rig.fake.devices[path]?.isConnected != true }
+    // bluetoothd would keep it for ever, since we connected to it.
+    try await rig.fake.until { rig.fake.devices.isEmpty }
     server.close()
   }
 

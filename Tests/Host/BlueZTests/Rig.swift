@@ -34,7 +34,7 @@ final class Rig {
   init(
     adapter: String? = nil, version: BlueZVersion? = nil, configuration: DaemonConfiguration = DaemonConfiguration(),
     doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
-    kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
+    kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(), repair: KernelRepair = .known(.running),
     prepare: (@LoopActor (FakeBlueZ) -> Void)? = { $0.addAdapter() }
   ) async throws {
     bus = try PrivateBus()
@@ -49,7 +49,7 @@ final class Rig {
     driver = BlueZRadio(
       bus: connection, adapter: adapter, scheduler: time, knownVersion: version, configuration: configuration,
       doors: doors,
-      links: links, log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
+      links: links, repair: repair, log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
     radio = DriverRig(driver)
     watch = radio.onStatus { [statuses] in statuses.put($0) }
     connection.connect()

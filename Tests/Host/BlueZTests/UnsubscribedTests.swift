@@ -136,6 +136,50 @@ struct UnsubscribedTests {
     server.close()
   }
 
+  @Test(
+    "A value that others may hear goes past bluetoothd where it is for one of several clients, is short, and the kernel bears it",
+    arguments: [true, false])
+  @LoopActor
+  func short(isRepaired: Bool) async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let missing = KernelRepair.missing(KernelVersion(6, 1, 100), repaired: KernelVersion(6, 1, 150))
+    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)), repair: isRepaired ? .present : missing)
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    let server = try await rig.serve(service)
+    let hear = Service.id(0xFE03)
+    raw.links = [Self.link(0x40, Self.first)]
+    let device = rig.fake.addDevice(Self.first)
+    let link = try await service.link()
+    await rig.fake.write([1], to: Service.put, from: device, mtu: 517)
+    try await rig.fake.subscribe(Service.hear)
+    // Alone, it is the only one that hears it anyway.
+    server.notify([1], of: hear, to: link)
+    _ = try await rig.fake.notified.first { $0.value == [1] }
+    raw.links.append(Self.link(0x41, Self.second))
+    rig.fake.addDevice(Self.second)
+    let other = try await service.link()
+    // A controller of this test takes 251 bytes a packet, seven of which are not the value's.
+    let (short, long) = ([UInt8](repeating: 2, count: 244), [UInt8](repeating: 3, count: 245))
+    #expect(server.notify(short, of: hear, to: link) == Delivery(accepted: [link]))
+    #expect(server.notify(long, of: hear, to: link) == Delivery(accepted: [link]))
+    _ = try await rig.fake.notified.first { $0.value == long }
+    // The other one has not said what it takes: twenty bytes.
+    #expect(server.notify([UInt8](repeating: 4, count: 21), of: hear, to: other) == Delivery(accepted: [other]))
+    #expect(server.notify([5], of: hear, to: .links([link, other])) == Delivery(accepted: [link, other]))
+    _ = try await rig.fake.notified.first { $0.value == [5] }
+    try await rig.settle()
+    #expect(raw.sent.all.map { $0[1] } == (isRepaired ? [0x40] : []))
+    #expect(rig.fake.notified.all.count == (isRepaired ? 4 : 5))
+    #expect(raw.controller.violations.isEmpty)
+    // A link that the kernel does not have, and a raw HCI that fails, leave the ordinary way.
+    raw.links.removeLast()
+    raw.links.append(Self.link(0x42, "00:AA:02:00:00:07"))
+    server.notify([6], of: hear, to: other)
+    _ = try await rig.fake.notified.first { $0.value == [6] }
+    server.close()
+  }
+
   @Test("Where it is not certain who subscribed, the value goes to the client it is for, by raw HCI")
   @LoopActor
   func uncertain() async throws {

@@ -17,6 +17,8 @@ final class Central {
   private let bearers: Bearers
   private var place: Place?
   private var connections: [ObjectPath: [CentralConnection]] = [:]
+  /// Peers that bluetoothd keeps for a connection of ours that is over, while their links go on.
+  private var owed: Set<ObjectPath> = []
 
   /// Connections at one time; each may have `WriteWindow.commandLimit` calls unanswered.
   static let limit = 12
@@ -56,14 +58,20 @@ final class Central {
 
   func aim(at place: Place?) {
     self.place = place
+    owed = []
     for connection in all { connection.lost("The Bluetooth adapter is gone.") }
   }
 
   func changed(_ device: Device) {
     for connection in connections[device.path] ?? [] { connection.changed(device) }
+    guard !device.isConnected, owed.remove(device.path) != nil, connections[device.path] == nil, !device.isPaired,
+      !device.isTrusted, let place
+    else { return }
+    remove(device.path, at: place)
   }
 
   func removed(_ device: ObjectPath) {
+    owed.remove(device)
     for connection in connections[device] ?? [] { connection.lost("bluetoothd has forgotten the peer.") }
   }
 
@@ -109,7 +117,10 @@ final class Central {
   /// Whether a connection that is given up takes its link with it: an attempt of ours, or a link that we made and that is
   /// of no other use here.
   func mayCut(_ connection: CentralConnection) -> Bool {
-    guard connection.state == .open else { return !connection.isShared }
+    guard connection.state == .open else {
+      // The peer's own attempt may have been faster, and the link is its.
+      return !connection.isShared && links[connection.device]?.isUsed != true
+    }
     let others = (connections[connection.device] ?? []).filter { $0 !== connection && $0.state == .open }
     return others.isEmpty && links[connection.device].map { $0.isMadeHere && !$0.isUsed } ?? !connection.isShared
   }
@@ -148,10 +159,18 @@ final class Central {
     guard !connection.isShared || links[connection.device]?.isMadeHere == true, !connection.isBound,
       connection.place == place, wasFound(connection.device)
     else { return }
-    bus.call(
-      connection.place.owner, connection.place.adapter, BlueZName.adapter, "RemoveDevice",
-      [.objectPath(connection.device)]
-    ) { result in
+    owed.remove(connection.device)
+    remove(connection.device, at: connection.place)
+  }
+
+  /// The same when a link has ended that went on without the connection that made bluetoothd keep the peer.
+  func owe(_ connection: CentralConnection) {
+    guard !connection.isShared, connection.place == place, wasFound(connection.device) else { return }
+    owed.insert(connection.device)
+  }
+
+  private func remove(_ device: ObjectPath, at place: Place) {
+    bus.call(place.owner, place.adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device)]) { result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("RemoveDevice was answered with \(error)")
     }

@@ -56,6 +56,9 @@ final class CentralConnection {
   /// bluetoothd has 30 s for each question that it asks the peer. Core 5.4 Vol 3 Part F 3.3.3.
   static let answerTime = Duration.seconds(40)
   private static let resolveTime = Duration.seconds(60)
+  /// From the moment at which the link is up to the answer of bluetoothd, which keeps an attempt going when the peer's own
+  /// was faster.
+  private static let crossingTime = Duration.seconds(2)
   /// bluetoothd cuts a link two seconds after it was asked to.
   private static let disconnectTime = Duration.seconds(5)
 
@@ -110,12 +113,30 @@ final class CentralConnection {
       case .failure(let error) where attempts < Self.attemptLimit && CentralWords.isPassing(error):
         Log.shared.debug("Connecting failed, and is tried again: \(error)", .link(id))
         connect()
+      case .failure where isConnectionTold: opened()
       case .failure(let error): fail(CentralWords.connecting(to: address, within: Self.connectTime, error))
       }
     }
   }
 
+  /// Both ends may begin at the same moment. Then the link is the peer's, and bluetoothd goes on with an attempt of which
+  /// nothing comes: the link that is there is used.
+  private func lookForCrossing() {
+    guard isConnectionTold else {
+      timer = nil
+      return
+    }
+    guard timer == nil else { return }
+    timer = scheduler.schedule(after: Self.crossingTime) { [weak self] in
+      guard let self, state == .connecting else { return }
+      Log.shared.debug("The peer has made the link in the meantime", .link(id))
+      timer = nil
+      opened()
+    }
+  }
+
   private func opened() {
+    timer = nil
     guard central?.opened(self) == true else { return fail("There are too many links for one to \(address).") }
     state = .open
     if !isResolved {
@@ -136,6 +157,7 @@ final class CentralConnection {
       if isShared, !device.isConnected { return close("The link to \(address) was lost.") }
       isConnectionTold = device.isConnected
       isResolved = device.isConnected && device.isResolved
+      if !isShared { lookForCrossing() }
     case .open:
       if device.isConnected { isConnectionTold = true }
       guard device.isConnected || !isConnectionTold else { return close("The link to \(address) was lost.") }
@@ -184,6 +206,7 @@ final class CentralConnection {
     where central?.isSubscribed(path, beside: self) != true {
       bus.call(place.owner, path, BlueZName.gattCharacteristic, "StopNotify") { _ in }
     }
+    central?.owe(self)
     close(reason, isLinkEnding: false)
   }
 

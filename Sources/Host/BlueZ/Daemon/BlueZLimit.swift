@@ -42,6 +42,11 @@ struct BlueZLimit: Hashable, Sendable {
     + " notifications overtake each other, and some are lost. Writes that must arrive wait for answers then. [GATT] Channels=1"
     + " in /etc/bluetooth/main.conf ends that."
 
+  /// How values go to and come from clients, in a few words.
+  static func way(_ keepsClientsApart: Bool) -> String {
+    keepsClientsApart ? "sockets for each client" : "WriteValue and PropertiesChanged for all clients"
+  }
+
   /// What `version` costs.
   static func sentences(
     _ version: BlueZVersion?, _ configuration: DaemonConfiguration = DaemonConfiguration(), hasManagement: Bool

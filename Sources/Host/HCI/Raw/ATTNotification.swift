@@ -27,6 +27,11 @@ public struct ATTNotification: Hashable, Sendable {
   /// Bytes of the longest value on a link with this `mtu`.
   public static func limit(mtu: Int) -> Int { ATT.valueLimit(mtu: mtu) }
 
+  /// Bytes of the longest value that goes in one packet.
+  public static func packetLimit(_ buffers: LEBuffers) -> Int {
+    max(buffers.length, LEBuffers.least.length) - frameHeaderLength
+  }
+
   /// How many packets the value takes in `buffers`.
   public func packetCount(_ buffers: LEBuffers) -> Int {
     let length = max(buffers.length, LEBuffers.least.length)

@@ -61,6 +61,8 @@ public final class KernelHCI: RawHCI {
     return Registration { [weak self] in self?.handlers.removeAll { $0.id == id } }
   }
 
+  public func packetLimit(of index: UInt16) -> Int { ATTNotification.packetLimit(buffers(of: index)) }
+
   /// How much the controller `index` takes of LE data; the least that any does until it has said so.
   func buffers(of index: UInt16) -> LEBuffers { controllers[index]?.buffers ?? .least }
 

@@ -16,6 +16,9 @@ public protocol RawHCI: AnyObject {
   /// The links of the controller `index`, from the kernel's list.
   func links(of index: UInt16) throws(HCIError) -> [HCILink]
 
+  /// Bytes of the longest value that the controller `index` takes in one packet, between whose parts nothing can come.
+  func packetLimit(of index: UInt16) -> Int
+
   /// Sends `value` to the peer at `address`, after the values for the same peer that were accepted before it, as soon as
   /// the controller has room. The link is looked up by its address when the value's turn comes: no packet goes to a link
   /// that came up after another one's end.

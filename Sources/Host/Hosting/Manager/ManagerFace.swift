@@ -48,7 +48,9 @@ public final class ManagerFace {
           "RadioReason", "s", documentation: "What is waited for or missing, and what to do; empty when ready.",
           audience: .everybody, get: { .string(radio.status.reason) }),
         Property(
-          "RadioStack", "s", documentation: "What the radio works with, and its version: BlueZ 5.66.",
+          "RadioStack", "s",
+          documentation:
+            "What the radio works with, its version, and by which way values go: BlueZ 5.82, sockets for each client.",
           audience: .everybody, emits: .const,
           get: { .string(radio.status.stack) }),
         Property(
