@@ -211,6 +211,11 @@ class Bitchat4Agents(Client):
     def heard(self, text: str, scope: str = "public") -> bool:
         return any(each["direction"] == "inbound" and each["content"] == text and each["scope"] == scope for each in self.records)
 
+    def file(self, name: str) -> bytes | None:
+        """The content of a file that has come; it changes names that are not plain."""
+        saved = [each["content"] for each in self.records if each["direction"] == "inbound" and each.get("attachment_name") == name]
+        return Path(saved[0]).read_bytes() if saved else None
+
     def receipts(self, message_id: str) -> list[str]:
         found = [each for each in self.records if each["message_kind"] == "receipt" and each["message_id"] == message_id]
         return [each["delivery_state"] for each in found]

@@ -71,8 +71,8 @@ class Node:
     async def properties(self) -> dict[str, Any]:
         return await self.service.properties(MESH, MESH_PATH)
 
-    async def call(self, method: str, signature: str = "", *arguments: Any) -> Any:
-        return await self.service.call(MESH_PATH, MESH, method, signature, *arguments)
+    async def call(self, method: str, signature: str = "", *arguments: Any, **more: Any) -> Any:
+        return await self.service.call(MESH_PATH, MESH, method, signature, *arguments, **more)
 
     async def peer_id(self) -> str:
         return (await self.properties())["PeerId"]
@@ -83,6 +83,24 @@ class Node:
     async def tell(self, peer: str, text: str) -> int:
         """peer: an ID or a nickname."""
         return await self.call("Tell", "ss", peer, text)
+
+    async def send_file(self, content: bytes, name: str, mime: str = "", peer: str = "") -> str:
+        """To all or to one peer; the path of its object."""
+        descriptor = os.memfd_create("file")
+        try:
+            os.write(descriptor, content)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            return await self.call("SendFile", "hsss", 0, name, mime, peer, descriptors=[descriptor])
+        finally:
+            os.close(descriptor)
+
+    async def files(self) -> dict[str, dict[str, Any]]:
+        """Those that came and those that it sends, by the paths of their objects."""
+        objects = await self.bus.objects(self.service.name, "/org/earshot")
+        return {path: interfaces[FILE] for path, interfaces in objects.items() if FILE in interfaces}
+
+    async def content(self, path: str) -> bytes:
+        return read_all(await self.service.call(path, FILE, "Open"))
 
     async def messages(self) -> list[Message]:
         return [Message(*entry) for entry in await self.call("ListMessages", "uu", 0, 5000)]
@@ -124,6 +142,24 @@ class Node:
         found = await self.bus.until(f"{self.name} hears {text[:40]!r}", test, timeout)
         assert len(found) == 1, f"{self.name} has {text[:40]!r} {len(found)} times"
         return found[0]
+
+    async def until_file(self, name: str, timeout: float = 30) -> dict[str, Any]:
+        """Waits for a file with this name from somebody; there is one alone. Its properties, and its content as `Content`."""
+
+        async def test() -> list[str]:
+            files = (await self.files()).items()
+            return [path for path, file in files if (file["Direction"], file["Name"]) == ("incoming", name)]
+
+        found = await self.bus.until(f"{self.name} has the file {name}", test, timeout)
+        assert len(found) == 1, f"{self.name} has {name} {len(found)} times"
+        return {**(await self.files())[found[0]], "Content": await self.content(found[0])}
+
+    async def until_file_is(self, path: str, *states: str, timeout: float = 30) -> dict[str, Any]:
+        async def test() -> dict[str, Any] | None:
+            file = (await self.files()).get(path)
+            return file if file is not None and file["State"] in states else None
+
+        return await self.bus.until(f"{path} of {self.name} is {states}", test, timeout)
 
     async def until_state(self, number: int, *states: str, timeout: float = 30) -> Message:
         async def test() -> Message | None:

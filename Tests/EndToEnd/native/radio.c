@@ -1,4 +1,4 @@
-/* Preloaded into btvirt, which lacks four things that a radio of many has.
+/* Preloaded into btvirt, which lacks five things that a radio of many has.
  *
  * 1. It takes ten events at a time and touches what an earlier one of them has freed: 5.82 crashes now and then when one of several
  *    advertisements ends. One event at a time, none is stale.
@@ -7,7 +7,9 @@
  *    and handed on has the receiver's number here.
  * 3. A controller that connects ends its own advertisements. They go on here.
  * 4. Everybody hears everybody. The file DEAF has a line for each pair that does not, `00:AA:01:00:00:00 00:AA:01:02:00:02`:
- *    neither is told of the other's advertisements, and so neither connects. */
+ *    neither is told of the other's advertisements, and so neither connects.
+ * 5. It refuses to switch an advertisement on that is on, or off one that is off. No controller does; the kernel then takes the
+ *    advertisement for what it is not, and can neither change it nor take it away. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -152,6 +154,8 @@ static bool hand_over(int file, uint8_t *packet, size_t size) {
     own_answers[file]--;
     return false;
   }
+  /* The same of the host's, refused because it is so already */
+  if (packet[1] == COMMAND_COMPLETE && rest >= 4 && body[1] == 0x39 && body[2] == 0x20 && body[3] == 0x0C) body[3] = 0;
   /* Read BD_ADDR */
   if (packet[1] == COMMAND_COMPLETE && rest >= 10 && body[1] == 0x09 && body[2] == 0x10) memcpy(addresses[file], body + 4, 6);
   if (packet[1] != LE_META) return true;

@@ -11,6 +11,9 @@ from bumble.transport.common import ParserSource, Transport
 
 from harness.management import USER, bind
 
+#: Bytes that may wait in the socket, the kernel's own around each packet included. Only root may have so many.
+ROOM = 16 << 20
+_SO_RCVBUFFORCE = 33
 #: The first byte of an HCI packet that carries data of a link.
 _ACL = 0x02
 
@@ -78,6 +81,9 @@ class HCIUserChannel(Transport):
         self.channel = socket.socket(
             socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI
         )
+        # The kernel drops what does not fit, data and the controller's own events alike: where Bumble is slower than who sends, a file
+        # would lack pieces, or a link stand still.
+        self.channel.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, ROOM)
         try:
             bind(self.channel, adapter, USER)
         except OSError:

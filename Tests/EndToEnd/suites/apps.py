@@ -164,15 +164,20 @@ async def verify(app: App, node: Node) -> None:
     await until_peer(node, app, "the node has verified the phone", "Verified", True)
 
 
-def check(app: App) -> None:
-    """The node has sent nothing that an app would not send, and the app refused nothing that it should have had."""
+def check(app: App, beside: App | None = None) -> None:
+    """The node has sent nothing that an app would not send, and the app refused nothing that it should have had.
+
+    beside: another phone that it has heard. Android gives old packets that it does not mark."""
     assert not app.faults, app.faults
-    refused = {why: count for why, count in app.refused.items() if why not in HARMLESS}
+    harmless = HARMLESS | ({"clock"} if beside is not None and beside.kind == "Android" else set())
+    refused = {why: count for why, count in app.refused.items() if why not in harmless}
     assert not refused, refused
 
 
-#: What an app refuses of a node that does everything right.
+#: What an app refuses of a node that does everything right. Before BlueZ 5.76 what is for one and what is for all take two ways over a
+#: link, so a request may come before the announce; the node asks again.
 HARMLESS = {
+    "request before an announce", "ciphertext of a session of before",
     "copy", "own packet", "private message twice", "request after eight in 30 s",
     "handshake of both, and this ID is the smaller", "handshake without an answer",
 }
@@ -274,8 +279,8 @@ async def through(stage: Stage) -> None:
             peer.read(heard[0])
             await app.until("has both receipts", lambda: app.receipts[message_id] == ["delivered", "read"], limit(30))
             assert not [message for message in await node.messages() if message.text == content]
-        for app in (first, second):
-            check(app)
+        for app, peer in ((first, second), (second, first)):
+            check(app, peer)
 
 
 @suite.test("An iPhone whose clock is off by three minutes and a node do not hear each other, and do when it is right", limit=120)

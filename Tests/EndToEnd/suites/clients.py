@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -101,7 +102,7 @@ async def loses_long_lines(stage: Stage, node: Node, client: PythonBitchatClient
     assert bool(arrived) is (stage.machine.bluez >= (5, 69)), arrived
 
 
-@suite.test("bitchat4agents 0.1.0 and a node talk to all and in private, with receipts, and sync; it cannot inflate", limit=360)
+@suite.test("bitchat4agents 0.1.0 and a node talk to all and in private, with receipts, files and sync; it cannot inflate", limit=480)
 async def bitchat4agents(stage: Stage) -> None:
     client = Bitchat4Agents(FOURTH, "agent")
     async with beside(stage, client) as node:
@@ -129,6 +130,7 @@ async def bitchat4agents(stage: Stage) -> None:
         told = next(each for each in client.records if each["content"] == "from the node in private")
         await client.order("dm_mark_read", peer_id=node_id, message_ids=[told["message_id"]])
         await node.until_state(number, "read", timeout=60)
+        await agent_files(stage, node, client)
         # Its own faults: it keeps the first receipt of a message alone, and inflates what zlib wrapped, which neither app sends.
         await node.say(text("compressed", 120))
         await node.say("and after that")
@@ -137,7 +139,44 @@ async def bitchat4agents(stage: Stage) -> None:
         assert client.receipts(sent["message_id"]) == ["delivered"], "it keeps all receipts"
 
 
-@suite.test("bitchat-cli 0.2.3 hears what a node says; its peer ID is not its key's, and nothing of it is shown or passed on", limit=300)
+def unpacked(name: str, size: int) -> bytes:
+    """So many bytes that do not compress, other ones for each name."""
+    return random.Random(name).randbytes(size)
+
+
+async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
+    """To all each way; in private from it."""
+    node_id = await node.peer_id()
+    for name, size in (("small.bin", 300), ("large.bin", 20_000)):
+        content = unpacked(name, size)
+        path = client.home / name
+        path.write_bytes(content)
+        await client.order("public_send_file", path=str(path))
+        file = await node.until_file(name, timeout=90)
+        assert (file["Content"], file["Peer"], file["Private"]) == (content, client.id, False), file["Name"]
+        await node.send_file(unpacked("to " + name, size), f"to {name}")
+        await client.until(f"has to {name}", lambda: client.file(f"to {name}") == unpacked("to " + name, size), 90)
+    path = client.home / "private.bin"
+    path.write_bytes(unpacked("private", 100))
+    await client.order("dm_send_file", peer_id=node_id, path=str(path))
+    file = await node.until_file("private.bin", timeout=60)
+    assert (file["Content"], file["Peer"], file["Private"]) == (unpacked("private", 100), client.id, True), file["Name"]
+    # Its fragments for one peer have 512 bytes, which bluetoothd before 5.69 drops.
+    path = client.home / "fragments.bin"
+    path.write_bytes(unpacked("fragments", 3000))
+    await client.order("dm_send_file", peer_id=node_id, path=str(path))
+    await client.order("public_send", content="after the file")
+    await node.until_heard("after the file", timeout=60)
+    if stage.machine.bluez >= (5, 69):
+        assert (await node.until_file("fragments.bin", timeout=60))["Content"] == unpacked("fragments", 3000)
+    else:
+        assert "fragments.bin" not in [file["Name"] for file in (await node.files()).values()], "it was not lost"
+    # Its own fault: it does not say that it takes private files.
+    sent = await node.send_file(unpacked("to the agent", 100), "to the agent", peer=client.id)
+    assert (await node.until_file_is(sent, "failed", "sent", "delivered", timeout=60))["State"] == "failed", "it takes private files"
+
+
+@suite.test("bitchat-cli 0.2.3 hears what a node says, and gets files; its peer ID is not its key's, and nothing of it is shown or passed on", limit=360)
 async def bitchat_cli(stage: Stage) -> None:
     client = BitchatCLI(FOURTH, "cli")
     async with beside(stage, client) as node, switched_on(stage, IOSApp("iphone")) as (radio,):
@@ -146,6 +185,14 @@ async def bitchat_cli(stage: Stage) -> None:
         await client.until("is connected", lambda: client.has_status("connected"), PATIENCE)
         await client.until("knows the node", lambda: client.knows(node_id), PATIENCE)
         await public_lines(node, client, 20, 300, 1500)
+        for size in (100, 50_000):
+            content = unpacked("cli", size)
+            await node.send_file(content, f"{size}.bin")
+            file = client.downloads / f"{size}.bin"
+            await client.until(f"has {size} bytes", lambda: file.exists() and file.read_bytes() == content, 90)
+        file = client.home / "theirs.bin"
+        file.write_bytes(unpacked("theirs", 100))
+        await client.order(file=str(file))
         await client.order(say="from somebody who is not his key")
         counters = await node.counters()
         assert counters["BadAnnounces"] > 0, counters
@@ -153,6 +200,7 @@ async def bitchat_cli(stage: Stage) -> None:
         await radio.app.until("hears the node", lambda: radio.app.has_line("and after that"), limit(40))
         assert client.id not in await node.peers()
         assert not [message for message in await node.messages() if message.sender == client.id]
+        assert not [each for each in (await node.files()).values() if each["Direction"] == "incoming"]
         assert radio.app.senders[bytes.fromhex(client.id)] == 0, "something of it was passed on"
 
 

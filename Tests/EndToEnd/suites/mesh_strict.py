@@ -7,11 +7,13 @@ from dataclasses import replace
 from phones.mesh.air import MeshLink
 from phones.mesh.app import App
 from phones.mesh.apps import AndroidApp, IOSApp
+from phones.mesh.mail import DAY, HOUR
+from phones.mesh.media import media_id
 from phones.mesh.noise import Handshake
-from phones.mesh.packets import Packet, Type, padded
-from phones.mesh.parcels import File, Fragment
+from phones.mesh.packets import Malformed, Packet, Type, padded
+from phones.mesh.parcels import Envelope, File, Fragment, courier_tag, ping, seal_for
 from phones.mesh.sync import Filter, SyncRequest
-from phones.mesh.values import Announce, Identity
+from phones.mesh.values import Announce, Identity, private_message
 
 
 class Wire(MeshLink):
@@ -79,9 +81,14 @@ async def check() -> None:
         _frames(make)
         _requests(make)
         _noise(make)
+        _sets(make)
+        _private_files(make)
     _clocks()
     _fragments()
     _answers()
+    _kept()
+    _pings()
+    _envelopes()
 
 
 def _announces(make: type[App]) -> None:
@@ -182,6 +189,135 @@ def _fragments() -> None:
         if make is AndroidApp:
             many = Fragment(bytes(8), 0, most + 1, Type.MESSAGE, b"x")
             node.refuses(node.packet(Type.FRAGMENT, many.encoded()), "too many fragments")
+
+
+def _sets(make: type[App]) -> None:
+    """Of fragments that belong together."""
+    node = Node(make).met()
+
+    def piece(index: int, total: int, kind: int = Type.MESSAGE, **more: object) -> Packet:
+        return node.packet(Type.FRAGMENT, Fragment(b"together", index, total, kind, b"x" * 20).encoded(), offset=index, **more)
+
+    node.faults(piece(0, 3).signed(node.identity.signing, node.app.level).on_air(node.app.level))
+    node.faults(piece(0, 3, version=2).on_air(node.app.level))
+    node.give(piece(0, 3))
+    node.faults(piece(1, 4).on_air(node.app.level))
+    node.give(piece(2, 3))
+    node.faults(piece(1, 3, Type.FILE).on_air(node.app.level))
+    line = node.line("in fragments").encoded(node.app.level)
+    slices = (line[:50], line[50:60], line[60:])
+    parts = [Fragment(bytes(8), index, 3, Type.MESSAGE, part).encoded() for index, part in enumerate(slices)]
+    for offset, part in enumerate(parts):
+        node.give(node.packet(Type.FRAGMENT, part, offset=offset))
+        _age(node, 0.6)
+    assert not node.app.lines, "the first one had come long before the last, if not before the second"
+    for part in parts[:2]:
+        node.give(node.packet(Type.FRAGMENT, part, offset=9))
+    assert [heard.text for heard in node.app.lines] == ["in fragments"]
+
+
+def _age(node: Node, share: float) -> None:
+    """So much of the life of what is not whole goes by."""
+    assembly = node.app.assembly
+    assembly._sets = {key: (begun - share * assembly.life, held) for key, (begun, held) in assembly._sets.items()}
+
+
+def _private_files(make: type[App]) -> None:
+    """One that comes twice, and the receipt, which both have to have said that they give."""
+    node = Node(make).met()
+    told: list[bytes] = []
+    node.app.tell_inside = lambda peer, plaintext: told.append(plaintext)
+    name = "img_0A1B2C3D-0000-4000-8000-0123456789AB.jpg"
+    payload = File(name, "image/jpeg", b"\xff\xd8\xff").encoded()
+    peer = node.app.peers[node.identity.peer_id]
+    for able, count in ((None, 0), ({8}, 0), ({8, 9}, 1 if make is IOSApp else 0)):
+        peer.capabilities = None if able is None else frozenset(able)
+        node.app.files.clear()
+        node.app.take_file(peer.id, payload, private=True)
+        assert len(told) == count and len(node.app.files) == 1, (able, told)
+    assert all(each == b"\x03" + media_id(peer.id, node.app.id, name).encode() for each in told)
+    node.app.take_file(peer.id, payload, private=True)
+    node.app.take_file(peer.id, File("a.pdf", "application/pdf", b"%PDF").encoded(), private=True)
+    assert len(node.app.files) == 2 and len(told) == (2 if make is IOSApp else 0)
+    node.app.take_file(peer.id, File("a.pdf", "application/pdf", b"%PDF").encoded(), private=True)
+    assert node.app.refused["file twice"] == (1 if make is IOSApp else 2), node.app.refused
+    for wrong in ("", "../a", "a/b"):
+        try:
+            node.app.take_file(peer.id, File(wrong, "application/pdf", b"%PDF").encoded(), private=False)
+            raise AssertionError(f"it takes a file with the name {wrong!r}")
+        except Malformed:
+            pass
+
+
+def _kept() -> None:
+    """An iPhone gives fragments to who asks for them by their ID, and no other ones; Android keeps none."""
+    for make, count in ((IOSApp, 1), (AndroidApp, 0)):
+        node = Node(make).met()
+        for name in (b"one of a", b"one of b"):
+            node.give(node.packet(Type.FRAGMENT, Fragment(name, 0, 2, Type.MESSAGE, b"x").encoded()))
+        stranger = Node(make)
+        stranger.app, stranger.wire = node.app, node.wire
+        node.app.links[0].peer = None
+        stranger.give(stranger.announce())
+        payload = SyncRequest(Filter.of([]), frozenset({5}), None, (b"one of b",)).encoded()
+        asked = stranger.packet(Type.REQUEST_SYNC, payload, recipient=node.app.id, ttl=0)
+        node.wire.sent.clear()
+        stranger.give(asked.signed(stranger.identity.signing, node.app.level))
+        found = [packet.payload[:8] for packet in node.wire.sent if packet.type == Type.FRAGMENT]
+        assert found == [b"one of b"] * count, (make.kind, found)
+
+
+def _pings() -> None:
+    node = Node(IOSApp).met()
+    for number in range(6):
+        node.wire.sent.clear()
+        asked = node.packet(Type.PING, ping(bytes([number]) * 8, 7), recipient=node.app.id, ttl=5)
+        if number == 5:
+            node.refuses(asked, "too many pings")
+        else:
+            node.give(asked)
+            assert [packet.payload for packet in node.wire.sent] == [ping(bytes([number]) * 8, 7)]
+    nonce = node.app.ping(node.identity.peer_id)
+    for wrong, ttl in ((ping(bytes(8), 7), 7), (ping(nonce, 6), 7), (ping(nonce, 8), 7), (nonce, 7)):
+        node.faults(node.packet(Type.PONG, wrong, recipient=node.app.id, ttl=ttl).on_air(node.app.level))
+    node.give(node.packet(Type.PONG, ping(nonce, 7), recipient=node.app.id, ttl=5))
+    assert node.app.pongs == {nonce: 3}
+    node.faults(node.packet(Type.PONG, ping(nonce, 7), recipient=node.app.id, ttl=6, offset=9).on_air(node.app.level))
+    silent = Node(AndroidApp).met()
+    silent.wire.sent.clear()
+    silent.give(silent.packet(Type.PING, ping(nonce, 7), recipient=silent.app.id))
+    assert not silent.wire.sent, "Android knows no pings"
+
+
+def _envelopes() -> None:
+    node, friend = Node(IOSApp).met(), Identity()
+    day, now = node.app.now() // DAY, node.app.now()
+
+    def envelope(number: int, recipient: bytes = friend.noise_key, *, expiry: int = now + DAY, copies: int = 4) -> bytes:
+        letter = private_message(f"letter {number}", "hello")
+        return Envelope(courier_tag(recipient, day), expiry, seal_for(recipient, node.identity.noise, letter), copies).encoded()
+
+    def signed(payload: bytes, **more: object) -> Packet:
+        return node.packet(Type.COURIER, payload, recipient=node.app.id, **more).signed(node.identity.signing, node.app.level)
+
+    first = envelope(1)
+    node.refuses(node.packet(Type.COURIER, first, recipient=node.app.id), "envelope without a right signature")
+    node.refuses(signed(envelope(1, expiry=now - 1)), "envelope out of its time")
+    node.refuses(signed(envelope(1, expiry=now + DAY + 2 * HOUR)), "envelope out of its time")
+    node.refuses(signed(first, ttl=6), "envelope of somebody else than a neighbour")
+    node.faults(signed(envelope(1, copies=9)).on_air(node.app.level))
+    assert not node.app.bag
+    node.give(signed(first, offset=1))
+    node.refuses(signed(first, offset=2), "envelope twice")
+    node.give(signed(envelope(2)))
+    node.refuses(signed(envelope(3)), "too many envelopes")
+    assert len(node.app.bag) == 2
+    own = signed(envelope(4, node.app.identity.noise_key), ttl=5)
+    node.give(own)
+    assert [heard.message_id for heard in node.app.private] == ["letter 4"], "one for itself comes over hops as well"
+    stranger = seal_for(node.app.identity.noise_key, Identity().noise, private_message("letter 5", "hello"))
+    tag = courier_tag(node.app.identity.noise_key, day)
+    node.refuses(signed(Envelope(tag, now + DAY, stranger).encoded()), "envelope of a stranger")
 
 
 def _answers() -> None:

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from phones.mesh import parcels, sync, values
+from phones.mesh.media import media_id
 from phones.mesh.noise import Handshake, NoiseError, Session
 from phones.mesh.packets import ANDROID_LEVEL, IOS_LEVEL, Malformed, Packet, Stream, Type, deflate, padded, unpadded
 
@@ -213,6 +214,11 @@ def _files(vectors: Json) -> None:
     file = parcels.File("a.bin", "application/octet-stream", b"\x01\x02")
     assert parcels.File.decode(file.encoded()) == file
     assert _refused(parcels.File.decode, raw(vectors["files"][1]["tlv"])), "Android refuses the old form"
+    golden = next(each for each in vectors["third_party_golden"] if "private media stable id" in each["what"])
+    sender, recipient = raw("0011223344556677"), raw("8899aabbccddeeff")
+    name = "img_20260725_105708_1CC2760D-76AA-40C3-8013-C7FAA6C2EF99.jpg"
+    assert media_id(sender, recipient, name) == golden["text"] != media_id(recipient, sender, name)
+    assert media_id(sender, recipient, "voice_0123456789abcdef.m4a") and media_id(sender, recipient, "photo.jpg") is None
 
 
 def _courier(case: Json, people: dict[str, values.Identity]) -> None:

@@ -37,13 +37,19 @@ SELECTION = (
     "Started without bluetoothd it waits, and serves when bluetoothd comes",
     "Stopped by systemd it ends at once, and its state directory is its own",
     "A private text of 200 bytes arrives from an Android phone that connects, whose padded packet has 512",
+    "A picture that an iPhone and a node give each other in private is acknowledged, by the name that the app gives it",
+    "An iPhone and a node answer each other's pings, five in ten seconds, and an Android phone answers none",
     "bitchat-protocol 0.2.0 and the service encode 10,000 packets alike, and read each other's",
 )
+
+#: Suites with a test that is known to fail at times, for a fault of the service that is not mended: they are run at a desk alone.
+OPEN = ("meshfaults",)
 
 #: Seconds that a suite takes on a guest of the reference speed: so many in which it waits, which are the same on a slow guest, and
 #: so many in which it works.
 SECONDS = {
-    "formats": (0, 1), "linux": (0, 45), "mesh": (0, 900), "apps": (0, 200), "clients": (60, 150),
+    "formats": (0, 1), "linux": (0, 45), "mesh": (0, 900), "meshfaults": (30, 250),
+    "apps": (60, 340), "media": (150, 350), "mail": (40, 220), "clients": (60, 200),
     "advertising": (0, 6), "transfers": (0, 180), "privacy": (0, 45), "crowds": (0, 350),
     "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
 }
@@ -56,7 +62,7 @@ def mistakes(tests: list[Test]) -> list[str]:
     selected = {test.suite for test in tests if test.sentence in SELECTION}
     return [
         *(f"the selection names no test: {sentence}" for sentence in SELECTION if sentence not in sentences),
-        *(f"the selection has no test of {suite}" for suite in sorted(suites - selected)),
+        *(f"the selection has no test of {suite}" for suite in sorted(suites - selected - set(OPEN))),
         *(f"SECONDS has no {suite}" for suite in sorted(suites - SECONDS.keys())),
     ]
 

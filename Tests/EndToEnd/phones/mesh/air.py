@@ -6,8 +6,9 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
+from harness.limits import limit
 from phones.mesh.noise import Handshake, Session
-from phones.mesh.packets import Packet
+from phones.mesh.packets import LARGEST_PAYLOAD, Malformed, Packet, Type
 from phones.mesh.parcels import Fragment
 from phones.mesh.values import Announce
 
@@ -44,6 +45,12 @@ class MeshLink(ABC):
             await self.carry(frame)
             await asyncio.sleep(pause)
 
+    @property
+    def state(self) -> str:
+        """For who wonders why nothing comes."""
+        ended = self._work is not None and self._work.done()
+        return f"{self._waiting.qsize()} frames wait{', and its sender has ended' if ended else ''}"
+
     def end(self) -> None:
         if self._work is not None:
             self._work.cancel()
@@ -73,25 +80,42 @@ class Peer:
 
 
 class Assembly:
-    """Fragments until they are a whole."""
+    """Fragments until they are a whole. Both apps count from the first fragment that came, however many come after it."""
 
     LIFE = 30.0
+    #: Bytes of the slices of a packet: of a file as many as one has with what is around it, of others 1 MiB.
+    LARGEST: dict[int, int] = {Type.FILE: LARGEST_PAYLOAD, Type.ENCRYPTED: LARGEST_PAYLOAD}
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        """most: sets at a time; the oldest gives way."""
+        self.most = most
+        #: In seconds; a slow guest needs more.
+        self.life = limit(self.LIFE)
+        #: Of those that were given up: how many fragments had come, of how many, and the first that had not.
+        self.given_up: list[tuple[int, int, int]] = []
         self._sets: dict[object, tuple[float, dict[int, Fragment]]] = {}
 
     def add(self, key: object, part: Fragment) -> bytes | None:
         """The encoded packet, when this was the last one that was missing."""
         now = time.monotonic()
-        begun, parts = self._sets.get(key, (now, {}))
-        if now - begun > self.LIFE:
-            begun, parts = now, {}
-        self._sets[key] = (begun, parts)
+        for old in [each for each, held in self._sets.items() if now - held[0] > self.life]:
+            held = self._sets.pop(old)[1]
+            total = next(iter(held.values())).total
+            self.given_up.append((len(held), total, next((index for index in range(total) if index not in held), total)))
+        begun, parts = self._sets.setdefault(key, (now, {}))
+        if len(self._sets) > self.most:
+            del self._sets[min(self._sets, key=lambda each: self._sets[each][0])]
+        if any((other.total, other.type) != (part.total, part.type) for other in list(parts.values())[:1]):
+            del self._sets[key]
+            raise Malformed("fragments of one packet that do not agree")
         parts[part.index] = part
         if len(parts) < part.total:
             return None
         del self._sets[key]
-        return b"".join(parts[index].slice for index in range(part.total))
+        found = b"".join(parts[index].slice for index in range(part.total))
+        if len(found) > self.LARGEST.get(part.type, 1 << 20):
+            raise Malformed(f"{len(found)} bytes in fragments")
+        return found
 
 
 @dataclass

@@ -7,29 +7,30 @@ import time
 import uuid
 from abc import abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from phones.mesh import values
 from phones.mesh.air import Assembly, Heard, MeshLink, Peer, Received
+from phones.mesh.media import Media
 from phones.mesh.packets import EVERYBODY, PADDED, Malformed, Packet, Type, padded
-from phones.mesh.parcels import File, Fragment, fragments
+from phones.mesh.parcels import Fragment, fragments
 from phones.mesh.sync import SYNC_BITS, SyncRequest
-from phones.mesh.private import PrivateTalk
 from phones.mesh.values import Announce, Identity, Inside
 
 T = TypeVar("T")
 
 
-class App(PrivateTalk):
+class App(Media):
     kind: str
     #: Of its deflate.
     level: int
     capabilities: frozenset[int]
     signs_noise: bool
-    #: Fragments that a packet may have.
+    #: Fragments that a packet may have, and packets of which some have come.
     most_fragments: int
+    most_sets: int
     #: Seconds between fragments, to all and to one.
     pace: tuple[float, float]
     #: What public packets name as their recipient.
@@ -37,6 +38,8 @@ class App(PrivateTalk):
     #: Milliseconds that an announce may be off.
     announce_skew: int
     longest_text = 60_000
+    #: Types that it gives to who has missed them.
+    keeps: frozenset[int] = frozenset({Type.ANNOUNCE, Type.MESSAGE})
     #: Seconds: when a new neighbour is asked for what was missed, and how often. A filter hides one packet in a hundred that is
     #: missing, each time another one.
     ASKS_AFTER, ASKS_EVERY = 1.0, 30.0
@@ -50,6 +53,7 @@ class App(PrivateTalk):
         self.lines: list[Heard] = []
         self.private: list[Heard] = []
         self.files: list[Received] = []
+        self.favourites: frozenset[bytes] = frozenset()
         #: By message ID: what the peer said of it, in order.
         self.receipts: defaultdict[str, list[str]] = defaultdict(list)
         #: What no app would send.
@@ -66,7 +70,7 @@ class App(PrivateTalk):
         self._pins: dict[bytes, bytes] = {}
         self._archive: dict[bytes, Packet] = {}
         self._seen: set[bytes] = set()
-        self._assembly = Assembly()
+        self.assembly = Assembly(self.most_sets)
         self._strangers: dict[bytes, Packet] = {}
         self._answers: defaultdict[bytes, list[float]] = defaultdict(list)
         self._changed = asyncio.Event()
@@ -110,7 +114,7 @@ class App(PrivateTalk):
     def met(self, link: MeshLink, peer: Peer) -> None:
         """A neighbour has said who it is, for the first time on this link."""
 
-    def took(self, link: MeshLink, packet: Packet, payload: bytes) -> None:
+    def took(self, link: MeshLink, packet: Packet) -> None:
         """A packet of a type that only some apps know, for this phone."""
 
     def wants(self, packet: Packet) -> bool:
@@ -132,6 +136,23 @@ class App(PrivateTalk):
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
+    def again(self) -> Self:
+        """The app as it is after it was closed: it has its keys, and knows whom it has met."""
+        new = type(self)(self.nickname, self.identity)
+        new.favourites = self.favourites
+        for known in self.peers.values():
+            new.remember(known.announce, known.packet)
+        return new
+
+    def meet_again(self, other: App) -> None:
+        """The two have met before."""
+        announce = Announce.decode(other.announce_payload())
+        self.remember(announce, other.signed(other.packet(Type.ANNOUNCE, other.announce_payload())))
+
+    def remember(self, announce: Announce, packet: Packet) -> None:
+        self.peers[packet.sender] = Peer(packet.sender, announce, packet)
+        self._pins[packet.sender] = announce.signing_key
+
     def close(self) -> None:
         for task in [*self._work, *([self._announcing] if self._announcing else [])]:
             task.cancel()
@@ -149,7 +170,8 @@ class App(PrivateTalk):
                     await self._changed.wait()
         except TimeoutError:
             known = {"lines": [line.text[:30] for line in self.lines], "private": len(self.private), "refused": dict(self.refused),
-                     "faults": self.faults[:3], "peers": [peer.id.hex() for peer in self.peers.values()], "heard": dict(self.heard)}
+                     "faults": self.faults[:3], "peers": [peer.id.hex() for peer in self.peers.values()], "heard": dict(self.heard),
+                     "fragments given up": self.assembly.given_up[-3:]}
             raise TimeoutError(f"{self.nickname}: {what}: not within {timeout:.0f} s; it has {known}") from None
 
     def has_line(self, content: str) -> bool:
@@ -193,21 +215,12 @@ class App(PrivateTalk):
     def say(self, content: str) -> Packet:
         """To all."""
         packet = self.signed(self.packet(Type.MESSAGE, content.encode(), self.everybody))
-        self._keep(packet)
+        self.keep(packet)
         self.send(packet)
         return packet
 
     def leave(self) -> None:
         self.send(self.signed(self.packet(Type.LEAVE, b"")))
-
-    def send_file(self, file: File, peer: bytes | None = None) -> None:
-        """To all, or to one who has proven that it takes private files."""
-        if peer is None:
-            self.send(self.signed(self.packet(Type.FILE, file.encoded(), self.everybody, version=2)))
-            return
-        proven = self.peers[peer].capabilities
-        assert proven is not None and values.Capability.PRIVATE_MEDIA in proven, "the peer does not take private files"
-        self.tell_inside(peer, bytes([Inside.FILE]) + file.encoded())
 
     def send(self, packet: Packet, links: Iterable[MeshLink] | None = None, but: MeshLink | None = None) -> None:
         """Over these links, or the recipient's, or all; in fragments where it is too long."""
@@ -296,7 +309,7 @@ class App(PrivateTalk):
                 self._collect(link, packet)
                 return True
             case _ if self.wants(packet):
-                self.took(link, packet, packet.payload)
+                self.took(link, packet)
         return True
 
     def _take_announce(self, link: MeshLink, packet: Packet) -> bool:
@@ -314,7 +327,7 @@ class App(PrivateTalk):
         peer.announce, peer.packet = found, packet
         peer.hops = 8 - packet.ttl if packet.ttl else peer.hops
         self.peers[packet.sender] = peer
-        self._keep(packet)
+        self.keep(packet)
         if packet.ttl == 7 and link.peer is None:
             link.peer = packet.sender
             self.met(link, peer)
@@ -337,25 +350,26 @@ class App(PrivateTalk):
             if packet.version != 2 or packet.recipient == self.id:
                 raise Malformed("a file in clear for one peer, or of version 1")
             self.take_file(packet.sender, packet.payload, private=False)
+            self.keep(packet)
             return True
         content = values.text(packet.payload)
         if packet.recipient == self.id or not content or len(content) > self.longest_text:
             raise Malformed("a line that is none")
-        self._keep(packet)
+        self.keep(packet)
         self.lines.append(Heard(packet.sender, peer.announce.nickname, content, packet.timestamp))
         return True
-
-    def take_file(self, sender: bytes, payload: bytes, *, private: bool) -> None:
-        file = File.decode(payload)
-        self.files.append(Received(sender, file.name, file.mime, file.content, private))
 
     # Fragments.
 
     def _collect(self, link: MeshLink, packet: Packet) -> None:
         part = Fragment.decode(packet.payload)
+        if packet.signature is not None or packet.version != (2 if packet.route else 1):
+            raise Malformed(f"a fragment that is signed, or of version {packet.version}")
         if part.total > self.most_fragments:
             return self._refuse("too many fragments")
-        data = self._assembly.add(self.fragment_key(packet, part), part)
+        if packet.recipient in (None, EVERYBODY):
+            self.keep(packet)
+        data = self.assembly.add(self.fragment_key(packet, part), part)
         if data is None:
             return
         inner = Packet.decode(data)
@@ -365,17 +379,24 @@ class App(PrivateTalk):
 
     # Sync.
 
-    def _keep(self, packet: Packet) -> None:
+    def keep(self, packet: Packet) -> None:
+        """For who asks what was missed."""
+        if packet.type not in self.keeps:
+            return
         if packet.type == Type.ANNOUNCE:
             self._archive = {
                 key: kept for key, kept in self._archive.items() if (kept.type, kept.sender) != (Type.ANNOUNCE, packet.sender)
             }
         self._archive[packet.id] = replace(packet, is_rsr=False)
 
-    @property
-    def archive(self) -> list[Packet]:
-        """The newest first."""
-        return sorted(self._archive.values(), key=lambda packet: -packet.timestamp)
+    def is_fresh(self, packet: Packet) -> bool:
+        """Whether it is still given to who asks."""
+        return True
+
+    def ids(self, types: Set[int]) -> list[bytes]:
+        """Of what is kept of these types, the newest first."""
+        held = [(-kept.timestamp, packet_id) for packet_id, kept in self._archive.items() if SYNC_BITS.get(kept.type) in types]
+        return [packet_id for _, packet_id in sorted(held)]
 
     def _answer_sync(self, link: MeshLink, packet: Packet) -> None:
         if why := self.may_ask(link, packet):
@@ -389,10 +410,14 @@ class App(PrivateTalk):
         request = SyncRequest.decode(packet.payload)
         wanted = request.types if request.types is not None else frozenset({0, 1})
         missing = [
-            kept for kept in self.archive
-            if kept.id not in request.filter and SYNC_BITS.get(Type(kept.type)) in wanted
-            and kept.sender != packet.sender and (request.since is None or kept.timestamp >= request.since)
+            self._archive[packet_id] for packet_id in request.filter.misses(self.ids(wanted))
+            if self._is_wanted(self._archive[packet_id], packet.sender, request)
         ]
         # Announces first: a line of somebody unknown is refused.
         for kept in sorted(missing, key=lambda kept: (kept.type != Type.ANNOUNCE, kept.timestamp)):
-            link.put(self.answer(link, kept).on_air(self.level), self.pace[0])
+            self._send_over(link, self.answer(link, kept))
+
+    def _is_wanted(self, kept: Packet, sender: bytes, request: SyncRequest) -> bool:
+        is_asked = request.fragments is None or kept.type != Type.FRAGMENT or kept.payload[:8] in request.fragments
+        is_new = request.since is None or kept.timestamp >= request.since
+        return is_asked and is_new and kept.sender != sender and self.is_fresh(kept)

@@ -3,22 +3,18 @@ from __future__ import annotations
 
 import random
 import time
-import uuid
 from dataclasses import replace
 
-from phones.mesh import values
 from phones.mesh.air import MeshLink, Peer
 from phones.mesh.app import App
-from phones.mesh.packets import ANDROID_LEVEL, EVERYBODY, IOS_LEVEL, TTL, Malformed, Packet, Type
-from phones.mesh.parcels import Envelope, Fragment, courier_tag, open_sealed, seal_for
-from phones.mesh.parcels import ping as ping_payload
-from phones.mesh.sync import Filter, SyncRequest
-from phones.mesh.values import Announce, Capability, Inside
-
-DAY = 86_400_000
+from phones.mesh.mail import Mail
+from phones.mesh.packets import ANDROID_LEVEL, EVERYBODY, IOS_LEVEL, TTL, Packet, Type
+from phones.mesh.parcels import Fragment
+from phones.mesh.sync import SYNC_BITS, Filter, SyncRequest
+from phones.mesh.values import Announce, Capability
 
 
-class IOSApp(App):
+class IOSApp(Mail):
     """1.7.1"""
 
     kind = "iOS"
@@ -29,6 +25,7 @@ class IOSApp(App):
     signs_noise = False
     most_fragments = 10_000
     pace = (0.030, 0.025)
+    most_sets = 128
     everybody = None
     announce_skew = 120_000
     #: Where its user has switched the bridge on.
@@ -38,16 +35,12 @@ class IOSApp(App):
     GUARD, OLDEST_ANNOUNCE = 120_000, 900_000
     #: Seconds in which a neighbour may answer a request.
     ANSWERS_FOR = 30.0
-    #: Envelopes that it holds for a depositor.
-    ENVELOPES = 2
-    PINGS, PINGS_FOR = 5, 10.0
-
-    def __init__(self, *arguments: object, **more: object) -> None:
-        super().__init__(*arguments, **more)
-        self.envelopes: list[Envelope] = []
-        #: By nonce: hops of those who have answered.
-        self.pongs: dict[bytes, int] = {}
-        self._pinged: list[float] = []
+    keeps = App.keeps | {Type.FRAGMENT, Type.FILE}
+    #: So many of a type, and files for so long, in milliseconds.
+    KEPT: dict[int, int] = {Type.FRAGMENT: 600, Type.FILE: 200}
+    FILES_FOR = 900_000
+    #: What it asks a neighbour for, and how often, in seconds: announces and lines, fragments, files.
+    REQUESTS = ((frozenset({0, 1}), 30.0), (frozenset({5}), 30.0), (frozenset({7}), 60.0))
 
     def announce_payload(self) -> bytes:
         near = tuple(sorted({link.peer for link in self.links if link.peer}))
@@ -79,15 +72,32 @@ class IOSApp(App):
         self.later(self.ASKS_AFTER, lambda: self.request_sync(link))
         if Capability.PRIVATE_MEDIA in (peer.announce.capabilities or ()) and peer.session is None:
             self._begin(peer)
-        self._hand_over(peer)
+        self.hand_over(peer)
 
     def request_sync(self, link: MeshLink) -> None:
+        for types, period in self.REQUESTS:
+            self._ask(link, types, period)
+
+    def _ask(self, link: MeshLink, types: frozenset[int], period: float) -> None:
         if link not in self.links or link.peer is None:
             return
-        self.later(self.ASKS_EVERY, lambda: self.request_sync(link))
+        self.later(period, lambda: self._ask(link, types, period))
         link.asked_at = time.monotonic()
-        request = SyncRequest(Filter.of([packet.id for packet in self.archive]), frozenset({0, 1}))
+        request = SyncRequest(Filter.of(self.ids(types)), types)
         self.send(self.signed(self.packet(Type.REQUEST_SYNC, request.encoded(), link.peer, ttl=0)), [link])
+
+    def keep(self, packet: Packet) -> None:
+        """Fragments and files as well, those for all."""
+        super().keep(packet)
+        most = self.KEPT.get(packet.type)
+        if most is None:
+            return
+        held = [(kept.timestamp, packet_id) for packet_id, kept in self._archive.items() if kept.type == packet.type]
+        for _, packet_id in sorted(held)[: max(0, len(held) - most)]:
+            del self._archive[packet_id]
+
+    def is_fresh(self, packet: Packet) -> bool:
+        return packet.type != Type.FILE or self.now() - packet.timestamp <= self.FILES_FOR
 
     def answer(self, link: MeshLink, packet: Packet) -> Packet:
         return replace(packet, ttl=0, is_rsr=True)
@@ -96,6 +106,8 @@ class IOSApp(App):
         peer = self.peers.get(packet.sender)
         if packet.ttl != 0:
             return "request with a TTL"
+        if link.peer is None:
+            return "request before an announce"
         if peer is None or link.peer != packet.sender:
             return "request of somebody else than the neighbour"
         return None if packet.is_signed_by(peer.announce.signing_key, self.level) else "request without a right signature"
@@ -108,64 +120,6 @@ class IOSApp(App):
         delay = random.uniform(0.01, 0.06) if packet.recipient not in (None, EVERYBODY) else random.uniform(0.06, 0.15)
         self.later(delay, lambda: self.send(replace(packet, ttl=min(packet.ttl, TTL) - 1), but=link))
 
-    # Ping and couriers, which Android does not know.
-
-    def wants(self, packet: Packet) -> bool:
-        return packet.recipient == self.id and packet.type in (Type.PING, Type.PONG, Type.COURIER)
-
-    def took(self, link: MeshLink, packet: Packet, payload: bytes) -> None:
-        if packet.type == Type.COURIER:
-            return self._take_envelope(packet)
-        if len(payload) != 9:
-            raise Malformed(f"{len(payload)} bytes of ping")
-        if packet.type == Type.PONG:
-            self.pongs[payload[:8]] = payload[8] - packet.ttl + 1
-            return None
-        now = time.monotonic()
-        self._pinged = [at for at in self._pinged if now - at < self.PINGS_FOR]
-        if len(self._pinged) >= self.PINGS:
-            return self._refuse("too many pings")
-        self._pinged.append(now)
-        return self.send(self.packet(Type.PONG, ping_payload(payload[:8], TTL), packet.sender))
-
-    def ping(self, peer: bytes) -> bytes:
-        """Its nonce."""
-        nonce = uuid.uuid4().bytes[:8]
-        self.send(self.packet(Type.PING, ping_payload(nonce, TTL), peer))
-        return nonce
-
-    def deposit(self, courier: bytes, recipient_key: bytes, content: str) -> str:
-        """Leaves a private message for somebody with a neighbour; the message's ID."""
-        message_id = str(uuid.uuid4()).upper()
-        sealed = seal_for(recipient_key, self.identity.noise, values.private_message(message_id, content))
-        tag = courier_tag(recipient_key, self.now() // DAY)
-        envelope = Envelope(tag, self.now() + DAY, sealed, 4)
-        self.send(self.signed(self.packet(Type.COURIER, envelope.encoded(), courier)))
-        return message_id
-
-    def _take_envelope(self, packet: Packet) -> None:
-        peer = self.peers.get(packet.sender)
-        if peer is None or not packet.is_signed_by(peer.announce.signing_key, self.level):
-            return self._refuse("envelope without a right signature")
-        envelope, today = Envelope.decode(packet.payload), self.now() // DAY
-        if not self.now() < envelope.expiry <= self.now() + DAY + 3_600_000:
-            return self._refuse("envelope out of its time")
-        if envelope.tag not in [courier_tag(self.identity.noise_key, today + day) for day in (-1, 0, 1)]:
-            self.envelopes.append(envelope)
-            return None
-        sender, plaintext = open_sealed(envelope.sealed, self.identity.noise)
-        known = self.peers.get(values.peer_id(sender))
-        if plaintext[:1] != bytes([Inside.MESSAGE]) or known is None:
-            return self._refuse("envelope of a stranger")
-        return self.take_private(known, packet.timestamp, *values.read_private_message(plaintext[1:]))
-
-    def _hand_over(self, peer: Peer) -> None:
-        today = self.now() // DAY
-        tags = [courier_tag(peer.announce.noise_key, today + day) for day in (-1, 0, 1)]
-        for envelope in [each for each in self.envelopes if each.tag in tags]:
-            self.envelopes.remove(envelope)
-            self.send(self.signed(self.packet(Type.COURIER, envelope.encoded(), peer.id)))
-
 
 class AndroidApp(App):
     """2.0.1"""
@@ -176,6 +130,7 @@ class AndroidApp(App):
     signs_noise = True
     most_fragments = 256
     pace = (0.020, 0.020)
+    most_sets = 64
     everybody = EVERYBODY
     announce_skew = 600_000
     LEAVE_SKEW = 300_000
@@ -215,7 +170,7 @@ class AndroidApp(App):
         if link not in self.links or link.peer is None:
             return
         self.later(self.ASKS_EVERY, lambda: self.request_sync(link))
-        request = SyncRequest(Filter.of([packet.id for packet in self.archive]))
+        request = SyncRequest(Filter.of(self.ids({0, 1})))
         self.send(self.signed(self.packet(Type.REQUEST_SYNC, request.encoded(), link.peer, ttl=0)), [link])
 
     def answer(self, link: MeshLink, packet: Packet) -> Packet:

@@ -26,6 +26,8 @@ class PrivateTalk(ABC):
     private: list[Heard]
     receipts: defaultdict[str, list[str]]
     refused: Counter[str]
+    #: Whom its user likes.
+    favourites: frozenset[bytes]
     _strangers: dict[bytes, Packet]
 
     #: Seconds in which a handshake must be over.
@@ -70,6 +72,7 @@ class PrivateTalk(ABC):
         self.tell_inside(heard.sender, bytes([Inside.READ]) + heard.message_id.encode())
 
     def favour(self, peer: bytes, likes: bool = True) -> str:
+        self.favourites = self.favourites | {peer} if likes else self.favourites - {peer}
         return self.tell(peer, f"{values.FAVOURITE if likes else values.NO_FAVOURITE}:npub1{'q' * 58}")
 
     def verify(self, url: str) -> bytes:
@@ -156,12 +159,13 @@ class PrivateTalk(ABC):
         self.tell_inside(peer.id, PeerState(self.capabilities, self.identity.signing_key).encoded())
         early, peer.early = peer.early, []
         for packet in early:
-            self._take_encrypted(packet)
+            self._take_encrypted(packet, is_early=True)
         waiting, peer.waiting = peer.waiting, []
         for plaintext in waiting:
             self.tell_inside(peer.id, plaintext)
 
-    def _take_encrypted(self, packet: Packet) -> bool:
+    def _take_encrypted(self, packet: Packet, is_early: bool = False) -> bool:
+        """is_early: it came before the session; it may be of one that this phone had before it was started anew."""
         peer = self.peers.get(packet.sender)
         if peer is None or (peer.session is None and (peer.handshake is None or len(peer.early) == 4)):
             self._refuse("ciphertext without a session")
@@ -174,7 +178,10 @@ class PrivateTalk(ABC):
         try:
             plaintext = peer.session.open(packet.payload)
         except NoiseError as wrong:
-            self.note(f"ciphertext: {wrong}")
+            if is_early:
+                self._refuse("ciphertext of a session of before")
+            else:
+                self.note(f"ciphertext: {wrong}")
             return False
         if not plaintext:
             raise Malformed("an empty private payload")

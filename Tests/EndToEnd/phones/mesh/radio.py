@@ -47,6 +47,11 @@ class Neighbour(MeshLink):
         """An iPhone prefers to write; an Android phone tells its subscribers first."""
         return self.is_subscribed and (self.client is None or isinstance(self.radio.app, AndroidApp))
 
+    @property
+    def state(self) -> str:
+        queue = self.connection.data_packet_queue
+        return f"{super().state}; {queue.pending if queue else None} in the stack; {self.counts}; {self.limit} bytes at most"
+
     async def carry(self, frame: bytes) -> None:
         if len(frame) > self.limit:
             self.radio.app.note(f"{len(frame)} bytes do not fit into a link of {self.limit}")

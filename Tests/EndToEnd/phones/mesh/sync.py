@@ -52,8 +52,13 @@ class Filter:
             place = zero + 1 + self.parameter
         return found
 
+    def misses(self, ids: Sequence[bytes]) -> list[bytes]:
+        """Those of these that are not in it."""
+        held = self.values() if self.modulus > 1 else set()
+        return [each for each in ids if _bucket(each, self.modulus) not in held]
+
     def __contains__(self, packet_id: bytes) -> bool:
-        return self.modulus > 1 and _bucket(packet_id, self.modulus) in self.values()
+        return not self.misses([packet_id])
 
 
 def _code(values: list[int], parameter: int) -> bytes:
@@ -68,7 +73,7 @@ def _code(values: list[int], parameter: int) -> bytes:
 
 
 #: Bits of the types that a request asks for.
-SYNC_BITS = {Type.ANNOUNCE: 0, Type.MESSAGE: 1, Type.LEAVE: 2, Type.FRAGMENT: 5, Type.FILE: 7}
+SYNC_BITS: dict[int, int] = {Type.ANNOUNCE: 0, Type.MESSAGE: 1, Type.LEAVE: 2, Type.FRAGMENT: 5, Type.FILE: 7}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,157 @@
+"""What breaks amid chat: the nodes talk again, no message with a tick is lost, and none is shown twice."""
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import time
+from collections.abc import Awaitable, Callable
+
+from dbus_fast import DBusError
+
+from harness.limits import limit
+from harness.node import Node
+from harness.runner import Suite
+from harness.stage import Stage
+from suites.mesh import ADAPTERS, nodes
+
+suite = Suite("meshfaults")
+#: A limit from the moment at which the radio is there again to the next message.
+PROMISE = 15
+
+
+async def bluetoothd_killed(stage: Stage) -> None:
+    await stage.machine.kill_bluetoothd()
+    await stage.machine.start_bluetoothd()
+
+
+async def adapter_switched(stage: Stage) -> None:
+    await stage.machine.power(ADAPTERS[0], False)
+    await stage.machine.power(ADAPTERS[0], True)
+
+
+async def controllers_replaced(stage: Stage) -> None:
+    await stage.machine.remove_controllers()
+    await stage.phone.switch_off()
+    await stage.machine.start_controllers()
+
+
+FAULTS: list[tuple[str, Callable[[Stage], Awaitable[None]]]] = [
+    ("bluetoothd is killed", bluetoothd_killed),
+    ("an adapter is switched off and on", adapter_switched),
+    ("the controllers are taken out and put back", controllers_replaced),
+]
+
+
+async def talk(one: Node, other: Node, sent: dict[int, str]) -> None:
+    """Says something in private without end, and notes it."""
+    peer = await other.peer_id()
+    while True:
+        text = f"{one.name} says {len(sent)}"
+        sent[await one.tell(peer, text)] = text
+        await asyncio.sleep(limit(0.3))
+
+
+async def check(one: Node, other: Node, sent: dict[int, str]) -> None:
+    """All that was said has arrived, once, and has its tick."""
+    for number in sent:
+        await one.until_state(number, "delivered", "read", timeout=60)
+    texts = [message.text for message in await other.messages()]
+    for text in sent.values():
+        assert texts.count(text) == 1, f"{other.name} has {text!r} {texts.count(text)} times"
+
+
+def _add(what: str, fault: Callable[[Stage], Awaitable[None]]) -> None:
+    @suite.test(f"When {what} amid chat, two nodes talk again, and no message is lost or doubled", limit=240)
+    async def test(stage: Stage) -> None:
+        async with nodes(stage, 2) as (anna, ben):
+            for node in (anna, ben):
+                await node.until_neighbours(1)
+            said: list[dict[int, str]] = [{}, {}]
+            talks = [
+                asyncio.ensure_future(talk(one, other, sent)) for one, other, sent in ((anna, ben, said[0]), (ben, anna, said[1]))
+            ]
+            try:
+                await anna.until_state(await anna.tell(await ben.peer_id(), "before"), "delivered", "read")
+                await fault(stage)
+                for adapter in ADAPTERS[:2]:
+                    await stage.machine.until_powered(adapter)
+                back = time.monotonic()
+                after = await anna.tell(await ben.peer_id(), "after")
+                await anna.until_state(after, "delivered", "read", timeout=PROMISE)
+                stage.measure(f"{time.monotonic() - back:.1f} s")
+            finally:
+                for talk_ in talks:
+                    talk_.cancel()
+                await asyncio.wait(talks)
+            for talk_ in talks:
+                assert talk_.cancelled(), talk_.exception()
+            await check(anna, ben, said[0])
+            await check(ben, anna, said[1])
+            stage.measure(f"{len(said[0]) + len(said[1])} messages")
+
+
+for _what, _fault in FAULTS:
+    _add(_what, _fault)
+
+
+@suite.test("Nodes that begin at the same moment connect to each other, have one link, and talk over it", limit=180)
+async def both_connect(stage: Stage) -> None:
+    async with nodes(stage, 2) as (anna, ben):
+        for round in range(3):
+            await asyncio.gather(anna.stop(), ben.stop())
+            await asyncio.gather(anna.start(), ben.start())
+            for node in (anna, ben):
+                await node.until_neighbours(1)
+                assert (await node.properties())["Links"] == 1
+            for one, other in ((anna, ben), (ben, anna)):
+                sent = await one.tell(await other.peer_id(), f"round {round} from {one.name}")
+                await one.until_state(sent, "delivered", "read")
+
+
+class _Timex(ctypes.Structure):
+    """`struct timex`, of which two fields are used."""
+
+    _fields_ = [("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long), ("maxerror", ctypes.c_long),
+                ("esterror", ctypes.c_long), ("status", ctypes.c_int), ("rest", ctypes.c_char * 256)]
+
+
+_STATUS, _UNSYNCHRONISED = 0x0010, 0x0040
+
+
+def set_synchronised(is_kept: bool) -> None:
+    """Tells the kernel whether a time service keeps its clock right, as a time service does."""
+    timex = _Timex(modes=_STATUS | 0x0004 | 0x0008, status=0 if is_kept else _UNSYNCHRONISED)
+    if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex)) < 0:
+        raise OSError(ctypes.get_errno(), "adjtimex")
+
+
+@suite.test("A node whose clock is two hours off says nothing until a time service has put it right", limit=120)
+async def clock(stage: Stage) -> None:
+    async with nodes(stage, 2) as (anna, ben):
+        await ben.until_neighbours(1)
+        await ben.stop()
+        ben.forget()
+        now = time.time()
+        time.clock_settime(time.CLOCK_REALTIME, now + 7200)
+        set_synchronised(False)
+        try:
+            await ben.start(TrustClock="no")
+            found = await ben.service.until("the clock is waited for", "org.earshot.Mesh1", "/org/earshot/mesh", State="waitingForClock")
+            assert "clock" in found["Reason"], found
+            try:
+                await ben.say("too early")
+                raise AssertionError("it says something")
+            except DBusError as error:
+                assert error.type.endswith("NotReady"), error
+            own = await ben.peer_id()
+            await asyncio.sleep(limit(5))
+            assert own not in await anna.peers(), "it has said who it is"
+            time.clock_settime(time.CLOCK_REALTIME, time.time() - 7200)
+            set_synchronised(True)
+            await anna.until_knows(own)
+            await ben.say("now")
+            await anna.until_heard("now")
+        finally:
+            set_synchronised(False)
+            if time.time() > now + 3600:
+                time.clock_settime(time.CLOCK_REALTIME, time.time() - 7200)
