@@ -80,7 +80,7 @@ struct MeshSyncTests {
     let disk = SyncedFiles(stand.folder.path("mesh"))
     let content = [UInt8](repeating: 7, count: 5000)
     var answers = 0
-    try disk.during {
+    disk.during {
       let keeper = MeshKeeper(
         stand.files(), scheduler: clock, worker: clock, clock: SetClock(), random: SeededRandom(seed: 1))
       keeper.open { _ in }
