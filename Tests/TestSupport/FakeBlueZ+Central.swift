@@ -141,6 +141,15 @@ extension FakeBlueZ {
     tell("resolved \(path.lastElement)")
   }
 
+  /// A characteristic of a peer is taken away while the link goes on, as when what the peer serves is read anew.
+  public func takeAway(_ uuid: String, of peer: FakePeer) {
+    guard let path = attributePath(uuid, of: peer) else { return }
+    peer.writers[uuid]?.close()
+    let device = devicePath(peer.address, on: peer.adapter)
+    for object in devices[device]?.attributes ?? [] where object.path == path { object.cancel() }
+    devices[device]?.attributes.removeAll { $0.path == path }
+  }
+
   private func show(_ device: ObjectPath, _ interface: Interface, at path: ObjectPath) {
     let object = connection.objects.export(path, interfaces: [interface], manager: .root)
     devices[device]?.attributes.append(object)

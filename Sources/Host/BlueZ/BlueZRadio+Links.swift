@@ -147,8 +147,7 @@ extension BlueZRadio {
     bus.call(owner, entry.device, BlueZName.device, "Disconnect") { [weak self] result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("Disconnect was answered with \(error)", .link(link))
-      let isGone =
-        error.is(.unknownObject) || error.is(.unknownMethod) || error.name == BlueZName.Failure.notConnected
+      let isGone = CentralWords.isOfGoneObject(error) || error.name == BlueZName.Failure.notConnected
       if isGone, let self, links[entry.device] === entry { close(entry.device) }
     }
   }

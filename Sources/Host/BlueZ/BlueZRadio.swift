@@ -111,6 +111,7 @@ public final class BlueZRadio: RadioDriver {
       self?.central.removed(path)
       self?.scanner.forget(path)
     }
+    daemon.onCharacteristicRemoved = { [weak self] in self?.central.removed(characteristic: $0) }
     let others = bus.objects.authorize
     bus.objects.authorize = { [weak self] call in
       guard let self else { return others?(call) }

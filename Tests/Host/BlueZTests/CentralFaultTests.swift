@@ -215,6 +215,47 @@ struct CentralFaultTests {
     #expect(try await visitor.end().contains("does not say what 00:AA:03:00:00:01 serves"))
   }
 
+  @Test("What is written to, or subscribed at, an object that bluetoothd has taken away ends the link", arguments: [true, false])
+  @LoopActor
+  func takenAway(isWrite: Bool) async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    rig.fake.takeAway((isWrite ? Visitor.put : Visitor.hear).description, of: peer)
+    if isWrite {
+      visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
+    } else {
+      visitor.link?.subscribe(to: Visitor.id(Visitor.hear))
+    }
+    #expect(try await visitor.end().contains("no longer has what 00:AA:03:00:00:01 served"))
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+  }
+
+  @Test("A link over which nothing is written ends a second after what it listens to was taken away; other losses are no matter")
+  @LoopActor
+  func listenedToTakenAway() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    visitor.link?.subscribe(to: Visitor.id(Visitor.hear))
+    try await rig.fake.until { !peer.subscriptions.isEmpty }
+    rig.fake.takeAway(Visitor.put.description, of: peer)
+    try await rig.settle()
+    rig.time.advance(by: .seconds(30))
+    try await rig.settle()
+    let isEnd: (LinkEvent) -> Bool = { if case .disconnected = $0 { true } else { false } }
+    #expect(!visitor.events.all.contains(where: isEnd))
+    rig.fake.takeAway(Visitor.hear.description, of: peer)
+    try await rig.settle()
+    rig.time.advance(by: .milliseconds(999))
+    try await rig.settle()
+    #expect(!visitor.events.all.contains(where: isEnd))
+    rig.time.advance(by: .milliseconds(1))
+    #expect(try await visitor.end().contains("no longer has"))
+  }
+
   @Test("A service that asks for more than a link can bear loses it")
   @LoopActor
   func flooded() async throws {

@@ -91,6 +91,25 @@ struct StreamTests {
     #expect(try await peer.writes.first { $0.value == [2] }.type == "command")
   }
 
+  @Test("When bluetoothd ends a full socket, what waited for room goes by calls")
+  @LoopActor
+  func endedFull() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.leavesWrites = true
+    let visitor = try await rig.visit(peer)
+    let written = LinkEvent.written(Self.put, error: nil)
+    for number in 0..<60 as Range<UInt8> {
+      visitor.link?.write([UInt8](repeating: number, count: 500), to: Self.put, as: .stream)
+    }
+    _ = try await visitor.events.first { $0 == written }
+    try await rig.settle()
+    peer.endWrites()
+    #expect(try await peer.writes.first { $0.value.first == 59 }.type == "command")
+    while visitor.events.all.count(where: { $0 == written }) < 60 { _ = try await visitor.events.next() }
+  }
+
   @Test(
     "With several channels at both ends they wait for answers; with one at either end they do not",
     arguments: [

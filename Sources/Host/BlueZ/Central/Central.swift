@@ -75,6 +75,12 @@ final class Central {
     for connection in connections[device] ?? [] { connection.lost("bluetoothd has forgotten the peer.") }
   }
 
+  /// bluetoothd has taken away a characteristic of a peer.
+  func removed(characteristic path: ObjectPath) {
+    guard let device = path.parent?.parent else { return }
+    for connection in connections[device] ?? [] { connection.removed(characteristic: path) }
+  }
+
   // MARK: Connections
 
   /// Connects to a peer, or uses the link that there is.

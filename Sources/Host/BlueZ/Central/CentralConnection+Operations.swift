@@ -108,6 +108,7 @@ extension CentralConnection {
     call(path, BlueZName.gattCharacteristic, "StartNotify") { (self, result) in
       if case .failure(let error) = result {
         Log.shared.debug("StartNotify of \(id.characteristic.description) was answered with \(error)", .link(self.id))
+        if CentralWords.isOfGoneObject(error) { return self.fail(CentralWords.changed(self.address)) }
       }
       self.finish(number, .subscribed(id))
     }
@@ -148,6 +149,7 @@ extension CentralConnection {
         self.fail("\(self.address) did not answer a write within \(Self.answerTime.components.seconds) s.")
       case .failure(let error):
         Log.shared.debug("WriteValue was answered with \(error)", .link(self.id))
+        if CentralWords.isOfGoneObject(error) { return self.fail(CentralWords.changed(self.address)) }
         self.finish(number, .written(id, error: ATTError(answeredWith: error)))
       }
     }

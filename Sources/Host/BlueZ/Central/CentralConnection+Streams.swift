@@ -77,10 +77,13 @@ extension CentralConnection {
     case .sent: finishSoon(number, .written(id, error: nil))
     case .tooLong: finishSoon(number, .written(id, error: .invalidLength))
     case .full:
-      socket.onRoom = { [weak self, weak socket] in
+      // One that bluetoothd closes has no room any more: sending finds that out.
+      let again: @LoopActor () -> Void = { [weak self, weak socket] in
         guard let self, let socket, state == .open else { return }
+        (socket.onRoom, socket.onHangUp) = (nil, nil)
         send(value, id, at: path, by: socket, number)
       }
+      (socket.onRoom, socket.onHangUp) = (again, again)
     case .closed:
       // bluetoothd ends a socket with the peer's services, which may come back.
       socket.close()

@@ -59,6 +59,8 @@ final class CentralConnection {
   /// From the moment at which the link is up to the answer of bluetoothd, which keeps an attempt going when the peer's own
   /// was faster.
   private static let crossingTime = Duration.seconds(2)
+  /// At the end of a link bluetoothd takes away what the peer served, and says in the next moment that the link is gone.
+  private static let endingTime = Duration.seconds(1)
   /// bluetoothd cuts a link two seconds after it was asked to.
   private static let disconnectTime = Duration.seconds(5)
 
@@ -167,6 +169,16 @@ final class CentralConnection {
       drain()
     case .disconnecting(let reason): if !device.isConnected { close(reason) }
     case .closed: break
+    }
+  }
+
+  /// bluetoothd has taken away a characteristic. Where the link goes on, for the peer serves something else now or bluetoothd
+  /// was restarted and has read it anew, what this connection knows of the peer is of no use any more.
+  func removed(characteristic path: ObjectPath) {
+    guard state == .open, subscriptions[path] != nil || streams[path] != nil, timer == nil else { return }
+    timer = scheduler.schedule(after: Self.endingTime) { [weak self] in
+      guard let self else { return }
+      fail(CentralWords.changed(address))
     }
   }
 

@@ -5,7 +5,7 @@ import Radio
 enum CentralWords {
   static func connecting(to address: BluetoothAddress, within time: Duration, _ error: DBusError) -> String {
     if error.is(.timeout) { return "\(address) was not connected to within \(time.components.seconds) s." }
-    if error.is(.unknownObject) || error.is(.unknownMethod) || error.name == BlueZName.Failure.doesNotExist {
+    if isOfGoneObject(error) || error.name == BlueZName.Failure.doesNotExist {
       return "bluetoothd has forgotten \(address): it was not heard for some time."
     }
     if error.is(.accessDenied) {
@@ -17,6 +17,13 @@ enum CentralWords {
     default: return "\(address) cannot be connected to (\(error.message))."
     }
   }
+
+  static func changed(_ address: BluetoothAddress) -> String {
+    "bluetoothd no longer has what \(address) served: the peer serves something else now, or bluetoothd lost track of it."
+  }
+
+  /// Whether the object that was called is not there any more: the peer is forgotten, or what it serves was read anew.
+  static func isOfGoneObject(_ error: DBusError) -> Bool { error.is(.unknownObject) || error.is(.unknownMethod) }
 
   /// Whether a link failed before it stood, for which trying again is the cure. bluetoothd's words for it are
   /// `le-connection-abort-by-local` and, in older ones, `Software caused connection abort`.

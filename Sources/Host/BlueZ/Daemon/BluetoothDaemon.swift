@@ -32,6 +32,8 @@ final class BluetoothDaemon {
   var onReport: @LoopActor (_ device: Device, _ properties: [String: DBusValue], _ isNew: Bool) -> Void = { _, _, _ in }
   /// Called when bluetoothd has forgotten a peer.
   var onRemoved: @LoopActor (ObjectPath) -> Void = { _ in }
+  /// Called when bluetoothd has taken away a characteristic of a peer.
+  var onCharacteristicRemoved: @LoopActor (ObjectPath) -> Void = { _ in }
 
   private let bus: BusConnection
   private let scheduler: any Scheduler
@@ -173,6 +175,7 @@ final class BluetoothDaemon {
       return
     }
     if interfaces.contains(BlueZName.device) { removeDevice(path) }
+    if interfaces.contains(BlueZName.gattCharacteristic) { onCharacteristicRemoved(path) }
     guard var adapter = adapters[path] else { return }
     if interfaces.contains(BlueZName.gattManager) { adapter.hasGATTManager = false }
     if interfaces.contains(BlueZName.advertisingManager) { adapter.hasAdvertisingManager = false }
