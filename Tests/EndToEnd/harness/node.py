@@ -1,11 +1,13 @@
 """A node of the mesh: an earshotd on an adapter of its own, and what a local program does with it."""
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.bus import read_all
 from harness.instances import one_more
 from harness.machine import Machine
 from harness.service import Service, Settings
@@ -13,6 +15,7 @@ from harness.service import Service, Settings
 MESH = "org.earshot.Mesh1"
 MESH_PATH = "/org/earshot/mesh"
 PEER = "org.earshot.MeshPeer1"
+FILE = "org.earshot.MeshFile1"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from phones.mesh.media import Media
 from phones.mesh.packets import EVERYBODY, PADDED, Malformed, Packet, Type, padded
 from phones.mesh.parcels import Fragment, fragments
 from phones.mesh.sync import SYNC_BITS, SyncRequest
-from phones.mesh.values import Announce, Identity, Inside
+from phones.mesh.values import Announce, Identity
 
 T = TypeVar("T")
 

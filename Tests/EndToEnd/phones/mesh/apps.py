@@ -10,7 +10,7 @@ from phones.mesh.app import App
 from phones.mesh.mail import Mail
 from phones.mesh.packets import ANDROID_LEVEL, EVERYBODY, IOS_LEVEL, TTL, Packet, Type
 from phones.mesh.parcels import Fragment
-from phones.mesh.sync import SYNC_BITS, Filter, SyncRequest
+from phones.mesh.sync import Filter, SyncRequest
 from phones.mesh.values import Announce, Capability
 
 
