@@ -215,7 +215,9 @@ struct CentralFaultTests {
     #expect(try await visitor.end().contains("does not say what 00:AA:03:00:00:01 serves"))
   }
 
-  @Test("What is written to, or subscribed at, an object that bluetoothd has taken away ends the link", arguments: [true, false])
+  @Test(
+    "What is written to, or subscribed at, an object that bluetoothd has taken away ends the link",
+    arguments: [true, false])
   @LoopActor
   func takenAway(isWrite: Bool) async throws {
     let rig = try await Rig.ready()
@@ -232,7 +234,7 @@ struct CentralFaultTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("A link over which nothing is written ends a second after what it listens to was taken away; other losses are no matter")
+  @Test("A link ends a second after what it listens to was taken away; what else is taken away is no matter")
   @LoopActor
   func listenedToTakenAway() async throws {
     let rig = try await Rig.ready()
