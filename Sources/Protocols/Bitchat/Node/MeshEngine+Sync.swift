@@ -46,10 +46,13 @@ extension MeshEngine {
     let unfit = isSeed ? MessageType.message : SeedNumbers.seed.message
     // Own lines are here in both dialects; those of others are not given to who does not speak theirs.
     let isOwnFit = isSeed && hasLivePeersBehind
+    let underWay = pending.keys
     for item in archive.missing(request, at: turn.time) where item.sender != peer.id {
       if item.type == unfit, !isSeed || item.sender == identity.id && !isOwnFit { continue }
       if files.isQuiet, item.type == .fragment || item.type == .fileTransfer { continue }
       guard room > 0, let view = try? PacketView(item.bytes) else { continue }
+      // An answer ends at who asked. What is about to be passed on would come there too late to go further.
+      guard !underWay.contains(view.wireKey(hash, withSignature: !view.type.isVerifiedHere)) else { continue }
       room -= max(item.bytes.count, Self.answerBytes / Self.answerPackets)
       transmit(isSeed ? view.relayed(timeToLive: 0) : view.syncAnswer, as: .syncAnswer, to: [arrival.link], &turn)
     }

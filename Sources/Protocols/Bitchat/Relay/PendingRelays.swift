@@ -31,6 +31,8 @@ struct PendingRelays: Sendable {
   private(set) var bytes = 0
 
   var count: Int { relays.count }
+  /// Of the packets that wait.
+  var keys: Set<WireKey> { Set(relays.map(\.key)) }
   /// When `takeDue` has something to give; nil without packets.
   var deadline: Instant? { relays.first?.due }
 
