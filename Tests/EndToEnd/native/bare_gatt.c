@@ -1,8 +1,15 @@
 /* The least that BlueZ lets a GATT server be: one service, one characteristic, every write answered and forgotten.
- * What the service does with a credential is measured against it. Usage: bare_gatt hci0 */
+ * What the service does with a credential is measured against it. Usage: bare_gatt hci0
+ *
+ * With a third word, bare_gatt hci0 socket, commands come by a socket, as the service has them from BlueZ 5.76 on, and a read
+ * returns how many bytes came by it: eight bytes, the lowest first. */
 #include <dbus/dbus.h>
+#include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define SERVICE "0000fff0-0000-1000-8000-00805f9b34fb"
 #define CHARACTERISTIC "0000fff1-0000-1000-8000-00805f9b34fb"
@@ -13,6 +20,12 @@
 
 typedef DBusMessageIter Iter;
 
+static int has_socket;
+/* The end of the socket by which commands come; negative without one. */
+static int commands = -1;
+/* Bytes that came by it. */
+static uint64_t received;
+
 static void open_container(Iter *outer, int type, const char *contents, Iter *inner) {
   dbus_message_iter_open_container(outer, type, contents, inner);
 }
@@ -21,7 +34,8 @@ static void close_container(Iter *outer, Iter *inner) { dbus_message_iter_close_
 
 static void append_text(Iter *to, int type, const char *text) { dbus_message_iter_append_basic(to, type, &text); }
 
-/* "name": a text of this type, or an array of texts where `texts` ends with a null and type is an array. */
+/* "name": a text of this type, or an array of texts where `texts` ends with a null and type is an array; of a truth value
+ * whether there are no texts. */
 static void append_property(Iter *properties, const char *name, int type, const char *const *texts) {
   Iter entry, variant, array;
   const char single[] = {(char)type, 0};
@@ -33,7 +47,7 @@ static void append_property(Iter *properties, const char *name, int type, const 
     for (; *texts; texts++) append_text(&array, DBUS_TYPE_STRING, *texts);
     close_container(&variant, &array);
   } else if (type == DBUS_TYPE_BOOLEAN) {
-    dbus_bool_t yes = TRUE;
+    dbus_bool_t yes = texts == NULL;
     dbus_message_iter_append_basic(&variant, type, &yes);
   } else {
     append_text(&variant, type, *texts);
@@ -55,7 +69,8 @@ static void append_characteristic(Iter *to) {
   open_container(to, DBUS_TYPE_ARRAY, "{sv}", &properties);
   append_property(&properties, "UUID", DBUS_TYPE_STRING, (const char *[]){CHARACTERISTIC});
   append_property(&properties, "Service", DBUS_TYPE_OBJECT_PATH, (const char *[]){SERVICE_PATH});
-  append_property(&properties, "Flags", DBUS_TYPE_ARRAY, (const char *[]){"write", "write-without-response", NULL});
+  append_property(&properties, "Flags", DBUS_TYPE_ARRAY, (const char *[]){"write", "write-without-response", has_socket ? "read" : NULL, NULL});
+  if (has_socket) append_property(&properties, "WriteAcquired", DBUS_TYPE_BOOLEAN, (const char *[]){NULL});
   close_container(to, &properties);
 }
 
@@ -81,6 +96,51 @@ static void append_object(Iter *objects, const char *path, const char *interface
   close_container(objects, &object);
 }
 
+/* Gives bluetoothd the other end of a new socket, and says that packets may be as long as it likes. */
+static void append_socket(Iter *to, DBusMessage *call) {
+  int ends[2];
+  uint16_t mtu = 517;
+  Iter from, options;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return;
+  /* bluetoothd says what the client's link takes. */
+  if (dbus_message_iter_init(call, &from) && dbus_message_iter_get_arg_type(&from) == DBUS_TYPE_ARRAY) {
+    for (dbus_message_iter_recurse(&from, &options); dbus_message_iter_get_arg_type(&options) == DBUS_TYPE_DICT_ENTRY;
+         dbus_message_iter_next(&options)) {
+      Iter entry, value;
+      const char *name;
+      dbus_message_iter_recurse(&options, &entry);
+      dbus_message_iter_get_basic(&entry, &name);
+      dbus_message_iter_next(&entry);
+      dbus_message_iter_recurse(&entry, &value);
+      if (strcmp(name, "mtu") == 0) dbus_message_iter_get_basic(&value, &mtu);
+    }
+  }
+  if (commands >= 0) close(commands);
+  commands = ends[0];
+  dbus_message_iter_append_basic(to, DBUS_TYPE_UNIX_FD, &ends[1]);
+  dbus_message_iter_append_basic(to, DBUS_TYPE_UINT16, &mtu);
+  close(ends[1]);
+}
+
+static void append_count(Iter *to) {
+  uint8_t bytes[8], *start = bytes;
+  Iter array;
+  for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(received >> 8 * i);
+  open_container(to, DBUS_TYPE_ARRAY, "y", &array);
+  dbus_message_iter_append_fixed_array(&array, DBUS_TYPE_BYTE, &start, sizeof bytes);
+  close_container(to, &array);
+}
+
+static void take_commands(void) {
+  uint8_t packet[1024];
+  ssize_t size;
+  while ((size = recv(commands, packet, sizeof packet, MSG_DONTWAIT)) > 0) received += (uint64_t)size;
+  if (size == 0) {
+    close(commands);
+    commands = -1;
+  }
+}
+
 static DBusHandlerResult called(DBusConnection *bus, DBusMessage *call, void *unused) {
   (void)unused;
   if (dbus_message_get_type(call) != DBUS_MESSAGE_TYPE_METHOD_CALL) return DBUS_HANDLER_RESULT_NOT_YET_HANDLED;
@@ -94,6 +154,10 @@ static DBusHandlerResult called(DBusConnection *bus, DBusMessage *call, void *un
     close_container(&top, &objects);
   } else if (strcmp(dbus_message_get_member(call), "GetAll") == 0) {
     append_advertisement(&top);
+  } else if (strcmp(dbus_message_get_member(call), "AcquireWrite") == 0) {
+    append_socket(&top, call);
+  } else if (strcmp(dbus_message_get_member(call), "ReadValue") == 0) {
+    append_count(&top);
   }
   if (!dbus_message_get_no_reply(call)) dbus_connection_send(bus, answer, NULL);
   dbus_message_unref(answer);
@@ -117,11 +181,21 @@ static void register_at(DBusConnection *bus, const char *adapter, const char *ma
 int main(int count, char **words) {
   const DBusObjectPathVTable table = {.message_function = called};
   DBusConnection *bus = dbus_bus_get(DBUS_BUS_SYSTEM, NULL);
-  if (count != 2 || !bus) return 1;
+  if (count < 2 || count > 3 || !bus) return 1;
+  has_socket = count == 3;
   dbus_connection_register_fallback(bus, ROOT, &table, NULL);
   register_at(bus, words[1], "org.bluez.GattManager1", "RegisterApplication", ROOT);
   register_at(bus, words[1], "org.bluez.LEAdvertisingManager1", "RegisterAdvertisement", ADVERTISEMENT_PATH);
-  while (dbus_connection_read_write_dispatch(bus, -1)) {
+  dbus_connection_flush(bus);
+  int calls;
+  if (!dbus_connection_get_unix_fd(bus, &calls)) return 1;
+  for (;;) {
+    while (dbus_connection_dispatch(bus) == DBUS_DISPATCH_DATA_REMAINS) {
+    }
+    dbus_connection_flush(bus);
+    struct pollfd ready[2] = {{.fd = calls, .events = POLLIN}, {.fd = commands, .events = POLLIN}};
+    if (poll(ready, 2, -1) < 0) return 1;
+    if (ready[1].revents) take_commands();
+    if (ready[0].revents && !dbus_connection_read_write(bus, 0)) return 0;
   }
-  return 0;
 }

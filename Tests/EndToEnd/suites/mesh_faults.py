@@ -1,8 +1,9 @@
-"""What breaks amid chat: the nodes talk again, no message with a tick is lost, and none is shown twice."""
+"""What breaks amid chat and a file: the nodes talk again, no message with a tick is lost, none is shown twice, and the file comes."""
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import random
 import time
 from collections.abc import Awaitable, Callable
 
@@ -17,6 +18,8 @@ from suites.mesh import ADAPTERS, nodes
 suite = Suite("meshfaults")
 #: A limit from the moment at which the radio is there again to the next message.
 PROMISE = 15
+#: Bytes of a file that is on its way when something breaks.
+FILE_SIZE = 600_000
 
 
 async def bluetoothd_killed(stage: Stage) -> None:
@@ -61,7 +64,7 @@ async def check(one: Node, other: Node, sent: dict[int, str]) -> None:
 
 
 def _add(what: str, fault: Callable[[Stage], Awaitable[None]]) -> None:
-    @suite.test(f"When {what} amid chat, two nodes talk again, and no message is lost or doubled", limit=240)
+    @suite.test(f"When {what} amid chat and a file, two nodes talk again, nothing is lost, and no message comes twice", limit=300)
     async def test(stage: Stage) -> None:
         async with nodes(stage, 2) as (anna, ben):
             for node in (anna, ben):
@@ -72,7 +75,11 @@ def _add(what: str, fault: Callable[[Stage], Awaitable[None]]) -> None:
             ]
             try:
                 await anna.until_state(await anna.tell(await ben.peer_id(), "before"), "delivered", "read")
+                content = random.Random(what).randbytes(FILE_SIZE)
+                file = await anna.send_file(content, "amid", peer=await ben.peer_id())
+                await anna.until_file_is(file, "sending")
                 await fault(stage)
+                assert (await anna.files())[file]["State"] != "delivered", "the file was faster than the fault"
                 for adapter in ADAPTERS[:2]:
                     await stage.machine.until_powered(adapter)
                 back = time.monotonic()
@@ -87,6 +94,9 @@ def _add(what: str, fault: Callable[[Stage], Awaitable[None]]) -> None:
                 assert talk_.cancelled(), talk_.exception()
             await check(anna, ben, said[0])
             await check(ben, anna, said[1])
+            await anna.until_file_is(file, "delivered", timeout=90)
+            stage.measure(f"the file {time.monotonic() - back:.1f} s")
+            assert (await ben.until_file("amid"))["Content"] == content
             stage.measure(f"{len(said[0]) + len(said[1])} messages")
 
 
