@@ -95,7 +95,7 @@ extension BlueZRadio {
     throws(DBusError) -> FileDescriptor?
   {
     guard let link = try? link(of: options) else { return nil }
-    let (socket, end) = try PacketSocket.pair()
+    let (socket, end) = try PacketSocket.pair(otherBuffer: Self.writeBuffer)
     characteristic.writers.updateValue(socket, forKey: link.id)?.close()
     link.isUsed = true
     let id = link.id
@@ -157,6 +157,8 @@ extension BlueZRadio {
 
   /// Bytes of values that may wait for bluetoothd in one client's socket: some eight of the longest.
   private static let socketBuffer = 8192
+  /// Bytes of writes that may wait for this program: bluetoothd drops those that find no room. The machine may allow less.
+  private static let writeBuffer = 1 << 20
   /// Writes of one client that are taken before the loop has its turn.
   private static let writesATurn = 16
 

@@ -60,15 +60,20 @@ public final class PacketSocket {
 
   /// Makes a pair.
   ///
-  /// - Parameter buffer: the bytes that may wait in the kernel on their way to the other end, each packet with some
-  ///   hundred bytes of the kernel's own; nil for what the machine has as its default (about 200 KiB). The kernel takes
-  ///   4608 where less is asked for.
+  /// - Parameters:
+  ///   - buffer: the bytes that may wait in the kernel on their way to the other end, each packet with some hundred bytes of the
+  ///     kernel's own; nil for what the machine has as its default (about 200 KiB). The kernel takes 4608 where less is asked for.
+  ///   - otherBuffer: the same on their way from the other end. Where more is asked for than the machine allows
+  ///     (`net.core.wmem_max`), the kernel takes that.
   /// - Returns: this end, and the other one, to be handed over and then dropped: an end is closed with its last copy.
-  public static func pair(buffer: Int? = nil) throws(DBusError) -> (socket: PacketSocket, other: FileDescriptor) {
+  public static func pair(buffer: Int? = nil, otherBuffer: Int? = nil) throws(DBusError)
+    -> (socket: PacketSocket, other: FileDescriptor)
+  {
     var ends: [Int32] = [-1, -1]
     let kind = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
     guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw .failed("No pair of sockets: \(reason(errno)).") }
     let (end, other) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
+    if let otherBuffer { try limit(other, to: otherBuffer) }
     return (try PacketSocket(owning: end, buffer: buffer), other)
   }
 

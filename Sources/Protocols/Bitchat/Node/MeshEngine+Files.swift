@@ -242,6 +242,7 @@ extension MeshEngine {
       turn.actions.append(.send(bytes, on: link, .file))
       // Who misses it asks for it.
       if file.peer == nil { keepOwn(bytes) }
+      if files.isConfirmationDue(on: link) { askForConfirmation(on: link, &turn) }
     }
     for number in files.numbers {
       if let file = files[number], file.phase == .sending, file.legs.isEmpty { finish(file, &turn) }

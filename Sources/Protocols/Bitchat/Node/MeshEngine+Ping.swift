@@ -19,17 +19,29 @@ extension MeshEngine {
     guard canSend, !links.isEmpty else { throw .notReady }
     guard peer != identity.id else { throw .ourselves }
     guard pings.hasRoom else { throw .tooMany }
-    let nonce = random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
+    let nonce = pingNonce()
     pings.add(number, to: peer, nonce: nonce, at: now)
     var turn = Turn(now: now, time: time)
     send(PingPayload(nonce: nonce), as: .ping, to: peer, &turn)
     return turn.actions
   }
 
-  private mutating func send(_ payload: PingPayload, as type: MessageType, to peer: PeerID, _ turn: inout Turn) {
+  private mutating func pingNonce() -> UInt64 { random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) } }
+
+  private mutating func send(
+    _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID, _ turn: inout Turn
+  ) {
     let packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
-    transmit(packet, as: .own, to: link(to: peer).map { [$0] } ?? targets(), &turn)
+    transmit(packet, as: kind, to: link(to: peer).map { [$0] } ?? targets(), &turn)
+  }
+
+  /// Has a neighbour of this kind confirm the packets of files that went to it: what is asked goes behind them.
+  mutating func askForConfirmation(on link: LinkID, _ turn: inout Turn) {
+    guard let peer = links[link]?.peer else { return }
+    let nonce = pingNonce()
+    files.ask(nonce, on: link)
+    send(PingPayload(nonce: nonce), as: .ping, in: .file, to: peer, &turn)
   }
 
   mutating func hear(ping packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
@@ -41,7 +53,7 @@ extension MeshEngine {
       counters.blocked += 1
       return
     }
-    guard canSend, pings.takeAnswer(on: arrival.link, at: turn.now) else {
+    guard canSend, pings.takeAnswer(on: arrival.link, isFast: isFast(arrival.link), at: turn.now) else {
       counters.refusedPings += 1
       return
     }
@@ -49,8 +61,11 @@ extension MeshEngine {
   }
 
   mutating func hear(pong packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
-    guard let payload = try? PingPayload(reading: packet.payload),
-      let hops = payload.hops(at: arrival.view.timeToLive),
+    let payload = try? PingPayload(reading: packet.payload)
+    if let payload, links[arrival.link]?.peer == packet.sender, files.confirm(payload.nonce, on: arrival.link) {
+      return sendFilesWhatIsDue(&turn)
+    }
+    guard let payload, let hops = payload.hops(at: arrival.view.timeToLive),
       let (number, time) = pings.take(payload.nonce, from: packet.sender, at: turn.now)
     else {
       counters.unreadable += 1

@@ -3,13 +3,16 @@ import Common
 /// The files of this node that are on their way: two at a time go out, fragment by fragment, and the others wait. A value.
 ///
 /// A link to a phone gets a fragment every 25 ms, and any link no more than it takes: of what was given to a link so many
-/// packets may wait there, and the service says when there is room again.
+/// packets may wait there, and the service says when there is room again. A node of this kind confirms what it has taken: what is
+/// on its way in the stacks and radios of both ends can neither be overtaken nor, where it is too much for them, be kept.
 struct OutgoingFiles: Sendable {
   /// The most files on their way, and the most that go out at a time.
   static let limit = 8
   static let activeLimit = 2
   /// From one fragment to the next on a link to a phone, and of a private file that goes over several hops. Facts: bitchat.md section 7.
   static let pause = Duration.milliseconds(25)
+  /// So late a fragment may leave without the next one leaving later for it: a machine that has much to do wakes late each time.
+  static let lateness = Duration.milliseconds(5)
   /// The most packets of files that wait for a link.
   static let window = 16
   /// A packet whose time is older than that is made anew: phones drop what is off by two minutes.
@@ -29,6 +32,7 @@ struct OutgoingFiles: Sendable {
     var next = Instant.zero
     /// Packets that may still wait for the link.
     var waiting = 0
+    var confirming = Confirming()
   }
 
   private(set) var files: [UInt32: OutgoingFile] = [:]
@@ -70,8 +74,19 @@ struct OutgoingFiles: Sendable {
   private func moment(_ file: OutgoingFile, _ link: LinkID, isFast: Bool) -> Instant? {
     let pace = paces[link] ?? Pace()
     guard pace.waiting < Self.window else { return nil }
-    return isFast && !file.isSlow ? .zero : pace.next
+    return isFast && !file.isSlow ? pace.confirming.next : pace.next
   }
+
+  /// Whether the other end of a fast link is to confirm what went there.
+  func isConfirmationDue(on link: LinkID) -> Bool { paces[link]?.confirming.isDue ?? false }
+
+  /// The other end is asked to confirm all that went before, with a number that its answer repeats.
+  mutating func ask(_ nonce: UInt64, on link: LinkID) { paces[link]?.confirming.ask(nonce) }
+
+  /// An answer of the other end came.
+  ///
+  /// - Returns: whether it confirms packets of files.
+  mutating func confirm(_ nonce: UInt64, on link: LinkID) -> Bool { paces[link]?.confirming.confirm(nonce) ?? false }
 
   /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.
   mutating func take(for link: LinkID, isFast: Bool, at now: Instant) -> (number: UInt32, index: Int)? {
@@ -84,8 +99,11 @@ struct OutgoingFiles: Sendable {
     else { return nil }
     files[file.number]?.legs[link] = index + 1 < count ? index + 1 : nil
     if index + 1 == count { files[file.number]?.isWhole = true }
-    paces[link, default: Pace()].waiting += 1
-    paces[link]?.next = now.advanced(by: Self.pause)
+    var pace = paces[link] ?? Pace()
+    pace.waiting += 1
+    pace.next = max(pace.next, now.advanced(by: .zero - Self.lateness)).advanced(by: Self.pause)
+    if isFast, !file.isSlow { pace.confirming.sent(at: now) }
+    paces[link] = pace
     return (file.number, index)
   }
 

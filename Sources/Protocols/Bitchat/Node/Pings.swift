@@ -9,6 +9,8 @@ struct Pings: Sendable {
   /// So many are answered for a link, in so long.
   static let answers = 5
   static let answerPeriod = Duration.seconds(10)
+  /// So many a second for a link to a node of this kind, which asks with every sixteenth packet of a file.
+  static let fastAnswers = 250
 
   private struct Waiting: Sendable {
     let number: UInt32
@@ -18,6 +20,7 @@ struct Pings: Sendable {
 
   private var waiting: [UInt64: Waiting] = [:]
   private var answered: [LinkID: TokenBucket] = [:]
+  private var answeredFast: [LinkID: TokenBucket] = [:]
 
   var hasRoom: Bool { waiting.count < Self.limit }
   var deadline: Instant? { waiting.values.map(\.sentAt).min()?.advanced(by: Self.time) }
@@ -48,9 +51,12 @@ struct Pings: Sendable {
     return waiting.values.map(\.number).sorted()
   }
 
-  mutating func takeAnswer(on link: LinkID, at now: Instant) -> Bool {
-    answered[link, default: TokenBucket(Self.answers, each: Self.answerPeriod)].take(at: now)
+  /// - Parameter isFast: whether the other end is a node of this kind.
+  mutating func takeAnswer(on link: LinkID, isFast: Bool, at now: Instant) -> Bool {
+    isFast
+      ? answeredFast[link, default: TokenBucket(Self.fastAnswers)].take(at: now)
+      : answered[link, default: TokenBucket(Self.answers, each: Self.answerPeriod)].take(at: now)
   }
 
-  mutating func forget(_ link: LinkID) { answered[link] = nil }
+  mutating func forget(_ link: LinkID) { (answered[link], answeredFast[link]) = (nil, nil) }
 }

@@ -62,9 +62,10 @@ struct WorkBudget: Sendable {
   /// Whether a packet that anybody may have made comes in by this link, and goes on. Each type has its own share, and those
   /// that this node does not know have one together.
   ///
-  /// - Parameter isFast: whether the other end is a node of this kind, which sends fragments as fast as the link takes them.
+  /// - Parameter isFast: whether the other end is a node of this kind, which sends fragments as fast as the link takes them, and
+  ///   asks with pings how far they have come.
   mutating func takeUnverified(_ type: MessageType, on link: LinkID, isFast: Bool = false, at now: Instant) -> Bool {
-    if isFast, type == .fragment {
+    if isFast, type == .fragment || type == .ping || type == .pong {
       return shares[link, default: Share()].fragments.take(at: now)
     }
     let limit = Self.unverified[type]

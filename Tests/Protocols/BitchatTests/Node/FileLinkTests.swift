@@ -132,4 +132,53 @@ struct FileLinkTests {
     #expect(stage.bob.engine.counters.answeredRequests > 110, "a question every 6 s, and 40 usual ones")
     #expect(stage.bob.engine.counters.refusedRequests == 0 && stage.ann.engine.counters.refusedRequests == 0)
   }
+
+  @Test("No more of a file is under way to a node than may be unconfirmed; if it confirms nothing, a little a second")
+  func confirming() throws {
+    var hall = FileTests.line(2)
+    hall.pass(.seconds(3))
+    let counts = Counts()
+    hall.passes = { bytes, from, _ in
+      if from == 0 { counts.sent[bytes[1], default: 0] += 1 }
+      return from == 0 || bytes[1] != MessageType.pong.rawValue || !counts.losesPongs
+    }
+    try hall.sendFile(FileTests.content(200_000), as: 7, at: 0)
+    hall.pass(.milliseconds(900))
+    #expect(counts[.fragment] == Confirming.limit && counts[.ping] == Confirming.limit / Confirming.period)
+    hall.pass(.milliseconds(300))
+    #expect(counts[.fragment] > Confirming.limit && counts[.fragment] <= 2 * Confirming.limit)
+    counts.losesPongs = false
+    hall.pass(.seconds(3))
+    #expect(hall.nodes[0].fileStates[7] == [.sending, .sent] && hall.nodes[1].files.count == 1)
+  }
+
+  /// What a node has sent, by type, and whether it hears pongs.
+  private final class Counts {
+    var sent: [UInt8: Int] = [:]
+    var losesPongs = true
+    subscript(type: MessageType) -> Int { sent[type.rawValue] ?? 0 }
+  }
+
+  @Test("A confirmation counts once, with the questions before it, and one that nobody asked for does not")
+  func confirmation() {
+    var confirming = Confirming()
+    var now = Instant.zero
+    for nonce in 1...3 as ClosedRange<UInt64> {
+      for _ in 0..<Confirming.period { confirming.sent(at: now) }
+      #expect(confirming.isDue)
+      confirming.ask(nonce)
+    }
+    #expect(!confirming.isDue && confirming.unconfirmed == Confirming.limit)
+    #expect(confirming.next == now.advanced(by: Confirming.time))
+    let isStranger = confirming.confirm(4)
+    let isSecond = confirming.confirm(2)
+    let isFirst = confirming.confirm(1)
+    #expect(!isStranger && isSecond && !isFirst && confirming.unconfirmed == Confirming.period)
+    #expect(confirming.next == .zero)
+    for _ in 0..<2 * Confirming.period { confirming.sent(at: now) }
+    now = confirming.next
+    confirming.sent(at: now)
+    let isLate = confirming.confirm(3)
+    #expect(confirming.isDue && !isLate && confirming.unconfirmed == Confirming.period + 1)
+  }
 }

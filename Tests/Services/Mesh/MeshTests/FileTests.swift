@@ -113,7 +113,8 @@ struct FileTests {
     let number = try ann.mesh.send(file: Self.content(200_000), name: "a", mime: "", to: "")
     #expect(village.wait(.seconds(60)) { ann.mesh.files[number]?.percent ?? 0 >= 20 })
     #expect(ann.mesh.cancel(file: number))
-    #expect(ann.mesh.ports.values.allSatisfy { $0.queue.files == 0 })
+    // What may be left is a ping.
+    #expect(ann.mesh.ports.values.allSatisfy { $0.queue.files <= 1 })
     #expect(ann.mesh.files[number]?.state == .cancelled && !ann.mesh.cancel(file: number))
     // What the radio has taken already arrives all the same.
     village.time.advance(by: .seconds(3))
