@@ -40,7 +40,7 @@ extension MeshEngine {
   mutating func askForConfirmation(on link: LinkID, _ turn: inout Turn) {
     guard let peer = links[link]?.peer else { return }
     let nonce = pingNonce()
-    files.ask(nonce, on: link)
+    files.ask(nonce, on: link, at: turn.now)
     send(PingPayload(nonce: nonce), as: .ping, in: .file, to: peer, &turn)
   }
 
@@ -62,7 +62,9 @@ extension MeshEngine {
 
   mutating func hear(pong packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
     let payload = try? PingPayload(reading: packet.payload)
-    if let payload, links[arrival.link]?.peer == packet.sender, files.confirm(payload.nonce, on: arrival.link) {
+    if let payload, links[arrival.link]?.peer == packet.sender,
+      files.confirm(payload.nonce, on: arrival.link, at: turn.now)
+    {
       return sendFilesWhatIsDue(&turn)
     }
     guard let payload, let hops = payload.hops(at: arrival.view.timeToLive),

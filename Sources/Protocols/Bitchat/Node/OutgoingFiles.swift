@@ -81,12 +81,14 @@ struct OutgoingFiles: Sendable {
   func isConfirmationDue(on link: LinkID) -> Bool { paces[link]?.confirming.isDue ?? false }
 
   /// The other end is asked to confirm all that went before, with a number that its answer repeats.
-  mutating func ask(_ nonce: UInt64, on link: LinkID) { paces[link]?.confirming.ask(nonce) }
+  mutating func ask(_ nonce: UInt64, on link: LinkID, at now: Instant) { paces[link]?.confirming.ask(nonce, at: now) }
 
   /// An answer of the other end came.
   ///
   /// - Returns: whether it confirms packets of files.
-  mutating func confirm(_ nonce: UInt64, on link: LinkID) -> Bool { paces[link]?.confirming.confirm(nonce) ?? false }
+  mutating func confirm(_ nonce: UInt64, on link: LinkID, at now: Instant) -> Bool {
+    paces[link]?.confirming.confirm(nonce, at: now) ?? false
+  }
 
   /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.
   mutating func take(for link: LinkID, isFast: Bool, at now: Instant) -> (number: UInt32, index: Int)? {

@@ -144,9 +144,10 @@ struct FileLinkTests {
     }
     try hall.sendFile(FileTests.content(200_000), as: 7, at: 0)
     hall.pass(.milliseconds(900))
-    #expect(counts[.fragment] == Confirming.limit && counts[.ping] == Confirming.limit / Confirming.period)
+    let fewest = Confirming.limits.lowerBound
+    #expect(counts[.fragment] == fewest && counts[.ping] == 3)
     hall.pass(.milliseconds(300))
-    #expect(counts[.fragment] > Confirming.limit && counts[.fragment] <= 2 * Confirming.limit)
+    #expect(counts[.fragment] > fewest && counts[.fragment] <= 2 * fewest)
     counts.losesPongs = false
     hall.pass(.seconds(3))
     #expect(hall.nodes[0].fileStates[7] == [.sending, .sent] && hall.nodes[1].files.count == 1)
@@ -162,23 +163,48 @@ struct FileLinkTests {
   @Test("A confirmation counts once, with the questions before it, and one that nobody asked for does not")
   func confirmation() {
     var confirming = Confirming()
-    var now = Instant.zero
+    let (fewest, now) = (Confirming.limits.lowerBound, Instant.zero)
     for nonce in 1...3 as ClosedRange<UInt64> {
-      for _ in 0..<Confirming.period { confirming.sent(at: now) }
+      for _ in 0..<fewest / 3 { confirming.sent(at: now) }
       #expect(confirming.isDue)
-      confirming.ask(nonce)
+      confirming.ask(nonce, at: now)
     }
-    #expect(!confirming.isDue && confirming.unconfirmed == Confirming.limit)
+    #expect(!confirming.isDue && confirming.unconfirmed == fewest)
     #expect(confirming.next == now.advanced(by: Confirming.time))
-    let isStranger = confirming.confirm(4)
-    let isSecond = confirming.confirm(2)
-    let isFirst = confirming.confirm(1)
-    #expect(!isStranger && isSecond && !isFirst && confirming.unconfirmed == Confirming.period)
+    let isStranger = confirming.confirm(4, at: now)
+    let isSecond = confirming.confirm(2, at: now)
+    let isFirst = confirming.confirm(1, at: now)
+    #expect(!isStranger && isSecond && !isFirst && confirming.unconfirmed == fewest / 3)
     #expect(confirming.next == .zero)
-    for _ in 0..<2 * Confirming.period { confirming.sent(at: now) }
-    now = confirming.next
-    confirming.sent(at: now)
-    let isLate = confirming.confirm(3)
-    #expect(confirming.isDue && !isLate && confirming.unconfirmed == Confirming.period + 1)
+    while confirming.unconfirmed < confirming.limit { confirming.sent(at: now) }
+    confirming.sent(at: confirming.next)
+    let isLate = confirming.confirm(3, at: confirming.next)
+    #expect(confirming.isDue && !isLate && confirming.unconfirmed == fewest / 3 + 1)
+  }
+
+  @Test("As many packets may be unconfirmed as keep a link busy, and hardly more", arguments: [2, 10, 100] as [Int64])
+  func followsTheLink(milliseconds: Int64) {
+    // A link that takes a packet in `milliseconds`, one after the other, and brings it and what is said to it in five times that.
+    let (packet, way) = (Duration.milliseconds(milliseconds), Duration.milliseconds(5 * milliseconds))
+    var confirming = Confirming()
+    var (now, free, nonce, sent) = (Instant.zero, Instant.zero, 0 as UInt64, 0)
+    var answers: [(at: Instant, nonce: UInt64)] = []
+    let end = Instant.zero.advanced(by: packet * 3000)
+    while now < end {
+      if confirming.next <= now {
+        confirming.sent(at: now)
+        (free, sent) = (max(free, now).advanced(by: packet), sent + 1)
+        guard confirming.isDue else { continue }
+        nonce += 1
+        confirming.ask(nonce, at: now)
+        answers.append((free.advanced(by: way * 2), nonce))
+      } else {
+        let first = answers.removeFirst()
+        now = first.at
+        _ = confirming.confirm(first.nonce, at: now)
+      }
+    }
+    #expect(sent >= 2700, "of 3000 that the link takes")
+    #expect(now.duration(to: free) < packet * 40, "what a line would wait for")
   }
 }
