@@ -21,7 +21,10 @@ public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
   public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Packets that wait until a link takes them. The first class that has one is the first to lose its oldest where there is no room.
+/// Packets that wait until a link takes them.
+///
+/// Where there is no room, of chat, answers and fragments the class that takes the most loses its oldest, so that whoever sends
+/// very much of one pushes out nothing of the others; where there are none of these, the first class that has one.
 public struct LinkQueue: Sendable {
   /// The most packets that wait, and the most bytes.
   static let limit = 256
@@ -33,7 +36,11 @@ public struct LinkQueue: Sendable {
   }
 
   private var items: [Fifo<Item>] = PacketClass.allCases.map { _ in Fifo() }
+  /// Bytes by class.
+  private var weights = PacketClass.allCases.map { _ in 0 }
   private var nextNumber = 0
+  /// Whether the next fragment goes before what else waits.
+  private var isTurnOfFragments = false
   public private(set) var count = 0
   public private(set) var bytes = 0
   /// Whether files wait, however long: somebody else needs the radio.
@@ -53,11 +60,12 @@ public struct LinkQueue: Sendable {
     nextNumber += 1
     count += 1
     bytes += packet.count
+    weights[kind.rawValue] += packet.count
     var dropped: [PacketClass] = []
     while count > Self.limit || bytes > Self.byteLimit {
-      guard let least = PacketClass.allCases.first(where: { !items[$0.rawValue].isEmpty }) else { break }
-      _ = pop(least)
-      dropped.append(least)
+      guard let loser else { break }
+      _ = pop(loser)
+      dropped.append(loser)
     }
     return dropped
   }
@@ -70,29 +78,51 @@ public struct LinkQueue: Sendable {
       items[PacketClass.file.rawValue].append(item)
       count += 1
       bytes += item.bytes.count
+      weights[PacketClass.file.rawValue] += item.bytes.count
     }
   }
 
-  /// The packet that goes next: an announce, or else the one that waits longest, or else one of a file; nil without packets.
+  /// The packet that goes next: an announce; or else, in turn, the fragment and the other packet that wait longest; or else one of
+  /// a file; nil without packets.
   public var first: [UInt8]? { next.flatMap { items[$0.rawValue].first?.bytes } }
 
   /// Takes `first` away.
   public mutating func removeFirst() {
-    if let next { _ = pop(next) }
+    guard let next else { return }
+    _ = pop(next)
+    if next != .announce { isTurnOfFragments = next != .fragment }
   }
 
   /// The class of the packet that goes next.
   public var next: PacketClass? {
     guard items[PacketClass.announce.rawValue].isEmpty else { return .announce }
-    let first = PacketClass.allCases.filter { $0 != .file && !items[$0.rawValue].isEmpty }
-      .min { (items[$0.rawValue].first?.number ?? 0) < (items[$1.rawValue].first?.number ?? 0) }
-    return first ?? (holdsFiles || files == 0 ? nil : .file)
+    var oldest: (kind: PacketClass, number: Int)?
+    for kind in PacketClass.allCases where kind != .file && kind != .fragment {
+      guard let number = items[kind.rawValue].first?.number, oldest.map({ number < $0.number }) ?? true else {
+        continue
+      }
+      oldest = (kind, number)
+    }
+    let hasFragments = !items[PacketClass.fragment.rawValue].isEmpty
+    if hasFragments, isTurnOfFragments || oldest == nil { return .fragment }
+    return oldest?.kind ?? (holdsFiles || files == 0 ? nil : .file)
+  }
+
+  /// The class that loses its oldest packet.
+  private var loser: PacketClass? {
+    var heaviest = PacketClass.publicChat
+    for kind in [PacketClass.syncAnswer, .fragment] where weights[kind.rawValue] > weights[heaviest.rawValue] {
+      heaviest = kind
+    }
+    guard items[heaviest.rawValue].isEmpty else { return heaviest }
+    return PacketClass.allCases.first { !items[$0.rawValue].isEmpty }
   }
 
   private mutating func pop(_ kind: PacketClass) -> Item? {
     guard let item = items[kind.rawValue].popFirst() else { return nil }
     count -= 1
     bytes -= item.bytes.count
+    weights[kind.rawValue] -= item.bytes.count
     return item
   }
 }

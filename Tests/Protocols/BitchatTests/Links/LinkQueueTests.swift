@@ -54,6 +54,37 @@ struct LinkQueueTests {
     #expect(numbers == Array(0...255))
   }
 
+  @Test("Of chat, answers and fragments the class that takes the most loses, so none pushes the others out")
+  func sharing() {
+    for (flood, others) in [
+      (PacketClass.fragment, [PacketClass.publicChat, .syncAnswer]), (.publicChat, [.syncAnswer, .fragment]),
+      (.syncAnswer, [.publicChat, .fragment]),
+    ] {
+      var queue = LinkQueue()
+      for kind in others { for _ in 0..<10 { _ = queue.append(packet(1, bytes: 200), as: kind) } }
+      var gone: Set<PacketClass> = []
+      for _ in 0..<1000 { gone.formUnion(queue.append(packet(2, bytes: 400), as: flood)) }
+      #expect(gone == [flood])
+      for kind in others { gone.formUnion(queue.append(packet(1, bytes: 200), as: kind)) }
+      #expect(gone == [flood])
+    }
+  }
+
+  @Test("A fragment and another packet leave in turn, whatever waits longer")
+  func turns() {
+    var queue = LinkQueue()
+    for number in 0..<4 { _ = queue.append(packet(UInt8(number)), as: .fragment) }
+    for number in 4..<6 { _ = queue.append(packet(UInt8(number)), as: .publicChat) }
+    let numbers = drained(&queue)
+    #expect(numbers == [4, 0, 5, 1, 2, 3])
+    _ = queue.append(packet(6), as: .fragment)
+    queue.removeFirst()
+    _ = queue.append(packet(7), as: .fragment)
+    _ = queue.append(packet(8), as: .own)
+    let after = drained(&queue)
+    #expect(after == [8, 7])
+  }
+
   @Test("No more than 64 KiB wait")
   func bytes() {
     var queue = LinkQueue()
