@@ -17,9 +17,14 @@ public struct GossipArchive: Sendable {
     let filterHash: UInt64
     /// Of a fragment, which packet it belongs to.
     let fragment: FragmentID?
+    /// Whether it came in answer to a request.
+    let isAnswer: Bool
 
-    init(bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64) {
+    init(
+      bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64, isAnswer: Bool = false
+    ) {
       (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
+      self.isAnswer = isAnswer
       filterHash = SyncFilter.hash(id)
       fragment = type == .fragment ? Self.fragment(in: bytes) : nil
     }
@@ -89,6 +94,9 @@ public struct GossipArchive: Sendable {
     }
   }
 
+  /// The last announce of a peer.
+  func announce(of peer: PeerID) -> Item? { announces[peer] }
+
   func hasMessage(_ id: PacketID) -> Bool { messages.has(id) }
 
   /// A peer has left: it is not announced to anybody any more.
@@ -122,13 +130,16 @@ public struct GossipArchive: Sendable {
     fragments.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
   }
 
-  /// What a neighbour does not have, by what it says: announces that are fresh; before each sender's first message that
-  /// sender's announce, fresh or not, for nobody takes a line from a peer that it does not know; messages; fragments. The
-  /// oldest come first.
+  /// What a neighbour does not have, by what it says: announces that are fresh, and were passed on to here; before each sender's
+  /// first message that sender's announce, fresh or not, for nobody takes a line from a peer that it does not know; messages;
+  /// fragments. The oldest come first.
+  ///
+  /// An announce that came in an answer itself is of somebody further away than announces are meant to go: one neighbour
+  /// after the other would bring everybody's to everybody, each time anew.
   func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
     let types = request.types ?? .usual
-    let known = Set(request.filter.values())
-    func isWanted(_ item: Item) -> Bool { !known.contains(request.filter.value(of: item.filterHash)) }
+    let known = request.filter.values()
+    func isWanted(_ item: Item) -> Bool { !known.hasAscending(request.filter.value(of: item.filterHash)) }
     func isRecent(_ item: Item) -> Bool { item.timestamp >= request.since ?? 0 }
 
     var found: [Item] = []
@@ -143,13 +154,14 @@ public struct GossipArchive: Sendable {
     if types.contains(.announce) {
       let hasBeginning = types == .announce
       let fresh = announces.values.filter {
-        $0.isYounger(than: Self.announceMilliseconds, at: time) && (!hasBeginning || isRecent($0)) && isWanted($0)
+        !$0.isAnswer && $0.isYounger(than: Self.announceMilliseconds, at: time) && (!hasBeginning || isRecent($0))
+          && isWanted($0)
       }
       for item in fresh.sorted(by: Item.isOlder) { announce(item.sender, youngerThan: Self.announceMilliseconds) }
     }
     if types.contains(.message) {
       let wanted = messages.items.filter {
-        isRecent($0) && isWanted($0) && $0.isYounger(than: Self.messageMilliseconds, at: time)
+        isRecent($0) && $0.isYounger(than: Self.messageMilliseconds, at: time) && isWanted($0)
       }
       for sender in Set(wanted.map(\.sender)).sorted() { announce(sender, youngerThan: Self.oldAnnounceMilliseconds) }
       found += wanted.sorted(by: Item.isOlder)
@@ -177,14 +189,22 @@ public struct GossipArchive: Sendable {
   ///   - round: how many requests went before to this neighbour.
   ///   - time: milliseconds since 1970, by this node's clock.
   func requests(for types: SyncTypes, round: Int, at time: UInt64) -> [SyncRequest] {
-    let all = request(for: types, at: time)
-    let isCrowded = announces.count > Self.crowd && all?.since != nil
-    guard types.contains(.announce), types != .announce, isCrowded else { return [all].compactMap(\.self) }
+    let isOfBoth = types.contains(.announce) && types != .announce
+    if !isOfBoth || announces.count <= Self.crowd || !isOverfull(types, at: time) {
+      let all = request(for: types, at: time)
+      guard isOfBoth, announces.count > Self.crowd, all?.since != nil else { return [all].compactMap(\.self) }
+    }
     let isTimeForAnnounces = round.isMultiple(of: Self.announcesEvery)
     return [
       request(for: types.subtracting(.announce), at: time),
       isTimeForAnnounces ? request(for: .announce, at: time) : nil,
     ].compactMap(\.self)
+  }
+
+  /// Whether there is surely more than one filter holds.
+  private func isOverfull(_ types: SyncTypes, at time: UInt64) -> Bool {
+    let fresh = announces.values.count { $0.isYounger(than: Self.announceMilliseconds, at: time) }
+    return fresh + (types.contains(.message) ? messages.count : 0) > SyncFilter.mostUsual
   }
 
   /// A request for what this node does not have: a filter of what it has. Where that is too much for one filter, it is of the
@@ -251,5 +271,17 @@ extension GossipArchive.Item {
     let isPlain = !view.flags.contains(.compressed)
     let head = isPlain ? Array(view.section.prefix(FragmentID.size)) : (try? Packet(view))?.payload ?? []
     return try? FragmentID(reading: Array(head.prefix(FragmentID.size)))
+  }
+}
+
+extension [UInt32] {
+  /// Whether ascending values have this one among them.
+  fileprivate func hasAscending(_ value: UInt32) -> Bool {
+    var (low, high) = (0, count)
+    while low < high {
+      let middle = (low + high) / 2
+      if self[middle] < value { low = middle + 1 } else { high = middle }
+    }
+    return low < count && self[low] == value
   }
 }

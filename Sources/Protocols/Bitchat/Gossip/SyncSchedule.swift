@@ -25,7 +25,7 @@ struct SyncSchedule: Sendable {
     var bucket = TokenBucket(SyncSchedule.answers, each: SyncSchedule.answerPeriod)
   }
 
-  private var neighbours: [LinkID: Neighbour] = [:]
+  private var neighbours = LinkTable<Neighbour>()
 
   /// When a request is due next; nil without neighbours.
   var deadline: Instant? {
@@ -42,7 +42,7 @@ struct SyncSchedule: Sendable {
 
   mutating func end(_ link: LinkID) { neighbours[link] = nil }
 
-  mutating func removeAll() { neighbours = [:] }
+  mutating func removeAll() { neighbours = LinkTable() }
 
   /// The links on which a request is due, what it is about, and how many went before it.
   ///
@@ -51,7 +51,7 @@ struct SyncSchedule: Sendable {
     _ random: inout some RandomSource, slow: Set<LinkID> = [], at now: Instant
   ) -> [(link: LinkID, types: SyncTypes, round: Int)] {
     var due: [(link: LinkID, types: SyncTypes, round: Int)] = []
-    for link in neighbours.keys.sorted(by: { $0.number < $1.number }) {
+    for link in neighbours.keys {
       guard var neighbour = neighbours[link], neighbour.due <= now else { continue }
       let withFragments = neighbour.requests.isMultiple(of: Self.fragmentsEvery)
       let types: SyncTypes = withFragments ? [.announce, .message, .fragment] : [.announce, .message]

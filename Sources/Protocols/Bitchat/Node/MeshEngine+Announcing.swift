@@ -5,6 +5,9 @@ extension MeshEngine {
   /// From one announce to the next, give or take some seconds: with few links and with many. Facts: bitchat.md section 1.
   private static let announcePeriod: ClosedRange<Int64> = 11_000...19_000
   private static let densePeriod: ClosedRange<Int64> = 22_000...38_000
+  /// The same where so many peers are known. Phones forget who says nothing for a minute.
+  private static let crowdedPeriod: ClosedRange<Int64> = 38_000...52_000
+  private static let crowd = 256
   /// The same on a battery.
   private static let sparingPeriod: ClosedRange<Int64> = 57_000...63_000
   /// The same while no neighbour has said who it is.
@@ -22,7 +25,10 @@ extension MeshEngine {
     }
     let isIsolated = !links.isEmpty && neighbours.isEmpty
     let period =
-      isIsolated ? Self.isolatedPeriod : links.count >= RelayPolicy.dense ? Self.densePeriod : Self.announcePeriod
+      isIsolated
+      ? Self.isolatedPeriod
+      : table.count > Self.crowd
+        ? Self.crowdedPeriod : links.count >= RelayPolicy.dense ? Self.densePeriod : Self.announcePeriod
     announceAt = turn.now.advanced(
       by: .milliseconds(Random.number(configuration.isSparing && !isIsolated ? Self.sparingPeriod : period, &random)))
     guard canSend, !links.isEmpty, let packet = announcement(turn) else { return }
@@ -69,8 +75,8 @@ extension MeshEngine {
       return false
     }
     guard checkSignature(arrival, packet, announcement.signingKey, isKnownAnnounce: isKnown, turn) else { return false }
-    noteClock(packet, arrival, turn)
-    guard isTimely(packet, arrival, turn) else { return false }
+    noteClock(of: arrival, turn)
+    guard isTimely(packet.timestamp, arrival, turn) else { return false }
     learn(announcement, packet, arrival, &turn)
     return true
   }
@@ -129,7 +135,7 @@ extension MeshEngine {
   /// An announce came that had come over no other link. Of the links to a peer, the one is used that brought its newest such
   /// announce: whoever catches one and says it again on a link of his own is later than the peer itself, so he gets nothing of
   /// what is for the peer.
-  private mutating func claim(_ arrival: Arrival, of peer: PeerID, _ turn: inout Turn) {
+  mutating func claim(_ arrival: Arrival, of peer: PeerID, _ turn: inout Turn) {
     guard arrival.isDirect else { return }
     bind(arrival.link, to: peer, &turn)
     guard let state = links[arrival.link], state.peer == peer else { return }
@@ -144,19 +150,18 @@ extension MeshEngine {
     let toPeer = links.filter { $0.value.peer == peer }
     // One that has only repeated announces may be anybody's.
     guard toPeer.contains(where: { !$0.value.isOurs && $0.value.broughtAt > 0 }) else { return }
-    for link in toPeer.filter({ $0.value.isOurs }).keys.sorted(by: { $0.number < $1.number }) {
-      cut(link, .second, &turn)
-    }
+    for (link, _) in toPeer.filter(\.value.isOurs) { cut(link, .second, &turn) }
   }
 
   /// A neighbour whose announce comes straight from it has a clock that can be compared.
-  private mutating func noteClock(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) {
+  mutating func noteClock(of arrival: Arrival, _ turn: Turn) {
+    let (sender, timestamp) = (arrival.view.sender, arrival.view.timestamp)
     // An old announce that somebody says again shows nothing.
-    guard arrival.isDirect, packet.timestamp >= table[packet.sender]?.announcedAt ?? 0 else { return }
-    if Self.distance(packet.timestamp, turn.time) <= Limits.clockMilliseconds {
-      if agreeing.count < Self.witnesses { agreeing.insert(packet.sender) }
+    guard arrival.isDirect, timestamp >= table[sender]?.announcedAt ?? 0 else { return }
+    if Self.distance(timestamp, turn.time) <= Limits.clockMilliseconds {
+      if agreeing.count < Self.witnesses { agreeing.insert(sender) }
     } else {
-      agreeing.remove(packet.sender)
+      agreeing.remove(sender)
     }
   }
 }

@@ -10,7 +10,10 @@ extension MeshEngine {
   ///
   /// - Returns: false if there is no place for it.
   @discardableResult
-  public mutating func restore(_ carried: CarriedEnvelope) -> Bool { courier.bag.restore(carried) }
+  public mutating func restore(_ carried: CarriedEnvelope) -> Bool {
+    isDueKnown = false
+    return courier.bag.restore(carried)
+  }
 
   /// Whether a packet has an envelope. Dialect S has its chat under the same number.
   func isEnvelope(_ packet: Packet) -> Bool {

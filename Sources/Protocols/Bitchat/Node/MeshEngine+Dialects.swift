@@ -143,7 +143,7 @@ extension MeshEngine {
     guard configuration.speaksSeed else { return }
     talks.expire(at: turn.now)
     guard canSend, !configuration.isRelayOnly else { return }
-    for link in links.keys.sorted(by: { $0.number < $1.number }) {
+    for link in links.keys {
       guard let peer = links[link]?.peer, talks[link]?.peer != peer || talks[link]?.greetedAt == nil else { continue }
       let isProven = configuration.dialects[peer] == .seed || table[peer]?.speaksSeed == true
       guard isProven, dialect(of: peer) == .seed, let hello = Self.hello else { continue }

@@ -20,6 +20,7 @@ extension MeshEngine {
   public mutating func send(
     _ file: SharedFile, to peer: PeerID?, as number: UInt32, at now: Instant, time: UInt64
   ) throws(SendError) -> [Action] {
+    isDueKnown = false
     guard !configuration.isRelayOnly else { throw .relayOnly }
     guard files.count < OutgoingFiles.limit else { throw .tooMany }
     files[number] = OutgoingFile(number: number, file: file, peer: peer, at: now)

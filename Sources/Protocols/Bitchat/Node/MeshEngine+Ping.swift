@@ -16,6 +16,7 @@ extension MeshEngine {
   public mutating func ping(
     _ peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
   ) throws(PingError) -> [Action] {
+    isDueKnown = false
     guard canSend, !links.isEmpty else { throw .notReady }
     guard peer != identity.id else { throw .ourselves }
     guard pings.hasRoom else { throw .tooMany }

@@ -19,6 +19,7 @@ extension MeshEngine {
   public mutating func tell(
     _ text: String, to peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
   ) throws(TellError) -> [Action] {
+    isDueKnown = false
     guard !configuration.isRelayOnly else { throw .relayOnly }
     guard let pieces = try? PrivateText.pieces(of: text) else { throw .tooLong }
     let message = OutgoingMessage(
@@ -32,7 +33,8 @@ extension MeshEngine {
   public mutating func restore(
     _ message: OutgoingMessage, at now: Instant, time: UInt64
   ) throws(TellError) -> [Action] {
-    try restore(message, at: now, time: time, isNew: false)
+    isDueKnown = false
+    return try restore(message, at: now, time: time, isNew: false)
   }
 
   private mutating func restore(

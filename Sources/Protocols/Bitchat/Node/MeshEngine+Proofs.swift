@@ -43,6 +43,7 @@ extension MeshEngine {
   public mutating func challenge(
     _ peer: PeerID, signingKey: Ed25519.PublicKey, at now: Instant, time: UInt64
   ) throws(ChallengeError) -> [Action] {
+    isDueKnown = false
     guard !configuration.isRelayOnly else { throw .relayOnly }
     guard canSend else { throw .notReady }
     guard peer != identity.id else { throw .ourselves }

@@ -3,11 +3,11 @@ import Crypto
 
 extension MeshEngine {
   mutating func receive(_ bytes: [UInt8], on link: LinkID, _ turn: inout Turn) {
-    guard isStarted, links[link] != nil else { return }
+    guard isStarted, let place = links.index(of: link) else { return }
     counters.frames += 1
     do throws(PacketError) {
       let view = try PacketView(bytes)
-      links[link]?.heardAt = turn.now
+      links.change(at: place) { $0.heardAt = turn.now }
       accept(view, on: link, isReassembled: false, &turn)
     } catch {
       counters.count(error)
@@ -19,6 +19,7 @@ extension MeshEngine {
   mutating func accept(_ view: PacketView, on link: LinkID, isReassembled: Bool, _ turn: inout Turn) {
     guard view.sender != identity.id else {
       counters.echoes += 1
+      turn.isIdle = true
       return
     }
     let isAnswer = view.timeToLive == 0 && !view.isRequest
@@ -26,12 +27,18 @@ extension MeshEngine {
     // What is for somebody else is not looked into, so nobody has checked its signature.
     let isVerified = view.type.isVerifiedHere && isRead(view)
     let key = view.wireKey(hash, withSignature: !isVerified)
-    guard !recent.see(key, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
+    guard !hasSeen(key, view.type, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
     guard !isAnswer || sync.awaitsAnswer(on: link, at: turn.now) else {
       counters.unaskedAnswers += 1
       return
     }
     guard view.type == .announce || isTimely(arrival, turn) else { return }
+    // One that a newer one has overtaken says nothing, unless it shows whose link it came over.
+    let isOvertaken = view.type == .announce && view.timestamp < table.newest(of: view.sender)
+    guard arrival.isDirect || !isOvertaken else {
+      counters.oldAnnounces += 1
+      return
+    }
     let goesOn = !blocked.contains(view.sender) || !configuration.blocksRelay
     guard goesOn || view.type == .announce || view.type == .leave else {
       counters.blocked += 1
@@ -45,9 +52,10 @@ extension MeshEngine {
       return
     }
     guard isRead(view) else {
-      recent.insert(key, at: turn.now)
+      remember(key, view.type, at: turn.now)
       return relay(arrival, key, &turn)
     }
+    if view.type == .announce, refresh(arrival, key, goesOn: goesOn, &turn) { return }
     guard budget.takeInflation(of: view.inflatedCount, on: link, at: turn.now) else {
       counters.tooMuchInflation += 1
       return
@@ -59,15 +67,20 @@ extension MeshEngine {
     }
     // A relay may have compressed it anew: then it is another row of bytes, and the same packet.
     let id = PacketID(packet)
-    guard !isVerified || !recentIDs.see(id, at: turn.now) else {
-      recent.insert(key, at: turn.now)
+    guard !isVerified || !recentIDs.see(id, at: turn.now), archive.announce(of: view.sender)?.id != id else {
+      remember(key, view.type, at: turn.now)
       return hearCopy(of: arrival, key, &turn)
     }
     let isOfKnown = view.type == .announce && table[view.sender] != nil
-    guard act(on: packet, arrival, id, &turn) else { return }
-    recent.insert(key, at: turn.now)
-    if isVerified { recentIDs.insert(id, at: turn.now) }
-    if goesOn { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
+    let mayGoOn = act(on: packet, arrival, id, &turn)
+    // Whatever else came of what it brought with it.
+    turn.isIdle = false
+    guard mayGoOn else { return }
+    remember(key, view.type, at: turn.now)
+    // The archive knows the last announce of each peer.
+    if isVerified, archive.announce(of: view.sender)?.id != id { recentIDs.insert(id, at: turn.now) }
+    if view.type == .announce { table.passOn(view.sender, at: turn.now) }
+    if goesOn, !isOvertaken { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
   }
 
   /// Whether this node looks into a packet. Another one goes on as it is.
@@ -81,13 +94,24 @@ extension MeshEngine {
     }
   }
 
+  /// Whether a packet has come before.
+  private mutating func hasSeen(_ key: WireKey, _ type: MessageType, at now: Instant) -> Bool {
+    type == .announce ? recentAnnounces.see(key, at: now) : recent.see(key, at: now)
+  }
+
+  mutating func remember(_ key: WireKey, _ type: MessageType, at now: Instant) {
+    if type == .announce { recentAnnounces.insert(key, at: now) } else { recent.insert(key, at: now) }
+  }
+
   private mutating func hearCopy(of arrival: Arrival, _ key: WireKey, _ turn: inout Turn) {
     counters.duplicates += 1
     relay(copy: arrival, key)
     // The announce was known before it came over its sender's own link.
-    if arrival.view.type == .announce, arrival.isDirect, table[arrival.view.sender] != nil {
-      bind(arrival.link, to: arrival.view.sender, &turn)
+    guard arrival.view.type == .announce, arrival.isDirect, table[arrival.view.sender] != nil else {
+      turn.isIdle = true
+      return
     }
+    bind(arrival.link, to: arrival.view.sender, &turn)
   }
 
   /// - Returns: whether the packet is what it says, and may be passed on.
@@ -154,7 +178,7 @@ extension MeshEngine {
     else { return false }
     // One that was said before the peer came back says nothing about it.
     guard packet.timestamp >= peer.announcedAt else { return false }
-    table.forget(peer.id)
+    table.leave(peer.id, at: packet.timestamp)
     archive.leave(peer.id)
     // It has no session any more, either.
     _ = sessions.handle(.forget(peer.id), at: turn.now)
@@ -166,7 +190,8 @@ extension MeshEngine {
   mutating func keep(_ arrival: Arrival, _ packet: Packet, _ id: PacketID, _ turn: inout Turn) {
     guard !blocked.contains(packet.sender) else { return }
     let item = GossipArchive.Item(
-      bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
+      bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp,
+      isAnswer: arrival.isAnswer)
     if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 
@@ -246,9 +271,9 @@ extension MeshEngine {
   }
 
   /// The same for an announce, after its signature: it may show that this node's own clock is wrong.
-  mutating func isTimely(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Bool {
+  mutating func isTimely(_ timestamp: UInt64, _ arrival: Arrival, _ turn: Turn) -> Bool {
     let oldest = arrival.isAnswer ? GossipArchive.oldAnnounceMilliseconds : Limits.clockMilliseconds
-    return isTimely(packet.timestamp, turn, oldest: oldest)
+    return isTimely(timestamp, turn, oldest: oldest)
   }
 
   private mutating func isTimely(_ timestamp: UInt64, _ turn: Turn, oldest: UInt64) -> Bool {

@@ -33,6 +33,7 @@ extension MeshEngine {
   /// A copy of a packet came: it may make passing the packet on superfluous, or have it go further. The apps stay with the copy that
   /// came first.
   mutating func relay(copy arrival: Arrival, _ key: WireKey) {
+    guard pending.has(key) else { return }
     let decision = configuration.relayPolicy == .mains && !arrival.isAnswer ? decide(arrival.view) : nil
     if pending.hear(key, on: arrival.link, timeToLive: decision?.timeToLive) { counters.superfluous += 1 }
   }

@@ -9,6 +9,7 @@ extension MeshEngine {
   ///
   /// - Returns: the packet's ID and what is to be done; nil where nothing may be said yet, or no packet can carry the text.
   public mutating func say(_ text: String, at now: Instant, time: UInt64) -> (packet: PacketID, actions: [Action])? {
+    isDueKnown = false
     guard canSend, let payload = try? PublicText(text).payload, !payload.isEmpty else { return nil }
     var turn = Turn(now: now, time: time)
     var packet = Packet(type: .message, timestamp: timestamp(turn), sender: identity.id, payload: payload)
@@ -37,25 +38,28 @@ extension MeshEngine {
           bytes: bytes, id: PacketID(signed), type: .announce, sender: identity.id, timestamp: signed.timestamp))
     }
     // An announce goes over every link: it shows whose the link is.
-    let all = links.keys.sorted { $0.number < $1.number }
-    transmit(signed, as: kind, to: kind == .announce ? all : targets(), &turn)
+    transmit(signed, as: kind, to: kind == .announce ? links.keys : targets(), &turn)
   }
 
   /// One link to each neighbour, the one that brought its newest announce, and each link whose peer is not known yet; those of `but` are left out.
-  func targets(but heardOn: Set<LinkID> = []) -> [LinkID] {
-    var chosen: [PeerID: (link: LinkID, broughtAt: UInt64)] = [:]
-    var strangers: [LinkID] = []
-    for (link, state) in links.sorted(by: { $0.key.number < $1.key.number }) {
-      guard let peer = state.peer else {
-        strangers.append(link)
-        continue
-      }
-      if chosen[peer].map({ $0.broughtAt < state.broughtAt }) ?? true { chosen[peer] = (link, state.broughtAt) }
+  func targets(but heardOn: [LinkID] = []) -> [LinkID] {
+    var chosen: [LinkID] = []
+    chosen.reserveCapacity(links.count)
+    for (link, state) in links where !heardOn.contains(link) {
+      // Who has heard it on one link needs it on no other.
+      if let peer = state.peer, isServed(peer, besides: link, state.broughtAt, heardOn) { continue }
+      chosen.append(link)
     }
-    // Who has heard it on one link needs it on no other.
-    let informed = Set(heardOn.compactMap { links[$0]?.peer })
-    let known = chosen.filter { !informed.contains($0.key) }.map(\.value.link)
-    return (known + strangers).filter { !heardOn.contains($0) }.sorted { $0.number < $1.number }
+    return chosen
+  }
+
+  /// Whether a peer has another link that goes before this one, or on which it was heard.
+  private func isServed(_ peer: PeerID, besides link: LinkID, _ broughtAt: UInt64, _ heardOn: [LinkID]) -> Bool {
+    for (other, state) in links where other != link && state.peer == peer {
+      guard !heardOn.contains(other), state.broughtAt <= broughtAt else { return true }
+      if state.broughtAt == broughtAt, other.number < link.number { return true }
+    }
+    return false
   }
 
   /// The link to a neighbour; nil if the peer is none.

@@ -28,6 +28,7 @@ public struct MeshEngine: Sendable {
 
   public var configuration: Configuration {
     didSet {
+      isDueKnown = false
       if configuration.isMonitorStrict != oldValue.isMonitorStrict { silenceAt = firstEnd }
       if configuration.nickname != oldValue.nickname || configuration.speaksSeed != oldValue.speaksSeed {
         announceAt = latest
@@ -42,7 +43,7 @@ public struct MeshEngine: Sendable {
   var random: any RandomSource & Sendable
   let hash: KeyedHash
   let signatures: any SignatureChecking
-  var links: [LinkID: MeshLink] = [:]
+  var links = LinkTable<MeshLink>()
   var table = PeerTable()
   var sessions: Sessions<PeerID>
   var outbox = Outbox()
@@ -50,6 +51,8 @@ public struct MeshEngine: Sendable {
   var sync = SyncSchedule()
   var budget = WorkBudget()
   var recent = RecentPackets<WireKey>()
+  /// Announces: one that is older than the last one of its sender is no news in any case, so they need not be remembered for long.
+  var recentAnnounces = RecentPackets<WireKey>(lifetime: .seconds(60))
   var recentIDs = RecentPackets<PacketID>()
   var pending = PendingRelays()
   var assembler = FragmentAssembler()
@@ -94,6 +97,9 @@ public struct MeshEngine: Sendable {
   var silenceAt: Instant?
   /// When the last event came.
   var latest = Instant.zero
+  /// What `deadline` was when it was last computed, and whether it is so still.
+  private var dueAt: Instant?
+  var isDueKnown = false
 
   /// - Parameter signatures: who says whether a signature holds.
   public init(
@@ -120,10 +126,12 @@ public struct MeshEngine: Sendable {
   }
 
   /// When `Event.timer` is due; nil when nothing is timed.
-  public var deadline: Instant? {
+  public var deadline: Instant? { isDueKnown ? dueAt : firstDue }
+
+  private var firstDue: Instant? {
     guard isStarted else { return nil }
     var first = silenceAt
-    // Asked after every packet: an array of them all would cost as much as a packet does.
+    // Computed after every packet that is no copy: an array of them all would cost as much as a packet does.
     func take(_ moment: Instant?) {
       if let moment, first.map({ moment < $0 }) ?? true { first = moment }
     }
@@ -165,6 +173,8 @@ public struct MeshEngine: Sendable {
     /// Milliseconds since 1970.
     let time: UInt64
     var actions: [Action] = []
+    /// Whether nothing came of it that is timed or to be done.
+    var isIdle = false
   }
 
   /// Takes in an event.
@@ -196,8 +206,11 @@ public struct MeshEngine: Sendable {
     case .room(let link, let waiting): files.hasRoom(link, waiting: waiting)
     case .timer: break
     }
+    // Most frames are copies.
+    if turn.isIdle, isDueKnown, dueAt.map({ now < $0 }) ?? true { return [] }
     if isStarted { doWhatIsDue(&turn) }
     updateState(&turn)
+    (dueAt, isDueKnown) = (firstDue, true)
     return turn.actions
   }
 
@@ -219,7 +232,7 @@ public struct MeshEngine: Sendable {
     endProofs(&turn)
     turn.actions += pings.endAll().map { .pingLost($0) }
     isStarted = false
-    (links, sync, pending, paced) = ([:], SyncSchedule(), PendingRelays(), PacedPackets())
+    (links, sync, pending, paced) = (LinkTable(), SyncSchedule(), PendingRelays(), PacedPackets())
     (announceAt, silenceAt) = (nil, nil)
     talks.endAll()
   }
@@ -287,7 +300,7 @@ public struct MeshEngine: Sendable {
   private mutating func cutSilentLinks(_ turn: inout Turn) {
     guard let silenceAt, silenceAt <= turn.now else { return }
     defer { self.silenceAt = firstEnd }
-    for (link, state) in links.sorted(by: { $0.key.number < $1.key.number }) {
+    for (link, state) in links {
       guard state.end(isStrict: configuration.isMonitorStrict) <= turn.now else { continue }
       cut(link, state.peer == nil ? .noAnnounce : .silent, &turn)
     }

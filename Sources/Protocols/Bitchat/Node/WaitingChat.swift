@@ -54,6 +54,7 @@ struct WaitingChat: Sendable {
   }
 
   private mutating func remove(_ isMeant: (Arrival) -> Bool) -> [Arrival] {
+    guard !chats.isEmpty else { return [] }
     let removed = chats.map(\.arrival).filter(isMeant)
     chats.removeAll { isMeant($0.arrival) }
     for arrival in removed { bytes -= arrival.view.bytes.count }

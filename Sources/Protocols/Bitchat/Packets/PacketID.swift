@@ -13,11 +13,17 @@ public struct PacketID: WireValue, Hashable, Sendable {
 
   /// The ID of a packet.
   public init(_ packet: Packet) {
-    let payload = packet.payload
+    self.init(packet.type, packet.sender, packet.timestamp, packet.payload[...])
+  }
+
+  /// The ID of a packet whose payload is not compressed.
+  init(plain view: PacketView) { self.init(view.type, view.sender, view.timestamp, view.section) }
+
+  private init(_ type: MessageType, _ sender: PeerID, _ timestamp: UInt64, _ payload: ArraySlice<UInt8>) {
     let hash = withUnsafeTemporaryAllocation(byteCount: Self.headBytes + payload.count, alignment: 1) { buffer in
-      buffer.storeBytes(of: packet.type.rawValue, as: UInt8.self)
-      buffer.storeBytes(of: packet.sender.rawValue.bigEndian, toByteOffset: 1, as: UInt64.self)
-      buffer.storeBytes(of: packet.timestamp.bigEndian, toByteOffset: 9, as: UInt64.self)
+      buffer.storeBytes(of: type.rawValue, as: UInt8.self)
+      buffer.storeBytes(of: sender.rawValue.bigEndian, toByteOffset: 1, as: UInt64.self)
+      buffer.storeBytes(of: timestamp.bigEndian, toByteOffset: 9, as: UInt64.self)
       UnsafeMutableRawBufferPointer(rebasing: buffer[Self.headBytes...]).copyBytes(from: payload)
       return SHA256.words(UnsafeRawBufferPointer(buffer))
     }

@@ -19,6 +19,8 @@ public struct Peer: Hashable, Sendable {
   public internal(set) var neighbours: [PeerID]
   /// When it said so; nil if it never did.
   var neighboursAt: Instant?
+  /// Whether its newest announce says it.
+  var saysNeighbours = false
   /// The time of its newest announce, milliseconds since 1970 by its clock.
   public internal(set) var announcedAt: UInt64
   /// When something of it was heard last.
@@ -27,6 +29,8 @@ public struct Peer: Hashable, Sendable {
   var metAt: Instant
   /// How many hops its last announce came; 1 for a neighbour.
   public internal(set) var hops: Int
+  /// When an announce of it went on from here.
+  var passedOnAt: Instant?
   /// The highest packet version that it has sent.
   var version = PacketVersion.v1
 }

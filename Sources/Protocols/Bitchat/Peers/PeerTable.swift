@@ -32,6 +32,8 @@ struct PeerTable: Sendable {
     var heardAt: Instant
     /// For what is sealed while the peer is away; nil where only an earlier run heard it.
     var noiseKey: X25519.PublicKey?
+    /// When it said that it leaves, milliseconds since 1970 by its clock: it is not back by an older announce.
+    var leftAt: UInt64 = 0
   }
 
   private(set) var peers: [PeerID: Peer] = [:]
@@ -57,6 +59,7 @@ struct PeerTable: Sendable {
   ) throws(Refusal) -> (novelty: Novelty, forgotten: [PeerID]) {
     let id = announcement.peerID
     if let pinned = pin(of: id), pinned != announcement.signingKey { throw .otherSigningKey }
+    guard time >= pins[id]?.leftAt ?? 0 else { throw .older }
     pins[id] = Pin(signingKey: announcement.signingKey, heardAt: now, noiseKey: announcement.noiseKey)
     dropPins(but: id)
     guard let known = peers[id] else {
@@ -68,13 +71,42 @@ struct PeerTable: Sendable {
     // A copy over a longer way says nothing about the distance.
     if time == known.announcedAt { peer.hops = min(known.hops, hops) }
     if announcement.neighbours == nil { (peer.neighbours, peer.neighboursAt) = (known.neighbours, known.neighboursAt) }
-    (peer.version, peer.metAt) = (known.version, known.metAt)
+    (peer.version, peer.metAt, peer.passedOnAt) = (known.version, known.metAt, known.passedOnAt)
     peers[id] = peer
     let isSame =
       peer.nickname == known.nickname && peer.capabilities == known.capabilities && peer.hops == known.hops
       && peer.speaksSeed == known.speaksSeed && peer.isEarshot == known.isEarshot
     return (isSame ? .same : .changed, [])
   }
+
+  /// The key that a peer's announces are signed with; nil for one that is not in the table, or is held to another one.
+  func signingKey(of id: PeerID) -> Ed25519.PublicKey? {
+    guard let key = peers[id]?.signingKey, pins[id]?.signingKey == key else { return nil }
+    return key
+  }
+
+  /// Takes in an announce whose signature holds and that says what the last one said.
+  ///
+  /// - Returns: whether the peer is at another distance than before, and whether an announce of it has gone on within
+  ///   `burst`; nil for one that is not in the table.
+  mutating func refresh(
+    _ id: PeerID, at time: UInt64, hops: Int, burst: Duration, now: Instant
+  ) -> (isChanged: Bool, isBurst: Bool)? {
+    guard let index = peers.index(forKey: id) else { return nil }
+    let known = peers.values[index]
+    let isChanged = known.hops != hops
+    let isBurst = known.passedOnAt.map { $0.duration(to: now) < burst } ?? false
+    peers.values[index].announcedAt = time
+    peers.values[index].heardAt = now
+    peers.values[index].hops = hops
+    if known.saysNeighbours { peers.values[index].neighboursAt = now }
+    if !isBurst { peers.values[index].passedOnAt = now }
+    if let pin = pins.index(forKey: id) { pins.values[pin].heardAt = now }
+    return (isChanged, isBurst)
+  }
+
+  /// An announce of the peer goes on.
+  mutating func passOn(_ id: PeerID, at now: Instant) { peers[id]?.passedOnAt = now }
 
   /// Something of a peer was heard, and its signature holds or its keys opened it.
   mutating func hear(_ id: PeerID, version: PacketVersion? = nil, at now: Instant) {
@@ -103,6 +135,15 @@ struct PeerTable: Sendable {
   /// Says whether a peer matters to the user.
   mutating func hold(_ id: PeerID, _ isPrecious: Bool) {
     if isPrecious { precious.insert(id) } else { precious.remove(id) }
+  }
+
+  /// The time of the newest thing that a peer said of itself: its announce, or that it leaves; 0 for one that is not known.
+  func newest(of id: PeerID) -> UInt64 { peers[id]?.announcedAt ?? pins[id]?.leftAt ?? 0 }
+
+  /// A peer has said that it leaves.
+  mutating func leave(_ id: PeerID, at time: UInt64) {
+    forget(id)
+    pins[id]?.leftAt = time
   }
 
   /// Forgets a peer; its pin stays unless `withPin`.
@@ -157,6 +198,6 @@ extension Peer {
       capabilities: announcement.capabilities ?? [], speaksSeed: announcement.speaksSeed,
       neighbours: announcement.neighbours ?? [], neighboursAt: announcement.neighbours == nil ? nil : now,
       announcedAt: time, heardAt: now, metAt: now, hops: hops)
-    isEarshot = announcement.isEarshot
+    (isEarshot, saysNeighbours) = (announcement.isEarshot, announcement.neighbours != nil)
   }
 }

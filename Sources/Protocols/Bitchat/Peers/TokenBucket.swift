@@ -18,7 +18,8 @@ struct TokenBucket: Sendable {
   /// Takes so many tokens, if those and `reserve` are there.
   mutating func take(_ count: Double = 1, at now: Instant, reserve: Double = 0) -> Bool {
     if let filledAt {
-      let elapsed = Double(max(0, filledAt.duration(to: now).wholeNanoseconds)) / 1e9
+      // A `Duration` has 128 bits, which take longer than all else here.
+      let elapsed = Double(max(0, now.nanoseconds.subtractingReportingOverflow(filledAt.nanoseconds).0)) / 1e9
       tokens = min(capacity, tokens + elapsed * perSecond)
     }
     filledAt = now

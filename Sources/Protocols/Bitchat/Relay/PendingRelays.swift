@@ -14,7 +14,7 @@ struct PendingRelays: Sendable {
     /// The hop that comes next on the packet's route; nil without a route.
     let nextHop: PeerID?
     /// Where it was heard.
-    var heardOn: Set<LinkID>
+    var heardOn: [LinkID]
     let decision: RelayDecision
     var copies = 1
     var due: Instant
@@ -33,6 +33,7 @@ struct PendingRelays: Sendable {
   var count: Int { relays.count }
   /// Of the packets that wait.
   var keys: Set<WireKey> { Set(relays.map(\.key)) }
+  func has(_ key: WireKey) -> Bool { relays.contains { $0.key == key } }
   /// When `takeDue` has something to give; nil without packets.
   var deadline: Instant? { relays.first?.due }
 
@@ -63,13 +64,15 @@ struct PendingRelays: Sendable {
   mutating func hear(_ key: WireKey, on link: LinkID, timeToLive: UInt8? = nil) -> Bool {
     guard let index = relays.firstIndex(where: { $0.key == key }) else { return false }
     relays[index].copies += 1
-    relays[index].heardOn.insert(link)
+    if !relays[index].heardOn.contains(link) { relays[index].heardOn.append(link) }
+    guard relays[index].copies < relays[index].decision.copiesEnough else {
+      remove(at: index)
+      return true
+    }
     if let timeToLive, relays[index].bytes.count > 2, timeToLive > relays[index].bytes[2] {
       relays[index].bytes[2] = timeToLive
     }
-    guard relays[index].copies >= relays[index].decision.copiesEnough else { return false }
-    remove(at: index)
-    return true
+    return false
   }
 
   /// The packets whose moment has come.

@@ -59,6 +59,8 @@ struct RecentPackets<Key: RecentKey>: Sendable {
       remove(entry)
       return false
     }
+    // Copies come together: those of one moment need not be put in order anew.
+    guard entries[Int(entry)].seenAt != tick else { return true }
     entries[Int(entry)].seenAt = tick
     if entry != newest {
       unlink(entry)

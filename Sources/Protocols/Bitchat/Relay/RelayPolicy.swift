@@ -91,7 +91,9 @@ extension RelayPolicy {
       // The more nearly all wait alike, the likelier the copy that came the shortest way comes first.
       default: 60...120
       }
-    return RelayDecision(timeToLive: timeToLive - 1, delay: delay, copiesEnough: 3, isForSome: false)
+    // Who misses an announce of a peer that it knows loses nothing by it, and has the next one soon.
+    let isNews = subject.type != .announce || !subject.isOfKnown
+    return RelayDecision(timeToLive: timeToLive - 1, delay: delay, copiesEnough: isNews ? 3 : 2, isForSome: false)
   }
 
   /// How many of `count` links the iOS app passes a public packet on to: as many as `count - 1` has binary digits, and one.

@@ -41,6 +41,9 @@ public struct SyncFilter: Hashable, Sendable {
   /// No set of more IDs has room in so many bytes; but one ID is always tried.
   private static func most(_ room: Int, _ p: Int) -> Int { max(1, 8 * room / (p + 2)) }
 
+  /// The most IDs that a filter of the usual size can hold.
+  static let mostUsual = most(Limits.filterBytes, p(0.01))
+
   /// The same of IDs whose hashes are known.
   init(hashes: [UInt64], bytes: Int = Limits.filterBytes, falsePositives: Double = 0.01) {
     p = Self.p(falsePositives)

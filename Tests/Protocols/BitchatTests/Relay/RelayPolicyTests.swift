@@ -26,10 +26,11 @@ struct RelayPolicyTests {
         #expect(chat.copiesEnough == 3 && !chat.isForSome)
         let announce = try #require(RelayPolicy.mains.decide(Self.subject(.announce, timeToLive), degree: degree))
         #expect(announce.delay.upperBound < chat.delay.lowerBound)
-        // One of a peer that everybody knows has time.
+        // One of a peer that everybody knows has time, and fewer need to say it.
         var subject = Self.subject(.announce, timeToLive)
         subject.isOfKnown = true
-        #expect(RelayPolicy.mains.decide(subject, degree: degree)?.delay == chat.delay)
+        let known = try #require(RelayPolicy.mains.decide(subject, degree: degree))
+        #expect(known.delay == chat.delay && known.copiesEnough == 2 && announce.copiesEnough == 3)
       }
     }
   }

@@ -1,0 +1,166 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Announces that say what is known")
+struct RefreshTests {
+  /// Ann, and strangers who have links to her and are known; she has asked each of them what it has.
+  private func stage(_ strangers: [Stranger]) -> (hall: MeshHall, links: [LinkID]) {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let links = strangers.map { hall.connect(stranger: $0, to: 0) }
+    hall.pass(.seconds(2))
+    return (hall, links)
+  }
+
+  /// Announces of somebody that went out on a link.
+  private func announces(_ hall: MeshHall, of peer: PeerID, on link: LinkID) -> Int {
+    (hall.nodes[0].sent[link] ?? []).count { $0[1] == MessageType.announce.rawValue && $0[14..<22] == peer.bytes[...] }
+  }
+
+  @Test(
+    "An announce with nothing new goes on three seconds after the last one, and not before; its time counts at once")
+  func bursts() {
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    var (hall, links) = stage([cem, dea])
+    let before = announces(hall, of: cem.id, on: links[1])
+    #expect(before == 1)
+    hall.inject(cem.announce(at: hall.time), on: links[0], to: 0)
+    #expect(hall.nodes[0].engine.peer(cem.id)?.announcedAt == hall.time)
+    hall.pass(.milliseconds(500))
+    #expect(announces(hall, of: cem.id, on: links[1]) == before)
+    hall.pass(.seconds(3))
+    hall.inject(cem.announce(at: hall.time), on: links[0], to: 0)
+    hall.pass(.milliseconds(500))
+    #expect(announces(hall, of: cem.id, on: links[1]) == before + 1)
+    // One with something new never waits.
+    let news = cem.announce(at: hall.time, capabilities: Capabilities(rawValue: 1))
+    hall.inject(news, on: links[0], to: 0)
+    hall.pass(.milliseconds(500))
+    #expect(announces(hall, of: cem.id, on: links[1]) == before + 2)
+    #expect(hall.nodes[0].engine.archive.announce(of: cem.id)?.bytes == news)
+  }
+
+  @Test("An announce with nothing new has to be signed, and a forged one does not keep the right one away")
+  func forged() {
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    var (hall, links) = stage([cem, dea])
+    hall.pass(.seconds(4))
+    let known = hall.nodes[0].engine.peer(cem.id)?.announcedAt
+    let right = cem.announce(at: hall.time, timeToLive: 5)
+    for forged in [right.flipped(at: -1), Stranger(cem, signingWith: 9).announce(at: hall.time, timeToLive: 5)] {
+      hall.inject(forged, on: links[1], to: 0)
+      hall.pass(.milliseconds(200))
+      #expect(hall.nodes[0].engine.peer(cem.id)?.announcedAt == known)
+    }
+    #expect(hall.nodes[0].engine.counters.badSignatures == 1)
+    hall.inject(right, on: links[1], to: 0)
+    #expect(hall.nodes[0].engine.peer(cem.id)?.announcedAt == hall.time - 400)
+    #expect(hall.nodes[0].engine.archive.announce(of: cem.id)?.bytes == right)
+  }
+
+  @Test("An announce that a newer one has overtaken goes no further, unless it changes whose a link is")
+  func overtaken() {
+    let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
+    var (hall, links) = stage([cem, dea, eli])
+    hall.pass(.seconds(4))
+    let old = cem.announce(at: hall.time - 10, timeToLive: 5)
+    hall.inject(cem.announce(at: hall.time, timeToLive: 5), on: links[1], to: 0)
+    hall.pass(.milliseconds(500))
+    let before = announces(hall, of: cem.id, on: links[2])
+    hall.inject(old, on: links[1], to: 0)
+    // The same from a link that is said to be its own.
+    hall.inject(cem.announce(at: hall.time - 700), on: links[0], to: 0)
+    hall.pass(.milliseconds(500))
+    #expect(announces(hall, of: cem.id, on: links[2]) == before)
+    #expect(hall.nodes[0].engine.counters.oldAnnounces == 2)
+  }
+
+  @Test("Who has left is not back by an announce from before, in whatever form it comes")
+  func left() {
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    var (hall, links) = stage([cem, dea])
+    let (old, newest) = (hall.time - 100, hall.time)
+    hall.inject(cem.announce(at: newest), on: links[0], to: 0)
+    hall.inject(cem.packet(.leave, [], at: newest + 1), on: links[0], to: 0)
+    #expect(hall.nodes[0].engine.peer(cem.id) == nil)
+    hall.inject(cem.announce(at: newest, timeToLive: 0, isSyncAnswer: true), on: links[1], to: 0)
+    hall.inject(cem.announce(at: old, timeToLive: 0, isSyncAnswer: true), on: links[1], to: 0)
+    hall.inject(cem.announce(at: old), on: links[0], to: 0)
+    #expect(hall.nodes[0].engine.peer(cem.id) == nil)
+    hall.inject(cem.announce(at: newest + 2), on: links[0], to: 0)
+    #expect(hall.nodes[0].engine.peer(cem.id) != nil)
+  }
+
+  @Test("Announces of those whose lists of neighbours grow old say so anew, and only those")
+  func neighbours() throws {
+    var table = PeerTable()
+    let cem = Stranger(1)
+    func announcement(_ neighbours: [PeerID]?) throws -> Announcement {
+      try Announcement(
+        nickname: "cem", noiseKey: cem.noiseKey.publicKey, signingKey: cem.signingKey.publicKey, neighbours: neighbours)
+    }
+    let near = PeerID(rawValue: 7)
+    _ = try table.learn(try announcement([near]), at: 1, hops: 1, now: .zero)
+    let later = Instant.zero.advanced(by: .seconds(30))
+    _ = table.refresh(cem.id, at: 2, hops: 1, burst: .seconds(3), now: later)
+    #expect(table[cem.id]?.neighboursAt == later && table[cem.id]?.neighbours == [near])
+    // One that says nothing of neighbours leaves them as they are.
+    _ = try table.learn(try announcement(nil), at: 3, hops: 1, now: later)
+    _ = table.refresh(cem.id, at: 4, hops: 1, burst: .seconds(3), now: later.advanced(by: .seconds(30)))
+    #expect(table[cem.id]?.neighboursAt == later && table[cem.id]?.announcedAt == 4)
+  }
+
+  @Test(
+    "Where over 256 peers are known a node announces itself every 38 to 52 s",
+    arguments: [(256, 12...22), (257, 4...7)])
+  func crowd(peers: Int, range: ClosedRange<Int>) throws {
+    var (hall, links) = stage([Stranger(1)])
+    for number in 0..<peers - 1 {
+      let other = Stranger(UInt64(100 + number))
+      let announcement = try Announcement(
+        nickname: "other", noiseKey: other.noiseKey.publicKey, signingKey: other.signingKey.publicKey)
+      _ = try hall.nodes[0].engine.table.learn(announcement, at: hall.time, hops: 3, now: hall.now)
+    }
+    hall.handle(.announce, at: 0)
+    let before = announces(hall, of: hall.nodes[0].id, on: links[0])
+    hall.pass(.seconds(240))
+    #expect(range.contains(announces(hall, of: hall.nodes[0].id, on: links[0]) - before))
+  }
+
+  @Test("A node knows what it waits for after whatever it was told or asked to do")
+  func deadline() throws {
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    var (hall, links) = stage([cem, dea])
+    func isRight(_ engine: MeshEngine) -> Bool {
+      var anew = engine
+      anew.isDueKnown = false
+      return anew.deadline == engine.deadline
+    }
+    let line = cem.line("hello", at: hall.time)
+    for link in links {
+      hall.inject(line, on: link, to: 0)
+      #expect(isRight(hall.nodes[0].engine))
+    }
+    #expect(hall.nodes[0].engine.counters.duplicates > 0)
+    hall.pass(.seconds(1))
+    _ = hall.say(String(repeating: "long ", count: 300), at: 0)
+    #expect(isRight(hall.nodes[0].engine))
+    hall.pass(.seconds(1))
+    try hall.tell("hello", to: cem.id, as: 1, at: 0)
+    #expect(isRight(hall.nodes[0].engine))
+    hall.pass(.seconds(1))
+    let alone = hall.nodes[0].engine
+    var engine = alone
+    _ = try engine.ping(dea.id, as: 1, at: hall.now, time: hall.time)
+    #expect(isRight(engine))
+    engine = alone
+    engine.configuration.isMonitorStrict = true
+    #expect(isRight(engine))
+    engine = alone
+    _ = try engine.challenge(dea.id, signingKey: dea.signingKey.publicKey, at: hall.now, time: hall.time)
+    #expect(isRight(engine))
+  }
+}
