@@ -20,13 +20,11 @@ public struct GossipArchive: Sendable {
     /// Whether it came in answer to a request.
     let isAnswer: Bool
 
-    init(
-      bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64, isAnswer: Bool = false
-    ) {
+    init(bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64) {
       (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
-      self.isAnswer = isAnswer
       filterHash = SyncFilter.hash(id)
       fragment = type == .fragment ? Self.fragment(in: bytes) : nil
+      isAnswer = bytes.count > 2 && bytes[2] == 0
     }
 
     /// What was kept, by its bytes alone; nil if they are no packet.
@@ -134,8 +132,8 @@ public struct GossipArchive: Sendable {
   /// first message that sender's announce, fresh or not, for nobody takes a line from a peer that it does not know; messages;
   /// fragments. The oldest come first.
   ///
-  /// An announce that came in an answer itself is of somebody further away than announces are meant to go: one neighbour
-  /// after the other would bring everybody's to everybody, each time anew.
+  /// An announce that came in an answer itself is of somebody further away than announces are meant to go, and goes on with
+  /// messages alone: else one neighbour after the other would bring everybody's to everybody, each time anew.
   func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
     let types = request.types ?? .usual
     let known = request.filter.values()
@@ -160,11 +158,10 @@ public struct GossipArchive: Sendable {
       for item in fresh.sorted(by: Item.isOlder) { announce(item.sender, youngerThan: Self.announceMilliseconds) }
     }
     if types.contains(.message) {
-      let wanted = messages.items.filter {
-        isRecent($0) && $0.isYounger(than: Self.messageMilliseconds, at: time) && isWanted($0)
-      }
+      let oldest = max(request.since ?? 0, time - min(time, Self.messageMilliseconds))
+      let wanted = messages.items(since: oldest) { !known.hasAscending(request.filter.value(of: $0)) }
       for sender in Set(wanted.map(\.sender)).sorted() { announce(sender, youngerThan: Self.oldAnnounceMilliseconds) }
-      found += wanted.sorted(by: Item.isOlder)
+      found += wanted
     }
     if types.contains(.fragment) {
       let asked = Set(request.fragments)
@@ -203,8 +200,12 @@ public struct GossipArchive: Sendable {
 
   /// Whether there is surely more than one filter holds.
   private func isOverfull(_ types: SyncTypes, at time: UInt64) -> Bool {
-    let fresh = announces.values.count { $0.isYounger(than: Self.announceMilliseconds, at: time) }
-    return fresh + (types.contains(.message) ? messages.count : 0) > SyncFilter.mostUsual
+    let others = types.contains(.message) ? messages.count : 0
+    guard others <= SyncFilter.mostUsual, others + announces.count > SyncFilter.mostUsual else {
+      return others > SyncFilter.mostUsual
+    }
+    return others + announces.values.count { $0.isYounger(than: Self.announceMilliseconds, at: time) }
+      > SyncFilter.mostUsual
   }
 
   /// A request for what this node does not have: a filter of what it has. Where that is too much for one filter, it is of the
@@ -214,18 +215,20 @@ public struct GossipArchive: Sendable {
   ///   - isBare: whether it says no more than the seed's document has, in a shorter filter.
   ///   - time: milliseconds since 1970, by this node's clock.
   func request(for types: SyncTypes, isBare: Bool = false, at time: UInt64) -> SyncRequest? {
-    var moments: [Moment] = []
+    // Messages lie in their order; the others are put in between.
+    var moments = types.contains(.message) ? messages.items.map { Moment($0) } : []
+    let sorted = moments.count
     if types.contains(.announce) {
       for item in announces.values where item.isYounger(than: Self.announceMilliseconds, at: time) {
         moments.append(Moment(item))
       }
     }
-    if types.contains(.message) { for item in messages.items { moments.append(Moment(item)) } }
     for item in fragments.items where !isBare {
       let isAsked = item.type == .fragment ? types.contains(.fragment) : types.contains(.fileTransfer)
       if isAsked { moments.append(Moment(item)) }
     }
-    moments.sort { $1.isOlder(than: $0) }
+    if moments.count > sorted { moments.sort { $0.isOlder(than: $1) } }
+    moments.reverse()
     let hashes = moments.map(\.filterHash)
     if isBare { return try? SyncRequest(filter: SyncFilter(hashes: hashes, bytes: SeedTalks.filterBytes)) }
     let filter = SyncFilter(hashes: hashes)
@@ -237,8 +240,8 @@ public struct GossipArchive: Sendable {
     return try? SyncRequest(filter: filter, types: types, since: since)
   }
 
-  /// What a request takes of an item: without its bytes, so that sorting a thousand costs little.
-  private struct Moment {
+  /// What a request takes of an item: without its bytes, so that going through a thousand costs little.
+  struct Moment: Sendable {
     let timestamp: UInt64
     let id: PacketID
     let filterHash: UInt64

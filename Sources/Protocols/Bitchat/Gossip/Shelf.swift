@@ -5,7 +5,9 @@ struct Shelf: Sendable {
   private let byteLimit: Int
   private let isShared: Bool
   private var holdings: [PeerID: Holding] = [:]
-  private var byID: [PacketID: GossipArchive.Item] = [:]
+  private var ids: Set<PacketID> = []
+  /// The oldest first.
+  private(set) var items: [GossipArchive.Item] = []
   private(set) var bytes = 0
 
   /// What a sender has here.
@@ -19,34 +21,50 @@ struct Shelf: Sendable {
     (self.limit, self.byteLimit, self.isShared) = (limit, byteLimit, isShared)
   }
 
-  var count: Int { byID.count }
-  var items: some Collection<GossipArchive.Item> { byID.values }
+  var count: Int { items.count }
 
-  func has(_ id: PacketID) -> Bool { byID[id] != nil }
+  /// Those of this time and later, the oldest first.
+  ///
+  /// - Parameter isWanted: says it of the hash of an item.
+  func items(since time: UInt64, where isWanted: (UInt64) -> Bool) -> [GossipArchive.Item] {
+    items[place { $0.timestamp < time }...].filter { isWanted($0.filterHash) }
+  }
+
+  /// How many are so; the first ones are.
+  private func place(where isBefore: (GossipArchive.Item) -> Bool) -> Int {
+    var (low, high) = (0, items.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if isBefore(items[middle]) { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+
+  func has(_ id: PacketID) -> Bool { ids.contains(id) }
 
   /// - Returns: false for a packet that was there, and for one that is older than all of a full shelf.
   mutating func insert(_ item: GossipArchive.Item) -> Bool {
-    guard byID[item.id] == nil else { return false }
-    byID[item.id] = item
+    guard ids.insert(item.id).inserted else { return false }
+    items.insert(item, at: place { GossipArchive.Item.isOlder($0, item) })
     bytes += item.bytes.count
     holdings[item.sender, default: Holding()].count += 1
     holdings[item.sender, default: Holding()].bytes += item.bytes.count
-    if !isShared, byID.count > limit || bytes > byteLimit {
-      // Many at a time: to look for the oldest each time would take longer than all else that becomes of a fragment.
-      for item in byID.values.sorted(by: GossipArchive.Item.isOlder).prefix(max(1, limit / 16)) { remove(item) }
+    if !isShared, count > limit || bytes > byteLimit {
+      // Many at a time: to move the others up each time would take longer than all else that becomes of a fragment.
+      for item in items.prefix(max(1, limit / 16)) { remove(item) }
     }
-    while byID.count > limit || bytes > byteLimit, let next = next { remove(next) }
-    return byID[item.id] != nil
+    while count > limit || bytes > byteLimit, let next = next { remove(next) }
+    return has(item.id)
   }
 
   mutating func removeAll(where isUnwanted: (GossipArchive.Item) -> Bool) {
-    for item in byID.values.filter(isUnwanted) { remove(item) }
+    for item in items.filter(isUnwanted) { remove(item) }
   }
 
   /// The packet that goes first.
   private var next: GossipArchive.Item? {
     let greedy = isShared ? greediest : nil
-    return byID.values.filter { greedy == nil || $0.sender == greedy }.min(by: GossipArchive.Item.isOlder)
+    return items.first { greedy == nil || $0.sender == greedy }
   }
 
   /// The sender that takes the most room, if that is more than a quarter of it.
@@ -59,7 +77,8 @@ struct Shelf: Sendable {
   }
 
   private mutating func remove(_ item: GossipArchive.Item) {
-    guard byID.removeValue(forKey: item.id) != nil, var holding = holdings[item.sender] else { return }
+    guard ids.remove(item.id) != nil, var holding = holdings[item.sender] else { return }
+    items.remove(at: place { GossipArchive.Item.isOlder($0, item) })
     bytes -= item.bytes.count
     holding.count -= 1
     holding.bytes -= item.bytes.count

@@ -190,8 +190,7 @@ extension MeshEngine {
   mutating func keep(_ arrival: Arrival, _ packet: Packet, _ id: PacketID, _ turn: inout Turn) {
     guard !blocked.contains(packet.sender) else { return }
     let item = GossipArchive.Item(
-      bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp,
-      isAnswer: arrival.isAnswer)
+      bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
     if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 

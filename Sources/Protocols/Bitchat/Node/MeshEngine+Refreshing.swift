@@ -47,8 +47,7 @@ extension MeshEngine {
     claim(arrival, of: view.sender, &turn)
     if !courier.bag.isEmpty, let peer = table[view.sender] { deliverMail(to: peer, arrival, &turn) }
     let item = GossipArchive.Item(
-      bytes: view.bytes, id: id, type: .announce, sender: view.sender, timestamp: view.timestamp,
-      isAnswer: arrival.isAnswer)
+      bytes: view.bytes, id: id, type: .announce, sender: view.sender, timestamp: view.timestamp)
     _ = archive.keep(item)
     return again.isBurst
   }

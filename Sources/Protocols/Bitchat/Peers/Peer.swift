@@ -4,7 +4,7 @@ import Crypto
 /// A peer that has announced itself, as this node knows it.
 public struct Peer: Hashable, Sendable {
   public let id: PeerID
-  public let fingerprint: Fingerprint
+  public var fingerprint: Fingerprint { Fingerprint(noiseKey: noiseKey) }
   public let noiseKey: X25519.PublicKey
   /// The key that its packets are signed with: the first that it announced, unless it proved another one inside Noise.
   public internal(set) var signingKey: Ed25519.PublicKey

@@ -193,7 +193,7 @@ extension Peer {
 
   fileprivate init(_ announcement: Announcement, at time: UInt64, hops: Int, now: Instant) {
     self.init(
-      id: announcement.peerID, fingerprint: Fingerprint(noiseKey: announcement.noiseKey),
+      id: announcement.peerID,
       noiseKey: announcement.noiseKey, signingKey: announcement.signingKey, nickname: announcement.nickname,
       capabilities: announcement.capabilities ?? [], speaksSeed: announcement.speaksSeed,
       neighbours: announcement.neighbours ?? [], neighboursAt: announcement.neighbours == nil ? nil : now,

@@ -53,18 +53,22 @@ struct GossipArchiveTests {
   }
 
   @Test("An announce that came in an answer goes on with messages of its sender, and by itself not")
-  func told() throws {
-    var archive = GossipArchive()
-    let packet = Packet(type: .announce, timestamp: time, sender: PeerID(rawValue: 1), payload: Array("far".utf8))
-    let far = GossipArchive.Item(
-      bytes: try packet.encoded(), id: PacketID(packet), type: .announce, sender: packet.sender,
-      timestamp: packet.timestamp, isAnswer: true)
-    _ = archive.keep(far)
-    #expect(archive.missing(try request(), at: time) == [])
-    let line = try item(age: 1000)
-    _ = archive.keep(line)
-    #expect(archive.missing(try request(), at: time) == [far, line])
-    #expect(archive.missing(try request(having: [far]), at: time) == [line])
+  func far() throws {
+    for (timeToLive, isNear) in [(0, false), (1, true), (7, true)] as [(UInt8, Bool)] {
+      var archive = GossipArchive()
+      let packet = Packet(
+        type: .announce, timeToLive: timeToLive, timestamp: time, sender: PeerID(rawValue: 1),
+        payload: Array("far".utf8))
+      let far = GossipArchive.Item(
+        bytes: try packet.encoded(), id: PacketID(packet), type: .announce, sender: packet.sender,
+        timestamp: packet.timestamp)
+      _ = archive.keep(far)
+      #expect(archive.missing(try request(), at: time) == (isNear ? [far] : []))
+      let line = try item(age: 1000)
+      _ = archive.keep(line)
+      #expect(archive.missing(try request(), at: time) == [far, line])
+      #expect(archive.missing(try request(having: [far]), at: time) == [line])
+    }
   }
 
   @Test("The newest announce of a peer is kept, and none of one that has left")

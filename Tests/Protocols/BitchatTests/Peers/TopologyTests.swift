@@ -25,7 +25,7 @@ struct TopologyTests {
     let signing = Ed25519.PrivateKey(randomFrom: &random).publicKey
     let peers = neighbours.filter { $0.key != 1 }.map { number, others in
       Peer(
-        id: id(number), fingerprint: Fingerprint(noiseKey: key), noiseKey: key, signingKey: signing, nickname: "",
+        id: id(number), noiseKey: key, signingKey: signing, nickname: "",
         capabilities: [], speaksSeed: false, neighbours: others.sorted().map(id), neighboursAt: saidAt ?? now,
         announcedAt: 0, heardAt: now, metAt: now, hops: 2)
     }
