@@ -2,10 +2,12 @@ import Common
 
 /// How much of what went over a link to a node of this kind its other end has taken. Every few packets it is asked with a ping, which
 /// goes behind them: its answer confirms them. How many may be unconfirmed follows how long answers take: as many as keep the link
-/// busy, and hardly more, for what waits on the way nothing overtakes. A value.
+/// busy, and no more than nobody notices, for what waits on the way nothing overtakes. A value.
 struct Confirming: Sendable {
   /// The fewest and the most packets that may be unconfirmed.
-  static let limits = 12...96
+  static let limits = 24...96
+  /// An answer that takes no longer is quick, on whatever link.
+  static let quick = Duration.milliseconds(150)
   /// So long an answer is waited for at least. A ping can be lost.
   static let time = Duration.seconds(1)
 
@@ -57,7 +59,7 @@ struct Confirming: Sendable {
     // What the shortest was may not be true any more, of a link whose radio has more to do than before.
     let shortest = min(taken, self.shortest.map { $0 + $0 / 64 } ?? taken)
     self.shortest = shortest
-    let wanted = taken <= shortest * 2 ? limit + 3 : limit - limit / 4
+    let wanted = taken <= max(shortest * 2, Self.quick) ? limit + 6 : limit - limit / 4
     limit = min(max(wanted, Self.limits.lowerBound), Self.limits.upperBound)
     return true
   }

@@ -182,7 +182,8 @@ struct FileLinkTests {
     #expect(confirming.isDue && !isLate && confirming.unconfirmed == fewest / 3 + 1)
   }
 
-  @Test("As many packets may be unconfirmed as keep a link busy, and hardly more", arguments: [2, 10, 100] as [Int64])
+  @Test(
+    "As many packets may be unconfirmed as keep a link busy, and not many more", arguments: [1, 5, 20, 100] as [Int64])
   func followsTheLink(milliseconds: Int64) {
     // A link that takes a packet in `milliseconds`, one after the other, and brings it and what is said to it in five times that.
     let (packet, way) = (Duration.milliseconds(milliseconds), Duration.milliseconds(5 * milliseconds))
@@ -205,6 +206,7 @@ struct FileLinkTests {
       }
     }
     #expect(sent >= 2700, "of 3000 that the link takes")
-    #expect(now.duration(to: free) < packet * 40, "what a line would wait for")
+    let wait = now.duration(to: free)
+    #expect(wait <= .milliseconds(150) || wait <= packet * 36, "what a line would wait for: \(wait)")
   }
 }

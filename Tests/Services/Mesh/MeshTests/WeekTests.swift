@@ -1,0 +1,201 @@
+import Bitchat
+import Common
+import Crypto
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@testable import Mesh
+@testable import MeshStore
+
+/// A street with a node in it, and twenty people who come by under another address each quarter of an hour.
+@LoopActor
+private final class Street {
+  /// What the node keeps at a moment, by kind.
+  typealias Held = [String: Int]
+
+  static let people = 20
+  static let fileStore = 128 << 10
+  private static let quarter = Duration.seconds(15 * 60)
+  /// A thousand a day, and a hundred.
+  private static let messagePause = Duration.milliseconds(86_400)
+  private static let filePause = Duration.seconds(864)
+  /// With the packets of the archive, the log and the database's own journal.
+  static let diskLimit = 40 << 20
+
+  let folder: ScratchFolder
+  private let village = Village()
+  let doorstep: Doorstep
+  let mesh: MeshService
+  private let passers: [Passer]
+  private var random = SeededRandom(seed: 9)
+  private var quarters = 0
+  private var nextMessage = Instant.zero
+  private var nextFile = Instant.zero
+  private var nextQuarter = Instant.zero
+  private var number: UInt32 = 0
+  private var addresses: UInt64 = 0
+  private(set) var said = 0
+  private(set) var sent = 0
+
+  init() throws {
+    folder = try ScratchFolder()
+    let clock = Village.Clock(village.time)
+    let doorstep = Doorstep(village.time)
+    var settings = MeshService.Settings()
+    (settings.nickname, settings.fileStore, settings.archive) = ("node", Self.fileStore, .seconds(3600))
+    let keeper = MeshKeeper(
+      directory: folder.path("mesh"), settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock
+    )
+    mesh = MeshService(
+      radio: doorstep, scheduler: village.time, settings: settings, keeper: keeper, clock: clock,
+      random: { SeededRandom(seed: 4) })
+    passers = (0..<Self.people).map { Passer("passer \($0)", seed: UInt64($0) + 100, doorstep, clock) }
+    self.doorstep = doorstep
+    mesh.start()
+  }
+
+  var now: Instant { village.time.now }
+  private var linked: [Passer] { passers.filter(\.isLinked) }
+
+  /// Lets time pass.
+  ///
+  /// - Parameter pause: from one message to the next, if it is another one than usual.
+  /// - Returns: the most that the node kept of each kind, at the ends of the quarters of its second half.
+  func pass(_ time: Duration, pause: Duration = messagePause) throws -> Held {
+    let (end, half) = (now.advanced(by: time), now.advanced(by: time / 2))
+    var most: Held = [:]
+    while now < end {
+      if nextQuarter <= now {
+        if now >= half { most.merge(held) { max($0, $1) } }
+        moveOn()
+        nextQuarter = now.advanced(by: Self.quarter)
+      }
+      if nextMessage <= now {
+        try talk()
+        nextMessage = now.advanced(by: pause)
+      }
+      if nextFile <= now {
+        try giveFile()
+        nextFile = now.advanced(by: Self.filePause)
+      }
+      village.time.advance(by: now.duration(to: min(nextQuarter, nextMessage, nextFile, end)))
+    }
+    return most
+  }
+
+  /// A quarter of an hour is over: all who are here have another address, some are gone, and some have come.
+  private func moveOn() {
+    quarters += 1
+    for (place, passer) in passers.enumerated() {
+      doorstep.go(passer)
+      // Each is here for an hour of every four, and in each hour five are.
+      guard (quarters / 4 + place) % 4 == 0 else { continue }
+      addresses += 1
+      doorstep.come(
+        passer, as: BluetoothAddress(0xC000_0000_0000 | addresses), connects: (place + quarters).isMultiple(of: 2))
+    }
+  }
+
+  /// Somebody says something: the node or a passer, to all or to one.
+  private func talk() throws {
+    guard let passer = pick() else { return }
+    number += 1
+    said += 1
+    let text = "message \(number) " + String(repeating: "la ", count: Int(number % 40))
+    switch number % 4 {
+    case 0: _ = try mesh.say(text)
+    case 1: passer.say(text)
+    case 2: _ = try mesh.tell(passer.id.description, text)
+    default: try passer.tell(text, to: mesh.ownID, as: number)
+    }
+  }
+
+  private func giveFile() throws {
+    guard let passer = pick() else { return }
+    number += 1
+    sent += 1
+    let content = random.bytes(1000 + Int(number % 19) * 1000)
+    switch sent % 4 {
+    case 0: _ = try mesh.send(file: content, name: "to all", mime: "", to: "")
+    case 1: _ = try mesh.send(file: content, name: "to one", mime: "", to: passer.id.description)
+    case 2: try passer.send(SharedFile(name: "for all", mime: nil, content: content), to: nil, as: number)
+    default: try passer.send(SharedFile(name: "for one", mime: nil, content: content), to: mesh.ownID, as: number)
+    }
+  }
+
+  private func pick() -> Passer? {
+    let linked = linked
+    return linked.isEmpty ? nil : linked[Int(number) % linked.count]
+  }
+
+  /// Bytes of the files of others that the node has.
+  var fileBytes: Int {
+    mesh.files.numbers.compactMap { mesh.files[$0] }.reduce(0) { $0 + ($1.direction == .incoming ? $1.size : 0) }
+  }
+  var heard: Int { passers.reduce(0) { $0 + $1.heard + $1.told } }
+  var taken: Int { passers.reduce(0) { $0 + $1.files } }
+
+  private var held: Held {
+    var held: Held = [
+      "links": mesh.ports.count, "addresses": mesh.finder.remembered.advertisers,
+      "pauses": mesh.finder.remembered.pauses,
+      "refused": mesh.refused.count, "marks": mesh.marks.count, "unkept": mesh.unkept.count + mesh.unkeptNotices.count,
+      "files": mesh.files.numbers.count, "files that wait": mesh.intake.count, "pings": mesh.pings.count,
+    ]
+    if let engine = mesh.engine {
+      let most = engine.holdings
+      held["peers"] = most.peers
+      held["pins"] = most.pins
+      held["announces"] = most.announces
+      held["messages for neighbours"] = most.messages
+      held["fragments"] = most.fragments
+      held["archive"] = most.archiveBytes
+      held["assemblies"] = most.assemblies + most.waitingChat
+      held["relays"] = most.pendingRelays + most.pacedFrames
+    }
+    return held
+  }
+
+  var diskBytes: Int { get throws { try folder.sizes().values.reduce(0, +) } }
+}
+
+@Suite("A node that runs for long", .serialized)
+struct WeekTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("People come and go under new addresses with messages and files, and nothing that the node keeps grows")
+  @LoopActor
+  func week() throws {
+    let street = try Street()
+    let part = Extent.of(Duration.seconds(4 * 3600), all: .seconds(86_400))
+    let parts = Extent.of(2, all: 7)
+    // A log that was empty grows for days, to its limits: this one is full.
+    if Extent.isWhole { _ = try street.pass(.seconds(7200), pause: .seconds(1)) }
+    let first = try street.pass(part)
+    let heap = HeapInUse.bytes
+    var last = first
+    for _ in 1..<parts {
+      last = try street.pass(part)
+      let disk = try street.diskBytes
+      #expect(disk <= Street.diskLimit, "\(disk) bytes on the disk")
+    }
+    // What has come to its limit after a day has not after four hours.
+    let slow = Extent.of(
+      ["pauses": 257, "fragments": 600, "archive": 1 << 20, "files": 130], all: ["pauses": 257, "files": 130])
+    for (kind, count) in last {
+      let before = first[kind] ?? 0
+      let limit = slow[kind] ?? before + max(2, before / 20)
+      #expect(count <= limit, "\(kind): \(before) at first, \(count) at the end")
+    }
+    #expect(street.fileBytes <= Street.fileStore)
+    // It was no quiet time.
+    #expect(street.said >= parts * 150 && street.sent >= parts * 15)
+    #expect(street.heard >= street.said / 3 && street.taken >= street.sent / 3)
+    #expect(first["files"] ?? 0 >= 5 && first["links"] ?? 0 >= 4)
+    guard Extent.isWhole, let heap, let now = HeapInUse.bytes else { return }
+    print("heap: \(heap) bytes after a day, \(now) after a week; disk: \(try street.diskBytes) bytes; \(last)")
+    #expect(Double(now) <= 1.05 * Double(heap), "\(heap) bytes after a day, \(now) after a week")
+  }
+}
