@@ -5,8 +5,8 @@ extension MeshEngine {
   /// From one announce to the next, give or take some seconds: with few links and with many. Facts: bitchat.md section 1.
   private static let announcePeriod: ClosedRange<Int64> = 11_000...19_000
   private static let densePeriod: ClosedRange<Int64> = 22_000...38_000
-  /// The same where so many peers are known. Phones forget who says nothing for a minute.
-  private static let crowdedPeriod: ClosedRange<Int64> = 38_000...52_000
+  /// The same where so many peers are known. The iOS app forgets who says nothing for 45 s.
+  private static let crowdedPeriod: ClosedRange<Int64> = 32_000...44_000
   private static let crowd = 256
   /// The same on a battery.
   private static let sparingPeriod: ClosedRange<Int64> = 57_000...63_000

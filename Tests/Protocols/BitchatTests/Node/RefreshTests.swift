@@ -146,8 +146,9 @@ struct RefreshTests {
     }
     #expect(hall.nodes[0].engine.counters.duplicates > 0)
     hall.pass(.seconds(1))
-    _ = hall.say(String(repeating: "long ", count: 300), at: 0)
-    #expect(isRight(hall.nodes[0].engine))
+    var speaker = hall.nodes[0].engine
+    _ = speaker.say(LimitStage.text(1500), at: hall.now, time: hall.time)
+    #expect(isRight(speaker) && speaker.paced.count > 0)
     hall.pass(.seconds(1))
     try hall.tell("hello", to: cem.id, as: 1, at: 0)
     #expect(isRight(hall.nodes[0].engine))
