@@ -91,7 +91,10 @@ final class Doorstep: Radio {
   }
 
   fileprivate func soon(_ body: @escaping @LoopActor (Doorstep) -> Void) {
-    after(Self.way) { [weak self] in self.map(body) }
+    after(Self.way) { [weak self] in
+      guard let self else { return }
+      body(self)
+    }
   }
 
   /// Calls `body` after a time, whatever becomes of who asked.
