@@ -38,7 +38,8 @@ struct AgreementTests {
     #expect(abs(whole.prompt - simulated.prompt) <= 0.03, "\(whole) \(simulated)")
     #expect(abs(whole.ever - simulated.ever) <= 0.01, "\(whole) \(simulated)")
     #expect(abs(whole.frames - simulated.frames) <= 0.2 * simulated.frames, "\(whole) \(simulated)")
-    if loss == 0 { #expect(whole.prompt == 1 && simulated.prompt == 1) }
+    // Whoever heard three copies passes nothing on: where all neighbours of somebody did, flooding leaves that one out.
+    if loss == 0 { #expect(whole.prompt >= 0.99 && simulated.prompt >= 0.99) }
   }
 
   @LoopActor
