@@ -19,7 +19,7 @@ suite = Suite("meshfaults")
 #: A limit from the moment at which the radio is there again to the next message.
 PROMISE = 15
 #: Bytes of a file that is on its way when something breaks.
-FILE_SIZE = 600_000
+FILE_SIZE = 200_000
 
 
 async def bluetoothd_killed(stage: Stage) -> None:
