@@ -58,6 +58,8 @@ extension MeshEngine {
     public var refusedFiles: UInt64 = 0
     /// Pings that were not answered, because there were too many.
     public var refusedPings: UInt64 = 0
+    /// Answers to pings that were not sent, or are no longer waited for.
+    public var unaskedPongs: UInt64 = 0
     /// Own packets that could not be sent: no link takes them.
     public var unsendable: UInt64 = 0
     /// Packets of dialect S that were taken, and those that were not.
@@ -98,7 +100,7 @@ extension MeshEngine {
         Tally("Proofs", proofs), Tally("WrongProofs", wrongProofs),
         Tally("MissingProofs", missingProofs), Tally("UnaskedProofs", unaskedProofs),
         Tally("AnsweredChallenges", answeredChallenges), Tally("StrangeChallenges", strangeChallenges),
-        Tally("RefusedFiles", refusedFiles), Tally("RefusedPings", refusedPings),
+        Tally("RefusedFiles", refusedFiles), Tally("RefusedPings", refusedPings), Tally("UnaskedPongs", unaskedPongs),
       ] + courier.tallies + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
     }
   }

@@ -62,16 +62,17 @@ extension MeshEngine {
   }
 
   mutating func hear(pong packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
-    let payload = try? PingPayload(reading: packet.payload)
-    if let payload, links[arrival.link]?.peer == packet.sender,
-      files.confirm(payload.nonce, on: arrival.link, at: turn.now)
-    {
-      return sendFilesWhatIsDue(&turn)
-    }
-    guard let payload, let hops = payload.hops(at: arrival.view.timeToLive),
-      let (number, time) = pings.take(payload.nonce, from: packet.sender, at: turn.now)
+    guard let payload = try? PingPayload(reading: packet.payload),
+      let hops = payload.hops(at: arrival.view.timeToLive)
     else {
       counters.unreadable += 1
+      return
+    }
+    if links[arrival.link]?.peer == packet.sender, files.confirm(payload.nonce, on: arrival.link, at: turn.now) {
+      return sendFilesWhatIsDue(&turn)
+    }
+    guard let (number, time) = pings.take(payload.nonce, from: packet.sender, at: turn.now) else {
+      counters.unaskedPongs += 1
       return
     }
     turn.actions.append(.pong(number, milliseconds: UInt32(max(0, time / .milliseconds(1))), hops: hops))

@@ -77,6 +77,8 @@ struct PingTests {
     }
     hall.pass(.seconds(1))
     #expect(hall.nodes[0].pongs.isEmpty)
+    let counters = hall.nodes[0].engine.counters
+    #expect(counters.unaskedPongs == 20 && counters.unreadable == 0)
   }
 
   @Test("Nobody asks itself, and without neighbours nobody is asked")
