@@ -48,9 +48,14 @@ private final class Street {
     let keeper = MeshKeeper(
       directory: folder.path("mesh"), settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock
     )
+    // Another one each time: whoever draws places for files from equal ones finds them taken.
+    var made: UInt64 = 0
     mesh = MeshService(
       radio: doorstep, scheduler: village.time, settings: settings, keeper: keeper, clock: clock,
-      random: { SeededRandom(seed: 4) })
+      random: {
+        made += 1
+        return SeededRandom(seed: 4000 + made)
+      })
     passers = (0..<Self.people).map { Passer("passer \($0)", seed: UInt64($0) + 100, doorstep, clock) }
     self.doorstep = doorstep
     mesh.start()
@@ -174,10 +179,11 @@ struct WeekTests {
     // A log that was empty grows for days, to its limits: this one is full.
     if Extent.isWhole { _ = try street.pass(.seconds(7200), pause: .seconds(1)) }
     let first = try street.pass(part)
-    let heap = HeapInUse.bytes
+    var heaps = [HeapInUse.bytes]
     var last = first
     for _ in 1..<parts {
       last = try street.pass(part)
+      heaps.append(HeapInUse.bytes)
       let disk = try street.diskBytes
       #expect(disk <= Street.diskLimit, "\(disk) bytes on the disk")
     }
@@ -190,13 +196,16 @@ struct WeekTests {
       let limit = slow[kind] ?? before + max(2, before / 20)
       #expect(count <= limit, "\(kind): \(before) at first, \(count) at the end")
     }
+    // The store of files is full, and what is old made room.
     #expect(street.fileBytes <= Street.fileStore)
+    #expect(street.fileBytes >= Street.fileStore / 2, "\(street.fileBytes) bytes of files")
     // It was no quiet time.
     #expect(street.said >= parts * 150 && street.sent >= parts * 15)
     #expect(street.heard >= street.said / 3 && street.taken >= street.sent / 3)
     #expect(first["files"] ?? 0 >= 5 && first["links"] ?? 0 >= 4)
-    guard Extent.isWhole, let heap, let now = HeapInUse.bytes else { return }
-    print("heap: \(heap) bytes after a day, \(now) after a week; disk: \(try street.diskBytes) bytes; \(last)")
-    #expect(Double(now) <= 1.05 * Double(heap), "\(heap) bytes after a day, \(now) after a week")
+    let known = heaps.compactMap(\.self)
+    guard Extent.isWhole, let day = known.first, let week = known.last else { return }
+    print("heap after each day: \(known) bytes; disk: \(try street.diskBytes) bytes; \(last)")
+    #expect(Double(week) <= 1.05 * Double(day), "\(day) bytes after a day, \(week) after a week")
   }
 }
