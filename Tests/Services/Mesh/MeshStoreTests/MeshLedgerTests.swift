@@ -50,6 +50,55 @@ struct MeshLedgerTests {
     #expect(ledger.highestNumber == 9)
   }
 
+  @Test("Each record with a number raises the highest one, and shows it should the row that keeps it be lost")
+  mutating func lostNumber() throws {
+    let records: [MeshRecord] = [
+      .message(try Sample.privateMessage(41)), .outgoing(try Sample.outgoing(42)), .file(KeptFilesTests.file(43)),
+    ]
+    for (place, record) in records.enumerated() {
+      let isTaken = ledger.restore(record, id: Int64(place) + 1, time: Sample.time, bytes: 100)
+      #expect(isTaken && ledger.highestNumber == 41 + UInt32(place))
+    }
+    let file = try ledger.apply(.file(KeptFilesTests.file(50)), at: Sample.time)
+    #expect(file.rows.count == 2 && ledger.highestNumber == 50)
+  }
+
+  @Test("Of files each sender has a quarter, by number as well as by size, before its own go first")
+  mutating func quarterByNumber() throws {
+    func file(_ number: UInt32, of sender: UInt64) -> MeshChange {
+      var file = KeptFilesTests.file(number, size: 1)
+      file.sender = Sample.peer(sender)
+      return .file(file)
+    }
+    for number in 1...1000 as ClosedRange<UInt32> {
+      _ = try ledger.apply(file(number, of: UInt64(number) + 100), at: Sample.time)
+    }
+    for number in 1001...2000 as ClosedRange<UInt32> { _ = try ledger.apply(file(number, of: 5), at: Sample.time) }
+    let next = try ledger.apply(file(3000, of: 6), at: Sample.time)
+    #expect(next.removedFiles == [1001], "not the oldest, but the oldest of who has half of all")
+  }
+
+  @Test("What is written again takes the room of what it replaces")
+  mutating func room() throws {
+    let text = String(repeating: "x", count: 5 << 20)
+    for number in 1...3 as ClosedRange<UInt32> {
+      _ = try ledger.apply(.message(Sample.privateMessage(number, text: text)), at: 1)
+    }
+    for _ in 0..<20 {
+      let again = try ledger.apply(.message(Sample.privateMessage(2, text: text, state: .seen)), at: 1)
+      #expect(again.removedMessages.isEmpty)
+    }
+  }
+
+  @Test("A file that is taken back, or gone by somebody's wish, is erased, and nothing of it stays in the disk's log")
+  mutating func erased() throws {
+    let unknown = ledger.discard(KeptFilesTests.file(1))
+    #expect(unknown.erased == [KeptFilesTests.file(1).place], "its content may be there without a row")
+    _ = try ledger.apply(.file(KeptFilesTests.file(2)), at: Sample.time)
+    let gone = try ledger.apply(.fileGone(2), at: Sample.time)
+    #expect(gone.erased == [KeptFilesTests.file(2).place] && gone.emptiesLog)
+  }
+
   @Test("Where pins or marks are too many, the oldest go, and those of peers that the user has chosen last")
   mutating func chosen() throws {
     let key = try Sample.key(1)
