@@ -19,6 +19,8 @@ struct Confirming: Sendable {
   }
 
   private var questions: [Question] = []
+  /// Those that were given up last. What comes too late for them shows how long answers take.
+  private var overdue: [Question] = []
   /// Packets that went after the last question.
   private var unasked = 0
   private var lastAt = Instant.zero
@@ -40,7 +42,7 @@ struct Confirming: Sendable {
     if unconfirmed >= limit {
       // Nobody answers: it goes on without, and asks anew.
       limit = Self.limits.lowerBound
-      (questions, unasked, shortest) = ([], limit / 3, nil)
+      (overdue, questions, unasked, shortest) = (questions, [], limit / 3, nil)
     }
     unasked += 1
     lastAt = now
@@ -53,7 +55,7 @@ struct Confirming: Sendable {
 
   /// - Returns: whether it was asked for; earlier questions are answered with it.
   mutating func confirm(_ nonce: UInt64, at now: Instant) -> Bool {
-    guard let index = questions.firstIndex(where: { $0.nonce == nonce }) else { return false }
+    guard let index = questions.firstIndex(where: { $0.nonce == nonce }) else { return isOverdue(nonce, at: now) }
     let taken = questions[index].askedAt.duration(to: now)
     questions.removeFirst(index + 1)
     // What the shortest was may not be true any more, of a link whose radio has more to do than before.
@@ -61,6 +63,12 @@ struct Confirming: Sendable {
     self.shortest = shortest
     let wanted = taken <= max(shortest * 2, Self.quick) ? limit + 6 : limit - limit / 4
     limit = min(max(wanted, Self.limits.lowerBound), Self.limits.upperBound)
+    return true
+  }
+
+  private mutating func isOverdue(_ nonce: UInt64, at now: Instant) -> Bool {
+    guard let question = overdue.first(where: { $0.nonce == nonce }) else { return false }
+    (overdue, shortest) = ([], question.askedAt.duration(to: now))
     return true
   }
 }

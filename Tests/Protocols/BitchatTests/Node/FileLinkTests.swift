@@ -178,15 +178,22 @@ struct FileLinkTests {
     #expect(confirming.next == .zero)
     while confirming.unconfirmed < confirming.limit { confirming.sent(at: now) }
     confirming.sent(at: confirming.next)
-    let isLate = confirming.confirm(3, at: confirming.next)
-    #expect(confirming.isDue && !isLate && confirming.unconfirmed == fewest / 3 + 1)
+    // One that comes too late confirms nothing, and shows that the link is slow.
+    let late = Instant.zero.advanced(by: .seconds(2))
+    let isLate = confirming.confirm(3, at: late)
+    #expect(confirming.isDue && isLate && confirming.unconfirmed == fewest / 3 + 1)
+    let isLateAgain = confirming.confirm(3, at: late)
+    #expect(!isLateAgain)
+    while confirming.unconfirmed < confirming.limit { confirming.sent(at: late) }
+    #expect(confirming.next == late.advanced(by: Instant.zero.duration(to: late) * 4))
   }
 
   @Test(
-    "As many packets may be unconfirmed as keep a link busy, and not many more", arguments: [1, 5, 20, 100] as [Int64])
-  func followsTheLink(milliseconds: Int64) {
-    // A link that takes a packet in `milliseconds`, one after the other, and brings it and what is said to it in five times that.
-    let (packet, way) = (Duration.milliseconds(milliseconds), Duration.milliseconds(5 * milliseconds))
+    "As many packets may be unconfirmed as keep a link busy, and not many more",
+    arguments: [(1, 5), (1, 25), (5, 25), (20, 100), (100, 500)] as [(Int64, Int64)])
+  func followsTheLink(milliseconds: Int64, wayMilliseconds: Int64) {
+    // A link that takes a packet in `milliseconds`, one after the other, and brings it, and the answer to it, in the other time.
+    let (packet, way) = (Duration.milliseconds(milliseconds), Duration.milliseconds(wayMilliseconds))
     var confirming = Confirming()
     var (now, free, nonce, sent) = (Instant.zero, Instant.zero, 0 as UInt64, 0)
     var answers: [(at: Instant, nonce: UInt64)] = []
@@ -199,6 +206,8 @@ struct FileLinkTests {
         nonce += 1
         confirming.ask(nonce, at: now)
         answers.append((free.advanced(by: way * 2), nonce))
+      } else if confirming.next < answers[0].at {
+        now = confirming.next
       } else {
         let first = answers.removeFirst()
         now = first.at
