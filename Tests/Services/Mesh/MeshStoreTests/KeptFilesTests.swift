@@ -120,6 +120,28 @@ struct KeptFilesTests {
     #expect(places.count == 8 && places.isSuperset(of: [1, 2]) && !places.contains(40))
   }
 
+  @Test("At a start contents that no row names are erased, and rows without a content, or unreadable, are removed")
+  @LoopActor
+  func leftovers() {
+    let stand = MeshKeeperTests.Stand()
+    for number in 1...2 as ClosedRange<UInt32> {
+      stand.keeper.keep(Self.file(number), content: Self.secret) { _ in }
+      stand.work()
+      stand.work()
+    }
+    let again = MeshKeeperTests.Stand(opens: false)
+    var found = stand.disk.state.withLock { $0 }
+    found.files[Self.file(2).place] = nil
+    found.files[99] = Self.secret
+    found.rows[1000] = MeshRow(id: 1000, time: 1, content: [0xFF, 0xFF])
+    again.disk.state.withLock { [found] in ($0.files, $0.rows) = (found.files, found.rows) }
+    again.open()
+    again.work()
+    #expect(again.kept?.files.map(\.number) == [1] && again.kept?.lost == 2)
+    #expect(again.disk.state.withLock { Array($0.files.keys) } == [Self.file(1).place])
+    #expect(again.disk.count == 3, "identity, number and the file")
+  }
+
   @Test("A file whose description the disk refuses does not come up later, and its content goes")
   @LoopActor
   func takenBack() {

@@ -145,6 +145,21 @@ struct FileKeepingTests {
     #expect(early == nil && again?.sender == PeerID(rawValue: 0))
     intake.lose(try #require(again))
     #expect(intake.lost == 3 && intake.count == 6)
+    // What was written or lost takes no room any more: 2 MiB are free.
+    let taken = (20..<23 as Range<UInt64>).map { intake.take(Self.file($0, of: $0, bytes: 1 << 20), at: .zero) }
+    #expect(taken == [true, true, false])
+  }
+
+  @Test("However small they are, 64 files wait, and more are lost and counted")
+  func many() {
+    var intake = FileIntake()
+    var taken = 0
+    for number in 0..<70 as Range<UInt64> {
+      // So many come in more than a minute alone.
+      let now = Instant.zero.advanced(by: .seconds(number < 60 ? 0 : 61))
+      if intake.take(Self.file(number, of: number), at: now) { taken += 1 }
+    }
+    #expect(taken == FileIntake.limit && intake.count == FileIntake.limit && intake.lost == 6)
   }
 
   private static func file(_ number: UInt64, of sender: UInt64, bytes: Int = 1) -> ReceivedFile {

@@ -32,6 +32,16 @@ struct NeighbourFinderTests {
     #expect(second == Self.one)
   }
 
+  @Test("On a battery nobody tells that an advertiser is gone: who was not heard for long is not tried")
+  func notHeard() {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(20))
+    finder.forget(notHeardSince: Self.second(10))
+    let next = finder.next(linked: [], peers: [], at: Self.second(30))
+    #expect(next == Self.other && finder.remembered.advertisers == 1)
+  }
+
   @Test(
     "How weak an advertiser may be depends on who is there",
     arguments: [(-90, 0.0), (-91, nil), (-100, nil)] as [(Int, Double?)])
