@@ -95,6 +95,46 @@ struct CourierBagTests {
     #expect(taken.dropped == [first.id])
   }
 
+  @Test("What was handed over goes before everything that waits, also before what is older and a stranger's")
+  func handedFirst() throws {
+    var bag = CourierBag()
+    for number in 0..<20 { _ = try bag.add(try carried(number, from: UInt64(number / 2))) }
+    for number in 20..<40 { _ = try bag.add(try carried(number, from: UInt64(100 + number / 5), isOfFavourite: true)) }
+    let last = try carried(39)
+    bag.change(last.id) { $0.handed = 1 }
+    let taken = try bag.add(try carried(100, from: 200, isOfFavourite: true))
+    #expect(taken.dropped == [last.id])
+  }
+
+  @Test("An envelope that finds no place has nothing go for it")
+  func refusedWhole() throws {
+    var bag = CourierBag(limit: 1000)
+    let handed = try carried(0)
+    _ = try bag.add(handed)
+    bag.change(handed.id) { $0.handed = 1 }
+    var number = 1
+    while bag.bytes + (16 << 10) + 128 <= CourierBag.byteLimit {
+      _ = try bag.add(try carried(number, from: UInt64(number), isOfFavourite: true, bytes: 16 << 10))
+      number += 1
+    }
+    // The one that was handed over would go, and that is not enough.
+    let before = bag.bytes
+    let large = add(try carried(5000, from: 5000, bytes: 16 << 10), to: &bag)
+    #expect(large == .failure(.full))
+    #expect(bag.bytes == before && bag.envelopes[handed.id] != nil)
+  }
+
+  @Test("Of what an earlier run carried no more is taken over than there is room for")
+  func restored() throws {
+    var bag = CourierBag(limit: 1000)
+    var taken = 0
+    for number in 0..<600 where bag.restore(try carried(number, from: UInt64(number), bytes: 16 << 10)) { taken += 1 }
+    #expect(taken == CourierBag.byteLimit / ((16 << 10) + 128) && bag.bytes <= CourierBag.byteLimit)
+    var small = CourierBag(limit: 3)
+    let results = try (0..<4).map { small.restore(try carried($0, from: UInt64($0))) }
+    #expect(results == [true, true, true, false])
+  }
+
   @Test("No more bytes are carried than there is room for, however many places there are")
   func bytes() throws {
     var bag = CourierBag(limit: 1000)

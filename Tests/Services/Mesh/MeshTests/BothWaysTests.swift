@@ -1,5 +1,6 @@
 import Bitchat
 import Common
+import Crypto
 import Loop
 import Radio
 import Testing
@@ -98,5 +99,22 @@ struct GivingWayTests {
     #expect(ann.mesh.reason.contains("too few places"))
     registration.cancel()
     #expect(village.wait { ann.mesh.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
+  }
+  @Test("While another service serves somebody no fragment of an own file leaves; afterwards the file goes on")
+  @LoopActor
+  func quiet() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let kiosk = ann.shared.tenant("kiosk", share: LinkShare(needs: 1, may: 1, priority: 10))
+    let quiet = kiosk.askForQuiet()
+    village.time.advance(by: .milliseconds(1))
+    var random = SeededRandom(seed: 1)
+    let number = try ann.mesh.send(file: random.bytes(20_000), name: "a", mime: "", to: "")
+    village.time.advance(by: .seconds(30))
+    #expect(ann.mesh.scan == nil && bob.mesh.files.numbers.isEmpty)
+    #expect(ann.mesh.files[number]?.percent == 0)
+    quiet.cancel()
+    #expect(village.wait(.seconds(30)) { bob.mesh.files.numbers.count == 1 })
   }
 }

@@ -106,6 +106,30 @@ struct FileKeepingTests {
     }
   }
 
+  @Test("A file for which there is no place is lost and counted, and holds up none that comes after it")
+  @LoopActor
+  func noPlace() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let ann = village.add("ann")
+    let bob = village.add("bob", at: 5, directory: folder.path("state")) { $0.fileStore = 4000 }
+    #expect(village.wait { village.isAcquainted })
+    func give(_ name: String, _ size: Int, to peer: String) throws {
+      _ = try ann.mesh.send(file: [UInt8](repeating: 7, count: size), name: name, mime: "", to: peer)
+    }
+    var told: [UInt32] = []
+    bob.mesh.fileArrivals.addForGood { told.append($0) }
+    try give("dear", 3000, to: "bob")
+    #expect(village.wait(.seconds(60)) { Self.names(bob) == ["dear"] })
+    // What is for everybody has no private file go for it.
+    try give("large", 2000, to: "")
+    #expect(village.wait(.seconds(10)) { bob.mesh.intake.lost == 1 })
+    #expect(bob.mesh.intake.count == 0 && Self.names(bob) == ["dear"])
+    try give("small", 500, to: "")
+    #expect(village.wait(.seconds(10)) { Self.names(bob) == ["dear", "small"] })
+    #expect(told == bob.mesh.files.numbers)
+  }
+
   @Test("Of a sender who brings one file after another only some are taken, and of all senders")
   func rates() throws {
     var intake = FileIntake()

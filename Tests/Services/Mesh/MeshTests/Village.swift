@@ -95,7 +95,7 @@ final class Village {
     adjust(&settings)
     let first = seed &* 1000 &+ UInt64(houses.count)
     var made: UInt64 = 0
-    let kept = MeshKeeper.Settings(archive: settings.archive)
+    let kept = settings.kept
     let keeper =
       store.map { MeshKeeper($0, settings: kept, scheduler: scheduler, worker: disk, clock: clock) }
       ?? MeshKeeper(directory: directory, settings: kept, scheduler: scheduler, disk: disk, clock: clock)
