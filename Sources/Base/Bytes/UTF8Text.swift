@@ -3,23 +3,32 @@ public enum UTF8Text {
   /// Whether the bytes are UTF-8 (RFC 3629): no overlong form, no surrogate, nothing above U+10FFFF. No copy is made of them,
   /// as `String(validating:as:)` makes one.
   public static func isValid(_ bytes: [UInt8]) -> Bool {
-    bytes.withUnsafeBytes { bytes in
-      var index = 0
-      while index < bytes.count {
-        if index + 8 <= bytes.count,
-          bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self) & 0x8080_8080_8080_8080 == 0
-        {
-          index += 8
-          continue
-        }
-        guard let length = length(of: bytes[index...]) else { return false }
-        index += length
-      }
-      return true
-    }
+    bytes.withUnsafeBytes { wholeCharacters(in: $0) == bytes.count }
   }
 
-  /// How many bytes the first character has; nil if they are none.
+  /// How many bytes the text has without a character at its end that is cut off; nil if it is not UTF-8 up to there. No copy is
+  /// made of it.
+  public static func wholeCharacters(in bytes: ArraySlice<UInt8>) -> Int? {
+    bytes.withUnsafeBytes { wholeCharacters(in: $0) }
+  }
+
+  private static func wholeCharacters(in bytes: UnsafeRawBufferPointer) -> Int? {
+    var index = 0
+    while index < bytes.count {
+      if index + 8 <= bytes.count,
+        bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self) & 0x8080_8080_8080_8080 == 0
+      {
+        index += 8
+        continue
+      }
+      guard let length = length(of: bytes[index...]) else { return nil }
+      guard index + length <= bytes.count else { return index }
+      index += length
+    }
+    return index
+  }
+
+  /// How many bytes the first character has, those that are cut off among them; nil if what is there begins none.
   private static func length(of bytes: Slice<UnsafeRawBufferPointer>) -> Int? {
     let first = bytes[bytes.startIndex]
     // What may follow first: the range of the second byte keeps out what has a shorter form, surrogates, and what is too large.
@@ -35,8 +44,9 @@ public enum UTF8Text {
     case 0xF4: (count, second) = (4, 0x80...0x8F)
     default: return nil
     }
-    guard bytes.count >= count, second.contains(bytes[bytes.startIndex + 1]) else { return nil }
-    for index in 2..<max(2, count) where bytes[bytes.startIndex + index] & 0xC0 != 0x80 { return nil }
+    guard bytes.count > 1 else { return count }
+    guard second.contains(bytes[bytes.startIndex + 1]) else { return nil }
+    for index in 2..<max(2, min(count, bytes.count)) where bytes[bytes.startIndex + index] & 0xC0 != 0x80 { return nil }
     return count
   }
 }

@@ -52,4 +52,29 @@ struct UTF8TextTests {
       #expect(!UTF8Text.isValid(wrong))
     }
   }
+
+  @Test("A text that is cut within a character has all before that character")
+  func cut() {
+    let text = "Grüße, 東京, 🎫 und é"
+    let bytes = Array(text.utf8)
+    for count in 0...bytes.count {
+      var whole = 0
+      for scalar in text.unicodeScalars where whole + String(scalar).utf8.count <= count {
+        guard String(decoding: bytes[whole...], as: UTF8.self).unicodeScalars.first == scalar else { break }
+        whole += String(scalar).utf8.count
+      }
+      let found = UTF8Text.wholeCharacters(in: bytes[..<count])
+      #expect(found == whole)
+    }
+  }
+
+  @Test(
+    "What begins no character is no character that is cut off",
+    arguments: [
+      [0xF0, 0x28], [0xF0, 0x9F, 0x28], [0xE0, 0x80], [0xED, 0xA0], [0xC0], [0xF5], [0xF4, 0x90], [0x80],
+    ])
+  func notCut(bytes: [UInt8]) {
+    let found = UTF8Text.wholeCharacters(in: [0x61, 0x62] + bytes[...])
+    #expect(found == nil)
+  }
 }

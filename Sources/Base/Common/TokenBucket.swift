@@ -1,7 +1,5 @@
-import Common
-
 /// A limit of so many a second: tokens that come back evenly, and are never more than a second's.
-struct TokenBucket: Sendable {
+public struct TokenBucket: Sendable {
   private let capacity: Double
   private let perSecond: Double
   private var tokens: Double
@@ -9,14 +7,14 @@ struct TokenBucket: Sendable {
 
   /// - Parameters:
   ///   - count: how many are allowed within `period`, and at one moment.
-  init(_ count: Int, each period: Duration = .seconds(1)) {
+  public init(_ count: Int, each period: Duration = .seconds(1)) {
     capacity = Double(max(0, count))
     tokens = capacity
     perSecond = capacity / (Double(max(1, period.wholeNanoseconds)) / 1e9)
   }
 
   /// Takes so many tokens, if those and `reserve` are there.
-  mutating func take(_ count: Double = 1, at now: Instant, reserve: Double = 0) -> Bool {
+  public mutating func take(_ count: Double = 1, at now: Instant, reserve: Double = 0) -> Bool {
     if let filledAt {
       // A `Duration` has 128 bits, which take longer than all else here.
       let elapsed = Double(max(0, now.nanoseconds.subtractingReportingOverflow(filledAt.nanoseconds).0)) / 1e9
@@ -29,8 +27,8 @@ struct TokenBucket: Sendable {
   }
 
   /// Takes tokens whether they are there or not: those that are missing have to come back before there are others.
-  mutating func spend(_ count: Double) { tokens -= count }
+  public mutating func spend(_ count: Double) { tokens -= count }
 
   /// Gives a token back that was taken for nothing.
-  mutating func giveBack() { tokens = min(capacity, tokens + 1) }
+  public mutating func giveBack() { tokens = min(capacity, tokens + 1) }
 }

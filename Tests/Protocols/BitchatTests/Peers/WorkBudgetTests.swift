@@ -3,32 +3,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Limits of so many a second")
-struct TokenBucketTests {
+@Suite("Work that links and all of them may cause in a second")
+struct WorkBudgetTests {
   private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
-
-  private func taken(_ bucket: inout TokenBucket, _ tries: Int, at milliseconds: Int) -> Int {
-    (0..<tries).count { _ in bucket.take(at: moment(milliseconds)) }
-  }
-
-  @Test("So many are allowed at one moment, and as many again a period later")
-  func evenly() {
-    var bucket = TokenBucket(10, each: .seconds(30))
-    let first = taken(&bucket, 20, at: 0)
-    let early = taken(&bucket, 20, at: 2999)
-    let third = taken(&bucket, 20, at: 6000)
-    let whole = taken(&bucket, 20, at: 60_000)
-    #expect([first, early, third, whole] == [10, 0, 2, 10])
-  }
-
-  @Test("A reserve is left to those who may use it")
-  func reserve() {
-    var bucket = TokenBucket(10)
-    let others = (0..<20).count { _ in bucket.take(at: moment(0), reserve: 3) }
-    #expect(others == 7)
-    let privileged = taken(&bucket, 20, at: 0)
-    #expect(privileged == 3)
-  }
 
   @Test(
     "A link has its share of signatures, all links have theirs and thirty each beside it, and announces of known peers go on after that"
