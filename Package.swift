@@ -36,6 +36,7 @@ let package = Package(
     // Protocols: pure engines, bytes and time in, actions out.
     room("Protocols/Tuvali", Every.base),
     room("Protocols/Bitchat", Every.base + ["Noise"]),
+    room("Protocols/PBLEC", ["Bytes", "Common", "Crypto"]),
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
@@ -110,7 +111,7 @@ let package = Package(
       "earshot-bench",
       [
         "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air",
-        "Tuvali", "Bitchat",
+        "Tuvali", "Bitchat", "PBLEC",
         "Transfers", "Verifier", "Wallet",
       ]),
 
@@ -126,6 +127,7 @@ let package = Package(
     tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], vectors: true),
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
     tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat", "TestSupport"], vectors: true),
+    tests("Protocols/PBLECTests", ["Bytes", "Common", "Crypto", "PBLEC"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
     tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),
@@ -189,7 +191,8 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Noise", "Tuvali", "Bitchat", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air",
+        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing",
+        "Air",
         "HCI", "BlueZ",
         "Verifier",
         "Listing", "TestSupport",

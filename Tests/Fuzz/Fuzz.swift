@@ -30,7 +30,7 @@ struct Target: Sendable {
   }
 
   static let all: [Target] =
-    tuvali + bitchat + bitchatPayloads + mesh + engines + noise + base + store + host + bus + strangers
+    tuvali + bitchat + bitchatPayloads + mesh + pblec + engines + noise + base + store + host + bus + strangers
 
   /// The one that the program's name says.
   static let chosen: Target? = {

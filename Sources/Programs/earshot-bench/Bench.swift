@@ -3,7 +3,7 @@ import Journal
 import Loop
 
 /// Measures, prints, and writes `bench.json`. Meant for a release build; nothing here passes or fails. Words on the command line choose parts:
-/// engine, noise, mesh, visitors, service, field.
+/// engine, noise, mesh, feed, visitors, service, field.
 @main
 struct Bench {
   static func main() {
@@ -19,6 +19,7 @@ struct Bench {
         if wants("engine") { figures += EngineBench.run() }
         if wants("noise") { figures += NoiseBench.run() }
         if wants("mesh") { figures += MeshBench.run() }
+        if wants("feed") { figures += FeedBench.run() }
         if wants("visitors") { figures += VisitorsBench.run() }
         do {
           if wants("service") { figures += try await ServiceBench().run() }

@@ -1,0 +1,106 @@
+import Common
+import Crypto
+import Glibc
+import PBLEC
+
+/// Reports of advertisers through the feed's engine on one core: processor time, the best of some turns.
+enum FeedBench {
+  private static let turns = 5
+  private static let reports = 400_000
+  private static let senders = 200
+
+  static func run() -> [Figure] {
+    var best = (crowd: 0.0, strangers: 0.0, new: 0.0)
+    for _ in 0..<turns {
+      best.crowd = max(best.crowd, crowd())
+      best.strangers = max(best.strangers, strangers())
+      best.new = max(best.new, spoofer())
+    }
+    return [
+      .more("feed: reports of 200 senders decoded + judged", best.crowd, "1/s", goal: 500_000),
+      .more("feed: reports of other advertisers passed over", best.strangers, "1/s", goal: 500_000),
+      .more("feed: messages of new addresses refused", best.new, "1/s", goal: 500_000),
+    ]
+  }
+
+  /// 200 senders at full rate, 1,333 reports a second: 40 of each message, in turns, with a text of 24 bytes.
+  private static func crowd() -> Double {
+    var engine = BroadcastEngine(random: SystemRandom())
+    var now = Instant.zero
+    let rounds = reports / senders / 40
+    let packets: [[[UInt8]]] = (0..<rounds).map { round in
+      (0..<senders).map { report("~\(round % 10)\(100_000_000 + round) of \(10_000_000_000 + $0)") }
+    }
+    var heard = 0
+    let seconds = time {
+      for round in packets {
+        for copy in 0..<40 {
+          for (sender, packet) in round.enumerated() {
+            heard +=
+              engine.hear(packet, from: AdvertiserID(rawValue: UInt64(sender)), rssi: -60, at: now, time: noon).count
+          }
+          now = now.advanced(by: copy < 39 ? .milliseconds(100) : .milliseconds(2100))
+        }
+      }
+    }
+    return heard > 0 ? Double(rounds * senders * 40) / seconds : 0
+  }
+
+  /// What else is on the air: names, services, and beacons of others.
+  private static func strangers() -> Double {
+    var engine = BroadcastEngine(random: SystemRandom())
+    var beacon = NotifyBeacon(major: 1, minor: 2).bytes
+    beacon[20] ^= 1
+    let lists = [
+      report("A speaker in the hall"), beacon, [2, 1, 6, 3, 3, 0x2C, 0xFE, 9, 0x16, 0x2C, 0xFE, 1, 2, 3, 4, 5, 6],
+      [2, 1, 6, 17, 7] + [UInt8](repeating: 7, count: 16),
+    ]
+    var heard = 0
+    let seconds = time {
+      for number in 0..<reports {
+        heard +=
+          engine.hear(
+            lists[number & 3], from: AdvertiserID(rawValue: UInt64(number)), rssi: -60, at: .zero, time: noon
+          ).count
+      }
+    }
+    return heard == 0 ? Double(reports) / seconds : 0
+  }
+
+  /// A new address for each report, while as many peers as there may be are there.
+  private static func spoofer() -> Double {
+    var engine = BroadcastEngine(random: SystemRandom())
+    var now = Instant.zero
+    let packet = report("~1somebody else, again")
+    for address in 0..<Limits.peers {
+      _ = engine.hear(packet, from: AdvertiserID(rawValue: UInt64(address)), rssi: -60, at: now, time: noon)
+      now = now.advanced(by: .milliseconds(100))
+    }
+    let seconds = time {
+      for number in 0..<reports {
+        _ = engine.hear(
+          packet, from: AdvertiserID(rawValue: UInt64(1000 + number)), rssi: -60, at: now, time: noon)
+      }
+    }
+    return engine.peersNearby == Limits.peers ? Double(reports) / seconds : 0
+  }
+
+  private static let noon = CalendarTime(milliseconds: 1_773_057_600_000, day: CalendarDay(20_521))
+
+  private static func report(_ name: String) -> [UInt8] {
+    [2, 1, 6, UInt8(1 + name.utf8.count), MessagePacket.completeName] + Array(name.utf8)
+  }
+
+  private static func time(_ body: () -> Void) -> Double {
+    let begin = processorTime()
+    body()
+    return max(processorTime() - begin, 1e-9)
+  }
+
+  /// Seconds that this thread has computed.
+  private static func processorTime() -> Double {
+    var time = timespec()
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+  }
+}

@@ -1,0 +1,25 @@
+/// A day of the local calendar: days since 1970-01-01, shown as 2026-03-09.
+public struct CalendarDay: Hashable, Sendable, CustomStringConvertible {
+  public let number: Int
+
+  /// - Parameter number: kept within ten thousand years of 1970.
+  public init(_ number: Int) {
+    self.number = min(max(number, 0), 3_652_000)
+  }
+
+  /// The proleptic Gregorian date. A year is counted from March on, so that the day that is sometimes there is its last.
+  public var description: String {
+    let days = number + 719_468
+    let era = days / 146_097
+    let dayOfEra = days % 146_097
+    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+    let shifted = (5 * dayOfYear + 2) / 153
+    let day = dayOfYear - (153 * shifted + 2) / 5 + 1
+    let month = shifted < 10 ? shifted + 3 : shifted - 9
+    let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+    return "\(year)-\(Self.two(month))-\(Self.two(day))"
+  }
+
+  private static func two(_ number: Int) -> String { (number < 10 ? "0" : "") + "\(number)" }
+}

@@ -1,0 +1,100 @@
+import Common
+import Crypto
+
+/// The peers that were heard in the last minute, and what they said last. Bounded; nothing of it is written down.
+struct PeerTable: Sendable {
+  struct Peer: Sendable {
+    /// What it said last, the newest at the end: `Limits.window` packets at most.
+    fileprivate(set) var window: [MessagePacket]
+    /// When the last one was first heard.
+    fileprivate(set) var firstHeard: Instant
+    /// When anything of the peer was heard.
+    fileprivate(set) var lastHeard: Instant
+    let alias: Int
+  }
+
+  private var peers: [AdvertiserID: Peer] = [:]
+  private var aliases: Set<Int> = []
+  private let hash: KeyedHash
+  /// No peer goes before this.
+  private(set) var nextPruning: Instant?
+
+  init(randomFrom random: inout some RandomSource) {
+    hash = KeyedHash(randomFrom: &random)
+  }
+
+  var count: Int { peers.count }
+
+  /// What a known peer's packet is.
+  enum Verdict {
+    case unknown
+    case new(alias: Int)
+    case refused(Drop)
+  }
+
+  /// Takes in a message of a peer, if the peer is known. Facts: pblec.md section 3.
+  mutating func judge(_ packet: MessagePacket, from advertiser: AdvertiserID, at now: Instant) -> Verdict {
+    guard let index = touch(advertiser, at: now) else { return .unknown }
+    let window = peers.values[index].window
+    if packet == window.last { return .refused(.duplicate) }
+    if window.contains(packet) { return .refused(.late) }
+    if peers.values[index].firstHeard.duration(to: now) < Limits.heardPeriod { return .refused(.tooFast) }
+    if window.count == Limits.window { peers.values[index].window.removeFirst() }
+    peers.values[index].window.append(packet)
+    peers.values[index].firstHeard = now
+    return .new(alias: peers.values[index].alias)
+  }
+
+  /// Notes that a known peer was heard, whatever it said.
+  mutating func heard(_ advertiser: AdvertiserID, at now: Instant) { _ = touch(advertiser, at: now) }
+
+  private mutating func touch(
+    _ advertiser: AdvertiserID, at now: Instant
+  ) -> Dictionary<AdvertiserID, Peer>.Index? {
+    guard let index = peers.index(forKey: advertiser) else { return nil }
+    guard peers.values[index].lastHeard.duration(to: now) < Limits.peerLife else {
+      aliases.remove(peers.values[index].alias)
+      peers.remove(at: index)
+      return nil
+    }
+    peers.values[index].lastHeard = now
+    return index
+  }
+
+  /// Whether a new peer can be remembered. Makes room if there are peers that have not been heard for long.
+  mutating func hasRoom(at now: Instant) -> Bool {
+    if peers.count >= Limits.peers { prune(at: now) }
+    return peers.count < Limits.peers
+  }
+
+  /// Remembers a peer with what it said first.
+  ///
+  /// - Returns: the peer's alias.
+  mutating func admit(
+    _ advertiser: AdvertiserID, _ packet: MessagePacket, firstHeard: Instant, at now: Instant
+  ) -> Int {
+    let alias = freeAlias(of: advertiser)
+    aliases.insert(alias)
+    peers[advertiser] = Peer(window: [packet], firstHeard: firstHeard, lastHeard: now, alias: alias)
+    nextPruning = nextPruning ?? now.advanced(by: Limits.peerLife)
+    return alias
+  }
+
+  /// Forgets who has not been heard for a minute.
+  mutating func prune(at now: Instant) {
+    guard let nextPruning, nextPruning <= now else { return }
+    for (advertiser, peer) in peers where peer.lastHeard.duration(to: now) >= Limits.peerLife {
+      aliases.remove(peer.alias)
+      peers.removeValue(forKey: advertiser)
+    }
+    self.nextPruning = peers.values.lazy.map(\.lastHeard).min()?.advanced(by: Limits.peerLife)
+  }
+
+  /// The hash of the address, or the next number that no other peer has.
+  private func freeAlias(of advertiser: AdvertiserID) -> Int {
+    let value = withUnsafeBytes(of: advertiser.rawValue.littleEndian) { hash.hash($0).low }
+    var alias = Int(value % UInt64(Limits.aliases))
+    while aliases.contains(alias) { alias = (alias + 1) % Limits.aliases }
+    return alias
+  }
+}

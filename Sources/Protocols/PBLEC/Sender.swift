@@ -1,0 +1,141 @@
+import Common
+import Crypto
+
+/// What goes out: one message after the other, each for 4 s, none sooner than 6 s after the one before. Facts: pblec.md section 2.
+struct Sender: Sendable {
+  private struct Waiting: Sendable {
+    let number: UInt64
+    let text: MessageText
+  }
+
+  private enum Turn: Sendable {
+    case nobody
+    /// A message asks for its place on the air since this time.
+    case asking(UInt64, since: Instant)
+    /// A message is on the air since this time.
+    case onAir(UInt64, since: Instant)
+
+    var number: UInt64? {
+      switch self {
+      case .nobody: nil
+      case .asking(let number, _), .onAir(let number, _): number
+      }
+    }
+  }
+
+  private var turn = Turn.nobody
+  private var waiting: [Waiting] = []
+  private var digit: UInt8
+  private var last: UInt64 = 0
+  /// When the last message came on the air.
+  private var lastStart: Instant?
+  /// When the last message left the air, while the address is kept for the next one.
+  private var lastEnd: Instant?
+
+  init(randomFrom random: inout some RandomSource) {
+    // One of 250 numbers, so that all digits are alike.
+    var byte = random.bytes(1)[0]
+    while byte >= 250 { byte = random.bytes(1)[0] }
+    digit = byte % 10
+  }
+
+  /// How many messages are not said yet, with the one on the air.
+  var count: Int { waiting.count + (turn.number == nil ? 0 : 1) }
+
+  var deadline: Instant? {
+    switch turn {
+    case .asking(_, let since): since.advanced(by: Limits.longestWait)
+    case .onAir: nil
+    case .nobody: waiting.isEmpty ? lastEnd?.advanced(by: Limits.conversation) : nextStart
+    }
+  }
+
+  private var nextStart: Instant { lastStart?.advanced(by: Limits.messagePeriod) ?? Instant(nanoseconds: .min) }
+
+  mutating func send(
+    _ text: MessageText, at now: Instant
+  ) throws(BroadcastError) -> (number: UInt64, actions: [BroadcastEngine.Action]) {
+    guard count < Limits.queue else { throw .queueFull(seconds: secondsToRoom(at: now)) }
+    last += 1
+    waiting.append(Waiting(number: last, text: text))
+    return (last, next(at: now))
+  }
+
+  /// Takes a message back; what of it was said was said.
+  mutating func cancel(_ number: UInt64, at now: Instant) throws(BroadcastError) -> [BroadcastEngine.Action] {
+    if let index = waiting.firstIndex(where: { $0.number == number }) {
+      waiting.remove(at: index)
+      return [.dropped(number, .cancelled)]
+    }
+    guard number == turn.number else { throw .unknownMessage }
+    return end(.dropped(number, .cancelled), at: now, [.silence])
+  }
+
+  mutating func began(_ number: UInt64, at now: Instant) {
+    guard case .asking(number, _) = turn else { return }
+    turn = .onAir(number, since: now)
+    lastStart = now
+    lastEnd = nil
+    digit = (digit + 1) % 10
+  }
+
+  mutating func ended(_ number: UInt64, wasCutShort: Bool, at now: Instant) -> [BroadcastEngine.Action] {
+    guard case .onAir(number, _) = turn else { return [] }
+    return end(wasCutShort ? .dropped(number, .cutShort) : .sent(number), at: now)
+  }
+
+  /// The radio had no place for it.
+  mutating func refused(
+    _ number: UInt64, _ error: BroadcastError, at now: Instant
+  ) -> [BroadcastEngine.Action] {
+    guard case .asking(number, _) = turn else { return [] }
+    return end(.dropped(number, error), at: now)
+  }
+
+  mutating func timer(at now: Instant) -> [BroadcastEngine.Action] {
+    switch turn {
+    case .asking(let number, let since) where since.duration(to: now) >= Limits.longestWait:
+      return end(.dropped(number, .noPlace), at: now, [.silence])
+    case .asking, .onAir: return []
+    case .nobody:
+      guard waiting.isEmpty else { return next(at: now) }
+      guard let lastEnd, lastEnd.duration(to: now) >= Limits.conversation else { return [] }
+      self.lastEnd = nil
+      return [.leaveAir]
+    }
+  }
+
+  /// Takes everything back, and leaves the air.
+  mutating func stop() -> [BroadcastEngine.Action] {
+    let numbers = [turn.number].compactMap { $0 } + waiting.map(\.number)
+    (turn, waiting, lastEnd) = (.nobody, [], nil)
+    return numbers.map { .dropped($0, .cancelled) } + [.leaveAir]
+  }
+
+  private mutating func end(
+    _ outcome: BroadcastEngine.Action, at now: Instant, _ before: [BroadcastEngine.Action] = []
+  ) -> [BroadcastEngine.Action] {
+    turn = .nobody
+    lastEnd = now
+    return before + [outcome] + next(at: now)
+  }
+
+  private mutating func next(at now: Instant) -> [BroadcastEngine.Action] {
+    guard case .nobody = turn, now >= nextStart, !waiting.isEmpty else { return [] }
+    let message = waiting.removeFirst()
+    turn = .asking(message.number, since: now)
+    return [.transmit(message.number, MessagePacket(digit: digit, text: message.text))]
+  }
+
+  /// Until the message that is first has been said, rounded up.
+  private func secondsToRoom(at now: Instant) -> Int {
+    let end =
+      switch turn {
+      case .onAir(_, let since): since.advanced(by: Limits.airTime)
+      case .asking: now.advanced(by: Limits.airTime)
+      case .nobody: max(now, nextStart).advanced(by: Limits.airTime)
+      }
+    let left = max(1, now.duration(to: end).wholeNanoseconds)
+    return Int((left + 999_999_999) / 1_000_000_000)
+  }
+}

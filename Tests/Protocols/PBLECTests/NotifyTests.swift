@@ -1,0 +1,227 @@
+import Bytes
+import Common
+import Testing
+
+@testable import PBLEC
+
+@Suite("Notifications: one a day goes out, two a day come in")
+struct NotifyTests {
+  private let beacons = (1...9).map { NotifyBeacon(major: UInt16($0), minor: 7) }
+  private let unset = CalendarTime(milliseconds: 5_000_000, day: CalendarDay(0))
+
+  private func told(_ stand: inout FeedStand, _ numbers: Int...) -> [Bool] {
+    numbers.map { stand.hear(beacons[$0]) }
+  }
+
+  /// The next run: what was kept last, read again.
+  private func restarted(_ stand: FeedStand) throws -> FeedStand {
+    let kept = stand.actions.compactMap { if case .keep(let ledger) = $0 { ledger } else { nil } }.last
+    var next = FeedStand(ledger: try NotifyLedger(reading: try #require(kept).bytes), seed: 5)
+    (next.now, next.time) = (Instant.zero, stand.time)
+    return next
+  }
+
+  private func refusal(_ stand: inout FeedStand) -> BroadcastError? {
+    do throws(BroadcastError) {
+      try stand.notify()
+      stand.handle(.beaconBegan)
+      stand.handle(.beaconEnded)
+      return nil
+    } catch { return error }
+  }
+
+  @Test("Two beacons a day are told, one that was told counts nothing, and the third is dropped")
+  func cap() {
+    var stand = FeedStand()
+    let all = told(&stand, 0, 0, 1, 1, 0, 2)
+    #expect(all == [true, false, true, false, false, false])
+    #expect(stand.engine.counters[.repeatedBeacon] == 3 && stand.engine.counters[.tooManyBeacons] == 1)
+    #expect(stand.engine.notificationsLeft(at: stand.now, time: stand.time) == 0)
+  }
+
+  @Test("Major and minor are what a beacon is known by, both of them, whoever sends it")
+  func pairs() {
+    var stand = FeedStand()
+    stand.actions += stand.engine.setNotifyLimit(9)
+    let pairs: [(UInt16, UInt16)] = [(1, 2), (2, 1), (1, 1), (2, 2)]
+    for (major, minor) in pairs {
+      let first = stand.hear(NotifyBeacon(major: major, minor: minor), from: 1)
+      let second = stand.hear(NotifyBeacon(major: major, minor: minor, power: 0), from: 2)
+      #expect(first && !second)
+    }
+  }
+
+  @Test("The number that is told is what somebody wants, none too")
+  func limits() {
+    for limit in [0, 1, 5] {
+      var stand = FeedStand()
+      stand.actions += stand.engine.setNotifyLimit(limit)
+      var count = 0
+      for beacon in beacons where stand.hear(beacon) { count += 1 }
+      #expect(count == limit)
+    }
+    var stand = FeedStand()
+    _ = told(&stand, 0, 1, 2)
+    stand.actions += stand.engine.setNotifyLimit(3)
+    // It was dropped, and not told: now there is room for it.
+    let later = told(&stand, 0, 2, 3)
+    #expect(later == [false, true, false])
+    stand.actions += stand.engine.setNotifyLimit(1000)
+    #expect(stand.engine.notifyLimit == Limits.mostNotifications)
+    stand.actions += stand.engine.setNotifyLimit(-1)
+    #expect(stand.engine.notifyLimit == 0)
+  }
+
+  @Test("The next day of the calendar fills both budgets")
+  func nextDay() {
+    var stand = FeedStand()
+    _ = told(&stand, 0, 1)
+    let first = refusal(&stand)
+    let second = refusal(&stand)
+    #expect(first == nil && second == .notifySpent(until: CalendarDay(20_522)))
+    #expect(second?.sentence.contains("2026-03-10") == true)
+    stand.time.day = CalendarDay(20_522)
+    let third = refusal(&stand)
+    let after = told(&stand, 0, 2, 3)
+    #expect(third == nil && after == [true, true, false])
+  }
+
+  @Test("A restart fills neither budget, and keeps the number that is wanted")
+  func restart() throws {
+    var stand = FeedStand()
+    stand.actions += stand.engine.setNotifyLimit(3)
+    _ = told(&stand, 0, 1)
+    _ = refusal(&stand)
+    var next = try restarted(stand)
+    let sent = refusal(&next)
+    let heard = told(&next, 0, 1, 2, 3)
+    #expect(sent == .notifySpent(until: CalendarDay(20_522)))
+    #expect(heard == [false, false, true, false])
+  }
+
+  @Test("A clock that goes back fills neither budget, before and after a restart")
+  func clockBack() throws {
+    var stand = FeedStand()
+    _ = told(&stand, 0, 1)
+    _ = refusal(&stand)
+    for day in [20_520, 20_000, 20_521] {
+      stand.time.day = CalendarDay(day)
+      let sent = refusal(&stand)
+      let heard = told(&stand, 2)
+      #expect(sent == .notifySpent(until: CalendarDay(20_522)) && heard == [false])
+    }
+    var next = try restarted(stand)
+    next.time.day = CalendarDay(20_400)
+    let sent = refusal(&next)
+    let heard = told(&next, 2)
+    #expect(sent != nil && heard == [false])
+  }
+
+  @Test("A day that the clock named by mistake is over when a whole day has passed")
+  func clockWasAhead() {
+    var stand = FeedStand()
+    stand.time.day = CalendarDay(29_000)
+    _ = told(&stand, 0, 1)
+    stand.time.day = CalendarDay(20_521)
+    stand.pass(24 * 3600 - 1)
+    let before = told(&stand, 2)
+    stand.pass(1)
+    let after = told(&stand, 2, 3, 4)
+    #expect(before == [false] && after == [true, true, false])
+  }
+
+  @Test("While the clock is before 2026 nothing is sent, and one notification in all is told, also after a restart")
+  func unsetClock() throws {
+    var stand = FeedStand()
+    stand.time = unset
+    let sent = refusal(&stand)
+    let heard = told(&stand, 0, 1, 0)
+    #expect(sent == .clockNotSet && heard == [true, false, false])
+    #expect(stand.engine.notificationsLeft(at: stand.now, time: stand.time) == 0)
+    var next = try restarted(stand)
+    next.time.day = CalendarDay(1)
+    let later = told(&next, 1, 2)
+    #expect(later == [false, false])
+    // As soon as it is set, a day is a day.
+    next.time = FeedStand().time
+    let today = told(&next, 2, 3, 4)
+    let now = refusal(&next)
+    #expect(today == [true, true, false] && now == nil)
+  }
+
+  @Test("None is told before 2026 where none is wanted")
+  func unsetClockNone() {
+    var stand = FeedStand()
+    stand.time = unset
+    stand.actions += stand.engine.setNotifyLimit(0)
+    #expect(stand.engine.notificationsLeft(at: stand.now, time: stand.time) == 0)
+    let heard = told(&stand, 0)
+    #expect(heard == [false])
+  }
+
+  @Test("The budget is spent before anything is on the air; a beacon that gets no place gives it back")
+  func noPlace() throws {
+    var stand = FeedStand()
+    try stand.notify()
+    guard case .keep(let spent) = stand.actions.first, case .transmitBeacon = stand.actions.last else {
+      Issue.record("not in this order: \(stand.actions)")
+      return
+    }
+    var crashed = FeedStand(ledger: try NotifyLedger(reading: spent.bytes))
+    let afterCrash = crashed.refusedNotify()
+    #expect(afterCrash == .notifySpent(until: CalendarDay(20_522)))
+    let meanwhile = stand.refusedNotify()
+    #expect(meanwhile == .notifying)
+    stand.pass(30)
+    #expect(stand.engine.deadline == stand.now)
+    let given = stand.handle(.timer)
+    #expect(given.first == .stopBeacon)
+    try stand.notify()
+    stand.handle(.beaconRefused)
+    try stand.notify()
+    stand.handle(.beaconBegan)
+    let late = stand.handle(.beaconRefused)
+    #expect(late == [])
+    let end = stand.handle(.stop)
+    #expect(end == [.leaveAir, .stopBeacon])
+    let spentNow = stand.refusedNotify()
+    #expect(spentNow == .notifySpent(until: CalendarDay(20_522)))
+  }
+
+  @Test("Each beacon has numbers of its own")
+  func numbers() throws {
+    var pairs: Set<UInt32> = []
+    for seed in 0..<50 {
+      var stand = FeedStand(seed: UInt64(seed))
+      try stand.notify()
+      if case .transmitBeacon(let beacon) = stand.actions.last { pairs.insert(beacon.pair) }
+    }
+    #expect(pairs.count == 50)
+  }
+
+  @Test("A ledger that cannot be read counts as spent, for its day")
+  func unreadable() throws {
+    var stand = FeedStand(ledger: .spent(on: FeedStand().time, limit: 5))
+    let refused = stand.refusedNotify()
+    #expect(refused == .notifySpent(until: CalendarDay(20_522)))
+    let today = told(&stand, 0)
+    stand.time.day = CalendarDay(20_522)
+    let tomorrow = told(&stand, 0)
+    #expect(today == [false] && tomorrow == [true])
+    for bytes: [UInt8] in [[], [4, 2, 0, 0, 0, 0, 1, 0], [0, 101, 0, 0, 0, 0, 1, 0], [0, 2, 101, 0, 0, 0, 1, 0]] {
+      #expect(throws: WireError.self) { try NotifyLedger(reading: bytes) }
+    }
+    #expect(throws: WireError.self) { try NotifyLedger(reading: [0, 2, 1, 0, 0, 0, 1, 102]) }
+  }
+
+  @Test(
+    "A day of the calendar is shown as its date",
+    arguments: [
+      (0, "1970-01-01"), (59, "1970-03-01"), (789, "1972-02-29"), (11_016, "2000-02-29"), (20_521, "2026-03-09"),
+      (20_453, "2025-12-31"), (20_454, "2026-01-01"), (-5, "1970-01-01"), (47_540, "2100-02-28"),
+      (47_541, "2100-03-01"),
+    ])
+  func dates(day: Int, text: String) {
+    #expect("\(CalendarDay(day))" == text)
+  }
+}

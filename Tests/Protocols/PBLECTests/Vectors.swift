@@ -1,0 +1,143 @@
+import Bytes
+import Foundation
+
+/// The file of vectors, one property for each section.
+struct Vectors: Decodable {
+  let constants: Constants
+  let packets: [PacketRow]
+  let clip: [ClipRow]
+  let malformed: [String: MalformedRow]
+  let receiverSequence: Sequence
+  let ibeacon: [String: BeaconRow]
+  let mgmtAddAdvertising: Management
+
+  enum CodingKeys: String, CodingKey, CaseIterable {
+    case constants, packets, clip, malformed, receiverSequence, ibeacon, mgmtAddAdvertising
+  }
+
+  static let shared: Vectors = {
+    do {
+      return try decoder.decode(Vectors.self, from: try Data(contentsOf: url))
+    } catch {
+      fatalError("pblec.json cannot be read: \(error)")
+    }
+  }()
+
+  /// The names of all sections that the file has, in camel case.
+  static func sectionNames() throws -> Set<String> {
+    let object = try JSONSerialization.jsonObject(with: try Data(contentsOf: url))
+    let names = (object as? [String: Any] ?? [:]).keys
+    return Set(
+      names.map { name in
+        let words = name.split(separator: "_")
+        return words.prefix(1).joined() + words.dropFirst().map(\.capitalized).joined()
+      })
+  }
+
+  private static var url: URL { Bundle.module.bundleURL.appendingPathComponent("Vectors/pblec.json") }
+
+  private static var decoder: JSONDecoder {
+    let decoder = JSONDecoder()
+    decoder.keyDecodingStrategy = .convertFromSnakeCase
+    return decoder
+  }
+}
+
+extension Vectors {
+  /// Bytes that the file writes as hexadecimal digits.
+  struct HexBytes: Decodable, Sendable {
+    let bytes: [UInt8]
+
+    init(from decoder: any Decoder) throws {
+      bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
+    }
+  }
+
+  struct Constants: Decodable {
+    let prefix: String
+    let maxName: Int
+    let maxText: Int
+    let broadcastS: Int64
+    let cooldownS: Int64
+    let pruneS: Int64
+    let notifyUuid: String
+    let notifyBroadcastS: Int64
+    let notifyTxPerDay: Int
+    let notifyRxPerDayDefault: Int
+  }
+
+  struct PacketRow: Decodable, Sendable {
+    let name: String
+    let digit: UInt8
+    let text: String
+    let utf8Len: Int
+    let adv: HexBytes
+    let len: Int
+    let parsed: Parsed
+  }
+
+  /// `["text", 0, "hello"]`, or `["stop", 7]`.
+  struct Parsed: Decodable, Sendable, Equatable {
+    let kind: String
+    let digit: UInt8
+    let text: String?
+
+    init(from decoder: any Decoder) throws {
+      var values = try decoder.unkeyedContainer()
+      kind = try values.decode(String.self)
+      digit = try values.decode(UInt8.self)
+      text = values.isAtEnd ? nil : try values.decode(String.self)
+    }
+  }
+
+  struct ClipRow: Decodable, Sendable {
+    let input: String
+    let clipped: String
+    let octets: Int
+  }
+
+  struct MalformedRow: Decodable, Sendable {
+    let adv: HexBytes
+    let parsed: Parsed?
+  }
+
+  struct Sequence: Decodable {
+    struct Row: Decodable, Sendable {
+      let seconds: Double
+      let address: String
+      let digit: UInt8
+      let text: String
+      let verdict: String
+
+      init(from decoder: any Decoder) throws {
+        var values = try decoder.unkeyedContainer()
+        seconds = try values.decode(Double.self)
+        address = try values.decode(String.self)
+        digit = try values.decode(UInt8.self)
+        text = try values.decode(String.self)
+        verdict = try values.decode(String.self)
+      }
+    }
+    let columns: [String]
+    let rows: [Row]
+  }
+
+  struct BeaconRow: Decodable, Sendable {
+    let major: UInt16
+    let minor: UInt16
+    let power: Int8
+    let bluezManufacturer: HexBytes
+    let adv: HexBytes
+    let len: Int
+
+    enum CodingKeys: String, CodingKey {
+      case major, minor, power, adv, len
+      case bluezManufacturer = "bluezManufacturer0X004C"
+    }
+  }
+
+  struct Management: Decodable {
+    let note: String
+    let params: HexBytes
+  }
+}
