@@ -154,7 +154,8 @@ extension Target {
   private static let abilities = AirAbilities(advertisingSlots: 5, seesPackets: true, hasRawHCI: false)
   private static let traits = AirLinkTraits(isOurs: true, hearsUnsubscribed: true, notifyWindow: 3)
   private static let packet = AdvertisingPacket(
-    address: address, addressKind: .randomAddress, kind: .scanResponse, rssi: -59, data: [2, 1, 6])
+    address: address, addressKind: .randomAddress, kind: .scanResponse, rssi: -59, time: Instant(nanoseconds: 258),
+    data: [2, 1, 6])
 
   private static let hubFrames: [HubFrame] = [
     .welcome(address, abilities), .refused("né"), .status(.degraded, reason: "x"), .abilities(abilities),
@@ -173,7 +174,8 @@ extension Target {
     .advertise(
       slot: 1, .init(data: [7, 8], scanResponse: [], interval: .milliseconds(100), isConnectable: true)),
     .silence(slot: 2), .serve(application: 1, GATTApplication(services: services)), .stopServing(application: 5),
-    .listen(nil), .listen(Listening(services: [uuid], wantsPackets: true)), .connect(connection: 6, address),
+    .listen(nil), .listen(Listening(services: [uuid], patterns: [AdvertisingPattern(type: 9, bytes: [0x7E])])),
+    .connect(connection: 6, address),
     .disconnect(connection: 7), .discover(connection: 8), .exchangeMTU(connection: 9, 517),
     .subscribe(connection: 10, characteristic), .write(connection: 11, .request, characteristic, [1]),
     .notify(application: 12, [LinkID(2), LinkID(3)], characteristic, [1]), .cut(LinkID(1)), .answer(14, nil),

@@ -31,11 +31,17 @@ extension BlueZRadio {
     }
   }
 
+  /// Tells at the end of this turn, for the same reason.
+  private func onAirChanged(_ advertisement: Advertisement?, _ slot: Int) {
+    EventLoop.shared.soon { [weak self] in self?.delegate?.onAir(advertisement, in: slot) }
+  }
+
   func makeAdvertising() -> any AdvertisingWay {
     if let socket = doors.management.way {
       return ManagedAdvertising(
         socket, scheduler: scheduler, onChange: { [weak self] in self?.statusMayHaveChanged() },
-        onSlots: { [weak self] in self?.slotsMayHaveChanged() })
+        onSlots: { [weak self] in self?.slotsMayHaveChanged() },
+        onAir: { [weak self] in self?.onAirChanged($0, $1) })
     }
     var reason: String?
     if case .shut(let why) = doors.management { reason = why }
@@ -43,6 +49,7 @@ extension BlueZRadio {
       bus, scheduler: scheduler, words: ShortfallWords(version: version, management: reason),
       isFromBluetoothd: { [weak self] in self?.isFromBluetoothd($0) ?? false },
       onChange: { [weak self] in self?.statusMayHaveChanged() },
-      onSlots: { [weak self] in self?.slotsMayHaveChanged() })
+      onSlots: { [weak self] in self?.slotsMayHaveChanged() },
+      onAir: { [weak self] in self?.onAirChanged($0, $1) })
   }
 }

@@ -1,3 +1,4 @@
+import Common
 import HCI
 import Loop
 import Radio
@@ -14,7 +15,7 @@ extension BlueZRadio {
 
   /// The kernel heard an advertiser, for a discovery of ours or of another program.
   func found(_ report: AdvertisingReport) {
-    guard scanner.wantsPackets, let packet = AdvertisingPacket(report) else { return }
+    guard scanner.wants(report.data), let packet = AdvertisingPacket(report, at: scheduler.now) else { return }
     delegate?.heard(packet)
   }
 }
@@ -28,7 +29,7 @@ extension AdvertisingPacket {
   ///
   /// The kernel keeps a connectable advertisement back until its scan response has come, and tells of both as one: what
   /// has no flag may be the one, the other, or both.
-  fileprivate init?(_ report: AdvertisingReport) {
+  fileprivate init?(_ report: AdvertisingReport, at time: Instant) {
     let addressKind: AddressKind
     switch report.kind {
     case .classic: return nil
@@ -39,6 +40,7 @@ extension AdvertisingPacket {
       report.flags & Self.scanResponse != 0
       ? .scanResponse : report.flags & Self.notConnectable != 0 ? .nonConnectable : .unknown
     self.init(
-      address: report.address, addressKind: addressKind, kind: kind, rssi: report.rssi.map(Int.init), data: report.data)
+      address: report.address, addressKind: addressKind, kind: kind, rssi: report.rssi.map(Int.init), time: time,
+      data: report.data)
   }
 }

@@ -1,3 +1,5 @@
+import Common
+
 /// A single packet of an advertiser, as the radio received it.
 public struct AdvertisingPacket: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
@@ -21,16 +23,19 @@ public struct AdvertisingPacket: Hashable, Sendable {
   public var kind: Kind
   /// Received signal strength in dBm; nil where the radio does not know.
   public var rssi: Int?
+  /// When it was received.
+  public var time: Instant
   /// The AD structures, byte by byte as on the air.
   public var data: [UInt8]
 
   public init(
-    address: BluetoothAddress, addressKind: AddressKind, kind: Kind, rssi: Int?, data: [UInt8]
+    address: BluetoothAddress, addressKind: AddressKind, kind: Kind, rssi: Int?, time: Instant, data: [UInt8]
   ) {
     self.address = address
     self.addressKind = addressKind
     self.kind = kind
     self.rssi = rssi
+    self.time = time
     self.data = data
   }
 }

@@ -24,6 +24,16 @@ public protocol Radio: AnyObject {
     _ advertisement: Advertisement, _ terms: AdvertisingTerms, for server: (any GATTServer)?
   ) throws(RadioError) -> Registration
 
+  /// An advertiser of messages that are on the air for a stated time each.
+  ///
+  /// - Parameters:
+  ///   - terms: for each message. Between two of them the set gives way to any other advertisement.
+  ///   - resting: what it says between two messages; nil: nothing, and each message comes from an address of its own.
+  /// - Throws: `RadioError.advertisementTooLong`.
+  func advertisingSet(
+    _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?
+  ) throws(RadioError) -> any AdvertisingSet
+
   /// Serves `application` until the server is closed. The delegate is held weakly.
   func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer
 
@@ -32,10 +42,15 @@ public protocol Radio: AnyObject {
     for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanEvent) -> Void
   ) throws(RadioError) -> Registration
 
-  /// Scans, and calls `handler` with every single packet that the radio receives.
+  /// Calls `handler` with every single packet that one of `patterns` matches, advertisers and repetitions alike; none is put
+  /// together with another. The radio scans passively, unless a service scans besides.
   ///
-  /// - Throws: `RadioError.notSupported` where the radio does not see packets.
-  func packets(_ handler: @escaping @LoopActor (AdvertisingPacket) -> Void) throws(RadioError) -> Registration
+  /// - Parameter patterns: an empty list stands for every packet, for which the radio scans actively.
+  /// - Throws: `RadioError.notSupported` where the radio does not see packets, and for more than 16 patterns of all services
+  ///   together.
+  func listen(
+    for patterns: [AdvertisingPattern], _ handler: @escaping @LoopActor (AdvertisingPacket) -> Void
+  ) throws(RadioError) -> Registration
 
   /// Connects to an advertiser that was sighted, when it is this attempt's turn. Everything more comes as events; the last
   /// one is `disconnected`.

@@ -18,7 +18,9 @@ public protocol RadioDriver: AnyObject {
   var advertisingSlots: Int { get }
 
   /// Puts an advertisement on the air in a slot, in place of what was there; nil empties the slot. Its payloads have 31
-  /// bytes at most. What goes wrong shows in `status`.
+  /// bytes at most. `onAir` tells when it is there; what goes wrong shows in `status`.
+  ///
+  /// Where both belong to one advertising set the data is exchanged, and the address stays.
   ///
   /// - Parameter slot: from 0; those beyond `advertisingSlots` are only ever emptied.
   func advertise(_ advertisement: Advertisement?, in slot: Int)
@@ -84,12 +86,18 @@ public struct Listening: Hashable, Sendable {
   /// Whether the delegate wants `heard(_: Sighting)`: an advertiser that names one of these services. Empty: every
   /// advertiser. Nil: no sightings.
   public var services: Set<BluetoothUUID>?
-  /// Whether the delegate wants `heard(_: AdvertisingPacket)`.
-  public var wantsPackets: Bool
+  /// Whether the delegate wants `heard(_: AdvertisingPacket)`: what one of these matches. Empty: every packet. Nil: no packets.
+  public var patterns: Set<AdvertisingPattern>?
 
-  public init(services: Set<BluetoothUUID>?, wantsPackets: Bool) {
+  public init(services: Set<BluetoothUUID>? = nil, patterns: Set<AdvertisingPattern>? = nil) {
     self.services = services
-    self.wantsPackets = wantsPackets
+    self.patterns = patterns
+  }
+
+  /// Whether the delegate wants a packet with this data.
+  public func wants(_ data: [UInt8]) -> Bool {
+    guard let patterns else { return false }
+    return patterns.isEmpty || patterns.contains { $0.matches(data[...]) }
   }
 }
 
@@ -129,6 +137,8 @@ public enum Use: Hashable, Sendable {
 public protocol RadioDriverDelegate: AnyObject {
   func statusChanged(_ status: RadioStatus)
   func advertisingSlotsChanged()
+  /// What is in a slot has changed: the advertisement that is on the air there now, as far as the driver can tell; nil when none is.
+  func onAir(_ advertisement: Advertisement?, in slot: Int)
   /// An application can be found by peers, or no longer.
   func applicationChanged(_ application: ApplicationID, isServed: Bool)
 

@@ -12,6 +12,8 @@ public enum RadioError: CodedError, Equatable {
   /// The Bluetooth service refused; its own words are behind it.
   case refused(String)
   case timedOut(String)
+  /// Other advertisements had all places on the air for this time.
+  case noSlot(after: Duration)
 
   public var code: String {
     switch self {
@@ -20,7 +22,7 @@ public enum RadioError: CodedError, Equatable {
     case .notReady: "NotReady"
     case .peerLost: "PeerLost"
     case .refused: "Refused"
-    case .timedOut: "Timeout"
+    case .timedOut, .noSlot: "Timeout"
     }
   }
 
@@ -31,6 +33,8 @@ public enum RadioError: CodedError, Equatable {
     case .notSupported(let what): "This radio cannot \(what)."
     case .notReady(let why), .peerLost(let why): why
     case .refused(let words): "The Bluetooth service refused: \(words)"
+    case .noSlot(let time):
+      "No place on the air was free for \(time.components.seconds) s: other services' advertisements go first."
     case .timedOut(let what): "The Bluetooth service gave no answer in time to: \(what)."
     }
   }

@@ -12,7 +12,10 @@ struct AdvertisingPlan: Sendable {
   }
 
   enum Event: Sendable {
+    /// One that is on the air already stays there, with a least time of its own.
     case add(ID, AdvertisingTerms, isReady: Bool)
+    /// It needs to be on the air no longer, and stays until another one wants its place.
+    case rest(ID)
     /// Whether the application that the advertisement is for is served.
     case ready(ID, Bool)
     case remove(ID)
@@ -30,7 +33,8 @@ struct AdvertisingPlan: Sendable {
 
   fileprivate struct Entry: Sendable {
     let id: ID
-    let terms: AdvertisingTerms
+    var terms: AdvertisingTerms
+    var isResting = false
     var isReady: Bool
     var place: Place
   }
@@ -60,7 +64,22 @@ struct AdvertisingPlan: Sendable {
     var actions: [Action] = []
     switch event {
     case .add(let id, let terms, let isReady):
-      entries.append(Entry(id: id, terms: terms, isReady: isReady, place: .waiting(since: now)))
+      if let index = index(of: id), let slot = entries[index].slot {
+        (entries[index].terms, entries[index].isResting) = (terms, false)
+        entries[index].place = .onAir(slot: slot, since: now)
+        actions.append(.show(id, slot: slot))
+      } else {
+        entries.removeAll { $0.id == id }
+        entries.append(Entry(id: id, terms: terms, isReady: isReady, place: .waiting(since: now)))
+      }
+    case .rest(let id):
+      guard let index = index(of: id) else { return [] }
+      guard let slot = entries[index].slot else {
+        entries.remove(at: index)
+        break
+      }
+      entries[index].isResting = true
+      actions.append(.show(id, slot: slot))
     case .ready(let id, let isReady):
       guard let index = index(of: id), entries[index].isReady != isReady else { return [] }
       if let slot = entries[index].slot { actions.append(.clear(slot: slot)) }
@@ -76,6 +95,7 @@ struct AdvertisingPlan: Sendable {
         entries[index].place = .waiting(since: now)
         actions.append(.clear(slot: slot))
       }
+      entries.removeAll { $0.isResting && $0.slot == nil }
     case .timer: break
     }
     return actions + arrange(at: now)
@@ -97,6 +117,7 @@ struct AdvertisingPlan: Sendable {
       if let index = entries.firstIndex(where: { $0.slot == slot }) { entries[index].place = .waiting(since: now) }
       entries[next].place = .onAir(slot: slot, since: now)
       actions.append(.show(entries[next].id, slot: slot))
+      entries.removeAll { $0.isResting && $0.slot == nil }
     }
     return actions
   }
@@ -120,7 +141,8 @@ struct AdvertisingPlan: Sendable {
 
   /// The slot that the entry may take from another: of the lowest priority, then the one that has been on the air longest.
   private func slot(for entry: Entry, at now: Instant) -> Int? {
-    entries.filter { other in
+    if let resting = entries.first(where: { $0.isResting && $0.slot != nil }) { return resting.slot }
+    return entries.filter { other in
       guard let end = other.uninterruptedUntil, end <= now else { return false }
       return entry.due <= now || other.terms.priority <= entry.terms.priority
     }.min {

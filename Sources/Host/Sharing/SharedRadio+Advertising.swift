@@ -50,6 +50,7 @@ extension SharedRadio {
       driver.advertise(wanted[slot], in: slot)
     }
     shown = wanted
+    tellSets()
     advertisingObservers.call()
   }
 

@@ -22,22 +22,36 @@ extension SharedRadio {
     }
   }
 
-  func packets(_ handler: @escaping @LoopActor (AdvertisingPacket) -> Void) throws(RadioError) -> Registration {
+  func listen(
+    for patterns: [AdvertisingPattern], _ handler: @escaping @LoopActor (AdvertisingPacket) -> Void
+  ) throws(RadioError) -> Registration {
     guard driver.seesPackets else { throw .notSupported("tell of single packets") }
-    let observer = packetObservers.add(handler)
-    packetScans += 1
+    guard Set(patterns).union(listeners.values.joined()).count <= AdvertisingPattern.limit else {
+      throw .notSupported("listen for more than \(AdvertisingPattern.limit) patterns")
+    }
+    let observer = packetObservers.add { packet in
+      if patterns.isEmpty || patterns.contains(where: { $0.matches(packet.data[...]) }) { handler(packet) }
+    }
+    let id = nextNumber()
+    listeners[id] = patterns
     listen()
     return Registration { [weak self] in
       observer.cancel()
-      self?.packetScans -= 1
+      self?.listeners[id] = nil
       self?.listen()
     }
   }
 
+  /// What the driver is to listen for: with one service that wants every packet, every packet.
+  private var patterns: Set<AdvertisingPattern>? {
+    guard !listeners.isEmpty else { return nil }
+    return listeners.values.contains { $0.isEmpty } ? [] : Set(listeners.values.joined())
+  }
+
   private func listen() {
-    let services = sightings.services
-    let isWanted = services != nil || packetScans > 0
-    driver.listen(isWanted ? Listening(services: services, wantsPackets: packetScans > 0) : nil)
+    let (services, patterns) = (sightings.services, patterns)
+    let isWanted = services != nil || patterns != nil
+    driver.listen(isWanted ? Listening(services: services, patterns: patterns) : nil)
     sightingTimer.set(sightings.deadline)
   }
 

@@ -24,6 +24,9 @@ public final class SharedRadio {
   /// What the driver was told to show, by slots.
   var shown: [Int: Advertisement] = [:]
   var isAdvertisingDue = false
+  /// What the driver says is on the air, by slots.
+  var confirmed: [Int: Advertisement] = [:]
+  var sets: [AdvertisingPlan.ID: WeakSet] = [:]
   let advertisingObservers = Observers<Void>()
   lazy var advertisingTimer = Deadline(scheduler) { [weak self] in self?.plan(.timer) }
 
@@ -31,7 +34,8 @@ public final class SharedRadio {
   var sightings = SightingTable()
   var scanHandlers: [SightingTable.ScanID: @LoopActor (ScanEvent) -> Void] = [:]
   let packetObservers = Observers<AdvertisingPacket>()
-  var packetScans = 0
+  /// The patterns of each service that listens.
+  var listeners: [Int: [AdvertisingPattern]] = [:]
   lazy var sightingTimer = Deadline(scheduler) { [weak self] in self?.expireSightings() }
 
   // Quiet: SharedRadio+Quiet. The priorities of those who asked for it.
@@ -43,6 +47,11 @@ public final class SharedRadio {
   /// A tenant does not outlive the service that it was made for.
   struct WeakTenant {
     weak var tenant: Tenant?
+  }
+
+  /// A set does not outlive the service's hold on it.
+  struct WeakSet {
+    weak var set: SharedSet?
   }
 
   /// - Parameter driver: a driver of which nobody else is the delegate.

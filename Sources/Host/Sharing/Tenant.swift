@@ -49,6 +49,12 @@ public final class Tenant: Radio {
     try radio.advertise(advertisement, terms, for: (server as? SharedServer)?.id, of: id)
   }
 
+  public func advertisingSet(
+    _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?
+  ) throws(RadioError) -> any AdvertisingSet {
+    try radio.advertisingSet(terms, every: interval, resting: resting, of: id)
+  }
+
   public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
     radio.serve(application, for: id, delegate: delegate)
   }
@@ -59,8 +65,10 @@ public final class Tenant: Radio {
     radio.scan(for: services, handler)
   }
 
-  public func packets(_ handler: @escaping @LoopActor (AdvertisingPacket) -> Void) throws(RadioError) -> Registration {
-    try radio.packets(handler)
+  public func listen(
+    for patterns: [AdvertisingPattern], _ handler: @escaping @LoopActor (AdvertisingPacket) -> Void
+  ) throws(RadioError) -> Registration {
+    try radio.listen(for: patterns, handler)
   }
 
   public func connect(

@@ -20,6 +20,7 @@ final class DriverRecorder: RadioDriverDelegate {
   private(set) var rooms: [LinkID] = []
   private(set) var mtus: [LinkID: Int] = [:]
   private(set) var slotChanges = 0
+  private(set) var airings: [(slot: Int, advertisement: Advertisement?)] = []
 
   /// The recorder of a driver; it lives as long as something that was set up through it.
   static func of(_ driver: any RadioDriver) -> DriverRecorder {
@@ -54,6 +55,7 @@ final class DriverRecorder: RadioDriverDelegate {
 
   func statusChanged(_ status: RadioStatus) { onStatus?(status) }
   func advertisingSlotsChanged() { slotChanges += 1 }
+  func onAir(_ advertisement: Advertisement?, in slot: Int) { airings.append((slot, advertisement)) }
   func applicationChanged(_ application: ApplicationID, isServed: Bool) { served.append((application, isServed)) }
 
   func linkUp(_ link: DriverLink) {
@@ -136,7 +138,7 @@ extension RadioDriver {
   func scan(for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void) -> Registration {
     let recorder = DriverRecorder.of(self)
     recorder.onSighting = handler
-    listen(Listening(services: Set(services), wantsPackets: false))
+    listen(Listening(services: Set(services)))
     return Registration {
       recorder.onSighting = nil
       self.listen(nil)
@@ -146,7 +148,7 @@ extension RadioDriver {
   func packets(_ handler: @escaping @LoopActor (AdvertisingPacket) -> Void) -> Registration {
     let recorder = DriverRecorder.of(self)
     recorder.onPacket = handler
-    listen(Listening(services: nil, wantsPackets: true))
+    listen(Listening(services: nil, patterns: []))
     return Registration {
       recorder.onPacket = nil
       self.listen(nil)

@@ -139,7 +139,7 @@ import Testing
       #expect(await eventually { there.slotChanges == 1 })
       let packets = Packets()
       here.onPacket = { packets.all.append($0) }
-      central.listen(Listening(services: nil, wantsPackets: true))
+      central.listen(Listening(services: nil, patterns: []))
       try #require(await eventually { packets.all.count > 3 })
       #expect(Set(packets.all.map(\.kind)) == [.connectable, .scanResponse])
       let address = try #require(peripheral.address)

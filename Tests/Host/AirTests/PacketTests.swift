@@ -14,16 +14,28 @@ import Testing
       let node = air.space.addNode(position: AirPosition(x: 10))
       let first = advertisement("x")
       let bare = Advertisement(
-        data: AdvertisingData([.manufacturerData(0xFFFF, [1, 2]), .shortenedName("y")]), isConnectable: false)
+        .nonConnectable(AdvertisingSetID(1)),
+        data: AdvertisingData([.manufacturerData(0xFFFF, [1, 2]), .shortenedName("y")]))
       node.advertise(first, in: 0)
       node.advertise(bare, in: 1)
       var packets: [AdvertisingPacket] = []
-      let registration = air.observer.packets { packets.append($0) }
+      var own: Set<BluetoothAddress> = []
+      let registration = air.observer.packets { packet in
+        #expect(packet.time == air.time.now)
+        var packet = packet
+        packet.time = .zero
+        if packet.kind == .nonConnectable { own.insert(packet.address) }
+        packets.append(packet)
+      }
       air.time.advance(by: .seconds(10))
       let address = node.address
+      let other = try #require(own.first)
+      #expect(own.count == 1 && other != address && other.value >> 46 == 0)
       func packet(_ kind: AdvertisingPacket.Kind, _ data: AdvertisingData) throws -> AdvertisingPacket {
         AdvertisingPacket(
-          address: address, addressKind: .publicAddress, kind: kind, rssi: -79, data: try data.encoded())
+          address: kind == .nonConnectable ? other : address,
+          addressKind: kind == .nonConnectable ? .randomAddress : .publicAddress, kind: kind, rssi: -79, time: .zero,
+          data: try data.encoded())
       }
       let connectable = try packet(.connectable, first.data)
       let scanResponse = try packet(.scanResponse, first.scanResponse)
@@ -47,7 +59,7 @@ import Testing
       recorder.onPacket = { _ in packets += 1 }
       recorder.onSighting = { _ in sightings += 1 }
       air.space.addNode().advertise(advertisement(), in: 0)
-      air.observer.listen(Listening(services: [], wantsPackets: true))
+      air.observer.listen(Listening(services: [], patterns: []))
       air.time.advance(by: .seconds(5))
       #expect(packets == 0 && (5...6).contains(sightings) && !air.observer.seesPackets)
     }
@@ -62,16 +74,16 @@ import Testing
       var (packets, sightings) = (0, 0)
       recorder.onPacket = { _ in packets += 1 }
       recorder.onSighting = { _ in sightings += 1 }
-      air.observer.listen(Listening(services: [other], wantsPackets: false))
+      air.observer.listen(Listening(services: [other]))
       air.time.advance(by: .seconds(1))
       #expect(packets == 0 && sightings == 0)
-      air.observer.listen(Listening(services: [other, service], wantsPackets: false))
+      air.observer.listen(Listening(services: [other, service]))
       air.time.advance(by: .milliseconds(400))
       #expect(sightings == 1)
-      air.observer.listen(Listening(services: [service], wantsPackets: true))
+      air.observer.listen(Listening(services: [service], patterns: []))
       air.time.advance(by: .milliseconds(400))
       #expect(sightings == 1 && packets == 8)
-      air.observer.listen(Listening(services: nil, wantsPackets: true))
+      air.observer.listen(Listening(services: nil, patterns: []))
       air.time.advance(by: .seconds(3))
       #expect(sightings == 1 && packets == 68)
     }
@@ -91,9 +103,9 @@ import Testing
         return count
       }
       #expect(events(nil) == 0)
-      #expect(events(Listening(services: [other], wantsPackets: false)) == 1)
-      #expect((55...61).contains(events(Listening(services: [], wantsPackets: false))))
-      #expect((2990...3001).contains(events(Listening(services: nil, wantsPackets: true))))
+      #expect(events(Listening(services: [other])) == 1)
+      #expect((55...61).contains(events(Listening(services: []))))
+      #expect((2990...3001).contains(events(Listening(services: nil, patterns: []))))
     }
   }
 
@@ -120,13 +132,13 @@ import Testing
       let air = TestAir()
       let node = air.space.addNode()
       var advertisement = advertisement()
-      advertisement.isConnectable = false
+      advertisement.kind = .nonConnectable(AdvertisingSetID(1))
       node.advertise(advertisement, in: 0)
       let client = Client()
       try client.connect(air.observer, to: node.address)
       air.time.advance(by: .seconds(4))
       #expect(client.events.isEmpty)
-      advertisement.isConnectable = true
+      advertisement.kind = .connectable(scanResponse: AdvertisingData())
       node.advertise(advertisement, in: 0)
       air.time.advance(by: .milliseconds(300))
       #expect(client.isConnected)

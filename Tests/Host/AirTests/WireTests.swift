@@ -27,8 +27,11 @@ import Testing
   static let laterBytes: [UInt8] = joined(zeros(8), [8, 6, 5, 4, 3, 2, 1, 0])
   static let one: [UInt8] = [1, 0, 0, 0, 0, 0, 0, 0]
   static let abilities = AirAbilities(advertisingSlots: 5, seesPackets: true, hasRawHCI: false)
+  static let pattern = AdvertisingPattern(type: 9, bytes: [0x7E])
+  static let longPattern = AdvertisingPattern(type: 9, bytes: [0x7E, 0x30])
   static let packet = AdvertisingPacket(
-    address: address, addressKind: .randomAddress, kind: .scanResponse, rssi: -59, data: [7])
+    address: address, addressKind: .randomAddress, kind: .scanResponse, rssi: -59, time: Instant(nanoseconds: 258),
+    data: [7])
 
   static let nodeFrames: [(NodeFrame, [UInt8])] = [
     (.hello(version: 1, address: nil), [1, 1, 0]),
@@ -45,11 +48,15 @@ import Testing
     (.serve(application: 1, GATTApplication(services: services)), joined([4, 1, 0, 0, 0], servicesBytes)),
     (.stopServing(application: 5), [5, 5, 0, 0, 0]),
     (.listen(nil), [6, 0]),
-    (.listen(Listening(services: nil, wantsPackets: true)), [6, 1, 0, 1]),
-    (.listen(Listening(services: [], wantsPackets: false)), [6, 1, 1, 0, 0, 0]),
+    (.listen(Listening(patterns: [])), [6, 1, 0, 1, 0]),
     (
-      .listen(Listening(services: [later, uuid], wantsPackets: true)),
-      joined([6, 1, 1, 2, 0], uuidBytes, laterBytes, [1])
+      .listen(Listening(patterns: [longPattern, pattern])),
+      [6, 1, 0, 1, 2, 9, 0, 1, 0, 0x7E, 9, 0, 2, 0, 0x7E, 0x30]
+    ),
+    (.listen(Listening(services: [])), [6, 1, 1, 0, 0, 0]),
+    (
+      .listen(Listening(services: [later, uuid], patterns: [])),
+      joined([6, 1, 1, 2, 0], uuidBytes, laterBytes, [1, 0])
     ),
     (.connect(connection: 6, address), joined([7, 6, 0, 0, 0], addressBytes)),
     (.disconnect(connection: 7), [8, 7, 0, 0, 0]),
@@ -81,7 +88,7 @@ import Testing
       joined([6], addressBytes, [0xC5, 1, 0, 1, 2, 0, 2, 3])
     ),
     (.sighting(address, rssi: nil, data: [], scanResponse: []), joined([6], addressBytes, [127, 0, 0, 0, 0])),
-    (.packet(packet), joined([7], addressBytes, [1, 2, 0xC5, 1, 0, 7])),
+    (.packet(packet), joined([7], addressBytes, [1, 2, 0xC5, 2, 1, 0, 0, 0, 0, 0, 0, 1, 0, 7])),
     (.served(application: 4, true), [8, 4, 0, 0, 0, 1]),
     (
       .linkUp(

@@ -60,7 +60,7 @@ struct AdvertisingTests {
     let registration = try await rig.advertise(advertisement)
     #expect(rig.fake.advertisements.first?.values["LocalName"] == nil)
     try await rig.reach(.degraded, "has no room for it")
-    advertisement.scanResponse.structures = []
+    advertisement.kind = .connectable(scanResponse: AdvertisingData())
     rig.driver.advertise(advertisement, in: 0)
     try await rig.fake.until { rig.fake.advertisements.first?.values["LocalName"] == .string("a") }
     try await rig.reach(.ready)
@@ -74,8 +74,8 @@ struct AdvertisingTests {
     defer { rig.close() }
     let registration = try await rig.advertise(
       Advertisement(
-        data: AdvertisingData([.flags(0x06), .manufacturerData(0xFFFF, [1, 2]), .other(0x26, [7])]),
-        scanResponse: AdvertisingData(serviceUUIDs: [BluetoothUUID(short: 1)]), isConnectable: false))
+        .nonConnectable(AdvertisingSetID(1)),
+        data: AdvertisingData([.flags(0x06), .manufacturerData(0xFFFF, [1, 2]), .other(0x26, [7])])))
     let values = try #require(rig.fake.advertisements.first?.values)
     #expect(Set(values.keys) == ["Type", "ManufacturerData", "Data", "MinInterval", "MaxInterval"])
     #expect(values["Type"] == .string("broadcast"))

@@ -19,13 +19,20 @@ final class DriverRig: RadioDriverDelegate {
     case room(LinkID)
   }
 
+  /// What the driver says is on the air.
+  struct Airing: Hashable, Sendable {
+    let slot: Int
+    let advertisement: Advertisement?
+  }
+
   let driver: BlueZRadio
   let told = Mailbox<Told>()
   let packets = Mailbox<AdvertisingPacket>()
+  let airings = Mailbox<Airing>()
   private let statusObservers = Observers<RadioStatus>()
   private var services: [ApplicationID: Served] = [:]
   private var scans: [Int: (services: [BluetoothUUID], handler: @LoopActor (Sighting) -> Void)] = [:]
-  private var wantsPackets = false
+  private var patterns: Set<AdvertisingPattern>?
   private var slots: Set<Int> = []
   private var addresses: [LinkID: DriverLink] = [:]
 
@@ -114,8 +121,9 @@ final class DriverRig: RadioDriverDelegate {
     }
   }
 
-  func listen(toPackets wantsPackets: Bool) {
-    self.wantsPackets = wantsPackets
+  /// Nil: for no packets; an empty set: for every packet.
+  func listen(for patterns: Set<AdvertisingPattern>?) {
+    self.patterns = patterns
     listen()
   }
 
@@ -123,7 +131,7 @@ final class DriverRig: RadioDriverDelegate {
     let wanted = scans.values.map(\.services)
     let services = wanted.isEmpty ? nil : wanted.contains { $0.isEmpty } ? Set() : Set(wanted.joined())
     driver.listen(
-      services == nil && !wantsPackets ? nil : Listening(services: services, wantsPackets: wantsPackets))
+      services == nil && patterns == nil ? nil : Listening(services: services, patterns: patterns))
   }
 
   func connect(
@@ -135,6 +143,10 @@ final class DriverRig: RadioDriverDelegate {
   // MARK: What the driver tells
 
   func statusChanged(_ status: RadioStatus) { statusObservers.call(status) }
+
+  func onAir(_ advertisement: Advertisement?, in slot: Int) {
+    airings.put(Airing(slot: slot, advertisement: advertisement))
+  }
 
   func advertisingSlotsChanged() { told.put(.slots(driver.advertisingSlots)) }
 

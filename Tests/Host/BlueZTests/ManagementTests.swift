@@ -120,8 +120,8 @@ struct ManagementTests {
     var other = Advertisement.sample
     switch change {
     case 0: other.interval = .milliseconds(200)
-    case 1: other.isConnectable = false
-    default: other.scanResponse.structures = []
+    case 1: other.kind = .nonConnectable(AdvertisingSetID(1))
+    default: other.kind = .connectable(scanResponse: AdvertisingData())
     }
     rig.driver.advertise(other, in: 0)
     try await rig.kernel.until { rig.kernel.made[3] == made + 1 && !rig.kernel.onAir().isEmpty }

@@ -11,8 +11,8 @@ struct AdvertisingPlanTests {
 
   private static func at(_ milliseconds: Int) -> Instant { Instant.zero.advanced(by: .milliseconds(milliseconds)) }
 
-  private static func terms(_ priority: Int, least: Int, wait: Int) -> AdvertisingTerms {
-    AdvertisingTerms(priority: priority, leastTime: .milliseconds(least), longestWait: .milliseconds(wait))
+  private static func terms(_ priority: AdvertisingPriority, least: Int, wait: Int) -> AdvertisingTerms {
+    AdvertisingTerms(priority, leastTime: .milliseconds(least), longestWait: .milliseconds(wait))
   }
 
   @Test("An advertisement takes a free slot at once, and leaves it free for the next")
@@ -41,8 +41,9 @@ struct AdvertisingPlanTests {
   @Test("One of higher priority displaces another only after its least time, and gives the slot back when it goes")
   func displacing() {
     var plan = AdvertisingPlan(slots: 1)
-    _ = plan.handle(.add(Self.id(1), Self.terms(0, least: 1000, wait: 60_000), isReady: true), at: .zero)
-    #expect(plan.handle(.add(Self.id(2), Self.terms(9, least: 1000, wait: 60_000), isReady: true), at: .zero) == [])
+    _ = plan.handle(.add(Self.id(1), Self.terms(.notify, least: 1000, wait: 60_000), isReady: true), at: .zero)
+    #expect(
+      plan.handle(.add(Self.id(2), Self.terms(.person, least: 1000, wait: 60_000), isReady: true), at: .zero) == [])
     #expect(plan.deadline(after: .zero) == Self.at(1000))
     #expect(plan.handle(.timer, at: Self.at(999)) == [])
     #expect(plan.handle(.timer, at: Self.at(1000)) == [.show(Self.id(2), slot: 0)])
@@ -55,8 +56,8 @@ struct AdvertisingPlanTests {
   @Test("Two of the same priority take turns, each for its least time")
   func turns() {
     var plan = AdvertisingPlan(slots: 1)
-    _ = plan.handle(.add(Self.id(1), Self.terms(0, least: 300, wait: 60_000), isReady: true), at: .zero)
-    _ = plan.handle(.add(Self.id(2), Self.terms(0, least: 700, wait: 60_000), isReady: true), at: .zero)
+    _ = plan.handle(.add(Self.id(1), Self.terms(.notify, least: 300, wait: 60_000), isReady: true), at: .zero)
+    _ = plan.handle(.add(Self.id(2), Self.terms(.notify, least: 700, wait: 60_000), isReady: true), at: .zero)
     var shown: [String] = []
     var now = Instant.zero
     for _ in 0..<4 {
@@ -72,8 +73,8 @@ struct AdvertisingPlanTests {
   @Test("One whose terms ask for no time at all is shown for the shortest time nevertheless")
   func shortestTime() {
     var plan = AdvertisingPlan(slots: 1)
-    _ = plan.handle(.add(Self.id(1), Self.terms(0, least: 0, wait: 60_000), isReady: true), at: .zero)
-    #expect(plan.handle(.add(Self.id(2), Self.terms(0, least: 0, wait: 60_000), isReady: true), at: .zero) == [])
+    _ = plan.handle(.add(Self.id(1), Self.terms(.notify, least: 0, wait: 60_000), isReady: true), at: .zero)
+    #expect(plan.handle(.add(Self.id(2), Self.terms(.notify, least: 0, wait: 60_000), isReady: true), at: .zero) == [])
     let shortest = Instant.zero.advanced(by: AdvertisingPlan.shortestTime)
     #expect(AdvertisingPlan.shortestTime > .zero && plan.deadline(after: .zero) == shortest)
     #expect(plan.handle(.timer, at: Self.at(1)) == [])
@@ -83,8 +84,8 @@ struct AdvertisingPlanTests {
   @Test("The lowest is shown after its longest wait, for its least time, and then gives way again")
   func longestWait() {
     var plan = AdvertisingPlan(slots: 1)
-    _ = plan.handle(.add(Self.id(1), Self.terms(9, least: 500, wait: 1000), isReady: true), at: .zero)
-    _ = plan.handle(.add(Self.id(2), Self.terms(0, least: 200, wait: 5000), isReady: true), at: .zero)
+    _ = plan.handle(.add(Self.id(1), Self.terms(.person, least: 500, wait: 1000), isReady: true), at: .zero)
+    _ = plan.handle(.add(Self.id(2), Self.terms(.notify, least: 200, wait: 5000), isReady: true), at: .zero)
     #expect(plan.handle(.timer, at: Self.at(4999)) == [])
     #expect(plan.handle(.timer, at: Self.at(5000)) == [.show(Self.id(2), slot: 0)])
     #expect(plan.handle(.timer, at: Self.at(5199)) == [])
@@ -183,7 +184,7 @@ struct AdvertisingPlanTests {
         last += 1
         let id = Self.id(last)
         let terms = Self.terms(
-          dice.below(4), least: 100 + dice.below(2000), wait: dice.below(10_000))
+          AdvertisingPriority.allCases[dice.below(5)], least: 100 + dice.below(2000), wait: dice.below(10_000))
         let isReady = dice.below(4) > 0
         lives[id] = Life(terms: terms, isReady: isReady, waitsSince: isReady ? now : nil)
         check(plan.handle(.add(id, terms, isReady: isReady), at: now), removed: nil)

@@ -33,8 +33,17 @@ final class RecordingDriver: RadioDriver {
 
   func note(_ order: String) { orders.append(order) }
 
+  /// What the slots hold.
+  private(set) var slots: [Int: Advertisement] = [:]
+
   func advertise(_ advertisement: Advertisement?, in slot: Int) {
+    slots[slot] = advertisement
     note("slot \(slot): \(advertisement?.data.localName ?? "empty")")
+  }
+
+  /// Tells that what the slots hold is on the air.
+  func tellOnAir() {
+    for (slot, content) in slots.sorted(by: { $0.key < $1.key }) { delegate?.onAir(content, in: slot) }
   }
 
   func serve(_ application: GATTApplication, as number: ApplicationID) { note("serve") }
@@ -45,7 +54,11 @@ final class RecordingDriver: RadioDriver {
 
   func listen(_ listening: Listening?) {
     let services = listening?.services.map { $0.isEmpty ? "all" : "\($0.count)" } ?? "none"
-    note(listening.map { "listen: \(services)\($0.wantsPackets ? ", packets" : "")" } ?? "listen to nothing")
+    note(listening.map { "listen: \(services)\(Self.words($0.patterns))" } ?? "listen to nothing")
+  }
+
+  private static func words(_ patterns: Set<AdvertisingPattern>?) -> String {
+    patterns.map { $0.isEmpty ? ", packets" : ", \($0.count) patterns" } ?? ""
   }
 
   func connect(

@@ -100,7 +100,7 @@ struct SharedAirTimeTests {
     let second = try house.chat.scan(for: [BluetoothUUID(short: 2)]) { _ in }
     house.turn()
     #expect(house.driver.takeOrders() == ["listen: 1", "listen: 2"])
-    let packets = try house.chat.packets { _ in }
+    let packets = try house.chat.listen(for: []) { _ in }
     second.cancel()
     #expect(house.driver.takeOrders() == ["listen: 2, packets", "listen: 1, packets"])
     let sighting = Sighting(address: BluetoothAddress(5), serviceUUIDs: [BluetoothUUID(short: 1)], serviceData: [])
@@ -122,9 +122,10 @@ struct SharedAirTimeTests {
   func packets() async throws {
     let house = House()
     let packet = AdvertisingPacket(
-      address: BluetoothAddress(5), addressKind: .randomAddress, kind: .connectable, rssi: -70, data: [2, 1, 6])
+      address: BluetoothAddress(5), addressKind: .randomAddress, kind: .connectable, rssi: -70, time: .zero,
+      data: [2, 1, 6])
     var seen: [AdvertisingPacket] = []
-    let registration = try house.chat.packets { seen.append($0) }
+    let registration = try house.chat.listen(for: []) { seen.append($0) }
     house.radio.heard(packet)
     house.radio.heard(packet)
     #expect(seen == [packet, packet])
@@ -132,7 +133,7 @@ struct SharedAirTimeTests {
     house.radio.heard(packet)
     #expect(seen.count == 2)
     house.driver.seesPackets = false
-    let error = caught(RadioError.self) { _ = try house.chat.packets { _ in } }
+    let error = caught(RadioError.self) { _ = try house.chat.listen(for: []) { _ in } }
     #expect(error == .notSupported("tell of single packets"))
   }
 

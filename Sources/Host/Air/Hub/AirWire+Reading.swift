@@ -126,7 +126,7 @@ extension ByteReader {
     }
     return AdvertisingPacket(
       address: address, addressKind: addressKind, kind: kind, rssi: try rssi().map { Int($0) },
-      data: try value("data", limit: AdvertisingData.limit))
+      time: try instant(), data: try value("data", limit: AdvertisingData.limit))
   }
 
   mutating func use() throws(WireError) -> Use {
@@ -148,6 +148,21 @@ extension ByteReader {
       guard zip(sorted, sorted.dropFirst()).allSatisfy({ $0.isBefore($1) }) else { throw .badValue("services") }
       services = sorted
     }
-    return Listening(services: services.map { Set($0) }, wantsPackets: try flag("packets"))
+    return Listening(services: services.map { Set($0) }, patterns: try flag("packets") ? try patterns() : nil)
+  }
+
+  private mutating func patterns() throws(WireError) -> Set<AdvertisingPattern> {
+    let count = Int(try u8())
+    guard count <= AdvertisingPattern.limit else { throw .tooLong(field: "patterns", limit: AdvertisingPattern.limit) }
+    var all: [AdvertisingPattern] = []
+    for _ in 0..<count {
+      let type = try u8()
+      let offset = try u8()
+      let bytes = try value("pattern", limit: AdvertisingData.limit)
+      guard AdvertisingPattern.isValid(offset: offset, count: bytes.count) else { throw .badValue("pattern") }
+      all.append(AdvertisingPattern(type: type, offset: offset, bytes: bytes))
+    }
+    guard zip(all, all.dropFirst()).allSatisfy({ $0.isBefore($1) }) else { throw .badValue("patterns") }
+    return Set(all)
   }
 }

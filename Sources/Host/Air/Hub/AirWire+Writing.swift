@@ -102,6 +102,7 @@ extension ByteWriter {
     case .unknown: u8(3)
     }
     rssi(packet.rssi.map { Int8(clamping: $0) })
+    instant(packet.time)
     value(packet.data)
   }
 
@@ -118,6 +119,16 @@ extension ByteWriter {
     characteristic(id)
   }
 
+  private mutating func patterns(_ patterns: Set<AdvertisingPattern>) {
+    let patterns = patterns.sorted { $0.isBefore($1) }.prefix(AdvertisingPattern.limit)
+    u8(UInt8(patterns.count))
+    for pattern in patterns {
+      u8(pattern.type)
+      u8(pattern.offset)
+      value(pattern.bytes)
+    }
+  }
+
   mutating func listening(_ listening: Listening?) {
     u8(listening == nil ? 0 : 1)
     guard let listening else { return }
@@ -126,6 +137,7 @@ extension ByteWriter {
       // Each set has one form: a set has a different order in each run.
       uuids(services.sorted { $0.isBefore($1) })
     }
-    u8(listening.wantsPackets ? 1 : 0)
+    u8(listening.patterns == nil ? 0 : 1)
+    if let patterns = listening.patterns { self.patterns(patterns) }
   }
 }

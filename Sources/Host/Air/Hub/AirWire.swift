@@ -1,5 +1,6 @@
 import Bytes
 import Common
+import Radio
 
 /// What the frames of the hub have in common.
 ///
@@ -17,7 +18,7 @@ import Common
 /// | text | `u16` length, so many bytes of UTF-8 |
 /// | list | `u8` or `u16` count, so many entries |
 enum AirWire {
-  static let version: UInt8 = 2
+  static let version: UInt8 = 3
   /// The longest frame, without its length.
   static let frameLimit = 65536
   /// The longest value. A link takes 512; a little more is let through to be refused where it belongs.
@@ -57,4 +58,12 @@ enum AirWire {
 extension BluetoothUUID {
   /// The order of UUIDs in a frame.
   func isBefore(_ other: BluetoothUUID) -> Bool { (high, low) < (other.high, other.low) }
+}
+
+extension AdvertisingPattern {
+  /// The order of patterns in a frame.
+  func isBefore(_ other: AdvertisingPattern) -> Bool {
+    [type, offset].lexicographicallyPrecedes([other.type, other.offset])
+      || [type, offset] == [other.type, other.offset] && bytes.lexicographicallyPrecedes(other.bytes)
+  }
 }

@@ -9,17 +9,33 @@ extension RemoteAir {
 
   public func advertise(_ advertisement: Advertisement?, in slot: Int) {
     defer { updateStatus() }
+    // What another set says comes from another address.
+    let isOtherSet = advertisements[slot].map { $0.setID != advertisement?.setID } ?? false
     slots[slot] = nil
     slotErrors[slot] = nil
+    advertisements[slot] = nil
     guard (0..<advertisingSlots).contains(slot), let number = UInt8(exactly: slot) else { return }
     guard let advertisement else { return sendIfIn(.silence(slot: number)) }
+    if isOtherSet { sendIfIn(.silence(slot: number)) }
     do throws(RadioError) {
       let content = try EncodedAdvertisement(advertisement)
       slots[slot] = content
+      advertisements[slot] = advertisement
       sendIfIn(.advertise(slot: number, content))
     } catch {
       slotErrors[slot] = error
       sendIfIn(.silence(slot: number))
+    }
+  }
+
+  /// Tells the delegate at the end of this turn what is in the slots, as far as it does not know.
+  func onAirMayHaveChanged() {
+    loop.soon { [weak self] in
+      guard let self else { return }
+      let shown = isIn ? advertisements : [:]
+      let changed = Set(shown.keys).union(toldOnAir.keys).filter { shown[$0] != self.toldOnAir[$0] }
+      toldOnAir = shown
+      for slot in changed.sorted() { delegate?.onAir(shown[slot], in: slot) }
     }
   }
 

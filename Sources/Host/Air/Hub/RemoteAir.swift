@@ -28,6 +28,10 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   /// What the hub says of the node; waiting without the hub.
   private var nodeStatus: RadioStatus
   var slots: [Int: EncodedAdvertisement] = [:]
+  /// The same as they were given.
+  var advertisements: [Int: Advertisement] = [:]
+  /// What the delegate knows to be on the air.
+  var toldOnAir: [Int: Advertisement] = [:]
   var slotErrors: [Int: RadioError] = [:]
   var listening: Listening?
   /// In the order in which they were served.
@@ -93,6 +97,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   }
 
   func updateStatus() {
+    onAirMayHaveChanged()
     guard nodeStatus.state == .ready, let error = slotErrors.min(by: { $0.key < $1.key })?.value else {
       status = nodeStatus
       return
@@ -190,6 +195,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     self.abilities = abilities
     guard advertisingSlots != old else { return }
     slots = slots.filter { $0.key < advertisingSlots }
+    advertisements = advertisements.filter { $0.key < advertisingSlots }
     slotErrors = slotErrors.filter { $0.key < advertisingSlots }
     updateStatus()
     loop.soon { [weak self] in self?.delegate?.advertisingSlotsChanged() }

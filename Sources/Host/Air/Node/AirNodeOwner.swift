@@ -26,6 +26,9 @@ extension AirNodeOwner {
     throw .unlikely
   }
 
+  /// The program at the other end knows what it has sent.
+  func onAir(_ advertisement: Advertisement?, in slot: Int) {}
+
   /// Not called: a node hands over the payloads instead.
   func heard(_ sighting: Sighting) {}
 }

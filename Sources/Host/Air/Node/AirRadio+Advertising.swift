@@ -5,8 +5,10 @@ import Radio
 extension AirRadio {
   public func advertise(_ advertisement: Advertisement?, in slot: Int) {
     guard let advertisement else { return advertise(encoded: nil, in: slot) }
+    // What another set says comes from another address.
+    if slots[slot]?.advertisement?.setID != advertisement.setID { advertise(encoded: nil, in: slot) }
     do throws(RadioError) {
-      advertise(encoded: try EncodedAdvertisement(advertisement), in: slot)
+      advertise(encoded: try EncodedAdvertisement(advertisement), advertisement, in: slot)
     } catch {
       hide(slot)
       slots[slot] = AirSlot(error: error)
@@ -14,8 +16,11 @@ extension AirRadio {
     }
   }
 
-  func advertise(encoded content: EncodedAdvertisement?, in slot: Int) {
-    defer { statusMayHaveChanged() }
+  func advertise(encoded content: EncodedAdvertisement?, _ advertisement: Advertisement? = nil, in slot: Int) {
+    defer {
+      statusMayHaveChanged()
+      onAirMayHaveChanged(slot)
+    }
     guard let content, (0..<advertisingSlots).contains(slot) else {
       hide(slot)
       slots[slot] = nil
@@ -28,10 +33,24 @@ extension AirRadio {
       // The data of a running set can be exchanged without a gap.
       if old.content != content { air.change(id, to: content) }
       slots[slot]?.content = content
+      slots[slot]?.advertisement = advertisement
     } else {
       hide(slot)
-      slots[slot] = AirSlot(content: content)
+      slots[slot] = AirSlot(content: content, advertisement: advertisement)
       show(slot)
+    }
+  }
+
+  /// Tells the delegate what is in a slot, in the next event, unless it knows.
+  private func onAirMayHaveChanged(_ slot: Int) {
+    guard delegate != nil, onAirDue.insert(slot).inserted else { return }
+    air.agenda.next { [weak self] in
+      guard let self else { return }
+      onAirDue.remove(slot)
+      let shown = slots[slot].flatMap { $0.onAir == nil ? nil : $0.advertisement }
+      guard shown != toldOnAir[slot] else { return }
+      toldOnAir[slot] = shown
+      delegate?.onAir(shown, in: slot)
     }
   }
 
@@ -46,6 +65,7 @@ extension AirRadio {
     let id = air.putOnAir(self, content)
     slots[slot]?.onAir = id
     slots[slot]?.silencedBy = nil
+    onAirMayHaveChanged(slot)
     air.retryConnecting()
   }
 
@@ -53,6 +73,7 @@ extension AirRadio {
     let id = slots[slot]?.onAir
     slots[slot]?.onAir = nil
     id.map(air.takeOffAir)
+    if id != nil { onAirMayHaveChanged(slot) }
     slots[slot]?.silencedBy = nil
   }
 

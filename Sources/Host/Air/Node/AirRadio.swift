@@ -15,6 +15,10 @@ public final class AirRadio: RadioDriver {
 
   var isRemoved = false
   var slots: [Int: AirSlot] = [:]
+  /// What the delegate knows to be on the air.
+  var toldOnAir: [Int: Advertisement] = [:]
+  /// Slots of which it is about to be told.
+  var onAirDue: Set<Int> = []
   private var scan: AirScan?
   /// The scan's number in the air, while it runs.
   private var running: UInt64?
@@ -183,9 +187,12 @@ public final class AirRadio: RadioDriver {
     if seesPackets { delegate?.heard(packet) }
   }
 
+  /// Whether the node listens for packets with this data.
+  func listens(for data: [UInt8]) -> Bool { seesPackets && scan?.listening.wants(data) == true }
+
   func heard(_ advertisement: OnAir, rssi: Int?) {
     if let owner {
-      owner.heard(advertisement.content, of: advertisement.node.address, rssi: rssi)
+      owner.heard(advertisement.content, of: advertisement.address, rssi: rssi)
     } else {
       var sighting = advertisement.sighting
       sighting.rssi = rssi

@@ -5,6 +5,8 @@ import Radio
 struct AirSlot {
   /// Nil when the driver could not encode what it was given.
   var content: EncodedAdvertisement?
+  /// The same as the driver was given it; nil where the hub has it from another program.
+  var advertisement: Advertisement?
   /// What is wrong with it.
   var error: RadioError?
   /// Its number in the air, while it is on it.

@@ -18,6 +18,8 @@ public struct AirConditions: Sendable {
   public var commandLoss: Double
   /// Probability that a notification is lost. Indications are confirmed and never lost.
   public var notificationLoss: Double
+  /// Probability that a node does not hear an advertising event that it would hear; each listener has its own chance.
+  public var advertisingLoss: Double
   /// Probability that a command or a notification is overtaken by the one behind it.
   public var reorder: Double
   /// Probability that a command or a notification arrives twice.
@@ -33,7 +35,8 @@ public struct AirConditions: Sendable {
 
   public init(
     latency: Duration = .microseconds(7500), maximumMTU: Int = 517, commandWindow: Int = 8, notifyWindow: Int? = nil,
-    commandLoss: Double = 0, notificationLoss: Double = 0, reorder: Double = 0, duplicate: Double = 0,
+    commandLoss: Double = 0, notificationLoss: Double = 0, advertisingLoss: Double = 0, reorder: Double = 0,
+    duplicate: Double = 0,
     deliverUnsubscribed: Bool = false, connectTimeout: Duration = .seconds(5), requestTimeout: Duration = .seconds(30),
     filter: (@LoopActor (AirPacket) -> AirVerdict)? = nil
   ) {
@@ -43,6 +46,7 @@ public struct AirConditions: Sendable {
     self.notifyWindow = notifyWindow
     self.commandLoss = commandLoss
     self.notificationLoss = notificationLoss
+    self.advertisingLoss = advertisingLoss
     self.reorder = reorder
     self.duplicate = duplicate
     self.deliverUnsubscribed = deliverUnsubscribed

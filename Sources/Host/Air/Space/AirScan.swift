@@ -25,13 +25,13 @@ final class AirScan {
   /// - Returns: the time from which on the node wants to hear of it again; nil: not at all.
   func hear(_ advertisement: OnAir, rssi: Int?, at now: Instant) -> Instant? {
     var next: Instant?
-    if wantsPackets {
+    // The listener may change its mind with any packet.
+    for packet in advertisement.packets where wants(packet) {
       next = now.advanced(by: .nanoseconds(1))
-      for packet in advertisement.packets where wantsPackets {
-        var packet = packet
-        packet.rssi = rssi
-        node.heard(packet)
-      }
+      var packet = packet
+      packet.rssi = rssi
+      packet.time = now
+      node.heard(packet)
     }
     guard wants(advertisement.sighting) else { return next }
     if let last = reported[advertisement.fingerprint], last.duration(to: now) < Self.repetition {
@@ -43,7 +43,12 @@ final class AirScan {
     return next ?? now.advanced(by: Self.repetition)
   }
 
-  private var wantsPackets: Bool { listening.wantsPackets && node.seesPackets }
+  /// Whether the node wants to hear of the advertisement, now or a little later.
+  func wants(_ advertisement: OnAir) -> Bool {
+    advertisement.packets.contains { wants($0) } || wants(advertisement.sighting)
+  }
+
+  private func wants(_ packet: AdvertisingPacket) -> Bool { node.seesPackets && listening.wants(packet.data) }
 
   /// Only the lists of service UUIDs count, as for BlueZ and the kernel.
   private func wants(_ sighting: Sighting) -> Bool {

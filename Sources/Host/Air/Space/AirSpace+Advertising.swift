@@ -7,10 +7,24 @@ extension AirSpace {
   func putOnAir(_ node: AirRadio, _ content: EncodedAdvertisement) -> UInt64 {
     let interval = max(content.interval, OnAir.shortestInterval)
     let delay = Int64(generator.next() % UInt64(max(1, interval.wholeNanoseconds)))
-    let advertisement = OnAir(node: node, content, start: agenda.now.advanced(by: .nanoseconds(delay)))
+    let advertisement = OnAir(
+      node: node, content, start: agenda.now.advanced(by: .nanoseconds(delay)),
+      ownAddress: content.isConnectable ? nil : newAddress())
     let id = onAir.add(advertisement)
     announce(id, advertisement)
     return id
+  }
+
+  /// A random address, of the non-resolvable private kind (Core 5.4 Vol 6 Part B 1.3.2.2).
+  private func newAddress() -> BluetoothAddress { BluetoothAddress(generator.next() & 0x3FFF_FFFF_FFFF) }
+
+  /// Has every node that listens hear a packet now that comes from no node of this air: a spoofed one, say.
+  public func send(_ packet: AdvertisingPacket) {
+    var packet = packet
+    packet.time = agenda.now
+    for node in nodes where node.power && node.listens(for: packet.data) {
+      if !generator.chance(conditions.advertisingLoss) { node.heard(packet) }
+    }
   }
 
   /// Exchanges what an advertisement says while it stays on the air.
@@ -69,6 +83,14 @@ extension AirSpace {
       // A listener may end the advertisement, or another scan.
       guard onAir[id] != nil else { return }
       guard scan.node !== advertisement.node, scans[number] != nil, hears(advertisement.node, scan.node) else {
+        continue
+      }
+      let loss = conditions(between: advertisement.node.address, and: scan.node.address).advertisingLoss
+      if generator.chance(loss) {
+        if scan.wants(advertisement) {
+          let again = agenda.now.advanced(by: .nanoseconds(1))
+          next = min(next ?? again, again)
+        }
         continue
       }
       let wanted = scan.hear(advertisement, rssi: rssi(advertisement.node, scan.node), at: agenda.now)

@@ -12,24 +12,32 @@ final class OnAir {
   /// The first advertising event.
   let start: Instant
   private let interval: Duration
+  /// The address of its own that an advertisement has by which no peer can connect; nil for one that has the node's.
+  private let ownAddress: BluetoothAddress?
   private(set) var content: EncodedAdvertisement
   /// The next event that some scanner hears, as far as it is entered in the agenda.
   var heard: (at: Instant, ticket: TimedQueue.Ticket)?
 
   /// What a scanner makes of it, without a signal strength.
   private(set) var sighting: Sighting
-  /// The packets of one advertising event, without a signal strength.
+  /// The packets of one advertising event, without a signal strength and a time.
   private(set) var packets: [AdvertisingPacket]
   /// The same for two advertisements exactly if a scanner cannot tell them apart.
   private(set) var fingerprint: UInt64
 
-  init(node: AirRadio, _ content: EncodedAdvertisement, start: Instant) {
+  init(
+    node: AirRadio, _ content: EncodedAdvertisement, start: Instant, ownAddress: BluetoothAddress? = nil
+  ) {
     self.node = node
+    self.ownAddress = ownAddress
     self.content = content
     self.start = start
     interval = max(content.interval, Self.shortestInterval)
-    (sighting, packets, fingerprint) = Self.describe(node, content)
+    (sighting, packets, fingerprint) = Self.describe(
+      content, ownAddress ?? node.address, ownAddress == nil ? node.addressKind : .randomAddress)
   }
+
+  var address: BluetoothAddress { ownAddress ?? node.address }
 
   /// Exchanges what is advertised, without a change to when.
   func change(to content: EncodedAdvertisement) {
@@ -39,7 +47,8 @@ final class OnAir {
 
   /// Takes over the node's address, which has changed.
   func describe() {
-    (sighting, packets, fingerprint) = Self.describe(node, content)
+    (sighting, packets, fingerprint) = Self.describe(
+      content, address, ownAddress == nil ? node.addressKind : .randomAddress)
   }
 
   /// The first advertising event that is not before `now`.
@@ -51,16 +60,16 @@ final class OnAir {
   }
 
   private static func describe(
-    _ node: AirRadio, _ content: EncodedAdvertisement
+    _ content: EncodedAdvertisement, _ address: BluetoothAddress, _ addressKind: AdvertisingPacket.AddressKind
   ) -> (Sighting, [AdvertisingPacket], UInt64) {
     func packet(_ kind: AdvertisingPacket.Kind, _ data: [UInt8]) -> AdvertisingPacket {
-      AdvertisingPacket(address: node.address, addressKind: node.addressKind, kind: kind, rssi: nil, data: data)
+      AdvertisingPacket(address: address, addressKind: addressKind, kind: kind, rssi: nil, time: .zero, data: data)
     }
     var packets = [packet(content.isConnectable ? .connectable : .nonConnectable, content.data)]
     if !content.scanResponse.isEmpty { packets.append(packet(.scanResponse, content.scanResponse)) }
     let sighting = Sighting(
-      address: node.address, data: content.data, scanResponse: content.scanResponse, rssi: nil)
-    return (sighting, packets, fingerprint(node.address, content))
+      address: address, data: content.data, scanResponse: content.scanResponse, rssi: nil)
+    return (sighting, packets, fingerprint(address, content))
   }
 
   /// FNV-1a over all that a scanner sees: unlike `Hasher` the same in every run.

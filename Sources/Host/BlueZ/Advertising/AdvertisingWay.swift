@@ -17,7 +17,7 @@ protocol AdvertisingWay: AnyObject {
   func show(_ advertisement: Advertisement?, in slot: Int)
   /// Advertises at `place` from now on; nil when there is none.
   func aim(at place: Place?)
-  /// Puts everything on the air once more: the controller does not tell what it ended.
+  /// Puts everything by which peers connect on the air once more: the controller does not tell what it ended.
   func renew()
   /// What bluetoothd says of the adapter in use.
   func adapterChanged(_ adapter: Adapter)

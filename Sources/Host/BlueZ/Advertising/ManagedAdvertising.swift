@@ -14,6 +14,7 @@ final class ManagedAdvertising: AdvertisingWay {
   private let scheduler: any Scheduler
   private let onChange: @LoopActor () -> Void
   private let onSlots: @LoopActor () -> Void
+  let onAir: @LoopActor (Advertisement?, Int) -> Void
   private var slotsByNumber: [Int: ManagedSlot] = [:]
   private var place: Place?
   /// The controller that `numbers` are about.
@@ -23,14 +24,16 @@ final class ManagedAdvertising: AdvertisingWay {
   /// - Parameters:
   ///   - onChange: called when `problem` may have changed.
   ///   - onSlots: called when `slots` may have changed.
+  ///   - onAir: called with what is on the air in a slot, when that changed.
   init(
     _ socket: ManagementSocket, scheduler: any Scheduler, onChange: @escaping @LoopActor () -> Void,
-    onSlots: @escaping @LoopActor () -> Void
+    onSlots: @escaping @LoopActor () -> Void, onAir: @escaping @LoopActor (Advertisement?, Int) -> Void
   ) {
     self.socket = socket
     self.scheduler = scheduler
     self.onChange = onChange
     self.onSlots = onSlots
+    self.onAir = onAir
     events = socket.onEvent { [weak self] event, index in self?.heard(event, index) }
   }
 
@@ -78,7 +81,7 @@ final class ManagedAdvertising: AdvertisingWay {
   }
 
   func renew() {
-    for slot in inOrder { slot.renew() }
+    for slot in inOrder where slot.isConnectable { slot.renew() }
   }
 
   // MARK: Numbers

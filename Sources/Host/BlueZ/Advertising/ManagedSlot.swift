@@ -14,6 +14,7 @@ import Radio
 final class ManagedSlot {
   /// What is on the air, and how.
   struct Payload: Hashable {
+    let advertisement: Advertisement
     var data: [UInt8]
     var scanResponse: [UInt8]
     var parameters: Parameters
@@ -23,13 +24,13 @@ final class ManagedSlot {
       guard let data = try? advertisement.data.encoded(),
         let scanResponse = try? advertisement.scanResponse.encoded()
       else { return nil }
+      self.advertisement = advertisement
       self.data = data
-      // A scanner asks a connectable advertiser only.
-      self.scanResponse = advertisement.isConnectable ? scanResponse : []
+      self.scanResponse = scanResponse
       let units = advertisement.interval.wholeNanoseconds / 625_000
       parameters = Parameters(
         interval: UInt32(min(max(units, Parameters.intervals.lowerBound), Parameters.intervals.upperBound)),
-        isConnectable: advertisement.isConnectable, hasScanResponse: !self.scanResponse.isEmpty)
+        set: advertisement.setID, hasScanResponse: !scanResponse.isEmpty)
     }
   }
 
@@ -37,7 +38,8 @@ final class ManagedSlot {
   struct Parameters: Hashable {
     /// In 0.625 ms.
     var interval: UInt32
-    var isConnectable: Bool
+    /// Nil for an advertisement by which peers may connect. The data of one set goes on from the address of the instance.
+    var set: AdvertisingSetID?
     var hasScanResponse: Bool
 
     /// What controllers take: 20 ms to 10.24 s.
@@ -45,7 +47,7 @@ final class ManagedSlot {
 
     var flags: AdvertisingFlags {
       var flags: AdvertisingFlags = .intervals
-      if isConnectable { flags.insert(.connectable) }
+      if set == nil { flags.insert(.connectable) }
       if hasScanResponse { flags.insert(.scanResponse) }
       return flags
     }
@@ -69,6 +71,8 @@ final class ManagedSlot {
   private var live: Live?
   /// How often the controller may have ended the instance, or another program took it.
   private var endings = 0
+  /// What was last told to be on the air.
+  private var told: Advertisement?
 
   /// - Parameter onChange: called when `problem` changed.
   init(
@@ -84,18 +88,31 @@ final class ManagedSlot {
 
   var problem: String? { attempts.problem }
 
+  /// Whether peers may connect by what it shows.
+  var isConnectable: Bool { wanted?.parameters.set == nil }
+
+  private func tell(_ advertisement: Advertisement?) {
+    guard advertisement != told else { return }
+    told = advertisement
+    advertising?.onAir(advertisement, number)
+  }
+
   // MARK: What is wanted
 
   func show(_ payload: Payload?) {
     guard payload != wanted else { return }
     wanted = payload
+    if payload == nil { tell(nil) }
     let target = payload == nil ? nil : place
     if attempts.place == target { attempts.renew() } else { attempts.aim(at: target) }
   }
 
   func aim(at place: Place?) {
     self.place = place
-    if place == nil { ended() }
+    if place == nil {
+      ended()
+      tell(nil)
+    }
     attempts.aim(at: wanted == nil ? nil : place)
   }
 
@@ -113,6 +130,7 @@ final class ManagedSlot {
   /// Another program has the number of this slot's instance.
   func taken() {
     live = nil
+    tell(nil)
     renew()
   }
 
@@ -121,6 +139,7 @@ final class ManagedSlot {
     guard live?.instance == instance else { return }
     if attempts.isDone {
       live = nil
+      tell(nil)
       attempts.undone()
     } else if attempts.isUnderWay {
       renew()
@@ -150,7 +169,7 @@ final class ManagedSlot {
       [weak self] result in
       guard let self else { return }
       switch result {
-      case .success: attempts.succeeded()
+      case .success: succeeded(payload)
       case .failure(.closed): failed(.closed)
       case .failure(let failure):
         Log.shared.debug("The data of an advertisement was not exchanged: \(failure.description)")
@@ -179,9 +198,9 @@ final class ManagedSlot {
     guard features.flags.isSuperset(of: [.intervals, .scanResponse]) else {
       // A kernel before 5.12: all at once, at its own interval.
       let command = AddAdvertising(
-        instance: instance, flags: parameters.isConnectable ? .connectable : [], data: wanted.data,
+        instance: instance, flags: parameters.set == nil ? .connectable : [], data: wanted.data,
         scanResponse: wanted.scanResponse)
-      return perform(command, on: index) { (self, _) in self.attempts.succeeded() }
+      return perform(command, on: index) { (self, _) in self.succeeded(wanted) }
     }
     let first = AddExtendedAdvertisingParameters(
       instance: instance, flags: parameters.flags, interval: parameters.interval)
@@ -189,9 +208,14 @@ final class ManagedSlot {
     perform(first, on: index) { (self, _) in
       self.perform(second, on: index, isNext: true) { (self, _) in
         if self.endings == endings { self.live?.parameters = parameters }
-        self.attempts.succeeded()
+        self.succeeded(wanted)
       }
     }
+  }
+
+  private func succeeded(_ payload: Payload) {
+    if wanted != nil { tell(payload.advertisement) }
+    attempts.succeeded()
   }
 
   /// One step of an attempt; what fails ends it.

@@ -11,6 +11,7 @@ final class RegisteredAdvertising: AdvertisingWay {
   private let isFromBluetoothd: @LoopActor (MethodCall) -> Bool
   private let onChange: @LoopActor () -> Void
   private let onSlots: @LoopActor () -> Void
+  private let onAir: @LoopActor (Advertisement?, Int) -> Void
   private var slotsByNumber: [Int: RegisteredSlot] = [:]
   private var place: Place?
   private var adapter: Adapter?
@@ -21,10 +22,11 @@ final class RegisteredAdvertising: AdvertisingWay {
   /// - Parameters:
   ///   - onChange: called when `problem` may have changed.
   ///   - onSlots: called when `slots` changed.
+  ///   - onAir: called with what is on the air in a slot, when that changed.
   init(
     _ bus: BusConnection, scheduler: any Scheduler, words: ShortfallWords,
     isFromBluetoothd: @escaping @LoopActor (MethodCall) -> Bool, onChange: @escaping @LoopActor () -> Void,
-    onSlots: @escaping @LoopActor () -> Void
+    onSlots: @escaping @LoopActor () -> Void, onAir: @escaping @LoopActor (Advertisement?, Int) -> Void
   ) {
     self.bus = bus
     self.scheduler = scheduler
@@ -32,6 +34,7 @@ final class RegisteredAdvertising: AdvertisingWay {
     self.isFromBluetoothd = isFromBluetoothd
     self.onChange = onChange
     self.onSlots = onSlots
+    self.onAir = onAir
   }
 
   private var inOrder: [RegisteredSlot] { slotsByNumber.sorted { $0.key < $1.key }.map(\.value) }
@@ -51,7 +54,11 @@ final class RegisteredAdvertising: AdvertisingWay {
     if let slot = slotsByNumber[number] { return slot.show(advertisement) }
     let registration = KeptRegistration(
       .advertisement, BlueZRadio.root.child("adv\(number)"), bus: bus, scheduler: scheduler,
-      onRegistered: { [weak self] _ in self?.countSlots() },
+      onRegistered: { [weak self] isRegistered in
+        guard let self else { return }
+        onAir(isRegistered ? slotsByNumber[number]?.advertisement : nil, number)
+        countSlots()
+      },
       onChange: { [weak self] in
         self?.onChange()
         self?.countSlots()
@@ -63,6 +70,7 @@ final class RegisteredAdvertising: AdvertisingWay {
 
   private func empty(_ number: Int) {
     guard let slot = slotsByNumber.removeValue(forKey: number) else { return }
+    onAir(nil, number)
     leaving += 1
     slot.close { [weak self] in
       self?.leaving -= 1
@@ -77,7 +85,7 @@ final class RegisteredAdvertising: AdvertisingWay {
   }
 
   func renew() {
-    for slot in inOrder { slot.registration.renew() }
+    for slot in inOrder where slot.advertisement.isConnectable { slot.registration.renew() }
   }
 
   // MARK: Room

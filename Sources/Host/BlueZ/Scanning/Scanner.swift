@@ -39,7 +39,8 @@ final class Scanner {
   /// Why it does not scan, and what to do; nil when it does, or is not asked to.
   var problem: String? { discovery?.problem }
 
-  var wantsPackets: Bool { listening?.wantsPackets == true }
+  /// Whether a packet with this data is listened for.
+  func wants(_ data: [UInt8]) -> Bool { listening?.wants(data) == true }
 
   // MARK: What is wanted
 

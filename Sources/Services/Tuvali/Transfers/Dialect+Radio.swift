@@ -44,7 +44,7 @@ extension Dialect {
   /// A wallet stands before the kiosk and waits: its advertisement goes before others, and is off the air for two seconds
   /// at most where it has to take turns with another dialect's.
   public static let advertisingTerms = AdvertisingTerms(
-    priority: 10, leastTime: .seconds(1), longestWait: .seconds(2))
+    .person, leastTime: .seconds(1), longestWait: .seconds(2))
 
   /// LE general discoverable, and no BR/EDR. The Android verifier leaves the second bit out; wallets do not look at it,
   /// but BlueZ as the central takes its absence, at a public address, for an invitation to connect over BR/EDR.

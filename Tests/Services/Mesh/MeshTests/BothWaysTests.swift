@@ -90,7 +90,7 @@ struct GivingWayTests {
     #expect(village.wait { ann.mesh.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
     let kiosk = ann.shared.tenant("kiosk", share: .nothing)
     let visitor = Advertisement(data: AdvertisingData(flags: 6, serviceUUIDs: [BluetoothUUID(short: 0xFE90)]))
-    let registration = try kiosk.advertise(visitor, AdvertisingTerms(priority: 10), for: nil)
+    let registration = try kiosk.advertise(visitor, AdvertisingTerms(.person), for: nil)
     #expect(village.wait { !ann.mesh.radio.status.traits.advertisesAll })
     village.time.advance(by: .seconds(120))
     #expect(!ann.mesh.radio.status.traits.advertisesAll && kiosk.status.traits.advertisesAll)

@@ -118,7 +118,15 @@ final class Doorstep: Radio {
   func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?) {}
   func askForQuiet() -> Registration { Registration {} }
 
-  func packets(_ handler: @escaping @LoopActor (AdvertisingPacket) -> Void) throws(RadioError) -> Registration {
+  func advertisingSet(
+    _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?
+  ) throws(RadioError) -> any AdvertisingSet {
+    throw .notSupported("There is no air.")
+  }
+
+  func listen(
+    for patterns: [AdvertisingPattern], _ handler: @escaping @LoopActor (AdvertisingPacket) -> Void
+  ) throws(RadioError) -> Registration {
     throw .notSupported("There is no air.")
   }
 

@@ -85,8 +85,16 @@ final class RefusingRadio: Radio {
     return try radio.scan(for: services, handler)
   }
 
-  func packets(_ handler: @escaping @LoopActor (AdvertisingPacket) -> Void) throws(RadioError) -> Registration {
-    try radio.packets(handler)
+  func advertisingSet(
+    _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?
+  ) throws(RadioError) -> any AdvertisingSet {
+    try radio.advertisingSet(terms, every: interval, resting: resting)
+  }
+
+  func listen(
+    for patterns: [AdvertisingPattern], _ handler: @escaping @LoopActor (AdvertisingPacket) -> Void
+  ) throws(RadioError) -> Registration {
+    try radio.listen(for: patterns, handler)
   }
 
   func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?) { radio.onLinkWanted(handler) }

@@ -33,7 +33,7 @@ enum BitchatGATT {
   }
 
   /// Where places lack, the node gives way while a visitor is awaited: it finds its neighbours all the same.
-  static let advertisingTerms = AdvertisingTerms(priority: 2, leastTime: .seconds(2), longestWait: .seconds(24 * 3600))
+  static let advertisingTerms = AdvertisingTerms(.network, leastTime: .seconds(2), longestWait: .seconds(24 * 3600))
 
   /// The peer that an advertiser says it is; nil where it does not say.
   static func peer(in sighting: Sighting) -> PeerID? {

@@ -1,0 +1,207 @@
+import Common
+import Loop
+import Radio
+
+/// Advertising sets: what a service says for a stated time.
+extension SharedRadio {
+  func advertisingSet(
+    _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?, of owner: LinkPlan.TenantID
+  ) throws(RadioError) -> SharedSet {
+    _ = try resting?.encoded()
+    let set = SharedSet(
+      AdvertisingPlan.ID(number: nextNumber()), terms, interval: interval, resting: resting, owner: owner, of: self)
+    sets[set.id] = WeakSet(set: set)
+    return set
+  }
+
+  /// Has a set's data shown when it is its turn; on the air already, it takes over from what the set said before.
+  func put(_ advertisement: Advertisement, _ terms: AdvertisingTerms, for set: SharedSet) {
+    advertisements[set.id] = SharedAdvertisement(advertisement: advertisement, application: nil, owner: set.owner)
+    plan(.add(set.id, terms, isReady: true))
+  }
+
+  /// Leaves a set on the air with its resting data, for as long as no other advertisement wants the place.
+  func rest(_ advertisement: Advertisement, for set: SharedSet) {
+    advertisements[set.id] = SharedAdvertisement(advertisement: advertisement, application: nil, owner: set.owner)
+    plan(.rest(set.id))
+  }
+
+  func withdraw(_ id: AdvertisingPlan.ID) {
+    guard advertisements.removeValue(forKey: id) != nil else { return }
+    plan(.remove(id))
+  }
+
+  func forgetSet(_ id: AdvertisingPlan.ID) {
+    sets[id] = nil
+    withdraw(id)
+  }
+
+  /// The slot that the plan has given.
+  func slot(of id: AdvertisingPlan.ID) -> Int? { advertisingPlan.onAir.first { $0.value == id }?.key }
+
+  /// Why data was not on the air for its longest wait.
+  func refusal(of id: AdvertisingPlan.ID, after wait: Duration) -> RadioError {
+    guard status.state != .waiting else { return .notReady(status.reason) }
+    return slot(of: id) == nil ? .noSlot(after: wait) : .timedOut("advertise")
+  }
+
+  /// Tells the sets that the plan or the driver has changed what is on the air.
+  func tellSets() {
+    for set in sets.sorted(by: { $0.key.number < $1.key.number }).compactMap(\.value.set) { set.airChanged() }
+  }
+
+  public func onAir(_ advertisement: Advertisement?, in slot: Int) {
+    confirmed[slot] = advertisement
+    tellSets()
+    advertisingObservers.call()
+  }
+}
+
+/// A set of a tenant's, and what becomes of its data.
+@LoopActor
+final class SharedSet: AdvertisingSet {
+  @LoopActor
+  private final class Airing {
+    let advertisement: Advertisement
+    let time: Duration
+    /// Nil once the service no longer wants to hear of it.
+    var handler: (@LoopActor (AiringEvent) -> Void)?
+
+    init(_ advertisement: Advertisement, _ time: Duration, _ handler: @escaping @LoopActor (AiringEvent) -> Void) {
+      (self.advertisement, self.time, self.handler) = (advertisement, time, handler)
+    }
+
+    func tell(_ event: AiringEvent) { handler?(event) }
+  }
+
+  private enum State {
+    /// It is neither on the air nor about to be.
+    case silent
+    /// Its resting data is on the air, or on the way there.
+    case resting
+    case waiting(Airing)
+    case airing(Airing, since: Instant)
+    case closed
+  }
+
+  let id: AdvertisingPlan.ID
+  let owner: LinkPlan.TenantID
+  private let terms: AdvertisingTerms
+  private let interval: Duration
+  private let resting: Advertisement?
+  private weak var radio: SharedRadio?
+  private let scheduler: any Scheduler
+  private var state = State.silent
+  private var registration: Registration?
+  private lazy var timer = Deadline(scheduler) { [weak self] in self?.timeIsOver() }
+
+  init(
+    _ id: AdvertisingPlan.ID, _ terms: AdvertisingTerms, interval: Duration, resting: AdvertisingData?,
+    owner: LinkPlan.TenantID, of radio: SharedRadio
+  ) {
+    self.id = id
+    self.terms = terms
+    self.interval = interval
+    self.owner = owner
+    self.radio = radio
+    scheduler = radio.scheduler
+    self.resting = resting.map {
+      Advertisement(.nonConnectable(AdvertisingSetID(id.number)), data: $0, interval: interval)
+    }
+    registration = Registration { [weak radio] in radio?.forgetSet(id) }
+  }
+
+  // MARK: What the service wants
+
+  func air(
+    _ data: AdvertisingData, for time: Duration, _ handler: @escaping @LoopActor (AiringEvent) -> Void
+  ) throws(RadioError) -> Registration {
+    let advertisement = Advertisement(.nonConnectable(AdvertisingSetID(id.number)), data: data, interval: interval)
+    try advertisement.checkLengths()
+    guard let radio else { throw .notReady("The radio is gone.") }
+    if case .closed = state { throw .notReady("The set is closed.") }
+    guard radio.status.state != .waiting else { throw .notReady(radio.status.reason) }
+    if let (airing, event) = endOfPresent {
+      // Nothing is told from within this call.
+      scheduler.soon { airing.tell(event) }
+    }
+    let airing = Airing(advertisement, time, handler)
+    state = .waiting(airing)
+    timer.set(scheduler.now.advanced(by: terms.longestWait))
+    radio.put(advertisement, terms, for: self)
+    return Registration { [weak self] in
+      airing.handler = nil
+      self?.cancel(airing)
+    }
+  }
+
+  func close() {
+    if case .closed = state { return }
+    state = .closed
+    timer.set(nil)
+    registration = nil
+  }
+
+  private func cancel(_ cancelled: Airing) {
+    switch state {
+    case .waiting(let airing) where airing === cancelled: withdraw()
+    case .airing(let airing, _) where airing === cancelled: rest()
+    default: break
+    }
+  }
+
+  /// What is to be told of the data that goes now.
+  private var endOfPresent: (Airing, AiringEvent)? {
+    switch state {
+    case .waiting(let airing): (airing, .refused(.refused("The set says something else.")))
+    case .airing(let airing, let since): (airing, .cutShort(after: since.duration(to: scheduler.now)))
+    case .silent, .resting, .closed: nil
+    }
+  }
+
+  // MARK: What happens
+
+  /// The plan or the driver has put something else on the air, or may have put the set there.
+  func airChanged() {
+    guard let radio else { return }
+    let shown = radio.slot(of: id).flatMap { radio.confirmed[$0] }
+    switch state {
+    case .waiting(let airing) where shown == airing.advertisement:
+      let now = scheduler.now
+      state = .airing(airing, since: now)
+      timer.set(now.advanced(by: airing.time))
+      airing.tell(.began(now))
+    case .airing(let airing, let since) where shown != airing.advertisement:
+      withdraw()
+      airing.tell(.cutShort(after: since.duration(to: scheduler.now)))
+    case .resting where radio.slot(of: id) == nil: withdraw()
+    default: break
+    }
+  }
+
+  private func timeIsOver() {
+    switch state {
+    case .waiting(let airing):
+      let refusal = radio?.refusal(of: id, after: terms.longestWait) ?? .notReady("The radio is gone.")
+      withdraw()
+      airing.tell(.refused(refusal))
+    case .airing(let airing, _):
+      rest()
+      airing.tell(.ended(scheduler.now))
+    case .silent, .resting, .closed: break
+    }
+  }
+
+  private func rest() {
+    guard let resting else { return withdraw() }
+    state = .resting
+    timer.set(nil)
+    radio?.rest(resting, for: self)
+  }
+
+  private func withdraw() {
+    state = .silent
+    timer.set(nil)
+    radio?.withdraw(id)
+  }
+}
