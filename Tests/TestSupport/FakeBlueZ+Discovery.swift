@@ -76,16 +76,17 @@ extension FakeBlueZ {
   ///   - uuids: what this report brings in addition: the list only grows.
   ///   - serviceData: takes the place of what the report before brought.
   ///   - manufacturerData: the same.
+  ///   - name: told where this report brings one.
   public func hear(
     _ peer: FakePeer, uuids: [String] = [], serviceData: [String: [UInt8]] = [:],
-    manufacturerData: [UInt16: [UInt8]] = [:], rssi: Int16 = -60
+    manufacturerData: [UInt16: [UInt8]] = [:], name: String? = nil, rssi: Int16 = -60
   ) {
     guard isDiscovering(peer.adapter) else { return }
     let path = devicePath(peer.address, on: peer.adapter)
     let known = devices[path]?.heard?.uuids ?? []
     let heard = FakeDevice.Heard(
       uuids: known + uuids.filter { !known.contains($0) }, serviceData: serviceData,
-      manufacturerData: manufacturerData, rssi: rssi)
+      manufacturerData: manufacturerData, rssi: rssi, name: name)
     if devices[path] == nil {
       devices[path] = FakeDevice(address: peer.address, isConnected: false, isPaired: false)
       devices[path]?.heard = heard

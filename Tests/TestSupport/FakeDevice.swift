@@ -17,6 +17,7 @@ public struct FakeDevice {
     var serviceData: [String: [UInt8]]
     var manufacturerData: [UInt16: [UInt8]]
     var rssi: Int16
+    var name: String?
   }
 
   init(address: String, isConnected: Bool, isPaired: Bool) {
@@ -38,6 +39,7 @@ extension FakeDevice.Heard {
       properties["ManufacturerData"] = .dictionary(
         key: "q", value: "v", manufacturerData.map { DBusEntry(.uint16($0.key), .variant(.bytes($0.value))) })
     }
+    if let name { properties["Name"] = .string(name) }
     return properties
   }
 }

@@ -2,6 +2,7 @@ import Bytes
 import Glibc
 import HCI
 import Loop
+import Radio
 
 /// The kernel at the other end of a management socket: it keeps the advertising instances of its controllers and their settings,
 /// and sends events about what other programs do to them.
@@ -15,12 +16,15 @@ public final class FakeKernel {
     public var scanResponse: [UInt8] = []
     /// Whether the controller sends it: not before it has data, and not after a peer has connected.
     public var isOnAir = false
+    /// The random address that it is sent from; nil for the adapter's own.
+    public var address: Int?
     var hasData = false
 
     public init(
       flags: AdvertisingFlags, interval: UInt32? = nil, data: [UInt8] = [], scanResponse: [UInt8] = [],
-      isOnAir: Bool = false
+      isOnAir: Bool = false, address: Int? = nil
     ) {
+      self.address = address
       self.flags = flags
       self.interval = interval
       self.data = data
@@ -44,6 +48,14 @@ public final class FakeKernel {
   public var isSilent = false
   /// Commands of these opcodes it carries out, and says nothing.
   public var silentOpcodes: Set<UInt16> = []
+  /// What is on at each controller; powered and LE where nothing is said.
+  public private(set) var settings: [UInt16: ControllerSettings] = [:]
+  /// The advertisement monitors of each controller, by their handles.
+  public private(set) var monitors: [UInt16: [UInt16: [AdvertisingPattern]]] = [:]
+  /// Whether some program discovers.
+  public var isDiscovering = false
+  private var lastHandle: UInt16 = 0
+  private var lastAddress = 0
   /// What new links of each controller are like.
   public var linkSettings = FakeLinkSettings()
   public var features = AdvertisingFeatures(
@@ -84,6 +96,31 @@ public final class FakeKernel {
   public func clear(_ index: UInt16 = 0) {
     let removed = instances.removeValue(forKey: index) ?? [:]
     for instance in removed.keys.sorted() { tell(.advertisingRemoved(instance: instance), of: index) }
+  }
+
+  /// A program changes what is on at a controller.
+  public func set(_ settings: ControllerSettings, of index: UInt16 = 0) {
+    self.settings[index] = settings
+    tell(.newSettings(settings), of: index)
+  }
+
+  /// Another program removes all monitors, as bluetoothd does when it starts.
+  public func clearMonitors(of index: UInt16 = 0) {
+    for handle in (monitors.removeValue(forKey: index) ?? [:]).keys.sorted() {
+      tell(.monitorRemoved(handle), of: index)
+    }
+  }
+
+  /// The controller has received a packet. It matches no patterns itself: with a monitor each one is told.
+  public func hear(
+    _ data: [UInt8], from address: BluetoothAddress, flags: UInt32 = 1 << 2, rssi: Int8? = -60, on index: UInt16 = 0
+  ) {
+    let report = AdvertisingReport(address: address, kind: .randomAddress, rssi: rssi, flags: flags, data: data)
+    if isDiscovering {
+      tell(.deviceFound(report), of: index)
+    } else if monitors[index]?.isEmpty == false {
+      tell(.monitoredDeviceFound(MonitoredReport(monitor: 0, report: report)), of: index)
+    }
   }
 
   /// The data of another program's instance.
@@ -167,6 +204,11 @@ public final class FakeKernel {
       let number = try reader.u8()
       guard (1...features.instanceLimit).contains(number) else { throw Refused() }
       var instance = Instance(flags: AdvertisingFlags(rawValue: try reader.u32le()))
+      // Seen of kernel 6.1: what is not connectable has an address of its own, unless the adapter as a whole is connectable.
+      if !instance.flags.contains(.connectable), settings[packet.index]?.contains(.connectable) != true {
+        lastAddress += 1
+        instance.address = lastAddress
+      }
       guard features.flags.isSuperset(of: instance.flags) else { throw Refused() }
       _ = try reader.u32le()
       made[number, default: 0] += 1
@@ -182,8 +224,41 @@ public final class FakeKernel {
       return try fill(number, packet.index, &reader)
     case AddExtendedAdvertisingData.opcode:
       return try fill(try reader.u8(), packet.index, &reader)
+    case ReadControllerInformation.opcode:
+      guard packet.parameters.isEmpty else { throw Refused() }
+      var writer = ByteWriter()
+      writer.append([0, 0, 0, 0, 0xAA, 0, 0x0B, 0x5D, 0x05])
+      writer.u32le(0x0001_BEFF)
+      writer.u32le((settings[packet.index] ?? [.powered, .lowEnergy]).rawValue)
+      writer.append([UInt8](repeating: 0, count: 3 + 249 + 11))
+      return writer.bytes
+    case AddAdvertisementPatternsMonitor.opcode: return try addMonitor(packet.index, &reader)
+    case RemoveAdvertisementMonitor.opcode:
+      // 0 would end those of other programs, too.
+      let handle = try reader.u16le()
+      try reader.finish()
+      guard monitors[packet.index]?.removeValue(forKey: handle) != nil else { throw Refused() }
+      return packet.parameters
     default: throw Refused()
     }
+  }
+
+  private func addMonitor(_ index: UInt16, _ reader: inout ByteReader) throws -> [UInt8] {
+    let count = Int(try reader.u8())
+    guard (1...AdvertisingPattern.limit).contains(count) else { throw Refused() }
+    var patterns: [AdvertisingPattern] = []
+    for _ in 0..<count {
+      let (type, offset, length) = (try reader.u8(), try reader.u8(), Int(try reader.u8()))
+      let value = Array(try reader.bytes(AdvertisingData.limit))
+      guard AdvertisingPattern.isValid(offset: offset, count: length), value.dropFirst(length).allSatisfy({ $0 == 0 })
+      else { throw Refused() }
+      patterns.append(AdvertisingPattern(type: type, offset: offset, bytes: Array(value.prefix(length))))
+    }
+    try reader.finish()
+    guard Set(patterns).count == count else { throw Refused() }
+    lastHandle += 1
+    monitors[index, default: [:]][lastHandle] = patterns
+    return [UInt8(truncatingIfNeeded: lastHandle), UInt8(truncatingIfNeeded: lastHandle >> 8)]
   }
 
   private func fill(_ number: UInt8, _ index: UInt16, _ reader: inout ByteReader) throws -> [UInt8] {

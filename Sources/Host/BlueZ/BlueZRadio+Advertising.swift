@@ -6,6 +6,8 @@ import Radio
 extension BlueZRadio {
   public var advertisingSlots: Int { advertising.slots }
 
+  public var foreignAdvertisements: Int { advertising.foreign }
+
   public func advertise(_ advertisement: Advertisement?, in slot: Int) {
     advertising.show(advertisement, in: slot)
     statusMayHaveChanged()
@@ -46,7 +48,8 @@ extension BlueZRadio {
     var reason: String?
     if case .shut(let why) = doors.management { reason = why }
     return RegisteredAdvertising(
-      bus, scheduler: scheduler, words: ShortfallWords(version: version, management: reason),
+      bus, scheduler: scheduler,
+      words: ShortfallWords(version: version, management: reason, isDegradable: isDegradable),
       isFromBluetoothd: { [weak self] in self?.isFromBluetoothd($0) ?? false },
       onChange: { [weak self] in self?.statusMayHaveChanged() },
       onSlots: { [weak self] in self?.slotsMayHaveChanged() },

@@ -4,9 +4,11 @@ import Loop
 import Radio
 
 /// Advertisers that are heard: put together by bluetoothd and here, or packet by packet from the kernel.
+///
+/// The kernel tells of packets as Adv Monitor Device Found while no program discovers, and as Device Found while one does.
 extension BlueZRadio {
-  /// The management socket tells of packets while any program discovers.
-  public var seesPackets: Bool { doors.management.way != nil }
+  /// The management socket tells of packets; bluetoothd only of what has changed.
+  public var seesPackets: Bool { doors.management.way != nil || isDegradable }
 
   public func listen(_ listening: Listening?) {
     scanner.listen(listening)
@@ -15,7 +17,7 @@ extension BlueZRadio {
 
   /// The kernel heard an advertiser, for a discovery of ours or of another program.
   func found(_ report: AdvertisingReport) {
-    guard scanner.wants(report.data), let packet = AdvertisingPacket(report, at: scheduler.now) else { return }
+    guard scanner.wants(report.data[...]), let packet = AdvertisingPacket(report, at: scheduler.now) else { return }
     delegate?.heard(packet)
   }
 }

@@ -7,9 +7,13 @@ extension BlueZRadio {
   /// Takes on what a reload changed.
   public func prefer(_ links: LinkPreferences) { speed.prefer(links) }
 
-  /// Gives back what the adapter had before, and calls `then` once: when that is done, after `limit` at the latest.
+  /// Gives back what the adapter had before, leaves no monitor behind, and calls `then` once: when that is done, after `limit` at the latest.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
-    speed.rest(within: limit, then: then)
+    let end = scheduler.now.advanced(by: limit)
+    scanner.rest(within: limit) { [weak self] in
+      guard let self else { return then() }
+      speed.rest(within: max(.zero, scheduler.now.duration(to: end)), then: then)
+    }
   }
 
   /// An application came or went.

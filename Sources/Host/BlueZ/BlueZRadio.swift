@@ -18,6 +18,8 @@ public final class BlueZRadio: RadioDriver {
   let scheduler: any Scheduler
   let doors: KernelDoors
   let version: BlueZVersion?
+  /// Whether messages to all may go over D-Bus, as far as bluetoothd lets them, where there is no management socket.
+  let isDegradable: Bool
   /// Whether bluetoothd asks for a socket for each client that subscribes.
   let keepsClientsApart: Bool
   /// What bluetoothd is configured for.
@@ -26,8 +28,9 @@ public final class BlueZRadio: RadioDriver {
   let daemon: BluetoothDaemon
   private(set) lazy var advertising = makeAdvertising()
   private(set) lazy var scanner = Scanner(
-    bus, scheduler: scheduler, counters: counters, onChange: { [weak self] in self?.statusMayHaveChanged() },
-    onSighting: { [weak self] in self?.delegate?.heard($0) })
+    bus, doors.management.way, scheduler: scheduler, counters: counters,
+    isDegraded: isDegradable, onChange: { [weak self] in self?.statusMayHaveChanged() },
+    onPacket: { [weak self] in self?.delegate?.heard($0) }, onSighting: { [weak self] in self?.delegate?.heard($0) })
   private(set) lazy var central = Central(
     bus, scheduler: scheduler, counters: counters, links: links, bearers: bearers,
     known: { [weak self] in self?.daemon.devices[$0] },
@@ -80,6 +83,7 @@ public final class BlueZRadio: RadioDriver {
   ///   - doors: the ways into the kernel. With the management socket the kernel advertises, exactly; without it
   ///     bluetoothd, as exactly as it can.
   ///   - links: what new links are to be like while an application wants them fast.
+  ///   - isDegradable: whether, without the management socket, messages to all are sent and heard over D-Bus, which changes them.
   ///   - startsDaemon: whether the bus is asked to start bluetoothd where it does not run.
   ///   - repair: whether the kernel bears values by raw HCI.
   ///   - log: where each change of the status is entered, once.
@@ -87,7 +91,7 @@ public final class BlueZRadio: RadioDriver {
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
     knownVersion: BlueZVersion? = nil, configuration: DaemonConfiguration = DaemonConfiguration(),
     doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
-    startsDaemon: Bool = true,
+    isDegradable: Bool = false, startsDaemon: Bool = true,
     repair: KernelRepair = .known(.running), log: Log = .shared
   ) {
     self.bus = bus
@@ -99,6 +103,7 @@ public final class BlueZRadio: RadioDriver {
     self.configuration = configuration
     keepsClientsApart = knownVersion.map { $0 >= BlueZLimit.separateClients } ?? false
     self.doors = doors
+    self.isDegradable = isDegradable && doors.management.way == nil
     self.log = log
     daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters, starts: startsDaemon)
     daemon.onChange = { [weak self] in self?.daemonChanged() }
@@ -128,8 +133,13 @@ public final class BlueZRadio: RadioDriver {
         socket.onEvent { [weak self] event, index in
           guard let self, index == place?.index else { return }
           directions.heard(event)
-          if case .deviceFound(let report) = event { found(report) }
+          switch event {
+          case .deviceFound(let report): found(report)
+          case .monitoredDeviceFound(let monitored): found(monitored.report)
+          default: break
+          }
         })
+      socket.wantsReport = { [weak self] in self?.scanner.wants($0) ?? false }
     }
     if let raw = doors.raw.way {
       registrations.append(

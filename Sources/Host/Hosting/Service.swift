@@ -20,6 +20,9 @@ public protocol Service: AnyObject, Sendable {
   nonisolated static var linkShare: LinkShare { get }
   /// The links that the service needs and may have with these settings; without it, those of `linkShare`.
   nonisolated static func linkShare(in configuration: Configuration) -> LinkShare
+  /// Whether, with these settings, the service would rather have the radio send and hear messages to all in a way that changes them
+  /// than not at all; without it, no.
+  nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool
   /// Kinds of lines that the service writes to the journal, each with its text for the catalog. Services of one protocol may
   /// share some.
   nonisolated static var messages: [MessageID] { get }
@@ -70,6 +73,8 @@ extension Service {
   public func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
 
   public nonisolated static func linkShare(in configuration: Configuration) -> LinkShare { linkShare }
+
+  public nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool { false }
 
   /// A service that keeps nothing on the disk is at rest as soon as it has stopped.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }

@@ -17,6 +17,9 @@ public protocol RadioDriver: AnyObject {
   /// How many advertisements can be on the air at one time, at least 1. Changes are told by `advertisingSlotsChanged`.
   var advertisingSlots: Int { get }
 
+  /// How many advertisements of other programs have places besides.
+  var foreignAdvertisements: Int { get }
+
   /// Puts an advertisement on the air in a slot, in place of what was there; nil empties the slot. Its payloads have 31
   /// bytes at most. `onAir` tells when it is there; what goes wrong shows in `status`.
   ///
@@ -66,6 +69,9 @@ public protocol RadioDriver: AnyObject {
 }
 
 extension RadioDriver {
+  /// A driver that no other program shares.
+  public var foreignAdvertisements: Int { 0 }
+
   /// A driver that changes nothing for others has nothing to give back.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
 }
@@ -95,9 +101,9 @@ public struct Listening: Hashable, Sendable {
   }
 
   /// Whether the delegate wants a packet with this data.
-  public func wants(_ data: [UInt8]) -> Bool {
+  public func wants(_ data: ArraySlice<UInt8>) -> Bool {
     guard let patterns else { return false }
-    return patterns.isEmpty || patterns.contains { $0.matches(data[...]) }
+    return patterns.isEmpty || patterns.contains { $0.matches(data) }
   }
 }
 

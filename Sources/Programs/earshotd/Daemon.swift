@@ -65,7 +65,9 @@ final class Daemon {
     bus = BusConnection(address: address, limits: configuration[BusSettings.self].limits)
     radioBus = BusConnection(address: address, limits: BusSettings.radio, purpose: " for the radio")
     for bus in [bus, radioBus] { bus.objects.access = ServiceAccess.rule() }
-    driver = Self.driver(configuration[RadioSettings.self], radioBus, privileges)
+    driver = Self.driver(
+      configuration[RadioSettings.self], radioBus, privileges,
+      isDegradable: list.kinds.contains { $0.takesDegradedRadio(in: configuration) })
     radio = SharedRadio(
       driver: driver, scheduler: EventLoop.shared, limits: configuration[RadioSettings.self].linkLimits)
     manager = ManagerFace(radio.tenant("manager", share: .nothing), services: services.names, on: bus.objects)
@@ -73,14 +75,14 @@ final class Daemon {
   }
 
   private static func driver(
-    _ settings: RadioSettings, _ bus: BusConnection, _ privileges: Privileges
+    _ settings: RadioSettings, _ bus: BusConnection, _ privileges: Privileges, isDegradable: Bool
   ) -> any RadioDriver {
     switch settings.backend {
     case .bluez:
       BlueZRadio(
         bus: bus, adapter: settings.adapter, knownVersion: .installed(), configuration: .installed(),
         doors: privileges.doors,
-        links: links(settings), startsDaemon: settings.startsBluetooth)
+        links: links(settings), isDegradable: isDegradable, startsDaemon: settings.startsBluetooth)
     case .air:
       if let socket = settings.airSocket {
         RemoteAir(path: socket, address: settings.adapter.flatMap { BluetoothAddress($0) })

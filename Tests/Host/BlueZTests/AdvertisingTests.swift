@@ -67,26 +67,6 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("One without connections is a broadcast with its manufacturer data, and has no scan response")
-  @LoopActor
-  func broadcast() async throws {
-    let rig = try await Rig.ready()
-    defer { rig.close() }
-    let registration = try await rig.advertise(
-      Advertisement(
-        .nonConnectable(AdvertisingSetID(1)),
-        data: AdvertisingData([.flags(0x06), .manufacturerData(0xFFFF, [1, 2]), .other(0x26, [7])])))
-    let values = try #require(rig.fake.advertisements.first?.values)
-    #expect(Set(values.keys) == ["Type", "ManufacturerData", "Data", "MinInterval", "MaxInterval"])
-    #expect(values["Type"] == .string("broadcast"))
-    #expect(
-      values["ManufacturerData"]
-        == .dictionary(key: "q", value: "v", [DBusEntry(.uint16(0xFFFF), .variant(.bytes([1, 2])))]))
-    #expect(values["Data"] == .dictionary(key: "y", value: "v", [DBusEntry(.byte(0x26), .variant(.bytes([7])))]))
-    #expect(rig.radio.status.state == .ready)
-    registration.cancel()
-  }
-
   @Test(
     "What bluetoothd has no way to advertise is said, with what to do",
     arguments: [AdvertisingStructure.shortenedName("ab"), .other(0x0A, [0]), .other(0x16, [1, 2, 3])])

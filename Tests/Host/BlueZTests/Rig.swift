@@ -34,7 +34,8 @@ final class Rig {
   init(
     adapter: String? = nil, version: BlueZVersion? = nil, configuration: DaemonConfiguration = DaemonConfiguration(),
     doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
-    kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(), repair: KernelRepair = .known(.running),
+    isDegradable: Bool = false, kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
+    repair: KernelRepair = .known(.running),
     prepare: (@LoopActor (FakeBlueZ) -> Void)? = { $0.addAdapter() }
   ) async throws {
     bus = try PrivateBus()
@@ -49,7 +50,8 @@ final class Rig {
     driver = BlueZRadio(
       bus: connection, adapter: adapter, scheduler: time, knownVersion: version, configuration: configuration,
       doors: doors,
-      links: links, repair: repair, log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
+      links: links, isDegradable: isDegradable, repair: repair,
+      log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
     radio = DriverRig(driver)
     watch = radio.onStatus { [statuses] in statuses.put($0) }
     connection.connect()
@@ -58,9 +60,10 @@ final class Rig {
 
   /// A rig whose radio is ready.
   static func ready(
-    version: BlueZVersion? = nil, _ prepare: @escaping @LoopActor (FakeBlueZ) -> Void = { $0.addAdapter() }
+    version: BlueZVersion? = nil, isDegradable: Bool = false,
+    _ prepare: @escaping @LoopActor (FakeBlueZ) -> Void = { $0.addAdapter() }
   ) async throws -> Rig {
-    let rig = try await Rig(version: version, prepare: prepare)
+    let rig = try await Rig(version: version, isDegradable: isDegradable, prepare: prepare)
     try await rig.reach(.ready)
     return rig
   }

@@ -12,6 +12,39 @@ struct ManagementSocketTests {
 
   typealias Answer = Result<UInt8, ManagementSocket.Failure>
 
+  @Test("A report that is not wanted is dropped, in either form; one that is not as long as it says is malformed")
+  @LoopActor
+  func unwanted() async throws {
+    let kernel = FakeKernel()
+    let socket = ManagementSocket(kernel.socket, scheduler: VirtualTime())
+    let heard = Mailbox<ManagementEvent>()
+    let watch = socket.onEvent { event, _ in heard.put(event) }
+    var asked: [[UInt8]] = []
+    socket.wantsReport = { data in
+      asked.append(Array(data))
+      return data.first == 2
+    }
+    func report(_ data: [UInt8]) -> AdvertisingReport {
+      AdvertisingReport(address: BluetoothAddress(1), kind: .randomAddress, rssi: -59, flags: 4, data: data)
+    }
+    func monitored(_ data: [UInt8]) -> ManagementEvent {
+      .monitoredDeviceFound(MonitoredReport(monitor: 0, report: report(data)))
+    }
+    var cut = monitored([2, 1, 5]).packet(of: 0)
+    cut.parameters.removeLast()
+    kernel.tell(monitored([3, 1, 6, 6]))
+    kernel.tell(.deviceFound(report([])))
+    kernel.send(cut.bytes)
+    kernel.tell(monitored([2, 1, 6]))
+    kernel.tell(.deviceFound(report([2, 1, 7])))
+    kernel.tell(.indexRemoved)
+    _ = try await heard.first { $0 == .indexRemoved }
+    #expect(heard.all == [monitored([2, 1, 6]), .deviceFound(report([2, 1, 7])), .indexRemoved])
+    #expect(asked == [[3, 1, 6, 6], [], [2, 1, 6], [2, 1, 7]] && socket.malformed == 1)
+    withExtendedLifetime(watch) {}
+    kernel.close()
+  }
+
   @Test("Commands are carried out in their order, each with its own answer")
   @LoopActor
   func order() async throws {

@@ -54,6 +54,15 @@ struct ManagementWireTests {
         == "1700020900" + "1800020c00" + "1900020000" + "1a00029001")
     #expect(Self.bytes(SetPHYConfiguration(selected: [.send1M, .receive1M, .send2M, .receive2M])) == "001e0000")
     #expect(ReadDefaultSystemConfiguration.opcode == 0x4B && SetDefaultSystemConfiguration.opcode == 0x4C)
+    #expect(Self.bytes(ReadControllerInformation()) == "" && ReadControllerInformation.opcode == 0x04)
+    let zeros = String(repeating: "00", count: 29)
+    #expect(
+      Self.bytes(
+        AddAdvertisementPatternsMonitor([
+          AdvertisingPattern(type: 9, bytes: [0x7E]), AdvertisingPattern(type: 0xFF, offset: 2, bytes: [2, 0x15]),
+        ])) == "02" + "090001" + "7e" + "00" + zeros + "ff0202" + "0215" + zeros)
+    #expect(Self.bytes(RemoveAdvertisementMonitor(0x0102)) == "0201")
+    #expect(AddAdvertisementPatternsMonitor.opcode == 0x52 && RemoveAdvertisementMonitor.opcode == 0x53)
     #expect(GetPHYConfiguration.opcode == 0x44 && SetPHYConfiguration.opcode == 0x45)
     #expect(
       ManagementPacket(code: 0x003F, index: 1, parameters: [3]).bytes == [0x3F, 0, 1, 0, 1, 0, 3])
@@ -80,6 +89,14 @@ struct ManagementWireTests {
           supported: PHYs(rawValue: 0x7FFF), configurable: PHYs(rawValue: 0x79FE), selected: PHYs(rawValue: 0x07FF)))
     #expect(try Self.reply(SetDefaultSystemConfiguration.self, "") == Nothing())
     #expect(try Self.reply(SetPHYConfiguration.self, "") == Nothing())
+    #expect(try Self.reply(AddAdvertisementPatternsMonitor.self, "0300") == 3)
+    #expect(try Self.reply(RemoveAdvertisementMonitor.self, "0102") == 0x0201)
+    let names = String(repeating: "00", count: 3 + 249 + 11)
+    #expect(
+      try Self.reply(ReadControllerInformation.self, "01 00 01 01 aa 00 0c f005 ffbe0100 03020000" + names)
+        == .init(
+          address: BluetoothAddress(0x00AA_0101_0001), supported: ControllerSettings(rawValue: 0x1BEFF),
+          current: [.powered, .connectable, .lowEnergy]))
   }
 
   static let events: [(ManagementEvent, String)] = [
@@ -113,9 +130,18 @@ struct ManagementWireTests {
     (.discovering(.init(types: 6, isOn: true)), "1300 0000 0200 06 01"),
     (.advertisingAdded(instance: 2), "2300 0000 0100 02"),
     (.advertisingRemoved(instance: 2), "2400 0000 0100 02"),
+    (.monitorRemoved(0x0103), "2c00 0000 0200 0301"),
+    (
+      .monitoredDeviceFound(
+        MonitoredReport(
+          monitor: 2,
+          report: AdvertisingReport(
+            address: BluetoothAddress(0x00AA_0101_0001), kind: .randomAddress, rssi: -59, flags: 4, data: [2, 1, 6]))),
+      "2f00 0000 1300 0200 0100 0101 aa00 02 c5 04000000 0300 020106"
+    ),
   ]
 
-  @Test("Each event and its bytes are the same in both directions", arguments: 0..<12)
+  @Test("Each event and its bytes are the same in both directions", arguments: 0..<14)
   func bothDirections(_ row: Int) throws {
     let (event, text) = Self.events[row]
     let packet = try ManagementPacket(reading: Self.hex(text))
@@ -136,6 +162,7 @@ struct ManagementWireTests {
       "", "0100 0000", "0100 0000 0500 3d00", "0100 0000 0200 3d00", "0200 0000 0200 3d00", "0200 0000 0400 3d00 0000",
       "0600 0000 0300 010000", "1300 0000 0100 06", "2400 0000 0200 0202",
       // A report that says more than it has, and one of a kind of address that there is not.
+      "2f00 0000 1000 0200 0100 0000 0000 02 7f 00000000 0100", "2c00 0000 0100 03", "2c00 0000 0300 030000",
       "1200 0000 0e00 0100 0000 0000 02 7f 00000000 0100", "1200 0000 0e00 0100 0000 0000 03 7f 00000000 0000",
       // The same of a link that came up; one that ended without a reason, and with two.
       "0b00 0000 0d00 0100 0101 aa00 01 00000000 0100", "0b00 0000 0d00 0100 0101 aa00 03 00000000 0000",

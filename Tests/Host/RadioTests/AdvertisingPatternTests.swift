@@ -43,9 +43,9 @@ struct AdvertisingPatternTests {
     "A driver without patterns wants every packet, one with patterns what any of them matches, one that wants none none"
   )
   func listening() {
-    #expect(Listening(patterns: []).wants([]))
-    #expect(!Listening(services: []).wants([2, 9, 0x7E]))
+    #expect(Listening(patterns: []).wants([][...]))
+    #expect(!Listening(services: []).wants([2, 9, 0x7E][...]))
     let both = Listening(patterns: [Self.tilde, Self.digit])
-    #expect(both.wants([2, 9, 0x7E]) && both.wants([4, 9, 0, 0x30, 0x31]) && !both.wants([2, 9, 0]))
+    #expect(both.wants([2, 9, 0x7E][...]) && both.wants([4, 9, 0, 0x30, 0x31][...]) && !both.wants([2, 9, 0][...]))
   }
 }

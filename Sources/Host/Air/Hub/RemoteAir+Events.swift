@@ -9,7 +9,7 @@ extension RemoteAir {
     case .sighting(let address, let rssi, let data, let scanResponse):
       heard(Sighting(address: address, data: data, scanResponse: scanResponse, rssi: rssi.map { Int($0) }))
     case .packet(let packet):
-      if listening?.wants(packet.data) == true { delegate?.heard(packet) }
+      if listening?.wants(packet.data[...]) == true { delegate?.heard(packet) }
     case .served(let number, let isServed): served(ApplicationID(Int(number)), isServed)
     case .linkUp(let link, let address, let since, let traits): linkUp(link, address, since, traits)
     case .linkChanged(let link, let mtu):

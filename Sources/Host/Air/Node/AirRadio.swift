@@ -188,7 +188,7 @@ public final class AirRadio: RadioDriver {
   }
 
   /// Whether the node listens for packets with this data.
-  func listens(for data: [UInt8]) -> Bool { seesPackets && scan?.listening.wants(data) == true }
+  func listens(for data: [UInt8]) -> Bool { seesPackets && scan?.listening.wants(data[...]) == true }
 
   func heard(_ advertisement: OnAir, rssi: Int?) {
     if let owner {

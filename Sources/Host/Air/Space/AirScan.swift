@@ -48,7 +48,7 @@ final class AirScan {
     advertisement.packets.contains { wants($0) } || wants(advertisement.sighting)
   }
 
-  private func wants(_ packet: AdvertisingPacket) -> Bool { node.seesPackets && listening.wants(packet.data) }
+  private func wants(_ packet: AdvertisingPacket) -> Bool { node.seesPackets && listening.wants(packet.data[...]) }
 
   /// Only the lists of service UUIDs count, as for BlueZ and the kernel.
   private func wants(_ sighting: Sighting) -> Bool {

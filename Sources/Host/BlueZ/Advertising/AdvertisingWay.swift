@@ -8,6 +8,8 @@ import Radio
 protocol AdvertisingWay: AnyObject {
   /// How many advertisements can be on the air at one time, at least 1.
   var slots: Int { get }
+  /// How many advertisements of other programs are on the air besides.
+  var foreign: Int { get }
   /// Why an advertisement is not on the air, and what to do; nil when all are, or are about to be.
   var problem: String? { get }
   /// What of an advertisement is not on the air though the advertisement is, and what to do; nil when all are whole.

@@ -20,6 +20,8 @@ final class ManagedAdvertising: AdvertisingWay {
   /// The controller that `numbers` are about.
   private var numberedIndex: UInt16?
   private var events: Registration?
+  /// What is on at the controller, as far as the kernel has said.
+  private var settings: ControllerSettings = []
 
   /// - Parameters:
   ///   - onChange: called when `problem` may have changed.
@@ -39,11 +41,21 @@ final class ManagedAdvertising: AdvertisingWay {
 
   var slots: Int { numbers.slots }
 
+  var foreign: Int { numbers.taken.count }
+
   private var inOrder: [ManagedSlot] { slotsByNumber.sorted { $0.key < $1.key }.map(\.value) }
 
   var problem: String? { inOrder.lazy.compactMap(\.problem).first }
 
-  let shortfall: String? = nil
+  var shortfall: String? {
+    guard settings.contains(.connectable), inOrder.contains(where: \.isBroadcast) else { return nil }
+    let adapter = place?.adapter.lastElement ?? ""
+    let who =
+      settings.contains(.discoverable)
+      ? "\(adapter) is discoverable: bluetoothctl discoverable off."
+      : "a program has made \(adapter) connectable as a whole: btmgmt connectable off."
+    return "Messages to all go out as connectable and from the adapter's own address, for \(who)"
+  }
 
   func owns(_ path: ObjectPath) -> Bool { false }
 
@@ -69,10 +81,14 @@ final class ManagedAdvertising: AdvertisingWay {
     if let index = place?.index, index != numberedIndex {
       numbers = InstanceNumbers()
       numberedIndex = index
+      settings = []
     }
     self.place = place
     for slot in inOrder { slot.aim(at: place) }
     if let index = place?.index {
+      socket.call(ReadControllerInformation(), on: index) { [weak self] result in
+        if case .success(let information) = result, self?.place?.index == index { self?.take(information.current) }
+      }
       socket.call(ReadAdvertisingFeatures(), on: index) { [weak self] result in
         if case .success(let features) = result, self?.place?.index == index { self?.learn(features) }
       }
@@ -82,6 +98,19 @@ final class ManagedAdvertising: AdvertisingWay {
 
   func renew() {
     for slot in inOrder where slot.isConnectable { slot.renew() }
+  }
+
+  // MARK: Settings
+
+  /// The kernel sends what is not connectable from an address of its own only while the adapter as a whole is not connectable:
+  /// what it sent before is made anew.
+  private func take(_ settings: ControllerSettings) {
+    let wasConnectable = self.settings.contains(.connectable)
+    self.settings = settings
+    if wasConnectable, !settings.contains(.connectable) {
+      for slot in inOrder where slot.isBroadcast { slot.renew() }
+    }
+    onChange()
   }
 
   // MARK: Numbers
@@ -106,6 +135,7 @@ final class ManagedAdvertising: AdvertisingWay {
   private func heard(_ event: ManagementEvent, _ index: UInt16) {
     guard index == numberedIndex else { return }
     switch event {
+    case .newSettings(let settings): take(settings)
     case .advertisingAdded(let instance):
       numbers.added(instance)
       numbersChanged()

@@ -91,6 +91,9 @@ final class ManagedSlot {
   /// Whether peers may connect by what it shows.
   var isConnectable: Bool { wanted?.parameters.set == nil }
 
+  /// Whether it shows something by which no peer may connect.
+  var isBroadcast: Bool { wanted?.parameters.set != nil }
+
   private func tell(_ advertisement: Advertisement?) {
     guard advertisement != told else { return }
     told = advertisement

@@ -18,6 +18,8 @@ final class RegisteredAdvertising: AdvertisingWay {
   /// Registrations that bluetoothd is taking away.
   private var leaving = 0
   private(set) var slots = 1
+  /// Slots whose advertisement bluetoothd cannot send as it is, and is not to send otherwise.
+  private var withheld: Set<Int> = []
 
   /// - Parameters:
   ///   - onChange: called when `problem` may have changed.
@@ -37,9 +39,15 @@ final class RegisteredAdvertising: AdvertisingWay {
     self.onAir = onAir
   }
 
+  var foreign: Int {
+    max(0, (adapter?.activeInstances ?? 0) - slotsByNumber.values.count { $0.registration.isRegistered })
+  }
+
   private var inOrder: [RegisteredSlot] { slotsByNumber.sorted { $0.key < $1.key }.map(\.value) }
 
-  var problem: String? { inOrder.lazy.compactMap(\.registration.problem).first }
+  var problem: String? {
+    inOrder.lazy.compactMap(\.registration.problem).first ?? (withheld.isEmpty ? nil : words.withheld)
+  }
 
   var shortfall: String? { inOrder.lazy.compactMap { self.words.shortfall(of: $0.advertisement) }.first }
 
@@ -50,7 +58,13 @@ final class RegisteredAdvertising: AdvertisingWay {
   // MARK: What is wanted
 
   func show(_ advertisement: Advertisement?, in number: Int) {
+    withheld.remove(number)
     guard let advertisement else { return empty(number) }
+    if !advertisement.isConnectable, !words.isDegradable {
+      withheld.insert(number)
+      onChange()
+      return empty(number)
+    }
     if let slot = slotsByNumber[number] { return slot.show(advertisement) }
     let registration = KeptRegistration(
       .advertisement, BlueZRadio.root.child("adv\(number)"), bus: bus, scheduler: scheduler,

@@ -71,7 +71,7 @@ final class RegisteredSlot {
   /// The name, where the scan response that bluetoothd puts it into has room for it.
   nonisolated static func name(of advertisement: Advertisement) -> String? {
     let scanResponse = advertisement.scanResponse
-    guard advertisement.isConnectable else { return nil }
+    guard advertisement.isConnectable else { return advertisement.data.localName }
     if let name = scanResponse.localName { return name }
     guard let name = advertisement.data.localName else { return nil }
     return (try? AdvertisingData(scanResponse.structures + [.localName(name)]).encoded()) == nil ? nil : name
@@ -80,16 +80,17 @@ final class RegisteredSlot {
   /// The properties of `LEAdvertisement1`; one that says nothing is left out.
   nonisolated static func values(_ advertisement: Advertisement) -> [(String, DBusValue)] {
     let data = advertisement.data
-    var values: [(String, DBusValue)] = [
-      ("Type", .string(advertisement.isConnectable ? "peripheral" : "broadcast"))
-    ]
+    let name = name(of: advertisement)
+    // bluetoothd takes no name for a broadcast.
+    let isPeripheral = advertisement.isConnectable || name != nil
+    var values: [(String, DBusValue)] = [("Type", .string(isPeripheral ? "peripheral" : "broadcast"))]
     values += payload(data, prefix: "")
-    if advertisement.isConnectable {
+    if isPeripheral {
       values += payload(advertisement.scanResponse, prefix: "ScanResponse")
-      if let name = name(of: advertisement) { values.append(("LocalName", .string(name))) }
       // Limited and general discoverable: bits 0 and 1.
       if let flags = data.flags { values.append(("Discoverable", .bool(flags & 0x03 != 0))) }
     }
+    if let name { values.append(("LocalName", .string(name))) }
     let asked = Int(clamping: advertisement.interval.wholeNanoseconds / 1_000_000)
     let interval = UInt32(min(max(asked, intervals.lowerBound), intervals.upperBound))
     values.append(("MinInterval", .uint32(interval)))

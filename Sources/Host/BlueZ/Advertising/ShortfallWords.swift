@@ -6,9 +6,16 @@ struct ShortfallWords: Hashable, Sendable {
   let version: BlueZVersion?
   /// Why there is no management socket, which leaves nothing out; nil where no configuration asks for it.
   let management: String?
+  /// Whether messages to all may go as bluetoothd sends them.
+  let isDegradable: Bool
 
   /// The first thing that bluetoothd leaves out; nil where the advertisement is whole.
   func shortfall(of advertisement: Advertisement) -> String? {
+    guard advertisement.isConnectable else {
+      return
+        "Messages to all go out connectable, from the adapter's own address, with their text in scan responses\(reason)."
+        + " \(remedy)."
+    }
     if let version, version < BlueZLimit.scanResponses, advertisement.isConnectable,
       advertisement.scanResponse.structures.contains(where: { !$0.isName })
     {
@@ -25,6 +32,11 @@ struct ShortfallWords: Hashable, Sendable {
         + " \(remedy)."
     }
     return nil
+  }
+
+  /// Why messages to all are not sent.
+  var withheld: String {
+    "bluetoothd cannot send messages to all as they are\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }
 
   private var reason: String { management.map { " (\($0))" } ?? "" }

@@ -42,6 +42,18 @@ struct DeviceReport: Hashable, Sendable {
     if let value = properties["ManufacturerData"] { manufacturerData = Self.manufacturerData(value, &malformed) }
   }
 
+  /// The name and the manufacturer data that changed, each as the AD structure that may have brought it. What bluetoothd makes of
+  /// a name is not what was on the air: bytes that are no UTF-8 are gone.
+  static func structures(_ properties: [String: DBusValue]) -> [[UInt8]] {
+    var malformed: UInt64 = 0
+    var structures: [AdvertisingStructure] = []
+    if let name = properties["Name"]?.asString { structures.append(.localName(name)) }
+    if let value = properties["ManufacturerData"] {
+      structures += manufacturerData(value, &malformed).map { .manufacturerData($0.company, $0.bytes) }
+    }
+    return structures.compactMap { try? AdvertisingData([$0]).encoded() }
+  }
+
   private static func serviceData(_ value: DBusValue, _ malformed: inout UInt64) -> [AdvertisingData.ServiceData] {
     guard let entries = value.asDictionary else {
       malformed += 1

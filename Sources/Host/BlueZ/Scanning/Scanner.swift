@@ -1,10 +1,12 @@
 import Common
 import DBus
+import HCI
 import Journal
 import Loop
 import Radio
 
-/// The scan: one discovery of bluetoothd's, for as long as the delegate listens.
+/// The scan: one discovery of bluetoothd's for as long as the delegate wants sightings, or every packet; for packets that
+/// patterns match the kernel's monitor.
 @LoopActor
 final class Scanner {
   private let bus: BusConnection
@@ -15,6 +17,10 @@ final class Scanner {
   private var place: Place?
   private var listening: Listening?
   private var discovery: KeptRegistration?
+  private let monitor: PatternMonitor?
+  /// Whether what bluetoothd tells of an advertiser stands for packets.
+  private let isDegraded: Bool
+  private let onPacket: @LoopActor (AdvertisingPacket) -> Void
   private var sightings = Sightings()
   /// Peers of which bluetoothd knows by our discovery.
   private var found: Set<ObjectPath> = []
@@ -23,24 +29,31 @@ final class Scanner {
   private static let foundLimit = 4096
 
   /// - Parameters:
+  ///   - socket: of the kernel's management, where there is one.
+  ///   - isDegraded: whether names and data that bluetoothd tells of stand for the packets that brought them.
   ///   - onChange: called when `problem` changed.
+  ///   - onPacket: called when, in that way, a packet was heard that is listened for.
   ///   - onSighting: called when an advertiser was heard that is listened for.
   init(
-    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, onChange: @escaping @LoopActor () -> Void,
-    onSighting: @escaping @LoopActor (Sighting) -> Void
+    _ bus: BusConnection, _ socket: ManagementSocket?, scheduler: any Scheduler, counters: BlueZCounters,
+    isDegraded: Bool, onChange: @escaping @LoopActor () -> Void,
+    onPacket: @escaping @LoopActor (AdvertisingPacket) -> Void, onSighting: @escaping @LoopActor (Sighting) -> Void
   ) {
     self.bus = bus
     self.scheduler = scheduler
     self.counters = counters
     self.onChange = onChange
     self.onSighting = onSighting
+    self.onPacket = onPacket
+    self.isDegraded = isDegraded
+    monitor = socket.map { PatternMonitor($0, scheduler: scheduler, onChange: onChange) }
   }
 
   /// Why it does not scan, and what to do; nil when it does, or is not asked to.
-  var problem: String? { discovery?.problem }
+  var problem: String? { discovery?.problem ?? monitor?.problem }
 
   /// Whether a packet with this data is listened for.
-  func wants(_ data: [UInt8]) -> Bool { listening?.wants(data) == true }
+  func wants(_ data: ArraySlice<UInt8>) -> Bool { listening?.wants(data) == true }
 
   // MARK: What is wanted
 
@@ -50,12 +63,21 @@ final class Scanner {
     sightings.removeAll()
     found = []
     discovery?.aim(at: place)
+    monitor?.aim(at: place)
+  }
+
+  /// Leaves nothing behind in the kernel, and calls `then` once: when that is done, after `limit` at the latest.
+  func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    if let monitor { monitor.rest(within: limit, then: then) } else { then() }
   }
 
   /// Scans from now on, or no longer.
   func listen(_ listening: Listening?) {
     self.listening = listening
-    if listening == nil {
+    monitor?.listen(for: listening?.patterns ?? [])
+    let wantsDiscovery =
+      listening.map { $0.services != nil || $0.patterns.map { $0.isEmpty || isDegraded } ?? false } ?? false
+    if !wantsDiscovery {
       discovery?.close()
       discovery = nil
       sightings.removeAll()
@@ -92,6 +114,14 @@ final class Scanner {
   /// - Parameter isNew: whether bluetoothd did not know the peer before.
   func report(_ device: Device, _ properties: [String: DBusValue], isNew: Bool) {
     guard let listening, let place, device.path.isWithin(place.adapter) else { return }
+    if isDegraded, !device.isConnected {
+      for data in DeviceReport.structures(properties) where wants(data[...]) {
+        onPacket(
+          AdvertisingPacket(
+            address: device.address, addressKind: .randomAddress, kind: .unknown,
+            rssi: properties["RSSI"]?.asInteger, time: scheduler.now, data: data))
+      }
+    }
     var malformed: UInt64 = 0
     let report = DeviceReport(properties, malformed: &malformed)
     counters.malformed += malformed

@@ -21,6 +21,16 @@ public final class HCISocket: Sendable {
     case broken(HCIError)
   }
 
+  /// What a request for the next packet finds, where there is a place for it.
+  public enum Received: Hashable, Sendable {
+    /// So many bytes of the place.
+    case packet(Int)
+    /// A packet that was longer than the place, and is gone.
+    case tooLong
+    case nothing
+    case broken(HCIError)
+  }
+
   /// The index that stands for no controller.
   public static let noIndex: UInt16 = 0xFFFF
 
@@ -80,14 +90,24 @@ public final class HCISocket: Sendable {
   /// Takes one packet of at most `limit` bytes, without waiting for it.
   public func receive(limit: Int) -> Arrival {
     var buffer = [UInt8](repeating: 0, count: limit)
+    switch receive(into: &buffer) {
+    case .packet(let count): return .packet(Array(buffer.prefix(count)))
+    case .tooLong: return .tooLong
+    case .nothing: return .nothing
+    case .broken(let error): return .broken(error)
+    }
+  }
+
+  /// Takes one packet into `buffer`, without waiting for it; nothing is allocated.
+  public func receive(into buffer: inout [UInt8]) -> Received {
     while true {
-      let count = recv(descriptor, &buffer, limit, Int32(MSG_DONTWAIT | MSG_TRUNC))
+      let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT | MSG_TRUNC))
       if count < 0 {
         if errno == EINTR { continue }
         return errno == EAGAIN ? .nothing : .broken(HCIError(errno, in: "recv"))
       }
       if count == 0 { return .broken(.failed("recv: the other side is gone")) }
-      return count > limit ? .tooLong : .packet(Array(buffer.prefix(count)))
+      return count > buffer.count ? .tooLong : .packet(count)
     }
   }
 

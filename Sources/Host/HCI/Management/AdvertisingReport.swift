@@ -42,6 +42,9 @@ public struct AdvertisingReport: Hashable, Sendable {
     try reader.finish()
   }
 
+  /// Bytes before the data, and those of them that say how many there are.
+  static let headerLength = 14
+
   func write(to writer: inout ByteWriter) {
     writer.bluetoothAddress(address)
     writer.u8(kind.rawValue)

@@ -1,7 +1,7 @@
 import Bytes
 import Radio
 
-/// Settings of a controller. The kernel has more than the three that are named here.
+/// Settings of a controller. The kernel has more than those that are named here.
 public struct ControllerSettings: OptionSet, Hashable, Sendable {
   public let rawValue: UInt32
 
@@ -10,6 +10,9 @@ public struct ControllerSettings: OptionSet, Hashable, Sendable {
   }
 
   public static let powered = ControllerSettings(rawValue: 1 << 0)
+  /// Peers may connect to the adapter as a whole, by whatever is on the air. Facts: bluez.md section 13.
+  public static let connectable = ControllerSettings(rawValue: 1 << 1)
+  public static let discoverable = ControllerSettings(rawValue: 1 << 3)
   public static let lowEnergy = ControllerSettings(rawValue: 1 << 9)
   public static let advertising = ControllerSettings(rawValue: 1 << 10)
 }

@@ -19,6 +19,10 @@ public enum ManagementEvent: Hashable, Sendable {
   case discovering(Discovering)
   /// An advertiser was heard, or a device found by inquiry, while some program discovers.
   case deviceFound(AdvertisingReport)
+  /// A monitor was removed, by whichever program; its handle.
+  case monitorRemoved(UInt16)
+  /// An advertiser was heard for a monitor, while no program discovers.
+  case monitoredDeviceFound(MonitoredReport)
   /// Anything else.
   case other(code: UInt16)
 
@@ -49,6 +53,8 @@ public enum ManagementEvent: Hashable, Sendable {
     case 0x000B: self = .deviceConnected(try DeviceConnected(reading: &reader))
     case 0x000C: self = .deviceDisconnected(try DeviceDisconnected(reading: &reader))
     case 0x0012: self = .deviceFound(try AdvertisingReport(reading: &reader))
+    case 0x002C: self = .monitorRemoved(try reader.u16le())
+    case 0x002F: self = .monitoredDeviceFound(try MonitoredReport(reading: &reader))
     case 0x0013: self = .discovering(Discovering(types: try reader.u8(), isOn: try reader.u8() != 0))
     case 0x0023: self = .advertisingAdded(instance: try reader.u8())
     case 0x0024: self = .advertisingRemoved(instance: try reader.u8())
@@ -97,6 +103,12 @@ public enum ManagementEvent: Hashable, Sendable {
     case .advertisingRemoved(let instance):
       code = 0x0024
       writer.u8(instance)
+    case .monitorRemoved(let handle):
+      code = 0x002C
+      writer.u16le(handle)
+    case .monitoredDeviceFound(let monitored):
+      code = 0x002F
+      monitored.write(to: &writer)
     case .other(let other): code = other
     }
     return ManagementPacket(code: code, index: index, parameters: writer.bytes)

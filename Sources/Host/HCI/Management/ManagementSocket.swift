@@ -34,7 +34,13 @@ public final class ManagementSocket {
   /// Whether the socket can still be used.
   public private(set) var isOpen = true
 
+  /// Whether a report of an advertiser with this data is handed out; what is not wanted is dropped before anything is made of it,
+  /// for a crowd sends thousands a second. Nil: all are.
+  public var wantsReport: (@LoopActor (ArraySlice<UInt8>) -> Bool)?
+
   private let socket: HCISocket
+  /// What the next packet is received into.
+  private var buffer = [UInt8](repeating: 0, count: ManagementPacket.limit)
   private let scheduler: any Scheduler
   /// While `isAsking` the first one is with the kernel.
   private var queue: [Waiting] = []
@@ -159,8 +165,8 @@ public final class ManagementSocket {
 
   private func readable() {
     for _ in 0..<Self.turnLimit where isOpen {
-      switch socket.receive(limit: ManagementPacket.limit) {
-      case .packet(let bytes): take(bytes)
+      switch socket.receive(into: &buffer) {
+      case .packet(let count): take(count)
       case .tooLong: malformed += 1
       case .nothing: return
       case .broken(let error):
@@ -170,8 +176,11 @@ public final class ManagementSocket {
     }
   }
 
-  private func take(_ bytes: [UInt8]) {
-    guard let packet = try? ManagementPacket(reading: bytes), let event = try? ManagementEvent(reading: packet) else {
+  private func take(_ count: Int) {
+    if let wantsReport, let data = MonitoredReport.data(in: buffer[..<count]), !wantsReport(data) { return }
+    guard let packet = try? ManagementPacket(reading: Array(buffer[..<count])),
+      let event = try? ManagementEvent(reading: packet)
+    else {
       malformed += 1
       return
     }

@@ -9,6 +9,7 @@ public struct ManagementStatus: RawRepresentable, Hashable, Sendable, CustomStri
   public static let success = ManagementStatus(rawValue: 0x00)
   public static let unknownCommand = ManagementStatus(rawValue: 0x01)
   public static let failed = ManagementStatus(rawValue: 0x03)
+  public static let noResources = ManagementStatus(rawValue: 0x07)
   public static let busy = ManagementStatus(rawValue: 0x0A)
   public static let rejected = ManagementStatus(rawValue: 0x0B)
   public static let notSupported = ManagementStatus(rawValue: 0x0C)
@@ -22,6 +23,7 @@ public struct ManagementStatus: RawRepresentable, Hashable, Sendable, CustomStri
     case .success: "Success"
     case .unknownCommand: "Unknown Command"
     case .failed: "Failed"
+    case .noResources: "No Resources"
     case .busy: "Busy"
     case .rejected: "Rejected"
     case .notSupported: "Not Supported"

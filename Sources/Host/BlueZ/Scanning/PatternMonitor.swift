@@ -1,0 +1,142 @@
+import HCI
+import Journal
+import Loop
+import Radio
+
+/// The kernel's advertisement monitor for the patterns that are listened for: one for all of them. While it is there the
+/// kernel scans passively, with the controller's duplicate filter off. It is added again when bluetoothd has started, after
+/// the adapter was off, and when another program has removed it.
+///
+/// A monitor outlives the program that added it. Facts: bluez.md section 13.
+@LoopActor
+final class PatternMonitor {
+  /// A monitor that the kernel has of ours.
+  private struct Live {
+    let index: UInt16
+    let handle: UInt16
+  }
+
+  private let socket: ManagementSocket
+  private let attempts: Attempts
+  private var place: Place?
+  private var patterns: Set<AdvertisingPattern> = []
+  private var live: Live?
+  /// Whether a command is with the kernel.
+  private var isAsking = false
+  /// Of the present attempt.
+  private var number = 0
+  private var events: Registration?
+  private var resting: (@LoopActor () -> Void)?
+  private var restLimit: Registration?
+  private let scheduler: any Scheduler
+
+  /// - Parameter onChange: called when `problem` changed.
+  init(_ socket: ManagementSocket, scheduler: any Scheduler, onChange: @escaping @LoopActor () -> Void) {
+    self.socket = socket
+    self.scheduler = scheduler
+    attempts = Attempts(scheduler: scheduler, onChange: onChange)
+    attempts.begin = { [weak self] in self?.begin() }
+    events = socket.onEvent { [weak self] event, index in
+      if case .monitorRemoved(let handle) = event { self?.removed(handle, index) }
+    }
+  }
+
+  /// Why the kernel does not listen, and what to do; nil when it does, or is not asked to.
+  var problem: String? { attempts.problem }
+
+  // MARK: What is wanted
+
+  /// Listens for these from now on; for nothing where there are none.
+  func listen(for patterns: Set<AdvertisingPattern>) {
+    guard patterns != self.patterns else { return }
+    self.patterns = patterns
+    let target = patterns.isEmpty ? nil : place
+    if attempts.place == target { attempts.renew() } else { attempts.aim(at: target) }
+  }
+
+  func aim(at place: Place?) {
+    self.place = place
+    attempts.aim(at: patterns.isEmpty ? nil : place)
+  }
+
+  /// Listens for nothing any more, and calls `then` once: when the monitor is gone, after `limit` at the latest.
+  func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    listen(for: [])
+    guard isAsking || live != nil else { return then() }
+    resting = then
+    restLimit = scheduler.schedule(after: limit) { [weak self] in self?.rested() }
+  }
+
+  private func rested() {
+    let resting = resting
+    (self.resting, restLimit) = (nil, nil)
+    resting?()
+  }
+
+  // MARK: Attempts
+
+  private func begin() {
+    number += 1
+    proceed()
+  }
+
+  /// One command at a time: what the kernel is adding is taken away when its handle is known, if it is not wanted any more.
+  private func proceed() {
+    guard !isAsking else { return }
+    if let live {
+      remove(live)
+    } else if let index = attempts.place?.index {
+      add(on: index)
+    } else {
+      rested()
+    }
+  }
+
+  private func remove(_ former: Live) {
+    isAsking = true
+    socket.call(RemoveAdvertisementMonitor(former.handle), on: former.index) { [weak self] _ in
+      // The answer does not matter: what is not there need not be taken away.
+      self?.live = nil
+      self?.isAsking = false
+      self?.proceed()
+    }
+  }
+
+  private func add(on index: UInt16) {
+    attempts.catchUp()
+    isAsking = true
+    // Each set has one form.
+    let sorted = patterns.sorted { ($0.type, $0.offset, $0.bytes.count) < ($1.type, $1.offset, $1.bytes.count) }
+    socket.call(AddAdvertisementPatternsMonitor(sorted), on: index) { [weak self, number] result in
+      guard let self else { return }
+      isAsking = false
+      if case .success(let handle) = result { live = Live(index: index, handle: handle) }
+      if number == self.number { added(result, on: index) } else { proceed() }
+    }
+  }
+
+  private func added(_ result: Result<UInt16, ManagementSocket.Failure>, on index: UInt16) {
+    let adapter = attempts.place?.adapter.lastElement ?? ""
+    switch result {
+    case .success: attempts.succeeded()
+    // bluetoothd will say so.
+    case .failure(.refused(.invalidIndex)), .failure(.refused(.notPowered)): attempts.failed()
+    case .failure(.refused(.busy)) where attempts.isFresh: attempts.failed()
+    case .failure(.closed):
+      attempts.failed("The management socket is closed, and nothing is heard: systemctl restart earshotd.")
+    case .failure(.refused(.noResources)):
+      attempts.failed("The kernel has too many advertisement monitors on \(adapter): systemctl restart bluetooth.")
+    case .failure(.refused(.unknownCommand)), .failure(.refused(.notSupported)):
+      attempts.failed("The kernel cannot listen for single packets on \(adapter): take one from 5.10 on.")
+    case .failure(let failure):
+      attempts.failed("The kernel refuses to listen on \(adapter) (\(failure)). It is tried again.")
+    }
+  }
+
+  /// Some program removed a monitor: bluetoothd when it starts, for one.
+  private func removed(_ handle: UInt16, _ index: UInt16) {
+    guard live?.index == index, live?.handle == handle else { return }
+    live = nil
+    if attempts.isDone { attempts.undone() }
+  }
+}

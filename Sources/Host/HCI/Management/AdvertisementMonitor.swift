@@ -1,0 +1,66 @@
+import Bytes
+import Radio
+
+/// Add Advertisement Patterns Monitor: the kernel scans passively, with the controller's duplicate filter off, for as long as
+/// the monitor is there, and tells of each advertisement that one of the patterns matches. A kernel whose controller does not
+/// match patterns tells of every advertisement. The monitor outlives the socket.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 1 | how many patterns |
+/// | 1 + 34 n | 1 | AD type |
+/// | | 1 | offset of the bytes behind the type |
+/// | | 1 | how many bytes |
+/// | | 31 | the bytes, and zeros |
+///
+/// Facts: bluez.md section 13.
+public struct AddAdvertisementPatternsMonitor: ManagementCommand {
+  public static let opcode: UInt16 = 0x0052
+  public var patterns: [AdvertisingPattern]
+
+  /// - Parameter patterns: 1 to 16; the kernel takes no more.
+  public init(_ patterns: [AdvertisingPattern]) {
+    self.patterns = patterns
+  }
+
+  public func write(to writer: inout ByteWriter) {
+    let patterns = patterns.prefix(AdvertisingPattern.limit)
+    writer.u8(UInt8(truncatingIfNeeded: patterns.count))
+    for pattern in patterns {
+      writer.u8(pattern.type)
+      writer.u8(pattern.offset)
+      writer.u8(UInt8(truncatingIfNeeded: pattern.bytes.count))
+      writer.append(pattern.bytes)
+      writer.append([UInt8](repeating: 0, count: AdvertisingData.limit - pattern.bytes.count))
+    }
+  }
+
+  /// The monitor's handle.
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> UInt16 {
+    try MonitorHandle.read(&reader)
+  }
+}
+
+/// Remove Advertisement Monitor: ends one, by its handle (2 bytes); 0 would end those of all programs.
+public struct RemoveAdvertisementMonitor: ManagementCommand {
+  public static let opcode: UInt16 = 0x0053
+  public var handle: UInt16
+
+  public init(_ handle: UInt16) {
+    self.handle = handle
+  }
+
+  public func write(to writer: inout ByteWriter) { writer.u16le(handle) }
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> UInt16 {
+    try MonitorHandle.read(&reader)
+  }
+}
+
+private enum MonitorHandle {
+  static func read(_ reader: inout ByteReader) throws(WireError) -> UInt16 {
+    let handle = try reader.u16le()
+    try reader.finish()
+    return handle
+  }
+}

@@ -1,0 +1,46 @@
+import Bytes
+import Radio
+
+/// Read Controller Information, as far as it matters here.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 6 | address, least significant byte first |
+/// | 6 | 1 + 2 | Bluetooth version, manufacturer |
+/// | 9 | 4 | settings that are supported |
+/// | 13 | 4 | settings that are on |
+/// | 17 | 3 + 249 + 11 | class, name, short name |
+public struct ReadControllerInformation: ManagementCommand {
+  public static let opcode: UInt16 = 0x0004
+
+  public struct Reply: Hashable, Sendable {
+    public var address: BluetoothAddress
+    public var supported: ControllerSettings
+    /// What is on now.
+    public var current: ControllerSettings
+
+    public init(address: BluetoothAddress, supported: ControllerSettings, current: ControllerSettings) {
+      self.address = address
+      self.supported = supported
+      self.current = current
+    }
+  }
+
+  /// Class, name and short name.
+  static let restLength = 3 + 249 + 11
+
+  public init() {}
+
+  public func write(to writer: inout ByteWriter) {}
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply {
+    let address = try reader.bluetoothAddress()
+    _ = try reader.bytes(3)
+    let reply = Reply(
+      address: address, supported: ControllerSettings(rawValue: try reader.u32le()),
+      current: ControllerSettings(rawValue: try reader.u32le()))
+    _ = try reader.bytes(restLength)
+    try reader.finish()
+    return reply
+  }
+}

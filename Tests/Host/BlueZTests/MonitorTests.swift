@@ -1,0 +1,148 @@
+import Air
+import BlueZ
+import Common
+import HCI
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("What patterns match the kernel listens for")
+struct MonitorTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let name = AdvertisingPattern(type: 9, bytes: [0x7E])
+  private static let short = AdvertisingPattern(type: 8, bytes: [0x7E])
+  private static let hello: [UInt8] = [2, 1, 6, 4, 9, 0x7E, 0x30, 0x61]
+  private static let other: [UInt8] = [2, 1, 6, 4, 9, 0x41, 0x30, 0x61]
+
+  @LoopActor
+  private static func listening(_ patterns: Set<AdvertisingPattern> = [name, short]) async throws -> Rig {
+    let rig = try await Rig.managed()
+    rig.radio.listen(for: patterns)
+    try await rig.kernel.until { rig.kernel.monitors[0]?.count == 1 }
+    return rig
+  }
+
+  @Test("Patterns are a monitor of the kernel's, without a discovery, which goes when they go")
+  @LoopActor
+  func monitor() async throws {
+    let rig = try await Self.listening()
+    defer { rig.close() }
+    #expect(rig.kernel.monitors[0]?.values.map { Set($0) } == [[Self.name, Self.short]])
+    rig.radio.listen(for: [Self.name])
+    try await rig.kernel.until { rig.kernel.monitors[0]?.values.map { Set($0) } == [[Self.name]] }
+    #expect(!rig.fake.isDiscovering())
+    rig.radio.listen(for: nil)
+    try await rig.kernel.until { rig.kernel.monitors[0]?.isEmpty == true }
+    try await rig.settle()
+    #expect(rig.radio.status.state == .ready)
+  }
+
+  @Test("What matches is heard, packet by packet, beside a discovery and without one; what does not is not")
+  @LoopActor
+  func packets() async throws {
+    let rig = try await Self.listening()
+    defer { rig.close() }
+    let sender = BluetoothAddress(7)
+    for isDiscovering in [false, true] {
+      rig.kernel.isDiscovering = isDiscovering
+      rig.kernel.hear(Self.other, from: sender)
+      for _ in 0..<2 { rig.kernel.hear(Self.hello, from: sender) }
+      rig.kernel.hear(Self.hello, from: sender, on: 1)
+    }
+    rig.kernel.hear(Self.hello, from: BluetoothAddress(8), flags: 0, rssi: nil)
+    _ = try await rig.radio.packets.first { $0.address == BluetoothAddress(8) }
+    let heard = rig.radio.packets.all
+    #expect(heard.count == 5 && heard.allSatisfy { $0.data == Self.hello && $0.time == rig.time.now })
+    #expect(heard.first?.kind == .nonConnectable && heard.first?.rssi == -60 && heard.first?.address == sender)
+    #expect(heard.last?.kind == .unknown && heard.last?.rssi == nil)
+  }
+
+  @Test("Sightings and patterns at one time are a discovery and a monitor")
+  @LoopActor
+  func both() async throws {
+    let rig = try await Self.listening()
+    defer { rig.close() }
+    let scan = rig.radio.scan(for: []) { _ in }
+    try await rig.fake.until { rig.fake.isDiscovering() }
+    #expect(rig.kernel.monitors[0]?.count == 1)
+    scan.cancel()
+    try await rig.fake.until { !rig.fake.isDiscovering() }
+    #expect(rig.kernel.monitors[0]?.count == 1)
+  }
+
+  @Test("A monitor that another program removes is added again, and another's is no concern of ours")
+  @LoopActor
+  func removed() async throws {
+    let rig = try await Self.listening()
+    defer { rig.close() }
+    rig.kernel.tell(.monitorRemoved(77))
+    rig.kernel.tell(.monitorRemoved(1), of: 1)
+    rig.kernel.clearMonitors()
+    try await rig.settle()
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.kernel.until { rig.kernel.monitors[0]?.count == 1 }
+  }
+
+  @Test("After a power cycle there is one monitor again, and not two")
+  @LoopActor
+  func powerCycle() async throws {
+    let rig = try await Self.listening()
+    defer { rig.close() }
+    rig.fake.power("hci0", false)
+    try await rig.kernel.until { rig.kernel.monitors[0]?.isEmpty == true }
+    rig.fake.power("hci0", true)
+    try await rig.kernel.until { rig.kernel.monitors[0]?.count == 1 }
+  }
+
+  @Test(
+    "A kernel that cannot listen is said to be so, with what to do",
+    arguments: [
+      (ManagementStatus.unknownCommand, "from 5.10 on"), (.noResources, "systemctl restart bluetooth"),
+      (.invalidParameters, "Invalid Parameters"),
+    ])
+  @LoopActor
+  func refused(status: ManagementStatus, words: String) async throws {
+    let kernel = FakeKernel()
+    kernel.refusalsByOpcode[AddAdvertisementPatternsMonitor.opcode] = [status]
+    let rig = try await Rig.managed(kernel: kernel)
+    defer { rig.close() }
+    rig.radio.listen(for: [Self.name])
+    try await rig.reach(.degraded, words)
+    rig.time.advance(by: .seconds(1))
+    try await rig.kernel.until { rig.kernel.monitors[0]?.count == 1 }
+    try await rig.reach(.ready)
+  }
+
+  @Test("A monitor that nobody wants any more when the kernel answers for it is taken away")
+  @LoopActor
+  func tooLate() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    for _ in 0..<3 {
+      rig.radio.listen(for: [Self.name])
+      rig.radio.listen(for: [Self.short])
+      rig.radio.listen(for: nil)
+    }
+    rig.radio.listen(for: [Self.short])
+    try await rig.kernel.until { rig.kernel.monitors[0]?.values.map { Set($0) } == [[Self.short]] }
+    rig.radio.listen(for: nil)
+    try await rig.kernel.until { rig.kernel.monitors[0]?.isEmpty == true }
+    try await rig.settle()
+    #expect(rig.kernel.monitors[0]?.isEmpty == true)
+  }
+
+  @Test("At the end of the program no monitor is left behind")
+  @LoopActor
+  func rest() async throws {
+    let rig = try await Self.listening()
+    defer { rig.close() }
+    var isDone = false
+    rig.driver.rest(within: .seconds(2)) { isDone = true }
+    #expect(!isDone)
+    try await rig.kernel.until { rig.kernel.monitors[0]?.isEmpty == true }
+    try await rig.settle()
+    #expect(isDone)
+  }
+}
