@@ -2,14 +2,13 @@
 public struct AdvertisingTerms: Hashable, Sendable {
   /// Of two advertisements the one of higher priority goes on the air.
   public var priority: AdvertisingPriority
-  /// Once it is on the air it stays at least this long without interruption, unless its owner takes it off.
+  /// Once it is on the air it stays this long without interruption, unless its owner takes it off; 4 s at most.
   public var leastTime: Duration
-  /// It goes on the air after this time at the latest, whatever the priorities are; and the least times of those that
-  /// are there and of those that wait longer are added to it. What is to be said in a set is refused then.
+  /// What a set says is refused if it is not on the air after this time. An advertisement waits for as long as it is wanted.
   public var longestWait: Duration
 
   public init(
-    _ priority: AdvertisingPriority = .presence, leastTime: Duration = .seconds(1), longestWait: Duration = .seconds(10)
+    _ priority: AdvertisingPriority = .presence, leastTime: Duration = .zero, longestWait: Duration = .seconds(30)
   ) {
     self.priority = priority
     self.leastTime = leastTime

@@ -24,6 +24,9 @@ public protocol Radio: AnyObject {
     _ advertisement: Advertisement, _ terms: AdvertisingTerms, for server: (any GATTServer)?
   ) throws(RadioError) -> Registration
 
+  /// Who has the places for advertisements, all services together.
+  var advertisingUse: AdvertisingUse { get }
+
   /// An advertiser of messages that are on the air for a stated time each.
   ///
   /// - Parameters:

@@ -5,7 +5,8 @@ public struct RadioTraits: Hashable, Sendable {
   public var keepsClientsApart = true
   /// Bytes of the longest value that arrives when a client writes it without response.
   public var longestWrite = ATT.valueLimit
-  /// Whether all advertisements of the service that asks are on the air: a controller with few places shows those of others first.
+  /// Whether all advertisements of the service that asks have places of their own on the air, and have had them for half a minute:
+  /// where a controller has few places they take turns with those of others.
   public var advertisesAll = true
   /// What this machine tells everybody near by itself, with what to do about it, in sentences for a person.
   public var disclosures: [String] = []

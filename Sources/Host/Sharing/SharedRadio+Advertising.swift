@@ -5,6 +5,8 @@ import Radio
 /// An advertisement of a tenant's.
 struct SharedAdvertisement {
   let advertisement: Advertisement
+  /// What a set says between two messages.
+  var resting: Advertisement?
   /// The application that it waits for; nil if it waits for none.
   let application: ApplicationID?
   let owner: LinkPlan.TenantID
@@ -38,6 +40,11 @@ extension SharedRadio {
   func plan(_ event: AdvertisingPlan.Event) {
     let actions = advertisingPlan.handle(event, at: scheduler.now)
     advertisingTimer.set(advertisingPlan.deadline(after: scheduler.now))
+    for case .refuse(let id) in actions {
+      // Nothing is told from within a call.
+      scheduler.soon { [weak self] in self?.sets[id]?.set?.refused() }
+    }
+    noteSharing()
     guard !actions.isEmpty, !isAdvertisingDue else { return }
     isAdvertisingDue = true
     scheduler.soon { [weak self] in self?.show() }
@@ -45,7 +52,9 @@ extension SharedRadio {
 
   private func show() {
     isAdvertisingDue = false
-    let wanted = advertisingPlan.onAir.compactMapValues { advertisements[$0]?.advertisement }
+    let wanted = advertisingPlan.onAir.compactMapValues { id in
+      advertisingPlan.shows(id) ? advertisements[id]?.advertisement : advertisements[id]?.resting
+    }
     for slot in Set(shown.keys).union(wanted.keys).sorted() where shown[slot] != wanted[slot] {
       driver.advertise(wanted[slot], in: slot)
     }
@@ -54,11 +63,44 @@ extension SharedRadio {
     advertisingObservers.call()
   }
 
-  /// Whether all advertisements of a service that can be shown are on the air.
+  // MARK: Shares
+
+  /// Whether all advertisements of a service have a place to themselves, and have had it for a while.
   func advertisesAll(of tenant: LinkPlan.TenantID) -> Bool {
-    let onAir = Set(advertisingPlan.onAir.values)
-    return advertisements.allSatisfy { id, entry in
-      entry.owner != tenant || onAir.contains(id) || entry.application.map { !driver.isServed($0) } ?? false
+    !advertisements.contains { id, entry in entry.owner == tenant && lastShared[id] != nil }
+  }
+
+  /// Remembers which advertisements wait, or take turns with those of a higher priority.
+  private func noteSharing() {
+    let (now, sharing) = (scheduler.now, advertisingPlan.sharing)
+    for id in sharing { lastShared[id] = now }
+    lastShared = lastShared.filter { id, since in
+      advertisements[id] != nil && (sharing.contains(id) || since.duration(to: now) < Self.sharingMemory)
     }
+    sharingTimer.set(
+      lastShared.filter { !sharing.contains($0.key) }.values.min()?.advanced(by: Self.sharingMemory))
+  }
+
+  /// A service that shares its place hears so once, and not at each turn.
+  private static let sharingMemory = Duration.seconds(30)
+
+  func sharingMayHaveEnded() {
+    noteSharing()
+    advertisingObservers.call()
+  }
+
+  /// Who has the places on the air.
+  var advertisingUse: AdvertisingUse {
+    let own = confirmed.keys.sorted().compactMap { advertisingPlan.onAir[$0] }
+    return AdvertisingUse(
+      used: confirmed.count + driver.foreignAdvertisements,
+      places: driver.advertisingSlots + driver.foreignAdvertisements,
+      onAir: names(own), waiting: names(advertisingPlan.waiting))
+  }
+
+  /// The services that the advertisements are of, each once.
+  private func names(_ ids: [AdvertisingPlan.ID]) -> [String] {
+    ids.compactMap { id in advertisements[id].flatMap { tenants[$0.owner]?.name } }
+      .reduce(into: []) { names, name in if !names.contains(name) { names.append(name) } }
   }
 }

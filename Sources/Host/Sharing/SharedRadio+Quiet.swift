@@ -1,14 +1,16 @@
 import Loop
 import Radio
 
-/// Quiet: while a service serves somebody, those of lower priority neither scan nor connect.
+/// Quiet: while a service serves somebody, those of lower priority neither scan nor connect, and little new is advertised.
 extension SharedRadio {
   func askForQuiet(for tenant: LinkPlan.TenantID) -> Registration {
     let id = nextNumber()
     quiet[id] = plan.priority(of: tenant)
+    plan(.serving(true))
     quietObservers.call()
     return Registration { [weak self] in
       guard let self, quiet.removeValue(forKey: id) != nil else { return }
+      plan(.serving(!quiet.isEmpty))
       quietObservers.call()
     }
   }

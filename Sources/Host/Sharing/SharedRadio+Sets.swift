@@ -14,16 +14,11 @@ extension SharedRadio {
     return set
   }
 
-  /// Has a set's data shown when it is its turn; on the air already, it takes over from what the set said before.
-  func put(_ advertisement: Advertisement, _ terms: AdvertisingTerms, for set: SharedSet) {
-    advertisements[set.id] = SharedAdvertisement(advertisement: advertisement, application: nil, owner: set.owner)
-    plan(.add(set.id, terms, isReady: true))
-  }
-
-  /// Leaves a set on the air with its resting data, for as long as no other advertisement wants the place.
-  func rest(_ advertisement: Advertisement, for set: SharedSet) {
-    advertisements[set.id] = SharedAdvertisement(advertisement: advertisement, application: nil, owner: set.owner)
-    plan(.rest(set.id))
+  /// Has a set's data shown when it is its turn.
+  func say(_ advertisement: Advertisement, _ terms: AdvertisingTerms, for set: SharedSet) {
+    advertisements[set.id] = SharedAdvertisement(
+      advertisement: advertisement, resting: set.resting, application: nil, owner: set.owner)
+    plan(.say(set.id, terms))
   }
 
   func withdraw(_ id: AdvertisingPlan.ID) {
@@ -42,7 +37,7 @@ extension SharedRadio {
   /// Why data was not on the air for its longest wait.
   func refusal(of id: AdvertisingPlan.ID, after wait: Duration) -> RadioError {
     guard status.state != .waiting else { return .notReady(status.reason) }
-    return slot(of: id) == nil ? .noSlot(after: wait) : .timedOut("advertise")
+    return advertisingPlan.shows(id) ? .timedOut("advertise") : .noSlot(after: wait)
   }
 
   /// Tells the sets that the plan or the driver has changed what is on the air.
@@ -84,11 +79,15 @@ final class SharedSet: AdvertisingSet {
     case closed
   }
 
+  /// How long the driver may take to have something on the air.
+  private static let driverLimit = Duration.seconds(10)
+
   let id: AdvertisingPlan.ID
   let owner: LinkPlan.TenantID
   private let terms: AdvertisingTerms
   private let interval: Duration
-  private let resting: Advertisement?
+  /// What it says between two messages.
+  let resting: Advertisement?
   private weak var radio: SharedRadio?
   private let scheduler: any Scheduler
   private var state = State.silent
@@ -128,7 +127,7 @@ final class SharedSet: AdvertisingSet {
     let airing = Airing(advertisement, time, handler)
     state = .waiting(airing)
     timer.set(scheduler.now.advanced(by: terms.longestWait))
-    radio.put(advertisement, terms, for: self)
+    radio.say(advertisement, terms, for: self)
     return Registration { [weak self] in
       airing.handler = nil
       self?.cancel(airing)
@@ -166,10 +165,11 @@ final class SharedSet: AdvertisingSet {
     guard let radio else { return }
     let shown = radio.slot(of: id).flatMap { radio.confirmed[$0] }
     switch state {
-    case .waiting(let airing) where shown == airing.advertisement:
+    case .waiting(let airing) where shown == airing.advertisement && radio.advertisingPlan.shows(id):
       let now = scheduler.now
       state = .airing(airing, since: now)
       timer.set(now.advanced(by: airing.time))
+      radio.plan(.began(id))
       airing.tell(.began(now))
     case .airing(let airing, let since) where shown != airing.advertisement:
       withdraw()
@@ -182,6 +182,10 @@ final class SharedSet: AdvertisingSet {
   private func timeIsOver() {
     switch state {
     case .waiting(let airing):
+      // What waits for a place is refused by the plan; what has one waits for the driver.
+      guard let shown = radio?.advertisingPlan.shownSince(id) else { return }
+      let limit = shown.advanced(by: Self.driverLimit)
+      guard limit <= scheduler.now else { return timer.set(limit) }
       let refusal = radio?.refusal(of: id, after: terms.longestWait) ?? .notReady("The radio is gone.")
       withdraw()
       airing.tell(.refused(refusal))
@@ -192,11 +196,20 @@ final class SharedSet: AdvertisingSet {
     }
   }
 
+  /// The plan has refused what the set was to say, unless it has been told something else since.
+  func refused() {
+    guard case .waiting(let airing) = state, let radio, !radio.advertisingPlan.isSaying(id) else { return }
+    timer.set(nil)
+    let refusal = radio.refusal(of: id, after: terms.longestWait)
+    if radio.slot(of: id) == nil { withdraw() } else { state = .resting }
+    airing.tell(.refused(refusal))
+  }
+
   private func rest() {
-    guard let resting else { return withdraw() }
+    guard resting != nil else { return withdraw() }
     state = .resting
     timer.set(nil)
-    radio?.rest(resting, for: self)
+    radio?.plan(.rest(id))
   }
 
   private func withdraw() {

@@ -27,6 +27,9 @@ public final class SharedRadio {
   /// What the driver says is on the air, by slots.
   var confirmed: [Int: Advertisement] = [:]
   var sets: [AdvertisingPlan.ID: WeakSet] = [:]
+  /// When each advertisement last waited, or had a turn in place of a higher priority.
+  var lastShared: [AdvertisingPlan.ID: Instant] = [:]
+  lazy var sharingTimer = Deadline(scheduler) { [weak self] in self?.sharingMayHaveEnded() }
   let advertisingObservers = Observers<Void>()
   lazy var advertisingTimer = Deadline(scheduler) { [weak self] in self?.plan(.timer) }
 
@@ -46,6 +49,7 @@ public final class SharedRadio {
 
   /// A tenant does not outlive the service that it was made for.
   struct WeakTenant {
+    let name: String
     weak var tenant: Tenant?
   }
 
@@ -68,7 +72,7 @@ public final class SharedRadio {
     let id = LinkPlan.TenantID(number: nextNumber())
     plan.shares[id] = share
     let tenant = Tenant(name, id, of: self)
-    tenants[id] = WeakTenant(tenant: tenant)
+    tenants[id] = WeakTenant(name: name, tenant: tenant)
     return tenant
   }
 

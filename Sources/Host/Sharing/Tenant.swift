@@ -55,6 +55,8 @@ public final class Tenant: Radio {
     try radio.advertisingSet(terms, every: interval, resting: resting, of: id)
   }
 
+  public var advertisingUse: AdvertisingUse { radio.advertisingUse }
+
   public func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer {
     radio.serve(application, for: id, delegate: delegate)
   }

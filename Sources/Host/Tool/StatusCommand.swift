@@ -47,6 +47,16 @@ struct StatusCommand {
     house(objects) + services.map { $0.status(objects) }.joined()
   }
 
+  /// Who has the places for advertisements: `2 of 3 places: one, another; waiting: a third`.
+  private static func places(_ manager: [String: DBusValue]) -> String? {
+    guard case .structure(let numbers)? = manager["AdvertisingSlots"]?.unwrapped, numbers.count == 2,
+      let used = numbers[0].asInteger, let places = numbers[1].asInteger
+    else { return nil }
+    let (onAir, waiting) = (manager["OnAir"]?.asStrings ?? [], manager["Waiting"]?.asStrings ?? [])
+    return "\(used) of \(places) places" + (onAir.isEmpty ? "" : ": " + onAir.joined(separator: ", "))
+      + (waiting.isEmpty ? "" : "; waiting: " + waiting.joined(separator: ", "))
+  }
+
   private static func house(_ objects: ToolPart.Objects) -> String {
     guard let manager = objects[Client.manager.string]?["org.earshot.Manager1"] else { return "" }
     func text(_ name: String) -> String { manager[name]?.text ?? "" }
@@ -56,6 +66,7 @@ struct StatusCommand {
       "\(bold.0)earshotd \(text("Version"))\(bold.1)  \(text("Services"))",
       "  radio     \(text("RadioState"))  \(text("Adapters"))" + (stack.isEmpty ? "" : "  \(stack)"),
     ]
+    lines += places(manager).map { ["  on air    \($0)"] } ?? []
     if !reason.isEmpty { lines.append("            \(reason)") }
     lines += (manager["RadioLimits"]?.asStrings ?? []).map { "            - \($0)" }
     return lines.map { $0 + "\n" }.joined()

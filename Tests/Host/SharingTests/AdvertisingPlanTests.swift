@@ -7,204 +7,260 @@ import Testing
 
 @Suite("The plan of advertisements")
 struct AdvertisingPlanTests {
-  private static func id(_ number: Int) -> AdvertisingPlan.ID { AdvertisingPlan.ID(number: number) }
+  /// A plan with a clock, and what it did, in words.
+  struct Stand {
+    var plan: AdvertisingPlan
+    private(set) var now = Instant.zero
+    private(set) var shown: [String] = []
 
-  private static func at(_ milliseconds: Int) -> Instant { Instant.zero.advanced(by: .milliseconds(milliseconds)) }
+    init(slots: Int) { plan = AdvertisingPlan(slots: slots) }
 
-  private static func terms(_ priority: AdvertisingPriority, least: Int, wait: Int) -> AdvertisingTerms {
-    AdvertisingTerms(priority, leastTime: .milliseconds(least), longestWait: .milliseconds(wait))
+    /// The actions since the last call.
+    mutating func takeShown() -> [String] {
+      defer { shown = [] }
+      return shown
+    }
+
+    mutating func handle(_ event: AdvertisingPlan.Event) {
+      let milliseconds = now.nanoseconds / 1_000_000
+      for action in plan.handle(event, at: now) {
+        switch action {
+        case .show(let id, let slot): shown.append("\(id.number) in \(slot) at \(milliseconds)")
+        case .clear(let slot): shown.append("\(slot) clear at \(milliseconds)")
+        case .refuse(let id): shown.append("\(id.number) refused at \(milliseconds)")
+        }
+      }
+    }
+
+    mutating func add(_ number: Int, _ priority: AdvertisingPriority, least: Int = 0, isReady: Bool = true) {
+      handle(
+        .add(
+          AdvertisingPlanTests.id(number), AdvertisingTerms(priority, leastTime: .milliseconds(least)), isReady: isReady
+        ))
+    }
+
+    mutating func say(
+      _ number: Int, _ priority: AdvertisingPriority = .broadcast, least: Int = 4000, wait: Int = 30_000
+    ) {
+      let terms = AdvertisingTerms(priority, leastTime: .milliseconds(least), longestWait: .milliseconds(wait))
+      handle(.say(AdvertisingPlanTests.id(number), terms))
+    }
+
+    mutating func rest(_ number: Int) { handle(.rest(AdvertisingPlanTests.id(number))) }
+
+    mutating func remove(_ number: Int) { handle(.remove(AdvertisingPlanTests.id(number))) }
+
+    /// Lets time pass, with the timer as the plan asks for it.
+    mutating func pass(_ milliseconds: Int) {
+      let end = now.advanced(by: .milliseconds(milliseconds))
+      while let next = plan.deadline(after: now), next <= end {
+        now = next
+        handle(.timer)
+      }
+      now = end
+    }
   }
 
-  @Test("An advertisement takes a free slot at once, and leaves it free for the next")
+  static func id(_ number: Int) -> AdvertisingPlan.ID { AdvertisingPlan.ID(number: number) }
+
+  @Test("A request takes a free slot at once, and leaves it free for the next")
   func freeSlots() {
-    var plan = AdvertisingPlan(slots: 2)
-    #expect(plan.handle(.add(Self.id(1), .init(), isReady: true), at: .zero) == [.show(Self.id(1), slot: 0)])
-    #expect(plan.handle(.add(Self.id(2), .init(), isReady: true), at: .zero) == [.show(Self.id(2), slot: 1)])
-    #expect(plan.deadline(after: .zero) == nil)
-    #expect(plan.handle(.add(Self.id(3), .init(), isReady: true), at: .zero) == [])
-    #expect(
-      plan.handle(.remove(Self.id(1)), at: Self.at(10)) == [.clear(slot: 0), .show(Self.id(3), slot: 0)])
+    var stand = Stand(slots: 2)
+    for number in 1...3 { stand.add(number, .presence) }
+    #expect(stand.takeShown() == ["1 in 0 at 0", "2 in 1 at 0"])
+    #expect(stand.plan.waiting == [Self.id(3)])
+    stand.pass(10)
+    stand.remove(1)
+    #expect(stand.takeShown() == ["0 clear at 10", "3 in 0 at 10"])
+    #expect(stand.plan.deadline(after: stand.now) == nil)
   }
 
   @Test("An advertisement waits until its own application is served, and goes when it no longer is")
   func readiness() {
-    var plan = AdvertisingPlan(slots: 1)
-    #expect(plan.handle(.add(Self.id(1), .init(), isReady: false), at: .zero) == [])
-    #expect(plan.handle(.add(Self.id(2), .init(), isReady: true), at: .zero) == [.show(Self.id(2), slot: 0)])
-    #expect(plan.handle(.remove(Self.id(2)), at: .zero) == [.clear(slot: 0)])
-    #expect(plan.handle(.ready(Self.id(1), true), at: .zero) == [.show(Self.id(1), slot: 0)])
-    #expect(plan.handle(.ready(Self.id(1), true), at: .zero) == [])
-    #expect(plan.handle(.ready(Self.id(1), false), at: .zero) == [.clear(slot: 0)])
-    #expect(plan.onAir == [:])
+    var stand = Stand(slots: 1)
+    stand.add(1, .presence, isReady: false)
+    stand.add(2, .presence)
+    stand.remove(2)
+    #expect(stand.takeShown() == ["2 in 0 at 0", "0 clear at 0"])
+    for isReady in [true, true, false] { stand.handle(.ready(Self.id(1), isReady)) }
+    #expect(stand.takeShown() == ["1 in 0 at 0", "0 clear at 0"])
+    #expect(stand.plan.onAir == [:] && stand.plan.waiting == [])
   }
 
-  @Test("One of higher priority displaces another only after its least time, and gives the slot back when it goes")
+  @Test("A higher priority displaces the lowest at once, which comes back when the higher one goes")
   func displacing() {
-    var plan = AdvertisingPlan(slots: 1)
-    _ = plan.handle(.add(Self.id(1), Self.terms(.notify, least: 1000, wait: 60_000), isReady: true), at: .zero)
-    #expect(
-      plan.handle(.add(Self.id(2), Self.terms(.person, least: 1000, wait: 60_000), isReady: true), at: .zero) == [])
-    #expect(plan.deadline(after: .zero) == Self.at(1000))
-    #expect(plan.handle(.timer, at: Self.at(999)) == [])
-    #expect(plan.handle(.timer, at: Self.at(1000)) == [.show(Self.id(2), slot: 0)])
-    // The lower one is not shown before its longest wait.
-    #expect(plan.handle(.timer, at: Self.at(10_000)) == [])
-    #expect(
-      plan.handle(.remove(Self.id(2)), at: Self.at(11_000)) == [.clear(slot: 0), .show(Self.id(1), slot: 0)])
+    var stand = Stand(slots: 2)
+    stand.add(1, .presence)
+    stand.add(2, .network)
+    stand.add(3, .person)
+    #expect(stand.takeShown() == ["1 in 0 at 0", "2 in 1 at 0", "3 in 0 at 0"])
+    stand.add(4, .notify)
+    stand.pass(1000)
+    stand.remove(3)
+    #expect(stand.takeShown() == ["0 clear at 1000", "1 in 0 at 1000"])
   }
 
-  @Test("Two of the same priority take turns, each for its least time")
+  @Test("Out of an uninterrupted time nothing displaces, however high, and none is longer than four seconds")
+  func uninterrupted() {
+    var stand = Stand(slots: 1)
+    stand.say(1)
+    stand.pass(500)
+    stand.handle(.began(Self.id(1)))
+    stand.add(2, .person)
+    stand.pass(3999)
+    #expect(stand.takeShown() == ["1 in 0 at 0"])
+    stand.pass(1)
+    #expect(stand.takeShown() == ["2 in 0 at 4500"])
+    var greedy = Stand(slots: 1)
+    greedy.say(1, least: 60_000)
+    greedy.add(2, .person)
+    greedy.pass(60_000)
+    #expect(greedy.takeShown() == ["1 in 0 at 0", "2 in 0 at 4000"])
+  }
+
+  @Test("Two of the same priority take turns, and of three the one that has waited longest is next")
   func turns() {
-    var plan = AdvertisingPlan(slots: 1)
-    _ = plan.handle(.add(Self.id(1), Self.terms(.notify, least: 300, wait: 60_000), isReady: true), at: .zero)
-    _ = plan.handle(.add(Self.id(2), Self.terms(.notify, least: 700, wait: 60_000), isReady: true), at: .zero)
-    var shown: [String] = []
-    var now = Instant.zero
-    for _ in 0..<4 {
-      guard let next = plan.deadline(after: now) else { break }
-      now = next
-      for case .show(let id, _) in plan.handle(.timer, at: now) {
-        shown.append("\(id.number) at \(now.nanoseconds / 1_000_000)")
-      }
+    var stand = Stand(slots: 1)
+    for number in 1...3 {
+      stand.add(number, .person)
+      stand.pass(100)
     }
-    #expect(shown == ["2 at 300", "1 at 1000", "2 at 1300", "1 at 2000"])
+    stand.pass(7000)
+    #expect(stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 2000", "3 in 0 at 4000", "1 in 0 at 6000"])
   }
 
-  @Test("One whose terms ask for no time at all is shown for the shortest time nevertheless")
-  func shortestTime() {
-    var plan = AdvertisingPlan(slots: 1)
-    _ = plan.handle(.add(Self.id(1), Self.terms(.notify, least: 0, wait: 60_000), isReady: true), at: .zero)
-    #expect(plan.handle(.add(Self.id(2), Self.terms(.notify, least: 0, wait: 60_000), isReady: true), at: .zero) == [])
-    let shortest = Instant.zero.advanced(by: AdvertisingPlan.shortestTime)
-    #expect(AdvertisingPlan.shortestTime > .zero && plan.deadline(after: .zero) == shortest)
-    #expect(plan.handle(.timer, at: Self.at(1)) == [])
-    #expect(plan.handle(.timer, at: shortest) == [.show(Self.id(2), slot: 0)])
+  @Test("A lower priority has a turn after eight seconds, of two seconds, and another one eight seconds after it")
+  func patience() {
+    var stand = Stand(slots: 1)
+    stand.add(1, .person)
+    stand.add(2, .network)
+    stand.pass(20_000)
+    #expect(
+      stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 8000", "1 in 0 at 10000", "2 in 0 at 18000", "1 in 0 at 20000"])
   }
 
-  @Test("The lowest is shown after its longest wait, for its least time, and then gives way again")
-  func longestWait() {
-    var plan = AdvertisingPlan(slots: 1)
-    _ = plan.handle(.add(Self.id(1), Self.terms(.person, least: 500, wait: 1000), isReady: true), at: .zero)
-    _ = plan.handle(.add(Self.id(2), Self.terms(.notify, least: 200, wait: 5000), isReady: true), at: .zero)
-    #expect(plan.handle(.timer, at: Self.at(4999)) == [])
-    #expect(plan.handle(.timer, at: Self.at(5000)) == [.show(Self.id(2), slot: 0)])
-    #expect(plan.handle(.timer, at: Self.at(5199)) == [])
-    #expect(plan.handle(.timer, at: Self.at(5200)) == [.show(Self.id(1), slot: 0)])
+  @Test("One priority has a turn at a time, the verifier comes back between two of them, and notify has none")
+  func oneAtATime() {
+    var stand = Stand(slots: 1)
+    stand.add(1, .person)
+    stand.add(2, .network)
+    stand.add(3, .presence)
+    stand.add(4, .notify)
+    stand.pass(15_000)
+    #expect(
+      stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 8000", "1 in 0 at 10000", "3 in 0 at 12000", "1 in 0 at 14000"])
   }
 
-  @Test("With fewer slots what is beyond them leaves the air, and comes back with more")
+  @Test("A turn that nobody ends is a turn no longer: the next priority has its own")
+  func unendedTurn() {
+    var stand = Stand(slots: 1)
+    stand.add(1, .person)
+    stand.add(2, .presence)
+    stand.say(3, wait: 60_000)
+    stand.pass(8500)
+    stand.remove(1)
+    _ = stand.takeShown()
+    stand.pass(9000)
+    #expect(stand.takeShown() == ["3 in 0 at 12000", "2 in 0 at 16000"])
+  }
+
+  @Test("Where the verifier has the only slot a message has four seconds, once in thirty")
+  func oneSlot() {
+    var stand = Stand(slots: 1)
+    stand.add(1, .person)
+    stand.say(2)
+    stand.pass(12_000)
+    #expect(stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 8000", "1 in 0 at 12000"])
+    stand.say(2)
+    stand.pass(30_000)
+    #expect(stand.takeShown() == ["2 in 0 at 38000", "1 in 0 at 42000"])
+    // With two slots it need not wait so long.
+    var wide = Stand(slots: 2)
+    wide.add(1, .person)
+    wide.add(2, .person)
+    wide.say(3)
+    wide.pass(12_000)
+    wide.say(3)
+    wide.pass(12_000)
+    #expect(wide.takeShown().filter { $0.hasPrefix("3") } == ["3 in 0 at 8000", "3 in 1 at 20000"])
+  }
+
+  @Test("What a set says is refused after its longest wait, and a later request is not")
+  func refusal() {
+    var stand = Stand(slots: 1)
+    stand.add(1, .person)
+    stand.say(2, .notify, least: 0, wait: 5000)
+    stand.add(3, .notify)
+    stand.pass(60_000)
+    #expect(stand.takeShown() == ["1 in 0 at 0", "2 refused at 5000"])
+    #expect(stand.plan.waiting == [Self.id(3)])
+  }
+
+  @Test("A set that rests keeps its slot until a request wants it, and says its next message in it")
+  func resting() {
+    var stand = Stand(slots: 1)
+    stand.say(1)
+    stand.pass(4000)
+    stand.rest(1)
+    #expect(stand.takeShown() == ["1 in 0 at 0", "1 in 0 at 4000"])
+    #expect(!stand.plan.shows(Self.id(1)) && stand.plan.onAir == [0: Self.id(1)])
+    stand.pass(2000)
+    stand.say(1)
+    #expect(stand.takeShown() == ["1 in 0 at 6000"] && stand.plan.shows(Self.id(1)))
+    stand.rest(1)
+    stand.add(2, .notify)
+    #expect(stand.takeShown() == ["1 in 0 at 6000", "2 in 0 at 6000"])
+    #expect(!stand.plan.isSaying(Self.id(1)) && stand.plan.waiting == [])
+    stand.rest(1)
+    stand.remove(2)
+    #expect(stand.takeShown() == ["0 clear at 6000"])
+  }
+
+  @Test("While somebody is served nothing below the mesh begins; what is on the air stays, and the mesh begins")
+  func serving() {
+    var stand = Stand(slots: 3)
+    stand.say(1)
+    stand.handle(.serving(true))
+    stand.add(2, .presence)
+    stand.say(3)
+    stand.say(4, .notify, wait: 5000)
+    stand.pass(4000)
+    stand.rest(1)
+    stand.say(1)
+    stand.add(5, .network)
+    stand.add(6, .person)
+    #expect(stand.takeShown() == ["1 in 0 at 0", "1 in 0 at 4000", "5 in 1 at 4000", "6 in 2 at 4000"])
+    #expect(!stand.plan.shows(Self.id(1)) && stand.plan.isSaying(Self.id(1)))
+    stand.pass(16_000)
+    #expect(stand.takeShown() == ["4 refused at 5000"])
+    stand.handle(.serving(false))
+    #expect(stand.takeShown() == ["2 in 0 at 20000"])
+    // The messages have a turn in place of the lowest of those who go before them, the longest waiting first.
+    stand.pass(9000)
+    #expect(stand.takeShown() == ["3 in 0 at 28000"])
+  }
+
+  @Test("With fewer slots what is beyond them leaves the air, and comes back with more; a message does not")
   func fewerSlots() {
-    var plan = AdvertisingPlan(slots: 2)
-    _ = plan.handle(.add(Self.id(1), .init(), isReady: true), at: .zero)
-    _ = plan.handle(.add(Self.id(2), .init(), isReady: true), at: .zero)
-    #expect(plan.handle(.slots(1), at: Self.at(1)) == [.clear(slot: 1)])
-    #expect(plan.handle(.slots(0), at: Self.at(2)) == [])
-    #expect(plan.handle(.slots(2), at: Self.at(3)) == [.show(Self.id(2), slot: 1)])
+    var stand = Stand(slots: 3)
+    stand.add(1, .presence)
+    stand.add(2, .presence)
+    stand.say(3)
+    _ = stand.takeShown()
+    stand.handle(.slots(1))
+    #expect(stand.takeShown() == ["1 clear at 0", "2 clear at 0"])
+    stand.handle(.slots(0))
+    stand.handle(.slots(3))
+    #expect(stand.takeShown() == ["2 in 1 at 0"] && !stand.plan.isSaying(Self.id(3)))
   }
 
-  /// Advertisements in the random run, and the longest least time of one.
-  private static let most = 8
-  private static let longestLeast = Duration.milliseconds(2100)
-
-  /// What happens to one advertisement in the random run.
-  private struct Life {
-    let terms: AdvertisingTerms
-    var isReady: Bool
-    var waitsSince: Instant?
-    var shownSince: Instant?
-    var slot: Int?
-
-    mutating func goOnAir(in slot: Int, at now: Instant) {
-      self.slot = slot
-      shownSince = now
-      waitsSince = nil
-    }
-
-    mutating func leaveAir(at now: Instant) {
-      slot = nil
-      shownSince = nil
-      waitsSince = now
-    }
-  }
-
-  @Test(
-    "25,000 random requests from a seed: no more than the slots, no cut within the least time, no wait beyond the rule",
-    arguments: [1, 2, 3, 4] as [UInt64])
-  func random(seed: UInt64) {
-    var dice = Dice(seed)
-    let slots = 1 + dice.below(3)
-    var plan = AdvertisingPlan(slots: slots)
-    var lives: [AdvertisingPlan.ID: Life] = [:]
-    var now = Instant.zero
-    var (shows, displacements, last) = (0, 0, 0)
-
-    func check(_ actions: [AdvertisingPlan.Action], removed: AdvertisingPlan.ID?) {
-      for action in actions {
-        switch action {
-        case .clear(let slot):
-          let id = lives.first { $0.value.slot == slot }?.key
-          #expect(id == removed || id == nil, "only what its owner took away is cleared")
-          if let id { lives[id]?.leaveAir(at: now) }
-        case .show(let id, let slot):
-          shows += 1
-          #expect((0..<slots).contains(slot))
-          if let (other, life) = lives.first(where: { $0.value.slot == slot }), let since = life.shownSince {
-            displacements += 1
-            #expect(since.duration(to: now) >= life.terms.leastTime, "seed \(seed): cut within its least time")
-            lives[other]?.leaveAir(at: now)
-          }
-          #expect(lives[id]?.isReady == true)
-          lives[id]?.goOnAir(in: slot, at: now)
-        }
-      }
-      #expect(
-        plan.onAir == Dictionary(uniqueKeysWithValues: lives.compactMap { id, life in life.slot.map { ($0, id) } }))
-    }
-
-    /// No advertisement waits beyond its longest wait and the least times of all that may be before it.
-    func checkWaits() {
-      for (_, life) in lives where life.isReady {
-        guard let since = life.waitsSince else { continue }
-        let rule = life.terms.longestWait + Self.longestLeast * Self.most
-        #expect(since.duration(to: now) <= rule, "seed \(seed): waits too long")
-      }
-    }
-
-    for _ in 0..<25_000 {
-      let pause = now.advanced(by: .milliseconds(dice.below(400)))
-      while let next = plan.deadline(after: now), next <= pause {
-        now = next
-        check(plan.handle(.timer, at: now), removed: nil)
-        checkWaits()
-      }
-      now = pause
-      let ids = lives.keys.sorted { $0.number < $1.number }
-      switch dice.below(4) {
-      case 0 where lives.count < Self.most, 1 where lives.isEmpty:
-        last += 1
-        let id = Self.id(last)
-        let terms = Self.terms(
-          AdvertisingPriority.allCases[dice.below(5)], least: 100 + dice.below(2000), wait: dice.below(10_000))
-        let isReady = dice.below(4) > 0
-        lives[id] = Life(terms: terms, isReady: isReady, waitsSince: isReady ? now : nil)
-        check(plan.handle(.add(id, terms, isReady: isReady), at: now), removed: nil)
-      case 1 where dice.below(3) == 0:
-        let id = ids[dice.below(ids.count)]
-        let actions = plan.handle(.remove(id), at: now)
-        if let slot = lives.removeValue(forKey: id)?.slot { #expect(actions.first == .clear(slot: slot)) }
-        check(actions.filter { if case .clear = $0 { false } else { true } }, removed: id)
-      case 2 where !ids.isEmpty:
-        let id = ids[dice.below(ids.count)]
-        let isReady = dice.below(3) > 0
-        guard lives[id]?.isReady != isReady else { continue }
-        lives[id]?.isReady = isReady
-        if isReady { lives[id]?.waitsSince = now }
-        check(plan.handle(.ready(id, isReady), at: now), removed: id)
-        if !isReady { lives[id]?.waitsSince = nil }
-      default: check(plan.handle(.timer, at: now), removed: nil)
-      }
-      checkWaits()
-    }
-    #expect(shows > 1000 && displacements > 500, "seed \(seed): \(shows) shows, \(displacements) displacements")
+  @Test("What nobody waits for needs no timer")
+  func noTimer() {
+    var stand = Stand(slots: 1)
+    stand.add(1, .person)
+    #expect(stand.plan.deadline(after: stand.now) == nil)
+    stand.add(2, .notify)
+    stand.pass(60_000)
+    #expect(stand.plan.deadline(after: stand.now) == nil, "what only waits for others to go is not asked for again")
   }
 }

@@ -9,6 +9,7 @@ final class RecordingDriver: RadioDriver {
   var tallies: [Tally] { [] }
   weak var delegate: (any RadioDriverDelegate)?
   var advertisingSlots = 1
+  var foreignAdvertisements = 0
   var seesPackets = true
   var origins: [LinkID: LinkOrigin] = [:]
   var served: Set<ApplicationID> = []

@@ -66,7 +66,7 @@ struct SharedAirTimeTests {
     let both = [
       try house.chat.advertise(Self.advertisement("one")), try house.kiosk.advertise(Self.advertisement("two")),
     ]
-    house.time.advance(by: .milliseconds(2500))
+    house.time.advance(by: .milliseconds(4500))
     #expect(house.driver.takeOrders() == ["slot 0: one", "slot 0: two", "slot 0: one"])
     house.driver.advertisingSlots = 2
     house.radio.advertisingSlotsChanged()

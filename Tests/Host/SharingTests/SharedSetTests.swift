@@ -154,8 +154,9 @@ struct SharedSetTests {
     let tenant = radio.tenant("test", share: .nothing)
     let kiosk = try tenant.advertise(
       Advertisement(data: AdvertisingData(localName: "kiosk")),
-      AdvertisingTerms(.person, leastTime: .seconds(3600), longestWait: .seconds(2)), for: nil)
-    let set = try tenant.advertisingSet(Self.terms, every: .milliseconds(100), resting: Self.flags)
+      AdvertisingTerms(.person), for: nil)
+    let notify = AdvertisingTerms(.notify)
+    let set = try tenant.advertisingSet(notify, every: .milliseconds(100), resting: Self.flags)
     var events: [AiringEvent] = []
     let airing = try set.air(Self.text("~0"), for: .seconds(4)) { events.append($0) }
     time.advance(by: .milliseconds(29_999))

@@ -94,7 +94,13 @@ struct SampleServiceTests {
   @LoopActor
   func status() {
     let objects: ToolPart.Objects = [
-      "/org/earshot": ["org.earshot.Manager1": ["Version": .string("1"), "RadioState": .string("ready")]],
+      "/org/earshot": [
+        "org.earshot.Manager1": [
+          "Version": .string("1"), "RadioState": .string("ready"),
+          "AdvertisingSlots": .structure([.uint32(2), .uint32(3)]), "OnAir": .strings(["verifier", "mesh"]),
+          "Waiting": .strings(["sample"]),
+        ]
+      ],
       "/org/earshot/verifier": ["org.earshot.Verifier1": ["State": .string("stopped"), "Name": .string("N")]],
       "/org/earshot/wallet/transfer3": [
         "org.earshot.Credential1": ["State": .string("failed"), "ErrorCode": .string("TVW_UNK_001")]
@@ -104,7 +110,8 @@ struct SampleServiceTests {
     let text = StatusCommand.text(objects, Self.list.toolParts)
     #expect(
       text.split(separator: "\n", omittingEmptySubsequences: false) == [
-        "earshotd 1  ", "  radio     ready  ", "  verifier  stopped  as N, dialects ",
+        "earshotd 1  ", "  radio     ready  ", "  on air    2 of 3 places: verifier, mesh; waiting: sample",
+        "  verifier  stopped  as N, dialects ",
         "            Start it with: earshot verifier start", "",
         "TRANSFER          STATE   PEER  DIALECT  BYTES  ERROR",
         "wallet/transfer3  failed                   0 B  TVW_UNK_001",

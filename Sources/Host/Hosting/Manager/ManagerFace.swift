@@ -57,6 +57,24 @@ public final class ManagerFace {
           "RadioLimits", "as", documentation: "What that version costs, and what becomes of it, in sentences.",
           audience: .everybody, emits: .const, get: { .strings(radio.status.limits) }),
         Property(
+          "AdvertisingSlots", "(uu)",
+          documentation:
+            "How many places for advertisements are taken, and how many there are; those of other programs are in both numbers."
+            + " No signal tells of changes.",
+          audience: .everybody, emits: .none,
+          get: {
+            let use = radio.advertisingUse
+            return .structure([.uint32(UInt32(clamping: use.used)), .uint32(UInt32(clamping: use.places))])
+          }),
+        Property(
+          "OnAir", "as", documentation: "The services whose advertisements are on the air. No signal tells of changes.",
+          audience: .everybody, emits: .none, get: { .strings(radio.advertisingUse.onAir) }),
+        Property(
+          "Waiting", "as",
+          documentation:
+            "The services whose advertisements wait for a place, the longest waiting first. No signal tells of changes.",
+          audience: .everybody, emits: .none, get: { .strings(radio.advertisingUse.waiting) }),
+        Property(
           "Counters", "a{st}",
           documentation:
             "How often callers and peers were turned away since the service started. No signal tells of changes.",

@@ -358,7 +358,8 @@ public final class MeshService {
       traits.advertisesAll
       ? []
       : [
-        "The adapter has too few places for advertisements: while a visitor is awaited neighbours do not find this node."
+        "The adapter has too few places for advertisements: this node takes turns with other services, and"
+          + " neighbours may find it late."
       ]
     let overheard =
       traits.keepsClientsApart

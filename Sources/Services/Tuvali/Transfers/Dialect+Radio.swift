@@ -41,10 +41,9 @@ extension Dialect {
       interval: interval)
   }
 
-  /// A wallet stands before the kiosk and waits: its advertisement goes before others, and is off the air for two seconds
-  /// at most where it has to take turns with another dialect's.
-  public static let advertisingTerms = AdvertisingTerms(
-    .person, leastTime: .seconds(1), longestWait: .seconds(2))
+  /// A wallet stands before the kiosk and waits: its advertisement goes before others. It is off the air for two seconds at most
+  /// where it takes turns with another dialect's, and for four where a message of another service has a turn.
+  public static let advertisingTerms = AdvertisingTerms(.person)
 
   /// LE general discoverable, and no BR/EDR. The Android verifier leaves the second bit out; wallets do not look at it,
   /// but BlueZ as the central takes its absence, at a public address, for an invitation to connect over BR/EDR.

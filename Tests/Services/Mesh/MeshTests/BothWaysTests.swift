@@ -81,7 +81,8 @@ struct BothWaysTests {
 struct GivingWayTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("While another service advertises the node does not, and says so; it finds its neighbours all the same")
+  @Test(
+    "While another service advertises the node takes turns with it, and says so; it finds its neighbours all the same")
   @LoopActor
   func oneSlot() async throws {
     let village = Village()
@@ -93,7 +94,7 @@ struct GivingWayTests {
     let registration = try kiosk.advertise(visitor, AdvertisingTerms(.person), for: nil)
     #expect(village.wait { !ann.mesh.radio.status.traits.advertisesAll })
     village.time.advance(by: .seconds(120))
-    #expect(!ann.mesh.radio.status.traits.advertisesAll && kiosk.status.traits.advertisesAll)
+    #expect(!ann.mesh.radio.status.traits.advertisesAll)
     let bob = village.add("bob", at: 5)
     #expect(village.wait { ann.mesh.state == .connected && bob.mesh.state == .connected })
     #expect(ann.mesh.reason.contains("too few places"))

@@ -118,6 +118,8 @@ final class Doorstep: Radio {
   func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?) {}
   func askForQuiet() -> Registration { Registration {} }
 
+  var advertisingUse: AdvertisingUse { AdvertisingUse(used: 0, places: 1, onAir: [], waiting: []) }
+
   func advertisingSet(
     _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?
   ) throws(RadioError) -> any AdvertisingSet {

@@ -85,6 +85,8 @@ final class RefusingRadio: Radio {
     return try radio.scan(for: services, handler)
   }
 
+  var advertisingUse: AdvertisingUse { radio.advertisingUse }
+
   func advertisingSet(
     _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?
   ) throws(RadioError) -> any AdvertisingSet {

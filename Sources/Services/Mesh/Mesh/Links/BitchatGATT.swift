@@ -32,8 +32,9 @@ enum BitchatGATT {
       interval: interval)
   }
 
-  /// Where places lack, the node gives way while a visitor is awaited: it finds its neighbours all the same.
-  static let advertisingTerms = AdvertisingTerms(.network, leastTime: .seconds(2), longestWait: .seconds(24 * 3600))
+  /// Where places lack, the node gives way to a visitor who is awaited, but for a turn now and then: it finds its neighbours all
+  /// the same.
+  static let advertisingTerms = AdvertisingTerms(.network)
 
   /// The peer that an advertiser says it is; nil where it does not say.
   static func peer(in sighting: Sighting) -> PeerID? {

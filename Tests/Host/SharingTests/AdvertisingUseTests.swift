@@ -1,0 +1,97 @@
+import Air
+import Common
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@testable import Sharing
+
+@Suite("Who has the places for advertisements")
+struct AdvertisingUseTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func advertisement(_ name: String) -> Advertisement {
+    Advertisement(data: AdvertisingData(localName: name))
+  }
+
+  @Test("Services are on the air once the driver says so, others wait, and other programs' places are counted")
+  @LoopActor
+  func use() async throws {
+    let house = SharedRadioTests.House()
+    house.driver.foreignAdvertisements = 2
+    let low = try house.chat.advertise(Self.advertisement("chat"), AdvertisingTerms(.network), for: nil)
+    house.turn()
+    #expect(house.kiosk.advertisingUse == AdvertisingUse(used: 2, places: 3, onAir: [], waiting: []))
+    house.driver.tellOnAir()
+    #expect(house.kiosk.advertisingUse == AdvertisingUse(used: 3, places: 3, onAir: ["chat"], waiting: []))
+    let high = [
+      try house.kiosk.advertise(Self.advertisement("one"), AdvertisingTerms(.person), for: nil),
+      try house.kiosk.advertise(Self.advertisement("two"), AdvertisingTerms(.person), for: nil),
+    ]
+    house.turn()
+    house.driver.tellOnAir()
+    #expect(
+      house.chat.advertisingUse == AdvertisingUse(used: 3, places: 3, onAir: ["kiosk"], waiting: ["chat", "kiosk"]))
+    withExtendedLifetime((low, high)) {}
+  }
+
+  @Test("A service hears once that it shares its place, and once, half a minute later, that it has it to itself")
+  @LoopActor
+  func sharing() async throws {
+    let house = SharedRadioTests.House()
+    var told: [Bool] = []
+    let watch = house.chat.onStatus { told.append($0.traits.advertisesAll) }
+    let low = try house.chat.advertise(Self.advertisement("chat"), AdvertisingTerms(.network), for: nil)
+    house.turn()
+    #expect(house.chat.status.traits.advertisesAll)
+    let high = try house.kiosk.advertise(Self.advertisement("kiosk"), AdvertisingTerms(.person), for: nil)
+    house.time.advance(by: .seconds(60))
+    #expect(told == [false])
+    #expect(house.driver.takeOrders().count > 8, "it has its turns")
+    high.cancel()
+    house.time.advance(by: .seconds(29))
+    #expect(told == [false])
+    house.time.advance(by: .seconds(2))
+    #expect(told == [false, true])
+    withExtendedLifetime((watch, low)) {}
+  }
+
+  @Test("While a service serves somebody a message waits for it, and is said when it is done")
+  @LoopActor
+  func serving() async throws {
+    let house = SharedRadioTests.House()
+    let set = try house.chat.advertisingSet(AdvertisingTerms(.broadcast), every: .milliseconds(100), resting: nil)
+    let quiet = house.kiosk.askForQuiet()
+    var events: [AiringEvent] = []
+    let airing = try set.air(Self.advertisement("hello").data, for: .seconds(4)) { events.append($0) }
+    house.time.advance(by: .seconds(20))
+    #expect(house.driver.takeOrders() == [] && house.chat.advertisingUse.waiting == ["chat"])
+    quiet.cancel()
+    house.turn()
+    #expect(house.driver.takeOrders() == ["slot 0: hello"])
+    house.driver.tellOnAir()
+    #expect(events == [.began(house.time.now)])
+    withExtendedLifetime(airing) {}
+  }
+
+  @Test("A message that is refused while its set rests leaves the set on the air, at rest")
+  @LoopActor
+  func refusedAtRest() async throws {
+    let house = SharedRadioTests.House()
+    let terms = AdvertisingTerms(.broadcast, leastTime: .seconds(4), longestWait: .seconds(5))
+    let set = try house.chat.advertisingSet(
+      terms, every: .milliseconds(100), resting: AdvertisingData(localName: "rest"))
+    var events: [AiringEvent] = []
+    var airing = try set.air(Self.advertisement("one").data, for: .seconds(4)) { events.append($0) }
+    house.turn()
+    house.driver.tellOnAir()
+    house.time.advance(by: .seconds(4))
+    let quiet = house.kiosk.askForQuiet()
+    airing = try set.air(Self.advertisement("two").data, for: .seconds(4)) { events.append($0) }
+    house.time.advance(by: .seconds(10))
+    #expect(events.last == .refused(.noSlot(after: .seconds(5))) && events.count == 3)
+    #expect(house.driver.takeOrders() == ["slot 0: one", "slot 0: rest"])
+    withExtendedLifetime((airing, quiet)) {}
+  }
+}
