@@ -117,7 +117,8 @@ let package = Package(
 
     // Tests mirror Sources.
     support(
-      "TestSupport", ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "HCI"],
+      "TestSupport",
+      ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "HCI", "Tool"],
       seesSyncs: true),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"]),

@@ -43,16 +43,9 @@ struct MeshCommand {
   /// The words of the line with blanks between them; for `-` what standard input says.
   private func text() throws(Failure) -> String {
     let words = line.arguments("TEXT")
-    let text = words == ["-"] ? try Self.standardInput() : words.joined(separator: " ")
+    let text = words == ["-"] ? try StandardInput.text() : words.joined(separator: " ")
     guard !text.isEmpty else { throw Failure(.usage, "TEXT is missing: what is to be said, or - for standard input.") }
     return text
-  }
-
-  /// Without the newline at its end.
-  static func standardInput() throws(Failure) -> String {
-    let file = FileDescriptor(owning: dup(STDIN_FILENO))
-    let text = String(decoding: try FileOutput.readToEnd(file, "-"), as: UTF8.self)
-    return text.hasSuffix("\n") ? String(text.dropLast()) : text
   }
 
   private static func number(_ values: [DBusValue]) -> Int { values.first?.asInteger ?? 0 }

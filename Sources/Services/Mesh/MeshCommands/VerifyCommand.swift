@@ -24,7 +24,7 @@ struct VerifyCommand {
     if text != nil, line.flag("read") {
       throw Failure(.usage, "--read takes the code from standard input: there is no CODE then.")
     }
-    if line.flag("read") || text == "-" { return try await read(try MeshCommand.standardInput()) }
+    if line.flag("read") || text == "-" { return try await read(try StandardInput.text()) }
     if let text { return try await read(text) }
     return try await show()
   }

@@ -1,6 +1,7 @@
 import CommandLine
 import Foundation
 import Loop
+import TestSupport
 import Testing
 
 @testable import MeshCommands

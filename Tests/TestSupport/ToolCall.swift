@@ -2,57 +2,41 @@ import CommandLine
 import Foundation
 import Loop
 
-@testable import MeshCommands
 @testable import Tool
 
 /// A command of the tool that ran in this process, with what it wrote to standard output.
-struct ToolCall: Equatable {
-  let code: ExitCode
-  let output: String
+public struct ToolCall: Equatable, Sendable {
+  public let code: ExitCode
+  public let output: String
   /// What it would have complained of; nil where it did not fail.
-  let failure: String?
+  public let failure: String?
 
-  init(_ code: ExitCode, _ output: String, _ failure: String? = nil) {
+  public init(_ code: ExitCode, _ output: String, _ failure: String? = nil) {
     self.code = code
     self.output = output
     self.failure = failure
   }
 
-  static let grammar = ToolProgram([MeshTool.part], version: "1").grammar
-
+  /// - Parameters:
+  ///   - part: what has the command.
+  ///   - input: what stands on standard input.
   @LoopActor
-  static func run(_ words: String..., input: String = "") async -> ToolCall {
-    await run(words, input: input)
-  }
-
-  /// - Parameter input: what stands on standard input.
-  @LoopActor
-  static func run(_ words: [String], input: String = "") async -> ToolCall {
+  public static func run(_ part: ToolPart, _ words: [String], input: String = "") async -> ToolCall {
     let line: ParsedCommand
     do throws(UsageError) {
-      line = try grammar.parse(words)
+      line = try ToolProgram([part], version: "1").grammar.parse(words)
     } catch {
       return ToolCall(.usage, "", error.sentence)
     }
     if line.wantsHelp { return ToolCall(.ok, line.help) }
     let redirection = Redirection(input: input)
     do throws(Failure) {
-      let body = MeshTool.part.verbs.compactMap { $0.body(at: line.path) }.first
+      let body = part.verbs.compactMap { $0.body(at: line.path) }.first
       let code = try await body?(Client(line), line)
       return ToolCall(code ?? .usage, redirection.end())
     } catch {
       return ToolCall(error.code, redirection.end(), error.text)
     }
-  }
-}
-
-extension ToolCall {
-  /// What `decode` says to the text of a file.
-  @LoopActor
-  static func decode(_ text: String) async throws -> ToolCall {
-    let file = try ScratchFile(text)
-    defer { withExtendedLifetime(file) {} }
-    return await run("mesh", "decode", file.path)
   }
 }
 
@@ -86,19 +70,5 @@ private final class Redirection {
     var bytes = [UInt8](repeating: 0, count: Int(lseek(descriptor, 0, SEEK_END)))
     let count = pread(descriptor, &bytes, bytes.count, 0)
     return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
-  }
-}
-
-/// A file that is gone with its last user.
-final class ScratchFile {
-  let path: String
-
-  init(_ text: String) throws {
-    path = FileManager.default.temporaryDirectory.appendingPathComponent("mesh-\(UUID().uuidString.prefix(8))").path
-    try text.write(toFile: path, atomically: true, encoding: .utf8)
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(atPath: path)
   }
 }

@@ -1,0 +1,39 @@
+import Foundation
+import Loop
+import TestSupport
+
+@testable import MeshCommands
+
+extension ToolCall {
+  @LoopActor
+  static func run(_ words: String..., input: String = "") async -> ToolCall {
+    await run(MeshTool.part, words, input: input)
+  }
+
+  @LoopActor
+  static func run(_ words: [String], input: String = "") async -> ToolCall {
+    await run(MeshTool.part, words, input: input)
+  }
+
+  /// What `decode` says to the text of a file.
+  @LoopActor
+  static func decode(_ text: String) async throws -> ToolCall {
+    let file = try ScratchFile(text)
+    defer { withExtendedLifetime(file) {} }
+    return await run("mesh", "decode", file.path)
+  }
+}
+
+/// A file that is gone with its last user.
+final class ScratchFile {
+  let path: String
+
+  init(_ text: String) throws {
+    path = FileManager.default.temporaryDirectory.appendingPathComponent("mesh-\(UUID().uuidString.prefix(8))").path
+    try text.write(toFile: path, atomically: true, encoding: .utf8)
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(atPath: path)
+  }
+}
