@@ -88,12 +88,18 @@ let package = Package(
     room(
       "Services/Mesh/Chat",
       ["Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "MeshViews"]),
+    room(
+      "Services/Broadcast/Broadcast",
+      ["Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "PBLEC"]),
+    room(
+      "Services/Broadcast/BroadcastCommands",
+      ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "PBLEC"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
       [
         "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Mesh",
-        "MeshCommands", "Chat",
+        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands",
       ]),
 
     // Programs: wiring and words.
@@ -112,7 +118,7 @@ let package = Package(
       [
         "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air",
         "Tuvali", "Bitchat", "PBLEC",
-        "Transfers", "Verifier", "Wallet",
+        "Transfers", "Verifier", "Wallet", "Broadcast",
       ]),
 
     // Tests mirror Sources.
@@ -183,11 +189,19 @@ let package = Package(
       "Services/Mesh/ChatTests",
       ["Terminal", "FullScreen", "MeshViews", "Chat"]),
     tests(
+      "Services/Broadcast/BroadcastTests",
+      [
+        "Common", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "PBLEC", "Broadcast", "TestSupport",
+      ]),
+    tests(
+      "Services/Broadcast/BroadcastCommandsTests",
+      ["Loop", "CommandLine", "Terminal", "DBus", "Tool", "BroadcastCommands", "TestSupport"]),
+    tests(
       "Services/ListingTests",
       [
         "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "Hosting", "Tool",
         "Tuvali",
-        "Verifier", "Wallet", "Mesh", "Listing", "TestSupport",
+        "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "TestSupport",
       ]),
     tests(
       "Fuzz",
@@ -201,8 +215,9 @@ let package = Package(
     tests(
       "Integration",
       Every.verifierAndWallet + [
-        "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Air", "Hosting", "Bitchat", "MeshStore",
-        "Mesh", "Listing", "TestSupport",
+        "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "Bitchat",
+        "MeshStore",
+        "Mesh", "Broadcast", "Listing", "TestSupport",
         "Hall",
       ]),
   ],

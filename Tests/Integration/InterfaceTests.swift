@@ -69,7 +69,7 @@ struct InterfaceTests {
   func documentation() {
     let simple = Set(["s", "o", "u", "b", "h", "t", "q", "as", "a{st}"])
     // Lists of lines, each of texts and numbers.
-    let lists = Set(["a(ss)", "a(utsssss)"])
+    let lists = Set(["a(ss)", "a(utsssss)", "a(tsssn)"])
     for interface in Self.described().interfaces {
       #expect(!interface.documentation.isEmpty, "\(interface.name)")
       for method in interface.methods {

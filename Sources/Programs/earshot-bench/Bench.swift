@@ -22,6 +22,7 @@ struct Bench {
         if wants("feed") { figures += FeedBench.run() }
         if wants("visitors") { figures += VisitorsBench.run() }
         do {
+          if wants("feed") { figures += try await ServiceBench().runFeed() }
           if wants("service") { figures += try await ServiceBench().run() }
           if wants("field") { figures += try await ServiceBench().runField() }
         } catch {

@@ -42,7 +42,7 @@ public struct BroadcastEngine: Sendable {
 
   private var beaconDeadline: Instant? {
     guard case .asking(let since) = beacon else { return nil }
-    return since.advanced(by: Limits.longestWait)
+    return since.advanced(by: Limits.longestSilence)
   }
 
   /// Peers that said something in the last minute, or were heard to be there since.
@@ -166,13 +166,13 @@ public struct BroadcastEngine: Sendable {
       receiver.prune(at: now)
       let actions = count(sender.timer(at: now))
       guard let beaconDeadline, beaconDeadline <= now else { return actions }
-      return actions + [.stopBeacon] + giveUpBeacon()
+      return actions + [.stopBeacon(.noPlace)] + giveUpBeacon()
     case .stop:
       let actions = count(sender.stop())
       if case .none = beacon { return actions }
       let rest = giveUpBeacon()
       beacon = .none
-      return actions + [.stopBeacon] + rest
+      return actions + [.stopBeacon(.cancelled)] + rest
     }
   }
 

@@ -33,8 +33,8 @@ extension BroadcastEngine {
     /// Puts a beacon on the air for `Limits.beaconTime`, within `Limits.longestWait`; `Event.beaconBegan` and `beaconEnded`, or
     /// `beaconRefused`, tell what became of it.
     case transmitBeacon(NotifyBeacon)
-    /// Takes the beacon off the air, or no longer asks for its place.
-    case stopBeacon
+    /// Takes the beacon off the air, or no longer asks for its place, for this reason.
+    case stopBeacon(BroadcastError)
     /// A message was said as a whole.
     case sent(UInt64)
     /// A message will not be said, or was not said for its whole time.
@@ -62,6 +62,8 @@ extension BroadcastEngine {
     /// What the caps on peers and their pace have dropped.
     public var refusedByCaps: UInt64 { self[.noRoom] + self[.tooManyNew] + self[.tooFast] }
     private var drops = [UInt64](repeating: 0, count: Drop.allCases.count)
+
+    public init() {}
 
     /// How much was dropped for one reason.
     public subscript(_ drop: Drop) -> UInt64 { drops[drop.rawValue] }

@@ -15,6 +15,8 @@ public enum Limits {
   public static let queue = 4
   /// How long a message or a beacon waits for its place on the air.
   public static let longestWait = Duration.seconds(30)
+  /// How long the radio may say nothing of a message or a beacon that waits for its place.
+  static let longestSilence = Duration.seconds(35)
   /// How long after the last message an address is kept for the next one.
   public static let conversation = Duration.seconds(60)
 

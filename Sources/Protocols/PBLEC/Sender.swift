@@ -44,7 +44,7 @@ struct Sender: Sendable {
 
   var deadline: Instant? {
     switch turn {
-    case .asking(_, let since): since.advanced(by: Limits.longestWait)
+    case .asking(_, let since): since.advanced(by: Limits.longestSilence)
     case .onAir: nil
     case .nobody: waiting.isEmpty ? lastEnd?.advanced(by: Limits.conversation) : nextStart
     }
@@ -94,7 +94,7 @@ struct Sender: Sendable {
 
   mutating func timer(at now: Instant) -> [BroadcastEngine.Action] {
     switch turn {
-    case .asking(let number, let since) where since.duration(to: now) >= Limits.longestWait:
+    case .asking(let number, let since) where since.duration(to: now) >= Limits.longestSilence:
       return end(.dropped(number, .noPlace), at: now, [.silence])
     case .asking, .onAir: return []
     case .nobody:

@@ -1,3 +1,5 @@
+import Broadcast
+import BroadcastCommands
 import Chat
 import Commands
 import Mesh
@@ -12,5 +14,6 @@ extension ServiceList {
       ListedService(VerifierService.self, tool: VerifierTool.part),
       ListedService(WalletService.self, tool: WalletTool.part),
       ListedService(MeshService.self, tool: MeshTool.part),
+      ListedService(BroadcastService.self, tool: NearbyTool.part),
     ], tools: [ChatTool.part])
 }

@@ -87,14 +87,14 @@ struct SenderTests {
     #expect(second?.packet.text.string == "two")
   }
 
-  @Test("A message that gets no place within 30 s is dropped, and the next one has its digit")
+  @Test("A message of which the radio says nothing for 35 s is dropped, and the next one has its digit")
   func noPlace() throws {
     var stand = FeedStand()
     try stand.send("one")
     try stand.send("two")
     let firstAsked = stand.takeTransmission()
     let (first, packet) = try #require(firstAsked)
-    stand.pass(29.9)
+    stand.pass(34.9)
     let done2 = stand.handle(.timer)
     #expect(done2 == [])
     stand.pass(0.1)

@@ -138,7 +138,7 @@ struct SampleServiceTests {
         makeWorker: { EventLoop.shared }, statusChanged: { changes += 1 })
     }
     let sample = try #require(SampleService.latest)
-    #expect(sample.radio === radios["Sample"] && radios.count == 4)
+    #expect(sample.radio === radios["Sample"] && radios.count == 5)
     let manager = ManagerFace(air.addNode().tenant(EventLoop.shared), services: group.names, on: connection.objects)
     group.export(on: connection.objects, manager: ManagerFace.path)
     group.begin()

@@ -1,3 +1,4 @@
+import Broadcast
 import DBus
 import Foundation
 import Hosting
@@ -78,6 +79,10 @@ struct SettingsTests {
       DialectOf=0123456789abcdef:live, ba0aaa2f5ccca1a6:seed
       CourierEnvelopes=7
       Power=battery
+      [Broadcast]
+      Enabled=yes
+      NotifyLimit=7
+      FollowAddresses=yes
       [Radio]
       LinkInterval=kernel
       Link2M=no
@@ -124,6 +129,8 @@ struct SettingsTests {
     #expect(mesh.encryptedRelayLimit == 4 && mesh.padsAll && mesh.blocksRelay && mesh.trustsClock)
     #expect(mesh.dialect == .seed && mesh.dialects.map(\.dialect) == [.live, .seed])
     #expect(mesh.courierEnvelopes == 7 && mesh.power == .battery)
+    let feed = read[BroadcastService.Settings.self]
+    #expect(feed.enabled && feed.notifyLimit == 7 && feed.followsAddresses)
     #expect(read[StoreSettings.self].directory == "/srv/credentials")
     let bus = read[BusSettings.self].limits
     #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11 && bus.callsPerSecond == 17)

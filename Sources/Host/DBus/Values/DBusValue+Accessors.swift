@@ -33,6 +33,10 @@ extension DBusValue {
     if case .uint32(let value) = unwrapped { value } else { nil }
   }
 
+  public var asUInt64: UInt64? {
+    if case .uint64(let value) = unwrapped { value } else { nil }
+  }
+
   /// Any integer type, if the value fits.
   public var asInteger: Int? {
     switch unwrapped {

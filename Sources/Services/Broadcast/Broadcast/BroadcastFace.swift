@@ -1,0 +1,201 @@
+import DBus
+import Loop
+import PBLEC
+
+/// The feed on the bus: `org.earshot.Broadcast1`.
+@LoopActor
+public final class BroadcastFace {
+  public nonisolated static let interfaceName = "org.earshot.Broadcast1"
+  public nonisolated static let path: ObjectPath = "/org/earshot/broadcast"
+
+  private let object: ExportedObject
+
+  public init(_ service: BroadcastService, on tree: ObjectTree, manager: ObjectPath) {
+    let object = tree.export(Self.path, interfaces: [Self.interface(service)], manager: manager)
+    self.object = object
+    func emit(_ signal: String, _ arguments: [DBusValue] = []) {
+      object.emit(Self.interfaceName, signal, arguments)
+    }
+    service.changes.addForGood { [weak object] in
+      object?.changed("State", "Reason", "Listening", "PeersNearby", "NotifyLimit", "NotifiesLeft")
+    }
+    service.arrivals.addForGood { emit("MessageHeard", [.uint64($0)]) }
+    service.outcomes.addForGood { number, error in
+      if let error {
+        emit("MessageFailed", [.uint64(number), .string(Self.name(error)), .string(error.sentence)])
+      } else {
+        emit("MessageSent", [.uint64(number)])
+      }
+    }
+    service.notifications.addForGood { emit("NotifyHeard") }
+    service.callOutcomes.addForGood { error in
+      if let error {
+        emit("NotifyFailed", [.string(Self.name(error)), .string(error.sentence)])
+      } else {
+        emit("NotifySent")
+      }
+    }
+  }
+
+  public static func interface(_ service: BroadcastService) -> Interface {
+    Interface(
+      interfaceName,
+      documentation:
+        "The public feed nearby (PBLEC): messages of up to 24 bytes in advertisements, in clear and from nobody knows whom.",
+      audience: .everybody, methods: methods(service), properties: properties(service), signals: signals)
+  }
+
+  private static let signals = [
+    Signal(
+      "MessageHeard", [Argument("message", "t")],
+      documentation: "Somebody has said something: ListMessages with the number before it returns it."),
+    Signal(
+      "MessageSent", [Argument("message", "t")],
+      documentation: "A message of this machine was on the air for its 4 s."),
+    Signal(
+      "MessageFailed", [Argument("message", "t"), Argument("error", "s"), Argument("sentence", "s")],
+      documentation:
+        "A message of this machine was not on the air for its 4 s: NotReady (no adapter), Timeout (no place within 30 s), "
+        + "CutShort or Cancelled, and a sentence for a person."),
+    Signal("NotifyHeard", documentation: "Somebody wants to talk."),
+    Signal("NotifySent", documentation: "The notification of this machine was on the air for a minute."),
+    Signal(
+      "NotifyFailed", [Argument("error", "s"), Argument("sentence", "s")],
+      documentation:
+        "The notification of this machine was not on the air for a minute: NotReady or Timeout, after which it may be sent "
+        + "again today, or CutShort; and a sentence for a person."),
+  ]
+
+  private static func methods(_ service: BroadcastService) -> [Method] {
+    [
+      Method(
+        "Send", in: [Argument("text", "s")], out: [Argument("message", "t")],
+        documentation:
+          "Says something to everybody nearby: 1 to 24 bytes of UTF-8 without control characters. Returns its number at once; "
+          + "four messages wait at most, each 6 s for the one before it. MessageSent or MessageFailed tells what became of it.",
+        errors: [.invalidArgs, .limitExceeded, .notReady],
+        returning: { call throws(DBusError) in
+          guard let text = call.arguments.first?.asString else { throw .invalidArgs("Send takes a text.") }
+          do throws(BroadcastService.Refusal) {
+            return [.uint64(try service.send(text))]
+          } catch {
+            throw DBusError(error)
+          }
+        }),
+      Method(
+        "Cancel", in: [Argument("message", "t")],
+        documentation: "Takes back a message that waits; of one that is on the air the rest is not said.",
+        errors: [.notFound],
+        returning: { call throws(DBusError) in
+          guard let number = call.arguments.first?.asUInt64 else { throw .invalidArgs("Cancel takes a number.") }
+          do throws(BroadcastService.Refusal) {
+            try service.cancel(number)
+            return []
+          } catch {
+            throw DBusError(error)
+          }
+        }),
+      Method(
+        "Notify",
+        documentation:
+          "Notifies those nearby, for a minute, that somebody wants to talk: once a day. Returns when the day's notification is "
+          + "spent on the disk; NotifySent or NotifyFailed tells what became of it.",
+        errors: [.limitExceeded, .notReady, .timeout, .failed],
+        handler: { call in
+          service.notify { refusal in
+            if let refusal { call.fail(DBusError(refusal)) } else { call.reply() }
+          }
+        }),
+      Method(
+        "ListMessages", in: [Argument("after", "t"), Argument("limit", "u")],
+        out: [Argument("messages", "a(tsssn)")],
+        documentation:
+          "Returns messages of others with a higher number than after, the oldest first, limit of them at most (0: 1,000; more "
+          + "are not kept). Each is its number; the time (UTC, as 2026-03-09T12:00:00Z); two words for the peer, which are others "
+          + "after a restart; the text as it came, which may turn the direction of reading; and the signal in dBm, 127 where "
+          + "it is not known.",
+        returning: { call throws(DBusError) in
+          guard let after = call.arguments.first?.asUInt64, let limit = call.arguments.last?.asUInt32 else {
+            throw .invalidArgs("ListMessages takes two numbers.")
+          }
+          let count = limit == 0 ? Limits.messages : min(Int(limit), Limits.messages)
+          return [.array(of: "(tsssn)", service.messages(after: after, limit: count).map(\.value))]
+        }),
+    ]
+  }
+
+  private static func properties(_ service: BroadcastService) -> [Property] {
+    [
+      Property(
+        "State", "s",
+        documentation:
+          "stopped, waiting (for a radio, or the disk), listening, or degraded: Reason says what is missing.",
+        audience: .everybody, get: { .string(service.state.rawValue) }),
+      Property(
+        "Reason", "s", documentation: "What is wrong and what to do; empty where nothing is.", audience: .everybody,
+        get: { .string(service.reason) }),
+      Property(
+        "Listening", "b", documentation: "Whether messages are heard.", audience: .everybody,
+        get: { .bool(service.isListening) }),
+      Property(
+        "PeersNearby", "u", documentation: "How many peers were heard in the last minute, 256 at most.",
+        audience: .group,
+        get: { .uint32(UInt32(clamping: service.peersNearby)) }),
+      Property(
+        "NotifyLimit", "u",
+        documentation:
+          "How many times a day NotifyHeard may come, 0 to 100. It is kept, and counts before that of the settings.",
+        audience: .group, get: { .uint32(UInt32(clamping: service.notifyLimit)) },
+        set: { value throws(DBusError) in
+          guard let limit = value.asUInt32, Int(limit) <= Limits.mostNotifications else {
+            throw .invalidArgs("NotifyLimit is a number from 0 to \(Limits.mostNotifications).")
+          }
+          do throws(BroadcastService.Refusal) {
+            try service.setNotifyLimit(Int(limit))
+          } catch {
+            throw DBusError(error)
+          }
+        }),
+      Property(
+        "NotifiesLeft", "u",
+        documentation: "How many times NotifyHeard may still come today. No signal tells that a new day has begun.",
+        audience: .group, get: { .uint32(UInt32(clamping: service.notificationsLeft)) }),
+      Property(
+        "Counters", "a{st}",
+        documentation:
+          "How often each thing happened since the service started, with everything that was dropped, by reason. No signal tells "
+          + "of changes.", audience: .everybody, emits: .none, get: { .tallies(service.tallies) }),
+    ]
+  }
+
+  /// The last part of the error's name.
+  private static func name(_ error: BroadcastError) -> String { error.code }
+}
+
+extension HeardMessage {
+  fileprivate var value: DBusValue {
+    .structure([
+      .uint64(number), .string(Timestamp.text(time)), .string(PeerWord.word(alias)), .string(text.string),
+      .int16(Int16(clamping: rssi ?? 127)),
+    ])
+  }
+}
+
+extension DBusError {
+  init(_ refusal: BroadcastService.Refusal) {
+    let sentence = refusal.sentence
+    switch refusal {
+    case .notReady: self = .notReady(sentence)
+    case .store: self = .failed(sentence)
+    case .feed(let error):
+      switch error {
+      case .empty, .tooLong, .controlCharacters: self = .invalidArgs(sentence)
+      case .queueFull, .notifySpent, .notifying: self = .limitExceeded(sentence)
+      case .unknownMessage: self = .notFound(sentence)
+      case .noPlace: self = .timeout(sentence)
+      case .clockNotSet, .noRadio: self = .notReady(sentence)
+      case .cancelled, .cutShort: self = .failed(sentence)
+      }
+    }
+  }
+}

@@ -1,0 +1,167 @@
+import Common
+import Journal
+import Loop
+import PBLEC
+import Radio
+
+/// What the feed hears and says.
+extension BroadcastService {
+  /// A message has its 4 s without interruption, or is not said.
+  static let messageTerms = AdvertisingTerms(
+    .broadcast, leastTime: Limits.airTime, longestWait: Limits.longestWait)
+  /// A beacon that gives way goes on afterwards.
+  static let beaconTerms = AdvertisingTerms(.notify, leastTime: .zero, longestWait: Limits.longestWait)
+  /// From one packet to the next: a message is on the air forty times.
+  static let interval = Duration.milliseconds(100)
+
+  /// What the radio listens for: names that begin with the mark, in both forms, and the beacon.
+  static let patterns = [
+    AdvertisingPattern(type: MessagePacket.completeName, bytes: [MessagePacket.mark]),
+    AdvertisingPattern(type: MessagePacket.shortenedName, bytes: [MessagePacket.mark]),
+    AdvertisingPattern(type: NotifyBeacon.manufacturerData, bytes: NotifyBeacon.prefix),
+  ]
+
+  // MARK: Hearing
+
+  func listen() {
+    guard isStarted, engine != nil, listening == nil else { return }
+    do throws(RadioError) {
+      listening = try radio.listen(for: Self.patterns) { [weak self] in self?.hear($0) }
+      deafness = nil
+    } catch {
+      deafness = error.sentence
+    }
+  }
+
+  func radioChanged() {
+    // A radio that could not listen may be another one now.
+    listen()
+    changed()
+  }
+
+  // MARK: Messages
+
+  /// Asks for the place of a message. The set, and with it the address, is that of the message before.
+  func transmit(_ packet: MessagePacket, as number: UInt64) {
+    airing = nil
+    do throws(RadioError) {
+      airing = try messages().air(packet.advertised, for: Limits.airTime) { [weak self] in self?.aired($0, number) }
+    } catch {
+      // Nothing is told from within what the engine wants done.
+      let reason = error.feedError
+      scheduler.soon { [weak self] in self?.handle(.refused(number, reason)) }
+    }
+  }
+
+  /// The set of the message before, or a new one.
+  private func messages() throws(RadioError) -> any AdvertisingSet {
+    if let messageSet { return messageSet }
+    let set = try radio.advertisingSet(Self.messageTerms, every: Self.interval, resting: .silence)
+    messageSet = set
+    return set
+  }
+
+  private func aired(_ event: AiringEvent, _ number: UInt64) {
+    switch event {
+    case .began: handle(.began(number))
+    case .ended: handle(.ended(number, wasCutShort: false))
+    case .cutShort: handle(.ended(number, wasCutShort: true))
+    case .refused(let error): handle(.refused(number, error.feedError))
+    }
+  }
+
+  /// Takes a message off the air, or no longer asks for its place; the address stays.
+  func silence() { airing = nil }
+
+  func leaveAir() {
+    airing = nil
+    messageSet?.close()
+    messageSet = nil
+  }
+
+  // MARK: Beacons
+
+  /// Puts a beacon on the air for what is left of its time.
+  func call(_ beacon: NotifyBeacon, for time: Duration = Limits.beaconTime, hasBegun: Bool = false) {
+    beaconAiring = nil
+    do throws(RadioError) {
+      beaconAiring = try beacons().air(beacon.advertised, for: time) { [weak self] event in
+        self?.called(event, beacon, time, hasBegun)
+      }
+    } catch {
+      let reason = error.feedError
+      scheduler.soon { [weak self] in self?.beaconEnded(reason, hasBegun: hasBegun) }
+    }
+  }
+
+  private func beacons() throws(RadioError) -> any AdvertisingSet {
+    if let beaconSet { return beaconSet }
+    let set = try radio.advertisingSet(Self.beaconTerms, every: Self.interval, resting: nil)
+    beaconSet = set
+    return set
+  }
+
+  private func called(_ event: AiringEvent, _ beacon: NotifyBeacon, _ time: Duration, _ hasBegun: Bool) {
+    switch event {
+    case .began: handle(.beaconBegan)
+    case .ended: beaconEnded(nil, hasBegun: true)
+    // Whatever needed the place needs it for a short time: those who hear the beacon again know its numbers.
+    case .cutShort(let after) where after < time: call(beacon, for: time - after, hasBegun: true)
+    case .cutShort: beaconEnded(nil, hasBegun: true)
+    case .refused(let error): beaconEnded(error.feedError, hasBegun: hasBegun)
+    }
+  }
+
+  private func beaconEnded(_ error: BroadcastError?, hasBegun: Bool) {
+    stopCalling()
+    handle(hasBegun ? .beaconEnded : .beaconRefused)
+    if let error, told.allow(.unsent, at: scheduler.now) {
+      Log.shared.warning(
+        "Nobody was notified for a whole minute: \(error)", id: .broadcastUnsent, .error(error), .protocolName("pblec"))
+    }
+    callOutcomes.call(hasBegun && error != nil ? .cutShort : error)
+  }
+
+  /// What the engine has given up is told, unless whoever asked for it is still waiting for the disk.
+  func stopCalling(_ error: BroadcastError) {
+    let wasAsking = beaconSet != nil
+    stopCalling()
+    if wasAsking { callOutcomes.call(error) }
+  }
+
+  private func stopCalling() {
+    beaconAiring = nil
+    beaconSet?.close()
+    (beaconSet, waitingBeacon) = (nil, nil)
+  }
+}
+
+extension MessagePacket {
+  /// The packet as the radio takes it.
+  var advertised: AdvertisingData { AdvertisingData([.flags(Self.flags), .localName(name)]) }
+}
+
+extension NotifyBeacon {
+  /// The beacon as the radio takes it.
+  var advertised: AdvertisingData {
+    AdvertisingData([.flags(MessagePacket.flags), .manufacturerData(Self.company, Array(data.dropFirst(2)))])
+  }
+}
+
+extension AdvertisingData {
+  /// What a set says between two messages: nothing.
+  fileprivate static let silence = AdvertisingData([.flags(MessagePacket.flags)])
+}
+
+extension AdvertiserID {
+  init(_ packet: AdvertisingPacket) {
+    self.init(rawValue: packet.address.value | (packet.addressKind == .publicAddress ? 1 << 48 : 0))
+  }
+}
+
+extension RadioError {
+  /// Why a message does not go out.
+  fileprivate var feedError: BroadcastError {
+    if case .notReady(let why) = self { .noRadio(why) } else { .noPlace }
+  }
+}

@@ -1,0 +1,43 @@
+import Config
+import PBLEC
+
+extension BroadcastService {
+  /// Section `[Broadcast]`.
+  public struct Settings: SettingsSection {
+    public var enabled = false
+    /// Notifications a day, unless a program has set another number.
+    public var notifyLimit = Limits.notifications
+    public var followsAddresses = false
+
+    public init() {}
+
+    var engine: BroadcastEngine.Configuration {
+      var configuration = BroadcastEngine.Configuration()
+      configuration.followsAddresses = followsAddresses
+      return configuration
+    }
+  }
+}
+
+extension BroadcastService.Settings {
+  public static let section = "Broadcast"
+
+  /// The feed, the peers, and what waits for the loop.
+  public var memory: Int { enabled ? 2 << 20 : 0 }
+
+  public static let keys: [Setting<BroadcastService.Settings>] = [
+    Setting(
+      "Enabled", \.enabled, .bool, .onRestart,
+      "Whether this machine hears the public feed nearby (PBLEC), and says something when a program wants it to. All of it "
+        + "is in clear, for everybody, and from nobody knows whom."),
+    Setting(
+      "NotifyLimit", \.notifyLimit, .number(0...Limits.mostNotifications), .onReload,
+      "How many times a day local programs are told that somebody nearby wants to talk. 0 is never. A number that was set over "
+        + "D-Bus counts before it."),
+    Setting(
+      "FollowAddresses", \.followsAddresses, .bool, .onReload,
+      "Whether the same message from a new address, within 4s and about as strong, is taken for the same: phones change their "
+        + "addresses now and then, also while they say something. Two people who say the same at one time are then shown once."
+    ),
+  ]
+}

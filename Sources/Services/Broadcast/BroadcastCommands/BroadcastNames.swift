@@ -1,0 +1,7 @@
+import DBus
+
+/// Where the feed is on the bus, and what its interface is called.
+enum BroadcastNames {
+  static let path: ObjectPath = "/org/earshot/broadcast"
+  static let interface = "org.earshot.Broadcast1"
+}

@@ -1,0 +1,63 @@
+import CommandLine
+import DBus
+import Loop
+import Tool
+
+/// The commands of `earshot nearby` that ask or tell the service one thing.
+@LoopActor
+struct NearbyCommand {
+  private let client: Client
+  private let line: ParsedCommand
+
+  init(_ client: Client, _ line: ParsedCommand) {
+    self.client = client
+    self.line = line
+  }
+
+  func show() async throws(Failure) -> ExitCode {
+    try await client.connect()
+    let view = NearbyView(try await client.properties(BroadcastNames.path, BroadcastNames.interface))
+    if line.flag("json") { Output.json(NearbyShown.json(view)) } else { Output.write(NearbyShown.text(view)) }
+    return .ok
+  }
+
+  func notify() async throws(Failure) -> ExitCode {
+    try await client.connect()
+    try await client.nearby("Notify")
+    report("Those nearby are notified for a minute.", [.init("notified", true)])
+    return .ok
+  }
+
+  func limit() async throws(Failure) -> ExitCode {
+    let word = line.argument("N") ?? ""
+    guard let limit = UInt32(word), limit <= 100, word.allSatisfy(\.isNumber) else {
+      throw Failure(.usage, "N is a number from 0 to 100.")
+    }
+    try await client.connect()
+    try await client.call(
+      BroadcastNames.path, "org.freedesktop.DBus.Properties", "Set",
+      [.string(BroadcastNames.interface), .string("NotifyLimit"), .variant(.uint32(limit))])
+    report(
+      limit == 0 ? "No notification is told here." : "\(limit) notifications a day are told here at most.",
+      [.init("notifyLimit", .int(Int64(limit)))])
+    return .ok
+  }
+
+  private func report(_ sentence: String, _ members: [JSONValue.Member]) {
+    if line.flag("json") { Output.json(.object(members)) } else { Output.line(sentence) }
+  }
+}
+
+extension Client {
+  /// Calls a method of the feed.
+  @discardableResult
+  func nearby(_ method: String, _ arguments: DBusValue...) async throws(Failure) -> [DBusValue] {
+    try await call(BroadcastNames.path, BroadcastNames.interface, method, arguments)
+  }
+
+  /// Messages with a number above `after`, oldest first: as many as the service has.
+  func nearbyMessages(after: UInt64) async throws(Failure) -> [NearbyMessage] {
+    let values = try await nearby("ListMessages", .uint64(after), .uint32(0))
+    return (values.first?.asArray ?? []).compactMap { NearbyMessage($0) }
+  }
+}

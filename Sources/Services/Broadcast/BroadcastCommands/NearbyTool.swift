@@ -1,0 +1,49 @@
+import CommandLine
+import Loop
+import Tool
+
+/// What the feed brings to the tool.
+public enum NearbyTool {
+  public static let part = ToolPart(
+    verbs: [
+      Verb(
+        "nearby", "Say something to everybody nearby, and hear what others say (PBLEC).",
+        verbs: [show, send, watch, notify, limit], defaultVerb: "show")
+    ],
+    status: { objects in NearbyView(objects: objects).map { NearbyShown.status($0) } ?? "" })
+
+  private static let show = Verb("show", "Show how the feed stands: peers, notifications, counters.") {
+    client, line async throws(Failure) in
+    try await NearbyCommand(client, line).show()
+  }
+
+  private static let send = Verb(
+    "send", "Say something of up to 24 bytes, in clear and for everybody; stays until it was said.",
+    options: [
+      Option("cut", "Cut the text between two characters if it is too long."),
+      Option("no-wait", "Leave as soon as it waits for its turn."),
+    ],
+    arguments: [Argument(.text("TEXT"), "What to say, one or more words; - is standard input.", count: .any)]
+  ) { client, line async throws(Failure) in
+    try await SendNearbyCommand(client, line).run()
+  }
+
+  private static let watch = Verb(
+    "watch", "Show what is said from now on, until interrupted.",
+    options: [Option("limit", short: "n", value: .integer("N", 0...1000), "Begin with the last N messages (20).")]
+  ) { client, line async throws(Failure) in
+    try await WatchNearbyCommand(client, line).run()
+  }
+
+  private static let notify = Verb("notify", "Notify those nearby that somebody wants to talk: once a day.") {
+    client, line async throws(Failure) in
+    try await NearbyCommand(client, line).notify()
+  }
+
+  private static let limit = Verb(
+    "limit", "Set how many notifications a day are told here.",
+    arguments: [Argument(.text("N"), "0 to 100; 0 is none.")]
+  ) { client, line async throws(Failure) in
+    try await NearbyCommand(client, line).limit()
+  }
+}

@@ -1,0 +1,60 @@
+import CommandLine
+import DBus
+import Loop
+import Tool
+
+/// `earshot nearby watch`: the live feed.
+@LoopActor
+final class WatchNearbyCommand {
+  private let client: Client
+  private let line: ParsedCommand
+  /// The number of the last message that was fetched.
+  private var last: UInt64 = 0
+
+  init(_ client: Client, _ line: ParsedCommand) {
+    self.client = client
+    self.line = line
+  }
+
+  private var isJSON: Bool { line.flag("json") }
+
+  static let usualLimit = 20
+
+  func run() async throws(Failure) -> ExitCode {
+    try await client.connect()
+    let events = NearbyEvents(client)
+    defer { events.cancel() }
+    show(try await fetch().suffix(line.integer("limit") ?? Self.usualLimit))
+    while true {
+      switch await events.next() {
+      case .heard: show(try await fetch()[...])
+      case .notified:
+        if isJSON {
+          Output.json(.object([.init("notified", true)]), pretty: false)
+        } else {
+          Output.line("Somebody nearby wants to talk.")
+        }
+      case .gone: throw Failure(.notRunning, "The service ended.")
+      case .sent, .failed: break
+      }
+    }
+  }
+
+  /// The messages after the last one.
+  private func fetch() async throws(Failure) -> [NearbyMessage] {
+    let messages = try await client.nearbyMessages(after: last).filter { $0.number > last }
+    last = messages.map(\.number).max() ?? last
+    return messages
+  }
+
+  private func show(_ messages: ArraySlice<NearbyMessage>) {
+    let terminal = Output.terminal
+    for message in messages {
+      if isJSON {
+        Output.json(message.json, pretty: false)
+      } else {
+        Output.line(message.line(width: terminal.isTerminal ? terminal.width : nil))
+      }
+    }
+  }
+}

@@ -1,0 +1,160 @@
+import Air
+import Common
+import DBus
+import Loop
+import Radio
+import Sharing
+import TestSupport
+import Testing
+
+@testable import Broadcast
+
+/// The public feed as a program on the bus has it; the air is in virtual time.
+@Suite("The public feed over D-Bus")
+struct FeedOverDBusTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @LoopActor
+  private final class Stage {
+    let bus: PrivateBus
+    let time = VirtualTime()
+    let air: AirSpace
+    let service: BroadcastService
+    private let radio: SharedRadio
+    private let server: BusConnection
+    private let client: BusConnection
+    private var face: BroadcastFace?
+    private var watch: Registration?
+    private var ticker: Registration?
+    let signals = Mailbox<String>()
+
+    init() async throws {
+      bus = try PrivateBus()
+      air = AirSpace(scheduler: time, seed: 1)
+      radio = SharedRadio(driver: air.addNode(), scheduler: time)
+      service = BroadcastService(
+        radio: radio.tenant("broadcast", share: .nothing), scheduler: time, settings: .init(),
+        keeper: LedgerKeeper(directory: "", scheduler: time, disk: time))
+      server = BusConnection(address: .address(bus.address))
+      client = BusConnection(address: .address(bus.address))
+      server.objects.exportManager("/org/earshot")
+      face = BroadcastFace(service, on: server.objects, manager: "/org/earshot")
+      server.connect(name: "org.earshot")
+      try await server.ready()
+      client.connect()
+      try await client.ready()
+      let match = SignalMatch(sender: "org.earshot", interface: BroadcastFace.interfaceName)
+      watch = client.subscribe(match) { [signals] message in
+        signals.put(([message.member ?? ""] + message.arguments.map(\.text)).joined(separator: " "))
+      }
+      service.start()
+      tick()
+    }
+
+    /// What is due at once is done while a call waits for its answer.
+    private func tick() {
+      time.advance(by: .milliseconds(1))
+      ticker = EventLoop.shared.schedule(after: .milliseconds(5)) { [weak self] in self?.tick() }
+    }
+
+    func close() {
+      watch?.cancel()
+      ticker?.cancel()
+      client.close()
+      server.close()
+      bus.stop()
+    }
+
+    func call(_ method: String, _ arguments: DBusValue...) async throws(DBusError) -> [DBusValue] {
+      try await client.call("org.earshot", BroadcastFace.path, BroadcastFace.interfaceName, method, arguments)
+    }
+
+    /// The name of the error that the call is answered with; empty where it is carried out.
+    func refusal(_ method: String, _ arguments: DBusValue...) async -> String {
+      do throws(DBusError) {
+        _ = try await client.call("org.earshot", BroadcastFace.path, BroadcastFace.interfaceName, method, arguments)
+        return ""
+      } catch {
+        return error.name
+      }
+    }
+
+    func setLimit(_ limit: UInt32) async -> String {
+      do throws(DBusError) {
+        _ = try await client.call(
+          "org.earshot", BroadcastFace.path, "org.freedesktop.DBus.Properties", "Set",
+          [.string(BroadcastFace.interfaceName), .string("NotifyLimit"), .variant(.uint32(limit))])
+        return ""
+      } catch {
+        return error.name
+      }
+    }
+
+    func hear(_ name: String, rssi: Int?) {
+      let data = [2, 1, 6, UInt8(1 + name.utf8.count), 9] + Array(name.utf8)
+      air.send(
+        AdvertisingPacket(
+          address: BluetoothAddress(7), addressKind: .randomAddress, kind: .connectable, rssi: rssi, time: time.now,
+          data: data))
+      time.advance(by: .seconds(5))
+    }
+  }
+
+  private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
+
+  @Test("A message is sent by one call, refused with named errors, and told of when it was said")
+  @LoopActor
+  func sending() async throws {
+    let stage = try await Stage()
+    defer { stage.close() }
+    #expect(try await stage.call("Send", .string("hello")) == [.uint64(1)])
+    #expect(await stage.refusal("Send", .string("")) == Self.error("InvalidArgs"))
+    for _ in 0..<3 { _ = try await stage.call("Send", .string("more")) }
+    #expect(await stage.refusal("Send", .string("fifth")) == Self.error("LimitExceeded"))
+    #expect(await stage.refusal("Cancel", .uint64(3)) == "")
+    #expect(await stage.refusal("Cancel", .uint64(3)) == Self.error("NotFound"))
+    #expect(try await stage.signals.next() == "MessageFailed 3 Cancelled The message was taken back.")
+    stage.time.advance(by: .seconds(5))
+    #expect(try await stage.signals.next() == "MessageSent 1")
+    #expect(await stage.refusal("Notify") == "")
+    #expect(await stage.refusal("Notify") == Self.error("LimitExceeded"))
+    stage.time.advance(by: .seconds(70))
+    let rest = Set([try await stage.signals.next(), try await stage.signals.next(), try await stage.signals.next()])
+    #expect(rest == ["MessageSent 2", "MessageSent 4", "NotifySent"])
+  }
+
+  @Test("What is heard is told of by its number alone, and listed with time, word, text and signal")
+  @LoopActor
+  func hearing() async throws {
+    let stage = try await Stage()
+    defer { stage.close() }
+    stage.hear("~1first", rssi: -71)
+    stage.hear("~2second \u{202E}", rssi: nil)
+    #expect(try await stage.signals.next() == "MessageHeard 1")
+    #expect(try await stage.signals.next() == "MessageHeard 2")
+    let rows = try await stage.call("ListMessages", .uint64(0), .uint32(0)).first?.asArray ?? []
+    let members = rows.map { $0.asArray ?? [] }
+    #expect(members.map { $0.first?.asUInt64 } == [1, 2])
+    #expect(members.map { $0[3].asString } == ["first", "second \u{202E}"])
+    #expect(members.map { $0[4].asInteger } == [-71, 127])
+    let words = Set(members.compactMap { $0[2].asString })
+    #expect(words.count == 1 && words.allSatisfy { $0.split(separator: "-").count == 2 })
+    #expect(members.allSatisfy { ($0[1].asString ?? "").hasSuffix("Z") })
+    let one = try await stage.call("ListMessages", .uint64(1), .uint32(1)).first?.asArray ?? []
+    #expect(one.map { $0.asArray?.first?.asUInt64 } == [2])
+  }
+
+  @Test("The limit of notifications is set by the property, from 0 to 100")
+  @LoopActor
+  func limit() async throws {
+    let stage = try await Stage()
+    defer { stage.close() }
+    #expect(await stage.setLimit(101) == Self.error("InvalidArgs"))
+    #expect(stage.service.notifyLimit == 2)
+    #expect(await stage.setLimit(0) == "")
+    #expect(stage.service.notifyLimit == 0 && stage.service.notificationsLeft == 0)
+    stage.service.stop()
+    #expect(await stage.setLimit(3) == Self.error("NotReady"))
+    #expect(await stage.refusal("Send", .string("x")) == Self.error("NotReady"))
+  }
+}

@@ -1,0 +1,188 @@
+import CommandLine
+import DBus
+import Foundation
+import Loop
+import Terminal
+import TestSupport
+import Testing
+
+@testable import BroadcastCommands
+@testable import Tool
+
+/// The commands towards a stand-in for the service, on a bus of its own.
+@Suite("The commands of the public feed", .serialized)
+struct NearbyTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let tool = ToolProgram([NearbyTool.part], version: "1")
+  private static let verbs = ["show", "send", "watch", "notify", "limit"]
+
+  @Test("Every verb is in help and completion, has help of its own, understands --json, and has something to do")
+  func verbs() throws {
+    let nearby = try #require(Self.tool.grammar.commands.first { $0.name == "nearby" })
+    #expect(nearby.commands.map(\.name) == Self.verbs)
+    let help = try Self.tool.grammar.parse(["nearby", "--help"]).help
+    for verb in Self.verbs {
+      #expect(help.contains("\n  \(verb) "), "\(verb)")
+      let own = try Self.tool.grammar.parse(["nearby", verb, "--help"]).help
+      #expect(own.hasPrefix("Usage: earshot nearby \(verb) ") && own.contains("--json"))
+      #expect(own.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(own)")
+      #expect(NearbyTool.part.verbs.first?.body(at: ["nearby", verb]) != nil)
+      for shell in Shell.allCases {
+        #expect(Self.tool.grammar.completion(for: shell).contains("earshot nearby \(verb)"))
+      }
+    }
+    #expect(try Self.tool.grammar.parse(["nearby"]).path == ["nearby", "show"])
+  }
+
+  @Test("A text is sent as it is given, and the command stays until it was said")
+  @LoopActor
+  func send() async throws {
+    let bus = try await FeedBus()
+    defer { bus.close() }
+    #expect(await bus.run("send", "hello", "all") == ToolCall(.ok, "Said to everybody nearby.\n"))
+    #expect(await bus.run("send", "-", input: "from input\n").code == .ok)
+    #expect(
+      await bus.run("send", "--json", "x") == ToolCall(.ok, "{\n  \"message\": 7,\n  \"state\": \"sent\"\n}\n"))
+    #expect(await bus.run("send", "--cut", String(repeating: "é", count: 20)).code == .ok)
+    bus.outcome = nil
+    #expect(await bus.run("send", "--no-wait", "x") == ToolCall(.ok, "Message 7 waits for its turn.\n"))
+    #expect(
+      bus.calls == [
+        "Send hello all", "Send from input", "Send x", "Send \(String(repeating: "é", count: 12))", "Send x",
+      ])
+    #expect(await bus.run("send").code == .usage)
+    #expect(await bus.run("send", "-", input: "").code == .usage)
+    #expect(bus.calls.count == 5)
+  }
+
+  @Test("What is refused or not said is a failure, with the service's sentence")
+  @LoopActor
+  func refused() async throws {
+    let bus = try await FeedBus()
+    defer { bus.close() }
+    bus.outcome = ("MessageFailed", [.string("Timeout"), .string("No\u{1B} place.")])
+    #expect(await bus.run("send", "x") == ToolCall(.timeout, "", "No\u{FFFD} place."))
+    bus.outcome = ("MessageFailed", [.string("CutShort"), .string("Cut.")])
+    #expect(await bus.run("send", "x") == ToolCall(.failed, "", "Cut."))
+    bus.refusal = .limitExceeded("Four wait.")
+    #expect(await bus.run("send", "x") == ToolCall(.failed, "", "Four wait."))
+    #expect(await bus.run("notify") == ToolCall(.failed, "", "Four wait."))
+  }
+
+  @Test("The limit is a number from 0 to 100, and others are notified by one call")
+  @LoopActor
+  func notify() async throws {
+    let bus = try await FeedBus()
+    defer { bus.close() }
+    #expect(await bus.run("notify") == ToolCall(.ok, "Those nearby are notified for a minute.\n"))
+    #expect(await bus.run("limit", "0") == ToolCall(.ok, "No notification is told here.\n"))
+    #expect(bus.limit == 0)
+    #expect(await bus.run("limit", "100", "--json") == ToolCall(.ok, "{\n  \"notifyLimit\": 100\n}\n"))
+    #expect(bus.limit == 100)
+    for word in ["101", "-1", "x", "", "٣"] { #expect(await bus.run("limit", word).code == .usage, "\(word)") }
+    #expect(bus.calls == ["Notify"] && bus.limit == 100)
+  }
+
+  @Test("It shows how the feed stands, also to those who may not see all of it")
+  @LoopActor
+  func show() async throws {
+    let bus = try await FeedBus()
+    defer { bus.close() }
+    let shown = """
+      state        degraded
+      reason       No way to hear.
+      peers        3 in the last minute
+      notified     2 times a day at most, 1 left today
+      counters     Duplicates 2
+
+      """
+    #expect(await bus.run() == ToolCall(.ok, shown))
+    let call = await bus.run("show", "--json")
+    let json = try #require(try JSONSerialization.jsonObject(with: Data(call.output.utf8)) as? NSDictionary)
+    #expect(json["peers"] as? Int == 3 && json["notifiesLeft"] as? Int == 1 && json["listening"] as? Bool == true)
+    let everybody = NearbyView(["State": .string("listening"), "Listening": .bool(true)])
+    #expect(NearbyShown.text(everybody) == "state        listening\n")
+    let objects = [
+      BroadcastNames.path.string: [
+        BroadcastNames.interface: ["State": DBusValue.string("listening"), "PeersNearby": .uint32(1)]
+      ]
+    ]
+    #expect(NearbyTool.part.status(objects) == "  nearby    listening  1 peer\n")
+    #expect(NearbyTool.part.status([:]) == "")
+  }
+
+  @Test("Watched, the feed begins with the last messages, goes on with what comes, and ends with the service")
+  @LoopActor
+  func watch() async throws {
+    let bus = try await FeedBus()
+    defer { bus.close() }
+    for number in 1...3 { bus.hear(UInt64(number), "text \(number)") }
+    let isDone = Mailbox<ToolCall>()
+    Task { @LoopActor in isDone.put(await bus.run("watch", "-n", "2")) }
+    func listed(_ count: Int) async throws {
+      while bus.calls.filter({ $0.hasPrefix("ListMessages") }).count < count { try await Self.turn() }
+    }
+    try await listed(1)
+    bus.hear(4, "news", peer: "shy-owl", rssi: 127)
+    try await listed(2)
+    bus.emit("NotifyHeard")
+    bus.hear(5, "\u{202E}turned \u{1B}[2J")
+    try await listed(3)
+    try await Self.turn()
+    bus.close()
+    let call = try await isDone.next()
+    #expect(call.code == .notRunning)
+    #expect(
+      call.output.split(separator: "\n") == [
+        "12:00:02  amber-otter  -60 dBm  text 2", "12:00:03  amber-otter  -60 dBm  text 3",
+        "12:00:04  shy-owl  ? dBm  news", "Somebody nearby wants to talk.",
+        "12:00:05  amber-otter  -60 dBm  \u{FFFD}turned \u{FFFD}[2J",
+      ])
+  }
+
+  @Test("As JSON each message is an object on a line, as it came")
+  @LoopActor
+  func watchJSON() async throws {
+    let bus = try await FeedBus()
+    defer { bus.close() }
+    bus.hear(1, "\u{202E}x", rssi: 127)
+    let isDone = Mailbox<ToolCall>()
+    Task { @LoopActor in isDone.put(await bus.run("watch", "--json")) }
+    while bus.calls.isEmpty { try await Self.turn() }
+    bus.emit("NotifyHeard")
+    try await Self.turn()
+    try await Self.turn()
+    bus.close()
+    let lines = try await isDone.next().output.split(separator: "\n")
+    #expect(lines.count == 2)
+    let first = try #require(try JSONSerialization.jsonObject(with: Data((lines.first ?? "").utf8)) as? NSDictionary)
+    #expect(first["text"] as? String == "\u{202E}x" && first["rssi"] is NSNull && first["message"] as? Int == 1)
+    #expect(lines.last == "{\"notified\":true}")
+  }
+
+  /// Lets the loop do what is due.
+  @LoopActor
+  private static func turn() async throws {
+    let turned = Mailbox<Bool>()
+    let timer = EventLoop.shared.schedule(after: .milliseconds(10)) { turned.put(true) }
+    defer { timer.cancel() }
+    _ = try await turned.next()
+  }
+
+  @Test("A text takes the columns that it seems to take, and no more than the terminal has")
+  @LoopActor
+  func columns() throws {
+    let hostile = "a\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{200B}\u{2066}漢\n\u{85}b"
+    let value = DBusValue.structure([
+      .uint64(1), .string("2026-03-09T12:00:01Z"), .string("shy-owl"), .string(hostile), .int16(-127),
+    ])
+    let message = try #require(NearbyMessage(value))
+    let line = message.line(width: nil)
+    for scalar in line.unicodeScalars {
+      #expect(!["\n", "\u{85}", "\u{2066}", "\u{200B}"].contains(scalar))
+    }
+    #expect(line.unicodeScalars.count { $0 == "\u{301}" } == 3)
+    for width in [1, 20, 30, 200] { #expect(DisplayText.width(message.line(width: width)) <= width) }
+  }
+}

@@ -1,0 +1,205 @@
+import Air
+import Common
+import DBus
+import Journal
+import Loop
+import PBLEC
+import Radio
+import TestSupport
+import Testing
+
+@testable import Broadcast
+
+/// What comes in and is not as it should be, from programs and from the air.
+@Suite("Bad input to the feed")
+struct BadInputTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
+
+  @Test(
+    "A text over 24 bytes, an empty one and one with control characters is refused with the bytes that it has",
+    arguments: [("", 0), (String(repeating: "é", count: 13), 26), ("a\u{0}b", 3), ("a\u{1B}[2J", 5), ("\u{9F}", 2)])
+  @LoopActor
+  func texts(text: String, bytes: Int) {
+    let stall = Plaza().add()
+    do throws(BroadcastService.Refusal) {
+      _ = try stall.send(text)
+      Issue.record("taken")
+    } catch {
+      #expect(DBusError(error).name == Self.error("InvalidArgs"))
+      #expect(error.sentence.contains("\(bytes)"))
+    }
+  }
+
+  @Test("The fifth message is refused with the seconds to wait for, and taken when they are over")
+  @LoopActor
+  func queue() throws {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    for number in 0..<4 { _ = try stall.send("\(number)") }
+    plaza.time.advance(by: .seconds(1))
+    do throws(BroadcastService.Refusal) {
+      _ = try stall.send("4")
+      Issue.record("taken")
+    } catch {
+      #expect(DBusError(error).name == Self.error("LimitExceeded"))
+      #expect(error.sentence.contains("in 4s") || error.sentence.contains("in 3s"))
+    }
+    plaza.time.advance(by: .seconds(4))
+    #expect(stall.refusal("4") == "")
+    plaza.time.advance(by: .seconds(40))
+    #expect(stall.outcomes.count == 5 && stall.outcomes.values.allSatisfy { $0 == nil })
+  }
+
+  @Test("The second notification of a day is refused with the date to wait for")
+  @LoopActor
+  func secondNotify() {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    var refusals: [BroadcastService.Refusal?] = []
+    stall.service.notify { refusals.append($0) }
+    plaza.time.advance(by: .seconds(1))
+    stall.service.notify { refusals.append($0) }
+    plaza.time.advance(by: .seconds(70))
+    stall.service.notify { refusals.append($0) }
+    #expect(refusals.count == 3 && refusals[0] == nil)
+    let names = refusals.dropFirst().compactMap { $0.map { DBusError($0).name } }
+    #expect(names == [Self.error("LimitExceeded"), Self.error("LimitExceeded")])
+    #expect(refusals[2]?.sentence.contains("2026-03-10") == true)
+  }
+
+  @Test("Without an adapter nothing is taken, and what was taken leaves the queue within 30 s")
+  @LoopActor
+  func noAdapter() throws {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    let first = try stall.send("one")
+    let second = try stall.send("two")
+    plaza.time.advance(by: .seconds(5))
+    #expect(stall.outcomes[first] == .some(nil))
+    stall.node.power = false
+    plaza.time.advance(by: .seconds(1))
+    #expect(stall.refusal("three") == Self.error("NotReady"))
+    plaza.time.advance(by: .seconds(31))
+    let error = try #require(stall.outcomes[second] ?? nil)
+    #expect(error.code == "NotReady" || error.code == "Timeout")
+    #expect(stall.service.engine?.waiting == 0)
+  }
+
+  @Test("A message whose adapter goes while it is said is cut short, and told as such")
+  @LoopActor
+  func cutShort() throws {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    let number = try stall.send("one")
+    plaza.time.advance(by: .seconds(2))
+    stall.node.power = false
+    plaza.time.advance(by: .seconds(1))
+    #expect(stall.outcomes[number] == .some(.cutShort))
+  }
+
+  @Test("A message that gets no slot within 30 s leaves the queue as timed out")
+  @LoopActor
+  func noSlot() throws {
+    let plaza = Plaza()
+    let stall = plaza.add(slots: 1)
+    // Somebody goes before it, and is being served.
+    let other = stall.shared.tenant("other", share: LinkShare(needs: 1, may: 1, priority: 10))
+    let terms = AdvertisingTerms(.person, leastTime: .seconds(600), longestWait: .seconds(600))
+    let advertisement = try other.advertise(Advertisement(data: AdvertisingData([.flags(6)])), terms, for: nil)
+    let quiet = other.askForQuiet()
+    plaza.time.advance(by: .seconds(1))
+    let number = try stall.send("one")
+    plaza.time.advance(by: .seconds(29))
+    #expect(stall.outcomes[number] == nil)
+    plaza.time.advance(by: .seconds(2))
+    #expect(stall.outcomes[number] == .some(.noPlace))
+    #expect(DBusError(BroadcastService.Refusal.feed(.noPlace)).name == Self.error("Timeout"))
+    var refusals: [BroadcastService.Refusal?] = []
+    stall.service.notify { refusals.append($0) }
+    plaza.time.advance(by: .seconds(32))
+    // It was not on the air: it may be tried again today.
+    #expect(stall.calls == [.noPlace])
+    advertisement.cancel()
+    quiet.cancel()
+    stall.service.notify { refusals.append($0) }
+    plaza.time.advance(by: .seconds(70))
+    #expect(stall.calls == [.noPlace, nil] && refusals.count == 2 && refusals.allSatisfy { $0 == nil })
+    #expect(stall.refusal("again") == "")
+  }
+
+  @Test("A message is taken back while it waits and while it is said; one that is unknown is not found")
+  @LoopActor
+  func cancel() throws {
+    let plaza = Plaza()
+    let (stall, ear) = (plaza.add(), plaza.add())
+    let (first, second) = (try stall.send("one"), try stall.send("two"))
+    plaza.time.advance(by: .seconds(1))
+    try stall.service.cancel(first)
+    try stall.service.cancel(second)
+    plaza.time.advance(by: .seconds(20))
+    #expect(stall.outcomes == [first: .some(.cancelled), second: .some(.cancelled)])
+    #expect(ear.texts == ["one"])
+    for number in [first, 77] {
+      do throws(BroadcastService.Refusal) {
+        try stall.service.cancel(number)
+        Issue.record("taken")
+      } catch {
+        #expect(DBusError(error).name == Self.error("NotFound"))
+      }
+    }
+    // The next one is said.
+    _ = try stall.send("three")
+    plaza.time.advance(by: .seconds(7))
+    #expect(ear.texts == ["one", "three"])
+  }
+
+  @Test("What comes over the air and is no message is ignored, and counted by its reason")
+  @LoopActor
+  func air() {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    let cases: [(String, [UInt8])] = [
+      ("MalformedReports", [3, 9, 0x7E, 0x31, 2, 1, 6, 0x1F, 9]), ("BadTexts", [5, 9, 0x7E, 0x31, 0xFF, 0xFE]),
+      ("NamesWithoutDigit", [2, 9, 0x7E]), ("NamesWithoutDigit", [6, 9, 0x7E, 0xEF, 0xBC, 0x91, 0x78]),
+      ("BadTexts", [5, 9, 0x7E, 0x31, 0xC0, 0xAF]), ("BadTexts", [6, 9, 0x7E, 0x31, 0xED, 0xA0, 0x80]),
+      ("ControlCharacters", [6, 9, 0x7E, 0x31, 0x61, 0, 0x62]),
+      ("BadBeacons", [24, 0xFF] + NotifyBeacon.prefix + [1, 2, 3]),
+    ]
+    for (name, data) in cases {
+      let before = stall.count(name)
+      plaza.hear(data, from: 7)
+      plaza.time.advance(by: .milliseconds(10))
+      #expect(stall.count(name) == before + 1, "\(name)")
+    }
+    #expect(stall.texts == [] && stall.service.peersNearby == 0)
+    plaza.hear([8, 8, 0x7E, 0x31, 0x61, 0x62, 0xF0, 0x9F, 0x98], from: 7)
+    plaza.time.advance(by: .milliseconds(10))
+    #expect(stall.texts == ["ab"])
+  }
+
+  @Test(
+    "Thousands of addresses and a peer that is too fast are refused by the caps, with one line a minute in the journal")
+  @LoopActor
+  func flood() {
+    let lines = Locked<[LogRecord]>([])
+    Log.configure(destination: .capture { record in lines.withLock { $0.append(record) } }, level: .debug)
+    defer { Log.configure(destination: .terminal(colour: false), level: .warning) }
+    let plaza = Plaza()
+    let stall = plaza.add()
+    for round in 0..<1200 {
+      plaza.hear("~\(round % 10)text \(round)", from: 5)
+      for number in 0..<25 { plaza.hear("~1spoof", from: UInt64(0x10_0000 + round * 25 + number)) }
+      plaza.time.advance(by: .milliseconds(100))
+    }
+    #expect(stall.count("PeersFull") > 10_000 && stall.count("TooManyNewPeers") > 100 && stall.count("TooFast") > 1000)
+    #expect((200...256).contains(stall.service.peersNearby))
+    let records = lines.withLock { $0 }.filter { $0.file.hasPrefix("Broadcast/") }
+    let floods = records.filter { $0.text.hasPrefix("More is said nearby") }
+    #expect((2...3).contains(floods.count))
+    // No line has an address or a text.
+    let all = records.map { "\($0.text) \($0.fields.map(\.value))" }.joined().uppercased()
+    #expect(!all.contains("SPOOF") && !all.contains("00:00:00") && !all.contains("10_0000"))
+  }
+}

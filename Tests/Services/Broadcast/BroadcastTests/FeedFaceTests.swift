@@ -1,0 +1,62 @@
+import Air
+import DBus
+import Loop
+import PBLEC
+import TestSupport
+import Testing
+
+@testable import Broadcast
+
+/// What other programs may see of the feed.
+@Suite("The public feed on the bus")
+struct FeedFaceTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @LoopActor
+  private static func interface() throws -> Interface {
+    let time = VirtualTime()
+    let radio = AirSpace(scheduler: time, seed: 1).addNode().tenant(time)
+    return try #require(BroadcastService.objects(radio: radio, scheduler: time).first?.interface)
+  }
+
+  @Test("Whether somebody is near is for the group, and calls are for the group alone")
+  @LoopActor
+  func audience() throws {
+    let interface = try Self.interface()
+    let open = interface.properties.filter { $0.audience == .everybody }.map(\.name)
+    #expect(open == ["State", "Reason", "Listening", "Counters"])
+    #expect(interface.properties.map(\.name).contains("PeersNearby"))
+    #expect(interface.properties.filter { $0.access == .readWrite }.map(\.name) == ["NotifyLimit"])
+  }
+
+  @Test("The methods have the types of the interface, and no signal carries a text of a peer, a word or an address")
+  @LoopActor
+  func members() throws {
+    let interface = try Self.interface()
+    let methods = interface.methods.map { method in
+      method.name + " " + method.in.map(\.signature).joined() + " " + method.out.map(\.signature).joined()
+    }
+    #expect(methods == ["Send s t", "Cancel t ", "Notify  ", "ListMessages tu a(tsssn)"])
+    let signals = interface.signals.map { $0.name + " " + $0.arguments.map(\.name).joined(separator: " ") }
+    #expect(
+      signals == [
+        "MessageHeard message", "MessageSent message", "MessageFailed message error sentence", "NotifyHeard ",
+        "NotifySent ", "NotifyFailed error sentence",
+      ])
+  }
+
+  @Test("Every error has a name on the bus")
+  @LoopActor
+  func errors() {
+    let errors: [(BroadcastError, String)] = [
+      (.empty, "InvalidArgs"), (.tooLong(bytes: 25), "InvalidArgs"), (.controlCharacters(bytes: 1), "InvalidArgs"),
+      (.queueFull(seconds: 3), "LimitExceeded"), (.notifySpent(until: CalendarDay(1)), "LimitExceeded"),
+      (.notifying, "LimitExceeded"), (.unknownMessage, "NotFound"), (.noPlace, "Timeout"),
+      (.clockNotSet, "NotReady"), (.noRadio("Gone."), "NotReady"), (.cutShort, "Failed"), (.cancelled, "Failed"),
+    ]
+    for (error, name) in errors {
+      #expect(DBusError(BroadcastService.Refusal.feed(error)).name == "org.earshot.Error.\(name)")
+      #expect(error.sentence.hasSuffix("."))
+    }
+  }
+}

@@ -1,0 +1,259 @@
+import Air
+import Common
+import Loop
+import PBLEC
+import Radio
+import TestSupport
+import Testing
+
+@testable import Broadcast
+
+@Suite("The public feed on the simulated air")
+struct FeedTalkTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("Two machines hear each message of the other once, in its order, from one peer each")
+  @LoopActor
+  func talk() throws {
+    let plaza = Plaza()
+    let (one, other) = (plaza.add(), plaza.add())
+    for number in 0..<5 {
+      _ = try one.send("one \(number)")
+      _ = try other.send("other \(number)")
+      plaza.time.advance(by: .seconds(7))
+    }
+    #expect(other.texts == (0..<5).map { "one \($0)" })
+    #expect(one.texts == (0..<5).map { "other \($0)" })
+    #expect(Set(one.peers).count == 1 && Set(other.peers).count == 1)
+    #expect(one.outcomes.values.allSatisfy { $0 == nil } && one.outcomes.count == 5)
+    #expect(one.count("Duplicates") > 100)
+  }
+
+  @Test(
+    "A message is the packet of the protocol: by which none connects, at least 20 times within 4 s, and then no name for 2 s"
+  )
+  @LoopActor
+  func onAir() throws {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    let ear = try plaza.listen()
+    for text in ["hello", "hello", "é€😆"] { _ = try stall.send(text) }
+    plaza.time.advance(by: .seconds(20))
+    let names = ear.names
+    #expect(names.count == 3)
+    for (name, packets) in names {
+      let digit = try #require(name.dropFirst().first?.wholeNumberValue)
+      let packet = MessagePacket(digit: UInt8(digit), text: try MessageText(String(name.dropFirst(2))))
+      #expect(packets.allSatisfy { $0.data == packet.bytes && $0.kind == .nonConnectable })
+      let (first, last) = (try #require(packets.first).time, try #require(packets.last).time)
+      #expect(packets.count >= 20 && first.duration(to: last) <= .seconds(4))
+    }
+    for (before, after) in zip(names, names.dropFirst()) {
+      let (end, begin) = (try #require(before.packets.last).time, try #require(after.packets.first).time)
+      #expect(end.duration(to: begin) >= .seconds(2))
+      #expect(before.packets[0].time.duration(to: begin) >= .milliseconds(5900))
+    }
+    // From one address, that is not the adapter's, and between messages with Flags alone.
+    let addresses = Set(ear.packets.map(\.address))
+    #expect(addresses.count == 1 && !addresses.contains(stall.node.address))
+    #expect(ear.packets.contains { $0.data == [2, 1, 6] })
+  }
+
+  @Test(
+    "Within 60 s of the last message the address stays, and afterwards there is nothing on the air and the next one is another"
+  )
+  @LoopActor
+  func conversation() throws {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    let ear = try plaza.listen()
+    _ = try stall.send("one")
+    plaza.time.advance(by: .seconds(60))
+    _ = try stall.send("two")
+    plaza.time.advance(by: .seconds(4 + 61))
+    let said = ear.packets.count
+    plaza.time.advance(by: .seconds(60))
+    #expect(ear.packets.count == said)
+    _ = try stall.send("three")
+    plaza.time.advance(by: .seconds(5))
+    let names = ear.names
+    #expect(names.map { String($0.name.dropFirst(2)) } == ["one", "two", "three"])
+    let addresses = names.map { Set($0.packets.map(\.address)) }
+    #expect(addresses[0] == addresses[1] && addresses[2].isDisjoint(with: addresses[0]))
+    #expect(addresses.allSatisfy { $0.count == 1 })
+  }
+
+  @Test(
+    "Three of thirty messages are said under other addresses, a tenth of all packets is lost, and each is heard once")
+  @LoopActor
+  func thirty() {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    plaza.air.conditions.advertisingLoss = 0.1
+    var address: UInt64 = 0xA000
+    for number in 0..<30 {
+      if number % 10 == 5 { address += 1 }
+      for _ in 0..<40 {
+        plaza.hear("~\(number % 10)message \(number)", from: address)
+        plaza.time.advance(by: .milliseconds(100))
+      }
+      plaza.time.advance(by: .seconds(2))
+    }
+    #expect(stall.texts == (0..<30).map { "message \($0)" })
+  }
+
+  @Test("A beacon goes one way and the other, and is told once to those who want it")
+  @LoopActor
+  func beacons() {
+    let plaza = Plaza()
+    let (one, other) = (plaza.add(), plaza.add())
+    let deaf = plaza.add { $0.notifyLimit = 0 }
+    for stall in [one, other] {
+      var refusals: [BroadcastService.Refusal?] = []
+      stall.service.notify { refusals.append($0) }
+      plaza.time.advance(by: .seconds(70))
+      #expect(refusals.count == 1 && refusals[0] == nil)
+    }
+    #expect([one.notifications, other.notifications, deaf.notifications] == [1, 1, 0])
+    #expect(one.calls == [nil] && other.calls == [nil])
+    #expect(one.count("RepeatedBeacons") > 100 && deaf.count("TooManyBeacons") > 100)
+  }
+
+  @Test("A beacon that gives way to messages goes on afterwards with the same numbers, a minute in all")
+  @LoopActor
+  func givingWay() throws {
+    let plaza = Plaza()
+    let stall = plaza.add(slots: 1)
+    let ear = try plaza.listen()
+    stall.service.notify { _ in }
+    plaza.time.advance(by: .seconds(10))
+    _ = try stall.send("hello")
+    plaza.time.advance(by: .seconds(140))
+    #expect(stall.calls == [nil])
+    let beacons = ear.packets.filter { $0.data.count == 30 }
+    #expect(Set(beacons.map(\.data)).count == 1)
+    #expect((550...640).contains(beacons.count))
+    #expect(ear.names.first?.packets.count ?? 0 >= 20)
+  }
+
+  @Test("When the adapter is gone and comes back, what is said is heard again")
+  @LoopActor
+  func powerCycle() throws {
+    let plaza = Plaza()
+    let (one, other) = (plaza.add(), plaza.add())
+    other.node.power = false
+    plaza.time.advance(by: .seconds(1))
+    #expect(other.service.state == .waiting && !other.service.isListening)
+    #expect(other.refusal("x") == "org.earshot.Error.NotReady")
+    other.node.power = true
+    plaza.time.advance(by: .seconds(1))
+    #expect(other.service.state == .listening)
+    _ = try one.send("again")
+    _ = try other.send("me too")
+    plaza.time.advance(by: .seconds(5))
+    #expect(other.texts == ["again"] && one.texts == ["me too"])
+  }
+
+  @Test("A radio that tells of no single packets makes the feed deaf, which its state says")
+  @LoopActor
+  func deaf() throws {
+    let plaza = Plaza()
+    plaza.air.controller = AirController(seesPackets: false)
+    let node = plaza.air.addNode()
+    let service = BroadcastService(
+      radio: node.tenant(plaza.time), scheduler: plaza.time, settings: .init(),
+      keeper: LedgerKeeper(directory: "", scheduler: plaza.time, disk: plaza.time))
+    service.start()
+    plaza.time.advance(by: .seconds(1))
+    #expect(service.state == .degraded && !service.isListening && !service.reason.isEmpty)
+  }
+
+  @Test("What is shown is told of when it changes: who comes, who goes, and not each packet")
+  @LoopActor
+  func changes() {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    var peers: [Int] = []
+    stall.service.changes.addForGood { peers.append(stall.service.peersNearby) }
+    for _ in 0..<20 {
+      plaza.hear("~1hello", from: 1)
+      plaza.hear("~1hello", from: 2)
+      plaza.time.advance(by: .milliseconds(100))
+    }
+    #expect(peers == [1, 2])
+    plaza.time.advance(by: .seconds(70))
+    #expect(peers == [1, 2, 0])
+  }
+
+  @Test("A random address and a public one with the same digits are two peers")
+  @LoopActor
+  func addressKinds() {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    plaza.hear("~1hello", from: 5)
+    plaza.air.send(
+      AdvertisingPacket(
+        address: BluetoothAddress(5), addressKind: .publicAddress, kind: .nonConnectable, rssi: nil, time: .zero,
+        data: [8, 9] + Array("~1hello".utf8)))
+    plaza.time.advance(by: .seconds(1))
+    #expect(stall.texts == ["hello", "hello"] && stall.service.peersNearby == 2)
+  }
+
+  @Test("At the end what waits is told as taken back, and nothing is on the air")
+  @LoopActor
+  func end() throws {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    let numbers = [try stall.send("one"), try stall.send("two")]
+    stall.service.notify { _ in }
+    plaza.time.advance(by: .seconds(1))
+    stall.service.stop()
+    #expect(numbers.allSatisfy { stall.outcomes[$0] == .some(.cancelled) } && stall.calls == [.cancelled])
+    plaza.time.advance(by: .milliseconds(200))
+    let ear = try plaza.listen()
+    plaza.time.advance(by: .seconds(5))
+    #expect(ear.packets.isEmpty && stall.service.state == .stopped)
+  }
+
+  @Test("Settings that are reloaded count from then on")
+  @LoopActor
+  func reload() {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    plaza.hear("~1hello", from: 1)
+    plaza.hear("~1hello", from: 2)
+    var settings = stall.service.settings
+    settings.followsAddresses = true
+    stall.service.apply(settings)
+    plaza.time.advance(by: .seconds(5))
+    plaza.hear("~2hello", from: 3)
+    plaza.hear("~2hello", from: 4)
+    #expect(stall.texts.count == 3 && stall.count("AddressChanges") == 1)
+  }
+
+  @Test("While nobody says anything nobody is woken")
+  @LoopActor
+  func idle() {
+    let plaza = Plaza()
+    plaza.add()
+    plaza.time.advance(by: .seconds(2))
+    #expect(plaza.time.pending == 0)
+  }
+
+  @Test("A peer is two words out of 16,384, and no two numbers have the same")
+  @LoopActor
+  func words() {
+    let words = Set((0..<Limits.aliases).map(PeerWord.word))
+    #expect(words.count == Limits.aliases)
+    let parts = Set(words.flatMap { $0.split(separator: "-") })
+    #expect(parts.allSatisfy { $0.allSatisfy { $0.isLetter && $0.isLowercase } })
+    #expect(PeerWord.word(-1) == PeerWord.word(Limits.aliases - 1))
+  }
+
+  @Test(
+    "A moment is written in UTC",
+    arguments: [(0, "1970-01-01T00:00:00Z"), (1_773_061_445_678, "2026-03-09T13:04:05Z"), (-5, "1970-01-01T00:00:00Z")])
+  func moments(milliseconds: Int64, text: String) {
+    #expect(Timestamp.text(milliseconds) == text)
+  }
+}

@@ -1,0 +1,211 @@
+import Air
+import Common
+import DBus
+import Loop
+import PBLEC
+import Radio
+import TestSupport
+import Testing
+
+@testable import Broadcast
+
+/// What was notified, over restarts, clocks and disks.
+@Suite("The ledger of notifications")
+struct NotifyKeepingTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private let beacons = (1...9).map { NotifyBeacon(major: UInt16($0), minor: 3) }
+
+  @LoopActor
+  private func hear(_ plaza: Plaza, _ numbers: Int...) {
+    for number in numbers {
+      plaza.hear(beacons[number])
+      plaza.time.advance(by: .seconds(1))
+    }
+  }
+
+  /// The name of the error; empty where it is said; nil where there is no answer.
+  @LoopActor
+  private func notify(_ plaza: Plaza, _ stall: Plaza.Stall, for seconds: Int = 70) -> String? {
+    var answer: String?
+    stall.service.notify { answer = $0.map { DBusError($0).name } ?? "" }
+    plaza.time.advance(by: .seconds(seconds))
+    return answer
+  }
+
+  private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
+
+  @Test("A restart fills neither budget, and the next day both")
+  @LoopActor
+  func restart() throws {
+    let (plaza, folder) = (Plaza(), try ScratchFolder())
+    let stall = plaza.add(directory: folder.path)
+    hear(plaza, 0, 1)
+    #expect(notify(plaza, stall) == "")
+    plaza.restart(stall, directory: folder.path)
+    hear(plaza, 0, 2)
+    #expect(stall.notifications == 2 && stall.service.notificationsLeft == 0)
+    #expect(notify(plaza, stall) == Self.error("LimitExceeded"))
+    stall.clock.offset += 86_400_000
+    #expect(stall.service.notificationsLeft == 2)
+    hear(plaza, 0, 2, 3)
+    #expect(stall.notifications == 4)
+    #expect(notify(plaza, stall) == "")
+  }
+
+  @Test("A clock that goes back fills neither budget, before and after a restart")
+  @LoopActor
+  func clockBack() throws {
+    let (plaza, folder) = (Plaza(), try ScratchFolder())
+    let stall = plaza.add(directory: folder.path)
+    hear(plaza, 0, 1)
+    #expect(notify(plaza, stall) == "")
+    for isRestarted in [false, true] {
+      if isRestarted { plaza.restart(stall, directory: folder.path) }
+      stall.clock.offset -= 10 * 86_400_000
+      hear(plaza, 2)
+      #expect(stall.notifications == 2)
+      #expect(notify(plaza, stall) == Self.error("LimitExceeded"))
+    }
+  }
+
+  @Test("While the clock is before 2026 nothing is sent, and one notification in all is told, also after a restart")
+  @LoopActor
+  func unsetClock() throws {
+    let (plaza, folder) = (Plaza(), try ScratchFolder())
+    let stall = plaza.add(directory: folder.path)
+    stall.clock.offset = 0
+    hear(plaza, 0, 1)
+    #expect(notify(plaza, stall) == Self.error("NotReady"))
+    plaza.restart(stall, directory: folder.path)
+    hear(plaza, 2)
+    #expect(stall.notifications == 1)
+  }
+
+  @Test("The number that a program has set is kept and counts before that of the settings, also after a reload")
+  @LoopActor
+  func limit() throws {
+    let (plaza, folder) = (Plaza(), try ScratchFolder())
+    let stall = plaza.add(directory: folder.path) { $0.notifyLimit = 5 }
+    #expect(stall.service.notifyLimit == 5)
+    var settings = stall.service.settings
+    settings.notifyLimit = 4
+    stall.service.apply(settings)
+    #expect(stall.service.notifyLimit == 4)
+    try stall.service.setNotifyLimit(1)
+    plaza.time.advance(by: .seconds(1))
+    settings.notifyLimit = 3
+    stall.service.apply(settings)
+    #expect(stall.service.notifyLimit == 1)
+    plaza.restart(stall, directory: folder.path) { $0.notifyLimit = 5 }
+    #expect(stall.service.notifyLimit == 1)
+    hear(plaza, 0, 1)
+    #expect(stall.notifications == 1)
+  }
+
+  @Test("A file that is damaged counts as spent for its day, and says so until it is written anew")
+  @LoopActor
+  func damaged() throws {
+    let (plaza, folder) = (Plaza(), try ScratchFolder())
+    let stall = plaza.add(directory: folder.path)
+    hear(plaza, 0)
+    stall.service.stop()
+    for name in try folder.files().keys {
+      try folder.write([UInt8](repeating: 0x55, count: 40), to: name)
+    }
+    plaza.restart(stall, directory: folder.path)
+    #expect(stall.service.state == .degraded && !stall.service.reason.isEmpty)
+    hear(plaza, 1)
+    #expect(stall.notifications == 1)
+    #expect(notify(plaza, stall) == Self.error("LimitExceeded"))
+    stall.clock.offset += 86_400_000
+    hear(plaza, 2)
+    #expect(stall.notifications == 2 && stall.service.state == .listening)
+  }
+
+  @Test("The day's beacon is on the air only when the disk knows of it")
+  @LoopActor
+  func diskFirst() throws {
+    let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
+    let stall = plaza.add(directory: folder.path, disk: disk)
+    #expect(stall.service.state == .waiting)
+    #expect(stall.refusal("x") == Self.error("NotReady"))
+    disk.release()
+    plaza.time.advance(by: .seconds(1))
+    let ear = try plaza.listen()
+    #expect(notify(plaza, stall, for: 5) == nil)
+    #expect(ear.packets.isEmpty)
+    disk.release()
+    plaza.time.advance(by: .seconds(5))
+    #expect(!ear.packets.isEmpty)
+  }
+
+  @Test("A disk that takes more than half a minute takes the beacon back, and the day's is not spent")
+  @LoopActor
+  func slowDisk() throws {
+    let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
+    let stall = plaza.add(directory: folder.path, disk: disk)
+    disk.release()
+    plaza.time.advance(by: .seconds(1))
+    let ear = try plaza.listen()
+    var answer: String?
+    stall.service.notify { answer = $0.map { DBusError($0).name } ?? "" }
+    plaza.time.advance(by: .seconds(36))
+    disk.release()
+    plaza.time.advance(by: .seconds(5))
+    #expect(answer == Self.error("Timeout") && ear.packets.isEmpty)
+    disk.release()
+    plaza.time.advance(by: .seconds(1))
+    stall.service.notify { answer = $0.map { DBusError($0).name } ?? "" }
+    disk.release()
+    plaza.time.advance(by: .seconds(1))
+    #expect(answer == "" && !ear.packets.isEmpty)
+  }
+
+  @Test("Where the disk refuses, nobody is notified, and the state says why")
+  @LoopActor
+  func refusingDisk() throws {
+    let (plaza, folder) = (Plaza(), try ScratchFolder())
+    let stall = plaza.add(directory: folder.path)
+    try folder.remove("broadcast")
+    let ear = try plaza.listen()
+    #expect(notify(plaza, stall, for: 5) == Self.error("Failed"))
+    #expect(ear.packets.isEmpty && stall.service.state == .degraded && !stall.service.reason.isEmpty)
+  }
+
+  @Test("What is being written at the end is written")
+  @LoopActor
+  func rest() throws {
+    let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
+    let stall = plaza.add(directory: folder.path, disk: disk)
+    disk.release()
+    hear(plaza, 0, 1)
+    stall.service.stop()
+    var isAtRest = false
+    stall.service.rest(within: .seconds(5)) { isAtRest = true }
+    #expect(!isAtRest)
+    disk.release()
+    disk.release()
+    #expect(isAtRest)
+    stall.service.rest(within: .seconds(5)) { isAtRest = false }
+    #expect(!isAtRest)
+    plaza.restart(stall, directory: folder.path)
+    #expect(stall.service.notificationsLeft == 0)
+  }
+
+  @Test("A disk that hangs at the end is waited for no longer than may be")
+  @LoopActor
+  func hangingDisk() throws {
+    let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
+    let stall = plaza.add(directory: folder.path, disk: disk)
+    disk.release()
+    hear(plaza, 0)
+    stall.service.stop()
+    var ends = 0
+    stall.service.rest(within: .seconds(5)) { ends += 1 }
+    plaza.time.advance(by: .seconds(5))
+    #expect(ends == 1)
+    disk.release()
+    #expect(ends == 1)
+  }
+}
