@@ -83,6 +83,7 @@ struct SettingsTests {
       Enabled=yes
       NotifyLimit=7
       FollowAddresses=yes
+      Degraded=yes
       [Radio]
       LinkInterval=kernel
       Link2M=no
@@ -228,6 +229,18 @@ struct SettingsTests {
     #expect(VerifierService.linkShare(in: configuration).needs == needs)
     // Who says nothing takes no link that a newcomer needs.
     #expect(VerifierService.Settings(configuration).engine.links == links)
+  }
+
+  @Test(
+    "The radio says messages to all in a lesser way for a feed that is on and asks for it, and for nobody else",
+    arguments: [
+      ("", false), ("[Broadcast]\nEnabled=yes\n", false), ("[Broadcast]\nDegraded=yes\n", false),
+      ("[Broadcast]\nEnabled=yes\nDegraded=yes\n", true),
+    ])
+  func degraded(text: String, isTaken: Bool) {
+    let configuration = Self.read(text).configuration
+    #expect(BroadcastService.takesDegradedRadio(in: configuration) == isTaken)
+    #expect(!VerifierService.takesDegradedRadio(in: configuration))
   }
 
   @Test("The default file says the defaults, fits into 80 columns, and is valid with every key switched on")

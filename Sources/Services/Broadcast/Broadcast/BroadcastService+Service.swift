@@ -13,6 +13,11 @@ extension BroadcastService: Service {
   public nonisolated static let linkShare = LinkShare.nothing
   public nonisolated static let messages = Journal.MessageID.broadcast
 
+  public nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool {
+    let settings = configuration[Settings.self]
+    return settings.enabled && settings.degraded
+  }
+
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
     let keeper = LedgerKeeper(directory: "", scheduler: scheduler, disk: scheduler)
     let service = BroadcastService(radio: radio, scheduler: scheduler, settings: Settings(), keeper: keeper)

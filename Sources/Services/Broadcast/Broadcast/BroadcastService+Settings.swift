@@ -8,6 +8,7 @@ extension BroadcastService {
     /// Notifications a day, unless a program has set another number.
     public var notifyLimit = Limits.notifications
     public var followsAddresses = false
+    public var degraded = false
 
     public init() {}
 
@@ -39,5 +40,9 @@ extension BroadcastService.Settings {
       "Whether the same message from a new address, within 4s and about as strong, is taken for the same: phones change their "
         + "addresses now and then, also while they say something. Two people who say the same at one time are then shown once."
     ),
+    Setting(
+      "Degraded", \.degraded, .bool, .onRestart,
+      "Whether, where the management socket is not open to the service, bluetoothd is asked to send and to hear instead: names "
+        + "go into the scan response, and what is heard may be incomplete. The feed calls itself degraded then."),
   ]
 }
