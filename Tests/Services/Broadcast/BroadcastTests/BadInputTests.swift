@@ -82,7 +82,8 @@ struct BadInputTests {
     plaza.time.advance(by: .seconds(1))
     #expect(stall.refusal("three") == Self.error("NotReady"))
     plaza.time.advance(by: .seconds(31))
-    let error = try #require(stall.outcomes[second] ?? nil)
+    let outcome = stall.outcomes[second].flatMap { $0 }
+    let error = try #require(outcome)
     #expect(error.code == "NotReady" || error.code == "Timeout")
     #expect(stall.service.engine?.waiting == 0)
   }
