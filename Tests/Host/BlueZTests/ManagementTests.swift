@@ -263,16 +263,17 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("One that is removed while it is being added is added once more")
+  @Test("One whose adding the kernel does not answer is said, and added once more")
   @LoopActor
-  func removedMeanwhile() async throws {
+  func unanswered() async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
-    try await rig.kernel.until { rig.kernel.commands.all.count == 1 }
+    // What the controller is and what room it has are asked first.
     _ = try await rig.radio.told.first { $0 == .slots(3) }
+    #expect(rig.kernel.commands.all == ["0x4 0", "0x3d 0"])
     rig.kernel.isSilent = true
     let registration = try rig.radio.advertise(.sample)
-    try await rig.kernel.until { rig.kernel.commands.all.count == 2 }
+    try await rig.kernel.until { rig.kernel.commands.all.count == 3 }
     rig.kernel.isSilent = false
     rig.time.advance(by: .seconds(10))
     try await rig.reach(.degraded, "no answer within 10 s")

@@ -82,6 +82,16 @@ struct NotifyKeepingTests {
     #expect(stall.notifications == 1)
   }
 
+  @Test("As long as no program has set a number, that of the settings counts in each run")
+  @LoopActor
+  func limitOfSettings() throws {
+    let (plaza, folder) = (Plaza(), try ScratchFolder())
+    let stall = plaza.add(directory: folder.path) { $0.notifyLimit = 5 }
+    hear(plaza, 0)
+    plaza.restart(stall, directory: folder.path) { $0.notifyLimit = 7 }
+    #expect(stall.service.notifyLimit == 7 && stall.service.notificationsLeft == 6)
+  }
+
   @Test("The number that a program has set is kept and counts before that of the settings, also after a reload")
   @LoopActor
   func limit() throws {
@@ -103,24 +113,27 @@ struct NotifyKeepingTests {
     #expect(stall.notifications == 1)
   }
 
-  @Test("A file that is damaged counts as spent for its day, and says so until it is written anew")
+  @Test(
+    "A file that is damaged counts as spent for its day, with the one before it whole or not, and says so until it is written anew",
+    arguments: [false, true])
   @LoopActor
-  func damaged() throws {
+  func damaged(keepsPrevious: Bool) throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
-    let stall = plaza.add(directory: folder.path)
-    hear(plaza, 0)
+    // The file before the present one has a beacon left.
+    let stall = plaza.add(directory: folder.path) { $0.notifyLimit = 3 }
+    hear(plaza, 3, 0)
     stall.service.stop()
-    for name in try folder.files().keys {
+    for name in try folder.files().keys where !(keepsPrevious && name.hasSuffix(".previous")) {
       try folder.write([UInt8](repeating: 0x55, count: 40), to: name)
     }
     plaza.restart(stall, directory: folder.path)
     #expect(stall.service.state == .degraded && !stall.service.reason.isEmpty)
     hear(plaza, 1)
-    #expect(stall.notifications == 1)
+    #expect(stall.notifications == 2)
     #expect(notify(plaza, stall) == Self.error("LimitExceeded"))
     stall.clock.offset += 86_400_000
     hear(plaza, 2)
-    #expect(stall.notifications == 2 && stall.service.state == .listening)
+    #expect(stall.notifications == 3 && stall.service.state == .listening)
   }
 
   @Test("The day's beacon is on the air only when the disk knows of it")
@@ -171,6 +184,8 @@ struct NotifyKeepingTests {
     let ear = try plaza.listen()
     #expect(notify(plaza, stall, for: 5) == Self.error("Failed"))
     #expect(ear.packets.isEmpty && stall.service.state == .degraded && !stall.service.reason.isEmpty)
+    // The day's is not spent: the next try fails for the disk, too, and for nothing else.
+    #expect(notify(plaza, stall, for: 5) == Self.error("Failed"))
   }
 
   @Test("What is being written at the end is written")
