@@ -38,6 +38,12 @@ extension BlueZRadio {
     EventLoop.shared.soon { [weak self] in self?.delegate?.onAir(advertisement, in: slot) }
   }
 
+  var shortfallWords: ShortfallWords {
+    var reason: String?
+    if case .shut(let why) = doors.management { reason = why }
+    return ShortfallWords(version: version, management: reason, isDegradable: isDegradable)
+  }
+
   func makeAdvertising() -> any AdvertisingWay {
     if let socket = doors.management.way {
       return ManagedAdvertising(
@@ -45,11 +51,8 @@ extension BlueZRadio {
         onSlots: { [weak self] in self?.slotsMayHaveChanged() },
         onAir: { [weak self] in self?.onAirChanged($0, $1) })
     }
-    var reason: String?
-    if case .shut(let why) = doors.management { reason = why }
     return RegisteredAdvertising(
-      bus, scheduler: scheduler,
-      words: ShortfallWords(version: version, management: reason, isDegradable: isDegradable),
+      bus, scheduler: scheduler, words: shortfallWords,
       isFromBluetoothd: { [weak self] in self?.isFromBluetoothd($0) ?? false },
       onChange: { [weak self] in self?.statusMayHaveChanged() },
       onSlots: { [weak self] in self?.slotsMayHaveChanged() },

@@ -8,7 +8,9 @@ import Radio
 /// The kernel tells of packets as Adv Monitor Device Found while no program discovers, and as Device Found while one does.
 extension BlueZRadio {
   /// The management socket tells of packets; bluetoothd only of what has changed.
-  public var seesPackets: Bool { doors.management.way != nil || isDegradable }
+  public var deafness: String? {
+    doors.management.way != nil || isDegradable ? nil : shortfallWords.deafness
+  }
 
   public func listen(_ listening: Listening?) {
     scanner.listen(listening)

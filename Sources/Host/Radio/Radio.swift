@@ -49,8 +49,8 @@ public protocol Radio: AnyObject {
   /// together with another. The radio scans passively, unless a service scans besides.
   ///
   /// - Parameter patterns: an empty list stands for every packet, for which the radio scans actively.
-  /// - Throws: `RadioError.notSupported` where the radio does not see packets, and for more than 16 patterns of all services
-  ///   together.
+  /// - Throws: `RadioError.notReady` where the radio cannot tell of packets, with what to do; `RadioError.notSupported` for more
+  ///   than 16 patterns of all services together.
   func listen(
     for patterns: [AdvertisingPattern], _ handler: @escaping @LoopActor (AdvertisingPacket) -> Void
   ) throws(RadioError) -> Registration

@@ -40,8 +40,8 @@ public protocol RadioDriver: AnyObject {
   /// Scans for as long as this is not nil.
   func listen(_ listening: Listening?)
 
-  /// Whether the driver sees single packets.
-  var seesPackets: Bool { get }
+  /// Why the driver cannot tell of single packets, and what to do, in sentences for a person; nil where it can.
+  var deafness: String? { get }
 
   /// Connects at once; `linkUp` comes before the event `connected`, for a link that was there already, too. The link has
   /// the identity of the served link where both are one.
@@ -69,6 +69,9 @@ public protocol RadioDriver: AnyObject {
 }
 
 extension RadioDriver {
+  /// Whether the driver tells of single packets.
+  public var seesPackets: Bool { deafness == nil }
+
   /// A driver that no other program shares.
   public var foreignAdvertisements: Int { 0 }
 

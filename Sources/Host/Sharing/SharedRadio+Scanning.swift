@@ -25,7 +25,7 @@ extension SharedRadio {
   func listen(
     for patterns: [AdvertisingPattern], _ handler: @escaping @LoopActor (AdvertisingPacket) -> Void
   ) throws(RadioError) -> Registration {
-    guard driver.seesPackets else { throw .notSupported("tell of single packets") }
+    if let deafness = driver.deafness { throw .notReady(deafness) }
     guard Set(patterns).union(listeners.values.joined()).count <= AdvertisingPattern.limit else {
       throw .notSupported("listen for more than \(AdvertisingPattern.limit) patterns")
     }

@@ -42,7 +42,8 @@ extension SharedRadio {
 
   /// Tells the sets that the plan or the driver has changed what is on the air.
   func tellSets() {
-    for set in sets.sorted(by: { $0.key.number < $1.key.number }).compactMap(\.value.set) { set.airChanged() }
+    // Swift 6.0 reads nil through a key path that ends in a weak property.
+    for (_, held) in sets.sorted(by: { $0.key.number < $1.key.number }) { held.set?.airChanged() }
   }
 
   public func onAir(_ advertisement: Advertisement?, in slot: Int) {
@@ -128,9 +129,10 @@ final class SharedSet: AdvertisingSet {
     state = .waiting(airing)
     timer.set(scheduler.now.advanced(by: terms.longestWait))
     radio.say(advertisement, terms, for: self)
-    return Registration { [weak self] in
+    // What is said keeps its set, whoever else has let go of that.
+    return Registration {
       airing.handler = nil
-      self?.cancel(airing)
+      self.cancel(airing)
     }
   }
 

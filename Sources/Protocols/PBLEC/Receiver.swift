@@ -15,7 +15,13 @@ struct Receiver: Sendable {
   private struct Recent: Sendable {
     let packet: MessagePacket
     let at: Instant
-    let rssi: Int
+    let rssi: Int?
+
+    /// Whether two signals are about as strong. Where one is not known, nothing speaks against it.
+    func isAsStrong(_ other: Int?) -> Bool {
+      guard let rssi, let other else { return true }
+      return abs(rssi - other) <= Limits.addressChange.decibels
+    }
   }
 
   init(randomFrom random: inout some RandomSource) {
@@ -46,7 +52,7 @@ struct Receiver: Sendable {
       }
       alias = peers.admit(advertiser, packet, firstHeard: now, at: now)
     }
-    if followsAddresses, let rssi {
+    if followsAddresses {
       forget(at: now)
       recent.append(Recent(packet: packet, at: now, rssi: rssi))
     }
@@ -63,9 +69,8 @@ struct Receiver: Sendable {
 
   /// When the same was first heard from another address, as near as this one.
   private mutating func find(_ packet: MessagePacket, rssi: Int?, at now: Instant) -> Instant? {
-    guard let rssi else { return nil }
     forget(at: now)
-    return recent.first { $0.packet == packet && abs($0.rssi - rssi) <= Limits.addressChange.decibels }?.at
+    return recent.first { $0.packet == packet && $0.isAsStrong(rssi) }?.at
   }
 
   private mutating func forget(at now: Instant) {

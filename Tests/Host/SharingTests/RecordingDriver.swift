@@ -10,7 +10,7 @@ final class RecordingDriver: RadioDriver {
   weak var delegate: (any RadioDriverDelegate)?
   var advertisingSlots = 1
   var foreignAdvertisements = 0
-  var seesPackets = true
+  var deafness: String?
   var origins: [LinkID: LinkOrigin] = [:]
   var served: Set<ApplicationID> = []
   /// What `notify` answers.

@@ -132,9 +132,9 @@ struct SharedAirTimeTests {
     registration.cancel()
     house.radio.heard(packet)
     #expect(seen.count == 2)
-    house.driver.seesPackets = false
+    house.driver.deafness = "It is deaf."
     let error = caught(RadioError.self) { _ = try house.chat.listen(for: []) { _ in } }
-    #expect(error == .notSupported("tell of single packets"))
+    #expect(error == .notReady("It is deaf."))
   }
 
   // MARK: Connecting

@@ -230,23 +230,26 @@ struct SharedSetTests {
     #expect(scene.takeEvents() == [] && scene.takeHeard().allSatisfy { $0.data == flags })
   }
 
-  @Test("A set that is dropped leaves the air, and one that is closed takes nothing more")
+  @Test("A set that is dropped leaves the air with what it says, and one that is closed takes nothing more")
   @LoopActor
   func closed() async throws {
     let scene = try Scene()
     var set: (any AdvertisingSet)? = try scene.sender.advertisingSet(
       Self.terms, every: .milliseconds(100), resting: Self.flags)
-    let airing = try scene.say("one", in: try #require(set))
+    var airing: Registration? = try scene.say("one", in: try #require(set))
     scene.time.advance(by: .seconds(1))
     #expect(!scene.takeHeard().isEmpty)
     set = nil
+    scene.time.advance(by: .seconds(1))
+    #expect(!scene.takeHeard().isEmpty)
+    airing = nil
     scene.time.advance(by: .seconds(1))
     #expect(scene.takeHeard() == [])
     let closed = try scene.sender.advertisingSet(Self.terms, every: .milliseconds(100), resting: Self.flags)
     closed.close()
     let error = caught(RadioError.self) { _ = try scene.say("two", in: closed) }
     #expect(error == .notReady("The set is closed."))
-    withExtendedLifetime(airing) {}
+    withExtendedLifetime((set, airing)) {}
   }
 
   @Test("Without an adapter a set takes nothing, and what is on the air when it goes is cut short")

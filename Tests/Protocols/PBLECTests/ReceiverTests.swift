@@ -145,9 +145,11 @@ struct ReceiverTests {
 
   @Test("Where addresses are followed, such a message comes once: within 4 s, 6 dB, digit and text")
   func followed() {
-    func again(after seconds: Double, digit: Int = 4, text: String = "hi", rssi: Int? = -54) -> Bool {
+    func again(
+      after seconds: Double, digit: Int = 4, text: String = "hi", first: Int? = -60, rssi: Int? = -54
+    ) -> Bool {
       var stand = FeedStand(followsAddresses: true)
-      stand.hear(4, "hi", from: 1, rssi: -60)
+      stand.hear(4, "hi", from: 1, rssi: first)
       stand.pass(seconds)
       return stand.hear(digit, text, from: 2, rssi: rssi)
     }
@@ -156,7 +158,10 @@ struct ReceiverTests {
     #expect(again(after: 4.1))
     #expect(again(after: 1, rssi: -53))
     #expect(again(after: 1, rssi: -67))
-    #expect(again(after: 1, rssi: nil))
+    // Where a radio does not know how strong it was, the rest must do.
+    #expect(!again(after: 1, rssi: nil))
+    #expect(!again(after: 1, first: nil))
+    #expect(again(after: 4.1, first: nil, rssi: nil))
     #expect(again(after: 1, digit: 5))
     #expect(again(after: 1, text: "ho"))
     var stand = FeedStand(followsAddresses: true)

@@ -46,7 +46,7 @@ extension RemoteAir {
 
   // MARK: Scanning
 
-  public var seesPackets: Bool { abilities.seesPackets }
+  public var deafness: String? { abilities.seesPackets ? nil : AirController.deafness }
 
   public func listen(_ listening: Listening?) {
     guard listening != self.listening else { return }

@@ -71,7 +71,7 @@ public final class AirRadio: RadioDriver {
 
   public var advertisingSlots: Int { max(1, controller.advertisingSlots) }
 
-  public var seesPackets: Bool { controller.seesPackets }
+  public var deafness: String? { controller.seesPackets ? nil : AirController.deafness }
 
   /// Whether the controller holds fewer links than it can.
   var hasRoomForLink: Bool { controller.linkLimit.map { ends.count < $0 } ?? true }

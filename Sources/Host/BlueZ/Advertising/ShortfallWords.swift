@@ -39,6 +39,11 @@ struct ShortfallWords: Hashable, Sendable {
     "bluetoothd cannot send messages to all as they are\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }
 
+  /// Why single packets are not heard.
+  var deafness: String {
+    "bluetoothd does not tell of single packets\(reason). \(remedy), or Degraded=yes in [Broadcast]."
+  }
+
   private var reason: String { management.map { " (\($0))" } ?? "" }
   private var remedy: String { KernelDoors.remedy("CAP_NET_ADMIN") }
 }

@@ -165,7 +165,8 @@ struct FeedTalkTests {
       keeper: LedgerKeeper(directory: "", scheduler: plaza.time, disk: plaza.time))
     service.start()
     plaza.time.advance(by: .seconds(1))
-    #expect(service.state == .degraded && !service.isListening && !service.reason.isEmpty)
+    #expect(service.state == .degraded && !service.isListening)
+    #expect(service.reason.contains("deaf to single packets"))
   }
 
   @Test("What is shown is told of when it changes: who comes, who goes, and not each packet")
