@@ -1,25 +1,62 @@
 import DBus
 import Loop
 
-/// A service that listens to the public feed, with nothing in range.
+/// A service that listens to the public feed, and one that says something in it while a credential comes.
 extension ServiceBench {
   func runFeed() async throws -> [Figure] {
     defer { cleanUp() }
     let (bus, _) = try await startBus()
-    let air = "\(directory)/quiet"
-    processes.append(try Process("\(programs)/earshot-air", ["--socket", air, "--latency", "0"]))
-    try await awaitFile(air)
+    return [try await quiet(bus), try await beside(bus)]
+  }
+
+  private func startAir(_ name: String) async throws -> String {
+    let socket = "\(directory)/\(name)"
+    processes.append(try Process("\(programs)/earshot-air", ["--socket", socket, "--latency", "0"]))
+    try await awaitFile(socket)
+    return "Backend=air\nAirSocket=\(socket)"
+  }
+
+  private func quiet(_ bus: BusConnection) async throws -> Figure {
+    let name = "org.earshot.quiet"
     let service = try startService(
-      "feed", enabled: "no", radio: "Backend=air\nAirSocket=\(air)", mesh: "[Broadcast]\nEnabled=yes", arguments: [])
-    try await awaitName("org.earshot", on: bus)
+      "quiet", enabled: "no", radio: try await startAir("quiet-air"), mesh: Self.feed, arguments: ["--bus-name", name])
+    try await awaitName(name, on: bus)
     try await pause(.seconds(2))
-    let state = try await bus.call(
-      "org.earshot", "/org/earshot/broadcast", "org.freedesktop.DBus.Properties", "Get",
-      [.string("org.earshot.Broadcast1"), .string("State")])
-    guard state.first?.asString == "listening" else { throw Trouble(description: "the feed does not listen") }
+    try await checkListens(name, bus)
     let before = service.status("voluntary_ctxt_switches")
     try await pause(.seconds(10))
     let wakeups = service.status("voluntary_ctxt_switches") - before
-    return [.less("feed: wake-ups while it listens and nothing is in range", Double(wakeups) / 10, "1/s")]
+    return .less("feed: wake-ups while it listens and nothing is in range", Double(wakeups) / 10, "1/s")
+  }
+
+  private static let feed = "[Broadcast]\nEnabled=yes"
+
+  private func checkListens(_ name: String, _ bus: BusConnection) async throws {
+    let state = try await bus.call(
+      name, "/org/earshot/broadcast", "org.freedesktop.DBus.Properties", "Get",
+      [.string("org.earshot.Broadcast1"), .string("State")])
+    guard state.first?.asString == "listening" else { throw Trouble(description: "the feed does not listen") }
+  }
+
+  /// The same credential to a kiosk whose feed is off, and to one that says a message after the other, in turns.
+  private func beside(_ bus: BusConnection) async throws -> Figure {
+    let radio = try await startAir("kiosk-air")
+    let (plain, talking, visitor) = ("org.earshot.plain", "org.earshot.talking", "org.earshot.guest")
+    _ = try startService("plain", enabled: "yes", radio: radio, arguments: ["--bus-name", plain])
+    _ = try startService("talking", enabled: "yes", radio: radio, mesh: Self.feed, arguments: ["--bus-name", talking])
+    _ = try startService("guest", enabled: "no", radio: radio, arguments: ["--bus-name", visitor])
+    for name in [plain, talking, visitor] { try await awaitName(name, on: bus) }
+    try await checkListens(talking, bus)
+    let credential = SystemRandomBytes.text(1 << 20)
+    var (without, with): ([Duration], [Duration]) = ([], [])
+    for turn in 0..<25 {
+      without.append(try await transfer(credential, bus, to: plain, from: visitor))
+      // The queue is full most of the time, which is as it should be.
+      _ = try? await bus.call(
+        talking, "/org/earshot/broadcast", "org.earshot.Broadcast1", "Send", [.string("message \(turn)")])
+      with.append(try await transfer(credential, bus, to: talking, from: visitor))
+    }
+    let (bare, beside) = (without.sorted()[without.count / 2], with.sorted()[with.count / 2])
+    return .more("feed: goodput of a 1 MiB credential beside messages, of that without", bare / beside, "", goal: 0.95)
   }
 }

@@ -109,28 +109,31 @@ final class ServiceBench {
   }
 
   /// From the call of `SendFile` to the credential in this program's hands.
-  private func transfer(_ credential: [UInt8], _ bus: BusConnection) async throws -> Duration {
+  func transfer(
+    _ credential: [UInt8], _ bus: BusConnection, to name: String = "org.earshot",
+    from visitor: String = "org.earshot.visitor"
+  ) async throws -> Duration {
     let verifier: ObjectPath = "/org/earshot/verifier"
     let values = try await bus.call(
-      "org.earshot", verifier, "org.freedesktop.DBus.Properties", "Get",
+      name, verifier, "org.freedesktop.DBus.Properties", "Get",
       [.string("org.earshot.Verifier1"), .string("ConnectionUri")])
     let uri = values.first?.asString ?? ""
     let received = Arrival()
     let watch = bus.subscribe(
-      SignalMatch(sender: "org.earshot", interface: "org.earshot.Verifier1", member: "CredentialReceived")
+      SignalMatch(sender: name, interface: "org.earshot.Verifier1", member: "CredentialReceived")
     ) { received.give($0.arguments.first?.asObjectPath) }
     defer { watch.cancel() }
     // Until the bus has answered this, the match rule may not be in force.
-    _ = try await bus.call("org.earshot", verifier, "org.freedesktop.DBus.Peer", "Ping")
+    _ = try await bus.call(name, verifier, "org.freedesktop.DBus.Peer", "Ping")
     let file = try FileDescriptor.sealed(credential, name: "bench")
     let begin = EventLoop.shared.now
     _ = try await bus.call(
-      "org.earshot.visitor", "/org/earshot/wallet", "org.earshot.Wallet1", "SendFile",
+      visitor, "/org/earshot/wallet", "org.earshot.Wallet1", "SendFile",
       [.string(uri), .descriptor(file)])
     guard let path = await received.take(within: .seconds(30)) else {
       throw Trouble(description: "no credential arrived")
     }
-    let answer = try await bus.call("org.earshot", path, "org.earshot.Credential1", "OpenCredential")
+    let answer = try await bus.call(name, path, "org.earshot.Credential1", "OpenCredential")
     let text = try answer.first?.asDescriptor?.readAll(limit: 64 << 20)
     guard text == credential else { throw Trouble(description: "another credential arrived") }
     return begin.duration(to: EventLoop.shared.now)
