@@ -175,7 +175,9 @@ final class SharedSet: AdvertisingSet {
       airing.tell(.began(now))
     case .airing(let airing, let since) where shown != airing.advertisement:
       withdraw()
-      airing.tell(.cutShort(after: since.duration(to: scheduler.now)))
+      // Whoever wanted the place may be quicker than the timer when the time is over.
+      let (now, time) = (scheduler.now, since.duration(to: scheduler.now))
+      airing.tell(time < airing.time ? .cutShort(after: time) : .ended(now))
     case .resting where radio.slot(of: id) == nil: withdraw()
     default: break
     }

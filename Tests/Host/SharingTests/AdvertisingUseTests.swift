@@ -75,6 +75,26 @@ struct AdvertisingUseTests {
     withExtendedLifetime(airing) {}
   }
 
+  @Test(
+    "A message whose place is taken when its time is over was said, and one whose place is taken before was cut short",
+    arguments: [(Duration.seconds(4), false), (.milliseconds(3999), true)])
+  @LoopActor
+  func placeTaken(after time: Duration, isCutShort: Bool) async throws {
+    let house = SharedRadioTests.House()
+    let set = try house.chat.advertisingSet(AdvertisingTerms(.broadcast), every: .milliseconds(100), resting: nil)
+    let begin = house.time.now
+    // Before the timer of the message, whose moment is the same.
+    let taking = house.time.schedule(at: begin.advanced(by: time)) { house.driver.delegate?.onAir(nil, in: 0) }
+    var events: [AiringEvent] = []
+    let airing = try set.air(Self.advertisement("hello").data, for: .seconds(4)) { events.append($0) }
+    house.turn()
+    house.driver.tellOnAir()
+    house.time.advance(by: .seconds(5))
+    let end: AiringEvent = isCutShort ? .cutShort(after: time) : .ended(begin.advanced(by: time))
+    #expect(events == [.began(begin), end])
+    withExtendedLifetime((taking, airing)) {}
+  }
+
   @Test("A message that is refused while its set rests leaves the set on the air, at rest")
   @LoopActor
   func refusedAtRest() async throws {
