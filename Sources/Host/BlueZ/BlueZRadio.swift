@@ -175,6 +175,7 @@ public final class BlueZRadio: RadioDriver {
     var traits = RadioTraits()
     traits.keepsClientsApart = keepsClientsApart
     if losesLongWrites { traits.longestWrite = Bearers.shortWrite + 1 }
+    if isDegradable { traits.packetShortfall = shortfallWords.packets }
     traits.disclosures = Disclosure.sentences(place.flatMap { daemon.adapters[$0.adapter] }, configuration)
     return traits
   }
@@ -220,7 +221,8 @@ public final class BlueZRadio: RadioDriver {
   private var problems: [String] {
     let served = servedInOrder.lazy.compactMap(\.registration.problem).first
     if let first = served ?? advertising.problem ?? scanner.problem { return [first] }
-    return [advertising.shortfall, rawShortfall].compactMap { $0 }
+    let packets = isDegradable && scanner.listensForPatterns ? shortfallWords.packets : nil
+    return [advertising.shortfall, packets, rawShortfall].compactMap { $0 }
   }
 
   private var servedInOrder: [ServedApplication] {

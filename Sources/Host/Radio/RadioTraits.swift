@@ -8,6 +8,9 @@ public struct RadioTraits: Hashable, Sendable {
   /// Whether all advertisements of the service that asks have places of their own on the air, and have had them for half a minute:
   /// where a controller has few places they take turns with those of others.
   public var advertisesAll = true
+  /// What is missing where single packets are told of but not as they came, with what to do about it, in a sentence for a person;
+  /// nil where nothing is.
+  public var packetShortfall: String?
   /// What this machine tells everybody near by itself, with what to do about it, in sentences for a person.
   public var disclosures: [String] = []
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from harness.runner import Test
 from suites import (
-    advertising, apps, clients, crowds, degraded, faults, formats, goodput, linux, mail, media, mesh, mesh_faults, mesh_speed,
+    advertising, apps, broadcast, clients, crowds, degraded, faults, formats, goodput, linux, mail, media, mesh, mesh_faults, mesh_speed,
     privacy, silence, speed, traces, transfers,
 )
 
 MODULES = (
-    formats, linux, mesh, mesh_faults, mesh_speed, apps, media, mail, clients, traces, advertising, transfers, privacy, crowds,
+    formats, linux, mesh, mesh_faults, mesh_speed, apps, media, mail, clients, traces, broadcast, advertising, transfers, privacy, crowds,
     silence, speed, goodput, faults, degraded,
 )
 

@@ -12,6 +12,9 @@ SELECTION = (
     "A wallet on Linux brings 10 KB to a verifier on Linux that speaks 0.4 alone, and is rejected",
     "Two nodes find each other, and what is said to all and in private arrives with its ticks",
     "A file goes to an Android phone, one fragment after the other",
+    "What a program says is on the air as the vectors have it, not connectable, from one address of its own, for 4 s, and then nothing "
+    "for 2 s",
+    "What a phone says is there, once each and none missing, while a kiosk waits and another program discovers",
     "Both dialects are on the air at once, byte for byte as the original sends them",
     "An iOS wallet (0.5, MTU 517) brings 10 KB and is accepted",
     "An iOS wallet (0.4, MTU 512) brings 100 KB and is rejected",
@@ -51,7 +54,7 @@ DESK = ("meshfaults", "traces")
 #: so many in which it works.
 SECONDS = {
     "formats": (0, 1), "linux": (0, 45), "mesh": (0, 900), "meshfaults": (30, 250), "meshspeed": (10, 200),
-    "apps": (60, 340), "media": (150, 350), "mail": (40, 220), "clients": (60, 200), "traces": (90, 150),
+    "apps": (60, 340), "media": (150, 350), "mail": (40, 220), "clients": (60, 200), "traces": (90, 150), "broadcast": (420, 120),
     "advertising": (0, 6), "transfers": (0, 180), "privacy": (0, 45), "crowds": (0, 350),
     "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
 }

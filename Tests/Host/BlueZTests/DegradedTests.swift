@@ -73,7 +73,7 @@ struct DegradedTests {
   func heard() async throws {
     let rig = try await Rig.ready(isDegradable: true)
     defer { rig.close() }
-    #expect(rig.driver.seesPackets)
+    #expect(rig.driver.seesPackets && rig.driver.status.state == .ready)
     rig.radio.listen(for: [
       AdvertisingPattern(type: 9, bytes: [0x7E]), AdvertisingPattern(type: 0xFF, bytes: [0x4C, 0x00]),
     ])
@@ -88,5 +88,9 @@ struct DegradedTests {
     let heard = rig.radio.packets.all
     #expect(heard.map(\.data) == [[4, 9, 0x7E, 0x30, 0x61], [5, 0xFF, 0x4C, 0, 2, 0x15]])
     #expect(heard.first?.kind == .unknown && heard.first?.rssi == -50)
+    let reason = try await rig.reach(.degraded, "only what bluetoothd tells of is heard").reason
+    #expect(rig.driver.status.traits.packetShortfall == reason)
+    rig.radio.listen(for: nil)
+    try await rig.reach(.ready)
   }
 }

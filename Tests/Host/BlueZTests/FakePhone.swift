@@ -39,16 +39,22 @@ final class FakePhone {
   /// Sees the advertisement that the invitation is about, as a scanner would.
   func meet() async throws {
     handle(.start)
-    try await fake.until {
-      let seen =
-        kernel.map { kernel in kernel.onAir().values.map { Self.serviceData($0) } }
-        ?? fake.advertisements.filter(\.isOnAir).map { Self.serviceData($0) }
-      for serviceData in seen where serviceData[dialect.service] != nil {
-        handle(.sighted(token: 1, serviceData: serviceData))
-      }
-      return !fake.applications.flatMap(\.characteristics).isEmpty
-        && queue.contains { if case .connect = $0 { true } else { false } }
+    try await fake.until { !fake.applications.flatMap(\.characteristics).isEmpty }
+    if let kernel {
+      try await kernel.until { sees(kernel.onAir().values.map { Self.serviceData($0) }) }
+    } else {
+      try await fake.until { sees(fake.advertisements.filter(\.isOnAir).map { Self.serviceData($0) }) }
     }
+  }
+
+  /// Hears what is on the air.
+  ///
+  /// - Returns: whether it would connect by that.
+  private func sees(_ onAir: [[BluetoothUUID: [UInt8]]]) -> Bool {
+    for serviceData in onAir where serviceData[dialect.service] != nil {
+      handle(.sighted(token: 1, serviceData: serviceData))
+    }
+    return queue.contains { if case .connect = $0 { true } else { false } }
   }
 
   /// Connects and goes on until Identify is answered.

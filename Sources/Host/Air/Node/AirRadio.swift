@@ -111,6 +111,7 @@ public final class AirRadio: RadioDriver {
 
   public var status: RadioStatus {
     var status = situation
+    status.traits.packetShortfall = controller.packetShortfall
     status.traits.keepsClientsApart = !controller.reachesEverySubscriber
     return status
   }

@@ -52,8 +52,8 @@ final class ManagedAdvertising: AdvertisingWay {
     let adapter = place?.adapter.lastElement ?? ""
     let who =
       settings.contains(.discoverable)
-      ? "\(adapter) is discoverable: bluetoothctl discoverable off."
-      : "a program has made \(adapter) connectable as a whole: btmgmt connectable off."
+      ? "\(adapter) is discoverable: bluetoothctl discoverable off, while earshotd is stopped."
+      : "a program has made \(adapter) connectable as a whole: btmgmt connectable off, while earshotd is stopped."
     return "Messages to all go out as connectable and from the adapter's own address, for \(who)"
   }
 

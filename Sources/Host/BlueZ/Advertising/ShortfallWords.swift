@@ -39,6 +39,9 @@ struct ShortfallWords: Hashable, Sendable {
     "bluetoothd cannot send messages to all as they are\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }
 
+  /// What is missing of single packets where bluetoothd stands in.
+  var packets: String { "Of single packets only what bluetoothd tells of is heard\(reason). \(remedy)." }
+
   /// Why single packets are not heard.
   var deafness: String {
     "bluetoothd does not tell of single packets\(reason). \(remedy), or Degraded=yes in [Broadcast]."

@@ -52,6 +52,9 @@ final class Scanner {
   /// Why it does not scan, and what to do; nil when it does, or is not asked to.
   var problem: String? { discovery?.problem ?? monitor?.problem }
 
+  /// Whether single packets are listened for.
+  var listensForPatterns: Bool { listening?.patterns != nil }
+
   /// Whether a packet with this data is listened for.
   func wants(_ data: ArraySlice<UInt8>) -> Bool { listening?.wants(data) == true }
 

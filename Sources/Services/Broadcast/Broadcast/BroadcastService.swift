@@ -246,7 +246,7 @@ public final class BroadcastService {
   public var state: State {
     guard isStarted else { return .stopped }
     guard engine != nil, radio.status.state != .waiting else { return .waiting }
-    return deafness != nil || trouble != nil ? .degraded : .listening
+    return shortfalls.isEmpty ? .listening : .degraded
   }
 
   /// What is wrong and what to do, for a person; empty where nothing is.
@@ -254,7 +254,11 @@ public final class BroadcastService {
     guard isStarted else { return "" }
     guard engine != nil else { return "The disk is asked what was notified before." }
     if radio.status.state == .waiting { return radio.status.reason }
-    return [deafness, trouble?.sentence].compactMap { $0 }.joined(separator: " ")
+    return shortfalls.joined(separator: " ")
+  }
+
+  private var shortfalls: [String] {
+    [deafness, radio.status.traits.packetShortfall, trouble?.sentence].compactMap { $0 }
   }
 
   var isListening: Bool { listening != nil && radio.status.state != .waiting }

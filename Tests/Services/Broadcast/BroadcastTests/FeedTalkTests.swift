@@ -169,6 +169,20 @@ struct FeedTalkTests {
     #expect(service.reason.contains("deaf to single packets"))
   }
 
+  @Test("Where a radio tells of packets not as they came, the feed listens and calls itself degraded, with the reason")
+  @LoopActor
+  func hardOfHearing() {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    stall.node.controller.packetShortfall = "Only names are heard."
+    plaza.time.advance(by: .seconds(1))
+    #expect(stall.service.state == .degraded && stall.service.isListening)
+    #expect(stall.service.reason == "Only names are heard.")
+    stall.node.controller.packetShortfall = nil
+    plaza.time.advance(by: .seconds(1))
+    #expect(stall.service.state == .listening && stall.service.reason.isEmpty)
+  }
+
   @Test("What is shown is told of when it changes: who comes, who goes, and not each packet")
   @LoopActor
   func changes() {
