@@ -335,7 +335,7 @@ async def set_discoverable(stage: Stage, wanted: bool) -> None:
 @suite.test("While the adapter is discoverable the radio is degraded and says how to undo it, and is whole when it is undone", limit=90)
 async def discoverable(stage: Stage) -> None:
     async with AsyncExitStack() as stack:
-        feed = await stack.enter_async_context(feed_of(stage, SETTINGS))
+        feed = await stack.enter_async_context(feed_of(stage, WITHOUT_KIOSK))
         phone = await stack.enter_async_context(phone_on(stage))
         await set_discoverable(stage, True)
         try:
@@ -350,7 +350,7 @@ async def discoverable(stage: Stage) -> None:
         finally:
             await stage.kiosk.stop()
             await set_discoverable(stage, False)
-        await stage.kiosk.start(with_feed(SETTINGS))
+        await stage.kiosk.start(with_feed(WITHOUT_KIOSK))
         await feed.until("listening")
         await stage.kiosk.until_radio("ready")
         await both_ways(stage, feed, "hidden again")

@@ -326,6 +326,20 @@ struct ManagementTests {
     second.cancel()
   }
 
+  @Test("A controller that has no set left is said to have no room, and is asked again")
+  @LoopActor
+  func noSetLeft() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    rig.kernel.refusals = [.noResources]
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.reach(.degraded, "no room for another advertisement")
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.reach(.ready)
+    #expect(rig.kernel.onAir().count == 1)
+    registration.cancel()
+  }
+
   @Test("A kernel that refuses is quoted once and tried again, ever more seldom; one that is busy is not worth a word")
   @LoopActor
   func refusals() async throws {

@@ -244,6 +244,8 @@ final class ManagedSlot {
     case .refused(.busy) where attempts.isFresh: attempts.failed()
     // bluetoothd will say so, and then it is tried elsewhere or later.
     case .refused(.invalidIndex), .refused(.notPowered): attempts.failed()
+    // The controller has fewer sets left than the kernel has instances: of an adapter that is discoverable the kernel has one itself.
+    case .refused(.noResources): attempts.failed(Self.noRoom)
     case .closed:
       attempts.failed("The management socket is closed, and with it the advertisement: systemctl restart earshotd.")
     default: attempts.failed("The kernel refuses to advertise on \(adapter) (\(failure)). It is tried again.")
