@@ -334,22 +334,23 @@ async def set_discoverable(stage: Stage, wanted: bool) -> None:
 
 @suite.test("While the adapter is discoverable the radio is degraded and says how to undo it, and is whole when it is undone", limit=90)
 async def discoverable(stage: Stage) -> None:
-    async with AsyncExitStack() as stack:
-        feed = await stack.enter_async_context(feed_of(stage, WITHOUT_KIOSK))
-        phone = await stack.enter_async_context(phone_on(stage))
+    async with feed_of(stage, WITHOUT_KIOSK) as feed:
         await set_discoverable(stage, True)
         try:
-            await phone.listen()
-            number = await feed.send("seen by all")
-            found = await stage.kiosk.until_radio("degraded")
-            assert "bluetoothctl discoverable off, while earshotd is stopped" in found["RadioReason"], found
-            await feed.until_sent(number)
-            await phone.stop_listening()
+            async with phone_on(stage) as phone:
+                await phone.listen()
+                number = await feed.send("seen by all")
+                found = await stage.kiosk.until_radio("degraded")
+                assert "bluetoothctl discoverable off, while earshotd is stopped" in found["RadioReason"], found
+                await feed.until_sent(number)
+                await phone.stop_listening()
             packets = [packet for packet in phone.heard if read(packet.data)]
             assert {packet.properties for packet in packets} == {CONNECTABLE}, packets[:3]
         finally:
             await stage.kiosk.stop()
             await set_discoverable(stage, False)
+        # Its numbers begin anew.
+        feed.signals.clear()
         await stage.kiosk.start(with_feed(WITHOUT_KIOSK))
         await feed.until("listening")
         await stage.kiosk.until_radio("ready")
@@ -365,6 +366,7 @@ async def without_management(stage: Stage) -> None:
         await stage.kiosk.start(with_feed(WITHOUT_KIOSK))
         found = await feed.until("degraded")
         assert not found["Listening"] and "CAP_NET_ADMIN" in found["Reason"], found
+        feed.signals.clear()
         await stage.kiosk.start(with_feed(WITHOUT_KIOSK, Degraded="yes"))
         found = await feed.until("degraded")
         assert found["Listening"], found
