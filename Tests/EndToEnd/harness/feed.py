@@ -1,7 +1,6 @@
 """The public feed of a service, as a local program has it."""
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 

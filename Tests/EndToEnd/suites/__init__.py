@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from harness.runner import Test
 from suites import (
-    advertising, apps, broadcast, clients, crowds, degraded, faults, formats, goodput, linux, mail, media, mesh, mesh_faults, mesh_speed,
-    privacy, silence, speed, traces, transfers,
+    advertising, apps, broadcast, clients, crowds, degraded, faults, formats, goodput, linux, mail, media, mesh, mesh_faults,
+    mesh_speed, privacy, silence, speed, traces, transfers,
 )
 
 MODULES = (
-    formats, linux, mesh, mesh_faults, mesh_speed, apps, media, mail, clients, traces, broadcast, advertising, transfers, privacy, crowds,
-    silence, speed, goodput, faults, degraded,
+    formats, linux, mesh, mesh_faults, mesh_speed, apps, media, mail, clients, traces, broadcast, advertising, transfers, privacy,
+    crowds, silence, speed, goodput, faults, degraded,
 )
 
 

@@ -23,7 +23,7 @@ from harness.service import Settings
 from harness.stage import SETTINGS, Stage
 from phones.feed import APART, BEACON, FLAGS, MOST, ON_AIR, FeedPhone, Packet, beacon, message, read
 from phones.ios import IOSWallet
-from phones.tuvali import DIALECTS, structures
+from phones.tuvali import DIALECTS
 from suites.degraded import capability
 from suites.visits import KB, credential, visit
 
