@@ -75,7 +75,6 @@ struct Sender: Sendable {
     guard case .asking(number, _) = turn else { return }
     turn = .onAir(number, since: now)
     lastStart = now
-    lastEnd = nil
     digit = (digit + 1) % 10
   }
 

@@ -95,6 +95,52 @@ struct AdvertisingUseTests {
     withExtendedLifetime((taking, airing)) {}
   }
 
+  @Test("A message that is taken back while it waits is never shown, and tells nothing more")
+  @LoopActor
+  func takenBack() async throws {
+    let house = SharedRadioTests.House()
+    let high = try house.kiosk.advertise(Self.advertisement("kiosk"), AdvertisingTerms(.person), for: nil)
+    let set = try house.chat.advertisingSet(AdvertisingTerms(.broadcast), every: .milliseconds(100), resting: nil)
+    var events: [AiringEvent] = []
+    let first = try set.air(Self.advertisement("one").data, for: .seconds(4)) { events.append($0) }
+    // The second takes the place of the first, which is told at the end of this turn.
+    let second = try set.air(Self.advertisement("two").data, for: .seconds(4)) { events.append($0) }
+    first.cancel()
+    house.turn()
+    second.cancel()
+    #expect(house.chat.advertisingUse.waiting == [])
+    high.cancel()
+    house.time.advance(by: .seconds(60))
+    #expect(house.driver.takeOrders() == ["slot 0: kiosk", "slot 0: empty"])
+    #expect(events == [])
+  }
+
+  @Test("A message has its whole time from the moment at which the driver has it on the air, however late that is")
+  @LoopActor
+  func lateDriver() async throws {
+    let house = SharedRadioTests.House()
+    let first = try house.kiosk.advertise(Self.advertisement("kiosk"), AdvertisingTerms(.person), for: nil)
+    house.time.advance(by: .seconds(1))
+    let terms = AdvertisingTerms(.broadcast, leastTime: .seconds(4), longestWait: .seconds(5))
+    let set = try house.chat.advertisingSet(terms, every: .milliseconds(100), resting: nil)
+    var events: [AiringEvent] = []
+    let airing = try set.air(Self.advertisement("hello").data, for: .seconds(4)) { events.append($0) }
+    house.time.advance(by: .milliseconds(4900))
+    first.cancel()
+    house.time.advance(by: .seconds(2))
+    // It has its place, so its longest wait is over without a refusal.
+    #expect(events == [])
+    house.driver.tellOnAir()
+    let begin = house.time.now
+    let second = try house.kiosk.advertise(Self.advertisement("again"), AdvertisingTerms(.person), for: nil)
+    house.time.advance(by: .milliseconds(3900))
+    #expect(house.driver.takeOrders() == ["slot 0: kiosk", "slot 0: hello"])
+    house.time.advance(by: .milliseconds(200))
+    #expect(house.driver.takeOrders() == ["slot 0: again"])
+    #expect(events == [.began(begin), .ended(begin.advanced(by: .seconds(4)))])
+    withExtendedLifetime((airing, second)) {}
+  }
+
   @Test("A message that is refused while its set rests leaves the set on the air, at rest")
   @LoopActor
   func refusedAtRest() async throws {

@@ -117,6 +117,19 @@ struct NotifyTests {
     #expect(sent != nil && heard == [false])
   }
 
+  @Test("A clock that goes back on the next day fills neither budget, for that day's whole length")
+  func clockBackNextDay() {
+    var stand = FeedStand()
+    _ = told(&stand, 0, 1)
+    stand.pass(24 * 3600)
+    stand.time.day = CalendarDay(20_522)
+    let today = told(&stand, 2, 3)
+    stand.pass(3600)
+    stand.time.day = CalendarDay(20_521)
+    let afterwards = told(&stand, 4)
+    #expect(today == [true, true] && afterwards == [false])
+  }
+
   @Test("A day that the clock named by mistake is over when a whole day has passed")
   func clockWasAhead() {
     var stand = FeedStand()
@@ -176,6 +189,13 @@ struct NotifyTests {
     #expect(stand.engine.deadline == stand.now)
     let given = stand.handle(.timer)
     #expect(given.first == .stopBeacon(.noPlace))
+    guard case .keep(let givenBack) = given.last else {
+      Issue.record("nothing is kept: \(given)")
+      return
+    }
+    var restarted = FeedStand(ledger: try NotifyLedger(reading: givenBack.bytes))
+    let afterRestart = restarted.refusedNotify()
+    #expect(afterRestart == nil)
     try stand.notify()
     stand.handle(.beaconRefused)
     try stand.notify()

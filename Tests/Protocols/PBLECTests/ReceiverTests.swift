@@ -176,8 +176,10 @@ struct ReceiverTests {
     #expect(stand.engine.counters[.moved] == 1 && stand.engine.counters[.duplicate] == 1)
   }
 
-  @Test("A peer has one alias as long as the engine runs, and other ones under other engines")
-  func aliases() {
+  @Test(
+    "A peer has one alias as long as the engine runs, forgotten or not, and other ones under other engines",
+    arguments: [false, true])
+  func aliases(isForgotten: Bool) {
     func alias(_ stand: inout FeedStand) -> Int? {
       stand.hear(0, "hi", from: 77)
       return stand.engine.messages(after: 0, limit: 1000).last?.alias
@@ -185,6 +187,7 @@ struct ReceiverTests {
     var (one, other) = (FeedStand(seed: 1), FeedStand(seed: 2))
     let first = alias(&one)
     one.pass(100)
+    if isForgotten { one.handle(.timer) }
     let second = alias(&one)
     let elsewhere = alias(&other)
     #expect(first != nil && first == second && first != elsewhere)

@@ -134,14 +134,17 @@ struct BadInputTests {
   @LoopActor
   func cancel() throws {
     let plaza = Plaza()
-    let (stall, ear) = (plaza.add(), plaza.add())
+    let (stall, ear, packets) = (plaza.add(), plaza.add(), try plaza.listen())
     let (first, second) = (try stall.send("one"), try stall.send("two"))
     plaza.time.advance(by: .seconds(1))
+    #expect(packets.names.first?.packets.count ?? 0 >= 9)
     try stall.service.cancel(first)
     try stall.service.cancel(second)
     plaza.time.advance(by: .seconds(20))
     #expect(stall.outcomes == [first: .some(.cancelled), second: .some(.cancelled)])
     #expect(ear.texts == ["one"])
+    // The rest of it was not said.
+    #expect(packets.names.first?.packets.count ?? 0 <= 12)
     for number in [first, 77] {
       do throws(BroadcastService.Refusal) {
         try stall.service.cancel(number)

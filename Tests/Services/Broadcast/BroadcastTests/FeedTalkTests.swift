@@ -136,6 +136,24 @@ struct FeedTalkTests {
     #expect(ear.names.first?.packets.count ?? 0 >= 20)
   }
 
+  @Test("What has a higher priority waits until a message has had its 4 s")
+  @LoopActor
+  func uninterrupted() throws {
+    let plaza = Plaza()
+    let stall = plaza.add(slots: 1)
+    let ear = try plaza.listen()
+    let number = try stall.send("hello")
+    plaza.time.advance(by: .seconds(1))
+    let kiosk = stall.shared.tenant("kiosk", share: .nothing)
+    let registration = try kiosk.advertise(
+      Advertisement(data: AdvertisingData(flags: 6, localName: "kiosk")), AdvertisingTerms(.person), for: nil)
+    plaza.time.advance(by: .seconds(9))
+    #expect(stall.outcomes[number] == .some(nil))
+    #expect(ear.names.first?.packets.count ?? 0 >= 38)
+    #expect(kiosk.advertisingUse.onAir == ["kiosk"])
+    withExtendedLifetime(registration) {}
+  }
+
   @Test("When the adapter is gone and comes back, what is said is heard again")
   @LoopActor
   func powerCycle() throws {

@@ -192,9 +192,10 @@ struct NotifyKeepingTests {
   @LoopActor
   func rest() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
-    let stall = plaza.add(directory: folder.path, disk: disk)
+    let stall = plaza.add(directory: folder.path, disk: disk) { $0.notifyLimit = 3 }
     disk.release()
-    hear(plaza, 0, 1)
+    // The first is being written, the second waits, and the third takes its place.
+    hear(plaza, 0, 1, 2)
     stall.service.stop()
     var isAtRest = false
     stall.service.rest(within: .seconds(5)) { isAtRest = true }
@@ -204,7 +205,7 @@ struct NotifyKeepingTests {
     #expect(isAtRest)
     stall.service.rest(within: .seconds(5)) { isAtRest = false }
     #expect(!isAtRest)
-    plaza.restart(stall, directory: folder.path)
+    plaza.restart(stall, directory: folder.path) { $0.notifyLimit = 3 }
     #expect(stall.service.notificationsLeft == 0)
   }
 
