@@ -48,6 +48,9 @@ public final class FakeKernel {
   public var isSilent = false
   /// Commands of these opcodes it carries out, and says nothing.
   public var silentOpcodes: Set<UInt16> = []
+  /// Commands of this opcode wait until `release`.
+  public var heldOpcode: UInt16?
+  private var held: [ManagementPacket] = []
   /// What is on at each controller; powered and LE where nothing is said.
   public private(set) var settings: [UInt16: ControllerSettings] = [:]
   /// The advertisement monitors of each controller, by their handles.
@@ -139,6 +142,14 @@ public final class FakeKernel {
     _ = Glibc.send(own, bytes, bytes.count, Int32(MSG_NOSIGNAL))
   }
 
+  /// Carries out what was held, and holds nothing more.
+  public func release() {
+    heldOpcode = nil
+    let packets = held
+    held = []
+    for packet in packets { answer(packet) }
+  }
+
   /// Waits until `condition` holds, looking at it after each command.
   public func until(_ condition: @LoopActor () -> Bool) async throws {
     guard !condition() else { return }
@@ -154,7 +165,7 @@ public final class FakeKernel {
       if count == 0 { close() }
       guard count > 0 else { return }
       guard let packet = try? ManagementPacket(reading: Array(buffer.prefix(count))) else { continue }
-      if !isSilent { answer(packet) }
+      if packet.code == heldOpcode { held.append(packet) } else if !isSilent { answer(packet) }
       commands.put("0x\(String(packet.code, radix: 16)) \(packet.index)")
     }
   }

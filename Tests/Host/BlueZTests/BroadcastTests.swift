@@ -36,6 +36,20 @@ struct BroadcastTests {
     #expect(rig.kernel.onAir()[3]?.address != address)
   }
 
+  @Test("Where the kernel refuses other data for a live instance, the instance is made anew")
+  @LoopActor
+  func exchangeRefused() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    rig.driver.advertise(Self.message("~0a"), in: 0)
+    try await rig.kernel.until { rig.kernel.onAir()[3]?.data == Self.bytes("~0a") }
+    try await rig.settle()
+    rig.kernel.refusalsByOpcode[AddExtendedAdvertisingData.opcode] = [.invalidParameters]
+    rig.driver.advertise(Self.message("~1b"), in: 0)
+    try await rig.kernel.until { rig.kernel.onAir()[3]?.data == Self.bytes("~1b") }
+    #expect(rig.kernel.made[3] == 2)
+  }
+
   @Test("That it is on the air is told when the kernel has it, that it is not when it goes, and each exchange")
   @LoopActor
   func told() async throws {

@@ -240,6 +240,21 @@ struct ManagementTests {
     registration.cancel()
   }
 
+  @Test("When a peer connects before the kernel has the data, which ends the instance, it is made anew")
+  @LoopActor
+  func connectingMeanwhile() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    rig.kernel.heldOpcode = AddExtendedAdvertisingData.opcode
+    let registration = try rig.radio.advertise(.sample)
+    try await rig.kernel.until { rig.kernel.commands.all.contains("0x55 0") }
+    rig.fake.addDevice()
+    try await rig.settle()
+    rig.kernel.release()
+    try await rig.kernel.until { rig.kernel.made[3] == 2 && !rig.kernel.onAir().isEmpty }
+    registration.cancel()
+  }
+
   @Test("A bluetoothd that starts removes it, and it comes back")
   @LoopActor
   func restart() async throws {
