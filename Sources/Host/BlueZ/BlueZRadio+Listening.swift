@@ -19,7 +19,7 @@ extension BlueZRadio {
 
   /// The kernel heard an advertiser, for a discovery of ours or of another program.
   func found(_ report: AdvertisingReport) {
-    guard scanner.wants(report.data[...]), let packet = AdvertisingPacket(report, at: scheduler.now) else { return }
+    guard let packet = AdvertisingPacket(report, at: scheduler.now) else { return }
     delegate?.heard(packet)
   }
 }
