@@ -104,7 +104,7 @@ extension Target {
 
 /// An engine and a script of what happens to it.
 private struct FeedPlay {
-  private var engine = BroadcastEngine(random: SeededRandom(seed: 9))
+  private var engine = BroadcastEngine(random: SeededRandom(seed: 9), at: .zero)
   private var now = Instant.zero
   private var time = CalendarTime(milliseconds: 1_773_057_600_000, day: CalendarDay(20_521))
   private var asked: UInt64 = 0

@@ -176,6 +176,7 @@ public final class BlueZRadio: RadioDriver {
     traits.keepsClientsApart = keepsClientsApart
     if losesLongWrites { traits.longestWrite = Bearers.shortWrite + 1 }
     if isDegradable { traits.packetShortfall = shortfallWords.packets }
+    traits.deafness = scanner.deafness
     traits.disclosures = Disclosure.sentences(place.flatMap { daemon.adapters[$0.adapter] }, configuration)
     return traits
   }

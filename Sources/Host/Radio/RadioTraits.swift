@@ -11,6 +11,8 @@ public struct RadioTraits: Hashable, Sendable {
   /// What is missing where single packets are told of but not as they came, with what to do about it, in a sentence for a person;
   /// nil where nothing is.
   public var packetShortfall: String?
+  /// Why no single packet is told of for now although somebody listens, with what to do about it; nil where they are.
+  public var deafness: String?
   /// What this machine tells everybody near by itself, with what to do about it, in sentences for a person.
   public var disclosures: [String] = []
 

@@ -25,6 +25,7 @@ extension AdvertisingPlan {
       let id = entries[index].id
       if entries[index].slot != step.slot { vacate(step.slot, at: now) }
       guard let index = entries.firstIndex(where: { $0.id == id }) else { break }
+      if entries[index].isSet { entries[index].waitedSince = entries[index].waitingSince }
       entries[index].place = .onAir(slot: step.slot, since: now, isTurn: step.isTurn)
       if step.isTurn { turns[entries[index].priority] = now }
       actions.append(.show(id, slot: step.slot))

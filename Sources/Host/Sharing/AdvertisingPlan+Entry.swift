@@ -9,6 +9,8 @@ extension AdvertisingPlan {
     let isSet: Bool
     var isReady: Bool
     var place: Place
+    /// Since when it waited for the place that it has, until the driver has it on the air there.
+    var waitedSince: Instant?
   }
 
   enum Place: Hashable, Sendable {

@@ -126,6 +126,7 @@ struct AdvertisingPlan: Sendable {
       return
     }
     entries[index].terms = terms
+    entries[index].waitedSince = nil
     guard let slot = entries[index].slot else {
       entries[index].place = .waiting(since: now)
       return
@@ -141,6 +142,7 @@ struct AdvertisingPlan: Sendable {
       return []
     }
     endTurn(index, at: now)
+    entries[index].waitedSince = nil
     entries[index].place = .resting(slot: slot, waitsSince: nil)
     return [.show(id, slot: slot)]
   }
@@ -148,17 +150,19 @@ struct AdvertisingPlan: Sendable {
   private mutating func began(_ id: ID, at now: Instant) {
     guard let index = index(of: id), case .onAir(let slot, _, let isTurn) = entries[index].place else { return }
     entries[index].place = .onAir(slot: slot, since: now, isTurn: isTurn)
+    entries[index].waitedSince = nil
   }
 
-  /// Takes what is in a slot off the air. An advertisement waits, and so does a set that waited to say something; of a set that
-  /// was saying it, or rested, nothing more is to be done.
+  /// Takes what is in a slot off the air. An advertisement waits, and so does a set that waited to say something, or that the
+  /// driver did not have on the air yet; of a set that was saying it, or rested, nothing more is to be done.
   mutating func vacate(_ slot: Int, at now: Instant) {
     guard let index = entries.firstIndex(where: { $0.slot == slot }) else { return }
     endTurn(index, at: now)
     let entry = entries[index]
-    switch entry.place {
-    case .resting(_, let since?): entries[index].place = .waiting(since: since)
-    case .onAir where !entry.isSet: entries[index].place = .waiting(since: now)
+    entries[index].waitedSince = nil
+    switch (entry.place, entry.waitedSince) {
+    case (.resting(_, let since?), _), (.onAir, let since?): entries[index].place = .waiting(since: since)
+    case (.onAir, nil) where !entry.isSet: entries[index].place = .waiting(since: now)
     default: entries.remove(at: index)
     }
   }

@@ -33,7 +33,7 @@ enum FeedBench {
 
   /// 200 senders at full rate, 1,333 reports a second: 40 of each message, in turns, with a text of 24 bytes.
   private static func crowd() -> Double {
-    var engine = BroadcastEngine(random: SystemRandom())
+    var engine = BroadcastEngine(random: SystemRandom(), at: .zero)
     var now = Instant.zero
     let rounds = reports / senders / 40
     let packets: [[[UInt8]]] = (0..<rounds).map { round in
@@ -81,7 +81,7 @@ enum FeedBench {
 
   /// What else is on the air: names, services, and beacons of others.
   private static func strangers() -> Double {
-    var engine = BroadcastEngine(random: SystemRandom())
+    var engine = BroadcastEngine(random: SystemRandom(), at: .zero)
     var beacon = NotifyBeacon(major: 1, minor: 2).bytes
     beacon[20] ^= 1
     let lists = [
@@ -102,7 +102,7 @@ enum FeedBench {
 
   /// A new address for each report, while as many peers as there may be are there.
   private static func spoofer() -> Double {
-    var engine = BroadcastEngine(random: SystemRandom())
+    var engine = BroadcastEngine(random: SystemRandom(), at: .zero)
     var now = Instant.zero
     let packet = report("~1somebody else, again")
     for address in 0..<Limits.peers {

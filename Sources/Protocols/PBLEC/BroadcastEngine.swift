@@ -23,13 +23,15 @@ public struct BroadcastEngine: Sendable {
   /// - Parameters:
   ///   - ledger: what earlier runs have notified.
   ///   - random: where the first digit, the names of peers and the beacons' numbers come from.
+  ///   - now: when this run begins.
   public init(
     configuration: Configuration = Configuration(), ledger: NotifyLedger = NotifyLedger(),
-    random: any RandomSource & Sendable
+    random: any RandomSource & Sendable, at now: Instant
   ) {
     var random = random
     self.configuration = configuration
     self.ledger = ledger
+    self.ledger.settle(at: now)
     sender = Sender(randomFrom: &random)
     receiver = Receiver(randomFrom: &random)
     self.random = random
@@ -85,7 +87,7 @@ public struct BroadcastEngine: Sendable {
   ///
   /// - Throws: `notifying`, `notifySpent` or `clockNotSet`.
   public mutating func notify(at now: Instant, time: CalendarTime) throws(BroadcastError) -> [Action] {
-    guard case .none = beacon else { throw .notifying }
+    guard case .none = beacon else { throw .notifying(until: ledger.nextDay(at: time)) }
     try ledger.send(at: time, now)
     beacon = .asking(since: now)
     let bytes = random.bytes(4).map { UInt16($0) }
@@ -168,11 +170,13 @@ public struct BroadcastEngine: Sendable {
       guard let beaconDeadline, beaconDeadline <= now else { return actions }
       return actions + [.stopBeacon(.noPlace)] + giveUpBeacon()
     case .stop:
-      let actions = count(sender.stop())
-      if case .none = beacon { return actions }
+      var actions = count(sender.stop())
+      if case .none = beacon {} else { actions.append(.stopBeacon(.cancelled)) }
+      ledger.settle(at: now)
       let rest = giveUpBeacon()
       beacon = .none
-      return actions + [.stopBeacon(.cancelled)] + rest
+      if rest.isEmpty, ledger.isInUse { actions.append(.keep(ledger)) }
+      return actions + rest
     }
   }
 

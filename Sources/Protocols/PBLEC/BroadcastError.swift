@@ -13,14 +13,16 @@ public enum BroadcastError: CodedError, Hashable {
   case cancelled
   /// It got no place on the air in time.
   case noPlace
+  /// The radio did not do it; the sentence says why.
+  case radioFailed(String)
   /// There is no radio to say it with; the sentence says why.
   case noRadio(String)
   /// It was taken off the air before its time was over.
   case cutShort
   /// Today's beacon is spent; the next one may go out on this day.
   case notifySpent(until: CalendarDay)
-  /// A beacon is on the air, or about to be.
-  case notifying
+  /// A beacon is on the air, or about to be; the next one may go out on this day.
+  case notifying(until: CalendarDay)
   /// The clock says a time before 2026, so nobody knows which day it is.
   case clockNotSet
 
@@ -30,7 +32,7 @@ public enum BroadcastError: CodedError, Hashable {
     case .queueFull, .notifySpent, .notifying: "LimitExceeded"
     case .unknownMessage: "NotFound"
     case .cancelled: "Cancelled"
-    case .noPlace: "Timeout"
+    case .noPlace, .radioFailed: "Timeout"
     case .cutShort: "CutShort"
     case .clockNotSet, .noRadio: "NotReady"
     }
@@ -47,10 +49,10 @@ public enum BroadcastError: CodedError, Hashable {
     case .unknownMessage: "There is no such message that waits or is being said."
     case .cancelled: "The message was taken back."
     case .noPlace: "There was no place on the air within \(Limits.longestWait.components.seconds)s."
-    case .noRadio(let why): why
+    case .noRadio(let why), .radioFailed(let why): why
     case .cutShort: "It was taken off the air before its time was over."
     case .notifySpent(let day): "Others were notified today already. The next time is on \(day)."
-    case .notifying: "Others are being notified at this moment."
+    case .notifying(let day): "Others are being notified at this moment. The next time is on \(day)."
     case .clockNotSet: "This machine's clock says a time before 2026. Set it: others are notified once a day."
     }
   }

@@ -13,6 +13,7 @@ USER, CONTROL = 1, 3
 _NO_ADAPTER = 0xFFFF
 
 _GET_PHY, _SET_PHY, _READ_DEFAULTS, _SET_DEFAULTS = 0x44, 0x45, 0x4B, 0x4C
+_READ_MONITORS = 0x51
 _COMPLETE, _STATUS = 0x0001, 0x0002
 #: Parameters of Default System Configuration: shortest and longest interval (1.25 ms), latency, supervision timeout (10 ms).
 LINK_PARAMETERS = (0x17, 0x18, 0x19, 0x1A)
@@ -64,6 +65,12 @@ def link_defaults(adapter: int) -> tuple[int, ...]:
 def set_link_defaults(adapter: int, *values: int) -> None:
     pairs = zip(LINK_PARAMETERS, values, strict=True)
     _ask(_SET_DEFAULTS, adapter, b"".join(struct.pack("<HBH", number, 2, value) for number, value in pairs))
+
+
+def monitors(adapter: int) -> list[int]:
+    """The handles of the kernel's advertisement monitors, whoever added them."""
+    *_, count = struct.unpack_from("<IIHBH", found := _ask(_READ_MONITORS, adapter))
+    return list(struct.unpack_from(f"<{count}H", found, 13))
 
 
 def selected_phys(adapter: int) -> int:

@@ -16,6 +16,7 @@ from dbus_fast import Variant
 from harness.feed import Feed, with_feed
 from harness.limits import limit
 from harness.machine import ADAPTER, BLUEZ, KIOSK, THIRD, adapter_path
+from harness.management import monitors
 from harness.monitor import SetHistory, watching
 from harness.radio import address
 from harness.runner import Suite
@@ -326,6 +327,30 @@ async def returns(stage: Stage) -> None:
         await stage.machine.power(KIOSK, True)
         await feed.until("listening")
         await both_ways(stage, feed, "power")
+        assert len(monitors(KIOSK)) == 1, monitors(KIOSK)
+
+
+@suite.test("Of a message amid which bluetoothd is killed one thing is told, whether it was said or not, and the next one is said",
+            limit=120)
+async def amid_message(stage: Stage) -> None:
+    async with AsyncExitStack() as stack:
+        feed = await stack.enter_async_context(feed_of(stage, SETTINGS))
+        sets = await stack.enter_async_context(watching(KIOSK))
+        number = await feed.send("amid")
+        async with asyncio.timeout(limit(10)):
+            while "Broadcast" not in (await stage.kiosk.manager())["OnAir"]:
+                await asyncio.sleep(0.1)  # no signal tells of it
+        await stage.machine.kill_bluetoothd()
+        await stage.machine.start_bluetoothd()
+        await stage.machine.until_powered(KIOSK)
+        await feed.until("listening")
+        await feed.until_sent(await feed.send("next"), timeout=60)
+        told = [name for name, body in feed.signals if name in ("MessageSent", "MessageFailed") and body[0] == number]
+        assert len(told) == 1, feed.signals
+        shown = [read(one.data) for one in sets.shown if read(one.data)]
+        assert [text for _, text in shown] == ["amid", "next"], shown
+        assert shown[1][0] == (shown[0][0] + 1) % 10, shown
+        stage.measure(told[0])
 
 
 async def set_discoverable(stage: Stage, wanted: bool) -> None:

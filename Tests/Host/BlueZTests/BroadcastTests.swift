@@ -74,6 +74,27 @@ struct BroadcastTests {
       rig.radio.airings.all.map(\.advertisement) == [Self.message("~0a"), Self.message("~1b"), nil])
   }
 
+  @Test("What was on the air and cannot be made anew is told to be off the air, and on it again when it can")
+  @LoopActor
+  func notMadeAnew() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    rig.kernel.set([.powered, .lowEnergy, .connectable])
+    rig.driver.advertise(Self.message("~0a"), in: 0)
+    _ = try await rig.radio.airings.first { $0.advertisement == Self.message("~0a") }
+    try await rig.settle()
+    // As a kernel that has no set left: the instance has to be made anew, for the adapter is connectable no more.
+    rig.kernel.refusalsByOpcode[AddExtendedAdvertisingParameters.opcode] = [.noResources]
+    rig.kernel.set([.powered, .lowEnergy])
+    _ = try await rig.radio.airings.first { $0.advertisement == nil }
+    #expect(rig.kernel.onAir().isEmpty)
+    for _ in 0..<20 where rig.radio.airings.all.count < 3 {
+      rig.time.advance(by: .seconds(1))
+      try await rig.settle()
+    }
+    #expect(rig.radio.airings.all.map(\.advertisement) == [Self.message("~0a"), nil, Self.message("~0a")])
+  }
+
   @Test("A peer that connects ends nothing of it: it is not put on the air anew, and keeps its address")
   @LoopActor
   func connection() async throws {

@@ -53,6 +53,21 @@ struct DegradedTests {
     try await rig.reach(.ready)
   }
 
+  @Test("What takes the place of another that is on its way is told to be on the air when bluetoothd has it")
+  @LoopActor
+  func displacedMeanwhile() async throws {
+    let rig = try await Rig.ready(isDegradable: true)
+    defer { rig.close() }
+    let other = Advertisement(
+      .nonConnectable(AdvertisingSetID(2)), data: AdvertisingData([.flags(0x06), .localName("~1b")]))
+    rig.driver.advertise(Self.message, in: 0)
+    rig.driver.advertise(other, in: 0)
+    _ = try await rig.radio.airings.first { $0.advertisement == other }
+    #expect(rig.fake.advertisements.first?.values["LocalName"] == .string("~1b"))
+    try await rig.settle()
+    #expect(rig.radio.airings.all.map(\.advertisement) == [other])
+  }
+
   @Test("One without a name is a broadcast with its manufacturer data, of which nothing but the flags is missing")
   @LoopActor
   func beacon() async throws {

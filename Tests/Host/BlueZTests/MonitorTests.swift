@@ -97,6 +97,44 @@ struct MonitorTests {
   }
 
   @Test(
+    "A monitor that the kernel does not take away when the power goes is taken away before there is another one",
+    arguments: [ManagementStatus.busy, .failed, .notPowered])
+  @LoopActor
+  func notRemoved(status: ManagementStatus) async throws {
+    let rig = try await Self.listening()
+    defer { rig.close() }
+    rig.kernel.refusalsByOpcode[RemoveAdvertisementMonitor.opcode] = [status]
+    rig.fake.power("hci0", false)
+    try await rig.settle()
+    #expect(rig.kernel.monitors[0]?.count == 1)
+    rig.fake.power("hci0", true)
+    try await rig.settle()
+    try await rig.kernel.until { rig.kernel.monitors[0]?.keys.sorted() == [2] }
+  }
+
+  @Test("A monitor that the kernel goes on keeping is said to be there, and taken away when the kernel lets it go")
+  @LoopActor
+  func keptByKernel() async throws {
+    let rig = try await Self.listening()
+    defer { rig.close() }
+    rig.kernel.refusalsByOpcode[RemoveAdvertisementMonitor.opcode] = [.failed, .failed, .failed]
+    rig.radio.listen(for: [Self.short])
+    for _ in 0..<4 {
+      try await rig.settle()
+      rig.time.advance(by: .milliseconds(500))
+    }
+    let reason = try await rig.reach(.degraded, "The kernel keeps an advertisement monitor").reason
+    #expect(rig.driver.status.traits.deafness == reason)
+    for _ in 0..<10 {
+      try await rig.settle()
+      rig.time.advance(by: .seconds(1))
+    }
+    try await rig.kernel.until { rig.kernel.monitors[0]?.values.map { Set($0) } == [[Self.short]] }
+    try await rig.reach(.ready)
+    #expect(rig.driver.status.traits.deafness == nil)
+  }
+
+  @Test(
     "A kernel that cannot listen is said to be so, with what to do",
     arguments: [
       (ManagementStatus.unknownCommand, "from 5.10 on"), (.noResources, "systemctl restart bluetooth"),
@@ -109,7 +147,8 @@ struct MonitorTests {
     let rig = try await Rig.managed(kernel: kernel)
     defer { rig.close() }
     rig.radio.listen(for: [Self.name])
-    try await rig.reach(.degraded, words)
+    let reason = try await rig.reach(.degraded, words).reason
+    #expect(rig.driver.status.traits.deafness == reason)
     rig.time.advance(by: .seconds(1))
     try await rig.kernel.until { rig.kernel.monitors[0]?.count == 1 }
     try await rig.reach(.ready)
@@ -144,5 +183,22 @@ struct MonitorTests {
     try await rig.kernel.until { rig.kernel.monitors[0]?.isEmpty == true }
     try await rig.settle()
     #expect(isDone)
+  }
+
+  @Test("At the end of the program a kernel that is busy is asked again, for as long as may be")
+  @LoopActor
+  func restOfBusy() async throws {
+    for times in [3, 100] {
+      let rig = try await Self.listening()
+      defer { rig.close() }
+      rig.kernel.refusalsByOpcode[RemoveAdvertisementMonitor.opcode] = Array(repeating: .busy, count: times)
+      var isDone = false
+      rig.driver.rest(within: .seconds(2)) { isDone = true }
+      for _ in 0..<25 where !isDone {
+        try await rig.settle()
+        rig.time.advance(by: .milliseconds(100))
+      }
+      #expect(isDone && rig.kernel.monitors[0]?.isEmpty == (times == 3))
+    }
   }
 }

@@ -12,6 +12,8 @@ struct AdvertisingPlanTests {
     var plan: AdvertisingPlan
     private(set) var now = Instant.zero
     private(set) var shown: [String] = []
+    /// Whether the driver has on the air at once what it is told to show.
+    var isDriverQuick = true
 
     init(slots: Int) { plan = AdvertisingPlan(slots: slots) }
 
@@ -25,7 +27,9 @@ struct AdvertisingPlanTests {
       let milliseconds = now.nanoseconds / 1_000_000
       for action in plan.handle(event, at: now) {
         switch action {
-        case .show(let id, let slot): shown.append("\(id.number) in \(slot) at \(milliseconds)")
+        case .show(let id, let slot):
+          shown.append("\(id.number) in \(slot) at \(milliseconds)")
+          if isDriverQuick { handle(.began(id)) }
         case .clear(let slot): shown.append("\(slot) clear at \(milliseconds)")
         case .refuse(let id): shown.append("\(id.number) refused at \(milliseconds)")
         }
@@ -252,6 +256,22 @@ struct AdvertisingPlanTests {
     stand.handle(.slots(0))
     stand.handle(.slots(3))
     #expect(stand.takeShown() == ["2 in 1 at 0"] && !stand.plan.isSaying(Self.id(3)))
+  }
+
+  @Test(
+    "A message that the driver did not have on the air yet waits on when its place is gone, as long as it has waited")
+  func displacedUnseen() {
+    var stand = Stand(slots: 1)
+    stand.isDriverQuick = false
+    stand.say(1, least: 0, wait: 10_000)
+    stand.pass(1000)
+    stand.add(2, .person)
+    stand.pass(8999)
+    #expect(stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 1000", "1 in 0 at 9000"])
+    stand.handle(.slots(1))
+    stand.pass(4000)
+    // It had a turn of two seconds, in which its wait was over.
+    #expect(stand.takeShown() == ["2 in 0 at 11000", "1 refused at 11000"])
   }
 
   @Test("What nobody waits for needs no timer")

@@ -141,6 +141,50 @@ struct AdvertisingUseTests {
     withExtendedLifetime((airing, second)) {}
   }
 
+  @Test("A message whose place is taken before the driver has it on the air is said when there is a place again")
+  @LoopActor
+  func displacedUnseen() async throws {
+    let house = SharedRadioTests.House()
+    let terms = AdvertisingTerms(.notify, leastTime: .zero, longestWait: .seconds(30))
+    let set = try house.chat.advertisingSet(terms, every: .milliseconds(100), resting: nil)
+    var events: [AiringEvent] = []
+    let airing = try set.air(Self.advertisement("beacon").data, for: .seconds(60)) { events.append($0) }
+    house.turn()
+    let high = try house.kiosk.advertise(Self.advertisement("kiosk"), AdvertisingTerms(.person), for: nil)
+    house.turn()
+    house.driver.tellOnAir()
+    #expect(house.driver.takeOrders() == ["slot 0: beacon", "slot 0: kiosk"])
+    #expect(events == [] && house.chat.advertisingUse.waiting == ["chat"])
+    house.time.advance(by: .seconds(5))
+    high.cancel()
+    house.turn()
+    house.driver.tellOnAir()
+    #expect(house.driver.takeOrders() == ["slot 0: beacon"] && events == [.began(house.time.now)])
+    withExtendedLifetime(airing) {}
+  }
+
+  @Test(
+    "A message that the driver never had on the air is refused when its longest wait is over, counted from the beginning"
+  )
+  @LoopActor
+  func displacedUnseenForGood() async throws {
+    let house = SharedRadioTests.House()
+    let terms = AdvertisingTerms(.notify, leastTime: .zero, longestWait: .seconds(30))
+    let set = try house.chat.advertisingSet(terms, every: .milliseconds(100), resting: nil)
+    var events: [AiringEvent] = []
+    let airing = try set.air(Self.advertisement("beacon").data, for: .seconds(60)) { events.append($0) }
+    house.time.advance(by: .seconds(5))
+    let high = try house.kiosk.advertise(Self.advertisement("kiosk"), AdvertisingTerms(.person), for: nil)
+    house.turn()
+    house.driver.tellOnAir()
+    house.time.advance(by: .milliseconds(24_900))
+    #expect(events == [])
+    house.time.advance(by: .milliseconds(200))
+    #expect(events == [.refused(.noSlot(after: .seconds(30)))])
+    #expect(house.chat.advertisingUse.waiting == [])
+    withExtendedLifetime((airing, high)) {}
+  }
+
   @Test("A message that is refused while its set rests leaves the set on the air, at rest")
   @LoopActor
   func refusedAtRest() async throws {

@@ -6,16 +6,20 @@ import Crypto
 /// An engine with a clock and a calendar, and what it wants done.
 struct FeedStand {
   var engine: BroadcastEngine
-  var now = Instant.zero.advanced(by: .seconds(100))
+  var now: Instant
   /// 2026-03-09, noon.
   var time = CalendarTime(milliseconds: 1_773_057_600_000, day: CalendarDay(20_521))
   /// Everything that the engine wanted done.
   var actions: [BroadcastEngine.Action] = []
 
-  init(ledger: NotifyLedger = NotifyLedger(), seed: UInt64 = 1, followsAddresses: Bool = false) {
+  init(
+    ledger: NotifyLedger = NotifyLedger(), seed: UInt64 = 1, followsAddresses: Bool = false,
+    at now: Instant = .zero.advanced(by: .seconds(100))
+  ) {
+    self.now = now
     var configuration = BroadcastEngine.Configuration()
     configuration.followsAddresses = followsAddresses
-    engine = BroadcastEngine(configuration: configuration, ledger: ledger, random: SeededRandom(seed: seed))
+    engine = BroadcastEngine(configuration: configuration, ledger: ledger, random: SeededRandom(seed: seed), at: now)
   }
 
   /// One AD structure: a complete local name.

@@ -112,6 +112,7 @@ public final class AirRadio: RadioDriver {
   public var status: RadioStatus {
     var status = situation
     status.traits.packetShortfall = controller.packetShortfall
+    status.traits.deafness = controller.passingDeafness
     status.traits.keepsClientsApart = !controller.reachesEverySubscriber
     return status
   }

@@ -21,6 +21,8 @@ public struct AirController: Hashable, Sendable {
   public var seesPackets: Bool
   /// What the driver says is missing of the packets that it hands over.
   public var packetShortfall: String?
+  /// Why the driver, as it says, hands none over for now.
+  public var passingDeafness: String?
   /// Why the driver of such a controller hands none over.
   static let deafness = "This node of the simulated air was made deaf to single packets."
   /// How often the node takes a new random address; nil: never by itself.

@@ -195,7 +195,10 @@ final class ManagedSlot {
     guard let advertising, let wanted else { return }
     attempts.catchUp()
     advertising.learn(features)
-    guard let instance = advertising.number(for: number) else { return attempts.failed(Self.noRoom) }
+    guard let instance = advertising.number(for: number) else {
+      tell(nil)
+      return attempts.failed(Self.noRoom)
+    }
     live = Live(index: index, instance: instance)
     let (parameters, endings) = (wanted.parameters, endings)
     guard features.flags.isSuperset(of: [.intervals, .scanResponse]) else {
@@ -239,7 +242,9 @@ final class ManagedSlot {
     socket.call(command, on: index, isNext: isNext, then: answered)
   }
 
+  /// Whatever was there before has been taken away for this attempt.
   private func failed(_ failure: ManagementSocket.Failure) {
+    tell(nil)
     switch failure {
     case .refused(.busy) where attempts.isFresh: attempts.failed()
     // bluetoothd will say so, and then it is tried elsewhere or later.

@@ -16,7 +16,7 @@ struct ShortfallWords: Hashable, Sendable {
         "Messages to all go out connectable, from the adapter's own address, with their text in scan responses\(reason)."
         + " \(remedy)."
     }
-    if let version, version < BlueZLimit.scanResponses, advertisement.isConnectable,
+    if let version, version < BlueZLimit.scanResponses,
       advertisement.scanResponse.structures.contains(where: { !$0.isName })
     {
       return "BlueZ \(version) puts only names into scan responses\(reason). \(remedy),"

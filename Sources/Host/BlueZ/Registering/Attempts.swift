@@ -104,14 +104,18 @@ final class Attempts {
     wantsRenewal = false
   }
 
+  /// What was attempted is done, unless something else is wanted by now.
   func succeeded() {
+    guard !wantsRenewal else {
+      backoff.reset()
+      return restart()
+    }
     let number = number
     state = .done
     // What is done may be taken back by those who hear of it.
     guard number == self.number else { return }
     backoff.reset()
     show(nil)
-    if wantsRenewal { restart() }
   }
 
   /// - Parameter sentence: why; nil where that is told otherwise.

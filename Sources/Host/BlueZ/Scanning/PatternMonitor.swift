@@ -28,6 +28,7 @@ final class PatternMonitor {
   private var events: Registration?
   private var resting: (@LoopActor () -> Void)?
   private var restLimit: Registration?
+  private var removal: Registration?
   private let scheduler: any Scheduler
 
   /// - Parameter onChange: called when `problem` changed.
@@ -69,7 +70,7 @@ final class PatternMonitor {
 
   private func rested() {
     let resting = resting
-    (self.resting, restLimit) = (nil, nil)
+    (self.resting, restLimit, removal) = (nil, nil, nil)
     resting?()
   }
 
@@ -94,12 +95,28 @@ final class PatternMonitor {
 
   private func remove(_ former: Live) {
     isAsking = true
-    socket.call(RemoveAdvertisementMonitor(former.handle), on: former.index) { [weak self] _ in
-      // The answer does not matter: what is not there need not be taken away.
-      self?.live = nil
-      self?.isAsking = false
-      self?.proceed()
+    socket.call(RemoveAdvertisementMonitor(former.handle), on: former.index) { [weak self] result in
+      guard let self else { return }
+      isAsking = false
+      switch result {
+      case .failure(.refused(.busy)), .failure(.refused(.failed)), .failure(.refused(.notPowered)):
+        notRemoved(from: former.index)
+      // What is not there need not be taken away.
+      case .success, .failure:
+        live = nil
+        proceed()
+      }
     }
+  }
+
+  /// The kernel still has the monitor: it is taken away before there is another one, and at the end soon again.
+  private func notRemoved(from index: UInt16) {
+    if attempts.place != nil {
+      return attempts.failed(
+        attempts.isFresh ? nil : "The kernel keeps an advertisement monitor on hci\(index). It is tried again.")
+    }
+    guard resting != nil else { return }
+    removal = scheduler.schedule(after: .milliseconds(100)) { [weak self] in self?.proceed() }
   }
 
   private func add(on index: UInt16) {

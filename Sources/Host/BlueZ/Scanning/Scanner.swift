@@ -52,6 +52,9 @@ final class Scanner {
   /// Why it does not scan, and what to do; nil when it does, or is not asked to.
   var problem: String? { discovery?.problem ?? monitor?.problem }
 
+  /// Why the kernel tells of no single packets, and what to do; nil where it does, or is not asked to.
+  var deafness: String? { monitor?.problem }
+
   /// Whether single packets are listened for.
   var listensForPatterns: Bool { listening?.patterns != nil }
 

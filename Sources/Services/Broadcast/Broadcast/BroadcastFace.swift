@@ -192,7 +192,7 @@ extension DBusError {
       case .empty, .tooLong, .controlCharacters: self = .invalidArgs(sentence)
       case .queueFull, .notifySpent, .notifying: self = .limitExceeded(sentence)
       case .unknownMessage: self = .notFound(sentence)
-      case .noPlace: self = .timeout(sentence)
+      case .noPlace, .radioFailed: self = .timeout(sentence)
       case .clockNotSet, .noRadio: self = .notReady(sentence)
       case .cancelled, .cutShort: self = .failed(sentence)
       }

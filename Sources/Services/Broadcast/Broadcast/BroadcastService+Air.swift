@@ -115,18 +115,23 @@ extension BroadcastService {
   private func beaconEnded(_ error: BroadcastError?, hasBegun: Bool) {
     stopCalling()
     handle(hasBegun ? .beaconEnded : .beaconRefused)
-    if let error, told.allow(.unsent, at: scheduler.now) {
-      Log.shared.warning(
-        "Nobody was notified for a whole minute: \(error)", id: .broadcastUnsent, .error(error), .protocolName("pblec"))
-    }
+    if let error { noteUncalled(error) }
     callOutcomes.call(hasBegun && error != nil ? .cutShort : error)
+  }
+
+  private func noteUncalled(_ error: BroadcastError) {
+    guard told.allow(.unsent, at: scheduler.now) else { return }
+    Log.shared.warning(
+      "Nobody was notified for a whole minute: \(error)", id: .broadcastUnsent, .error(error), .protocolName("pblec"))
   }
 
   /// What the engine has given up is told, unless whoever asked for it is still waiting for the disk.
   func stopCalling(_ error: BroadcastError) {
     let wasAsking = beaconSet != nil
     stopCalling()
-    if wasAsking { callOutcomes.call(error) }
+    guard wasAsking else { return }
+    if error != .cancelled { noteUncalled(error) }
+    callOutcomes.call(error)
   }
 
   private func stopCalling() {
@@ -162,6 +167,10 @@ extension AdvertiserID {
 extension RadioError {
   /// Why a message does not go out.
   fileprivate var feedError: BroadcastError {
-    if case .notReady(let why) = self { .noRadio(why) } else { .noPlace }
+    switch self {
+    case .notReady(let why): .noRadio(why)
+    case .noSlot: .noPlace
+    default: .radioFailed(sentence)
+    }
   }
 }

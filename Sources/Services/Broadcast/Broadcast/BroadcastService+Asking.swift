@@ -63,7 +63,8 @@ extension BroadcastService {
       try checkRadio()
       do throws(BroadcastError) {
         guard let actions = try engine?.notify(at: scheduler.now, time: time) else { return }
-        asker = then
+        askings += 1
+        asker = Asker(number: askings, then: then)
         perform(actions)
       } catch {
         throw Refusal.feed(error)
@@ -84,6 +85,8 @@ extension BroadcastService {
     guard engine != nil, radio.status.state != .waiting else {
       throw .notReady(reason.isEmpty ? "The feed is stopped." : reason)
     }
+    // A radio without a way to single packets says none either.
+    if let deafness { throw .notReady(deafness) }
   }
 
   // MARK: The ledger
@@ -99,21 +102,21 @@ extension BroadcastService {
     }
   }
 
-  private func kept(_ error: StoreError?, _ asker: (@LoopActor (Refusal?) -> Void)?) {
+  private func kept(_ error: StoreError?, _ asker: Asker?) {
     note(error)
     changed()
     guard let asker else { return }
-    // A disk that takes too long, and the end of the service, have taken the beacon back.
-    let beacon = waitingBeacon
+    // A disk that takes too long, and the end of the service, have taken the beacon back; another one may wait since.
+    guard let waiting = waitingBeacon, waiting.asking == asker.number else {
+      return asker.then(error.map { .store($0) } ?? .feed(.noPlace))
+    }
     waitingBeacon = nil
-    switch (beacon, error) {
-    case (let beacon?, nil):
-      call(beacon)
-      asker(nil)
-    case (_, let error?):
+    if let error {
       handle(.beaconRefused)
-      asker(.store(error))
-    case (nil, nil): asker(.feed(.noPlace))
+      asker.then(.store(error))
+    } else {
+      call(waiting.beacon)
+      asker.then(nil)
     }
   }
 

@@ -26,7 +26,7 @@ public final class BroadcastService {
 
   // The air: BroadcastService+Air.
   var listening: Registration?
-  /// Why nothing is heard although the radio is there; nil where nothing is wrong.
+  /// Why the radio has no way to single packets; nil where it has.
   var deafness: String?
   var watches: [Registration] = []
   /// For messages, as long as a conversation lasts.
@@ -37,10 +37,18 @@ public final class BroadcastService {
   var beaconAiring: Registration?
 
   // The ledger: BroadcastService+Asking.
-  /// Who waits for the disk to know that the day's beacon is spent.
-  var asker: (@LoopActor (Refusal?) -> Void)?
-  /// The beacon that waits for that.
-  var waitingBeacon: NotifyBeacon?
+  /// A program that waits for the disk to know that the day's beacon is spent.
+  struct Asker {
+    let number: Int
+    let then: @LoopActor (Refusal?) -> Void
+  }
+
+  /// Who has asked, until that is on its way to the disk.
+  var asker: Asker?
+  /// How often one has asked.
+  var askings = 0
+  /// The beacon that waits for the disk, and who asked for it.
+  var waitingBeacon: (beacon: NotifyBeacon, asking: Int)?
 
   /// What is wrong with keeping the ledger; nil where nothing is.
   var trouble: StoreError?
@@ -66,7 +74,9 @@ public final class BroadcastService {
   private struct Shown: Hashable {
     var state = State.stopped
     var reason = ""
+    var isListening = false
     var peers = 0
+    var limit = 0
     var left = 0
   }
 
@@ -99,7 +109,9 @@ public final class BroadcastService {
     isStarted = true
     keeper.open { [weak self] found in
       guard let self, isStarted else { return then() }
-      engine = BroadcastEngine(configuration: settings.engine, ledger: ledger(found), random: random())
+      refusedBefore = 0
+      engine = BroadcastEngine(
+        configuration: settings.engine, ledger: ledger(found), random: random(), at: scheduler.now)
       watches = [radio.onStatus { [weak self] _ in self?.radioChanged() }]
       listen()
       Log.shared.notice("The public feed nearby is heard", id: .broadcastStarted, .protocolName("pblec"))
@@ -165,11 +177,12 @@ public final class BroadcastService {
 
   /// Takes in a packet that the radio heard.
   func hear(_ packet: AdvertisingPacket) {
+    let refused = engine?.counters.refusedByCaps
     let actions = engine?.hear(
       packet.data, from: AdvertiserID(packet), rssi: packet.rssi, at: scheduler.now, time: time)
     // Most packets are copies: nothing has changed then.
     if let actions, !actions.isEmpty { perform(actions) }
-    noteFlood()
+    if engine?.counters.refusedByCaps != refused { noteFlood() }
   }
 
   /// Carries the actions out, in order, and sets the timer.
@@ -179,7 +192,7 @@ public final class BroadcastService {
       case .transmit(let number, let packet): transmit(packet, as: number)
       case .silence: silence()
       case .leaveAir: leaveAir()
-      case .transmitBeacon(let beacon): waitingBeacon = beacon
+      case .transmitBeacon(let beacon): waitingBeacon = (beacon, askings)
       case .stopBeacon(let error): stopCalling(error)
       case .sent(let number): outcomes.call((number, nil))
       case .dropped(let number, let error): dropped(number, error)
@@ -209,9 +222,7 @@ public final class BroadcastService {
 
   /// One line a minute, whatever is going on.
   private func noteFlood() {
-    guard let counters = engine?.counters, counters.refusedByCaps != refusedBefore,
-      told.allow(.flood, at: scheduler.now)
-    else { return }
+    guard let counters = engine?.counters, told.allow(.flood, at: scheduler.now) else { return }
     let count = counters.refusedByCaps - refusedBefore
     refusedBefore = counters.refusedByCaps
     Log.shared.warning(
@@ -225,7 +236,8 @@ public final class BroadcastService {
   /// Tells observers if something that is shown has changed.
   func changed() {
     let now = Shown(
-      state: state, reason: reason, peers: engine?.peersNearby ?? 0, left: notificationsLeft)
+      state: state, reason: reason, isListening: isListening, peers: peersNearby, limit: notifyLimit,
+      left: notificationsLeft)
     guard now != shown else { return }
     shown = now
     changes.call()
@@ -258,10 +270,13 @@ public final class BroadcastService {
   }
 
   private var shortfalls: [String] {
-    [deafness, radio.status.traits.packetShortfall, trouble?.sentence].compactMap { $0 }
+    let traits = radio.status.traits
+    return [deafness ?? traits.deafness, traits.packetShortfall, trouble?.sentence].compactMap { $0 }
   }
 
-  var isListening: Bool { listening != nil && radio.status.state != .waiting }
+  var isListening: Bool {
+    listening != nil && radio.status.state != .waiting && radio.status.traits.deafness == nil
+  }
 
   /// Notifications that may still be told today.
   var notificationsLeft: Int { engine?.notificationsLeft(at: scheduler.now, time: time) ?? 0 }

@@ -5,6 +5,8 @@ import PBLEC
 public enum LocalDay {
   /// - Parameter milliseconds: since 1970.
   public static func day(_ milliseconds: Int64) -> CalendarDay {
+    // The zone may be another one than before.
+    tzset()
     var seconds = time_t(clamping: milliseconds / 1000)
     var parts = tm()
     let offset = localtime_r(&seconds, &parts) == nil ? 0 : Int64(parts.tm_gmtoff)

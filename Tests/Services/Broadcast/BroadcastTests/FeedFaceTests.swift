@@ -51,7 +51,8 @@ struct FeedFaceTests {
     let errors: [(BroadcastError, String)] = [
       (.empty, "InvalidArgs"), (.tooLong(bytes: 25), "InvalidArgs"), (.controlCharacters(bytes: 1), "InvalidArgs"),
       (.queueFull(seconds: 3), "LimitExceeded"), (.notifySpent(until: CalendarDay(1)), "LimitExceeded"),
-      (.notifying, "LimitExceeded"), (.unknownMessage, "NotFound"), (.noPlace, "Timeout"),
+      (.notifying(until: CalendarDay(1)), "LimitExceeded"), (.radioFailed("No."), "Timeout"),
+      (.unknownMessage, "NotFound"), (.noPlace, "Timeout"),
       (.clockNotSet, "NotReady"), (.noRadio("Gone."), "NotReady"), (.cutShort, "Failed"), (.cancelled, "Failed"),
     ]
     for (error, name) in errors {

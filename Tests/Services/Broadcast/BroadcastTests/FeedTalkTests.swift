@@ -185,6 +185,35 @@ struct FeedTalkTests {
     plaza.time.advance(by: .seconds(1))
     #expect(service.state == .degraded && !service.isListening)
     #expect(service.reason.contains("deaf to single packets"))
+    // It would take somebody's place for nothing.
+    do throws(BroadcastService.Refusal) {
+      _ = try service.send("hello")
+      Issue.record("taken")
+    } catch {
+      #expect(error.code == "NotReady" && error.sentence == service.reason)
+    }
+    var refusals: [String?] = []
+    service.notify { refusals.append($0?.code) }
+    #expect(refusals == ["NotReady"])
+  }
+
+  @Test("While the kernel tells of no packets the feed does not call itself listening, and can speak all the same")
+  @LoopActor
+  func passingDeafness() throws {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    var heard: [Bool] = []
+    stall.service.changes.addForGood { heard.append(stall.service.isListening) }
+    stall.node.controller.passingDeafness = "The kernel has too many monitors."
+    plaza.time.advance(by: .seconds(1))
+    #expect(stall.service.state == .degraded && !stall.service.isListening && heard == [false])
+    #expect(stall.service.reason == "The kernel has too many monitors.")
+    let number = try stall.send("hello")
+    plaza.time.advance(by: .seconds(5))
+    #expect(stall.outcomes[number] == .some(nil))
+    stall.node.controller.passingDeafness = nil
+    plaza.time.advance(by: .seconds(1))
+    #expect(stall.service.state == .listening && stall.service.isListening)
   }
 
   @Test("Where a radio tells of packets not as they came, the feed listens and calls itself degraded, with the reason")

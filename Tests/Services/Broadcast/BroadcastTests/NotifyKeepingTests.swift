@@ -175,6 +175,39 @@ struct NotifyKeepingTests {
     #expect(answer == "" && !ear.packets.isEmpty)
   }
 
+  @Test("Of two that asked for a beacon while the disk was slow, each hears of its own")
+  @LoopActor
+  func slowDiskTwice() throws {
+    let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
+    let stall = plaza.add(directory: folder.path, disk: disk)
+    disk.release()
+    plaza.time.advance(by: .seconds(1))
+    let ear = try plaza.listen()
+    var answers: [Int: String] = [:]
+    stall.service.notify { answers[1] = $0.map { DBusError($0).name } ?? "" }
+    plaza.time.advance(by: .seconds(36))
+    stall.service.notify { answers[2] = $0.map { DBusError($0).name } ?? "" }
+    disk.release()
+    plaza.time.advance(by: .seconds(1))
+    #expect(answers == [1: Self.error("Timeout")] && ear.packets.isEmpty)
+    disk.release()
+    plaza.time.advance(by: .seconds(1))
+    #expect(answers == [1: Self.error("Timeout"), 2: ""] && !ear.packets.isEmpty)
+  }
+
+  @Test("That another number is wanted is told as a change, also where none is left before and after")
+  @LoopActor
+  func limitIsTold() throws {
+    let plaza = Plaza()
+    let stall = plaza.add()
+    hear(plaza, 0, 1)
+    var limits: [Int] = []
+    stall.service.changes.addForGood { limits.append(stall.service.notifyLimit) }
+    try stall.service.setNotifyLimit(1)
+    try stall.service.setNotifyLimit(0)
+    #expect(limits == [1, 0] && stall.service.notificationsLeft == 0)
+  }
+
   @Test("Where the disk refuses, nobody is notified, and the state says why")
   @LoopActor
   func refusingDisk() throws {
