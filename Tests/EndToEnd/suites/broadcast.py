@@ -347,7 +347,7 @@ async def amid_message(stage: Stage) -> None:
         await feed.until_sent(await feed.send("next"), timeout=60)
         told = [name for name, body in feed.signals if name in ("MessageSent", "MessageFailed") and body[0] == number]
         assert len(told) == 1, feed.signals
-        shown = [read(one.data) for one in sets.shown if read(one.data)]
+        shown = [read(one.data) for one in await sets.spans(lambda data: read(data) is not None)]
         assert [text for _, text in shown] == ["amid", "next"], shown
         assert shown[1][0] == (shown[0][0] + 1) % 10, shown
         stage.measure(told[0])
