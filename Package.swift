@@ -116,7 +116,7 @@ let package = Package(
     program(
       "earshot-bench",
       [
-        "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air",
+        "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "HCI", "Radio", "Sharing", "Air",
         "Tuvali", "Bitchat", "PBLEC",
         "Transfers", "Verifier", "Wallet", "Broadcast",
       ]),

@@ -3,6 +3,7 @@ import Broadcast
 import Common
 import Crypto
 import Glibc
+import HCI
 import Loop
 import PBLEC
 import Radio
@@ -54,7 +55,8 @@ enum FeedBench {
     return heard > 0 ? Double(rounds * senders * 40) / seconds : 0
   }
 
-  /// The same reports from the radio's port through the service, 200 senders at their pace in virtual time.
+  /// The same reports from a socket on which they come as the kernel sends them, through the radio's port and the service; 200 senders
+  /// at their pace in virtual time.
   private static func service() -> Double {
     let time = VirtualTime()
     let radio = SharedRadio(driver: AirSpace(scheduler: time, seed: 1).addNode(), scheduler: time)
@@ -62,16 +64,20 @@ enum FeedBench {
       radio: radio.tenant("broadcast", share: .nothing), scheduler: time, settings: BroadcastService.Settings(),
       keeper: LedgerKeeper(directory: "", scheduler: time, disk: time))
     service.start()
+    let kernel = ReportedAir()
     var (count, seconds) = (0, 0.0)
     for round in 0..<20 {
-      let packets = (0..<senders).map { sender in
-        AdvertisingPacket(
-          address: BluetoothAddress(UInt64(sender)), addressKind: .randomAddress, kind: .connectable, rssi: -60,
-          time: time.now, data: report("~\(round % 10)\(100_000_000 + round) of \(10_000_000_000 + sender)"))
+      let reports = (0..<senders).map { sender in
+        let report = AdvertisingReport(
+          address: BluetoothAddress(UInt64(sender)), kind: .randomAddress, rssi: -60, flags: 1 << 2,
+          data: report("~\(round % 10)\(100_000_000 + round) of \(10_000_000_000 + sender)"))
+        return ManagementEvent.monitoredDeviceFound(MonitoredReport(monitor: 0, report: report)).packet(of: 0).bytes
       }
       for copy in 0..<40 {
-        seconds += Self.time { for packet in packets { radio.heard(packet) } }
-        count += packets.count
+        for begin in stride(from: 0, to: senders, by: 50) {
+          kernel.tell(reports[begin..<begin + 50])
+          seconds += Self.time { count += kernel.take(at: time.now) { radio.heard($0) } }
+        }
         time.advance(by: copy < 39 ? .milliseconds(100) : .milliseconds(2100))
       }
     }
@@ -122,6 +128,41 @@ enum FeedBench {
 
   private static func report(_ name: String) -> [UInt8] {
     [2, 1, 6, UInt8(1 + name.utf8.count), MessagePacket.completeName] + Array(name.utf8)
+  }
+
+  /// A socket on which reports come as the kernel tells of them on the management channel.
+  private final class ReportedAir {
+    private let socket: HCISocket
+    private let kernel: HCISocket
+    private var buffer = [UInt8](repeating: 0, count: ManagementPacket.limit)
+
+    init() {
+      var ends: [Int32] = [-1, -1]
+      let kind = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+      socketpair(AF_UNIX, kind, 0, &ends)
+      (socket, kernel) = (HCISocket(owning: ends[0]), HCISocket(owning: ends[1]))
+    }
+
+    func tell(_ reports: ArraySlice<[UInt8]>) {
+      for report in reports { try? kernel.send(report) }
+    }
+
+    /// - Returns: how many there were.
+    func take(at now: Instant, _ heard: (AdvertisingPacket) -> Void) -> Int {
+      var count = 0
+      while case .packet(let length) = socket.receive(into: &buffer) {
+        guard let packet = try? ManagementPacket(reading: Array(buffer[..<length])),
+          case .monitoredDeviceFound(let monitored) = try? ManagementEvent(reading: packet)
+        else { continue }
+        let report = monitored.report
+        heard(
+          AdvertisingPacket(
+            address: report.address, addressKind: .randomAddress, kind: .nonConnectable,
+            rssi: report.rssi.map(Int.init), time: now, data: report.data))
+        count += 1
+      }
+      return count
+    }
   }
 
   private static func time(_ body: () -> Void) -> Double {
