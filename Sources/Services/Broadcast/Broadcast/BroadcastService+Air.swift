@@ -166,7 +166,7 @@ extension AdvertiserID {
 
 extension RadioError {
   /// Why a message does not go out.
-  fileprivate var feedError: BroadcastError {
+  var feedError: BroadcastError {
     switch self {
     case .notReady(let why): .noRadio(why)
     case .noSlot: .noPlace

@@ -74,7 +74,6 @@ public final class BroadcastService {
   private struct Shown: Hashable {
     var state = State.stopped
     var reason = ""
-    var isListening = false
     var peers = 0
     var limit = 0
     var left = 0
@@ -236,8 +235,7 @@ public final class BroadcastService {
   /// Tells observers if something that is shown has changed.
   func changed() {
     let now = Shown(
-      state: state, reason: reason, isListening: isListening, peers: peersNearby, limit: notifyLimit,
-      left: notificationsLeft)
+      state: state, reason: reason, peers: peersNearby, limit: notifyLimit, left: notificationsLeft)
     guard now != shown else { return }
     shown = now
     changes.call()

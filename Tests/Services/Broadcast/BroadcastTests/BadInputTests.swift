@@ -130,6 +130,14 @@ struct BadInputTests {
     #expect(stall.refusal("again") == "")
   }
 
+  @Test("That a radio does not get a message on the air is told in its own words, and not as a lack of places")
+  func radioErrors() {
+    #expect(RadioError.noSlot(after: .seconds(30)).feedError == .noPlace)
+    #expect(RadioError.notReady("Off.").feedError == .noRadio("Off."))
+    let late = RadioError.timedOut("advertise")
+    #expect(late.feedError == .radioFailed(late.sentence) && late.feedError.sentence != BroadcastError.noPlace.sentence)
+  }
+
   @Test("A message is taken back while it waits and while it is said; one that is unknown is not found")
   @LoopActor
   func cancel() throws {
