@@ -1,4 +1,4 @@
-/* Preloaded into btvirt, which lacks five things that a radio of many has.
+/* Preloaded into btvirt, which lacks six things that a radio of many has.
  *
  * 1. It takes ten events at a time and touches what an earlier one of them has freed: 5.82 crashes now and then when one of several
  *    advertisements ends. One event at a time, none is stale.
@@ -9,7 +9,9 @@
  * 4. Everybody hears everybody. The file DEAF has a line for each pair that does not, `00:AA:01:00:00:00 00:AA:01:02:00:02`:
  *    neither is told of the other's advertisements, and so neither connects.
  * 5. It refuses to switch an advertisement on that is on, or off one that is off. No controller does; the kernel then takes the
- *    advertisement for what it is not, and can neither change it nor take it away. */
+ *    advertisement for what it is not, and can neither change it nor take it away.
+ * 6. Of those who scan it tells the first of an advertisement and of its scan response, and the others of two scan responses, in the same
+ *    order (5.82): to their hosts nobody is there to connect to. The first of the two is an advertisement here. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -43,6 +45,7 @@ static enum { UNKNOWN, CONTROLLER, OTHER } kinds[CONTROLLERS];
 static int reader = -1; /* whose packet is being handled */
 static uint8_t ended[CONTROLLERS][SETS]; /* advertisements that are begun again, by the number of the set */
 static int own_answers[CONTROLLERS];     /* to commands that no host has sent */
+static bool awaits_response[CONTROLLERS][CONTROLLERS]; /* who has heard whose advertisement, and not its scan response yet */
 
 static bool is_controller(int file) {
   if (file < 0 || file >= CONTROLLERS) return false;
@@ -142,6 +145,16 @@ static bool are_deaf(const uint8_t *one, const uint8_t *other) {
   return strstr(text, line[0]) || strstr(text, line[1]);
 }
 
+/* Puts the type of a report of a connectable advertiser right. */
+static void put_type(int file, uint8_t *report) {
+  enum { CONNECTABLE = 0x13, RESPONSE = 0x1B };
+  for (int other = 0; other < CONTROLLERS; other++) {
+    if (kinds[other] != CONTROLLER || memcmp(addresses[other], report + 3, 6)) continue;
+    if (report[0] == RESPONSE && !awaits_response[file][other]) report[0] = CONNECTABLE;
+    awaits_response[file][other] = report[0] == CONNECTABLE;
+  }
+}
+
 /* Whether a controller's packet reaches its host; the packet is put right. */
 static bool hand_over(int file, uint8_t *packet, size_t size) {
   if (packet[0] == DATA && size >= 5) translate(file, packet + 1);
@@ -186,6 +199,7 @@ static bool hand_over(int file, uint8_t *packet, size_t size) {
   case ADVERTISING_REPORT:
     return rest < 10 || !are_deaf(body + 4, addresses[file]);
   case EXTENDED_REPORT:
+    if (rest >= 11) put_type(file, body + 2);
     return rest < 11 || !are_deaf(body + 5, addresses[file]);
   }
   return true;
