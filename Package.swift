@@ -116,9 +116,8 @@ let package = Package(
     program(
       "earshot-bench",
       [
-        "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "HCI", "Radio", "Sharing", "Air",
-        "Tuvali", "Bitchat", "PBLEC",
-        "Transfers", "Verifier", "Wallet", "Broadcast",
+        "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "HCI", "Radio", "Sharing",
+        "Air", "Tuvali", "Bitchat", "PBLEC", "Transfers", "Verifier", "Wallet", "Broadcast",
       ]),
 
     // Tests mirror Sources.
