@@ -115,6 +115,8 @@ public final class BlueZRadio: RadioDriver {
     daemon.onRemoved = { [weak self] path in
       self?.central.removed(path)
       self?.scanner.forget(path)
+      guard let self, let place, path.isWithin(place.adapter), let device = Device(path) else { return }
+      delegate?.forgot(device.address)
     }
     daemon.onCharacteristicRemoved = { [weak self] in self?.central.removed(characteristic: $0) }
     let others = bus.objects.authorize

@@ -34,6 +34,7 @@ public struct Sighting: Hashable, Sendable {
 public enum ScanEvent: Hashable, Sendable {
   /// An advertiser was heard: when it is first heard, when its data changes, and once a second at most while it is heard.
   case sighted(Sighting)
-  /// An advertiser that was sighted has not been heard for half a minute, or the radio is gone.
+  /// An advertiser that was sighted has not been heard for half a minute, or the driver knows it no more, or the radio is gone: it
+  /// cannot be connected to before it is sighted again.
   case lost(BluetoothAddress)
 }

@@ -60,6 +60,11 @@ extension SharedRadio {
     sightingTimer.set(sightings.deadline)
   }
 
+  public func forgot(_ address: BluetoothAddress) {
+    tell(sightings.lose(address))
+    sightingTimer.set(sightings.deadline)
+  }
+
   public func heard(_ packet: AdvertisingPacket) { packetObservers.call(packet) }
 
   func expireSightings() {

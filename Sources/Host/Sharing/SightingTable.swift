@@ -106,7 +106,8 @@ struct SightingTable: Sendable {
     return lose(oldest.key)
   }
 
-  private mutating func lose(_ address: BluetoothAddress) -> [Report] {
+  /// The radio knows an advertiser no more.
+  mutating func lose(_ address: BluetoothAddress) -> [Report] {
     advertisers[address] = nil
     return scans.keys.sorted().compactMap { id in
       scans[id]?.reported.removeValue(forKey: address).map { _ in Report(scan: id, event: .lost(address)) }

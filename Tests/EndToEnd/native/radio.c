@@ -1,4 +1,4 @@
-/* Preloaded into btvirt, which lacks six things that a radio of many has.
+/* Preloaded into btvirt, which lacks seven things that a radio of many has.
  *
  * 1. It takes ten events at a time and touches what an earlier one of them has freed: 5.82 crashes now and then when one of several
  *    advertisements ends. One event at a time, none is stale.
@@ -11,7 +11,10 @@
  * 5. It refuses to switch an advertisement on that is on, or off one that is off. No controller does; the kernel then takes the
  *    advertisement for what it is not, and can neither change it nor take it away.
  * 6. Of those who scan it tells the first of an advertisement and of its scan response, and the others of two scan responses, in the same
- *    order (5.82): to their hosts nobody is there to connect to. The first of the two is an advertisement here. */
+ *    order (5.82): to their hosts nobody is there to connect to. The first of the two is an advertisement here.
+ * 7. An attempt to connect to a controller that does not advertise just then gets no answer, and cannot be cancelled. The host gives it up
+ *    after some seconds, and kernel 6.1 then takes the same entry out of a list twice. Here a cancelled attempt ends as Core says, with Unknown
+ *    Connection Identifier (7.8.13). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -45,6 +48,8 @@ static enum { UNKNOWN, CONTROLLER, OTHER } kinds[CONTROLLERS];
 static int reader = -1; /* whose packet is being handled */
 static uint8_t ended[CONTROLLERS][SETS]; /* advertisements that are begun again, by the number of the set */
 static int own_answers[CONTROLLERS];     /* to commands that no host has sent */
+static uint8_t attempts[CONTROLLERS][8];  /* to connect: 1 while there is one, the kind of address and the address */
+static bool cancelled[CONTROLLERS];
 static bool awaits_response[CONTROLLERS][CONTROLLERS]; /* who has heard whose advertisement, and not its scan response yet */
 
 static bool is_controller(int file) {
@@ -120,6 +125,7 @@ static void disconnected(int file, uint16_t number) {
 }
 
 static void forget(int file) {
+  attempts[file][0] = 0;
   for (int i = 0; i < LINKS; i++)
     if (links[i].central.controller == file || links[i].peripheral.controller == file) links[i] = (struct link){{-1, 0}, {0, 0}};
 }
@@ -169,6 +175,11 @@ static bool hand_over(int file, uint8_t *packet, size_t size) {
   }
   /* The same of the host's, refused because it is so already */
   if (packet[1] == COMMAND_COMPLETE && rest >= 4 && body[1] == 0x39 && body[2] == 0x20 && body[3] == 0x0C) body[3] = 0;
+  /* LE Create Connection Cancel */
+  if (packet[1] == COMMAND_COMPLETE && rest >= 4 && body[1] == 0x0E && body[2] == 0x20 && body[3] == 0x0C && attempts[file][0]) {
+    body[3] = 0;
+    cancelled[file] = true;
+  }
   /* Read BD_ADDR */
   if (packet[1] == COMMAND_COMPLETE && rest >= 10 && body[1] == 0x09 && body[2] == 0x10) memcpy(addresses[file], body + 4, 6);
   if (packet[1] != LE_META) return true;
@@ -176,6 +187,7 @@ static bool hand_over(int file, uint8_t *packet, size_t size) {
   case CONNECTED:
   case CONNECTED_MORE:
     if (rest >= 5 && !body[1]) connected(file, body + 2, body[4] == 0);
+    if (rest >= 5 && body[4] == 0) attempts[file][0] = 0;
     break;
   case UPDATED:
     if (rest >= 4) translate(file, body + 2);
@@ -207,6 +219,16 @@ static bool hand_over(int file, uint8_t *packet, size_t size) {
 
 #define ORIGINAL(name) (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
+/* LE Enhanced Connection Complete: the attempt was cancelled. */
+static size_t end_attempt(int file, uint8_t *packet) {
+  memset(packet, 0, 34);
+  memcpy(packet, (uint8_t[]){EVENT, LE_META, 31, CONNECTED_MORE, 0x02}, 5);
+  memcpy(packet + 8, attempts[file] + 1, 7);
+  attempts[file][0] = 0;
+  cancelled[file] = false;
+  return 34;
+}
+
 ssize_t writev(int file, const struct iovec *parts, int count) {
   static __typeof__(&writev) original;
   if (!original) original = ORIGINAL(writev);
@@ -219,13 +241,20 @@ ssize_t writev(int file, const struct iovec *parts, int count) {
     size += parts[i].iov_len;
   }
   if (size > 0 && !hand_over(file, packet, size)) return size;
-  return original(file, &(struct iovec){packet, size}, 1);
+  ssize_t written = original(file, &(struct iovec){packet, size}, 1);
+  if (cancelled[file]) original(file, &(struct iovec){packet, end_attempt(file, packet)}, 1);
+  return written;
 }
 
 static void was_read(int file, const uint8_t *packet, ssize_t size) {
   reader = is_controller(file) ? file : -1;
   /* Reset */
   if (reader >= 0 && size >= 3 && packet[0] == COMMAND && packet[1] == 0x03 && packet[2] == 0x0C) forget(file);
+  /* LE Extended Create Connection */
+  if (reader >= 0 && size >= 13 && packet[0] == COMMAND && packet[1] == 0x43 && packet[2] == 0x20) {
+    attempts[file][0] = 1;
+    memcpy(attempts[file] + 1, packet + 6, 7);
+  }
 }
 
 /* A command as if the host had sent it, before the next one of the host's: after a link has come up one follows at once. */

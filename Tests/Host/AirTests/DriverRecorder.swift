@@ -81,6 +81,7 @@ final class DriverRecorder: RadioDriverDelegate {
   func hasRoom(_ link: LinkID) { rooms.append(link) }
 
   func heard(_ sighting: Sighting) { onSighting?(sighting) }
+  func forgot(_ address: BluetoothAddress) {}
   func heard(_ packet: AdvertisingPacket) { onPacket?(packet) }
 }
 

@@ -29,6 +29,7 @@ final class DriverRig: RadioDriverDelegate {
   let told = Mailbox<Told>()
   let packets = Mailbox<AdvertisingPacket>()
   let airings = Mailbox<Airing>()
+  let forgotten = Mailbox<BluetoothAddress>()
   private let statusObservers = Observers<RadioStatus>()
   private var services: [ApplicationID: Served] = [:]
   private var scans: [Int: (services: [BluetoothUUID], handler: @LoopActor (Sighting) -> Void)] = [:]
@@ -198,5 +199,6 @@ final class DriverRig: RadioDriverDelegate {
     }
   }
 
+  func forgot(_ address: BluetoothAddress) { forgotten.put(address) }
   func heard(_ packet: AdvertisingPacket) { packets.put(packet) }
 }

@@ -79,6 +79,27 @@ struct ScanningTests {
     scan.cancel()
   }
 
+  @Test("That bluetoothd has forgotten a peer is told, of the adapter in use")
+  @LoopActor
+  func forgotten() async throws {
+    let rig = try await Rig.ready { fake in
+      fake.addAdapter()
+      fake.addAdapter("hci1")
+    }
+    defer { rig.close() }
+    let sightings = Mailbox<Sighting>()
+    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    try await rig.fake.until { rig.fake.isDiscovering() }
+    let others = rig.fake.addDevice("00:AA:03:00:00:02", on: "hci1", isConnected: false)
+    rig.fake.removeDevice(others)
+    let peer = FakePeer()
+    rig.fake.hear(peer, uuids: [Self.uuid])
+    _ = try await sightings.next()
+    rig.fake.removeDevice(rig.fake.devicePath(peer.address, on: peer.adapter))
+    #expect(try await rig.radio.forgotten.next().description == peer.address)
+    scan.cancel()
+  }
+
   @Test("What is listened for may change while the discovery goes on, and an advertiser is told when it is heard again")
   @LoopActor
   func widened() async throws {

@@ -110,11 +110,18 @@ struct SharedAirTimeTests {
     house.radio.heard(sighting)
     house.radio.statusChanged(RadioStatus(.waiting))
     #expect(heard.last == .lost(BluetoothAddress(5)) && heard.count == 4)
+    house.radio.heard(sighting)
+    house.radio.forgot(BluetoothAddress(5))
+    house.radio.forgot(BluetoothAddress(6))
+    #expect(heard.last == .lost(BluetoothAddress(5)) && heard.count == 6)
+    // Nothing of it is left to be lost later.
+    house.time.advance(by: .seconds(40))
+    #expect(heard.count == 6)
     first.cancel()
     packets.cancel()
     #expect(house.driver.takeOrders() == ["listen: none, packets", "listen to nothing"])
     house.radio.heard(sighting)
-    #expect(heard.count == 4)
+    #expect(heard.count == 6)
   }
 
   @Test("Single packets come as they are, and a driver that sees no packets says so")

@@ -31,4 +31,7 @@ extension AirNodeOwner {
 
   /// Not called: a node hands over the payloads instead.
   func heard(_ sighting: Sighting) {}
+
+  /// Not called: an attempt at a node that is not there shows it by itself.
+  func forgot(_ address: BluetoothAddress) {}
 }
