@@ -219,16 +219,31 @@ final class Passer {
   private(set) var told = 0
   private(set) var files = 0
   private(set) var states: [UInt32: FileState] = [:]
+  private let name: String
   private let doorstep: Doorstep
   private let clock: Village.Clock
+  private var random: SeededRandom
   private var timer: Registration?
   private var waiting: [LinkID: Int] = [:]
 
   init(_ name: String, seed: UInt64, _ doorstep: Doorstep, _ clock: Village.Clock) {
-    var random = SeededRandom(seed: seed)
+    random = SeededRandom(seed: seed)
+    (self.name, self.doorstep, self.clock) = (name, doorstep, clock)
     engine = MeshEngine(
       identity: MeshEngine.Identity(randomFrom: &random), configuration: .init(nickname: name), random: random)
-    (self.doorstep, self.clock) = (doorstep, clock)
+    begin()
+  }
+
+  /// The phone is switched off and on: it is who it was, and knows nothing else.
+  func restart() {
+    // Another one than before: what is drawn by lot must not come again.
+    random = SeededRandom(seed: random.next())
+    engine = MeshEngine(identity: engine.identity, configuration: .init(nickname: name), random: random)
+    (waiting, states) = ([:], [:])
+    begin()
+  }
+
+  private func begin() {
     handle(.clock(isTrusted: true))
     handle(.start)
   }
@@ -279,6 +294,7 @@ final class Passer {
 
   /// The air has room again a little later.
   private func tookFile(_ link: LinkID) {
+    guard doorstep.guests[link] != nil else { return }
     waiting[link, default: 0] += 1
     doorstep.after(.milliseconds(2)) { [weak self] in
       guard let self, let count = waiting[link] else { return }

@@ -95,6 +95,8 @@ private final class Street {
     quarters += 1
     for (place, passer) in passers.enumerated() {
       doorstep.go(passer)
+      // Once a day each phone is switched off and on: what it remembers is not what is measured here.
+      if quarters % 96 == 4 * place { passer.restart() }
       // Each is here for an hour of every four, and in each hour five are.
       guard (quarters / 4 + place) % 4 == 0 else { continue }
       addresses += 1
