@@ -2,6 +2,8 @@ import Air
 import Bitchat
 import Common
 import Loop
+import Radio
+import Sharing
 import TestSupport
 import Testing
 
@@ -158,24 +160,42 @@ struct PowerTests {
     #expect(ann.mesh.scan != nil && bob.mesh.scan != nil)
     village.time.advance(by: .seconds(12))
     #expect(village.wait(.seconds(10)) { ann.mesh.scan == nil && bob.mesh.scan == nil })
+    // The same packet, as an answer to what a neighbour has asked for and as somebody's word.
+    let packet = [1, MessageType.message.rawValue] + [UInt8](repeating: 0, count: 20)
+    ann.mesh.note(sent: packet, .syncAnswer)
+    #expect(ann.mesh.scan == nil)
+    ann.mesh.note(sent: packet, .own)
+    #expect(ann.mesh.scan != nil)
   }
 
-  @Test("The setting counts at once: a node that leaves the mains scans no longer all the time")
+  @Test("The setting counts at once: a node that leaves the mains scans and advertises less")
   @LoopActor
-  func reload() async {
+  func reload() async throws {
     let village = Village()
     let ann = village.add("ann")
+    let listener = SharedRadio(driver: village.air.addNode(), scheduler: village.time)
+    var packets = 0
+    let ear = try listener.tenant("ear", share: .nothing).listen(for: []) { _ in packets += 1 }
+    func packetsInTwentySeconds() -> Int {
+      packets = 0
+      village.time.advance(by: .seconds(20))
+      return packets
+    }
     village.time.advance(by: .seconds(60))
     #expect(ann.mesh.scan != nil)
+    let onMains = packetsInTwentySeconds()
     var settings = ann.mesh.settings
     settings.power = .battery
     ann.mesh.apply(settings)
     village.time.advance(by: .seconds(5))
     #expect(ann.mesh.scan == nil && ann.mesh.advertisement != nil)
+    let onBattery = packetsInTwentySeconds()
+    #expect(onBattery >= 10 && onBattery * 4 < onMains, "\(onBattery) packets, and \(onMains) on the mains")
     settings.power = .mains
     ann.mesh.apply(settings)
     #expect(ann.mesh.scan != nil)
     village.time.advance(by: .seconds(60))
     #expect(ann.mesh.scan != nil)
+    ear.cancel()
   }
 }
