@@ -102,8 +102,12 @@ extension MeshEngine {
         files[file.number]?.askedAt = turn.now
         return
       }
-      if askedAt.duration(to: turn.now) >= OutgoingFiles.proofTime { end(file, .failed(.noPrivateFiles), &turn) }
-      return
+      guard askedAt.duration(to: turn.now) >= OutgoingFiles.proofTime else { return }
+      guard !file.hasAskedAnew else { return end(file, .failed(.noPrivateFiles), &turn) }
+      // What it said may be lost, and it says it once in each session.
+      files[file.number]?.askedAt = turn.now
+      files[file.number]?.hasAskedAnew = true
+      return carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn)
     }
     guard proven.contains(.privateMedia) else { return end(file, .failed(.noPrivateFiles), &turn) }
     begin(file, &turn)

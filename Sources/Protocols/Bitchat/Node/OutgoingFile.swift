@@ -65,6 +65,8 @@ struct OutgoingFile: Sendable {
   var receipt: MessageID?
   /// Since when it is known that the session with the peer can show whether it takes files.
   var askedAt: Instant?
+  /// Whether a new session was begun in which the peer can say it once more.
+  var hasAskedAnew = false
   var cut: Cut?
   /// The packets that are still to go over each link, by the index of the next one.
   var legs: [LinkID: Int] = [:]

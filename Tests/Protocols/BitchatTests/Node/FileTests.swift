@@ -164,9 +164,29 @@ struct FileTests {
     #expect(other.nodes[1].files.isEmpty)
     // And with one in which it says nothing.
     other.nodes[0].engine.proven[other.nodes[1].id] = nil
+    other.passes = { bytes, from, _ in from == 0 || bytes[1] != MessageType.noiseEncrypted.rawValue }
     try other.sendFile([1, 2, 3], to: 1, as: 5, at: 0)
     other.pass(.seconds(60))
     #expect(other.nodes[0].fileStates[5] == [.failed(.noPrivateFiles)])
+    #expect(other.nodes[1].files.isEmpty)
+  }
+
+  @Test("What a peer says of itself in a session may be lost: it says it again in a new one, and the private file goes")
+  func lostState() throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.passes = { bytes, from, _ in from == 0 || bytes[1] != MessageType.noiseEncrypted.rawValue }
+    hall.connect(0, 1)
+    hall.pass(.seconds(2))
+    try hall.tell("hello", to: 1, at: 0)
+    hall.pass(.seconds(3))
+    let peer = hall.nodes[1].id
+    #expect(hall.nodes[0].engine.sessions.hasSession(with: peer) && hall.nodes[0].engine.proven[peer] == nil)
+    hall.passes = { _, _, _ in true }
+    try hall.sendFile([1, 2, 3], to: 1, as: 5, at: 0)
+    hall.pass(.seconds(25))
+    #expect(hall.nodes[1].files.count == 1)
+    #expect(hall.nodes[0].fileStates[5]?.last == .delivered)
   }
 
   @Test("Two files go at a time, and six more wait; a ninth is refused, and so is one of a relay")
