@@ -142,7 +142,7 @@ async def gap(one: Node, other: Node) -> int:
                 return before - received
 
 
-@suite.test("Ten thousand packets each way at the same time arrive without a gap", limit=1200)
+@suite.test("Ten thousand packets each way at the same time arrive without a gap", limit=2400)
 async def packets(stage: Stage) -> None:
     async with nodes(stage, 2, Archive="0s") as (anna, ben):
         for node in (anna, ben):
