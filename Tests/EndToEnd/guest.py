@@ -7,7 +7,9 @@ STAGED  what `make install` would put onto the machine
 NATIVE  where the programs in C are
 WORDS   only tests whose name contains these words; `|` stands between several
 
-E2E_BUDGET  seconds that it may take; where all tests would take longer, the selection of suites/selection.py is run"""
+E2E_BUDGET  seconds that it may take; where all tests would take longer, the selection of suites/selection.py is run
+
+Where the guest's kernel breaks it ends with 75: OUT/results.json has the tests that are left, and the next call with the same OUT runs them."""
 from __future__ import annotations
 
 import asyncio
@@ -21,11 +23,15 @@ from harness.bus import BUS, Bus
 from harness.limits import slowness
 from harness.machine import BLUEZ, PHONE, Machine, run, systemctl
 from harness.pace import measure
-from harness.runner import run_all
+from harness.runner import Run, run_all
 from harness.stage import Stage
 from phones.phone import Phone
 from suites import all_tests
 from suites.selection import choose, mistakes
+
+
+#: The status with which it ends where the rest of the tests wants another guest.
+KERNEL_BROKE = 75
 
 
 async def install(staged: Path, bus: Bus) -> None:
@@ -54,11 +60,19 @@ async def main(out: Path, staged: Path, native: Path, words: str) -> int:
     print(f"BlueZ {'.'.join(map(str, machine.bluez))}, kernel {machine.kernel}", flush=True)
     await measure(bus)
     budget = os.environ.get("E2E_BUDGET")
-    if not words:
+    file = out / "results.json"
+    done = Run.read(file)
+    if done.rest is not None:
+        tests = [test for test in tests if test.sentence in done.rest]
+        done.rest = None
+    elif not words:
         tests = choose(tests, slowness(), float(budget) if budget else None)
-    results = await run_all(stage, tests)
+    await run_all(stage, tests, done)
+    done.write(file)
+    if done.rest:
+        return KERNEL_BROKE
     await stage.leave()
-    return 0 if all(result.ok for result in results) else 1
+    return 0 if done.ok else 1
 
 
 if __name__ == "__main__":

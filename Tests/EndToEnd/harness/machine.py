@@ -20,6 +20,9 @@ BLUETOOTH = "bluetooth.service"
 #: has besides (`phones/crowd.py`).
 KIOSK, PHONE, SECOND, OTHER, PARTNER, THIRD, FOURTH, LAST_PARTNER = range(8)
 
+#: A bit of the kernel's `tainted`: an oops or a BUG. Documentation/admin-guide/tainted-kernels.rst.
+DIED = 1 << 7
+
 
 async def run(*words: str, check: bool = True) -> str:
     """Runs a program to its end; what it said."""
@@ -58,6 +61,13 @@ class Machine:
         self.bus = bus
         self.bluez = _bluez_version()
         self.kernel = Path("/proc/sys/kernel/osrelease").read_text().strip()
+
+    async def kernel_fault(self) -> str:
+        """What the kernel said when it broke; empty while it is whole. Bluetooth is of no use in it afterwards."""
+        if not int(Path("/proc/sys/kernel/tainted").read_text()) & DIED:
+            return ""
+        lines = (await run("dmesg", "--notime")).splitlines()
+        return next((line for line in lines if "BUG" in line or "Oops" in line), "a fault that it says nothing of")
 
     @property
     def has_scan_responses(self) -> bool:

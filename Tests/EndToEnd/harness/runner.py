@@ -101,22 +101,52 @@ def row(result: Result) -> str:
     return f"{result.seconds:6.1f} s  {mark}  {result.sentence}{figures}"
 
 
-async def run_all(stage: Stage, tests: list[Test]) -> list[Result]:
-    """Runs them, prints a line for each, and leaves `results.json`."""
-    results = []
+@dataclass
+class Run:
+    """What was run in this guest, and in one before it whose kernel broke."""
+
+    results: list[Result] = field(default_factory=list)
+    #: Sentences of the tests that are still to be run, in another guest. None where this one came to the end.
+    rest: list[str] | None = None
+    #: Sentences of the tests during which a kernel broke.
+    breaking: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> Run:
+        if not path.exists():
+            return cls()
+        found = json.loads(path.read_text())
+        return cls([Result(**result) for result in found["results"]], found["rest"], found["breaking"])
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @property
+    def ok(self) -> bool:
+        return not self.rest and all(result.ok for result in self.results)
+
+
+async def run_all(stage: Stage, tests: list[Test], done: Run) -> Run:
+    """Runs them, and prints a line for each. Where the guest's kernel breaks it stops, and what is left is for another guest: the test
+    that failed over it, too, if that is the first time."""
     for number, test in enumerate(tests, start=1):
-        result = await _run_one(stage, number, test)
-        results.append(result)
+        result = await _run_one(stage, len(done.results) + 1, test)
+        if fault := await stage.machine.kernel_fault():
+            print(f"            the kernel of the guest is broken: {fault}", flush=True)
+            done.rest = [other.sentence for other in tests[number:]]
+            if not result.ok and test.sentence not in done.breaking:
+                done.breaking.append(test.sentence)
+                done.rest.insert(0, test.sentence)
+                return done
+        done.results.append(result)
         print(row(result), flush=True)
         if not result.ok:
             print("            " + result.error.splitlines()[0][:200], flush=True)
+        if done.rest is not None:
+            return done
+        if not result.ok:
             try:
                 await stage.reset()
             except Exception as failure:
                 print(f"            the stage could not be cleared: {words(failure)}", flush=True)
-    write(stage.out / "results.json", results)
-    return results
-
-
-def write(path: Path, results: list[Result]) -> None:
-    path.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
+    return done
