@@ -5,7 +5,7 @@
 OUT     where results and evidence go
 STAGED  what `make install` would put onto the machine
 NATIVE  where the programs in C are
-WORDS   only tests whose name contains these words; `|` stands between several
+WORDS   only tests whose name contains these words, after that of their suite (`mesh: `); `|` stands between several
 
 E2E_BUDGET  seconds that it may take; where all tests would take longer, the selection of suites/selection.py is run
 
@@ -49,7 +49,7 @@ async def main(out: Path, staged: Path, native: Path, words: str) -> int:
         return 2
     if words:
         wanted = words.lower().split("|")
-        tests = [test for test in tests if any(part in test.sentence.lower() for part in wanted)]
+        tests = [test for test in tests if any(part in f"{test.suite}: {test.sentence}".lower() for part in wanted)]
     if not tests:
         print(f"no test is called {words}", file=sys.stderr)
         return 2
