@@ -8,7 +8,7 @@ extension Packet {
   ///
   /// - Parameter padded: whether padding follows; nil decides by the type.
   public func encoded(padded: Bool? = nil) throws(PacketError) -> [UInt8] {
-    var bytes = try encoded(PayloadSection(sending: payload, version: version))
+    var bytes = try encoded(PayloadSection(sending: self))
     if padded ?? type.isPadded { Padding.pad(&bytes) }
     return bytes
   }
@@ -16,7 +16,7 @@ extension Packet {
   /// What is signed: time to live 0, no signature, flags 02 and 10 clear, and padded, even where the packet itself goes on the
   /// air without padding. Throws what `encoded` throws.
   public func signingPreimage() throws(PacketError) -> [UInt8] {
-    try signingPreimage(PayloadSection(sending: payload, version: version))
+    try signingPreimage(PayloadSection(sending: self))
   }
 
   /// What is signed, with the payload in this form.

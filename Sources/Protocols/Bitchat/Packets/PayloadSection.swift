@@ -34,9 +34,11 @@ struct PayloadSection: Hashable {
   }
 
   /// The section as we send it: at level 5, which agrees best with what both apps' verifiers make of the payload. Facts:
-  /// bitchat.md section 2.1.
-  init(sending payload: [UInt8], version: PacketVersion) {
-    self = PayloadSection(deflating: payload, version: version, level: 5) ?? PayloadSection(plain: payload)
+  /// bitchat.md section 2.1. What deflate cannot make smaller is not tried.
+  init(sending packet: Packet) {
+    let deflated =
+      packet.isDense ? nil : PayloadSection(deflating: packet.payload, version: packet.version, level: 5)
+    self = deflated ?? PayloadSection(plain: packet.payload)
   }
 
   /// The payload in a compressed section. Every limit is checked before memory is taken.
@@ -74,4 +76,10 @@ struct PayloadSection: Hashable {
       seen.0.nonzeroBitCount + seen.1.nonzeroBitCount + seen.2.nonzeroBitCount + seen.3.nonzeroBitCount
     return different * 10 < min(payload.count, 256) * 9
   }
+}
+
+extension Packet {
+  /// Whether the payload looks like random bytes, ciphertext or a request's filter: no deflate stream of it is smaller. In dialect S
+  /// the number of a request means text that does not begin with a record 01.
+  fileprivate var isDense: Bool { type.isPadded || type == .requestSync && payload.first == 0x01 }
 }
