@@ -82,11 +82,12 @@ async def _run_one(stage: Stage, number: int, test: Test) -> Result:
     try:
         await stage.invite_tenant(test.tenant)
         begin = time.monotonic()
-        async with asyncio.timeout(limit):
+        async with asyncio.timeout(limit) as whole:
             await test.body(stage)
         stage.check_tenant()
     except TimeoutError as late:
-        error = f"{str(late) or f'not over within {limit:.0f} s'}\n{traceback.format_exc()}"
+        what = f"not over within {limit:.0f} s" if whole.expired() else str(late) or "something in it took too long"
+        error = f"{what}\n{traceback.format_exc()}"
     except (Exception, asyncio.CancelledError) as failure:
         error = f"{words(failure)}\n{traceback.format_exc()}"
     seconds = time.monotonic() - begin

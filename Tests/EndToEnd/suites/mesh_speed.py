@@ -29,6 +29,8 @@ BARE_CHARACTERISTIC = "0000fff1-0000-1000-8000-00805f9b34fb"
 CHARACTERISTIC, DEVICE = "org.bluez.GattCharacteristic1", "org.bluez.Device1"
 #: Of a kind: the best one counts, for other work on the host can only slow one down.
 RUNS = 3
+#: Slower than this nothing crosses in any guest, in bytes a second of the reference.
+SLOWEST = 4000
 
 
 @asynccontextmanager
@@ -40,6 +42,9 @@ async def bare_link(stage: Stage) -> AsyncIterator[str]:
     here, there = adapter_path(SECOND), adapter_path(OTHER)
     address = (await bus.properties(BLUEZ, there, ADAPTER))["Address"]
     device = f"{here}/dev_{address.replace(':', '_')}"
+    if await _has(stage, device, DEVICE):
+        # A link of the test before may still be ending.
+        await bus.call(BLUEZ, here, ADAPTER, "RemoveDevice", "o", device)
     await bus.call(BLUEZ, here, ADAPTER, "StartDiscovery")
     try:
         await bus.until("the bare server is heard", lambda: _has(stage, device, DEVICE), 30)
@@ -126,7 +131,7 @@ async def file_seconds(one: Node, other: Node, name: str, size: int) -> tuple[fl
     async with Arrival(other, "FileWaiting") as arrival:
         begin = time.monotonic()
         path = await one.send_file(content, name)
-        async with asyncio.timeout(limit(120)):
+        async with asyncio.timeout(limit(30 + size / SLOWEST)):
             end = await arrival.moment
     frames = (await one.counters())["SentFrames"] - before
     assert (await other.until_file(name))["Content"] == content
@@ -135,7 +140,7 @@ async def file_seconds(one: Node, other: Node, name: str, size: int) -> tuple[fl
     return end - begin, frames
 
 
-@suite.test("Files of 100 kB and 1 MiB for all cross between two nodes each way", limit=600)
+@suite.test("Files of 100 kB and 1 MiB for all cross between two nodes each way", limit=2400)
 async def files(stage: Stage) -> None:
     has_sockets = stage.machine.bluez >= (5, 76)
     packet = 512 if has_sockets else 509
@@ -146,7 +151,8 @@ async def files(stage: Stage) -> None:
         taken: dict[tuple[str, int], list[tuple[float, int]]] = {}
         for run in range(RUNS):
             for one, other in (found, found[::-1]):
-                for size in (100 * KB, MIB):
+                for size in (100 * KB, MIB) if has_sockets or run == 0 else (100 * KB,):
+                    # Where each packet is a request, one file of 1 MiB takes minutes.
                     runs = taken.setdefault((one.name, size), [])
                     runs.append(await file_seconds(one, other, f"{one.name} {size} {run}", size))
     async with bare_link(stage) as path:
@@ -185,8 +191,8 @@ async def lines(stage: Stage) -> None:
             await anna.until_file_is(path, "sending")
             while (await anna.files())[path]["State"] == "sending" and len(beside) < 50:
                 beside += await latencies(anna, ben, f"beside {len(beside)} {round}", 5)
-            await anna.until_file_is(path, "sent", timeout=60)
             if len(beside) >= 50:
+                await anna.service.call(path, FILE, "Cancel")
                 break
         assert len(beside) >= 50, "the files were too fast"
         for what, found in (("alone", alone), ("beside a file", sorted(beside))):
