@@ -188,34 +188,92 @@ struct FileLinkTests {
     #expect(confirming.next == late.advanced(by: Instant.zero.duration(to: late) * 4))
   }
 
-  @Test(
-    "As many packets may be unconfirmed as keep a link busy, and not many more",
-    arguments: [(1, 5), (1, 25), (5, 25), (20, 100), (100, 500)] as [(Int64, Int64)])
-  func followsTheLink(milliseconds: Int64, wayMilliseconds: Int64) {
-    // A link that takes a packet in `milliseconds`, one after the other, and brings it, and the answer to it, in the other time.
-    let (packet, way) = (Duration.milliseconds(milliseconds), Duration.milliseconds(wayMilliseconds))
+  @Test("What an answer takes on an empty link is measured with the first packet, and again after ten seconds")
+  func measuresAnew() {
     var confirming = Confirming()
-    var (now, free, nonce, sent) = (Instant.zero, Instant.zero, 0 as UInt64, 0)
-    var answers: [(at: Instant, nonce: UInt64)] = []
-    let end = Instant.zero.advanced(by: packet * 3000)
+    confirming.sent(at: .zero)
+    #expect(confirming.isDue, "the first packet alone")
+    confirming.ask(1, at: .zero)
+    confirming.sent(at: .zero)
+    #expect(!confirming.isDue && confirming.next == .zero)
+    let answered = Instant.zero.advanced(by: .milliseconds(20))
+    let isFirst = confirming.confirm(1, at: answered)
+    let later = answered.advanced(by: Confirming.period + .milliseconds(1))
+    confirming.sent(at: later)
+    #expect(isFirst && confirming.isDue && confirming.next > later, "all is confirmed before more goes")
+    confirming.ask(2, at: later)
+    let isSecond = confirming.confirm(2, at: later.advanced(by: .milliseconds(500)))
+    #expect(isSecond && confirming.unconfirmed == 0 && confirming.next == .zero)
+    confirming.sent(at: later)
+    #expect(confirming.isDue)
+    confirming.ask(3, at: later)
+    confirming.sent(at: later)
+    #expect(!confirming.isDue && confirming.next == .zero)
+  }
+
+  @Test(
+    "As many packets may be unconfirmed as keep a link busy, and a line waits for them 80 ms, or twice its time, at most",
+    arguments: [(1, 5), (1, 25), (5, 25), (10, 17), (20, 100), (100, 500)] as [(Int64, Int64)])
+  func followsTheLink(milliseconds: Int64, wayMilliseconds: Int64) {
+    var link = BusyLink(packet: .milliseconds(milliseconds), way: .milliseconds(wayMilliseconds))
+    let time = max(link.packet * 3000, .seconds(60))
+    link.run(for: time)
+    let all = Int(time / link.packet)
+    #expect(link.sent * 10 >= all * 9, "\(link.sent) of \(all) that the link takes")
+    let wait = link.waits.sorted()[link.waits.count * 99 / 100]
+    #expect(wait <= max((link.packet + link.way) * 2, .milliseconds(80)), "what a line waits for: \(wait)")
+  }
+
+  @Test("A link that becomes longer, or slower, is busy again within ten seconds, and lines wait no longer there")
+  func followsChanges() {
+    var link = BusyLink(packet: .milliseconds(5), way: .milliseconds(25))
+    for (packet, way) in [(5, 100), (20, 25), (5, 25)] as [(Int64, Int64)] {
+      (link.packet, link.way) = (.milliseconds(packet), .milliseconds(way))
+      link.run(for: Confirming.period + .seconds(2))
+      (link.sent, link.waits) = (0, [])
+      link.run(for: .seconds(20))
+      #expect(link.sent * 10 >= Int(.seconds(20) / link.packet) * 9, "\(link.sent)")
+      let wait = link.waits.sorted()[link.waits.count * 99 / 100]
+      #expect(wait <= max((link.packet + link.way) * 2, link.packet * Confirming.limits.lowerBound), "\(wait)")
+    }
+  }
+}
+
+/// A link that takes a packet in `packet`, one after the other, and brings it, and the answer to it, in `way`; and a file without end.
+private struct BusyLink {
+  var packet: Duration
+  var way: Duration
+  var sent = 0
+  /// What each packet waited for until the link took it.
+  var waits: [Duration] = []
+  private var confirming = Confirming()
+  private var (now, free, nonce) = (Instant.zero, Instant.zero, 0 as UInt64)
+  private var answers: [(at: Instant, nonce: UInt64)] = []
+
+  init(packet: Duration, way: Duration) { (self.packet, self.way) = (packet, way) }
+
+  mutating func run(for time: Duration) {
+    let end = now.advanced(by: time)
     while now < end {
       if confirming.next <= now {
-        confirming.sent(at: now)
-        (free, sent) = (max(free, now).advanced(by: packet), sent + 1)
-        guard confirming.isDue else { continue }
-        nonce += 1
-        confirming.ask(nonce, at: now)
-        answers.append((free.advanced(by: way * 2), nonce))
-      } else if confirming.next < answers[0].at {
+        send()
+      } else if answers.isEmpty || confirming.next < answers[0].at {
         now = confirming.next
       } else {
         let first = answers.removeFirst()
-        now = first.at
+        now = max(now, first.at)
         _ = confirming.confirm(first.nonce, at: now)
       }
     }
-    #expect(sent >= 2700, "of 3000 that the link takes")
-    let wait = now.duration(to: free)
-    #expect(wait <= .milliseconds(150) || wait <= packet * 36, "what a line would wait for: \(wait)")
+  }
+
+  private mutating func send() {
+    confirming.sent(at: now)
+    waits.append(now.duration(to: max(free, now)))
+    (free, sent) = (max(free, now).advanced(by: packet), sent + 1)
+    guard confirming.isDue else { return }
+    nonce += 1
+    confirming.ask(nonce, at: now)
+    answers.append((max(answers.last?.at ?? .zero, free.advanced(by: way * 2)), nonce))
   }
 }
