@@ -24,8 +24,8 @@ CONFIGURATION = Path("/etc/bluetooth/main.conf")
 VECTORS = Path(__file__).parents[2] / "Protocols/BitchatTests/Vectors/bitchat-protocol.json"
 #: Fields that a packet has or has not.
 OPTIONAL = ("recipient", "route", "signature", "syncAnswer")
-#: Seconds in which a client finds the node: nearly half of its attempts to connect end after two.
-PATIENCE = 120
+#: Seconds in which a client finds the node: nearly half of its attempts to connect end after two, and it waits long for the next.
+PATIENCE = 300
 
 
 @asynccontextmanager
@@ -65,7 +65,7 @@ async def public_lines(node: Node, client: PythonBitchatClient | BitchatCLI, *si
         await client.until(f"hears {size} bytes", lambda: client.heard(line), 60)
 
 
-@suite.test("python-bitchat-client 0.2.0 and a node talk to all and in private; it reads nothing that is compressed", limit=300)
+@suite.test("python-bitchat-client 0.2.0 and a node talk to all and in private; it reads nothing that is compressed", limit=480)
 async def python_bitchat_client(stage: Stage) -> None:
     client = PythonBitchatClient(FOURTH, "python")
     async with beside(stage, client) as node:
@@ -102,7 +102,7 @@ async def loses_long_lines(stage: Stage, node: Node, client: PythonBitchatClient
     assert bool(arrived) is (stage.machine.bluez >= (5, 69)), arrived
 
 
-@suite.test("bitchat4agents 0.1.0 and a node talk to all and in private, with receipts, files and sync; it cannot inflate", limit=480)
+@suite.test("bitchat4agents 0.1.0 and a node talk to all and in private, with receipts, files and sync; it cannot inflate", limit=660)
 async def bitchat4agents(stage: Stage) -> None:
     client = Bitchat4Agents(FOURTH, "agent")
     async with beside(stage, client) as node:
@@ -176,7 +176,7 @@ async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
     assert (await node.until_file_is(sent, "failed", "sent", "delivered", timeout=60))["State"] == "failed", "it takes private files"
 
 
-@suite.test("bitchat-cli 0.2.3 hears what a node says, and gets files; its peer ID is not its key's, and nothing of it is shown or passed on", limit=360)
+@suite.test("bitchat-cli 0.2.3 hears what a node says, and gets files; its peer ID is not its key's, and nothing of it is shown or passed on", limit=540)
 async def bitchat_cli(stage: Stage) -> None:
     client = BitchatCLI(FOURTH, "cli")
     async with beside(stage, client) as node, switched_on(stage, IOSApp("iphone")) as (radio,):

@@ -169,7 +169,7 @@ async def largest(stage: Stage) -> None:
         node_id = bytes.fromhex(await node.peer_id())
         begin = time.monotonic()
         await from_phone(app, node, "trial", noise("trial", trial), private=True)
-        is_fast = (time.monotonic() - begin) * size / trial < 80
+        is_fast = (time.monotonic() - begin) * size / trial < 105
         if not is_fast:
             size = 2 * trial
         for private in (False, True):
