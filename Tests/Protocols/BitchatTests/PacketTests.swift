@@ -283,6 +283,21 @@ struct PacketTests {
     #expect(throws: PacketError.badSignature(3)) { try signed.encoded() }
   }
 
+  @Test("A request that names fragments is compressed; one that has a filter alone is not, nor is ciphertext")
+  func denseness() throws {
+    func isCompressed(_ payload: [UInt8], _ type: MessageType) throws -> Bool {
+      let packet = Packet(type: type, timestamp: 1, sender: PeerID(rawValue: 1), payload: payload)
+      return try PacketView(packet.encoded()).flags.contains(.compressed)
+    }
+    let same = [UInt8](repeating: 7, count: 400)
+    let filter = try SyncFilter(p: 7, m: 1 << 20, bits: same)
+    let fragments = try (0..<60 as Range<UInt64>).map { try FragmentID(reading: PeerID(rawValue: $0).bytes) }
+    #expect(try isCompressed(SyncRequest(filter: filter, types: .fragment, fragments: fragments).bytes, .requestSync))
+    #expect(try !isCompressed(SyncRequest(filter: filter, types: .message).bytes, .requestSync))
+    #expect(try isCompressed(same, .requestSync), "the same number means text in dialect S")
+    #expect(try !isCompressed(same, .noiseEncrypted))
+  }
+
   @Test(
     "A payload is compressed from 100 bytes on, with under nine tenths of its bytes different, and where it gets smaller"
   )

@@ -1,12 +1,12 @@
 import Common
 
-/// How much of what went over a link to a node of this kind its other end has taken. Every few packets it is asked with a ping, which
-/// goes behind them: its answer confirms them. A value.
+/// How much of what went over a link to a node of this kind its other end has taken. Every few packets it is asked with a
+/// ping, which goes behind them: its answer confirms them. A value.
 ///
-/// As many packets may be unconfirmed as keep the link busy, and few more, for what waits on the way nothing overtakes: what the
-/// link has taken of late in the time that an answer needs on an empty one, and a little beyond. That time is measured with the
-/// first packet, and anew every ten seconds: then all is confirmed before the next packet goes. Without that a link that is always
-/// full would pass for one that is slow.
+/// As many packets may be unconfirmed as keep the link busy, and few more, for what waits on the way nothing overtakes: what
+/// the link has taken of late in the time that an answer needs on an empty one, and a little beyond. That time is measured
+/// with the first packet, and anew every ten seconds: then all is confirmed before the next packet goes. Without that a link
+/// that is always full would pass for one that is slow.
 struct Confirming: Sendable {
   /// The fewest and the most packets that may be unconfirmed.
   static let limits = 9...96
@@ -14,7 +14,7 @@ struct Confirming: Sendable {
   static let wait = Duration.milliseconds(40)
   /// So long an answer is waited for at least. A ping can be lost.
   static let time = Duration.seconds(1)
-  /// How often the time of an answer on an empty link is measured, where it is no more than a 64th of that.
+  /// From one measurement on an empty link to the next; where an answer takes more than a 64th of this, 64 times its time.
   static let period = Duration.seconds(10)
   /// How fast the link is, is the best that so many answers have shown.
   private static let rateCount = 10

@@ -104,10 +104,12 @@ extension MeshEngine {
       }
       guard askedAt.duration(to: turn.now) >= OutgoingFiles.proofTime else { return }
       guard !file.hasAskedAnew else { return end(file, .failed(.noPrivateFiles), &turn) }
-      // What it said may be lost, and it says it once in each session.
+      // The peer says once in each session what it takes, and that packet may be lost.
+      let actions = sessions.handle(.unanswered(peer), at: turn.now)
+      guard !actions.isEmpty else { return }
       files[file.number]?.askedAt = turn.now
       files[file.number]?.hasAskedAnew = true
-      return carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn)
+      return carryOut(actions, &turn)
     }
     guard proven.contains(.privateMedia) else { return end(file, .failed(.noPrivateFiles), &turn) }
     begin(file, &turn)

@@ -63,9 +63,9 @@ struct OutgoingFile: Sendable {
   var phase: Phase
   /// What it is called in the peer's receipt; nil if none will come.
   var receipt: MessageID?
-  /// Since when it is known that the session with the peer can show whether it takes files.
+  /// When the peer was last given a session in which to say what it takes.
   var askedAt: Instant?
-  /// Whether a new session was begun in which the peer can say it once more.
+  /// Whether this node has begun a new session, so that the peer says again what it takes.
   var hasAskedAnew = false
   var cut: Cut?
   /// The packets that are still to go over each link, by the index of the next one.

@@ -79,7 +79,9 @@ struct PayloadSection: Hashable {
 }
 
 extension Packet {
-  /// Whether the payload looks like random bytes, ciphertext or a request's filter: no deflate stream of it is smaller. In dialect S
-  /// the number of a request means text that does not begin with a record 01.
-  fileprivate var isDense: Bool { type.isPadded || type == .requestSync && payload.first == 0x01 }
+  /// Whether the payload looks like random bytes: ciphertext, or a request that has a filter and names no fragments. No deflate
+  /// stream of it is smaller.
+  fileprivate var isDense: Bool {
+    type.isPadded || type == .requestSync && (try? SyncRequest(reading: payload))?.fragments.isEmpty ?? false
+  }
 }

@@ -224,7 +224,7 @@ struct FileLinkTests {
     #expect(wait <= max((link.packet + link.way) * 2, .milliseconds(80)), "what a line waits for: \(wait)")
   }
 
-  @Test("A link that becomes longer, or slower, is busy again within ten seconds, and lines wait no longer there")
+  @Test("A link that becomes longer, or slower, is busy again within twelve seconds, and lines wait no longer there")
   func followsChanges() {
     var link = BusyLink(packet: .milliseconds(5), way: .milliseconds(25))
     for (packet, way) in [(5, 100), (20, 25), (5, 25)] as [(Int64, Int64)] {

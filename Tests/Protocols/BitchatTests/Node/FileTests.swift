@@ -189,6 +189,23 @@ struct FileTests {
     #expect(hall.nodes[0].fileStates[5]?.last == .delivered)
   }
 
+  @Test("A peer that was asked anew less than a minute ago is asked later once more, before a private file fails")
+  func lostStateAgain() throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.passes = { bytes, from, _ in from == 0 || bytes[1] != MessageType.noiseEncrypted.rawValue }
+    hall.connect(0, 1)
+    hall.pass(.seconds(2))
+    try hall.sendFile([1, 2, 3], to: 1, as: 5, at: 0)
+    hall.pass(.seconds(20))
+    try hall.sendFile([4, 5, 6], to: 1, as: 6, at: 0)
+    hall.pass(.seconds(25))
+    #expect(hall.nodes[0].fileStates[5]?.last == .failed(.noPrivateFiles), "asked anew, and nothing came")
+    hall.passes = { _, _, _ in true }
+    hall.pass(.seconds(90))
+    #expect(hall.nodes[0].fileStates[6]?.last == .delivered)
+  }
+
   @Test("Two files go at a time, and six more wait; a ninth is refused, and so is one of a relay")
   func several() throws {
     var hall = MeshHall()
