@@ -167,7 +167,8 @@ public protocol RadioDriverDelegate: AnyObject {
 
   /// An advertiser was heard: what is known of it, put together. It may come for every packet.
   func heard(_ sighting: Sighting)
+  /// A single packet of an advertiser came, where a scan asks for packets (`Listening.patterns`).
+  func heard(_ packet: AdvertisingPacket)
   /// The driver knows an advertiser no more: until it is heard again, no attempt to connect to it can succeed.
   func forgot(_ address: BluetoothAddress)
-  func heard(_ packet: AdvertisingPacket)
 }

@@ -34,7 +34,7 @@ public struct Sighting: Hashable, Sendable {
 public enum ScanEvent: Hashable, Sendable {
   /// An advertiser was heard: when it is first heard, when its data changes, and once a second at most while it is heard.
   case sighted(Sighting)
-  /// An advertiser that was sighted has not been heard for half a minute, or the driver knows it no more, or the radio is gone: it
-  /// cannot be connected to before it is sighted again.
+  /// An advertiser that was sighted has not been heard for half a minute, had to give way to others, or is not known to the
+  /// driver any more; or the radio is gone.
   case lost(BluetoothAddress)
 }

@@ -106,7 +106,7 @@ struct SightingTable: Sendable {
     return lose(oldest.key)
   }
 
-  /// The radio knows an advertiser no more.
+  /// Loses an advertiser: each scan that was told of it is told so.
   mutating func lose(_ address: BluetoothAddress) -> [Report] {
     advertisers[address] = nil
     return scans.keys.sorted().compactMap { id in

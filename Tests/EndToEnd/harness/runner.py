@@ -79,10 +79,11 @@ async def _run_one(stage: Stage, number: int, test: Test) -> Result:
     stage.measured = []
     since, begin = time.time(), time.monotonic()
     error, limit = "", limits.limit(test.limit)
+    whole = asyncio.timeout(limit)
     try:
         await stage.invite_tenant(test.tenant)
         begin = time.monotonic()
-        async with asyncio.timeout(limit) as whole:
+        async with whole:
             await test.body(stage)
         stage.check_tenant()
     except TimeoutError as late:
@@ -133,7 +134,7 @@ async def run_all(stage: Stage, tests: list[Test], done: Run) -> Run:
     for number, test in enumerate(tests, start=1):
         result = await _run_one(stage, len(done.results) + 1, test)
         if fault := await stage.machine.kernel_fault():
-            print(f"            the kernel of the guest is broken: {fault}", flush=True)
+            print(f"            the kernel of the guest broke during \"{test.sentence}\": {fault}", flush=True)
             done.rest = [other.sentence for other in tests[number:]]
             if not result.ok and test.sentence not in done.breaking:
                 done.breaking.append(test.sentence)

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -201,9 +203,20 @@ class Phone:
     def is_on(self) -> bool:
         return self.transport is not None and not self.transport.source.terminated.done()
 
+    async def _take_adapter(self) -> HCIUserChannel:
+        """The kernel and bluetoothd look at an adapter that comes back to them, and it is busy for so long."""
+        end = time.monotonic() + limit(10)
+        while True:
+            try:
+                return HCIUserChannel(self.adapter)
+            except OSError as refused:
+                if refused.errno != errno.EBUSY or time.monotonic() >= end:
+                    raise
+            await asyncio.sleep(0.05)
+
     async def switch_on(self) -> None:
         """Takes the controller, which must be off, and starts it."""
-        self.transport = HCIUserChannel(self.adapter)
+        self.transport = await self._take_adapter()
         config = DeviceConfiguration(name="phone", address=self.address, gatt_service_enabled=False)
         self.device = Device(config=config, host=Host(self.transport.source, self.transport.sink))
         manager = self.device.l2cap_channel_manager

@@ -169,7 +169,7 @@ async def largest(stage: Stage) -> None:
         node_id = bytes.fromhex(await node.peer_id())
         begin = time.monotonic()
         await from_phone(app, node, "trial", noise("trial", trial), private=True)
-        is_fast = (time.monotonic() - begin) * size / trial < 105
+        is_fast = (time.monotonic() - begin) * size / trial < 80
         if not is_fast:
             size = 2 * trial
         for private in (False, True):
@@ -184,7 +184,7 @@ async def largest(stage: Stage) -> None:
             assert not app.files, "it has a file of which the first fragment came more than 30 s before the last"
             assert app.assembly.given_up, "nothing of it came"
         check(app)
-        stage.measure(f"{size} bytes")
+        stage.measure(f"{size} bytes" + ("" if is_fast else "; for 1 MiB the guest was too slow, and what the app gives up was not tried"))
 
 
 @suite.test("A node that misses fragments of an iPhone's file asks the iPhone for them alone, and has the file", limit=90)

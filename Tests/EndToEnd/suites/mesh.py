@@ -163,7 +163,7 @@ async def packets(stage: Stage) -> None:
 LEAST = 0.8
 
 
-@suite.test("A wallet is served while three nodes have links with the kiosk and chat, hardly slower than without them", limit=400)
+@suite.test("A wallet is served while three nodes have links with the kiosk and chat, hardly slower than by a kiosk without mesh", limit=400)
 async def beside_verifier(stage: Stage) -> None:
     async with nodes(stage, 3) as found:
         for node in found:

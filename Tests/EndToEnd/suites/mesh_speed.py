@@ -42,9 +42,7 @@ async def bare_link(stage: Stage) -> AsyncIterator[str]:
     here, there = adapter_path(SECOND), adapter_path(OTHER)
     address = (await bus.properties(BLUEZ, there, ADAPTER))["Address"]
     device = f"{here}/dev_{address.replace(':', '_')}"
-    if await _has(stage, device, DEVICE):
-        # A link of the test before may still be ending.
-        await bus.call(BLUEZ, here, ADAPTER, "RemoveDevice", "o", device)
+    await bus.until("the link of the test before is gone", lambda: _is_free(stage, device), 30)
     await bus.call(BLUEZ, here, ADAPTER, "StartDiscovery")
     try:
         await bus.until("the bare server is heard", lambda: _has(stage, device, DEVICE), 30)
@@ -56,6 +54,11 @@ async def bare_link(stage: Stage) -> AsyncIterator[str]:
     finally:
         await bus.call(BLUEZ, here, ADAPTER, "RemoveDevice", "o", device)
         await systemctl("stop", BARE_UNIT)
+
+
+async def _is_free(stage: Stage, device: str) -> bool:
+    found = await stage.bus.objects(BLUEZ)
+    return not found.get(device, {}).get(DEVICE, {}).get("Connected", False)
 
 
 async def _has(stage: Stage, path: str, interface: str) -> bool:
@@ -123,6 +126,14 @@ class Arrival:
     async def __aexit__(self, *_: object) -> None:
         self._end()
 
+    async def time(self, timeout: float) -> float:
+        """When it was, by the monotonic clock."""
+        try:
+            async with asyncio.timeout(limit(timeout)):
+                return await self.moment
+        except TimeoutError:
+            raise TimeoutError(f"no {self._member} within {limit(timeout):.0f} s") from None
+
 
 async def file_seconds(one: Node, other: Node, name: str, size: int) -> tuple[float, int]:
     """How long a file for all takes from the call to the word that it is there, and in how many frames it left."""
@@ -131,8 +142,7 @@ async def file_seconds(one: Node, other: Node, name: str, size: int) -> tuple[fl
     async with Arrival(other, "FileWaiting") as arrival:
         begin = time.monotonic()
         path = await one.send_file(content, name)
-        async with asyncio.timeout(limit(30 + size / SLOWEST)):
-            end = await arrival.moment
+        end = await arrival.time(30 + size / SLOWEST)
     frames = (await one.counters())["SentFrames"] - before
     assert (await other.until_file(name))["Content"] == content
     await one.until_file_is(path, "sent")
@@ -170,8 +180,7 @@ async def latencies(one: Node, other: Node, label: str, count: int) -> list[floa
         async with Arrival(other, "MessageWaiting") as arrival:
             begin = time.monotonic()
             await one.say(f"{label} {number}")
-            async with asyncio.timeout(limit(30)):
-                found.append(await arrival.moment - begin)
+            found.append(await arrival.time(30) - begin)
         await asyncio.sleep(limit(0.02))
     return sorted(found)
 
@@ -192,8 +201,9 @@ async def lines(stage: Stage) -> None:
             while (await anna.files())[path]["State"] == "sending" and len(beside) < 50:
                 beside += await latencies(anna, ben, f"beside {len(beside)} {round}", 5)
             if len(beside) >= 50:
-                await anna.service.call(path, FILE, "Cancel")
+                await anna.service.call(path, FILE, "Delete")
                 break
+            await anna.until_file_is(path, "sent", timeout=30)
         assert len(beside) >= 50, "the files were too fast"
         for what, found in (("alone", alone), ("beside a file", sorted(beside))):
             stage.measure(f"{what}: median {found[len(found) // 2] * 1000:.0f} ms, p99 {last(found) * 1000:.0f} ms")
