@@ -147,6 +147,27 @@ struct PowerTests {
     }
   }
 
+  @Test("Between two windows a neighbour that cannot be reached is tried once, and again when it was heard again")
+  @LoopActor
+  func tried() {
+    let village = Village()
+    let both = [0, 1000].map { metres in village.add("at \(metres)", at: metres) { $0.power = .battery } }
+    #expect(village.wait(.seconds(60)) { both.allSatisfy { $0.mesh.engine != nil && $0.mesh.scan == nil } })
+    // The node with the larger ID lets the other one begin, for longer than a window lasts.
+    let (bob, ann) = both[0].id < both[1].id ? (both[0], both[1]) : (both[1], both[0])
+    bob.mesh.finder.avoid(ann.radio.address, for: .seconds(3600), at: village.time.now)
+    let (near, far) = (ann.radio.position, bob.radio.position)
+    bob.radio.position = near
+    #expect(village.wait(.seconds(60)) { ann.mesh.scan == nil && ann.mesh.finder.remembered.advertisers == 1 })
+    bob.radio.position = far
+    #expect(village.wait(.seconds(10)) { ann.mesh.attempt != nil } && ann.mesh.scan == nil)
+    #expect(village.wait(.seconds(25)) { ann.mesh.attempt == nil })
+    #expect(ann.mesh.finder.remembered.advertisers == 0)
+    #expect(!village.wait(.seconds(120)) { ann.mesh.attempt != nil })
+    bob.radio.position = near
+    #expect(village.wait(.seconds(90)) { ann.mesh.neighbours == 1 })
+  }
+
   @Test("What people say wakes a node on a battery, and what neighbours ask each other does not")
   @LoopActor
   func traffic() async throws {
