@@ -39,8 +39,12 @@ final class Visitor {
 extension FakePeer {
   /// One that serves what `Visitor` uses.
   ///
-  /// - Parameter takesChannels: whether it says that it takes several ATT channels.
-  static func sample(_ address: String = "00:AA:03:00:00:01", takesChannels: Bool = false) -> FakePeer {
+  /// - Parameters:
+  ///   - takesChannels: whether it says that it takes several ATT channels.
+  ///   - notifies: whether it notifies its values, or indicates them.
+  static func sample(
+    _ address: String = "00:AA:03:00:00:01", takesChannels: Bool = false, notifies: Bool = false
+  ) -> FakePeer {
     let features = Characteristic(BluetoothUUID(short: 0x2B3A).description, ["read"])
     let attributes = Service(BluetoothUUID(short: 0x1801).description, [features])
     return FakePeer(
@@ -50,7 +54,7 @@ extension FakePeer {
           Visitor.service.description,
           [
             Characteristic(Visitor.put.description, ["write", "write-without-response"]),
-            Characteristic(Visitor.hear.description, ["indicate"]),
+            Characteristic(Visitor.hear.description, [notifies ? "notify" : "indicate"]),
           ])
       ])
   }
