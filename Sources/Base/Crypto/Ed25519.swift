@@ -7,12 +7,13 @@ public enum Ed25519 {
 
   /// The key that verifies signatures: 32 bytes.
   public struct PublicKey: Hashable, Sendable {
-    public let bytes: [UInt8]
+    private let key: KeyBytes
+    public var bytes: [UInt8] { key.array }
 
     /// Throws `badLength` for anything but 32 bytes.
     public init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
       try checkLength(bytes.count, is: Int(crypto_sign_PUBLICKEYBYTES), of: "Ed25519 public key")
-      self.bytes = Array(bytes)
+      key = KeyBytes(bytes)
     }
 
     /// Whether the owner of this key signed exactly these bytes.
@@ -22,8 +23,10 @@ public enum Ed25519 {
     public func verify(_ signature: some Collection<UInt8>, of message: some Collection<UInt8>) -> Bool {
       signature.withPointer { signature, signatureCount in
         message.withPointer { message, count in
-          signatureCount == signatureSize
-            && crypto_sign_verify_detached(signature, message, UInt64(count), bytes) == 0
+          key.withPointer { key in
+            signatureCount == signatureSize
+              && crypto_sign_verify_detached(signature, message, UInt64(count), key) == 0
+          }
         }
       }
     }
@@ -90,7 +93,7 @@ public enum Ed25519 {
 
 extension Ed25519.PublicKey {
   fileprivate init(checked bytes: [UInt8]) {
-    self.bytes = bytes
+    key = KeyBytes(bytes)
   }
 }
 

@@ -4,19 +4,20 @@ import CSodium
 public enum X25519 {
   /// The key that is sent to the peer: 32 bytes, the u-coordinate, least significant byte first.
   public struct PublicKey: Hashable, Sendable {
-    public let bytes: [UInt8]
+    private let key: KeyBytes
+    public var bytes: [UInt8] { key.array }
 
     /// Throws `badLength` for anything but 32 bytes. Whether the point is of use shows in `sharedSecret`.
     public init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
       try checkLength(bytes.count, is: Int(crypto_scalarmult_BYTES), of: "X25519 public key")
-      self.bytes = Array(bytes)
+      key = KeyBytes(bytes)
     }
 
     fileprivate init(of secret: SecretBytes) {
-      bytes = secret.withPointer { scalar, _ in
-        [UInt8](count: Int(crypto_scalarmult_BYTES)) { _ = crypto_scalarmult_base($0, scalar) }
-      }
+      key = secret.withPointer { scalar, _ in KeyBytes(filledBy: { _ = crypto_scalarmult_base($0, scalar) }) }
     }
+
+    fileprivate func withPointer<Result>(_ body: (UnsafePointer<UInt8>) -> Result) -> Result { key.withPointer(body) }
   }
 
   /// The key that never leaves the machine: 32 bytes, clamped when used.
@@ -58,7 +59,7 @@ public enum X25519 {
       let shared = SecretBytes(
         count: Int(crypto_scalarmult_BYTES),
         filledBy: { shared in
-          status = secret.withPointer { scalar, _ in crypto_scalarmult(shared, scalar, peer.bytes) }
+          status = secret.withPointer { scalar, _ in peer.withPointer { crypto_scalarmult(shared, scalar, $0) } }
         })
       guard status == 0 else { throw .weakKey }
       return shared
@@ -73,7 +74,7 @@ public enum X25519 {
       let keys: SecretBytes?? = withUnsafeTemporaryAllocation(of: UInt8.self, capacity: size) { shared in
         guard let address = shared.baseAddress else { return nil }
         defer { sodium_memzero(address, size) }
-        let status = secret.withPointer { scalar, _ in crypto_scalarmult(address, scalar, peer.bytes) }
+        let status = secret.withPointer { scalar, _ in peer.withPointer { crypto_scalarmult(address, scalar, $0) } }
         guard status == 0 else { return nil }
         return .some(HKDF.nextKeys(secret: UnsafeBufferPointer(shared), chainingKey: chainingKey))
       }

@@ -53,7 +53,7 @@ public struct GossipArchive: Sendable {
   /// Where there are too many, announces are asked for with every fourth request.
   static let announcesEvery = 4
 
-  private var announces: [PeerID: Item] = [:]
+  private var announces = DenseTable<PeerID, Item>()
   private var messages = Shelf(limit: messageLimit, byteLimit: messageBytes, isShared: true)
   private var fragments = Shelf(limit: fragmentLimit, byteLimit: fragmentBytes)
   /// Whether messages are kept at all.
@@ -123,7 +123,8 @@ public struct GossipArchive: Sendable {
   ///
   /// - Parameter time: milliseconds since 1970, by this node's clock.
   mutating func age(at time: UInt64) {
-    announces = announces.filter { $0.value.isYounger(than: Self.oldAnnounceMilliseconds, at: time) }
+    let old = announces.values.filter { !$0.isYounger(than: Self.oldAnnounceMilliseconds, at: time) }
+    for item in old { announces[item.sender] = nil }
     messages.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
     fragments.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
   }

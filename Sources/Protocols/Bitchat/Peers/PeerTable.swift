@@ -36,8 +36,8 @@ struct PeerTable: Sendable {
     var leftAt: UInt64 = 0
   }
 
-  private(set) var peers: [PeerID: Peer] = [:]
-  private var pins: [PeerID: Pin] = [:]
+  private(set) var peers = DenseTable<PeerID, Peer>()
+  private var pins = DenseTable<PeerID, Pin>()
   /// Favourites and verified peers.
   private(set) var precious: Set<PeerID> = []
 
@@ -81,8 +81,9 @@ struct PeerTable: Sendable {
 
   /// The key that a peer's announces are signed with; nil for one that is not in the table, or is held to another one.
   func signingKey(of id: PeerID) -> Ed25519.PublicKey? {
-    guard let key = peers[id]?.signingKey, pins[id]?.signingKey == key else { return nil }
-    return key
+    guard let peer = peers.place(of: id), let pin = pins.place(of: id) else { return nil }
+    let key = peers.values[peer].signingKey
+    return pins.values[pin].signingKey == key ? key : nil
   }
 
   /// Takes in an announce whose signature holds and that says what the last one said.
@@ -92,34 +93,36 @@ struct PeerTable: Sendable {
   mutating func refresh(
     _ id: PeerID, at time: UInt64, hops: Int, burst: Duration, now: Instant
   ) -> (isChanged: Bool, isBurst: Bool)? {
-    guard let index = peers.index(forKey: id) else { return nil }
-    let known = peers.values[index]
-    let isChanged = known.hops != hops
-    let isBurst = known.passedOnAt.map { $0.duration(to: now) < burst } ?? false
-    peers.values[index].announcedAt = time
-    peers.values[index].heardAt = now
-    peers.values[index].hops = hops
-    if known.saysNeighbours { peers.values[index].neighboursAt = now }
-    if !isBurst { peers.values[index].passedOnAt = now }
-    if let pin = pins.index(forKey: id) { pins.values[pin].heardAt = now }
+    guard let place = peers.place(of: id) else { return nil }
+    var (isChanged, isBurst) = (false, false)
+    peers.update(at: place) { peer in
+      isChanged = peer.hops != hops
+      isBurst = peer.passedOnAt.map { $0.duration(to: now) < burst } ?? false
+      (peer.announcedAt, peer.heardAt, peer.hops) = (time, now, hops)
+      if peer.saysNeighbours { peer.neighboursAt = now }
+      if !isBurst { peer.passedOnAt = now }
+    }
+    pins.update(id) { $0.heardAt = now }
     return (isChanged, isBurst)
   }
 
   /// An announce of the peer goes on.
-  mutating func passOn(_ id: PeerID, at now: Instant) { peers[id]?.passedOnAt = now }
+  mutating func passOn(_ id: PeerID, at now: Instant) { peers.update(id) { $0.passedOnAt = now } }
 
   /// Something of a peer was heard, and its signature holds or its keys opened it.
   mutating func hear(_ id: PeerID, version: PacketVersion? = nil, at now: Instant) {
-    guard peers[id] != nil else { return }
-    peers[id]?.heardAt = now
-    pins[id]?.heardAt = now
-    if version == .v2 { peers[id]?.version = .v2 }
+    guard let place = peers.place(of: id) else { return }
+    peers.update(at: place) { peer in
+      peer.heardAt = now
+      if version == .v2 { peer.version = .v2 }
+    }
+    pins.update(id) { $0.heardAt = now }
   }
 
   /// The peer has proven inside Noise that this key is its own: it counts from now on, whatever was announced first.
   mutating func prove(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
     pins[id] = Pin(signingKey: signingKey, heardAt: now, noiseKey: noiseKey(of: id))
-    peers[id]?.signingKey = signingKey
+    peers.update(id) { $0.signingKey = signingKey }
     dropPins(but: id)
   }
 
@@ -130,7 +133,7 @@ struct PeerTable: Sendable {
   }
 
   /// The same for the Noise key of a peer that has a pin.
-  mutating func restoreNoiseKey(_ id: PeerID, _ key: X25519.PublicKey) { pins[id]?.noiseKey = key }
+  mutating func restoreNoiseKey(_ id: PeerID, _ key: X25519.PublicKey) { pins.update(id) { $0.noiseKey = key } }
 
   /// Says whether a peer matters to the user.
   mutating func hold(_ id: PeerID, _ isPrecious: Bool) {
@@ -138,12 +141,15 @@ struct PeerTable: Sendable {
   }
 
   /// The time of the newest thing that a peer said of itself: its announce, or that it leaves; 0 for one that is not known.
-  func newest(of id: PeerID) -> UInt64 { peers[id]?.announcedAt ?? pins[id]?.leftAt ?? 0 }
+  func newest(of id: PeerID) -> UInt64 {
+    if let place = peers.place(of: id) { return peers.values[place].announcedAt }
+    return pins.place(of: id).map { pins.values[$0].leftAt } ?? 0
+  }
 
   /// A peer has said that it leaves.
   mutating func leave(_ id: PeerID, at time: UInt64) {
     forget(id)
-    pins[id]?.leftAt = time
+    pins.update(id) { $0.leftAt = time }
   }
 
   /// Forgets a peer; its pin stays unless `withPin`.
@@ -179,12 +185,11 @@ struct PeerTable: Sendable {
 
   private mutating func dropPins(but newcomer: PeerID) {
     guard pins.count > Self.pinLimit else { return }
-    let least = pins.filter { $0.key != newcomer }
+    let least = zip(pins.keys, pins.values).filter { $0.0 != newcomer }
       .min {
-        (precious.contains($0.key) ? 1 : 0, $0.value.heardAt, $0.key)
-          < (precious.contains($1.key) ? 1 : 0, $1.value.heardAt, $1.key)
+        (precious.contains($0.0) ? 1 : 0, $0.1.heardAt, $0.0) < (precious.contains($1.0) ? 1 : 0, $1.1.heardAt, $1.0)
       }
-    if let least { pins[least.key] = nil }
+    if let least { pins[least.0] = nil }
   }
 }
 

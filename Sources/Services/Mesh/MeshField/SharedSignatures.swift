@@ -51,12 +51,13 @@ public final class SharedSignatures: SignatureChecking {
   private func hash(
     _ signature: ArraySlice<UInt8>, _ message: [UInt8], _ key: Ed25519.PublicKey
   ) -> KeyedHash.Value {
-    let count = signature.count + key.bytes.count + message.count
+    let key = key.bytes
+    let count = signature.count + key.count + message.count
     return withUnsafeTemporaryAllocation(byteCount: count, alignment: 8) { buffer in
       UnsafeMutableRawBufferPointer(rebasing: buffer[..<signature.count]).copyBytes(from: signature)
-      UnsafeMutableRawBufferPointer(rebasing: buffer[signature.count..<signature.count + key.bytes.count])
-        .copyBytes(from: key.bytes)
-      UnsafeMutableRawBufferPointer(rebasing: buffer[(signature.count + key.bytes.count)...]).copyBytes(from: message)
+      UnsafeMutableRawBufferPointer(rebasing: buffer[signature.count..<signature.count + key.count])
+        .copyBytes(from: key)
+      UnsafeMutableRawBufferPointer(rebasing: buffer[(signature.count + key.count)...]).copyBytes(from: message)
       return hash.hash(UnsafeRawBufferPointer(buffer))
     }
   }

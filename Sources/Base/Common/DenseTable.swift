@@ -1,0 +1,54 @@
+/// Values by key, side by side in memory, for values that are large and many. A dictionary keeps a quarter to five eighths of its room
+/// empty, each place as large as a value; here only the numbers of places are kept that way.
+///
+/// The order is that in which they came, until one is taken away: then the last one takes its place.
+public struct DenseTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+  private var places: [Key: UInt32] = [:]
+  public private(set) var keys: [Key] = []
+  public private(set) var values: [Value] = []
+
+  public init() {}
+
+  public var count: Int { values.count }
+
+  public func holds(_ key: Key) -> Bool { places[key] != nil }
+
+  /// The place of a key's value, until another one is taken away.
+  public func place(of key: Key) -> Int? { places[key].map(Int.init) }
+
+  public subscript(key: Key) -> Value? {
+    get { place(of: key).map { values[$0] } }
+    set {
+      guard let newValue else { return remove(key) }
+      if let place = place(of: key) { values[place] = newValue } else { append(newValue, for: key) }
+    }
+  }
+
+  /// Changes the value of a key where it is, if there is one.
+  public mutating func update(_ key: Key, _ change: (inout Value) -> Void) {
+    if let place = place(of: key) { change(&values[place]) }
+  }
+
+  /// Changes the value at a place.
+  public mutating func update(at place: Int, _ change: (inout Value) -> Void) { change(&values[place]) }
+
+  private mutating func append(_ value: Value, for key: Key) {
+    // An eighth more, and not twice as much.
+    if values.count == values.capacity {
+      values.reserveCapacity(values.count + max(16, values.count / 8))
+      keys.reserveCapacity(values.capacity)
+    }
+    places[key] = UInt32(values.count)
+    keys.append(key)
+    values.append(value)
+  }
+
+  private mutating func remove(_ key: Key) {
+    guard let place = places.removeValue(forKey: key).map(Int.init) else { return }
+    let last = keys.removeLast()
+    let value = values.removeLast()
+    guard place < values.count else { return }
+    (keys[place], values[place]) = (last, value)
+    places[last] = UInt32(place)
+  }
+}

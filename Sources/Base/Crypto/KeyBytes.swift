@@ -1,0 +1,27 @@
+/// The 32 bytes of a public key, in place. A node keeps keys by the thousand, and an array for each would take more than twice
+/// the room.
+struct KeyBytes: Hashable, Sendable {
+  static let count = 32
+
+  private var first: UInt64 = 0
+  private var second: UInt64 = 0
+  private var third: UInt64 = 0
+  private var fourth: UInt64 = 0
+
+  /// Bytes that `fill` writes: it gets room for 32.
+  init(filledBy fill: (UnsafeMutablePointer<UInt8>) -> Void) {
+    withUnsafeMutablePointer(to: &self) { $0.withMemoryRebound(to: UInt8.self, capacity: Self.count) { fill($0) } }
+  }
+
+  /// A copy of 32 bytes.
+  init(_ bytes: some Collection<UInt8>) {
+    precondition(bytes.count == Self.count)
+    self.init(filledBy: { room in for (index, byte) in bytes.enumerated() { room[index] = byte } })
+  }
+
+  var array: [UInt8] { withPointer { Array(UnsafeBufferPointer(start: $0, count: Self.count)) } }
+
+  func withPointer<Result>(_ body: (UnsafePointer<UInt8>) -> Result) -> Result {
+    withUnsafePointer(to: self) { $0.withMemoryRebound(to: UInt8.self, capacity: Self.count) { body($0) } }
+  }
+}
