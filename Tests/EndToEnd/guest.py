@@ -62,11 +62,13 @@ async def main(out: Path, staged: Path, native: Path, words: str) -> int:
     budget = os.environ.get("E2E_BUDGET")
     file = out / "results.json"
     done = Run.read(file)
-    if done.rest is not None:
+    if done.rest is None:
+        done = Run()
+        if not words:
+            tests = choose(tests, slowness(), float(budget) if budget else None)
+    else:
         tests = [test for test in tests if test.sentence in done.rest]
         done.rest = None
-    elif not words:
-        tests = choose(tests, slowness(), float(budget) if budget else None)
     await run_all(stage, tests, done)
     done.write(file)
     if done.rest is not None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import socket
 import struct
@@ -17,6 +18,8 @@ _READ_MONITORS = 0x51
 _COMPLETE, _STATUS = 0x0001, 0x0002
 #: Parameters of Default System Configuration: shortest and longest interval (1.25 ms), latency, supervision timeout (10 ms).
 LINK_PARAMETERS = (0x17, 0x18, 0x19, 0x1A)
+#: The request that takes an adapter down.
+HCIDEVDOWN = 0x400448CA
 #: LE 2M, both directions.
 LE_2M = 0x1800
 
@@ -28,6 +31,12 @@ def bind(channel: socket.socket, adapter: int, number: int) -> None:
     if libc.bind(channel.fileno(), address, len(address)) != 0:
         error = ctypes.get_errno()
         raise OSError(error, f"hci{adapter}: {os.strerror(error)}")
+
+
+def take_down(adapter: int) -> None:
+    """Takes an adapter down. Raises `OSError` where it is not there, or belongs to a user channel."""
+    with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI) as channel:
+        fcntl.ioctl(channel, HCIDEVDOWN, adapter)
 
 
 class Refused(Exception):

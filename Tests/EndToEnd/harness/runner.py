@@ -132,7 +132,8 @@ async def run_all(stage: Stage, tests: list[Test], done: Run) -> Run:
     """Runs them, and prints a line for each. Where the guest's kernel breaks it stops, and what is left is for another guest: the test
     that failed over it, too, if that is the first time."""
     for number, test in enumerate(tests, start=1):
-        result = await _run_one(stage, len(done.results) + 1, test)
+        # What was run before, that in which a kernel broke counted too: each failure has a folder of its own.
+        result = await _run_one(stage, len(done.results) + len(done.breaking) + 1, test)
         if fault := await stage.machine.kernel_fault():
             print(f"            the kernel of the guest broke during \"{test.sentence}\": {fault}", flush=True)
             done.rest = [other.sentence for other in tests[number:]]

@@ -1,4 +1,4 @@
-/* Preloaded into btvirt, which lacks eight things that a radio of many has.
+/* Preloaded into btvirt, which lacks nine things that a radio of many has.
  *
  * 1. It takes ten events at a time and touches what an earlier one of them has freed: 5.82 crashes now and then when one of several
  *    advertisements ends. One event at a time, none is stale.
@@ -17,7 +17,10 @@
  *    Connection Identifier (7.8.13).
  * 8. Who scans hears an advertisement once, when the scan or the advertisement begins (5.66): an attempt to connect waits for the next scan,
  *    some ten seconds. Or five times a second (5.82): four services that scan keep an emulated processor busy with nothing else. Here all is
- *    heard again every two seconds: the scan is ended and begun anew where nothing else came, and what comes more often is left out. */
+ *    heard again every two seconds: the scan is ended and begun anew where nothing at all came, and what a connectable public address
+ *    says more often is left out. Beside an advertiser that goes on by itself another one that does not is heard once.
+ * 9. Nothing takes time on its air. Where the file RATE has a number, each controller sends so many bytes of data a second, headers of the
+ *    HCI counted: it takes a packet from its host when the one before is gone. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -32,14 +35,19 @@
 #include <unistd.h>
 
 #define DEAF "/run/virtual-radio-deaf"
+#define RATE "/run/virtual-radio-rate"
 #define CONTROLLERS 32 /* file descriptors up to this one */
 #define FIRST_NUMBER 42 /* btvirt's ACL_HANDLE */
 #define LINKS 64
 #define SETS 16
 #define HEARD_EVERY 2.0 /* seconds */
+#define LATENESS 0.02 /* seconds that a controller may make up for, since this program is not woken on time */
 
 /* Of the Host Controller Interface, Core 5.4 Vol 4 Part E 7.7. */
 enum { COMMAND = 1, DATA = 2, EVENT = 4 };
+enum { RESET = 0x0C03, READ_ADDRESS = 0x1009, CANCEL_CONNECTION = 0x200E, ENABLE_ADVERTISING = 0x2039, ENABLE_SCAN = 0x2042,
+  CREATE_CONNECTION = 0x2043 };
+enum { COMMAND_DISALLOWED = 0x0C };
 enum { DISCONNECTED = 0x05, COMMAND_COMPLETE = 0x0E, LE_META = 0x3E };
 enum { CONNECTED = 0x01, ADVERTISING_REPORT = 0x02, UPDATED = 0x03, KEY_REQUEST = 0x05, PARAMETER_REQUEST = 0x06, CONNECTED_MORE = 0x0A,
   EXTENDED_REPORT = 0x0D, SET_ENDED = 0x12 };
@@ -52,7 +60,7 @@ static uint8_t addresses[CONTROLLERS][6];
 static enum { UNKNOWN, CONTROLLER, OTHER } kinds[CONTROLLERS];
 static int reader = -1; /* whose packet is being handled */
 static uint8_t ended[CONTROLLERS][SETS]; /* advertisements that are begun again, by the number of the set */
-static int own_answers[CONTROLLERS];     /* to commands that no host has sent */
+static int advertising_answers[CONTROLLERS]; /* to commands that no host has sent */
 static int scan_answers[CONTROLLERS];
 static uint8_t attempts[CONTROLLERS][8];  /* to connect: 1 while there is one, the kind of address and the address */
 static bool cancelled[CONTROLLERS];
@@ -61,6 +69,8 @@ static bool scans[CONTROLLERS];       /* as its host has said */
 static double heard_at[CONTROLLERS];  /* when anything was heard last, or the scan was begun */
 static int scan_steps[CONTROLLERS];   /* commands that are missing until the scan is begun anew */
 static struct epoll_event waits[CONTROLLERS]; /* what btvirt wants to be told when there is a command */
+static struct held { uint8_t bytes[4096]; ssize_t size; double due; } held[CONTROLLERS]; /* a packet that btvirt has not read yet */
+static double sent_at[CONTROLLERS]; /* when the last packet of data is gone */
 static bool awaits_response[CONTROLLERS][CONTROLLERS]; /* who has heard whose advertisement, and not its scan response yet */
 
 static bool is_controller(int file) {
@@ -195,6 +205,28 @@ static bool put_right(int file, uint8_t *report, size_t size) {
   return true;
 }
 
+static uint16_t opcode_at(const uint8_t *bytes) { return bytes[0] | bytes[1] << 8; }
+
+/* An answer to a command: what it says has the opcode at 1 and the status at 3. Whether it reaches the host. */
+static bool answer(int file, uint8_t *body, size_t rest) {
+  if (rest < 3) return true;
+  uint16_t command = opcode_at(body + 1);
+  int *own = command == ENABLE_ADVERTISING ? advertising_answers : command == ENABLE_SCAN ? scan_answers : NULL;
+  if (own && own[file]) {
+    own[file]--;
+    return false;
+  }
+  bool is_disallowed = rest >= 4 && body[3] == COMMAND_DISALLOWED;
+  /* It is so already. */
+  if (own && is_disallowed) body[3] = 0;
+  if (command == CANCEL_CONNECTION && is_disallowed && attempts[file][0]) {
+    body[3] = 0;
+    cancelled[file] = true;
+  }
+  if (command == READ_ADDRESS && rest >= 10) memcpy(addresses[file], body + 4, 6);
+  return true;
+}
+
 /* Whether a controller's packet reaches its host; the packet is put right. */
 static bool hand_over(int file, uint8_t *packet, size_t size) {
   if (packet[0] == DATA && size >= 5) translate(file, packet + 1);
@@ -202,25 +234,7 @@ static bool hand_over(int file, uint8_t *packet, size_t size) {
   uint8_t *body = packet + 3;
   size_t rest = size - 3;
   if (packet[1] == DISCONNECTED && rest >= 4 && !body[0]) disconnected(file, number_at(body + 1));
-  /* LE Set Extended Advertising Enable, sent by `begin_again` */
-  if (packet[1] == COMMAND_COMPLETE && rest >= 3 && body[1] == 0x39 && body[2] == 0x20 && own_answers[file]) {
-    own_answers[file]--;
-    return false;
-  }
-  /* LE Set Extended Scan Enable, sent by `scan_again` */
-  if (packet[1] == COMMAND_COMPLETE && rest >= 3 && body[1] == 0x42 && body[2] == 0x20 && scan_answers[file]) {
-    scan_answers[file]--;
-    return false;
-  }
-  /* The same two of the host's, refused because it is so already */
-  if (packet[1] == COMMAND_COMPLETE && rest >= 4 && (body[1] == 0x39 || body[1] == 0x42) && body[2] == 0x20 && body[3] == 0x0C) body[3] = 0;
-  /* LE Create Connection Cancel */
-  if (packet[1] == COMMAND_COMPLETE && rest >= 4 && body[1] == 0x0E && body[2] == 0x20 && body[3] == 0x0C && attempts[file][0]) {
-    body[3] = 0;
-    cancelled[file] = true;
-  }
-  /* Read BD_ADDR */
-  if (packet[1] == COMMAND_COMPLETE && rest >= 10 && body[1] == 0x09 && body[2] == 0x10) memcpy(addresses[file], body + 4, 6);
+  if (packet[1] == COMMAND_COMPLETE) return answer(file, body, rest);
   if (packet[1] != LE_META) return true;
   switch (body[0]) {
   case CONNECTED:
@@ -287,16 +301,19 @@ ssize_t writev(int file, const struct iovec *parts, int count) {
 
 static void was_read(int file, const uint8_t *packet, ssize_t size) {
   reader = is_controller(file) ? file : -1;
-  /* Reset */
-  if (reader >= 0 && size >= 3 && packet[0] == COMMAND && packet[1] == 0x03 && packet[2] == 0x0C) forget(file);
-  /* LE Set Extended Scan Enable */
-  if (reader >= 0 && size >= 5 && packet[0] == COMMAND && packet[1] == 0x42 && packet[2] == 0x20) {
+  if (reader < 0 || size < 3 || packet[0] != COMMAND) return;
+  switch (opcode_at(packet + 1)) {
+  case RESET:
+    forget(file);
+    break;
+  case ENABLE_SCAN:
+    if (size < 5) break;
     scans[file] = packet[4];
     heard_at[file] = now();
     memset(heard[file], 0, sizeof heard[file]);
-  }
-  /* LE Extended Create Connection */
-  if (reader >= 0 && size >= 13 && packet[0] == COMMAND && packet[1] == 0x43 && packet[2] == 0x20) {
+    break;
+  case CREATE_CONNECTION:
+    if (size < 13) break;
     attempts[file][0] = 1;
     memcpy(attempts[file] + 1, packet + 6, 7);
   }
@@ -308,8 +325,8 @@ static size_t begin_again(int file, uint8_t *buffer, size_t most) {
   for (uint8_t set = 0; set < SETS; set++)
     if (ended[file][set]) {
       ended[file][set] = 0;
-      own_answers[file]++;
-      memcpy(buffer, (uint8_t[]){COMMAND, 0x39, 0x20, 6, 1, 1, set, 0, 0, 0}, 10);
+      advertising_answers[file]++;
+      memcpy(buffer, (uint8_t[]){COMMAND, ENABLE_ADVERTISING & 0xFF, ENABLE_ADVERTISING >> 8, 6, 1, 1, set, 0, 0, 0}, 10);
       return 10;
     }
   return 0;
@@ -321,20 +338,31 @@ static size_t scan_again(int file, uint8_t *buffer, size_t most) {
   scan_steps[file]--;
   scan_answers[file]++;
   heard_at[file] = now();
-  memcpy(buffer, (uint8_t[]){COMMAND, 0x42, 0x20, 6, scan_steps[file] == 0, 0, 0, 0, 0, 0}, 10);
+  memcpy(buffer, (uint8_t[]){COMMAND, ENABLE_SCAN & 0xFF, ENABLE_SCAN >> 8, 6, scan_steps[file] == 0, 0, 0, 0, 0, 0}, 10);
   return 10;
 }
 
-ssize_t read(int file, void *buffer, size_t most) {
+static ssize_t read_original(int file, void *buffer, size_t most) {
   static __typeof__(&read) original;
   if (!original) original = ORIGINAL(read);
+  return original(file, buffer, most);
+}
+
+ssize_t read(int file, void *buffer, size_t most) {
   size_t made = begin_again(file, buffer, most);
   if (!made) made = scan_again(file, buffer, most);
   if (made) {
     reader = file;
     return made;
   }
-  ssize_t size = original(file, buffer, most);
+  ssize_t size;
+  if (is_controller(file) && held[file].size && (size_t)held[file].size <= most) {
+    size = held[file].size;
+    memcpy(buffer, held[file].bytes, size);
+    held[file].size = 0;
+  } else {
+    size = read_original(file, buffer, most);
+  }
   was_read(file, buffer, size);
   return size;
 }
@@ -345,15 +373,64 @@ ssize_t __read_chk(int file, void *buffer, size_t most, size_t room) {
   return read(file, buffer, most);
 }
 
-int epoll_ctl(int epoll, int what, int file, struct epoll_event *event) {
+static int poll_original(int epoll, int what, int file, struct epoll_event *event) {
   static __typeof__(&epoll_ctl) original;
   if (!original) original = ORIGINAL(epoll_ctl);
-  if (file >= 0 && file < CONTROLLERS && what != EPOLL_CTL_DEL) waits[file] = *event;
   return original(epoll, what, file, event);
 }
 
-/* A controller that has heard nothing for long enough. */
-static int deaf_scanner(void) {
+int epoll_ctl(int epoll, int what, int file, struct epoll_event *event) {
+  if (file >= 0 && file < CONTROLLERS && what != EPOLL_CTL_DEL) waits[file] = *event;
+  return poll_original(epoll, what, file, event);
+}
+
+/* Bytes a second; 0 where data takes no time. */
+static double rate(void) {
+  static double found, looked_at;
+  if (now() - looked_at < 0.1) return found;
+  looked_at = now();
+  FILE *file = fopen(RATE, "re");
+  found = 0;
+  if (!file) return 0;
+  if (fscanf(file, "%lf", &found) != 1) found = 0;
+  fclose(file);
+  return found;
+}
+
+/* A packet that a host has for its controller waits here for as long as data takes on the air. Whether it does. */
+static bool hold(int epoll, const struct epoll_event *event) {
+  double bytes = rate();
+  if (!bytes || !(event->events & EPOLLIN)) return false;
+  for (int file = 0; file < CONTROLLERS; file++) {
+    struct held *packet = &held[file];
+    if (event->data.ptr != waits[file].data.ptr || !is_controller(file) || packet->size) continue;
+    packet->size = read_original(file, packet->bytes, sizeof packet->bytes);
+    packet->due = 0;
+    if (packet->size < 0) packet->size = 0;
+    if (!packet->size || packet->bytes[0] != DATA) return false;
+    double begin = now() - LATENESS > sent_at[file] ? now() - LATENESS : sent_at[file];
+    packet->due = sent_at[file] = begin + packet->size / bytes;
+    poll_original(epoll, EPOLL_CTL_MOD, file, &(struct epoll_event){.data = waits[file].data});
+    return true;
+  }
+  return false;
+}
+
+/* Milliseconds until btvirt may read a packet that waits, and whose it is. */
+static int next_held(int *whose) {
+  int wait = 1000;
+  for (int file = 0; file < CONTROLLERS; file++) {
+    if (!held[file].size) continue;
+    int rest = held[file].due <= now() ? 0 : (int)((held[file].due - now()) * 1000) + 1;
+    if (rest >= wait) continue;
+    wait = rest;
+    *whose = file;
+  }
+  return wait;
+}
+
+/* A controller that has heard nothing at all for so long. */
+static int idle_scanner(void) {
   for (int file = 0; file < CONTROLLERS; file++) {
     if (!scans[file]) {
       scan_steps[file] = 0;
@@ -371,14 +448,26 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout) {
   (void)most;
   reader = -1;
   for (;;) {
-    int file = deaf_scanner();
-    int count = original(epoll, events, 1, file >= 0 ? 0 : timeout >= 0 && timeout < 200 ? timeout : 200);
+    int file = idle_scanner();
+    int slice = timeout >= 0 && timeout < 200 ? timeout : 200; /* ms until scanners are looked at again */
+    int ready = -1;
+    int wait = next_held(&ready);
+    if (!wait) {
+      poll_original(epoll, EPOLL_CTL_MOD, ready, &waits[ready]);
+      events[0] = waits[ready];
+      events[0].events = EPOLLIN;
+      return 1;
+    }
+    if (wait < slice) slice = wait;
+    int count = original(epoll, events, 1, file >= 0 ? 0 : slice);
+    if (count > 0 && hold(epoll, events)) continue;
     if (count) return count;
     if (file >= 0) {
       events[0] = waits[file];
       events[0].events = EPOLLIN;
       return 1;
     }
-    if (timeout >= 0) return 0;
+    if (timeout == slice) return 0;
+    if (timeout > 0) timeout -= slice;
   }
 }

@@ -5,6 +5,7 @@ import asyncio
 import errno
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from bumble.hci import Address, HCI_Error, Phy
 from bumble.host import Host
 
 from harness.limits import limit
+from harness.management import take_down
 from phones.channel import HCIUserChannel
 
 T = TypeVar("T")
@@ -204,7 +206,7 @@ class Phone:
         return self.transport is not None and not self.transport.source.terminated.done()
 
     async def _take_adapter(self) -> HCIUserChannel:
-        """The kernel and bluetoothd look at an adapter that comes back to them, and it is busy for so long."""
+        """An adapter that was given back is busy while the kernel looks at it, and may be switched on by bluetoothd."""
         end = time.monotonic() + limit(10)
         while True:
             try:
@@ -212,6 +214,8 @@ class Phone:
             except OSError as refused:
                 if refused.errno != errno.EBUSY or time.monotonic() >= end:
                     raise
+            with suppress(OSError):
+                take_down(self.adapter)
             await asyncio.sleep(0.05)
 
     async def switch_on(self) -> None:
