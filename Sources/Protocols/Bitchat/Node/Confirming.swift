@@ -9,7 +9,7 @@ import Common
 /// that is always full would pass for one that is slow.
 struct Confirming: Sendable {
   /// The fewest and the most packets that may be unconfirmed.
-  static let limits = 9...96
+  static let limits = 4...96
   /// So long packets may wait on the way, or for half the time that an answer needs where that is longer.
   static let wait = Duration.milliseconds(40)
   /// So long an answer is waited for at least. A ping can be lost.
@@ -49,8 +49,8 @@ struct Confirming: Sendable {
   private(set) var limit = limits.lowerBound
 
   var unconfirmed: Int { questions.reduce(unasked) { $0 + $1.packets } }
-  /// Three questions are under way where the link is busy: one that is lost holds up nothing.
-  var isDue: Bool { unasked >= limit / 3 || unasked > 0 && (isEmptying || isMeasuring && questions.isEmpty) }
+  /// Two or three questions are under way where the link is busy: one that is lost holds up nothing.
+  var isDue: Bool { unasked >= max(limit / 3, 2) || unasked > 0 && (isEmptying || isMeasuring && questions.isEmpty) }
   /// When the next packet may go.
   var next: Instant { hasRoom ? .zero : lastAt.advanced(by: patience) }
 
