@@ -164,7 +164,7 @@ async def files(stage: Stage) -> None:
         for run in range(RUNS):
             # Where each packet is a request, one file of 1 MiB takes minutes.
             await send_each_way(found, (100 * KB, MIB) if has_sockets or run == 0 else (100 * KB,), taken)
-    await compare(stage, taken, RUNS)
+    await compare(stage, taken)
 
 
 async def meet_and_chat(found: list[Node]) -> None:
@@ -180,13 +180,13 @@ async def send_each_way(found: list[Node], sizes: tuple[int, ...], taken: Taken)
             runs.append(await file_seconds(one, other, f"{one.name} {size} {len(runs)}", size))
 
 
-async def compare(stage: Stage, taken: Taken, count: int) -> None:
-    """Shows what files took beside as many bare packets, each the best of so many runs."""
+async def compare(stage: Stage, taken: Taken) -> None:
+    """Shows what files took beside as many bare packets."""
     packet = 512 if stage.machine.bluez >= (5, 76) else 509
     async with bare_link(stage) as path:
         for (name, size), runs in taken.items():
             best, frames = min(runs)
-            bare = min([await bare_seconds(stage, path, frames, packet) for _ in range(count)])
+            bare = min([await bare_seconds(stage, path, frames, packet) for _ in range(RUNS)])
             rate = f"{size / best / 1000:.0f} kB/s in {frames} frames"
             stage.measure(f"{size // KB} kB from {name}: {rate}, {bare / best:.2f} of bare packets")
 
@@ -239,7 +239,9 @@ async def slow_radio(stage: Stage) -> None:
             taken: Taken = {}
             await send_each_way(found, (100 * KB, MIB), taken)
             await show_lines(stage, *found)
-        await compare(stage, taken, 1)
+        for (name, size), [(seconds, frames)] in taken.items():
+            rate = size / seconds
+            stage.measure(f"{size // KB} kB from {name}: {rate / 1000:.0f} kB/s in {frames} frames, {rate / SLOW:.2f} of the air")
     finally:
         slow_down(None)
 
