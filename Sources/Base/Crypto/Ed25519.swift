@@ -10,6 +10,11 @@ public enum Ed25519 {
     private let key: KeyBytes
     public var bytes: [UInt8] { key.array }
 
+    /// Calls `body` with the 32 bytes where they are.
+    public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+      key.withPointer { body(UnsafeRawBufferPointer(start: $0, count: KeyBytes.count)) }
+    }
+
     /// Throws `badLength` for anything but 32 bytes.
     public init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
       try checkLength(bytes.count, is: Int(crypto_sign_PUBLICKEYBYTES), of: "Ed25519 public key")

@@ -16,7 +16,7 @@ struct KeyBytes: Hashable, Sendable {
   /// A copy of 32 bytes.
   init(_ bytes: some Collection<UInt8>) {
     precondition(bytes.count == Self.count)
-    self.init(filledBy: { room in for (index, byte) in bytes.enumerated() { room[index] = byte } })
+    self.init(filledBy: { room in bytes.withPointer { source, count in room.update(from: source, count: count) } })
   }
 
   var array: [UInt8] { withPointer { Array(UnsafeBufferPointer(start: $0, count: Self.count)) } }

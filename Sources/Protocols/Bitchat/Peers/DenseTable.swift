@@ -2,21 +2,21 @@
 /// empty, each place as large as a value; here only the numbers of places are kept that way.
 ///
 /// The order is that in which they came, until one is taken away: then the last one takes its place.
-public struct DenseTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+struct DenseTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private var places: [Key: UInt32] = [:]
-  public private(set) var keys: [Key] = []
-  public private(set) var values: [Value] = []
+  private(set) var keys: [Key] = []
+  private(set) var values: [Value] = []
 
-  public init() {}
+  init() {}
 
-  public var count: Int { values.count }
+  var count: Int { values.count }
 
-  public func holds(_ key: Key) -> Bool { places[key] != nil }
+  func holds(_ key: Key) -> Bool { places[key] != nil }
 
   /// The place of a key's value, until another one is taken away.
-  public func place(of key: Key) -> Int? { places[key].map(Int.init) }
+  func place(of key: Key) -> Int? { places[key].map(Int.init) }
 
-  public subscript(key: Key) -> Value? {
+  subscript(key: Key) -> Value? {
     get { place(of: key).map { values[$0] } }
     set {
       guard let newValue else { return remove(key) }
@@ -25,12 +25,12 @@ public struct DenseTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   /// Changes the value of a key where it is, if there is one.
-  public mutating func update(_ key: Key, _ change: (inout Value) -> Void) {
+  mutating func update(_ key: Key, _ change: (inout Value) -> Void) {
     if let place = place(of: key) { change(&values[place]) }
   }
 
   /// Changes the value at a place.
-  public mutating func update(at place: Int, _ change: (inout Value) -> Void) { change(&values[place]) }
+  mutating func update(at place: Int, _ change: (inout Value) -> Void) { change(&values[place]) }
 
   private mutating func append(_ value: Value, for key: Key) {
     // An eighth more, and not twice as much.

@@ -51,14 +51,19 @@ public final class SharedSignatures: SignatureChecking {
   private func hash(
     _ signature: ArraySlice<UInt8>, _ message: [UInt8], _ key: Ed25519.PublicKey
   ) -> KeyedHash.Value {
-    let key = key.bytes
-    let count = signature.count + key.count + message.count
-    return withUnsafeTemporaryAllocation(byteCount: count, alignment: 8) { buffer in
-      UnsafeMutableRawBufferPointer(rebasing: buffer[..<signature.count]).copyBytes(from: signature)
-      UnsafeMutableRawBufferPointer(rebasing: buffer[signature.count..<signature.count + key.count])
-        .copyBytes(from: key)
-      UnsafeMutableRawBufferPointer(rebasing: buffer[(signature.count + key.count)...]).copyBytes(from: message)
-      return hash.hash(UnsafeRawBufferPointer(buffer))
+    key.withBytes { key in
+      let count = signature.count + key.count + message.count
+      return withUnsafeTemporaryAllocation(byteCount: count, alignment: 8) { buffer in
+        var place = 0
+        func put(_ bytes: some Collection<UInt8>) {
+          UnsafeMutableRawBufferPointer(rebasing: buffer[place..<place + bytes.count]).copyBytes(from: bytes)
+          place += bytes.count
+        }
+        put(signature)
+        put(key)
+        put(message)
+        return hash.hash(UnsafeRawBufferPointer(buffer))
+      }
     }
   }
 }

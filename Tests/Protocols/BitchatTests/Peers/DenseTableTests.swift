@@ -1,5 +1,6 @@
-import Common
 import Testing
+
+@testable import Bitchat
 
 @Suite("A dense table is a dictionary whose values stand side by side")
 struct DenseTableTests {
