@@ -82,7 +82,7 @@ extension MeshEngine {
 
   /// Keeps a line of this node in dialect S, for neighbours who ask for what they have missed.
   mutating func keepSeedForm(of line: Packet, _ turn: inout Turn) {
-    guard configuration.speaksSeed, let form = try? seedForm(of: line)?.signed(with: identity.signingKey),
+    guard configuration.speaksSeed, let form = seedForm(of: line).flatMap(signed),
       let bytes = try? form.encoded()
     else { return }
     let item = GossipArchive.Item(
@@ -213,7 +213,7 @@ extension MeshEngine {
     let packet = Packet(
       type: SeedNumbers.seed[keyPath: type], timeToLive: 0, timestamp: timestamp(turn), sender: identity.id,
       recipient: peer, payload: payload)
-    guard let signed = try? packet.signed(with: identity.signingKey) else { return }
+    guard let signed = signed(packet) else { return }
     transmit(signed, as: .own, to: [link], &turn)
   }
 

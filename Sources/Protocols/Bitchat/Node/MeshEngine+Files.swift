@@ -156,7 +156,7 @@ extension MeshEngine {
     guard let peer = file.peer else {
       let packet = Packet(
         version: .v2, type: .fileTransfer, timestamp: timestamp(turn), sender: identity.id, payload: file.file.bytes)
-      return try? packet.signed(with: identity.signingKey)
+      return signed(packet)
     }
     guard let sealed = try? sessions.seal(NoisePayload.file(file.file).bytes, for: peer, at: turn.now) else {
       return nil

@@ -14,7 +14,7 @@ extension MeshEngine {
     var turn = Turn(now: now, time: time)
     var packet = Packet(type: .message, timestamp: timestamp(turn), sender: identity.id, payload: payload)
     if payload.count > Int(UInt16.max) { packet.version = .v2 }
-    guard let signed = try? packet.signed(with: identity.signingKey), let bytes = try? signed.encoded() else {
+    guard let signed = signed(packet), let bytes = try? signed.encoded() else {
       return nil
     }
     let id = PacketID(signed)
@@ -26,9 +26,14 @@ extension MeshEngine {
     return (id, turn.actions)
   }
 
+  /// A packet of this node with its signature; nil if no packet can have the payload.
+  func signed(_ packet: Packet) -> Packet? {
+    try? packet.signed(with: identity.signingKey, telling: signatures)
+  }
+
   /// Signs a packet of this node and sends it to all.
   mutating func broadcast(_ packet: Packet, as kind: PacketClass, _ turn: inout Turn) {
-    guard let signed = try? packet.signed(with: identity.signingKey) else {
+    guard let signed = signed(packet) else {
       counters.unsendable += 1
       return
     }
@@ -77,7 +82,7 @@ extension MeshEngine {
 
   private mutating func put(_ packet: Packet, as kind: PacketClass, on targets: [LinkID], _ turn: inout Turn) {
     var packet = packet
-    if packet.signature == nil, !packet.type.isUnsigned, let signed = try? packet.signed(with: identity.signingKey) {
+    if packet.signature == nil, !packet.type.isUnsigned, let signed = signed(packet) {
       packet = signed
     }
     guard let bytes = encoded(packet, for: targets) else {

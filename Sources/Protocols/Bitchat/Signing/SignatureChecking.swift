@@ -5,6 +5,13 @@ import Crypto
 public protocol SignatureChecking: Sendable {
   /// Whether the owner of the key signed exactly these bytes.
   func holds(_ signature: ArraySlice<UInt8>, of message: [UInt8], by key: Ed25519.PublicKey) -> Bool
+
+  /// A node of this process has made a signature, which therefore holds.
+  func learn(_ signature: [UInt8], of message: [UInt8], by key: Ed25519.PublicKey)
+}
+
+extension SignatureChecking {
+  public func learn(_ signature: [UInt8], of message: [UInt8], by key: Ed25519.PublicKey) {}
 }
 
 /// Each answer is computed.

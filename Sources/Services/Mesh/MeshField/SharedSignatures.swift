@@ -2,7 +2,8 @@ import Bitchat
 import Common
 import Crypto
 
-/// Signatures of equal bytes under an equal key, computed once for all nodes. Two threads that ask at one time may both compute.
+/// Signatures of equal bytes under an equal key, computed once for all nodes; what a node of the field signed holds without being
+/// checked. Two threads that ask at one time may both compute.
 ///
 /// The answers that were asked for last are remembered, in two generations: when the younger one is full, the older one goes.
 public final class SharedSignatures: SignatureChecking {
@@ -41,6 +42,11 @@ public final class SharedSignatures: SignatureChecking {
       Self.remember(answer, of: question, in: &answers)
     }
     return answer
+  }
+
+  public func learn(_ signature: [UInt8], of message: [UInt8], by key: Ed25519.PublicKey) {
+    let question = hash(signature[...], message, key)
+    answers.withLock { Self.remember(true, of: question, in: &$0) }
   }
 
   private static func remember(_ answer: Bool, of question: KeyedHash.Value, in answers: inout Answers) {

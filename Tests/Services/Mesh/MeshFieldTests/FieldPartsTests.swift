@@ -56,6 +56,24 @@ struct FieldPartsTests {
     #expect(later.0 == 7 && later.1 == 4)
   }
 
+  @Test("a signature that was made here holds without being computed, and only for its bytes and its key")
+  func madeHere() throws {
+    let shared = SharedSignatures()
+    var random = FieldRandom(seed: 1)
+    let identity = MeshEngine.Identity(randomFrom: &random)
+    let other = MeshEngine.Identity(randomFrom: &random)
+    let packet = Packet(type: .message, timestamp: 1, sender: identity.id, payload: [1, 2, 3])
+    let signed = try packet.signed(with: identity.signingKey, telling: shared)
+    #expect(try signed.signature == packet.signed(with: identity.signingKey).signature)
+    let signature = try #require(signed.signature)[...]
+    let preimage = try packet.signingPreimage()
+    #expect(shared.holds(signature, of: preimage, by: identity.signingKey.publicKey))
+    #expect(shared.counts.computed == 0)
+    #expect(!shared.holds(signature, of: preimage, by: other.signingKey.publicKey))
+    #expect(!shared.holds(signature, of: preimage + [0], by: identity.signingKey.publicKey))
+    #expect(shared.counts.computed == 2)
+  }
+
   @Test("hops are counted along the shortest way")
   func hops() {
     let ground = FieldGround(nodes: 5, given: [(0, 1), (1, 2), (2, 3), (0, 2)])
