@@ -28,10 +28,6 @@ extension FakeBlueZ {
     guard devices[path]?.isConnected == true, peer.subscriptions.contains(uuid),
       let characteristic = attributePath(uuid, of: peer)
     else { return }
-    if let socket = peer.notifiers[uuid] {
-      guard socket.send(value) == .sent else { return tell("lost a value of \(uuid)") }
-      return
-    }
     connection.emit(
       characteristic, "org.freedesktop.DBus.Properties", "PropertiesChanged",
       [.string("org.bluez.GattCharacteristic1"), .options(["Value": .bytes(value)]), .strings([])])
@@ -149,7 +145,6 @@ extension FakeBlueZ {
   public func takeAway(_ uuid: String, of peer: FakePeer) {
     guard let path = attributePath(uuid, of: peer) else { return }
     peer.writers[uuid]?.close()
-    peer.notifiers.removeValue(forKey: uuid)?.close()
     let device = devicePath(peer.address, on: peer.adapter)
     for object in devices[device]?.attributes ?? [] where object.path == path { object.cancel() }
     devices[device]?.attributes.removeAll { $0.path == path }
@@ -165,7 +160,6 @@ extension FakeBlueZ {
     peers[path]?.busy = []
     peers[path]?.held = []
     peers[path]?.endWrites()
-    peers[path]?.endNotifiers()
     guard devices[path]?.isResolved == true else { return }
     for object in devices[path]?.attributes ?? [] { object.cancel() }
     devices[path]?.attributes = []
@@ -194,9 +188,6 @@ extension FakeBlueZ {
         Method("AcquireWrite", in: [options], out: [Argument("fd", "h"), Argument("mtu", "q")]) { [weak self] in
           self?.acquireWrite($0, characteristic, peer)
         },
-        Method("AcquireNotify", in: [options], out: [Argument("fd", "h"), Argument("mtu", "q")]) { [weak self] in
-          self?.acquireNotify($0, characteristic, peer)
-        },
         Method("StartNotify") { [weak self] in self?.startNotify($0, characteristic, peer) },
         Method("StopNotify") { [weak self] in self?.stopNotify($0, characteristic, peer) },
       ], properties: properties)
@@ -206,40 +197,11 @@ extension FakeBlueZ {
     guard !Set(["notify", "indicate"]).isDisjoint(with: characteristic.flags) else {
       return call.fail(DBusError(name: "org.bluez.Error.NotSupported", message: "Operation is not supported"))
     }
-    guard peer.notifiers[characteristic.uuid] == nil else {
-      return call.fail(DBusError(name: "org.bluez.Error.NotPermitted", message: "Notify acquired"))
-    }
     if let refusal = peer.subscriptionRefusal { return call.fail(refusal) }
     peer.subscriptions.insert(characteristic.uuid)
     peer.onSubscribe(characteristic.uuid) { [weak self] in
       call.reply()
       self?.tell("subscribed \(characteristic.uuid)")
-    }
-  }
-
-  private func acquireNotify(_ call: MethodCall, _ characteristic: FakePeer.Characteristic, _ peer: FakePeer) {
-    let uuid = characteristic.uuid
-    calls.put("AcquireNotify \(uuid.prefix(8))")
-    if let refusal = peer.notifierRefusal { return call.fail(refusal) }
-    guard characteristic.flags.contains("notify") else {
-      return call.fail(DBusError(name: "org.bluez.Error.NotSupported", message: "Operation is not supported"))
-    }
-    guard !peer.subscriptions.contains(uuid) else {
-      return call.fail(DBusError(name: "org.bluez.Error.NotPermitted", message: "Notify acquired"))
-    }
-    if let refusal = peer.subscriptionRefusal { return call.fail(refusal) }
-    peer.subscriptions.insert(uuid)
-    peer.onSubscribe(uuid) { [weak self] in
-      guard let (socket, end) = try? PacketSocket.pair() else { return call.fail(.failed("No sockets")) }
-      peer.notifiers[uuid] = socket
-      socket.onHangUp = { [weak self, weak socket] in
-        guard let socket, peer.notifiers[uuid] === socket else { return }
-        peer.notifiers[uuid] = nil
-        peer.subscriptions.remove(uuid)
-        self?.tell("unsubscribed \(uuid)")
-      }
-      call.reply(.descriptor(end), .uint16(peer.mtu ?? 23))
-      self?.tell("subscribed \(uuid)")
     }
   }
 

@@ -50,11 +50,8 @@ public final class FakePeer {
   public var socketRefusal: DBusError?
   /// Whether bluetoothd leaves what is written to its sockets there until `takeWrites()`.
   public var leavesWrites = false
-  /// bluetoothd's ends, by characteristic: of what is written, and of what the peer notifies.
+  /// bluetoothd's ends, by characteristic.
   var writers: [String: PacketSocket] = [:]
-  var notifiers: [String: PacketSocket] = [:]
-  /// What the next calls of `AcquireNotify` are refused with.
-  public var notifierRefusal: DBusError?
   /// Whether the answers to writes are kept back until `releaseAnswers()`.
   public var holdsAnswers = false
   public var onConnect: @LoopActor () -> Void = {}
@@ -97,15 +94,6 @@ public final class FakePeer {
   public func endWrites() {
     for socket in writers.values { socket.close() }
     writers = [:]
-  }
-
-  /// bluetoothd ends the sockets for what the peer notifies, and takes its subscriptions back.
-  public func endNotifiers() {
-    for (uuid, socket) in notifiers {
-      socket.close()
-      subscriptions.remove(uuid)
-    }
-    notifiers = [:]
   }
 
   func listen(to socket: PacketSocket, _ uuid: String) {

@@ -39,12 +39,8 @@ final class Visitor {
 extension FakePeer {
   /// One that serves what `Visitor` uses.
   ///
-  /// - Parameters:
-  ///   - takesChannels: whether it says that it takes several ATT channels.
-  ///   - notifies: whether it notifies its values, or indicates them.
-  static func sample(
-    _ address: String = "00:AA:03:00:00:01", takesChannels: Bool = false, notifies: Bool = false
-  ) -> FakePeer {
+  /// - Parameter takesChannels: whether it says that it takes several ATT channels.
+  static func sample(_ address: String = "00:AA:03:00:00:01", takesChannels: Bool = false) -> FakePeer {
     let features = Characteristic(BluetoothUUID(short: 0x2B3A).description, ["read"])
     let attributes = Service(BluetoothUUID(short: 0x1801).description, [features])
     return FakePeer(
@@ -54,7 +50,7 @@ extension FakePeer {
           Visitor.service.description,
           [
             Characteristic(Visitor.put.description, ["write", "write-without-response"]),
-            Characteristic(Visitor.hear.description, [notifies ? "notify" : "indicate"]),
+            Characteristic(Visitor.hear.description, ["indicate"]),
           ])
       ])
   }

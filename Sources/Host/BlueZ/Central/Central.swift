@@ -15,7 +15,6 @@ final class Central {
   private let open: @LoopActor (Device) -> LinkTable.Entry?
   private let wasFound: @LoopActor (ObjectPath) -> Bool
   private let bearers: Bearers
-  let values: ValueSockets
   private var place: Place?
   private var connections: [ObjectPath: [CentralConnection]] = [:]
   /// Peers that bluetoothd keeps for a connection of ours that is over, while their links go on.
@@ -41,17 +40,6 @@ final class Central {
     self.open = open
     self.wasFound = wasFound
     self.bearers = bearers
-    values = ValueSockets(counters)
-    values.onValue = { [weak self] (path, value) in
-      for connection in self?.listeners(to: path) ?? [] { connection.heard(value, from: path) }
-    }
-    values.onEnd = { [weak self] path in self?.listeners(to: path).first?.listen(to: path) }
-  }
-
-  /// The connections that have a characteristic's values delivered.
-  private func listeners(to path: ObjectPath) -> [CentralConnection] {
-    guard let device = path.parent?.parent else { return [] }
-    return (connections[device] ?? []).filter { $0.subscriptions[path] != nil }
   }
 
   private var all: [CentralConnection] {
@@ -145,7 +133,7 @@ final class Central {
 
   /// Whether another connection has a characteristic's values delivered.
   func isSubscribed(_ path: ObjectPath, beside connection: CentralConnection) -> Bool {
-    listeners(to: path).contains { $0 !== connection }
+    (connections[connection.device] ?? []).contains { $0 !== connection && $0.subscriptions[path] != nil }
   }
 
   /// Cuts the link with a peer, if connections of ours use it.
@@ -166,7 +154,6 @@ final class Central {
     // Those that waited for the same cut have nothing more to wait for.
     for other in connections[connection.device] ?? [] where other.isEnding { other.lost("") }
     if connections[connection.device]?.isEmpty == true { connections[connection.device] = nil }
-    for path in values.paths where listeners(to: path).isEmpty { values.close(path) }
   }
 
   /// bluetoothd keeps every peer that a program connected to for ever, with all that the peer served. A peer that our

@@ -105,38 +105,13 @@ extension CentralConnection {
       return finishSoon(number, .subscribed(id))
     }
     subscriptions[path] = id
-    if central?.values.holds(path) == true { return finishSoon(number, .subscribed(id)) }
-    let listened: @LoopActor (CentralConnection, DBusError?) -> Void = { (self, error) in
-      if let error, CentralWords.isOfGoneObject(error) { return self.fail(CentralWords.changed(self.address)) }
+    call(path, BlueZName.gattCharacteristic, "StartNotify") { (self, result) in
+      if case .failure(let error) = result {
+        Log.shared.debug("StartNotify of \(id.characteristic.description) was answered with \(error)", .link(self.id))
+        if CentralWords.isOfGoneObject(error) { return self.fail(CentralWords.changed(self.address)) }
+      }
       self.finish(number, .subscribed(id))
     }
-    guard database?.notifying.contains(path) == true else { return listen(to: path, then: listened) }
-    call(path, BlueZName.gattCharacteristic, "AcquireNotify", [.options([:])]) { (self, result) in
-      if case .success(let values) = result, let end = values.first?.asDescriptor,
-        let socket = try? PacketSocket(owning: end)
-      {
-        self.central?.values.hold(socket, for: path)
-        return self.finish(number, .subscribed(id))
-      }
-      if case .failure(let error) = result {
-        Log.shared.debug("AcquireNotify of \(id.characteristic.description) was answered with \(error)", .link(self.id))
-      }
-      self.listen(to: path, then: listened)
-    }
-  }
-
-  /// Has values come by signals: bluetoothd gave no socket for them, or has ended it.
-  func listen(to path: ObjectPath, then: @escaping @LoopActor (CentralConnection, DBusError?) -> Void = { _, _ in }) {
-    call(path, BlueZName.gattCharacteristic, "StartNotify") { (self, result) in
-      guard case .failure(let error) = result else { return then(self, nil) }
-      Log.shared.debug("StartNotify of \(path.lastElement) was answered with \(error)", .link(self.id))
-      then(self, error)
-    }
-  }
-
-  /// A value came by a socket.
-  func heard(_ value: [UInt8], from path: ObjectPath) {
-    if let id = subscriptions[path] { tell(.notified(id, value)) }
   }
 
   func valueChanged(_ message: Message) {

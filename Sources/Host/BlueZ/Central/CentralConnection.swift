@@ -43,7 +43,7 @@ final class CentralConnection {
   /// Whether bluetoothd has said that the peer is connected: 5.82 now and then answers first, and tells other things before.
   private var isConnectionTold: Bool
   private let scheduler: any Scheduler
-  private(set) weak var central: Central?
+  private weak var central: Central?
   private var handler: (@LoopActor (LinkEvent) -> Void)?
   private var signals: Registration?
   private var timer: Registration?
@@ -216,8 +216,6 @@ final class CentralConnection {
     endStreams()
     for path in subscriptions.keys.sorted(by: { $0.string < $1.string })
     where central?.isSubscribed(path, beside: self) != true {
-      // The end of its socket says it as well.
-      guard central?.values.holds(path) != true else { continue }
       bus.call(place.owner, path, BlueZName.gattCharacteristic, "StopNotify") { _ in }
     }
     central?.owe(self)
@@ -244,8 +242,6 @@ final class CentralConnection {
 
   private func close(_ reason: String, isLinkEnding: Bool = true) {
     guard state != .closed else { return }
-    // What the peer said before it went.
-    if isLinkEnding, state == .open { for path in subscriptions.keys { central?.values.takeLast(path) } }
     let isCut = isEnding
     state = .closed
     if isLinkEnding, !isCut { central?.forget(self) }

@@ -7,8 +7,6 @@ struct RemoteDatabase: Sendable {
   let services: [GATTService]
   /// Where each characteristic is. Where a peer has two of one name, the first.
   let paths: [CharacteristicID: ObjectPath]
-  /// Those that notify.
-  let notifying: Set<ObjectPath>
   /// The ATT MTU that bluetoothd has agreed on; nil where it does not say (before 5.62).
   let mtu: Int?
   /// Whether the peer says that it takes several ATT channels, as a BlueZ with several does. Core 5.4 Vol 3 Part G 7.4.
@@ -28,7 +26,6 @@ struct RemoteDatabase: Sendable {
     var services: [(path: ObjectPath, service: GATTService)] = []
     var indices: [ObjectPath: Int] = [:]
     var paths: [CharacteristicID: ObjectPath] = [:]
-    var notifying: Set<ObjectPath> = []
     var mtu: Int?
     // Paths end in the handle, of four digits: their order is that of the peer's database.
     let below = objects.keys.filter { $0.hasPrefix(device.string + "/") }.sorted()
@@ -55,9 +52,8 @@ struct RemoteDatabase: Sendable {
       // Of a service that was passed over.
       guard let index = indices[service] else { continue }
       count += 1
-      let characteristic = GATTCharacteristic(uuid: uuid, properties: GATTCharacteristic.Properties(flags: flags))
-      services[index].service.characteristics.append(characteristic)
-      if characteristic.properties.contains(.notify) { notifying.insert(path) }
+      services[index].service.characteristics.append(
+        GATTCharacteristic(uuid: uuid, properties: GATTCharacteristic.Properties(flags: flags)))
       let id = CharacteristicID(service: services[index].service.uuid, characteristic: uuid)
       paths[id] = paths[id] ?? path
       if let value = properties["MTU"] {
@@ -66,7 +62,6 @@ struct RemoteDatabase: Sendable {
     }
     self.services = services.map(\.service)
     self.paths = paths
-    self.notifying = notifying
     takesChannels = paths.keys.contains { $0.characteristic == Self.serverFeatures }
     self.mtu = mtu
     self.malformed = malformed
