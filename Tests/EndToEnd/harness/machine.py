@@ -62,6 +62,12 @@ class Machine:
         self.bluez = _bluez_version()
         self.kernel = Path("/proc/sys/kernel/osrelease").read_text().strip()
 
+    async def bluetoothd_crash(self, since: float) -> str:
+        """How bluetoothd ended by its own fault since then; empty if it did not. Whoever kills it takes SIGKILL or SIGTERM."""
+        ends = await run("journalctl", "--unit", "bluetooth.service", "--since", f"@{since:.3f}", "--output", "cat", "--quiet",
+                         "--grep", "Main process exited, .*(ABRT|BUS|FPE|ILL|SEGV)", check=False)
+        return ends.strip()
+
     async def kernel_fault(self) -> str:
         """What the kernel said when it broke; empty while it is whole. Bluetooth is of no use in it afterwards."""
         if not int(Path("/proc/sys/kernel/tainted").read_text()) & DIED:

@@ -92,6 +92,8 @@ async def _run_one(stage: Stage, number: int, test: Test) -> Result:
     except (Exception, asyncio.CancelledError) as failure:
         error = f"{words(failure)}\n{traceback.format_exc()}"
     seconds = time.monotonic() - begin
+    if crash := await stage.machine.bluetoothd_crash(since):
+        error = f"bluetoothd crashed: {crash}\n{error}"
     if error:
         await _keep_evidence(stage, number, test, since, error)
     return Result(test.sentence, test.suite, not error, seconds, stage.measured, error)
