@@ -52,7 +52,8 @@ extension FakeBlueZ {
   ) {
     let key = SocketKey(client: client, characteristic: path)
     guard isWanted else {
-      sockets.removeValue(forKey: key)?.close()
+      close(key)
+      unsubscribe(client, path)
       return then(.success([]))
     }
     let options: [String: DBusValue] = [
@@ -63,9 +64,28 @@ extension FakeBlueZ {
       guard values.count == 2, let end = values[0].asDescriptor, values[1].asUInt16 != nil,
         let socket = try? PacketSocket(owning: end)
       else { return then(.failure(.failed("AcquireNotify gave no socket."))) }
-      sockets.updateValue(socket, forKey: key)?.close()
+      close(key)
+      unsubscribe(client, path)
+      sockets[key] = socket
+      socketOrder.append(key)
+      if let index = applications.firstIndex(where: { $0[uuid]?.path == path }) {
+        applications[index][uuid]?.subscribers.append(client)
+      }
       if !leavesValues { listen(to: socket, key, uuid) }
       then(result)
+    }
+  }
+
+  private func close(_ key: SocketKey) {
+    sockets.removeValue(forKey: key)?.close()
+    socketOrder.removeAll { $0 == key }
+  }
+
+  private func unsubscribe(_ client: ObjectPath, _ path: ObjectPath) {
+    for index in applications.indices {
+      for (uuid, characteristic) in applications[index].characteristics where characteristic.path == path {
+        applications[index][uuid]?.subscribers.removeAll { $0 == client }
+      }
     }
   }
 
@@ -98,9 +118,14 @@ extension FakeBlueZ {
       socket.close()
       writers[key] = nil
     }
-    for (key, socket) in sockets where key.client == client {
-      socket.close()
-      sockets[key] = nil
+    for application in applications where keepsClientsApart {
+      for characteristic in application.characteristics.values
+      where characteristic.offersSockets && characteristic.subscribers.contains(client) {
+        // bluetoothd frees the socket of whoever subscribed first, and then finds that this one's link has ended.
+        if let first = socketOrder.first(where: { $0.characteristic == characteristic.path }) { close(first) }
+        close(SocketKey(client: client, characteristic: characteristic.path))
+        unsubscribe(client, characteristic.path)
+      }
     }
     for application in applications {
       for (uuid, characteristic) in application.characteristics where characteristic.subscribers.contains(client) {
@@ -112,7 +137,7 @@ extension FakeBlueZ {
   func dropSockets() {
     for socket in sockets.values { socket.close() }
     for socket in writers.values { socket.close() }
-    (sockets, writers) = ([:], [:])
+    (sockets, socketOrder, writers) = ([:], [], [:])
   }
 
   // MARK: Hearing

@@ -38,6 +38,8 @@ public final class FakeBlueZ {
   public internal(set) var broadcasts: [Notification] = []
   /// The sockets for values, by client and characteristic.
   var sockets: [SocketKey: PacketSocket] = [:]
+  /// Whose they are, in the order in which they subscribed.
+  var socketOrder: [SocketKey] = []
   /// The sockets of those who write, the same.
   var writers: [SocketKey: PacketSocket] = [:]
   /// Whether the values in the sockets are left there until `takeValues()`.

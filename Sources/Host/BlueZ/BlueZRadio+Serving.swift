@@ -73,18 +73,17 @@ extension BlueZRadio {
   {
     guard let link = try? link(of: options) else { return nil }
     let (socket, end) = try PacketSocket.pair(buffer: Self.socketBuffer)
-    let before = characteristic.sockets.updateValue(socket, forKey: link.id)
-    before?.close()
     let id = link.id
+    let isKnown = characteristic.subscribers.contains(id)
+    characteristic.sockets.updateValue(socket, forKey: id)?.close()
+    settle(id, of: characteristic)
     socket.onRoom = { [weak self] in self?.delegate?.hasRoom(id) }
     socket.onHangUp = { [weak self, weak characteristic, weak socket] in
       guard let self, let characteristic, let socket, characteristic.sockets[id] === socket else { return }
-      characteristic.forget(id)
-      socket.close()
-      delegate?.used(characteristic.application, by: id, .unsubscribed(characteristic.id))
+      socketClosed(id, of: characteristic)
     }
     link.isUsed = true
-    if before == nil { delegate?.used(characteristic.application, by: id, .subscribed(characteristic.id)) }
+    if !isKnown { delegate?.used(characteristic.application, by: id, .subscribed(characteristic.id)) }
     return end
   }
 
@@ -168,6 +167,7 @@ extension BlueZRadio {
   /// | --- | --- | --- |
   /// | from 5.76 on | both | by the socket of the client that subscribed |
   /// | | exact | to a client that did not subscribe by raw HCI |
+  /// | | both | to a client whose socket bluetoothd has closed with another's as before 5.76 |
   /// | before 5.76 | subscribers | by one signal to bluetoothd, which sends the value to all subscribers; by raw HCI what is for one
   /// of several clients and fits into one packet of the controller, where the kernel bears that |
   /// | | exact | by raw HCI; by the signal if the client subscribed and is the only one that is connected |
@@ -180,8 +180,14 @@ extension BlueZRadio {
     if let characteristic = applications[number]?[id], characteristic.canNotify {
       characteristic.remember(value, for: recipients)
       if keepsClientsApart {
-        for link in recipients.links ?? characteristic.sockets.keys.sorted(by: { $0.number < $1.number }) {
+        let meant = recipients.links ?? characteristic.subscribers
+        let signalled = meant.filter { needsSignal(value, of: characteristic, to: $0) }
+        for link in meant where !signalled.contains(link) {
           delivery.add(link, send(value, of: characteristic, to: link))
+        }
+        if !signalled.isEmpty {
+          let all = signal(value, of: characteristic, to: .links(signalled))
+          for link in signalled { delivery.add(link, all.fate(of: link)) }
         }
       } else if characteristic.reach == .exact, let links = recipients.links {
         for link in links { delivery.add(link, sendExactly(value, of: characteristic, to: link)) }
@@ -203,14 +209,17 @@ extension BlueZRadio {
   private func send(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Delivery.Fate {
     guard let link = links[id] else { return .unreachable }
     guard let socket = characteristic.sockets[id] else {
-      return characteristic.reach == .exact ? sendRaw(value, of: characteristic, to: link) : .unreachable
+      if characteristic.closing[id] != nil { return .full }
+      let isRaw = characteristic.reach == .exact || characteristic.stranded.contains(id)
+      return isRaw ? sendRaw(value, of: characteristic, to: link) : .unreachable
     }
     // bluetoothd takes an empty packet for the end of the socket.
     guard !value.isEmpty else { return .unreachable }
     switch socket.send(value) {
     case .sent: return .accepted
-    case .full: return .full
-    case .closed, .tooLong: return .unreachable
+    // Why it is closed shows in a moment, and room is told then.
+    case .full, .closed: return .full
+    case .tooLong: return .unreachable
     }
   }
 
@@ -237,11 +246,16 @@ extension BlueZRadio {
   ///
   /// - Returns: false where it has to go the other way.
   private func sendShort(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Bool {
-    guard bearsRaw, rawFailure == nil, characteristic.isNotifying, onlyClient == nil, let link = links[id],
-      let raw = doors.raw.way, let index = place?.index,
-      value.count <= min(raw.packetLimit(of: index), ATT.valueLimit(mtu: link.mtu ?? ATT.firstMTU))
-    else { return false }
+    guard characteristic.isNotifying, onlyClient == nil, let link = links[id], isShort(value, for: link) else {
+      return false
+    }
     return sendRaw(value, of: characteristic, to: link) == .accepted
+  }
+
+  /// Whether a value may go past bluetoothd, and fits into one packet of the controller.
+  func isShort(_ value: [UInt8], for link: LinkTable.Entry) -> Bool {
+    guard bearsRaw, rawFailure == nil, let raw = doors.raw.way, let index = place?.index else { return false }
+    return value.count <= min(raw.packetLimit(of: index), ATT.valueLimit(mtu: link.mtu ?? ATT.firstMTU))
   }
 
   /// Has bluetoothd send a value to all subscribers of a characteristic.
@@ -249,7 +263,9 @@ extension BlueZRadio {
     _ value: [UInt8], of characteristic: ServedCharacteristic, to recipients: Recipients
   ) -> Delivery {
     let meant = recipients.links ?? characteristic.subscriber.map { [$0] } ?? links.all.map(\.id)
-    guard characteristic.isNotifying, let owner = place?.owner else { return Delivery(unreachable: meant) }
+    guard characteristic.isNotifying || !characteristic.stranded.isEmpty, let owner = place?.owner else {
+      return Delivery(unreachable: meant)
+    }
     let reached = meant.filter { links[$0] != nil }
     var delivery = Delivery(unreachable: meant.filter { links[$0] == nil })
     guard !reached.isEmpty else { return delivery }

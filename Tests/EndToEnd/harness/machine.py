@@ -65,7 +65,7 @@ class Machine:
     async def bluetoothd_crash(self, since: float) -> str:
         """How bluetoothd ended by its own fault since then; empty if it did not. Whoever kills it takes SIGKILL or SIGTERM."""
         ends = await run("journalctl", "--unit", "bluetooth.service", "--since", f"@{since:.3f}", "--output", "cat", "--quiet",
-                         "--grep", "Main process exited, .*(ABRT|BUS|FPE|ILL|SEGV)", check=False)
+                         "--grep", "Main process exited, .*/(ABRT|BUS|FPE|ILL|SEGV)$", check=False)
         return ends.strip()
 
     async def kernel_fault(self) -> str:

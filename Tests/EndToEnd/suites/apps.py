@@ -283,6 +283,28 @@ async def through(stage: Stage) -> None:
             check(app, peer)
 
 
+@suite.test("A phone that stays hears the node after another one has left, whichever of them came first", limit=150)
+async def stays(stage: Stage) -> None:
+    first, second = IOSApp("iphone"), AndroidApp("android")
+    async with node_alone(stage) as node, switched_on(stage, first, second) as radios:
+        links = [await meet(radio, node, Way.COMES) for radio in radios]
+        for gone, app in ((1, first), (0, second)):
+            client = links[gone].client
+            assert client is not None
+            await client.disconnect()
+            await until_peer(node, radios[gone].app, "the node knows that it has left", "Direct", False)
+            for size in (20, 1500):
+                line = text(f"to {app.kind} {size}", size)
+                await node.say(line)
+                await app.until(f"hears {size} bytes", lambda: app.has_line(line), limit(30))
+            content = text(f"to {app.kind} in private", 90)
+            number = await node.tell(app.id.hex(), content)
+            await app.until("is told", lambda: any(heard.text == content for heard in app.private), limit(30))
+            await node.until_state(number, "delivered", "read")
+            links[gone] = await meet(radios[gone], node, Way.COMES)
+        check(first, second)
+
+
 @suite.test("An iPhone whose clock is off by three minutes and a node do not hear each other, and do when it is right", limit=120)
 async def clock(stage: Stage) -> None:
     app = IOSApp("phone")

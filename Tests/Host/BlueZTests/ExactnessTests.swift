@@ -148,6 +148,8 @@ struct ExactnessTests {
     defer { two.close() }
     func used(_ index: Int, _ use: Use) -> DriverRig.Told { .used(two.server.number, two.links[index], use) }
     try await two.rig.fake.subscribe(Service.hear, false, by: two.devices[0])
+    try await two.rig.settle()
+    two.rig.time.advance(by: .seconds(1))
     _ = try await two.rig.radio.told.first { $0 == used(0, .unsubscribed(Self.hear)) }
     #expect(two.server.notify([1], of: Self.hear, to: two.links[0]) == Delivery(unreachable: [two.links[0]]))
     #expect(two.server.notify([2], of: Self.hear, to: .subscribers) == Delivery(accepted: [two.links[1]]))

@@ -23,6 +23,12 @@ final class ServedCharacteristic {
   private(set) var handle: UInt16 = 0
   /// The sockets of the clients that subscribed, where bluetoothd keeps clients apart.
   var sockets: [LinkID: PacketSocket] = [:]
+  /// Clients whose sockets bluetoothd has closed, until it shows why.
+  var closing: [LinkID: Registration] = [:]
+  /// Clients that bluetoothd has taken the sockets of when another client left, and that hear what goes to all.
+  var stranded: Set<LinkID> = []
+  /// When the last client left that had subscribed.
+  private(set) var lastLeft: Instant?
   /// The sockets of the clients that wrote, the same.
   var writers: [LinkID: PacketSocket] = [:]
   /// Whether a client subscribed, where bluetoothd does not keep clients apart.
@@ -65,7 +71,7 @@ final class ServedCharacteristic {
 
   private func closeSockets() {
     for socket in Array(sockets.values) + Array(writers.values) { socket.close() }
-    (sockets, writers) = ([:], [:])
+    (sockets, writers, closing, stranded) = ([:], [:], [:], [])
   }
 
   /// bluetoothd has forgotten the characteristic. The handle that bluetoothd wrote is void: the next registration decides
@@ -74,7 +80,7 @@ final class ServedCharacteristic {
   /// - Returns: the links whose subscriptions ended with that.
   func reset() -> [LinkID] {
     handle = 0
-    let ended = sockets.keys.sorted { $0.number < $1.number } + (subscriber.map { [$0] } ?? [])
+    let ended = subscribers + (subscriber.map { [$0] } ?? [])
     closeSockets()
     setNotifying(false)
     return ended
@@ -82,9 +88,17 @@ final class ServedCharacteristic {
 
   /// A link has ended, and with it its subscription.
   func forget(_ link: LinkID) {
+    if subscribers.contains(link) { lastLeft = radio?.scheduler.now }
     sockets.removeValue(forKey: link)?.close()
+    closing[link] = nil
+    stranded.remove(link)
     writers.removeValue(forKey: link)?.close()
     if subscriber == link { subscriber = nil }
+  }
+
+  /// The clients that want values, where bluetoothd keeps clients apart.
+  var subscribers: [LinkID] {
+    (Array(sockets.keys) + Array(closing.keys) + Array(stranded)).sorted { $0.number < $1.number }
   }
 
   func setNotifying(_ isNotifying: Bool, for subscriber: LinkID? = nil) {
@@ -157,7 +171,7 @@ final class ServedCharacteristic {
     return Interface(BlueZName.gattCharacteristic, methods: methods, properties: properties)
   }
 
-  private var hasSubscribers: Bool { isNotifying || !sockets.isEmpty }
+  private var hasSubscribers: Bool { isNotifying || !subscribers.isEmpty }
 
   private func method(
     _ name: String, _ arguments: [Argument] = [], _ out: [Argument] = [],

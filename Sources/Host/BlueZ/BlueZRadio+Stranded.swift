@@ -1,0 +1,58 @@
+import Common
+import Journal
+import Loop
+import Radio
+
+/// Clients whose sockets bluetoothd closes although they still want values.
+///
+/// When a client that had subscribed leaves, bluetoothd from 5.76 on (seen in 5.82) frees the socket of the one that subscribed first
+/// (bluez/bluez #1452, #2456). It keeps the other's subscription, and never asks for a socket again. What is signalled reaches it:
+/// that goes to all who subscribed, as before 5.76. Facts: bluez.md section 12.
+extension BlueZRadio {
+  /// A client's link is told to have ended so long after its socket, or another's, was closed over that.
+  private static let leavingTime = Duration.seconds(1)
+
+  /// bluetoothd has closed a client's socket: the client no longer wants values, or it or another one has left.
+  func socketClosed(_ id: LinkID, of characteristic: ServedCharacteristic) {
+    characteristic.sockets.removeValue(forKey: id)?.close()
+    characteristic.closing[id] = scheduler.schedule(after: Self.leavingTime) { [weak self, weak characteristic] in
+      guard let self, let characteristic else { return }
+      decide(id, of: characteristic)
+    }
+    // Alone with us since then, nobody else can have left.
+    if links.count == 1, !hasSomebodyLeft(characteristic) { decide(id, of: characteristic) }
+  }
+
+  private func decide(_ id: LinkID, of characteristic: ServedCharacteristic) {
+    characteristic.closing[id] = nil
+    guard links[id] != nil else { return }
+    if hasSomebodyLeft(characteristic) {
+      characteristic.stranded.insert(id)
+      Log.shared.debug("bluetoothd has closed a client's socket as another client left", .link(id))
+    } else {
+      delegate?.used(characteristic.application, by: id, .unsubscribed(characteristic.id))
+    }
+    delegate?.hasRoom(id)
+  }
+
+  /// A client whose socket was closed has one again.
+  func settle(_ id: LinkID, of characteristic: ServedCharacteristic) {
+    guard characteristic.closing.removeValue(forKey: id) != nil || characteristic.stranded.remove(id) != nil else {
+      return
+    }
+    EventLoop.shared.soon { [weak self] in self?.delegate?.hasRoom(id) }
+  }
+
+  private func hasSomebodyLeft(_ characteristic: ServedCharacteristic) -> Bool {
+    characteristic.lastLeft.map { $0.advanced(by: Self.leavingTime * 2) >= scheduler.now } ?? false
+  }
+
+  /// Whether a client without a socket hears a value only with all others.
+  func needsSignal(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Bool {
+    guard characteristic.stranded.contains(id), let link = links[id] else { return false }
+    switch characteristic.reach {
+    case .exact: return doors.raw.way == nil || rawFailure != nil
+    case .subscribers: return !isShort(value, for: link)
+    }
+  }
+}
