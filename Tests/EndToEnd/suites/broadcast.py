@@ -348,8 +348,11 @@ async def amid_message(stage: Stage) -> None:
         told = [name for name, body in feed.signals if name in ("MessageSent", "MessageFailed") and body[0] == number]
         assert len(told) == 1, feed.signals
         shown = [read(one.data) for one in await sets.spans(lambda data: read(data) is not None)]
-        assert [text for _, text in shown] == ["amid", "next"], shown
-        assert shown[1][0] == (shown[0][0] + 1) % 10, shown
+        # bluetoothd may go before the controller has the first one, and then it was not said.
+        texts = [text for _, text in shown]
+        assert texts == ["amid", "next"] or (texts, told) == (["next"], ["MessageFailed"]), (shown, told)
+        if texts == ["amid", "next"]:
+            assert shown[1][0] == (shown[0][0] + 1) % 10, shown
         stage.measure(told[0])
 
 
