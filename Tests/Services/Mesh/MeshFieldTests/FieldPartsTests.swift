@@ -64,8 +64,10 @@ struct FieldPartsTests {
     let other = MeshEngine.Identity(randomFrom: &random)
     let packet = Packet(type: .message, timestamp: 1, sender: identity.id, payload: [1, 2, 3])
     let signed = try packet.signed(with: identity.signingKey, telling: shared)
-    #expect(try signed.signature == packet.signed(with: identity.signingKey).signature)
-    let signature = try #require(signed.signature)[...]
+    let untold = try packet.signed(with: identity.signingKey)
+    #expect(signed.signature == untold.signature)
+    let made = try #require(signed.signature)
+    let signature = made[...]
     let preimage = try packet.signingPreimage()
     #expect(shared.holds(signature, of: preimage, by: identity.signingKey.publicKey))
     #expect(shared.counts.computed == 0)
