@@ -180,10 +180,13 @@ extension BlueZRadio {
     if let characteristic = applications[number]?[id], characteristic.canNotify {
       characteristic.remember(value, for: recipients)
       if keepsClientsApart {
-        let meant = recipients.links ?? characteristic.subscribers
-        let signalled = meant.filter { needsSignal(value, of: characteristic, to: $0) }
-        for link in meant where !signalled.contains(link) {
-          delivery.add(link, send(value, of: characteristic, to: link))
+        var signalled: [LinkID] = []
+        for link in recipients.links ?? characteristic.subscribers {
+          if needsSignal(value, of: characteristic, to: link) {
+            signalled.append(link)
+          } else {
+            delivery.add(link, send(value, of: characteristic, to: link))
+          }
         }
         if !signalled.isEmpty {
           let all = signal(value, of: characteristic, to: .links(signalled))

@@ -15,12 +15,12 @@ extension BlueZRadio {
   /// bluetoothd has closed a client's socket: the client no longer wants values, or it or another one has left.
   func socketClosed(_ id: LinkID, of characteristic: ServedCharacteristic) {
     characteristic.sockets.removeValue(forKey: id)?.close()
+    // Where nobody else is there, or was a moment ago, nobody else has left.
+    guard links.count > 1 || hasSomebodyLeft(characteristic) else { return decide(id, of: characteristic) }
     characteristic.closing[id] = scheduler.schedule(after: Self.leavingTime) { [weak self, weak characteristic] in
       guard let self, let characteristic else { return }
       decide(id, of: characteristic)
     }
-    // Alone with us since then, nobody else can have left.
-    if links.count == 1, !hasSomebodyLeft(characteristic) { decide(id, of: characteristic) }
   }
 
   private func decide(_ id: LinkID, of characteristic: ServedCharacteristic) {

@@ -23,7 +23,7 @@ struct SimOptions {
     details: [
       "The same scenario with the same seed prints and writes the same bytes, with any number of parts. Time and memory that the "
         + "simulation took are told on the standard error.",
-      "Signatures of equal bytes are checked once for all nodes; everything else each node does by itself.",
+      "Signatures of equal bytes are checked at most once for all nodes; everything else each node does by itself.",
       "SCENARIO is a file of sections and keys; --keys shows all of them. Without one the defaults are simulated.",
     ],
     options: [

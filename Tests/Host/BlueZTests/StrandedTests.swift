@@ -80,11 +80,11 @@ struct StrandedTests {
     let two = try await stranded(.subscribers)
     defer { two.close() }
     try await two.rig.fake.subscribe(Service.hear, by: two.devices[0])
-    let signals = two.raw.sent.all.count
+    let past = two.raw.sent.all.count
     #expect(two.server.notify([1], of: Self.hear, to: two.links[0]) == Delivery(accepted: [two.links[0]]))
     while two.heard.joined().isEmpty { try await two.rig.settle() }
     #expect(two.heard == [[[1]], []])
-    #expect(two.raw.sent.all.count == signals)
+    #expect(two.raw.sent.all.count == past)
     let uses = two.rig.radio.told.all.count { $0 == .used(two.server.number, two.links[0], .subscribed(Self.hear)) }
     #expect(uses == 1)
     two.server.close()

@@ -82,8 +82,7 @@ extension MeshEngine {
 
   /// Keeps a line of this node in dialect S, for neighbours who ask for what they have missed.
   mutating func keepSeedForm(of line: Packet, _ turn: inout Turn) {
-    guard configuration.speaksSeed, let form = seedForm(of: line).flatMap(signed),
-      let bytes = try? form.encoded()
+    guard configuration.speaksSeed, let form = seedForm(of: line).flatMap(signed), let bytes = try? form.encoded()
     else { return }
     let item = GossipArchive.Item(
       bytes: bytes, id: PacketID(form), type: form.type, sender: form.sender, timestamp: form.timestamp)

@@ -14,9 +14,7 @@ extension MeshEngine {
     var turn = Turn(now: now, time: time)
     var packet = Packet(type: .message, timestamp: timestamp(turn), sender: identity.id, payload: payload)
     if payload.count > Int(UInt16.max) { packet.version = .v2 }
-    guard let signed = signed(packet), let bytes = try? signed.encoded() else {
-      return nil
-    }
+    guard let signed = signed(packet), let bytes = try? signed.encoded() else { return nil }
     let id = PacketID(signed)
     let item = GossipArchive.Item(
       bytes: bytes, id: id, type: .message, sender: identity.id, timestamp: signed.timestamp)

@@ -14,7 +14,7 @@ extension FieldResults {
     \(Self.decimal(Double(scenario.field.duration.wholeNanoseconds) / 1e9, 0)) s, \(scenario.air.loss) % of frames lost, \
     \(scenario.people.apps) % apps, \(scenario.people.churn) % churn\
     \(flooded)
-    \(messages) public messages; signatures of equal bytes were checked once for all nodes
+    \(messages) public messages; signatures of equal bytes checked at most once for all nodes
 
     """
   }

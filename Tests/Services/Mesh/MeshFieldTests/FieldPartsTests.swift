@@ -35,12 +35,15 @@ struct FieldPartsTests {
     #expect(queue.count == 0)
   }
 
+  private func identities() -> (MeshEngine.Identity, MeshEngine.Identity) {
+    var random = FieldRandom(seed: 1)
+    return (MeshEngine.Identity(randomFrom: &random), MeshEngine.Identity(randomFrom: &random))
+  }
+
   @Test("an answer holds for equal bytes under an equal key, and for no others")
   func signatures() throws {
     let shared = SharedSignatures()
-    var random = FieldRandom(seed: 1)
-    let identity = MeshEngine.Identity(randomFrom: &random)
-    let other = MeshEngine.Identity(randomFrom: &random)
+    let (identity, other) = identities()
     let message: [UInt8] = [1, 2, 3]
     let signature = identity.signingKey.sign(message)[...]
     let key = identity.signingKey.publicKey
@@ -59,9 +62,7 @@ struct FieldPartsTests {
   @Test("a signature that was made here holds without being computed, and only for its bytes and its key")
   func madeHere() throws {
     let shared = SharedSignatures()
-    var random = FieldRandom(seed: 1)
-    let identity = MeshEngine.Identity(randomFrom: &random)
-    let other = MeshEngine.Identity(randomFrom: &random)
+    let (identity, other) = identities()
     let packet = Packet(type: .message, timestamp: 1, sender: identity.id, payload: [1, 2, 3])
     let signed = try packet.signed(with: identity.signingKey, telling: shared)
     let untold = try packet.signed(with: identity.signingKey)

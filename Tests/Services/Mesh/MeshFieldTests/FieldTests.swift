@@ -151,7 +151,7 @@ struct FieldTests {
     let small = scenario { ($0.field.nodes, $0.field.duration) = (6, .seconds(30)) }
     let results = await results(small)
     for line in results.text.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
-    #expect(results.text.contains("checked once for all nodes"))
+    #expect(results.text.contains("checked at most once for all nodes"))
     #expect(results.drawings.map(\.name) == ["hops", "time", "airtime"])
     for drawing in results.drawings { #expect(drawing.svg.hasPrefix("<?xml") && drawing.svg.hasSuffix("</svg>\n")) }
   }
