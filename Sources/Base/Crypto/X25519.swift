@@ -7,6 +7,11 @@ public enum X25519 {
     private let key: KeyBytes
     public var bytes: [UInt8] { key.array }
 
+    /// Calls `body` with the 32 bytes where they are.
+    public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+      key.withPointer { body(UnsafeRawBufferPointer(start: $0, count: KeyBytes.count)) }
+    }
+
     /// Throws `badLength` for anything but 32 bytes. Whether the point is of use shows in `sharedSecret`.
     public init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
       try checkLength(bytes.count, is: Int(crypto_scalarmult_BYTES), of: "X25519 public key")

@@ -17,14 +17,14 @@ public struct GossipArchive: Sendable {
     let filterHash: UInt64
     /// Of a fragment, which packet it belongs to.
     let fragment: FragmentID?
-    /// Whether it came in answer to a request.
-    let isAnswer: Bool
+    /// The time to live that it came with; 0 of an answer to a request.
+    let timeToLive: UInt8
 
     init(bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64) {
       (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
       filterHash = SyncFilter.hash(id)
       fragment = type == .fragment ? Self.fragment(in: bytes) : nil
-      isAnswer = bytes.count > 2 && bytes[2] == 0
+      timeToLive = bytes.count > 2 ? bytes[2] : 0
     }
 
     /// What was kept, by its bytes alone; nil if they are no packet.
@@ -75,7 +75,10 @@ public struct GossipArchive: Sendable {
   mutating func keep(_ item: Item) -> Bool {
     switch item.type {
     case .announce:
-      if let known = announces[item.sender], known.timestamp > item.timestamp { return false }
+      if let place = announces.place(of: item.sender) {
+        if announces.values[place].timestamp <= item.timestamp { announces.update(at: place) { $0 = item } }
+        return false
+      }
       announces[item.sender] = item
       if announces.count > Self.announceLimit, let oldest = announces.values.min(by: Item.isOlder) {
         announces[oldest.sender] = nil
@@ -94,6 +97,17 @@ public struct GossipArchive: Sendable {
 
   /// The last announce of a peer.
   func announce(of peer: PeerID) -> Item? { announces[peer] }
+
+  /// Whether this is the last announce of a peer.
+  func isLastAnnounce(_ id: PacketID, of peer: PeerID) -> Bool {
+    announces.place(of: peer).map { announces.values[$0].id == id } ?? false
+  }
+
+  /// Whether a packet is a newer announce that says what the last one of its sender said.
+  func isRepeated(by view: PacketView) -> Bool {
+    guard let place = announces.place(of: view.sender) else { return false }
+    return view.timestamp > announces.values[place].timestamp && view.hasPayload(of: announces.values[place].bytes)
+  }
 
   func hasMessage(_ id: PacketID) -> Bool { messages.has(id) }
 
@@ -134,11 +148,12 @@ public struct GossipArchive: Sendable {
   /// fragments. The oldest come first.
   ///
   /// An announce that came in an answer itself is of somebody further away than announces are meant to go, and goes on with
-  /// messages alone: else one neighbour after the other would bring everybody's to everybody, each time anew.
+  /// messages alone: else one neighbour after the other would bring everybody's to everybody, each time anew. In a crowd the same
+  /// holds of one that has come as far as its time to live brought it.
   func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
     let types = request.types ?? .usual
-    let known = request.filter.values()
-    func isWanted(_ item: Item) -> Bool { !known.hasAscending(request.filter.value(of: item.filterHash)) }
+    let known = FilterValues(request.filter)
+    func isWanted(_ item: Item) -> Bool { !known.mayHave(item.filterHash) }
     func isRecent(_ item: Item) -> Bool { item.timestamp >= request.since ?? 0 }
 
     var found: [Item] = []
@@ -152,15 +167,16 @@ public struct GossipArchive: Sendable {
     // Announces have no beginning where messages are asked for as well: the iOS app's `since` says nothing of them.
     if types.contains(.announce) {
       let hasBeginning = types == .announce
+      let fewestHops: UInt8 = announces.count > Self.crowd ? 2 : 1
       let fresh = announces.values.filter {
-        !$0.isAnswer && $0.isYounger(than: Self.announceMilliseconds, at: time) && (!hasBeginning || isRecent($0))
+        $0.timeToLive >= fewestHops && $0.isYounger(than: Self.announceMilliseconds, at: time) && (!hasBeginning || isRecent($0))
           && isWanted($0)
       }
       for item in fresh.sorted(by: Item.isOlder) { announce(item.sender, youngerThan: Self.announceMilliseconds) }
     }
     if types.contains(.message) {
       let oldest = max(request.since ?? 0, time - min(time, Self.messageMilliseconds))
-      let wanted = messages.items(since: oldest) { !known.hasAscending(request.filter.value(of: $0)) }
+      let wanted = messages.items(since: oldest) { !known.mayHave($0) }
       for sender in Set(wanted.map(\.sender)).sorted() { announce(sender, youngerThan: Self.oldAnnounceMilliseconds) }
       found += wanted
     }
@@ -216,17 +232,21 @@ public struct GossipArchive: Sendable {
   ///   - isBare: whether it says no more than the seed's document has, in a shorter filter.
   ///   - time: milliseconds since 1970, by this node's clock.
   func request(for types: SyncTypes, isBare: Bool = false, at time: UInt64) -> SyncRequest? {
+    // No filter holds more than the newest of each kind; one more shows that there are more.
+    let most = SyncFilter.mostUsual + 1
     // Messages lie in their order; the others are put in between.
-    var moments = types.contains(.message) ? messages.items.map { Moment($0) } : []
+    var moments = types.contains(.message) ? messages.items.suffix(most).map { Moment($0) } : []
     let sorted = moments.count
     if types.contains(.announce) {
       for item in announces.values where item.isYounger(than: Self.announceMilliseconds, at: time) {
         moments.append(Moment(item))
       }
     }
-    for item in fragments.items where !isBare {
-      let isAsked = item.type == .fragment ? types.contains(.fragment) : types.contains(.fileTransfer)
-      if isAsked { moments.append(Moment(item)) }
+    if !isBare, types.contains(.fragment) || types.contains(.fileTransfer) {
+      let asked = fragments.items.lazy.reversed().filter {
+        types.contains($0.type == .fragment ? .fragment : .fileTransfer)
+      }
+      moments += asked.prefix(most).map { Moment($0) }
     }
     if moments.count > sorted { moments.sort { $0.isOlder(than: $1) } }
     moments.reverse()
@@ -275,17 +295,5 @@ extension GossipArchive.Item {
     let isPlain = !view.flags.contains(.compressed)
     let head = isPlain ? Array(view.section.prefix(FragmentID.size)) : (try? Packet(view))?.payload ?? []
     return try? FragmentID(reading: Array(head.prefix(FragmentID.size)))
-  }
-}
-
-extension [UInt32] {
-  /// Whether ascending values have this one among them.
-  fileprivate func hasAscending(_ value: UInt32) -> Bool {
-    var (low, high) = (0, count)
-    while low < high {
-      let middle = (low + high) / 2
-      if self[middle] < value { low = middle + 1 } else { high = middle }
-    }
-    return low < count && self[low] == value
   }
 }

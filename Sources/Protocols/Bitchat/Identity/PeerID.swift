@@ -17,7 +17,7 @@ public struct PeerID: WireValue, Hashable, Sendable {
 
   /// The ID of the peer with this static key.
   public init(noiseKey: X25519.PublicKey) {
-    self = Fingerprint(noiseKey: noiseKey).peerID
+    self.init(rawValue: noiseKey.withBytes { SHA256.words($0) }.first)
   }
 
   /// Reads 16 hexadecimal digits of either case; throws `badValue("peer ID")` for anything else.

@@ -25,8 +25,9 @@ struct AwaitedProofs: Sendable {
 
   private(set) var entries: [PeerID: Entry] = [:]
 
-  var deadline: Instant? { entries.values.map(\.nextTry).min() }
+  var deadline: Instant? { entries.isEmpty ? nil : entries.values.map(\.nextTry).min() }
   var peers: [PeerID] { entries.keys.sorted() }
+  var isEmpty: Bool { entries.isEmpty }
   var isFull: Bool { entries.count >= Self.limit }
 
   func isAwaited(_ peer: PeerID) -> Bool { entries[peer] != nil }

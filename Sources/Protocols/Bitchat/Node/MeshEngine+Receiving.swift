@@ -67,7 +67,7 @@ extension MeshEngine {
     }
     // A relay may have compressed it anew: then it is another row of bytes, and the same packet.
     let id = PacketID(packet)
-    guard !isVerified || !recentIDs.see(id, at: turn.now), archive.announce(of: view.sender)?.id != id else {
+    guard !isVerified || !recentIDs.see(id, at: turn.now), !archive.isLastAnnounce(id, of: view.sender) else {
       remember(key, view.type, at: turn.now)
       return hearCopy(of: arrival, key, &turn)
     }
@@ -78,7 +78,7 @@ extension MeshEngine {
     guard mayGoOn else { return }
     remember(key, view.type, at: turn.now)
     // The archive knows the last announce of each peer.
-    if isVerified, archive.announce(of: view.sender)?.id != id { recentIDs.insert(id, at: turn.now) }
+    if isVerified, !archive.isLastAnnounce(id, of: view.sender) { recentIDs.insert(id, at: turn.now) }
     if view.type == .announce { table.passOn(view.sender, at: turn.now) }
     if goesOn, !isOvertaken { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
   }

@@ -16,7 +16,7 @@ extension MeshEngine {
     let delay = Duration.milliseconds(Random.number(decision.delay, &random))
     let dropped = pending.add(
       PendingRelays.Relay(
-        bytes: view.relayed(timeToLive: decision.timeToLive), key: key, type: type,
+        received: view.bytes, timeToLive: decision.timeToLive, key: key, type: type,
         sender: view.sender, recipient: view.recipient, nextHop: nextHop(of: view), heardOn: [arrival.link],
         decision: decision, due: turn.now.advanced(by: delay), isOfSeed: isOfSeed))
     counters.relaysDropped += UInt64(dropped)
@@ -70,7 +70,7 @@ extension MeshEngine {
   /// Has a phone get a fragment that came faster than a phone can follow. One for which there is no room to wait is dropped:
   /// who misses it asks for it.
   private mutating func hold(_ relay: PendingRelays.Relay, for link: LinkID, _ turn: Turn) {
-    guard relay.bytes.count <= narrowest([link]) else {
+    guard relay.received.count <= narrowest([link]) else {
       counters.unsendable += 1
       return
     }

@@ -208,10 +208,22 @@ public struct MeshEngine: Sendable {
     }
     // Most frames are copies.
     if turn.isIdle, isDueKnown, dueAt.map({ now < $0 }) ?? true { return [] }
-    if isStarted { doWhatIsDue(&turn) }
+    // What was due before the event came is still due, or has been put off by it.
+    if !isDueKnown || dueAt.map({ $0 > now }) ?? true { dueAt = firstDue }
+    if dueAt.map({ $0 <= now }) ?? false || hasUntimedWork {
+      doWhatIsDue(&turn)
+      dueAt = firstDue
+    }
+    isDueKnown = true
+    counters.abandonedFragments = UInt64(assembler.abandoned)
     updateState(&turn)
-    (dueAt, isDueKnown) = (firstDue, true)
     return turn.actions
+  }
+
+  /// Whether something may have to be done now that no moment is set for.
+  private var hasUntimedWork: Bool {
+    guard isStarted else { return false }
+    return state == .waitingForClock && canSend || files.count > 0 || !proofs.isEmpty || configuration.speaksSeed
   }
 
   // MARK: Beginning and end
@@ -292,7 +304,6 @@ public struct MeshEngine: Sendable {
     askForProofs(&turn)
     counters.chatOfUnknown += unknown.expire(at: turn.now)
     assembler.expire(at: turn.now)
-    counters.abandonedFragments = UInt64(assembler.abandoned)
     cutSilentLinks(&turn)
     lookForSilentPeers(&turn)
   }

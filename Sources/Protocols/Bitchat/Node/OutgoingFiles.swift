@@ -114,6 +114,7 @@ struct OutgoingFiles: Sendable {
 
   /// When something is due; nil if nothing is.
   func deadline(isFast: (LinkID) -> Bool) -> Instant? {
+    guard !files.isEmpty else { return nil }
     let looks = files.values.compactMap { file in
       switch file.phase {
       case .waiting(let moment): moment

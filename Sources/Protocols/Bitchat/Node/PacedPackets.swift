@@ -48,7 +48,7 @@ struct PacedPackets: Sendable {
   var count: Int { roads.values.map { $0.own.count + $0.passedOn.count }.reduce(0, +) }
   /// The packets in the longest lane.
   var longest: Int { roads.values.map { max($0.own.count, $0.passedOn.count) }.max() ?? 0 }
-  var deadline: Instant? { roads.values.compactMap(\.next).min() }
+  var deadline: Instant? { roads.isEmpty ? nil : roads.values.compactMap(\.next).min() }
 
   /// Whether something of this node's own waits for a link.
   func isOwnWaiting(for link: LinkID) -> Bool { roads[link]?.own.isEmpty == false }

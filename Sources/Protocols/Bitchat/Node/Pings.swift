@@ -23,7 +23,7 @@ struct Pings: Sendable {
   private var answeredFast: [LinkID: TokenBucket] = [:]
 
   var hasRoom: Bool { waiting.count < Self.limit }
-  var deadline: Instant? { waiting.values.map(\.sentAt).min()?.advanced(by: Self.time) }
+  var deadline: Instant? { waiting.isEmpty ? nil : waiting.values.map(\.sentAt).min()?.advanced(by: Self.time) }
 
   mutating func add(_ number: UInt32, to peer: PeerID, nonce: UInt64, at now: Instant) {
     waiting[nonce] = Waiting(number: number, peer: peer, sentAt: now)
@@ -40,6 +40,7 @@ struct Pings: Sendable {
 
   /// - Returns: the pings that nobody has answered in time.
   mutating func takeLost(at now: Instant) -> [UInt32] {
+    guard !waiting.isEmpty else { return [] }
     let lost = waiting.filter { $0.value.sentAt.advanced(by: Self.time) <= now }
     for nonce in lost.keys { waiting[nonce] = nil }
     return lost.values.map(\.number).sorted()

@@ -37,7 +37,8 @@ struct SeedTalks: Sendable {
 
   /// When `expire` has something to do; nil if no answer is awaited.
   var deadline: Instant? {
-    talks.values.filter { $0.agreed == nil }.compactMap { $0.greetedAt?.advanced(by: Self.answerTime) }.min()
+    guard !talks.isEmpty else { return nil }
+    return talks.values.filter { $0.agreed == nil }.compactMap { $0.greetedAt?.advanced(by: Self.answerTime) }.min()
   }
 
   /// This node says hello.

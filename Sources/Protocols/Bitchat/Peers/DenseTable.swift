@@ -29,7 +29,7 @@ struct DenseTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     if let place = place(of: key) { change(&values[place]) }
   }
 
-  /// Changes the value at a place.
+  /// Changes the value at a place that `place(of:)` gave.
   mutating func update(at place: Int, _ change: (inout Value) -> Void) { change(&values[place]) }
 
   private mutating func append(_ value: Value, for key: Key) {

@@ -27,6 +27,7 @@ struct PeerTable: Sendable {
     case same
   }
 
+  /// What is remembered of a peer that is not in the table.
   private struct Pin: Sendable {
     var signingKey: Ed25519.PublicKey
     var heardAt: Instant
@@ -37,19 +38,20 @@ struct PeerTable: Sendable {
   }
 
   private(set) var peers = DenseTable<PeerID, Peer>()
+  /// Of those that are not in the table: what is there says itself which key it has.
   private var pins = DenseTable<PeerID, Pin>()
   /// Favourites and verified peers.
   private(set) var precious: Set<PeerID> = []
 
   subscript(id: PeerID) -> Peer? { peers[id] }
   var count: Int { peers.count }
-  var pinCount: Int { pins.count }
+  var pinCount: Int { peers.count + pins.count }
 
   /// The signing key that a peer is held to; nil for one that was never heard.
-  func pin(of id: PeerID) -> Ed25519.PublicKey? { pins[id]?.signingKey }
+  func pin(of id: PeerID) -> Ed25519.PublicKey? { signingKey(of: id) ?? pins[id]?.signingKey }
 
   /// The Noise key of a peer that was heard, near or not.
-  func noiseKey(of id: PeerID) -> X25519.PublicKey? { pins[id]?.noiseKey }
+  func noiseKey(of id: PeerID) -> X25519.PublicKey? { peers[id]?.noiseKey ?? pins[id]?.noiseKey }
 
   /// Takes in an announce whose signature holds.
   ///
@@ -59,12 +61,13 @@ struct PeerTable: Sendable {
   ) throws(Refusal) -> (novelty: Novelty, forgotten: [PeerID]) {
     let id = announcement.peerID
     if let pinned = pin(of: id), pinned != announcement.signingKey { throw .otherSigningKey }
-    guard time >= pins[id]?.leftAt ?? 0 else { throw .older }
-    pins[id] = Pin(signingKey: announcement.signingKey, heardAt: now, noiseKey: announcement.noiseKey)
-    dropPins(but: id)
     guard let known = peers[id] else {
+      guard time >= pins[id]?.leftAt ?? 0 else { throw .older }
+      pins[id] = nil
       peers[id] = Peer(announcement, at: time, hops: hops, now: now)
-      return (.newPeer, dropPeers(but: id))
+      let forgotten = dropPeers(but: id)
+      dropPins()
+      return (.newPeer, forgotten)
     }
     guard time >= known.announcedAt else { throw .older }
     var peer = Peer(announcement, at: time, hops: hops, now: now)
@@ -79,12 +82,8 @@ struct PeerTable: Sendable {
     return (isSame ? .same : .changed, [])
   }
 
-  /// The key that a peer's announces are signed with; nil for one that is not in the table, or is held to another one.
-  func signingKey(of id: PeerID) -> Ed25519.PublicKey? {
-    guard let peer = peers.place(of: id), let pin = pins.place(of: id) else { return nil }
-    let key = peers.values[peer].signingKey
-    return pins.values[pin].signingKey == key ? key : nil
-  }
+  /// The key that a peer's announces are signed with; nil for one that is not in the table.
+  func signingKey(of id: PeerID) -> Ed25519.PublicKey? { peers.place(of: id).map { peers.values[$0].signingKey } }
 
   /// Takes in an announce whose signature holds and that says what the last one said.
   ///
@@ -102,7 +101,6 @@ struct PeerTable: Sendable {
       if peer.saysNeighbours { peer.neighboursAt = now }
       if !isBurst { peer.passedOnAt = now }
     }
-    pins.update(id) { $0.heardAt = now }
     return (isChanged, isBurst)
   }
 
@@ -111,23 +109,25 @@ struct PeerTable: Sendable {
 
   /// Something of a peer was heard, and its signature holds or its keys opened it.
   mutating func hear(_ id: PeerID, version: PacketVersion? = nil, at now: Instant) {
-    guard let place = peers.place(of: id) else { return }
-    peers.update(at: place) { peer in
+    peers.update(id) { peer in
       peer.heardAt = now
       if version == .v2 { peer.version = .v2 }
     }
-    pins.update(id) { $0.heardAt = now }
   }
 
   /// The peer has proven inside Noise that this key is its own: it counts from now on, whatever was announced first.
   mutating func prove(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
+    guard !peers.holds(id) else { return peers.update(id) { $0.signingKey = signingKey } }
     pins[id] = Pin(signingKey: signingKey, heardAt: now, noiseKey: noiseKey(of: id))
-    peers.update(id) { $0.signingKey = signingKey }
     dropPins(but: id)
   }
 
-  /// Restores what an earlier run knew of a peer.
+  /// Restores what an earlier run knew of a peer. Whoever is here under another key is not that peer.
   mutating func restorePin(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
+    if let here = self.signingKey(of: id) {
+      guard here != signingKey else { return }
+      peers[id] = nil
+    }
     pins[id] = Pin(signingKey: signingKey, heardAt: now)
     dropPins(but: id)
   }
@@ -154,7 +154,10 @@ struct PeerTable: Sendable {
 
   /// Forgets a peer; its pin stays unless `withPin`.
   mutating func forget(_ id: PeerID, withPin: Bool = false) {
-    peers[id] = nil
+    if let peer = peers[id] {
+      peers[id] = nil
+      pins[id] = Pin(signingKey: peer.signingKey, heardAt: peer.heardAt, noiseKey: peer.noiseKey)
+    }
     if withPin { pins[id] = nil }
   }
 
@@ -163,7 +166,7 @@ struct PeerTable: Sendable {
   /// - Returns: those.
   mutating func forget(notHeardSince moment: Instant) -> [PeerID] {
     let silent = peers.values.filter { $0.heardAt < moment }.map(\.id).sorted()
-    for id in silent { peers[id] = nil }
+    for id in silent { forget(id) }
     return silent
   }
 
@@ -174,7 +177,7 @@ struct PeerTable: Sendable {
       if least.map({ goesSooner(peer, $0) }) ?? true { least = peer }
     }
     guard let least else { return [] }
-    peers[least.id] = nil
+    forget(least.id)
     return [least.id]
   }
 
@@ -183,8 +186,8 @@ struct PeerTable: Sendable {
     return (rank(left), left.heardAt, left.id) < (rank(right), right.heardAt, right.id)
   }
 
-  private mutating func dropPins(but newcomer: PeerID) {
-    guard pins.count > Self.pinLimit else { return }
+  private mutating func dropPins(but newcomer: PeerID? = nil) {
+    guard pinCount > Self.pinLimit else { return }
     let least = zip(pins.keys, pins.values).filter { $0.0 != newcomer }
       .min {
         (precious.contains($0.0) ? 1 : 0, $0.1.heardAt, $0.0) < (precious.contains($1.0) ? 1 : 0, $1.1.heardAt, $1.0)

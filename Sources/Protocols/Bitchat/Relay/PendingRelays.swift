@@ -4,8 +4,10 @@ import Common
 struct PendingRelays: Sendable {
   /// A packet that is to be passed on.
   struct Relay: Sendable {
-    /// The bytes as they came, with the time to live that they go on with.
-    var bytes: [UInt8]
+    /// The bytes as they came.
+    let received: [UInt8]
+    /// The time to live that they go on with.
+    var timeToLive: UInt8
     let key: WireKey
     let type: MessageType
     let sender: PeerID
@@ -20,6 +22,13 @@ struct PendingRelays: Sendable {
     var due: Instant
     /// Whether it goes to peers alone that speak dialect S.
     var isOfSeed = false
+
+    /// The bytes that go on.
+    var bytes: [UInt8] {
+      var bytes = received
+      if bytes.count > 2 { bytes[2] = timeToLive }
+      return bytes
+    }
   }
 
   /// The most packets that wait, and the most bytes.
@@ -43,10 +52,12 @@ struct PendingRelays: Sendable {
   mutating func add(_ relay: Relay) -> Int {
     var relay = relay
     // What one peer sends to another under Noise stays in order: a message that eight others overtake is lost.
-    if let last = relays.last(where: { $0.isOfSameConversation(as: relay) }) { relay.due = max(relay.due, last.due) }
+    if relay.recipient != nil, let last = relays.last(where: { $0.isOfSameConversation(as: relay) }) {
+      relay.due = max(relay.due, last.due)
+    }
     let place = relays.lastIndex { $0.due <= relay.due }.map { $0 + 1 } ?? 0
     relays.insert(relay, at: place)
-    bytes += relay.bytes.count
+    bytes += relay.received.count
     var dropped = 0
     while relays.count > Self.limit || bytes > Self.byteLimit {
       // Public chat first; sync brings it later.
@@ -69,27 +80,26 @@ struct PendingRelays: Sendable {
       remove(at: index)
       return true
     }
-    if let timeToLive, relays[index].bytes.count > 2, timeToLive > relays[index].bytes[2] {
-      relays[index].bytes[2] = timeToLive
-    }
+    if let timeToLive { relays[index].timeToLive = max(relays[index].timeToLive, timeToLive) }
     return false
   }
 
   /// The packets whose moment has come.
   mutating func takeDue(at now: Instant) -> [Relay] {
-    let due = relays.prefix { $0.due <= now }
+    // As an array of its own: a slice would have the rest copied.
+    let due = Array(relays.prefix { $0.due <= now })
     relays.removeFirst(due.count)
-    for relay in due { bytes -= relay.bytes.count }
-    return Array(due)
+    for relay in due { bytes -= relay.received.count }
+    return due
   }
 
   mutating func removeAll() { (relays, bytes) = ([], 0) }
 
-  private mutating func remove(at index: Int) { bytes -= relays.remove(at: index).bytes.count }
+  private mutating func remove(at index: Int) { bytes -= relays.remove(at: index).received.count }
 }
 
 extension PendingRelays.Relay {
   func isOfSameConversation(as other: Self) -> Bool {
-    recipient != nil && sender == other.sender && recipient == other.recipient
+    sender == other.sender && recipient == other.recipient
   }
 }

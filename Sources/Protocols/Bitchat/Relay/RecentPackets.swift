@@ -4,6 +4,12 @@ import Common
 protocol RecentKey: Hashable, Sendable {
   /// Sixty-four evenly spread bits of the key.
   var filterBits: UInt64 { get }
+  /// As many others that nobody can aim at who makes up keys: else he could have them all begin in one place.
+  var tableBits: UInt64 { get }
+}
+
+extension RecentKey {
+  var tableBits: UInt64 { UInt64(truncatingIfNeeded: hashValue) }
 }
 
 /// The packets that came last, by their keys: a table of the least recently seen, behind a filter of bits. Facts: bitchat.md
@@ -116,8 +122,7 @@ struct RecentPackets<Key: RecentKey>: Sendable {
 
   // MARK: Slots
 
-  // Where a key begins is the process's own secret: else whoever makes up keys could have them all begin in one place.
-  private func home(of key: Key) -> Int { key.hashValue & (slots.count - 1) }
+  private func home(of key: Key) -> Int { Int(truncatingIfNeeded: key.tableBits) & (slots.count - 1) }
 
   private func slot(of key: Key) -> Int? {
     guard !slots.isEmpty else { return nil }
@@ -176,6 +181,8 @@ struct RecentPackets<Key: RecentKey>: Sendable {
 
 extension WireKey: RecentKey {
   var filterBits: UInt64 { hash.high }
+  // The hash has a key that is this node's secret.
+  var tableBits: UInt64 { hash.low }
 }
 
 extension PacketID: RecentKey {

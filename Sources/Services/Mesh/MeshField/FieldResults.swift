@@ -133,13 +133,15 @@ public struct FieldResults: Sendable {
     var floodLatencies: [UInt32] = []
     var shares = Self.moments.map { _ in Share() }
     var times: [[Double?]] = [[], [], []]
+    // What each node has heard, without its engine: to go through those costs more than all else here.
+    let listeners = nodes.filter { !flooders.contains($0.number) }.map { (number: $0.number, heard: $0.heard) }
     for (number, message) in said.enumerated() where !unsaid.contains(number) {
       messages += 1
       let saidAt = UInt32(message.at / 1_000_000)
       var arrivals: [UInt32] = []
       var connected = 0
-      for node in nodes where node.number != message.by && !flooders.contains(node.number) {
-        let mark = node.heard[number]
+      for listener in listeners where listener.number != message.by {
+        let mark = listener.heard[number]
         let isLate = mark & FieldNode.lateBit != 0
         let delay = mark == 0 ? nil : Optional((mark & ~FieldNode.lateBit) - 1 - saidAt)
         if let delay {
@@ -151,7 +153,7 @@ public struct FieldResults: Sendable {
             floodLatencies.append(delay)
           }
         }
-        let hops = Int(message.hops[Int(node.number)])
+        let hops = Int(message.hops[Int(listener.number)])
         guard hops > 0 else { continue }
         connected += 1
         count(hops, delay)

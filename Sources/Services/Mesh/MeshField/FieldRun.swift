@@ -51,11 +51,12 @@ public struct FieldRun {
     sayAt = scenario.talk.from.wholeNanoseconds
     tellAt = sayAt
     let nodes = Self.nodes(scenario, seed, flooders, signatures)
-    let people = nodes.map { FieldShard.Person($0.engine.identity) }
+    let people = nodes.map { FieldPart.Person($0.engine.identity) }
     shards = (0..<parts).map { part in
       FieldShard(
-        part: part, of: parts, nodes: stride(from: part, to: count, by: parts).map { nodes[$0] }, people: people,
-        scenario)
+        FieldPart(
+          part: part, of: parts, nodes: stride(from: part, to: count, by: parts).map { nodes[$0] }, people: people,
+          scenario))
     }
   }
 
@@ -133,7 +134,7 @@ public struct FieldRun {
   /// - Returns: when the next event is that no part has sent.
   private mutating func step(until end: Int64) async -> Int64 {
     let (shards, incoming) = (shards, incoming)
-    let steps = await withTaskGroup(of: (Int, FieldShard.Step).self) { group in
+    let steps = await withTaskGroup(of: (Int, FieldPart.Step).self) { group in
       for (part, shard) in shards.enumerated().dropFirst() {
         let events = incoming[part]
         group.addTask { (part, await shard.run(events, until: end)) }

@@ -14,7 +14,7 @@ struct PendingRelaysTests {
   ) throws -> PendingRelays.Relay {
     let hash = try #require(Self.hash)
     return PendingRelays.Relay(
-      bytes: [number] + [UInt8](repeating: 0, count: bytes - 1),
+      received: [number] + [UInt8](repeating: 0, count: bytes - 1), timeToLive: 0,
       key: WireKey(version: 1, type: type.rawValue, hash: [number].withUnsafeBytes { hash.hash($0) }), type: type,
       sender: PeerID(rawValue: sender), recipient: recipient.map { PeerID(rawValue: $0) }, nextHop: nil,
       heardOn: [LinkID(link)],
