@@ -169,7 +169,8 @@ public struct GossipArchive: Sendable {
       let hasBeginning = types == .announce
       let fewestHops: UInt8 = announces.count > Self.crowd ? 2 : 1
       let fresh = announces.values.filter {
-        $0.timeToLive >= fewestHops && $0.isYounger(than: Self.announceMilliseconds, at: time) && (!hasBeginning || isRecent($0))
+        $0.timeToLive >= fewestHops && $0.isYounger(than: Self.announceMilliseconds, at: time)
+          && (!hasBeginning || isRecent($0))
           && isWanted($0)
       }
       for item in fresh.sorted(by: Item.isOlder) { announce(item.sender, youngerThan: Self.announceMilliseconds) }

@@ -12,7 +12,8 @@ extension MeshEngine {
   /// - Returns: false if it has to be looked at as a whole.
   mutating func refresh(_ arrival: Arrival, _ key: WireKey, goesOn: Bool, _ turn: inout Turn) -> Bool {
     let view = arrival.view
-    guard archive.isRepeated(by: view), let signingKey = table.signingKey(of: view.sender), let signature = view.signature
+    guard archive.isRepeated(by: view), let signingKey = table.signingKey(of: view.sender),
+      let signature = view.signature
     else { return false }
     guard budget.takeSignature(on: arrival.link, isKnownAnnounce: true, at: turn.now) else {
       counters.tooManySignatures += 1
