@@ -210,7 +210,7 @@ public struct MeshEngine: Sendable {
     if turn.isIdle, isDueKnown, dueAt.map({ now < $0 }) ?? true { return [] }
     // What was due before the event came is still due, or has been put off by it.
     if !isDueKnown || dueAt.map({ $0 > now }) ?? true { dueAt = firstDue }
-    if dueAt.map({ $0 <= now }) ?? false || hasUntimedWork {
+    if isStarted, dueAt.map({ $0 <= now }) ?? false || hasUntimedWork {
       doWhatIsDue(&turn)
       dueAt = firstDue
     }
@@ -222,8 +222,7 @@ public struct MeshEngine: Sendable {
 
   /// Whether something may have to be done now that no moment is set for.
   private var hasUntimedWork: Bool {
-    guard isStarted else { return false }
-    return state == .waitingForClock && canSend || files.count > 0 || !proofs.isEmpty || configuration.speaksSeed
+    state == .waitingForClock && canSend || files.count > 0 || !proofs.isEmpty || configuration.speaksSeed
   }
 
   // MARK: Beginning and end
