@@ -38,6 +38,39 @@ struct SyncTests {
     #expect(seeming < 2000 / 64)
   }
 
+  @Test(
+    "The values of a filter are found, and no others, however they lie",
+    arguments: [1, 2, 511, 512, 513, 45_440, UInt32.max])
+  func found(m: UInt32) throws {
+    let ids = try ids(600)
+    // Evenly spread as a filter has them; side by side, as whoever makes them up may have them.
+    for bits in [
+      SyncFilter(ids.prefix(300)).bits, [UInt8](repeating: 0, count: 1024), [UInt8](repeating: 0xFF, count: 1024),
+    ] {
+      for p in [1, 7, 32] {
+        let filter = try SyncFilter(p: p, m: m, bits: bits)
+        let (values, known) = (Set(filter.values()), FilterValues(filter))
+        let hashes = ids.map(SyncFilter.hash) + (0..<300).map(UInt64.init)
+        for hash in hashes { #expect(known.mayHave(hash) == values.contains(filter.value(of: hash))) }
+      }
+    }
+  }
+
+  @Test("In a crowd an announce that has come as far as it may is not given by itself", arguments: [128, 129])
+  func farthest(count: Int) throws {
+    let time: UInt64 = 1_900_000_000_000
+    var archive = GossipArchive()
+    for (number, id) in try ids(count).enumerated() {
+      let timeToLive = UInt8(min(number, 2))
+      _ = archive.keep(
+        GossipArchive.Item(
+          bytes: [1, 1, timeToLive], id: id, type: .announce, sender: PeerID(rawValue: UInt64(number)), timestamp: time)
+      )
+    }
+    let request = try SyncRequest(filter: SyncFilter([]), types: .announce)
+    #expect(archive.missing(request, at: time).count == (count > 128 ? count - 2 : count - 1))
+  }
+
   @Test("A filter is never longer than its room, down to none")
   func room() throws {
     let ids = try ids(400)

@@ -61,6 +61,15 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.archive.announce(of: cem.id)?.bytes == right)
   }
 
+  @Test("A node that stops does nothing that was due before")
+  func stopped() {
+    let (hall, _) = stage([Stranger(1)])
+    let actions = hall.nodes[0].engine.handle(
+      .stop, at: hall.now.advanced(by: .seconds(3600)), time: hall.time + 3_600_000)
+    let lost = actions.filter { if case .gone = $0 { true } else { false } }
+    #expect(lost.isEmpty && !actions.isEmpty)
+  }
+
   @Test("An announce that a newer one has overtaken goes no further, unless it changes whose a link is")
   func overtaken() {
     let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
