@@ -223,6 +223,24 @@ struct PacketTests {
     #expect(throws: PacketError.originalTooLong(1_179_761)) { try Packet(decoding: claim) }
   }
 
+  @Test("A payload of over 230 different bytes is not compressed, wherever they lie; nor is a fragment")
+  func worth() throws {
+    func isCompressed(_ packet: Packet) throws -> Bool {
+      try PacketView(try packet.encoded()).flags.contains(.compressed)
+    }
+    let zeros = [UInt8](repeating: 0, count: 5000)
+    let (few, many) = ((1...229).map { UInt8($0) }, (1...230).map { UInt8($0) })
+    #expect(try isCompressed(Self.packet(zeros)))
+    #expect(try isCompressed(Self.packet(few + zeros)))
+    #expect(try isCompressed(Self.packet(zeros + few)))
+    #expect(try !isCompressed(Self.packet(many + zeros)))
+    #expect(try !isCompressed(Self.packet(zeros + many)))
+    var fragment = Self.packet(Array(zeros.prefix(400)))
+    #expect(try isCompressed(fragment))
+    fragment.type = .fragment
+    #expect(try !isCompressed(fragment))
+  }
+
   @Test("A payload may inflate 1,032-fold by its claim, and no more")
   func ratio() throws {
     let stream = try RawDeflate.compress([UInt8](repeating: 0, count: 100_000))

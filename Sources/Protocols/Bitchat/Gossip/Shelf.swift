@@ -51,14 +51,19 @@ struct Shelf: Sendable {
     holdings[item.sender, default: Holding()].bytes += item.bytes.count
     if !isShared, count > limit || bytes > byteLimit {
       // Many at a time: to move the others up each time would take longer than all else that becomes of a fragment.
-      for item in items.prefix(max(1, limit / 16)) { remove(item) }
+      let oldest = Array(items.prefix(max(1, limit / 16)))
+      items.removeFirst(oldest.count)
+      for item in oldest { forget(item) }
     }
     while count > limit || bytes > byteLimit, let next = next { remove(next) }
     return has(item.id)
   }
 
   mutating func removeAll(where isUnwanted: (GossipArchive.Item) -> Bool) {
-    for item in items.filter(isUnwanted) { remove(item) }
+    let unwanted = items.filter(isUnwanted)
+    guard !unwanted.isEmpty else { return }
+    items.removeAll(where: isUnwanted)
+    for item in unwanted { forget(item) }
   }
 
   /// The packet that goes first.
@@ -77,8 +82,13 @@ struct Shelf: Sendable {
   }
 
   private mutating func remove(_ item: GossipArchive.Item) {
-    guard ids.remove(item.id) != nil, var holding = holdings[item.sender] else { return }
     items.remove(at: place { GossipArchive.Item.isOlder($0, item) })
+    forget(item)
+  }
+
+  /// Counts a packet out that has left `items`.
+  private mutating func forget(_ item: GossipArchive.Item) {
+    guard ids.remove(item.id) != nil, var holding = holdings[item.sender] else { return }
     bytes -= item.bytes.count
     holding.count -= 1
     holding.bytes -= item.bytes.count

@@ -12,6 +12,8 @@ extension MeshEngine {
     // Nobody passes dialect S on to peers that do not speak it, nor a hello to anybody.
     guard isOfSeed ? !seedLinks.isEmpty : view.mayPassOn else { return }
     let type = isOfSeed ? view.type.inLive : view.type
+    // A file brings them by the thousand, and who comes meanwhile asks for what is missing.
+    guard type != .fragment || links.count > 1 else { return }
     guard let decision = decide(view, isOfKnown: isOfKnown) else { return }
     let delay = Duration.milliseconds(Random.number(decision.delay, &random))
     let dropped = pending.add(

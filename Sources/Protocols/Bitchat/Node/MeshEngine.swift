@@ -128,6 +128,9 @@ public struct MeshEngine: Sendable {
   /// When `Event.timer` is due; nil when nothing is timed.
   public var deadline: Instant? { isDueKnown ? dueAt : firstDue }
 
+  /// The same for whoever holds the engine in an object: a call that may change it takes it where it lies, and copies nothing.
+  public mutating func nextDeadline() -> Instant? { deadline }
+
   private var firstDue: Instant? {
     guard isStarted else { return nil }
     var first = silenceAt

@@ -62,26 +62,37 @@ struct PayloadSection: Hashable {
 
   /// Whether under nine tenths of the bytes are different: of the first 256, or of all where there are fewer.
   private static func isWorthCompressing(_ payload: [UInt8]) -> Bool {
+    let most = min(payload.count, 256) * 9
     var seen = (UInt64.zero, UInt64.zero, UInt64.zero, UInt64.zero)
-    for byte in payload {
-      let bit: UInt64 = 1 << UInt64(byte & 63)
-      switch byte >> 6 {
-      case 0: seen.0 |= bit
-      case 1: seen.1 |= bit
-      case 2: seen.2 |= bit
-      default: seen.3 |= bit
+    var rest = payload[...]
+    while !rest.isEmpty {
+      // A long file of all kinds of bytes shows that soon.
+      for byte in rest.prefix(4096) {
+        let bit: UInt64 = 1 << UInt64(byte & 63)
+        switch byte >> 6 {
+        case 0: seen.0 |= bit
+        case 1: seen.1 |= bit
+        case 2: seen.2 |= bit
+        default: seen.3 |= bit
+        }
       }
+      let different =
+        seen.0.nonzeroBitCount + seen.1.nonzeroBitCount + seen.2.nonzeroBitCount + seen.3.nonzeroBitCount
+      guard different * 10 < most else { return false }
+      rest = rest.dropFirst(4096)
     }
-    let different =
-      seen.0.nonzeroBitCount + seen.1.nonzeroBitCount + seen.2.nonzeroBitCount + seen.3.nonzeroBitCount
-    return different * 10 < min(payload.count, 256) * 9
+    return true
   }
 }
 
 extension Packet {
-  /// Whether the payload looks like random bytes: ciphertext, or a request that has a filter and names no fragments. No deflate
-  /// stream of it is smaller.
+  /// Whether deflate would hardly make the payload smaller: ciphertext, a piece of a packet that was compressed as a whole where
+  /// that was worth it, or a request that has a filter and names no fragments.
   fileprivate var isDense: Bool {
-    type.isPadded || type == .requestSync && (try? SyncRequest(reading: payload))?.fragments.isEmpty ?? false
+    switch type {
+    case .fragment: true
+    case .requestSync: (try? SyncRequest(reading: payload))?.fragments.isEmpty ?? false
+    default: type.isPadded
+    }
   }
 }

@@ -303,7 +303,7 @@ public final class MeshService {
       }
     }
     keep(changes)
-    timer.set(engine?.deadline)
+    timer.set(engine?.nextDeadline())
   }
 
   private func entered(_ state: MeshEngine.State) {

@@ -33,6 +33,8 @@ final class MeshPort {
   var isRoomToBeTold = false
   /// Whether the engine knows of the link.
   var isOpen = false
+  /// The longest frame that the engine was told of.
+  var frameLimit = 0
   /// While a client that has subscribed is given the time to listen.
   var opening: Registration?
   var peer: PeerID?

@@ -28,8 +28,8 @@ extension MeshService {
   /// The other end takes part in the mesh: the engine hears of the link.
   func open(_ port: MeshPort) {
     guard !port.isOpen else { return limitChanged(port) }
-    (port.isOpen, port.opening) = (true, nil)
-    handle(.linkOpened(port.id, frameLimit: frameLimit(of: port), isOurs: port.isOurs))
+    (port.isOpen, port.opening, port.frameLimit) = (true, nil, frameLimit(of: port))
+    handle(.linkOpened(port.id, frameLimit: port.frameLimit, isOurs: port.isOurs))
     changed()
   }
 
@@ -46,7 +46,10 @@ extension MeshService {
   func limitChanged(_ port: MeshPort) {
     let changed = radio.status.traits.keepsClientsApart ? [port] : Array(ports.values)
     for port in changed.sorted(by: { $0.id.number < $1.id.number }) where port.isOpen {
-      handle(.linkChanged(port.id, frameLimit: frameLimit(of: port)))
+      let limit = frameLimit(of: port)
+      guard limit != port.frameLimit else { continue }
+      port.frameLimit = limit
+      handle(.linkChanged(port.id, frameLimit: limit))
     }
   }
 
