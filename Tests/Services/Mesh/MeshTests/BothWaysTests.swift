@@ -1,3 +1,4 @@
+import Air
 import Bitchat
 import Common
 import Crypto
@@ -7,7 +8,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("On a radio whose clients all hear what one is told, neighbours are each other's clients")
+@Suite("Neighbours are each other's clients: all where a radio's clients hear what one is told, nodes of this kind everywhere")
 struct BothWaysTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -22,10 +23,10 @@ struct BothWaysTests {
     return (village, ann, bob)
   }
 
-  @Test("Whoever made the link, both write over it, and it stays one link")
+  @Test("Whoever made the link, both write over it, and it stays one link", arguments: [true, false])
   @LoopActor
-  func both() async throws {
-    let (village, ann, bob) = pair(areMixed: true)
+  func both(areMixed: Bool) async throws {
+    let (village, ann, bob) = pair(areMixed: areMixed)
     #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.ports.values.contains(where: \.isClientReady) } })
     #expect(ann.mesh.ports.count == 1 && bob.mesh.ports.count == 1)
     #expect([ann, bob].count { $0.mesh.ports.values.contains(where: \.isOurs) } == 1)
@@ -36,13 +37,61 @@ struct BothWaysTests {
     #expect(bob.texts == ["one way"] && ann.texts == ["the other way"])
   }
 
-  @Test("Where each client is reached alone, the one that was connected to notifies")
+  /// What a phone's server was written.
   @LoopActor
-  func one() async throws {
-    let (village, ann, bob) = pair(areMixed: false)
-    #expect(village.wait { village.isAcquainted })
-    village.time.advance(by: .seconds(10))
-    #expect([ann, bob].count { $0.mesh.ports.values.contains(where: \.isClientReady) } == 1)
+  private final class PhoneServer: GATTServerDelegate {
+    var written: [[UInt8]] = []
+
+    func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {}
+    func linkChanged(_ link: LinkID, mtu: Int) {}
+    func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool) {}
+    func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
+      written.append(value)
+    }
+    func hasRoom(_ link: LinkID) {}
+    func linkClosed(_ link: LinkID) {}
+  }
+
+  @Test(
+    "Where each client is reached alone, a phone that connected is notified, and a node of this kind is written to",
+    arguments: [false, true])
+  @LoopActor
+  func kinds(isEarshot: Bool) async throws {
+    let village = Village()
+    let ann = village.add("ann")
+    let phone: any Radio = village.air.addNode(position: AirPosition(x: 5)).tenant(village.time)
+    let delegate = PhoneServer()
+    let server = phone.serve(BitchatGATT.application, delegate: delegate)
+    var (isFound, notified): (Bool, [[UInt8]]) = (false, [])
+    let link = try phone.connect(to: ann.radio.address) { event in
+      switch event {
+      case .discovered: isFound = true
+      case .notified(_, let value): notified.append(value)
+      default: break
+      }
+    }
+    village.time.advance(by: .seconds(1))
+    link.exchangeMTU(BitchatGATT.mtu)
+    link.discover()
+    #expect(village.wait(.seconds(5)) { isFound })
+    link.subscribe(to: BitchatGATT.characteristic)
+    #expect(village.wait(.seconds(5)) { !notified.isEmpty })
+    var random = SeededRandom(seed: 7)
+    let identity = MeshEngine.Identity(randomFrom: &random)
+    let announcement = try Announcement(
+      nickname: "phone", noiseKey: identity.noiseKey.publicKey, signingKey: identity.signingKey.publicKey,
+      isEarshot: isEarshot)
+    let announce = Packet(
+      type: .announce, timestamp: UInt64(Village.Clock(village.time).milliseconds), sender: identity.id, payload: announcement.bytes)
+    link.write(try announce.signed(with: identity.signingKey).encoded(), to: BitchatGATT.characteristic, as: .command)
+    #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.contains { $0.peer == identity.id } })
+    village.time.advance(by: .seconds(5))
+    (notified, delegate.written) = ([], [])
+    _ = try ann.mesh.say("a line")
+    village.time.advance(by: .seconds(1))
+    let (lines, other) = isEarshot ? (delegate.written, notified) : (notified, delegate.written)
+    #expect(lines.contains { $0[1] == MessageType.message.rawValue } && other.isEmpty)
+    server.close()
   }
 
   @Test("The end of such a link is told once, and the neighbours find each other again")

@@ -4,9 +4,11 @@ import Journal
 import Loop
 import Radio
 
-/// Peers that have made the link, and are used as servers over it as well. That is for radios that cannot tell their clients apart:
-/// what is written to a peer reaches that peer alone and whole, and what the peer notifies need not be written to us, which
-/// loses long writes there. Facts: bluez.md section 3.
+/// Peers that have made the link, and are used as servers over it as well.
+///
+/// On a radio that cannot tell its clients apart, all of them: what is written to a peer reaches that peer alone and whole, and what
+/// the peer notifies need not be written to us, which loses long writes there. On others, nodes of this kind: what BlueZ is told to
+/// write goes past the bus at both ends, and what it is notified of does not. Facts: bluez.md section 3.
 extension MeshService {
   /// What a connection's events are told apart by: one that another has taken the place of says nothing about the port.
   @LoopActor
@@ -15,8 +17,8 @@ extension MeshService {
   }
 
   func explore(_ port: MeshPort) {
-    guard !radio.status.traits.keepsClientsApart, port.client == nil, port.exploring == nil,
-      attempt?.address != port.address
+    guard port.isServed, port.client == nil, port.exploring == nil, attempt?.address != port.address,
+      !radio.status.traits.keepsClientsApart || isEarshot(port)
     else { return }
     let exploration = Exploration()
     do throws(RadioError) {
@@ -29,6 +31,8 @@ extension MeshService {
       Log.shared.debug("A neighbour is not explored: \(error)", .link(port.id), .protocolName("bitchat"))
     }
   }
+
+  private func isEarshot(_ port: MeshPort) -> Bool { port.peer.flatMap { engine?.peer($0)?.isEarshot } ?? false }
 
   /// The same steps as over a link that this node makes; what fails leaves the link as it was.
   private func explored(_ event: LinkEvent, _ port: MeshPort, _ current: (any Link)?) {
@@ -44,17 +48,24 @@ extension MeshService {
       linkChanged(port.id, mtu: mtu)
       link.discover()
     case .discovered(let services) where services.contains(where: \.isNode):
+      // Where clients are kept apart, a node of this kind writes to this one, and need not notify it.
+      if radio.status.traits.keepsClientsApart { return adopt(link, port) }
       link.subscribe(to: BitchatGATT.characteristic)
     case .discovered: link.disconnect()
     case .subscribed, .notified:
-      (port.client, port.exploring, port.isClientReady, port.isBusy) = (link, nil, true, false)
-      port.writeLimit = link.writeLimit
-      open(port)
-      pump(port)
+      adopt(link, port)
       use(event, port)
     case .written: break
     case .disconnected: port.exploring = nil
     }
+  }
+
+  /// From now on the peer is written to.
+  private func adopt(_ link: any Link, _ port: MeshPort) {
+    (port.client, port.exploring, port.isClientReady, port.isBusy) = (link, nil, true, false)
+    port.writeLimit = link.writeLimit
+    open(port)
+    pump(port)
   }
 }
 

@@ -27,10 +27,12 @@ extension MeshService {
 
   /// The other end takes part in the mesh: the engine hears of the link.
   func open(_ port: MeshPort) {
-    guard !port.isOpen else { return limitChanged(port) }
-    (port.isOpen, port.opening, port.frameLimit) = (true, nil, frameLimit(of: port))
-    handle(.linkOpened(port.id, frameLimit: port.frameLimit, isOurs: port.isOurs))
-    changed()
+    if !port.isOpen {
+      (port.isOpen, port.opening, port.frameLimit) = (true, nil, frameLimit(of: port))
+      handle(.linkOpened(port.id, frameLimit: port.frameLimit, isOurs: port.isOurs))
+      changed()
+    }
+    limitChanged(port)
   }
 
   /// The most bytes of a frame to a neighbour: what arrives whole when it is written, or notified. A radio that cannot tell its
@@ -128,6 +130,7 @@ extension MeshService {
 
   func bound(_ link: LinkID, _ peer: PeerID) {
     ports[link]?.peer = peer
+    if let port = ports[link] { explore(port) }
     peerChanges.call(peer)
     changed()
     find()
@@ -260,15 +263,19 @@ extension MeshService: GATTServerDelegate {
   public func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
     guard characteristic == BitchatGATT.characteristic else { throw .writeNotPermitted }
     guard let port = ports[link], port.isServed else { throw .unlikely }
-    open(port)
+    if !port.isOpen { open(port) }
     handle(.received(value, on: link))
   }
 
-  public func hasRoom(_ link: LinkID) { hasRoomAgain(link) }
+  public func hasRoom(_ link: LinkID) {
+    // What is written has room when it was written.
+    if ports[link]?.isClientReady == false { hasRoomAgain(link) }
+  }
 
   public func linkClosed(_ link: LinkID) {
     guard let port = ports[link] else { return }
     (port.isServed, port.isSubscribed) = (false, false)
+    limitChanged(port)
     closeIfUnused(port)
   }
 }
