@@ -8,7 +8,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Neighbours are each other's clients: all where a radio's clients hear what one is told, nodes of this kind everywhere")
+@Suite("Neighbours are each other's clients")
 struct BothWaysTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -82,7 +82,8 @@ struct BothWaysTests {
       nickname: "phone", noiseKey: identity.noiseKey.publicKey, signingKey: identity.signingKey.publicKey,
       isEarshot: isEarshot)
     let announce = Packet(
-      type: .announce, timestamp: UInt64(Village.Clock(village.time).milliseconds), sender: identity.id, payload: announcement.bytes)
+      type: .announce, timestamp: UInt64(Village.Clock(village.time).milliseconds), sender: identity.id,
+      payload: announcement.bytes)
     link.write(try announce.signed(with: identity.signingKey).encoded(), to: BitchatGATT.characteristic, as: .command)
     #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.contains { $0.peer == identity.id } })
     village.time.advance(by: .seconds(5))
