@@ -158,9 +158,14 @@ extension MeshService {
     for port in ports.values { pump(port) }
   }
 
-  /// Has the engine know that a link has taken packets of files.
-  func tellRoom(_ port: MeshPort) {
-    guard !port.isRoomToBeTold, port.queue.files <= OutgoingRoom.few else { return }
+  /// A link has taken a packet of a file: the engine knows of it when few wait, and when none does.
+  func tookFile(_ port: MeshPort) {
+    if port.queue.files == OutgoingRoom.few || port.queue.files == 0 { tellRoom(port) }
+  }
+
+  /// Has the engine know how many packets of files wait for a link.
+  private func tellRoom(_ port: MeshPort) {
+    guard !port.isRoomToBeTold else { return }
     port.isRoomToBeTold = true
     scheduler.soon { [weak self, weak port] in
       guard let self, let port else { return }
@@ -181,6 +186,6 @@ extension MeshService {
 
 /// When a link is said to have room for packets of files.
 enum OutgoingRoom {
-  /// No more of them wait.
+  /// So many wait, or none.
   static let few = 8
 }

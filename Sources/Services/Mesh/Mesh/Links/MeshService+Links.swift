@@ -71,7 +71,7 @@ extension MeshService {
     note(sent: bytes, kind)
     for kind in port.queue.append(bytes, as: kind) {
       dropped[kind, default: 0] += 1
-      if kind == .file { tellRoom(port) }
+      if kind == .file { tookFile(port) }
     }
     pump(port)
   }
@@ -85,7 +85,7 @@ extension MeshService {
         // The next one goes when this one is written.
         (port.isBusy, port.writing) = (true, (frame, 1))
         port.queue.removeFirst()
-        if isFile { tellRoom(port) }
+        if isFile { tookFile(port) }
         client.write(frame, to: BitchatGATT.characteristic, as: .stream)
         return
       }
@@ -103,7 +103,7 @@ extension MeshService {
         sent += 1
       }
       port.queue.removeFirst()
-      if isFile { tellRoom(port) }
+      if isFile { tookFile(port) }
     }
   }
 
