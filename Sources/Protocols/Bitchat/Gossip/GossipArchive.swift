@@ -50,6 +50,9 @@ public struct GossipArchive: Sendable {
   static let oldAnnounceMilliseconds: UInt64 = 900 * 1000
   /// So many announces crowd nothing out: a filter holds almost three times as many.
   static let crowd = 128
+  /// Where there are more, those that have come as far as they go are given with messages alone. In a smaller field that would
+  /// keep peers seven hops away from each other unknown, and their lines waiting.
+  static let largeCrowd = 512
   /// Where there are too many, announces are asked for with every fourth request.
   static let announcesEvery = 4
 
@@ -148,8 +151,8 @@ public struct GossipArchive: Sendable {
   /// fragments. The oldest come first.
   ///
   /// An announce that came in an answer itself is of somebody further away than announces are meant to go, and goes on with
-  /// messages alone: else one neighbour after the other would bring everybody's to everybody, each time anew. In a crowd the same
-  /// holds of one that has come as far as its time to live brought it.
+  /// messages alone: else one neighbour after the other would bring everybody's to everybody, each time anew. In a large crowd the
+  /// same holds of one that has come as far as its time to live brought it.
   func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
     let types = request.types ?? .usual
     let known = FilterValues(request.filter)
@@ -167,7 +170,7 @@ public struct GossipArchive: Sendable {
     // Announces have no beginning where messages are asked for as well: the iOS app's `since` says nothing of them.
     if types.contains(.announce) {
       let hasBeginning = types == .announce
-      let fewestHops: UInt8 = announces.count > Self.crowd ? 2 : 1
+      let fewestHops: UInt8 = announces.count > Self.largeCrowd ? 2 : 1
       let fresh = announces.values.filter {
         $0.timeToLive >= fewestHops && $0.isYounger(than: Self.announceMilliseconds, at: time)
           && (!hasBeginning || isRecent($0))
