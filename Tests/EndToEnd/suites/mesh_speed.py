@@ -192,7 +192,7 @@ def packets_of(stage: Stage, size: int, frames: int) -> list[int]:
 
 
 async def compare(stage: Stage, taken: Taken, bare_runs: int = RUNS) -> None:
-    """Shows what files took beside as many bare packets."""
+    """Shows what files took beside bare packets of the same sizes."""
     async with bare_link(stage) as path:
         for (name, size), runs in taken.items():
             best, frames = min(runs)

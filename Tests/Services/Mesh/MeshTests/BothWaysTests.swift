@@ -44,11 +44,9 @@ struct BothWaysTests {
 
     func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {}
     func linkChanged(_ link: LinkID, mtu: Int) {}
-    func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool) {}
     func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
       written.append(value)
     }
-    func hasRoom(_ link: LinkID) {}
     func linkClosed(_ link: LinkID) {}
   }
 
@@ -59,23 +57,14 @@ struct BothWaysTests {
   func kinds(isEarshot: Bool) async throws {
     let village = Village()
     let ann = village.add("ann")
-    let phone: any Radio = village.air.addNode(position: AirPosition(x: 5)).tenant(village.time)
+    let phone = Stranger(on: village, to: ann)
     let delegate = PhoneServer()
-    let server = phone.serve(BitchatGATT.application, delegate: delegate)
-    var (isFound, notified): (Bool, [[UInt8]]) = (false, [])
-    let link = try phone.connect(to: ann.radio.address) { event in
-      switch event {
-      case .discovered: isFound = true
-      case .notified(_, let value): notified.append(value)
-      default: break
-      }
-    }
+    let server = phone.serve(delegate)
     village.time.advance(by: .seconds(1))
-    link.exchangeMTU(BitchatGATT.mtu)
-    link.discover()
-    #expect(village.wait(.seconds(5)) { isFound })
-    link.subscribe(to: BitchatGATT.characteristic)
-    #expect(village.wait(.seconds(5)) { !notified.isEmpty })
+    phone.explore()
+    #expect(village.wait(.seconds(5)) { phone.isExplored })
+    phone.subscribe()
+    #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
     var random = SeededRandom(seed: 7)
     let identity = MeshEngine.Identity(randomFrom: &random)
     let announcement = try Announcement(
@@ -84,13 +73,13 @@ struct BothWaysTests {
     let announce = Packet(
       type: .announce, timestamp: UInt64(Village.Clock(village.time).milliseconds), sender: identity.id,
       payload: announcement.bytes)
-    link.write(try announce.signed(with: identity.signingKey).encoded(), to: BitchatGATT.characteristic, as: .command)
+    phone.write(try announce.signed(with: identity.signingKey).encoded(), as: .command)
     #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.contains { $0.peer == identity.id } })
     village.time.advance(by: .seconds(5))
-    (notified, delegate.written) = ([], [])
+    (phone.heard, delegate.written) = ([], [])
     _ = try ann.mesh.say("a line")
     village.time.advance(by: .seconds(1))
-    let (lines, other) = isEarshot ? (delegate.written, notified) : (notified, delegate.written)
+    let (lines, other) = isEarshot ? (delegate.written, phone.heard) : (phone.heard, delegate.written)
     #expect(lines.contains { $0[1] == MessageType.message.rawValue } && other.isEmpty)
     server.close()
   }

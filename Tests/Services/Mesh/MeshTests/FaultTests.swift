@@ -111,20 +111,20 @@ struct FaultTests {
     village.time.advance(by: .seconds(1))
     let stranger = Stranger(on: village, to: ann)
     #expect(village.wait(.seconds(5)) { stranger.isLinked })
-    for number in 0..<120 { stranger.write([0xFF, UInt8(number)]) }
+    for number in 0..<120 { stranger.write([0xFF, UInt8(number)], as: .request) }
     #expect(village.wait(.seconds(10)) { !stranger.isLinked })
     #expect(ann.mesh.ports.isEmpty)
     for _ in 0..<3 {
       stranger.connect()
       _ = village.wait(.seconds(5)) { stranger.isLinked }
-      stranger.write([0xFF])
+      stranger.write([0xFF], as: .request)
       #expect(village.wait(.seconds(12)) { !stranger.isLinked }, "it is cut again")
       #expect(ann.mesh.ports.isEmpty)
     }
     village.time.advance(by: .seconds(300))
     stranger.connect()
     #expect(village.wait(.seconds(5)) { stranger.isLinked })
-    stranger.write([0xFF])
+    stranger.write([0xFF], as: .request)
     village.time.advance(by: .seconds(2))
     #expect(ann.mesh.ports.count == 1, "after five minutes it may come again")
   }
@@ -185,33 +185,4 @@ struct FaultTests {
       })
     #expect(bob.texts.sorted() == texts.sorted())
   }
-}
-
-/// Somebody who is no node of the mesh.
-@LoopActor
-private final class Stranger {
-  private let radio: any Radio
-  private let target: BluetoothAddress
-  private var link: (any Link)?
-  private(set) var isLinked = false
-
-  init(on village: Village, to house: Village.House) {
-    radio = village.air.addNode(position: AirPosition(x: 1)).tenant(village.time)
-    target = house.radio.address
-    connect()
-  }
-
-  func connect() {
-    link = try? radio.connect(to: target) { [weak self] event in
-      switch event {
-      case .connected: self?.isLinked = true
-      case .disconnected: self?.ended()
-      default: break
-      }
-    }
-  }
-
-  private func ended() { (isLinked, link) = (false, nil) }
-
-  func write(_ bytes: [UInt8]) { link?.write(bytes, to: BitchatGATT.characteristic, as: .request) }
 }

@@ -7,8 +7,8 @@ import Radio
 /// Peers that have made the link, and are used as servers over it as well.
 ///
 /// On a radio that cannot tell its clients apart, all of them: what is written to a peer reaches that peer alone and whole, and what
-/// the peer notifies need not be written to us, which loses long writes there. On others, nodes of this kind: what BlueZ is told to
-/// write goes past the bus at both ends, and what it is notified of does not. Facts: bluez.md section 3.
+/// the peer notifies need not be written to us, which loses long writes there. On others, nodes of this kind: a write goes through
+/// sockets at both ends, a notification comes over the bus, which is slower. Facts: bluez.md section 3.
 extension MeshService {
   /// What a connection's events are told apart by: one that another has taken the place of says nothing about the port.
   @LoopActor
@@ -32,7 +32,7 @@ extension MeshService {
     }
   }
 
-  private func isEarshot(_ port: MeshPort) -> Bool { port.peer.flatMap { engine?.peer($0)?.isEarshot } ?? false }
+  func isEarshot(_ port: MeshPort) -> Bool { port.peer.flatMap { engine?.peer($0)?.isEarshot } ?? false }
 
   /// The same steps as over a link that this node makes; what fails leaves the link as it was.
   private func explored(_ event: LinkEvent, _ port: MeshPort, _ current: (any Link)?) {

@@ -129,8 +129,10 @@ extension MeshService {
   }
 
   func bound(_ link: LinkID, _ peer: PeerID) {
-    ports[link]?.peer = peer
-    if let port = ports[link] { explore(port) }
+    if let port = ports[link] {
+      port.peer = peer
+      if isEarshot(port) { explore(port) }
+    }
     peerChanges.call(peer)
     changed()
     find()
