@@ -17,6 +17,8 @@ from harness.limits import limit
 
 T = TypeVar("T")
 OURS = Path(__file__).parents[1] / "clients"
+#: How often a client is started until it has met the node, and the seconds that it has each time.
+STARTS, MEETING = 5, 75
 
 
 class Client(ABC):
@@ -43,6 +45,10 @@ class Client(ABC):
     async def __aenter__(self) -> Client:
         shutil.rmtree(self.home, ignore_errors=True)
         self.home.mkdir(parents=True)
+        await self._start()
+        return self
+
+    async def _start(self) -> None:
         theirs = Path(os.environ["E2E_CLIENTS"])
         path = [OURS, theirs / self.package, theirs / "common", theirs.parent]
         environment = {
@@ -54,9 +60,11 @@ class Client(ABC):
             sys.executable, *self.words(), stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=self.home
         )
         self._reading = [asyncio.ensure_future(self._read_lines()), asyncio.ensure_future(self._read_complaints())]
-        return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
         assert self._process is not None
         with suppress(ProcessLookupError):
             self._process.terminate()
@@ -84,8 +92,18 @@ class Client(ABC):
         """What is told where something that was waited for did not come."""
         return self.complaints[-5:]
 
+    async def until_met(self, what: str, test: Callable[[], T]) -> T:
+        """Waits with patience: nearly half of bleak's attempts to connect end after two seconds, and after each the clients wait longer
+        for the next. One that has not come so far in a while is started again in its home, and connects at once."""
+        for _ in range(STARTS - 1):
+            with suppress(TimeoutError):
+                return await self.until(what, test, MEETING)
+            await self._end()
+            await self._start()
+        return await self.until(what, test, MEETING)
+
     async def until(self, what: str, test: Callable[[], T], timeout: float = 120) -> T:
-        """Waits with patience: nearly half of bleak's attempts to connect end after two seconds, and the clients try again."""
+        """Waits until the client has done something. An error says what it did last."""
         end = time.monotonic() + limit(timeout)
         while not (found := test()):
             left = end - time.monotonic()
@@ -108,6 +126,10 @@ class DrivenClient(Client):
 
     def words(self) -> list[str]:
         return [str(OURS / "drive.py"), self.package, self.nickname]
+
+    async def _start(self) -> None:
+        self.events = []
+        await super()._start()
 
     def on_line(self, line: str) -> None:
         with suppress(json.JSONDecodeError):

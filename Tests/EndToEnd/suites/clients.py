@@ -24,8 +24,6 @@ CONFIGURATION = Path("/etc/bluetooth/main.conf")
 VECTORS = Path(__file__).parents[2] / "Protocols/BitchatTests/Vectors/bitchat-protocol.json"
 #: Fields that a packet has or has not.
 OPTIONAL = ("recipient", "route", "signature", "syncAnswer")
-#: Seconds in which a client finds the node: nearly half of its attempts to connect end after two, and it waits long for the next.
-PATIENCE = 300
 
 
 @asynccontextmanager
@@ -65,14 +63,13 @@ async def public_lines(node: Node, client: PythonBitchatClient | BitchatCLI, *si
         await client.until(f"hears {size} bytes", lambda: client.heard(line), 60)
 
 
-@suite.test("python-bitchat-client 0.2.0 and a node talk to all and in private; it reads nothing that is compressed", limit=480)
+@suite.test("python-bitchat-client 0.2.0 and a node talk to all and in private; it reads nothing that is compressed", limit=660)
 async def python_bitchat_client(stage: Stage) -> None:
     client = PythonBitchatClient(FOURTH, "python")
     async with beside(stage, client) as node:
         node_id = await node.peer_id()
-        await client.until("is connected", lambda: client.has_status("connected"), PATIENCE)
-        await client.until("knows the node", lambda: client.knows(node_id), PATIENCE)
-        assert (await node.until_knows(client.id, timeout=PATIENCE))["Nickname"] == "python"
+        await client.until_met("knows the node", lambda: client.has_status("connected") and client.knows(node_id))
+        assert (await node.until_knows(client.id, timeout=60))["Nickname"] == "python"
         await client.order(say="from python to all")
         assert (await node.until_heard("from python to all")).sender == client.id
         await public_lines(node, client, 20, 90)
@@ -102,7 +99,7 @@ async def loses_long_lines(stage: Stage, node: Node, client: PythonBitchatClient
     assert bool(arrived) is (stage.machine.bluez >= (5, 69)), arrived
 
 
-@suite.test("bitchat4agents 0.1.0 and a node talk to all and in private, with receipts, files and sync; it cannot inflate", limit=660)
+@suite.test("bitchat4agents 0.1.0 and a node talk to all and in private, with receipts, files and sync; it cannot inflate", limit=840)
 async def bitchat4agents(stage: Stage) -> None:
     client = Bitchat4Agents(FOURTH, "agent")
     async with beside(stage, client) as node:
@@ -110,8 +107,8 @@ async def bitchat4agents(stage: Stage) -> None:
         # Before they meet.
         await node.say("said before the agent came")
         await client.until("has its socket", lambda: (client.folder / "daemon.sock").exists(), 90)
-        await client.until("knows the node", lambda: node_id in client.peers, PATIENCE)
-        assert (await node.until_knows(client.id, timeout=PATIENCE))["Nickname"] == "agent"
+        await client.until_met("knows the node", lambda: node_id in client.peers)
+        assert (await node.until_knows(client.id, timeout=60))["Nickname"] == "agent"
         await client.until("has missed nothing", lambda: client.heard("said before the agent came"), 90)
         # Wrapped in zlib's header from 256 bytes on, and signed so: the node checks the bytes that came.
         for size in (20, 300):
@@ -176,14 +173,13 @@ async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
     assert (await node.until_file_is(sent, "failed", "sent", "delivered", timeout=60))["State"] == "failed", "it takes private files"
 
 
-@suite.test("bitchat-cli 0.2.3 hears what a node says, and gets files; its peer ID is not its key's, and nothing of it is shown or passed on", limit=540)
+@suite.test("bitchat-cli 0.2.3 hears what a node says, and gets files; its peer ID is not its key's, and nothing of it is shown or passed on", limit=720)
 async def bitchat_cli(stage: Stage) -> None:
     client = BitchatCLI(FOURTH, "cli")
     async with beside(stage, client) as node, switched_on(stage, IOSApp("iphone")) as (radio,):
         await meet(radio, node, Way.FOUND)
         node_id = await node.peer_id()
-        await client.until("is connected", lambda: client.has_status("connected"), PATIENCE)
-        await client.until("knows the node", lambda: client.knows(node_id), PATIENCE)
+        await client.until_met("knows the node", lambda: client.has_status("connected") and client.knows(node_id))
         await public_lines(node, client, 20, 300, 1500)
         for size in (100, 50_000):
             content = unpacked("cli", size)
