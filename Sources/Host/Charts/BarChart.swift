@@ -24,7 +24,7 @@ public struct BarChart: Sendable {
       let y = 40 + 26 * Double(index)
       let width = most > 0 ? 480 * max(0, bar.value) / most : 0
       drawing.text(bar.name, at: (110, y + 14), .end)
-      drawing.bar(x: 120, y: y, width: width, height: 18, colour: LineChart.colours[index % LineChart.colours.count])
+      drawing.bar(x: 120, y: y, width: width, height: 18, colour: LineChart.colours[0])
       drawing.text(SVG.number(bar.value), at: (126 + width, y + 14))
     }
     return drawing.text(title: title)

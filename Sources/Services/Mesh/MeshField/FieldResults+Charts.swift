@@ -23,12 +23,24 @@ extension FieldResults {
   /// Without envelopes there is no such plot.
   private var carrying: [Drawing] {
     guard !handOvers.isEmpty else { return [] }
-    let bars = handOvers.enumerated().map { BarChart.Bar("\($0.offset + 1) times", Double($0.element)) }
     return [
       Drawing(
-        name: "carrying", svg: BarChart(title: "How often an envelope was handed on", unit: "envelopes", bars: bars).svg
-      )
+        name: "carrying",
+        svg: BarChart(
+          title: "How often an envelope was handed on", unit: "envelopes", bars: Self.histogram(handOvers)
+        ).svg)
     ]
+  }
+
+  /// Bars for counts of things that happened once, twice and so on: so many numbers of times to a bar that one looks at them all.
+  static func histogram(_ counts: [Int], bars most: Int = 24) -> [BarChart.Bar] {
+    let widths = [1, 2, 5, 10, 20, 50, 100, 200, 500]
+    let width = widths.first { counts.count <= $0 * most } ?? (counts.count + most - 1) / most
+    return stride(from: 0, to: counts.count, by: width).map { first in
+      let part = counts[first..<min(first + width, counts.count)]
+      let name = width == 1 ? "\(first + 1)" : "\(first + 1) to \(first + width)"
+      return BarChart.Bar(name, Double(part.reduce(0, +)))
+    }
   }
 
   /// The plots of several simulations, a line for each.

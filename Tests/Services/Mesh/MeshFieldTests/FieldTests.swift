@@ -155,4 +155,15 @@ struct FieldTests {
     #expect(results.drawings.map(\.name) == ["hops", "time", "airtime"])
     for drawing in results.drawings { #expect(drawing.svg.hasPrefix("<?xml") && drawing.svg.hasSuffix("</svg>\n")) }
   }
+
+  @Test(
+    "However often envelopes were handed on, there are few bars, and each envelope is in one",
+    arguments: [1, 24, 25, 212, 20_000])
+  func handOvers(most: Int) {
+    let counts = Array(1...most)
+    let bars = FieldResults.histogram(counts)
+    #expect(bars.count <= 24 && bars.reduce(0) { $0 + $1.value } == Double(counts.reduce(0, +)))
+    #expect(most != 24 || bars.map(\.name) == counts.map { "\($0)" })
+    #expect(most != 212 || bars.prefix(2).map(\.name) == ["1 to 10", "11 to 20"] && bars[0].value == 55)
+  }
 }

@@ -50,6 +50,20 @@ struct BothWaysTests {
     func linkClosed(_ link: LinkID) {}
   }
 
+  /// What somebody who is not there yet says who it is with.
+  @LoopActor
+  private func announce(at time: VirtualTime, isEarshot: Bool) throws -> (id: PeerID, bytes: [UInt8]) {
+    var random = SeededRandom(seed: 7)
+    let identity = MeshEngine.Identity(randomFrom: &random)
+    let announcement = try Announcement(
+      nickname: "phone", noiseKey: identity.noiseKey.publicKey, signingKey: identity.signingKey.publicKey,
+      isEarshot: isEarshot)
+    let packet = Packet(
+      type: .announce, timestamp: UInt64(Village.Clock(time).milliseconds), sender: identity.id,
+      payload: announcement.bytes)
+    return (identity.id, try packet.signed(with: identity.signingKey).encoded())
+  }
+
   @Test(
     "Where each client is reached alone, a phone that connected is notified, and a node of this kind is written to",
     arguments: [false, true])
@@ -65,16 +79,9 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(5)) { phone.isExplored })
     phone.subscribe()
     #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
-    var random = SeededRandom(seed: 7)
-    let identity = MeshEngine.Identity(randomFrom: &random)
-    let announcement = try Announcement(
-      nickname: "phone", noiseKey: identity.noiseKey.publicKey, signingKey: identity.signingKey.publicKey,
-      isEarshot: isEarshot)
-    let announce = Packet(
-      type: .announce, timestamp: UInt64(Village.Clock(village.time).milliseconds), sender: identity.id,
-      payload: announcement.bytes)
-    phone.write(try announce.signed(with: identity.signingKey).encoded(), as: .command)
-    #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.contains { $0.peer == identity.id } })
+    let (id, announce) = try announce(at: village.time, isEarshot: isEarshot)
+    phone.write(announce, as: .command)
+    #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.contains { $0.peer == id } })
     village.time.advance(by: .seconds(5))
     (phone.heard, delegate.written) = ([], [])
     _ = try ann.mesh.say("a line")
@@ -95,6 +102,67 @@ struct BothWaysTests {
     #expect(village.wait { ann.mesh.state == .connected && bob.mesh.state == .connected })
     let number = try ann.mesh.tell("bob", "again")
     #expect(village.wait { ann.progress[number]?.last == .delivered })
+  }
+
+  @Test("Where clients cannot be told apart, a phone that serves nothing is explored once")
+  @LoopActor
+  func once() async throws {
+    let village = Village()
+    let ann = village.add("ann")
+    ann.radio.controller.reachesEverySubscriber = true
+    let phone = Stranger(on: village, to: ann)
+    village.time.advance(by: .seconds(1))
+    phone.explore()
+    #expect(village.wait(.seconds(5)) { phone.isExplored })
+    phone.subscribe()
+    #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
+    let port = try #require(ann.mesh.ports.values.first)
+    #expect(village.wait(.seconds(5)) { port.exploring == nil })
+    let (id, announce) = try announce(at: village.time, isEarshot: false)
+    phone.write(announce, as: .command)
+    #expect(village.wait(.seconds(5)) { port.peer == id })
+    #expect(port.exploring == nil && port.client == nil && phone.isLinked)
+  }
+
+  @Test("Where a peer asks for a wider MTU later, packets are cut for that one")
+  @LoopActor
+  func wider() async throws {
+    let village = Village()
+    let ann = village.add("ann")
+    ann.radio.controller.reachesEverySubscriber = false
+    let phone = Stranger(on: village, to: ann)
+    village.time.advance(by: .seconds(1))
+    phone.discover()
+    #expect(village.wait(.seconds(5)) { phone.isExplored })
+    phone.subscribe()
+    #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.contains(where: \.isOpen) })
+    var random = SeededRandom(seed: 3)
+    let line = random.bytes(1000).map { String(format: "%02x", $0) }.joined()
+    func longest() throws -> Int? {
+      phone.heard = []
+      _ = try ann.mesh.say(line)
+      village.time.advance(by: .seconds(10))
+      return phone.heard.map(\.count).max()
+    }
+    let narrow = try longest()
+    phone.exchangeMTU()
+    village.time.advance(by: .seconds(1))
+    let wide = try longest()
+    #expect(narrow ?? 0 <= 20 && wide ?? 0 > 500, "\(narrow ?? 0), \(wide ?? 0)")
+  }
+
+  @Test("While one frame is being written, room for notifications has no other one written")
+  @LoopActor
+  func room() async throws {
+    let (village, ann, bob) = pair(areMixed: false)
+    #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.ports.values.contains(where: \.isClientReady) } })
+    let port = try #require(ann.mesh.ports.values.first)
+    #expect(village.wait { !port.isBusy && port.queue.isEmpty })
+    for number in 0..<3 { _ = try ann.mesh.say("line \(number)") }
+    let first = try #require(port.writing).frame
+    ann.mesh.hasRoom(port.id)
+    #expect(port.isBusy && port.writing?.frame == first)
+    #expect(village.wait(.seconds(5)) { bob.texts == ["line 0", "line 1", "line 2"] })
   }
 
   @Test("A frame that all subscribers hear is made for the narrowest of them; one that is written is not")

@@ -39,9 +39,13 @@ final class Stranger {
 
   /// Asks for the MTU of the apps, and looks for the house's services.
   func explore() {
-    link?.exchangeMTU(BitchatGATT.mtu)
-    link?.discover()
+    exchangeMTU()
+    discover()
   }
+
+  func exchangeMTU() { link?.exchangeMTU(BitchatGATT.mtu) }
+
+  func discover() { link?.discover() }
 
   func subscribe() { link?.subscribe(to: BitchatGATT.characteristic) }
 

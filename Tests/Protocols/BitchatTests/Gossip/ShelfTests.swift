@@ -1,0 +1,69 @@
+import Testing
+
+@testable import Bitchat
+
+@Suite("A shelf of packets")
+struct ShelfTests {
+  private let time: UInt64 = 1_800_000_000_000
+
+  private func item(_ number: UInt64, from sender: UInt64 = 1, bytes: Int = 100) -> GossipArchive.Item {
+    let packet = Packet(type: .fragment, timestamp: time + number, sender: PeerID(rawValue: sender), payload: [])
+    return GossipArchive.Item(
+      bytes: [UInt8](repeating: 0, count: bytes), id: PacketID(packet), type: .fragment, sender: packet.sender,
+      timestamp: packet.timestamp)
+  }
+
+  /// What a shelf counts is what lies on it.
+  private func isCounted(_ shelf: Shelf) -> Bool {
+    shelf.bytes == shelf.items.reduce(0) { $0 + $1.bytes.count } && shelf.items.allSatisfy { shelf.has($0.id) }
+  }
+
+  @Test("Of more than its limit the oldest go, a sixteenth at a time, and the newest stay")
+  func limit() {
+    var shelf = Shelf(limit: 160, byteLimit: 1 << 20)
+    for number in UInt64(0)..<500 {
+      let isTaken = shelf.insert(item(number))
+      #expect(isTaken && isCounted(shelf))
+      let fewest = min(Int(number) + 1, 151)
+      #expect((fewest...160).contains(shelf.count))
+      let newest = (0..<UInt64(fewest)).map { item(number - $0).id }
+      #expect(newest.allSatisfy { shelf.has($0) })
+    }
+    let isGone = (UInt64(0)..<340).allSatisfy { !shelf.has(item($0).id) }
+    #expect(isGone)
+  }
+
+  @Test("Of more than its bytes the oldest go")
+  func bytes() {
+    var shelf = Shelf(limit: 160, byteLimit: 10_000)
+    for number in UInt64(0)..<300 { _ = shelf.insert(item(number)) }
+    #expect(isCounted(shelf) && (90...100).contains(shelf.count) && shelf.has(item(299).id))
+    let isTaken = shelf.insert(item(300, bytes: 10_001))
+    #expect(!isTaken && shelf.items.isEmpty && shelf.bytes == 0)
+  }
+
+  @Test("What is taken off leaves its place, and may come again")
+  func removal() {
+    var shelf = Shelf(limit: 160, byteLimit: 1 << 20)
+    for number in UInt64(0)..<160 { _ = shelf.insert(item(number, from: number % 2)) }
+    shelf.removeAll { $0.sender == PeerID(rawValue: 0) }
+    #expect(isCounted(shelf) && shelf.count == 80 && !shelf.has(item(0, from: 0).id) && shelf.has(item(1, from: 1).id))
+    for number in UInt64(0)..<160 where number % 2 == 0 {
+      let isTaken = shelf.insert(item(number, from: 0))
+      #expect(isTaken)
+    }
+    let isOrdered = zip(shelf.items, shelf.items.dropFirst()).allSatisfy { $0.timestamp < $1.timestamp }
+    #expect(isCounted(shelf) && shelf.count == 160 && isOrdered)
+    let isTakenTwice = shelf.insert(item(7, from: 1))
+    #expect(!isTakenTwice)
+  }
+
+  @Test("Where nobody may take the room of all, who has more than a quarter gives way")
+  func shared() {
+    var shelf = Shelf(limit: 160, byteLimit: 1 << 20, isShared: true)
+    for number in UInt64(0)..<20 { _ = shelf.insert(item(number, from: 2)) }
+    for number in UInt64(20)..<400 { _ = shelf.insert(item(number, from: 1)) }
+    let others = (UInt64(0)..<20).map { item($0, from: 2).id }
+    #expect(isCounted(shelf) && shelf.count == 160 && others.allSatisfy { shelf.has($0) })
+  }
+}
