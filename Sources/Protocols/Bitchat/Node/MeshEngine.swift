@@ -400,6 +400,7 @@ public struct MeshEngine: Sendable {
     courier.forget(peer)
     favourites.remove(peer)
     verified.remove(peer)
+    blocked.remove(peer)
     table.hold(peer, false)
     for number in outbox.forget(peer) {
       turn.actions += [.progress(number, .failed), .keep(.settled(number))]

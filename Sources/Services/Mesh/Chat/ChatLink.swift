@@ -47,7 +47,7 @@ final class ChatLink {
     do throws(Failure) {
       let objects = try await client.objects()
       guard MeshView(objects: objects) != nil else {
-        throw Failure(.failed, "The service has no mesh. Is it in Services= of the configuration?")
+        throw Failure(.failed, "The service has no mesh: Enabled=yes in the section [Mesh] of its configuration.")
       }
       // What the group may do is refused here, before there is a screen.
       _ = try await client.meshMessages(after: .max, limit: 1)

@@ -30,5 +30,5 @@ public struct PeerMarks: Hashable, Sendable {
   }
 
   /// Whether the user has said something of the peer: such a peer goes last where there are too many.
-  var isChosen: Bool { isFavourite || isBlocked || isVerified }
+  public var isChosen: Bool { isFavourite || isBlocked || isVerified }
 }

@@ -57,7 +57,7 @@ struct CodeTests {
     let codes = try (others + [relay]).map { try #require($0.mesh.verificationCode()) }
     others[0].radio.power = false
     for code in codes { _ = try ann.mesh.verify(code: code) }
-    ann.mesh.block(others[2].id, true)
+    try ann.mesh.block(others[2].id, true)
     others[1].mesh.stop()
     village.time.advance(by: .seconds(26))
     let standings = (others + [relay]).map { ann.mesh.proofs[$0.id] }

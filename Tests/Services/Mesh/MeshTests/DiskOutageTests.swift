@@ -100,7 +100,7 @@ struct DiskOutageTests {
     let first = try ann.mesh.tell("bob", "first")
     #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
     disk.isLost = true
-    ann.mesh.favourite(bob.id, true)
+    try ann.mesh.favourite(bob.id, true)
     village.time.advance(by: .seconds(5))
     #expect(bob.mesh.unkeptNotices.count == 1 && bob.mesh.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
     disk.isLost = false

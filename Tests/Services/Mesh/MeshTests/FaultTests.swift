@@ -1,6 +1,7 @@
 import Air
 import Bitchat
 import Common
+import DBus
 import Loop
 import MeshStore
 import Radio
@@ -60,7 +61,7 @@ struct FaultTests {
     let first = try ann.mesh.tell("bob", "before the restart")
     #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
     bob.mesh.setNickname("robert")
-    bob.mesh.favourite(ann.id, true)
+    try bob.mesh.favourite(ann.id, true)
     ann.radio.power = false
     let waiting = try bob.mesh.tell(ann.id.description, "when you are back")
     village.time.advance(by: .seconds(30))
@@ -156,13 +157,58 @@ struct FaultTests {
     let village = Village()
     let (ann, bob, cat) = (village.add("ann"), village.add("bob", at: 3), village.add("cat", at: 6))
     #expect(village.wait { village.isAcquainted })
-    bob.mesh.block(ann.id, true)
+    try bob.mesh.block(ann.id, true)
     _ = try ann.mesh.say("in public")
     let number = try ann.mesh.tell("bob", "in private")
     _ = try cat.mesh.say("somebody else")
     #expect(village.wait(.seconds(5)) { bob.texts == ["somebody else"] })
     village.time.advance(by: .seconds(60))
     #expect(bob.texts == ["somebody else"] && ann.mesh.log[number]?.state != .delivered)
+  }
+
+  @Test("A blocked peer that is forgotten is heard again, as a new one")
+  @LoopActor
+  func forgotten() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
+    #expect(village.wait { village.isAcquainted })
+    try bob.mesh.block(ann.id, true)
+    _ = try ann.mesh.say("while it is blocked")
+    village.time.advance(by: .seconds(5))
+    bob.mesh.forget(ann.id)
+    #expect(village.wait(.seconds(60)) { bob.mesh.engine?.peer(ann.id) != nil })
+    _ = try ann.mesh.say("afterwards")
+    #expect(village.wait(.seconds(60)) { bob.texts.contains("afterwards") })
+    #expect(bob.mesh.view(of: ann.id)?.marks.isBlocked == false)
+  }
+
+  @Test("Strangers who call the node a favourite take no place from those whom the user blocks; where all are the user's, he is told")
+  @LoopActor
+  func manyMarks() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let bob = village.add("bob", directory: folder.path("state"))
+    let (first, limit) = (PeerID(rawValue: 7), UInt64(1024))
+    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
+    for number in 1...limit {
+      let marks = PeerMarks(peer: PeerID(rawValue: 1000 + number), isFavouriteOfPeer: true, seenAt: 5000 - number)
+      bob.mesh.marks[marks.peer] = marks
+    }
+    try bob.mesh.block(first, true)
+    let oldest = PeerID(rawValue: 1000 + limit)
+    #expect(bob.mesh.marks.count == 1024 && bob.mesh.marks[oldest] == nil && bob.mesh.marks[first]?.isBlocked == true)
+    for peer in bob.mesh.marks.keys where peer != first { try bob.mesh.favourite(peer, true) }
+    for change in [bob.mesh.favourite, bob.mesh.block, bob.mesh.verify] {
+      #expect(throws: DBusError.self) { try change(PeerID(rawValue: 8), true) }
+    }
+    #expect(bob.mesh.marks[PeerID(rawValue: 8)] == nil && bob.mesh.engine?.blocked == [first])
+    try bob.mesh.block(first, false)
+    try bob.mesh.verify(PeerID(rawValue: 8), true)
+    #expect(bob.mesh.marks[PeerID(rawValue: 8)]?.isVerified == true)
+    village.time.advance(by: .seconds(5))
+    village.restart(bob, "bob", directory: folder.path("state"))
+    #expect(village.wait(.seconds(5)) { bob.mesh.marks.count == 1024 })
+    #expect(bob.mesh.marks[PeerID(rawValue: 8)]?.isVerified == true && bob.mesh.marks[first] == nil)
   }
 
   @Test(

@@ -96,23 +96,25 @@ final class MeshPeerFaces {
     [
       Method(
         "Favourite", in: [Argument("favourite", "b")],
-        documentation: "Makes the peer a favourite, or no longer; it is told.",
+        documentation: "Makes the peer a favourite, or no longer; it is told if there is a session with it now.",
+        errors: [.limitExceeded],
         returning: { call throws(DBusError) in
-          service.favourite(peer, call.arguments.first?.asBool ?? false)
+          try service.favourite(peer, call.arguments.first?.asBool ?? false)
           return []
         }),
       Method(
         "Block", in: [Argument("blocked", "b")],
         documentation: "Blocks the peer, or no longer: nothing that it says is shown, and it gets no answer.",
+        errors: [.limitExceeded],
         returning: { call throws(DBusError) in
-          service.block(peer, call.arguments.first?.asBool ?? false)
+          try service.block(peer, call.arguments.first?.asBool ?? false)
           return []
         }),
       Method(
         "Verify", in: [Argument("fingerprint", "s")],
         documentation:
           "Says that somebody has compared the peer's fingerprint with this one; an empty text takes that back.",
-        errors: [.invalidArgs],
+        errors: [.invalidArgs, .limitExceeded],
         returning: { call throws(DBusError) in
           try service.verify(peer, fingerprint: call.arguments.first?.asString ?? "")
           return []
@@ -132,13 +134,13 @@ final class MeshPeerFaces {
 extension MeshService {
   /// Somebody has compared the fingerprint of a peer.
   func verify(_ peer: PeerID, fingerprint text: String) throws(DBusError) {
-    guard !text.isEmpty else { return verify(peer, false) }
+    guard !text.isEmpty else { return try verify(peer, false) }
     guard let fingerprint = try? Fingerprint(text: text.filter { $0 != " " }) else {
       throw .invalidArgs("A fingerprint has 64 hexadecimal digits.")
     }
     guard let known = view(of: peer)?.fingerprint, known == fingerprint else {
       throw .invalidArgs("This is not the peer's fingerprint: it is somebody else.")
     }
-    verify(peer, true)
+    try verify(peer, true)
   }
 }

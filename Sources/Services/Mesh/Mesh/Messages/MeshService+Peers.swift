@@ -1,6 +1,7 @@
 import Bitchat
 import Common
 import Crypto
+import DBus
 import Journal
 import Loop
 import MeshStore
@@ -72,17 +73,20 @@ extension MeshService {
 
   // MARK: What is done about them
 
-  func favourite(_ peer: PeerID, _ isFavourite: Bool) {
+  func favourite(_ peer: PeerID, _ isFavourite: Bool) throws(DBusError) {
+    if isFavourite { try makeRoom(for: peer) }
     handle(.favourite(peer, isFavourite))
     mark(peer) { $0.isFavourite = isFavourite }
   }
 
-  func block(_ peer: PeerID, _ isBlocked: Bool) {
+  func block(_ peer: PeerID, _ isBlocked: Bool) throws(DBusError) {
+    if isBlocked { try makeRoom(for: peer) }
     handle(.block(peer, isBlocked))
     mark(peer) { $0.isBlocked = isBlocked }
   }
 
-  func verify(_ peer: PeerID, _ isVerified: Bool) {
+  func verify(_ peer: PeerID, _ isVerified: Bool) throws(DBusError) {
+    if isVerified { try makeRoom(for: peer) }
     handle(.verified(peer, isVerified))
     mark(peer) { $0.isVerified = isVerified }
   }
@@ -133,6 +137,20 @@ extension MeshService {
     self.marks[peer] = marks.isMarked ? marks : nil
     keep([.peer(marks)]) { error in if error == nil { then() } }
     peerChanges.call(peer)
+  }
+
+  /// What the user wants to be remembered has room: where there is none, a peer goes of whom only its own doing is remembered, the
+  /// one that was not seen for the longest time.
+  private func makeRoom(for peer: PeerID) throws(DBusError) {
+    guard marks[peer] == nil, marks.count >= Self.marksLimit else { return }
+    let others = marks.values.filter { !$0.isChosen }
+    guard let oldest = others.min(by: { ($0.seenAt, $0.peer) < ($1.seenAt, $1.peer) })?.peer else {
+      throw .limitExceeded(
+        "\(Self.marksLimit) peers are favourites, verified or blocked already. Take one of these marks back.")
+    }
+    marks[oldest] = nil
+    keep([.peer(PeerMarks(peer: oldest))])
+    peerChanges.call(oldest)
   }
 
   // MARK: This node

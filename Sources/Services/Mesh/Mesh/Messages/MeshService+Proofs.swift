@@ -33,7 +33,11 @@ extension MeshService {
   /// The peer is verified when it has proven its code, and not before. What is not proven takes nothing back.
   func proved(_ peer: PeerID, _ outcome: MeshEngine.ProofOutcome) {
     proofs.note(ProofBoard.Standing(outcome), of: peer)
-    if outcome == .proven { verify(peer, true) }
+    if outcome == .proven {
+      do throws(DBusError) { try verify(peer, true) } catch {
+        Log.shared.warning("A peer has proven its code, and is not kept as verified: \(error)", .protocolName("bitchat"))
+      }
+    }
     // No line says who it is: who is near is for the group.
     if outcome == .wrong, told.allow(.proof, at: scheduler.now) {
       Log.shared.warning(
