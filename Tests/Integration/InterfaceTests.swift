@@ -34,7 +34,7 @@ struct InterfaceTests {
       property is for whom it is for: [security\(suffix)](security\(suffix)#who-may-call-and-who-may-look).
 
       Every method but those that take a file (`h`) can be called by hand with `dbus-send`. Errors are named
-      `org.earshot.Error.` and one of InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded,
+      `org.earshot.Error.` and one of InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, NotSupported,
       Failed, with a sentence; where a protocol has a code of its own for an error, the sentence begins with it. Changes of
       properties come as `PropertiesChanged`, those of a moment in one signal, which carries what changed and nothing else. The
       XML is installed in

@@ -18,7 +18,7 @@ extension MeshService: Service {
     let service = MeshService(radio: radio, scheduler: scheduler, settings: Settings(), keeper: keeper)
     return [
       DescribedObject(MeshFace.path.string, MeshFace.interface(service)),
-      DescribedObject("\(MeshFace.path.string)/peerN", MeshPeerFaces.interface(PeerID(rawValue: 0), service)),
+      DescribedObject("\(MeshFace.path.string)/peerID", MeshPeerFaces.interface(PeerID(rawValue: 0), service)),
       DescribedObject("\(MeshFace.path.string)/fileN", MeshFileFaces.interface(0, service)),
     ]
   }

@@ -139,7 +139,8 @@ extension MeshService.Settings {
     ),
     Setting(
       "FileStore", \.fileStore, .size((1 << 20)...(1 << 30)), .onReload,
-      "How many bytes the files that others have sent take together, sealed in the state directory. Of more the oldest go."
+      "How many bytes the files that others have sent take together, sealed in the state directory. Of more, files for "
+        + "everybody go first, then private ones, those of favourite and verified peers last."
     ),
     Setting(
       "FilesFor", \.filesFor, .duration(.seconds(60)...(.seconds(365 * 24 * 3600))), .onReload,
@@ -158,7 +159,8 @@ extension MeshService.Settings {
     ),
     Setting(
       "DeviceMonitor", \.monitor, .choice, .onReload,
-      "When a silent neighbour's link is cut: after 330s, or with strict after 60s, which phones in the background do not stand."
+      "When a silent neighbour's link is cut: after 330s, or with strict after 60s. strict also cuts phones whose app is in "
+        + "the background."
     ),
     Setting(
       "EncryptedRelayTtlCap", \.encryptedRelayLimit, .number(0...7), .onReload,

@@ -71,7 +71,7 @@ final class SendFileCommand {
     guard line.flag("large") else {
       throw Failure(
         .usage,
-        "The file has \(size) bytes, and Android phones drop files of more than about 110 kB. --large sends it all the same."
+        "The file has \(size) bytes, and Android phones drop files of more than about 120 kB. --large sends it all the same."
       )
     }
     let isTooLongForAll = FragmentPlan.isTooLongForIOS(fileBytes: size)

@@ -182,7 +182,9 @@ struct FaultTests {
     #expect(bob.mesh.view(of: ann.id)?.marks.isBlocked == false)
   }
 
-  @Test("Strangers who call the node a favourite take no place from those whom the user blocks; where all are the user's, he is told")
+  @Test(
+    "Strangers who call the node a favourite take no place from those whom the user blocks"
+  )
   @LoopActor
   func manyMarks() async throws {
     let folder = try ScratchFolder()

@@ -64,7 +64,8 @@ public final class MeshFace {
     [
       Method(
         "Say", in: [Argument("text", "s")], out: [Argument("message", "u")],
-        documentation: "Says something to everybody near. Returns its number when the disk has it.",
+        documentation:
+          "Says something to everybody near. Returns its number when the disk has it, or has refused it: Reason says so then.",
         errors: [.invalidArgs, .notReady, .notSupported],
         handler: { call in
           guard let text = call.arguments.first?.asString else { return call.fail(.invalidArgs("Say takes a text.")) }
@@ -74,7 +75,8 @@ public final class MeshFace {
         "Tell", in: [Argument("peer", "s"), Argument("text", "s")], out: [Argument("message", "u")],
         documentation:
           "Says something to one peer: its ID of 16 digits, or a nickname that one known peer has. Returns the "
-          + "message's number when the disk has it. It is sent until the peer has it, for a day; StateOfMessageChanged tells "
+          + "message's number when the disk has it, or has refused it: Reason says so then. It is sent until the peer has it, "
+          + "for a day, or eight times in vain; StateOfMessageChanged tells "
           + "how far it is.",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .notSupported],
         handler: { call in

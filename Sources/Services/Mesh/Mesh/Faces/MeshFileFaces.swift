@@ -78,7 +78,9 @@ final class MeshFileFaces {
         ) { $0.stateName },
         text("Reason", "Why it failed; empty where it did not.") { $0.state.reason },
         Property(
-          "Time", "t", documentation: "When it was sent, in milliseconds since 1970.", emits: .none,
+          "Time", "t",
+          documentation: "When it was sent, in milliseconds since 1970; of a private file that came, when it arrived.",
+          emits: .none,
           get: { .uint64(entry()?.time ?? 0) }),
       ])
   }
@@ -99,7 +101,8 @@ final class MeshFileFaces {
           }
         }),
       Method(
-        "Cancel", documentation: "Sends no more of it: no fragment goes out after the answer.", errors: [.notReady],
+        "Cancel", documentation: "Sends no more of it: after the answer no fragment is given to the radio.",
+        errors: [.notReady],
         returning: { _ throws(DBusError) in
           guard service.cancel(file: number) else { throw .notReady("The file is not on its way.") }
           return []

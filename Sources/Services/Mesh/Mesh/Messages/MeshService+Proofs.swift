@@ -35,7 +35,8 @@ extension MeshService {
     proofs.note(ProofBoard.Standing(outcome), of: peer)
     if outcome == .proven {
       do throws(DBusError) { try verify(peer, true) } catch {
-        Log.shared.warning("A peer has proven its code, and is not kept as verified: \(error)", .protocolName("bitchat"))
+        Log.shared.warning(
+          "A peer has proven its code, and is not kept as verified: \(error)", .protocolName("bitchat"))
       }
     }
     // No line says who it is: who is near is for the group.
