@@ -124,7 +124,8 @@ extension FakeBlueZ {
   /// bluetoothd has read what the peer serves: the objects first, then the word.
   private func resolve(_ peer: FakePeer, _ path: ObjectPath) {
     guard devices[path]?.isConnected == true else { return }
-    for (index, service) in peer.services.enumerated() {
+    let isKnown = devices[path]?.attributes.isEmpty == false
+    for (index, service) in peer.services.enumerated() where !isKnown {
       let servicePath = servicePath(peer, index)
       let properties = [
         Property("UUID", "s", get: { .string(service.uuid) }), Property("Primary", "b", get: { .bool(true) }),
@@ -156,13 +157,16 @@ extension FakeBlueZ {
   }
 
   func unresolve(_ path: ObjectPath) {
-    peers[path]?.subscriptions = []
+    let isKept = peers[path]?.isKept == true
+    if !isKept { peers[path]?.subscriptions = [] }
     peers[path]?.busy = []
     peers[path]?.held = []
     peers[path]?.endWrites()
     guard devices[path]?.isResolved == true else { return }
-    for object in devices[path]?.attributes ?? [] { object.cancel() }
-    devices[path]?.attributes = []
+    if !isKept {
+      for object in devices[path]?.attributes ?? [] { object.cancel() }
+      devices[path]?.attributes = []
+    }
     devices[path]?.isResolved = false
     devices[path]?.object?.changed("ServicesResolved")
   }

@@ -63,6 +63,9 @@ public final class FakePeer {
   /// All that was written.
   public let writes = Mailbox<Write>()
   public internal(set) var subscriptions: Set<String> = []
+  /// Whether what it serves, and who subscribed, is kept when its link ends, as bluetoothd keeps a peer that has come by itself for
+  /// half a minute.
+  public var isKept = false
 
   var held: [@LoopActor () -> Void] = []
   /// The characteristics whose request is not answered yet.

@@ -303,6 +303,38 @@ struct CentralLinkTests {
     server.close()
   }
 
+  @Test("A peer that comes back finds no subscription of before", arguments: [true, false])
+  @LoopActor
+  func comesBack(isSubscribed: Bool) async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.isKept = true
+    rig.fake.arrive(peer)
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    let hear = Visitor.id(Visitor.hear)
+    visitor.link?.discover()
+    _ = try await visitor.events.first { if case .discovered = $0 { true } else { false } }
+    if isSubscribed {
+      visitor.link?.subscribe(to: hear)
+      _ = try await visitor.events.first { $0 == .subscribed(hear) }
+    } else {
+      // bluetoothd answers when the peer has gone.
+      peer.onSubscribe = { _, answer in
+        rig.fake.lose(peer)
+        answer()
+      }
+      visitor.link?.subscribe(to: hear)
+    }
+    rig.fake.lose(peer)
+    #expect(try await visitor.end().contains("was lost"))
+    try await rig.fake.until { peer.subscriptions.isEmpty }
+    rig.fake.arrive(peer)
+    try await rig.settle()
+    #expect(peer.subscriptions.isEmpty)
+  }
+
   @Test("A peer that was connected before us is told of when we connect to it, before the event, with an early time")
   @LoopActor
   func connectedBefore() async throws {

@@ -214,12 +214,19 @@ final class CentralConnection {
   /// Ends the use of a link that stays up.
   private func leave(_ reason: String) {
     endStreams()
+    endSubscriptions()
+    central?.owe(self)
+    close(reason, isLinkEnding: false)
+  }
+
+  /// Also where the link has ended: bluetoothd keeps a subscription for half a minute, and a peer that comes back in that time
+  /// would notify what nobody here expects, rather than write it.
+  private func endSubscriptions() {
     for path in subscriptions.keys.sorted(by: { $0.string < $1.string })
     where central?.isSubscribed(path, beside: self) != true {
       bus.call(place.owner, path, BlueZName.gattCharacteristic, "StopNotify") { _ in }
     }
-    central?.owe(self)
-    close(reason, isLinkEnding: false)
+    subscriptions = [:]
   }
 
   /// Has bluetoothd cut the link.
@@ -244,12 +251,12 @@ final class CentralConnection {
     guard state != .closed else { return }
     let isCut = isEnding
     state = .closed
+    endSubscriptions()
     if isLinkEnding, !isCut { central?.forget(self) }
     window.removeAll()
     signals = nil
     timer = nil
     database = nil
-    subscriptions = [:]
     endStreams()
     central?.closed(self)
     // Never from within a call of the service.

@@ -32,7 +32,7 @@ extension MeshService {
     }
   }
 
-  func isEarshot(_ port: MeshPort) -> Bool { port.peer.flatMap { engine?.peer($0)?.isEarshot } ?? false }
+  private func isEarshot(_ port: MeshPort) -> Bool { port.peer.flatMap { engine?.peer($0)?.isEarshot } ?? false }
 
   /// The same steps as over a link that this node makes; what fails leaves the link as it was.
   private func explored(_ event: LinkEvent, _ port: MeshPort, _ current: (any Link)?) {

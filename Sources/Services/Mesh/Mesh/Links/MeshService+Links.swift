@@ -131,7 +131,9 @@ extension MeshService {
   func bound(_ link: LinkID, _ peer: PeerID) {
     if let port = ports[link] {
       port.peer = peer
-      if isEarshot(port) { explore(port) }
+      // Whether it is of this kind is known now; and where the first attempt failed, for the peer came back while its link of before
+      // was not yet gone for the radio, this one finds what it serves.
+      explore(port)
     }
     peerChanges.call(peer)
     changed()
