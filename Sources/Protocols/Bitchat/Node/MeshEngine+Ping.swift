@@ -54,7 +54,11 @@ extension MeshEngine {
       counters.blocked += 1
       return
     }
-    guard canSend, pings.takeAnswer(on: arrival.link, isFast: isFast(arrival.link), at: turn.now) else {
+    // A neighbour of this kind has its packets of files confirmed. What it passes on of others counts as for anybody: the answer
+    // would go on over all links.
+    let isNeighbours = links[arrival.link]?.peer == packet.sender
+    let isOften = isNeighbours && isFast(arrival.link)
+    guard canSend, pings.takeAnswer(on: arrival.link, isFast: isOften, at: turn.now) else {
       counters.refusedPings += 1
       return
     }

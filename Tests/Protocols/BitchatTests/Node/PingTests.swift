@@ -49,6 +49,24 @@ struct PingTests {
     #expect(pongs() == 6)
   }
 
+  @Test(
+    "A neighbour of this kind is answered 250 times a second, and what it passes on of others no more often than for anybody"
+  )
+  func often() {
+    for isOwn in [true, false] {
+      var stage = LimitStage()
+      let eve = Stranger(1)
+      stage.inject(eve.announce(at: stage.time, isEarshot: true))
+      let before = stage.ann.engine.counters.refusedPings
+      for number in 1...300 as ClosedRange<UInt64> {
+        let sender = isOwn ? eve : Stranger(1000 + number)
+        let ping = PingPayload(nonce: number).bytes
+        stage.inject(sender.packet(.ping, ping, at: stage.time + number, to: stage.ann.id, isSigned: false))
+      }
+      #expect(stage.ann.engine.counters.refusedPings - before == (isOwn ? 50 : 295))
+    }
+  }
+
   @Test("A node that ends says of each ping under way that it is lost, once")
   func stopped() throws {
     var hall = FileTests.line(2)

@@ -41,10 +41,11 @@ struct Stranger {
 
   func announce(
     at time: UInt64, timeToLive: UInt8 = Limits.timeToLive, isSyncAnswer: Bool = false, isSigned: Bool = true,
-    capabilities: Capabilities? = nil
+    capabilities: Capabilities? = nil, isEarshot: Bool = false
   ) -> [UInt8] {
     let announcement = try? Announcement(
-      nickname: nickname, noiseKey: noiseKey.publicKey, signingKey: signingKey.publicKey, capabilities: capabilities)
+      nickname: nickname, noiseKey: noiseKey.publicKey, signingKey: signingKey.publicKey, capabilities: capabilities,
+      isEarshot: isEarshot)
     return packet(
       .announce, announcement?.bytes ?? [], at: time, timeToLive: timeToLive, isSigned: isSigned,
       isSyncAnswer: isSyncAnswer)
