@@ -213,8 +213,6 @@ final class CentralConnection {
 
   /// Ends the use of a link that stays up.
   private func leave(_ reason: String) {
-    endStreams()
-    endSubscriptions()
     central?.owe(self)
     close(reason, isLinkEnding: false)
   }
@@ -251,13 +249,13 @@ final class CentralConnection {
     guard state != .closed else { return }
     let isCut = isEnding
     state = .closed
+    endStreams()
     endSubscriptions()
     if isLinkEnding, !isCut { central?.forget(self) }
     window.removeAll()
     signals = nil
     timer = nil
     database = nil
-    endStreams()
     central?.closed(self)
     // Never from within a call of the service.
     EventLoop.shared.soon { [self] in

@@ -33,8 +33,8 @@ extension FieldResults {
   }
 
   /// Bars for counts of things that happened once, twice and so on: so many numbers of times to a bar that one looks at them all.
-  static func histogram(_ counts: [Int], bars most: Int = 24) -> [BarChart.Bar] {
-    let widths = [1, 2, 5, 10, 20, 50, 100, 200, 500]
+  static func histogram(_ counts: [Int]) -> [BarChart.Bar] {
+    let (most, widths) = (24, [1, 2, 5, 10, 20, 50, 100, 200, 500])
     let width = widths.first { counts.count <= $0 * most } ?? (counts.count + most - 1) / most
     return stride(from: 0, to: counts.count, by: width).map { first in
       let part = counts[first..<min(first + width, counts.count)]

@@ -50,7 +50,17 @@ struct BothWaysTests {
     func linkClosed(_ link: LinkID) {}
   }
 
-  /// What somebody who is not there yet says who it is with.
+  /// The phone subscribes, and hears who the node is.
+  @LoopActor
+  private func listen(_ phone: Stranger, in village: Village) {
+    village.time.advance(by: .seconds(1))
+    phone.explore()
+    #expect(village.wait(.seconds(5)) { phone.isExplored })
+    phone.subscribe()
+    #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
+  }
+
+  /// What a phone says who it is with.
   @LoopActor
   private func announce(at time: VirtualTime, isEarshot: Bool) throws -> (id: PeerID, bytes: [UInt8]) {
     var random = SeededRandom(seed: 7)
@@ -74,11 +84,7 @@ struct BothWaysTests {
     let phone = Stranger(on: village, to: ann)
     let delegate = PhoneServer()
     let server = phone.serve(delegate)
-    village.time.advance(by: .seconds(1))
-    phone.explore()
-    #expect(village.wait(.seconds(5)) { phone.isExplored })
-    phone.subscribe()
-    #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
+    listen(phone, in: village)
     let (id, announce) = try announce(at: village.time, isEarshot: isEarshot)
     phone.write(announce, as: .command)
     #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.contains { $0.peer == id } })
@@ -113,11 +119,7 @@ struct BothWaysTests {
     let ann = village.add("ann")
     ann.radio.controller.reachesEverySubscriber = true
     let phone = Stranger(on: village, to: ann)
-    village.time.advance(by: .seconds(1))
-    phone.explore()
-    #expect(village.wait(.seconds(5)) { phone.isExplored })
-    phone.subscribe()
-    #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
+    listen(phone, in: village)
     let port = try #require(ann.mesh.ports.values.first)
     #expect(village.wait(.seconds(5)) { port.exploring == nil })
     let (id, announce) = try announce(at: village.time, isEarshot: false)

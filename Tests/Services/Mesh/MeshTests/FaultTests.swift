@@ -182,9 +182,7 @@ struct FaultTests {
     #expect(bob.mesh.view(of: ann.id)?.marks.isBlocked == false)
   }
 
-  @Test(
-    "Strangers who call the node a favourite take no place from those whom the user blocks"
-  )
+  @Test("Strangers who call the node a favourite take no place from those whom the user blocks")
   @LoopActor
   func manyMarks() async throws {
     let folder = try ScratchFolder()

@@ -131,8 +131,7 @@ extension MeshService {
   func bound(_ link: LinkID, _ peer: PeerID) {
     if let port = ports[link] {
       port.peer = peer
-      // Whether it is of this kind is known now; and where the first attempt failed, for the peer came back while its link of before
-      // was not yet gone for the radio, this one finds what it serves.
+      // Whether it is of this kind is known now; and where the attempt at its coming has failed, this is another one.
       explore(port)
     }
     peerChanges.call(peer)
