@@ -76,6 +76,27 @@ struct SignalTests {
     third.cancel()
   }
 
+  @Test("A subscription to what is below one path outlives one to what is below another")
+  @LoopActor
+  func namespaces() async throws {
+    let table = try await Table()
+    defer { table.close() }
+    var got: [String] = []
+    let end = Mailbox<Void>()
+    let first = table.client.subscribe(SignalMatch(sender: Table.name, pathNamespace: "/a")) { _ in got.append("first") }
+    let others = [
+      table.client.subscribe(SignalMatch(sender: Table.name, pathNamespace: "/b")) { _ in got.append("second") },
+      table.client.subscribe(SignalMatch(sender: Table.name, member: "End")) { _ in end.put(()) },
+    ]
+    first.cancel()
+    try await settle(table.client)
+    for path: ObjectPath in ["/a/c", "/b/c"] { table.service.emit(path, "i.I", "M") }
+    table.service.emit("/", "i.I", "End")
+    try await end.next()
+    #expect(got == ["second"])
+    for registration in others { registration.cancel() }
+  }
+
   @Test("A signal that somebody else sends under the name's path and interface does not get through")
   @LoopActor
   func forgery() async throws {
