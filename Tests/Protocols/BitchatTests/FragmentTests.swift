@@ -54,17 +54,20 @@ struct FragmentTests {
     #expect(assembler.add(try fragment(id: 1, 1, of: 2), from: alice, at: .zero) == .complete([7, 7]))
   }
 
-  @Test("Another total, and another slice at one index, drop the set")
+  @Test("A fragment that says another total or another slice, or is too long, ends no set")
   func contradictions() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(0, of: 2), from: alice, at: .zero)
-    #expect(assembler.add(try fragment(1, of: 3), from: alice, at: .zero) == .otherTotal)
-    #expect(assembler.count == 0)
-    #expect(assembler.bytes == 0)
-    _ = assembler.add(try fragment(0, of: 2), from: alice, at: .zero)
-    #expect(assembler.add(try fragment(0, of: 2, [8]), from: alice, at: .zero) == .otherSlice)
-    #expect(assembler.count == 0)
-    #expect(assembler.bytes == 0)
+    #expect(assembler.add(try fragment(0, of: 2, [8]), from: alice, at: Self.instant(1)) == .otherSlice)
+    let long = [UInt8](repeating: 9, count: Limits.payloadBytes)
+    #expect(assembler.add(try fragment(1, of: 2, long), from: alice, at: Self.instant(1)) == .tooLong)
+    #expect(assembler.bytes == 81 && assembler.deadline == Self.instant(30))
+    #expect(assembler.add(try fragment(1, of: 3), from: alice, at: .zero) == .stored, "a set of its own")
+    #expect(assembler.count(of: FragmentID(rawValue: 1)) == 2 && assembler.count(of: FragmentID(rawValue: 2)) == 0)
+    #expect(assembler.add(try fragment(1, of: 2), from: alice, at: .zero) == .complete([7, 7]))
+    #expect(assembler.count == 1 && assembler.bytes == 81)
+    #expect(assembler.add(try fragment(0, of: 1, long + [9]), from: alice, at: .zero) == .tooLong)
+    #expect(assembler.count == 1)
   }
 
   @Test("A set for one peer has 30 seconds from its latest new fragment on, and five minutes in all")
@@ -136,6 +139,20 @@ struct FragmentTests {
         == .complete([7, 7]))
   }
 
+  @Test("What comes over another link in a sender's name takes no place of the sender's own sets")
+  func forgedSets() throws {
+    var assembler = FragmentAssembler()
+    _ = assembler.add(try fragment(id: 100, 0, of: 3), from: alice, over: LinkID(1), at: .zero)
+    for id in 0..<20 {
+      _ = assembler.add(try fragment(id: UInt64(id), 0, of: 2), from: alice, over: LinkID(2), at: Self.instant(1))
+    }
+    #expect(assembler.count == 9)
+    _ = assembler.add(try fragment(id: 100, 1, of: 3), from: alice, over: LinkID(2), at: Self.instant(2))
+    #expect(
+      assembler.add(try fragment(id: 100, 2, of: 3), from: alice, over: LinkID(1), at: Self.instant(2))
+        == .complete([7, 7, 7]))
+  }
+
   @Test("The 129th set takes the place of the first one")
   func sets() throws {
     var assembler = FragmentAssembler()
@@ -150,7 +167,7 @@ struct FragmentTests {
     #expect(assembler.add(try fragment(id: 0, 1, of: 2), from: PeerID(rawValue: 0), at: now) == .stored)
   }
 
-  @Test("A set of 1,179,760 bytes is taken, and one byte more drops it")
+  @Test("A set of 1,179,760 bytes is taken, and a byte more is not")
   func bytesOfSet() throws {
     let half = [UInt8](repeating: 7, count: Limits.payloadBytes / 2)
     var assembler = FragmentAssembler()
@@ -158,7 +175,8 @@ struct FragmentTests {
     #expect(assembler.add(try fragment(1, of: 2, half), from: alice, at: .zero) == .complete(half + half))
     _ = assembler.add(try fragment(0, of: 2, half), from: alice, at: .zero)
     #expect(assembler.add(try fragment(1, of: 2, half + [7]), from: alice, at: .zero) == .tooLong)
-    #expect(assembler.count == 0)
+    #expect(assembler.count == 1)
+    #expect(assembler.add(try fragment(1, of: 2, half), from: alice, at: .zero) == .complete(half + half))
     #expect(assembler.bytes == 0)
   }
 

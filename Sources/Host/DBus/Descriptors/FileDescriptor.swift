@@ -43,10 +43,16 @@ public final class FileDescriptor: Sendable, Hashable {
   /// The same file opened once more, to be read from its beginning: unlike with a duplicate, who reads one of the two does not
   /// move the place at which the other is read.
   public func reopened() throws(DBusError) -> FileDescriptor {
-    let copy = number.withLock { open("/proc/self/fd/\($0)", O_RDONLY | O_CLOEXEC) }
-    guard copy >= 0 else { throw .failed("The descriptor cannot be opened once more: \(reason(errno)).") }
-    return FileDescriptor(owning: copy)
+    do throws(MemoryFile.Failure) {
+      return FileDescriptor(owning: try MemoryFile.reopened(raw))
+    } catch {
+      throw .failed("The descriptor cannot be opened once more: \(reason(error.number)).")
+    }
   }
+
+  /// Whether the file is open a second time, here or in another program. Of a memory file that `sealed` has made, and that is not
+  /// open for writing anywhere.
+  public var isOpenElsewhere: Bool { MemoryFile.isOpenElsewhere(raw) }
 
   /// All bytes of a memory file, without moving the place at which it is read.
   public func contents() throws(DBusError) -> [UInt8] {

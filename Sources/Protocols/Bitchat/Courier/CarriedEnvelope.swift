@@ -22,7 +22,7 @@ public struct CarriedEnvelope: Hashable, Sendable {
   public init(
     envelope: CourierEnvelope, depositor: PeerID, isOfFavourite: Bool, storedAt: UInt64, givenTo: [PeerID] = []
   ) {
-    id = CourierID(of: envelope.ciphertext)
+    id = CourierID(of: envelope)
     self.envelope = envelope.with(copies: envelope.allowedCopies)
     self.depositor = depositor
     self.isOfFavourite = isOfFavourite

@@ -18,8 +18,11 @@ struct CourierDesk: Sendable {
   /// From one sending to a recipient to the next, over a link of its own and over hops.
   static let directPause = Duration.seconds(60)
   static let remotePause = Duration.seconds(300)
-  /// So often an envelope is handed to a recipient over a link: one that is cut may swallow it. The recipient tells a message once.
+  /// After so many hand-overs to a recipient over a link of its own an envelope is handed over once an hour: a link that is cut may
+  /// swallow it, and an announce that somebody repeats makes that somebody's link pass for the recipient's. The recipient tells a
+  /// message once.
   static let handOvers = 3
+  static let latePause = Duration.seconds(3600)
   /// What is handed over at one announce, so that the queue of a link holds it. The rest follows at the next one.
   static let batchCount = 32
   static let batchBytes = 24 << 10

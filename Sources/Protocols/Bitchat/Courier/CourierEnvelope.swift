@@ -104,13 +104,14 @@ public struct CourierEnvelope: WireValue, Hashable, Sendable {
   }
 }
 
-/// An envelope by what is sealed in it, whatever was written on it since: the first 16 bytes of the ciphertext's SHA-256.
+/// An envelope by all that is on it and in it but its copies: the first 16 bytes of its SHA-256 as it
+/// is with one copy. One that a courier has written another tag on is another one, and keeps nobody from carrying the true one.
 public struct CourierID: Hashable, Sendable, Comparable {
   let high: UInt64
   let low: UInt64
 
-  init(of ciphertext: [UInt8]) {
-    let words = ciphertext.withUnsafeBytes { SHA256.words($0) }
+  init(of envelope: CourierEnvelope) {
+    let words = envelope.with(copies: 1).bytes.withUnsafeBytes { SHA256.words($0) }
     (high, low) = (words.first, words.second)
   }
 

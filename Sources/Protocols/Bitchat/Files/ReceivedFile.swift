@@ -1,3 +1,5 @@
+import Common
+
 /// A file that came, of a kind that the apps take.
 public struct ReceivedFile: Hashable, Sendable {
   public let sender: PeerID
@@ -10,11 +12,14 @@ public struct ReceivedFile: Hashable, Sendable {
   public let content: [UInt8]
   /// Milliseconds since 1970: of a public file by the sender's clock, of a private one by this node's.
   public let time: UInt64
-  /// The packet of a public file, so that it is listed once; nil for a private one.
+  /// The packet of a file that came in clear, so that it is listed once; nil for one that came in a session.
   public let packet: PacketID?
-  /// What a private file is called in the receipt; nil if it is public. `Event.fileKept` with it has the sender know.
+  /// What a file to this node alone is called in the receipt; nil if it is public. `Event.fileKept` with it has the sender know.
   public let receipt: MessageID?
+  /// The link over which the last of a file in clear came.
+  public let link: LinkID?
 
+  /// Whether nobody but this node could read it on its way.
   public var isPrivate: Bool { packet == nil }
 }
 

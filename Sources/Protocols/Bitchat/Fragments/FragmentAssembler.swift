@@ -2,13 +2,14 @@ import Common
 
 /// Puts packets together from fragments in any order, within bounds that no sender can exceed. Facts: bitchat.md section 7.
 ///
-/// Where a bound is reached, a set gives way: of the sender's own sets where the sender has too many, otherwise of the link that
-/// takes the most room. Of those it is one of an unknown sender, if there is one, and the one that was begun first. Nobody signs
-/// fragments: their sender can be forged, and the link that they come over cannot.
+/// Where a bound is reached, a set gives way: of those that the sender began over the same link where these are too many, otherwise
+/// of the link that takes the most room. Of those it is one of an unknown sender, if there is one, and the one that was begun first.
+/// Nobody signs fragments: their sender can be forged, and the link that they come over cannot. So a fragment that contradicts a set
+/// ends nothing.
 public struct FragmentAssembler: Sendable {
   /// How much is kept.
   public struct Bounds: Hashable, Sendable {
-    /// Packets under way, in all and from one sender.
+    /// Packets under way, in all and from one sender over one link.
     public var sets = 128
     public var setsPerSender = 8
     /// How long after its latest new fragment another one must come.
@@ -30,23 +31,21 @@ public struct FragmentAssembler: Sendable {
     case duplicate
     /// The fragment was the last one missing: the bytes of the packet. It is not relayed again, so its time to live is 0.
     case complete([UInt8])
-    /// The set was dropped: the fragments say different totals.
-    case otherTotal
-    /// The set was dropped: two fragments of one index have different slices.
+    /// The fragment was not taken: the one of its index that came before has another slice.
     case otherSlice
-    /// The set was dropped: the packet would be too long.
+    /// The fragment was not taken: the packet would be too long.
     case tooLong
   }
 
-  /// What the fragments of one packet have in common.
+  /// What the fragments of one packet have in common. Those with another total are of another one, whatever they say.
   private struct Key: Hashable {
     let sender: PeerID
     let id: FragmentID
     let type: MessageType
+    let total: UInt16
   }
 
   private struct Set {
-    let total: UInt16
     let begin: Instant
     let isPublic: Bool
     /// When the latest fragment came that had not come before.
@@ -111,29 +110,26 @@ public struct FragmentAssembler: Sendable {
     _ fragment: Fragment, from sender: PeerID, isKnown: Bool = false, isPublic: Bool = false,
     over link: LinkID? = nil, at now: Instant
   ) -> Outcome {
-    let key = Key(sender: sender, id: fragment.id, type: fragment.type)
+    let key = Key(sender: sender, id: fragment.id, type: fragment.type, total: fragment.total)
     if let set = sets[key], set.end(bounds) <= now { abandon(key) }
-    if sets[key] == nil { makeRoom(for: sender, at: now) }
+    if let slice = sets[key]?.slices[fragment.index] { return slice == fragment.slice ? .duplicate : .otherSlice }
+    guard (sets[key]?.bytes ?? 0) + fragment.slice.count <= bounds.setBytes else { return .tooLong }
+    if sets[key] == nil { makeRoom(for: sender, over: link, at: now) }
     // The set is taken out of the table while it changes, so that its slices are not copied.
     var set =
       sets.removeValue(forKey: key)
-      ?? Set(total: fragment.total, begin: now, isPublic: isPublic, latest: now, link: link, isKnown: isKnown)
+      ?? Set(begin: now, isPublic: isPublic, latest: now, link: link, isKnown: isKnown)
     cost -= set.cost
-    guard set.total == fragment.total else { return .otherTotal }
-    if let slice = set.slices[fragment.index], slice != fragment.slice { return .otherSlice }
-    let isNew = set.slices.updateValue(fragment.slice, forKey: fragment.index) == nil
-    if isNew {
-      set.bytes += fragment.slice.count
-      (set.latest, set.questions) = (now, 0)
-    }
-    guard set.bytes <= bounds.setBytes else { return .tooLong }
-    guard set.slices.count < Int(set.total) else {
-      return .complete((0..<set.total).flatMap { set.slices[$0] ?? [] })
+    set.slices[fragment.index] = fragment.slice
+    set.bytes += fragment.slice.count
+    (set.latest, set.questions) = (now, 0)
+    guard set.slices.count < Int(key.total) else {
+      return .complete((0..<key.total).flatMap { set.slices[$0] ?? [] })
     }
     cost += set.cost
     sets[key] = set
     while cost > bounds.bytes, let victim = victim(but: key, by: \.cost) { abandon(victim) }
-    return isNew ? .stored : .duplicate
+    return .stored
   }
 
   // MARK: What is missing
@@ -157,19 +153,17 @@ public struct FragmentAssembler: Sendable {
     return first.map(\.id)
   }
 
-  /// Makes room for one more set of `sender`.
-  private mutating func makeRoom(for sender: PeerID, at now: Instant) {
+  /// How many fragments of such a packet are here, in all sets that say so.
+  func count(of id: FragmentID) -> Int { sets.reduce(0) { $0 + ($1.key.id == id ? $1.value.slices.count : 0) } }
+
+  /// Makes room for one more set that `sender` begins over a link.
+  private mutating func makeRoom(for sender: PeerID, over link: LinkID?, at now: Instant) {
     if sets.count >= bounds.sets { expire(at: now) }
-    if sets.keys.count(where: { $0.sender == sender }) >= bounds.setsPerSender,
-      let oldest = oldest(where: { $0.sender == sender })
-    {
-      abandon(oldest)
+    let others = sets.filter { $0.key.sender == sender && $0.value.link == link }
+    if others.count >= bounds.setsPerSender, let oldest = others.min(by: { $0.value.begin < $1.value.begin }) {
+      abandon(oldest.key)
     }
     if sets.count >= bounds.sets, let victim = victim(by: { _ in 1 }) { abandon(victim) }
-  }
-
-  private func oldest(where isCandidate: (Key) -> Bool) -> Key? {
-    sets.filter { isCandidate($0.key) }.min { $0.value.begin < $1.value.begin }?.key
   }
 
   /// The set that gives way, of the link whose sets together weigh the most.

@@ -129,7 +129,9 @@ extension MeshEngine {
     let link = link(to: peer.id)
     var batch = Batch()
     for carried in courier.bag.addressed(to: tags) where carried.envelope.expiry > turn.time {
-      let pause = link == nil ? CourierDesk.remotePause : CourierDesk.directPause
+      let isLate = carried.handed >= CourierDesk.handOvers
+      let pause =
+        isLate ? CourierDesk.latePause : link == nil ? CourierDesk.remotePause : CourierDesk.directPause
       guard carried.sentAt.map({ $0.duration(to: turn.now) >= pause }) ?? true, batch.take(carried) else { continue }
       hand(carried, to: peer.id, over: link, &turn)
     }
@@ -153,23 +155,19 @@ extension MeshEngine {
     }
   }
 
-  /// Sends an envelope to its recipient. It stays for a while: what goes over hops or over a link that is about to be cut may be lost.
+  /// Sends an envelope to its recipient. It stays for its life: whether it arrived nobody says.
   private mutating func hand(
     _ carried: CarriedEnvelope, to peer: PeerID, over link: LinkID?, _ turn: inout Turn
   ) {
     send(carried.envelope.with(copies: 1), to: peer, over: link.map { [$0] } ?? targets(), &turn)
-    guard link != nil else {
-      counters.courier.sentOverHops += 1
-      return courier.bag.change(carried.id) { $0.sentAt = turn.now }
-    }
-    if carried.handed == 0 { counters.courier.handedOver += 1 }
-    guard carried.handed + 1 < CourierDesk.handOvers else {
-      courier.bag.remove(carried.id)
-      return drop([carried.id], &turn)
-    }
     courier.bag.change(carried.id) {
       $0.sentAt = turn.now
-      $0.handed += 1
+      if link != nil { $0.handed += 1 }
+    }
+    if link == nil {
+      counters.courier.sentOverHops += 1
+    } else if carried.handed == 0 {
+      counters.courier.handedOver += 1
     }
   }
 

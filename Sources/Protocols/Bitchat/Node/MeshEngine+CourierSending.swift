@@ -17,7 +17,7 @@ extension MeshEngine {
     let newcomers = courier.newcomers
     courier.newcomers = []
     guard !configuration.isRelayOnly else { return }
-    let couriers = self.couriers
+    let couriers = findCouriers()
     guard !couriers.isEmpty else { return }
     for message in outbox.stranded(where: { hasNoPath($0, since: $1, turn) }) {
       deposit(message, with: couriers, newcomers, &turn)
@@ -25,10 +25,14 @@ extension MeshEngine {
     depositReceipts(with: couriers, newcomers, &turn)
   }
 
-  /// The neighbours whose announces show that they carry letters, favourites first.
-  private var couriers: [PeerID] {
-    let able = neighbours.subtracting(blocked).filter { table[$0]?.capabilities.showCourier == true }
-    return able.sorted { (favourites.contains($0) ? 0 : 1, $0) < (favourites.contains($1) ? 0 : 1, $1) }
+  /// The neighbours whose announces show that they carry letters, favourites first, and else in any order: an ID that anybody may
+  /// choose says nothing.
+  private mutating func findCouriers() -> [PeerID] {
+    let able = neighbours.subtracting(blocked).filter { table[$0]?.capabilities.showCourier == true }.sorted()
+    let drawn = able.map { peer in
+      (peer: peer, rank: favourites.contains(peer) ? 0 : 1, lot: Random.number(0...(.max - 1), &random))
+    }
+    return drawn.sorted { ($0.rank, $0.lot) < ($1.rank, $1.lot) }.map(\.peer)
   }
 
   /// Whether what this node sends to the peer itself does not seem to arrive.

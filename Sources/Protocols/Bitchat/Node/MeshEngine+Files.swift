@@ -46,9 +46,9 @@ extension MeshEngine {
 
   /// What waits of a file goes nowhere.
   private mutating func withdraw(_ file: OutgoingFile, _ turn: inout Turn) {
-    guard let id = file.cut?.cutter?.id else { return }
-    archive.forget(id, of: identity.id)
-    turn.actions.append(.withdraw(id))
+    guard let cut = file.cut else { return }
+    if let id = cut.cutter?.id { archive.forget(id, of: identity.id) }
+    turn.actions.append(.withdraw(cut.packets))
   }
 
   /// Files that wait for a peer or for neighbours are looked after now.
@@ -143,6 +143,7 @@ extension MeshEngine {
     file.receipt = file.peer.flatMap { receipt(of: file.file, from: identity.id, to: $0, with: $0) }
     file.legs = Dictionary(uniqueKeysWithValues: targets.map { ($0, 0) })
     (file.phase, file.percent, file.isWhole, file.repeatedTime) = (.sending, 0, false, nil)
+    file.staleAt = turn.now.advanced(by: OutgoingFiles.freshTime)
     // That it had to give way is no fault of the links or the peer.
     if !file.wasHeld { file.tries += 1 }
     file.wasHeld = false
@@ -173,15 +174,30 @@ extension MeshEngine {
     return link(to: peer).map { [$0] } ?? targets()
   }
 
-  /// A packet whose time has become old is made anew: who gets it late would drop it. One for everybody that some link got all
-  /// of is not: to others a new packet is another file, and those whose link was too slow ask for what they miss.
+  /// A packet whose time has become old goes on to nodes of this kind in fragments of a new time, as long as that makes sense,
+  /// and else is made anew: phones that get it late would drop it. One for everybody that some link got all of is not: to others
+  /// a new packet is another file, and those whose link was too slow ask for what they miss.
   private mutating func lookWhetherFresh(_ file: OutgoingFile, _ turn: inout Turn) {
-    guard let madeAt = file.cut?.madeAt else { return }
+    guard let cut = file.cut else { return }
     if file.legs.isEmpty { return finish(file, &turn) }
-    guard !files.isQuiet, madeAt.duration(to: turn.now) >= OutgoingFiles.freshTime else { return }
-    guard file.isWhole, file.peer == nil else { return begin(file, &turn) }
-    files[file.number]?.legs = [:]
-    if let whole = files[file.number] { finish(whole, &turn) }
+    guard !files.isQuiet, file.staleAt <= turn.now else { return }
+    if file.isWhole, file.peer == nil {
+      files[file.number]?.legs = [:]
+      if let whole = files[file.number] { finish(whole, &turn) }
+      return
+    }
+    let end = cut.madeAt.advanced(by: wholeTime(of: file))
+    guard cut.cutter != nil, end > turn.now else { return begin(file, &turn) }
+    var late = file
+    if file.peer == nil { late.legs = file.legs.filter { isFast($0.key) } }
+    (late.repeatedTime, late.staleAt) = (timestamp(turn), min(turn.now.advanced(by: OutgoingFiles.freshTime), end))
+    files[file.number] = late
+  }
+
+  /// So old a file's packet may be when the last of it arrives, at the peer or at some neighbour.
+  private func wholeTime(of file: OutgoingFile) -> Duration {
+    let isForNodes = file.peer.map { table[$0]?.isEarshot == true } ?? file.legs.keys.contains { isFast($0) }
+    return isForNodes ? OutgoingFiles.longestTime : OutgoingFiles.freshTime
   }
 
   /// The links of a file have gone, or got all of it.
@@ -211,13 +227,15 @@ extension MeshEngine {
     let targets = fileTargets(peer, cut.cutter?.packet.route ?? [])
     let fits = cut.cutter?.fragment(0).flatMap { try? $0.encoded() }.map { $0.count <= narrowest(targets) } ?? false
     // It takes as long as before, and has to be whole before its time is too old.
-    guard spent * 2 < OutgoingFiles.freshTime, file.tries < OutgoingFiles.tries, fits, !targets.isEmpty else {
+    let wholeTime = wholeTime(of: file)
+    guard spent * 2 < wholeTime, file.tries < OutgoingFiles.tries, fits, !targets.isEmpty else {
       return begin(file, &turn)
     }
     var again = file
     again.tries += 1
     again.legs = Dictionary(uniqueKeysWithValues: targets.map { ($0, 0) })
     (again.phase, again.percent, again.isWhole, again.repeatedTime) = (.sending, 0, false, timestamp(turn))
+    again.staleAt = min(turn.now.advanced(by: OutgoingFiles.freshTime), cut.madeAt.advanced(by: wholeTime))
     files[file.number] = again
   }
 
@@ -277,7 +295,7 @@ extension MeshEngine {
   mutating func noteFile(_ id: MessageID, from peer: PeerID, _ turn: inout Turn) -> Bool {
     guard let file = files.files.values.first(where: { $0.receipt == id && $0.peer == peer }) else { return false }
     // What is still to go of it would be for nothing.
-    if file.phase == .sending, let id = file.cut?.cutter?.id { turn.actions.append(.withdraw(id)) }
+    if let cut = file.cut { turn.actions.append(.withdraw(cut.packets)) }
     end(file, .delivered, &turn)
     return true
   }

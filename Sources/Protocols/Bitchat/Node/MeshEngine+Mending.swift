@@ -32,13 +32,17 @@ extension MeshEngine {
   /// Asks one neighbour at a time for what is missing.
   mutating func mendWhatIsDue(_ turn: inout Turn) {
     guard let due = mendingDeadline, due <= turn.now else { return }
-    let ids = assembler.askForStalled(Self.mendingPause, at: turn.now, limit: Limits.requestedFragments)
+    let stalled = assembler.askForStalled(Self.mendingPause, at: turn.now, limit: Limits.requestedFragments)
     let links = mendingLinks
-    guard !ids.isEmpty, !links.isEmpty else { return }
+    guard !stalled.isEmpty, !links.isEmpty else { return }
     mendedAt = turn.now
     mendings += 1
     let link = links[mendings % links.count]
     guard let peer = self.links[link]?.peer else { return }
+    sync.ask(link, at: turn.now)
+    for id in stalled { takeKept(id, as: link, &turn) }
+    let ids = stalled.filter { assembler.count(of: $0) > 0 }
+    guard !ids.isEmpty else { return }
     let known = archive.fragments(of: Set(ids))
     let isLong = known.count > Self.usualFragments && table[peer]?.isEarshot == true
     let filter =
@@ -47,7 +51,20 @@ extension MeshEngine {
     let packet = Packet(
       type: .requestSync, timeToLive: 0, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
       payload: request.bytes)
-    sync.ask(link, at: turn.now)
     transmit(packet, as: .own, to: [link], &turn)
+  }
+
+  /// The fragments of a set that was given up are kept, and nobody gives them again: when the set begins anew they are added, as if
+  /// this neighbour had given them now.
+  private mutating func takeKept(_ id: FragmentID, as link: LinkID, _ turn: inout Turn) {
+    let kept = archive.items(of: id)
+    guard kept.count > assembler.count(of: id) else { return }
+    for item in kept {
+      guard let bytes = (try? PacketView(item.bytes))?.syncAnswer, let view = try? PacketView(bytes),
+        let packet = try? Packet(view), let fragment = try? Fragment(reading: packet.payload)
+      else { continue }
+      _ = hear(fragment, of: packet, Arrival(view: view, link: link, isReassembled: false, isAnswer: true), &turn)
+      if assembler.count(of: id) == 0 { return }
+    }
   }
 }

@@ -2,8 +2,8 @@ import Common
 
 /// Files of others. Facts: bitchat.md section 10.
 extension MeshEngine {
-  /// So old a file may be that a neighbour gives later: the iOS app keeps them for so long.
-  private static let oldestFile: UInt64 = 15 * 60 * 1000
+  /// So old a file may be, in milliseconds, that a neighbour gives later: the iOS app keeps them for so long.
+  static let oldestFile: UInt64 = 15 * 60 * 1000
 
   /// - Returns: whether it may be passed on.
   mutating func hear(file packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool {
@@ -20,11 +20,11 @@ extension MeshEngine {
       counters.refusedFiles += 1
       return true
     }
-    // Older apps send a private file in clear: it is a file for this node alone all the same.
+    // Older apps send a file for one peer in clear: who has sent it learns that it came, and private it is not.
     if recipient != nil {
-      tell(file, of: peer.id, &turn)
+      tell(file, of: peer.id, packet: id, over: arrival.link, &turn)
     } else {
-      turn.actions.append(.file(received(file, of: peer, at: packet.timestamp, packet: id)))
+      turn.actions.append(.file(received(file, of: peer, at: packet.timestamp, packet: id, link: arrival.link)))
     }
     return true
   }
@@ -38,7 +38,9 @@ extension MeshEngine {
     tell(file, of: peer, &turn)
   }
 
-  private mutating func tell(_ file: SharedFile, of peer: PeerID, _ turn: inout Turn) {
+  private mutating func tell(
+    _ file: SharedFile, of peer: PeerID, packet: PacketID? = nil, over link: LinkID? = nil, _ turn: inout Turn
+  ) {
     guard let known = table[peer] else { return }
     // Of a phone that awaits no receipt, the same file that comes twice is the same file as well.
     let receipt =
@@ -47,7 +49,7 @@ extension MeshEngine {
     guard !receivedFiles.see(ReceivedMessage(sender: peer, id: receipt), at: turn.now) else {
       return acknowledge(.delivered(receipt), to: peer, &turn)
     }
-    turn.actions.append(.file(received(file, of: known, at: turn.time, receipt: receipt)))
+    turn.actions.append(.file(received(file, of: known, at: turn.time, packet: packet, receipt: receipt, link: link)))
   }
 
   /// The service keeps a private file: its sender may know, and one that comes again is not told again.
@@ -57,12 +59,13 @@ extension MeshEngine {
   }
 
   private func received(
-    _ file: SharedFile, of peer: Peer, at time: UInt64, packet: PacketID? = nil, receipt: MessageID? = nil
+    _ file: SharedFile, of peer: Peer, at time: UInt64, packet: PacketID? = nil, receipt: MessageID? = nil,
+    link: LinkID? = nil
   ) -> ReceivedFile {
     let kind = FileKind(mime: file.mime) ?? .octetStream
     return ReceivedFile(
       sender: peer.id, nickname: peer.nickname, name: FileName.plain(file.name, kind), kind: kind,
-      content: file.content, time: time, packet: packet, receipt: receipt)
+      content: file.content, time: time, packet: packet, receipt: receipt, link: link)
   }
 
   private func isTaken(_ file: SharedFile) -> Bool {

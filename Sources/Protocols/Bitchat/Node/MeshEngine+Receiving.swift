@@ -228,7 +228,11 @@ extension MeshEngine {
         counters.count(error)
       }
       return true
-    case .otherTotal, .otherSlice, .tooLong:
+    case .otherSlice:
+      // One of the two is forged, and nobody here knows which.
+      counters.badFragments += 1
+      return true
+    case .tooLong:
       counters.badFragments += 1
       return false
     }
@@ -263,9 +267,13 @@ extension MeshEngine {
     return check.isValid
   }
 
-  /// Whether the time of a packet is near this node's. What answers a request for sync may be old.
+  /// Whether the time of a packet is near this node's. What answers a request for sync may be old, and so may the packet of a
+  /// file, whose fragments take long over a slow link.
   private mutating func isTimely(_ arrival: Arrival, _ turn: Turn) -> Bool {
-    let oldest = arrival.isAnswer ? GossipArchive.messageMilliseconds : Limits.clockMilliseconds
+    let mayBeFile = arrival.isReassembled && [.fileTransfer, .noiseEncrypted].contains(arrival.view.type)
+    let oldest =
+      arrival.isAnswer
+      ? GossipArchive.messageMilliseconds : mayBeFile ? Self.oldestFile : Limits.clockMilliseconds
     return isTimely(arrival.view.timestamp, turn, oldest: oldest)
   }
 

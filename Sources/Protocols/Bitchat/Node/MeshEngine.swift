@@ -200,7 +200,7 @@ public struct MeshEngine: Sendable {
     case .kept(let message, let peer): acknowledge(.delivered(message), to: peer, &turn)
     case .read(let message, let peer): acknowledge(.read(message), to: peer, &turn)
     case .favourite(let peer, let isFavourite): favour(peer, isFavourite, &turn)
-    case .block(let peer, let isBlocked): block(peer, isBlocked)
+    case .block(let peer, let isBlocked): block(peer, isBlocked, turn)
     case .verified(let peer, let isVerified): verify(peer, isVerified)
     case .forget(let peer): forget(peer, &turn)
     case .fileKept(let receipt, let peer): kept(file: receipt, from: peer, &turn)
@@ -366,9 +366,10 @@ public struct MeshEngine: Sendable {
 
   public func hasSession(with peer: PeerID) -> Bool { sessions.hasSession(with: peer) }
 
-  private mutating func block(_ peer: PeerID, _ isBlocked: Bool) {
+  private mutating func block(_ peer: PeerID, _ isBlocked: Bool, _ turn: Turn) {
     guard isBlocked else {
-      blocked.remove(peer)
+      // It may carry letters again.
+      if blocked.remove(peer) != nil, neighbours.contains(peer) { meetCourier(peer, turn) }
       return
     }
     blocked.insert(peer)

@@ -72,8 +72,8 @@ extension MeshEngine {
     case fileState(UInt32, FileState)
     /// So much of a file of this node went out.
     case fileProgress(UInt32, percent: Int)
-    /// Fragments with this ID that still wait for a link are not wanted any more.
-    case withdraw(FragmentID)
+    /// Packets of a file that still wait for a link are not wanted any more.
+    case withdraw(FilePackets)
     /// A ping was answered: how long it took there and back, and how many hops the answer came.
     case pong(UInt32, milliseconds: UInt32, hops: Int)
     /// A ping was not answered within 10 s.

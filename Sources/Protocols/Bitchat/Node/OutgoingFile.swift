@@ -35,6 +35,21 @@ public enum FileFailure: String, Error, CaseIterable, Hashable, Sendable {
   case unsendable
 }
 
+/// The packets that a file goes out in.
+public enum FilePackets: Hashable, Sendable {
+  /// All fragments with this ID.
+  case fragments(FragmentID)
+  /// The one with these bytes.
+  case whole([UInt8])
+
+  public func contains(_ bytes: [UInt8]) -> Bool {
+    switch self {
+    case .fragments(let id): FragmentID(ofPacket: bytes) == id
+    case .whole(let packet): packet == bytes
+    }
+  }
+}
+
 /// A file of this node on its way.
 struct OutgoingFile: Sendable {
   enum Phase: Hashable, Sendable {
@@ -53,6 +68,7 @@ struct OutgoingFile: Sendable {
     /// When the packet was made, which is the time that it says.
     let madeAt: Instant
     var count: Int { cutter?.count ?? 1 }
+    var packets: FilePackets { cutter.map { .fragments($0.id) } ?? .whole(bytes) }
   }
 
   let number: UInt32
@@ -70,8 +86,10 @@ struct OutgoingFile: Sendable {
   var cut: Cut?
   /// The packets that are still to go over each link, by the index of the next one.
   var legs: [LinkID: Int] = [:]
-  /// The time that the fragments say when they go out once more; nil for that of the packet.
+  /// The time that the fragments say when it is another one than the packet's: they go out once more, or late.
   var repeatedTime: UInt64?
+  /// When the time that they say has become too old.
+  var staleAt = Instant.zero
   var tries = 0
   /// In hundredths, as the service was told last.
   var percent = 0

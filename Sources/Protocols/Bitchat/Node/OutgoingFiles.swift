@@ -15,8 +15,11 @@ struct OutgoingFiles: Sendable {
   static let lateness = Duration.milliseconds(5)
   /// The most packets of files that wait for a link.
   static let window = 16
-  /// A packet whose time is older than that is made anew: phones drop what is off by two minutes.
+  /// The time that fragments say is no older than that when they leave: all drop what is off by two minutes, and phones a packet
+  /// whose own time is.
   static let freshTime = Duration.seconds(100)
+  /// A node of this kind takes a packet of a file that is older, and puts fragments together for so long.
+  static let longestTime = FragmentAssembler.Bounds().longestTime
   /// So long a peer has to acknowledge a file when all of it went out.
   static let answerTime = Duration.seconds(6)
   /// How often it is sent in all.
@@ -120,7 +123,7 @@ struct OutgoingFiles: Sendable {
       case .waiting(let moment): moment
       case .unanswered(let moment): moment
       // A packet that has become too old goes no further, whether or not the links have room for the rest of it.
-      case .sending: isQuiet ? nil : file.cut?.madeAt.advanced(by: Self.freshTime)
+      case .sending: isQuiet ? nil : file.staleAt
       }
     }
     let packets =

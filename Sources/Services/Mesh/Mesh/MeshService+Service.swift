@@ -19,7 +19,7 @@ extension MeshService: Service {
     return [
       DescribedObject(MeshFace.path.string, MeshFace.interface(service)),
       DescribedObject("\(MeshFace.path.string)/peerID", MeshPeerFaces.interface(PeerID(rawValue: 0), service)),
-      DescribedObject("\(MeshFace.path.string)/fileN", MeshFileFaces.interface(0, service)),
+      DescribedObject("\(MeshFace.path.string)/fileN", MeshFileFaces.interface(0, service, OpenFiles(of: service))),
     ]
   }
 

@@ -292,7 +292,7 @@ public final class MeshService {
       case .file(let file): received(file)
       case .fileState(let number, let state): fileBecame(state, number)
       case .fileProgress(let number, let percent): files.note(percent: percent, of: number)
-      case .withdraw(let id): withdraw(id)
+      case .withdraw(let packets): withdraw(packets)
       case .pong(let number, let milliseconds, let hops):
         pinged(number, .answered(milliseconds: milliseconds, hops: hops))
       case .pingLost(let number): pinged(number, .lost)

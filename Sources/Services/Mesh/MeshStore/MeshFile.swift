@@ -14,9 +14,9 @@ public struct MeshFile: Hashable, Sendable {
   public var mime: String
   /// Bytes of the content.
   public var size: Int
-  /// The packet of a public file, so that it is listed once; nil for a private one.
+  /// The packet of a file that came in clear, so that it is listed once; nil for a private one.
   public var packet: PacketID?
-  /// What a private file is called in the receipt, so that it is listed once; nil for a public one.
+  /// What a file to this node alone is called in the receipt, so that it is listed once; nil for one to everybody.
   public var receipt: MessageID?
   /// Which sealed file the content is in: a random number.
   public var place: UInt64

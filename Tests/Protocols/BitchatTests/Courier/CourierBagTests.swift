@@ -175,6 +175,26 @@ struct CourierBagTests {
     #expect(bag.envelopes[one.id]?.envelope.copies == 2)
   }
 
+  @Test("An envelope with another tag, end of life or prekey is another one, and takes nothing from the true one")
+  func changedOutside() throws {
+    var bag = CourierBag()
+    let one = try carried(1)
+    _ = try bag.add(one)
+    let other = try #require(CourierTag([UInt8](repeating: 2, count: 16)))
+    let (tag, cipher) = (one.envelope.tag, one.envelope.ciphertext)
+    let changed = [
+      try CourierEnvelope(tag: other, expiry: 1000, ciphertext: cipher, copies: 4),
+      try CourierEnvelope(tag: tag, expiry: 1001, ciphertext: cipher, copies: 4),
+      try CourierEnvelope(tag: tag, expiry: 1000, ciphertext: cipher, copies: 4, prekey: 7),
+    ]
+    for (number, envelope) in changed.enumerated() {
+      let carried = CarriedEnvelope(
+        envelope: envelope, depositor: PeerID(rawValue: UInt64(10 + number)), isOfFavourite: false, storedAt: 2)
+      #expect(try bag.add(carried).isNew)
+    }
+    #expect(bag.count == 4 && bag.addressed(to: [tag]).contains { $0.envelope == one.envelope })
+  }
+
   @Test("A courier gets copies of what it neither brought nor has, and of nothing of its own")
   func copies() throws {
     var bag = CourierBag()
@@ -196,7 +216,7 @@ struct CourierBagTests {
     let early = bag.expire(at: 998)
     #expect(early.isEmpty)
     let gone = bag.expire(at: 1000)
-    let old = try [1, 2].map { try carried($0).id }
+    let old = try [1, 2].map { try carried($0, expiry: UInt64(998 + $0)).id }
     #expect(Set(gone) == Set(old))
     #expect(bag.count == 1)
   }

@@ -249,11 +249,12 @@ struct CourierLimitTests {
     #expect(stage.counters.handedOver == 100)
   }
 
-  @Test("What is for a neighbour is handed to it three times, a minute apart, and then it is gone")
+  @Test("What is for a neighbour is handed to it three times, a minute apart, then once an hour, and stays")
   func handedOverThrice() throws {
     var stage = Stage()
     let carried = CarriedEnvelope(
-      envelope: try stage.envelope(), depositor: PeerID(rawValue: 1), isOfFavourite: false, storedAt: stage.time)
+      envelope: try stage.envelope(life: 20 * 3_600_000), depositor: PeerID(rawValue: 1), isOfFavourite: false,
+      storedAt: stage.time)
     stage.stage.hall.nodes[0].engine.restore(carried)
     let link = stage.stage.hall.connect(stranger: stage.cem, to: 0)
     var handed: [Int] = []
@@ -263,7 +264,96 @@ struct CourierLimitTests {
       stage.stage.hall.inject(stage.cem.announce(at: stage.time), on: link, to: 0)
     }
     #expect(handed == [1, 1, 2, 2, 3, 3, 3, 3, 3, 3])
-    #expect(stage.carried == 0)
+    #expect(stage.carried == 0 && stage.counters.handedOver == 1)
+    for _ in 0..<120 {
+      stage.stage.hall.pass(.seconds(30))
+      stage.stage.hall.inject(stage.cem.announce(at: stage.time), on: link, to: 0)
+    }
+    #expect(stage.envelopes(on: link).count == 4)
+  }
+
+  @Test("Who is blocked gets neither letters to carry nor those that are for it")
+  func blocked() throws {
+    var stage = Stage()
+    for isOwn in [true, false] {
+      stage.stage.hall.nodes[0].engine.restore(
+        CarriedEnvelope(
+          envelope: try stage.envelope(for: isOwn ? nil : Stranger(901).noiseKey.publicKey),
+          depositor: PeerID(rawValue: 1), isOfFavourite: false, storedAt: stage.time))
+    }
+    stage.stage.hall.handle(.block(stage.cem.id, true), at: 0)
+    let link = stage.stage.hall.connect(to: 0)
+    stage.stage.hall.inject(stage.cem.announce(at: stage.time, capabilities: [.prekeys]), on: link, to: 0)
+    #expect(stage.envelopes(on: link).isEmpty)
+    let far = stage.stage.bob.id
+    for wire in stage.stage.hall.links(0, 1) { stage.stage.hall.disconnect(wire) }
+    stage.stage.hall.pass(.seconds(400))
+    try stage.stage.hall.tell("by courier", to: far, as: 1, at: 0)
+    let again = stage.stage.hall.connect(to: 0)
+    #expect(stage.stage.ann.engine.peer(far) == nil)
+    for isBlocked in [true, false] {
+      stage.stage.hall.handle(.block(stage.cem.id, isBlocked), at: 0)
+      stage.stage.hall.inject(stage.cem.announce(at: stage.time, capabilities: [.prekeys]), on: again, to: 0)
+      stage.stage.hall.pass(.seconds(5))
+      #expect((stage.counters.deposited == 0) == isBlocked)
+      #expect(stage.envelopes(on: again).count == (isBlocked ? 0 : 3), "one for it, one to carry, and the node's own")
+    }
+  }
+
+  @Test("Of long envelopes fewer are handed over at once")
+  func longBatch() throws {
+    var stage = Stage()
+    let tag = CourierTag(for: stage.cem.noiseKey.publicKey, day: CourierTag.day(of: stage.time))
+    for number in 0..<5 {
+      let envelope = try CourierEnvelope(
+        tag: tag, expiry: stage.time + 3_600_000, ciphertext: FileTests.content(16 << 10, seed: UInt64(number)),
+        copies: 1)
+      stage.stage.hall.nodes[0].engine.restore(
+        CarriedEnvelope(
+          envelope: envelope, depositor: PeerID(rawValue: UInt64(number)), isOfFavourite: false, storedAt: stage.time))
+    }
+    _ = stage.stage.hall.connect(stranger: stage.cem, to: 0)
+    #expect(stage.counters.handedOver == 2)
+  }
+
+  @Test("Who repeats a peer's announce has the peer's letters handed over, and takes none from the peer")
+  func forgedPlace() throws {
+    var stage = Stage()
+    stage.stage.hall.nodes[0].engine.restore(
+      CarriedEnvelope(
+        envelope: try stage.envelope(life: 20 * 3_600_000), depositor: PeerID(rawValue: 1), isOfFavourite: false,
+        storedAt: stage.time))
+    let eve = stage.stage.hall.connect(to: 0)
+    for _ in 0..<10 {
+      stage.stage.hall.inject(stage.cem.announce(at: stage.time), on: eve, to: 0)
+      stage.stage.hall.pass(.seconds(61))
+    }
+    #expect(stage.envelopes(on: eve).count == 3)
+    stage.stage.hall.handle(.linkClosed(eve), at: 0)
+    stage.stage.hall.pass(.seconds(2 * 3600))
+    let link = stage.stage.hall.connect(stranger: stage.cem, to: 0)
+    #expect(stage.envelopes(on: link).count == 1)
+  }
+
+  @Test("Of several neighbours that carry letters favourites get one first, and of the others not always the same ones")
+  func drawnCouriers() throws {
+    var chosen: [Int: Int] = [:]
+    for seed in 1...20 as ClosedRange<UInt64> {
+      var hall = CourierTests.apart((0..<8).map { "n\($0)" }, seed: seed)
+      let places = hall.nodes.indices.dropFirst().dropLast().sorted { hall.nodes[$0].id < hall.nodes[$1].id }
+      let friend = try #require(places.last)
+      hall.handle(.favourite(hall.nodes[friend].id, true), at: 0)
+      for place in places { hall.connect(0, place) }
+      hall.pass(.seconds(30))
+      try hall.tell("to the last one", to: 7, as: 1, at: 0)
+      hall.pass(.seconds(1))
+      #expect(hall.nodes[friend].engine.carried == 1)
+      for (rank, place) in places.enumerated() where hall.nodes[place].engine.carried == 1 {
+        chosen[rank, default: 0] += 1
+      }
+    }
+    #expect(chosen.values.reduce(0, +) == 60 && chosen[5] == 20)
+    #expect((0..<5).allSatisfy { chosen[$0] ?? 0 > 0 && chosen[$0] ?? 0 < 20 }, "\(chosen)")
   }
 
   @Test("A message is kept with the key of its peer, for a courier's envelope is sealed for it after a restart, too")

@@ -24,6 +24,77 @@ struct FileLinkTests {
     #expect(fragments == OutgoingFiles.window)
   }
 
+  @Test(
+    "A file that takes a slow link more than two minutes arrives in one go, past a hop as well",
+    arguments: [true, false],
+    [55, 110] as [Int64])
+  func slow(isPrivate: Bool, milliseconds: Int64) throws {
+    var hall = FileTests.line(3)
+    try hall.tell("first", to: 2, at: 0)
+    hall.pass(.seconds(5))
+    hall.filePacketTime = .milliseconds(milliseconds)
+    let content = FileTests.content(1 << 20)
+    try hall.sendFile(content, to: isPrivate ? 2 : nil, as: 7, at: 0)
+    hall.pass(.seconds(120))
+    #expect(hall.nodes[2].files.isEmpty)
+    let states: [FileState] = isPrivate ? [.sending, .delivered] : [.sending, .sent]
+    let sender = hall.nodes[0]
+    hall.pass(.seconds(180)) { sender.fileStates[7] == states }
+    #expect(sender.fileStates[7] == states)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[2].files.map(\.content) == [content] && hall.nodes[1].files.count == (isPrivate ? 0 : 1))
+    #expect(sender.fileFrames.count < 3700, "each fragment once, and a ping for every second one at most")
+  }
+
+  @Test("A file whose link needs more than five minutes for it is made anew, and fails in the end")
+  func tooSlow() throws {
+    var hall = FileTests.line(2)
+    hall.filePacketTime = .milliseconds(500)
+    try hall.sendFile(FileTests.content(1 << 20), as: 7, at: 0)
+    hall.pass(.seconds(299))
+    #expect(hall.nodes[0].fileStates[7] == [.sending])
+    hall.pass(.seconds(6 * 301))
+    #expect(hall.nodes[0].fileStates[7]?.last == .failed(.unsendable) && hall.nodes[1].files.isEmpty)
+  }
+
+  @Test("A public file whose fragments came so late that the first were given up is whole when the last one is here")
+  func givenUp() throws {
+    var hall = FileTests.line(2)
+    let phone = Stranger(1)
+    let link = hall.connect(stranger: phone, to: 0)
+    let file = try SharedFile(name: "a.bin", mime: "application/octet-stream", content: FileTests.content(3000))
+    let fragments = phone.fragments(of: phone.packet(.fileTransfer, file.bytes, at: hall.time))
+    for fragment in fragments.dropLast() { hall.inject(fragment, on: link, to: 0) }
+    hall.pass(.seconds(301))
+    #expect(hall.nodes[0].engine.assembler.count == 0 && hall.nodes[0].engine.counters.refusedFiles == 0)
+    hall.inject(phone.announce(at: hall.time), on: link, to: 0)
+    hall.inject(try #require(fragments.last).with(time: hall.time), on: link, to: 0)
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[0].files.map(\.content) == [file.content] && hall.nodes[0].engine.assembler.count == 0)
+  }
+
+  @Test("A fragment that contradicts those of a public file is passed on, and keeps the file from nobody")
+  func contradiction() throws {
+    var hall = FileTests.line(2)
+    let (phone, forger) = (Stranger(1), Stranger(2))
+    let link = hall.connect(stranger: phone, to: 0)
+    let other = hall.connect(stranger: forger, to: 0)
+    let file = try SharedFile(name: "a.bin", mime: "application/octet-stream", content: FileTests.content(3000))
+    let fragments = phone.fragments(of: phone.packet(.fileTransfer, file.bytes, at: hall.time))
+    let first = try #require(fragments.first)
+    let counts = Counts()
+    hall.passes = { bytes, _, to in
+      if to == 1 { counts.sent[bytes[1], default: 0] += 1 }
+      return true
+    }
+    hall.inject(first, on: link, to: 0)
+    hall.inject(first.flipped(at: -1), on: other, to: 0)
+    for fragment in fragments.dropFirst() { hall.inject(fragment, on: link, to: 0) }
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].files.map(\.content) == [file.content] && hall.nodes[0].engine.counters.badFragments == 1)
+    #expect(counts[.fragment] == fragments.count + 1, "nobody knows which one is true")
+  }
+
   @Test("What a node says in fragments goes before those that it passes on, and has room beside them")
   func lanes() throws {
     var hall = FileTests.line(2)

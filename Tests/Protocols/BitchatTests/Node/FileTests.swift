@@ -137,6 +137,51 @@ struct FileTests {
     #expect(hall.nodes[1].files.count == 1)
   }
 
+  @Test("A private file that goes over several hops leaves slowly, for a phone may pass it on")
+  func slowOverHops() throws {
+    var hall = Self.line(3)
+    try hall.sendFile(Self.content(20_000), to: 2, as: 7, at: 0)
+    hall.pass(.seconds(20))
+    let moments = hall.nodes[0].fileFrames
+    #expect(moments.count > 40 && hall.nodes[2].files.count == 1)
+    #expect(zip(moments, moments.dropFirst()).allSatisfy { $0.duration(to: $1) >= .milliseconds(20) })
+  }
+
+  @Test("A small private file that still waits for its link is withdrawn with its cancelling")
+  func cancelledInQueue() throws {
+    var hall = Self.line(2)
+    try hall.tell("first", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    try hall.sendFile([1], to: 1, as: 7, at: 0)
+    let packets = hall.nodes[0].filePackets
+    #expect(hall.nodes[0].fileStates[7] == [.sending] && packets.count == 1 && hall.nodes[0].withdrawn.isEmpty)
+    hall.handle(.cancelFile(7), at: 0)
+    #expect(hall.nodes[0].fileStates[7] == [.sending, .cancelled])
+    let withdrawn = hall.nodes[0].withdrawn
+    #expect(withdrawn.count == 1 && packets.allSatisfy { packet in withdrawn.contains { $0.contains(packet) } })
+    let other = Stranger(1).line("not that one", at: hall.time)
+    #expect(!withdrawn.contains { $0.contains(other) })
+  }
+
+  @Test("A file in clear for one peer is told as one that is not private, and its sender learns that it came")
+  func clearFile() throws {
+    var hall = Self.line(1)
+    let phone = Stranger(1)
+    let link = hall.connect(stranger: phone, to: 0)
+    let file = try SharedFile(name: "a.bin", mime: "application/octet-stream", content: [1, 2, 3])
+    for _ in 0..<2 {
+      hall.inject(phone.packet(.fileTransfer, file.bytes, at: hall.time, to: hall.nodes[0].id), on: link, to: 0)
+      hall.pass(.seconds(1))
+    }
+    let told = hall.nodes[0].files
+    #expect(told.count == 1 && told.first?.isPrivate == false && told.first?.link == link)
+    #expect(told.first?.receipt != nil)
+    let old = phone.packet(.fileTransfer, file.bytes, at: hall.time - 16 * 60 * 1000, to: hall.nodes[0].id)
+    hall.pass(.seconds(2))
+    hall.inject(old.with(0, at: 2), on: link, to: 0)
+    #expect(hall.nodes[0].files.count == 1, "one that is too old")
+  }
+
   @Test("A private file never goes to a peer that has not shown that it takes one")
   func unproven() throws {
     var hall = MeshHall()
@@ -310,7 +355,7 @@ struct FileTests {
     #expect(stage.ann.files.isEmpty, "it is for somebody else")
     stage.inject(eve.packet(.fileTransfer, right, at: stage.time + 13))
     stage.inject(eve.packet(.fileTransfer, right, at: stage.time + 14, to: stage.ann.id))
-    #expect(stage.ann.files.map(\.isPrivate) == [false, true])
+    #expect(stage.ann.files.map { $0.receipt == nil } == [true, false])
     stage.hall.handle(.block(eve.id, true), at: 0)
     stage.inject(eve.packet(.fileTransfer, right, at: stage.time + 15))
     #expect(stage.ann.files.count == 2)

@@ -26,6 +26,9 @@ struct MeshHall {
     var filePercents: [UInt32: [Int]] = [:]
     var pongs: [UInt32: (milliseconds: UInt32, hops: Int)] = [:]
     var lostPings: [UInt32] = []
+    /// Packets of files that it has sent last, and those that it wants back.
+    var filePackets: [[UInt8]] = []
+    var withdrawn: [FilePackets] = []
     /// Packets of files that it has sent, by the time of virtual time.
     var fileFrames: [Instant] = []
     /// What it has sent over links that only the test has an end of.
@@ -82,6 +85,8 @@ struct MeshHall {
   var latency: ClosedRange<Int64> = 5...15
   /// Of a hundred packets so many are lost.
   var loss: Int64 = 0
+  /// So long a link needs for a packet of a file.
+  var filePacketTime = Duration.milliseconds(3)
   /// Links whose radio takes nothing of files, so that there is never room again.
   var stalled: Set<LinkID> = []
   /// What passes the air is shown to it; false keeps the packet from arriving.
@@ -261,7 +266,10 @@ struct MeshHall {
     for action in actions {
       switch action {
       case .send(let bytes, let link, let kind):
-        if kind == .file { nodes[node].fileFrames.append(now) }
+        if kind == .file {
+          nodes[node].fileFrames.append(now)
+          nodes[node].filePackets = nodes[node].filePackets.suffix(9) + [bytes]
+        }
         send(bytes, on: link, from: node, isFile: kind == .file)
       case .cut(let link, let reason):
         nodes[node].cuts.append((link, reason))
@@ -286,7 +294,8 @@ struct MeshHall {
       case .fileProgress(let number, let percent): nodes[node].filePercents[number, default: []].append(percent)
       case .pong(let number, let milliseconds, let hops): nodes[node].pongs[number] = (milliseconds, hops)
       case .pingLost(let number): nodes[node].lostPings.append(number)
-      case .bound, .peer, .state, .withdraw: break
+      case .withdraw(let packets): nodes[node].withdrawn.append(packets)
+      case .bound, .peer, .state: break
       }
       self.actions += 1
       carriedOut(self.actions)
@@ -295,9 +304,8 @@ struct MeshHall {
 
   private mutating func send(_ bytes: [UInt8], on link: LinkID, from node: Int, isFile: Bool) {
     if isFile, !stalled.contains(link) {
-      // A link takes a packet every 3 ms.
       let end = End(link: link, node: node)
-      let due = max(now, takenAt[end] ?? now).advanced(by: .milliseconds(3))
+      let due = max(now, takenAt[end] ?? now).advanced(by: filePacketTime)
       takenAt[end] = due
       waiting[end, default: 0] += 1
       fly(Flight(due: due, number: 0, bytes: [], link: link, to: node, isRoom: true))

@@ -99,6 +99,35 @@ struct PingTests {
     #expect(counters.unaskedPongs == 20 && counters.unreadable == 0)
   }
 
+  @Test("The answer of another peer with the right nonce is none, and of one's own pings 64 wait")
+  func answeredByAnother() throws {
+    var hall = FileTests.line(2)
+    let eve = Stranger(1)
+    let link = hall.connect(stranger: eve, to: 0)
+    let nonces = Nonces()
+    hall.passes = { bytes, from, _ in
+      if from == 0, bytes[1] == MessageType.ping.rawValue, let packet = try? Packet(decoding: bytes),
+        let ping = try? PingPayload(reading: packet.payload)
+      {
+        nonces.seen.append(ping.nonce)
+      }
+      return bytes[1] != MessageType.pong.rawValue
+    }
+    for number in 1...64 as ClosedRange<UInt32> { try hall.ping(1, as: number, at: 0) }
+    #expect(throws: MeshEngine.PingError.tooMany) { try hall.ping(1, as: 65, at: 0) }
+    let payload = PingPayload(nonce: try #require(nonces.seen.first)).bytes
+    hall.inject(eve.packet(.pong, payload, at: hall.time, to: hall.nodes[0].id, isSigned: false), on: link, to: 0)
+    #expect(hall.nodes[0].pongs.isEmpty && hall.nodes[0].engine.counters.unaskedPongs == 1)
+    hall.pass(.seconds(11))
+    #expect(hall.nodes[0].lostPings.count == 64)
+    try hall.ping(1, as: 66, at: 0)
+  }
+
+  /// What pings have asked with.
+  private final class Nonces {
+    var seen: [UInt64] = []
+  }
+
   @Test("Nobody asks itself, and without neighbours nobody is asked")
   func refused() throws {
     var hall = FileTests.line(2)

@@ -141,8 +141,22 @@ struct FileKeepingTests {
       intake.wrote(try #require(file))
     }
     #expect(taken == 2 * FileIntake.perMinuteOfSender && intake.refused == 60 && intake.count == 0)
-    for number in 100..<200 as Range<UInt64> where intake.take(Self.file(number, of: number), at: .zero) { taken += 1 }
-    #expect(taken == FileIntake.perMinute)
+    func take(_ numbers: Range<UInt64>, over link: UInt64, isPrivate: Bool = false, isOfFavourite: Bool = false) -> Int
+    {
+      numbers.count { number in
+        let file = Self.file(number, of: number, over: link, isPrivate: isPrivate)
+        let isTaken = intake.take(file, isOfFavourite: isOfFavourite, at: .zero)
+        if isTaken, let next = intake.next(at: .zero) { intake.wrote(next) }
+        return isTaken
+      }
+    }
+    // Many names over one link bring no more than a link may, and many links no more than all may.
+    intake = FileIntake()
+    #expect(take(100..<200, over: 7) == FileIntake.perMinuteOfLink)
+    #expect(take(200..<300, over: 8) + take(300..<600, over: 9) == FileIntake.perMinute - FileIntake.perMinuteOfLink)
+    // All that takes nothing from private files and those of favourites.
+    let dear = take(700..<720, over: 9, isOfFavourite: true) + take(720..<800, over: 9, isPrivate: true)
+    #expect(dear == FileIntake.perMinuteOfDear)
     let later = Instant.zero.advanced(by: .seconds(61))
     let isTaken = intake.take(Self.file(300, of: 0), at: later)
     #expect(isTaken)
@@ -186,12 +200,15 @@ struct FileKeepingTests {
     #expect(taken == FileIntake.limit && intake.count == FileIntake.limit && intake.lost == 6)
   }
 
-  private static func file(_ number: UInt64, of sender: UInt64, bytes: Int = 1) -> ReceivedFile {
+  private static func file(
+    _ number: UInt64, of sender: UInt64, over link: UInt64? = nil, isPrivate: Bool = false, bytes: Int = 1
+  ) -> ReceivedFile {
     ReceivedFile(
       sender: PeerID(rawValue: sender), nickname: "", name: "\(number)", kind: .jpeg,
       content: [UInt8](repeating: 0, count: bytes), time: number,
-      packet: PacketID(Packet(type: .fileTransfer, timestamp: number, sender: PeerID(rawValue: sender), payload: [])),
-      receipt: nil)
+      packet: isPrivate
+        ? nil : PacketID(Packet(type: .fileTransfer, timestamp: number, sender: PeerID(rawValue: sender), payload: [])),
+      receipt: nil, link: LinkID(link ?? number))
   }
 }
 

@@ -126,6 +126,21 @@ struct FileTests {
     #expect(Self.incoming(bob).isEmpty)
   }
 
+  @Test("A file that is deleted on its way goes no further")
+  @LoopActor
+  func deletedOnItsWay() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let number = try ann.mesh.send(file: Self.content(200_000), name: "a", mime: "", to: "")
+    #expect(village.wait(.seconds(60)) { ann.mesh.files[number]?.percent ?? 0 >= 20 })
+    var isDeleted = false
+    ann.mesh.delete(file: number) { isDeleted = $0 == nil }
+    #expect(ann.mesh.ports.values.allSatisfy { $0.queue.files <= 1 } && ann.mesh.engine?.content(ofFile: number) == nil)
+    village.time.advance(by: .seconds(60))
+    #expect(isDeleted && ann.mesh.files.numbers.isEmpty && Self.incoming(bob).isEmpty)
+  }
+
   @Test("A ping says how long the way is; one to who is away is lost")
   @LoopActor
   func ping() async throws {

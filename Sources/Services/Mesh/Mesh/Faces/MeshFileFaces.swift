@@ -14,9 +14,11 @@ final class MeshFileFaces {
   private let root: ObjectPath
   private let manager: ObjectPath
   private var objects: [UInt32: ExportedObject] = [:]
+  private let opened: OpenFiles
 
   init(_ service: MeshService, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath) {
     (self.service, self.tree, self.root, self.manager) = (service, tree, root, manager)
+    opened = OpenFiles(of: service)
     service.fileChanges.addForGood { [weak self] in self?.look(at: $0) }
     service.changes.addForGood { [weak self] in self?.lookAtAll() }
   }
@@ -34,14 +36,15 @@ final class MeshFileFaces {
   private func look(at number: UInt32) {
     guard service.files[number] != nil else {
       objects[number] = nil
+      opened.forget(number)
       return
     }
     guard objects[number] == nil else { return }
     objects[number] = tree.export(
-      root.child("file\(number)"), interfaces: [Self.interface(number, service)], manager: manager)
+      root.child("file\(number)"), interfaces: [Self.interface(number, service, opened)], manager: manager)
   }
 
-  static func interface(_ number: UInt32, _ service: MeshService) -> Interface {
+  static func interface(_ number: UInt32, _ service: MeshService, _ opened: OpenFiles) -> Interface {
     func entry() -> FileLog.Entry? { service.files[number] }
     func text(_ name: String, _ documentation: String, _ get: @escaping @LoopActor (FileLog.Entry) -> String)
       -> Property
@@ -55,7 +58,7 @@ final class MeshFileFaces {
         "A file of the mesh: one that came, which is kept for a while, or one that this node sends. It is for root and the "
         + "group alone, so no signal tells of its changes; Mesh1 signals the number of a file that came or whose state "
         + "changed. Nothing opens a file that came: a program that does should not trust it.",
-      audience: .group, methods: methods(number, service),
+      audience: .group, methods: methods(number, service, opened),
       properties: [
         text("Name", "A plain file name, which is no path, of 100 characters at most.") { $0.name },
         text("Mime", "Its type, one of those that the apps take.") { $0.mime },
@@ -66,7 +69,8 @@ final class MeshFileFaces {
         },
         text("Nickname", "What its sender was called then; empty for a file of this node.") { $0.nickname },
         Property(
-          "Private", "b", documentation: "Whether it is between this node and the peer alone.", emits: .none,
+          "Private", "b", documentation: "Whether it goes, or came, in a session, where nobody else can read it.",
+          emits: .none,
           get: { .bool(entry()?.isPrivate ?? false) }),
         text("Direction", "incoming or outgoing.") { $0.direction.rawValue },
         Property(
@@ -85,18 +89,19 @@ final class MeshFileFaces {
       ])
   }
 
-  private static func methods(_ number: UInt32, _ service: MeshService) -> [Method] {
+  private static func methods(_ number: UInt32, _ service: MeshService, _ opened: OpenFiles) -> [Method] {
     [
       Method(
         "Open", out: [Argument("content", "h")],
-        documentation: "Returns the content as a sealed memory file: of a file that came, or of one on its way.",
-        errors: [.notFound, .failed],
+        documentation:
+          "Returns the content as a sealed memory file: of a file that came, or of one on its way. Programs together have 32 MiB of "
+          + "them open at most.",
+        errors: [.notFound, .limitExceeded, .failed],
         handler: { call in
-          service.open(file: number) { content in
-            do throws(DBusError) {
-              call.reply(.descriptor(try .sealed(try Self.bytes(content), name: "file")))
-            } catch {
-              call.fail(error)
+          opened.open(number) { file in
+            switch file {
+            case .success(let file): call.reply(.descriptor(file))
+            case .failure(let error): call.fail(error)
             }
           }
         }),
@@ -117,15 +122,5 @@ final class MeshFileFaces {
           }
         }),
     ]
-  }
-
-  private static func bytes(_ content: Result<[UInt8], StoreError>) throws(DBusError) -> [UInt8] {
-    do throws(StoreError) {
-      return try content.get()
-    } catch  where error.reason == .missing {
-      throw DBusError(.notFound, error.sentence)
-    } catch {
-      throw .failed(error.sentence)
-    }
   }
 }

@@ -17,19 +17,35 @@ struct FileIntake: Sendable {
   static let limit = 64
   /// Files that are being written at the same time.
   static let writers = 2
-  /// The most new files in a minute of one sender, and of all.
+  /// The most new files in a minute of one sender; of those in clear and of no favourite, also of one link and of all; and of the
+  /// others together. Who has many names has few links.
   static let perMinuteOfSender = 20
+  static let perMinuteOfLink = 30
   static let perMinute = 60
+  static let perMinuteOfDear = 60
   /// From a refusal of the disk to the next attempt.
   static let pause = Duration.seconds(15)
+
+  /// How often files come of one sender and of all.
+  private struct Gate: Sendable {
+    private var senders = RateLimiter<PeerID>(perMinute: perMinuteOfSender, capacity: 256)
+    private var all: RateLimiter<Bool>
+
+    init(perMinute: Int) { all = RateLimiter(perMinute: perMinute, capacity: 1) }
+
+    mutating func allow(_ sender: PeerID, at now: Instant) -> Bool {
+      senders.allow(sender, at: now) && all.allow(true, at: now)
+    }
+  }
 
   private var waiting: [ReceivedFile] = []
   private var beingWritten: [Key: Int] = [:]
   private var keys: Set<Key> = []
   private var bytes = 0
   private var pausedUntil: Instant?
-  private var senders = RateLimiter<PeerID>(perMinute: perMinuteOfSender, capacity: 256)
-  private var all = RateLimiter<Bool>(perMinute: perMinute, capacity: 1)
+  private var links = RateLimiter<LinkID?>(perMinute: perMinuteOfLink, capacity: 32)
+  private var strangers = Gate(perMinute: perMinute)
+  private var dear = Gate(perMinute: perMinuteOfDear)
   /// Files of senders who bring too many.
   private(set) var refused: UInt64 = 0
   /// Files that came whole and found no place, here or on the disk.
@@ -37,11 +53,17 @@ struct FileIntake: Sendable {
 
   var count: Int { keys.count }
 
+  /// - Parameter isOfFavourite: whether its sender is one.
   /// - Returns: whether the file is a new one that waits now.
-  mutating func take(_ file: ReceivedFile, at now: Instant) -> Bool {
+  mutating func take(_ file: ReceivedFile, isOfFavourite: Bool = false, at now: Instant) -> Bool {
     let key = Key(file)
     guard !keys.contains(key) else { return false }
-    guard senders.allow(file.sender, at: now), all.allow(true, at: now) else {
+    let isDear = isOfFavourite || file.isPrivate
+    let isAllowed =
+      isDear
+      ? dear.allow(file.sender, at: now)
+      : links.allow(file.link, at: now) && strangers.allow(file.sender, at: now)
+    guard isAllowed else {
       refused += 1
       return false
     }

@@ -97,7 +97,7 @@ extension MeshService {
       // Its sender has missed that it is here.
       return handle(.fileKept(receipt, from: file.sender))
     }
-    guard intake.take(file, at: scheduler.now) else { return }
+    guard intake.take(file, isOfFavourite: marks[file.sender]?.isFavourite == true, at: scheduler.now) else { return }
     keepWaitingFiles()
   }
 
@@ -176,9 +176,9 @@ extension MeshService {
   }
 
   /// Nothing more of a file goes out.
-  func withdraw(_ id: FragmentID) {
+  func withdraw(_ packets: FilePackets) {
     for port in ports.values where port.queue.files > 0 {
-      port.queue.removeFiles { FragmentID(ofPacket: $0) == id }
+      port.queue.removeFiles(where: packets.contains)
       tellRoom(port)
     }
   }

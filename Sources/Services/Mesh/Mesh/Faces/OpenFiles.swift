@@ -1,0 +1,112 @@
+import Common
+import DBus
+import Loop
+import Store
+
+/// The contents that programs have open: of each file of the mesh one memory file, however often it is asked for.
+///
+/// The memory of what a program keeps open counts as this service's, so there is no more of it than `byteLimit`. What no program has
+/// open any more goes when another one needs the room, and a minute later by itself.
+@LoopActor
+final class OpenFiles {
+  typealias Content = Result<[UInt8], StoreError>
+  typealias Answer = @LoopActor (Result<FileDescriptor, DBusError>) -> Void
+
+  nonisolated static let byteLimit = 32 << 20
+  /// Files that are read from the disk at a time, and programs that wait for one of them.
+  nonisolated static let readingLimit = 4
+  nonisolated static let waitingLimit = 16
+  private nonisolated static let time = Duration.seconds(60)
+
+  private struct Held {
+    let file: FileDescriptor
+    let bytes: Int
+  }
+
+  private let byteLimit: Int
+  private let scheduler: any Scheduler
+  private let read: @LoopActor (_ number: UInt32, _ then: @escaping @LoopActor (Content) -> Void) -> Void
+  private var held: [UInt32: Held] = [:]
+  private var waiting: [UInt32: [Answer]] = [:]
+  private var timer: Registration?
+
+  /// - Parameter read: has a file read, by its number.
+  init(
+    byteLimit: Int = OpenFiles.byteLimit, scheduler: any Scheduler,
+    read: @escaping @LoopActor (_ number: UInt32, _ then: @escaping @LoopActor (Content) -> Void) -> Void
+  ) {
+    (self.byteLimit, self.scheduler, self.read) = (byteLimit, scheduler, read)
+  }
+
+  convenience init(of service: MeshService) {
+    self.init(scheduler: service.scheduler) { [weak service] number, then in
+      guard let service else { return then(.failure(StoreError(.missing, "The mesh has ended."))) }
+      service.open(file: number, then: then)
+    }
+  }
+
+  /// The bytes of all memory files.
+  var bytes: Int { held.values.reduce(0) { $0 + $1.bytes } }
+
+  /// Opens a file for one program.
+  func open(_ number: UInt32, then: @escaping Answer) {
+    if let held = held[number] { return then(Self.reopened(held.file)) }
+    guard (waiting[number]?.count ?? 0) < Self.waitingLimit,
+      waiting[number] != nil || waiting.count < Self.readingLimit
+    else { return then(.failure(.limitExceeded("Too many files are being read for other programs."))) }
+    waiting[number, default: []].append(then)
+    guard waiting[number]?.count == 1 else { return }
+    read(number) { [weak self] in self?.came(number, $0) }
+  }
+
+  /// A file is no more: nobody else gets it.
+  func forget(_ number: UInt32) { held[number] = nil }
+
+  private func came(_ number: UInt32, _ content: Content) {
+    let answers = waiting.removeValue(forKey: number) ?? []
+    let file = hold(number, content)
+    for answer in answers { answer(file.flatMap(Self.reopened)) }
+  }
+
+  private func hold(_ number: UInt32, _ content: Content) -> Result<FileDescriptor, DBusError> {
+    do throws(DBusError) {
+      let bytes = try Self.bytes(content)
+      dropUnused()
+      guard self.bytes + bytes.count <= byteLimit else {
+        throw .limitExceeded("Programs have \(self.bytes) bytes of files open, and more is not held for them.")
+      }
+      let file = try FileDescriptor.sealed(bytes, name: "file")
+      held[number] = Held(file: file, bytes: bytes.count)
+      lookLater()
+      return .success(file)
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private func dropUnused() { held = held.filter { $0.value.file.isOpenElsewhere } }
+
+  private func lookLater() {
+    guard timer == nil else { return }
+    timer = scheduler.schedule(after: Self.time) { [weak self] in
+      guard let self else { return }
+      timer = nil
+      dropUnused()
+      if !held.isEmpty { lookLater() }
+    }
+  }
+
+  private static func reopened(_ file: FileDescriptor) -> Result<FileDescriptor, DBusError> {
+    do throws(DBusError) { return .success(try file.reopened()) } catch { return .failure(error) }
+  }
+
+  private static func bytes(_ content: Content) throws(DBusError) -> [UInt8] {
+    do throws(StoreError) {
+      return try content.get()
+    } catch  where error.reason == .missing {
+      throw DBusError(.notFound, error.sentence)
+    } catch {
+      throw .failed(error.sentence)
+    }
+  }
+}

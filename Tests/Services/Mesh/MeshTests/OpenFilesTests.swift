@@ -1,0 +1,119 @@
+import Common
+import DBus
+import Loop
+import Store
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+/// What programs keep open of the mesh's files.
+@Suite("Files of the mesh that programs have open")
+struct OpenFilesTests {
+  /// Files of 1,000 bytes whose reading the test ends.
+  @LoopActor
+  private final class Shelf {
+    let scheduler = HandClock()
+    private(set) var reads: [UInt32] = []
+    private var answers: [(UInt32, @LoopActor (OpenFiles.Content) -> Void)] = []
+    lazy var opened = OpenFiles(byteLimit: 3000, scheduler: scheduler) { [weak self] number, then in
+      self?.reads.append(number)
+      self?.answers.append((number, then))
+    }
+
+    /// Opens a file, and says what came at once.
+    @discardableResult
+    func open(_ number: UInt32) -> Opened {
+      let result = Opened()
+      opened.open(number) { result.answer = $0 }
+      return result
+    }
+
+    func finish(_ content: OpenFiles.Content? = nil) {
+      let waiting = answers
+      answers = []
+      for (number, then) in waiting { then(content ?? .success([UInt8](repeating: UInt8(number), count: 1000))) }
+    }
+  }
+
+  @LoopActor
+  private final class Opened {
+    var answer: Result<FileDescriptor, DBusError>?
+    var bytes: [UInt8]? { answer.flatMap { try? $0.get().contents() } }
+    var isRefused: Bool {
+      if case .failure(let error)? = answer { error.is(.limitExceeded) } else { false }
+    }
+  }
+
+  @Test("Programs that open one file get one memory file, each from its beginning, and the disk is read once")
+  @LoopActor
+  func shared() throws {
+    let shelf = Shelf()
+    let early = [shelf.open(7), shelf.open(7)]
+    #expect(early.allSatisfy { $0.answer == nil })
+    shelf.finish()
+    let files = early + [shelf.open(7)]
+    #expect(shelf.reads == [7] && shelf.opened.bytes == 1000)
+    for file in files {
+      #expect(try file.answer?.get().readAll(limit: 2000) == [UInt8](repeating: 7, count: 1000))
+    }
+  }
+
+  @Test("What programs keep is bounded, and what they have closed makes room")
+  @LoopActor
+  func bounded() {
+    let shelf = Shelf()
+    var kept = (1...3 as ClosedRange<UInt32>).map { shelf.open($0) }
+    shelf.finish()
+    #expect(kept.allSatisfy { $0.bytes?.count == 1000 } && shelf.opened.bytes == 3000)
+    let tooMuch = shelf.open(4)
+    shelf.finish()
+    #expect(tooMuch.isRefused && shelf.opened.bytes == 3000)
+    #expect(shelf.open(2).bytes?.first == 2, "one that is held costs nothing")
+    kept.remove(at: 0)
+    let next = shelf.open(4)
+    shelf.finish()
+    #expect(next.bytes?.first == 4 && shelf.opened.bytes == 3000)
+    #expect(kept.allSatisfy { $0.bytes?.count == 1000 })
+  }
+
+  @Test("A minute after it was closed a file takes no memory, and one that is deleted is given to nobody else")
+  @LoopActor
+  func dropped() {
+    let shelf = Shelf()
+    var kept: Opened? = shelf.open(1)
+    shelf.open(2)
+    shelf.finish()
+    shelf.scheduler.advance(by: .seconds(61))
+    #expect(shelf.opened.bytes == 1000 && kept?.bytes?.first == 1)
+    kept = nil
+    shelf.scheduler.advance(by: .seconds(61))
+    #expect(shelf.opened.bytes == 0)
+    let last = shelf.open(1)
+    shelf.finish()
+    shelf.opened.forget(1)
+    #expect(last.bytes != nil)
+    shelf.open(1)
+    #expect(shelf.reads == [1, 2, 1, 1])
+  }
+
+  @Test("However many ask, few files are read at a time, and few wait for one; a failure reaches all of them")
+  @LoopActor
+  func waiting() {
+    let shelf = Shelf()
+    let many = (0..<20).map { _ in shelf.open(1) }
+    #expect(many.count { $0.isRefused } == 20 - OpenFiles.waitingLimit)
+    let others = (2..<12 as Range<UInt32>).map { shelf.open($0) }
+    #expect(others.count { $0.isRefused } == 10 - (OpenFiles.readingLimit - 1))
+    #expect(shelf.reads.count == OpenFiles.readingLimit)
+    shelf.finish(.failure(StoreError(.failed, "The disk hangs.")))
+    for opened in many + others where !opened.isRefused {
+      guard case .failure(let error)? = opened.answer else {
+        Issue.record("no failure")
+        continue
+      }
+      #expect(error.is(.failed))
+    }
+    #expect(shelf.opened.bytes == 0)
+  }
+}
