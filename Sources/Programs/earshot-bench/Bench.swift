@@ -18,7 +18,7 @@ struct Bench {
         var figures: [Figure] = []
         if wants("engine") { figures += EngineBench.run() }
         if wants("noise") { figures += NoiseBench.run() }
-        if wants("mesh") { figures += MeshBench.run() }
+        if wants("mesh") { figures += MeshBench.run() + MeshFileBench.run() }
         if wants("feed") { figures += FeedBench.run() }
         if wants("visitors") { figures += VisitorsBench.run() }
         do {

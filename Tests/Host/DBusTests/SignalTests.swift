@@ -83,7 +83,8 @@ struct SignalTests {
     defer { table.close() }
     var got: [String] = []
     let end = Mailbox<Void>()
-    let first = table.client.subscribe(SignalMatch(sender: Table.name, pathNamespace: "/a")) { _ in got.append("first") }
+    let first = table.client.subscribe(SignalMatch(sender: Table.name, pathNamespace: "/a")) { _ in got.append("first")
+    }
     let others = [
       table.client.subscribe(SignalMatch(sender: Table.name, pathNamespace: "/b")) { _ in got.append("second") },
       table.client.subscribe(SignalMatch(sender: Table.name, member: "End")) { _ in end.put(()) },

@@ -46,6 +46,42 @@ struct FileLinkTests {
     #expect(sender.fileFrames.count < 3700, "each fragment once, and a ping for every second one at most")
   }
 
+  @Test("What a phone would drop for its time does not go to it, while a node gets the rest")
+  func slowBesidePhone() throws {
+    var hall = FileTests.line(2)
+    let phone = Stranger(1)
+    let link = hall.connect(stranger: phone, to: 0)
+    hall.pass(.seconds(3))
+    hall.filePacketTime = .milliseconds(70)
+    try hall.sendFile(FileTests.content(1 << 20), as: 7, at: 0)
+    let node = hall.nodes[0]
+    func fragments() -> Int { node.sent[link, default: []].count { $0[1] == MessageType.fragment.rawValue } }
+    hall.pass(.seconds(101))
+    let before = fragments()
+    #expect(before > 1000)
+    hall.pass(.seconds(150))
+    #expect(fragments() == before && node.fileStates[7] == [.sending, .sent] && hall.nodes[1].files.count == 1)
+  }
+
+  @Test("What a slow link has lost of a private file goes once more in the same fragments")
+  func slowAndLossy() throws {
+    var hall = FileTests.line(2)
+    try hall.tell("first", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    hall.filePacketTime = .milliseconds(50)
+    let (ids, counts) = (Counts(), Counts())
+    hall.passes = { bytes, from, _ in
+      guard from == 0, let id = FragmentID(ofPacket: bytes) else { return true }
+      ids.ids.insert(id)
+      counts.sent[bytes[1], default: 0] += 1
+      return counts[.fragment] != 5
+    }
+    try hall.sendFile(FileTests.content(1 << 20), to: 1, as: 7, at: 0)
+    hall.pass(.seconds(200))
+    #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[1].files.count == 1)
+    #expect(ids.ids.count == 1 && counts[.fragment] > 2200)
+  }
+
   @Test("A file whose link needs more than five minutes for it is made anew, and fails in the end")
   func tooSlow() throws {
     var hall = FileTests.line(2)
@@ -227,6 +263,7 @@ struct FileLinkTests {
   /// What a node has sent, by type, and whether it hears pongs.
   private final class Counts {
     var sent: [UInt8: Int] = [:]
+    var ids: Set<FragmentID> = []
     var losesPongs = true
     subscript(type: MessageType) -> Int { sent[type.rawValue] ?? 0 }
   }

@@ -176,10 +176,22 @@ struct FileTests {
     let told = hall.nodes[0].files
     #expect(told.count == 1 && told.first?.isPrivate == false && told.first?.link == link)
     #expect(told.first?.receipt != nil)
-    let old = phone.packet(.fileTransfer, file.bytes, at: hall.time - 16 * 60 * 1000, to: hall.nodes[0].id)
-    hall.pass(.seconds(2))
-    hall.inject(old.with(0, at: 2), on: link, to: 0)
-    #expect(hall.nodes[0].files.count == 1, "one that is too old")
+  }
+
+  @Test("A file that a neighbour gives later is told up to 15 min after it was sent")
+  func oldFile() throws {
+    var stage = LimitStage()
+    let phone = Stranger(1)
+    stage.inject(phone.announce(at: stage.time))
+    // The neighbour is asked what it has.
+    stage.hall.pass(.seconds(2))
+    for (minutes, count) in [(16, 0), (14, 1)] as [(UInt64, Int)] {
+      let file = try SharedFile(name: "a.bin", mime: "application/octet-stream", content: [UInt8(minutes)])
+      stage.inject(
+        phone.packet(
+          .fileTransfer, file.bytes, at: stage.time - minutes * 60_000, timeToLive: 0, isSyncAnswer: true))
+      #expect(stage.ann.files.count == count && stage.ann.engine.counters.unaskedAnswers == 0)
+    }
   }
 
   @Test("A private file never goes to a peer that has not shown that it takes one")

@@ -162,6 +162,22 @@ struct FileKeepingTests {
     #expect(isTaken)
   }
 
+  @Test("Where strangers have brought all that they may, a favourite's file is taken", arguments: [true, false])
+  @LoopActor
+  func ofFavourite(isFavourite: Bool) throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    if isFavourite { try bob.mesh.favourite(ann.id, true) }
+    for number in 0..<100 as Range<UInt64> {
+      guard bob.mesh.intake.take(Self.file(number, of: number), at: village.time.now) else { continue }
+      let file = bob.mesh.intake.next(at: village.time.now)
+      bob.mesh.intake.wrote(try #require(file))
+    }
+    _ = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "")
+    #expect(village.wait(.seconds(20)) { Self.names(bob) == ["a"] } == isFavourite)
+  }
+
   @Test("What waits for the disk is bounded, comes in its order, and again after a pause where the disk refused it")
   func waiting() throws {
     var intake = FileIntake()

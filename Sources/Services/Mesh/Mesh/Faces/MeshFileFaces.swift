@@ -36,7 +36,6 @@ final class MeshFileFaces {
   private func look(at number: UInt32) {
     guard service.files[number] != nil else {
       objects[number] = nil
-      opened.forget(number)
       return
     }
     guard objects[number] == nil else { return }

@@ -43,6 +43,8 @@ final class OpenFiles {
       guard let service else { return then(.failure(StoreError(.missing, "The mesh has ended."))) }
       service.open(file: number, then: then)
     }
+    service.fileChanges.addForGood { [weak self, weak service] _ in self?.forgetOthers(than: service) }
+    service.changes.addForGood { [weak self, weak service] in self?.forgetOthers(than: service) }
   }
 
   /// The bytes of all memory files.
@@ -59,8 +61,11 @@ final class OpenFiles {
     read(number) { [weak self] in self?.came(number, $0) }
   }
 
-  /// A file is no more: nobody else gets it.
-  func forget(_ number: UInt32) { held[number] = nil }
+  /// What was deleted or wiped nobody else gets.
+  private func forgetOthers(than service: MeshService?) {
+    guard !held.isEmpty else { return }
+    held = held.filter { service?.files[$0.key] != nil }
+  }
 
   private func came(_ number: UInt32, _ content: Content) {
     let answers = waiting.removeValue(forKey: number) ?? []
