@@ -101,11 +101,11 @@ final class OpenFiles {
     }
   }
 
-  private static func reopened(_ file: FileDescriptor) -> Result<FileDescriptor, DBusError> {
+  private nonisolated static func reopened(_ file: FileDescriptor) -> Result<FileDescriptor, DBusError> {
     do throws(DBusError) { return .success(try file.reopened()) } catch { return .failure(error) }
   }
 
-  private static func bytes(_ content: Content) throws(DBusError) -> [UInt8] {
+  private nonisolated static func bytes(_ content: Content) throws(DBusError) -> [UInt8] {
     do throws(StoreError) {
       return try content.get()
     } catch  where error.reason == .missing {
