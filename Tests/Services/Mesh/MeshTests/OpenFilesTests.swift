@@ -10,6 +10,8 @@ import Testing
 /// What programs keep open of the mesh's files.
 @Suite("Files of the mesh that programs have open")
 struct OpenFilesTests {
+  init() { EventLoop.shared.runInBackground() }
+
   /// Files of 1,000 bytes whose reading the test ends.
   @LoopActor
   private final class Shelf {
@@ -106,9 +108,18 @@ struct OpenFilesTests {
     let result = Opened()
     opened.open(number) { result.answer = $0 }
     #expect(village.wait(.seconds(5)) { result.bytes == [1, 2, 3] } && opened.bytes == 3)
+    let late = Opened()
+    let others = OpenFiles(of: bob.mesh)
+    others.open(number) { late.answer = $0 }
     if isWiped { bob.mesh.wipe { _ in } } else { bob.mesh.delete(file: number) { _ in } }
     #expect(village.wait(.seconds(5)) { bob.mesh.files.numbers.isEmpty && opened.bytes == 0 })
     #expect(result.bytes == [1, 2, 3])
+    #expect(village.wait(.seconds(5)) { late.answer != nil } && others.bytes == 0)
+    guard case .failure(let error)? = late.answer else {
+      Issue.record("what was deleted while it was read is given")
+      return
+    }
+    #expect(error.is(.notFound) || error.is(.failed))
   }
 
   @Test("However many ask, few files are read at a time, and few wait for one; a failure reaches all of them")

@@ -40,12 +40,17 @@ final class OpenFiles {
 
   convenience init(of service: MeshService) {
     self.init(scheduler: service.scheduler) { [weak service] number, then in
-      guard let service else { return then(.failure(StoreError(.missing, "The mesh has ended."))) }
-      service.open(file: number, then: then)
+      guard let service else { return then(Self.gone) }
+      service.open(file: number) { [weak service] content in
+        // It may have been deleted while it was read.
+        then(service?.files[number] == nil ? Self.gone : content)
+      }
     }
     service.fileChanges.addForGood { [weak self, weak service] _ in self?.forgetOthers(than: service) }
     service.changes.addForGood { [weak self, weak service] in self?.forgetOthers(than: service) }
   }
+
+  private nonisolated static let gone = Content.failure(StoreError(.missing, "The file is no more."))
 
   /// The bytes of all memory files.
   var bytes: Int { held.values.reduce(0) { $0 + $1.bytes } }
