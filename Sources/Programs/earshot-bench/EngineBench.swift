@@ -1,7 +1,6 @@
 import Common
 import Compression
 import Crypto
-import Glibc
 import Loop
 import Tuvali
 
@@ -66,13 +65,6 @@ enum EngineBench {
     for chunk in chunks { session.write(.submitResponse, chunk) }
     let isWhole = session.finish() == text.count
     return isWhole ? Double(frame.count) / (processorTime() - begin) : 0
-  }
-
-  /// Seconds that this thread has computed: on a machine with other work the clock on the wall says how much of that there is.
-  private static func processorTime() -> Double {
-    var time = timespec()
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
   }
 }
 

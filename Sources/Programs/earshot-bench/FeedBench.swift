@@ -170,11 +170,4 @@ enum FeedBench {
     body()
     return max(processorTime() - begin, 1e-9)
   }
-
-  /// Seconds that this thread has computed.
-  private static func processorTime() -> Double {
-    var time = timespec()
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
-  }
 }

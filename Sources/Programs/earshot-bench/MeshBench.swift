@@ -1,7 +1,6 @@
 import Bitchat
 import Bytes
 import Crypto
-import Glibc
 
 /// The mesh's packets on one core: processor time, the best of some turns. What has a bare library below it stands beside that.
 enum MeshBench {
@@ -126,11 +125,5 @@ enum MeshBench {
     let begin = processorTime()
     body()
     return processorTime() - begin
-  }
-
-  private static func processorTime() -> Double {
-    var time = timespec()
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
   }
 }

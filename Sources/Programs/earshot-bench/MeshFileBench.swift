@@ -1,7 +1,6 @@
 import Bitchat
 import Common
 import Crypto
-import Glibc
 
 /// A public file of 1 MiB from one engine of the mesh to another, over a link of virtual time: processor time of each end, the best of
 /// some turns.
@@ -21,12 +20,6 @@ enum MeshFileBench {
       .less("mesh: a file of 1 MiB, processor time of the sender's engine", best.sender * 1000, "ms"),
       .less("mesh: the same, of the receiver's", best.receiver * 1000, "ms"),
     ]
-  }
-
-  private static var processorTime: Double {
-    var time = timespec()
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
   }
 
   /// Two nodes that are neighbours.
@@ -61,18 +54,18 @@ enum MeshFileBench {
       var random = SystemRandom()
       guard let file = try? SharedFile(name: "a.bin", mime: nil, content: random.bytes(bytes)) else { return nil }
       taken = [0, 0]
-      let begin = MeshFileBench.processorTime
+      let begin = processorTime()
       let actions = try? engines[0].send(file, to: nil, as: 1, at: now, time: time)
-      taken[0] += MeshFileBench.processorTime - begin
+      taken[0] += processorTime() - begin
       carryOut(actions ?? [], of: 0)
       pass(.seconds(120))
       return files == 1 ? (taken[0], taken[1]) : nil
     }
 
     private mutating func handle(_ event: MeshEngine.Event, at end: Int) {
-      let begin = MeshFileBench.processorTime
+      let begin = processorTime()
       let actions = engines[end].handle(event, at: now, time: time)
-      taken[end] += MeshFileBench.processorTime - begin
+      taken[end] += processorTime() - begin
       carryOut(actions, of: end)
     }
 

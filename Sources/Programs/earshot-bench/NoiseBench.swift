@@ -113,11 +113,4 @@ enum NoiseBench {
     (costs.handshake, costs.seal, costs.open, costs.verify) = (numbers[0], numbers[1], numbers[2], numbers[3])
     return costs
   }
-
-  /// Seconds that this thread has computed.
-  private static func processorTime() -> Double {
-    var time = timespec()
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
-  }
 }

@@ -44,7 +44,8 @@ public final class FileDescriptor: Sendable, Hashable {
   /// move the place at which the other is read.
   public func reopened() throws(DBusError) -> FileDescriptor {
     do throws(MemoryFile.Failure) {
-      return FileDescriptor(owning: try MemoryFile.reopened(raw))
+      return FileDescriptor(
+        owning: try number.withLock { (number) throws(MemoryFile.Failure) in try MemoryFile.reopened(number) })
     } catch {
       throw .failed("The descriptor cannot be opened once more: \(reason(error.number)).")
     }
@@ -52,7 +53,7 @@ public final class FileDescriptor: Sendable, Hashable {
 
   /// Whether the file is open a second time, here or in another program. Of a memory file that `sealed` has made, and that is not
   /// open for writing anywhere.
-  public var isOpenElsewhere: Bool { MemoryFile.isOpenElsewhere(raw) }
+  public var isOpenElsewhere: Bool { number.withLock { MemoryFile.isOpenElsewhere($0) } }
 
   /// All bytes of a memory file, without moving the place at which it is read.
   public func contents() throws(DBusError) -> [UInt8] {

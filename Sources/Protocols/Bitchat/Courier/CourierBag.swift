@@ -1,6 +1,6 @@
 /// The envelopes that this node carries for others. Facts: bitchat.md section 8.5.
 ///
-/// Strangers have half of the places, so that the mail of favourites always finds one. What was handed to its recipient stays for a while,
+/// Strangers have half of the places, so that the mail of favourites always finds one. What was handed to its recipient stays for its life,
 /// in case it did not arrive; it counts for nobody and goes first.
 struct CourierBag: Sendable {
   /// The places of a node that is no mailbox.

@@ -104,8 +104,8 @@ public struct CourierEnvelope: WireValue, Hashable, Sendable {
   }
 }
 
-/// An envelope by all that is on it and in it but its copies: the first 16 bytes of its SHA-256 as it
-/// is with one copy. One that a courier has written another tag on is another one, and keeps nobody from carrying the true one.
+/// An envelope by all that is on it and in it but its copies: the first 16 bytes of the SHA-256 of its records as they are with
+/// one copy. One that a courier has written another tag on is another one, and keeps nobody from carrying the true one.
 public struct CourierID: Hashable, Sendable, Comparable {
   let high: UInt64
   let low: UInt64

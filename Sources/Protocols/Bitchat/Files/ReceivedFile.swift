@@ -10,7 +10,8 @@ public struct ReceivedFile: Hashable, Sendable {
   public let kind: FileKind
   /// 1 byte to 1 MiB.
   public let content: [UInt8]
-  /// Milliseconds since 1970: of a public file by the sender's clock, of a private one by this node's.
+  /// Milliseconds since 1970: of a file to everybody by the sender's clock, of one to this node alone by
+  /// this node's.
   public let time: UInt64
   /// The packet of a file that came in clear, so that it is listed once; nil for one that came in a session.
   public let packet: PacketID?

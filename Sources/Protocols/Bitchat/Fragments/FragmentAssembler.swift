@@ -111,15 +111,18 @@ public struct FragmentAssembler: Sendable {
     over link: LinkID? = nil, at now: Instant
   ) -> Outcome {
     let key = Key(sender: sender, id: fragment.id, type: fragment.type, total: fragment.total)
-    if let set = sets[key], set.end(bounds) <= now { abandon(key) }
-    if let slice = sets[key]?.slices[fragment.index] { return slice == fragment.slice ? .duplicate : .otherSlice }
-    guard (sets[key]?.bytes ?? 0) + fragment.slice.count <= bounds.setBytes else { return .tooLong }
-    if sets[key] == nil { makeRoom(for: sender, over: link, at: now) }
+    guard fragment.slice.count <= bounds.setBytes else { return .tooLong }
+    if let set = sets[key] {
+      if set.end(bounds) <= now {
+        abandon(key)
+      } else if let slice = set.slices[fragment.index] {
+        return slice == fragment.slice ? .duplicate : .otherSlice
+      } else if set.bytes + fragment.slice.count > bounds.setBytes {
+        return .tooLong
+      }
+    }
     // The set is taken out of the table while it changes, so that its slices are not copied.
-    var set =
-      sets.removeValue(forKey: key)
-      ?? Set(begin: now, isPublic: isPublic, latest: now, link: link, isKnown: isKnown)
-    cost -= set.cost
+    var set = take(key) ?? begin(from: sender, isPublic: isPublic, isKnown: isKnown, over: link, at: now)
     set.slices[fragment.index] = fragment.slice
     set.bytes += fragment.slice.count
     (set.latest, set.questions) = (now, 0)
@@ -156,14 +159,17 @@ public struct FragmentAssembler: Sendable {
   /// How many fragments of such a packet are here, in all sets that say so.
   func count(of id: FragmentID) -> Int { sets.reduce(0) { $0 + ($1.key.id == id ? $1.value.slices.count : 0) } }
 
-  /// Makes room for one more set that `sender` begins over a link.
-  private mutating func makeRoom(for sender: PeerID, over link: LinkID?, at now: Instant) {
+  /// A set that `sender` begins over a link, for which there is room now.
+  private mutating func begin(
+    from sender: PeerID, isPublic: Bool, isKnown: Bool, over link: LinkID?, at now: Instant
+  ) -> Set {
     if sets.count >= bounds.sets { expire(at: now) }
     let others = sets.filter { $0.key.sender == sender && $0.value.link == link }
     if others.count >= bounds.setsPerSender, let oldest = others.min(by: { $0.value.begin < $1.value.begin }) {
       abandon(oldest.key)
     }
     if sets.count >= bounds.sets, let victim = victim(by: { _ in 1 }) { abandon(victim) }
+    return Set(begin: now, isPublic: isPublic, latest: now, link: link, isKnown: isKnown)
   }
 
   /// The set that gives way, of the link whose sets together weigh the most.
@@ -180,11 +186,12 @@ public struct FragmentAssembler: Sendable {
 
   private mutating func abandon(_ key: Key) {
     abandoned += 1
-    drop(key)
+    _ = take(key)
   }
 
-  private mutating func drop(_ key: Key) {
-    guard let set = sets.removeValue(forKey: key) else { return }
+  private mutating func take(_ key: Key) -> Set? {
+    guard let set = sets.removeValue(forKey: key) else { return nil }
     cost -= set.cost
+    return set
   }
 }

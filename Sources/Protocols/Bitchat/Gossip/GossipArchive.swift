@@ -122,12 +122,13 @@ public struct GossipArchive: Sendable {
     fragments.removeAll { $0.fragment == id && $0.sender == sender }
   }
 
-  /// The fragments that are here of such a packet, whoever says to have sent them.
-  func items(of id: FragmentID) -> [Item] { fragments.items.filter { $0.fragment == id } }
-
-  /// The fragments that are here of these packets.
-  func fragments(of ids: Set<FragmentID>) -> [PacketID] {
-    fragments.items.filter { $0.fragment.map(ids.contains) ?? false }.map(\.id)
+  /// The fragments that are here of these packets, whoever says to have sent them.
+  func fragments(of ids: Set<FragmentID>) -> [FragmentID: [Item]] {
+    var found: [FragmentID: [Item]] = [:]
+    for item in fragments.items {
+      if let id = item.fragment, ids.contains(id) { found[id, default: []].append(item) }
+    }
+    return found
   }
 
   /// Forgets everything of a sender who is blocked.

@@ -174,7 +174,7 @@ extension MeshEngine {
     return link(to: peer).map { [$0] } ?? targets()
   }
 
-  /// A packet whose time has become old goes on to nodes of this kind in fragments of a new time, as long as that makes sense,
+  /// A packet whose time has become old goes on to nodes of this kind in fragments of a new time, until `longestTime` is over,
   /// and else is made anew: phones that get it late would drop it. One for everybody that some link got all of is not: to others
   /// a new packet is another file, and those whose link was too slow ask for what they miss.
   private mutating func lookWhetherFresh(_ file: OutgoingFile, _ turn: inout Turn) {

@@ -40,10 +40,11 @@ extension MeshEngine {
     let link = links[mendings % links.count]
     guard let peer = self.links[link]?.peer else { return }
     sync.ask(link, at: turn.now)
-    for id in stalled { takeKept(id, as: link, &turn) }
+    let kept = archive.fragments(of: Set(stalled))
+    for id in stalled { takeKept(kept[id] ?? [], of: id, as: link, &turn) }
     let ids = stalled.filter { assembler.count(of: $0) > 0 }
     guard !ids.isEmpty else { return }
-    let known = archive.fragments(of: Set(ids))
+    let known = ids.flatMap { kept[$0] ?? [] }.map(\.id)
     let isLong = known.count > Self.usualFragments && table[peer]?.isEarshot == true
     let filter =
       isLong ? SyncFilter(known, bytes: Self.longFilterBytes, falsePositives: Self.longFilterRate) : SyncFilter(known)
@@ -56,8 +57,9 @@ extension MeshEngine {
 
   /// The fragments of a set that was given up are kept, and nobody gives them again: when the set begins anew they are added, as if
   /// this neighbour had given them now.
-  private mutating func takeKept(_ id: FragmentID, as link: LinkID, _ turn: inout Turn) {
-    let kept = archive.items(of: id)
+  private mutating func takeKept(
+    _ kept: [GossipArchive.Item], of id: FragmentID, as link: LinkID, _ turn: inout Turn
+  ) {
     guard kept.count > assembler.count(of: id) else { return }
     for item in kept {
       guard let bytes = (try? PacketView(item.bytes))?.syncAnswer, let view = try? PacketView(bytes),

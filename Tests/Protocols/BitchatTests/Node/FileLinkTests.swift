@@ -69,17 +69,17 @@ struct FileLinkTests {
     try hall.tell("first", to: 1, at: 0)
     hall.pass(.seconds(5))
     hall.filePacketTime = .milliseconds(50)
-    let (ids, counts) = (Counts(), Counts())
+    let counts = Counts()
     hall.passes = { bytes, from, _ in
       guard from == 0, let id = FragmentID(ofPacket: bytes) else { return true }
-      ids.ids.insert(id)
+      counts.ids.insert(id)
       counts.sent[bytes[1], default: 0] += 1
       return counts[.fragment] != 5
     }
     try hall.sendFile(FileTests.content(1 << 20), to: 1, as: 7, at: 0)
     hall.pass(.seconds(200))
     #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[1].files.count == 1)
-    #expect(ids.ids.count == 1 && counts[.fragment] > 2200)
+    #expect(counts.ids.count == 1 && counts[.fragment] > 2200)
   }
 
   @Test("A file whose link needs more than five minutes for it is made anew, and fails in the end")
@@ -260,7 +260,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].fileStates[7] == [.sending, .sent] && hall.nodes[1].files.count == 1)
   }
 
-  /// What a node has sent, by type, and whether it hears pongs.
+  /// What a node has sent, by type, the IDs of its fragments, and whether it hears pongs.
   private final class Counts {
     var sent: [UInt8: Int] = [:]
     var ids: Set<FragmentID> = []

@@ -82,7 +82,8 @@ final class MeshFileFaces {
         text("Reason", "Why it failed; empty where it did not.") { $0.state.reason },
         Property(
           "Time", "t",
-          documentation: "When it was sent, in milliseconds since 1970; of a private file that came, when it arrived.",
+          documentation:
+            "When it was sent, in milliseconds since 1970; of a file that came for this node alone, when it arrived.",
           emits: .none,
           get: { .uint64(entry()?.time ?? 0) }),
       ])

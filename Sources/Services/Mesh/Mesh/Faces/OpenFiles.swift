@@ -38,6 +38,7 @@ final class OpenFiles {
     (self.byteLimit, self.scheduler, self.read) = (byteLimit, scheduler, read)
   }
 
+  /// Those of a service, which are dropped when it deletes them.
   convenience init(of service: MeshService) {
     self.init(scheduler: service.scheduler) { [weak service] number, then in
       guard let service else { return then(Self.gone) }
@@ -46,8 +47,8 @@ final class OpenFiles {
         then(service?.files[number] == nil ? Self.gone : content)
       }
     }
-    service.fileChanges.addForGood { [weak self, weak service] _ in self?.forgetOthers(than: service) }
-    service.changes.addForGood { [weak self, weak service] in self?.forgetOthers(than: service) }
+    service.fileChanges.addForGood { [weak self, weak service] _ in self?.dropGone(from: service) }
+    service.changes.addForGood { [weak self, weak service] in self?.dropGone(from: service) }
   }
 
   private nonisolated static let gone = Content.failure(StoreError(.missing, "The file is no more."))
@@ -58,17 +59,16 @@ final class OpenFiles {
   /// Opens a file for one program.
   func open(_ number: UInt32, then: @escaping Answer) {
     if let held = held[number] { return then(Self.reopened(held.file)) }
-    guard (waiting[number]?.count ?? 0) < Self.waitingLimit,
-      waiting[number] != nil || waiting.count < Self.readingLimit
-    else { return then(.failure(.limitExceeded("Too many files are being read for other programs."))) }
-    waiting[number, default: []].append(then)
-    guard waiting[number]?.count == 1 else { return }
-    read(number) { [weak self] in self?.came(number, $0) }
+    let others = waiting[number] ?? []
+    guard others.isEmpty ? waiting.count < Self.readingLimit : others.count < Self.waitingLimit else {
+      return then(.failure(.limitExceeded("Too many files are being read for other programs.")))
+    }
+    waiting[number] = others + [then]
+    if others.isEmpty { read(number) { [weak self] in self?.came(number, $0) } }
   }
 
   /// What was deleted or wiped nobody else gets.
-  private func forgetOthers(than service: MeshService?) {
-    guard !held.isEmpty else { return }
+  private func dropGone(from service: MeshService?) {
     held = held.filter { service?.files[$0.key] != nil }
   }
 

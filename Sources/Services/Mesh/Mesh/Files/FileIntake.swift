@@ -46,7 +46,7 @@ struct FileIntake: Sendable {
   private var links = RateLimiter<LinkID?>(perMinute: perMinuteOfLink, capacity: 32)
   private var strangers = Gate(perMinute: perMinute)
   private var dear = Gate(perMinute: perMinuteOfDear)
-  /// Files of senders who bring too many.
+  /// Files of senders, or over links, that bring too many.
   private(set) var refused: UInt64 = 0
   /// Files that came whole and found no place, here or on the disk.
   private(set) var lost: UInt64 = 0
