@@ -170,6 +170,7 @@ public final class MeshService {
     }
     log.restore(kept.messages, highest: kept.highestNumber)
     for file in kept.files { files.add(file) }
+    for file in kept.deletedFiles { files.note(file) }
     for message in kept.messages where message.conversation != nil {
       for id in message.messageIDs { engine.restoreReceived(id, from: message.sender, at: now) }
     }

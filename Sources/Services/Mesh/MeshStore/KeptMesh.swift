@@ -21,6 +21,8 @@ public struct KeptMesh: Sendable {
   public var carried: [CarriedEnvelope] = []
   /// In the order of their numbers.
   public var files: [MeshFile] = []
+  /// In the order of their numbers.
+  public var deletedFiles: [DeletedFile] = []
   /// The highest number that a message or a file ever had, 0 if there was none. The next one is higher.
   public var highestNumber: UInt32 = 0
   /// How many records could not be read, and are removed.

@@ -24,6 +24,8 @@ public enum MeshChange: Hashable, Sendable {
   case file(MeshFile)
   /// A file is not wanted any more: its content goes.
   case fileGone(UInt32)
+  /// A file is not to be taken once more.
+  case deleted(DeletedFile)
 
   public init(_ keepsake: MeshEngine.Keepsake) {
     self =

@@ -3,6 +3,18 @@ import Bytes
 
 /// A file that somebody sent, without its content: that is in a sealed file of its own.
 public struct MeshFile: Hashable, Sendable {
+  /// What a file is known by when it comes again.
+  public enum Key: Hashable, Sendable {
+    /// One that came in clear: its packet.
+    case packet(PacketID)
+    /// One to this node alone: its sender, and what it is called in the receipt.
+    case receipt(PeerID, MessageID)
+
+    public static func all(packet: PacketID?, receipt: MessageID?, from sender: PeerID) -> [Key] {
+      (packet.map { [.packet($0)] } ?? []) + (receipt.map { [.receipt(sender, $0)] } ?? [])
+    }
+  }
+
   public var number: UInt32
   /// Milliseconds since 1970.
   public var time: UInt64
@@ -20,6 +32,9 @@ public struct MeshFile: Hashable, Sendable {
   public var receipt: MessageID?
   /// Which sealed file the content is in: a random number.
   public var place: UInt64
+
+  /// None for a private one that has no receipt.
+  public var keys: [Key] { Key.all(packet: packet, receipt: receipt, from: sender) }
 
   public init(
     number: UInt32, time: UInt64, sender: PeerID, nickname: String, name: String, mime: String, size: Int,

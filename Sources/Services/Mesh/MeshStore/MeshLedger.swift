@@ -15,11 +15,12 @@ struct MeshLedger: Sendable {
     case message(UInt32)
     case carried(CourierID)
     case file(UInt32)
+    case deleted(UInt32)
   }
 
   /// Records of which so many are kept together.
   enum Shelf: CaseIterable, Sendable {
-    case own, pins, peers, outgoing, gossip, publicMessages, privateMessages, carried, files
+    case own, pins, peers, outgoing, gossip, publicMessages, privateMessages, carried, files, deletedFiles
 
     /// How many at most, and of how many bytes.
     var limit: (count: Int, bytes: Int) {
@@ -35,6 +36,7 @@ struct MeshLedger: Sendable {
       case .carried: (1000, 9 << 20)
       // Their bytes are a setting.
       case .files: (2000, .max)
+      case .deletedFiles: (2000, .max)
       }
     }
 
@@ -145,6 +147,7 @@ struct MeshLedger: Sendable {
       remove(.file(number), from: .files, &writes)
       writes.emptiesLog = true
       return writes
+    case .deleted(let file): return try write(.deleted(file), at: time)
     case .number(let number): return try raiseNumber(to: number, at: time)
     case .settled(let number):
       var writes = MeshWrites()
@@ -199,6 +202,7 @@ struct MeshLedger: Sendable {
       case .outgoing: age > Self.outgoingMilliseconds
       case .carried: age > Self.carriedMilliseconds
       case .files: age > files
+      case .deletedFiles: age > DeletedFile.lifetime
       case .own, .pins, .peers: false
       }
     }
@@ -346,6 +350,8 @@ extension MeshLedger {
         (key, shelf, self.time, order) = (.file(file.number), .files, file.time, UInt64(file.number))
         bytes = file.size
         self.file = FileRow(place: file.place, sender: file.sender, isPrivate: file.packet == nil)
+      case .deleted(let file):
+        (key, shelf, self.time, order) = (.deleted(file.number), .deletedFiles, file.time, UInt64(file.number))
       }
     }
   }

@@ -85,6 +85,7 @@ extension KeptMesh {
     case .message(let message): messages.append(message)
     case .carried(let envelope): carried.append(envelope)
     case .file(let file): files.append(file)
+    case .deleted(let file): deletedFiles.append(file)
     }
   }
 
@@ -95,5 +96,6 @@ extension KeptMesh {
     carried.sort { ($0.storedAt, $0.id) < ($1.storedAt, $1.id) }
     messages.sort { $0.number < $1.number }
     files.sort { $0.number < $1.number }
+    deletedFiles.sort { $0.number < $1.number }
   }
 }

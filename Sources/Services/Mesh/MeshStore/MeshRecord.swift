@@ -19,6 +19,7 @@ import Crypto
 ///        9 carried    8 depositor, 1 favourite, 8 time, 1 given to: of each 8; 2+n envelope
 ///        20 file      4 number, 8 time, 8 sender, 4 size, 8 place, 1+n packet (0 or 16), 1+n nickname, 1+n name, 1+n MIME type,
 ///                     1+n receipt (0 for a public one)
+///        21 deleted   4 number of a file, 8 time, 8 sender, 1+n packet (0 or 16), 1+n receipt (0 for a public one)
 enum MeshRecord: Sendable {
   case identity(MeshEngine.Identity)
   case nickname(String)
@@ -30,6 +31,7 @@ enum MeshRecord: Sendable {
   case message(MeshMessage)
   case carried(CarriedEnvelope)
   case file(MeshFile)
+  case deleted(DeletedFile)
 
   static let version: UInt8 = 1
 
@@ -37,6 +39,7 @@ enum MeshRecord: Sendable {
     case identity = 1
     case nickname, number, pin, peer, outgoing, gossip, message, carried
     case file = 20
+    case deleted
   }
 
   // MARK: Reading
@@ -59,6 +62,7 @@ enum MeshRecord: Sendable {
     case .message: self = .message(try MeshMessage(readingRecord: &reader))
     case .carried: self = .carried(try CarriedEnvelope(readingRecord: &reader))
     case .file: self = .file(try MeshFile(readingRecord: &reader))
+    case .deleted: self = .deleted(try DeletedFile(readingRecord: &reader))
     }
     try reader.finish()
   }
@@ -98,6 +102,7 @@ enum MeshRecord: Sendable {
     case .message(let message): try message.writeRecord(to: &writer)
     case .carried(let envelope): try envelope.writeRecord(to: &writer)
     case .file(let file): try file.writeRecord(to: &writer)
+    case .deleted(let file): try file.writeRecord(to: &writer)
     }
     return writer.bytes
   }
@@ -114,6 +119,7 @@ enum MeshRecord: Sendable {
     case .message: .message
     case .carried: .carried
     case .file: .file
+    case .deleted: .deleted
     }
   }
 }
@@ -249,11 +255,9 @@ extension MeshFile {
     let packet: PacketID? = try reader.optional()
     let (nickname, name) = (try reader.shortText("nickname"), try reader.shortText("name"))
     let mime = try reader.shortText("MIME type")
-    let receipt = try reader.shortText("receipt")
     self.init(
       number: number, time: time, sender: sender, nickname: nickname, name: name, mime: mime, size: size,
-      packet: packet,
-      receipt: receipt.isEmpty ? nil : try MessageID(receipt), place: place)
+      packet: packet, receipt: try reader.receipt(), place: place)
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
@@ -266,6 +270,23 @@ extension MeshFile {
     try writer.short(nickname.utf8, "nickname")
     try writer.short(name.utf8, "name")
     try writer.short(mime.utf8, "MIME type")
+    try writer.short((receipt?.text ?? "").utf8, "receipt")
+  }
+}
+
+extension DeletedFile {
+  fileprivate init(readingRecord reader: inout ByteReader) throws(WireError) {
+    let (number, time) = (try reader.u32be(), try reader.u64be())
+    let sender = try PeerID(reading: &reader)
+    let packet: PacketID? = try reader.optional()
+    self.init(number: number, time: time, sender: sender, packet: packet, receipt: try reader.receipt())
+  }
+
+  fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
+    writer.u32be(number)
+    writer.u64be(time)
+    sender.write(to: &writer)
+    try writer.short(packet?.bytes ?? [], "packet")
     try writer.short((receipt?.text ?? "").utf8, "receipt")
   }
 }
@@ -286,6 +307,12 @@ extension ByteReader {
   fileprivate mutating func text(_ count: Int, _ field: String) throws(WireError) -> String {
     guard let text = String(validating: try bytes(count), as: UTF8.self) else { throw .badValue(field) }
     return text
+  }
+
+  /// What a file is called in its receipt; nil where it has none.
+  fileprivate mutating func receipt() throws(WireError) -> MessageID? {
+    let receipt = try shortText("receipt")
+    return receipt.isEmpty ? nil : try MessageID(receipt)
   }
 
   /// A structure behind its length in one byte, which is 0 if there is none.

@@ -24,6 +24,12 @@ struct KeptFilesTests {
     return file
   }
 
+  static func privateFile(_ number: UInt32) throws -> MeshFile {
+    var file = file(number)
+    file.receipt = try MessageID("FILE-\(number)")
+    return file
+  }
+
   @Test(
     "A file is said to be kept when content and description are on the disk; a disk that refuses either keeps nothing")
   @LoopActor

@@ -99,6 +99,19 @@ struct MeshLedgerTests {
     #expect(gone.erased == [KeptFilesTests.file(2).place] && gone.emptiesLog)
   }
 
+  @Test("That a file was deleted is kept for 17 min, of 2,000 files")
+  mutating func deleted() throws {
+    for number in 1...2001 as ClosedRange<UInt32> {
+      let deleted = DeletedFile(KeptFilesTests.file(number), at: Sample.time + UInt64(number))
+      _ = try ledger.apply(.deleted(deleted), at: 1)
+    }
+    #expect(ledger.count(.deletedFiles) == 2000 && !ledger.has(.deleted(1), on: .deletedFiles))
+    _ = ledger.age(at: Sample.time + 17 * 60_000 + 2)
+    #expect(ledger.count(.deletedFiles) == 2000)
+    _ = ledger.age(at: Sample.time + 17 * 60_000 + 3)
+    #expect(ledger.count(.deletedFiles) == 1999 && ledger.has(.deleted(3), on: .deletedFiles))
+  }
+
   @Test("Where pins or marks are too many, the oldest go, and those of peers that the user has chosen last")
   mutating func chosen() throws {
     let key = try Sample.key(1)

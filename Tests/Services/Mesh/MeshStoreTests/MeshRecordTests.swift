@@ -22,6 +22,9 @@ struct MeshRecordTests {
       .carried(try Sample.carried(2, isOfFavourite: true, givenTo: [Sample.peer(5), Sample.peer(6)])),
       .gossip(try Sample.gossip()),
       .file(KeptFilesTests.file(7)), .file(try KeptFilesTests.publicFile(8)),
+      .deleted(DeletedFile(KeptFilesTests.file(7), at: 5)),
+      .deleted(DeletedFile(try KeptFilesTests.privateFile(9), at: 6)),
+      .deleted(DeletedFile(try KeptFilesTests.publicFile(8), at: 7)),
     ]
       + (try MeshMessage.State.allCases.flatMap { state in
         [.message(try Sample.privateMessage(1, state: state)), .message(try Sample.publicMessage(2, text: ""))]
@@ -47,6 +50,7 @@ struct MeshRecordTests {
       case (.carried(let one), .carried(let two)): #expect(one == two)
       case (.message(let one), .message(let two)): #expect(one == two)
       case (.file(let one), .file(let two)): #expect(one == two)
+      case (.deleted(let one), .deleted(let two)): #expect(one == two)
       default: Issue.record("another kind")
       }
     }

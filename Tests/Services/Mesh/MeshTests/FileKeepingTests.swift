@@ -62,6 +62,33 @@ struct FileKeepingTests {
     #expect(Self.names(bob) == ["a"])
   }
 
+  @Test(
+    "A file that was deleted does not come once more, not after a restart either, and its sender hears that it came",
+    arguments: [false, true], [false, true])
+  @LoopActor
+  func deleted(isPublic: Bool, isRestarted: Bool) async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
+    #expect(village.wait { village.isAcquainted })
+    let number = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: isPublic ? "" : "bob")
+    #expect(village.wait(.seconds(60)) { Self.names(bob) == ["a"] })
+    // The acknowledgement is lost.
+    bob.radio.power = false
+    var answers: [Bool] = []
+    bob.mesh.delete(file: try #require(bob.mesh.files.numbers.first)) { answers.append($0 == nil) }
+    #expect(village.wait(.seconds(5)) { answers == [true] })
+    var told: [UInt32] = []
+    if isRestarted { village.restart(bob, "bob", directory: folder.path("state")) }
+    bob.mesh.fileArrivals.addForGood { told.append($0) }
+    bob.radio.power = true
+    #expect(village.wait(.seconds(600)) { isPublic || ann.mesh.files[number]?.state == .delivered })
+    // Long enough to ask neighbours for what is missing.
+    village.time.advance(by: .seconds(120))
+    #expect(Self.names(bob).isEmpty && told.isEmpty)
+    #expect(bob.mesh.engine?.neighbours == [ann.id])
+  }
+
   @Test("What a wipe meets on its way to the disk does not come back, and a number is never given again")
   @LoopActor
   func wiped() async throws {

@@ -27,11 +27,33 @@ struct FileLogTests {
     let receipt = try MessageID("FILE-1")
     log.add(Self.kept(1, packet: id))
     log.add(Self.kept(2, receipt: receipt))
-    #expect(log.has(id) && log.has(receipt, from: Self.sender) && log.numbers == [1, 2])
-    #expect(!log.has(receipt, from: PeerID(rawValue: 6)), "of another sender it is another file")
+    let keys: [MeshFile.Key] = [.packet(id), .receipt(Self.sender, receipt)]
+    for key in keys { #expect(log.knows([key], at: 1)) }
+    #expect(log.numbers == [1, 2])
+    #expect(!log.knows([.receipt(PeerID(rawValue: 6), receipt)], at: 1), "of another sender it is another file")
     log.remove(1)
     log.remove(2)
-    #expect(!log.has(id) && !log.has(receipt, from: Self.sender) && log.numbers.isEmpty)
+    #expect(!log.knows(keys, at: 1) && log.numbers.isEmpty)
+  }
+
+  @Test("A deleted file is known for 17 min, whichever way the clock is set meanwhile, and so are the last of many")
+  func deleted() throws {
+    var log = FileLog()
+    let (start, life) = (UInt64(1_800_000_000_000), DeletedFile.lifetime)
+    let receipts = try (0...FileLog.deletedLimit).map { try MessageID("FILE-\($0)") }
+    func knows(_ number: Int, at time: UInt64) -> Bool {
+      log.knows([.receipt(Self.sender, receipts[number])], at: time)
+    }
+    log.note(DeletedFile(Self.kept(1, receipt: receipts[0]), at: start))
+    for time in [start, start + life - 1, start - life + 1] { #expect(knows(0, at: time)) }
+    for time in [start + life, start - life] { #expect(!knows(0, at: time)) }
+    for number in 1...FileLog.deletedLimit {
+      log.note(DeletedFile(Self.kept(UInt32(number), receipt: receipts[number]), at: start + UInt64(number)))
+    }
+    #expect(!knows(0, at: start + 5000) && knows(1, at: start + 5000) && knows(FileLog.deletedLimit, at: start + 5000))
+    log.note(DeletedFile(Self.kept(9), at: start + life + 1))
+    #expect(!knows(1, at: start), "what is too old takes no place")
+    #expect(knows(2, at: start + life + 1))
   }
 
   @Test("Of this node's files that have ended a hundred are listed, and those on their way as well")

@@ -34,32 +34,43 @@ struct FileLog: Sendable {
 
   /// The most files of this node that have come to an end.
   static let endedLimit = 100
+  /// The most deleted files that are remembered.
+  static let deletedLimit = 2000
 
   private(set) var entries: [UInt32: Entry] = [:]
-  private var packets: [PacketID: UInt32] = [:]
-  private var receipts: [Received: UInt32] = [:]
-
-  private struct Received: Hashable {
-    let peer: PeerID
-    let receipt: MessageID
-  }
+  private var known: [MeshFile.Key: UInt32] = [:]
+  /// When files were deleted, in milliseconds since 1970.
+  private var deleted: [MeshFile.Key: UInt64] = [:]
 
   subscript(number: UInt32) -> Entry? { entries[number] }
   var numbers: [UInt32] { entries.keys.sorted() }
 
-  func has(_ packet: PacketID) -> Bool { packets[packet] != nil }
+  /// Whether a file is here, or was and has been deleted.
+  ///
+  /// - Parameter time: milliseconds since 1970.
+  func knows(_ keys: [MeshFile.Key], at time: UInt64) -> Bool {
+    keys.contains { known[$0] != nil || deleted[$0].map { Self.isNear($0, time) } ?? false }
+  }
 
-  /// Whether the private file that a peer's receipts call so is here.
-  func has(_ receipt: MessageID, from peer: PeerID) -> Bool {
-    receipts[Received(peer: peer, receipt: receipt)] != nil
+  /// A file was deleted: it is not taken once more.
+  mutating func note(_ file: DeletedFile) {
+    deleted = deleted.filter { Self.isNear($0.value, file.time) }
+    if deleted.count >= Self.deletedLimit, let oldest = deleted.min(by: { $0.value < $1.value }) {
+      deleted[oldest.key] = nil
+    }
+    for key in file.keys { deleted[key] = file.time }
+  }
+
+  /// Also where the clock was set back meanwhile.
+  private static func isNear(_ one: UInt64, _ other: UInt64) -> Bool {
+    max(one, other) - min(one, other) < DeletedFile.lifetime
   }
 
   mutating func add(_ file: MeshFile) {
     entries[file.number] = Entry(
       number: file.number, direction: .incoming, name: file.name, mime: file.mime, size: file.size, peer: file.sender,
       nickname: file.nickname, isPrivate: file.packet == nil, time: file.time, kept: file, percent: 100)
-    if let packet = file.packet { packets[packet] = file.number }
-    if let receipt = file.receipt { receipts[Received(peer: file.sender, receipt: receipt)] = file.number }
+    for key in file.keys { known[key] = file.number }
   }
 
   /// - Returns: the number of an older one that has to go for it.
@@ -80,9 +91,7 @@ struct FileLog: Sendable {
   mutating func note(percent: Int, of number: UInt32) { entries[number]?.percent = percent }
 
   mutating func remove(_ number: UInt32) {
-    guard let kept = entries.removeValue(forKey: number)?.kept else { return }
-    if let packet = kept.packet { packets[packet] = nil }
-    if let receipt = kept.receipt { receipts[Received(peer: kept.sender, receipt: receipt)] = nil }
+    for key in entries.removeValue(forKey: number)?.kept?.keys ?? [] { known[key] = nil }
   }
 }
 

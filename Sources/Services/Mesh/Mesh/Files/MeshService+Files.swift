@@ -73,8 +73,14 @@ extension MeshService {
     guard let entry = files[number] else { return scheduler.soon { then(nil) } }
     if entry.isUnderWay { handle(.cancelFile(number)) }
     removeFile(number)
-    guard entry.kept != nil else { return scheduler.soon { then(nil) } }
-    keep([.fileGone(number)], then: then)
+    guard let kept = entry.kept else { return scheduler.soon { then(nil) } }
+    var changes: [MeshChange] = [.fileGone(number)]
+    let deleted = DeletedFile(kept, at: time)
+    if !deleted.keys.isEmpty {
+      files.note(deleted)
+      changes.append(.deleted(deleted))
+    }
+    keep(changes, then: then)
   }
 
   private func removeFile(_ number: UInt32) {
@@ -92,10 +98,11 @@ extension MeshService {
   /// A file came. Its sender hears that it is here when the disk has it, and not before.
   func received(_ file: ReceivedFile) {
     guard !isRelay else { return }
-    if let packet = file.packet, files.has(packet) { return }
-    if let receipt = file.receipt, files.has(receipt, from: file.sender) {
-      // Its sender has missed that it is here.
-      return handle(.fileKept(receipt, from: file.sender))
+    let keys = MeshFile.Key.all(packet: file.packet, receipt: file.receipt, from: file.sender)
+    if files.knows(keys, at: time) {
+      // Its sender has missed that it came.
+      if let receipt = file.receipt { handle(.fileKept(receipt, from: file.sender)) }
+      return
     }
     guard intake.take(file, isOfFavourite: marks[file.sender]?.isFavourite == true, at: scheduler.now) else { return }
     keepWaitingFiles()

@@ -242,7 +242,7 @@ extension MeshChange {
   fileprivate var isOfRelay: Bool {
     switch self {
     case .pin, .peer, .forget, .nickname: true
-    case .gossip, .message, .outgoing, .settled, .carried, .carriedNoMore, .number, .file, .fileGone: false
+    case .gossip, .message, .outgoing, .settled, .carried, .carriedNoMore, .number, .file, .fileGone, .deleted: false
     }
   }
 }
