@@ -99,16 +99,11 @@ extension BlueZRadio {
     link.isUsed = true
     let id = link.id
     socket.onReadable = { [weak self, weak characteristic, weak socket] in
-      for _ in 0..<Self.writesATurn {
-        guard let self, let characteristic, let socket, characteristic.writers[id] === socket, links[id] != nil,
-          case .packet(let value) = socket.receive(limit: ATT.valueLimit)
-        else { return }
-        do throws(ATTError) {
-          guard let delegate else { throw .unlikely }
-          try delegate.written(value, to: characteristic.id, of: characteristic.application, on: id)
-        } catch {
-          counters.refusedWrites += 1
+      for arrival in socket?.receive(limit: ATT.valueLimit, upTo: Self.writesATurn) ?? [] {
+        guard let self, let characteristic, let socket, characteristic.writers[id] === socket, links[id] != nil else {
+          return
         }
+        take(arrival, for: characteristic, on: id)
       }
     }
     socket.onHangUp = { [weak characteristic, weak socket] in
@@ -117,6 +112,21 @@ extension BlueZRadio {
       socket.close()
     }
     return end
+  }
+
+  /// What came by the socket of a client, whose writes nobody can refuse.
+  private func take(_ arrival: PacketSocket.Arrival, for characteristic: ServedCharacteristic, on link: LinkID) {
+    do throws(ATTError) {
+      switch arrival {
+      case .packet(let value):
+        guard let delegate else { throw .unlikely }
+        try delegate.written(value, to: characteristic.id, of: characteristic.application, on: link)
+      case .tooLong: throw .invalidLength
+      case .nothing, .closed: break
+      }
+    } catch {
+      counters.refusedWrites += 1
+    }
   }
 
   /// A first client has subscribed, at a bluetoothd that does not say which.

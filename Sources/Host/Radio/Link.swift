@@ -23,6 +23,12 @@ public protocol Link: AnyObject {
   /// has room for another, which is no word on whether it arrived.
   func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind)
 
+  /// Streams `value` if the radio takes it within this call, and tells nothing more of it: of many values in a row, each
+  /// `written` would cost as much as its value.
+  ///
+  /// - Returns: whether it was taken. Where not, `write` as `.stream` waits until the radio can take it.
+  func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool
+
   /// Bytes of the longest value that is written whole, however large the MTU. It is known when the services are discovered.
   var writeLimit: Int { get }
 
@@ -43,6 +49,9 @@ public enum WriteKind: Hashable, Sendable {
 
 extension Link {
   public var writeLimit: Int { ATT.valueLimit }
+
+  /// Of a radio that tells of every write.
+  public func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool { false }
 }
 
 /// What happens on a `Link`.

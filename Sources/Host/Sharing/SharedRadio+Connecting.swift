@@ -144,6 +144,10 @@ final class SharedLinkHandle: Link {
     state.ask { $0.write(value, to: characteristic, as: kind) }
   }
 
+  func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool {
+    state.link?.streamNow(value, to: characteristic) ?? false
+  }
+
   var writeLimit: Int { state.link?.writeLimit ?? ATT.valueLimit }
 
   func disconnect() { registration.cancel() }

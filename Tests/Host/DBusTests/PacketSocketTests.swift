@@ -41,6 +41,28 @@ struct PacketSocketTests {
     #expect(far.receive(limit: 0) == .nothing)
   }
 
+  @Test(
+    "Of what waits so many are taken as are asked for, in order; one over the limit takes none along, and the end comes last"
+  )
+  @LoopActor
+  func several() throws {
+    let (near, far) = try pair()
+    #expect(far.receive(limit: 4, upTo: 32) == [])
+    let packets: [[UInt8]] = [[1], [], Array(repeating: 2, count: 600), [3, 3, 3, 3], [4, 4, 4, 4, 4]]
+    for packet in packets + [[5], [6]] { #expect(near.send(packet) == .sent) }
+    #expect(far.receive(limit: 4, upTo: 2) == [.packet([1]), .packet([])])
+    #expect(far.receive(limit: 4, upTo: 3) == [.tooLong, .packet([3, 3, 3, 3]), .tooLong])
+    for _ in 0..<40 { #expect(near.send([7]) == .sent) }
+    #expect(
+      far.receive(limit: 4, upTo: 32) == [.packet([5]), .packet([6])] + Array(repeating: .packet([7]), count: 30))
+    #expect(far.send([8]) == .sent, "never taken: the kernel reports a reset connection for it")
+    near.close()
+    #expect(far.receive(limit: 4, upTo: 32) == Array(repeating: .packet([7]), count: 10) + [.closed])
+    #expect(far.receive(limit: 4, upTo: 32) == [.closed])
+    far.close()
+    #expect(far.receive(limit: 4, upTo: 32) == [.closed])
+  }
+
   @Test("A packet that waits is announced in each turn until it is taken, and one that comes before is announced, too")
   @LoopActor
   func reading() async throws {

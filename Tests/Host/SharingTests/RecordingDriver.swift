@@ -109,6 +109,10 @@ final class RecordingLink: Link {
   func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
     driver.note("write \(value)")
   }
+  func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool {
+    driver.note("stream \(value)")
+    return value != [0]
+  }
   func disconnect() { driver.note("disconnect \(id.number)") }
 }
 

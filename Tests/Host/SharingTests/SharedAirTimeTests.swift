@@ -155,6 +155,8 @@ struct SharedAirTimeTests {
     let second = try house.chat.connect(to: BluetoothAddress(2)) { events.append($0) }
     second.exchangeMTU(200)
     second.discover()
+    let id = CharacteristicID(service: BluetoothUUID(short: 1), characteristic: BluetoothUUID(short: 2))
+    #expect(!second.streamNow([7], to: id), "there is nothing yet that takes it")
     house.turn()
     #expect(house.driver.takeOrders() == ["connect to 00:00:00:00:00:01"])
     house.driver.links[0].handler(.disconnected(reason: "gone"))
@@ -163,6 +165,8 @@ struct SharedAirTimeTests {
     house.radio.linkUp(DriverLink(id: house.driver.links[1].id, address: BluetoothAddress(2), since: .zero))
     house.driver.links[1].handler(.connected)
     #expect(events == [.connected] && second.id == LinkID(1001))
+    #expect(second.streamNow([7], to: id) && !second.streamNow([0], to: id))
+    #expect(house.driver.takeOrders() == ["stream [7]", "stream [0]"])
     second.disconnect()
     #expect(house.driver.takeOrders() == ["cut 1001"])
     house.radio.linkDown(LinkID(1001))

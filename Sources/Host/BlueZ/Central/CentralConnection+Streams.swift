@@ -39,6 +39,15 @@ extension CentralConnection {
     bearers.losesLongWrites || database?.takesChannels == true ? Bearers.shortWrite : ATT.valueLimit
   }
 
+  /// Gives a value to the socket of a characteristic, where it has one, nothing that was asked for before is still to be done,
+  /// and there is room.
+  func streamNow(_ value: [UInt8], to id: CharacteristicID) -> Bool {
+    guard state == .open, window.isEmpty, !value.isEmpty, value.count <= min(mtu - ATT.overhead, ATT.valueLimit),
+      let path = database?.paths[id], case .socket(let socket)? = streams[path]
+    else { return false }
+    return socket.send(value) == .sent
+  }
+
   func stream(_ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, _ number: UInt64) {
     switch streams[path] {
     case .socket(let socket): send(value, id, at: path, by: socket, number)

@@ -25,6 +25,10 @@ final class CentralLink: Link {
     connection.submit(.write(value, characteristic, kind))
   }
 
+  func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool {
+    connection.streamNow(value, to: characteristic)
+  }
+
   var writeLimit: Int { connection.writeLimit }
 
   func disconnect() { registration.cancel() }

@@ -34,6 +34,9 @@ struct WriteWindow: Sendable {
   private var flying: [Flight] = []
   private var lastNumber: UInt64 = 0
 
+  /// Whether all that was asked for is done.
+  var isEmpty: Bool { waiting.isEmpty && flying.isEmpty }
+
   /// - Returns: false when too many wait already.
   mutating func add(_ operation: Operation) -> Bool {
     guard waiting.count < Self.waitingLimit else { return false }

@@ -1,3 +1,4 @@
+import CPackets
 import Glibc
 import Loop
 
@@ -96,8 +97,9 @@ public final class PacketSocket {
     end.close()
   }
 
-  /// Sends one packet.
+  /// Sends one packet. After `.full` no packet is taken before `onRoom`.
   public func send(_ packet: [UInt8]) -> Sending {
+    if isWaitingForRoom, isOpen { return .full }
     while true {
       if Glibc.send(end.raw, packet, packet.count, Int32(MSG_NOSIGNAL)) >= 0 { return .sent }
       switch errno {
@@ -115,45 +117,36 @@ public final class PacketSocket {
   /// Takes one packet.
   ///
   /// - Parameter limit: the most bytes that it may have.
-  public func receive(limit: Int) -> Arrival {
-    var buffer = [UInt8](repeating: 0, count: max(limit, 1))
-    while true {
-      let (count, hasSender) = receive(into: &buffer)
-      if count < 0 {
-        switch errno {
-        // The other end was closed before it took all that was sent to it; what it sent comes after this error.
-        case EINTR, ECONNRESET: continue
-        case EAGAIN: return .nothing
-        default: return .closed
-        }
-      }
-      if count == 0, !hasSender { return .closed }
-      return count > limit ? .tooLong : .packet(Array(buffer.prefix(count)))
-    }
-  }
+  public func receive(limit: Int) -> Arrival { receive(limit: limit, upTo: 1).first ?? .nothing }
 
-  /// - Returns: the packet's length, also where the buffer is shorter, and whether its sender's credentials came along.
-  private func receive(into buffer: inout [UInt8]) -> (count: Int, hasSender: Bool) {
-    // Room for the credentials and for no descriptor: one that is sent along would else be opened in this process.
-    var control = [UInt8](repeating: 0, count: Self.credentialsSpace)
-    return buffer.withUnsafeMutableBytes { bytes in
-      control.withUnsafeMutableBytes { control in
-        var vector = iovec(iov_base: bytes.baseAddress, iov_len: bytes.count)
-        return withUnsafeMutablePointer(to: &vector) { vector in
-          var header = msghdr()
-          header.msg_iov = vector
-          header.msg_iovlen = 1
-          header.msg_control = control.baseAddress
-          header.msg_controllen = control.count
-          let count = recvmsg(end.raw, &header, Int32(MSG_TRUNC))
-          return (count, header.msg_controllen > 0)
+  /// Takes the packets that wait, in one call of the kernel.
+  ///
+  /// - Parameters:
+  ///   - limit: the most bytes that each may have.
+  ///   - count: how many are taken at most, up to 32.
+  /// - Returns: in their order; none where none waits, and `.closed` as the last where the end has come.
+  public func receive(limit: Int, upTo count: Int) -> [Arrival] {
+    let space = max(limit, 1)
+    return withUnsafeTemporaryAllocation(byteCount: count * space, alignment: 1) { bytes in
+      withUnsafeTemporaryAllocation(of: Int32.self, capacity: count) { lengths in
+        var came: Int32
+        repeat {
+          came = earshot_receive_packets(end.raw, bytes.baseAddress, space, lengths.baseAddress, Int32(count))
+          // The other end was closed before it took all that was sent to it; what it sent comes after that error.
+        } while came < 0 && (errno == EINTR || errno == ECONNRESET)
+        guard came >= 0 else { return errno == EAGAIN ? [] : [.closed] }
+        var arrivals: [Arrival] = []
+        arrivals.reserveCapacity(Int(came))
+        for index in 0..<Int(came) {
+          let length = Int(lengths[index])
+          guard length >= 0 else { return arrivals + [.closed] }
+          let packet = UnsafeRawBufferPointer(rebasing: bytes[(index * space)...].prefix(length))
+          arrivals.append(length > limit ? .tooLong : .packet(Array(packet)))
         }
+        return arrivals
       }
     }
   }
-
-  /// CMSG_SPACE(sizeof(struct ucred)): a header of 16 bytes, and 12 bytes in a space of 16.
-  private static let credentialsSpace = 32
 
   // MARK: Watching
 

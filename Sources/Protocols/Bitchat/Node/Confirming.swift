@@ -47,10 +47,11 @@ struct Confirming: Sendable {
   private var isMeasuring = true
   /// The most packets that may be unconfirmed now.
   private(set) var limit = limits.lowerBound
+  /// After so many packets the other end is asked.
+  private var interval = Self.interval(of: limits.lowerBound)
 
   var unconfirmed: Int { questions.reduce(unasked) { $0 + $1.packets } }
-  /// Two or three questions are under way where the link is busy: one that is lost holds up nothing.
-  var isDue: Bool { unasked >= max(limit / 3, 2) || unasked > 0 && (isEmptying || isMeasuring && questions.isEmpty) }
+  var isDue: Bool { unasked >= interval || unasked > 0 && (isEmptying || isMeasuring && questions.isEmpty) }
   /// When the next packet may go.
   var next: Instant { hasRoom ? .zero : lastAt.advanced(by: patience) }
 
@@ -62,6 +63,7 @@ struct Confirming: Sendable {
     if !hasRoom {
       // Nobody answers: it goes on without, and asks anew.
       limit = Self.limits.lowerBound
+      interval = Self.interval(of: limit)
       (overdue, questions, unasked, shortest, rates) = (questions, [], limit / 3, nil, [])
       (isEmptying, isMeasuring) = (false, true)
     } else if let shortest, !isMeasuring, shortest.since.duration(to: now) > max(Self.period, shortest.time * 64) {
@@ -96,8 +98,18 @@ struct Confirming: Sendable {
 
   private mutating func adapt() {
     guard let shortest, let rate = rates.max() else { return }
-    let packets = rate * ((shortest.time + max(Self.wait, shortest.time / 2)) / .seconds(1))
+    let wait = max(Self.wait, shortest.time / 2)
+    let packets = rate * ((shortest.time + wait) / .seconds(1))
     limit = min(max(Int(packets.rounded()), Self.limits.lowerBound), Self.limits.upperBound)
+    interval = Self.interval(of: limit, wait / (shortest.time + wait))
+  }
+
+  /// Questions and answers cost the link as much as packets do. The answer comes in time where no more packets go before a question
+  /// than may wait on the way, and where two questions are under way one that is lost holds up little.
+  ///
+  /// - Parameter share: that of the packets which may wait on the way.
+  private static func interval(of limit: Int, _ share: Double = 1 / 3) -> Int {
+    max(Int(Double(limit) * min(share, 1 / 2)), 2)
   }
 
   private mutating func isOverdue(_ nonce: UInt64, at now: Instant) -> Bool {

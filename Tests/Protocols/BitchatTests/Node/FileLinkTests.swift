@@ -275,22 +275,28 @@ struct FileLinkTests {
     confirming.sent(at: .zero)
     confirming.ask(9, at: .zero)
     let isQuick = confirming.confirm(9, at: now)
-    let batch = confirming.limit / 3
+    // Two questions are under way where an answer takes no longer than packets may wait.
+    let batch = confirming.limit / 2
     #expect(isQuick && batch > fewest)
-    for nonce in 1...3 as ClosedRange<UInt64> {
-      for _ in 0..<batch { confirming.sent(at: now) }
+    for nonce in 1...2 as ClosedRange<UInt64> {
+      for _ in 0..<batch {
+        #expect(!confirming.isDue)
+        confirming.sent(at: now)
+      }
       #expect(confirming.isDue)
       confirming.ask(nonce, at: now)
     }
-    #expect(!confirming.isDue && confirming.unconfirmed == 3 * batch)
+    #expect(!confirming.isDue && confirming.unconfirmed == 2 * batch)
     while confirming.unconfirmed < confirming.limit { confirming.sent(at: now) }
     #expect(confirming.next == now.advanced(by: Confirming.time))
-    let unasked = confirming.limit - 3 * batch
+    let unasked = confirming.limit - 2 * batch
     let isStranger = confirming.confirm(4, at: now)
     let isSecond = confirming.confirm(2, at: now)
     let isFirst = confirming.confirm(1, at: now)
-    #expect(!isStranger && isSecond && !isFirst && confirming.unconfirmed == batch + unasked)
+    #expect(!isStranger && isSecond && !isFirst && confirming.unconfirmed == unasked)
     #expect(confirming.next == .zero)
+    while !confirming.isDue { confirming.sent(at: now) }
+    confirming.ask(3, at: now)
     while confirming.unconfirmed < confirming.limit { confirming.sent(at: now) }
     confirming.sent(at: confirming.next)
     // One that comes too late confirms nothing, and shows that the link is slow.
@@ -301,6 +307,29 @@ struct FileLinkTests {
     #expect(!isLateAgain)
     while confirming.unconfirmed < confirming.limit { confirming.sent(at: late) }
     #expect(confirming.next == late.advanced(by: now.duration(to: late) * 4))
+  }
+
+  @Test(
+    "Where an answer takes longer than packets may wait on the way, it is asked for after as many packets as may wait",
+    arguments: [(20, 48), (40, 48), (60, 38), (100, 32), (400, 32)] as [(Int64, Int)])
+  func questions(wayMilliseconds: Int64, batch: Int) {
+    var confirming = Confirming()
+    var now = Instant.zero
+    for nonce in 0..<20 as Range<UInt64> {
+      let count = nonce == 0 ? 1 : confirming.limit
+      for _ in 0..<count { confirming.sent(at: now) }
+      confirming.ask(nonce, at: now)
+      now = now.advanced(by: .milliseconds(wayMilliseconds))
+      let isAnswered = confirming.confirm(nonce, at: now)
+      #expect(isAnswered)
+    }
+    #expect(confirming.limit == Confirming.limits.upperBound)
+    var count = 0
+    while !confirming.isDue {
+      confirming.sent(at: now)
+      count += 1
+    }
+    #expect(count == batch)
   }
 
   @Test("What an answer takes on an empty link is measured with the first packet, and again after ten seconds")

@@ -22,6 +22,10 @@ final class Doorstep: Radio {
   private weak var delegate: (any GATTServerDelegate)?
   private var scanner: (@LoopActor (ScanEvent) -> Void)?
   private var visits: [LinkID: Visit] = [:]
+  /// How many values a visit takes at once before one has to be written, as by a socket with a small buffer.
+  private static let room = 3
+  /// Gets what the service says on visits: values that were taken at once, and values that were written.
+  var onVisitValue: @LoopActor (_ value: [UInt8], _ isAtOnce: Bool) -> Void = { _, _ in }
   private var calls: [UInt64: Registration] = [:]
   private var lastCall: UInt64 = 0
 
@@ -168,6 +172,8 @@ final class Doorstep: Radio {
     let id: LinkID
     let handler: @LoopActor (LinkEvent) -> Void
     private weak var doorstep: Doorstep?
+    private var room = Doorstep.room
+    private var isWriting = false
 
     init(_ id: LinkID, _ doorstep: Doorstep, _ handler: @escaping @LoopActor (LinkEvent) -> Void) {
       (self.id, self.doorstep, self.handler) = (id, doorstep, handler)
@@ -184,8 +190,22 @@ final class Doorstep: Radio {
       soon(.subscribed(characteristic))
     }
     func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
+      precondition(!isWriting, "a stream is written one value after the other")
+      isWriting = true
+      doorstep?.onVisitValue(value, false)
       doorstep?.say(value, on: id)
-      soon(.written(characteristic, error: nil))
+      doorstep?.soon { [weak self, id] doorstep in
+        guard let self, doorstep.guests[id] != nil else { return }
+        (isWriting, room) = (false, Doorstep.room)
+        handler(.written(characteristic, error: nil))
+      }
+    }
+    func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool {
+      guard room > 0, !isWriting, let doorstep else { return false }
+      room -= 1
+      doorstep.onVisitValue(value, true)
+      doorstep.say(value, on: id)
+      return true
     }
     func disconnect() { doorstep?.end(id) }
   }

@@ -82,6 +82,12 @@ extension MeshService {
     while !port.isBusy, let frame = port.queue.first {
       let isFile = port.queue.next == .file
       if let client = port.client, port.isClientReady {
+        if client.streamNow(frame, to: BitchatGATT.characteristic) {
+          sent += 1
+          port.queue.removeFirst()
+          if isFile { tookFile(port) }
+          continue
+        }
         // The next one goes when this one is written.
         (port.isBusy, port.writing) = (true, (frame, 1))
         port.queue.removeFirst()

@@ -1,0 +1,51 @@
+import Bitchat
+import Common
+import Loop
+import MeshStore
+import Radio
+import Testing
+
+@testable import Mesh
+
+@Suite("What a link takes at once, and what it does not")
+struct DoorstepTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test(
+    "A file goes at once as far as the link takes it, and by a write where it does not, each packet once and in order")
+  @LoopActor
+  func atOnce() throws {
+    let village = Village()
+    let clock = Village.Clock(village.time)
+    let doorstep = Doorstep(village.time)
+    var settings = MeshService.Settings()
+    settings.nickname = "node"
+    let keeper = MeshKeeper(
+      directory: "", settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock)
+    let mesh = MeshService(radio: doorstep, scheduler: village.time, settings: settings, keeper: keeper, clock: clock)
+    mesh.start()
+    let passer = Passer("bob", seed: 7, doorstep, clock)
+    doorstep.come(passer, as: BluetoothAddress(0xC000_0000_0001), connects: false)
+    #expect(village.wait(.seconds(30)) { passer.isLinked && mesh.neighbours == 1 })
+    village.time.advance(by: .seconds(30))
+    var ways: [Bool] = []
+    var indexes: [UInt16] = []
+    var values: Set<[UInt8]> = []
+    doorstep.onVisitValue = { value, isAtOnce in
+      ways.append(isAtOnce)
+      #expect(values.insert(value).inserted)
+      guard let packet = try? Packet(PacketView(value)), packet.type == .fragment,
+        let fragment = try? Fragment(reading: packet.payload)
+      else { return }
+      indexes.append(fragment.index)
+    }
+    let before = mesh.sent
+    _ = try mesh.send(file: (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }, name: "a", mime: "", to: "")
+    #expect(village.wait(.seconds(60)) { passer.files == 1 })
+    #expect(indexes.count > 40 && indexes == Array(0..<UInt16(indexes.count)))
+    #expect(ways.contains(true) && ways.contains(false))
+    #expect(mesh.sent == before + UInt64(ways.count))
+    mesh.stop()
+    village.time.advance(by: .seconds(2))
+  }
+}
