@@ -6,7 +6,7 @@ struct Shelf: Sendable {
   private let isShared: Bool
   private var holdings: [PeerID: Holding] = [:]
   private var ids: Set<PacketID> = []
-  /// The oldest first.
+  /// The oldest first; of one moment, where senders are certain, by their IDs, and else as they came.
   private(set) var items: [GossipArchive.Item] = []
   private(set) var bytes = 0
 
@@ -45,7 +45,9 @@ struct Shelf: Sendable {
   /// - Returns: false for a packet that was there, and for one that is older than all of a full shelf.
   mutating func insert(_ item: GossipArchive.Item) -> Bool {
     guard ids.insert(item.id).inserted else { return false }
-    items.insert(item, at: place { GossipArchive.Item.isOlder($0, item) })
+    // All fragments of a packet have its time: by their IDs, half of them would have to move for each that comes.
+    items.insert(
+      item, at: isShared ? place { GossipArchive.Item.isOlder($0, item) } : place { $0.timestamp <= item.timestamp })
     bytes += item.bytes.count
     holdings[item.sender, default: Holding()].count += 1
     holdings[item.sender, default: Holding()].bytes += item.bytes.count
@@ -55,7 +57,7 @@ struct Shelf: Sendable {
       items.removeFirst(oldest.count)
       for item in oldest { forget(item) }
     }
-    while count > limit || bytes > byteLimit, let next = next { remove(next) }
+    while count > limit || bytes > byteLimit, let next = next { forget(items.remove(at: next)) }
     return has(item.id)
   }
 
@@ -66,10 +68,10 @@ struct Shelf: Sendable {
     for item in unwanted { forget(item) }
   }
 
-  /// The packet that goes first.
-  private var next: GossipArchive.Item? {
+  /// The place of the packet that goes first.
+  private var next: Int? {
     let greedy = isShared ? greediest : nil
-    return items.first { greedy == nil || $0.sender == greedy }
+    return items.firstIndex { greedy == nil || $0.sender == greedy }
   }
 
   /// The sender that takes the most room, if that is more than a quarter of it.
@@ -79,11 +81,6 @@ struct Shelf: Sendable {
     }
     let most = holdings.max { (part($0.value), $0.key) < (part($1.value), $1.key) }
     return most.flatMap { part($0.value) > 0.25 ? $0.key : nil }
-  }
-
-  private mutating func remove(_ item: GossipArchive.Item) {
-    items.remove(at: place { GossipArchive.Item.isOlder($0, item) })
-    forget(item)
   }
 
   /// Counts a packet out that has left `items`.

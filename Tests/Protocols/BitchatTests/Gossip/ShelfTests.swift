@@ -42,6 +42,23 @@ struct ShelfTests {
     #expect(!isTaken && shelf.items.isEmpty && shelf.bytes == 0)
   }
 
+  @Test(
+    "Fragments of one moment stand as they came, between what is older and what is newer; messages by their IDs",
+    arguments: [false, true])
+  func oneMoment(isShared: Bool) {
+    var shelf = Shelf(limit: 160, byteLimit: 1 << 20, isShared: isShared)
+    let came = [item(5, from: 3), item(7, from: 1)] + (0..<20).map { item(6, from: $0 * 7 % 20) } + [item(5, from: 2)]
+    for item in came {
+      let isTaken = shelf.insert(item)
+      #expect(isTaken && isCounted(shelf))
+    }
+    let ordered: [GossipArchive.Item] =
+      isShared
+      ? came.sorted(by: GossipArchive.Item.isOlder)
+      : [came[0], came[22]] + came[2..<22] + [came[1]]
+    #expect(shelf.items.map(\.id) == ordered.map(\.id))
+  }
+
   @Test("What is taken off leaves its place, and may come again")
   func removal() {
     var shelf = Shelf(limit: 160, byteLimit: 1 << 20)
