@@ -79,6 +79,8 @@ struct StreamTests {
     #expect(!link.streamNow([], to: Self.put), "bluetoothd takes it for the end")
     #expect(!link.streamNow([UInt8](repeating: 0, count: 513), to: Self.put))
     #expect(!link.streamNow([0], to: Visitor.id(Visitor.hear)), "it has no socket")
+    link.subscribe(to: Visitor.id(Visitor.hear))
+    #expect(!link.streamNow([0], to: Self.put), "it would overtake what waits for the subscription")
     link.write([4], to: Self.put, as: .stream)
     _ = try await peer.writes.first { $0.value == [4] }
     #expect(peer.writes.all.map(\.value) == [[1], [2], [3], [4]])
@@ -244,6 +246,28 @@ struct StreamTests {
       #expect(own == (0..<20).map { [$0, UInt8(index)] })
       #expect(service.events.all.contains(.changed(links[index], 247)))
     }
+  }
+
+  @Test("A value that is too long for a write is refused and counted, and takes none along that came with it")
+  @LoopActor
+  func tooLong() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Service.application(reach: .subscribers, takesAllWrites: true))
+    defer { server.close() }
+    let device = rig.fake.addDevice("00:AA:02:00:00:01")
+    let link = try await service.link()
+    let values: [[UInt8]] = [[1], [UInt8](repeating: 2, count: 513), [UInt8](repeating: 3, count: 512), [4]]
+    #expect(await rig.fake.write(values[0], to: Service.put, from: device) == nil)
+    for value in values.dropFirst() { rig.fake.write(value, to: Service.put, from: device) { _ in } }
+    let last = Service.Event.written(link, Service.id(0xFE02), [4])
+    if !service.events.all.contains(last) { _ = try await service.events.first { $0 == last } }
+    let written = service.events.all.compactMap { event -> [UInt8]? in
+      if case .written(_, _, let value) = event { value } else { nil }
+    }
+    #expect(written == [values[0], values[2], values[3]])
+    #expect(rig.radio.counters.refusedWrites == 1)
   }
 
   @Test(

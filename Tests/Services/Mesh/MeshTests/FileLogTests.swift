@@ -31,6 +31,14 @@ struct FileLogTests {
     for key in keys { #expect(log.knows([key], at: 1)) }
     #expect(log.numbers == [1, 2])
     #expect(!log.knows([.receipt(PeerID(rawValue: 6), receipt)], at: 1), "of another sender it is another file")
+    // One in clear for this node alone has both, and its sender tries again in another packet.
+    let (other, second) = (
+      PacketID(Packet(type: .fileTransfer, timestamp: 2, sender: Self.sender, payload: [])), try MessageID("FILE-2")
+    )
+    log.add(Self.kept(3, packet: other, receipt: second))
+    #expect(log.knows([.packet(other)], at: 1) && log.knows([.receipt(Self.sender, second)], at: 1))
+    log.remove(3)
+    #expect(!log.knows([.packet(other), .receipt(Self.sender, second)], at: 1))
     log.remove(1)
     log.remove(2)
     #expect(!log.knows(keys, at: 1) && log.numbers.isEmpty)
