@@ -71,16 +71,18 @@ struct StreamTests {
     let peer = try await rig.sighted()
     let visitor = try await rig.visit(peer)
     let link = try #require(visitor.link)
-    #expect(!link.streamNow([0], to: Self.put), "there is no socket yet")
+    func take(_ value: [UInt8]) -> Bool { link.streamNow(value, to: Self.put) }
+    #expect(!take([0]), "there is no socket yet")
     link.write([1], to: Self.put, as: .stream)
-    #expect(!link.streamNow([0], to: Self.put), "what was asked for before is not done yet")
+    #expect(!take([0]), "what was asked for before is not done yet")
     _ = try await visitor.events.first { $0 == .written(Self.put, error: nil) }
-    #expect(link.streamNow([2], to: Self.put) && link.streamNow([3], to: Self.put))
-    #expect(!link.streamNow([], to: Self.put), "bluetoothd takes it for the end")
-    #expect(!link.streamNow([UInt8](repeating: 0, count: 513), to: Self.put))
-    #expect(!link.streamNow([0], to: Visitor.id(Visitor.hear)), "it has no socket")
+    #expect(take([2]) && take([3]))
+    #expect(!take([]), "bluetoothd takes it for the end")
+    #expect(!take([UInt8](repeating: 0, count: 513)))
+    let isTakenElsewhere = link.streamNow([0], to: Visitor.id(Visitor.hear))
+    #expect(!isTakenElsewhere, "it has no socket")
     link.subscribe(to: Visitor.id(Visitor.hear))
-    #expect(!link.streamNow([0], to: Self.put), "it would overtake what waits for the subscription")
+    #expect(!take([0]), "it would overtake what waits for the subscription")
     link.write([4], to: Self.put, as: .stream)
     _ = try await peer.writes.first { $0.value == [4] }
     #expect(peer.writes.all.map(\.value) == [[1], [2], [3], [4]])
@@ -89,10 +91,10 @@ struct StreamTests {
     #expect(visitor.events.all.count { $0 == .written(Self.put, error: nil) } == 2)
 
     peer.endWrites()
-    #expect(!link.streamNow([9], to: Self.put))
+    #expect(!take([9]))
     link.write([8], to: Self.put, as: .stream)
     #expect(try await peer.writes.first { $0.value == [8] }.type == "command")
-    #expect(!link.streamNow([0], to: Self.put), "there is no socket any more")
+    #expect(!take([0]), "there is no socket any more")
   }
 
   @Test("A full socket takes nothing at once before it has room again, and what it took arrives")
@@ -104,20 +106,21 @@ struct StreamTests {
     peer.leavesWrites = true
     let visitor = try await rig.visit(peer)
     let link = try #require(visitor.link)
+    func take(_ value: [UInt8]) -> Bool { link.streamNow(value, to: Self.put) }
     link.write([0], to: Self.put, as: .stream)
     _ = try await visitor.events.first { $0 == .written(Self.put, error: nil) }
     var taken: UInt8 = 0
     while link.streamNow([taken + 1] + [UInt8](repeating: 0, count: 499), to: Self.put) { taken += 1 }
     #expect((2...20).contains(taken))
     link.write([taken + 1], to: Self.put, as: .stream)
-    #expect(!link.streamNow([99], to: Self.put))
+    #expect(!take([99]))
     try await rig.settle()
     #expect(visitor.events.all.count { $0 == .written(Self.put, error: nil) } == 1)
     peer.takeWrites()
     while visitor.events.all.count(where: { $0 == .written(Self.put, error: nil) }) < 2 {
       _ = try await visitor.events.next()
     }
-    #expect(link.streamNow([taken + 2], to: Self.put))
+    #expect(take([taken + 2]))
     _ = try await peer.writes.first { $0.value.first == taken + 2 }
     #expect(peer.writes.all.compactMap(\.value.first) == Array(0...taken + 2))
   }
