@@ -130,7 +130,7 @@ extension CentralConnection {
   private func write(_ value: [UInt8], _ id: CharacteristicID, _ kind: WriteKind, _ number: UInt64) {
     guard let path = database?.paths[id] else { return finishSoon(number, .written(id, error: .unlikely)) }
     // bluetoothd would cut a longer request into pieces, which few peers put together, and refuse a longer command.
-    guard value.count <= min(mtu - ATT.overhead, ATT.valueLimit) else {
+    guard value.count <= ATT.valueLimit(mtu: mtu) else {
       return finishSoon(number, .written(id, error: .invalidLength))
     }
     switch kind {

@@ -42,7 +42,7 @@ extension CentralConnection {
   /// Gives a value to the socket of a characteristic, where it has one, nothing that was asked for before is still to be done,
   /// and there is room.
   func streamNow(_ value: [UInt8], to id: CharacteristicID) -> Bool {
-    guard state == .open, window.isEmpty, !value.isEmpty, value.count <= min(mtu - ATT.overhead, ATT.valueLimit),
+    guard state == .open, window.isEmpty, !value.isEmpty, value.count <= ATT.valueLimit(mtu: mtu),
       let path = database?.paths[id], case .socket(let socket)? = streams[path]
     else { return false }
     return socket.send(value) == .sent

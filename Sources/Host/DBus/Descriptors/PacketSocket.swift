@@ -33,7 +33,7 @@ public final class PacketSocket {
   /// Called while packets wait to be received, again in each turn of the loop, and once before `onHangUp`. Without it
   /// packets wait in the kernel.
   public var onReadable: (@LoopActor () -> Void)? { didSet { watch() } }
-  /// Called once after each `.full`, when there is room again.
+  /// Called once after `.full`, however often that was said, when there is room again.
   public var onRoom: (@LoopActor () -> Void)?
   /// Called once, when every copy of the other end is closed. What it had sent can still be received.
   public var onHangUp: (@LoopActor () -> Void)?

@@ -5,6 +5,8 @@ import Bitchat
 public struct DeletedFile: Hashable, Sendable {
   /// So long it may come again, in milliseconds: a quarter of an hour, and what clocks may be off.
   public static let lifetime: UInt64 = 17 * 60 * 1000
+  /// The most that are remembered.
+  public static let limit = 2000
 
   /// When it was deleted, in milliseconds since 1970.
   public let time: UInt64

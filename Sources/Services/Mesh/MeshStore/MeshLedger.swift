@@ -36,7 +36,7 @@ struct MeshLedger: Sendable {
       case .carried: (1000, 9 << 20)
       // Their bytes are a setting.
       case .files: (2000, .max)
-      case .deletedFiles: (2000, .max)
+      case .deletedFiles: (DeletedFile.limit, .max)
       }
     }
 

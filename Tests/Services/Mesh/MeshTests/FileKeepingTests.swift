@@ -251,7 +251,7 @@ struct FileKeepingTests {
       content: [UInt8](repeating: 0, count: bytes), time: number,
       packet: isPrivate
         ? nil : PacketID(Packet(type: .fileTransfer, timestamp: number, sender: PeerID(rawValue: sender), payload: [])),
-      receipt: nil, link: LinkID(link ?? number))
+      receipt: isPrivate ? try? MessageID("FILE-\(number)") : nil, link: LinkID(link ?? number))
   }
 }
 

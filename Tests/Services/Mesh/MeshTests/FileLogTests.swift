@@ -48,17 +48,27 @@ struct FileLogTests {
   func deleted() throws {
     var log = FileLog()
     let (start, life) = (UInt64(1_800_000_000_000), DeletedFile.lifetime)
-    let receipts = try (0...FileLog.deletedLimit).map { try MessageID("FILE-\($0)") }
+    let receipts = try (0...DeletedFile.limit).map { try MessageID("FILE-\($0)") }
     func knows(_ number: Int, at time: UInt64) -> Bool {
       log.knows([.receipt(Self.sender, receipts[number])], at: time)
     }
     log.note(DeletedFile(Self.kept(1, receipt: receipts[0]), at: start))
     for time in [start, start + life - 1, start - life + 1] { #expect(knows(0, at: time)) }
     for time in [start + life, start - life] { #expect(!knows(0, at: time)) }
-    for number in 1...FileLog.deletedLimit {
+    for number in 1...DeletedFile.limit {
       log.note(DeletedFile(Self.kept(UInt32(number), receipt: receipts[number]), at: start + UInt64(number)))
     }
-    #expect(!knows(0, at: start + 5000) && knows(1, at: start + 5000) && knows(FileLog.deletedLimit, at: start + 5000))
+    #expect(!knows(0, at: start + 5000) && knows(1, at: start + 5000) && knows(DeletedFile.limit, at: start + 5000))
+    // What is known by a packet and a receipt takes two places.
+    var other = FileLog()
+    for number in 0...DeletedFile.limit / 2 {
+      let packet = PacketID(Packet(type: .fileTransfer, timestamp: UInt64(number), sender: Self.sender, payload: []))
+      let file = Self.kept(UInt32(number), packet: packet, receipt: receipts[number])
+      other.note(DeletedFile(file, at: start + UInt64(number)))
+      if number == 0 { #expect(other.knows(file.keys, at: start)) }
+    }
+    #expect(!other.knows([.receipt(Self.sender, receipts[0])], at: start))
+    #expect(other.knows([.receipt(Self.sender, receipts[1])], at: start))
     log.note(DeletedFile(Self.kept(9), at: start + life + 1))
     #expect(!knows(1, at: start), "what is too old takes no place")
     #expect(knows(2, at: start + life + 1))

@@ -1,17 +1,10 @@
 import Bitchat
 import Common
 import Journal
+import MeshStore
 
 /// Files that came and that the disk does not have yet, in the order in which they came. A value.
 struct FileIntake: Sendable {
-  /// What a file is known by until the disk has it.
-  private enum Key: Hashable, Sendable {
-    case packet(PacketID)
-    case receipt(PeerID, Bitchat.MessageID?)
-
-    init(_ file: ReceivedFile) { self = file.packet.map { .packet($0) } ?? .receipt(file.sender, file.receipt) }
-  }
-
   /// The most bytes, and the most files, that wait or are being written.
   static let byteLimit = 8 << 20
   static let limit = 64
@@ -39,8 +32,9 @@ struct FileIntake: Sendable {
   }
 
   private var waiting: [ReceivedFile] = []
-  private var beingWritten: [Key: Int] = [:]
-  private var keys: Set<Key> = []
+  /// Bytes of those that are being written, by what they are known by.
+  private var beingWritten: [[MeshFile.Key]: Int] = [:]
+  private var keys: Set<[MeshFile.Key]> = []
   private var bytes = 0
   private var pausedUntil: Instant?
   private var links = RateLimiter<LinkID?>(perMinute: perMinuteOfLink, capacity: 32)
@@ -56,7 +50,7 @@ struct FileIntake: Sendable {
   /// - Parameter isOfFavourite: whether its sender is one.
   /// - Returns: whether the file is a new one that waits now.
   mutating func take(_ file: ReceivedFile, isOfFavourite: Bool = false, at now: Instant) -> Bool {
-    let key = Key(file)
+    let key = file.keys
     guard !keys.contains(key) else { return false }
     let isDear = isOfFavourite || file.isPrivate
     let isAllowed =
@@ -84,22 +78,22 @@ struct FileIntake: Sendable {
     }
     pausedUntil = nil
     let file = waiting.removeFirst()
-    beingWritten[Key(file)] = file.content.count
+    beingWritten[file.keys] = file.content.count
     return file
   }
 
-  func isBeingWritten(_ file: ReceivedFile) -> Bool { beingWritten[Key(file)] != nil }
+  func isBeingWritten(_ file: ReceivedFile) -> Bool { beingWritten[file.keys] != nil }
 
   /// The disk has it.
   mutating func wrote(_ file: ReceivedFile) {
-    guard beingWritten.removeValue(forKey: Key(file)) != nil else { return }
-    keys.remove(Key(file))
+    guard beingWritten.removeValue(forKey: file.keys) != nil else { return }
+    keys.remove(file.keys)
     bytes -= file.content.count
   }
 
   /// The disk has refused it: it comes first when nothing is refused any more.
   mutating func putBack(_ file: ReceivedFile, until then: Instant) {
-    guard beingWritten.removeValue(forKey: Key(file)) != nil else { return }
+    guard beingWritten.removeValue(forKey: file.keys) != nil else { return }
     waiting.insert(file, at: 0)
     pausedUntil = then
   }
@@ -109,4 +103,9 @@ struct FileIntake: Sendable {
     wrote(file)
     lost += 1
   }
+}
+
+extension ReceivedFile {
+  /// What it is known by: each has a packet, a receipt or both.
+  var keys: [MeshFile.Key] { MeshFile.Key.all(packet: packet, receipt: receipt, from: sender) }
 }

@@ -34,8 +34,6 @@ struct FileLog: Sendable {
 
   /// The most files of this node that have come to an end.
   static let endedLimit = 100
-  /// The most deleted files that are remembered.
-  static let deletedLimit = 2000
 
   private(set) var entries: [UInt32: Entry] = [:]
   private var known: [MeshFile.Key: UInt32] = [:]
@@ -54,11 +52,13 @@ struct FileLog: Sendable {
 
   /// A file was deleted: it is not taken once more.
   mutating func note(_ file: DeletedFile) {
-    deleted = deleted.filter { Self.isNear($0.value, file.time) }
-    if deleted.count >= Self.deletedLimit, let oldest = deleted.min(by: { $0.value < $1.value }) {
+    let keys = file.keys
+    // At the start one comes after the other: going through all with each would take longer than reading them.
+    if deleted.count >= DeletedFile.limit { deleted = deleted.filter { Self.isNear($0.value, file.time) } }
+    while deleted.count + keys.count > DeletedFile.limit, let oldest = deleted.min(by: { $0.value < $1.value }) {
       deleted[oldest.key] = nil
     }
-    for key in file.keys { deleted[key] = file.time }
+    for key in keys { deleted[key] = file.time }
   }
 
   /// Also where the clock was set back meanwhile.

@@ -98,8 +98,7 @@ extension MeshService {
   /// A file came. Its sender hears that it is here when the disk has it, and not before.
   func received(_ file: ReceivedFile) {
     guard !isRelay else { return }
-    let keys = MeshFile.Key.all(packet: file.packet, receipt: file.receipt, from: file.sender)
-    if files.knows(keys, at: time) {
+    if files.knows(file.keys, at: time) {
       // Its sender has missed that it came.
       if let receipt = file.receipt { handle(.fileKept(receipt, from: file.sender)) }
       return

@@ -82,18 +82,16 @@ extension MeshService {
     while !port.isBusy, let frame = port.queue.first {
       let isFile = port.queue.next == .file
       if let client = port.client, port.isClientReady {
-        if client.streamNow(frame, to: BitchatGATT.characteristic) {
-          sent += 1
-          port.queue.removeFirst()
-          if isFile { tookFile(port) }
-          continue
-        }
-        // The next one goes when this one is written.
-        (port.isBusy, port.writing) = (true, (frame, 1))
         port.queue.removeFirst()
         if isFile { tookFile(port) }
-        client.write(frame, to: BitchatGATT.characteristic, as: .stream)
-        return
+        if client.streamNow(frame, to: BitchatGATT.characteristic) {
+          sent += 1
+        } else {
+          // The next one goes when this one is written.
+          (port.isBusy, port.writing) = (true, (frame, 1))
+          client.write(frame, to: BitchatGATT.characteristic, as: .stream)
+        }
+        continue
       }
       guard let server, port.isServed else { return }
       let delivery = server.notify(frame, of: BitchatGATT.characteristic, to: .link(port.id))
