@@ -5,12 +5,14 @@ import Testing
 
 @Suite("Bitchat's pings")
 struct PingPayloadTests {
-  @Test("A ping is a nonce and a time to live, and whatever follows is passed over")
+  @Test("A ping is a nonce, a time to live, and maybe how often files are confirmed; whatever follows is passed over")
   func layout() throws {
     let ping = try PingPayload(reading: Hex.decode("0102030405060708" + "07"))
-    #expect(ping.nonce == 0x0102_0304_0506_0708 && ping.firstTimeToLive == 7)
+    #expect(ping.nonce == 0x0102_0304_0506_0708 && ping.firstTimeToLive == 7 && ping.interval == nil)
     #expect(Hex.encode(ping.bytes) == "010203040506070807")
-    #expect(try PingPayload(reading: ping.bytes + [1, 2]) == ping)
+    let asking = PingPayload(nonce: ping.nonce, interval: 12)
+    #expect(Hex.encode(asking.bytes) == "0102030405060708070c")
+    #expect(try PingPayload(reading: asking.bytes + [1, 2]) == asking)
     for count in 0..<9 { #expect(throws: WireError.self) { try PingPayload(reading: Array(ping.bytes.prefix(count))) } }
   }
 

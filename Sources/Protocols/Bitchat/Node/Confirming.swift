@@ -1,95 +1,121 @@
 import Common
 
-/// How much of what went over a link to a node of this kind its other end has taken. Every few packets it is asked with a
-/// ping, which goes behind them: its answer confirms them. A value.
+/// How much of what went over a link to a node of this kind its other end has taken. It confirms every few fragments, by the
+/// mark of the last one, and with it all that went before. A value.
+///
+/// The other end is told after how many with a question: a ping, which goes behind the packets and whose answer confirms them. It is
+/// asked at first, when that number has changed much, behind small files, which are no fragments, and when all is to be confirmed.
 ///
 /// As many packets may be unconfirmed as keep the link busy, and few more, for what waits on the way nothing overtakes: what
-/// the link has taken of late in the time that an answer needs on an empty one, and a little beyond. That time is measured
+/// the link has taken of late in the time that a confirmation needs on an empty one, and a little beyond. That time is measured
 /// with the first packet, and anew every ten seconds: then all is confirmed before the next packet goes. Without that a link
 /// that is always full would pass for one that is slow.
 struct Confirming: Sendable {
   /// The fewest and the most packets that may be unconfirmed.
   static let limits = 4...96
-  /// So long packets may wait on the way, or for half the time that an answer needs where that is longer.
+  /// So long packets may wait on the way, or for half the time that a confirmation needs where that is longer.
   static let wait = Duration.milliseconds(40)
-  /// So long an answer is waited for at least. A ping can be lost.
+  /// So long a confirmation is waited for at least. It can be lost.
   static let time = Duration.seconds(1)
-  /// From one measurement on an empty link to the next; where an answer takes more than a 64th of this, 64 times its time.
+  /// From one measurement on an empty link to the next; where a confirmation takes more than a 64th of this, 64 times its time.
   static let period = Duration.seconds(10)
-  /// How fast the link is, is the best that so many answers have shown.
+  /// How fast the link is, is the best that so many confirmations have shown.
   private static let rateCount = 10
   /// Nothing is faster than the clock can tell.
   private static let shortestTime = Duration.milliseconds(1)
 
-  private struct Question: Sendable {
-    let nonce: UInt64
-    /// Packets that its answer confirms, beside those of earlier questions.
-    let packets: Int
-    let askedAt: Instant
+  /// A packet of a file, or a question behind some.
+  private struct Sent: Sendable {
+    /// What the confirmation names; nil for a packet that is no fragment.
+    let mark: UInt64?
+    let isQuestion: Bool
+    let at: Instant
     /// How many packets were confirmed by then.
     let confirmed: Int
   }
 
-  private var questions: [Question] = []
-  /// Those that were given up last. What comes too late for them shows how long answers take.
-  private var overdue: [Question] = []
+  /// What is unconfirmed, in the order of its going.
+  private var way: [Sent] = []
+  /// What was given up last. A confirmation of it that comes too late shows how long they take.
+  private var overdue: [Sent] = []
   /// Packets that went after the last question.
   private var unasked = 0
   private var lastAt = Instant.zero
   private var confirmed = 0
-  /// The shortest time that an answer took, and since when it is known; nil before the first.
-  private var shortest: (time: Duration, since: Instant)?
-  /// Packets a second, as the last answers showed them.
+  /// The shortest time that a confirmation took, and when it was measured on an empty link; nil before the first.
+  private var shortest: (time: Duration, measuredAt: Instant)?
+  /// Packets a second, as the last confirmations showed them.
   private var rates: [Double] = []
   /// Whether nothing more goes until all is confirmed.
   private var isEmptying = false
-  /// Whether the next answer says how long answers take.
+  /// Whether the next confirmation says how long they take.
   private var isMeasuring = true
+  /// Packets on the way.
+  private(set) var unconfirmed = 0
   /// The most packets that may be unconfirmed now.
   private(set) var limit = limits.lowerBound
-  /// After so many packets the other end is asked.
-  private var interval = Self.interval(of: limits.lowerBound)
+  /// After so many packets the other end is to confirm.
+  private(set) var interval = interval(of: limits.lowerBound)
+  /// After how many it does, as it was told; nil before the first question.
+  private var told: Int?
 
-  var unconfirmed: Int { questions.reduce(unasked) { $0 + $1.packets } }
-  var isDue: Bool { unasked >= interval || unasked > 0 && (isEmptying || isMeasuring && questions.isEmpty) }
+  /// Whether the other end is to be asked now.
+  var isDue: Bool {
+    guard unasked > 0 else { return false }
+    if isEmptying || isMeasuring && !way.contains(where: \.isQuestion) { return true }
+    // It does not confirm what is no fragment by itself.
+    return unasked >= interval && (!isTold || way.last?.mark == nil)
+  }
   /// When the next packet may go.
   var next: Instant { hasRoom ? .zero : lastAt.advanced(by: patience) }
 
-  private var hasRoom: Bool { unconfirmed < (isEmptying ? 1 : limit) }
+  private var hasRoom: Bool { isEmptying ? way.isEmpty : unconfirmed < limit }
   /// A link that is slow by nature is not taken for one that is lost.
   private var patience: Duration { max(Self.time, (shortest?.time ?? .zero) * 4) }
+  /// Whether the other end confirms about as often as it is to.
+  private var isTold: Bool { told.map { $0 * 3 >= interval * 2 && $0 * 3 <= interval * 4 } ?? false }
 
-  mutating func sent(at now: Instant) {
+  /// - Parameter mark: that of the fragment; nil for a packet that is none.
+  mutating func sent(_ mark: UInt64?, at now: Instant) {
     if !hasRoom {
-      // Nobody answers: it goes on without, and asks anew.
+      // Nobody confirms: it goes on without, and asks anew.
       limit = Self.limits.lowerBound
       interval = Self.interval(of: limit)
-      (overdue, questions, unasked, shortest, rates) = (questions, [], limit / 3, nil, [])
+      (overdue, way, unasked, unconfirmed) = (way, [], 0, 0)
+      (shortest, rates, told) = (nil, [], nil)
       (isEmptying, isMeasuring) = (false, true)
-    } else if let shortest, !isMeasuring, shortest.since.duration(to: now) > max(Self.period, shortest.time * 64) {
+    } else if let shortest, !isMeasuring, shortest.measuredAt.duration(to: now) > max(Self.period, shortest.time * 64) {
       isEmptying = true
     }
+    way.append(Sent(mark: mark, isQuestion: false, at: now, confirmed: confirmed))
     unasked += 1
+    unconfirmed += 1
     lastAt = now
   }
 
+  /// A question goes: it has the other end answer with the nonce, and confirm after `interval` packets from then on.
   mutating func ask(_ nonce: UInt64, at now: Instant) {
-    questions.append(Question(nonce: nonce, packets: unasked, askedAt: now, confirmed: confirmed))
-    unasked = 0
+    way.append(Sent(mark: nonce, isQuestion: true, at: now, confirmed: confirmed))
+    (unasked, told) = (0, interval)
   }
 
-  /// - Returns: whether it was asked for; earlier questions are answered with it.
-  mutating func confirm(_ nonce: UInt64, at now: Instant) -> Bool {
-    guard let index = questions.firstIndex(where: { $0.nonce == nonce }) else { return isOverdue(nonce, at: now) }
-    let question = questions[index]
-    let taken = max(question.askedAt.duration(to: now), Self.shortestTime)
-    confirmed += questions[...index].reduce(0) { $0 + $1.packets }
-    questions.removeFirst(index + 1)
-    rates = rates.suffix(Self.rateCount - 1) + [Double(confirmed - question.confirmed) / (taken / .seconds(1))]
-    if isEmptying, unconfirmed == 0 {
+  /// - Parameter mark: that of a fragment, or the nonce of a question.
+  /// - Returns: whether it is on the way; all that went before is confirmed with it.
+  mutating func confirm(_ mark: UInt64, at now: Instant) -> Bool {
+    guard let index = way.firstIndex(where: { $0.mark == mark }) else { return isOverdue(mark, at: now) }
+    let last = way[index]
+    let taken = max(last.at.duration(to: now), Self.shortestTime)
+    let packets = way[...index].count { !$0.isQuestion }
+    confirmed += packets
+    unconfirmed -= packets
+    unasked = min(unasked, unconfirmed)
+    way.removeFirst(index + 1)
+    rates = rates.suffix(Self.rateCount - 1) + [Double(confirmed - last.confirmed) / (taken / .seconds(1))]
+    if isEmptying, way.isEmpty {
       (isEmptying, isMeasuring) = (false, true)
     } else {
-      if isMeasuring || shortest.map({ taken < $0.time }) ?? true { shortest = (taken, now) }
+      if isMeasuring { shortest = (taken, now) }
+      if let known = shortest, taken < known.time { shortest?.time = taken }
       isMeasuring = false
     }
     adapt()
@@ -104,17 +130,17 @@ struct Confirming: Sendable {
     interval = Self.interval(of: limit, wait / (shortest.time + wait))
   }
 
-  /// Questions and answers cost the link as much as packets do. The answer comes in time where no more packets go before a question
-  /// than may wait on the way, and where two questions are under way one that is lost holds up little.
+  /// Confirmations cost the link as much as packets do. One comes in time where no more packets go before it than may wait on the
+  /// way, and where two are under way one that is lost holds up little.
   ///
   /// - Parameter share: that of the packets which may wait on the way.
   private static func interval(of limit: Int, _ share: Double = 1 / 3) -> Int {
     max(Int(Double(limit) * min(share, 1 / 2)), 2)
   }
 
-  private mutating func isOverdue(_ nonce: UInt64, at now: Instant) -> Bool {
-    guard let question = overdue.first(where: { $0.nonce == nonce }) else { return false }
-    (overdue, shortest) = ([], (question.askedAt.duration(to: now), now))
+  private mutating func isOverdue(_ mark: UInt64, at now: Instant) -> Bool {
+    guard let late = overdue.first(where: { $0.mark == mark }) else { return false }
+    (overdue, shortest) = ([], (late.at.duration(to: now), now))
     isMeasuring = false
     return true
   }

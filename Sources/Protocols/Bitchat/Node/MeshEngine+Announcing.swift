@@ -121,6 +121,7 @@ extension MeshEngine {
     state.peer = peer
     state.boundAt = turn.now
     state.broughtAt = 0
+    state.confirmationInterval = 0
     links[link] = state
     sync.end(link)
     sync.begin(link, isSlow: isSeed(link), at: turn.now)

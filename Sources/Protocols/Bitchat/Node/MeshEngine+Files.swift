@@ -254,7 +254,9 @@ extension MeshEngine {
   }
 
   private mutating func sendFiles(over link: LinkID, _ turn: inout Turn) {
+    askForConfirmation(on: link, &turn)
     while let (number, index) = files.take(for: link, isFast: isFast(link), at: turn.now) {
+      defer { askForConfirmation(on: link, &turn) }
       guard let file = files[number], let cut = file.cut else { continue }
       guard let cutter = cut.cutter else {
         turn.actions.append(.send(cut.bytes, on: link, .file))
@@ -267,7 +269,6 @@ extension MeshEngine {
       turn.actions.append(.send(bytes, on: link, .file))
       // Who misses it asks for it.
       if file.peer == nil { keepOwn(bytes) }
-      if files.isConfirmationDue(on: link) { askForConfirmation(on: link, &turn) }
     }
     for number in files.numbers {
       if let file = files[number], file.phase == .sending, file.legs.isEmpty { finish(file, &turn) }

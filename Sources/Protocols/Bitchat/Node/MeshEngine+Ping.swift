@@ -29,20 +29,37 @@ extension MeshEngine {
 
   private mutating func pingNonce() -> UInt64 { random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) } }
 
+  /// - Parameter link: nil for the one to the peer, or all if it is no neighbour.
   private mutating func send(
-    _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID, _ turn: inout Turn
+    _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID,
+    over link: LinkID? = nil, _ turn: inout Turn
   ) {
     let packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
-    transmit(packet, as: kind, to: link(to: peer).map { [$0] } ?? targets(), &turn)
+    transmit(packet, as: kind, to: (link ?? self.link(to: peer)).map { [$0] } ?? targets(), &turn)
   }
 
-  /// Has a neighbour of this kind confirm the packets of files that went to it: what is asked goes behind them.
+  /// If it is due, has a neighbour of this kind confirm the packets of files that went to it: what is asked goes behind them.
   mutating func askForConfirmation(on link: LinkID, _ turn: inout Turn) {
-    guard let peer = links[link]?.peer else { return }
+    guard files.isConfirmationDue(on: link), let peer = links[link]?.peer else { return }
     let nonce = pingNonce()
-    files.ask(nonce, on: link, at: turn.now)
-    send(PingPayload(nonce: nonce), as: .ping, in: .file, to: peer, &turn)
+    let interval = files.ask(nonce, on: link, at: turn.now)
+    send(PingPayload(nonce: nonce, interval: interval), as: .ping, in: .file, to: peer, over: link, &turn)
+  }
+
+  /// Confirms the fragments of a neighbour's files that came, copies too, as often as it has asked for.
+  mutating func confirm(_ view: PacketView, on link: LinkID, _ turn: inout Turn) {
+    guard let place = links.index(of: link), links.values[place].confirmationInterval > 0,
+      links.values[place].peer == view.sender, view.recipient.map({ $0 == identity.id }) ?? true,
+      let mark = FragmentMark(view)
+    else { return }
+    links.change(at: place) { $0.unconfirmed += 1 }
+    guard links.values[place].unconfirmed >= links.values[place].confirmationInterval,
+      canSend, pings.takeAnswer(on: link, isFast: true, at: turn.now)
+    else { return }
+    links.change(at: place) { $0.unconfirmed = 0 }
+    send(PingPayload(nonce: mark.rawValue), as: .pong, to: view.sender, over: link, &turn)
+    turn.isIdle = false
   }
 
   mutating func hear(ping packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
@@ -62,7 +79,11 @@ extension MeshEngine {
       counters.refusedPings += 1
       return
     }
-    send(PingPayload(nonce: payload.nonce), as: .pong, to: packet.sender, &turn)
+    if isOften, let interval = payload.interval, let place = links.index(of: arrival.link) {
+      links.change(at: place) { ($0.confirmationInterval, $0.unconfirmed) = (Int(interval), 0) }
+    }
+    send(
+      PingPayload(nonce: payload.nonce), as: .pong, to: packet.sender, over: isNeighbours ? arrival.link : nil, &turn)
   }
 
   mutating func hear(pong packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {

@@ -9,6 +9,7 @@ extension MeshEngine {
       let view = try PacketView(bytes)
       links.change(at: place) { $0.heardAt = turn.now }
       accept(view, on: link, isReassembled: false, &turn)
+      confirm(view, on: link, &turn)
     } catch {
       counters.count(error)
       if links[link]?.garbage.take(at: turn.now) == false { cut(link, .garbage, &turn) }

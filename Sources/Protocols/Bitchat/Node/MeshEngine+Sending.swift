@@ -151,6 +151,9 @@ extension MeshEngine {
 extension MessageType {
   /// Packets that nobody signs.
   fileprivate var isUnsigned: Bool {
-    self == .fragment || self == .noiseHandshake || self == .noiseEncrypted || self == SeedNumbers.seed.encrypted
+    switch self {
+    case .fragment, .noiseHandshake, .noiseEncrypted, .ping, .pong, SeedNumbers.seed.encrypted: true
+    default: false
+    }
   }
 }

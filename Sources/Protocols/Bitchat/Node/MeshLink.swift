@@ -14,6 +14,10 @@ struct MeshLink: Sendable {
   var boundAt: Instant?
   /// The time of the newest announce of the peer that came over this link before it came over any other; 0 without one.
   var broughtAt: UInt64 = 0
+  /// After how many fragments of its files the peer wants a confirmation; 0 where it has not asked for any.
+  var confirmationInterval = 0
+  /// Fragments that came since the last one.
+  var unconfirmed = 0
   /// Frames that were no packets, as far as there are no more than are allowed.
   var garbage = TokenBucket(garbageLimit, each: garbageTime)
 

@@ -84,13 +84,19 @@ struct OutgoingFiles: Sendable {
   func isConfirmationDue(on link: LinkID) -> Bool { paces[link]?.confirming.isDue ?? false }
 
   /// The other end is asked to confirm all that went before, with a number that its answer repeats.
-  mutating func ask(_ nonce: UInt64, on link: LinkID, at now: Instant) { paces[link]?.confirming.ask(nonce, at: now) }
-
-  /// An answer of the other end came.
   ///
+  /// - Returns: after how many fragments it is to confirm from then on.
+  mutating func ask(_ nonce: UInt64, on link: LinkID, at now: Instant) -> UInt8? {
+    paces[link]?.confirming.ask(nonce, at: now)
+    return (paces[link]?.confirming.interval).flatMap { UInt8(exactly: $0) }
+  }
+
+  /// A confirmation of the other end came.
+  ///
+  /// - Parameter mark: that of a fragment, or what was asked with.
   /// - Returns: whether it confirms packets of files.
-  mutating func confirm(_ nonce: UInt64, on link: LinkID, at now: Instant) -> Bool {
-    paces[link]?.confirming.confirm(nonce, at: now) ?? false
+  mutating func confirm(_ mark: UInt64, on link: LinkID, at now: Instant) -> Bool {
+    paces[link]?.confirming.confirm(mark, at: now) ?? false
   }
 
   /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.
@@ -107,7 +113,9 @@ struct OutgoingFiles: Sendable {
     var pace = paces[link] ?? Pace()
     pace.waiting += 1
     pace.next = max(pace.next, now.advanced(by: .zero - Self.lateness)).advanced(by: Self.pause)
-    if isFast, !file.isSlow { pace.confirming.sent(at: now) }
+    if isFast, !file.isSlow {
+      pace.confirming.sent(file.cut?.cutter.map { FragmentMark($0.id, index: index).rawValue }, at: now)
+    }
     paces[link] = pace
     return (file.number, index)
   }

@@ -5,25 +5,29 @@ import Crypto
 ///
 ///     0  8  nonce, random; the answer has that of the ping
 ///     8  1  time to live that the packet began with
+///     9  1  only in a ping to a neighbour of this kind that gets a file: after so many fragments it is to confirm, from then on
 ///
 /// What follows is passed over. Nobody signs them: the nonce shows that the answer is one.
 public struct PingPayload: WireValue, Hashable, Sendable {
   public let nonce: UInt64
   public let firstTimeToLive: UInt8
+  /// After how many fragments of a file the other end is to confirm the last one; nil where it is not asked to.
+  public let interval: UInt8?
 
-  public init(nonce: UInt64, firstTimeToLive: UInt8 = Limits.timeToLive) {
-    (self.nonce, self.firstTimeToLive) = (nonce, firstTimeToLive)
+  public init(nonce: UInt64, firstTimeToLive: UInt8 = Limits.timeToLive, interval: UInt8? = nil) {
+    (self.nonce, self.firstTimeToLive, self.interval) = (nonce, firstTimeToLive, interval)
   }
 
   public init(reading reader: inout ByteReader) throws(WireError) {
     nonce = try reader.u64be()
     firstTimeToLive = try reader.u8()
-    _ = reader.rest()
+    interval = reader.rest().first
   }
 
   public func write(to writer: inout ByteWriter) {
     writer.u64be(nonce)
     writer.u8(firstTimeToLive)
+    if let interval { writer.u8(interval) }
   }
 
   /// How many hops a packet has come that arrived with this time to live; nil if it cannot have.

@@ -1,0 +1,315 @@
+import Common
+import Testing
+
+@testable import Bitchat
+
+/// How nodes of this kind confirm fragments of files to each other.
+@Suite("Confirmation of files")
+struct ConfirmingTests {
+  /// Packets that passed between two nodes.
+  private final class Overheard {
+    var packets: [Packet] = []
+    var losesPongs = false
+    func count(_ type: MessageType) -> Int { packets.count { $0.type == type } }
+
+    func hear(_ bytes: [UInt8]) -> Bool {
+      guard let packet = try? Packet(decoding: bytes) else { return true }
+      packets.append(packet)
+      return !losesPongs || packet.type != .pong
+    }
+  }
+
+  @Test(
+    "A node asks its neighbour a few times in a file of 1 MiB, which confirms the fragments by itself, and nobody signs that"
+  )
+  func unasked() throws {
+    var hall = FileTests.line(2)
+    hall.pass(.seconds(3))
+    hall.filePacketTime = .milliseconds(5)
+    let heard = Overheard()
+    hall.passes = { bytes, _, _ in heard.hear(bytes) }
+    let content = FileTests.content(1 << 20)
+    try hall.sendFile(content, as: 7, at: 0)
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[1].files.map(\.content) == [content])
+    #expect(heard.count(.fragment) > 2200 && heard.count(.ping) <= 20, "\(heard.count(.ping)) pings")
+    #expect(heard.count(.pong) * 5 <= heard.count(.fragment) && heard.count(.pong) * 48 >= heard.count(.fragment))
+    #expect(heard.packets.allSatisfy { ![.ping, .pong].contains($0.type) || $0.signature == nil })
+    #expect(hall.nodes[0].engine.counters.unaskedPongs == 0 && hall.nodes[1].engine.counters.refusedPings == 0)
+  }
+
+  @Test("Small files one after the other do not wait for each other's confirmation")
+  func small() throws {
+    var hall = FileTests.line(2)
+    hall.pass(.seconds(3))
+    let begin = hall.now
+    for number in 1...8 as ClosedRange<UInt32> {
+      try hall.sendFile([UInt8(number)], as: number, at: 0)
+      hall.pass(.milliseconds(50))
+    }
+    #expect(hall.nodes[1].files.count == 8 && begin.duration(to: hall.now) < Confirming.time)
+  }
+
+  @Test("No more of a file is under way to a node than may be unconfirmed; if it confirms nothing, a little a second")
+  func confirming() throws {
+    var hall = FileTests.line(2)
+    hall.pass(.seconds(3))
+    let heard = Overheard()
+    heard.losesPongs = true
+    hall.passes = { bytes, _, _ in heard.hear(bytes) }
+    try hall.sendFile(FileTests.content(200_000), as: 7, at: 0)
+    hall.pass(.milliseconds(900))
+    let fewest = Confirming.limits.lowerBound
+    #expect(heard.count(.fragment) == fewest && heard.count(.ping) == 1)
+    hall.pass(.milliseconds(300))
+    #expect(heard.count(.fragment) > fewest && heard.count(.fragment) <= 2 * fewest)
+    heard.losesPongs = false
+    hall.pass(.seconds(3))
+    #expect(hall.nodes[0].fileStates[7] == [.sending, .sent] && hall.nodes[1].files.count == 1)
+  }
+
+  /// Ann, and Eve, a node of this kind whose packets the test makes.
+  private struct Asked {
+    var stage = LimitStage()
+    let eve = Stranger(1)
+    private var sent: UInt64 = 0
+
+    init(isEarshot: Bool = true) { stage.inject(eve.announce(at: stage.time, isEarshot: isEarshot)) }
+
+    mutating func ping(_ nonce: UInt64, interval: UInt8? = nil) {
+      sent += 1
+      let payload = PingPayload(nonce: nonce, interval: interval).bytes
+      stage.inject(eve.packet(.ping, payload, at: stage.time + sent, to: stage.ann.id, isSigned: false))
+    }
+
+    mutating func fragments(
+      _ indices: Range<UInt16>, of id: UInt64 = 100, from sender: Stranger? = nil, to recipient: PeerID? = nil,
+      type: MessageType = .fileTransfer, timeToLive: UInt8 = Limits.timeToLive
+    ) {
+      for index in indices {
+        stage.inject(
+          (sender ?? eve).fragment(
+            id, index, of: 2000, [1], at: stage.time, to: recipient, type: type, timeToLive: timeToLive))
+      }
+    }
+
+    /// The nonces of what Ann has answered.
+    var answers: [UInt64] {
+      (stage.ann.sent[stage.link] ?? []).compactMap { bytes in
+        guard let packet = try? Packet(decoding: bytes), packet.type == .pong, packet.recipient == eve.id else {
+          return nil
+        }
+        return try? PingPayload(reading: packet.payload).nonce
+      }
+    }
+  }
+
+  @Test("After so many fragments as it was asked for a node confirms the last one, by its ID and index, copies too")
+  func confirms() {
+    var asked = Asked()
+    asked.fragments(0..<10)
+    #expect(asked.answers.isEmpty, "nobody has asked")
+    asked.ping(1, interval: 3)
+    asked.fragments(10..<18)
+    #expect(asked.answers == [1, 112, 115])
+    asked.ping(2)
+    asked.fragments(18..<19)
+    #expect(asked.answers == [1, 112, 115, 2, 118], "a ping that asks for nothing leaves that as it is")
+    asked.ping(3, interval: 2)
+    asked.fragments(10..<14)
+    #expect(asked.answers.suffix(3) == [3, 111, 113], "copies were taken, too")
+    asked.ping(4, interval: 0)
+    asked.fragments(19..<40)
+    #expect(asked.answers.last == 4)
+  }
+
+  @Test("What counts are fragments of the neighbour's files for this node, on their way from it")
+  func counted() {
+    var asked = Asked()
+    asked.ping(1, interval: 2)
+    asked.fragments(0..<5, of: 200, type: .message)
+    asked.fragments(0..<5, of: 300, timeToLive: 0)
+    asked.fragments(0..<5, of: 400, from: Stranger(2))
+    asked.fragments(0..<5, of: 500, to: Stranger(3).id)
+    #expect(asked.answers == [1])
+    asked.fragments(0..<2, of: 600, to: asked.stage.ann.id, type: .noiseEncrypted)
+    #expect(asked.answers == [1, 601])
+  }
+
+  @Test("A phone that asks for confirmations gets its answer alone; a node gets 250 a second")
+  func limits() {
+    var phone = Asked(isEarshot: false)
+    phone.ping(1, interval: 1)
+    phone.fragments(0..<5)
+    #expect(phone.answers == [1])
+    var node = Asked()
+    node.ping(1, interval: 1)
+    node.fragments(0..<300)
+    #expect(node.answers.count == Pings.fastAnswers)
+    let quiet = node.answers.count
+    node.stage.hall.pass(.seconds(1))
+    node.fragments(300..<301)
+    #expect(node.answers.count == quiet + 1 && node.answers.last == 400)
+  }
+
+  @Test("A confirmation counts once, with all that went before, and one of what never went does not")
+  func confirmation() {
+    var confirming = Confirming()
+    let (fewest, now) = (Confirming.limits.lowerBound, Instant.zero.advanced(by: .milliseconds(1)))
+    confirming.sent(900, at: .zero)
+    confirming.ask(9, at: .zero)
+    let isQuick = confirming.confirm(9, at: now)
+    // Two confirmations are under way where one takes no longer than packets may wait.
+    let (limit, batch) = (confirming.limit, confirming.limit / 2)
+    #expect(isQuick && batch > fewest && confirming.interval == batch)
+    for number in 1..<UInt64(batch) {
+      confirming.sent(number, at: now)
+      #expect(!confirming.isDue)
+    }
+    confirming.sent(UInt64(batch), at: now)
+    #expect(confirming.isDue, "it was told a smaller number")
+    confirming.ask(1000, at: now)
+    for number in batch + 1...limit { confirming.sent(UInt64(number), at: now) }
+    #expect(!confirming.isDue && confirming.unconfirmed == limit)
+    #expect(confirming.next == now.advanced(by: Confirming.time))
+    let isStranger = confirming.confirm(2000, at: now)
+    let isAnswer = confirming.confirm(1000, at: now)
+    #expect(!isStranger && isAnswer && confirming.unconfirmed == limit - batch && confirming.next == .zero)
+    let isLast = confirming.confirm(UInt64(2 * batch), at: now)
+    let isEarlier = confirming.confirm(UInt64(2 * batch - 1), at: now)
+    #expect(isLast && !isEarlier && confirming.unconfirmed == limit - 2 * batch)
+    while confirming.unconfirmed < confirming.limit { confirming.sent(nil, at: now) }
+    let givenUp = confirming.next
+    confirming.sent(3000, at: givenUp)
+    #expect(confirming.isDue && confirming.unconfirmed == 1 && confirming.limit == fewest)
+    confirming.ask(3001, at: givenUp)
+    while confirming.unconfirmed < confirming.limit { confirming.sent(nil, at: givenUp) }
+    confirming.sent(4000, at: confirming.next)
+    // One that comes too late confirms nothing, and shows that the link is slow.
+    let late = givenUp.advanced(by: .seconds(2))
+    let isLate = confirming.confirm(3001, at: late)
+    #expect(isLate && confirming.unconfirmed == 1)
+    let isLateAgain = confirming.confirm(3001, at: late)
+    #expect(!isLateAgain)
+    while confirming.unconfirmed < confirming.limit { confirming.sent(nil, at: late) }
+    #expect(confirming.next == late.advanced(by: .seconds(2) * 4))
+  }
+
+  @Test(
+    "Where a confirmation takes longer than packets may wait on the way, one goes after as many packets as may wait",
+    arguments: [(20, 48), (40, 48), (60, 38), (100, 32), (400, 32)] as [(Int64, Int)])
+  func questions(wayMilliseconds: Int64, batch: Int) {
+    var confirming = Confirming()
+    var now = Instant.zero
+    for nonce in 0..<20 as Range<UInt64> {
+      let count = nonce == 0 ? 1 : confirming.limit
+      for _ in 0..<count { confirming.sent(nil, at: now) }
+      confirming.ask(nonce, at: now)
+      now = now.advanced(by: .milliseconds(wayMilliseconds))
+      let isAnswered = confirming.confirm(nonce, at: now)
+      #expect(isAnswered)
+    }
+    #expect(confirming.limit == Confirming.limits.upperBound && confirming.interval == batch)
+  }
+
+  @Test("What a confirmation takes on an empty link is measured with the first packet, and again after ten seconds")
+  func measuresAnew() {
+    var confirming = Confirming()
+    confirming.sent(nil, at: .zero)
+    #expect(confirming.isDue, "the first packet alone")
+    confirming.ask(1, at: .zero)
+    confirming.sent(nil, at: .zero)
+    #expect(!confirming.isDue && confirming.next == .zero)
+    let answered = Instant.zero.advanced(by: .milliseconds(20))
+    let isFirst = confirming.confirm(1, at: answered)
+    let later = answered.advanced(by: Confirming.period + .milliseconds(1))
+    confirming.sent(nil, at: later)
+    #expect(isFirst && confirming.isDue && confirming.next > later, "all is confirmed before more goes")
+    confirming.ask(2, at: later)
+    let isSecond = confirming.confirm(2, at: later.advanced(by: .milliseconds(500)))
+    #expect(isSecond && confirming.unconfirmed == 0 && confirming.next == .zero)
+    confirming.sent(nil, at: later)
+    #expect(confirming.isDue)
+    confirming.ask(3, at: later)
+    confirming.sent(nil, at: later)
+    #expect(!confirming.isDue && confirming.next == .zero)
+  }
+
+  @Test(
+    "As many packets may be unconfirmed as keep a link busy, and a line waits for them 80 ms, twice its time or three packets, at most",
+    arguments: [(1, 5), (1, 25), (5, 25), (10, 17), (27, 5), (20, 100), (100, 500)] as [(Int64, Int64)])
+  func followsTheLink(milliseconds: Int64, wayMilliseconds: Int64) {
+    var link = BusyLink(packet: .milliseconds(milliseconds), way: .milliseconds(wayMilliseconds))
+    let time = max(link.packet * 3000, .seconds(60))
+    link.run(for: time)
+    let all = Int(time / link.packet)
+    #expect(link.sent * 10 >= all * 9, "\(link.sent) of \(all) that the link takes")
+    let wait = link.waits.sorted()[link.waits.count * 99 / 100]
+    let most = max((link.packet + link.way) * 2, .milliseconds(80), link.packet * 3)
+    #expect(wait <= most, "what a line waits for: \(wait)")
+  }
+
+  @Test("A link that becomes longer, or slower, is busy again within 15 s, and lines wait no longer there")
+  func followsChanges() {
+    var link = BusyLink(packet: .milliseconds(5), way: .milliseconds(25))
+    for (packet, way) in [(5, 100), (20, 25), (5, 25)] as [(Int64, Int64)] {
+      (link.packet, link.way) = (.milliseconds(packet), .milliseconds(way))
+      // Of what the link before took, 205 ms, 64 times.
+      link.run(for: .seconds(15))
+      (link.sent, link.waits) = (0, [])
+      link.run(for: .seconds(20))
+      #expect(link.sent * 10 >= Int(.seconds(20) / link.packet) * 9, "\(link.sent)")
+      let wait = link.waits.sorted()[link.waits.count * 99 / 100]
+      #expect(wait <= max((link.packet + link.way) * 3, link.packet * Confirming.limits.lowerBound), "\(wait)")
+    }
+  }
+}
+
+/// A link that takes a packet in `packet`, one after the other, and brings it, and the answer to it, in `way`; and a file without end.
+private struct BusyLink {
+  var packet: Duration
+  var way: Duration
+  var sent = 0
+  /// What each packet waited for until the link took it.
+  var waits: [Duration] = []
+  private var confirming = Confirming()
+  private var (now, free, number) = (Instant.zero, Instant.zero, 0 as UInt64)
+  private var answers: [(at: Instant, mark: UInt64)] = []
+  /// Fragments that the other end has taken since its last confirmation, and after how many it confirms.
+  private var (taken, told) = (0, 0)
+
+  init(packet: Duration, way: Duration) { (self.packet, self.way) = (packet, way) }
+
+  mutating func run(for time: Duration) {
+    let end = now.advanced(by: time)
+    while now < end {
+      if confirming.next <= now {
+        send()
+      } else if answers.isEmpty || confirming.next < answers[0].at {
+        now = confirming.next
+      } else {
+        let first = answers.removeFirst()
+        now = max(now, first.at)
+        _ = confirming.confirm(first.mark, at: now)
+      }
+    }
+  }
+
+  private mutating func send() {
+    number += 1
+    confirming.sent(number, at: now)
+    waits.append(now.duration(to: max(free, now)))
+    (free, sent, taken) = (max(free, now).advanced(by: packet), sent + 1, taken + 1)
+    if taken == told { answer(number) }
+    guard confirming.isDue else { return }
+    number += 1
+    confirming.ask(number, at: now)
+    told = confirming.interval
+    answer(number)
+  }
+
+  private mutating func answer(_ mark: UInt64) {
+    taken = 0
+    answers.append((max(answers.last?.at ?? .zero, free.advanced(by: way * 2)), mark))
+  }
+}
