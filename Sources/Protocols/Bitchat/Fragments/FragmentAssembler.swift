@@ -127,7 +127,10 @@ public struct FragmentAssembler: Sendable {
     set.bytes += fragment.slice.count
     (set.latest, set.questions) = (now, 0)
     guard set.slices.count < Int(key.total) else {
-      return .complete((0..<key.total).flatMap { set.slices[$0] ?? [] })
+      var bytes: [UInt8] = []
+      bytes.reserveCapacity(set.bytes)
+      for index in 0..<key.total { bytes += set.slices[index] ?? [] }
+      return .complete(bytes)
     }
     cost += set.cost
     sets[key] = set

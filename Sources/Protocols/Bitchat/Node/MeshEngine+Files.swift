@@ -196,7 +196,7 @@ extension MeshEngine {
 
   /// So old a file's packet may be when the last of it arrives, at the peer or at some neighbour.
   private func wholeTime(of file: OutgoingFile) -> Duration {
-    let isForNodes = file.peer.map { table[$0]?.isEarshot == true } ?? file.legs.keys.contains { isFast($0) }
+    let isForNodes = file.peer.map { table.isEarshot($0) } ?? file.legs.keys.contains { isFast($0) }
     return isForNodes ? OutgoingFiles.longestTime : OutgoingFiles.freshTime
   }
 
@@ -250,7 +250,7 @@ extension MeshEngine {
 
   /// Whether a link takes fragments as fast as there is room: its other end is a node of this kind.
   func isFast(_ link: LinkID) -> Bool {
-    links[link]?.peer.flatMap { table[$0]?.isEarshot } ?? false
+    links[link]?.peer.map { table.isEarshot($0) } ?? false
   }
 
   private mutating func sendFiles(over link: LinkID, _ turn: inout Turn) {
@@ -285,7 +285,7 @@ extension MeshEngine {
   ///
   /// - Parameter other: the end that is not this node.
   func receipt(of file: SharedFile, from sender: PeerID, to recipient: PeerID, with other: PeerID) -> MessageID? {
-    if table[other]?.isEarshot == true { return .file(file.bytes, from: sender, to: recipient) }
+    if table.isEarshot(other) { return .file(file.bytes, from: sender, to: recipient) }
     guard proven[other]?.isSuperset(of: [.privateMedia, .privateMediaReceipts]) == true else { return nil }
     return .media(file.name, from: sender, to: recipient)
   }
@@ -294,7 +294,7 @@ extension MeshEngine {
   ///
   /// - Returns: whether it is one.
   mutating func noteFile(_ id: MessageID, from peer: PeerID, _ turn: inout Turn) -> Bool {
-    guard let file = files.files.values.first(where: { $0.receipt == id && $0.peer == peer }) else { return false }
+    guard let file = files.files.first(where: { $0.receipt == id && $0.peer == peer }) else { return false }
     // What is still to go of it would be for nothing.
     if let cut = file.cut { turn.actions.append(.withdraw(cut.packets)) }
     end(file, .delivered, &turn)

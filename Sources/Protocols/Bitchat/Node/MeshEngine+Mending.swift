@@ -45,7 +45,7 @@ extension MeshEngine {
     let ids = stalled.filter { assembler.count(of: $0) > 0 }
     guard !ids.isEmpty else { return }
     let known = ids.flatMap { kept[$0] ?? [] }.map(\.id)
-    let isLong = known.count > Self.usualFragments && table[peer]?.isEarshot == true
+    let isLong = known.count > Self.usualFragments && table.isEarshot(peer)
     let filter =
       isLong ? SyncFilter(known, bytes: Self.longFilterBytes, falsePositives: Self.longFilterRate) : SyncFilter(known)
     guard let request = try? SyncRequest(filter: filter, types: .fragment, fragments: ids) else { return }

@@ -214,10 +214,11 @@ extension MeshEngine {
     _ fragment: Fragment, of packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
     let isKnown = table[packet.sender] != nil
-    let outcome = assembler.add(
+    // A file in a variable of its own would be copied when its time to live is set.
+    switch assembler.add(
       fragment, from: packet.sender, isKnown: isKnown, isPublic: arrival.view.recipient == nil, over: arrival.link,
       at: turn.now)
-    switch outcome {
+    {
     case .stored, .duplicate: return true
     case .complete(var bytes):
       // It has come as far as its fragments, and was passed on in them.

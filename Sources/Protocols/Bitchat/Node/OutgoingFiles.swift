@@ -38,28 +38,37 @@ struct OutgoingFiles: Sendable {
     var confirming = Confirming()
   }
 
-  private(set) var files: [UInt32: OutgoingFile] = [:]
+  /// In the order of their numbers, in which they were given. With each packet they are looked at where they lie: to copy one costs
+  /// more than what becomes of a packet.
+  private(set) var files: [OutgoingFile] = []
   private var paces: [LinkID: Pace] = [:]
   /// Nothing goes out while somebody else needs the radio.
   private(set) var isQuiet = false
 
   var count: Int { files.count }
   subscript(number: UInt32) -> OutgoingFile? {
-    get { files[number] }
-    set { files[number] = newValue }
+    get { place(of: number).map { files[$0] } }
+    set {
+      switch (place(of: number), newValue) {
+      case (let place?, let file?): files[place] = file
+      case (let place?, nil): files.remove(at: place)
+      case (nil, let file?): files.insert(file, at: files.firstIndex { $0.number > number } ?? files.count)
+      case (nil, nil): break
+      }
+    }
   }
 
-  /// In the order in which they were given.
-  var numbers: [UInt32] { files.keys.sorted() }
-  private var sending: [OutgoingFile] { files.values.filter { $0.phase == .sending } }
+  private func place(of number: UInt32) -> Int? { files.firstIndex { $0.number == number } }
+
+  var numbers: [UInt32] { files.map(\.number) }
   /// Whether one more may begin.
-  var hasPlace: Bool { sending.count < Self.activeLimit }
+  var hasPlace: Bool { files.count { $0.phase == .sending } < Self.activeLimit }
 
   /// Has files wait, or go on.
   mutating func hold(_ isQuiet: Bool) {
     self.isQuiet = isQuiet
     guard isQuiet else { return }
-    for number in files.keys where files[number]?.cut != nil { files[number]?.wasHeld = true }
+    for place in files.indices where files[place].cut != nil { files[place].wasHeld = true }
   }
 
   // MARK: Links
@@ -70,14 +79,16 @@ struct OutgoingFiles: Sendable {
   /// The link is gone, and what was to go over it.
   mutating func forget(_ link: LinkID) {
     paces[link] = nil
-    for number in files.keys { files[number]?.legs[link] = nil }
+    for place in files.indices { files[place].legs[link] = nil }
   }
 
   /// The moment at which a packet of a file may go over a link; nil while the link has no room.
-  private func moment(_ file: OutgoingFile, _ link: LinkID, isFast: Bool) -> Instant? {
-    let pace = paces[link] ?? Pace()
+  ///
+  /// - Parameter isConfirmed: whether its other end confirms the packets of the file.
+  private func moment(_ link: LinkID, isConfirmed: Bool) -> Instant? {
+    guard let pace = paces[link] else { return .zero }
     guard pace.waiting < Self.window else { return nil }
-    return isFast && !file.isSlow ? pace.confirming.next : pace.next
+    return isConfirmed ? pace.confirming.next : pace.next
   }
 
   /// Whether the other end of a fast link is to confirm what went there.
@@ -101,43 +112,60 @@ struct OutgoingFiles: Sendable {
 
   /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.
   mutating func take(for link: LinkID, isFast: Bool, at now: Instant) -> (number: UInt32, index: Int)? {
-    guard !isQuiet else { return nil }
-    let candidates = sending.filter { file in
-      file.legs[link] != nil && moment(file, link, isFast: isFast).map { $0 <= now } ?? false
+    guard !isQuiet, let place = first(for: link, isFast: isFast, at: now), let index = files[place].legs[link] else {
+      return nil
     }
-    guard let file = candidates.min(by: { ($0.left, $0.number) < ($1.left, $1.number) }),
-      let index = file.legs[link], let count = file.cut?.count
-    else { return nil }
-    files[file.number]?.legs[link] = index + 1 < count ? index + 1 : nil
-    if index + 1 == count { files[file.number]?.isWhole = true }
-    var pace = paces[link] ?? Pace()
+    let isLast = index + 1 == files[place].cut?.count
+    files[place].legs[link] = isLast ? nil : index + 1
+    if isLast { files[place].isWhole = true }
+    let mark = files[place].cut?.cutter.map { FragmentMark($0.id, index: index).rawValue }
+    let isConfirmed = isFast && !files[place].isSlow
+    note(in: &paces[link, default: Pace()], isConfirmed: isConfirmed, mark, at: now)
+    return (files[place].number, index)
+  }
+
+  /// The place of the file whose packet goes next over a link; nil if none may.
+  private func first(for link: LinkID, isFast: Bool, at now: Instant) -> Int? {
+    var first: (place: Int, left: Int)?
+    for place in files.indices where files[place].phase == .sending && files[place].legs[link] != nil {
+      guard let moment = moment(link, isConfirmed: isFast && !files[place].isSlow), moment <= now else { continue }
+      let left = files[place].left
+      if first.map({ left < $0.left }) ?? true { first = (place, left) }
+    }
+    return first?.place
+  }
+
+  /// A packet goes over a link.
+  private func note(in pace: inout Pace, isConfirmed: Bool, _ mark: UInt64?, at now: Instant) {
     pace.waiting += 1
     pace.next = max(pace.next, now.advanced(by: .zero - Self.lateness)).advanced(by: Self.pause)
-    if isFast, !file.isSlow {
-      pace.confirming.sent(file.cut?.cutter.map { FragmentMark($0.id, index: index).rawValue }, at: now)
-    }
-    paces[link] = pace
-    return (file.number, index)
+    if isConfirmed { pace.confirming.sent(mark, at: now) }
   }
 
   /// The links that something is to go over.
-  var links: [LinkID] { Set(sending.flatMap(\.legs.keys)).sorted { $0.number < $1.number } }
+  var links: [LinkID] {
+    var links: Set<LinkID> = []
+    for file in files where file.phase == .sending { links.formUnion(file.legs.keys) }
+    return links.sorted { $0.number < $1.number }
+  }
 
   /// When something is due; nil if nothing is.
   func deadline(isFast: (LinkID) -> Bool) -> Instant? {
-    guard !files.isEmpty else { return nil }
-    let looks = files.values.compactMap { file in
-      switch file.phase {
-      case .waiting(let moment): moment
-      case .unanswered(let moment): moment
-      // A packet that has become too old goes no further, whether or not the links have room for the rest of it.
-      case .sending: isQuiet ? nil : file.staleAt
+    var first: Instant?
+    func take(_ moment: Instant?) {
+      if let moment, first.map({ moment < $0 }) ?? true { first = moment }
+    }
+    for place in files.indices {
+      switch files[place].phase {
+      case .waiting(let moment): take(moment)
+      case .unanswered(let moment): take(moment)
+      case .sending:
+        guard !isQuiet else { continue }
+        // A packet that has become too old goes no further, whether or not the links have room for the rest of it.
+        take(files[place].staleAt)
+        for link in files[place].legs.keys { take(moment(link, isConfirmed: isFast(link) && !files[place].isSlow)) }
       }
     }
-    let packets =
-      isQuiet
-      ? []
-      : sending.flatMap { file in file.legs.keys.compactMap { moment(file, $0, isFast: isFast($0)) } }
-    return (looks + packets).min()
+    return first
   }
 }

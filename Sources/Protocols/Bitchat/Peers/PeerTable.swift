@@ -53,6 +53,9 @@ struct PeerTable: Sendable {
   /// The Noise key of a peer that was heard, near or not.
   func noiseKey(of id: PeerID) -> X25519.PublicKey? { peers[id]?.noiseKey ?? pins[id]?.noiseKey }
 
+  /// Whether a peer is a node of this kind. Asked with each packet of a file: a peer is not copied for it.
+  func isEarshot(_ id: PeerID) -> Bool { peers.place(of: id).map { peers.values[$0].isEarshot } ?? false }
+
   /// Takes in an announce whose signature holds.
   ///
   /// - Returns: what is new, and the peers that were forgotten for want of room.

@@ -272,7 +272,7 @@ struct FileTests {
     for number in 1...8 { try hall.sendFile(Self.content(10_000), as: UInt32(number), at: 0) }
     #expect(throws: MeshEngine.SendError.tooMany) { try hall.sendFile([1], as: 9, at: 0) }
     let ann = hall.nodes[0]
-    func sending() -> Int { ann.engine.files.files.values.count { $0.phase == .sending } }
+    func sending() -> Int { ann.engine.files.files.count { $0.phase == .sending } }
     #expect(sending() == 2)
     hall.pass(.seconds(10)) { sending() != 2 && ann.engine.files.count > 1 }
     #expect(hall.nodes[0].fileStates.values.allSatisfy { $0.last == .sent || $0.last == .sending })
