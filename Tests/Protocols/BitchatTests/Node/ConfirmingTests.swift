@@ -93,10 +93,12 @@ struct ConfirmingTests {
       }
     }
 
-    /// The nonces of what Ann has answered.
-    var answers: [UInt64] {
+    /// The nonces of what Ann has answered to Eve.
+    var answers: [UInt64] { answers(to: eve) }
+
+    func answers(to peer: Stranger) -> [UInt64] {
       (stage.ann.sent[stage.link] ?? []).compactMap { bytes in
-        guard let packet = try? Packet(decoding: bytes), packet.type == .pong, packet.recipient == eve.id else {
+        guard let packet = try? Packet(decoding: bytes), packet.type == .pong, packet.recipient == peer.id else {
           return nil
         }
         return try? PingPayload(reading: packet.payload).nonce
@@ -118,6 +120,11 @@ struct ConfirmingTests {
     asked.ping(3, interval: 2)
     asked.fragments(10..<14)
     #expect(asked.answers.suffix(3) == [3, 111, 113], "copies were taken, too")
+    asked.ping(7, interval: 3)
+    asked.fragments(0..<2)
+    asked.ping(8, interval: 3)
+    asked.fragments(2..<4)
+    #expect(asked.answers.last == 8, "its answer has confirmed what came before it")
     asked.ping(4, interval: 0)
     asked.fragments(19..<40)
     #expect(asked.answers.last == 4)
@@ -134,6 +141,19 @@ struct ConfirmingTests {
     #expect(asked.answers == [1])
     asked.fragments(0..<2, of: 600, to: asked.stage.ann.id, type: .noiseEncrypted)
     #expect(asked.answers == [1, 601])
+  }
+
+  @Test("What a peer has asked for is not done for the next one on its link")
+  func nextPeer() {
+    var asked = Asked()
+    asked.ping(1, interval: 1)
+    asked.fragments(0..<2)
+    #expect(asked.answers == [1, 100, 101])
+    asked.stage.hall.pass(MeshLink.rebindTime + .seconds(1))
+    let next = Stranger(2)
+    asked.stage.inject(next.announce(at: asked.stage.time, isEarshot: true))
+    asked.fragments(0..<5, of: 200, from: next)
+    #expect(asked.stage.ann.engine.neighbours.contains(next.id) && asked.answers(to: next).isEmpty)
   }
 
   @Test("A phone that asks for confirmations gets its answer alone; a node gets 250 a second")
@@ -223,9 +243,11 @@ struct ConfirmingTests {
     let answered = Instant.zero.advanced(by: .milliseconds(20))
     let isFirst = confirming.confirm(1, at: answered)
     let later = answered.advanced(by: Confirming.period + .milliseconds(1))
-    confirming.sent(nil, at: later)
+    confirming.sent(9, at: later)
     #expect(isFirst && confirming.isDue && confirming.next > later, "all is confirmed before more goes")
     confirming.ask(2, at: later)
+    let isUnasked = confirming.confirm(9, at: later.advanced(by: .milliseconds(499)))
+    #expect(isUnasked && confirming.unconfirmed == 0 && confirming.next > later, "the answer is still on its way")
     let isSecond = confirming.confirm(2, at: later.advanced(by: .milliseconds(500)))
     #expect(isSecond && confirming.unconfirmed == 0 && confirming.next == .zero)
     confirming.sent(nil, at: later)
