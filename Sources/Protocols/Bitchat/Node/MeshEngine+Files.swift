@@ -125,7 +125,10 @@ extension MeshEngine {
     guard let packet = filePacket(file, turn), let bytes = try? packet.encoded() else {
       return end(file, .failed(.unsendable), &turn)
     }
-    let targets = fileTargets(packet.recipient, packet.route)
+    let near = fileTargets(packet.recipient, packet.route)
+    let wide = common(of: near)
+    // Of the others only one alone is worth the many small fragments.
+    let targets = wide.isEmpty ? Array(near.prefix(1)) : wide
     guard !targets.isEmpty else {
       files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
       return

@@ -102,19 +102,34 @@ extension MeshEngine {
     guard let plain = try? packet.encoded() else { return nil }
     // Dialect S pads everything.
     guard configuration.padsAll || targets.contains(where: { isSeed($0) }),
-      let padded = try? packet.encoded(padded: true), padded.count <= narrowest(targets)
+      let padded = try? packet.encoded(padded: true), padded.count <= narrowest(common(of: targets))
     else {
       return plain
     }
     return padded
   }
 
+  /// The links that all get the same frames: those that take as much as an iPhone's, or the one link that there is.
+  func common(of targets: [LinkID]) -> [LinkID] {
+    guard targets.count > 1, targets.contains(where: { isNarrow($0) }) else { return targets }
+    return targets.filter { !isNarrow($0) }
+  }
+
+  private func isNarrow(_ link: LinkID) -> Bool {
+    links.index(of: link).map { links.values[$0].frameLimit < Limits.commonFrameBytes } ?? false
+  }
+
   func narrowest(_ targets: [LinkID]) -> Int {
     min(Self.frameLimit, targets.compactMap { links[$0]?.frameLimit }.min() ?? Self.frameLimit)
   }
 
-  /// Sends the bytes of a packet: as one frame each, or in fragments if the narrowest of the links does not take it.
-  mutating func transmit(_ bytes: [UInt8], as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
+  /// Sends the bytes of a packet: as one frame each, or in fragments if the narrowest of the common links does not take it; to
+  /// each narrower link as it can take it.
+  mutating func transmit(_ bytes: [UInt8], as kind: PacketClass, to links: [LinkID], _ turn: inout Turn) {
+    let targets = common(of: links)
+    if targets.count < links.count {
+      for link in links where !targets.contains(link) { transmit(bytes, as: kind, to: [link], &turn) }
+    }
     guard !targets.isEmpty else { return }
     let limit = narrowest(targets)
     guard bytes.count > limit else {

@@ -53,6 +53,32 @@ struct LinkTests {
     #expect(hall.nodes[0].engine.counters.refusedBindings > 10)
   }
 
+  @Test(
+    "Narrow links, at the smallest MTU too, keep nothing from the others, and get what they take in fragments of their own",
+    arguments: [20, 120])
+  func narrow(frameLimit: Int) throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.connect(0, 1)
+    hall.pass(.seconds(2))
+    let wide = hall.connect(stranger: Stranger(1), to: 0)
+    let narrow = hall.connect(stranger: Stranger(2), to: 0, frameLimit: frameLimit)
+    hall.pass(.seconds(1))
+    let lines = ["short", LimitStage.text(200)]
+    for line in lines { _ = hall.say(line, at: 0) }
+    hall.handle(.announce, at: 0)
+    try hall.sendFile(FileTests.content(5000), as: 7, at: 0)
+    hall.pass(.seconds(10))
+    #expect(hall.nodes[1].heard.map(\.text) == lines && hall.nodes[1].files.count == 1)
+    func sent(_ type: MessageType, on link: LinkID) -> Int {
+      (hall.nodes[0].sent[link] ?? []).count { $0[1] == type.rawValue }
+    }
+    #expect(sent(.message, on: wide) == 2 && sent(.announce, on: wide) >= 2 && sent(.fragment, on: wide) == 11)
+    #expect((hall.nodes[0].sent[narrow] ?? []).allSatisfy { $0.count <= frameLimit })
+    #expect((sent(.fragment, on: narrow) > 4) == (frameLimit == 120))
+    #expect((hall.nodes[0].engine.counters.unsendable > 0) == (frameLimit == 20))
+  }
+
   @Test("A link whose other end does not announce itself is cut after 15 s")
   func silent() {
     var hall = MeshHall()

@@ -183,6 +183,11 @@ struct BothWaysTests {
       mesh.ports[port.id] = port
     }
     #expect(mesh.frameLimit(of: wide) == 182 && mesh.frameLimit(of: narrow) == 182)
+    let narrowest = MeshPort(LinkID(9003), BluetoothAddress(3))
+    (narrowest.isServed, narrowest.mtu) = (true, 23)
+    mesh.ports[narrowest.id] = narrowest
+    #expect(mesh.frameLimit(of: wide) == 182, "one client at the smallest MTU takes nothing from the others")
+    #expect(mesh.frameLimit(of: narrowest) == 20)
     (wide.isClientReady, wide.writeLimit) = (true, 509)
     #expect(mesh.frameLimit(of: wide) == 509 && mesh.frameLimit(of: narrow) == 182)
     wide.isClientReady = false

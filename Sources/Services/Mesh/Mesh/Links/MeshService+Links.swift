@@ -36,11 +36,12 @@ extension MeshService {
   }
 
   /// The most bytes of a frame to a neighbour: what arrives whole when it is written, or notified. A radio that cannot tell its
-  /// clients apart cuts a value to the MTU of each that hears it, so it is made for the narrowest.
+  /// clients apart cuts a value to the MTU of each that hears it, so it is made for the narrowest of those that take what iPhones do:
+  /// one client at the smallest MTU would keep all others from hearing anything.
   func frameLimit(of port: MeshPort) -> Int {
     if port.isClientReady { return min(ATT.valueLimit(mtu: port.mtu), port.writeLimit, Limits.frameBytes) }
     let hears = radio.status.traits.keepsClientsApart ? [port] : ports.values.filter(\.isServed)
-    let narrowest = hears.map(\.mtu).min() ?? port.mtu
+    let narrowest = hears.map(\.mtu).filter { ATT.valueLimit(mtu: $0) >= Limits.commonFrameBytes }.min() ?? port.mtu
     return min(ATT.valueLimit(mtu: min(narrowest, port.mtu)), Limits.frameBytes)
   }
 
