@@ -36,6 +36,15 @@ struct OutgoingFiles: Sendable {
     /// Packets that may still wait for the link.
     var waiting = 0
     var confirming = Confirming()
+
+    /// A packet goes over the link.
+    ///
+    /// - Parameter isConfirmed: whether the other end confirms it.
+    mutating func note(_ mark: UInt64?, isConfirmed: Bool, at now: Instant) {
+      waiting += 1
+      next = max(next, now.advanced(by: .zero - OutgoingFiles.lateness)).advanced(by: OutgoingFiles.pause)
+      if isConfirmed { confirming.sent(mark, at: now) }
+    }
   }
 
   /// In the order of their numbers, in which they were given. With each packet they are looked at where they lie: to copy one costs
@@ -120,7 +129,7 @@ struct OutgoingFiles: Sendable {
     if isLast { files[place].isWhole = true }
     let mark = files[place].cut?.cutter.map { FragmentMark($0.id, index: index).rawValue }
     let isConfirmed = isFast && !files[place].isSlow
-    note(in: &paces[link, default: Pace()], isConfirmed: isConfirmed, mark, at: now)
+    paces[link, default: Pace()].note(mark, isConfirmed: isConfirmed, at: now)
     return (files[place].number, index)
   }
 
@@ -133,13 +142,6 @@ struct OutgoingFiles: Sendable {
       if first.map({ left < $0.left }) ?? true { first = (place, left) }
     }
     return first?.place
-  }
-
-  /// A packet goes over a link.
-  private func note(in pace: inout Pace, isConfirmed: Bool, _ mark: UInt64?, at now: Instant) {
-    pace.waiting += 1
-    pace.next = max(pace.next, now.advanced(by: .zero - Self.lateness)).advanced(by: Self.pause)
-    if isConfirmed { pace.confirming.sent(mark, at: now) }
   }
 
   /// The links that something is to go over.

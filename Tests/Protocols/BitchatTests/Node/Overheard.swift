@@ -47,5 +47,7 @@ final class Overheard {
     packets.filter { $0.type == type && (node == nil || $0.from == node) }
   }
 
+  func all(_ type: MessageType) -> [Packet] { all(type.rawValue) }
+
   func forget() { packets = [] }
 }
