@@ -40,5 +40,26 @@ struct ProcessTests {
     #expect(try await service.property("State") == "waiting")
   }
 
+  @Test("The service ends without giving back what libraries have: the disk's thread may still be in the middle of it")
+  func end() throws {
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    // The dynamic linker writes down what it gives back.
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: ServiceProcess.path)
+    process.arguments = ["--version"]
+    process.environment = ["LD_DEBUG": "files", "LD_DEBUG_OUTPUT": folder.appendingPathComponent("linker").path]
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    process.waitUntilExit()
+    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    #expect(process.terminationStatus == 0 && said.hasPrefix("earshotd "))
+    let written = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+      .map { try String(contentsOf: folder.appendingPathComponent($0), encoding: .utf8) }.joined()
+    #expect(written.contains("calling init:") && !written.contains("calling fini:"))
+  }
+
   private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 }

@@ -14,7 +14,10 @@ struct Earshotd {
   private static let list = ServiceList.all
 
   static func main() {
-    exit(run(Array(Swift.CommandLine.arguments.dropFirst())).rawValue)
+    let code = run(Array(Swift.CommandLine.arguments.dropFirst()))
+    // The disk's thread may still be at work, for nobody waits for a slow disk. `exit` would take libcrypto's tables away under it.
+    fflush(nil)
+    _exit(code.rawValue)
   }
 
   private static func run(_ words: [String]) -> ExitCode {
