@@ -33,7 +33,7 @@ extension ServiceBench {
     }
     guard let measured = node else { return [] }
     var known = (links: 0, peers: 0)
-    for _ in 0..<60 where known.links < 8 || known.peers < 100 {
+    for _ in 0..<60 where known.links < 7 || known.peers < 100 {
       try await pause(.seconds(5))
       known = try await look(bus, name)
     }
