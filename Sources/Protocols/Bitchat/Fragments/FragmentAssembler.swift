@@ -29,7 +29,7 @@ public struct FragmentAssembler: Sendable {
     case stored
     /// The fragment had come before, with the same slice.
     case duplicate
-    /// The fragment was the last one missing: the bytes of the packet. It is not relayed again, so its time to live is 0.
+    /// The fragment was the last one missing: the bytes of the packet.
     case complete([UInt8])
     /// The fragment was not taken: the one of its index that came before has another slice.
     case otherSlice

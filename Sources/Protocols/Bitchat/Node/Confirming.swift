@@ -1,5 +1,15 @@
 import Common
 
+/// What a neighbour of this kind says to confirm packets of files.
+struct FileConfirmation: Hashable, Sendable {
+  /// The mark of a fragment, or what was asked with.
+  let mark: UInt64
+  /// Whether it names a fragment; else it is the answer to a question.
+  let isOfFragment: Bool
+
+  init(_ mark: UInt64, isOfFragment: Bool) { (self.mark, self.isOfFragment) = (mark, isOfFragment) }
+}
+
 /// How much of what went over a link to a node of this kind its other end has taken. It confirms every few fragments, by the
 /// mark of the last one, and with it all that went before. A value.
 ///
@@ -32,6 +42,10 @@ struct Confirming: Sendable {
     let at: Instant
     /// How many packets were confirmed by then.
     let confirmed: Int
+
+    func isMeant(by confirmation: FileConfirmation) -> Bool {
+      mark == confirmation.mark && isQuestion != confirmation.isOfFragment
+    }
   }
 
   /// What is unconfirmed, in the order of its going.
@@ -99,10 +113,11 @@ struct Confirming: Sendable {
     (unasked, told) = (0, interval)
   }
 
-  /// - Parameter mark: that of a fragment, or the nonce of a question.
-  /// - Returns: whether it is on the way; all that went before is confirmed with it.
-  mutating func confirm(_ mark: UInt64, at now: Instant) -> Bool {
-    guard let index = way.firstIndex(where: { $0.mark == mark }) else { return isOverdue(mark, at: now) }
+  /// - Returns: whether what it names is on the way; all that went before is confirmed with it.
+  mutating func confirm(_ confirmation: FileConfirmation, at now: Instant) -> Bool {
+    guard let index = way.firstIndex(where: { $0.isMeant(by: confirmation) }) else {
+      return isOverdue(confirmation, at: now)
+    }
     let last = way[index]
     let taken = max(last.at.duration(to: now), Self.shortestTime)
     let packets = way[...index].count { !$0.isQuestion }
@@ -138,8 +153,8 @@ struct Confirming: Sendable {
     max(Int(Double(limit) * min(share, 1 / 2)), 2)
   }
 
-  private mutating func isOverdue(_ mark: UInt64, at now: Instant) -> Bool {
-    guard let late = overdue.first(where: { $0.mark == mark }) else { return false }
+  private mutating func isOverdue(_ confirmation: FileConfirmation, at now: Instant) -> Bool {
+    guard let late = overdue.first(where: { $0.isMeant(by: confirmation) }) else { return false }
     (overdue, shortest) = ([], (late.at.duration(to: now), now))
     isMeasuring = false
     return true

@@ -38,6 +38,11 @@ extension MeshEngine {
     end(file, .cancelled, &turn)
   }
 
+  /// The peer is forgotten: what is for it alone goes no further.
+  mutating func cancelFiles(to peer: PeerID, _ turn: inout Turn) {
+    for file in files.files where file.peer == peer { end(file, .cancelled, &turn) }
+  }
+
   private mutating func end(_ file: OutgoingFile, _ state: FileState, _ turn: inout Turn) {
     files[file.number] = nil
     if state != .sent, state != .delivered { withdraw(file, &turn) }
@@ -125,23 +130,16 @@ extension MeshEngine {
     guard let packet = filePacket(file, turn), let bytes = try? packet.encoded() else {
       return end(file, .failed(.unsendable), &turn)
     }
-    let near = fileTargets(packet.recipient, packet.route)
-    let wide = common(of: near)
-    // Of the others only one alone is worth the many small fragments.
-    let targets = wide.isEmpty ? Array(near.prefix(1)) : wide
+    guard let view = try? PacketView(bytes), let id = try? FragmentID(reading: random.bytes(FragmentID.size)) else {
+      return end(file, .failed(.unsendable), &turn)
+    }
+    let targets = carriers(of: view, as: id, among: fileTargets(packet.recipient, packet.route))
     guard !targets.isEmpty else {
       files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
       return
     }
     let limit = narrowest(targets)
-    var cutter: FragmentCutter?
-    if bytes.count > limit {
-      guard let view = try? PacketView(bytes), let id = try? FragmentID(reading: random.bytes(FragmentID.size)) else {
-        return end(file, .failed(.unsendable), &turn)
-      }
-      cutter = FragmentCutter(view, id: id, frameLimit: limit)
-      guard cutter != nil else { return end(file, .failed(.unsendable), &turn) }
-    }
+    let cutter = bytes.count > limit ? FragmentCutter(view, id: id, frameLimit: limit) : nil
     file.cut = OutgoingFile.Cut(bytes: bytes, cutter: cutter, madeAt: turn.now)
     file.receipt = file.peer.flatMap { receipt(of: file.file, from: identity.id, to: $0, with: $0) }
     file.legs = Dictionary(uniqueKeysWithValues: targets.map { ($0, 0) })
@@ -175,6 +173,18 @@ extension MeshEngine {
     guard let peer else { return targets() }
     if let hop = route.first { return link(to: hop).map { [$0] } ?? [] }
     return link(to: peer).map { [$0] } ?? targets()
+  }
+
+  /// The links that a file goes over: of those that take its packet, whole or in fragments, the common ones; else the widest, for
+  /// of the narrow ones only one is worth the many small fragments.
+  private func carriers(of packet: PacketView, as id: FragmentID, among near: [LinkID]) -> [LinkID] {
+    let able = near.filter { link in
+      let limit = frameLimit(of: link)
+      return packet.bytes.count <= limit || FragmentCutter(packet, id: id, frameLimit: limit) != nil
+    }
+    let wide = able.filter { !isNarrow($0) }
+    guard wide.isEmpty else { return wide }
+    return able.max { frameLimit(of: $0) < frameLimit(of: $1) }.map { [$0] } ?? []
   }
 
   /// A packet whose time has become old goes on to nodes of this kind in fragments of a new time, until `longestTime` is over,
@@ -227,7 +237,8 @@ extension MeshEngine {
       return
     }
     let spent = cut.madeAt.duration(to: turn.now)
-    let targets = fileTargets(peer, cut.cutter?.packet.route ?? [])
+    let targets =
+      cut.cutter.map { carriers(of: $0.packet, as: $0.id, among: fileTargets(peer, $0.packet.route)) } ?? []
     let fits = cut.cutter?.fragment(0).flatMap { try? $0.encoded() }.map { $0.count <= narrowest(targets) } ?? false
     // It takes as long as before, and has to be whole before its time is too old.
     let wholeTime = wholeTime(of: file)

@@ -58,7 +58,7 @@ extension MeshEngine {
       canSend, pings.takeAnswer(on: link, isFast: true, at: turn.now)
     else { return }
     links.change(at: place) { $0.unconfirmed = 0 }
-    send(PingPayload(nonce: mark.rawValue), as: .pong, to: view.sender, over: link, &turn)
+    send(PingPayload(nonce: mark.rawValue, interval: 0), as: .pong, to: view.sender, over: link, &turn)
     turn.isIdle = false
   }
 
@@ -93,7 +93,10 @@ extension MeshEngine {
       counters.unreadable += 1
       return
     }
-    if links[arrival.link]?.peer == packet.sender, files.confirm(payload.nonce, on: arrival.link, at: turn.now) {
+    // What an answer repeats anybody may have asked for, who has heard a fragment's mark and asked in this node's name: it confirms
+    // no fragment.
+    let confirmation = FileConfirmation(payload.nonce, isOfFragment: payload.interval != nil)
+    if links[arrival.link]?.peer == packet.sender, files.confirm(confirmation, on: arrival.link, at: turn.now) {
       return sendFilesWhatIsDue(&turn)
     }
     guard let (number, time) = pings.take(payload.nonce, from: packet.sender, at: turn.now) else {

@@ -64,7 +64,8 @@ extension MeshEngine {
         targets = targets.filter { isFast($0) }
         guard !targets.isEmpty else { continue }
       }
-      // The bytes are passed on as they came: where a link is too narrow for them, in fragments.
+      // The bytes are passed on as they came: where a link is too narrow for them, in fragments. A fragment that is too long for a
+      // link does not go there.
       transmit(relay.bytes, as: relay.packetClass, to: targets, &turn)
     }
   }

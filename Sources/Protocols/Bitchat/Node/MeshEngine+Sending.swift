@@ -83,11 +83,16 @@ extension MeshEngine {
     if packet.signature == nil, !packet.type.isUnsigned, let signed = signed(packet) {
       packet = signed
     }
-    guard let bytes = encoded(packet, for: targets) else {
+    let common = common(of: targets)
+    if common.count < targets.count {
+      for link in targets where !common.contains(link) { put(packet, as: kind, on: [link], &turn) }
+    }
+    guard !common.isEmpty else { return }
+    guard let bytes = encoded(packet, for: common) else {
       counters.unsendable += 1
       return
     }
-    transmit(bytes, as: kind, to: targets, &turn)
+    transmit(bytes, as: kind, to: common, &turn)
   }
 
   /// The fragments as dialect S has them, padded where there is room.
@@ -102,45 +107,52 @@ extension MeshEngine {
     guard let plain = try? packet.encoded() else { return nil }
     // Dialect S pads everything.
     guard configuration.padsAll || targets.contains(where: { isSeed($0) }),
-      let padded = try? packet.encoded(padded: true), padded.count <= narrowest(common(of: targets))
+      let padded = try? packet.encoded(padded: true), padded.count <= narrowest(targets)
     else {
       return plain
     }
     return padded
   }
 
-  /// The links that all get the same frames: those that take as much as an iPhone's, or the one link that there is.
+  /// The links whose packets are padded and cut alike: those that take as much as an iPhone's, or the one link that there is; none
+  /// where there are several and all are narrow.
   func common(of targets: [LinkID]) -> [LinkID] {
     guard targets.count > 1, targets.contains(where: { isNarrow($0) }) else { return targets }
     return targets.filter { !isNarrow($0) }
   }
 
-  private func isNarrow(_ link: LinkID) -> Bool {
-    links.index(of: link).map { links.values[$0].frameLimit < Limits.commonFrameBytes } ?? false
+  func isNarrow(_ link: LinkID) -> Bool { frameLimit(of: link) < Limits.commonFrameBytes }
+
+  /// The most bytes of a frame on a link.
+  func frameLimit(of link: LinkID) -> Int {
+    min(Self.frameLimit, links.index(of: link).map { links.values[$0].frameLimit } ?? Self.frameLimit)
   }
 
-  func narrowest(_ targets: [LinkID]) -> Int {
-    min(Self.frameLimit, targets.compactMap { links[$0]?.frameLimit }.min() ?? Self.frameLimit)
-  }
+  func narrowest(_ targets: [LinkID]) -> Int { targets.map { frameLimit(of: $0) }.min() ?? Self.frameLimit }
 
-  /// Sends the bytes of a packet: as one frame each, or in fragments if the narrowest of the common links does not take it; to
-  /// each narrower link as it can take it.
-  mutating func transmit(_ bytes: [UInt8], as kind: PacketClass, to links: [LinkID], _ turn: inout Turn) {
-    let targets = common(of: links)
-    if targets.count < links.count {
-      for link in links where !targets.contains(link) { transmit(bytes, as: kind, to: [link], &turn) }
-    }
-    guard !targets.isEmpty else { return }
-    let limit = narrowest(targets)
-    guard bytes.count > limit else {
-      for link in targets {
-        // Of several letters none overtakes one that goes in fragments.
-        let isBehind = kind == .own && bytes[1] == MessageType.courier.rawValue && paced.isOwnWaiting(for: link)
-        guard !isBehind || !paced.add([bytes], on: link, as: kind, in: .own, at: turn.now) else { continue }
-        turn.actions.append(.send(bytes, on: link, kind))
+  /// Sends the bytes of a packet: as one frame to each link that takes it, and to the others in fragments, which are cut for the
+  /// narrowest of the common ones among them, and for each narrower one by itself. So no link keeps a frame from another one.
+  mutating func transmit(_ bytes: [UInt8], as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
+    var tooNarrow: [LinkID] = []
+    for link in targets {
+      guard bytes.count <= frameLimit(of: link) else {
+        tooNarrow.append(link)
+        continue
       }
-      return
+      // Of several letters none overtakes one that goes in fragments.
+      let isBehind = kind == .own && bytes[1] == MessageType.courier.rawValue && paced.isOwnWaiting(for: link)
+      guard !isBehind || !paced.add([bytes], on: link, as: kind, in: .own, at: turn.now) else { continue }
+      turn.actions.append(.send(bytes, on: link, kind))
     }
+    guard !tooNarrow.isEmpty else { return }
+    let common = common(of: tooNarrow)
+    for link in tooNarrow where !common.contains(link) { cut(bytes, as: kind, for: [link], &turn) }
+    if !common.isEmpty { cut(bytes, as: kind, for: common, &turn) }
+  }
+
+  /// Sends a packet in fragments, the same to all of these links. What is a fragment itself is cut no further.
+  private mutating func cut(_ bytes: [UInt8], as kind: PacketClass, for targets: [LinkID], _ turn: inout Turn) {
+    let limit = narrowest(targets)
     guard let view = try? PacketView(bytes), view.type != .fragment,
       let id = try? FragmentID(reading: random.bytes(FragmentID.size)),
       let plan = FragmentPlan(view, id: id, frameLimit: limit)

@@ -193,7 +193,7 @@ public struct MeshEngine: Sendable {
     case .stop: stop(&turn)
     case .clock(let isTrusted): isClockTrusted = isTrusted
     case .linkOpened(let link, let frameLimit, let isOurs): open(link, frameLimit, isOurs, &turn)
-    case .linkChanged(let link, let frameLimit): links[link]?.frameLimit = frameLimit
+    case .linkChanged(let link, let frameLimit): change(link, frameLimit, &turn)
     case .linkClosed(let link): close(link)
     case .received(let bytes, let link): receive(bytes, on: link, &turn)
     case .announce: announceAt = now
@@ -259,6 +259,13 @@ public struct MeshEngine: Sendable {
     silenceAt = min(silenceAt ?? end, end)
     // The other end has to know who is here before anything else is said.
     announce(on: link, &turn)
+  }
+
+  private mutating func change(_ link: LinkID, _ frameLimit: Int, _ turn: inout Turn) {
+    let wasNarrow = isNarrow(link)
+    links[link]?.frameLimit = frameLimit
+    // Who is here did not fit when the link was opened.
+    if wasNarrow, !isNarrow(link) { announce(on: link, &turn) }
   }
 
   private mutating func close(_ link: LinkID) {
@@ -406,6 +413,7 @@ public struct MeshEngine: Sendable {
     for number in outbox.forget(peer) {
       turn.actions += [.progress(number, .failed), .keep(.settled(number))]
     }
+    cancelFiles(to: peer, &turn)
     turn.actions.append(.gone(peer))
   }
 }

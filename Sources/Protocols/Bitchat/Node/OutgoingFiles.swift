@@ -31,7 +31,7 @@ struct OutgoingFiles: Sendable {
   static let lifetime = Duration.seconds(24 * 3600)
 
   private struct Pace: Sendable {
-    /// When the next packet may go.
+    /// When the next packet may go that nobody confirms.
     var next = Instant.zero
     /// Packets that may still wait for the link.
     var waiting = 0
@@ -42,13 +42,13 @@ struct OutgoingFiles: Sendable {
     /// - Parameter isConfirmed: whether the other end confirms it.
     mutating func note(_ mark: UInt64?, isConfirmed: Bool, at now: Instant) {
       waiting += 1
+      guard !isConfirmed else { return confirming.sent(mark, at: now) }
       next = max(next, now.advanced(by: .zero - OutgoingFiles.lateness)).advanced(by: OutgoingFiles.pause)
-      if isConfirmed { confirming.sent(mark, at: now) }
     }
   }
 
-  /// In the order of their numbers, in which they were given. With each packet they are looked at where they lie: to copy one costs
-  /// more than what becomes of a packet.
+  /// In the order of their numbers, in which they were given. What goes next, and when, is looked for where they lie: to copy one
+  /// costs more than what becomes of a packet.
   private(set) var files: [OutgoingFile] = []
   private var paces: [LinkID: Pace] = [:]
   /// Nothing goes out while somebody else needs the radio.
@@ -113,10 +113,9 @@ struct OutgoingFiles: Sendable {
 
   /// A confirmation of the other end came.
   ///
-  /// - Parameter mark: that of a fragment, or what was asked with.
   /// - Returns: whether it confirms packets of files.
-  mutating func confirm(_ mark: UInt64, on link: LinkID, at now: Instant) -> Bool {
-    paces[link]?.confirming.confirm(mark, at: now) ?? false
+  mutating func confirm(_ confirmation: FileConfirmation, on link: LinkID, at now: Instant) -> Bool {
+    paces[link]?.confirming.confirm(confirmation, at: now) ?? false
   }
 
   /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.

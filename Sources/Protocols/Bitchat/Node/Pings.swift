@@ -9,7 +9,7 @@ struct Pings: Sendable {
   /// So many are answered for a link, in so long.
   static let answers = 5
   static let answerPeriod = Duration.seconds(10)
-  /// So many a second for a link to a node of this kind, which asks with every few packets of a file.
+  /// So many a second for a link to a node of this kind, confirmations of its fragments among them.
   static let fastAnswers = 250
 
   private struct Waiting: Sendable {

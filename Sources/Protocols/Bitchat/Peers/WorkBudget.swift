@@ -63,7 +63,7 @@ struct WorkBudget: Sendable {
   /// that this node does not know have one together.
   ///
   /// - Parameter isFast: whether the other end is a node of this kind, which sends fragments as fast as the link takes them, and
-  ///   asks with pings how far they have come.
+  ///   confirms them.
   mutating func takeUnverified(_ type: MessageType, on link: LinkID, isFast: Bool = false, at now: Instant) -> Bool {
     if isFast, type == .fragment || type == .ping || type == .pong {
       return shares[link, default: Share()].fragments.take(at: now)

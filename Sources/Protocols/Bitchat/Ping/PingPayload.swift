@@ -5,13 +5,14 @@ import Crypto
 ///
 ///     0  8  nonce, random; the answer has that of the ping
 ///     8  1  time to live that the packet began with
-///     9  1  only in a ping to a neighbour of this kind that gets a file: after so many fragments it is to confirm, from then on
+///     9  1  only between neighbours of this kind, of whom one gets a file. In a ping: after so many fragments the other end is to
+///           confirm, from then on. In a 27 that confirms unasked, whose nonce is the mark of a fragment: 0
 ///
 /// What follows is passed over. Nobody signs them: the nonce shows that the answer is one.
 public struct PingPayload: WireValue, Hashable, Sendable {
   public let nonce: UInt64
   public let firstTimeToLive: UInt8
-  /// After how many fragments of a file the other end is to confirm the last one; nil where it is not asked to.
+  /// After how many fragments of a file the other end is to confirm the last one; nil where it is not asked to. An answer has none.
   public let interval: UInt8?
 
   public init(nonce: UInt64, firstTimeToLive: UInt8 = Limits.timeToLive, interval: UInt8? = nil) {

@@ -82,12 +82,16 @@ struct ConfirmingTests {
     /// The nonces of what Ann has answered to Eve.
     var answers: [UInt64] { answers(to: eve) }
 
-    func answers(to peer: Stranger) -> [UInt64] {
+    func answers(to peer: Stranger) -> [UInt64] { payloads(to: peer).map(\.nonce) }
+
+    var payloads: [PingPayload] { payloads(to: eve) }
+
+    private func payloads(to peer: Stranger) -> [PingPayload] {
       (stage.ann.sent[stage.link] ?? []).compactMap { bytes in
         guard let packet = try? Packet(decoding: bytes), packet.type == .pong, packet.recipient == peer.id else {
           return nil
         }
-        return try? PingPayload(reading: packet.payload).nonce
+        return try? PingPayload(reading: packet.payload)
       }
     }
   }
@@ -164,7 +168,7 @@ struct ConfirmingTests {
     let (fewest, now) = (Confirming.limits.lowerBound, Instant.zero.advanced(by: .milliseconds(1)))
     confirming.sent(900, at: .zero)
     confirming.ask(9, at: .zero)
-    let isQuick = confirming.confirm(9, at: now)
+    let isQuick = confirming.confirm(.answer(9), at: now)
     // Two confirmations are under way where one takes no longer than packets may wait.
     let (limit, batch) = (confirming.limit, confirming.limit / 2)
     #expect(isQuick && batch > fewest && confirming.interval == batch)
@@ -178,11 +182,11 @@ struct ConfirmingTests {
     for number in batch + 1...limit { confirming.sent(UInt64(number), at: now) }
     #expect(!confirming.isDue && confirming.unconfirmed == limit)
     #expect(confirming.next == now.advanced(by: Confirming.time))
-    let isStranger = confirming.confirm(2000, at: now)
-    let isAnswer = confirming.confirm(1000, at: now)
+    let isStranger = confirming.confirm(.fragment(2000), at: now)
+    let isAnswer = confirming.confirm(.answer(1000), at: now)
     #expect(!isStranger && isAnswer && confirming.unconfirmed == limit - batch && confirming.next == .zero)
-    let isLast = confirming.confirm(UInt64(2 * batch), at: now)
-    let isEarlier = confirming.confirm(UInt64(2 * batch - 1), at: now)
+    let isLast = confirming.confirm(.fragment(UInt64(2 * batch)), at: now)
+    let isEarlier = confirming.confirm(.fragment(UInt64(2 * batch - 1)), at: now)
     #expect(isLast && !isEarlier && confirming.unconfirmed == limit - 2 * batch)
     while confirming.unconfirmed < confirming.limit { confirming.sent(nil, at: now) }
     let givenUp = confirming.next
@@ -193,12 +197,49 @@ struct ConfirmingTests {
     confirming.sent(4000, at: confirming.next)
     // One that comes too late confirms nothing, and shows that the link is slow.
     let late = givenUp.advanced(by: .seconds(2))
-    let isLate = confirming.confirm(3001, at: late)
-    #expect(isLate && confirming.unconfirmed == 1)
-    let isLateAgain = confirming.confirm(3001, at: late)
+    let isMarkLate = confirming.confirm(.fragment(3001), at: late)
+    let isLate = confirming.confirm(.answer(3001), at: late)
+    #expect(!isMarkLate && isLate && confirming.unconfirmed == 1)
+    let isLateAgain = confirming.confirm(.answer(3001), at: late)
     #expect(!isLateAgain)
     while confirming.unconfirmed < confirming.limit { confirming.sent(nil, at: late) }
     #expect(confirming.next == late.advanced(by: .seconds(2) * 4))
+  }
+
+  @Test("The answer to a question confirms no fragment, nor does what names a fragment answer a question")
+  func kinds() {
+    var confirming = Confirming()
+    confirming.sent(900, at: .zero)
+    confirming.ask(9, at: .zero)
+    let wrong = [FileConfirmation.answer(900), .fragment(9)].map { confirming.confirm($0, at: .zero) }
+    #expect(wrong == [false, false] && confirming.unconfirmed == 1)
+    let isRight = confirming.confirm(.fragment(900), at: .zero)
+    #expect(isRight && confirming.unconfirmed == 0)
+  }
+
+  @Test("Who asks a neighbour with a fragment's mark, in the name of the file's sender, has it confirm nothing")
+  func forgedQuestion() throws {
+    var asked = Asked()
+    asked.ping(112, interval: 0)
+    #expect(asked.payloads == [PingPayload(nonce: 112)], "what it repeats is the nonce alone")
+    asked.ping(1, interval: 2)
+    asked.fragments(0..<2)
+    #expect(asked.payloads.last == PingPayload(nonce: 101, interval: 0))
+
+    try asked.stage.hall.sendFile(FileTests.content(50_000), as: 7, at: 0)
+    func marks() -> [UInt64] {
+      (asked.stage.ann.sent[asked.stage.link] ?? []).compactMap {
+        (try? PacketView($0)).flatMap(FragmentMark.init)?.rawValue
+      }
+    }
+    let before = marks()
+    #expect(before.count == Confirming.limits.lowerBound)
+    for (interval, count) in [(nil, before.count), (0, before.count + 1)] as [(UInt8?, Int)] {
+      let payload = PingPayload(nonce: before[0], interval: interval).bytes
+      asked.stage.inject(
+        asked.eve.packet(.pong, payload, at: asked.stage.time, to: asked.stage.ann.id, isSigned: false))
+      #expect(marks().count >= count && (interval == 0 || marks() == before))
+    }
   }
 
   @Test(
@@ -212,7 +253,7 @@ struct ConfirmingTests {
       for _ in 0..<count { confirming.sent(nil, at: now) }
       confirming.ask(nonce, at: now)
       now = now.advanced(by: .milliseconds(wayMilliseconds))
-      let isAnswered = confirming.confirm(nonce, at: now)
+      let isAnswered = confirming.confirm(.answer(nonce), at: now)
       #expect(isAnswered)
     }
     #expect(confirming.limit == Confirming.limits.upperBound && confirming.interval == batch)
@@ -227,14 +268,14 @@ struct ConfirmingTests {
     confirming.sent(nil, at: .zero)
     #expect(!confirming.isDue && confirming.next == .zero)
     let answered = Instant.zero.advanced(by: .milliseconds(20))
-    let isFirst = confirming.confirm(1, at: answered)
+    let isFirst = confirming.confirm(.answer(1), at: answered)
     let later = answered.advanced(by: Confirming.period + .milliseconds(1))
     confirming.sent(9, at: later)
     #expect(isFirst && confirming.isDue && confirming.next > later, "all is confirmed before more goes")
     confirming.ask(2, at: later)
-    let isUnasked = confirming.confirm(9, at: later.advanced(by: .milliseconds(499)))
+    let isUnasked = confirming.confirm(.fragment(9), at: later.advanced(by: .milliseconds(499)))
     #expect(isUnasked && confirming.unconfirmed == 0 && confirming.next > later, "the answer is still on its way")
-    let isSecond = confirming.confirm(2, at: later.advanced(by: .milliseconds(500)))
+    let isSecond = confirming.confirm(.answer(2), at: later.advanced(by: .milliseconds(500)))
     #expect(isSecond && confirming.unconfirmed == 0 && confirming.next == .zero)
     confirming.sent(nil, at: later)
     #expect(confirming.isDue)
@@ -273,6 +314,11 @@ struct ConfirmingTests {
   }
 }
 
+extension FileConfirmation {
+  fileprivate static func answer(_ nonce: UInt64) -> Self { Self(nonce, isOfFragment: false) }
+  fileprivate static func fragment(_ mark: UInt64) -> Self { Self(mark, isOfFragment: true) }
+}
+
 /// A link that takes a packet in `packet`, one after the other, and brings it, and the answer to it, in `way`; and a file without end.
 private struct BusyLink {
   var packet: Duration
@@ -282,7 +328,7 @@ private struct BusyLink {
   var waits: [Duration] = []
   private var confirming = Confirming()
   private var (now, free, number) = (Instant.zero, Instant.zero, 0 as UInt64)
-  private var answers: [(at: Instant, mark: UInt64)] = []
+  private var answers: [(at: Instant, confirmation: FileConfirmation)] = []
   /// Fragments that the other end has taken since its last confirmation, and after how many it confirms.
   private var (taken, told) = (0, 0)
 
@@ -298,7 +344,7 @@ private struct BusyLink {
       } else {
         let first = answers.removeFirst()
         now = max(now, first.at)
-        _ = confirming.confirm(first.mark, at: now)
+        _ = confirming.confirm(first.confirmation, at: now)
       }
     }
   }
@@ -308,16 +354,16 @@ private struct BusyLink {
     confirming.sent(number, at: now)
     waits.append(now.duration(to: max(free, now)))
     (free, sent, taken) = (max(free, now).advanced(by: packet), sent + 1, taken + 1)
-    if taken == told { answer(number) }
+    if taken == told { answer(.fragment(number)) }
     guard confirming.isDue else { return }
     number += 1
     confirming.ask(number, at: now)
     told = confirming.interval
-    answer(number)
+    answer(.answer(number))
   }
 
-  private mutating func answer(_ mark: UInt64) {
+  private mutating func answer(_ confirmation: FileConfirmation) {
     taken = 0
-    answers.append((max(answers.last?.at ?? .zero, free.advanced(by: way * 2)), mark))
+    answers.append((max(answers.last?.at ?? .zero, free.advanced(by: way * 2)), confirmation))
   }
 }

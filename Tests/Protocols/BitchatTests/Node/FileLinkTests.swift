@@ -82,6 +82,78 @@ struct FileLinkTests {
     #expect(counts.ids.count == 1 && counts[.fragment] > 2200)
   }
 
+  @Test(
+    "A file waits while there are only links that cannot carry it, and takes the widest that can",
+    arguments: [false, true])
+  func narrowLinks(isPrivate: Bool) throws {
+    var hall = FileTests.line(2)
+    try hall.tell("first", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    hall.disconnect(hall.links(0, 1)[0])
+    let narrow = hall.connect(stranger: Stranger(1), to: 0, frameLimit: 20)
+    try hall.sendFile(FileTests.content(5000), to: isPrivate ? 1 : nil, as: 7, at: 0)
+    hall.pass(.seconds(10))
+    #expect([nil, .waiting].contains(hall.nodes[0].fileStates[7]?.last), "\(hall.nodes[0].fileStates)")
+    hall.connect(0, 1, frameLimit: isPrivate ? 512 : 150)
+    let low = hall.connect(stranger: Stranger(2), to: 0, frameLimit: 120)
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[1].files.count == 1 && hall.nodes[0].fileStates[7]?.last == (isPrivate ? .delivered : .sent))
+    let fragments = [narrow, low].map {
+      (hall.nodes[0].sent[$0] ?? []).count { $0[1] == MessageType.fragment.rawValue }
+    }
+    #expect(fragments[0] == 0 && fragments[1] < 20, "the file is over 50 such fragments")
+  }
+
+  @Test("Of narrow links alone the widest gets a file")
+  func widestOfNarrow() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let links = [110, 150, 120].enumerated().map { place, limit in
+      hall.connect(stranger: Stranger(UInt64(place + 1)), to: 0, frameLimit: limit)
+    }
+    hall.pass(.seconds(1))
+    try hall.sendFile(FileTests.content(5000), as: 7, at: 0)
+    hall.pass(.seconds(2))
+    let sent = links.map {
+      (hall.nodes[0].sent[$0] ?? []).filter { $0[1] == MessageType.fragment.rawValue }.map(\.count)
+    }
+    #expect(
+      sent[0].count < 20 && sent[2].count < 20 && sent[1].count > 40 && sent[1].allSatisfy { $0 <= 150 }, "\(sent)")
+  }
+
+  @Test("A narrow link does not keep a private file over hops from going once more in the same fragments")
+  func narrowAndLossy() throws {
+    var hall = FileTests.line(3)
+    hall.connect(stranger: Stranger(1), to: 0, frameLimit: 20)
+    try hall.tell("first", to: 2, at: 0)
+    hall.pass(.seconds(5))
+    let counts = Counts()
+    hall.passes = { bytes, from, _ in
+      guard from == 0, let id = FragmentID(ofPacket: bytes) else { return true }
+      counts.ids.insert(id)
+      counts.sent[bytes[1], default: 0] += 1
+      return counts[.fragment] != 5
+    }
+    try hall.sendFile(FileTests.content(50_000), to: 2, as: 7, at: 0)
+    hall.pass(.seconds(40))
+    #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[2].files.count == 1)
+    #expect(counts.ids.count == 1 && counts[.fragment] > 107)
+  }
+
+  @Test("A private file over hops does not wait for what went over its link before, as fast as that takes it")
+  func fastBeforeSlow() throws {
+    var hall = FileTests.line(3)
+    try hall.tell("first", to: 2, at: 0)
+    hall.pass(.seconds(5))
+    hall.filePacketTime = .milliseconds(4)
+    try hall.sendFile(FileTests.content(1 << 20), to: 1, as: 7, at: 0)
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[1].files.count == 1)
+    try hall.sendFile(FileTests.content(2000), to: 2, as: 8, at: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[2].files.count == 1)
+  }
+
   @Test("A file whose link needs more than five minutes for it is made anew, and fails in the end")
   func tooSlow() throws {
     var hall = FileTests.line(2)

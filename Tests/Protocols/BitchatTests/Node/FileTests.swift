@@ -162,6 +162,22 @@ struct FileTests {
     #expect(!withdrawn.contains { $0.contains(other) })
   }
 
+  @Test("With a peer that is forgotten the files for it end, on their way or not, and no others")
+  func forgotten() throws {
+    var hall = Self.line(2)
+    try hall.tell("first", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    try hall.sendFile(Self.content(100_000), to: 1, as: 7, at: 0)
+    try hall.sendFile(Self.content(100_000), to: 1, as: 8, at: 0)
+    try hall.sendFile(Self.content(100_000), as: 9, at: 0)
+    #expect(hall.nodes[0].fileStates == [7: [.sending], 8: [.sending]])
+    hall.handle(.forget(hall.nodes[1].id), at: 0)
+    #expect(hall.nodes[0].fileStates == [7: [.sending, .cancelled], 8: [.sending, .cancelled]])
+    #expect(hall.nodes[0].withdrawn.count == 2)
+    hall.pass(.seconds(60))
+    #expect(hall.nodes[1].files.map(\.isPrivate) == [false] && hall.nodes[0].fileStates[9]?.last == .sent)
+  }
+
   @Test("A file in clear for one peer is told as one that is not private, and its sender learns that it came")
   func clearFile() throws {
     var hall = Self.line(1)

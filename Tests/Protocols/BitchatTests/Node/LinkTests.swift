@@ -64,7 +64,7 @@ struct LinkTests {
     let wide = hall.connect(stranger: Stranger(1), to: 0)
     let narrow = hall.connect(stranger: Stranger(2), to: 0, frameLimit: frameLimit)
     hall.pass(.seconds(1))
-    let lines = ["short", LimitStage.text(200)]
+    let lines = ["short", LimitStage.text(200), LimitStage.text(700)]
     for line in lines { _ = hall.say(line, at: 0) }
     hall.handle(.announce, at: 0)
     try hall.sendFile(FileTests.content(5000), as: 7, at: 0)
@@ -73,10 +73,78 @@ struct LinkTests {
     func sent(_ type: MessageType, on link: LinkID) -> Int {
       (hall.nodes[0].sent[link] ?? []).count { $0[1] == type.rawValue }
     }
-    #expect(sent(.message, on: wide) == 2 && sent(.announce, on: wide) >= 2 && sent(.fragment, on: wide) == 11)
+    #expect(sent(.message, on: wide) == 2 && sent(.announce, on: wide) >= 2 && sent(.fragment, on: wide) == 13)
     #expect((hall.nodes[0].sent[narrow] ?? []).allSatisfy { $0.count <= frameLimit })
     #expect((sent(.fragment, on: narrow) > 4) == (frameLimit == 120))
     #expect((hall.nodes[0].engine.counters.unsendable > 0) == (frameLimit == 20))
+  }
+
+  @Test("What a link does not take whole goes whole to those that take it, announces, lines and fragments of others")
+  func middling() {
+    var hall = MeshHall()
+    hall.add([LimitStage.text(60)])
+    let (sender, wide, middling) = (Stranger(1), Stranger(2), Stranger(3))
+    let from = hall.connect(stranger: sender, to: 0)
+    let links = [hall.connect(stranger: wide, to: 0), hall.connect(stranger: middling, to: 0, frameLimit: 182)]
+    hall.pass(.seconds(1))
+    func sent(_ type: MessageType, on link: LinkID) -> [[UInt8]] {
+      (hall.nodes[0].sent[link] ?? []).filter { $0[1] == type.rawValue }
+    }
+    let known = links.map { sent(.announce, on: $0).count }
+    hall.handle(.announce, at: 0)
+    _ = hall.say(LimitStage.text(300), at: 0)
+    hall.pass(.seconds(1))
+    #expect(sent(.announce, on: links[0]).count == known[0] + 1 && sent(.message, on: links[0]).count == 1)
+    #expect(sent(.fragment, on: links[0]).isEmpty && sent(.fragment, on: links[1]).count > 3)
+    #expect(sent(.announce, on: links[1]).count == known[1] && sent(.message, on: links[1]).isEmpty)
+
+    let before = hall.nodes[0].engine.counters.unsendable
+    let fragment = sender.fragment(7, 0, of: 3, Array(repeating: 9, count: 460), at: hall.time)
+    let others = links.map { sent(.fragment, on: $0).count }
+    hall.inject(fragment, on: from, to: 0)
+    hall.pass(.seconds(1))
+    #expect(sent(.fragment, on: links[0]).count == others[0] + 1 && sent(.fragment, on: links[1]).count == others[1])
+    #expect(hall.nodes[0].engine.counters.unsendable == before + 1)
+    #expect(
+      links.allSatisfy { link in
+        (hall.nodes[0].sent[link] ?? []).allSatisfy { $0.count <= (link == links[0] ? 512 : 182) }
+      })
+  }
+
+  @Test("Where all is padded each link gets what it takes", arguments: [[100, 100], [100, 512], [512, 512]])
+  func padded(frameLimits: [Int]) {
+    var hall = MeshHall()
+    hall.add(["ann"]) { $0.padsAll = true }
+    let links = frameLimits.enumerated().map { place, limit in
+      hall.connect(stranger: Stranger(UInt64(place + 1)), to: 0, frameLimit: limit)
+    }
+    hall.pass(.seconds(1))
+    for (place, link) in links.enumerated() {
+      let before = hall.nodes[0].sent[link]?.count ?? 0
+      let ping = Stranger(UInt64(place + 1)).packet(
+        .ping, PingPayload(nonce: 5).bytes, at: hall.time, to: hall.nodes[0].id, isSigned: false)
+      hall.inject(ping, on: link, to: 0)
+      let sizes = (hall.nodes[0].sent[link] ?? []).dropFirst(before).map(\.count)
+      #expect(sizes == [frameLimits[place] == 512 ? 256 : 39])
+    }
+    let unsendable = hall.nodes[0].engine.counters.unsendable
+    _ = hall.say("hi", at: 0)
+    for (place, link) in links.enumerated() {
+      let line = (hall.nodes[0].sent[link] ?? []).last { $0[1] == MessageType.message.rawValue }
+      #expect(line.map { frameLimits[place] == 512 ? $0.count == 256 : $0.count <= 100 } ?? (frameLimits[place] == 100))
+    }
+    #expect(hall.nodes[0].engine.counters.unsendable == unsendable)
+  }
+
+  @Test("Who is here is said anew when a link takes an announce that it did not take before, and not each time")
+  func widened() {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let link = hall.connect(to: 0, frameLimit: 20)
+    func announces() -> Int { (hall.nodes[0].sent[link] ?? []).count { $0[1] == MessageType.announce.rawValue } }
+    #expect(announces() == 0)
+    for limit in [509, 512, 182] { hall.handle(.linkChanged(link, frameLimit: limit), at: 0) }
+    #expect(announces() == 1)
   }
 
   @Test("A link whose other end does not announce itself is cut after 15 s")
