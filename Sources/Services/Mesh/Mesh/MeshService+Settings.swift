@@ -164,11 +164,12 @@ extension MeshService.Settings {
     ),
     Setting(
       "EncryptedRelayTtlCap", \.encryptedRelayLimit, .number(0...7), .onReload,
-      "The highest time to live that encrypted packets of others are passed on with. 0 sets no limit."),
+      "The highest time to live that encrypted packets of others are passed on with; those in fragments have none. 0 sets no "
+        + "limit."),
     Setting(
       "PadAll", \.padsAll, .bool, .onReload,
-      "Whether all packets are padded and not only those of private messages, so that their sizes tell less. Some phones do "
-        + "not read such packets."),
+      "Whether all packets of this node that fit a link are padded, and not only those of private messages, so that their sizes "
+        + "tell less; fragments and files never are. Some phones do not read such packets."),
     Setting(
       "BlockRelay", \.blocksRelay, .bool, .onReload,
       "Whether packets of blocked peers are not passed on either."),

@@ -352,8 +352,8 @@ public final class MeshService {
     let lost =
       traits.longestWrite < ATT.valueLimit
       ? [
-        "Private texts of 166 bytes and more from iPhones, and files from them, are lost here, for this machine's BlueZ loses writes "
-          + "of 511 and 512 bytes: Debian 13 has none of this."
+        "Private texts of 166 bytes and more, and private files, from iPhones that connect to this node are lost here, for this "
+          + "machine's BlueZ loses writes of 511 and 512 bytes: Debian 13 has none of this."
       ] : []
     let hidden =
       traits.advertisesAll

@@ -1,6 +1,7 @@
 import Air
 import Bitchat
 import DBus
+import Foundation
 import Loop
 import TestSupport
 import Testing
@@ -31,6 +32,41 @@ struct FaceTests {
     let file = try #require(interfaces.first { $0.name == MeshFileFaces.interfaceName })
     #expect(file.audience == .group && file.properties.allSatisfy { $0.audience == .group && $0.emits == .none })
     #expect(file.methods.map(\.name) == ["Open", "Cancel", "Delete"])
+  }
+
+  @Test("Each counter is explained in the page of the mesh")
+  @LoopActor
+  func counters() throws {
+    let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().deletingLastPathComponent()
+    let page = tests.deletingLastPathComponent().appendingPathComponent("docs/mesh.md")
+    let section = try #require(
+      String(contentsOf: page, encoding: .utf8).components(separatedBy: "\n## ").first { $0.hasPrefix("Counters\n") })
+    let village = Village()
+    let house = village.add("ann")
+    #expect(village.wait { house.mesh.engine != nil })
+    let names = house.mesh.tallies.map(\.name)
+    #expect(names.count > 60)
+    #expect(names.filter { !section.contains("`\($0)`") } == [])
+  }
+
+  @Test("A text that is too long to be said to everybody is refused for that, and one of just that length is said")
+  @LoopActor
+  func longTexts() throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    for (text, sentence) in [
+      (String(repeating: "a", count: Limits.publicTextCharacters + 1), MeshService.Refusal.tooManyCharacters.sentence),
+      (String(repeating: "é", count: Limits.privateTextBytes / 2 + 1), MeshService.Refusal.tooLong.sentence),
+    ] {
+      let error = #expect(throws: MeshService.Refusal.self) { try ann.mesh.say(text) }
+      #expect(error?.sentence == sentence)
+    }
+    #expect(DBusError(MeshService.Refusal.tooManyCharacters).name == "org.earshot.Error.InvalidArgs")
+    let longest = String(repeating: "a", count: Limits.publicTextCharacters)
+    _ = try ann.mesh.say(longest)
+    #expect(village.wait(.seconds(60)) { bob.texts == [longest] })
   }
 
   @Test("No signal carries a text, a nickname or a peer")

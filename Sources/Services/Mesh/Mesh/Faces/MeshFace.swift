@@ -65,7 +65,8 @@ public final class MeshFace {
       Method(
         "Say", in: [Argument("text", "s")], out: [Argument("message", "u")],
         documentation:
-          "Says something to everybody near. Returns its number when the disk has it, or has refused it: Reason says so then.",
+          "Says something to everybody near, in 60,000 characters and 64 KiB at most. Returns its number when the disk has it, or "
+          + "has refused it: Reason says so then. With Archive=0s the disk gets no such text.",
         errors: [.invalidArgs, .notReady, .notSupported],
         handler: { call in
           guard let text = call.arguments.first?.asString else { return call.fail(.invalidArgs("Say takes a text.")) }
@@ -74,8 +75,8 @@ public final class MeshFace {
       Method(
         "Tell", in: [Argument("peer", "s"), Argument("text", "s")], out: [Argument("message", "u")],
         documentation:
-          "Says something to one peer: its ID of 16 digits, or a nickname that one known peer has. Returns the "
-          + "message's number when the disk has it, or has refused it: Reason says so then. It is sent until the peer has it, "
+          "Says something to one peer, in 64 KiB at most: its ID of 16 digits, or a nickname that one known peer has, with # and the "
+          + "last four digits of the ID where several have it. Returns the message's number when the disk has it, or has refused it: Reason says so then. It is sent until the peer has it, "
           + "for a day, or eight times in vain; StateOfMessageChanged tells "
           + "how far it is.",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .notSupported],
@@ -156,7 +157,8 @@ public final class MeshFace {
       Method(
         "SetNickname", in: [Argument("nickname", "s")],
         documentation:
-          "Gives the node another nickname, which everybody near reads. It counts before that of the settings.",
+          "Gives the node another nickname, which everybody near reads: 1 to 60 bytes that can be shown on one line. It counts "
+          + "before that of the settings.",
         errors: [.invalidArgs],
         returning: { call throws(DBusError) in
           guard let name = call.arguments.first?.asString, !name.isEmpty,
@@ -283,7 +285,7 @@ extension DBusError {
   init(_ refusal: MeshService.Refusal) {
     switch refusal {
     case .notReady: self = .notReady(refusal.sentence)
-    case .empty, .tooLong, .ambiguousPeer, .notConfirmed, .emptyFile, .otherKind, .ourselves:
+    case .empty, .tooLong, .tooManyCharacters, .ambiguousPeer, .notConfirmed, .emptyFile, .otherKind, .ourselves:
       self = .invalidArgs(refusal.sentence)
     case .unknownPeer: self = DBusError(.notFound, refusal.sentence)
     case .tooManyWait, .fileTooLong, .tooManyFiles: self = .limitExceeded(refusal.sentence)

@@ -95,7 +95,7 @@ final class MeshFileFaces {
         "Open", out: [Argument("content", "h")],
         documentation:
           "Returns the content as a sealed memory file: of a file that came, or of one on its way. Programs together have 32 MiB of "
-          + "them open at most.",
+          + "them open at most, and four files are read from the disk at a time.",
         errors: [.notFound, .limitExceeded, .failed],
         handler: { call in
           opened.open(number) { file in

@@ -12,6 +12,7 @@ extension MeshService {
     case notReady(String)
     case empty
     case tooLong
+    case tooManyCharacters
     case unknownPeer(String)
     case ambiguousPeer(String)
     case tooManyWait
@@ -27,7 +28,7 @@ extension MeshService {
       switch self {
       case .notReady: "NotReady"
       case .empty: "EmptyText"
-      case .tooLong: "TextTooLong"
+      case .tooLong, .tooManyCharacters: "TextTooLong"
       case .unknownPeer: "UnknownPeer"
       case .ambiguousPeer: "AmbiguousPeer"
       case .tooManyWait: "TooManyWait"
@@ -46,6 +47,7 @@ extension MeshService {
       case .notReady(let why): why
       case .empty: "There is no text to say."
       case .tooLong: "The text has more than \(Limits.privateTextBytes) bytes."
+      case .tooManyCharacters: "What is said to everybody has \(Limits.publicTextCharacters) characters at most."
       case .unknownPeer(let name): "No peer is known as \(PrintableText.clean(name))."
       case .ambiguousPeer(let name): "Several peers are called \(PrintableText.clean(name)). Take the peer ID."
       case .tooManyWait: "Too many messages wait to be delivered: 100 to one peer, 1,000 in all."
@@ -68,6 +70,7 @@ extension MeshService {
   /// - Returns: the message's number.
   public func say(_ text: String, then: @escaping @LoopActor () -> Void = {}) throws(Refusal) -> UInt32 {
     try check(text)
+    guard (try? PublicText(text)) != nil else { throw .tooManyCharacters }
     guard let said = engine?.say(text, at: scheduler.now, time: time), let own = engine?.identity.id else {
       throw .notReady(hindrance ?? "The mesh is not ready.")
     }
