@@ -58,6 +58,7 @@ extension MeshEngine {
       canSend, pings.takeAnswer(on: link, isFast: true, at: turn.now)
     else { return }
     links.change(at: place) { $0.unconfirmed = 0 }
+    // The 0 tells it from an answer.
     send(PingPayload(nonce: mark.rawValue, interval: 0), as: .pong, to: view.sender, over: link, &turn)
     turn.isIdle = false
   }
@@ -93,8 +94,8 @@ extension MeshEngine {
       counters.unreadable += 1
       return
     }
-    // What an answer repeats anybody may have asked for, who has heard a fragment's mark and asked in this node's name: it confirms
-    // no fragment.
+    // Anybody can ask a neighbour in this node's name, and have it answer with the mark of a fragment that it never got. Only what it
+    // says unasked confirms a fragment.
     let confirmation = FileConfirmation(payload.nonce, isOfFragment: payload.interval != nil)
     if links[arrival.link]?.peer == packet.sender, files.confirm(confirmation, on: arrival.link, at: turn.now) {
       return sendFilesWhatIsDue(&turn)

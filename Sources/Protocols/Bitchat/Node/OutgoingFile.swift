@@ -31,7 +31,7 @@ public enum FileFailure: String, Error, CaseIterable, Hashable, Sendable {
   case unanswered
   /// The peer was not near for a day, or nobody was.
   case away
-  /// A link takes no fragments, or the links went again and again.
+  /// No packet can carry it, or the links went again and again.
   case unsendable
 }
 
