@@ -70,6 +70,12 @@ extension MeshEngine {
     }
   }
 
+  /// There is a new session with the peer.
+  mutating func renewFiles(to peer: PeerID, _ turn: inout Turn) {
+    for number in files.numbers where files[number]?.peer == peer { files[number]?.isOfEarlierSession = true }
+    hurryFiles(to: peer, &turn)
+  }
+
   // MARK: What is due
 
   mutating func sendFilesWhatIsDue(_ turn: inout Turn) {
@@ -147,7 +153,7 @@ extension MeshEngine {
     file.staleAt = turn.now.advanced(by: OutgoingFiles.freshTime)
     // That it had to give way is no fault of the links or the peer.
     if !file.wasHeld { file.tries += 1 }
-    file.wasHeld = false
+    (file.wasHeld, file.isOfEarlierSession) = (false, false)
     // What is on a way of several hops may meet a phone there.
     file.isSlow = file.peer.map { link(to: $0) == nil } ?? false
     files[file.number] = file
@@ -226,7 +232,7 @@ extension MeshEngine {
   }
 
   /// The peer has not said that it has the file. What it may lack of it goes out once more: in the same fragments, at another
-  /// time, so that relays pass them on again; or, when that would take too long, as a new packet.
+  /// time, so that relays pass them on again; or, when that would take too long or there is a new session, as a new packet.
   private mutating func tryAgain(_ file: OutgoingFile, _ turn: inout Turn) {
     guard let peer = file.peer, let cut = file.cut, table[peer] != nil, sessions.hasSession(with: peer) else {
       files[file.number]?.phase = .waiting(turn.now)
@@ -242,7 +248,8 @@ extension MeshEngine {
     let fits = cut.cutter?.fragment(0).flatMap { try? $0.encoded() }.map { $0.count <= narrowest(targets) } ?? false
     // It takes as long as before, and has to be whole before its time is too old.
     let wholeTime = wholeTime(of: file)
-    guard spent * 2 < wholeTime, file.tries < OutgoingFiles.tries, fits, !targets.isEmpty else {
+    guard spent * 2 < wholeTime, file.tries < OutgoingFiles.tries, fits, !targets.isEmpty, !file.isOfEarlierSession
+    else {
       return begin(file, &turn)
     }
     var again = file

@@ -124,7 +124,7 @@ extension MeshEngine {
         seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
         announceInSeed(to: peer, &turn)
         for receipt in courier.takeReceipts(for: peer) { seal(receipt.payload, for: peer, &turn) }
-        hurryFiles(to: peer, &turn)
+        renewFiles(to: peer, &turn)
         // What was sent before may have been sealed with keys that the peer never had.
         outbox.hurry(peer, at: turn.now)
         ask(peer, &turn)

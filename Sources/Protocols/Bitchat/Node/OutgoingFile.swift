@@ -95,6 +95,8 @@ struct OutgoingFile: Sendable {
   var percent = 0
   /// Whether it leaves no faster than a phone can follow, over whatever link.
   var isSlow = false
+  /// Whether there is a new session with the peer since its packet was sealed: the peer may never have had the keys.
+  var isOfEarlierSession = false
   /// Whether it waited, since its packet was made, for somebody else who needed the radio.
   var wasHeld = false
 

@@ -104,6 +104,24 @@ struct FileLinkTests {
     #expect(fragments[0] == 0 && fragments[1] < 20, "the file is over 50 such fragments")
   }
 
+  @Test("A private file that was sealed for a session which the peer has lost goes once more in the new one")
+  func newSession() throws {
+    var hall = FileTests.line(2)
+    try hall.tell("first", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    hall.filePacketTime = .milliseconds(5)
+    try hall.sendFile(FileTests.content(200_000), to: 1, as: 7, at: 0)
+    hall.pass(.milliseconds(500))
+    #expect(hall.nodes[0].fileStates[7] == [.sending])
+    hall.restart(1)
+    hall.connect(0, 1)
+    hall.pass(.seconds(2))
+    // The one that came back begins the session anew, amid the file.
+    try hall.tell("back", to: 0, as: 2, at: 1)
+    hall.pass(.seconds(40))
+    #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[1].files.count == 1)
+  }
+
   @Test("Of narrow links alone the widest gets a file")
   func widestOfNarrow() throws {
     var hall = MeshHall()
