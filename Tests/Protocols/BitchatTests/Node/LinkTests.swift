@@ -98,13 +98,21 @@ struct LinkTests {
     #expect(sent(.fragment, on: links[0]).isEmpty && sent(.fragment, on: links[1]).count > 3)
     #expect(sent(.announce, on: links[1]).count == known[1] && sent(.message, on: links[1]).isEmpty)
 
+    // Beside one that takes no fragments at all.
+    hall.connect(stranger: Stranger(4), to: 0, frameLimit: 20)
+    hall.pass(.seconds(1))
+    let cut = sent(.fragment, on: links[1]).count
+    hall.inject(sender.line(LimitStage.text(250), at: hall.time), on: from, to: 0)
+    hall.pass(.seconds(1))
+    #expect(sent(.message, on: links[0]).count == 2 && sent(.fragment, on: links[1]).count > cut + 1)
+
     let before = hall.nodes[0].engine.counters.unsendable
     let fragment = sender.fragment(7, 0, of: 3, Array(repeating: 9, count: 460), at: hall.time)
     let others = links.map { sent(.fragment, on: $0).count }
     hall.inject(fragment, on: from, to: 0)
     hall.pass(.seconds(1))
     #expect(sent(.fragment, on: links[0]).count == others[0] + 1 && sent(.fragment, on: links[1]).count == others[1])
-    #expect(hall.nodes[0].engine.counters.unsendable == before + 1)
+    #expect(hall.nodes[0].engine.counters.unsendable == before + 2)
     #expect(
       links.allSatisfy { link in
         (hall.nodes[0].sent[link] ?? []).allSatisfy { $0.count <= (link == links[0] ? 512 : 182) }
