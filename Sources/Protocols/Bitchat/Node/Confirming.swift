@@ -6,8 +6,6 @@ struct FileConfirmation: Hashable, Sendable {
   let mark: UInt64
   /// Whether it names a fragment; else it is the answer to a question.
   let isOfFragment: Bool
-
-  init(_ mark: UInt64, isOfFragment: Bool) { (self.mark, self.isOfFragment) = (mark, isOfFragment) }
 }
 
 /// How much of what went over a link to a node of this kind its other end has taken. It confirms every few fragments, by the

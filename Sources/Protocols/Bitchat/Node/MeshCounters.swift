@@ -60,7 +60,7 @@ extension MeshEngine {
     public var refusedPings: UInt64 = 0
     /// Answers to pings that were not sent, or are no longer waited for.
     public var unaskedPongs: UInt64 = 0
-    /// Own packets that could not be sent: no link takes them.
+    /// Packets that some link takes neither whole nor in fragments.
     public var unsendable: UInt64 = 0
     /// Packets of dialect S that were taken, and those that were not.
     public var seedPackets: UInt64 = 0

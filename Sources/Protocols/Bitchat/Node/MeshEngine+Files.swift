@@ -133,10 +133,9 @@ extension MeshEngine {
       return end(file, .failed(file.peer == nil ? .unsendable : .unanswered), &turn)
     }
     withdraw(file, &turn)
-    guard let packet = filePacket(file, turn), let bytes = try? packet.encoded() else {
-      return end(file, .failed(.unsendable), &turn)
-    }
-    guard let view = try? PacketView(bytes), let id = try? FragmentID(reading: random.bytes(FragmentID.size)) else {
+    guard let packet = filePacket(file, turn), let bytes = try? packet.encoded(), let view = try? PacketView(bytes),
+      let id = try? FragmentID(reading: random.bytes(FragmentID.size))
+    else {
       return end(file, .failed(.unsendable), &turn)
     }
     let targets = carriers(of: view, as: id, among: fileTargets(packet.recipient, packet.route))

@@ -96,7 +96,7 @@ extension MeshEngine {
     }
     // Anybody can ask a neighbour in this node's name, and have it answer with the mark of a fragment that it never got. Only what it
     // says unasked confirms a fragment.
-    let confirmation = FileConfirmation(payload.nonce, isOfFragment: payload.interval != nil)
+    let confirmation = FileConfirmation(mark: payload.nonce, isOfFragment: payload.interval != nil)
     if links[arrival.link]?.peer == packet.sender, files.confirm(confirmation, on: arrival.link, at: turn.now) {
       return sendFilesWhatIsDue(&turn)
     }

@@ -84,9 +84,7 @@ extension MeshEngine {
       packet = signed
     }
     let common = common(of: targets)
-    if common.count < targets.count {
-      for link in targets where !common.contains(link) { put(packet, as: kind, on: [link], &turn) }
-    }
+    for link in targets where !common.contains(link) { put(packet, as: kind, on: [link], &turn) }
     guard !common.isEmpty else { return }
     guard let bytes = encoded(packet, for: common) else {
       counters.unsendable += 1

@@ -315,8 +315,8 @@ struct ConfirmingTests {
 }
 
 extension FileConfirmation {
-  fileprivate static func answer(_ nonce: UInt64) -> Self { Self(nonce, isOfFragment: false) }
-  fileprivate static func fragment(_ mark: UInt64) -> Self { Self(mark, isOfFragment: true) }
+  fileprivate static func answer(_ nonce: UInt64) -> Self { Self(mark: nonce, isOfFragment: false) }
+  fileprivate static func fragment(_ mark: UInt64) -> Self { Self(mark: mark, isOfFragment: true) }
 }
 
 /// A link that takes a packet in `packet`, one after the other, and brings it, and the answer to it, in `way`; and a file without end.

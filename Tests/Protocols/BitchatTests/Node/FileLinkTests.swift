@@ -69,13 +69,7 @@ struct FileLinkTests {
     try hall.tell("first", to: 1, at: 0)
     hall.pass(.seconds(5))
     hall.filePacketTime = .milliseconds(50)
-    let counts = Counts()
-    hall.passes = { bytes, from, _ in
-      guard from == 0, let id = FragmentID(ofPacket: bytes) else { return true }
-      counts.ids.insert(id)
-      counts.sent[bytes[1], default: 0] += 1
-      return counts[.fragment] != 5
-    }
+    let counts = Counts.losingTheFifthFragment(in: &hall)
     try hall.sendFile(FileTests.content(1 << 20), to: 1, as: 7, at: 0)
     hall.pass(.seconds(200))
     #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[1].files.count == 1)
@@ -145,13 +139,7 @@ struct FileLinkTests {
     hall.connect(stranger: Stranger(1), to: 0, frameLimit: 20)
     try hall.tell("first", to: 2, at: 0)
     hall.pass(.seconds(5))
-    let counts = Counts()
-    hall.passes = { bytes, from, _ in
-      guard from == 0, let id = FragmentID(ofPacket: bytes) else { return true }
-      counts.ids.insert(id)
-      counts.sent[bytes[1], default: 0] += 1
-      return counts[.fragment] != 5
-    }
+    let counts = Counts.losingTheFifthFragment(in: &hall)
     try hall.sendFile(FileTests.content(50_000), to: 2, as: 7, at: 0)
     hall.pass(.seconds(40))
     #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[2].files.count == 1)
@@ -335,5 +323,17 @@ struct FileLinkTests {
     var sent: [UInt8: Int] = [:]
     var ids: Set<FragmentID> = []
     subscript(type: MessageType) -> Int { sent[type.rawValue] ?? 0 }
+
+    /// Counts the first node's fragments from now on; the fifth is lost.
+    static func losingTheFifthFragment(in hall: inout MeshHall) -> Counts {
+      let counts = Counts()
+      hall.passes = { bytes, from, _ in
+        guard from == 0, let id = FragmentID(ofPacket: bytes) else { return true }
+        counts.ids.insert(id)
+        counts.sent[bytes[1], default: 0] += 1
+        return counts[.fragment] != 5
+      }
+      return counts
+    }
   }
 }
