@@ -56,12 +56,11 @@ struct FaceTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    for (text, sentence) in [
-      (String(repeating: "a", count: Limits.publicTextCharacters + 1), MeshService.Refusal.tooManyCharacters.sentence),
-      (String(repeating: "é", count: Limits.privateTextBytes / 2 + 1), MeshService.Refusal.tooLong.sentence),
+    for (text, refusal) in [
+      (String(repeating: "a", count: Limits.publicTextCharacters + 1), MeshService.Refusal.tooManyCharacters),
+      (String(repeating: "é", count: Limits.privateTextBytes / 2 + 1), MeshService.Refusal.tooLong),
     ] {
-      let error = #expect(throws: MeshService.Refusal.self) { try ann.mesh.say(text) }
-      #expect(error?.sentence == sentence)
+      #expect(throws: refusal) { try ann.mesh.say(text) }
     }
     #expect(DBusError(MeshService.Refusal.tooManyCharacters).name == "org.earshot.Error.InvalidArgs")
     let longest = String(repeating: "a", count: Limits.publicTextCharacters)

@@ -8,7 +8,7 @@ import Store
 /// What is said, to everybody and to one peer.
 extension MeshService {
   /// Why something is not said.
-  public enum Refusal: CodedError {
+  public enum Refusal: CodedError, Equatable {
     case notReady(String)
     case empty
     case tooLong
