@@ -22,8 +22,9 @@ public final class BlueZRadio: RadioDriver {
   let isDegradable: Bool
   /// Whether bluetoothd asks for a socket for each client that subscribes.
   let keepsClientsApart: Bool
-  /// What bluetoothd is configured for.
-  let configuration: DaemonConfiguration
+  /// What bluetoothd is configured for, as its file said when it came.
+  private(set) var configuration: DaemonConfiguration
+  private let readConfiguration: @LoopActor () -> DaemonConfiguration
   let links = LinkTable()
   let daemon: BluetoothDaemon
   private(set) lazy var advertising = makeAdvertising()
@@ -79,7 +80,7 @@ public final class BlueZRadio: RadioDriver {
   ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
   ///   - knownVersion: bluetoothd's version, where it is known. Without it the driver takes bluetoothd for one before
   ///     5.76, and says nothing about what an old one leaves out.
-  ///   - configuration: bluetoothd's own.
+  ///   - configuration: bluetoothd's own, asked for anew each time that bluetoothd comes.
   ///   - doors: the ways into the kernel. With the management socket the kernel advertises, exactly; without it
   ///     bluetoothd, as exactly as it can.
   ///   - links: what new links are to be like while an application wants them fast.
@@ -89,7 +90,8 @@ public final class BlueZRadio: RadioDriver {
   ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
-    knownVersion: BlueZVersion? = nil, configuration: DaemonConfiguration = DaemonConfiguration(),
+    knownVersion: BlueZVersion? = nil,
+    configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
     doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
     isDegradable: Bool = false, startsDaemon: Bool = true,
     repair: KernelRepair = .known(.running), log: Log = .shared
@@ -100,7 +102,8 @@ public final class BlueZRadio: RadioDriver {
     preferences = links
     self.repair = repair
     version = knownVersion
-    self.configuration = configuration
+    readConfiguration = configuration
+    self.configuration = configuration()
     keepsClientsApart = knownVersion.map { $0 >= BlueZLimit.separateClients } ?? false
     self.doors = doors
     self.isDegradable = isDegradable && doors.management.way == nil
@@ -263,6 +266,10 @@ public final class BlueZRadio: RadioDriver {
     bePatient()
     if place != self.place {
       if place?.owner != self.place?.owner { window = SignalWindow() }
+      if let place, place.owner != self.place?.owner {
+        configuration = readConfiguration()
+        central.bearers = bearers
+      }
       self.place = place
       directions = ConnectionDirections()
       central.aim(at: place)

@@ -80,7 +80,7 @@ final class Daemon {
     switch settings.backend {
     case .bluez:
       BlueZRadio(
-        bus: bus, adapter: settings.adapter, knownVersion: .installed(), configuration: .installed(),
+        bus: bus, adapter: settings.adapter, knownVersion: .installed(), configuration: { .installed() },
         doors: privileges.doors,
         links: links(settings), isDegradable: isDegradable, startsDaemon: settings.startsBluetooth)
     case .air:

@@ -32,7 +32,8 @@ final class Rig {
 
   /// - Parameter prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
   init(
-    adapter: String? = nil, version: BlueZVersion? = nil, configuration: DaemonConfiguration = DaemonConfiguration(),
+    adapter: String? = nil, version: BlueZVersion? = nil,
+    configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
     doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
     isDegradable: Bool = false, kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
     repair: KernelRepair = .known(.running),

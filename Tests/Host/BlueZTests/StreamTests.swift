@@ -18,9 +18,36 @@ struct StreamTests {
 
   @LoopActor
   private func rig(_ version: BlueZVersion, channels: Int) async throws -> Rig {
-    let rig = try await Rig(version: version, configuration: Self.channels(channels))
+    let rig = try await Rig(version: version, configuration: { Self.channels(channels) })
     try await rig.reach(.ready)
     return rig
+  }
+
+  /// What is in bluetoothd's file.
+  @LoopActor
+  private final class File {
+    var channels = 3
+  }
+
+  @Test("Another configuration of bluetoothd counts from bluetoothd's next start on")
+  @LoopActor
+  func configured() async throws {
+    let file = File()
+    let rig = try await Rig(version: BlueZVersion(5, 82), configuration: { Self.channels(file.channels) })
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    func isAsked() -> Bool { rig.radio.status.limits.contains { $0.contains("Channels=1") } }
+    file.channels = 1
+    #expect(isAsked())
+    rig.fake.vanish()
+    try await rig.reach(.waiting)
+    try await rig.fake.start()
+    try await rig.reach(.ready)
+    #expect(!isAsked())
+    let peer = try await rig.sighted(.sample(takesChannels: true))
+    let visitor = try await rig.visit(peer)
+    visitor.link?.write([1], to: Self.put, as: .stream)
+    #expect(try await peer.writes.first { $0.value == [1] }.type == "socket")
   }
 
   @Test("All go by one socket, in order, each told as written")

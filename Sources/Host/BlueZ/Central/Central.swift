@@ -14,7 +14,8 @@ final class Central {
   private let known: @LoopActor (ObjectPath) -> Device?
   private let open: @LoopActor (Device) -> LinkTable.Entry?
   private let wasFound: @LoopActor (ObjectPath) -> Bool
-  private let bearers: Bearers
+  /// What the versions at both ends make of the writes of connections that begin.
+  var bearers: Bearers
   private var place: Place?
   private var connections: [ObjectPath: [CentralConnection]] = [:]
   /// Peers that bluetoothd keeps for a connection of ours that is over, while their links go on.

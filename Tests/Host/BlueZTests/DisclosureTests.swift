@@ -1,0 +1,40 @@
+import DBus
+import Foundation
+import Testing
+
+@testable import BlueZ
+
+@Suite("What the machine tells everybody near by itself is named, with what to do about it")
+struct DisclosureTests {
+  private let host = ProcessInfo.processInfo.hostName
+
+  private func adapter(_ alias: String?) -> Adapter {
+    var adapter = Adapter("/org/bluez/hci0")
+    adapter.alias = alias
+    return adapter
+  }
+
+  private func sentences(_ alias: String?, privacy: String) -> [String] {
+    Disclosure.sentences(adapter(alias), DaemonConfiguration("[General]\nPrivacy = \(privacy)\n"))
+  }
+
+  @Test("An address for ever is named where bluetoothd's privacy is off")
+  func address() throws {
+    let sentence = try #require(sentences(nil, privacy: "off").first)
+    #expect(sentence.contains("one address for ever") && sentence.contains("Privacy=device in [General]"))
+    #expect(Disclosure.sentences(adapter(nil), DaemonConfiguration()) == [sentence])
+    #expect(sentences(nil, privacy: "device").isEmpty)
+  }
+
+  @Test("A device name that is the host's is named, also that of a second adapter", arguments: ["", " #2"])
+  func name(suffix: String) throws {
+    let sentence = try #require(sentences(host + suffix, privacy: "device").first)
+    #expect(sentence.contains("host name") && sentence.contains("bluetoothctl system-alias"))
+    #expect(sentences("kiosk", privacy: "device").isEmpty)
+  }
+
+  @Test("Without an adapter nothing is told")
+  func none() {
+    #expect(Disclosure.sentences(nil, DaemonConfiguration()).isEmpty)
+  }
+}
