@@ -17,11 +17,12 @@ struct PayloadTests {
   private func announcement(
     _ nickname: String = "alice", neighbours: [PeerID]? = nil, capabilities: Capabilities? = nil,
     geohash: String? = nil,
-    speaksSeed: Bool = false
+    speaksSeed: Bool = false, isEarshot: Bool = false, longestWrite: UInt16? = nil
   ) throws -> Announcement {
     try Announcement(
       nickname: nickname, noiseKey: noiseKey, signingKey: key.publicKey, neighbours: neighbours,
-      capabilities: capabilities, geohash: geohash, speaksSeed: speaksSeed)
+      capabilities: capabilities, geohash: geohash, speaksSeed: speaksSeed, isEarshot: isEarshot,
+      longestWrite: longestWrite)
   }
 
   private func records(_ payload: [UInt8]) throws -> [TLV] {
@@ -43,9 +44,28 @@ struct PayloadTests {
       try announcement(), try announcement("", neighbours: []), try announcement("é\u{202E}\n", neighbours: peers),
       try announcement(capabilities: []), try announcement(capabilities: Capabilities(rawValue: .max)),
       try announcement(geohash: "u4pruydqqvj8", speaksSeed: true),
+      try announcement(isEarshot: true), try announcement(isEarshot: true, longestWrite: 510),
       try announcement(String(repeating: "x", count: 255), neighbours: peers, capabilities: .prekeys),
     ] {
       #expect(try Announcement(reading: value.bytes) == value)
+    }
+  }
+
+  @Test("A node of this kind says so in B6, and behind it how long a write it takes where its radio loses longer ones")
+  func longestWrite() throws {
+    func mark(_ value: Announcement) throws -> [UInt8]? {
+      for record in try records(value.bytes) where record.type == 0xB6 { return Array(record.value) }
+      return nil
+    }
+    #expect(try mark(announcement(isEarshot: true)) == [0x45, 0x31])
+    #expect(try mark(announcement(isEarshot: true, longestWrite: 510)) == [0x45, 0x31, 0x01, 0xFE])
+    #expect(try mark(announcement(longestWrite: 510)) == nil)
+    for (value, isEarshot, longestWrite) in [
+      ([0x45, 0x31, 0x01, 0xFE], true, 510), ([0x45, 0x31, 0x01], true, nil), ([0x45, 0x31, 0x01, 0xFE, 7], true, 510),
+      ([0x45, 0x32, 0x01, 0xFE], false, nil), ([0x45], false, nil),
+    ] as [([UInt8], Bool, Int?)] {
+      let read = try Announcement(reading: announcement().bytes + [0xB6, UInt8(value.count)] + value)
+      #expect(read.isEarshot == isEarshot && read.longestWrite == longestWrite)
     }
   }
 

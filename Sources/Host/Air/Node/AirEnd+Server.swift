@@ -29,6 +29,7 @@ extension AirEnd {
       guard let client = peer else { return }
       let number = client.lastRequest
       receiveWrite(packet, property: .write) { error in client.answer(number, error) }
+    case .command where packet.value.count > node.controller.longestWrite: break
     case .command: receiveWrite(packet, property: .writeWithoutResponse, answer: nil)
     }
   }

@@ -114,6 +114,7 @@ public final class AirRadio: RadioDriver {
     status.traits.packetShortfall = controller.packetShortfall
     status.traits.deafness = controller.passingDeafness
     status.traits.keepsClientsApart = !controller.reachesEverySubscriber
+    status.traits.longestWrite = controller.longestWrite
     return status
   }
 

@@ -1,3 +1,5 @@
+import Radio
+
 /// What the controller of a node and the driver above it can do: what is scarce on a real radio.
 ///
 /// The defaults are those of a good adapter with a recent BlueZ. Only the number of advertisements is bounded.
@@ -15,6 +17,8 @@ public struct AirController: Hashable, Sendable {
   /// Whether a value reaches all subscribers of its characteristic, as with BlueZ before 5.76. Characteristics of reach
   /// `.exact` are notified over raw HCI all the same, where there is that.
   public var reachesEverySubscriber: Bool
+  /// Bytes of the longest write without response that reaches the application: longer ones are lost, as with BlueZ before 5.69.
+  public var longestWrite = ATT.valueLimit
   /// Whether the driver can send a value to a client that did not subscribe.
   public var hasRawHCI: Bool
   /// Whether the driver hands over single packets.

@@ -12,7 +12,8 @@ import Crypto
 ///     06  geohash of a bridge, up to 12
 ///     B5  "S1": the sender speaks dialect S. Section 16.1
 ///     B6  "E1": the sender is a node of this kind. It takes fragments as fast as the link does, keeps those that it misses for
-///         a while and asks for them, and acknowledges private files of any name
+///         a while and asks for them, and acknowledges private files of any name. Where its radio loses long writes, two more bytes
+///         say how long those are that it takes, the first byte first
 ///
 /// The value says nothing about the packet: whether its sender is `peerID` and its signature holds is to be checked.
 public struct Announcement: WireValue, Hashable, Sendable {
@@ -30,12 +31,14 @@ public struct Announcement: WireValue, Hashable, Sendable {
   public let speaksSeed: Bool
   /// Whether the sender is a node of this kind, and no phone.
   public let isEarshot: Bool
+  /// Bytes of the longest value that arrives when it is written to the sender, a node of this kind; nil where it does not say.
+  public let longestWrite: Int?
 
   /// Throws `tooLong` for a nickname over 255 bytes, more than ten neighbours, or a geohash over 12 bytes.
   public init(
     nickname: String, noiseKey: X25519.PublicKey, signingKey: Ed25519.PublicKey, neighbours: [PeerID]? = nil,
     capabilities: Capabilities? = nil, geohash: String? = nil, speaksSeed: Bool = false,
-    isEarshot: Bool = false
+    isEarshot: Bool = false, longestWrite: UInt16? = nil
   ) throws(WireError) {
     try Text.check(nickname, field: "nickname")
     guard neighbours?.count ?? 0 <= Limits.neighbours else {
@@ -52,6 +55,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
     self.geohash = geohash
     self.speaksSeed = speaksSeed
     self.isEarshot = isEarshot
+    self.longestWrite = isEarshot ? longestWrite.map { Int($0) } : nil
   }
 
   /// The ID that belongs to the Noise key. The packet's sender must be the same.
@@ -69,6 +73,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
     var geohash: String?
     var speaksSeed = false
     var isEarshot = false
+    var longestWrite: UInt16?
     for record in try ShortTLV.all(in: reader.rest()) {
       switch record.type {
       case 0x01: nickname = try Text.read(record.value, field: "nickname")
@@ -78,7 +83,10 @@ public struct Announcement: WireValue, Hashable, Sendable {
       case 0x05: capabilities = try Capabilities(record.value)
       case 0x06: geohash = try Text.read(record.value, field: "geohash")
       case Self.seedMark: speaksSeed = Array(record.value) == Self.seedValue
-      case Self.earshotMark: isEarshot = Array(record.value) == Self.earshotValue
+      case Self.earshotMark:
+        isEarshot = record.value.starts(with: Self.earshotValue)
+        var rest = ByteReader(record.value.dropFirst(Self.earshotValue.count))
+        longestWrite = try? rest.u16be()
       default: continue
       }
     }
@@ -87,7 +95,8 @@ public struct Announcement: WireValue, Hashable, Sendable {
     guard let signingKey else { throw .badValue("signingKey") }
     try self.init(
       nickname: nickname, noiseKey: noiseKey, signingKey: signingKey, neighbours: neighbours,
-      capabilities: capabilities, geohash: geohash, speaksSeed: speaksSeed, isEarshot: isEarshot)
+      capabilities: capabilities, geohash: geohash, speaksSeed: speaksSeed, isEarshot: isEarshot,
+      longestWrite: longestWrite)
   }
 
   public func write(to writer: inout ByteWriter) {
@@ -98,7 +107,10 @@ public struct Announcement: WireValue, Hashable, Sendable {
     if let capabilities { records.append((0x05, capabilities.bytes)) }
     if let geohash { records.append((0x06, Array(geohash.utf8))) }
     if speaksSeed { records.append((Self.seedMark, Self.seedValue)) }
-    if isEarshot { records.append((Self.earshotMark, Self.earshotValue)) }
+    if isEarshot {
+      let most = longestWrite.map { [UInt8($0 >> 8), UInt8($0 & 0xFF)] } ?? []
+      records.append((Self.earshotMark, Self.earshotValue + most))
+    }
     ShortTLV.write(records, to: &writer)
   }
 

@@ -30,7 +30,9 @@ public struct MeshEngine: Sendable {
     didSet {
       isDueKnown = false
       if configuration.isMonitorStrict != oldValue.isMonitorStrict { silenceAt = firstEnd }
-      if configuration.nickname != oldValue.nickname || configuration.speaksSeed != oldValue.speaksSeed {
+      if configuration.nickname != oldValue.nickname || configuration.speaksSeed != oldValue.speaksSeed
+        || configuration.longestWrite != oldValue.longestWrite
+      {
         announceAt = latest
       }
       if !configuration.speaksSeed { talks.endAll() }

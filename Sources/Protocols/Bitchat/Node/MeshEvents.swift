@@ -150,6 +150,8 @@ extension MeshEngine {
     public var carries = CourierBag.usualLimit
     /// Whether the node lives on a battery: it announces itself once a minute.
     public var isSparing = false
+    /// Bytes of the longest value that arrives when a neighbour writes it to this node; nil where all do.
+    public var longestWrite: UInt16?
 
     public init(nickname: String) {
       self.nickname = nickname

@@ -15,6 +15,8 @@ public struct Peer: Hashable, Sendable {
   public internal(set) var speaksSeed: Bool
   /// Whether it is a node of this kind, and no phone.
   public internal(set) var isEarshot = false
+  /// Bytes of the longest value that arrives when it is written to the peer; nil where it does not say.
+  public internal(set) var longestWrite: Int?
   /// The peers that it has links with, as it says; empty if it does not say.
   public internal(set) var neighbours: [PeerID]
   /// When it said so; nil if it never did.

@@ -82,6 +82,7 @@ struct PeerTable: Sendable {
     let isSame =
       peer.nickname == known.nickname && peer.capabilities == known.capabilities && peer.hops == known.hops
       && peer.speaksSeed == known.speaksSeed && peer.isEarshot == known.isEarshot
+      && peer.longestWrite == known.longestWrite
     return (isSame ? .same : .changed, [])
   }
 
@@ -210,5 +211,6 @@ extension Peer {
       neighbours: announcement.neighbours ?? [], neighboursAt: announcement.neighbours == nil ? nil : now,
       announcedAt: time, heardAt: now, metAt: now, hops: hops)
     (isEarshot, saysNeighbours) = (announcement.isEarshot, announcement.neighbours != nil)
+    longestWrite = announcement.longestWrite
   }
 }

@@ -154,10 +154,29 @@ public final class MeshService {
     return KeptMesh(identity: MeshEngine.Identity(randomFrom: &random))
   }
 
+  private var engineConfiguration: MeshEngine.Configuration {
+    var configuration = settings.engine(nickname: nickname)
+    configuration.longestWrite = longestWrite
+    return configuration
+  }
+
+  /// What neighbours are told, lest they write what is lost here.
+  private var longestWrite: UInt16? {
+    let longest = radio.status.traits.longestWrite
+    return longest < ATT.valueLimit ? UInt16(longest) : nil
+  }
+
+  /// The radio may be another one, or another release.
+  func lookAtWrites() {
+    guard let engine, engine.configuration.longestWrite != longestWrite else { return }
+    self.engine?.configuration.longestWrite = longestWrite
+    handle(.timer)
+  }
+
   private func restore(_ kept: KeptMesh) {
     chosenNickname = kept.nickname
     var engine = MeshEngine(
-      identity: kept.identity, configuration: settings.engine(nickname: nickname), random: makeRandom())
+      identity: kept.identity, configuration: engineConfiguration, random: makeRandom())
     let (now, time) = (scheduler.now, time)
     for (peer, key) in kept.pins { engine.restorePin(of: peer, key, at: now) }
     for item in kept.gossip { engine.restore(item) }
@@ -253,7 +272,7 @@ public final class MeshService {
     settings.role = self.settings.role
     let power = self.settings.power
     self.settings = settings
-    engine?.configuration = settings.engine(nickname: nickname)
+    engine?.configuration = engineConfiguration
     keeper.settings = settings.kept
     told.perMinute = settings.linesPerPeer
     lookAtClock()

@@ -37,6 +37,28 @@ struct BothWaysTests {
     #expect(bob.texts == ["one way"] && ann.texts == ["the other way"])
   }
 
+  @Test("A node whose radio loses long writes says so, and gets shorter ones", arguments: [510, 100])
+  @LoopActor
+  func longWrites(longest: Int) async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    bob.radio.controller.longestWrite = longest
+    #expect(village.wait { ann.mesh.engine?.peer(bob.id)?.longestWrite == longest })
+    #expect(village.wait { ann.mesh.ports.values.contains { $0.peer == bob.id && $0.isClientReady } })
+    // Nobody has frames cut smaller by what it says than an iPhone's.
+    #expect(ann.mesh.ports.values.map(\.frameLimit) == [max(longest, Limits.commonFrameBytes)])
+    guard longest == 510 else { return }
+    #expect(village.wait { bob.mesh.ports.values.map(\.frameLimit) == [Limits.frameBytes] })
+    // Padded, it has 512 bytes.
+    let number = try ann.mesh.tell("bob", String(repeating: "x", count: 200))
+    #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
+    _ = try ann.mesh.say(String(repeating: "y", count: 5000))
+    #expect(village.wait(.seconds(10)) { bob.texts.last == String(repeating: "y", count: 5000) })
+    // Another release of BlueZ takes all.
+    bob.radio.controller.longestWrite = ATT.valueLimit
+    #expect(village.wait { ann.mesh.engine?.peer(bob.id)?.longestWrite == nil })
+  }
+
   /// What a phone's server was written.
   @LoopActor
   private final class PhoneServer: GATTServerDelegate {

@@ -46,6 +46,7 @@ extension MeshService {
 
   func radioChanged(_ status: RadioStatus) {
     if status.state == .waiting { finder.loseAll() }
+    lookAtWrites()
     listen()
     changed()
   }

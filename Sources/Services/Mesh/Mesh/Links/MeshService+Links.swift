@@ -39,10 +39,17 @@ extension MeshService {
   /// clients apart cuts a value to the MTU of each that hears it, so it is made for the narrowest of those that take what iPhones do:
   /// one client at the smallest MTU would keep all others from hearing anything.
   func frameLimit(of port: MeshPort) -> Int {
-    if port.isClientReady { return min(ATT.valueLimit(mtu: port.mtu), port.writeLimit, Limits.frameBytes) }
+    if port.isClientReady { return min(ATT.valueLimit(mtu: port.mtu), port.writeLimit, peerLimit(of: port)) }
     let hears = radio.status.traits.keepsClientsApart ? [port] : ports.values.filter(\.isServed)
     let narrowest = hears.map(\.mtu).filter { ATT.valueLimit(mtu: $0) >= Limits.commonFrameBytes }.min() ?? port.mtu
     return min(ATT.valueLimit(mtu: min(narrowest, port.mtu)), Limits.frameBytes)
+  }
+
+  /// The longest frame that arrives when it is written to the peer, as it says itself: its BlueZ may lose longer ones. Nobody has
+  /// frames cut smaller by that than an iPhone's.
+  private func peerLimit(of port: MeshPort) -> Int {
+    let said = port.peer.flatMap { engine?.peer($0)?.longestWrite } ?? Limits.frameBytes
+    return min(max(said, Limits.commonFrameBytes), Limits.frameBytes)
   }
 
   /// The longest frame of a link may be another one; with it, where all hear what one is told, those of the others.
@@ -136,6 +143,7 @@ extension MeshService {
   func bound(_ link: LinkID, _ peer: PeerID) {
     if let port = ports[link] {
       port.peer = peer
+      limitChanged(port)
       // Whether it is of this kind is known now; and where the attempt at its coming has failed, this is another one.
       explore(port)
     }
