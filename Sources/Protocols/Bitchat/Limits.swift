@@ -37,6 +37,8 @@ public enum Limits {
   public static let smallestSlice = 64
   /// The longest frame that phones take in one PDU.
   public static let frameBytes = 512
+  /// The longest frame of a node whose BlueZ, or whose neighbour's, loses longer writes.
+  public static let olderFrameBytes = 509
   /// What an iPhone takes at least: a write at its MTU of 185. A link that takes less has its packets cut for itself, or whoever opens
   /// one at the smallest MTU could keep a node from saying anything to anybody.
   public static let commonFrameBytes = 182

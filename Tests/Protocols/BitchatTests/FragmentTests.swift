@@ -282,10 +282,10 @@ struct FragmentTests {
 
   @Test("A file is too long for Android by its fragments, and for iOS by the time that they take")
   func tooLong() {
-    #expect(!FragmentPlan.isTooLongForAndroid(fileBytes: 119_864))
-    #expect(FragmentPlan.isTooLongForAndroid(fileBytes: 119_865))
-    #expect(!FragmentPlan.isTooLongForIOS(fileBytes: 506_320))
-    #expect(FragmentPlan.isTooLongForIOS(fileBytes: 506_321))
+    #expect(!FragmentPlan.isTooLongForAndroid(fileBytes: 119_096))
+    #expect(FragmentPlan.isTooLongForAndroid(fileBytes: 119_097))
+    #expect(!FragmentPlan.isTooLongForIOS(fileBytes: 503_080))
+    #expect(FragmentPlan.isTooLongForIOS(fileBytes: 503_081))
     // At one each 25 ms all of them are there before the 30 s are over, and some time is left.
     #expect(OutgoingFiles.pause * Limits.fragmentsForIOS < .seconds(28))
   }

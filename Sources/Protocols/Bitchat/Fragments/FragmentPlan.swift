@@ -7,8 +7,8 @@ import Bytes
 public struct FragmentPlan: Hashable, Sendable {
   public let fragments: [Packet]
 
-  /// Whether the Android app drops a file with so long a content, on links as wide as they get. Its packet has some more bytes:
-  /// header, name, type and signature, about 200.
+  /// Whether the Android app drops a file with so long a content, on links as wide as they get with the older
+  /// BlueZ. Its packet has some more bytes: header, name, type and signature, about 200.
   public static func isTooLongForAndroid(fileBytes: Int) -> Bool {
     isTooLong(fileBytes, for: Limits.fragmentsForAndroid)
   }
@@ -19,7 +19,7 @@ public struct FragmentPlan: Hashable, Sendable {
   }
 
   private static func isTooLong(_ fileBytes: Int, for fragments: Int) -> Bool {
-    fileBytes + 200 > fragments * (Limits.frameBytes - 43)
+    fileBytes + 200 > fragments * (Limits.olderFrameBytes - 43)
   }
 
   /// Cuts the bytes of a packet, as they came or as they would be sent. Nil if the link is too narrow for fragments, or there
