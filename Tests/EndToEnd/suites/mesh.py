@@ -17,7 +17,8 @@ from harness.service import VERIFIER
 from harness.stage import SETTINGS, Stage
 from phones.tuvali import DIALECTS
 from suites.goodput import BriskWallet
-from suites.visits import KB, credential, visit
+from suites.transfers import MATRIX
+from suites.visits import KB, SIZES, credential, speed, visit
 
 suite = Suite("mesh")
 NAMES = ("anna", "ben", "cleo", "dora")
@@ -172,25 +173,51 @@ async def beside_verifier(stage: Stage) -> None:
             await node.until_neighbours(2, timeout=60)
         rates: dict[bool, list[float]] = {False: [], True: []}
         for has_mesh in (False, True, False, True):
-            mesh = {"Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}}
-            await stage.set({**SETTINGS, **mesh} if has_mesh else SETTINGS)
-            if has_mesh:
-                kiosk = Node(stage.kiosk, stage.machine, "kiosk", KIOSK)
-                await kiosk.until_neighbours(3, timeout=80)
+            await (join(stage) if has_mesh else stage.set(SETTINGS))
             # The guest has to carry their talk in both cases: the kiosk's part in it makes the difference.
-            talks = [asyncio.ensure_future(talk_all(node)) for node in found]
-            try:
-                # Else the kiosk's lines would cost this program, in which the phone is, more than the kiosk.
-                async with stage.bus.hearing_only(stage.kiosk.name, "member='CredentialReceived'", CHANGES_OF_STATE):
-                    result, _ = await visit(stage, BriskWallet(stage.phone, DIALECTS["0.5"], mtu=517), credential(100 * KB))
-            finally:
-                for talk in talks:
-                    talk.cancel()
+            async with talking(stage, found):
+                result, _ = await visit(stage, BriskWallet(stage.phone, DIALECTS["0.5"], mtu=517), credential(100 * KB))
             rates[has_mesh].append(result.frame / result.written)
         without, beside = max(rates[False]) / 1000, max(rates[True]) / 1000
         stage.measure(f"{without:.1f} kB/s without mesh, {beside:.1f} kB/s with it")
         await stage.kiosk.stop()
         assert beside >= LEAST * without, f"{beside / without:.2f} of what it is without mesh"
+
+
+@suite.test("Every wallet is served while three nodes have links with the kiosk and chat", limit=1500)
+async def every_wallet(stage: Stage) -> None:
+    async with nodes(stage, 3) as found:
+        kiosk = await join(stage)
+        for who, make, dialect, mtu, size, accept in MATRIX:
+            await kiosk.until_neighbours(3, timeout=80)
+            async with talking(stage, found):
+                result, _ = await visit(stage, make(stage.phone, dialect, mtu), credential(SIZES[size]), accept)
+            if result.frame > 100 * KB:
+                stage.measure(f"{who}, {size}: {speed(result)}")
+            assert result.rounds == 0, f"{who} ({dialect}, {mtu}, {size}): {result.resent} chunks were lost on the way"
+        await chat(found[0], kiosk)
+    await stage.kiosk.stop()
+
+
+async def join(stage: Stage) -> Node:
+    """The kiosk is a node of the mesh as well, and has the three nodes as neighbours."""
+    await stage.set({**SETTINGS, "Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}})
+    kiosk = Node(stage.kiosk, stage.machine, "kiosk", KIOSK)
+    await kiosk.until_neighbours(3, timeout=80)
+    return kiosk
+
+
+@asynccontextmanager
+async def talking(stage: Stage, found: list[Node]) -> AsyncIterator[None]:
+    """The nodes say something to all, once a second each."""
+    talks = [asyncio.ensure_future(talk_all(node)) for node in found]
+    try:
+        # Else the kiosk's lines would cost this program, in which the phone is, more than the kiosk.
+        async with stage.bus.hearing_only(stage.kiosk.name, "member='CredentialReceived'", CHANGES_OF_STATE):
+            yield
+    finally:
+        for talk in talks:
+            talk.cancel()
 
 
 async def talk_all(node: Node) -> None:
