@@ -105,8 +105,9 @@ class Node:
     async def content(self, path: str) -> bytes:
         return read_all(await self.service.call(path, FILE, "Open"))
 
-    async def messages(self) -> list[Message]:
-        return [Message(*entry) for entry in await self.call("ListMessages", "uu", 0, 5000)]
+    async def messages(self, after: int = 0) -> list[Message]:
+        """Those with a number above this one."""
+        return [Message(*entry) for entry in await self.call("ListMessages", "uu", after, 5000)]
 
     async def mark_read(self, number: int) -> None:
         await self.call("MarkRead", "u", number)
@@ -136,11 +137,11 @@ class Node:
 
         return await self.bus.until(f"{self.name} knows {peer}", test, timeout)
 
-    async def until_heard(self, text: str, timeout: float = 30) -> Message:
-        """Waits for a message with this text; there is one alone."""
+    async def until_heard(self, text: str, timeout: float = 30, after: int = 0) -> Message:
+        """Waits for a message with this text and a number above this one; there is one alone."""
 
         async def test() -> list[Message]:
-            return [message for message in await self.messages() if message.text == text]
+            return [message for message in await self.messages(after) if message.text == text]
 
         found = await self.bus.until(f"{self.name} hears {text[:40]!r}", test, timeout)
         assert len(found) == 1, f"{self.name} has {text[:40]!r} {len(found)} times"
