@@ -19,7 +19,9 @@ struct BlueZLimit: Hashable, Sendable {
   static let table: [BlueZLimit] = [
     BlueZLimit(
       until: longWrites,
-      consequence: "Writes of 511 and 512 bytes to this machine are lost; its own have 509 at most."),
+      consequence:
+        "Writes of 511 and 512 bytes to this machine are lost, among them longer private messages of iPhones; its own have"
+        + " 509 at most. Debian 13 has none of this."),
     BlueZLimit(
       until: BlueZVersion(5, 74),
       consequence: "bluetoothd crashes when an adapter that was made discoverable is switched off while bluetoothd"
