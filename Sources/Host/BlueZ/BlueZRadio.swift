@@ -22,7 +22,7 @@ public final class BlueZRadio: RadioDriver {
   let isDegradable: Bool
   /// Whether bluetoothd asks for a socket for each client that subscribes.
   let keepsClientsApart: Bool
-  /// What bluetoothd is configured for, as its file said when it came.
+  /// What bluetoothd is configured for, as its file said when it came, or went.
   private(set) var configuration: DaemonConfiguration
   private let readConfiguration: @LoopActor () -> DaemonConfiguration
   let links = LinkTable()
@@ -80,7 +80,7 @@ public final class BlueZRadio: RadioDriver {
   ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
   ///   - knownVersion: bluetoothd's version, where it is known. Without it the driver takes bluetoothd for one before
   ///     5.76, and says nothing about what an old one leaves out.
-  ///   - configuration: bluetoothd's own, asked for anew each time that bluetoothd comes.
+  ///   - configuration: bluetoothd's own, asked for anew each time that bluetoothd comes or goes.
   ///   - doors: the ways into the kernel. With the management socket the kernel advertises, exactly; without it
   ///     bluetoothd, as exactly as it can.
   ///   - links: what new links are to be like while an application wants them fast.
@@ -265,8 +265,8 @@ public final class BlueZRadio: RadioDriver {
     }
     bePatient()
     if place != self.place {
-      if place?.owner != self.place?.owner { window = SignalWindow() }
-      if let place, place.owner != self.place?.owner {
+      if place?.owner != self.place?.owner {
+        window = SignalWindow()
         configuration = readConfiguration()
         central.bearers = bearers
       }

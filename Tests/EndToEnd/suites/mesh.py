@@ -121,8 +121,9 @@ PACKETS, TEXT = 10_000, 32_000
 
 
 async def flood(one: Node, other: Node) -> int:
-    """Says long texts until so many frames have left; each is heard before the next one, and once. How many
-    frames that were."""
+    """Says long texts until so many frames have left; each is heard before the next one, and once.
+
+    Returns how many frames that were."""
     dice = random.Random(one.name)
     begin, texts, last = (await one.counters())["SentFrames"], [], 0
     while True:

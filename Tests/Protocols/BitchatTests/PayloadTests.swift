@@ -63,7 +63,7 @@ struct PayloadTests {
     for (value, isEarshot, longestWrite) in [
       ([0x45, 0x31, 0x01, 0xFE], true, 510), ([0x45, 0x31, 0x01], true, nil), ([0x45, 0x31, 0x01, 0xFE, 7], true, 510),
       ([0x45, 0x32, 0x01, 0xFE], false, nil), ([0x45], false, nil),
-    ] as [([UInt8], Bool, Int?)] {
+    ] as [([UInt8], Bool, UInt16?)] {
       let read = try Announcement(reading: announcement().bytes + [0xB6, UInt8(value.count)] + value)
       #expect(read.isEarshot == isEarshot && read.longestWrite == longestWrite)
     }

@@ -32,7 +32,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
   /// Whether the sender is a node of this kind, and no phone.
   public let isEarshot: Bool
   /// Bytes of the longest value that arrives when it is written to the sender, a node of this kind; nil where it does not say.
-  public let longestWrite: Int?
+  public let longestWrite: UInt16?
 
   /// Throws `tooLong` for a nickname over 255 bytes, more than ten neighbours, or a geohash over 12 bytes.
   public init(
@@ -55,7 +55,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
     self.geohash = geohash
     self.speaksSeed = speaksSeed
     self.isEarshot = isEarshot
-    self.longestWrite = isEarshot ? longestWrite.map { Int($0) } : nil
+    self.longestWrite = isEarshot ? longestWrite : nil
   }
 
   /// The ID that belongs to the Noise key. The packet's sender must be the same.

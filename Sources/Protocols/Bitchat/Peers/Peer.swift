@@ -16,7 +16,7 @@ public struct Peer: Hashable, Sendable {
   /// Whether it is a node of this kind, and no phone.
   public internal(set) var isEarshot = false
   /// Bytes of the longest value that arrives when it is written to the peer; nil where it does not say.
-  public internal(set) var longestWrite: Int?
+  public internal(set) var longestWrite: UInt16?
   /// The peers that it has links with, as it says; empty if it does not say.
   public internal(set) var neighbours: [PeerID]
   /// When it said so; nil if it never did.

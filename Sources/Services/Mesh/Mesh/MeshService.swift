@@ -154,6 +154,7 @@ public final class MeshService {
     return KeptMesh(identity: MeshEngine.Identity(randomFrom: &random))
   }
 
+  /// What governs the engine, by the settings and the radio.
   private var engineConfiguration: MeshEngine.Configuration {
     var configuration = settings.engine(nickname: nickname)
     configuration.longestWrite = longestWrite

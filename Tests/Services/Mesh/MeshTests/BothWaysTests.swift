@@ -43,7 +43,7 @@ struct BothWaysTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     bob.radio.controller.longestWrite = longest
-    #expect(village.wait { ann.mesh.engine?.peer(bob.id)?.longestWrite == longest })
+    #expect(village.wait { ann.mesh.engine?.peer(bob.id)?.longestWrite == UInt16(longest) })
     #expect(village.wait { ann.mesh.ports.values.contains { $0.peer == bob.id && $0.isClientReady } })
     // Nobody has frames cut smaller by what it says than an iPhone's.
     #expect(ann.mesh.ports.values.map(\.frameLimit) == [max(longest, Limits.commonFrameBytes)])

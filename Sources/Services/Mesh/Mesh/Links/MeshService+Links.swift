@@ -48,7 +48,7 @@ extension MeshService {
   /// The longest frame that arrives when it is written to the peer, as it says itself: its BlueZ may lose longer ones. Nobody has
   /// frames cut smaller by that than an iPhone's.
   private func peerLimit(of port: MeshPort) -> Int {
-    let said = port.peer.flatMap { engine?.peer($0)?.longestWrite } ?? Limits.frameBytes
+    let said = port.peer.flatMap { engine?.peer($0)?.longestWrite }.map { Int($0) } ?? Limits.frameBytes
     return min(max(said, Limits.commonFrameBytes), Limits.frameBytes)
   }
 
