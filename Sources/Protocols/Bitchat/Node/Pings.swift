@@ -6,7 +6,7 @@ struct Pings: Sendable {
   static let time = Duration.seconds(10)
   /// The most that wait at a time.
   static let limit = 64
-  /// So many are answered for a link, in so long.
+  /// So many are answered for a link, in any time that is so long.
   static let answers = 5
   static let answerPeriod = Duration.seconds(10)
   /// So many a second for a link to a node of this kind, confirmations of its fragments among them.
@@ -19,7 +19,8 @@ struct Pings: Sendable {
   }
 
   private var waiting: [UInt64: Waiting] = [:]
-  private var answered: [LinkID: TokenBucket] = [:]
+  /// When pings were answered for a link, the latest few.
+  private var answeredAt: [LinkID: [Instant]] = [:]
   private var answeredFast: [LinkID: TokenBucket] = [:]
 
   var hasRoom: Bool { waiting.count < Self.limit }
@@ -54,10 +55,15 @@ struct Pings: Sendable {
 
   /// - Parameter isFast: whether the other end is a node of this kind.
   mutating func takeAnswer(on link: LinkID, isFast: Bool, at now: Instant) -> Bool {
-    isFast
-      ? answeredFast[link, default: TokenBucket(Self.fastAnswers)].take(at: now)
-      : answered[link, default: TokenBucket(Self.answers, each: Self.answerPeriod)].take(at: now)
+    guard !isFast else { return answeredFast[link, default: TokenBucket(Self.fastAnswers)].take(at: now) }
+    // The apps count so: a bucket would give five at once, and five more in the time that follows.
+    var lately = answeredAt[link, default: []]
+    lately.removeAll { $0.advanced(by: Self.answerPeriod) <= now }
+    defer { answeredAt[link] = lately }
+    guard lately.count < Self.answers else { return false }
+    lately.append(now)
+    return true
   }
 
-  mutating func forget(_ link: LinkID) { (answered[link], answeredFast[link]) = (nil, nil) }
+  mutating func forget(_ link: LinkID) { (answeredAt[link], answeredFast[link]) = (nil, nil) }
 }
