@@ -196,7 +196,7 @@ public struct MeshEngine: Sendable {
     case .clock(let isTrusted): isClockTrusted = isTrusted
     case .linkOpened(let link, let frameLimit, let isOurs): open(link, frameLimit, isOurs, &turn)
     case .linkChanged(let link, let frameLimit): change(link, frameLimit, &turn)
-    case .linkClosed(let link): close(link)
+    case .linkClosed(let link): close(link, turn)
     case .received(let bytes, let link): receive(bytes, on: link, &turn)
     case .announce: announceAt = now
     case .kept(let message, let peer): acknowledge(.delivered(message), to: peer, &turn)
@@ -270,8 +270,10 @@ public struct MeshEngine: Sendable {
     if wasNarrow, !isNarrow(link) { announce(on: link, &turn) }
   }
 
-  private mutating func close(_ link: LinkID) {
+  private mutating func close(_ link: LinkID, _ turn: Turn) {
     links[link] = nil
+    // What waited for the peer at its other end may need a courier.
+    courier.due = turn.now
     sync.end(link)
     budget.forget(link)
     paced.forget(link)
@@ -339,7 +341,7 @@ public struct MeshEngine: Sendable {
   }
 
   mutating func cut(_ link: LinkID, _ reason: CutReason, _ turn: inout Turn) {
-    close(link)
+    close(link, turn)
     turn.actions.append(.cut(link, reason))
   }
 
