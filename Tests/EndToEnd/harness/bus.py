@@ -4,7 +4,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from dbus_fast import BusType, DBusError, Message, MessageType, Variant
@@ -134,8 +134,11 @@ class Bus:
             return None
         return await self.call(BUS, "/org/freedesktop/DBus", BUS, "GetNameOwner", "s", name)
 
-    async def until(self, what: str, test: Callable[[], Awaitable[Any]], timeout: float = 20) -> Any:
-        """Waits until `test` returns something that is true; asks again after every signal."""
+    async def until(
+        self, what: str, test: Callable[[], Awaitable[Any]], timeout: float = 20, every: float | None = None
+    ) -> Any:
+        """Waits until `test` returns something that is true; asks again after every signal, and every so many seconds where no
+        signal tells of it."""
         last: Any = None
         try:
             async with asyncio.timeout(limit(timeout)):
@@ -150,7 +153,9 @@ class Bus:
                     else:
                         if last:
                             return last
-                    await self._news.wait()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(every):
+                            await self._news.wait()
         except TimeoutError:
             raise TimeoutError(f"{what}: not within {limit(timeout):.0f} s; it is {last}") from None
 

@@ -16,6 +16,7 @@ BLUEZ = "org.bluez"
 ADAPTER = "org.bluez.Adapter1"
 CONTROLLERS = "bluez-vm-controllers.service"
 BLUETOOTH = "bluetooth.service"
+MAIN_CONF = Path("/etc/bluetooth/main.conf")
 #: Adapters: the kiosk's, the phone's, that of a second earshotd, the two of a second phone (`phones/second.py`), and what a crowd
 #: has besides (`phones/crowd.py`).
 KIOSK, PHONE, SECOND, OTHER, PARTNER, THIRD, FOURTH, LAST_PARTNER = range(8)
@@ -130,6 +131,24 @@ class Machine:
         finally:
             file.unlink()
             await systemctl("daemon-reload")
+
+    @asynccontextmanager
+    async def att_channels(self, count: int) -> AsyncIterator[None]:
+        """bluetoothd, started anew, opens so many ATT channels with a peer at most: more than the one only with a peer that opens
+        them, too, as another BlueZ may."""
+        before = MAIN_CONF.read_text() if MAIN_CONF.exists() else ""
+        MAIN_CONF.write_text(before + f"\n[GATT]\nChannels={count}\n")
+        try:
+            await self.restart_bluetoothd()
+            yield
+        finally:
+            MAIN_CONF.write_text(before)
+            await self.restart_bluetoothd()
+
+    async def restart_bluetoothd(self) -> None:
+        await self.stop_bluetoothd()
+        await self.start_bluetoothd()
+        await self.until_powered(KIOSK)
 
     async def stop_bluetoothd_now(self) -> None:
         """Kills it, and keeps everybody from starting it."""

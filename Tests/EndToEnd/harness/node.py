@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,19 +124,58 @@ class Node:
 
     # Waiting.
 
+    async def until(self, what: str, test: Callable[[], Awaitable[Any]], timeout: float = 30) -> Any:
+        """Waits until `test` returns something that is true. It asks again and again: of most that a node does no signal tells."""
+        return await self.bus.until(f"{self.name} {what}", test, timeout, every=0.5)
+
     async def until_neighbours(self, count: int, timeout: float = 40) -> None:
         """Waits until it has links with so many peers that have said who they are."""
 
         async def test() -> bool:
             return sum(peer["Direct"] for peer in (await self.peers()).values()) == count
 
-        await self.bus.until(f"{self.name} has {count} neighbours", test, timeout)
+        try:
+            await self.until(f"has {count} neighbours", test, timeout)
+        except TimeoutError as late:
+            found = await self.properties()
+            peers = {peer["Nickname"]: (peer["Direct"], peer["Hops"]) for peer in (await self.peers()).values()}
+            counters = {name: number for name, number in found["Counters"].items() if number}
+            raise TimeoutError(f"{late}; {found['State']}, {found['Links']} links, direct and hops {peers}, {counters}") from None
+
+    async def until_is(self, key: str, value: Any, timeout: float = 30) -> None:
+        """Waits until a property of the mesh has this value."""
+
+        async def test() -> bool:
+            return (await self.properties())[key] == value
+
+        try:
+            await self.until(f"has {key} {value}", test, timeout)
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}; {key} is {(await self.properties())[key]}") from None
+
+    async def until_counts(self, name: str, count: int, timeout: float = 30) -> None:
+        """Waits until a counter is there, and not above."""
+
+        async def test() -> int | None:
+            found = (await self.counters())[name]
+            return found if found >= count else None
+
+        found = await self.until(f"counts {count} {name}", test, timeout)
+        assert found == count, (name, found)
+
+    async def until_out(self, path: str, progress: int) -> None:
+        """Waits until so many hundredths of a file have gone out."""
+
+        async def test() -> bool:
+            return (await self.files())[path]["Progress"] >= progress
+
+        await self.until(f"has {progress} % of {path} out", test, 60)
 
     async def until_knows(self, peer: str, timeout: float = 40) -> dict[str, Any]:
         async def test() -> dict[str, Any] | None:
             return (await self.peers()).get(peer)
 
-        return await self.bus.until(f"{self.name} knows {peer}", test, timeout)
+        return await self.until(f"knows {peer}", test, timeout)
 
     async def until_heard(self, text: str, timeout: float = 30, after: int = 0) -> Message:
         """Waits for a message with this text and a number above this one; there is one alone."""
@@ -143,7 +183,7 @@ class Node:
         async def test() -> list[Message]:
             return [message for message in await self.messages(after) if message.text == text]
 
-        found = await self.bus.until(f"{self.name} hears {text[:40]!r}", test, timeout)
+        found = await self.until(f"hears {text[:40]!r}", test, timeout)
         assert len(found) == 1, f"{self.name} has {text[:40]!r} {len(found)} times"
         return found[0]
 
@@ -154,7 +194,7 @@ class Node:
             files = (await self.files()).items()
             return [path for path, file in files if (file["Direction"], file["Name"]) == ("incoming", name)]
 
-        found = await self.bus.until(f"{self.name} has the file {name}", test, timeout)
+        found = await self.until(f"has the file {name}", test, timeout)
         assert len(found) == 1, f"{self.name} has {name} {len(found)} times"
         return {**(await self.files())[found[0]], "Content": await self.content(found[0])}
 
@@ -163,10 +203,10 @@ class Node:
             file = (await self.files()).get(path)
             return file if file is not None and file["State"] in states else None
 
-        return await self.bus.until(f"{path} of {self.name} is {states}", test, timeout)
+        return await self.until(f"has {path} {states}", test, timeout)
 
     async def until_state(self, number: int, *states: str, timeout: float = 30) -> Message:
         async def test() -> Message | None:
             return next((m for m in await self.messages() if m.number == number and m.state in states), None)
 
-        return await self.bus.until(f"message {number} of {self.name} is {states}", test, timeout)
+        return await self.until(f"has message {number} {states}", test, timeout)

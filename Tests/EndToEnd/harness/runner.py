@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness import limits
 from harness.machine import run
+from harness.pace import measure_again
 from harness.stage import Stage
 
 Body = Callable[[Stage], Awaitable[None]]
@@ -77,6 +78,7 @@ async def _keep_evidence(stage: Stage, number: int, test: Test, since: float, er
 
 async def _run_one(stage: Stage, number: int, test: Test) -> Result:
     stage.measured = []
+    await measure_again(stage.bus)
     since, begin = time.time(), time.monotonic()
     error, limit = "", limits.limit(test.limit)
     whole = asyncio.timeout(limit)

@@ -4,14 +4,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from bumble.core import TimeoutError as BumbleTimeoutError
 from bumble.hci import Address, HCI_Error
 from dbus_fast import DBusError
 
 from harness.limits import limit
-from harness.node import Node
 from harness.radio import part
 from harness.runner import Suite
 from harness.stage import Stage
@@ -69,28 +67,6 @@ async def know(app: App, *others: App) -> None:
         await app.until(f"knows {other.nickname}", lambda: other.id in app.peers, limit(60))
 
 
-async def until_is(node: Node, what: str, key: str, value: Any, timeout: float = 30) -> None:
-    """Asks again and again: no signal tells of it."""
-    found: Any = None
-    try:
-        async with asyncio.timeout(limit(timeout)):
-            while (found := (await node.properties())[key]) != value:
-                await asyncio.sleep(0.3)
-    except TimeoutError:
-        raise TimeoutError(f"{what}: not within {limit(timeout):.0f} s; {key} is {found}") from None
-
-
-async def until_counts(node: Node, name: str, count: int, timeout: float = 30) -> None:
-    found: dict[str, int] = {}
-    try:
-        async with asyncio.timeout(limit(timeout)):
-            while (found := await node.counters())[name] < count:
-                await asyncio.sleep(0.3)
-    except TimeoutError:
-        raise TimeoutError(f"{name} is {found[name]} after {limit(timeout):.0f} s, not {count}; {found}") from None
-    assert found[name] == count, (name, found[name])
-
-
 async def until_read(app: App, content: str) -> None:
     heard = await app.until(f"is told {content!r}", lambda: [each for each in app.private if each.text == content], limit(60))
     assert len(heard) == 1, heard
@@ -135,11 +111,11 @@ async def carried(stage: Stage) -> None:
                 await know(anna, cleo)
                 await know(cleo, anna)
             letter = anna.deposit(node_id, cleo.identity.noise_key, "a letter")
-            await until_is(node, "carries it", "Carried", 1)
+            await node.until_is("Carried", 1)
             # Of a peer that is no favourite two are taken.
             for number in (2, 3):
                 anna.deposit(node_id, Identity().noise_key, f"letter {number}")
-            await until_counts(node, "CourierTooManyOfDepositor", 1)
+            await node.until_counts("CourierTooManyOfDepositor", 1)
             assert (await node.properties())["Carried"] == 2
         async with phone(stage, ben, 0) as one:
             await meet(one, node, Way.FOUND)
@@ -205,7 +181,7 @@ async def passed_on(stage: Stage) -> None:
         async with phone(stage, anna, 0) as one:
             await meet(one, node, Way.FOUND)
             anna.deposit(node_id, cleo.identity.noise_key, "a letter")
-            await until_is(node, "carries it", "Carried", 1)
+            await node.until_is("Carried", 1)
             known = anna.peers[node_id]
         # She has met both before: the letter is there before the announces are.
         cleo.meet_again(anna)
