@@ -111,14 +111,15 @@ extension MeshEngine {
     for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
   }
 
-  /// A link belongs to the peer that announces itself over it and nobody in between. It changes its peer once a minute at most.
+  /// A link belongs to the peer that announces itself over it and nobody in between. It changes its peer once a minute at most, but
+  /// for one that has left and comes back.
   mutating func bind(_ link: LinkID, to peer: PeerID, _ turn: inout Turn) {
     guard var state = links[link], state.peer != peer else { return }
-    if let boundAt = state.boundAt, boundAt.duration(to: turn.now) < MeshLink.rebindTime {
+    if let boundAt = state.boundAt, boundAt.duration(to: turn.now) < MeshLink.rebindTime, state.formerPeer != peer {
       counters.refusedBindings += 1
       return
     }
-    state.peer = peer
+    (state.peer, state.formerPeer) = (peer, nil)
     state.boundAt = turn.now
     state.broughtAt = 0
     state.confirmationInterval = 0

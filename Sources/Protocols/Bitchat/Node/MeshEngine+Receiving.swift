@@ -183,6 +183,7 @@ extension MeshEngine {
     archive.leave(peer.id)
     // It has no session any more, either.
     _ = sessions.handle(.forget(peer.id), at: turn.now)
+    vacateLinks(of: peer.id, turn)
     courier.due = turn.now
     turn.actions.append(.gone(peer.id))
     return true

@@ -326,8 +326,15 @@ public struct MeshEngine: Sendable {
     defer { self.silenceAt = firstEnd }
     for (link, state) in links {
       guard state.end(isStrict: configuration.isMonitorStrict) <= turn.now else { continue }
-      cut(link, state.peer == nil ? .noAnnounce : .silent, &turn)
+      cut(link, state.peer != nil ? .silent : state.formerPeer != nil ? .left : .noAnnounce, &turn)
     }
+  }
+
+  /// A peer has said that it leaves. Its links may stay, where its machine keeps them for others: nothing for it goes there any more, and
+  /// they are cut unless somebody announces himself.
+  mutating func vacateLinks(of peer: PeerID, _ turn: Turn) {
+    for (link, state) in links where state.peer == peer { links[link]?.vacate(at: turn.now) }
+    silenceAt = firstEnd
   }
 
   private mutating func lookForSilentPeers(_ turn: inout Turn) {

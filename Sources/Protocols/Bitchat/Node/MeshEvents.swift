@@ -110,6 +110,8 @@ extension MeshEngine {
     case garbage
     /// The other end has not announced itself.
     case noAnnounce
+    /// The peer has said that it leaves, and has not come back.
+    case left
     /// Nothing came for long.
     case silent
     /// There is another link to the same peer, which the peer has made.

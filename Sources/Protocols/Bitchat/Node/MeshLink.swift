@@ -6,10 +6,13 @@ struct MeshLink: Sendable {
   var frameLimit: Int
   /// Whether this node has made it.
   let isOurs: Bool
-  let openedAt: Instant
+  /// Since when the other end has been nobody known: the beginning, or a leave.
+  private(set) var vacantSince: Instant
   var heardAt: Instant
-  /// The peer at the other end, once it has announced itself.
+  /// The peer at the other end, once it has announced itself, and until it says that it leaves.
   var peer: PeerID?
+  /// The one that has left, which may come back at any time.
+  var formerPeer: PeerID?
   /// When the link was bound to that peer.
   var boundAt: Instant?
   /// The time of the newest announce of the peer that came over this link before it came over any other; 0 without one.
@@ -26,7 +29,7 @@ struct MeshLink: Sendable {
   static let garbageTime = Duration.seconds(10)
   /// A link may change its peer so often.
   static let rebindTime = Duration.seconds(60)
-  /// So long the other end has to announce itself.
+  /// So long the other end has to announce itself, also after a leave.
   static let announceTime = Duration.seconds(15)
   /// So long a peer may be silent: a phone in the background announces itself every five minutes.
   static let silentTime = Duration.seconds(330)
@@ -36,13 +39,19 @@ struct MeshLink: Sendable {
   init(frameLimit: Int, isOurs: Bool, at now: Instant) {
     self.frameLimit = frameLimit
     self.isOurs = isOurs
-    openedAt = now
+    vacantSince = now
     heardAt = now
+  }
+
+  /// The peer has said that it leaves.
+  mutating func vacate(at now: Instant) {
+    (peer, formerPeer) = (nil, peer)
+    vacantSince = now
   }
 
   /// When the link is cut unless something comes.
   func end(isStrict: Bool) -> Instant {
-    guard peer != nil else { return openedAt.advanced(by: Self.announceTime) }
+    guard peer != nil else { return vacantSince.advanced(by: Self.announceTime) }
     return heardAt.advanced(by: isStrict ? Self.strictSilentTime : Self.silentTime)
   }
 }

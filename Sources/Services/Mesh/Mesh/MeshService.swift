@@ -301,7 +301,7 @@ public final class MeshService {
       case .cut(let link, let reason): cut(link, reason)
       case .bound(let link, let peer): bound(link, peer)
       case .peer(let peer): met(peer)
-      case .gone(let peer): peerChanges.call(peer)
+      case .gone(let peer): gone(peer)
       case .heard(let message):
         noteTraffic()
         heard(message)

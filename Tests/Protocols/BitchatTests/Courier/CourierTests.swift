@@ -65,28 +65,43 @@ struct CourierTests {
     for node in hall.nodes { #expect(node.carriedIDs.isEmpty, "\(node.name)") }
   }
 
-  /// What a peer does that goes: it says so or not, and something is said to it before or after its links have ended.
+  /// A peer goes: it says so or not, and something is said to it before or after its links have ended.
   @Test(
-    "What is said to a peer that has left goes with a neighbour once its link has ended; one that vanished has half a minute",
+    "What is said to a peer that has left goes with a neighbour at once, though its link stands; one that vanished has half a minute",
     arguments: [true, false], [true, false])
-  func left(isSaid: Bool, isEarly: Bool) throws {
+  func left(saysSo: Bool, isEarly: Bool) throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
     for (one, other) in [(0, 1), (0, 2), (1, 2)] { hall.connect(one, other) }
     hall.pass(.seconds(20))
-    if isSaid { hall.handle(.stop, at: 2) }
+    if saysSo { hall.handle(.stop, at: 2) }
     hall.pass(.milliseconds(200))
     hall.passes = { _, from, to in from != 2 && to != 2 }
     if isEarly {
       try hall.tell("when you are back", to: 2, as: 7, at: 0)
       hall.pass(.seconds(1))
-      #expect(hall.nodes[1].engine.carried == 0)
+      #expect(hall.nodes[1].engine.carried == (saysSo ? 1 : 0))
     }
     for link in hall.links(0, 2) + hall.links(1, 2) { hall.disconnect(link) }
     if !isEarly { try hall.tell("when you are back", to: 2, as: 7, at: 0) }
     hall.pass(.seconds(1))
-    #expect(hall.nodes[1].engine.carried == (isSaid ? 1 : 0))
+    #expect(hall.nodes[1].engine.carried == (saysSo ? 1 : 0))
     hall.pass(.seconds(40))
+    #expect(hall.nodes[1].engine.carried == 1)
+  }
+
+  @Test("What nobody has answered over a link goes with a neighbour when the link ends")
+  func ended() throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob", "cem"])
+    for (one, other) in [(0, 1), (0, 2), (1, 2)] { hall.connect(one, other) }
+    hall.pass(.seconds(20))
+    hall.passes = { _, from, to in from != 2 && to != 2 }
+    try hall.tell("are you there?", to: 2, as: 7, at: 0)
+    hall.pass(.seconds(50))
+    #expect(hall.nodes[1].engine.carried == 0)
+    for link in hall.links(0, 2) + hall.links(1, 2) { hall.disconnect(link) }
+    hall.pass(.seconds(1))
     #expect(hall.nodes[1].engine.carried == 1)
   }
 

@@ -168,6 +168,28 @@ struct LinkTests {
     #expect(hall.nodes[0].cuts.map(\.1) == [.noAnnounce])
   }
 
+  @Test(
+    "A link whose peer has left is nobody's, and is cut after 15 s unless the peer comes back",
+    arguments: [true, false])
+  func left(comesBack: Bool) throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let eve = Stranger(1)
+    let link = hall.connect(stranger: eve, to: 0)
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[0].engine.neighbours == [eve.id])
+    hall.inject(eve.packet(.leave, [], at: hall.time), on: link, to: 0)
+    #expect(hall.nodes[0].engine.neighbours.isEmpty && hall.nodes[0].engine.state == .alone)
+    hall.pass(.milliseconds(14_000))
+    // Somebody else cannot have the link so soon, and the peer itself can.
+    hall.inject(Stranger(2).announce(at: hall.time), on: link, to: 0)
+    #expect(hall.nodes[0].engine.counters.refusedBindings == 1 && hall.nodes[0].engine.neighbours.isEmpty)
+    if comesBack { hall.inject(eve.announce(at: hall.time), on: link, to: 0) }
+    #expect(hall.nodes[0].engine.neighbours == (comesBack ? [eve.id] : []) && hall.nodes[0].cuts.isEmpty)
+    hall.pass(.milliseconds(1_000))
+    #expect(hall.nodes[0].cuts.map(\.0) == (comesBack ? [] : [link]) && hall.nodes[0].cuts.allSatisfy { $0.1 == .left })
+  }
+
   @Test("A neighbour may be silent for 330 s; by the document of 2025 for 60 s", arguments: [(false, 330), (true, 60)])
   func silentPeer(isStrict: Bool, seconds: Int) {
     var hall = MeshHall()

@@ -301,6 +301,7 @@ extension MeshEngine.CutReason {
     switch self {
     case .garbage: "its peer sends nothing that can be read"
     case .noAnnounce: "its peer does not say who it is"
+    case .left: "its peer has left"
     case .silent: "its peer has said nothing for long"
     case .second: "there is another one to the same peer"
     case .incompatible: "its peer knows no version of packets that this node knows"

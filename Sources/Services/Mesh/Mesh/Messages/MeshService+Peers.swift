@@ -122,6 +122,14 @@ extension MeshService {
     peerChanges.call(peer)
   }
 
+  /// It has left, or was not heard for long.
+  func gone(_ peer: PeerID) {
+    let itsLinks = ports.values.filter { $0.peer == peer }
+    for port in itsLinks { port.peer = nil }
+    peerChanges.call(peer)
+    if !itsLinks.isEmpty { changed() }
+  }
+
   /// Remembers something of a peer, or forgets a peer of which there is nothing more to remember.
   ///
   /// - Parameter then: called when the disk has it.
