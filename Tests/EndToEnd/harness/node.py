@@ -122,6 +122,13 @@ class Node:
     async def counters(self) -> dict[str, int]:
         return (await self.properties())["Counters"]
 
+    async def story(self) -> str:
+        """How it stands, for whoever looks for what went wrong."""
+        found = await self.properties()
+        peers = {peer["Nickname"]: (peer["Direct"], peer["Hops"]) for peer in (await self.peers()).values()}
+        counters = {name: number for name, number in found["Counters"].items() if number}
+        return f"{self.name} is {found['State']}, with {found['Links']} links; peers, whether direct, and hops: {peers}; {counters}"
+
     # Waiting.
 
     async def until(self, what: str, test: Callable[[], Awaitable[Any]], timeout: float = 30) -> Any:
@@ -137,10 +144,7 @@ class Node:
         try:
             await self.until(f"has {count} neighbours", test, timeout)
         except TimeoutError as late:
-            found = await self.properties()
-            peers = {peer["Nickname"]: (peer["Direct"], peer["Hops"]) for peer in (await self.peers()).values()}
-            counters = {name: number for name, number in found["Counters"].items() if number}
-            raise TimeoutError(f"{late}; {found['State']}, {found['Links']} links, direct and hops {peers}, {counters}") from None
+            raise TimeoutError(f"{late}; {await self.story()}") from None
 
     async def until_is(self, key: str, value: Any, timeout: float = 30) -> None:
         """Waits until a property of the mesh has this value."""
@@ -151,7 +155,7 @@ class Node:
         try:
             await self.until(f"has {key} {value}", test, timeout)
         except TimeoutError as late:
-            raise TimeoutError(f"{late}; {key} is {(await self.properties())[key]}") from None
+            raise TimeoutError(f"{late}; {key} is {(await self.properties())[key]}; {await self.story()}") from None
 
     async def until_counts(self, name: str, count: int, timeout: float = 30) -> None:
         """Waits until a counter is there, and not above."""

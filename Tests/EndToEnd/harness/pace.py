@@ -65,4 +65,7 @@ async def _stretch() -> float:
 def _write(factor: float) -> None:
     """The guest as a whole has as long as it needs at its slowest."""
     before = float(SLOWNESS.read_text()) if SLOWNESS.exists() else 0.0
-    SLOWNESS.write_text(f"{max(before, factor):.2f}\n")
+    if factor > before:
+        new = SLOWNESS.with_suffix(".new")
+        new.write_text(f"{factor:.2f}\n")
+        new.rename(SLOWNESS)
