@@ -55,6 +55,24 @@ struct TalkTests {
     #expect(pairs.contains { $0 == (min(ann.id, bob.id), max(ann.id, bob.id)) })
   }
 
+  @Test("Who has left is no neighbour any more, though the link stands, and the link is cut")
+  @LoopActor
+  func left() throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let link = try #require(ann.mesh.ports.keys.first)
+    var told: [Int] = []
+    ann.mesh.changes.addForGood { told.append(ann.mesh.neighbours) }
+    // Its machine keeps the link, and its service the advertisement.
+    bob.mesh.handle(.stop)
+    village.time.advance(by: .seconds(1))
+    #expect(ann.mesh.ports.map(\.key) == [link] && ann.mesh.ports[link]?.peer == nil)
+    #expect(ann.mesh.neighbours == 0 && ann.mesh.state == .alone && told.last == 0)
+    village.time.advance(by: .seconds(15))
+    #expect(ann.mesh.ports[link] == nil)
+  }
+
   @Test("What is sent to one who is away waits, and is delivered when that one comes")
   @LoopActor
   func awayAndBack() async throws {

@@ -122,12 +122,12 @@ extension MeshService {
     peerChanges.call(peer)
   }
 
-  /// It has left, or was not heard for long.
+  /// It has left, was not heard for long, or had to make room for others. Who has left has no link any more, though its link may stand.
   func gone(_ peer: PeerID) {
-    let itsLinks = ports.values.filter { $0.peer == peer }
-    for port in itsLinks { port.peer = nil }
+    let formerLinks = engine?.neighbours.contains(peer) == true ? [] : ports.values.filter { $0.peer == peer }
+    for port in formerLinks { port.peer = nil }
     peerChanges.call(peer)
-    if !itsLinks.isEmpty { changed() }
+    if !formerLinks.isEmpty { changed() }
   }
 
   /// Remembers something of a peer, or forgets a peer of which there is nothing more to remember.
