@@ -80,7 +80,7 @@ async def loses_long_lines(stage: Stage, node: Node, client: PythonBitchatClient
     assert bool(arrived) is (stage.machine.bluez >= (5, 69)), arrived
 
 
-@suite.test("bitchat4agents 0.1.0 and a node talk to all and in private, with receipts, files and sync; it cannot inflate", limit=1000)
+@suite.test("bitchat4agents 0.1.0 and a node talk to all and in private, with receipts, files and sync; it cannot inflate", limit=1500)
 async def bitchat4agents(stage: Stage) -> None:
     client = Bitchat4Agents(FOURTH, "agent")
     async with beside(stage, client) as node:
