@@ -176,7 +176,8 @@ struct LinkTests {
     hall.add(["ann"])
     let eve = Stranger(1)
     let link = hall.connect(stranger: eve, to: 0)
-    hall.pass(.seconds(5))
+    // The time for its first announce is over.
+    hall.pass(.seconds(20))
     #expect(hall.nodes[0].engine.neighbours == [eve.id])
     hall.inject(eve.packet(.leave, [], at: hall.time), on: link, to: 0)
     #expect(hall.nodes[0].engine.neighbours.isEmpty && hall.nodes[0].engine.state == .alone)
