@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dbus_fast import DBusError
+
 from harness.bus import read_all
 from harness.instances import one_more
 from harness.machine import Machine
@@ -127,13 +129,22 @@ class Node:
         found = await self.properties()
         peers = {peer["Nickname"]: (peer["Direct"], peer["Hops"]) for peer in (await self.peers()).values()}
         counters = {name: number for name, number in found["Counters"].items() if number}
-        return f"{self.name} is {found['State']}, with {found['Links']} links; peers, whether direct, and hops: {peers}; {counters}"
+        stands = f"{self.name} is {found['State']}, with {found['Links']} links, and carries {found['Carried']} letters"
+        return f"{stands}; peers, whether direct, and hops: {peers}; {counters}"
 
     # Waiting.
 
     async def until(self, what: str, test: Callable[[], Awaitable[Any]], timeout: float = 30) -> Any:
-        """Waits until `test` returns something that is true. It asks again and again: of most that a node does no signal tells."""
-        return await self.bus.until(f"{self.name} {what}", test, timeout, every=0.5)
+        """Waits until `test` returns something that is true. It asks again and again: of most that a node does no signal tells.
+        What it waited for in vain it says with how the node stands."""
+        try:
+            return await self.bus.until(f"{self.name} {what}", test, timeout, every=0.5)
+        except TimeoutError as late:
+            try:
+                stands = await self.story()
+            except DBusError as error:
+                stands = f"how it stands it does not say: {error}"
+            raise TimeoutError(f"{late}; {stands}") from None
 
     async def until_neighbours(self, count: int, timeout: float = 40) -> None:
         """Waits until it has links with so many peers that have said who they are."""
@@ -141,10 +152,7 @@ class Node:
         async def test() -> bool:
             return sum(peer["Direct"] for peer in (await self.peers()).values()) == count
 
-        try:
-            await self.until(f"has {count} neighbours", test, timeout)
-        except TimeoutError as late:
-            raise TimeoutError(f"{late}; {await self.story()}") from None
+        await self.until(f"has {count} neighbours", test, timeout)
 
     async def until_is(self, key: str, value: Any, timeout: float = 30) -> None:
         """Waits until a property of the mesh has this value."""
@@ -152,10 +160,7 @@ class Node:
         async def test() -> bool:
             return (await self.properties())[key] == value
 
-        try:
-            await self.until(f"has {key} {value}", test, timeout)
-        except TimeoutError as late:
-            raise TimeoutError(f"{late}; {key} is {(await self.properties())[key]}; {await self.story()}") from None
+        await self.until(f"has {key} {value}", test, timeout)
 
     async def until_counts(self, name: str, count: int, timeout: float = 30) -> None:
         """Waits until a counter is there, and not above."""

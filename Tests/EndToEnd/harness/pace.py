@@ -43,7 +43,7 @@ async def measure(bus: Bus) -> None:
 
 
 async def measure_again(bus: Bus) -> None:
-    """Before a test: the guest may have become slower, or faster, by what else the machine does."""
+    """The guest may have become slower, or faster, since it was measured last, by what it or the machine does."""
     await _measure_once(bus)
     await _stretch()
 

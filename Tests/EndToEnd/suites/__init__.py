@@ -12,8 +12,8 @@ from suites import (
 )
 
 MODULES = (
-    formats, linux, mesh, mesh_faults, mesh_parcels, mesh_speed, apps, media, mail, clients, traces, broadcast, advertising, transfers, privacy,
-    crowds, silence, speed, goodput, faults, degraded,
+    formats, linux, mesh, mesh_faults, mesh_parcels, mesh_speed, apps, media, mail, clients, traces, broadcast, advertising,
+    transfers, privacy, crowds, silence, speed, goodput, faults, degraded,
 )
 
 

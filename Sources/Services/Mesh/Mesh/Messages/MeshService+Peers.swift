@@ -124,10 +124,12 @@ extension MeshService {
 
   /// It has left, was not heard for long, or had to make room for others. Who has left has no link any more, though its link may stand.
   func gone(_ peer: PeerID) {
-    let formerLinks = engine?.neighbours.contains(peer) == true ? [] : ports.values.filter { $0.peer == peer }
-    for port in formerLinks { port.peer = nil }
     peerChanges.call(peer)
-    if !formerLinks.isEmpty { changed() }
+    let itsPorts = ports.values.filter { $0.peer == peer }
+    // One that had to make room still has its links.
+    guard !itsPorts.isEmpty, engine?.neighbours.contains(peer) == false else { return }
+    for port in itsPorts { port.peer = nil }
+    changed()
   }
 
   /// Remembers something of a peer, or forgets a peer of which there is nothing more to remember.
