@@ -156,7 +156,7 @@ let package = Package(
         "Hall",
       ]),
     tests("Host/ChartsTests", ["Charts"]),
-    tests("Host/ToolTests", ["Tool", "TestSupport"]),
+    tests("Host/ToolTests", ["CommandLine", "DBus", "Tool", "TestSupport"]),
     tests("Host/HostingTests", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting"]),
     support(
       "Services/Tuvali/Hall",

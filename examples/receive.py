@@ -47,6 +47,12 @@ def take(bus, path, folder):
         with os.fdopen(files.get(answer.unpack()[0]), "rb") as file:
             text = file.read()
         stored = store(folder, path.rsplit("/", 1)[1], text)
+        state = bus.call_sync(
+            "org.earshot", path, "org.freedesktop.DBus.Properties", "Get", GLib.Variant("(ss)", (CREDENTIAL, "State")),
+            None, Gio.DBusCallFlags.NONE, -1, None).unpack()[0]
+        if state != "received":
+            # With Decision=accept the service has accepted it; or a run of this program did, and the service was restarted.
+            return print(state, stored, flush=True)
         wanted = is_wanted(text.decode())
         # The wallet hears this, if it is still there; from then on there is no other copy than yours.
         call("Accept" if wanted else "Reject")
@@ -67,7 +73,7 @@ def main(folder):
         Gio.DBusCallFlags.NONE, -1, None).unpack()[0]
     for path, interfaces in objects.items():
         properties = interfaces.get(CREDENTIAL, {})
-        if properties.get("Direction") == "incoming" and properties.get("State") == "received":
+        if properties.get("Direction") == "incoming" and properties.get("ExpiresAt"):
             take(bus, path, folder)
     print("listening", flush=True)
     GLib.MainLoop().run()

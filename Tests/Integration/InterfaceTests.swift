@@ -1,18 +1,19 @@
 import Air
-import DBus
 import Foundation
 import Hosting
 import Listing
 import Loop
 import Testing
 
+@testable import DBus
+
 @Suite("The interfaces as they are described")
 struct InterfaceTests {
   init() { EventLoop.shared.runInBackground() }
 
-  private static let page = URL(fileURLWithPath: #filePath)
+  private static let top = URL(fileURLWithPath: #filePath)
     .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-    .appendingPathComponent("docs/dbus.md")
+  private static let page = top.appendingPathComponent("docs/dbus.md")
 
   private static func head(_ objects: [DescribedObject]) -> String {
     // In one piece it would be a citation of a page beside this file.
@@ -27,18 +28,25 @@ struct InterfaceTests {
       | --- | --- |
       \(rows)
 
+      N is a number, and ID 16 lower-case hexadecimal digits. A service that is off has no object: the mesh and the feed are off, and the
+      wallet on, unless its section of the configuration says otherwise by `Enabled=`. `Services` of the manager names those that are on
+      (Verifier, Wallet, Mesh, Broadcast). A call starts the service where it is enabled and does not run.
+
       Methods are for the group: root, the service's own user and the members of the group `earshot`. A property is for everybody
       or for the group. Other programs get `org.freedesktop.DBus.Error.AccessDenied` for the latter from `Get`, and an answer
       without it from `GetAll` and `GetManagedObjects`; a signal, which every program may hear, names it as changed and does not
       tell its value. In the XML, and in what `Introspect` returns, `org.earshot.Audience` says what is for the `group`. Why a
       property is for whom it is for: [security\(suffix)](security\(suffix)#who-may-call-and-who-may-look).
 
-      Every method but those that take a file (`h`) can be called by hand with `dbus-send`. Errors are named
+      Every method but those that take or return a file (`h`) can be called by hand with `dbus-send`. Errors are named
       `org.earshot.Error.` and one of InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, NotSupported,
-      Failed, with a sentence; where a protocol has a code of its own for an error, the sentence begins with it. Changes of
-      properties come as `PropertiesChanged`, those of a moment in one signal, which carries what changed and nothing else. The
-      XML is installed in
-      `/usr/share/dbus-1/interfaces`.
+      Failed, with a sentence; where a protocol has a code of its own for an error, the sentence begins with it. Besides there are the bus's
+      own: `org.freedesktop.DBus.Error.AccessDenied` for a method that is not for the caller, UnknownObject and the like. Every call may be
+      answered with LimitExceeded (`[Bus] CallsPerSecond=`; GetManagedObjects counts as 16 calls, GetAll and Introspect as 4).
+
+      Changes of properties come as `PropertiesChanged`, those of a moment in one signal, which carries what changed and nothing else.
+      Of objects for the group alone (peers and files of the mesh) no signal tells, of their coming and going neither: ask
+      GetManagedObjects again, for instance when `Links` has changed. The XML is installed in `/usr/share/dbus-1/interfaces`.
 
 
       """
@@ -62,6 +70,33 @@ struct InterfaceTests {
     }
     let isCurrent = try String(contentsOf: Self.page, encoding: .utf8) == text
     #expect(isCurrent)
+  }
+
+  @Test(
+    "Each counter is explained on a page",
+    arguments: [
+      ("org.earshot.Manager1", "security", "Counters of the service"), ("org.earshot.Verifier1", "tuvali", "Counters"),
+      ("org.earshot.Wallet1", "tuvali", "Counters"),
+    ])
+  @LoopActor
+  func counters(name: String, page: String, title: String) throws {
+    let interface = try #require(Self.described().interfaces.first { $0.name == name })
+    let counters = try #require(interface.properties.first { $0.name == "Counters" }?.get().asDictionary)
+    let text = try String(contentsOf: Self.top.appendingPathComponent("docs/\(page).md"), encoding: .utf8)
+    let section = try #require(text.components(separatedBy: "\n## ").first { $0.hasPrefix("\(title)\n") })
+    #expect(counters.count >= 3)
+    #expect(counters.keys.filter { !section.contains("`\($0)`") } == [])
+  }
+
+  @Test("The bus starts the service by a name that only an enabled one has")
+  func activation() throws {
+    func line(_ key: String, in file: String) throws -> String? {
+      try String(contentsOf: Self.top.appendingPathComponent(file), encoding: .utf8).split(separator: "\n")
+        .first { $0.hasPrefix("\(key)=") }.map { String($0.dropFirst(key.count + 1)) }
+    }
+    let alias = try #require(try line("Alias", in: "systemd/earshotd.service"))
+    let started = try line("SystemdService", in: "dbus-policy/org.earshot.service")
+    #expect(alias == "dbus-org.earshot.service" && started == alias)
   }
 
   @Test("Everything on the bus is documented, can be called by dbus-send, and answers what dbus-send shows")

@@ -3,6 +3,9 @@ import DBus
 
 /// Why a command failed, with what to do about it.
 public struct Failure: Error {
+  /// What the bus answers with where systemd does not start a service for it: NoSuchUnit where it is not enabled, UnitMasked.
+  private static let systemdErrors = "org.freedesktop.systemd1."
+
   public let code: ExitCode
   public let text: String
 
@@ -13,6 +16,11 @@ public struct Failure: Error {
 
   /// - Parameter service: the service's name on the bus.
   public init(_ error: DBusError, service: String) {
+    if error.name.hasPrefix(Self.systemdErrors) {
+      self.init(
+        .notRunning, "\(service) is not running, and the bus cannot start it. Try: systemctl enable --now earshotd")
+      return
+    }
     switch DBusError.Name(rawValue: error.name) {
     case .serviceUnknown?, .nameHasNoOwner?:
       self.init(.notRunning, "\(service) is not running. Try: systemctl start earshotd")

@@ -3,8 +3,7 @@ import Crypto
 
 /// The public feed near by: messages in advertisements, without links, keys and names. Facts: pblec.md sections 1 to 4.
 ///
-/// Everything that comes in was said by nobody knows whom, and may be said by thousands: what is remembered is bounded, and what
-/// is beyond the bounds is counted.
+/// Nobody signs what comes in, and thousands may say it: what is remembered is bounded, and what is beyond the bounds is counted.
 public struct BroadcastEngine: Sendable {
   public var configuration: Configuration
   public private(set) var counters = Counters()

@@ -21,7 +21,7 @@ ABSENT = {
     f"{BUS}.Error.{name}"
     for name in ("ServiceUnknown", "NameHasNoOwner", "NoReply", "UnknownObject", "UnknownMethod", "UnknownInterface",
                  "InvalidArgs", "Disconnected")
-}
+} | {"org.freedesktop.systemd1.NoSuchUnit"}  # the bus may start an enabled unit alone
 
 
 def plain(value: Any) -> Any:

@@ -20,7 +20,9 @@ public final class ManagerFace {
     let interface = Self.interface(radio, services: services) { [weak tree] in tree?.tallies ?? [] }
     let object = tree.export(Self.path, interfaces: [interface])
     self.object = object
-    statusWatch = radio.onStatus { [weak object] _ in object?.changed("RadioState", "RadioReason", "Adapters") }
+    statusWatch = radio.onStatus { [weak object] _ in
+      object?.changed("RadioState", "RadioReason", "Adapters", "RadioStack", "RadioLimits")
+    }
   }
 
   /// - Parameter calls: how often callers were turned away.
@@ -51,11 +53,10 @@ public final class ManagerFace {
           "RadioStack", "s",
           documentation:
             "What the radio works with, its version, and by which way values go: BlueZ 5.82, sockets for each client.",
-          audience: .everybody, emits: .const,
-          get: { .string(radio.status.stack) }),
+          audience: .everybody, get: { .string(radio.status.stack) }),
         Property(
           "RadioLimits", "as", documentation: "What that version costs, and what becomes of it, in sentences.",
-          audience: .everybody, emits: .const, get: { .strings(radio.status.limits) }),
+          audience: .everybody, get: { .strings(radio.status.limits) }),
         Property(
           "AdvertisingSlots", "(uu)",
           documentation:

@@ -41,7 +41,7 @@ public final class BroadcastFace {
     Interface(
       interfaceName,
       documentation:
-        "The public feed nearby (PBLEC): messages of up to 24 bytes in advertisements, in clear and from nobody knows whom.",
+        "The public feed nearby (PBLEC): messages of up to 24 bytes in advertisements, in clear and unsigned.",
       audience: .everybody, methods: methods(service), properties: properties(service), signals: signals)
   }
 
@@ -144,7 +144,7 @@ public final class BroadcastFace {
       Property(
         "NotifyLimit", "u",
         documentation:
-          "How many times a day NotifyHeard may come, 0 to 100. It is kept, and counts before that of the settings.",
+          "How many times a day NotifyHeard may come, 0 to 100. It can be set, is kept, and counts before that of the settings.",
         audience: .group, get: { .uint32(UInt32(clamping: service.notifyLimit)) },
         set: { value throws(DBusError) in
           guard let limit = value.asUInt32, Int(limit) <= Limits.mostNotifications else {

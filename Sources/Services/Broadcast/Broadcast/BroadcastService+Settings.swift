@@ -30,7 +30,7 @@ extension BroadcastService.Settings {
     Setting(
       "Enabled", \.enabled, .bool, .onRestart,
       "Whether this machine hears the public feed nearby (PBLEC), and says something when a program wants it to. All of it "
-        + "is in clear, for everybody, and from nobody knows whom."),
+        + "is in clear, for everybody, and unsigned."),
     Setting(
       "NotifyLimit", \.notifyLimit, .number(0...Limits.mostNotifications), .onReload,
       "How many times a day local programs are told that somebody nearby wants to talk. 0 is never. A number that was set over "

@@ -57,7 +57,9 @@ public final class WalletFace {
       ],
       properties: [
         Property(
-          "ActiveTransfers", "u", documentation: "Transfers under way.", audience: .everybody, emits: .none,
+          "ActiveTransfers", "u", documentation: "Transfers under way. No signal tells of changes.",
+          audience: .everybody,
+          emits: .none,
           get: { .uint32(UInt32(clamping: service.active)) }),
         Property(
           "Counters", "a{st}",

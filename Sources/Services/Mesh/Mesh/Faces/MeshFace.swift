@@ -204,9 +204,12 @@ public final class MeshFace {
         }),
       Method(
         "VerificationCode", out: [Argument("text", "s")],
-        documentation: "Returns the text of the QR code by which others verify this node, for five minutes.",
-        errors: [.notReady],
+        documentation:
+          "Returns the text of the QR code by which others verify this node, for five minutes. A relay, which answers no "
+          + "question inside Noise, has none.",
+        errors: [.notReady, .notSupported],
         returning: { _ throws(DBusError) in
+          guard !service.isRelay else { throw DBusError(MeshService.Refusal.relay) }
           guard let text = service.verificationCode() else { throw .notReady(service.reason) }
           return [.string(text)]
         }),
