@@ -10,7 +10,7 @@ struct PeerRecord: Sendable {
   var handshake: HalfOpen?
   /// Messages in a row that no key opened.
   var undecryptable = 0
-  /// When a handshake was begun because of such messages.
+  /// When a handshake was begun because the peer seemed to have other keys.
   var recoveredAt: Instant?
   /// When a handshake that the peer began replaced a session.
   var replacedAt: Instant?
@@ -139,8 +139,8 @@ struct HalfOpen: Sendable {
   enum Role: Sendable {
     /// This side sent the first message, for the nth time.
     case initiator(attempt: Int)
-    /// This side answered the first message. What comes before the third one is kept.
-    case responder(early: [[UInt8]])
+    /// This side answered the first message, which came over the peer's own link or not. What comes before the third one is kept.
+    case responder(early: [[UInt8]], isNear: Bool)
   }
 
   var handshake: Handshake
@@ -148,8 +148,9 @@ struct HalfOpen: Sendable {
   let end: Instant
   /// Whether there is something to be sent to the peer: then another attempt follows.
   var isWanted: Bool
-  /// Messages that were not right.
+  /// Messages that were not right; those that came over the peer's own link are counted apart.
   var bad = 0
+  var nearBad = 0
 
   var isInitiator: Bool {
     switch role {
@@ -161,7 +162,16 @@ struct HalfOpen: Sendable {
   var early: [[UInt8]] {
     switch role {
     case .initiator: []
-    case .responder(let early): early
+    case .responder(let early, _): early
+    }
+  }
+
+  /// Whether a first message that comes aside does not replace it.
+  var isFirm: Bool {
+    switch role {
+    // A neighbour that has not answered the first one may have begun itself, and be heard aside alone.
+    case .initiator(let attempt): attempt == 1
+    case .responder(_, let isNear): isNear
     }
   }
 }

@@ -8,9 +8,8 @@ extension Sessions {
     case begin(Peer)
     /// A message of a handshake came from the peer, or from somebody who says so.
     ///
-    /// - Parameter isNear: whether it came over a link that is the peer's own. Such handshakes have an account of their own,
-    ///   which nobody who writes the peer's name elsewhere can use up.
-    case handshake(Peer, [UInt8], isNear: Bool = false)
+    /// - Parameter by: the way that it came.
+    case handshake(Peer, [UInt8], by: HandshakeWay = .far)
     /// A sealed message came.
     case message(Peer, [UInt8])
     /// What was sealed for the peer has had no answer, where there should be one: it may have other keys by now. A handshake is
@@ -48,6 +47,18 @@ extension Sessions {
   }
 }
 
+/// The way that a message of a handshake came, as far as the caller can tell.
+public enum HandshakeWay: Hashable, Sendable {
+  /// Over a link that is the peer's own. Such handshakes have an account of their own, which nobody who writes the peer's name
+  /// elsewhere can use up.
+  case near
+  /// Another way, although the peer has a link of its own here: it may well be somebody else's. As a first message it replaces
+  /// no handshake that came near, and none that this side has begun, before its first attempt has ended.
+  case aside
+  /// Some way; the peer has no link of its own here.
+  case far
+}
+
 /// Why something that came, or was asked for, was dropped. Each has a counter of this name.
 public enum Drop: String, CaseIterable, Hashable, Sendable {
   /// No message has this length.
@@ -58,6 +69,8 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case repeated = "Repeated"
   /// The first message of a peer that has to answer ours: both began, and this side has the smaller identity.
   case collision = "Collision"
+  /// A first message that came aside, while a handshake was under way with the peer itself.
+  case aside = "Aside"
   /// It pretends to come from ourselves, or was asked to go there.
   case ourselves = "Ourselves"
   /// A message of a handshake that does not authenticate.
@@ -66,7 +79,7 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case weakKey = "WeakKey"
   /// A static key that is not the sender's.
   case wrongKey = "WrongKey"
-  /// So many messages of one handshake were bad that no more are looked at.
+  /// So many messages of one handshake were bad that no more are looked at: of those that come near, or of the others.
   case tooManyBad = "TooManyBad"
   /// More handshakes with one peer than a minute allows.
   case peerRate = "PeerRate"
@@ -103,7 +116,7 @@ extension Sessions {
     public var replaced = 0
     /// Handshakes that were begun because a session was old.
     public var rekeys = 0
-    /// Handshakes that were begun because messages could not be opened.
+    /// Handshakes that were begun because messages could not be opened, or had no answer.
     public var recoveries = 0
     /// Attempts that ended by their time.
     public var timedOut = 0
@@ -143,18 +156,24 @@ public struct SessionLimits: Hashable, Sendable {
   public var halfOpen = 64
   /// The span of the next four.
   public var span = Duration.seconds(60)
-  /// Handshakes with one peer in a span, whoever began them.
+  /// Handshakes with one peer in a span that others cause, as many that this side wants, and as many that come straight from
+  /// the peer.
   public var perPeer = 10
   /// Handshakes in a span that others cause, and as many that this side wants: a flood from outside does not keep us from
   /// talking to whom we like.
   public var inAll = 30
+  /// Handshakes in a span because no key opens what comes under the names of peers that there are sessions with. These and
+  /// those that others cause, all under way at once, leave room for ours.
+  public var recoveries = 10
   /// Handshakes in a span that come straight from their peers.
   public var near = 100
   /// From a replacement that the peer began to the next one that it may begin. A recovery or a rekey is no more frequent.
   public var pause = Duration.seconds(60)
-  /// Bad messages of one handshake that are looked at; each costs two key agreements.
+  /// Bad messages of one handshake that are looked at, and as many that come over the peer's own link; each costs two key
+  /// agreements.
   public var badMessages = 16
-  /// Sessions; the one that was not used for the longest time makes room.
+  /// Sessions; of those of the peers that are worth the least to the caller, the one that was not used for the longest time
+  /// makes room.
   public var sessions = 256
   /// Peers without session or handshake that something is known of: the bad messages that they sent.
   public var strangers = 64

@@ -9,7 +9,8 @@ import Crypto
 /// A message of a handshake is told from the others by its length: the first has 32 bytes, the second 96, the third 64.
 /// Nobody can tell who sent a first message, so it never harms a session: the session goes on in both directions until the
 /// third message has shown who it was. From then on the new session seals, and the old keys only open, until a message of the
-/// new session has shown that the peer has it.
+/// new session has shown that the peer has it. Nor does it harm a fresh handshake with a neighbour, unless it comes over
+/// the neighbour's own link.
 ///
 /// Messages that wait for a session are the caller's: it asks with `begin`, and is told.
 public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
@@ -83,12 +84,15 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   }
 
   /// Takes in an event.
-  public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
+  ///
+  /// - Parameter worth: how much a peer is worth to the caller; asked when a session has to make room for a new one. Of those
+  ///   with the peers that are worth the least, the one that was not used for the longest time ends.
+  public mutating func handle(_ event: Event, at now: Instant, worth: (Peer) -> Int = { _ in 0 }) -> [Action] {
     switch event {
     case .begin(let peer): return begin(with: peer, at: now)
-    case .handshake(let peer, let message, let isNear): return handshake(message, from: peer, isNear, at: now)
+    case .handshake(let peer, let message, let way): return handshake(message, from: peer, by: way, worth, at: now)
     case .message(let peer, let message): return open(message, from: peer, at: now)
-    case .unanswered(let peer): return recover(peer, at: now)
+    case .unanswered(let peer): return recover(peer, isOurs: true, at: now)
     case .timer: return timer(at: now)
     case .forget(let peer):
       records[peer] = nil
@@ -140,28 +144,32 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   // MARK: Messages of handshakes
 
-  private mutating func handshake(_ message: [UInt8], from peer: Peer, _ isNear: Bool, at now: Instant) -> [Action] {
+  private mutating func handshake(
+    _ message: [UInt8], from peer: Peer, by way: HandshakeWay, _ worth: (Peer) -> Int, at now: Instant
+  ) -> [Action] {
     guard peer != own else { return none(.ourselves) }
     switch message.count {
-    case 32: return first(message, from: peer, on: isNear ? .near : .others, at: now)
-    case 96, 64: return answer(message, from: peer, at: now)
+    case 32: return first(message, from: peer, by: way, at: now)
+    case 96, 64: return answer(message, from: peer, isNear: way == .near, worth, at: now)
     default: return none(.badLength)
     }
   }
 
   private mutating func first(
-    _ message: [UInt8], from peer: Peer, on account: HandshakeBudget<Peer>.Account, at now: Instant
+    _ message: [UInt8], from peer: Peer, by way: HandshakeWay, at now: Instant
   ) -> [Action] {
+    let isNear = way == .near
     let record = records[peer]
     if let answered = record?.answered, answered.message == message, answered.at.duration(to: now) < limits.span {
       return none(.repeated)
     }
     if record?.handshake?.isInitiator == true, own < peer { return none(.collision) }
+    if way == .aside, record?.handshake?.isFirm == true { return none(.aside) }
     if let replacedAt = record?.replacedAt, record?.live != nil, replacedAt.duration(to: now) < limits.pause {
       return none(.replacedLately)
     }
     guard record?.handshake != nil || halfOpen < limits.halfOpen else { return none(.halfOpenLimit) }
-    if let refusal = budget.take(peer, account, limits, at: now) { return none(refusal) }
+    if let refusal = budget.take(peer, isNear ? .near : .others, limits, at: now) { return none(refusal) }
     var new = Handshake(.xxResponder, key: key, prologue: limits.prologue)
     let second: [UInt8]
     do throws(NoiseError) {
@@ -174,7 +182,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     for _ in record?.handshake?.early ?? [] { counters.count(.undecryptable) }
     let end = now.advanced(by: limits.responderTimeout)
     let half = HalfOpen(
-      handshake: new, role: .responder(early: []), end: end, isWanted: record?.handshake?.isWanted ?? false)
+      handshake: new, role: .responder(early: [], isNear: isNear), end: end,
+      isWanted: record?.handshake?.isWanted ?? false)
     change(peer, at: now) { record in
       record.handshake = half
       record.answered = (message, now)
@@ -183,23 +192,27 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   }
 
   /// The second message, to the initiator, or the third, to the responder.
-  private mutating func answer(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+  private mutating func answer(
+    _ message: [UInt8], from peer: Peer, isNear: Bool, _ worth: (Peer) -> Int, at now: Instant
+  ) -> [Action] {
     guard let half = records[peer]?.handshake, half.isInitiator == (message.count == 96) else {
       return none(.outOfTurn)
     }
-    guard half.bad < limits.badMessages else { return none(.tooManyBad) }
+    guard (isNear ? half.nearBad : half.bad) < limits.badMessages else { return none(.tooManyBad) }
     var handshake = half.handshake
     var third: [UInt8]?
     let transport: TransportSession
     do throws(NoiseError) {
       _ = try handshake.read(message)
-      guard let theirs = handshake.peer, belongs(theirs, peer) else { return bad(.wrongKey, from: peer) }
+      guard let theirs = handshake.peer, belongs(theirs, peer) else {
+        return bad(.wrongKey, from: peer, isNear: isNear)
+      }
       if half.isInitiator { third = try handshake.write(randomFrom: &random) }
       transport = try handshake.session()
     } catch {
-      return bad(error == .weakKey ? .weakKey : .badHandshake, from: peer)
+      return bad(error == .weakKey ? .weakKey : .badHandshake, from: peer, isNear: isNear)
     }
-    guard let theirs = handshake.peer else { return bad(.wrongKey, from: peer) }
+    guard let theirs = handshake.peer else { return bad(.wrongKey, from: peer, isNear: isNear) }
     let session = LiveSession(transport: transport, key: theirs, hash: handshake.hash, at: now)
     let isReplacement = change(peer, at: now) { $0.adopt(session) }
     counters.established += 1
@@ -207,28 +220,30 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     if isReplacement, !half.isInitiator { records[peer]?.replacedAt = now }
     var actions = third.map { [Action.send(peer, $0)] } ?? []
     actions.append(.established(peer, key: theirs, hash: handshake.hash))
-    actions += makeRoom(except: peer)
+    actions += makeRoom(except: peer, worth)
     for early in half.early { actions += open(early, from: peer, at: now) }
     return actions
   }
 
-  private mutating func bad(_ reason: Drop, from peer: Peer) -> [Action] {
-    records[peer]?.handshake?.bad += 1
+  private mutating func bad(_ reason: Drop, from peer: Peer, isNear: Bool) -> [Action] {
+    if isNear { records[peer]?.handshake?.nearBad += 1 } else { records[peer]?.handshake?.bad += 1 }
     return none(reason)
   }
 
-  /// Ends the session that was not used for the longest time, if there is one too many.
-  private mutating func makeRoom(except peer: Peer) -> [Action] {
+  /// Ends a session, if there is one too many. Anybody can make up keys and begin, so how lately a session was used says less
+  /// than what its peer is worth.
+  private mutating func makeRoom(except peer: Peer, _ worth: (Peer) -> Int) -> [Action] {
     let sessions = records.filter { $0.value.live != nil }
     guard sessions.count > limits.sessions else { return [] }
-    let unused = sessions.filter { $0.key != peer }.compactMap { other, record in
-      record.live.map { (peer: other, usedAt: $0.usedAt) }
+    let others = sessions.filter { $0.key != peer }.compactMap { other, record in
+      record.live.map { (peer: other, worth: worth(other), usedAt: $0.usedAt) }
     }
-    guard let oldest = unused.min(by: { ($0.usedAt, $0.peer) < ($1.usedAt, $1.peer) })?.peer else { return [] }
+    let least = others.min { ($0.worth, $0.usedAt, $0.peer) < ($1.worth, $1.usedAt, $1.peer) }?.peer
+    guard let least else { return [] }
     counters.evicted += 1
-    records[oldest]?.endSession()
-    tidy(oldest)
-    return [.ended(oldest)]
+    records[least]?.endSession()
+    tidy(least)
+    return [.ended(least)]
   }
 
   // MARK: Messages of sessions
@@ -248,12 +263,12 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// Keeps a message that no key opens if a handshake may bring the key, and begins a handshake after the third one.
   private mutating func undecryptable(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
-    if var half = records[peer]?.handshake, case .responder(let early) = half.role {
+    if var half = records[peer]?.handshake, case .responder(let early, let isNear) = half.role {
       let kept = records.values.reduce(0) { $0 + ($1.handshake?.early.reduce(0) { $0 + $1.count } ?? 0) }
       guard early.count < limits.earlyMessages, kept + message.count <= limits.earlyBytes else {
         return none(.earlyLimit)
       }
-      half.role = .responder(early: early + [message])
+      half.role = .responder(early: early + [message], isNear: isNear)
       records[peer]?.handshake = half
       return []
     }
@@ -262,17 +277,22 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       record.undecryptable += 1
       return record.undecryptable
     }
-    return count >= limits.undecryptable ? recover(peer, at: now) : []
+    return count >= limits.undecryptable ? recover(peer, isOurs: false, at: now) : []
   }
 
-  /// Begins a handshake because the peer has other keys, once a minute.
-  private mutating func recover(_ peer: Peer, at now: Instant) -> [Action] {
+  /// Begins a handshake because the peer has other keys, once a minute: of our own accord, or because of what came under its
+  /// name.
+  private mutating func recover(_ peer: Peer, isOurs: Bool, at now: Instant) -> [Action] {
     guard let record = records[peer], record.handshake == nil else { return [] }
     if let recoveredAt = record.recoveredAt, recoveredAt.duration(to: now) < limits.pause { return [] }
+    let account: HandshakeBudget<Peer>.Account = isOurs ? .ours : record.live == nil ? .others : .recovery
+    let actions = attempt(1, with: peer, on: account, isWanted: false, at: now)
+    // The minute begins with what went out; what was refused is tried again with the next message.
+    guard !actions.isEmpty else { return [] }
     counters.recoveries += 1
     records[peer]?.recoveredAt = now
     records[peer]?.undecryptable = 0
-    return attempt(1, with: peer, on: .others, isWanted: false, at: now)
+    return actions
   }
 
   // MARK: Time
@@ -305,11 +325,11 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       guard half.isWanted else { return [] }
       guard attempt < limits.attempts else { return [.failed(peer, .timedOut)] }
       return self.attempt(attempt + 1, with: peer, on: .ours, isWanted: true, at: now)
-    case .responder(let early):
+    case .responder(let early, _):
       for _ in early { counters.count(.undecryptable) }
       if half.isWanted { return attempt(1, with: peer, on: .ours, isWanted: true, at: now) }
       // The third message is lost, and the peer talks as if it had come.
-      return early.isEmpty ? [] : recover(peer, at: now)
+      return early.isEmpty ? [] : recover(peer, isOurs: false, at: now)
     }
   }
 

@@ -20,9 +20,9 @@ private struct Crowd {
       belongs: { _, _ in true })
   }
 
-  mutating func first(from peer: UInt64, isNear: Bool = false) -> [Engine.Action] {
+  mutating func first(from peer: UInt64, by way: HandshakeWay = .far) -> [Engine.Action] {
     let message = X25519.PrivateKey(randomFrom: &random).publicKey.bytes
-    return engine.handle(.handshake(peer, message, isNear: isNear), at: now)
+    return engine.handle(.handshake(peer, message, by: way), at: now)
   }
 
   mutating func garbage(from peer: UInt64, count: Int = 1) -> [Engine.Action] {
@@ -35,13 +35,13 @@ private struct Crowd {
   }
 
   /// A whole handshake that the peer begins.
-  mutating func visit(_ peer: UInt64) -> [Engine.Action] {
+  mutating func visit(_ peer: UInt64, worth: (UInt64) -> Int = { _ in 0 }) -> [Engine.Action] {
     var handshake = Handshake(.xxInitiator, key: X25519.PrivateKey(randomFrom: &random))
     guard let first = try? handshake.write(randomFrom: &random),
       case .send(_, let second)? = engine.handle(.handshake(peer, first), at: now).first,
       (try? handshake.read(second)) != nil, let third = try? handshake.write(randomFrom: &random)
     else { return [] }
-    return engine.handle(.handshake(peer, third), at: now)
+    return engine.handle(.handshake(peer, third), at: now, worth: worth)
   }
 }
 
@@ -60,16 +60,27 @@ struct LimitTests {
     #expect(crowd.first(from: 2).count == 1)
   }
 
-  @Test("Handshakes that we begin count for the peer, too")
+  @Test("First messages in a peer's name leave us ten handshakes a minute of our own with it, and ours leave it ten")
   func perPeerBoth() {
     var crowd = Crowd()
-    for _ in 0..<9 { _ = crowd.first(from: 2) }
-    _ = crowd.engine.handle(.forget(2), at: crowd.now)
-    let isBegun = crowd.begins(with: 2)
-    #expect(isBegun)
+    for _ in 0..<10 { #expect(crowd.first(from: 2).count == 1) }
+    #expect(crowd.first(from: 2) == [])
+    for _ in 0..<10 {
+      _ = crowd.engine.handle(.forget(2), at: crowd.now)
+      let isBegun = crowd.begins(with: 2)
+      #expect(isBegun)
+    }
     _ = crowd.engine.handle(.forget(2), at: crowd.now)
     #expect(crowd.engine.handle(.begin(2), at: crowd.now) == [.failed(2, .refused(.peerRate))])
-    #expect(crowd.engine.counters.begun == 1)
+    #expect(crowd.engine.counters.begun == 10)
+    for _ in 0..<10 {
+      let isBegun = crowd.begins(with: 3)
+      #expect(isBegun)
+      _ = crowd.engine.handle(.forget(3), at: crowd.now)
+    }
+    for _ in 0..<10 { #expect(crowd.first(from: 3).count == 1) }
+    #expect(crowd.first(from: 3) == [])
+    #expect(crowd.engine.counters[.peerRate] == 3)
   }
 
   @Test("Thirty handshakes a minute that others cause, and a flood of them leaves us thirty of our own")
@@ -97,14 +108,64 @@ struct LimitTests {
     for peer: UInt64 in 11...20 { #expect(crowd.first(from: peer).count == 1) }
     #expect(crowd.first(from: 21) == [])
     #expect(crowd.engine.counters[.rate] == 1)
-    for _ in 0..<10 { #expect(crowd.first(from: 1, isNear: true).count == 1) }
-    #expect(crowd.first(from: 1, isNear: true) == [])
+    for _ in 0..<10 { #expect(crowd.first(from: 1, by: .near).count == 1) }
+    #expect(crowd.first(from: 1, by: .near) == [])
     #expect(crowd.engine.counters[.peerRate] == 1)
-    for peer: UInt64 in 101...190 { #expect(crowd.first(from: peer, isNear: true).count == 1) }
-    #expect(crowd.first(from: 191, isNear: true) == [])
+    for peer: UInt64 in 101...190 { #expect(crowd.first(from: peer, by: .near).count == 1) }
+    #expect(crowd.first(from: 191, by: .near) == [])
     #expect(crowd.engine.counters[.rate] == 2)
     crowd.now = crowd.now.advanced(by: .seconds(60))
-    #expect(crowd.first(from: 191, isNear: true).count == 1)
+    #expect(crowd.first(from: 191, by: .near).count == 1)
+  }
+
+  @Test(
+    "A peer that there is a session with is recovered, however many first messages come under invented names",
+    arguments: [false, true])
+  func recoveryInFlood(isUnanswered: Bool) {
+    var crowd = Crowd()
+    #expect(crowd.visit(2).count == 1)
+    for peer: UInt64 in 101...129 { #expect(crowd.first(from: peer).count == 1) }
+    #expect(crowd.first(from: 130) == [])
+    let actions =
+      isUnanswered ? crowd.engine.handle(.unanswered(2), at: crowd.now) : crowd.garbage(from: 2, count: 3)
+    #expect(actions.count == 1)
+    #expect(crowd.engine.counters.recoveries == 1)
+  }
+
+  @Test("What no key opens causes ten handshakes a minute, and refuses none that we want or others begin")
+  func recoveries() {
+    var crowd = Crowd()
+    for peer: UInt64 in 1...12 { #expect(crowd.visit(peer).count == 1) }
+    crowd.now = crowd.now.advanced(by: .seconds(60))
+    for peer: UInt64 in 1...10 { #expect(crowd.garbage(from: peer, count: 3).count == 1) }
+    #expect(crowd.garbage(from: 11, count: 3) == [])
+    #expect(crowd.engine.counters[.rate] == 1)
+    #expect(crowd.engine.handle(.unanswered(12), at: crowd.now).count == 1)
+    #expect(crowd.engine.counters.recoveries == 11)
+    for peer: UInt64 in 101...130 { #expect(crowd.first(from: peer).count == 1) }
+    // As many as can be under way.
+    let begun = (201...223).filter { crowd.begins(with: UInt64($0)) }.count
+    #expect(begun == 23)
+    #expect(crowd.engine.halfOpen == 64)
+  }
+
+  @Test("A recovery that was refused is tried again when there is room for it; the minute begins when it goes out")
+  func refusedRecovery() {
+    var crowd = Crowd()
+    for peer: UInt64 in 1...30 { #expect(crowd.first(from: peer).count == 1) }
+    crowd.now = crowd.now.advanced(by: .seconds(30))
+    #expect(crowd.garbage(from: 31, count: 3) == [])
+    #expect(crowd.engine.counters.recoveries == 0)
+    crowd.now = crowd.now.advanced(by: .seconds(30))
+    #expect(crowd.garbage(from: 31).count == 1)
+    #expect(crowd.engine.counters.recoveries == 1)
+    // Nobody answers.
+    crowd.now = crowd.now.advanced(by: .milliseconds(59_999))
+    _ = crowd.engine.handle(.timer, at: crowd.now)
+    #expect(crowd.garbage(from: 31, count: 3) == [])
+    crowd.now = crowd.now.advanced(by: .milliseconds(1))
+    #expect(crowd.garbage(from: 31).count == 1)
+    #expect(crowd.engine.counters.recoveries == 2)
   }
 
   @Test("Sixty-four handshakes are under way at most, whoever began them")
@@ -148,6 +209,20 @@ struct LimitTests {
     #expect(crowd.engine.peers.count == 5)
   }
 
+  @Test("The session of the peer that is worth the least makes room, however lately it was used")
+  func worthLeast() {
+    var crowd = Crowd { $0.sessions = 2 }
+    // A favourite, an acquaintance, and strangers.
+    func rank(_ peer: UInt64) -> Int { peer == 1 ? 2 : peer == 2 ? 1 : 0 }
+    var ended: [Engine.Action] = []
+    for peer: UInt64 in 1...5 {
+      crowd.now = crowd.now.advanced(by: .seconds(1))
+      ended += crowd.visit(peer, worth: rank).dropFirst()
+    }
+    #expect(ended == [.ended(2), .ended(3), .ended(4)])
+    #expect(crowd.engine.peers.sorted() == [1, 5])
+  }
+
   @Test("Whoever sends garbage under however many names, no more is remembered than the limits say")
   func strangers() {
     var crowd = Crowd()
@@ -178,13 +253,16 @@ struct LimitTests {
     #expect(crowd.engine.records[3]?.undecryptable == 1)
   }
 
-  @Test("Sixteen bad messages of one handshake are looked at, and the seventeenth is not")
+  @Test("Of one handshake sixteen bad messages are looked at, and sixteen that come near; the seventeenth is not")
   func badMessages() {
     var crowd = Crowd()
     _ = crowd.engine.handle(.begin(2), at: crowd.now)
-    for _ in 0..<17 { _ = crowd.engine.handle(.handshake(2, [UInt8](repeating: 9, count: 96)), at: crowd.now) }
-    #expect(crowd.engine.counters[.badHandshake] == 16)
-    #expect(crowd.engine.counters[.tooManyBad] == 1)
+    let bad = [UInt8](repeating: 9, count: 96)
+    for way in [HandshakeWay.far, .near] {
+      for _ in 0..<17 { _ = crowd.engine.handle(.handshake(2, bad, by: way), at: crowd.now) }
+    }
+    #expect(crowd.engine.counters[.badHandshake] == 32)
+    #expect(crowd.engine.counters[.tooManyBad] == 2)
     crowd.now = crowd.now.advanced(by: .seconds(10))
     #expect(crowd.engine.handle(.timer, at: crowd.now).count == 1)
     #expect(crowd.engine.records[2]?.handshake?.bad == 0)

@@ -35,6 +35,8 @@ struct Pair {
   /// Handshake messages that were put on the air, and those of them, by their number from 1 on, that are lost there.
   private(set) var sent = 0
   var lost: Set<Int> = []
+  /// How messages of handshakes come.
+  var way = HandshakeWay.far
   /// Sides that nothing reaches.
   private var isDeaf = [false, false]
 
@@ -83,7 +85,7 @@ struct Pair {
     guard !isDeaf[flight.to] else { return }
     let from = names[1 - flight.to]
     switch flight.kind {
-    case .handshake: handle(flight.to, .handshake(from, flight.bytes))
+    case .handshake: handle(flight.to, .handshake(from, flight.bytes, by: way))
     case .message: handle(flight.to, .message(from, flight.bytes))
     }
   }

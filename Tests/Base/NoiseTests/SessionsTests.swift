@@ -62,9 +62,12 @@ struct SessionsTests {
     }
   }
 
-  @Test("When both begin, both end in one session, in whatever order the messages arrive")
-  func bothBegin() {
+  @Test(
+    "When both begin, both end in one session, in whatever order the messages arrive, near or far",
+    arguments: [HandshakeWay.near, .far])
+  func bothBegin(way: HandshakeWay) {
     var pair = Pair()
+    pair.way = way
     pair.begin(0)
     pair.begin(1)
     var orders = 0
@@ -82,9 +85,12 @@ struct SessionsTests {
     #expect(orders > 2)
   }
 
-  @Test("When both begin, the smaller identity stays the initiator and the larger one answers")
-  func tieBreak() {
+  @Test(
+    "When both begin, the smaller identity stays the initiator and the larger one answers",
+    arguments: [HandshakeWay.near, .far])
+  func tieBreak(way: HandshakeWay) {
     var pair = Pair()
+    pair.way = way
     pair.begin(0)
     pair.begin(1)
     // The larger one's message arrives at the smaller one.

@@ -85,7 +85,6 @@ extension MeshEngine {
     _ announcement: Announcement, _ packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) {
     let peer = packet.sender
-    let isPinned = table.pin(of: peer) != nil
     let spokeSeed = table[peer]?.speaksSeed == true
     // What a neighbour tells later has lost the count of its hops.
     let hops = arrival.isAnswer ? max(2, table[peer]?.hops ?? 2) : arrival.hops
@@ -96,7 +95,7 @@ extension MeshEngine {
       return
     }
     if spokeSeed, !announcement.speaksSeed { talks.end(with: peer) }
-    if !isPinned { turn.actions.append(.keep(.pin(peer, announcement.signingKey))) }
+    keepPin(of: peer, &turn)
     for other in news.forgotten {
       archive.leave(other)
       turn.actions.append(.gone(other))
@@ -109,6 +108,16 @@ extension MeshEngine {
     }
     if let known = table[peer] { deliverMail(to: known, arrival, &turn) }
     for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
+  }
+
+  /// Has a peer be held to its key in the next run as well, once it is no stranger any more: identities that somebody makes up
+  /// fill no disk.
+  mutating func keepPin(of peer: PeerID, _ turn: inout Turn) {
+    guard table.isPinDue(peer), let key = table.signingKey(of: peer),
+      table.precious.contains(peer) || budget.takePin(at: turn.now)
+    else { return }
+    table.keptPin(of: peer)
+    turn.actions.append(.keep(.pin(peer, key)))
   }
 
   /// A link belongs to the peer that announces itself over it and nobody in between. It changes its peer once a minute at most, but
@@ -151,8 +160,13 @@ extension MeshEngine {
     guard peer < identity.id else { return }
     let toPeer = links.filter { $0.value.peer == peer }
     // One that has only repeated announces may be anybody's.
-    guard toPeer.contains(where: { !$0.value.isOurs && $0.value.broughtAt > 0 }) else { return }
-    for (link, _) in toPeer.filter(\.value.isOurs) { cut(link, .second, &turn) }
+    let newest = toPeer.filter { !$0.value.isOurs }.map(\.value.broughtAt).max() ?? 0
+    guard newest > 0 else { return }
+    for (link, state) in toPeer where state.isOurs {
+      // So may one over which an old announce came that this node has forgotten: it does not outdo a link that has been there.
+      let isNew = state.boundAt.map { $0.duration(to: turn.now) < MeshLink.announceTime } ?? true
+      if isNew || newest >= state.broughtAt { cut(link, .second, &turn) }
+    }
   }
 
   /// A neighbour whose announce comes straight from it has a clock that can be compared.

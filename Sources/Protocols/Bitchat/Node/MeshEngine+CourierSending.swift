@@ -37,7 +37,7 @@ extension MeshEngine {
 
   /// Whether what this node sends to the peer itself does not seem to arrive.
   private func hasNoPath(_ message: OutgoingMessage, since: Instant?, _ turn: Turn) -> Bool {
-    guard link(to: message.peer) == nil else { return false }
+    guard ownLink(of: message.peer) == nil else { return false }
     return table[message.peer] == nil || since.map { $0.duration(to: turn.now) >= CourierDesk.patience } ?? false
   }
 

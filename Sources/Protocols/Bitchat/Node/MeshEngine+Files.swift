@@ -43,6 +43,18 @@ extension MeshEngine {
     for file in files.files where file.peer == peer { end(file, .cancelled, &turn) }
   }
 
+  /// The peer has left: what is for it alone waits until it is back.
+  mutating func putOffFiles(to peer: PeerID, _ turn: inout Turn) {
+    for file in files.files where file.peer == peer && file.phase == .sending {
+      withdraw(file, &turn)
+      files[file.number]?.legs = [:]
+      // That it had to stop is no fault of the links.
+      files[file.number]?.wasHeld = true
+      files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
+      turn.actions.append(.fileState(file.number, .waiting))
+    }
+  }
+
   private mutating func end(_ file: OutgoingFile, _ state: FileState, _ turn: inout Turn) {
     files[file.number] = nil
     if state != .sent, state != .delivered { withdraw(file, &turn) }
@@ -154,7 +166,7 @@ extension MeshEngine {
     if !file.wasHeld { file.tries += 1 }
     (file.wasHeld, file.isOfEarlierSession) = (false, false)
     // What is on a way of several hops may meet a phone there.
-    file.isSlow = file.peer.map { link(to: $0) == nil } ?? false
+    file.isSlow = file.peer.map { ownLink(of: $0) == nil } ?? false
     files[file.number] = file
     turn.actions.append(.fileState(file.number, .sending))
   }
@@ -170,14 +182,14 @@ extension MeshEngine {
     }
     return Packet(
       version: .v2, type: .noiseEncrypted, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
-      route: link(to: peer) == nil ? route(to: peer, turn) ?? [] : [], payload: sealed)
+      route: ownLink(of: peer) == nil ? route(to: peer, turn) ?? [] : [], payload: sealed)
   }
 
   /// A file for everybody goes to all neighbours; a private one as every private packet does.
   private func fileTargets(_ peer: PeerID?, _ route: [PeerID]) -> [LinkID] {
     guard let peer else { return targets() }
     if let hop = route.first { return link(to: hop).map { [$0] } ?? [] }
-    return link(to: peer).map { [$0] } ?? targets()
+    return ownLink(of: peer).map { [$0] } ?? targets()
   }
 
   /// The links that a file goes over: of those that take its packet, whole or in fragments, the common ones; else the widest, for

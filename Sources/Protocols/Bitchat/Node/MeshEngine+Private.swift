@@ -81,13 +81,16 @@ extension MeshEngine {
     send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
   }
 
-  /// Sends a Noise message: to a neighbour over its link, by a route where one is known, else over all links.
+  /// Sends a Noise message: to a neighbour over its link, by a route where one is known, else over all links. What the neighbour
+  /// has not answered goes over all of them, too.
   mutating func send(
     _ payload: [UInt8], as type: MessageType, to peer: PeerID, _ kind: PacketClass, _ turn: inout Turn
   ) {
     var packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload)
-    if let link = link(to: peer) { return transmit(packet, as: kind, to: [link], &turn) }
+    if let link = ownLink(of: peer), !outbox.isUnanswered(by: peer, at: turn.now) {
+      return transmit(packet, as: kind, to: [link], &turn)
+    }
     if let route = route(to: peer, turn), let first = route.first, let link = link(to: first) {
       (packet.version, packet.route) = (.v2, route)
       return transmit(packet, as: kind, to: [link], &turn)
@@ -110,9 +113,18 @@ extension MeshEngine {
     }
     let event: Sessions<PeerID>.Event =
       packet.type == .noiseHandshake || isSeedAnswer(packet)
-      ? .handshake(packet.sender, packet.payload, isNear: links[arrival.link]?.peer == packet.sender)
+      ? .handshake(packet.sender, packet.payload, by: way(of: arrival, from: packet.sender))
       : .message(packet.sender, packet.payload)
-    carryOut(sessions.handle(event, at: turn.now), &turn)
+    carryOut(sessions.handle(event, at: turn.now) { [table] in table.worth(of: $0) }, &turn)
+  }
+
+  /// How a message of a handshake came: anybody can write a neighbour's name, but not over the neighbour's own link.
+  private func way(of arrival: Arrival, from peer: PeerID) -> HandshakeWay {
+    guard let own = ownLink(of: peer) else { return .far }
+    guard arrival.link != own else { return .near }
+    // A peer may have two links; one that has only repeated announces may be anybody's.
+    guard let state = links[arrival.link], state.peer == peer, state.broughtAt > 0 else { return .aside }
+    return .near
   }
 
   mutating func carryOut(_ actions: [Sessions<PeerID>.Action], _ turn: inout Turn) {

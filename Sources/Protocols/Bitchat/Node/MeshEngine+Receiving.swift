@@ -184,6 +184,7 @@ extension MeshEngine {
     // It has no session any more, either.
     _ = sessions.handle(.forget(peer.id), at: turn.now)
     vacateLinks(of: peer.id, turn)
+    putOffFiles(to: peer.id, &turn)
     courier.due = turn.now
     turn.actions.append(.gone(peer.id))
     return true

@@ -43,6 +43,7 @@ extension MeshEngine {
       return nil
     }
     if again.isChanged { turn.actions.append(.peer(view.sender)) }
+    keepPin(of: view.sender, &turn)
     claim(arrival, of: view.sender, &turn)
     if !courier.bag.isEmpty, let peer = table[view.sender] { deliverMail(to: peer, arrival, &turn) }
     let item = GossipArchive.Item(

@@ -51,7 +51,7 @@ extension MeshEngine {
     for relay in pending.takeDue(at: turn.now) {
       var targets = targets(but: relay.heardOn)
       if relay.isOfSeed { targets = targets.filter { isSeed($0) } }
-      if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { neighbours.contains($0) }) {
+      if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { ownLink(of: $0) != nil }) {
         // A neighbour gets what is for it, or what it is to carry on, and nobody else does.
         targets = targets.filter { links[$0]?.peer == hop }
       } else if relay.decision.isForSome {
@@ -77,7 +77,8 @@ extension MeshEngine {
       counters.unsendable += 1
       return
     }
-    if !paced.add([relay.bytes], on: link, as: .fragment, in: .passedOn, at: turn.now) { counters.relaysDropped += 1 }
+    let lane = PacedPackets.Lane.passedOn(from: relay.heardOn.first)
+    counters.relaysDropped += UInt64(paced.add([relay.bytes], on: link, as: .fragment, in: lane, at: turn.now) ?? 1)
   }
 
   /// The part of the links that the iOS app would choose: always the same ones for one packet.

@@ -4,6 +4,8 @@ import Crypto
 extension MeshEngine {
   /// The most bytes that one write or notification ever has.
   private static let frameLimit = Limits.frameBytes
+  /// So long a peer may take to name a new neighbour in its announces.
+  private static let noticeTime = Duration.seconds(90)
 
   /// Says something to everybody.
   ///
@@ -68,6 +70,17 @@ extension MeshEngine {
   /// The link to a neighbour; nil if the peer is none.
   func link(to peer: PeerID) -> LinkID? {
     targets().first { links[$0]?.peer == peer }
+  }
+
+  /// The same, unless the peer itself says something else: an announce shows whose link it came over, and anybody can say one again
+  /// as if it came straight from the peer, for nobody signs the time to live. What is for the peer goes over all links then.
+  func ownLink(of peer: PeerID) -> LinkID? {
+    guard let link = link(to: peer), let boundAt = links[link]?.boundAt, let known = table[peer] else {
+      return link(to: peer)
+    }
+    let saysAll = known.saysNeighbours && known.neighbours.count < Limits.neighbours
+    guard saysAll, !known.neighbours.contains(identity.id), let saidAt = known.neighboursAt else { return link }
+    return boundAt.duration(to: saidAt) < Self.noticeTime ? link : nil
   }
 
   /// Sends a packet of this node, in the dialect of each link, and in fragments where a link is too narrow for it.
@@ -139,7 +152,7 @@ extension MeshEngine {
       }
       // Of several letters none overtakes one that goes in fragments.
       let isBehind = kind == .own && bytes[1] == MessageType.courier.rawValue && paced.isOwnWaiting(for: link)
-      guard !isBehind || !paced.add([bytes], on: link, as: kind, in: .own, at: turn.now) else { continue }
+      guard !isBehind || paced.add([bytes], on: link, as: kind, in: .own, at: turn.now) == nil else { continue }
       turn.actions.append(.send(bytes, on: link, kind))
     }
     guard !tooNarrow.isEmpty else { return }
@@ -159,16 +172,19 @@ extension MeshEngine {
       return
     }
     let frames = plan.fragments.compactMap { try? $0.encoded() }
-    let lane: PacedPackets.Lane = view.sender == identity.id && kind != .syncAnswer ? .own : .passedOn
+    let lane: PacedPackets.Lane = view.sender == identity.id && kind != .syncAnswer ? .own : .passedOn(from: nil)
     let inSeed = seedLinks
     let seedFrames = inSeed.isEmpty ? nil : seedFrames(of: plan, limit)
     for link in targets {
       let seedFrames = inSeed.contains(link) ? seedFrames : nil
-      let isTaken = paced.add(
+      let dropped = paced.add(
         seedFrames ?? frames, on: link, as: kind == .own ? .own : .fragment, in: lane,
         pause: seedFrames == nil ? PacedPackets.pause : SeedTalks.fragmentPause, at: turn.now)
-      guard !isTaken else { continue }
-      if lane == .own { counters.unsendable += 1 } else { counters.relaysDropped += 1 }
+      if dropped == nil, lane == .own {
+        counters.unsendable += 1
+      } else {
+        counters.relaysDropped += UInt64(dropped ?? 1)
+      }
     }
   }
 }

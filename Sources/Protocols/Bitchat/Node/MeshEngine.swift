@@ -194,16 +194,18 @@ public struct MeshEngine: Sendable {
     case .start: start(&turn)
     case .stop: stop(&turn)
     case .clock(let isTrusted): isClockTrusted = isTrusted
+    case .clockSet: agreeing = []
     case .linkOpened(let link, let frameLimit, let isOurs): open(link, frameLimit, isOurs, &turn)
     case .linkChanged(let link, let frameLimit): change(link, frameLimit, &turn)
     case .linkClosed(let link): close(link, turn)
     case .received(let bytes, let link): receive(bytes, on: link, &turn)
     case .announce: announceAt = now
     case .kept(let message, let peer): acknowledge(.delivered(message), to: peer, &turn)
+    case .notTaken(let message, let peer): received.forget(ReceivedMessage(sender: peer, id: message))
     case .read(let message, let peer): acknowledge(.read(message), to: peer, &turn)
     case .favourite(let peer, let isFavourite): favour(peer, isFavourite, &turn)
     case .block(let peer, let isBlocked): block(peer, isBlocked, turn)
-    case .verified(let peer, let isVerified): verify(peer, isVerified)
+    case .verified(let peer, let isVerified): verify(peer, isVerified, &turn)
     case .forget(let peer): forget(peer, &turn)
     case .fileKept(let receipt, let peer): kept(file: receipt, from: peer, &turn)
     case .cancelFile(let number): cancelFile(number, &turn)
@@ -396,15 +398,17 @@ public struct MeshEngine: Sendable {
     unknown.forget(peer)
   }
 
-  private mutating func verify(_ peer: PeerID, _ isVerified: Bool) {
+  private mutating func verify(_ peer: PeerID, _ isVerified: Bool, _ turn: inout Turn) {
     if isVerified { verified.insert(peer) } else { verified.remove(peer) }
     table.hold(peer, isVerified || favourites.contains(peer))
+    keepPin(of: peer, &turn)
   }
 
   private mutating func favour(_ peer: PeerID, _ isFavourite: Bool, _ turn: inout Turn) {
     guard favourites.contains(peer) != isFavourite else { return }
     if isFavourite { favourites.insert(peer) } else { favourites.remove(peer) }
     table.hold(peer, isFavourite || verified.contains(peer))
+    keepPin(of: peer, &turn)
     let notice = FavoriteNotice(isFavorite: isFavourite)
     if let message = try? PrivateMessage(id: MessageID(randomFrom: &random), text: notice.text) {
       seal(.privateMessage(message), for: peer, &turn)

@@ -9,6 +9,8 @@ extension MeshEngine {
     case stop
     /// Whether this machine's clock is known to be right: later than the build, and synchronised.
     case clock(isTrusted: Bool)
+    /// This machine's clock was set: what neighbours' clocks showed before says nothing about it any more.
+    case clockSet
     /// A link is up, and the other end takes part in the mesh.
     ///
     /// - Parameters:
@@ -23,6 +25,8 @@ extension MeshEngine {
     case announce
     /// The service keeps a private message or a notice that it got: the sender may know.
     case kept(MessageID, from: PeerID)
+    /// The service has no room for a notice that it was told of: when the sender says it again, it is told again.
+    case notTaken(MessageID, from: PeerID)
     /// The user has seen a private message.
     case read(MessageID, from: PeerID)
     case favourite(PeerID, Bool)
@@ -63,7 +67,8 @@ extension MeshEngine {
     case told(PrivateMessage, from: PeerID, at: UInt64)
     /// The same message or notice came again: `Event.kept` is due again, if it is kept.
     case toldAgain(MessageID, from: PeerID)
-    /// A peer has made this node a favourite, or no longer. `Event.kept` with that ID has the peer know that the notice came.
+    /// A peer has made this node a favourite, or no longer. `Event.kept` with that ID has the peer know that the notice came;
+    /// `Event.notTaken` has it told again.
     case favourited(PeerID, FavoriteNotice, MessageID)
     /// Somebody has sent a file, to everybody or to this node. `Event.fileKept` with its receipt has the sender of a private
     /// one know.

@@ -34,8 +34,8 @@ public struct Outbox: Sendable {
 
   private struct Entry: Sendable {
     var message: OutgoingMessage
-    /// When it is sent again; nil while it waits for the peer.
-    var nextTry: Instant?
+    /// When it is sent again, or while the peer is away, when it is looked at again.
+    var nextTry: Instant
     /// Whether the next try comes early, because of something that happened to the peer. It is not counted.
     var isHurried = false
     /// Since when the peer is tried, and has not answered; nil while it is away.
@@ -56,7 +56,7 @@ public struct Outbox: Sendable {
   var peers: Set<PeerID> { Set(undelivered.map(\.message.peer)) }
 
   /// When `takeDue` has something to do; nil if nothing is timed.
-  var deadline: Instant? { entries.isEmpty ? nil : undelivered.compactMap(\.nextTry).min() }
+  var deadline: Instant? { entries.isEmpty ? nil : undelivered.map(\.nextTry).min() }
 
   private var undelivered: some Sequence<Entry> {
     entries.values.lazy.filter { $0.told != .delivered && $0.told != .read }
@@ -92,7 +92,7 @@ public struct Outbox: Sendable {
     for number in entries.keys.sorted() {
       guard var entry = entries[number], entry.told != .delivered, entry.told != .read else { continue }
       let isOld = time > entry.message.createdAt && time - entry.message.createdAt > Self.lifetime
-      guard let nextTry = entry.nextTry, nextTry <= now else {
+      guard entry.nextTry <= now else {
         if isOld { failed.append(number) }
         continue
       }
@@ -116,7 +116,8 @@ public struct Outbox: Sendable {
         wanted.insert(entry.message.peer)
       case .cutOff: entry.nextTry = now.advanced(by: Self.firstPause)
       case .away:
-        entry.nextTry = nil
+        // It is due when the peer is back; and looked at now and then, for it may become too old.
+        entry.nextTry = now.advanced(by: Self.longestPause)
       }
       entries[number] = entry
     }
@@ -146,6 +147,13 @@ public struct Outbox: Sendable {
       if delivered.count > Self.deliveredLimit { remove(delivered.removeFirst()) }
     }
     return entry.message
+  }
+
+  /// Whether something that waits for the peer was tried before, and the peer has not answered.
+  func isUnanswered(by peer: PeerID, at now: Instant) -> Bool {
+    undelivered.contains { entry in
+      entry.message.peer == peer && entry.soughtSince.map { $0.duration(to: now) >= Self.firstPause } ?? false
+    }
   }
 
   /// A message was sent.

@@ -2,7 +2,8 @@ import Common
 
 /// Packets that leave one after the other, so that a phone can follow. Facts: bitchat.md section 7.
 ///
-/// Each link has two lanes with room of their own: what this node says goes before what it passes on.
+/// Each link has two lanes with room of their own: what this node says goes before what it passes on. Where there is no room for
+/// what is passed on, whoever takes most of it loses the last of it.
 struct PacedPackets: Sendable {
   struct Packet: Sendable {
     let bytes: [UInt8]
@@ -11,9 +12,10 @@ struct PacedPackets: Sendable {
     let due: Instant
   }
 
-  enum Lane: Sendable {
+  enum Lane: Hashable, Sendable {
     case own
-    case passedOn
+    /// What came over that link; nil for answers, which this node gives of its own accord.
+    case passedOn(from: LinkID?)
   }
 
   private struct Waiting: Sendable {
@@ -21,12 +23,15 @@ struct PacedPackets: Sendable {
     let kind: PacketClass
     let pause: Duration
     let since: Instant
+    let lane: Lane
   }
 
   /// What waits for a link, in the order of its coming.
   private struct Road: Sendable {
     var own: [Waiting] = []
     var passedOn: [Waiting] = []
+    /// How many of those each source has.
+    var shares: [Lane: Int] = [:]
     /// When the last packet has left.
     var last: Instant?
 
@@ -35,7 +40,42 @@ struct PacedPackets: Sendable {
       return max(first.since, last?.advanced(by: first.pause) ?? first.since)
     }
 
-    mutating func take() -> Waiting { own.isEmpty ? passedOn.removeFirst() : own.removeFirst() }
+    mutating func take() -> Waiting {
+      guard own.isEmpty else { return own.removeFirst() }
+      let waiting = passedOn.removeFirst()
+      release(waiting.lane)
+      return waiting
+    }
+
+    /// Takes packets in, if there is room, or another source has more than this one has with them.
+    ///
+    /// - Returns: how many of others' packets went; nil if these were not taken.
+    mutating func add(_ packets: [Waiting], from lane: Lane) -> Int? {
+      guard lane != .own else {
+        guard own.count + packets.count <= PacedPackets.limit else { return nil }
+        own += packets
+        return 0
+      }
+      let missing = passedOn.count + packets.count - PacedPackets.limit
+      if missing > 0 {
+        guard let most = shares.max(by: { $0.value < $1.value }), most.key != lane,
+          most.value - missing >= shares[lane, default: 0] + packets.count
+        else { return nil }
+        for _ in 0..<missing {
+          guard let place = passedOn.lastIndex(where: { $0.lane == most.key }) else { break }
+          passedOn.remove(at: place)
+          release(most.key)
+        }
+      }
+      passedOn += packets
+      shares[lane, default: 0] += packets.count
+      return max(0, missing)
+    }
+
+    private mutating func release(_ lane: Lane) {
+      shares[lane, default: 1] -= 1
+      if shares[lane] == 0 { shares[lane] = nil }
+    }
   }
 
   /// From one fragment to the next on a link.
@@ -55,21 +95,13 @@ struct PacedPackets: Sendable {
 
   /// Takes packets in that belong together.
   ///
-  /// - Returns: whether there is room for all; else none is taken.
+  /// - Returns: how many of others' packets had to make room; nil where there is none for all of these, and none is taken.
   mutating func add(
     _ bytes: [[UInt8]], on link: LinkID, as kind: PacketClass, in lane: Lane, pause: Duration = PacedPackets.pause,
     at now: Instant
-  ) -> Bool {
-    let place: WritableKeyPath<Road, [Waiting]> =
-      switch lane {
-      case .own: \.own
-      case .passedOn: \.passedOn
-      }
-    guard roads[link, default: Road()][keyPath: place].count + bytes.count <= Self.limit else { return false }
-    roads[link, default: Road()][keyPath: place] += bytes.map {
-      Waiting(bytes: $0, kind: kind, pause: pause, since: now)
-    }
-    return true
+  ) -> Int? {
+    let packets = bytes.map { Waiting(bytes: $0, kind: kind, pause: pause, since: now, lane: lane) }
+    return roads[link, default: Road()].add(packets, from: lane)
   }
 
   /// - Returns: what leaves now, in the order of its moments.

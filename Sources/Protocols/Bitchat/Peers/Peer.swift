@@ -29,6 +29,10 @@ public struct Peer: Hashable, Sendable {
   public internal(set) var heardAt: Instant
   /// When it was heard first, since it is in the table.
   var metAt: Instant
+  /// For how long it was in the table before that, all times together.
+  var knownBefore = Duration.zero
+  /// Whether its key was kept for the next run since it is in the table.
+  var isPinKept = false
   /// How many hops its last announce came; 1 for a neighbour.
   public internal(set) var hops: Int
   /// When an announce of it went on from here.

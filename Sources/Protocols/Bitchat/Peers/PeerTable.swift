@@ -5,11 +5,15 @@ import Crypto
 ///
 /// Both have a limit. Peers that have been heard over a minute are acquaintances: strangers give way to them, or whoever makes up
 /// identities could push them out. Of either the one that was not heard for longest goes first; those that matter to the user go last.
+/// Of those that are away, the keys go first of who was known for the shortest time: as many as the table holds at a time can be
+/// made up, and none of them is known for longer than somebody makes them up.
 struct PeerTable: Sendable {
   static let acquaintance = Duration.seconds(60)
 
   static let peerLimit = 1024
   static let pinLimit = 4096
+  /// A peer whose key an earlier run has kept counts as one that is known for so long.
+  static let restored = Duration.seconds(24 * 3600)
 
   /// Why an announce changes nothing.
   enum Refusal: Error, Hashable, Sendable {
@@ -31,6 +35,8 @@ struct PeerTable: Sendable {
   private struct Pin: Sendable {
     var signingKey: Ed25519.PublicKey
     var heardAt: Instant
+    /// For how long it was in the table, all times together.
+    var knownFor = Duration.zero
     /// For what is sealed while the peer is away; nil where only an earlier run heard it.
     var noiseKey: X25519.PublicKey?
     /// When it said that it leaves, milliseconds since 1970 by its clock: it is not back by an older announce.
@@ -66,8 +72,10 @@ struct PeerTable: Sendable {
     if let pinned = pin(of: id), pinned != announcement.signingKey { throw .otherSigningKey }
     guard let known = peers[id] else {
       guard time >= pins[id]?.leftAt ?? 0 else { throw .older }
+      var peer = Peer(announcement, at: time, hops: hops, now: now)
+      peer.knownBefore = pins[id]?.knownFor ?? .zero
       pins[id] = nil
-      peers[id] = Peer(announcement, at: time, hops: hops, now: now)
+      peers[id] = peer
       let forgotten = dropPeers(but: id)
       dropPins()
       return (.newPeer, forgotten)
@@ -78,6 +86,7 @@ struct PeerTable: Sendable {
     if time == known.announcedAt { peer.hops = min(known.hops, hops) }
     if announcement.neighbours == nil { (peer.neighbours, peer.neighboursAt) = (known.neighbours, known.neighboursAt) }
     (peer.version, peer.metAt, peer.passedOnAt) = (known.version, known.metAt, known.passedOnAt)
+    (peer.knownBefore, peer.isPinKept) = (known.knownBefore, known.isPinKept)
     peers[id] = peer
     let isSame =
       peer.nickname == known.nickname && peer.capabilities == known.capabilities && peer.hops == known.hops
@@ -122,9 +131,19 @@ struct PeerTable: Sendable {
   /// The peer has proven inside Noise that this key is its own: it counts from now on, whatever was announced first.
   mutating func prove(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
     guard !peers.holds(id) else { return peers.update(id) { $0.signingKey = signingKey } }
-    pins[id] = Pin(signingKey: signingKey, heardAt: now, noiseKey: noiseKey(of: id))
+    pins[id] = Pin(
+      signingKey: signingKey, heardAt: now, knownFor: pins[id]?.knownFor ?? .zero, noiseKey: noiseKey(of: id))
     dropPins(but: id)
   }
+
+  /// Whether a peer's key is to be kept for the next run: it is an acquaintance, or matters to the user, and has not been kept since
+  /// the peer is here.
+  func isPinDue(_ id: PeerID) -> Bool {
+    guard let place = peers.place(of: id) else { return false }
+    return !peers.values[place].isPinKept && (peers.values[place].isAcquaintance || precious.contains(id))
+  }
+
+  mutating func keptPin(of id: PeerID) { peers.update(id) { $0.isPinKept = true } }
 
   /// Restores what an earlier run knew of a peer. Whoever is here under another key is not that peer.
   mutating func restorePin(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
@@ -132,7 +151,7 @@ struct PeerTable: Sendable {
       guard here != signingKey else { return }
       peers[id] = nil
     }
-    pins[id] = Pin(signingKey: signingKey, heardAt: now)
+    pins[id] = Pin(signingKey: signingKey, heardAt: now, knownFor: Self.restored)
     dropPins(but: id)
   }
 
@@ -160,7 +179,8 @@ struct PeerTable: Sendable {
   mutating func forget(_ id: PeerID, withPin: Bool = false) {
     if let peer = peers[id] {
       peers[id] = nil
-      pins[id] = Pin(signingKey: peer.signingKey, heardAt: peer.heardAt, noiseKey: peer.noiseKey)
+      pins[id] = Pin(
+        signingKey: peer.signingKey, heardAt: peer.heardAt, knownFor: peer.knownFor, noiseKey: peer.noiseKey)
     }
     if withPin { pins[id] = nil }
   }
@@ -186,22 +206,31 @@ struct PeerTable: Sendable {
   }
 
   private func goesSooner(_ left: Peer, _ right: Peer) -> Bool {
-    func rank(_ peer: Peer) -> Int { precious.contains(peer.id) ? 2 : peer.isAcquaintance ? 1 : 0 }
-    return (rank(left), left.heardAt, left.id) < (rank(right), right.heardAt, right.id)
+    (worth(of: left), left.heardAt, left.id) < (worth(of: right), right.heardAt, right.id)
   }
+
+  private func worth(of peer: Peer) -> Int { precious.contains(peer.id) ? 2 : peer.isAcquaintance ? 1 : 0 }
+
+  /// How much it is worth to have a peer at hand: favourites and verified peers come before acquaintances, and these before
+  /// strangers.
+  func worth(of id: PeerID) -> Int { self[id].map { worth(of: $0) } ?? (precious.contains(id) ? 2 : 0) }
 
   private mutating func dropPins(but newcomer: PeerID? = nil) {
     guard pinCount > Self.pinLimit else { return }
-    let least = zip(pins.keys, pins.values).filter { $0.0 != newcomer }
-      .min {
-        (precious.contains($0.0) ? 1 : 0, $0.1.heardAt, $0.0) < (precious.contains($1.0) ? 1 : 0, $1.1.heardAt, $1.0)
-      }
-    if let least { pins[least.0] = nil }
+    let others = zip(pins.keys, pins.values).filter { $0.0 != newcomer }
+    if let least = others.min(by: { goesSooner($0, $1) }) { pins[least.0] = nil }
+  }
+
+  private func goesSooner(_ left: (id: PeerID, pin: Pin), _ right: (id: PeerID, pin: Pin)) -> Bool {
+    func rank(_ id: PeerID) -> Int { precious.contains(id) ? 1 : 0 }
+    return (rank(left.id), left.pin.knownFor, left.pin.heardAt, left.id)
+      < (rank(right.id), right.pin.knownFor, right.pin.heardAt, right.id)
   }
 }
 
 extension Peer {
   fileprivate var isAcquaintance: Bool { metAt.duration(to: heardAt) >= PeerTable.acquaintance }
+  fileprivate var knownFor: Duration { knownBefore + metAt.duration(to: heardAt) }
 
   fileprivate init(_ announcement: Announcement, at time: UInt64, hops: Int, now: Instant) {
     self.init(

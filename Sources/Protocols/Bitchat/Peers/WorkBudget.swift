@@ -10,6 +10,8 @@ struct WorkBudget: Sendable {
   /// New identities a second for each link, and for all.
   static let identitiesOfLink = 10
   static let identities = 30
+  /// Keys of acquaintances a minute that are kept for the next run.
+  static let pins = 60
   /// Bytes under a signature that cost as much as the signature itself.
   static let bytesPerSignature = 8192
   /// Bytes a second that the packets of a link may be inflated to. One packet of the longest has room.
@@ -29,6 +31,7 @@ struct WorkBudget: Sendable {
   private var shares: [LinkID: Share] = [:]
   private var allSignatures = TokenBucket(signatures)
   private var allIdentities = TokenBucket(identities)
+  private var keptPins = TokenBucket(pins, each: .seconds(60))
 
   /// The links that something is kept of.
   var count: Int { shares.count }
@@ -45,6 +48,9 @@ struct WorkBudget: Sendable {
     shares[link]?.signatures.giveBack()
     return false
   }
+
+  /// Whether the disk is given another key of a peer.
+  mutating func takePin(at now: Instant) -> Bool { keptPins.take(at: now) }
 
   /// Pays for work that was done already.
   mutating func spend(_ signatures: Int, on link: LinkID) {

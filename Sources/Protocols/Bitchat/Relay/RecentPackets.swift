@@ -75,6 +75,11 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     return true
   }
 
+  /// Forgets a key: the next such packet is new.
+  mutating func forget(_ key: Key) {
+    if let slot = slot(of: key) { remove(slots[slot]) }
+  }
+
   /// Takes a key in. Where there are too many, the one that was not seen for longest is forgotten.
   mutating func insert(_ key: Key, at now: Instant) {
     guard !see(key, at: now) else { return }

@@ -242,12 +242,13 @@ struct FileLinkTests {
     let (one, other) = (LinkID(1), LinkID(2))
     let packet: [UInt8] = [1]
     func add(_ count: Int, _ link: LinkID, _ lane: PacedPackets.Lane, _ paced: inout PacedPackets) -> Bool {
-      paced.add(Array(repeating: packet, count: count), on: link, as: .fragment, in: lane, at: .zero)
+      paced.add(Array(repeating: packet, count: count), on: link, as: .fragment, in: lane, at: .zero) == 0
     }
-    let isTaken = add(PacedPackets.limit, one, .passedOn, &paced)
-    let isRefused = !add(1, one, .passedOn, &paced)
+    let others = PacedPackets.Lane.passedOn(from: LinkID(3))
+    let isTaken = add(PacedPackets.limit, one, others, &paced)
+    let isRefused = !add(1, one, others, &paced)
     let isOwnTaken = add(3, one, .own, &paced)
-    let isOtherTaken = add(PacedPackets.limit, other, .passedOn, &paced)
+    let isOtherTaken = add(PacedPackets.limit, other, others, &paced)
     #expect(isTaken && isRefused && isOwnTaken && isOtherTaken && !paced.isOwnWaiting(for: other))
     var (left, moment): ([LinkID], Instant) = ([], .zero)
     while paced.isOwnWaiting(for: one), let due = paced.deadline, due < Instant.zero.advanced(by: .seconds(1)) {
@@ -257,6 +258,32 @@ struct FileLinkTests {
     #expect(moment == Instant.zero.advanced(by: .milliseconds(50)) && left == [one, other, one, other, one, other])
     paced.forget(other)
     #expect(paced.count == PacedPackets.limit)
+  }
+
+  @Test("Who fills a lane of a phone with fragments gives way there to what comes over another link, up to half of it")
+  func shares() {
+    var paced = PacedPackets()
+    let (phone, packet): (LinkID, [UInt8]) = (LinkID(1), [1])
+    func add(_ packet: [UInt8], from link: LinkID?) -> Int? {
+      paced.add([packet], on: phone, as: .fragment, in: .passedOn(from: link), at: .zero)
+    }
+    let (flood, other) = (LinkID(2), LinkID(3))
+    for _ in 0..<PacedPackets.limit { _ = add(packet, from: flood) }
+    #expect(add(packet, from: flood) == nil)
+    var taken = 0
+    while taken <= PacedPackets.limit, add([2], from: other) == 1 {
+      taken += 1
+      #expect(add(packet, from: flood) == nil, "the flood takes nothing back")
+    }
+    #expect(taken == PacedPackets.limit / 2 && paced.count == PacedPackets.limit)
+    // What waited longest of the flood is still the first, and what came over the other link leaves behind it.
+    var left: [[UInt8]] = []
+    for number in 0..<PacedPackets.limit {
+      left += paced.takeDue(at: .zero.advanced(by: PacedPackets.pause * number)).map(\.bytes)
+    }
+    #expect(left == Array(repeating: packet, count: taken) + Array(repeating: [2], count: taken))
+    // Nothing of a share is left behind.
+    #expect(paced.count == 0 && add(packet, from: flood) == 0)
   }
 
   @Test("A public file of which no link got all is made anew, and is not said to be sent")

@@ -66,6 +66,31 @@ struct FileTests {
   }
 
   @Test(
+    "Nothing more of a private file goes to a peer that has left, though its link stays, and all of it when it is back")
+  func privateToWhoLeft() throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.connect(0, 1)
+    hall.filePacketTime = .milliseconds(40)
+    hall.pass(.seconds(3))
+    let (ann, content) = (hall.nodes[0], Self.content(200_000))
+    try hall.sendFile(content, to: 1, as: 3, at: 0)
+    hall.pass(.seconds(60)) { (ann.filePercents[3]?.last ?? 0) >= 50 }
+    hall.handle(.stop, at: 1)
+    hall.pass(.seconds(1))
+    let gone = ann.fileFrames.count
+    #expect(ann.fileStates[3]?.last == .waiting && ann.withdrawn.count == 1)
+    hall.pass(.seconds(10))
+    #expect(ann.fileFrames.count == gone)
+    #expect(hall.links(0, 1).count == 1, "the machine keeps the link")
+    hall.handle(.start, at: 1)
+    for link in hall.links(0, 1) { hall.disconnect(link) }
+    hall.connect(0, 1)
+    hall.pass(.seconds(60)) { ann.fileStates[3]?.last == .delivered }
+    #expect(hall.nodes[1].files.map(\.content) == [content] && ann.fileStates[3]?.last == .delivered)
+  }
+
+  @Test(
     "With one of a hundred frames lost, 100 KB arrive over two hops within 90 s", arguments: Array(1...20) as [UInt64])
   func lossy(seed: UInt64) throws {
     var hall = Self.line(3, seed: seed)

@@ -21,6 +21,87 @@ struct PrivateLimitTests {
     #expect(stage.ann.engine.outbox.waiting == 1)
   }
 
+  @Test("A neighbour's handshake outlives a first message in its name over a link that has repeated its announce")
+  func forgedAside() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let (cem, ann) = (Stranger(1), hall.nodes[0])
+    let (own, other) = (hall.connect(stranger: cem, to: 0), hall.connect(to: 0))
+    hall.inject(cem.announce(at: hall.time), on: other, to: 0)
+    let time = hall.time
+    func packet(_ bytes: [UInt8]) -> [UInt8] {
+      cem.packet(.noiseHandshake, bytes, at: time, to: ann.id, isSigned: false)
+    }
+    var random = SeededRandom(seed: 3)
+    var handshake = Handshake(.xxInitiator, key: cem.noiseKey)
+    hall.inject(packet(try handshake.write(randomFrom: &random)), on: own, to: 0)
+    let answer = try #require(ann.sent[own]?.last)
+    hall.inject(packet(X25519.PrivateKey(randomFrom: &random).publicKey.bytes), on: other, to: 0)
+    #expect(ann.engine.sessions.counters[.aside] == 1)
+    _ = try handshake.read(try Packet(decoding: answer).payload)
+    hall.inject(packet(try handshake.write(randomFrom: &random)), on: own, to: 0)
+    #expect(ann.engine.hasSession(with: cem.id))
+  }
+
+  @Test("A favourite's session outlives those of strangers, however long it rests")
+  func dearSession() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let (ann, link) = (hall.nodes[0], hall.connect(to: 0))
+    ann.engine.sessions.limits.sessions = 2
+    let strangers = (UInt64(1)...4).map { Stranger($0) }
+    hall.handle(.favourite(strangers[0].id, true), at: 0)
+    var random = SeededRandom(seed: 3)
+    for stranger in strangers {
+      let time = hall.time
+      func packet(_ bytes: [UInt8]) -> [UInt8] {
+        stranger.packet(.noiseHandshake, bytes, at: time, to: ann.id, isSigned: false)
+      }
+      hall.inject(stranger.announce(at: time, timeToLive: 6), on: link, to: 0)
+      var handshake = Handshake(.xxInitiator, key: stranger.noiseKey)
+      hall.inject(packet(try handshake.write(randomFrom: &random)), on: link, to: 0)
+      let answer = try #require(ann.sent[link]?.last)
+      _ = try handshake.read(try Packet(decoding: answer).payload)
+      hall.inject(packet(try handshake.write(randomFrom: &random)), on: link, to: 0)
+      hall.pass(.seconds(1))
+    }
+    #expect(Set(ann.engine.sessions.peers) == [strangers[0].id, strangers[3].id])
+  }
+
+  @Test("A notice that the service had no room for is told again when it comes again, and one that it has is not")
+  func noticeNotTaken() throws {
+    var stage = try Private()
+    stage.hall.nodes[1].keeps = false
+    let id = try MessageID("favour")
+    let notice = NoisePayload.privateMessage(
+      try PrivateMessage(id: id, text: FavoriteNotice(isFavorite: true).text)
+    ).bytes
+    for _ in 0..<2 { stage.inject(try stage.sealed(notice)) }
+    #expect(stage.hall.nodes[1].favourited == [stage.hall.nodes[0].id])
+    stage.hall.handle(.notTaken(id, from: stage.hall.nodes[0].id), at: 1)
+    stage.inject(try stage.sealed(notice))
+    #expect(stage.hall.nodes[1].favourited.count == 2)
+  }
+
+  @Test("A message to a peer that stays away fails after a day, and one of a hundred that did makes room for another")
+  func away() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let peer = Stranger(9).id
+    let numbers: ClosedRange<UInt32> = 1...UInt32(Outbox.peerLimit)
+    for number in numbers { try hall.tell("are you there?", to: peer, as: number, at: 0) }
+    #expect(throws: MeshEngine.TellError.full(.tooManyForPeer)) {
+      try hall.tell("one more", to: peer, as: 101, at: 0)
+    }
+    hall.pass(.seconds(3600))
+    #expect(hall.nodes[0].progress.isEmpty)
+    hall.leap(.seconds(23 * 3600))
+    hall.pass(Outbox.longestPause * 2)
+    #expect(numbers.allSatisfy { hall.nodes[0].progress[$0] == [.failed] })
+    #expect(numbers.allSatisfy { hall.nodes[0].kept.contains(.settled($0)) })
+    try hall.tell("one more", to: peer, as: 101, at: 0)
+  }
+
   /// Ann and Bob with a session, and what Ann seals for Bob as the test likes.
   private struct Private {
     var hall = MeshHall()

@@ -115,6 +115,29 @@ struct PeerTableTests {
     #expect(table.pin(of: oldest.peerID) == nil)
   }
 
+  @Test("Whoever makes up identities pushes out no key of somebody who was known for longer, here or in an earlier run")
+  mutating func pinsOfAcquaintances() throws {
+    var table = PeerTable()
+    let (known, earlier) = (try announcement(), try announcement())
+    table.restorePin(earlier.peerID, earlier.signingKey, at: second(0))
+    for second in [0, 400, 800] {
+      _ = try table.learn(known, at: UInt64(second), hops: 1, now: self.second(second))
+      // Twice it comes and goes: the times count together.
+      _ = try table.learn(known, at: UInt64(second + 200), hops: 1, now: self.second(second + 200))
+      table.forget(known.peerID)
+    }
+    for number in 0..<PeerTable.pinLimit + 16 {
+      let stranger = try announcement()
+      for moment in [2000 + number, 2500 + number] {
+        _ = try table.learn(stranger, at: UInt64(moment), hops: 1, now: second(moment))
+      }
+      table.forget(stranger.peerID)
+    }
+    #expect(table.pinCount == PeerTable.pinLimit)
+    #expect(table.pin(of: known.peerID) == known.signingKey)
+    #expect(table.pin(of: earlier.peerID) == earlier.signingKey)
+  }
+
   @Test("Peers that were not heard for long are forgotten, and named")
   mutating func silent() throws {
     var table = PeerTable()
