@@ -15,7 +15,10 @@ extension MeshService {
   private static let ageing = Duration.seconds(600)
 
   func watchClock() {
-    clockWatch = clock.onSet { [weak self] in self?.lookAtClock() }
+    clockWatch = clock.onSet { [weak self] in
+      self?.handle(.clockSet)
+      self?.lookAtClock()
+    }
     lookAtClock()
   }
 

@@ -69,7 +69,7 @@ extension MeshService: Service {
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     let end = scheduler.now.advanced(by: limit)
     guard leaving != nil else { return keeper.whenIdle(within: limit, then: then) }
-    whenLeft.addForGood { [weak self] in
+    whenLeft.append { [weak self] in
       guard let self else { return then() }
       keeper.whenIdle(within: max(.zero, scheduler.now.duration(to: end)), then: then)
     }

@@ -26,6 +26,7 @@ public final class MeshService {
   var clockWatch: Registration?
   lazy var clockTimer = Deadline(scheduler) { [weak self] in self?.lookAtClock() }
   var isClockTrusted = false
+  private var wasWaitingForClock = false
   lazy var ageTimer = Deadline(scheduler) { [weak self] in self?.age() }
 
   // Links: MeshService+Links, MeshService+Serving, MeshService+Finding.
@@ -53,7 +54,7 @@ public final class MeshService {
   var log = MessageLog()
   /// Messages that the disk has not taken yet, and notices of favour.
   var unkept: Set<UInt32> = []
-  var unkeptNotices: [Bitchat.MessageID: PeerID] = [:]
+  var unkeptNotices: [PeerID: [Bitchat.MessageID]] = [:]
   var marks: [PeerID: PeerMarks] = [:]
   /// What became of proofs that peers were asked for: MeshService+Proofs.
   var proofs = ProofBoard()
@@ -68,8 +69,8 @@ public final class MeshService {
 
   // Observers: the faces, and the house.
   let changes = Observers<Void>()
-  /// Called when the links are left after `stop`.
-  let whenLeft = Observers<Void>()
+  /// Called once the links are left, in this order: a wipe goes on then.
+  var whenLeft: [@LoopActor () -> Void] = []
   /// Called when it is known what an earlier run kept.
   var whenRestored: (@LoopActor () -> Void)?
   var restoreTimer: Registration?
@@ -179,7 +180,10 @@ public final class MeshService {
     var engine = MeshEngine(
       identity: kept.identity, configuration: engineConfiguration, random: makeRandom())
     let (now, time) = (scheduler.now, time)
-    for (peer, key) in kept.pins { engine.restorePin(of: peer, key, at: now) }
+    // They come in the order in which they were met last.
+    for (place, pin) in kept.pins.enumerated() {
+      engine.restorePin(of: pin.peer, pin.key, at: now.advanced(by: .nanoseconds(place - kept.pins.count)))
+    }
     for item in kept.gossip { engine.restore(item) }
     for marks in kept.peers where marks.isMarked {
       self.marks[marks.peer] = marks
@@ -222,7 +226,7 @@ public final class MeshService {
     guard isStarted else { return }
     isStarted = false
     handle(.stop)
-    leaveLinks { [weak self] in self?.whenLeft.call() }
+    leaveLinks()
     clockWatch = nil
     clockTimer.set(nil)
     ageTimer.set(nil)
@@ -328,6 +332,9 @@ public final class MeshService {
   }
 
   private func entered(_ state: MeshEngine.State) {
+    // Those that heard nothing from this node have made no link, and may now.
+    if wasWaitingForClock, state != .waitingForClock { finder.forgive() }
+    wasWaitingForClock = state == .waitingForClock
     if state == .waitingForClock, isStarted {
       Log.shared.warning("\(clockReason)", id: .meshClock, .protocolName("bitchat"))
     }

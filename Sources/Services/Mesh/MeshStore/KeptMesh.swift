@@ -9,7 +9,8 @@ public struct KeptMesh: Sendable {
   public var isNew = false
   /// Nil if none was ever set.
   public var nickname: String?
-  public var pins: [PeerID: Ed25519.PublicKey] = [:]
+  /// In the order in which their peers were met last.
+  public var pins: [(peer: PeerID, key: Ed25519.PublicKey)] = []
   public var peers: [PeerMarks] = []
   /// In the order of their numbers.
   public var outgoing: [OutgoingMessage] = []

@@ -5,7 +5,9 @@ import Crypto
 public enum MeshChange: Hashable, Sendable {
   /// What this node calls itself: up to 255 bytes of UTF-8.
   case nickname(String)
+  /// A pin is new, or its peer was met again. Where there are too many, those of peers not met for longest go first.
   case pin(PeerID, Ed25519.PublicKey)
+  /// The marks of a peer are others. Where none is set any more, nothing of them is kept.
   case peer(PeerMarks)
   /// Pin and marks of a peer are gone. Messages stay.
   case forget(PeerID)

@@ -55,13 +55,14 @@ struct MeshLedger: Sendable {
     var isChosen = false
     /// Of a peer that is a favourite or verified.
     var isTrusted = false
+    /// The peer that a message or a file came from; nil for what this node's user has said, and on other shelves.
+    var origin: PeerID?
     var file: FileRow?
   }
 
   /// What decides which file goes first, and where its content is.
   struct FileRow: Hashable, Sendable {
     var place: UInt64
-    var sender: PeerID
     var isPrivate: Bool
   }
 
@@ -70,7 +71,7 @@ struct MeshLedger: Sendable {
   static let carriedMilliseconds = CourierEnvelope.lifetime + CourierEnvelope.slack
 
   private(set) var shelves: [Shelf: [Key: Row]] = [:]
-  private var bytes: [Shelf: Int] = [:]
+  private(set) var shares: [Shelf: Shares] = [:]
   private(set) var highestNumber: UInt32 = 0
   /// How long public lines and packets are kept; zero: not at all.
   private(set) var archiveMilliseconds: UInt64
@@ -103,7 +104,8 @@ struct MeshLedger: Sendable {
 
   /// Takes in a row that was read.
   ///
-  /// - Returns: false if it has to go: there is another one of the same, or public lines are not kept.
+  /// - Returns: false if it has to go: there is another one of the same, public lines are not kept, or it is a peer of which
+  ///   there is nothing to remember, as earlier releases wrote it.
   mutating func restore(_ record: MeshRecord, id: Int64, time: UInt64, bytes: Int) -> Bool {
     nextID = max(nextID, id + 1)
     let place = Place(record, time: time)
@@ -111,12 +113,9 @@ struct MeshLedger: Sendable {
     if case .message(let message) = record { highestNumber = max(highestNumber, message.number) }
     if case .outgoing(let message) = record { highestNumber = max(highestNumber, message.number) }
     if case .file(let file) = record { highestNumber = max(highestNumber, file.number) }
+    if case .peer(let marks) = record, !marks.isMarked { return false }
     guard !has(place.key, on: place.shelf), archiveMilliseconds > 0 || !place.shelf.isPublic else { return false }
-    put(
-      Row(
-        id: id, time: time, bytes: place.bytes ?? bytes, order: place.order, isChosen: place.isChosen,
-        isTrusted: place.isTrusted, file: place.file),
-      as: place.key, on: place.shelf)
+    put(place.row(id: id, bytes: bytes), as: place.key, on: place.shelf)
     return true
   }
 
@@ -130,7 +129,11 @@ struct MeshLedger: Sendable {
     switch change {
     case .nickname(let nickname): return try write(.nickname(nickname), at: time)
     case .pin(let peer, let key): return try write(.pin(peer, key), at: time)
-    case .peer(let marks): return try write(.peer(marks), at: time)
+    case .peer(let marks):
+      if marks.isMarked { return try write(.peer(marks), at: time) }
+      var writes = MeshWrites()
+      remove(.peer(marks.peer), from: .peers, &writes)
+      return writes
     case .outgoing(let message): return try write(.outgoing(message), at: time)
     case .gossip(let item): return archiveMilliseconds == 0 ? MeshWrites() : try write(.gossip(item), at: time)
     case .message(let message):
@@ -222,15 +225,12 @@ struct MeshLedger: Sendable {
     let place = Place(record, time: time)
     var writes = MeshWrites()
     let id = shelves[place.shelf]?[place.key]?.id ?? newID()
-    let row = Row(
-      id: id, time: place.time, bytes: place.bytes ?? content.count, order: place.order, isChosen: place.isChosen,
-      isTrusted: place.isTrusted, file: place.file)
-    put(row, as: place.key, on: place.shelf)
+    put(place.row(id: id, bytes: content.count), as: place.key, on: place.shelf)
     writes.rows[id] = MeshRow(id: id, time: place.time, content: content)
     if case .message(let message) = record { writes.add(try raiseNumber(to: message.number, at: time)) }
     if case .outgoing(let message) = record { writes.add(try raiseNumber(to: message.number, at: time)) }
     if case .file(let file) = record { writes.add(try raiseNumber(to: file.number, at: time)) }
-    trim(place.shelf, &writes)
+    trim(place.shelf, &writes, sparing: place.key)
     return writes
   }
 
@@ -248,12 +248,13 @@ struct MeshLedger: Sendable {
 
   private mutating func put(_ row: Row, as key: Key, on shelf: Shelf) {
     let old = shelves[shelf, default: [:]].updateValue(row, forKey: key)
-    bytes[shelf, default: 0] += row.bytes - (old?.bytes ?? 0)
+    if let old { shares[shelf]?.remove(from: old.origin, bytes: old.bytes) }
+    shares[shelf, default: Shares()].add(from: row.origin, bytes: row.bytes)
   }
 
   private mutating func remove(_ key: Key, from shelf: Shelf, _ writes: inout MeshWrites) {
     guard let row = shelves[shelf]?.removeValue(forKey: key) else { return }
-    bytes[shelf, default: 0] -= row.bytes
+    shares[shelf]?.remove(from: row.origin, bytes: row.bytes)
     freeIDs.append(row.id)
     writes.rows[row.id] = MeshRow(id: row.id, time: 0, content: nil)
     if case .message(let number) = key { writes.removedMessages.append(number) }
@@ -270,45 +271,13 @@ struct MeshLedger: Sendable {
     return writes
   }
 
-  private mutating func trim(_ shelf: Shelf, _ writes: inout MeshWrites) {
-    let limit = (count: shelf.limit.count, bytes: shelf == .files ? fileBytes : shelf.limit.bytes)
-    while count(shelf) > limit.count || bytes[shelf, default: 0] > limit.bytes,
-      let first = shelf == .files ? fileToGo() : shelves[shelf]?.min(by: { goesBefore($0, $1) })?.key
+  private mutating func trim(_ shelf: Shelf, _ writes: inout MeshWrites, sparing newest: Key? = nil) {
+    let limit = limit(of: shelf)
+    while shares[shelf, default: Shares()].total.isMore(than: limit),
+      let first = firstToGo(from: shelf, sparing: newest)
     {
       remove(first, from: shelf, &writes)
     }
-  }
-
-  private func goesBefore(_ left: (key: Key, value: Row), _ right: (key: Key, value: Row)) -> Bool {
-    let (isLeftChosen, isRightChosen) = (isChosen(left.key, left.value), isChosen(right.key, right.value))
-    if isLeftChosen != isRightChosen { return isRightChosen }
-    return (left.value.order, left.value.id) < (right.value.order, right.value.id)
-  }
-
-  /// Public files go before private ones, and those of favourite and verified peers last; among them, those of a sender who takes
-  /// more than a quarter, and the oldest.
-  private func fileToGo() -> Key? {
-    let rows = shelves[.files] ?? [:]
-    var (counts, sizes): ([PeerID: Int], [PeerID: Int]) = ([:], [:])
-    for row in rows.values {
-      guard let sender = row.file?.sender else { continue }
-      counts[sender, default: 0] += 1
-      sizes[sender, default: 0] += row.bytes
-    }
-    func standing(_ row: Row) -> (dearness: Int, share: Int, order: UInt64) {
-      guard let file = row.file else { return (0, 0, row.order) }
-      let isTrusted = shelves[.peers]?[.peer(file.sender)]?.isTrusted ?? false
-      let isGreedy =
-        counts[file.sender, default: 0] > Shelf.files.limit.count / 4 || sizes[file.sender, default: 0] > fileBytes / 4
-      return (isTrusted ? 2 : file.isPrivate ? 1 : 0, isGreedy ? 0 : 1, row.order)
-    }
-    return rows.min { standing($0.value) < standing($1.value) }?.key
-  }
-
-  /// A pin is as dear as its peer.
-  private func isChosen(_ key: Key, _ row: Row) -> Bool {
-    guard case .pin(let peer) = key else { return row.isChosen }
-    return shelves[.peers]?[.peer(peer)]?.isChosen ?? false
   }
 }
 
@@ -321,6 +290,7 @@ extension MeshLedger {
     let order: UInt64
     var isChosen = false
     var isTrusted = false
+    var origin: PeerID?
     /// Of a file, what it takes.
     var bytes: Int?
     var file: FileRow?
@@ -342,17 +312,24 @@ extension MeshLedger {
         (key, shelf, self.time, order) = (.gossip(item.id), .gossip, item.timestamp, item.timestamp)
       case .message(let message):
         (key, shelf) = (.message(message.number), message.conversation == nil ? .publicMessages : .privateMessages)
-        (self.time, order) = (message.time, UInt64(message.number))
+        (self.time, order, origin) = (message.time, UInt64(message.number), message.origin)
       case .carried(let envelope):
         (key, shelf) = (.carried(envelope.id), .carried)
         (self.time, order, isChosen) = (envelope.storedAt, envelope.storedAt, envelope.isOfFavourite)
       case .file(let file):
         (key, shelf, self.time, order) = (.file(file.number), .files, file.time, UInt64(file.number))
-        bytes = file.size
-        self.file = FileRow(place: file.place, sender: file.sender, isPrivate: file.packet == nil)
+        (origin, bytes) = (file.sender, file.size)
+        self.file = FileRow(place: file.place, isPrivate: file.packet == nil)
       case .deleted(let file):
         (key, shelf, self.time, order) = (.deleted(file.number), .deletedFiles, file.time, UInt64(file.number))
       }
+    }
+
+    /// - Parameter bytes: what the record takes.
+    func row(id: Int64, bytes: Int) -> Row {
+      Row(
+        id: id, time: time, bytes: self.bytes ?? bytes, order: order, isChosen: isChosen, isTrusted: isTrusted,
+        origin: origin, file: file)
     }
   }
 

@@ -20,7 +20,7 @@ struct MeshLoading: Sendable {
     let contents = try disk.open()
     var ledger = MeshLedger(settings)
     var writes = MeshWrites()
-    var records: [MeshRecord] = []
+    var records: [(time: UInt64, id: Int64, record: MeshRecord)] = []
     var identity: MeshEngine.Identity?
     var lost = contents.unreadable
     var superfluous: [Int64] = []
@@ -34,7 +34,7 @@ struct MeshLoading: Sendable {
         continue
       }
       if ledger.restore(record, id: row.id, time: row.time, bytes: row.content.count) {
-        records.append(record)
+        records.append((row.time, row.id, record))
         if case .identity(let found) = record { identity = found }
       } else {
         superfluous.append(row.id)
@@ -64,7 +64,9 @@ struct MeshLoading: Sendable {
     kept.warning = contents.warning
     kept.keyOrigin = contents.keyOrigin
     kept.highestNumber = ledger.highestNumber
-    for record in records {
+    // A pin has no time but its row's.
+    records.sort { ($0.time, $0.id) < ($1.time, $1.id) }
+    for (_, _, record) in records {
       let (key, shelf) = MeshLedger.key(of: record)
       if ledger.has(key, on: shelf) { kept.add(record) }
     }
@@ -78,7 +80,7 @@ extension KeptMesh {
     switch record {
     case .identity, .number: break
     case .nickname(let nickname): self.nickname = nickname
-    case .pin(let peer, let key): pins[peer] = key
+    case .pin(let peer, let key): pins.append((peer, key))
     case .peer(let marks): peers.append(marks)
     case .outgoing(let message): outgoing.append(message)
     case .gossip(let item): gossip.append(item)

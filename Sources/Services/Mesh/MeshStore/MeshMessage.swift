@@ -7,6 +7,14 @@ public struct MeshMessage: Hashable, Sendable {
     case waiting = 1
     case sent, delivered, read, failed
     case unread, seen
+
+    /// Whether it is the state of an own message.
+    var isOwn: Bool {
+      switch self {
+      case .waiting, .sent, .delivered, .read, .failed: true
+      case .unread, .seen: false
+      }
+    }
   }
 
   /// What the service calls it; never given twice, over all runs until a wipe.
@@ -24,6 +32,9 @@ public struct MeshMessage: Hashable, Sendable {
   /// A public line's packet, so that the line is listed once.
   public var packet: PacketID?
   public var state: State
+
+  /// The peer that it came from; nil for what this node's user has said.
+  public var origin: PeerID? { state.isOwn ? nil : sender }
 
   public init(
     number: UInt32, time: UInt64, conversation: PeerID?, sender: PeerID, nickname: String, text: String,

@@ -31,4 +31,7 @@ public struct PeerMarks: Hashable, Sendable {
 
   /// Whether the user has said something of the peer: such a peer goes last where there are too many.
   public var isChosen: Bool { isFavourite || isBlocked || isVerified }
+
+  /// Whether there is something to remember of the peer: of another one nothing is kept.
+  public var isMarked: Bool { isChosen || isFavouriteOfPeer }
 }

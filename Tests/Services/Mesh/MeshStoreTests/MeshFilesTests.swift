@@ -59,7 +59,7 @@ struct MeshFilesTests {
     #expect(found.identity.signingKey.publicKey == identity.signingKey.publicKey)
     var expected = KeptMesh(identity: identity)
     expected.nickname = Sample.secretName
-    expected.pins = [Sample.peer(1): try Sample.key(1), Sample.peer(2): try Sample.key(2)]
+    expected.pins = [(Sample.peer(1), try Sample.key(1)), (Sample.peer(2), try Sample.key(2))]
     expected.peers = [try Sample.marks(1), try Sample.marks(2, isFavourite: true)]
     expected.outgoing = [try Sample.outgoing(7, tries: 3)]
     expected.gossip = try [Sample.gossip(), Sample.gossip("a fragment", type: .fragment)]
@@ -69,6 +69,19 @@ struct MeshFilesTests {
     expected.highestNumber = 9
     #expect(found.content == expected.content)
     #expect(found.lost == 0 && found.warning == nil && found.keyOrigin == .stateDirectory)
+  }
+
+  @Test("Pins come back in the order in which their peers were met last")
+  func pins() throws {
+    let files = files()
+    var ledger = try load(files).ledger
+    for (number, time) in [(1, 5), (2, 3), (3, 4), (2, 9)] as [(UInt64, UInt64)] {
+      try files.commit(try ledger.apply(.pin(Sample.peer(number), Sample.key(number)), at: time))
+    }
+    let pins = try load(files).kept.pins
+    let met: [UInt64] = [3, 1, 2]
+    let (peers, keys) = (met.map { Sample.peer($0) }, try met.map { try Sample.key($0) })
+    #expect(pins.map { $0.peer } == peers && pins.map { $0.key } == keys)
   }
 
   @Test("What was committed is there after the process is killed")

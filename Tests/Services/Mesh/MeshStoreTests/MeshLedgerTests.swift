@@ -118,12 +118,43 @@ struct MeshLedgerTests {
     _ = try ledger.apply(.peer(PeerMarks(peer: Sample.peer(0), isBlocked: true, seenAt: 1)), at: 1)
     for number in 0..<4200 as Range<UInt64> { _ = try ledger.apply(.pin(Sample.peer(number), key), at: 1 + number) }
     for number in 1..<1100 as Range<UInt64> {
-      _ = try ledger.apply(.peer(PeerMarks(peer: Sample.peer(number), seenAt: number)), at: 1)
+      let marks = PeerMarks(peer: Sample.peer(number), isFavouriteOfPeer: true, seenAt: number)
+      _ = try ledger.apply(.peer(marks), at: 1)
     }
     #expect(ledger.count(.pins) == 4096 && ledger.count(.peers) == 1024)
     #expect(ledger.has(.pin(Sample.peer(0)), on: .pins) && ledger.has(.peer(Sample.peer(0)), on: .peers))
     #expect(!ledger.has(.pin(Sample.peer(104)), on: .pins) && ledger.has(.pin(Sample.peer(105)), on: .pins))
     #expect(!ledger.has(.peer(Sample.peer(76)), on: .peers) && ledger.has(.peer(Sample.peer(77)), on: .peers))
+  }
+
+  @Test("A pin that is written again keeps its row, and goes after those of all peers that were not met since")
+  mutating func renewed() throws {
+    let key = try Sample.key(1)
+    let first = try ledger.apply(.pin(Sample.peer(0), key), at: 1)
+    for number in 1..<4096 as Range<UInt64> { _ = try ledger.apply(.pin(Sample.peer(number), key), at: 1 + number) }
+    let again = try ledger.apply(.pin(Sample.peer(0), key), at: 5000)
+    #expect(Array(again.rows.keys) == Array(first.rows.keys) && again.rows.values.first?.time == 5000)
+    #expect(ledger.count(.pins) == 4096)
+    _ = try ledger.apply(.pin(Sample.peer(5000), key), at: 5001)
+    #expect(ledger.has(.pin(Sample.peer(0)), on: .pins) && !ledger.has(.pin(Sample.peer(1)), on: .pins))
+  }
+
+  @Test("Where the last mark of a peer is taken back its row goes, and none is written where there was none")
+  mutating func unmarked() throws {
+    let written = try ledger.apply(.peer(Sample.marks(2, isFavourite: true)), at: 1)
+    let goes = try ledger.apply(.peer(Sample.marks(2)), at: 1)
+    #expect(Array(goes.rows.keys) == Array(written.rows.keys) && goes.rows.values.map(\.content) == [nil])
+    #expect(ledger.count(.peers) == 0)
+    let nothing = try ledger.apply(.peer(Sample.marks(2)), at: 1)
+    #expect(nothing.isEmpty && ledger.count(.peers) == 0)
+  }
+
+  @Test("A peer of which there is nothing to remember, as earlier releases wrote it, goes at the next start")
+  mutating func unmarkedBefore() throws {
+    let isTaken = ledger.restore(.peer(try Sample.marks(2)), id: 1, time: Sample.time, bytes: 100)
+    let isMarkedTaken = ledger.restore(
+      .peer(PeerMarks(peer: Sample.peer(3), isFavouriteOfPeer: true)), id: 2, time: Sample.time, bytes: 100)
+    #expect(!isTaken && isMarkedTaken && ledger.count(.peers) == 1)
   }
 
   @Test("Messages and packets are bounded in number, whatever their times; strangers' lines push out no private one")

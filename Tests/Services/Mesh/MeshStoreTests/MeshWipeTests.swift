@@ -38,7 +38,7 @@ struct MeshWipeTests {
     for (name, bytes) in remains { #expect(!bytes.isEmpty && bytes.allSatisfy { $0 == 0 }, "\(name)") }
 
     let new = try stand.load(files).kept
-    #expect(new.isNew && new.identity.id != identity.id && new.messages == [] && new.pins == [:])
+    #expect(new.isNew && new.identity.id != identity.id && new.messages == [] && new.pins.isEmpty)
     #expect(new.nickname == nil && new.highestNumber == 0 && new.warning == nil)
     // No sixteen bytes of any file are in a file again, but those that every database begins with.
     let key = try #require(old["mesh/mesh.key"]).suffix(32)

@@ -95,7 +95,7 @@ extension KeptMesh {
   /// All but the identity, to be compared.
   var content: [String] {
     var lines = ["nickname \(nickname ?? "-")", "highest \(highestNumber)"]
-    lines += pins.sorted { $0.key < $1.key }.map { "pin \($0.key) \(Hex.encode($0.value.bytes))" }
+    lines += pins.map { "pin \($0.peer) \(Hex.encode($0.key.bytes))" }
     lines += peers.map { "peer \($0)" }
     lines += outgoing.map { "outgoing \($0)" }
     lines += gossip.map { "gossip \(Hex.encode($0.bytes))" }

@@ -194,6 +194,34 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(5)) { bob.texts == ["line 0", "line 1", "line 2"] })
   }
 
+  @Test("Where the end that writes goes and the link stays, what waits is notified at once, and cut for that")
+  @LoopActor
+  func clientGone() async throws {
+    let (village, ann, bob) = pair(areMixed: false)
+    for house in [ann, bob] { house.radio.controller.longestWrite = 510 }
+    let isReady = village.wait {
+      [ann, bob].allSatisfy { house in
+        house.mesh.ports.values.map(\.frameLimit) == [510] && house.mesh.ports.values.allSatisfy(\.isClientReady)
+      }
+    }
+    try #require(isReady)
+    // The one that the other has connected to, so that it notifies a subscriber.
+    let isAnns = ann.mesh.ports.values.contains { !$0.isOurs }
+    let (house, other) = isAnns ? (ann, bob) : (bob, ann)
+    let port = try #require(house.mesh.ports.values.first)
+    #expect(village.wait { !port.isBusy && port.queue.isEmpty })
+    let lines = (0..<3).map { "line \($0)" }
+    for line in lines { _ = try house.mesh.say(line) }
+    #expect(port.isBusy && port.queue.count == 2)
+    let before = house.mesh.unreachable
+    port.client?.disconnect()
+    village.time.advance(by: .milliseconds(50))
+    #expect(port.client == nil && house.mesh.ports[port.id] === port, "the link stays")
+    #expect(port.queue.isEmpty && !port.isBusy && port.frameLimit == Limits.frameBytes)
+    #expect(house.mesh.unreachable == before + 1, "what was being written may have gone with it")
+    #expect(village.wait(.seconds(1)) { other.texts == lines })
+  }
+
   @Test("A frame that all subscribers hear is made for the narrowest of them; one that is written is not")
   @LoopActor
   func narrowest() async throws {

@@ -111,6 +111,23 @@ struct DiskOutageTests {
     #expect(bob.mesh.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
   }
 
+  @Test("Of one peer's notices four wait while the disk is out; the others are not taken")
+  @LoopActor
+  func manyNotices() async throws {
+    let folder = try ScratchFolder()
+    let disk = FlakyDisk(folder.path("state"))
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
+    #expect(village.wait { village.isAcquainted })
+    disk.isLost = true
+    let notices = try (0..<6).map { try Bitchat.MessageID("notice \($0)") }
+    for id in notices { bob.mesh.favourited(ann.id, FavoriteNotice(isFavorite: true), id) }
+    #expect(bob.mesh.unkeptNotices == [ann.id: Array(notices.prefix(4))])
+    disk.isLost = false
+    village.time.advance(by: .seconds(62))
+    #expect(bob.mesh.unkeptNotices.isEmpty)
+  }
+
   @Test("Without the key of what is kept the node stays off the air and touches nothing; with it it is who it was")
   @LoopActor
   func withoutKey() async throws {

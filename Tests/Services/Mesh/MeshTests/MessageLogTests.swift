@@ -9,12 +9,22 @@ struct MessageLogTests {
   private static let ann = PeerID(rawValue: 1)
   private static let bob = PeerID(rawValue: 2)
 
-  private static func message(_ number: UInt32, in conversation: PeerID? = nil, state: MeshMessage.State = .unread)
-    -> MeshMessage
-  {
+  /// - Parameter sender: of a public line; of an own one it does not matter.
+  private static func message(
+    _ number: UInt32, in conversation: PeerID? = nil, from sender: PeerID = bob, state: MeshMessage.State = .unread
+  ) -> MeshMessage {
     MeshMessage(
-      number: number, time: UInt64(number), conversation: conversation, sender: conversation ?? bob, nickname: "",
+      number: number, time: UInt64(number), conversation: conversation, sender: conversation ?? sender, nickname: "",
       text: "\(number)", state: state)
+  }
+
+  /// The numbers of what is there when more came than there is room for.
+  private static func numbers(
+    after messages: [MeshMessage], _ more: ClosedRange<UInt32>, _ make: (UInt32) -> MeshMessage
+  ) -> [UInt32] {
+    var log = MessageLog()
+    for message in messages + more.map(make) { log.append(message) }
+    return log.messages.map(\.number)
   }
 
   @Test("No number is given twice, also where the messages that had the last ones are gone")
@@ -50,5 +60,43 @@ struct MessageLogTests {
     #expect(log.unread == MessageLog.limit && log[10] == nil)
     #expect(log.list(after: 0, limit: 3).map(\.number) == [11, 12, 13])
     #expect(log.list(after: 5009, limit: 500).map(\.number) == [5010])
+  }
+
+  @Test("Of a flood of lines nothing goes but its own: no private message, no line of others, none of this node's")
+  func flood() {
+    let first = (1...5 as ClosedRange<UInt32>).map { Self.message($0, in: Self.ann) }
+    let second = (6...10 as ClosedRange<UInt32>).map { Self.message($0, from: Self.ann) }
+    let own = (11...15 as ClosedRange<UInt32>).map { Self.message($0, state: .sent) }
+    let kept = Self.numbers(after: first + second + own, 16...5020) { Self.message($0) }
+    let expected: [UInt32] = Array(1...15) + Array(36...5020)
+    #expect(kept == expected)
+  }
+
+  @Test("A line goes before a private message, whoever has how many of either")
+  func lineFirst() {
+    let told = (1...3000 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob) }
+    let kept = Self.numbers(after: told, 3001...5003) { Self.message($0, from: PeerID(rawValue: UInt64($0))) }
+    let expected: [UInt32] = Array(1...3000) + Array(3004...5003)
+    #expect(kept == expected)
+  }
+
+  @Test("Of private messages those of who has more than a quarter go first, and none of this node's")
+  func privateShares() {
+    let first = (1...5 as ClosedRange<UInt32>).map { Self.message($0, in: Self.ann) }
+    let own = (6...10 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob, state: .delivered) }
+    let kept = Self.numbers(after: first + own, 11...5010) { Self.message($0, in: Self.bob) }
+    let expected: [UInt32] = Array(1...10) + Array(21...5010)
+    #expect(kept == expected)
+  }
+
+  @Test("What is no longer kept is no longer counted: its sender is as good as any other")
+  func uncounted() {
+    var log = MessageLog()
+    for number in 1...2000 as ClosedRange<UInt32> { log.append(Self.message(number)) }
+    log.remove(Array(1...2000))
+    for number in 2001...7001 as ClosedRange<UInt32> {
+      log.append(Self.message(number, from: number == 2100 ? Self.bob : PeerID(rawValue: UInt64(100 + number % 10))))
+    }
+    #expect(log[2001] == nil && log[2100] != nil && log.messages.count == MessageLog.limit)
   }
 }

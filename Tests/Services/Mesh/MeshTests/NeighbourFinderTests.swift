@@ -98,9 +98,48 @@ struct NeighbourFinderTests {
       finder.failed(Self.one, at: due)
       now = due
     }
-    finder.succeeded(Self.one)
+    finder.met(Self.one)
     let again = finder.next(linked: [], peers: [], at: now.advanced(by: .seconds(1)))
     #expect(again == Self.one)
+  }
+
+  @Test("The end of a link shortens no pause: that of a peer that deserved one stands, and failures go on doubling")
+  func endAfterward() {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.avoid(Self.one, for: .seconds(300), at: .zero)
+    finder.ended(Self.one, at: Self.second(2))
+    #expect(finder.deadline(linked: [], peers: [], at: Self.second(2)) == Self.second(300))
+    // It is still one that it deserved.
+    finder.loseAll()
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(4))
+    #expect(finder.deadline(linked: [], peers: [], at: Self.second(4)) == Self.second(300))
+
+    var other = NeighbourFinder()
+    other.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    other.failed(Self.one, at: .zero)
+    other.ended(Self.one, at: .zero)
+    #expect(other.deadline(linked: [], peers: [], at: .zero) == Self.second(15))
+    other.failed(Self.one, at: Self.second(15))
+    other.ended(Self.one, at: Self.second(17))
+    #expect(other.deadline(linked: [], peers: [], at: Self.second(17)) == Self.second(45))
+    // A pause that is over says nothing about a link that ends later.
+    other.ended(Self.one, at: Self.second(60))
+    #expect(other.deadline(linked: [], peers: [], at: Self.second(60)) == Self.second(63))
+  }
+
+  @Test("Where a peer has said who it is over a link, earlier failures count no more; what it deserved does")
+  func metMeanwhile() {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    for _ in 0..<4 { finder.failed(Self.one, at: .zero) }
+    finder.met(Self.one)
+    finder.ended(Self.one, at: Self.second(10))
+    #expect(finder.deadline(linked: [], peers: [], at: Self.second(10)) == Self.second(13))
+    finder.avoid(Self.one, for: .seconds(300), at: Self.second(20))
+    finder.met(Self.one)
+    finder.ended(Self.one, at: Self.second(30))
+    #expect(finder.deadline(linked: [], peers: [], at: Self.second(30)) == Self.second(320))
   }
 
   @Test("However many advertise and fail, 256 are remembered")

@@ -119,6 +119,23 @@ struct TalkTests {
     #expect(bob.mesh.reason.isEmpty)
   }
 
+  @Test("Two neighbours whose clocks agree are enough, until the clock is set: then they are asked again")
+  @LoopActor
+  func clockOfNeighbours() async throws {
+    let village = Village()
+    let clock = Village.Clock(village.time)
+    clock.isSynchronised = false
+    let bob = village.add("bob", at: 5, clock: clock)
+    for name in ["ann", "cem"] { village.add(name) }
+    #expect(village.wait { bob.mesh.state == .connected })
+    clock.set(by: 600_000)
+    #expect(bob.mesh.state == .waitingForClock)
+    village.time.advance(by: .seconds(60))
+    #expect(bob.mesh.state == .waitingForClock)
+    clock.set(by: -600_000)
+    #expect(village.wait(.seconds(60)) { bob.mesh.state == .connected })
+  }
+
   @Test("One that stops says so, and the others know at once")
   @LoopActor
   func leave() async throws {

@@ -9,6 +9,8 @@ import Radio
 final class MeshPort {
   let id: LinkID
   let address: BluetoothAddress
+  /// Since when the link has its place.
+  let since: Instant
   /// Our end as the client of the peer; nil where the peer has made the link and is not used as a server.
   var client: (any Link)?
   /// Whether this node has made the link.
@@ -33,14 +35,19 @@ final class MeshPort {
   var isRoomToBeTold = false
   /// Whether the engine knows of the link.
   var isOpen = false
+  /// The mesh is done with the link, and says and hears nothing more over it. bluetoothd takes some two seconds to end it.
+  var isCut = false
   /// The longest frame that the engine was told of.
   var frameLimit = 0
   /// While a client that has subscribed is given the time to listen.
   var opening: Registration?
   var peer: PeerID?
+  /// Whether a peer has ever said over the link who it is.
+  var isMet = false
 
-  init(_ id: LinkID, _ address: BluetoothAddress) {
+  init(_ id: LinkID, _ address: BluetoothAddress, since: Instant = .zero) {
     self.id = id
     self.address = address
+    self.since = since
   }
 }

@@ -134,7 +134,6 @@ extension MeshService {
   private func arrived(_ attempt: Attempt) -> MeshPort {
     self.attempt = nil
     attempt.timer = nil
-    finder.succeeded(attempt.address)
     let port = port(attempt.link.id, attempt.address)
     (port.client, port.isClientReady, port.isOurs) = (attempt.link, true, true)
     port.writeLimit = attempt.link.writeLimit
@@ -150,10 +149,19 @@ extension MeshService {
       handle(.received(value, on: port.id))
     case .written(_, let error): wrote(port, error)
     case .mtuChanged(let mtu): linkChanged(port.id, mtu: mtu)
-    case .disconnected:
-      (port.client, port.isClientReady, port.isBusy, port.writing) = (nil, false, false, nil)
-      closeIfUnused(port)
+    case .disconnected: clientEnded(port)
     case .connected, .discovered, .subscribed: break
     }
+  }
+
+  /// Our end as the client of the peer is gone. If the peer is a client of ours, the link goes on, and what waits is notified.
+  private func clientEnded(_ port: MeshPort) {
+    let wasWriting = port.writing != nil
+    (port.client, port.isClientReady, port.isBusy, port.writing) = (nil, false, false, nil)
+    closeIfUnused(port)
+    guard ports[port.id] === port else { return }
+    if wasWriting { unreachable += 1 }
+    limitChanged(port)
+    pump(port)
   }
 }

@@ -20,13 +20,14 @@ extension MeshService {
   /// The link as the mesh has it, made when the first of its two roles comes.
   func port(_ link: LinkID, _ address: BluetoothAddress) -> MeshPort {
     if let port = ports[link] { return port }
-    let port = MeshPort(link, address)
+    let port = MeshPort(link, address, since: scheduler.now)
     ports[link] = port
     return port
   }
 
-  /// The other end takes part in the mesh: the engine hears of the link.
+  /// The other end takes part in the mesh: the engine hears of the link, unless it is being cut.
   func open(_ port: MeshPort) {
+    guard !port.isCut else { return }
     if !port.isOpen {
       (port.isOpen, port.opening, port.frameLimit) = (true, nil, frameLimit(of: port))
       handle(.linkOpened(port.id, frameLimit: port.frameLimit, isOurs: port.isOurs))
@@ -67,7 +68,12 @@ extension MeshService {
   func closeIfUnused(_ port: MeshPort) {
     guard port.client == nil, !port.isServed, ports[port.id] === port else { return }
     ports[port.id] = nil
-    finder.ended(port.address, at: scheduler.now)
+    // Whether a link was made for nothing, the radio's own trouble does not show, nor that somebody is being served.
+    if port.isOurs, !port.isMet, !radio.isQuietWanted, radio.status.state != .waiting {
+      finder.failed(port.address, first: NeighbourFinder.pauseAfterLoss, at: scheduler.now)
+    } else {
+      finder.ended(port.address, at: scheduler.now)
+    }
     if port.isOpen { handle(.linkClosed(port.id)) }
     if let peer = port.peer { peerChanges.call(peer) }
     changed()
@@ -75,7 +81,7 @@ extension MeshService {
   }
 
   func send(_ bytes: [UInt8], on link: LinkID, _ kind: PacketClass) {
-    guard let port = ports[link] else { return }
+    guard let port = ports[link], !port.isCut else { return }
     note(sent: bytes, kind)
     for kind in port.queue.append(bytes, as: kind) {
       dropped[kind, default: 0] += 1
@@ -129,7 +135,7 @@ extension MeshService {
   /// moment took it along.
   func wrote(_ port: MeshPort, _ error: ATTError?) {
     if error != nil, let (frame, attempts) = port.writing {
-      if attempts < Self.writeAttempts, let client = port.client {
+      if attempts < Self.writeAttempts, !port.isCut, let client = port.client {
         port.writing = (frame, attempts + 1)
         return client.write(frame, to: BitchatGATT.characteristic, as: .stream)
       }
@@ -142,7 +148,8 @@ extension MeshService {
 
   func bound(_ link: LinkID, _ peer: PeerID) {
     if let port = ports[link] {
-      port.peer = peer
+      (port.peer, port.isMet) = (peer, true)
+      finder.met(port.address)
       limitChanged(port)
       // Whether it is of this kind is known now; and where the attempt at its coming has failed, this is another one.
       explore(port)
@@ -154,14 +161,12 @@ extension MeshService {
 
   func cut(_ link: LinkID, _ reason: MeshEngine.CutReason) {
     guard let port = ports[link] else { return }
-    port.isOpen = false
     switch reason {
     case .garbage: refuse(port.address)
     // It is what it is for longer than a pause.
     case .incompatible: finder.avoid(port.address, for: Self.refusalTime, at: scheduler.now)
     default: break
     }
-    if reason == .noAnnounce { finder.failed(port.address, at: scheduler.now) }
     if told.allow(.cut(reason), at: scheduler.now) {
       Log.shared.info(
         "A link of the mesh was cut: \(reason.sentence)", id: .meshLinkCut, .link(link), .protocolName("bitchat"))
@@ -169,8 +174,10 @@ extension MeshService {
     release(port)
   }
 
-  /// The mesh is done with a link; the radio tells when it is gone.
+  /// The mesh is done with a link, and drops what waits for it; the radio tells when it is gone.
   func release(_ port: MeshPort) {
+    (port.isCut, port.isOpen, port.opening, port.queue) = (true, false, nil, LinkQueue())
+    if attempt?.link.id == port.id { attempt?.link.disconnect() }
     port.client?.disconnect()
     port.exploring?.disconnect()
     if port.isServed { server?.disconnect(port.id) }
@@ -200,25 +207,25 @@ extension MeshService {
 
   /// Leaves the air. What has been said goes out first, as far as the radio takes it in time.
   ///
-  /// - Parameter then: called when no link is left, or when it has taken too long.
+  /// - Parameter then: called when no link is left, or when it has taken too long; of several calls, each one's, in their order.
   func leaveLinks(then: @escaping @LoopActor () -> Void = {}) {
+    whenLeft.append(then)
     (advertisement, scan, watches) = (nil, nil, [])
     findTimer.set(nil)
     dutyTimer.set(nil)
     attempt?.link.disconnect()
     attempt = nil
+    // Whoever leaves already has said all, and has the time for it.
+    guard leaving == nil else { return }
     let now = scheduler.now
     let isNotifying = ports.values.contains { $0.isServed && !$0.isClientReady }
-    leave(
-      from: isNotifying ? now.advanced(by: Self.notifyingTime) : now, by: now.advanced(by: Self.lastWordsTime), then)
+    leave(from: isNotifying ? now.advanced(by: Self.notifyingTime) : now, by: now.advanced(by: Self.lastWordsTime))
   }
 
-  private func leave(from begin: Instant, by end: Instant, _ then: @escaping @LoopActor () -> Void) {
-    let areAllSaid = ports.values.allSatisfy { $0.queue.isEmpty && !$0.isBusy }
+  private func leave(from begin: Instant, by end: Instant) {
+    let areAllSaid = ports.values.allSatisfy { $0.isCut || $0.queue.isEmpty && !$0.isBusy }
     guard areAllSaid && scheduler.now >= begin || scheduler.now >= end else {
-      leaving = scheduler.schedule(after: .milliseconds(20)) { [weak self] in
-        self?.leave(from: begin, by: end, then)
-      }
+      leaving = scheduler.schedule(after: .milliseconds(20)) { [weak self] in self?.leave(from: begin, by: end) }
       return
     }
     leaving = nil
@@ -230,7 +237,9 @@ extension MeshService {
     server?.close()
     server = nil
     ports = [:]
-    then()
+    let waiting = whenLeft
+    whenLeft = []
+    for body in waiting { body() }
   }
 
   func advertise() {
@@ -248,8 +257,7 @@ extension MeshService {
 /// Links that peers have made.
 extension MeshService: GATTServerDelegate {
   public func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {
-    let isOurs = ports[link]?.isOurs == true
-    guard !isRefused(address), isOurs || ports.count < settings.links else {
+    guard ports[link]?.isCut != true, !isRefused(address), makePlace(for: link) else {
       server?.disconnect(link)
       return
     }
@@ -279,6 +287,8 @@ extension MeshService: GATTServerDelegate {
   public func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
     guard characteristic == BitchatGATT.characteristic else { throw .writeNotPermitted }
     guard let port = ports[link], port.isServed else { throw .unlikely }
+    // While the radio cuts a link its peer may go on.
+    guard !port.isCut else { return }
     if !port.isOpen { open(port) }
     handle(.received(value, on: link))
   }

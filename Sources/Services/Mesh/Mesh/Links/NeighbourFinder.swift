@@ -75,19 +75,26 @@ struct NeighbourFinder: Sendable {
   /// The radio was away: nobody is near, and what failed meanwhile shows nothing about a peer.
   mutating func loseAll() {
     advertisers = [:]
-    pauses = pauses.filter { $0.value.isDeserved }
+    forgive()
   }
 
-  /// A link that worked has ended.
+  /// What failed so far shows nothing about a peer any more.
+  mutating func forgive() { pauses = pauses.filter { $0.value.isDeserved } }
+
+  /// A link has ended. A longer pause, for what the peer has done or for a failure, stands: the end of the link follows from it.
   mutating func ended(_ address: BluetoothAddress, at now: Instant) {
-    pauses[address] = Pause(until: now.advanced(by: Self.pauseAfterLoss), length: .zero)
+    let until = now.advanced(by: Self.pauseAfterLoss)
+    if let pause = pauses[address], pause.until >= until { return }
+    pauses[address] = Pause(until: until, length: .zero)
     forgetOldPauses(at: now)
   }
 
   /// An attempt came to nothing.
-  mutating func failed(_ address: BluetoothAddress, at now: Instant) {
+  ///
+  /// - Parameter first: the pause after the first one.
+  mutating func failed(_ address: BluetoothAddress, first: Duration = pauseAfterFailure, at now: Instant) {
     let before = pauses[address]?.length ?? .zero
-    let length = before == .zero ? Self.pauseAfterFailure : min(before * 2, Self.longestPause)
+    let length = before == .zero ? first : min(before * 2, Self.longestPause)
     pauses[address] = Pause(until: now.advanced(by: length), length: length)
     forgetOldPauses(at: now)
   }
@@ -98,8 +105,11 @@ struct NeighbourFinder: Sendable {
     forgetOldPauses(at: now)
   }
 
-  /// An attempt has come to a link that works.
-  mutating func succeeded(_ address: BluetoothAddress) { pauses[address] = nil }
+  /// A peer has said who it is, over a link that it may have made itself: what failed before shows nothing any more. That there was a
+  /// link does not show as much: bluetoothd may know of another machine what that served before.
+  mutating func met(_ address: BluetoothAddress) {
+    if pauses[address]?.isDeserved == false { pauses[address] = nil }
+  }
 
   /// The advertiser to connect to now: of those that are near enough, the strongest.
   ///

@@ -171,7 +171,7 @@ extension MeshService {
 
   /// It came again: the sender has missed the receipt, or the disk has not taken the message.
   func toldAgain(_ id: Bitchat.MessageID, from peer: PeerID) {
-    guard unkeptNotices[id] != peer else { return }
+    guard unkeptNotices[peer]?.contains(id) != true else { return }
     guard let number = log.number(of: id, from: peer), let line = log[number] else {
       // It was here, and has been forgotten since for want of room.
       return handle(.kept(id, from: peer))
@@ -193,7 +193,9 @@ extension MeshService {
     for number in unkept.sorted() {
       if let line = log[number], let id = line.messageIDs.first { keepReceived(line, id, isNew: false) }
     }
-    for (id, peer) in unkeptNotices { keepNotice(id, from: peer) }
+    for (peer, ids) in unkeptNotices {
+      for id in ids { keepNotice(id, from: peer) }
+    }
   }
 
   private func arrived(_ number: UInt32) {

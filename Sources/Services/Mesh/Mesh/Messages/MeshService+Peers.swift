@@ -10,6 +10,8 @@ import MeshStore
 extension MeshService {
   /// The most peers of whom something is remembered.
   private static let marksLimit = 1024
+  /// Notices of one peer that wait for the disk.
+  private static let noticesLimit = 4
 
   /// What is known of a peer.
   struct View {
@@ -101,9 +103,11 @@ extension MeshService {
 
   /// The peer hears that its notice is here when the disk has it.
   func favourited(_ peer: PeerID, _ notice: FavoriteNotice, _ id: Bitchat.MessageID) {
-    // While the disk hangs there may be many; the peer tries again.
-    guard unkeptNotices.count < Self.marksLimit else { return }
-    unkeptNotices[id] = peer
+    // While the disk hangs there may be many. Who is not told that its notice is here may say it again.
+    guard unkeptNotices.count < Self.marksLimit, unkeptNotices[peer, default: []].count < Self.noticesLimit else {
+      return handle(.notTaken(id, from: peer))
+    }
+    unkeptNotices[peer, default: []].append(id)
     mark(peer, then: { [weak self] in self?.keptNotice(id, from: peer) }, { $0.isFavouriteOfPeer = notice.isFavorite })
   }
 
@@ -114,7 +118,10 @@ extension MeshService {
   }
 
   private func keptNotice(_ id: Bitchat.MessageID, from peer: PeerID) {
-    if unkeptNotices.removeValue(forKey: id) != nil { handle(.kept(id, from: peer)) }
+    guard let place = unkeptNotices[peer]?.firstIndex(of: id) else { return }
+    unkeptNotices[peer]?.remove(at: place)
+    if unkeptNotices[peer]?.isEmpty == true { unkeptNotices[peer] = nil }
+    handle(.kept(id, from: peer))
   }
 
   func met(_ peer: PeerID) {
@@ -185,9 +192,4 @@ extension MeshService {
       randomFrom: &random)
     return code?.text
   }
-}
-
-extension PeerMarks {
-  /// Whether there is something to remember.
-  var isMarked: Bool { isFavourite || isBlocked || isVerified || isFavouriteOfPeer }
 }

@@ -3,7 +3,7 @@ import MeshStore
 
 /// What was said, oldest first: public lines, and private messages of both directions. A value.
 struct MessageLog: Sendable {
-  /// The most messages; of one more the oldest goes.
+  /// The most messages; for one more another one goes.
   static let limit = 5000
 
   private struct Received: Hashable {
@@ -14,6 +14,9 @@ struct MessageLog: Sendable {
   private(set) var messages: [MeshMessage] = []
   private var places: [Received: UInt32] = [:]
   private var packets: Set<PacketID> = []
+  /// How many public lines, and how many private messages, are from whom.
+  private var lines = Shares()
+  private var privateMessages = Shares()
   private(set) var nextNumber: UInt32 = 1
   /// How many messages of others were not seen.
   private(set) var unread = 0
@@ -33,12 +36,27 @@ struct MessageLog: Sendable {
   }
 
   mutating func append(_ message: MeshMessage) {
+    if messages.count >= Self.limit { makeRoom() }
     messages.append(message)
+    if message.conversation == nil {
+      lines.add(from: message.origin)
+    } else {
+      privateMessages.add(from: message.origin)
+    }
     nextNumber = max(nextNumber, message.number &+ 1)
     if message.state == .unread { unread += 1 }
     if let packet = message.packet { packets.insert(packet) }
     for id in message.messageIDs { places[Received(peer: message.sender, id: id)] = message.number }
-    if messages.count > Self.limit { forget(messages.removeFirst()) }
+  }
+
+  /// A public line goes before a private message, whose sender was told that it is here; of either kind, the oldest one of those
+  /// who have more than a quarter of it goes first.
+  private mutating func makeRoom() {
+    let isPublic = lines.total.count > 0
+    let shares = isPublic ? lines : privateMessages
+    let first = shares.firstToGo(within: (shares.total.count, .max))
+    let place = messages.firstIndex { ($0.conversation == nil) == isPublic && first.contains($0.origin) }
+    forget(messages.remove(at: place ?? messages.startIndex))
   }
 
   subscript(number: UInt32) -> MeshMessage? { place(of: number).map { messages[$0] } }
@@ -92,6 +110,11 @@ struct MessageLog: Sendable {
   }
 
   private mutating func forget(_ message: MeshMessage) {
+    if message.conversation == nil {
+      lines.remove(from: message.origin)
+    } else {
+      privateMessages.remove(from: message.origin)
+    }
     if message.state == .unread { unread -= 1 }
     if let packet = message.packet { packets.remove(packet) }
     for id in message.messageIDs { places[Received(peer: message.sender, id: id)] = nil }

@@ -1,0 +1,47 @@
+import Bitchat
+import Common
+import Journal
+import Loop
+import MeshStore
+
+/// Places for the links that peers make.
+extension MeshService {
+  /// Finds a place for a link whose peer uses this node's application; another link may have to give way.
+  ///
+  /// - Returns: whether it has one.
+  func makePlace(for link: LinkID) -> Bool {
+    guard !isOurs(link) else { return true }
+    // A link that is being cut is as good as gone.
+    let holders = ports.values.filter { $0.id != link && !$0.isCut }.map { holder(of: $0) }
+    switch LinkPlaces(settings.links, holders).outcome(at: scheduler.now) {
+    case .free: return true
+    case .full: return false
+    case .insteadOf(let other):
+      if let port = ports[other] { giveWay(port) }
+      return true
+    }
+  }
+
+  /// Whether this node has made a link, or is about to.
+  private func isOurs(_ link: LinkID) -> Bool { ports[link]?.isOurs == true || attempt?.link.id == link }
+
+  private func holder(of port: MeshPort) -> LinkPlaces.Holder {
+    LinkPlaces.Holder(link: port.id, isOurs: isOurs(port.id), since: port.since, peer: standing(of: port.peer))
+  }
+
+  private func standing(of peer: PeerID?) -> LinkPlaces.Holder.Peer {
+    guard let peer else { return .unknown }
+    guard let marks = marks[peer] else { return .known }
+    return marks.isFavourite || marks.isVerified ? .chosen : .known
+  }
+
+  /// The link goes, for another one. Its peer may come again.
+  private func giveWay(_ port: MeshPort) {
+    if told.allow(.link, at: scheduler.now) {
+      Log.shared.debug("A link of the mesh gives way to another one", .link(port.id), .protocolName("bitchat"))
+    }
+    let wasOpen = port.isOpen
+    release(port)
+    if wasOpen { handle(.linkClosed(port.id)) }
+  }
+}

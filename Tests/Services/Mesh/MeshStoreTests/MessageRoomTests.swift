@@ -1,0 +1,138 @@
+import Bitchat
+import Loop
+import TestSupport
+import Testing
+
+@testable import MeshStore
+
+@Suite("What goes first where messages are too many")
+struct MessageRoomTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A message of a peer, or one to it.
+  private static func message(
+    _ number: UInt32, of peer: UInt64, isOwn: Bool = false, isPublic: Bool = false, text: String = ""
+  ) -> MeshChange {
+    .message(
+      MeshMessage(
+        number: number, time: Sample.time, conversation: isPublic ? nil : Sample.peer(peer),
+        sender: Sample.peer(isOwn ? 0 : peer), nickname: "", text: text, state: isOwn ? .sent : .unread))
+  }
+
+  /// Writes messages, and says which had to go.
+  @discardableResult
+  private static func write(
+    _ numbers: ClosedRange<UInt32>, to ledger: inout MeshLedger, _ message: (UInt32) -> MeshChange
+  ) throws -> [UInt32] {
+    var removed: [UInt32] = []
+    for number in numbers { removed += try ledger.apply(message(number), at: Sample.time).removedMessages }
+    return removed
+  }
+
+  /// A ledger in which peers 1 to 4 are favourites.
+  private static func ledger() throws -> MeshLedger {
+    var ledger = MeshLedger(MeshKeeper.Settings())
+    for number in 1...4 as ClosedRange<UInt64> {
+      _ = try ledger.apply(.peer(PeerMarks(peer: Sample.peer(number), isFavourite: true, seenAt: 1)), at: 1)
+    }
+    return ledger
+  }
+
+  private static func shelf(_ isPublic: Bool) -> MeshLedger.Shelf { isPublic ? .publicMessages : .privateMessages }
+
+  @Test("Whoever says more than there is room for pushes out nothing but its own", arguments: [false, true])
+  func flood(isPublic: Bool) throws {
+    var ledger = MeshLedger(MeshKeeper.Settings())
+    let limit = UInt32(Self.shelf(isPublic).limit.count)
+    try Self.write(1...30, to: &ledger) { Self.message($0, of: 2, isOwn: $0 > 20, isPublic: isPublic) }
+    let removed = try Self.write(31...limit + 25, to: &ledger) { Self.message($0, of: 9, isPublic: isPublic) }
+    #expect(removed == Array(31...55))
+    #expect(ledger.count(Self.shelf(isPublic)) == Int(limit))
+  }
+
+  @Test("Whoever says longer things than there is room for pushes out nothing but its own", arguments: [false, true])
+  func longFlood(isPublic: Bool) throws {
+    var ledger = MeshLedger(MeshKeeper.Settings())
+    let text = String(repeating: "x", count: Self.shelf(isPublic).limit.bytes / 16)
+    try Self.write(1...1, to: &ledger) { Self.message($0, of: 2, isPublic: isPublic) }
+    let removed = try Self.write(2...20, to: &ledger) { Self.message($0, of: 9, isPublic: isPublic, text: text) }
+    #expect(removed == [2, 3, 4, 5])
+  }
+
+  @Test("Many who say one thing each push out nothing of favourite and verified peers, and nothing of the user's")
+  func identities() throws {
+    var ledger = try Self.ledger()
+    let verified = PeerMarks(peer: Sample.peer(5), isVerified: true, seenAt: 1)
+    let other = PeerMarks(peer: Sample.peer(6), isBlocked: true, isFavouriteOfPeer: true, seenAt: 1)
+    for marks in [verified, other] { _ = try ledger.apply(.peer(marks), at: 1) }
+    try Self.write(1...10, to: &ledger) { Self.message($0, of: 1) }
+    try Self.write(11...20, to: &ledger) { Self.message($0, of: 5) }
+    try Self.write(21...30, to: &ledger) { Self.message($0, of: 7, isOwn: true) }
+    try Self.write(31...31, to: &ledger) { Self.message($0, of: 6) }
+    let removed = try Self.write(32...3515, to: &ledger) { Self.message($0, of: 1000 + UInt64($0)) }
+    #expect(removed == Array(31...45))
+  }
+
+  @Test(
+    "Where favourites have filled the shelf, a quarter is for others: what one says is not gone with the next message")
+  func newcomers() throws {
+    var ledger = try Self.ledger()
+    try Self.write(1...1500, to: &ledger) { Self.message($0, of: UInt64($0 % 4) + 1, isPublic: true) }
+    let first = try Self.write(1501...1502, to: &ledger) { Self.message($0, of: UInt64($0), isPublic: true) }
+    #expect(first == [1, 2])
+
+    ledger = try Self.ledger()
+    try Self.write(1...1126, to: &ledger) { Self.message($0, of: UInt64($0 % 4) + 1, isPublic: true) }
+    let others = try Self.write(1127...1503, to: &ledger) { Self.message($0, of: UInt64($0), isPublic: true) }
+    #expect(others == [1, 1127, 1128])
+  }
+
+  @Test("What the user has said goes after what peers have said, unless it takes more than half")
+  func own() throws {
+    var ledger = try Self.ledger()
+    try Self.write(1...600, to: &ledger) { Self.message($0, of: 1, isOwn: true, isPublic: true) }
+    let removed = try Self.write(601...1510, to: &ledger) { Self.message($0, of: UInt64($0 % 4) + 1, isPublic: true) }
+    #expect(removed == Array(601...610))
+
+    ledger = try Self.ledger()
+    try Self.write(1...1500, to: &ledger) { Self.message($0, of: 1, isOwn: true, isPublic: true) }
+    let others = try Self.write(1501...1503, to: &ledger) { Self.message($0, of: UInt64($0), isPublic: true) }
+    #expect(others == [1, 2, 3])
+  }
+
+  @Test("The newest message stays, though it takes more than a quarter by itself")
+  func newest() throws {
+    var ledger = MeshLedger(MeshKeeper.Settings())
+    let text = String(repeating: "x", count: 1 << 20)
+    try Self.write(1...12, to: &ledger) { Self.message($0, of: UInt64($0), text: text) }
+    let long = String(repeating: "x", count: 5 << 20)
+    let removed = try Self.write(13...13, to: &ledger) { Self.message($0, of: 13, text: long) }
+    #expect(removed == [1, 2] && ledger.has(.message(13), on: .privateMessages))
+  }
+
+  @Test("What went is no longer counted: its sender is as good as any other")
+  func counted() throws {
+    var ledger = MeshLedger(MeshKeeper.Settings())
+    try Self.write(1...500, to: &ledger) { Self.message($0, of: 9, isPublic: true) }
+    _ = ledger.keepArchive(for: .zero)
+    _ = ledger.keepArchive(for: .seconds(3600))
+    #expect(ledger.count(.publicMessages) == 0)
+    try Self.write(501...510, to: &ledger) { Self.message($0, of: UInt64($0), isPublic: true) }
+    try Self.write(511...511, to: &ledger) { Self.message($0, of: 9, isPublic: true) }
+    let removed = try Self.write(512...2003, to: &ledger) { Self.message($0, of: UInt64($0), isPublic: true) }
+    #expect(removed == [501, 502, 503])
+  }
+
+  @Test("Of a flood that comes in one commit the keeper names what went, and the disk has the rest")
+  @LoopActor
+  func commit() {
+    let stand = MeshKeeperTests.Stand()
+    var removed: [UInt32] = []
+    stand.keeper.onRemoved = { removed += $0 }
+    let numbers: ClosedRange<UInt32> = 1...3510
+    stand.keeper.keep(numbers.map { Self.message($0, of: $0 <= 5 ? 2 : 9) })
+    stand.work()
+    #expect(removed == Array(6...15))
+    #expect(stand.disk.count == 3502, "identity, number and 3,500 messages")
+  }
+}

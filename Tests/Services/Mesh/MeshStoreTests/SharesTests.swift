@@ -1,0 +1,62 @@
+import Bitchat
+import Testing
+
+@testable import MeshStore
+
+@Suite("Shares of what has a limit")
+struct SharesTests {
+  private static let (ann, bob, cem) = (PeerID(rawValue: 1), PeerID(rawValue: 2), PeerID(rawValue: 3))
+
+  /// Of a hundred things of ten bytes each.
+  private static func shares(_ counts: [(PeerID?, Int)]) -> Shares {
+    var shares = Shares()
+    for (peer, count) in counts {
+      for _ in 0..<count { shares.add(from: peer, bytes: 10) }
+    }
+    return shares
+  }
+
+  private func expect(_ first: Set<PeerID?>, of counts: [(PeerID?, Int)], trusting trusted: Set<PeerID> = []) {
+    let shares = Self.shares(counts)
+    let byCount = shares.firstToGo(within: (100, .max)) { trusted.contains($0) }
+    #expect(byCount == first, "\(counts), by count")
+    let byBytes = shares.firstToGo(within: (.max, 1000)) { trusted.contains($0) }
+    #expect(byBytes == first, "\(counts), by bytes")
+  }
+
+  @Test("Who has more than a quarter goes first, and this node's user who has more than half")
+  func greedy() {
+    let (ann, bob) = (Self.ann, Self.bob)
+    expect([ann], of: [(ann, 26), (bob, 25), (nil, 50)])
+    expect([ann, bob], of: [(ann, 26), (bob, 30), (nil, 50)], trusting: [ann])
+    expect([nil, ann], of: [(ann, 26), (nil, 51)])
+    let limit: Shares.Limit = (100, 1000)
+    let (enough, tooMuch) = (Self.shares([(ann, 25)]), Self.shares([(ann, 26)]))
+    #expect(tooMuch.isGreedy(ann, within: limit) && !tooMuch.isGreedy(bob, within: limit))
+    #expect(!enough.isGreedy(ann, within: limit))
+  }
+
+  @Test(
+    "Else those that are not trusted go first, while they have more than a quarter together; peers then; the user last")
+  func trusted() {
+    let (ann, bob, cem) = (Self.ann, Self.bob, Self.cem)
+    expect([bob, cem], of: [(ann, 25), (bob, 13), (cem, 13), (nil, 49)], trusting: [ann])
+    expect([ann, bob, cem], of: [(ann, 25), (bob, 13), (cem, 12), (nil, 50)], trusting: [ann])
+    expect([ann, bob], of: [(ann, 25), (bob, 25), (nil, 50)], trusting: [ann, bob])
+    expect([nil], of: [(nil, 50)])
+  }
+
+  @Test("What is gone counts no more")
+  func removed() {
+    var shares = Self.shares([(Self.ann, 30), (Self.bob, 20)])
+    for _ in 0..<5 { shares.remove(from: Self.ann, bytes: 10) }
+    shares.remove(from: Self.cem, bytes: 10)
+    #expect(shares.total.count == 45 && shares.total.bytes == 450)
+    let (both, bob): (Set<PeerID?>, Set<PeerID?>) = ([Self.ann, Self.bob], [Self.bob])
+    let first = shares.firstToGo(within: (100, 1000))
+    #expect(first == both)
+    for _ in 0..<25 { shares.remove(from: Self.ann, bytes: 10) }
+    let last = shares.firstToGo(within: (100, 1000))
+    #expect(last == bob)
+  }
+}

@@ -1,0 +1,69 @@
+import Air
+import Common
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("A node that is wiped and stopped within the time in which it leaves the air")
+struct LeavingTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A node with something that it keeps, and a phone that has connected to it: what the phone is told gets a moment to go out.
+  @LoopActor
+  private static func node(in village: Village, _ folder: ScratchFolder) throws -> (Village.House, Stranger) {
+    let bob = village.add("bob", directory: folder.path("state"))
+    village.time.advance(by: .seconds(1))
+    let phone = Stranger(on: village, to: bob)
+    #expect(village.wait(.seconds(5)) { phone.isLinked })
+    phone.explore()
+    #expect(village.wait(.seconds(5)) { phone.isExplored })
+    phone.subscribe()
+    #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
+    _ = try bob.mesh.say("to be erased")
+    village.time.advance(by: .seconds(1))
+    return (bob, phone)
+  }
+
+  @Test("One that is stopped just after Wipe is wiped, says so, and is somebody else at its next start")
+  @LoopActor
+  func stoppedAfterWipe() throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (bob, phone) = try Self.node(in: village, folder)
+    let id = bob.id
+    var results: [Bool] = []
+    bob.mesh.wipe { results.append($0 == nil) }
+    village.time.advance(by: .milliseconds(50))
+    #expect(bob.mesh.leaving != nil && results.isEmpty)
+    bob.mesh.stop()
+    village.time.advance(by: .seconds(1))
+    #expect(results == [true] && !phone.isLinked)
+    #expect(bob.mesh.engine == nil && bob.mesh.server == nil, "it was stopped")
+    village.restart(bob, "bob", directory: folder.path("state"))
+    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
+    #expect(bob.id != id && bob.mesh.log.messages.isEmpty)
+  }
+
+  @Test("One that is wiped while it stops is wiped, and is at rest after that and not before")
+  @LoopActor
+  func wipedWhileStopping() throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (bob, phone) = try Self.node(in: village, folder)
+    let id = bob.id
+    var order: [String] = []
+    bob.mesh.stop()
+    bob.mesh.rest(within: .seconds(5)) { order.append("at rest") }
+    village.time.advance(by: .milliseconds(50))
+    #expect(bob.mesh.leaving != nil && order.isEmpty)
+    bob.mesh.wipe { order.append($0 == nil ? "wiped" : "not wiped") }
+    village.time.advance(by: .seconds(1))
+    #expect(order == ["wiped", "at rest"] && !phone.isLinked)
+    village.restart(bob, "bob", directory: folder.path("state"))
+    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
+    #expect(bob.id != id && bob.mesh.log.messages.isEmpty)
+  }
+}

@@ -1,0 +1,110 @@
+import Air
+import Common
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("How long an advertiser is left alone")
+struct PauseTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A phone beside a node that is advertised as one, and waits for who connects.
+  @LoopActor
+  private final class WaitingPhone: GATTServerDelegate {
+    private let radio: any Radio
+    private var server: (any GATTServer)?
+    private var advertisement: Registration?
+    /// Links over which somebody has subscribed, in their order.
+    private(set) var subscribers: [LinkID] = []
+
+    /// - Parameter isNode: whether it serves what it is advertised with.
+    init(on village: Village, isNode: Bool) throws {
+      radio = village.air.addNode(position: AirPosition(x: 1)).tenant(village.time)
+      if isNode { server = radio.serve(BitchatGATT.application, delegate: self) }
+      let data = AdvertisingData(flags: 6, serviceUUIDs: [BitchatGATT.service])
+      advertisement = try radio.advertise(Advertisement(data: data), AdvertisingTerms(), for: server)
+    }
+
+    /// Notifies the last one who has subscribed.
+    func notify(_ value: [UInt8]) {
+      guard let link = subscribers.last else { return }
+      server?.notify(value, of: BitchatGATT.characteristic, to: .link(link))
+    }
+
+    func leave() {
+      advertisement?.cancel()
+      server?.close()
+    }
+
+    func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {}
+    func linkChanged(_ link: LinkID, mtu: Int) {}
+    func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool) {
+      if isSubscribed { subscribers.append(link) }
+    }
+    func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {}
+    func linkClosed(_ link: LinkID) {}
+  }
+
+  @Test("One that notifies garbage is not connected to again for five minutes")
+  @LoopActor
+  func garbage() throws {
+    let village = Village()
+    let ann = village.add("ann")
+    let phone = try WaitingPhone(on: village, isNode: true)
+    #expect(village.wait(.seconds(20)) { ann.mesh.ports.values.contains(where: \.isOpen) })
+    for number in 0..<120 { phone.notify([0xFF, UInt8(number)]) }
+    #expect(village.wait(.seconds(10)) { ann.mesh.ports.isEmpty })
+    #expect(phone.subscribers.count == 1)
+    village.time.advance(by: .seconds(295))
+    #expect(phone.subscribers.count == 1 && ann.mesh.finder.remembered.advertisers == 1)
+    #expect(village.wait(.seconds(20)) { phone.subscribers.count == 2 }, "after five minutes it is tried again")
+    phone.leave()
+  }
+
+  @Test(
+    "One that takes a subscription and never says who it is is connected to ever more seldom, so that it can begin itself"
+  )
+  @LoopActor
+  func silent() throws {
+    let village = Village()
+    let ann = village.add("ann")
+    let phone = try WaitingPhone(on: village, isNode: true)
+    var begun: [Instant] = []
+    for number in 1...5 {
+      #expect(village.wait(.seconds(120)) { phone.subscribers.count == number })
+      begun.append(village.time.now)
+      #expect(village.wait(.seconds(20)) { ann.mesh.ports.isEmpty }, "the link is cut after 15 s")
+    }
+    // Of each round 15 s are the link's time.
+    let pauses = zip(begun, begun.dropFirst()).map { $0.duration(to: $1) - .seconds(15) }
+    for (pause, least) in zip(pauses, [3, 6, 12, 24]) {
+      #expect(pause >= .seconds(least) && pause < .seconds(least + 3), "\(pauses)")
+    }
+    phone.leave()
+  }
+
+  @Test("One that turns out to be no node once there is a link is tried after 15 s, 30 s and 60 s")
+  @LoopActor
+  func noNode() throws {
+    let village = Village()
+    let ann = village.add("ann")
+    let phone = try WaitingPhone(on: village, isNode: false)
+    var begun: [Instant] = []
+    for attempt in 0..<4 {
+      #expect(village.wait(.seconds(90)) { ann.mesh.attempt != nil }, "\(attempt)")
+      begun.append(village.time.now)
+      // Its MTU was agreed on, so the attempt had a port.
+      #expect(village.wait(.seconds(5)) { !ann.mesh.ports.isEmpty }, "\(attempt)")
+      #expect(village.wait(.seconds(5)) { ann.mesh.attempt == nil && ann.mesh.ports.isEmpty }, "\(attempt)")
+    }
+    let pauses = zip(begun, begun.dropFirst()).map { $0.duration(to: $1) }
+    #expect(pauses.count == 3)
+    for (pause, least) in zip(pauses, [15, 30, 60]) {
+      #expect(pause >= .seconds(least) && pause < .seconds(least + 2), "\(pauses)")
+    }
+    phone.leave()
+  }
+}
