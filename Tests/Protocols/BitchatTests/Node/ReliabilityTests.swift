@@ -393,6 +393,43 @@ struct ReliabilityTests {
     #expect(pins.count == 1)
   }
 
+  @Test(
+    "9. The key of an acquaintance is kept for the next run, once while it is here, a favourite's at once, and a stranger's never"
+  )
+  func keptPins() {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let (friend, passer, others) = (Stranger(1), Stranger(2), (UInt64(3)...72).map { Stranger($0) })
+    let ann = hall.nodes[0]
+    func pins() -> [PeerID] { ann.kept.compactMap { if case .pin(let peer, _) = $0 { peer } else { nil } } }
+    hall.connect(stranger: friend, to: 0)
+    hall.handle(.favourite(friend.id, true), at: 0)
+    #expect(pins() == [friend.id])
+    let link = hall.connect(stranger: passer, to: 0)
+    hall.pass(.seconds(59))
+    hall.inject(passer.announce(at: hall.time), on: link, to: 0)
+    #expect(pins() == [friend.id])
+    hall.pass(.seconds(1))
+    for _ in 0..<3 {
+      hall.inject(passer.announce(at: hall.time), on: link, to: 0)
+      hall.pass(.seconds(1))
+    }
+    #expect(pins() == [friend.id, passer.id])
+
+    // Sixty in a minute: the others are kept when they are heard again.
+    for other in others {
+      hall.inject(other.announce(at: hall.time, timeToLive: 6), on: link, to: 0)
+      hall.pass(.milliseconds(200))
+    }
+    hall.pass(PeerTable.acquaintance)
+    for count in [62, 72, 72] {
+      for other in others { hall.inject(other.announce(at: hall.time, timeToLive: 6), on: link, to: 0) }
+      #expect(pins().count == count)
+      hall.pass(.seconds(15))
+    }
+    #expect(Set(pins()).count == 72)
+  }
+
   @Test("10. Who is a favourite, verified or blocked is so by its key: another peer of that name is none of it")
   func byKey() {
     var hall = MeshHall()

@@ -119,6 +119,21 @@ struct TalkTests {
     #expect(bob.mesh.reason.isEmpty)
   }
 
+  @Test(
+    "Two that wait for their clocks leave each other more and more alone, and meet at once when the clocks are right")
+  @LoopActor
+  func clocksOfBoth() async throws {
+    let village = Village()
+    let clocks = [Village.Clock(village.time), Village.Clock(village.time)]
+    for clock in clocks { clock.isSynchronised = false }
+    let (ann, bob) = (village.add("ann", clock: clocks[0]), village.add("bob", at: 5, clock: clocks[1]))
+    village.time.advance(by: .seconds(1200))
+    #expect([ann, bob].allSatisfy { $0.mesh.state == .waitingForClock })
+    for clock in clocks { clock.isSynchronised = true }
+    // Each looks at its clock every ten seconds.
+    #expect(village.wait(.seconds(40)) { village.isAcquainted })
+  }
+
   @Test("Two neighbours whose clocks agree are enough, until the clock is set: then they are asked again")
   @LoopActor
   func clockOfNeighbours() async throws {
