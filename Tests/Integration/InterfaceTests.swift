@@ -81,7 +81,8 @@ struct InterfaceTests {
   @LoopActor
   func counters(name: String, page: String, title: String) throws {
     let interface = try #require(Self.described().interfaces.first { $0.name == name })
-    let counters = try #require(interface.properties.first { $0.name == "Counters" }?.get().asDictionary)
+    let property = try #require(interface.properties.first { $0.name == "Counters" })
+    let counters = property.get().asDictionary ?? [:]
     let text = try String(contentsOf: Self.top.appendingPathComponent("docs/\(page).md"), encoding: .utf8)
     let section = try #require(text.components(separatedBy: "\n## ").first { $0.hasPrefix("\(title)\n") })
     #expect(counters.count >= 3)

@@ -113,7 +113,7 @@ extension MeshEngine {
   /// Has a peer be held to its key in the next run as well, once it is no stranger any more: identities that somebody makes up
   /// fill no disk.
   mutating func keepPin(of peer: PeerID, _ turn: inout Turn) {
-    guard table.isPinDue(peer), let key = table.signingKey(of: peer),
+    guard table.isPinDue(peer), let key = table.pin(of: peer),
       table.precious.contains(peer) || budget.takePin(at: turn.now)
     else { return }
     table.keptPin(of: peer)
@@ -150,8 +150,9 @@ extension MeshEngine {
     guard arrival.isDirect else { return }
     bind(arrival.link, to: peer, &turn)
     guard let state = links[arrival.link], state.peer == peer else { return }
-    links[arrival.link]?.broughtAt = max(state.broughtAt, arrival.view.timestamp)
-    if state.broughtAt == 0 { cutSecondLink(to: peer, &turn) }
+    guard arrival.view.timestamp > state.broughtAt else { return }
+    links[arrival.link]?.broughtAt = arrival.view.timestamp
+    if !state.isOurs { cutSecondLink(to: peer, &turn) }
   }
 
   /// Of two links between two nodes, the one stays that the smaller ID has made; whoever made the other one cuts it. A phone

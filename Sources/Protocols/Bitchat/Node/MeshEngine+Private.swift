@@ -204,6 +204,6 @@ extension MeshEngine {
     hurryFiles(to: peer, &turn)
     guard table.pin(of: peer) != state.signingKey else { return }
     table.prove(peer, state.signingKey, at: turn.now)
-    turn.actions.append(.keep(.pin(peer, state.signingKey)))
+    keepPin(of: peer, &turn)
   }
 }

@@ -130,16 +130,16 @@ struct PeerTable: Sendable {
 
   /// The peer has proven inside Noise that this key is its own: it counts from now on, whatever was announced first.
   mutating func prove(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
-    guard !peers.holds(id) else { return peers.update(id) { $0.signingKey = signingKey } }
+    guard !peers.holds(id) else { return peers.update(id) { ($0.signingKey, $0.isPinKept) = (signingKey, false) } }
     pins[id] = Pin(
       signingKey: signingKey, heardAt: now, knownFor: pins[id]?.knownFor ?? .zero, noiseKey: noiseKey(of: id))
     dropPins(but: id)
   }
 
   /// Whether a peer's key is to be kept for the next run: it is an acquaintance, or matters to the user, and has not been kept since
-  /// the peer is here.
+  /// the peer is here. Of one that is away nobody knows here whether it was.
   func isPinDue(_ id: PeerID) -> Bool {
-    guard let place = peers.place(of: id) else { return false }
+    guard let place = peers.place(of: id) else { return precious.contains(id) && pins.place(of: id) != nil }
     return !peers.values[place].isPinKept && (peers.values[place].isAcquaintance || precious.contains(id))
   }
 

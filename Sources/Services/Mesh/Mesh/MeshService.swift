@@ -333,7 +333,10 @@ public final class MeshService {
 
   private func entered(_ state: MeshEngine.State) {
     // Those that heard nothing from this node have made no link, and may now.
-    if wasWaitingForClock, state != .waitingForClock { finder.forgive() }
+    if wasWaitingForClock, state != .waitingForClock {
+      finder.forgive()
+      find()
+    }
     wasWaitingForClock = state == .waitingForClock
     if state == .waitingForClock, isStarted {
       Log.shared.warning("\(clockReason)", id: .meshClock, .protocolName("bitchat"))

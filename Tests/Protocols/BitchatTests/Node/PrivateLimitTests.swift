@@ -68,6 +68,19 @@ struct PrivateLimitTests {
     #expect(Set(ann.engine.sessions.peers) == [strangers[0].id, strangers[3].id])
   }
 
+  @Test(
+    "A stranger that proves one key after the other inside Noise is held to the last one, and nothing of it is written to the disk"
+  )
+  func provenKeys() throws {
+    var stage = try Private()
+    for number in [7, 8, 7] as [UInt64] {
+      let key = Stranger(number).signingKey.publicKey
+      stage.inject(try stage.sealed(NoisePayload.peerState(PeerState(capabilities: [], signingKey: key)).bytes))
+      #expect(stage.hall.nodes[1].engine.table.pin(of: stage.hall.nodes[0].id) == key)
+    }
+    #expect(!stage.hall.nodes[1].kept.contains { if case .pin = $0 { true } else { false } })
+  }
+
   @Test("A notice that the service had no room for is told again when it comes again, and one that it has is not")
   func noticeNotTaken() throws {
     var stage = try Private()

@@ -405,7 +405,16 @@ struct ReliabilityTests {
     hall.connect(stranger: friend, to: 0)
     hall.handle(.favourite(friend.id, true), at: 0)
     #expect(pins() == [friend.id])
+    // One that is away by the time that somebody says so, too.
+    let absent = Stranger(99)
     let link = hall.connect(stranger: passer, to: 0)
+    hall.inject(absent.announce(at: hall.time, timeToLive: 6), on: link, to: 0)
+    hall.handle(.verified(absent.id, true), at: 0)
+    #expect(pins() == [friend.id, absent.id])
+    ann.engine.table.forget(absent.id)
+    hall.handle(.favourite(absent.id, true), at: 0)
+    #expect(pins() == [friend.id, absent.id, absent.id])
+    ann.kept = ann.kept.filter { if case .pin(absent.id, _) = $0 { false } else { true } }
     hall.pass(.seconds(59))
     hall.inject(passer.announce(at: hall.time), on: link, to: 0)
     #expect(pins() == [friend.id])

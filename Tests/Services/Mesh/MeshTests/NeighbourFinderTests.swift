@@ -109,6 +109,7 @@ struct NeighbourFinderTests {
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
     finder.avoid(Self.one, for: .seconds(300), at: .zero)
     finder.ended(Self.one, at: Self.second(2))
+    finder.failed(Self.one, at: Self.second(2))
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(2)) == Self.second(300))
     // It is still one that it deserved.
     finder.loseAll()

@@ -93,6 +93,7 @@ struct NeighbourFinder: Sendable {
   ///
   /// - Parameter first: the pause after the first one.
   mutating func failed(_ address: BluetoothAddress, first: Duration = pauseAfterFailure, at now: Instant) {
+    if let pause = pauses[address], pause.isDeserved, pause.until > now { return }
     let before = pauses[address]?.length ?? .zero
     let length = before == .zero ? first : min(before * 2, Self.longestPause)
     pauses[address] = Pause(until: now.advanced(by: length), length: length)
