@@ -75,11 +75,10 @@ extension MeshEngine {
   /// The same, unless the peer itself says something else: an announce shows whose link it came over, and anybody can say one again
   /// as if it came straight from the peer, for nobody signs the time to live. What is for the peer goes over all links then.
   func ownLink(of peer: PeerID) -> LinkID? {
-    guard let link = link(to: peer), let boundAt = links[link]?.boundAt, let known = table[peer] else {
-      return link(to: peer)
-    }
-    let saysAll = known.saysNeighbours && known.neighbours.count < Limits.neighbours
-    guard saysAll, !known.neighbours.contains(identity.id), let saidAt = known.neighboursAt else { return link }
+    guard let link = link(to: peer) else { return nil }
+    guard let boundAt = links[link]?.boundAt, let known = table[peer], let saidAt = known.neighboursAt,
+      known.saysNeighbours, known.neighbours.count < Limits.neighbours, !known.neighbours.contains(identity.id)
+    else { return link }
     return boundAt.duration(to: saidAt) < Self.noticeTime ? link : nil
   }
 

@@ -5,8 +5,8 @@ import Crypto
 ///
 /// Both have a limit. Peers that have been heard over a minute are acquaintances: strangers give way to them, or whoever makes up
 /// identities could push them out. Of either the one that was not heard for longest goes first; those that matter to the user go last.
-/// Of those that are away, the keys go first of who was known for the shortest time: as many as the table holds at a time can be
-/// made up, and none of them is known for longer than somebody makes them up.
+/// Of peers that are away, the keys of those go first that were known for the shortest time: a made-up identity is known only for as long
+/// as somebody keeps it in the table.
 struct PeerTable: Sendable {
   static let acquaintance = Duration.seconds(60)
 

@@ -117,8 +117,7 @@ extension MeshService {
       use(event, arrived(attempt))
     case .disconnected(let reason):
       self.attempt = nil
-      // An attempt that was given up for somebody who is being served, or went with the radio, shows nothing about the peer.
-      if !radio.isQuietWanted, radio.status.state != .waiting { finder.failed(attempt.address, at: scheduler.now) }
+      if endsTellOfPeers { finder.failed(attempt.address, at: scheduler.now) }
       // Only a scan tells that an advertiser is lost: without one it counts as near when it is heard again.
       if scan == nil { finder.lost(attempt.address) }
       if told.allow(.link, at: scheduler.now) {

@@ -64,12 +64,15 @@ extension MeshService {
     }
   }
 
+  /// Whether the end of a link or an attempt shows something about the peer: not one for somebody who is being served, or one that
+  /// went with the radio.
+  var endsTellOfPeers: Bool { !radio.isQuietWanted && radio.status.state != .waiting }
+
   /// One of the two roles has ended; with the last one the link has.
   func closeIfUnused(_ port: MeshPort) {
     guard port.client == nil, !port.isServed, ports[port.id] === port else { return }
     ports[port.id] = nil
-    // Whether a link was made for nothing, the radio's own trouble does not show, nor that somebody is being served.
-    if port.isOurs, !port.isMet, !radio.isQuietWanted, radio.status.state != .waiting {
+    if port.isOurs, !port.isMet, endsTellOfPeers {
       finder.failed(port.address, first: NeighbourFinder.pauseAfterLoss, at: scheduler.now)
     } else {
       finder.ended(port.address, at: scheduler.now)
