@@ -201,7 +201,7 @@ let package = Package(
       [
         "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "Hosting", "Tool",
         "Tuvali",
-        "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "TestSupport",
+        "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "TestSupport",
       ]),
     tests(
       "Fuzz",

@@ -17,6 +17,9 @@ public struct FakeApplication: Sendable {
 
     public var isSubscribed: Bool { !subscribers.isEmpty }
 
+    /// A declaration, a value, and a Client Characteristic Configuration where there are values for subscribers.
+    var handleCount: UInt16 { flags.contains("notify") || flags.contains("indicate") ? 3 : 2 }
+
     init(path: ObjectPath, service: String, flags: [String], offersSockets: Bool, offersWriteSockets: Bool) {
       self.path = path
       self.service = service
@@ -33,6 +36,9 @@ public struct FakeApplication: Sendable {
   /// By their UUIDs, once it was asked for them; where several services have the same, by `service characteristic` in all
   /// but the first.
   public internal(set) var characteristics: [String: Characteristic] = [:]
+
+  /// The handles of its services.
+  public internal(set) var handles: [ClosedRange<UInt16>] = []
 
   public internal(set) subscript(uuid: String) -> Characteristic? {
     get { characteristics[uuid] }

@@ -95,7 +95,9 @@ extension FakeBlueZ {
         return
       }
       do {
-        applications[index].characteristics = try parse(result.get().first?.asDictionary ?? [:])
+        let objects = try result.get().first?.asDictionary ?? [:]
+        applications[index].characteristics = try parse(objects)
+        try giveHandles(index, objects)
         writeHandles(index)
         answer(call, nil)
       } catch {
@@ -144,15 +146,50 @@ extension FakeBlueZ {
     return characteristics
   }
 
+  /// Gives each service of an application the handles that it asks for, or else the next ones. Facts: `gatt_db_insert_service`.
+  private func giveHandles(_ index: Int, _ objects: [String: DBusValue]) throws(DBusError) {
+    let application = applications[index]
+    let adapter = application.adapter
+    for (path, interfaces) in objects.sorted(by: { $0.key < $1.key }) {
+      guard let service = interfaces["org.bluez.GattService1"] else { continue }
+      let own = application.characteristics.filter { $0.value.path.string.hasPrefix(path + "/") }
+        .sorted { $0.value.path.string < $1.value.path.string }
+      let count = 1 + own.reduce(0) { $0 + $1.value.handleCount }
+      let last = lastHandles[adapter] ?? Self.ownHandles
+      let asked = service["Handle"]?.asUInt16 ?? 0
+      let first = asked == 0 ? last + 1 : asked
+      let range = first...(first + count - 1)
+      guard !applications.contains(where: { $0.adapter == adapter && $0.handles.contains { $0.overlaps(range) } }),
+        first > Self.ownHandles
+      else { throw DBusError(name: Self.failed, message: "Failed to create entry in database") }
+      applications[index].handles.append(range)
+      lastHandles[adapter] = max(last, range.upperBound)
+      var next = first + 1
+      for (uuid, characteristic) in own {
+        // The declaration is before the value.
+        applications[index][uuid]?.handle = next + 1
+        next += characteristic.handleCount
+      }
+    }
+  }
+
+  /// Another program serves something at these handles.
+  public func occupy(_ handles: ClosedRange<UInt16>, of adapter: String = "hci0") {
+    var application = FakeApplication(owner: ":0.0", path: "/other", adapter: adapter)
+    application.handles = [handles]
+    applications.append(application)
+    lastHandles[adapter] = max(lastHandles[adapter] ?? Self.ownHandles, handles.upperBound)
+  }
+
+  /// The last handle of bluetoothd's own services.
+  private static let ownHandles: UInt16 = 0x003B
+
   private func writeHandles(_ index: Int) {
     let application = applications[index]
-    for (number, uuid) in application.characteristics.keys.sorted().enumerated() {
-      guard let characteristic = application[uuid] else { continue }
-      let handle = UInt16(0x3F + 2 * number)
-      applications[index][uuid]?.handle = handle
+    for characteristic in application.characteristics.values {
       connection.call(
         application.owner, characteristic.path, "org.freedesktop.DBus.Properties", "Set",
-        [.string("org.bluez.GattCharacteristic1"), .string("Handle"), .variant(.uint16(handle))]
+        [.string("org.bluez.GattCharacteristic1"), .string("Handle"), .variant(.uint16(characteristic.handle))]
       ) { _ in }
     }
   }

@@ -28,6 +28,8 @@ public final class FakeBlueZ {
   /// The filters that clients set.
   public internal(set) var filters: [String: [String: DBusValue]] = [:]
   public internal(set) var applications: [FakeApplication] = []
+  /// The last handle that was given out on each adapter; none is given out twice, unless it is asked for.
+  var lastHandles: [String: UInt16] = [:]
   /// The advertisements that are registered.
   public internal(set) var advertisements: [FakeAdvertisement] = []
   /// What was called, with its arguments: `RegisterApplication hci0 /org/earshot/gatt0`.
@@ -94,6 +96,7 @@ public final class FakeBlueZ {
     clients = [:]
     held = []
     applications = []
+    lastHandles = [:]
     dropSockets()
     advertisements = []
     discoverers = [:]
@@ -141,6 +144,7 @@ public final class FakeBlueZ {
   public func removeAdapter(_ name: String = "hci0") {
     for path in devices.keys where path.isWithin(adapterPath(name)) { removeDevice(path) }
     applications.removeAll { $0.adapter == name }
+    lastHandles[name] = nil
     dropSockets()
     advertisements.removeAll { $0.adapter == name }
     discoverers[name] = nil

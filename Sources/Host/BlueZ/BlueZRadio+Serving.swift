@@ -16,7 +16,11 @@ extension BlueZRadio {
     let registration = KeptRegistration(
       .application, Self.root.child("gatt\(number.number)"), bus: bus, scheduler: scheduler,
       willRegister: { [weak self] in self?.reset(number) },
-      onRegistered: { [weak self] in self?.delegate?.applicationChanged(number, isServed: $0) },
+      asksForLess: { [weak self] in self?.applications[number]?.doesWithoutHandles(after: $0) ?? false },
+      onRegistered: { [weak self] isServed in
+        self?.applications[number]?.registered(isServed)
+        self?.delegate?.applicationChanged(number, isServed: isServed)
+      },
       onChange: { [weak self] in self?.statusMayHaveChanged() })
     applications[number] = ServedApplication(application, as: number, registration: registration, radio: self)
     registration.aim(at: place)

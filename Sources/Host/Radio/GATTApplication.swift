@@ -28,10 +28,20 @@ public struct GATTApplication: Hashable, Sendable {
 public struct GATTService: Hashable, Sendable {
   public var uuid: BluetoothUUID
   public var characteristics: [GATTCharacteristic]
+  /// The attribute handle that it begins at on a radio that can choose; nil for any. Peers remember handles, and find them again
+  /// after a restart. No two services of one program have handles in common (docs/bluez.md, "Handles").
+  public var firstHandle: UInt16?
 
-  public init(uuid: BluetoothUUID, characteristics: [GATTCharacteristic]) {
+  public init(uuid: BluetoothUUID, characteristics: [GATTCharacteristic], firstHandle: UInt16? = nil) {
     self.uuid = uuid
     self.characteristics = characteristics
+    self.firstHandle = firstHandle
+  }
+
+  /// The attributes that it consists of: itself, and a declaration, a value and, with values for subscribers, a Client
+  /// Characteristic Configuration for each characteristic.
+  public var handleCount: Int {
+    1 + characteristics.reduce(0) { $0 + ($1.properties.isDisjoint(with: [.notify, .indicate]) ? 2 : 3) }
   }
 }
 

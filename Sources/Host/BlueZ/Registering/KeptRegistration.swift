@@ -15,6 +15,7 @@ final class KeptRegistration {
   private let bus: BusConnection
   private let attempts: Attempts
   private let willRegister: @LoopActor () -> Void
+  private let asksForLess: @LoopActor (DBusError) -> Bool
   /// Where bluetoothd may have it from an earlier attempt.
   private var former: Place?
 
@@ -22,17 +23,20 @@ final class KeptRegistration {
 
   /// - Parameters:
   ///   - willRegister: called before each attempt.
+  ///   - asksForLess: called when bluetoothd refuses; whether the object asks for less from now on, and is registered again at once.
   ///   - onRegistered: called when `isRegistered` changed; not by `close`.
   ///   - onChange: called when `problem` changed.
   init(
     _ kind: Kind, _ path: ObjectPath, bus: BusConnection, scheduler: any Scheduler,
     willRegister: @escaping @LoopActor () -> Void = {},
+    asksForLess: @escaping @LoopActor (DBusError) -> Bool = { _ in false },
     onRegistered: @escaping @LoopActor (Bool) -> Void = { _ in }, onChange: @escaping @LoopActor () -> Void
   ) {
     self.kind = kind
     self.path = path
     self.bus = bus
     self.willRegister = willRegister
+    self.asksForLess = asksForLess
     attempts = Attempts(scheduler: scheduler, onChange: onChange)
     attempts.onDone = onRegistered
     attempts.begin = { [weak self] in self?.begin() }
@@ -98,6 +102,7 @@ final class KeptRegistration {
     if error.name == kind.isThereAlready, attempts.isFresh { return attempts.failedOnce() }
     // Unless it may have it all the same.
     if !error.is(.timeout), error.name != kind.isThereAlready { former = nil }
+    if asksForLess(error) { return attempts.failedOnce() }
     // That it is going away is told by the bus.
     let isGoing = error.is(.noReply) || error.is(.serviceUnknown) || error.is(.disconnected)
     let adapter = attempts.place?.adapter.lastElement ?? ""

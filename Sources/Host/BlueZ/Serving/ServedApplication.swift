@@ -1,5 +1,6 @@
 import Common
 import DBus
+import Journal
 import Loop
 import Radio
 
@@ -14,7 +15,10 @@ final class ServedApplication {
   private(set) var characteristics: [CharacteristicID: ServedCharacteristic] = [:]
   let wantsFastLinks: Bool
   let services: Set<BluetoothUUID>
+  private let hasHandles: Bool
   private var objects: [ExportedObject] = []
+  /// Whether bluetoothd is to give its services the handles that they were declared with.
+  private var wantsHandles = true
 
   init(_ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, radio: BlueZRadio) {
     self.number = number
@@ -22,11 +26,12 @@ final class ServedApplication {
     path = registration.path
     wantsFastLinks = application.wantsFastLinks
     services = Set(application.services.map(\.uuid))
+    hasHandles = application.services.contains { $0.firstHandle != nil }
     let tree = radio.bus.objects
     tree.exportManager(path)
     for (index, service) in application.services.enumerated() {
       let servicePath = path.child("service\(index)")
-      objects.append(Self.export(service, at: servicePath, on: tree, manager: path))
+      objects.append(export(service, at: servicePath, on: tree))
       for (position, characteristic) in service.characteristics.enumerated() {
         let served = ServedCharacteristic(
           characteristic, in: service, of: number, at: servicePath.child("char\(position)"), radio: radio)
@@ -37,19 +42,42 @@ final class ServedApplication {
     }
   }
 
-  private static func export(
-    _ service: GATTService, at path: ObjectPath, on tree: ObjectTree, manager: ObjectPath
-  ) -> ExportedObject {
+  private func export(_ service: GATTService, at place: ObjectPath, on tree: ObjectTree) -> ExportedObject {
     tree.export(
-      path,
+      place,
       interfaces: [
         Interface(
           BlueZName.gattService,
           properties: [
             Property("UUID", "s", emits: .const, get: { .string(service.uuid.description) }),
             Property("Primary", "b", emits: .const, get: { .bool(true) }),
+            // With 0 bluetoothd takes any, and writes which; the characteristics know what they need of it.
+            Property(
+              "Handle", "q", emits: .none,
+              get: { [weak self] in .uint16(self?.wantsHandles == true ? service.firstHandle ?? 0 : 0) }, set: { _ in }),
           ])
-      ], manager: manager)
+      ], manager: path)
+  }
+
+  // MARK: Handles
+
+  /// bluetoothd has registered it, or has it no longer: the next registration asks for the handles of its services once more.
+  func registered(_ isRegistered: Bool) {
+    if isRegistered, !wantsHandles {
+      Log.shared.notice(
+        "Another program has GATT handles of ours; phones that remember them may need: systemctl restart bluetooth")
+    }
+    if !isRegistered { wantsHandles = true }
+  }
+
+  /// bluetoothd has refused it. Another program's service may have one of the handles, so the next registration does without
+  /// them; where that is refused, too, it was something else, and the one after that asks for them again.
+  ///
+  /// - Returns: whether the next one does without them.
+  func doesWithoutHandles(after error: DBusError) -> Bool {
+    guard hasHandles, error.name == BlueZName.Failure.failed else { return false }
+    wantsHandles.toggle()
+    return !wantsHandles
   }
 
   subscript(id: CharacteristicID) -> ServedCharacteristic? { characteristics[id] }

@@ -23,7 +23,15 @@ extension Dialect {
         return GATTCharacteristic(
           uuid: uuid(of: characteristic), properties: properties,
           reach: characteristic.direction == .toWallet ? .exact : .subscribers)
-      })
+      }, firstHandle: firstHandle)
+  }
+
+  private var firstHandle: UInt16 {
+    switch name {
+    case .v05: 0x0200
+    case .v04: 0x0220
+    case .v03: 0x0240
+    }
   }
 
   /// The advertisement that shows the invitation. Facts: tuvali.md section 2.
