@@ -11,7 +11,8 @@ extension MeshLedger {
     switch shelf {
     case .publicMessages, .privateMessages: messageToGo(from: shelf, sparing: newest)
     case .files: fileToGo()
-    case .own, .pins, .peers, .outgoing, .gossip, .carried, .deletedFiles:
+    case .gossip: packetToGo()
+    case .own, .pins, .peers, .outgoing, .carried, .deletedFiles:
       shelves[shelf]?.min(by: { goesBefore($0, $1) })?.key
     }
   }
@@ -35,6 +36,13 @@ extension MeshLedger {
     }
     // Where a peer has too much by its newest message alone, that one stays.
     return oldest { first.contains($0.origin) } ?? oldest { _ in true }
+  }
+
+  /// The oldest packet of the senders who take more than a quarter, where there are such, as in the archive in memory.
+  private func packetToGo() -> Key? {
+    let greedy = shares[.gossip, default: Shares()].greedy(within: limit(of: .gossip))
+    return shelves[.gossip]?.filter { greedy.isEmpty || greedy.contains($0.value.origin) }
+      .min { goesBefore($0, $1) }?.key
   }
 
   /// Public files go before private ones, and those of favourite and verified peers last; among them, those of a sender who takes

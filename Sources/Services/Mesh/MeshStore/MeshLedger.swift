@@ -55,7 +55,8 @@ struct MeshLedger: Sendable {
     var isChosen = false
     /// Of a peer that is a favourite or verified.
     var isTrusted = false
-    /// The peer that a message or a file came from; nil for what this node's user has said, and on other shelves.
+    /// The peer that a message or a file came from, or that has signed a packet; nil for what this node's user has said, and on
+    /// other shelves.
     var origin: PeerID?
     var file: FileRow?
   }
@@ -310,6 +311,7 @@ extension MeshLedger {
         order = UInt64(message.number)
       case .gossip(let item):
         (key, shelf, self.time, order) = (.gossip(item.id), .gossip, item.timestamp, item.timestamp)
+        origin = item.sender
       case .message(let message):
         (key, shelf) = (.message(message.number), message.conversation == nil ? .publicMessages : .privateMessages)
         (self.time, order, origin) = (message.time, UInt64(message.number), message.origin)

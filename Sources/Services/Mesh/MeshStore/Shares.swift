@@ -52,6 +52,9 @@ public struct Shares: Sendable {
     amounts[peer]?.isMore(than: limit, dividedBy: Self.parts(for: peer)) ?? false
   }
 
+  /// Those of whom that is true.
+  func greedy(within limit: Limit) -> Set<PeerID?> { Set(amounts.keys.filter { isGreedy($0, within: limit) }) }
+
   /// Whose things go first, the oldest of them before the others: those of who has more than a quarter (nil, this node's user:
   /// more than half); else those of peers that are neither favourite nor verified, while these have more than a quarter together;
   /// else those of all peers; and else the user's.
@@ -59,8 +62,8 @@ public struct Shares: Sendable {
   /// Many identities can have less than a quarter each: what they send goes before what favourite and verified peers have sent,
   /// so that this stays. A quarter is theirs all the same: what somebody new sends is not gone with the next thing that comes.
   public func firstToGo(within limit: Limit, isTrusted: (PeerID) -> Bool = { _ in false }) -> Set<PeerID?> {
-    let greedy = amounts.filter { $0.value.isMore(than: limit, dividedBy: Self.parts(for: $0.key)) }
-    if !greedy.isEmpty { return Set(greedy.keys) }
+    let greedy = greedy(within: limit)
+    if !greedy.isEmpty { return greedy }
     var others: Set<PeerID?> = []
     var together = Amount()
     for case (let peer?, let amount) in amounts where !isTrusted(peer) {

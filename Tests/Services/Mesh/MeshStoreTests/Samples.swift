@@ -59,9 +59,9 @@ enum Sample {
   }
 
   static func gossip(
-    _ text: String = secretText, type: MessageType = .message, at time: UInt64 = time
+    _ text: String = secretText, type: MessageType = .message, from sender: PeerID = peer(2), at time: UInt64 = time
   ) throws -> GossipArchive.Item {
-    let packet = Packet(type: type, timestamp: time, sender: peer(2), payload: Array(text.utf8))
+    let packet = Packet(type: type, timestamp: time, sender: sender, payload: Array(text.utf8))
     guard let item = GossipArchive.Item(bytes: try packet.encoded()) else { throw WireError.badValue("sample") }
     return item
   }
