@@ -199,7 +199,7 @@ let package = Package(
     tests(
       "Services/ListingTests",
       [
-        "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "Hosting", "Tool",
+        "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting", "Tool",
         "Tuvali",
         "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "TestSupport",
       ]),

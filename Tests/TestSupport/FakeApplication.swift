@@ -11,7 +11,9 @@ public struct FakeApplication: Sendable {
     public internal(set) var handle: UInt16 = 0
     /// Whether it offers a socket for each client that subscribes, and for each that writes.
     public let offersSockets: Bool
-    public let offersWriteSockets: Bool
+    public internal(set) var offersWriteSockets: Bool
+    /// While a socket is asked for: what all clients have written that have none, in their order.
+    var unsent: [[UInt8]]?
     /// The clients that subscribed, in the order in which they did; nil for one that is not known.
     public internal(set) var subscribers: [ObjectPath?] = []
 

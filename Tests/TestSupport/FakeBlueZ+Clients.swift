@@ -28,31 +28,40 @@ extension FakeBlueZ {
     options["mtu"] = mtu.map { .uint16($0) }
     options["offset"] = offset.map { .uint16($0) }
     options.merge(more) { $1 }
-    if let device, let characteristic = applications.lazy.compactMap({ $0[uuid] }).first,
-      characteristic.offersWriteSockets
-    {
-      return stream(value, to: uuid, SocketKey(client: device, characteristic: characteristic.path), options, then)
+    if let device, let characteristic = applications.lazy.compactMap({ $0[uuid] }).first {
+      let key = SocketKey(client: device, characteristic: characteristic.path)
+      if let socket = writers[key], socket.isOpen {
+        writesBySocket += 1
+        return then(socket.send(value) == .sent ? nil : .failed("The socket is full."))
+      }
+      if characteristic.offersWriteSockets { return acquire(value, to: uuid, key, options, then) }
     }
     call(uuid, "WriteValue", [.bytes(value), .options(options)]) { result in
       if case .failure(let error) = result { then(error) } else { then(nil) }
     }
   }
 
-  /// Writes by a socket of the client, which is asked for with its first write; a client of whose write nothing is said is
-  /// answered at once.
-  private func stream(
+  /// Asks for a socket of a client with its first write. As with bluetoothd there is one list of writes for all clients: what others
+  /// write meanwhile goes into that socket as well. Facts: `acquire_write` of `src/gatt-database.c`.
+  private func acquire(
     _ value: [UInt8], to uuid: String, _ key: SocketKey, _ options: [String: DBusValue],
     _ then: @escaping @LoopActor (DBusError?) -> Void
   ) {
-    if let socket = writers[key], socket.isOpen {
-      return then(socket.send(value) == .sent ? nil : .failed("The socket is full."))
-    }
+    guard let index = applications.firstIndex(where: { $0[uuid] != nil }) else { return then(.notFound(uuid)) }
+    if applications[index][uuid]?.unsent?.append(value) != nil { return then(nil) }
+    applications[index][uuid]?.unsent = [value]
     call(uuid, "AcquireWrite", [.options(options)]) { [weak self] result in
-      guard let self, case .success(let values) = result, values.count == 2, let end = values[0].asDescriptor,
+      guard let self, let index = applications.firstIndex(where: { $0[uuid] != nil }) else {
+        return then(.notFound(uuid))
+      }
+      let unsent = applications[index][uuid]?.unsent ?? []
+      applications[index][uuid]?.unsent = nil
+      guard case .success(let values) = result, values.count == 2, let end = values[0].asDescriptor,
         let socket = try? PacketSocket(owning: end)
       else { return then(.failed("AcquireWrite gave no socket.")) }
       writers.updateValue(socket, forKey: key)?.close()
-      then(socket.send(value) == .sent ? nil : .failed("The socket is full."))
+      writesBySocket += unsent.count
+      then(unsent.allSatisfy { socket.send($0) == .sent } ? nil : .failed("The socket is full."))
     }
   }
 

@@ -148,8 +148,23 @@ extension FakeBlueZ {
   }
 
   /// A characteristic of a program changed: all subscribers hear the value, however the signal was sent.
+  /// Sockets for writes are offered by whether there is such a property.
+  private func noteOffer(_ message: Message) {
+    let isOffered = message.arguments[1]["WriteAcquired"] != nil
+    let isWithdrawn = message.arguments[2].asStrings?.contains("WriteAcquired") == true
+    guard isOffered || isWithdrawn else { return }
+    for index in applications.indices where applications[index].owner == message.sender {
+      for uuid in applications[index].characteristics.keys where applications[index][uuid]?.path == message.path {
+        applications[index][uuid]?.offersWriteSockets = isOffered
+        tell("write sockets \(isOffered)")
+      }
+    }
+  }
+
   func changed(_ message: Message) {
-    guard message.arguments.count == 3, let value = message.arguments[1]["Value"]?.asBytes else { return }
+    guard message.arguments.count == 3 else { return }
+    noteOffer(message)
+    guard let value = message.arguments[1]["Value"]?.asBytes else { return }
     for application in applications where application.owner == message.sender {
       guard let found = application.characteristics.first(where: { $0.value.path == message.path }) else { continue }
       if message.destination == nil { broadcasts.append(Notification(uuid: found.key, value: value)) }

@@ -58,6 +58,7 @@ extension BlueZRadio {
       return nil
     }
     if !entry.isConfirmed { doubt(entry) }
+    for application in applications.values { application.opened(entry.id) }
     delegate?.linkUp(DriverLink(id: entry.id, address: entry.address, since: entry.since))
     return entry
   }

@@ -15,7 +15,10 @@ extension BlueZRadio {
     guard applications[number] == nil else { return }
     let registration = KeptRegistration(
       .application, Self.root.child("gatt\(number.number)"), bus: bus, scheduler: scheduler,
-      willRegister: { [weak self] in self?.reset(number) },
+      willRegister: { [weak self] in
+        self?.reset(number)
+        self?.applications[number]?.willRegister()
+      },
       asksForLess: { [weak self] in self?.applications[number]?.doesWithoutHandles(after: $0) ?? false },
       onRegistered: { [weak self] isServed in
         self?.applications[number]?.registered(isServed)
@@ -55,6 +58,7 @@ extension BlueZRadio {
   ) throws(ATTError) {
     let link = try link(of: options)
     link.isUsed = true
+    characteristic.writeOffer?.wrote(link.id)
     guard let delegate else { throw .unlikely }
     try delegate.written(value, to: characteristic.id, of: characteristic.application, on: link.id)
   }

@@ -28,14 +28,14 @@ public struct GATTApplication: Hashable, Sendable {
 public struct GATTService: Hashable, Sendable {
   public var uuid: BluetoothUUID
   public var characteristics: [GATTCharacteristic]
-  /// The attribute handle that it begins at on a radio that can choose; nil for any. Peers remember handles, and find them again
-  /// after a restart. No two services of one program have handles in common (docs/bluez.md, "Handles").
-  public var firstHandle: UInt16?
+  /// Where it is among the handles that a radio gives the services of this program, counted from the first; nil for anywhere. No two
+  /// services have handles in common (docs/bluez.md, "Handles").
+  public var handleOffset: UInt16?
 
-  public init(uuid: BluetoothUUID, characteristics: [GATTCharacteristic], firstHandle: UInt16? = nil) {
+  public init(uuid: BluetoothUUID, characteristics: [GATTCharacteristic], handleOffset: UInt16? = nil) {
     self.uuid = uuid
     self.characteristics = characteristics
-    self.firstHandle = firstHandle
+    self.handleOffset = handleOffset
   }
 
   /// The attributes that it consists of: itself, and a declaration, a value and, with values for subscribers, a Client

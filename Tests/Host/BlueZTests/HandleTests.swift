@@ -1,67 +1,84 @@
-import BlueZ
 import DBus
 import Loop
 import Radio
 import TestSupport
 import Testing
 
-@Suite("Peers that remember handles find the services there again")
+@testable import BlueZ
+
+@Suite("Handles of served services")
 struct HandleTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// The sample application, whose service is to begin there.
+  /// The sample application, whose service has a place.
   private static let application: GATTApplication = {
     var application = Service.application
-    application.services[0].firstHandle = 0x0200
+    application.services[0].handleOffset = 24
     return application
   }()
 
-  /// Where its values are then: behind the service, a declaration, and those of the values before.
-  private static let wanted: [String: UInt16] = [Service.put: 0x0202, Service.hear: 0x0204, Service.read: 0x0207]
-
+  /// The blocks in which the values of an application may be, as they are when its service begins a block's place: behind the service a
+  /// declaration, and what is before.
   @LoopActor
-  private static func values(_ application: FakeApplication?) -> [String: UInt16]? {
-    application?.characteristics.mapValues(\.handle)
+  private static func block(of application: FakeApplication?) -> UInt16? {
+    guard let application else { return nil }
+    let values = application.characteristics.mapValues { Int($0.handle) }
+    return (0..<HandleBlock.count).first { number in
+      let first = Int(HandleBlock(number: number).handle(at: 24))
+      return values == [Service.put: first + 2, Service.hear: first + 4, Service.read: first + 7]
+    }
   }
 
-  @Test(
-    "A service begins at the handle that it was declared with, however often it is registered and whoever came before")
+  @Test("Each registration has the next block of handles, whoever else is there, and after the last the first")
   @LoopActor
-  func again() async throws {
+  func blocks() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
     let others = try await rig.serve(Service())
-    let before = try #require(Self.values(rig.fake.applications.last))
-    for _ in 0..<3 {
-      let server = try await rig.serve(Service(), Self.application)
-      #expect(Self.values(rig.fake.applications.last) == Self.wanted)
-      server.close()
-      try await rig.fake.until { rig.fake.applications.count == 1 }
+    let server = try await rig.serve(Service(), Self.application)
+    var before = try #require(Self.block(of: rig.fake.applications.last))
+    for _ in 0..<10 {
+      rig.fake.vanish()
+      try await rig.reach(.waiting)
+      try await rig.fake.start()
+      try await rig.reach(.ready)
+      try await rig.fake.until {
+        rig.fake.applications.count == 2 && rig.fake.applications.allSatisfy { $0[Service.put]?.handle ?? 0 != 0 }
+      }
+      let now = try #require(rig.fake.applications.compactMap { Self.block(of: $0) }.first)
+      #expect(now == (before + 1) % HandleBlock.count)
+      before = now
     }
+    server.close()
     others.close()
-    try await rig.fake.until { rig.fake.applications.isEmpty }
-    // What asks for none has others each time.
-    let later = try await rig.serve(Service())
-    #expect(try #require(Self.values(rig.fake.applications.last)) != before)
-    later.close()
   }
 
-  @Test("Where another program has the handles it is served at others, and asks for them again of the next bluetoothd")
+  @Test(
+    "All blocks together are below the 1,024 handles with which bluetoothd makes a hash, and behind bluetoothd's own")
+  func limits() {
+    let handles = (0..<HandleBlock.count).flatMap { number in
+      (0..<HandleBlock.size).map { HandleBlock(number: number).handle(at: $0) }
+    }
+    #expect(Set(handles).count == 640 && handles.max() == 1023 && handles.min() == 0x0180)
+    #expect(Set((0..<100).map { _ in HandleBlock.random() }).count > 1)
+  }
+
+  @Test("Where another program has the handles it is served at others, and asks for some again of the next bluetoothd")
   @LoopActor
   func taken() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    rig.fake.occupy(0x0205...0x0206)
+    rig.fake.occupy(0x0180...0x03FF)
     let server = try await rig.serve(Service(), Self.application)
-    let found = try #require(Self.values(rig.fake.applications.last))
-    #expect(found.values.allSatisfy { $0 != 0 } && found != Self.wanted)
+    let found = try #require(rig.fake.applications.last)
+    #expect(found[Service.put]?.handle == 0x0402 && Self.block(of: found) == nil)
     #expect(rig.fake.calls.all == Array(repeating: "RegisterApplication hci0 /org/earshot/gatt0", count: 2))
     #expect(rig.radio.status.state == .ready)
     rig.fake.vanish()
     try await rig.reach(.waiting)
     try await rig.fake.start()
     try await rig.reach(.ready)
-    try await rig.fake.until { Self.values(rig.fake.applications.last) == Self.wanted }
+    try await rig.fake.until { Self.block(of: rig.fake.applications.last) != nil }
     server.close()
   }
 
@@ -76,7 +93,7 @@ struct HandleTests {
     try await rig.reach(.degraded, "Failed to register")
     #expect(rig.fake.calls.all.count == 2)
     rig.time.advance(by: .seconds(1))
-    try await rig.fake.until { Self.values(rig.fake.applications.last) == Self.wanted }
+    try await rig.fake.until { Self.block(of: rig.fake.applications.last) != nil }
     server.close()
   }
 }

@@ -15,10 +15,12 @@ final class ServedApplication {
   private(set) var characteristics: [CharacteristicID: ServedCharacteristic] = [:]
   let wantsFastLinks: Bool
   let services: Set<BluetoothUUID>
-  private let hasHandles: Bool
+  private let hasPlaces: Bool
   private var objects: [ExportedObject] = []
-  /// Whether bluetoothd is to give its services the handles that they were declared with.
-  private var wantsHandles = true
+  /// Where bluetoothd is to put its services.
+  private var block = HandleBlock.random()
+  /// Whether bluetoothd may choose where, for it has refused the block.
+  private var doesWithout = false
 
   init(_ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, radio: BlueZRadio) {
     self.number = number
@@ -26,7 +28,7 @@ final class ServedApplication {
     path = registration.path
     wantsFastLinks = application.wantsFastLinks
     services = Set(application.services.map(\.uuid))
-    hasHandles = application.services.contains { $0.firstHandle != nil }
+    hasPlaces = application.services.contains { $0.handleOffset != nil }
     let tree = radio.bus.objects
     tree.exportManager(path)
     for (index, service) in application.services.enumerated() {
@@ -53,37 +55,51 @@ final class ServedApplication {
             Property("Primary", "b", emits: .const, get: { .bool(true) }),
             // With 0 bluetoothd takes any, and writes which; the characteristics know what they need of it.
             Property(
-              "Handle", "q", emits: .none,
-              get: { [weak self] in .uint16(self?.wantsHandles == true ? service.firstHandle ?? 0 : 0) }, set: { _ in }),
+              "Handle", "q", emits: .none, get: { [weak self] in .uint16(self?.handle(of: service) ?? 0) },
+              set: { _ in }),
           ])
       ], manager: path)
   }
 
   // MARK: Handles
 
-  /// bluetoothd has registered it, or has it no longer: the next registration asks for the handles of its services once more.
-  func registered(_ isRegistered: Bool) {
-    if isRegistered, !wantsHandles {
-      Log.shared.notice(
-        "Another program has GATT handles of ours; phones that remember them may need: systemctl restart bluetooth")
-    }
-    if !isRegistered { wantsHandles = true }
+  private func handle(of service: GATTService) -> UInt16? {
+    doesWithout ? nil : service.handleOffset.map { block.handle(at: $0) }
+  }
+
+  /// It is about to be registered.
+  func willRegister() {
+    if !doesWithout { block = block.next }
   }
 
   /// bluetoothd has refused it. Another program's service may have one of the handles, so the next registration does without
-  /// them; where that is refused, too, it was something else, and the one after that asks for them again.
+  /// them; where that is refused, too, it was something else, and the one after that asks for handles again.
   ///
   /// - Returns: whether the next one does without them.
   func doesWithoutHandles(after error: DBusError) -> Bool {
-    guard hasHandles, error.name == BlueZName.Failure.failed else { return false }
-    wantsHandles.toggle()
-    return !wantsHandles
+    guard hasPlaces, error.name == BlueZName.Failure.failed else { return false }
+    doesWithout.toggle()
+    return doesWithout
+  }
+
+  /// bluetoothd has registered it, or has it no longer: then the next registration asks for handles once more.
+  func registered(_ isRegistered: Bool) {
+    if isRegistered, doesWithout {
+      Log.shared.notice(
+        "Another program has GATT handles of ours; phones that remember them may need: systemctl restart bluetooth")
+    }
+    if !isRegistered { doesWithout = false }
   }
 
   subscript(id: CharacteristicID) -> ServedCharacteristic? { characteristics[id] }
 
   /// Whether it has values for clients that never subscribe.
   var reachesAll: Bool { characteristics.values.contains { $0.canNotify && $0.reach == .exact } }
+
+  /// A link has come up, whose peer may write.
+  func opened(_ link: LinkID) {
+    for characteristic in characteristics.values { characteristic.writeOffer?.opened(link) }
+  }
 
   /// A link has ended, and with it the subscriptions of its client.
   func forget(_ link: LinkID) {

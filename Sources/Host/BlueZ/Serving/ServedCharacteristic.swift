@@ -10,7 +10,7 @@ import Radio
 /// bluetoothd from 5.76 on is offered `AcquireNotify`: it takes one socket for each client that subscribes, and closes it
 /// when the client does not want values any more, and by a fault when another one leaves. bluetoothd before 5.76 would use one socket for all clients; it is
 /// offered `StartNotify`, which tells of the first subscriber and names no client. `AcquireWrite`, over whose socket no write
-/// can be refused, is offered from 5.76 on where the service takes all writes.
+/// can be refused, is offered from 5.76 on where the service takes all writes, while all clients are known (`WriteOffer`).
 @LoopActor
 final class ServedCharacteristic {
   let application: ApplicationID
@@ -31,6 +31,8 @@ final class ServedCharacteristic {
   private(set) var lastLeft: Instant?
   /// The sockets of the clients that wrote, the same.
   var writers: [LinkID: PacketSocket] = [:]
+  /// Nil where bluetoothd is never offered any.
+  private(set) var writeOffer: WriteOffer?
   /// Whether a client subscribed, where bluetoothd does not keep clients apart.
   var isNotifying = false
   /// The client that did, where that is certain.
@@ -59,8 +61,21 @@ final class ServedCharacteristic {
 
   func export(of service: ObjectPath, manager: ObjectPath) {
     guard let radio else { return }
+    if radio.keepsClientsApart, takesAllWrites {
+      writeOffer = WriteOffer(scheduler: radio.scheduler) { [weak self] in self?.tell(ofOffer: $0) }
+      for link in radio.links.all { writeOffer?.opened(link.id) }
+    }
     object = radio.bus.objects.export(
       path, interfaces: [interface(of: service, keepsApart: radio.keepsClientsApart)], manager: manager)
+  }
+
+  /// bluetoothd goes by whether there is such a property, and takes no notice of its value.
+  private func tell(ofOffer isMade: Bool) {
+    guard let radio, let owner = radio.place?.owner else { return }
+    let changed: [String: DBusValue] = isMade ? ["WriteAcquired": .bool(false)] : [:]
+    radio.bus.emit(
+      path, BlueZName.properties, "PropertiesChanged",
+      [.string(BlueZName.gattCharacteristic), .options(changed), .strings(isMade ? [] : ["WriteAcquired"])], to: owner)
   }
 
   /// Takes it off the bus. No subscription is told of any more.
@@ -82,6 +97,7 @@ final class ServedCharacteristic {
     handle = 0
     let ended = subscribers + (subscriber.map { [$0] } ?? [])
     closeSockets()
+    writeOffer?.reset()
     setNotifying(false)
     return ended
   }
@@ -93,6 +109,7 @@ final class ServedCharacteristic {
     closing[link] = nil
     stranded.remove(link)
     writers.removeValue(forKey: link)?.close()
+    writeOffer?.closed(link)
     if subscriber == link { subscriber = nil }
   }
 
@@ -165,8 +182,6 @@ final class ServedCharacteristic {
         method("AcquireWrite", [options], [Argument("fd", "h"), Argument("mtu", "q")]) {
           (self, call) throws(DBusError) in try self.acquireWrites(CallOptions(call.arguments.first))
         })
-      properties.append(
-        Property("WriteAcquired", "b", emits: .none, get: { [weak self] in .bool(self?.writers.isEmpty == false) }))
     }
     return Interface(BlueZName.gattCharacteristic, methods: methods, properties: properties)
   }

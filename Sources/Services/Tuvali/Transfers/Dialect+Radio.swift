@@ -23,14 +23,14 @@ extension Dialect {
         return GATTCharacteristic(
           uuid: uuid(of: characteristic), properties: properties,
           reach: characteristic.direction == .toWallet ? .exact : .subscribers)
-      }, firstHandle: firstHandle)
+      }, handleOffset: handleOffset)
   }
 
-  private var firstHandle: UInt16 {
+  private var handleOffset: UInt16 {
     switch name {
-    case .v05: 0x0200
-    case .v04: 0x0220
-    case .v03: 0x0240
+    case .v05: 0
+    case .v04: 24
+    case .v03: 48
     }
   }
 

@@ -20,7 +20,7 @@ enum BitchatGATT {
         GATTCharacteristic(
           uuid: characteristic.characteristic, properties: [.notify, .write, .writeWithoutResponse],
           reach: .subscribers, takesAllWrites: true)
-      ], firstHandle: 0x0260)
+      ], handleOffset: 72)
   ])
 
   /// The service alone, and in the scan response who is here, by which neighbours know a peer that they have a link with. There

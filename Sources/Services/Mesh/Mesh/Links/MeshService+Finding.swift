@@ -108,6 +108,7 @@ extension MeshService {
       if services.contains(where: \.isNode) {
         link.subscribe(to: BitchatGATT.characteristic)
       } else {
+        Log.shared.debug("A neighbour does not serve what it advertises", .link(link.id), .protocolName("bitchat"))
         link.disconnect()
       }
     case .subscribed: arrived(attempt)

@@ -1,0 +1,59 @@
+import Common
+import Loop
+import Radio
+
+/// Whether bluetoothd is offered sockets for the writes of its clients (`AcquireWrite`), of one characteristic.
+///
+/// While bluetoothd waits for a client's socket, what other clients write for the first time goes into that socket, too, as the first
+/// one's (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all). Clients that come together, as after a restart of this
+/// program, would be taken for each other. So a client's first write comes by `WriteValue`, which names it: there is no offer while
+/// a client is connected that has not written yet, or has not had the time to.
+@LoopActor
+final class WriteOffer {
+  /// A peer that has not written in so long is no client of the characteristic.
+  static let patience = Duration.seconds(10)
+
+  private(set) var isMade = false
+  /// Those that have come and not written yet.
+  private var newcomers: [LinkID: Registration] = [:]
+  /// Whether somebody writes by `WriteValue`.
+  private var isWanted = false
+  private let scheduler: any Scheduler
+  private let tell: @LoopActor (Bool) -> Void
+
+  /// - Parameter tell: called when the offer is made or withdrawn.
+  init(scheduler: any Scheduler, tell: @escaping @LoopActor (Bool) -> Void) {
+    self.scheduler = scheduler
+    self.tell = tell
+  }
+
+  func opened(_ link: LinkID) {
+    newcomers[link] = scheduler.schedule(after: Self.patience) { [weak self] in self?.settled(link) }
+    decide()
+  }
+
+  func closed(_ link: LinkID) { settled(link) }
+
+  /// A client has written by `WriteValue`.
+  func wrote(_ link: LinkID) {
+    isWanted = true
+    settled(link)
+  }
+
+  /// bluetoothd has forgotten it.
+  func reset() {
+    (isMade, isWanted) = (false, false)
+  }
+
+  private func settled(_ link: LinkID) {
+    newcomers[link] = nil
+    decide()
+  }
+
+  private func decide() {
+    let isDue = newcomers.isEmpty && (isMade || isWanted)
+    guard isDue != isMade else { return }
+    (isMade, isWanted) = (isDue, false)
+    tell(isDue)
+  }
+}

@@ -1,0 +1,200 @@
+import BlueZ
+import Common
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("Writes of clients by sockets")
+struct WriteOfferTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let application = Service.application(reach: .subscribers, takesAllWrites: true)
+
+  /// A client that has connected, with its link.
+  @LoopActor
+  private static func client(_ number: Int, _ rig: Rig, _ service: Service) async throws -> (ObjectPath, LinkID) {
+    let address = "00:AA:02:00:00:0\(number)"
+    let device = rig.fake.addDevice(address)
+    let event = try await service.events.first { if case .opened(_, address) = $0 { true } else { false } }
+    guard case .opened(let link, _) = event else { throw CancellationError() }
+    return (device, link)
+  }
+
+  @LoopActor
+  private static func isOffered(_ rig: Rig) -> Bool {
+    rig.fake.applications.last?[Service.put]?.offersWriteSockets == true
+  }
+
+  @LoopActor
+  private static func written(_ service: Service, on link: LinkID) -> [[UInt8]] {
+    service.events.all.compactMap { if case .written(link, _, let value) = $0 { value } else { nil } }
+  }
+
+  @LoopActor
+  private static func until(_ value: [UInt8], on link: LinkID, _ service: Service) async throws {
+    let last = Service.Event.written(link, Service.id(0xFE02), value)
+    if !service.events.all.contains(last) { _ = try await service.events.first { $0 == last } }
+  }
+
+  @Test("Clients that come together and write at the same moment are not taken for each other")
+  @LoopActor
+  func together() async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Self.application)
+    defer { server.close() }
+    var clients: [(device: ObjectPath, link: LinkID)] = []
+    for number in 1...3 { clients.append(try await Self.client(number, rig, service)) }
+    for (index, client) in clients.enumerated() {
+      rig.fake.write([UInt8(index)], to: Service.put, from: client.device) { _ in }
+    }
+    for (index, client) in clients.enumerated() { try await Self.until([UInt8(index)], on: client.link, service) }
+    for (index, client) in clients.enumerated() {
+      #expect(Self.written(service, on: client.link) == [[UInt8(index)]])
+    }
+  }
+
+  @Test("Once all have written each has a socket, and each write is that client's")
+  @LoopActor
+  func sockets() async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Self.application)
+    defer { server.close() }
+    var clients: [(device: ObjectPath, link: LinkID)] = []
+    for number in 1...2 { clients.append(try await Self.client(number, rig, service)) }
+    #expect(await rig.fake.write([0, 0], to: Service.put, from: clients[0].device, mtu: 247) == nil)
+    try await rig.settle()
+    #expect(!Self.isOffered(rig))
+    #expect(await rig.fake.write([0, 1], to: Service.put, from: clients[1].device, mtu: 247) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+    for round in 1..<20 as Range<UInt8> {
+      for index in 0..<2 {
+        #expect(await rig.fake.write([round, UInt8(index)], to: Service.put, from: clients[index].device) == nil)
+      }
+    }
+    #expect(rig.fake.writesBySocket == 38)
+    for index in 0..<2 {
+      try await Self.until([19, UInt8(index)], on: clients[index].link, service)
+      #expect(Self.written(service, on: clients[index].link) == (0..<20).map { [$0, UInt8(index)] })
+      #expect(service.events.all.contains(.changed(clients[index].link, 247)))
+    }
+  }
+
+  @Test("A client that comes later is known by its first write before it has a socket; those of others stay")
+  @LoopActor
+  func later() async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Self.application)
+    defer { server.close() }
+    let first = try await Self.client(1, rig, service)
+    #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+    #expect(await rig.fake.write([2], to: Service.put, from: first.0) == nil)
+    let second = try await Self.client(2, rig, service)
+    try await rig.fake.until { !Self.isOffered(rig) }
+    #expect(await rig.fake.write([3], to: Service.put, from: first.0) == nil)
+    #expect(rig.fake.writesBySocket == 2)
+    #expect(await rig.fake.write([4], to: Service.put, from: second.0) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+    #expect(rig.fake.writesBySocket == 2)
+    #expect(await rig.fake.write([5], to: Service.put, from: second.0) == nil)
+    try await Self.until([5], on: second.1, service)
+    #expect(Self.written(service, on: second.1) == [[4], [5]])
+    try await Self.until([3], on: first.1, service)
+    #expect(Self.written(service, on: first.1) == [[1], [2], [3]])
+  }
+
+  @Test("A peer that never writes keeps sockets from others for ten seconds, and one that goes no longer")
+  @LoopActor
+  func silent() async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Self.application)
+    defer { server.close() }
+    let first = try await Self.client(1, rig, service)
+    _ = try await Self.client(2, rig, service)
+    #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
+    rig.time.advance(by: .milliseconds(9900))
+    try await rig.settle()
+    #expect(!Self.isOffered(rig))
+    rig.time.advance(by: .milliseconds(200))
+    try await rig.fake.until { Self.isOffered(rig) }
+    let third = try await Self.client(3, rig, service)
+    try await rig.fake.until { !Self.isOffered(rig) }
+    #expect(await rig.fake.write([2], to: Service.put, from: first.0) == nil)
+    rig.fake.setConnected(third.0, false)
+    try await rig.fake.until { Self.isOffered(rig) }
+  }
+
+  @Test("The next bluetoothd is offered none before a client has written to it")
+  @LoopActor
+  func restart() async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Self.application)
+    defer { server.close() }
+    let client = try await Self.client(1, rig, service)
+    #expect(await rig.fake.write([1], to: Service.put, from: client.0) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+    rig.fake.vanish()
+    try await rig.reach(.waiting)
+    try await rig.fake.start()
+    try await rig.reach(.ready)
+    try await rig.fake.until { rig.fake.applications.last?[Service.put]?.handle ?? 0 != 0 }
+    #expect(!Self.isOffered(rig))
+    let again = try await Self.client(2, rig, service)
+    #expect(await rig.fake.write([2], to: Service.put, from: again.0) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+    #expect(rig.fake.writesBySocket == 0)
+  }
+
+  @Test("A value that is too long for a write is refused and counted, and takes none along that came with it")
+  @LoopActor
+  func tooLong() async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Service.application(reach: .subscribers, takesAllWrites: true))
+    defer { server.close() }
+    let (device, link) = try await Self.client(1, rig, service)
+    #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+    let values: [[UInt8]] = [[1], [UInt8](repeating: 2, count: 513), [UInt8](repeating: 3, count: 512), [4]]
+    #expect(await rig.fake.write(values[0], to: Service.put, from: device) == nil)
+    for value in values.dropFirst() { rig.fake.write(value, to: Service.put, from: device) { _ in } }
+    let last = Service.Event.written(link, Service.id(0xFE02), [4])
+    if !service.events.all.contains(last) { _ = try await service.events.first { $0 == last } }
+    let written = service.events.all.compactMap { event -> [UInt8]? in
+      if case .written(_, _, let value) = event { value } else { nil }
+    }
+    #expect(written == [[0], values[0], values[2], values[3]])
+    #expect(rig.radio.counters.refusedWrites == 1)
+  }
+
+  @Test(
+    "A service that may refuse a write, and a bluetoothd before 5.76, get no sockets",
+    arguments: [(66, true), (82, false)])
+  @LoopActor
+  func noWriters(minor: Int, takesAllWrites: Bool) async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, minor))
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Service.application(reach: .subscribers, takesAllWrites: takesAllWrites))
+    defer { server.close() }
+    let device = rig.fake.addDevice("00:AA:02:00:00:01")
+    #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
+    try await rig.settle()
+    #expect(!Self.isOffered(rig))
+    service.refusal = .busy
+    #expect(await rig.fake.write([1], to: Service.put, from: device) != nil)
+  }
+}
