@@ -186,6 +186,14 @@ class Node:
 
         return await self.until(f"knows {peer}", test, timeout)
 
+    async def until_hops(self, peer: str, count: int, timeout: float = 90) -> None:
+        """Waits until the last announce of a peer came over so many hops."""
+
+        async def test() -> bool:
+            return (await self.peers()).get(peer, {}).get("Hops") == count
+
+        await self.until(f"has {peer} {count} hops away", test, timeout)
+
     async def until_heard(self, text: str, timeout: float = 30, after: int = 0) -> Message:
         """Waits for a message with this text and a number above this one; there is one alone."""
 

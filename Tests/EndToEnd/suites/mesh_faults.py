@@ -15,7 +15,7 @@ from harness.node import Node
 from harness.pace import measure_again
 from harness.runner import Suite
 from harness.stage import Stage
-from suites.mesh import ADAPTERS, chat, nodes
+from suites.mesh import ADAPTERS, chat, join, nodes, talking
 
 suite = Suite("meshfaults")
 #: A limit from the moment at which the radio is there again to the next message.
@@ -141,6 +141,20 @@ async def remembered(stage: Stage) -> None:
                 number = await one.tell(await two.peer_id(), f"{one.name} remembers, {began}")
                 await one.until_state(number, "delivered", "read")
             stage.measure(f"talking after {time.monotonic() - began:.1f} s")
+
+
+@suite.test("A kiosk that is started again beside three nodes that chat has them as neighbours again", limit=600)
+async def kiosk_again(stage: Stage) -> None:
+    async with nodes(stage, 3) as found:
+        for node in found:
+            await node.until_neighbours(2, timeout=60)
+        async with talking(stage, found):
+            for _ in range(4):
+                await stage.kiosk.stop()
+                began = time.monotonic()
+                await join(stage)
+                stage.measure(f"{time.monotonic() - began:.1f} s")
+        await stage.kiosk.stop()
 
 
 class _Timex(ctypes.Structure):
