@@ -199,7 +199,8 @@ let package = Package(
     tests(
       "Services/ListingTests",
       [
-        "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting", "Tool",
+        "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting",
+        "Tool",
         "Tuvali",
         "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "TestSupport",
       ]),

@@ -187,7 +187,9 @@ struct MeshLedgerTests {
       try Sample.gossip("\($0)", from: Sample.peer(10 + $0), at: Sample.time + $0)
     }
     for item in others { _ = try ledger.apply(.gossip(item), at: 1) }
-    let flood = try (1...3000 as ClosedRange<UInt64>).map { try Sample.gossip("flood \($0)", at: Sample.time + 1000 + $0) }
+    let flood = try (1...3000 as ClosedRange<UInt64>).map {
+      try Sample.gossip("flood \($0)", at: Sample.time + 1000 + $0)
+    }
     for item in flood { _ = try ledger.apply(.gossip(item), at: 1) }
     #expect(others.allSatisfy { ledger.has(.gossip($0.id), on: .gossip) })
     let kept = flood.filter { ledger.has(.gossip($0.id), on: .gossip) }
