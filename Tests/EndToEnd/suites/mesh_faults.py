@@ -9,13 +9,12 @@ from collections.abc import Awaitable, Callable
 
 from dbus_fast import DBusError
 
-from harness.handles import use_up
 from harness.limits import limit
 from harness.node import Node
 from harness.pace import measure_again
 from harness.runner import Suite
 from harness.stage import Stage
-from suites.mesh import ADAPTERS, chat, join, nodes, talking
+from suites.mesh import ADAPTERS, join, nodes, talking
 
 suite = Suite("meshfaults")
 #: A limit from the moment at which the radio is there again to the next message.
@@ -120,27 +119,6 @@ async def both_connect(stage: Stage) -> None:
             for one, other in ((anna, ben), (ben, anna)):
                 sent = await one.tell(await other.peer_id(), f"round {round} from {one.name}")
                 await one.until_state(sent, "delivered", "read")
-
-
-@suite.test("A neighbour that remembers where a node's values were finds them after the node was started again", limit=180)
-async def remembered(stage: Stage) -> None:
-    async with nodes(stage, 2) as (anna, ben):
-        for node in (anna, ben):
-            await node.until_neighbours(1)
-        await chat(anna, ben)
-        for adapter in ADAPTERS[:2]:
-            await use_up(adapter)
-        for again, other in ((ben, anna), (anna, ben), (ben, anna)):
-            await again.stop()
-            await again.start()
-            began = time.monotonic()
-            for node in (anna, ben):
-                await node.until_neighbours(1)
-            stage.measure(f"{again.name} after {time.monotonic() - began:.1f} s")
-            for one, two in ((again, other), (other, again)):
-                number = await one.tell(await two.peer_id(), f"{one.name} remembers, {began}")
-                await one.until_state(number, "delivered", "read")
-            stage.measure(f"talking after {time.monotonic() - began:.1f} s")
 
 
 @suite.test("A kiosk that is started again beside three nodes that chat has them as neighbours again", limit=600)

@@ -222,6 +222,38 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(1)) { other.texts == lines })
   }
 
+  @Test(
+    "A frame that was made for a notification, and is too long for a write, is notified where the peer is written to by now"
+  )
+  @LoopActor
+  func tooLongToWrite() async throws {
+    let (village, ann, bob) = pair(areMixed: true)
+    for house in [ann, bob] { house.radio.controller.longestWrite = 510 }
+    let isReady = village.wait {
+      [ann, bob].allSatisfy { house in
+        house.mesh.ports.values.map(\.frameLimit) == [510] && house.mesh.ports.values.allSatisfy(\.isClientReady)
+      }
+    }
+    try #require(isReady)
+    let (house, other) = ann.mesh.ports.values.contains { !$0.isOurs } ? (ann, bob) : (bob, ann)
+    let port = try #require(house.mesh.ports.values.first)
+    #expect(village.wait { !port.isBusy && port.queue.isEmpty && port.isSubscribed })
+    let before = (sent: house.mesh.sent, unreachable: house.mesh.unreachable)
+    let frames = try #require(other.mesh.engine?.counters.frames)
+    let long = (0..<40).map { [UInt8](repeating: $0, count: 512) }
+    for frame in long { house.mesh.send(frame, on: port.id, .file) }
+    #expect(village.wait(.seconds(5)) { other.mesh.engine?.counters.frames ?? 0 >= frames + 40 })
+    #expect(house.mesh.sent >= before.sent + 40 && house.mesh.unreachable == before.unreachable)
+    // Where there was no room for one, room is told of by the server's end.
+    (port.isBusy, port.writing) = (true, nil)
+    house.mesh.hasRoom(port.id)
+    #expect(!port.isBusy)
+    // What fits is written as before.
+    _ = try house.mesh.say("a line")
+    #expect(port.writing != nil)
+    #expect(village.wait(.seconds(5)) { other.texts == ["a line"] })
+  }
+
   @Test("A frame that all subscribers hear is made for the narrowest of them; one that is written is not")
   @LoopActor
   func narrowest() async throws {

@@ -98,7 +98,7 @@ extension MeshService {
     port.queue.holdsFiles = radio.isQuietWanted
     while !port.isBusy, let frame = port.queue.first {
       let isFile = port.queue.next == .file
-      if let client = port.client, port.isClientReady {
+      if let client = port.client, port.isClientReady, !isOnlyNotified(frame, port) {
         port.queue.removeFirst()
         if isFile { tookFile(port) }
         if client.streamNow(frame, to: BitchatGATT.characteristic) {
@@ -126,6 +126,11 @@ extension MeshService {
       port.queue.removeFirst()
       if isFile { tookFile(port) }
     }
+  }
+
+  /// Whether a frame is longer than what arrives when it is written: it was made while the peer was notified.
+  private func isOnlyNotified(_ frame: [UInt8], _ port: MeshPort) -> Bool {
+    frame.count > port.frameLimit && port.isServed && port.isSubscribed
   }
 
   func hasRoomAgain(_ link: LinkID) {
@@ -297,8 +302,8 @@ extension MeshService: GATTServerDelegate {
   }
 
   public func hasRoom(_ link: LinkID) {
-    // What is written has room when it was written.
-    if ports[link]?.isClientReady == false { hasRoomAgain(link) }
+    // What is being written has room when it was written.
+    if ports[link]?.writing == nil { hasRoomAgain(link) }
   }
 
   public func linkClosed(_ link: LinkID) {
