@@ -45,9 +45,18 @@ Taken = dict[tuple[str, int], list[tuple[float, int, float]]]
 @asynccontextmanager
 async def bare_link(stage: Stage) -> AsyncIterator[str]:
     """bluetoothd's link from one adapter to a bare server on another, beside the links of nodes; where its characteristic is."""
-    bus = stage.bus
     await systemctl("reset-failed", BARE_UNIT, check=False)
     await stage.machine.run_as_unit(BARE_UNIT, str(stage.native / "bare_gatt"), f"hci{LAST_PARTNER}", "socket")
+    try:
+        async with _link_with_bare(stage) as path:
+            yield path
+    finally:
+        await systemctl("stop", BARE_UNIT)
+
+
+@asynccontextmanager
+async def _link_with_bare(stage: Stage) -> AsyncIterator[str]:
+    bus = stage.bus
     here, there = adapter_path(FOURTH), adapter_path(LAST_PARTNER)
     address = (await bus.properties(BLUEZ, there, ADAPTER))["Address"]
     device = f"{here}/dev_{address.replace(':', '_')}"
@@ -62,7 +71,6 @@ async def bare_link(stage: Stage) -> AsyncIterator[str]:
         yield await bus.until("the characteristic is there", lambda: _characteristic(stage, device), 30)
     finally:
         await bus.call(BLUEZ, here, ADAPTER, "RemoveDevice", "o", device)
-        await systemctl("stop", BARE_UNIT)
 
 
 async def _is_free(stage: Stage, device: str) -> bool:
