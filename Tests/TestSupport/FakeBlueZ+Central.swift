@@ -115,10 +115,22 @@ extension FakeBlueZ {
       peers[call.path]?.connecting = nil
       pending.fail(DBusError(name: Self.failed, message: "le-connection-abort-by-local"))
     }
+    guard !holdsCuts else { return heldCuts.append(call) }
+    cut(call)
+  }
+
+  private func cut(_ call: MethodCall) {
     let wasConnected = devices[call.path]?.isConnected == true
     setConnected(call.path, false)
     if wasConnected { peers[call.path]?.onDisconnect() }
     EventLoop.shared.soon { call.reply() }
+  }
+
+  /// bluetoothd waits two seconds before it cuts a link: now they are over.
+  public func endCuts() {
+    let calls = heldCuts
+    heldCuts = []
+    for call in calls { cut(call) }
   }
 
   /// bluetoothd has read what the peer serves: the objects first, then the word.

@@ -28,6 +28,9 @@ public final class FakeBlueZ {
   /// The filters that clients set.
   public internal(set) var filters: [String: [String: DBusValue]] = [:]
   public internal(set) var applications: [FakeApplication] = []
+  /// Whether links are cut at `endCuts` alone.
+  public var holdsCuts = false
+  var heldCuts: [MethodCall] = []
   /// Writes of clients that went by a socket.
   public internal(set) var writesBySocket = 0
   /// The last handle that was given out on each adapter; none is given out twice, unless it is asked for.

@@ -67,9 +67,10 @@ extension BlueZRadio {
     guard let link = links.close(device) else { return }
     doubts[link.id] = nil
     window.forget(link.id)
-    for application in applications.values { application.forget(link.id) }
+    for application in applications.values + leaving { application.forget(link.id) }
     if let raw = doors.raw.way, let index = place?.index { raw.forget(link.address, on: index) }
     delegate?.linkDown(link.id)
+    closeLeftIfAlone()
   }
 
   /// The adapter or bluetoothd is gone, and every link with it.
@@ -144,10 +145,14 @@ extension BlueZRadio {
   }
 
   public func cut(_ link: LinkID) {
-    guard let owner = place?.owner, let entry = links[link], !central.cut(entry.device) else { return }
+    guard let owner = place?.owner, let entry = links[link] else { return }
+    entry.isBeingCut = true
+    guard !central.cut(entry.device) else { return }
     bus.call(owner, entry.device, BlueZName.device, "Disconnect") { [weak self] result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("Disconnect was answered with \(error)", .link(link))
+      defer { self?.closeLeftIfAlone() }
+      self?.links[link]?.isBeingCut = false
       let isGone = CentralWords.isOfGoneObject(error) || error.name == BlueZName.Failure.notConnected
       if isGone, let self, links[entry.device] === entry { close(entry.device) }
     }

@@ -17,7 +17,7 @@ extension BlueZRadio {
       .application, Self.root.child("gatt\(number.number)"), bus: bus, scheduler: scheduler,
       willRegister: { [weak self] in
         self?.reset(number)
-        self?.applications[number]?.willRegister()
+        self?.giveHandles(to: number)
       },
       asksForLess: { [weak self] in self?.applications[number]?.doesWithoutHandles(after: $0) ?? false },
       onRegistered: { [weak self] isServed in
@@ -33,12 +33,18 @@ extension BlueZRadio {
 
   public func stopServing(_ number: ApplicationID) {
     guard let application = applications.removeValue(forKey: number) else { return }
-    application.close()
+    leave(application)
     wishesMayHaveChanged()
     statusMayHaveChanged()
   }
 
   public func isServed(_ number: ApplicationID) -> Bool { applications[number]?.registration.isRegistered ?? false }
+
+  private func giveHandles(to number: ApplicationID) {
+    guard let application = applications[number], application.wantsHandles else { return }
+    handles = handles.next
+    application.block = handles
+  }
 
   /// bluetoothd has forgotten an application, or is about to hear of it.
   private func reset(_ number: ApplicationID) {

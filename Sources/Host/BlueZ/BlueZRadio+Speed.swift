@@ -7,12 +7,15 @@ extension BlueZRadio {
   /// Takes on what a reload changed.
   public func prefer(_ links: LinkPreferences) { speed.prefer(links) }
 
-  /// Gives back what the adapter had before, leaves no monitor behind, and calls `then` once: when that is done, after `limit` at the latest.
+  /// Gives back what the adapter had before, leaves no monitor behind, lets applications go that are about to, and calls `then` once: when that
+  /// is done, after `limit` at the latest, or `linkEndTime` where that is longer.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     let end = scheduler.now.advanced(by: limit)
     scanner.rest(within: limit) { [weak self] in
       guard let self else { return then() }
-      speed.rest(within: max(.zero, scheduler.now.duration(to: end)), then: then)
+      speed.rest(within: max(.zero, scheduler.now.duration(to: end))) { [weak self] in
+        if let self { afterLeaving(then) } else { then() }
+      }
     }
   }
 

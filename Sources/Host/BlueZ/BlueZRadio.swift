@@ -41,6 +41,12 @@ public final class BlueZRadio: RadioDriver {
   /// The adapter in use.
   private(set) var place: Place?
   var applications: [ApplicationID: ServedApplication] = [:]
+  /// Those that go when the links of their clients have ended.
+  var leaving: [ServedApplication] = []
+  var leavingTimer: Registration?
+  var whenLeft: [@LoopActor () -> Void] = []
+  /// The handles of the last registration.
+  var handles = HandleBlock.random()
   /// Links that bluetoothd has not confirmed.
   var doubts: [LinkID: Registration] = [:]
   /// Which end made the links of the adapter in use, as far as the kernel said.
@@ -353,6 +359,6 @@ public final class BlueZRadio: RadioDriver {
   }
 
   private func isOwn(_ path: ObjectPath) -> Bool {
-    applications.values.contains { path.isWithin($0.path) } || advertising.owns(path)
+    (applications.values + leaving).contains { path.isWithin($0.path) } || advertising.owns(path)
   }
 }

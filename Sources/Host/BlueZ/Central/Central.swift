@@ -149,6 +149,9 @@ final class Central {
     return true
   }
 
+  /// Whether a connection of ours is having the link with a peer cut.
+  func isEnding(_ device: ObjectPath) -> Bool { connections[device]?.contains(where: \.isEnding) == true }
+
   func closed(_ connection: CentralConnection) {
     guard let index = connections[connection.device]?.firstIndex(where: { $0 === connection }) else { return }
     connections[connection.device]?.remove(at: index)

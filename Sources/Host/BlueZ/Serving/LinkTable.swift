@@ -21,6 +21,8 @@ final class LinkTable {
     var isConfirmed: Bool
     /// Whether the peer used an application of ours.
     var isUsed = false
+    /// Whether bluetoothd was asked to cut it.
+    var isBeingCut = false
 
     fileprivate init(_ id: LinkID, _ device: Device, since: Instant, isMadeHere: Bool, isConfirmed: Bool) {
       self.id = id

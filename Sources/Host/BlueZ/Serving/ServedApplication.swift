@@ -18,7 +18,7 @@ final class ServedApplication {
   private let hasPlaces: Bool
   private var objects: [ExportedObject] = []
   /// Where bluetoothd is to put its services.
-  private var block = HandleBlock.random()
+  var block: HandleBlock?
   /// Whether bluetoothd may choose where, for it has refused the block.
   private var doesWithout = false
 
@@ -64,13 +64,12 @@ final class ServedApplication {
   // MARK: Handles
 
   private func handle(of service: GATTService) -> UInt16? {
-    doesWithout ? nil : service.handleOffset.map { block.handle(at: $0) }
+    guard wantsHandles, let block else { return nil }
+    return service.handleOffset.map { block.handle(at: $0) }
   }
 
-  /// It is about to be registered.
-  func willRegister() {
-    if !doesWithout { block = block.next }
-  }
+  /// Whether it asks for handles when it is registered.
+  var wantsHandles: Bool { hasPlaces && !doesWithout }
 
   /// bluetoothd has refused it. Another program's service may have one of the handles, so the next registration does without
   /// them; where that is refused, too, it was something else, and the one after that asks for handles again.

@@ -1,0 +1,78 @@
+import BlueZ
+import DBus
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+@Suite("The links of clients end before what they use goes")
+struct LeavingTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A rig with a client that has written, whose link is being cut, and whose application its service is done with.
+  @LoopActor
+  private static func leaving() async throws -> (rig: Rig, client: ObjectPath) {
+    let rig = try await Rig.ready()
+    let service = Service()
+    let server = try await rig.serve(service)
+    let client = rig.fake.addDevice()
+    let link = try await service.link()
+    #expect(await rig.fake.write([1], to: Service.put, from: client) == nil)
+    rig.fake.holdsCuts = true
+    server.close()
+    rig.driver.cut(link)
+    try await rig.settle()
+    return (rig, client)
+  }
+
+  @LoopActor
+  private static func isGone(_ rig: Rig) -> Bool {
+    rig.fake.calls.all.contains("UnregisterApplication hci0 /org/earshot/gatt0")
+  }
+
+  @Test("While bluetoothd cuts a link the application stays, what the client writes is refused, and then it goes")
+  @LoopActor
+  func waits() async throws {
+    let (rig, client) = try await Self.leaving()
+    defer { rig.close() }
+    #expect(rig.fake.calls.all.contains("Disconnect \(client.lastElement)") && !Self.isGone(rig))
+    let refusal = await rig.fake.write([2], to: Service.put, from: client)
+    #expect(refusal?.name.hasPrefix("org.bluez.Error.") == true, "\(String(describing: refusal))")
+    var hasRested = false
+    rig.driver.rest(within: .seconds(2)) { hasRested = true }
+    rig.time.advance(by: .milliseconds(2900))
+    try await rig.settle()
+    #expect(!Self.isGone(rig) && !hasRested)
+    rig.fake.endCuts()
+    try await rig.fake.until { Self.isGone(rig) && rig.fake.applications.isEmpty }
+    #expect(hasRested)
+  }
+
+  @Test("Where a link does not end the application goes after three seconds")
+  @LoopActor
+  func timeout() async throws {
+    let (rig, _) = try await Self.leaving()
+    defer { rig.close() }
+    rig.time.advance(by: .milliseconds(3100))
+    try await rig.fake.until { Self.isGone(rig) && rig.fake.applications.isEmpty }
+    var hasRested = false
+    rig.driver.rest(within: .seconds(2)) { hasRested = true }
+    #expect(hasRested)
+    rig.fake.endCuts()
+  }
+
+  @Test("A link that goes on, for another service, keeps no application")
+  @LoopActor
+  func shared() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service)
+    let client = rig.fake.addDevice()
+    _ = try await service.link()
+    #expect(await rig.fake.write([1], to: Service.put, from: client) == nil)
+    server.close()
+    try await rig.fake.until { Self.isGone(rig) && rig.fake.applications.isEmpty }
+    #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") })
+  }
+}
