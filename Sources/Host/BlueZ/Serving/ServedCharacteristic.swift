@@ -72,6 +72,7 @@ final class ServedCharacteristic {
   /// bluetoothd goes by whether there is such a property, and takes no notice of its value.
   private func tell(ofOffer isMade: Bool) {
     guard let radio, let owner = radio.place?.owner else { return }
+    Log.shared.debug(isMade ? "Sockets for writes are offered" : "No more sockets for writes are offered for now")
     let changed: [String: DBusValue] = isMade ? ["WriteAcquired": .bool(false)] : [:]
     radio.bus.emit(
       path, BlueZName.properties, "PropertiesChanged",

@@ -10,8 +10,8 @@ import Radio
 /// a client is connected that has not written yet, or has not had the time to.
 @LoopActor
 final class WriteOffer {
-  /// A peer that has not written in so long is no client of the characteristic.
-  static let patience = Duration.seconds(10)
+  /// A peer that has not written in so long is no client of the characteristic: to find out what there is can take a slow one ten seconds.
+  static let patience = Duration.seconds(30)
 
   private(set) var isMade = false
   /// Those that have come and not written yet.

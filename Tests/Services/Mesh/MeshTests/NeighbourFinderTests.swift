@@ -171,7 +171,7 @@ struct NeighbourFinderTests {
     #expect(next == Self.one)
   }
 
-  @Test("Of two nodes the one with the smaller ID begins; the other waits three seconds, also after a link was lost")
+  @Test("Of two nodes the one with the smaller ID begins; the other waits five seconds, also after a link was lost")
   func courtesy() throws {
     let (small, large) = (PeerID(rawValue: 1), PeerID(rawValue: 2))
     func finder(of own: PeerID, meeting peer: PeerID) -> NeighbourFinder {
@@ -186,15 +186,15 @@ struct NeighbourFinderTests {
     let atOnce = first.next(linked: [], peers: [small], at: Self.second(12))
     #expect(atOnce == Self.one)
     var second = finder(of: large, meeting: small)
-    let early = second.next(linked: [], peers: [large], at: Self.second(12.9))
+    let early = second.next(linked: [], peers: [large], at: Self.second(14.9))
     #expect(early == nil)
-    #expect(second.deadline(linked: [], peers: [large], at: Self.second(12.9)) == Self.second(13))
-    let late = second.next(linked: [], peers: [large], at: Self.second(13))
+    #expect(second.deadline(linked: [], peers: [large], at: Self.second(14.9)) == Self.second(15))
+    let late = second.next(linked: [], peers: [large], at: Self.second(15))
     #expect(late == Self.one)
     second.ended(Self.one, at: Self.second(20))
-    let again = second.next(linked: [], peers: [large], at: Self.second(25.9))
+    let again = second.next(linked: [], peers: [large], at: Self.second(27.9))
     #expect(again == nil)
-    let later = second.next(linked: [], peers: [large], at: Self.second(26))
+    let later = second.next(linked: [], peers: [large], at: Self.second(28))
     #expect(later == Self.one)
     // Who does not say who it is, is not waited for.
     second.sighted(Self.sighting(Self.other, rssi: -60), at: Self.second(30))

@@ -14,6 +14,7 @@ struct PauseTests {
   /// A phone beside a node that is advertised as one, and waits for who connects.
   @LoopActor
   private final class WaitingPhone: GATTServerDelegate {
+    let address: BluetoothAddress
     private let radio: any Radio
     private var server: (any GATTServer)?
     private var advertisement: Registration?
@@ -22,7 +23,9 @@ struct PauseTests {
 
     /// - Parameter isNode: whether it serves what it is advertised with.
     init(on village: Village, isNode: Bool) throws {
-      radio = village.air.addNode(position: AirPosition(x: 1)).tenant(village.time)
+      let node = village.air.addNode(position: AirPosition(x: 1))
+      address = node.address
+      radio = node.tenant(village.time)
       if isNode { server = radio.serve(BitchatGATT.application, delegate: self) }
       let data = AdvertisingData(flags: 6, serviceUUIDs: [BitchatGATT.service])
       advertisement = try radio.advertise(Advertisement(data: data), AdvertisingTerms(), for: server)
@@ -84,6 +87,22 @@ struct PauseTests {
       #expect(pause >= .seconds(least) && pause < .seconds(least + 3), "\(pauses)")
     }
     phone.leave()
+  }
+
+  @Test("An attempt of which no link comes is given up after ten seconds")
+  @LoopActor
+  func noLink() throws {
+    let village = Village(conditions: AirConditions(connectTimeout: .seconds(60)))
+    let ann = village.add("ann")
+    let phone = try WaitingPhone(on: village, isNode: true)
+    ann.mesh.finder.avoid(phone.address, for: .seconds(3), at: village.time.now)
+    #expect(village.wait(.seconds(2)) { ann.mesh.finder.remembered.advertisers == 1 })
+    phone.leave()
+    #expect(village.wait(.seconds(5)) { ann.mesh.attempt != nil })
+    village.time.advance(by: .milliseconds(9800))
+    #expect(ann.mesh.attempt != nil)
+    village.time.advance(by: .milliseconds(400))
+    #expect(ann.mesh.attempt == nil)
   }
 
   @Test("One that turns out to be no node once there is a link is tried after 15 s, 30 s and 60 s")

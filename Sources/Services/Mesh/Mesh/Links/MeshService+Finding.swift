@@ -6,7 +6,10 @@ import Radio
 
 /// Neighbours that this node connects to.
 extension MeshService {
-  /// From the beginning of an attempt until the peer's characteristic is subscribed to; the radio may let it wait for its turn.
+  /// From the beginning of an attempt until there is a link; the radio may let it wait for its turn. A kernel that connects does not
+  /// advertise, so two that have begun with each other all the same wait until the first one gives up.
+  private static let connectTime = Duration.seconds(10)
+  /// From the beginning until the peer's characteristic is subscribed to.
   private static let attemptTime = Duration.seconds(20)
 
   /// A connection that is being made.
@@ -14,11 +17,13 @@ extension MeshService {
   final class Attempt {
     let address: BluetoothAddress
     let link: any Link
+    let since: Instant
     var timer: Registration?
 
-    init(_ address: BluetoothAddress, _ link: any Link) {
+    init(_ address: BluetoothAddress, _ link: any Link, since: Instant) {
       self.address = address
       self.link = link
+      self.since = since
     }
   }
 
@@ -79,12 +84,19 @@ extension MeshService {
   private func connect(to address: BluetoothAddress) {
     do throws(RadioError) {
       let link = try radio.connect(to: address) { [weak self] in self?.happened($0, at: address) }
-      let attempt = Attempt(address, link)
+      let attempt = Attempt(address, link, since: scheduler.now)
       self.attempt = attempt
-      attempt.timer = scheduler.schedule(after: Self.attemptTime) { [weak attempt] in attempt?.link.disconnect() }
+      limit(attempt, to: Self.connectTime)
     } catch {
       finder.failed(address, at: scheduler.now)
       findTimer.set(scheduler.now.advanced(by: NeighbourFinder.attemptPause))
+    }
+  }
+
+  /// It is given up so long after it began.
+  private func limit(_ attempt: Attempt, to time: Duration) {
+    attempt.timer = scheduler.schedule(at: attempt.since.advanced(by: time)) { [weak attempt] in
+      attempt?.link.disconnect()
     }
   }
 
@@ -100,7 +112,9 @@ extension MeshService {
   private func arrive(_ event: LinkEvent, _ attempt: Attempt) {
     let link = attempt.link
     switch event {
-    case .connected: link.exchangeMTU(BitchatGATT.mtu)
+    case .connected:
+      limit(attempt, to: Self.attemptTime)
+      link.exchangeMTU(BitchatGATT.mtu)
     case .mtuChanged(let mtu):
       port(link.id, attempt.address).mtu = mtu
       link.discover()

@@ -12,9 +12,9 @@ struct NeighbourFinder: Sendable {
   static let pauseAfterLoss = Duration.seconds(3)
   static let pauseAfterFailure = Duration.seconds(15)
   static let longestPause = Duration.seconds(300)
-  /// So long the node with the larger ID leaves it to the other one to begin. Two that begin with each other at the same moment
-  /// come to no link for long, and kernel 6.1 was seen to break over it.
-  static let courtesy = Duration.seconds(3)
+  /// So long the node with the larger ID leaves it to the other one to begin, which a busy machine may need to get there. Two that begin
+  /// with each other at the same moment come to no link for long, and kernel 6.1 was seen to break over it.
+  static let courtesy = Duration.seconds(5)
   /// From an attempt to the next one.
   static let attemptPause = Duration.milliseconds(500)
   /// The weakest signal that is worth an attempt, in dBm: with neighbours, without any, and without any for so long.
