@@ -173,6 +173,9 @@ public final class BlueZRadio: RadioDriver {
       traits: traits)
   }
 
+  /// Whether bluetoothd is asked for handles (docs/bluez.md, "Handles").
+  var choosesHandles: Bool { version.map { $0 >= BlueZLimit.handles } ?? false }
+
   /// Whether the kernel bears values by raw HCI for clients to which it sends itself.
   var bearsRaw: Bool { repair == .present }
 

@@ -32,7 +32,7 @@ struct HandleTests {
   @Test("Each registration has the next block of handles, whoever else is there, and after the last the first")
   @LoopActor
   func blocks() async throws {
-    let rig = try await Rig.ready()
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
     defer { rig.close() }
     let others = try await rig.serve(Service())
     let server = try await rig.serve(Service(), Self.application)
@@ -54,6 +54,18 @@ struct HandleTests {
   }
 
   @Test(
+    "A bluetoothd before 5.76, and one that is not known, is asked for none", arguments: [BlueZVersion(5, 66), nil])
+  @LoopActor
+  func older(version: BlueZVersion?) async throws {
+    let rig = try await Rig.ready(version: version)
+    defer { rig.close() }
+    let server = try await rig.serve(Service(), Self.application)
+    let found = try #require(rig.fake.applications.last)
+    #expect(found[Service.put]?.handle ?? 0 > 0 && Self.block(of: found) == nil)
+    server.close()
+  }
+
+  @Test(
     "All blocks together are below the 1,024 handles with which bluetoothd makes a hash, and behind bluetoothd's own")
   func limits() {
     let handles = (0..<HandleBlock.count).flatMap { number in
@@ -66,7 +78,7 @@ struct HandleTests {
   @Test("Where another program has the handles it is served at others, and asks for some again of the next bluetoothd")
   @LoopActor
   func taken() async throws {
-    let rig = try await Rig.ready()
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
     defer { rig.close() }
     rig.fake.occupy(0x0180...0x03FF)
     let server = try await rig.serve(Service(), Self.application)
@@ -85,7 +97,7 @@ struct HandleTests {
   @Test("What bluetoothd refuses for something else is asked for without handles at once, and with them after a pause")
   @LoopActor
   func refused() async throws {
-    let rig = try await Rig.ready()
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
     defer { rig.close() }
     rig.fake.refusals = [KeepingTests.failed, KeepingTests.failed]
     let server = rig.radio.serve(Self.application, delegate: Service())

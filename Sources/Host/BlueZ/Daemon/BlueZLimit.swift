@@ -11,6 +11,8 @@ struct BlueZLimit: Hashable, Sendable {
   static let scanResponses = BlueZVersion(5, 80)
   /// The first release that takes a socket for each client that subscribes (`AcquireNotify`).
   static let separateClients = BlueZVersion(5, 76)
+  /// The first release that is asked for handles: of those that were seen 5.66 broke over it, and 5.82 did not.
+  static let handles = BlueZVersion(5, 76)
   /// The first release that takes writes of 511 and 512 bytes.
   static let longWrites = BlueZVersion(5, 69)
   /// Of the releases that were seen, the first that has one ATT channel with a peer if nothing else is configured.

@@ -28,7 +28,7 @@ final class ServedApplication {
     path = registration.path
     wantsFastLinks = application.wantsFastLinks
     services = Set(application.services.map(\.uuid))
-    hasPlaces = application.services.contains { $0.handleOffset != nil }
+    hasPlaces = radio.choosesHandles && application.services.contains { $0.handleOffset != nil }
     let tree = radio.bus.objects
     tree.exportManager(path)
     for (index, service) in application.services.enumerated() {
