@@ -147,7 +147,6 @@ extension FakeBlueZ {
     onNotified(notification)
   }
 
-  /// A characteristic of a program changed: all subscribers hear the value, however the signal was sent.
   /// Sockets for writes are offered by whether there is such a property.
   private func noteOffer(_ message: Message) {
     let isOffered = message.arguments[1]["WriteAcquired"] != nil
@@ -161,6 +160,7 @@ extension FakeBlueZ {
     }
   }
 
+  /// A characteristic of a program changed: all subscribers hear the value, however the signal was sent.
   func changed(_ message: Message) {
     guard message.arguments.count == 3 else { return }
     noteOffer(message)

@@ -14,7 +14,7 @@ extension BlueZRadio {
   /// The application is of no use to its service any more. Its links are cut in this turn of the loop.
   func leave(_ application: ServedApplication) {
     leaving.append(application)
-    leavingTimer = leavingTimer ?? scheduler.schedule(after: Self.linkEndTime) { [weak self] in self?.closeLeft() }
+    leavingTimer = scheduler.schedule(after: Self.linkEndTime) { [weak self] in self?.closeLeft() }
     EventLoop.shared.soon { [weak self] in self?.closeLeftIfAlone() }
   }
 

@@ -125,7 +125,7 @@ extension BlueZRadio {
   /// Whether the adapter has services that are neither this program's nor of the Bluetooth SIG's first range, in which bluetoothd's own are.
   private var doOthersServe: Bool {
     guard let adapter = place.flatMap({ daemon.adapters[$0.adapter] }) else { return false }
-    let own = applications.values.reduce(into: Set<BluetoothUUID>()) { $0.formUnion($1.services) }
+    let own = (applications.values + leaving).reduce(into: Set<BluetoothUUID>()) { $0.formUnion($1.services) }
     return adapter.services.contains { uuid in !own.contains(uuid) && !(uuid.short.map { $0 < 0x1900 } ?? false) }
   }
 
@@ -145,9 +145,8 @@ extension BlueZRadio {
   }
 
   public func cut(_ link: LinkID) {
-    guard let owner = place?.owner, let entry = links[link] else { return }
+    guard let owner = place?.owner, let entry = links[link], !central.cut(entry.device) else { return }
     entry.isBeingCut = true
-    guard !central.cut(entry.device) else { return }
     bus.call(owner, entry.device, BlueZName.device, "Disconnect") { [weak self] result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("Disconnect was answered with \(error)", .link(link))

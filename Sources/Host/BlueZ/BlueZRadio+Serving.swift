@@ -26,7 +26,11 @@ extension BlueZRadio {
       },
       onChange: { [weak self] in self?.statusMayHaveChanged() })
     applications[number] = ServedApplication(application, as: number, registration: registration, radio: self)
-    registration.aim(at: place)
+    // Two of one service would be taken for each other.
+    afterLeaving { [weak self] in
+      guard let self else { return }
+      applications[number]?.aim(at: place)
+    }
     wishesMayHaveChanged()
     statusMayHaveChanged()
   }
@@ -56,6 +60,11 @@ extension BlueZRadio {
     }
   }
 
+  /// Whether its service is not done with it.
+  private func isWanted(_ characteristic: ServedCharacteristic) -> Bool {
+    applications[characteristic.application] != nil
+  }
+
   // MARK: From clients
 
   /// A client has written.
@@ -63,9 +72,9 @@ extension BlueZRadio {
     _ value: [UInt8], to characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions
   ) throws(ATTError) {
     let link = try link(of: options)
+    guard let delegate, isWanted(characteristic) else { throw .unlikely }
     link.isUsed = true
     characteristic.writeOffer?.wrote(link.id)
-    guard let delegate else { throw .unlikely }
     try delegate.written(value, to: characteristic.id, of: characteristic.application, on: link.id)
   }
 
@@ -73,7 +82,7 @@ extension BlueZRadio {
   ///
   /// - Returns: its link; nil where bluetoothd does not say which client it is.
   func read(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions) -> LinkID? {
-    guard let link = try? link(of: options) else { return nil }
+    guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
     link.isUsed = true
     delegate?.used(characteristic.application, by: link.id, .read(characteristic.id))
     return link.id
@@ -85,7 +94,7 @@ extension BlueZRadio {
   func acquired(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions) throws(DBusError)
     -> FileDescriptor?
   {
-    guard let link = try? link(of: options) else { return nil }
+    guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
     let (socket, end) = try PacketSocket.pair(buffer: Self.socketBuffer)
     let id = link.id
     let isKnown = characteristic.subscribers.contains(id)
@@ -107,9 +116,10 @@ extension BlueZRadio {
   func acquiredWrites(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions)
     throws(DBusError) -> FileDescriptor?
   {
-    guard let link = try? link(of: options) else { return nil }
+    guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
     let (socket, end) = try PacketSocket.pair(otherBuffer: Self.writeBuffer)
     characteristic.writers.updateValue(socket, forKey: link.id)?.close()
+    characteristic.writeOffer?.settled(link.id)
     link.isUsed = true
     let id = link.id
     socket.onReadable = { [weak self, weak characteristic, weak socket] in

@@ -284,7 +284,7 @@ public final class BlueZRadio: RadioDriver {
       central.aim(at: place)
       closeLinks()
       openRawHCI()
-      for application in servedInOrder { application.registration.aim(at: place) }
+      for application in servedInOrder { application.aim(at: place) }
       advertising.aim(at: place)
       scanner.aim(at: place)
       speed.aim(at: place?.index)

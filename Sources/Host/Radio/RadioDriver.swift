@@ -64,7 +64,7 @@ public protocol RadioDriver: AnyObject {
 
   /// The program ends, and serves nothing any more: the driver gives back what it changed for other programs as well.
   ///
-  /// - Parameter then: called once, when that is done, after `limit` at the latest.
+  /// - Parameter then: called once, when that is done; at the latest after `limit`, or when links that are being cut have had their time.
   func rest(within limit: Duration, then: @escaping @LoopActor () -> Void)
 }
 

@@ -26,7 +26,7 @@ extension SharedRadio {
       if isUser(application, link) { applications[application]?.delegate?.subscribed(link, to: characteristic, false) }
       return
     }
-    if !isUser(application, link) { decide(.used(link, application)) }
+    takeUser(link, of: application)
     guard case .subscribed(let characteristic) = use, isUser(application, link) else { return }
     applications[application]?.delegate?.subscribed(link, to: characteristic, true)
   }
@@ -34,7 +34,7 @@ extension SharedRadio {
   public func written(
     _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID
   ) throws(ATTError) {
-    if !isUser(application, link) { decide(.used(link, application)) }
+    takeUser(link, of: application)
     // A link that is being cut gets no new user.
     guard isUser(application, link), let delegate = applications[application]?.delegate else { throw .unlikely }
     try delegate.written(value, to: characteristic, on: link)
@@ -62,6 +62,11 @@ extension SharedRadio {
       delivery.unreachable += strangers
       return delivery
     }
+  }
+
+  /// One that has closed may be on the air for a moment yet, and gets no more users.
+  private func takeUser(_ link: LinkID, of application: ApplicationID) {
+    if applications[application] != nil, !isUser(application, link) { decide(.used(link, application)) }
   }
 
   private func isUser(_ application: ApplicationID, _ link: LinkID) -> Bool {

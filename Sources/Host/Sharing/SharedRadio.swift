@@ -99,7 +99,7 @@ public final class SharedRadio {
 
   /// Gives back what the radio changed for other programs as well; the services have stopped.
   ///
-  /// - Parameter then: called once, when that is done, after `limit` at the latest.
+  /// - Parameter then: called once, when that is done; at the latest after `limit`, or when links that are being cut have had their time.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     driver.rest(within: limit, then: then)
   }

@@ -48,6 +48,30 @@ struct LeavingTests {
     #expect(hasRested)
   }
 
+  @Test("What is served meanwhile is registered when the application before it is gone")
+  @LoopActor
+  func next() async throws {
+    let (rig, _) = try await Self.leaving()
+    defer { rig.close() }
+    rig.driver.serve(Service.application, as: ApplicationID(7))
+    try await rig.settle()
+    #expect(!rig.fake.calls.all.contains("RegisterApplication hci0 /org/earshot/gatt7"))
+    rig.fake.endCuts()
+    try await rig.fake.until { rig.fake.applications.contains { $0.path == "/org/earshot/gatt7" } }
+    #expect(Self.isGone(rig) && rig.fake.applications.count == 1)
+  }
+
+  @Test("Another client that writes meanwhile is refused")
+  @LoopActor
+  func latecomer() async throws {
+    let (rig, _) = try await Self.leaving()
+    defer { rig.close() }
+    let other = rig.fake.addDevice("00:AA:02:00:00:02")
+    #expect(await rig.fake.write([1], to: Service.put, from: other) != nil)
+    rig.fake.endCuts()
+    try await rig.fake.until { Self.isGone(rig) }
+  }
+
   @Test("Where a link does not end the application goes after three seconds")
   @LoopActor
   func timeout() async throws {

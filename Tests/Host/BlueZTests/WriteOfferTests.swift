@@ -111,6 +111,26 @@ struct WriteOfferTests {
     #expect(Self.written(service, on: first.1) == [[1], [2], [3]])
   }
 
+  @Test("A client that has a socket before the offer was withdrawn for it keeps no other one waiting")
+  @LoopActor
+  func early() async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
+    defer { rig.close() }
+    let service = Service()
+    let server = try await rig.serve(service, Self.application)
+    defer { server.close() }
+    let first = try await Self.client(1, rig, service)
+    #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+    // bluetoothd hands on the first write before it has heard of the withdrawal.
+    let second = rig.fake.addDevice("00:AA:02:00:00:02")
+    rig.fake.write([2], to: Service.put, from: second) { _ in }
+    try await rig.fake.until { rig.fake.writesBySocket == 1 }
+    try await rig.settle()
+    #expect(await rig.fake.write([3], to: Service.put, from: first.0) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+  }
+
   @Test("A peer that never writes keeps sockets from others for half a minute, and one that goes no longer")
   @LoopActor
   func silent() async throws {

@@ -121,6 +121,23 @@ struct SharedRadioTests {
     #expect(error == .busy)
   }
 
+  @Test(
+    "An application that has closed, and is on the air for a moment yet, gets no users: the next service cuts the link")
+  @LoopActor
+  func closedMeanwhile() async throws {
+    let house = House()
+    house.driver.linkUp(1)
+    let closed = try #require(house.chatServer)
+    closed.close()
+    let error = caught(ATTError.self) { try house.write([1], to: closed, on: 1) }
+    #expect(error == .unlikely)
+    house.radio.used(closed.id, by: LinkID(1), .subscribed(Self.id))
+    try house.write([2], to: house.kioskServer, on: 1)
+    _ = house.driver.takeOrders()
+    house.kioskServer?.disconnect(LinkID(1))
+    #expect(house.driver.takeOrders() == ["cut 1"])
+  }
+
   @Test("Disconnect means that a service is done with a link; the last that is done cuts it")
   @LoopActor
   func lastOneCuts() async throws {

@@ -2,11 +2,11 @@
 ///
 /// Left alone bluetoothd gives none out twice, and with the 1,024th its Database Hash stays as it is, so that peers which go by it
 /// believe for ever what they remember. In another block than the one before the hash is another one, as it is to be when peers
-/// shall look again; and the blocks end before the limit.
+/// shall look again; and the blocks end 240 before the limit, for what other programs register.
 struct HandleBlock: Hashable, Sendable {
   /// Handles in a block: those of all services of this program.
   static let size: UInt16 = 80
-  static let count: UInt16 = 8
+  static let count: UInt16 = 5
   /// Behind those that bluetoothd gives its own services.
   private static let first: UInt16 = 0x0180
 

@@ -61,6 +61,12 @@ final class ServedApplication {
       ], manager: path)
   }
 
+  /// Registers it at another place from now on; nil for none.
+  func aim(at place: Place?) {
+    doesWithout = false
+    registration.aim(at: place)
+  }
+
   // MARK: Handles
 
   private func handle(of service: GATTService) -> UInt16? {
@@ -76,8 +82,7 @@ final class ServedApplication {
   ///
   /// - Returns: whether the next one does without them.
   func doesWithoutHandles(after error: DBusError) -> Bool {
-    guard hasPlaces, error.name == BlueZName.Failure.failed else { return false }
-    doesWithout.toggle()
+    doesWithout = hasPlaces && error.name == BlueZName.Failure.failed && !doesWithout
     return doesWithout
   }
 

@@ -110,7 +110,7 @@ final class ServedCharacteristic {
     closing[link] = nil
     stranded.remove(link)
     writers.removeValue(forKey: link)?.close()
-    writeOffer?.closed(link)
+    writeOffer?.settled(link)
     if subscriber == link { subscriber = nil }
   }
 

@@ -7,7 +7,7 @@ import Radio
 /// While bluetoothd waits for a client's socket, what other clients write for the first time goes into that socket, too, as the first
 /// one's (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all). Clients that come together, as after a restart of this
 /// program, would be taken for each other. So a client's first write comes by `WriteValue`, which names it: there is no offer while
-/// a client is connected that has not written yet, or has not had the time to.
+/// a client is connected that has not written yet, for half a minute at most.
 @LoopActor
 final class WriteOffer {
   /// A peer that has not written in so long is no client of the characteristic: to find out what there is can take a slow one ten seconds.
@@ -32,8 +32,6 @@ final class WriteOffer {
     decide()
   }
 
-  func closed(_ link: LinkID) { settled(link) }
-
   /// A client has written by `WriteValue`.
   func wrote(_ link: LinkID) {
     isWanted = true
@@ -45,7 +43,8 @@ final class WriteOffer {
     (isMade, isWanted) = (false, false)
   }
 
-  private func settled(_ link: LinkID) {
+  /// A client has written, has a socket, has had its time, or is gone.
+  func settled(_ link: LinkID) {
     newcomers[link] = nil
     decide()
   }

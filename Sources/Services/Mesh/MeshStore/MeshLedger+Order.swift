@@ -38,7 +38,7 @@ extension MeshLedger {
     return oldest { first.contains($0.origin) } ?? oldest { _ in true }
   }
 
-  /// The oldest packet of the senders who take more than a quarter, where there are such, as in the archive in memory.
+  /// The oldest packet of the senders who take more than a quarter, where there are such.
   private func packetToGo() -> Key? {
     let greedy = shares[.gossip, default: Shares()].greedy(within: limit(of: .gossip))
     return shelves[.gossip]?.filter { greedy.isEmpty || greedy.contains($0.value.origin) }

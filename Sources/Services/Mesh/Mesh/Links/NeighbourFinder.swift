@@ -12,7 +12,7 @@ struct NeighbourFinder: Sendable {
   static let pauseAfterLoss = Duration.seconds(3)
   static let pauseAfterFailure = Duration.seconds(15)
   static let longestPause = Duration.seconds(300)
-  /// So long the node with the larger ID leaves it to the other one to begin, which a busy machine may need to get there. Two that begin
+  /// So long the node with the larger ID leaves it to the other one to begin: on a busy machine a link may need as long to come up. Two that begin
   /// with each other at the same moment come to no link for long, and kernel 6.1 was seen to break over it.
   static let courtesy = Duration.seconds(5)
   /// From an attempt to the next one.
