@@ -53,7 +53,8 @@ struct HandleTests {
   }
 
   @Test(
-    "A bluetoothd before 5.76, and one that is not known, is asked for none", arguments: [BlueZVersion(5, 66), nil] as [BlueZVersion?])
+    "A bluetoothd before 5.76, and one that is not known, is asked for none",
+    arguments: [BlueZVersion(5, 66), nil] as [BlueZVersion?])
   @LoopActor
   func older(version: BlueZVersion?) async throws {
     let rig = try await Rig.ready(version: version)
