@@ -150,10 +150,10 @@ extension BlueZRadio {
     bus.call(owner, entry.device, BlueZName.device, "Disconnect") { [weak self] result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("Disconnect was answered with \(error)", .link(link))
-      defer { self?.closeLeftIfAlone() }
-      self?.links[link]?.isBeingCut = false
+      entry.isBeingCut = false
       let isGone = CentralWords.isOfGoneObject(error) || error.name == BlueZName.Failure.notConnected
-      if isGone, let self, links[entry.device] === entry { close(entry.device) }
+      guard let self else { return }
+      if isGone, links[entry.device] === entry { close(entry.device) } else { closeLeftIfAlone() }
     }
   }
 

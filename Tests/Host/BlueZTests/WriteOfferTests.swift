@@ -10,7 +10,21 @@ import Testing
 struct WriteOfferTests {
   init() { EventLoop.shared.runInBackground() }
 
-  private static let application = Service.application(reach: .subscribers, takesAllWrites: true)
+  /// The sample application at a bluetoothd of this release.
+  @LoopActor
+  private static func served(
+    by version: BlueZVersion = BlueZVersion(5, 82), takesAllWrites: Bool = true
+  ) async throws -> (Rig, Service, DriverRig.Server) {
+    let (rig, service) = (try await Rig.ready(version: version), Service())
+    let application = Service.application(reach: .subscribers, takesAllWrites: takesAllWrites)
+    return (rig, service, try await rig.serve(service, application))
+  }
+
+  @LoopActor
+  private static func close(_ rig: Rig, _ server: DriverRig.Server) {
+    server.close()
+    rig.close()
+  }
 
   /// A client that has connected, with its link.
   @LoopActor
@@ -41,11 +55,8 @@ struct WriteOfferTests {
   @Test("Clients that come together and write at the same moment are not taken for each other")
   @LoopActor
   func together() async throws {
-    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
-    defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service, Self.application)
-    defer { server.close() }
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
     var clients: [(device: ObjectPath, link: LinkID)] = []
     for number in 1...3 { clients.append(try await Self.client(number, rig, service)) }
     for (index, client) in clients.enumerated() {
@@ -60,11 +71,8 @@ struct WriteOfferTests {
   @Test("Once all have written each has a socket, and each write is that client's")
   @LoopActor
   func sockets() async throws {
-    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
-    defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service, Self.application)
-    defer { server.close() }
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
     var clients: [(device: ObjectPath, link: LinkID)] = []
     for number in 1...2 { clients.append(try await Self.client(number, rig, service)) }
     #expect(await rig.fake.write([0, 0], to: Service.put, from: clients[0].device, mtu: 247) == nil)
@@ -88,11 +96,8 @@ struct WriteOfferTests {
   @Test("A client that comes later is known by its first write before it has a socket; those of others stay")
   @LoopActor
   func later() async throws {
-    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
-    defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service, Self.application)
-    defer { server.close() }
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
     let first = try await Self.client(1, rig, service)
     #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
@@ -114,11 +119,8 @@ struct WriteOfferTests {
   @Test("A client that has a socket before the offer was withdrawn for it keeps no other one waiting")
   @LoopActor
   func early() async throws {
-    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
-    defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service, Self.application)
-    defer { server.close() }
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
     let first = try await Self.client(1, rig, service)
     #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
@@ -134,11 +136,8 @@ struct WriteOfferTests {
   @Test("A peer that never writes keeps sockets from others for half a minute, and one that goes no longer")
   @LoopActor
   func silent() async throws {
-    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
-    defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service, Self.application)
-    defer { server.close() }
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
     let first = try await Self.client(1, rig, service)
     _ = try await Self.client(2, rig, service)
     #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
@@ -157,11 +156,8 @@ struct WriteOfferTests {
   @Test("The next bluetoothd is offered none before a client has written to it")
   @LoopActor
   func restart() async throws {
-    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
-    defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service, Self.application)
-    defer { server.close() }
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
     let client = try await Self.client(1, rig, service)
     #expect(await rig.fake.write([1], to: Service.put, from: client.0) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
@@ -180,23 +176,16 @@ struct WriteOfferTests {
   @Test("A value that is too long for a write is refused and counted, and takes none along that came with it")
   @LoopActor
   func tooLong() async throws {
-    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
-    defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service, Service.application(reach: .subscribers, takesAllWrites: true))
-    defer { server.close() }
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
     let (device, link) = try await Self.client(1, rig, service)
     #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
     let values: [[UInt8]] = [[1], [UInt8](repeating: 2, count: 513), [UInt8](repeating: 3, count: 512), [4]]
     #expect(await rig.fake.write(values[0], to: Service.put, from: device) == nil)
     for value in values.dropFirst() { rig.fake.write(value, to: Service.put, from: device) { _ in } }
-    let last = Service.Event.written(link, Service.id(0xFE02), [4])
-    if !service.events.all.contains(last) { _ = try await service.events.first { $0 == last } }
-    let written = service.events.all.compactMap { event -> [UInt8]? in
-      if case .written(_, _, let value) = event { value } else { nil }
-    }
-    #expect(written == [[0], values[0], values[2], values[3]])
+    try await Self.until([4], on: link, service)
+    #expect(Self.written(service, on: link) == [[0], values[0], values[2], values[3]])
     #expect(rig.radio.counters.refusedWrites == 1)
   }
 
@@ -205,11 +194,8 @@ struct WriteOfferTests {
     arguments: [(66, true), (82, false)])
   @LoopActor
   func noWriters(minor: Int, takesAllWrites: Bool) async throws {
-    let rig = try await Rig.ready(version: BlueZVersion(5, minor))
-    defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service, Service.application(reach: .subscribers, takesAllWrites: takesAllWrites))
-    defer { server.close() }
+    let (rig, service, server) = try await Self.served(by: BlueZVersion(5, minor), takesAllWrites: takesAllWrites)
+    defer { Self.close(rig, server) }
     let device = rig.fake.addDevice("00:AA:02:00:00:01")
     #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
     try await rig.settle()

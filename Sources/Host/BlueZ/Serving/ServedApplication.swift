@@ -15,7 +15,8 @@ final class ServedApplication {
   private(set) var characteristics: [CharacteristicID: ServedCharacteristic] = [:]
   let wantsFastLinks: Bool
   let services: Set<BluetoothUUID>
-  private let hasPlaces: Bool
+  /// Whether its services may ask for handles, and have places among them.
+  private let hasOffsets: Bool
   private var objects: [ExportedObject] = []
   /// Where bluetoothd is to put its services.
   var block: HandleBlock?
@@ -28,7 +29,7 @@ final class ServedApplication {
     path = registration.path
     wantsFastLinks = application.wantsFastLinks
     services = Set(application.services.map(\.uuid))
-    hasPlaces = radio.choosesHandles && application.services.contains { $0.handleOffset != nil }
+    hasOffsets = radio.choosesHandles && application.services.contains { $0.handleOffset != nil }
     let tree = radio.bus.objects
     tree.exportManager(path)
     for (index, service) in application.services.enumerated() {
@@ -75,14 +76,14 @@ final class ServedApplication {
   }
 
   /// Whether it asks for handles when it is registered.
-  var wantsHandles: Bool { hasPlaces && !doesWithout }
+  var wantsHandles: Bool { hasOffsets && !doesWithout }
 
   /// bluetoothd has refused it. Another program's service may have one of the handles, so the next registration does without
   /// them; where that is refused, too, it was something else, and the one after that asks for handles again.
   ///
   /// - Returns: whether the next one does without them.
   func doesWithoutHandles(after error: DBusError) -> Bool {
-    doesWithout = hasPlaces && error.name == BlueZName.Failure.failed && !doesWithout
+    doesWithout = hasOffsets && error.name == BlueZName.Failure.failed && !doesWithout
     return doesWithout
   }
 
