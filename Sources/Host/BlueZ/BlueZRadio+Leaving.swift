@@ -14,7 +14,10 @@ extension BlueZRadio {
   /// The application is of no use to its service any more. Its links are cut in this turn of the loop.
   func leave(_ application: ServedApplication) {
     leaving.append(application)
-    leavingTimer = scheduler.schedule(after: Self.linkEndTime) { [weak self] in self?.closeLeft() }
+    // One that follows goes with the first: else somebody who stops and starts all the time would keep that here.
+    if leaving.count == 1 {
+      leavingTimer = scheduler.schedule(after: Self.linkEndTime) { [weak self] in self?.closeLeft() }
+    }
     EventLoop.shared.soon { [weak self] in self?.closeLeftIfAlone() }
   }
 

@@ -28,6 +28,16 @@ extension BlueZRadio {
       doubts[link.id] = nil
     } else if !device.isPaired || central.isConnecting(device.path) {
       open(device)
+    } else {
+      for application in applications.values { application.expectStrangers() }
+    }
+  }
+
+  /// Whether peers are connected that have no link in the table: they were there before us, or they are paired.
+  var hasStrangers: Bool {
+    guard let place else { return false }
+    return daemon.devices.values.contains {
+      $0.isConnected && $0.path.isWithin(place.adapter) && links[$0.path] == nil
     }
   }
 
@@ -64,6 +74,11 @@ extension BlueZRadio {
   }
 
   private func close(_ device: ObjectPath) {
+    if let id = links[device]?.id {
+      for application in applications.values {
+        for characteristic in application.characteristics.values { takeLastWrites(of: id, to: characteristic) }
+      }
+    }
     guard let link = links.close(device) else { return }
     doubts[link.id] = nil
     window.forget(link.id)

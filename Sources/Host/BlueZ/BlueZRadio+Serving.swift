@@ -122,20 +122,35 @@ extension BlueZRadio {
     characteristic.writeOffer?.settled(link.id)
     link.isUsed = true
     let id = link.id
-    socket.onReadable = { [weak self, weak characteristic, weak socket] in
-      for arrival in socket?.receive(limit: ATT.valueLimit, upTo: Self.writesATurn) ?? [] {
-        guard let self, let characteristic, let socket, characteristic.writers[id] === socket, links[id] != nil else {
-          return
-        }
-        take(arrival, for: characteristic, on: id)
-      }
+    socket.onReadable = { [weak self, weak characteristic] in
+      guard let self, let characteristic else { return }
+      _ = takeWrites(of: id, to: characteristic)
     }
-    socket.onHangUp = { [weak characteristic, weak socket] in
+    socket.onHangUp = { [weak self, weak characteristic, weak socket] in
       guard let characteristic, let socket, characteristic.writers[id] === socket else { return }
+      self?.takeLastWrites(of: id, to: characteristic)
       characteristic.writers[id] = nil
       socket.close()
     }
     return end
+  }
+
+  /// Takes what a client has written by its socket, as much as goes in one turn.
+  ///
+  /// - Returns: whether there may be more.
+  private func takeWrites(of link: LinkID, to characteristic: ServedCharacteristic) -> Bool {
+    guard let socket = characteristic.writers[link] else { return false }
+    let arrivals = socket.receive(limit: ATT.valueLimit, upTo: Self.writesATurn)
+    for arrival in arrivals {
+      guard characteristic.writers[link] === socket, links[link] != nil else { return false }
+      take(arrival, for: characteristic, on: link)
+    }
+    return arrivals.count == Self.writesATurn && arrivals.last != .closed
+  }
+
+  /// The same for all that is left of a link that ends: the socket holds no more than its buffer.
+  func takeLastWrites(of link: LinkID, to characteristic: ServedCharacteristic) {
+    while takeWrites(of: link, to: characteristic) {}
   }
 
   /// What came by the socket of a client, whose writes nobody can refuse.

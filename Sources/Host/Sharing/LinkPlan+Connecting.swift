@@ -42,6 +42,11 @@ extension LinkPlan {
     return []
   }
 
+  /// Whether an attempt has succeeded, and its connection has not been let go.
+  func isLinked(_ id: ConnectionID) -> Bool {
+    if case .linked? = connections[id]?.state { true } else { false }
+  }
+
   mutating func connected(_ id: ConnectionID, _ link: LinkID) {
     guard connections[id] != nil else { return }
     connections[id]?.state = .linked(link)

@@ -24,9 +24,10 @@ extension LinkPlan {
     return applications(of: link).map { .change($0, link, mtu: mtu) }
   }
 
+  /// Of a connection's end the driver tells, with the reason: `ended`.
   mutating func down(_ link: LinkID) -> [Action] {
     let users = links.removeValue(forKey: link)?.users ?? []
-    return users.map { .close($0, link) }
+    return users.filter { if case .application = $0 { true } else { false } }.map { .close($0, link) }
   }
 
   mutating func use(_ link: LinkID, by application: ApplicationID) -> [Action] {
@@ -80,7 +81,9 @@ extension LinkPlan {
   /// A connection that has let its link go is of no account any more, though the link goes on for others.
   private mutating func remove(_ user: User, from link: LinkID) {
     links[link]?.users.removeAll { $0 == user }
-    if case .connection(let id) = user { connections[id] = nil }
+    guard case .connection(let id) = user else { return }
+    connections[id] = nil
+    if current == id { current = nil }
   }
 
   private mutating func end(_ link: LinkID) -> [Action] {

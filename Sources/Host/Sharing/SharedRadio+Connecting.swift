@@ -52,11 +52,20 @@ extension SharedRadio {
       connection.end("Disconnected.", scheduler)
       return forget(connection.id)
     }
-    if plan[link.id]?.users.contains(.connection(connection.id)) == true {
+    if plan.isLinked(connection.id) {
       decide(.released(link.id, .connection(connection.id)))
     } else {
+      // Also where the peer has connected meanwhile: the driver does not know yet whose the link is.
       link.disconnect()
     }
+  }
+
+  /// A connection is done with, and its link goes on for others. The driver's is dropped: it would hold what it has of the link, and
+  /// a place among the driver's connections, until the link ends.
+  func letGo(_ id: LinkPlan.ConnectionID) {
+    guard let connection = connections.removeValue(forKey: id) else { return }
+    connection.end("Disconnected.", scheduler)
+    connection.drop()
   }
 }
 
@@ -65,8 +74,8 @@ extension SharedRadio {
 final class SharedLink {
   let id: LinkPlan.ConnectionID
   private(set) var handler: (@LoopActor (LinkEvent) -> Void)?
-  /// The driver's link, from the moment the attempt begins. It is kept until it ends: a driver may cut a link
-  /// whose handle is dropped.
+  /// The driver's link, from the moment the attempt begins. It is kept until it ends, or goes on for others alone: a driver may cut a
+  /// link whose handle is dropped.
   private(set) var link: (any Link)?
   /// What the service asked of the link before the attempt began.
   private var waiting: [@LoopActor (any Link) -> Void] = []
@@ -108,9 +117,11 @@ final class SharedLink {
     link?.disconnect()
   }
 
+  func drop() { link = nil }
+
   /// Tells the service at the next turn that the link has ended for it.
   func end(_ reason: String, _ scheduler: any Scheduler) {
-    scheduler.soon { [weak self] in self?.ended(reason) }
+    scheduler.soon { [self] in ended(reason) }
     if link == nil { scheduler.soon { [weak radio, id] in radio?.forget(id) } }
   }
 

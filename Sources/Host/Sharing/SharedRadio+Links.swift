@@ -15,7 +15,7 @@ extension SharedRadio {
       applications[application]?.opened(link, address, since: since, mtu: mtu)
     case .change(let application, let link, let mtu): applications[application]?.delegate?.linkChanged(link, mtu: mtu)
     case .close(.application(let application), let link): applications[application]?.closed(link, scheduler)
-    case .close(.connection(let connection), _): connections[connection]?.end("Disconnected.", scheduler)
+    case .close(.connection(let connection), _): letGo(connection)
     case .cut(let link): driver.cut(link)
     case .cutUnused(let link): cutUnused(link)
     case .attempt(let connection, let address): attempt(connection, address)

@@ -200,6 +200,8 @@ def _add(make: type[App], way: Way) -> None:
             await befriend(app, node)
             await verify(app, node)
             check(app)
+            reason = (await node.properties())["Reason"]
+            assert "system-alias" in reason and "Privacy=device" in reason, reason
             stage.measure(", ".join(f"{count} {how}" for how, count in neighbour.counts.items()))
 
     @suite.test(f"An {make.kind} phone {way.value} and a node tell each other what was said while it was away", limit=150)
@@ -254,6 +256,8 @@ async def lost_from_iphone(stage: Stage) -> None:
         assert not [message for message in await node.messages() if message.text.startswith("too long")], "it was not lost"
         limits = (await node.service.manager())["RadioLimits"]
         assert any("512" in sentence for sentence in limits), limits
+        reason = (await node.properties())["Reason"]
+        assert "166" in reason and "Debian 13" in reason, reason
 
 
 @suite.test("An iPhone and an Android phone that have a link with the node alone talk through it, to all and in private", limit=150)

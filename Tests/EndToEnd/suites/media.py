@@ -91,7 +91,10 @@ def _add(make: type[App], way: Way) -> None:
                 await both_ways(app, node, size, first_private=False)
                 # An iPhone writes what is for one peer in 512 bytes.
                 if size > 400 and loses_512(stage, app, way):
+                    app.send_file(File("lost", OCTETS, noise("lost", size)), bytes.fromhex(await node.peer_id()))
                     await from_node(app, node, "private", noise("private", size), private=True)
+                    await from_phone(app, node, "later", noise("later", 100), private=False)
+                    assert not [file for file in (await node.files()).values() if file["Name"] == "lost"], "it came: the table says it does not"
                 else:
                     await both_ways(app, node, size, first_private=True)
             check(app)
@@ -144,6 +147,23 @@ async def compressed(stage: Stage) -> None:
             check(app, peer)
 
 
+@suite.test("An iPhone and an Android phone that have a link with the node alone give each other files of 100 KB, to all", limit=300)
+async def through(stage: Stage) -> None:
+    first, second = IOSApp("iphone"), AndroidApp("android")
+    async with node_alone(stage) as node, switched_on(stage, first, second) as (one, other):
+        await meet(one, node, Way.COMES)
+        await meet(other, node, Way.FOUND)
+        for app, peer in ((first, second), (second, first)):
+            await app.until("knows the other phone", lambda: peer.id in app.peers, limit(40))
+        for app, peer in ((first, second), (second, first)):
+            name = f"from {app.kind}"
+            app.send_file(File(name, OCTETS, noise(name, 100_000)))
+            file = await until_has(peer, name, 90)
+            assert (file.content, file.sender) == (noise(name, 100_000), app.id)
+        for app, peer in ((first, second), (second, first)):
+            check(app, peer)
+
+
 @suite.test("An Android phone drops a file of more than 256 fragments, and takes one of 256", limit=120)
 async def too_many(stage: Stage) -> None:
     app = AndroidApp("phone")
@@ -159,9 +179,18 @@ async def too_many(stage: Stage) -> None:
         check(app)
 
 
-@suite.test("An iPhone gives a node 1 MiB, to all and in private; it gives up itself what has not come within 30 s", limit=400)
-async def largest(stage: Stage) -> None:
-    app = IOSApp("phone")
+def _add_largest(make: type[App]) -> None:
+    @suite.test(f"An {make.kind} phone gives a node 1 MiB, or 200 kB where the guest is slow, to all and in private", limit=400)
+    async def files(stage: Stage) -> None:
+        await largest(stage, make("phone"))
+
+
+for _make in APPS:
+    _add_largest(_make)
+
+
+async def largest(stage: Stage, app: App) -> None:
+    """And an iPhone gives up itself what has not come within 30 s."""
     # What takes longer than two minutes is too old for both sides: a guest that is slow, or waits for other work, cannot have more.
     trial, size = 100_000, 1 << 20
     async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
@@ -178,7 +207,7 @@ async def largest(stage: Stage) -> None:
             app.send_file(File(name, OCTETS, noise(name, size)), node_id if private else None)
             file = await node.until_file(name, timeout=150)
             assert file["Content"] == noise(name, size) and file["Private"] == private
-        if is_fast:
+        if is_fast and isinstance(app, IOSApp):
             # By the guest's clock, however slow it is: one each 25 ms takes 57 s.
             app.assembly.life = app.assembly.LIFE
             await node.until_file_is(await node.send_file(noise("large", size), "large"), "sent", timeout=150)

@@ -101,6 +101,8 @@ async def four(stage: Stage) -> None:
             for other in found:
                 if node is not other:
                     await node.until_heard(f"to all from {other.name}")
+            counters = await node.counters()
+            assert counters["ScanSeconds"] > 0 and counters["AdvertiseSeconds"] > 0, counters
 
 
 @suite.test("Four nodes in a line, whose ends do not hear each other, pass on what is said to all and in private", limit=200)
@@ -220,6 +222,8 @@ async def every_wallet(stage: Stage) -> None:
             await kiosk.until_neighbours(3, timeout=80)
             async with talking(stage, found):
                 result, _ = await visit(stage, make(stage.phone, dialect, mtu), credential(SIZES[size]), accept)
+                links = (await kiosk.properties())["Links"]
+                assert links == 3, f"after {who} ({dialect}, {mtu}, {size}) the kiosk has {links} links of the mesh"
             if result.frame > 100 * KB:
                 stage.measure(f"{who}, {size}: {speed(result)}")
             assert result.rounds == 0, f"{who} ({dialect}, {mtu}, {size}): {result.resent} chunks were lost on the way"

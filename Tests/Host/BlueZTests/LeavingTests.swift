@@ -85,6 +85,23 @@ struct LeavingTests {
     rig.fake.endCuts()
   }
 
+  @Test("What starts and stops meanwhile does not keep it longer")
+  @LoopActor
+  func followed() async throws {
+    let (rig, _) = try await Self.leaving()
+    defer { rig.close() }
+    for number in [7, 8] {
+      rig.time.advance(by: .milliseconds(1400))
+      rig.driver.serve(Service.application, as: ApplicationID(number))
+      rig.driver.stopServing(ApplicationID(number))
+      try await rig.settle()
+      #expect(!Self.isGone(rig))
+    }
+    rig.time.advance(by: .milliseconds(300))
+    try await rig.fake.until { Self.isGone(rig) && rig.fake.applications.isEmpty }
+    rig.fake.endCuts()
+  }
+
   @Test("A link that goes on, for another service, keeps no application")
   @LoopActor
   func shared() async throws {

@@ -59,6 +59,22 @@ struct StartingTests {
     #expect(patient.presence == .absent && other.presence == .absent)
     #expect(!patient.isStarting && other.isStarting)
   }
+
+  @Test("Whoever makes up addresses keeps no peer out that comes later, and pushes out none that is connected")
+  @LoopActor
+  func manyAddresses() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let daemon = BluetoothDaemon(
+      rig.connection, scheduler: HandClock(), counters: BlueZCounters(), starts: false, deviceLimit: 8)
+    daemon.start()
+    while daemon.presence != .present { try await rig.settle() }
+    let guests = (1...3).map { rig.fake.addDevice("00:AA:02:00:00:0\($0)") }
+    for number in 10..<90 { rig.fake.addDevice("C0:00:00:00:00:\(number)", isConnected: false) }
+    let last = rig.fake.addDevice("C0:00:00:00:00:90", isConnected: false)
+    try await rig.settle()
+    #expect(daemon.devices.count == 8 && daemon.devices[last] != nil && guests.allSatisfy { daemon.devices[$0] != nil })
+  }
 }
 
 /// Hears what the bus starts as org.bluez: a program that says on the bus that it was started, and ends.

@@ -153,6 +153,33 @@ struct WriteOfferTests {
     try await rig.fake.until { Self.isOffered(rig) }
   }
 
+  @Test("Peers that were connected before this program, or are paired, keep sockets from others for half a minute, too")
+  @LoopActor
+  func strangers() async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82)) { fake in
+      fake.addAdapter()
+      fake.addDevice("00:AA:02:00:00:08")
+      fake.addDevice("00:AA:02:00:00:09")
+    }
+    let service = Service()
+    let server = try await rig.serve(service, Service.application(reach: .subscribers, takesAllWrites: true))
+    defer { Self.close(rig, server) }
+    for number in [8, 9] as [UInt8] {
+      let device = rig.fake.devicePath("00:AA:02:00:00:0\(number)")
+      #expect(await rig.fake.write([number], to: Service.put, from: device) == nil)
+    }
+    rig.time.advance(by: .milliseconds(29_900))
+    try await rig.settle()
+    #expect(!Self.isOffered(rig))
+    rig.time.advance(by: .milliseconds(200))
+    try await rig.fake.until { Self.isOffered(rig) }
+    _ = rig.fake.addDevice("00:AA:02:00:00:07", isPaired: true)
+    try await rig.fake.until { !Self.isOffered(rig) }
+    #expect(await rig.fake.write([1], to: Service.put, from: rig.fake.devicePath("00:AA:02:00:00:08")) == nil)
+    rig.time.advance(by: .milliseconds(30_100))
+    try await rig.fake.until { Self.isOffered(rig) }
+  }
+
   @Test("The next bluetoothd is offered none before a client has written to it")
   @LoopActor
   func restart() async throws {
@@ -187,6 +214,23 @@ struct WriteOfferTests {
     try await Self.until([4], on: link, service)
     #expect(Self.written(service, on: link) == [[0], values[0], values[2], values[3]])
     #expect(rig.radio.counters.refusedWrites == 1)
+  }
+
+  @Test("What a client wrote by its socket before it went arrives")
+  @LoopActor
+  func lastWords() async throws {
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
+    let (device, link) = try await Self.client(1, rig, service)
+    #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+    #expect(await rig.fake.write([1], to: Service.put, from: device) == nil)
+    try await Self.until([1], on: link, service)
+    // More than a turn of the loop takes.
+    for number in 2..<100 as Range<UInt8> { rig.fake.write([number], to: Service.put, from: device) { _ in } }
+    rig.fake.setConnected(device, false)
+    _ = try await service.events.first { $0 == .closed(link) }
+    #expect(Self.written(service, on: link) == (0..<100).map { [$0] })
   }
 
   @Test(

@@ -49,6 +49,23 @@ struct ConnectionTests {
     object.cancel()
   }
 
+  @Test("Who watches a name hears from the next bus, too, that nobody has it")
+  @LoopActor
+  func nobodyAgain() async throws {
+    let bus = try PrivateBus()
+    defer { bus.stop() }
+    let connection = BusConnection(address: .address(bus.address))
+    defer { connection.close() }
+    let owners = Mailbox<String?>()
+    let watch = connection.watchName("org.example.Nobody") { owners.put($0) }
+    connection.connect()
+    #expect(try await owners.next() == nil)
+    bus.kill()
+    try bus.start()
+    #expect(try await owners.next() == nil)
+    watch.cancel()
+  }
+
   @Test("A bus that is not there is found when it comes")
   @LoopActor
   func lateBus() async throws {

@@ -362,6 +362,23 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(10_100)) == [.cutUnused(Self.link(1))])
   }
 
+  @Test(
+    "Where the peer connects amid an attempt, and its link is given up for another service, the next attempt begins")
+  func givenUpAmidAttempt() {
+    var plan = Self.plan()
+    let (first, second) = (LinkPlan.ConnectionID(number: 1), LinkPlan.ConnectionID(number: 2))
+    #expect(
+      plan.handle(.connect(first, Self.chat, Self.address(1)), at: .zero) == [.attempt(first, Self.address(1))])
+    _ = plan.handle(Self.up(1), at: .zero)
+    _ = plan.handle(.used(Self.link(1), Self.kioskServer), at: .zero)
+    #expect(
+      plan.handle(.givenUp(Self.link(1), Self.chat), at: Self.at(1))
+        == [.close(.connection(first), Self.link(1))])
+    #expect(plan.handle(.connected(first, Self.link(1)), at: Self.at(2)) == [])
+    _ = plan.handle(.connect(second, Self.chat, Self.address(2)), at: Self.at(3))
+    #expect(plan.handle(.timer, at: Self.at(1000)) == [.attempt(second, Self.address(2))])
+  }
+
   @Test("No more attempts wait than the queue has places")
   func queueLength() {
     var plan = Self.plan()

@@ -24,7 +24,10 @@ final class RecordingDriver: RadioDriver {
 
   /// The driver's orders, in their order.
   private(set) var orders: [String] = []
-  private(set) var links: [RecordingLink] = []
+  /// The attempts, whose links each is told by.
+  private(set) var links: [(id: LinkID, handler: @LoopActor (LinkEvent) -> Void)] = []
+  /// The links that nobody holds any more.
+  fileprivate(set) var dropped: [LinkID] = []
 
   /// The orders since the last call.
   func takeOrders() -> [String] {
@@ -66,9 +69,9 @@ final class RecordingDriver: RadioDriver {
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link {
     note("connect to \(address)")
-    let link = RecordingLink(LinkID(UInt64(1000 + links.count)), self, handler)
-    links.append(link)
-    return link
+    let id = LinkID(UInt64(1000 + links.count))
+    links.append((id, handler))
+    return RecordingLink(id, self)
   }
 
   func notify(
@@ -94,13 +97,13 @@ final class RecordingDriver: RadioDriver {
 @LoopActor
 final class RecordingLink: Link {
   let id: LinkID
-  let handler: @LoopActor (LinkEvent) -> Void
   private let driver: RecordingDriver
+  private let registration: Registration
 
-  init(_ id: LinkID, _ driver: RecordingDriver, _ handler: @escaping @LoopActor (LinkEvent) -> Void) {
+  init(_ id: LinkID, _ driver: RecordingDriver) {
     self.id = id
     self.driver = driver
-    self.handler = handler
+    registration = Registration { driver.dropped.append(id) }
   }
 
   func discover() { driver.note("discover") }

@@ -232,7 +232,50 @@ struct SharedAirTimeTests {
     house.turn()
     #expect(events == [.connected, .disconnected(reason: "Disconnected.")])
     #expect(!house.driver.takeOrders().contains("cut 1000"))
+    // Nothing of it takes a place in the driver until the link ends.
+    #expect(house.driver.dropped == [LinkID(1000)])
+    house.driver.links[0].handler(.disconnected(reason: "Disconnected."))
+    #expect(events.count == 2)
     house.chatServer?.disconnect(LinkID(1000))
     #expect(house.driver.takeOrders() == ["cut 1000"])
+  }
+
+  @Test(
+    "An attempt that is given up when its peer has connected and written meanwhile is the driver's to end, and the next begins"
+  )
+  @LoopActor
+  func crossing() async throws {
+    let house = House()
+    var events: [LinkEvent] = []
+    let first = try house.chat.connect(to: BluetoothAddress(0xC000_0000_0000 | 1000)) { events.append($0) }
+    let second = try house.chat.connect(to: BluetoothAddress(2)) { _ in }
+    house.turn()
+    house.driver.linkUp(1000)
+    try house.write([1], to: house.chatServer, on: 1000)
+    _ = house.driver.takeOrders()
+    first.disconnect()
+    #expect(house.driver.takeOrders() == ["disconnect 1000"])
+    house.driver.links[0].handler(.disconnected(reason: "Disconnected."))
+    #expect(events == [.disconnected(reason: "Disconnected.")])
+    house.time.advance(by: .milliseconds(500))
+    #expect(house.driver.takeOrders() == ["connect to 00:00:00:00:00:02"])
+    withExtendedLifetime(second) {}
+  }
+
+  @Test("A service hears from the driver why its link was lost")
+  @LoopActor
+  func lost() async throws {
+    let house = House()
+    var events: [LinkEvent] = []
+    let link = try house.chat.connect(to: BluetoothAddress(0xC000_0000_0000 | 1000)) { events.append($0) }
+    house.turn()
+    house.driver.linkUp(1000)
+    house.driver.links[0].handler(.connected)
+    house.radio.linkDown(LinkID(1000))
+    house.turn()
+    house.driver.links[0].handler(.disconnected(reason: "It was lost."))
+    house.turn()
+    #expect(events == [.connected, .disconnected(reason: "It was lost.")])
+    withExtendedLifetime(link) {}
   }
 }

@@ -22,8 +22,8 @@ struct BlueZLimit: Hashable, Sendable {
     BlueZLimit(
       until: longWrites,
       consequence:
-        "Writes of 511 and 512 bytes to this machine are lost, among them longer private messages of iPhones; its own have"
-        + " 509 at most. Debian 13 has none of this."),
+        "Writes of 511 and 512 bytes to this machine are lost, among them longer private messages of iPhones; this machine"
+        + " itself writes 509 at most. Debian 13 has none of this."),
     BlueZLimit(
       until: BlueZVersion(5, 74),
       consequence: "bluetoothd crashes when an adapter that was made discoverable is switched off while bluetoothd"

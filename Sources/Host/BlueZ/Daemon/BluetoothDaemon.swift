@@ -43,13 +43,18 @@ final class BluetoothDaemon {
   private var backoff = Backoff()
   private let starter: DaemonStarter?
 
-  /// Beyond these, what bluetoothd has is passed over.
+  /// Beyond these, adapters are passed over.
   private static let adapterLimit = 64
-  private static let deviceLimit = 4096
   private static let timeLimit = Duration.seconds(10)
+  private let deviceLimit: Int
 
-  /// - Parameter starts: whether the bus is asked to start bluetoothd where it does not run.
-  init(_ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, starts: Bool) {
+  /// - Parameters:
+  ///   - starts: whether the bus is asked to start bluetoothd where it does not run.
+  ///   - deviceLimit: beyond these, one that is not connected is forgotten for each that comes.
+  init(
+    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, starts: Bool, deviceLimit: Int = 4096
+  ) {
+    self.deviceLimit = deviceLimit
     self.bus = bus
     self.scheduler = scheduler
     self.counters = counters
@@ -236,8 +241,13 @@ final class BluetoothDaemon {
     }
     counters.malformed += device.apply(properties)
     device.connectedSince = device.isConnected ? device.connectedSince ?? scheduler.now : nil
-    // One that is not remembered is still reported.
-    if devices[path] != nil || devices.count < Self.deviceLimit { devices[path] = device }
+    // Whoever makes up addresses must not keep out those that come later.
+    if devices[path] == nil, devices.count >= deviceLimit,
+      let other = devices.first(where: { !$0.value.isConnected })
+    {
+      devices[other.key] = nil
+    }
+    devices[path] = device
     return device
   }
 

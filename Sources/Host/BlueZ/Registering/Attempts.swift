@@ -17,7 +17,7 @@ final class Attempts {
   /// Why it is not done, and what to do; nil when it is done, or merely under way.
   private(set) var problem: String?
   private(set) var place: Place?
-  /// Makes an attempt; where there is no place, takes away what an earlier attempt did.
+  /// Makes an attempt; where there is no place, may take away what an earlier attempt did.
   var begin: @LoopActor () -> Void = {}
   /// Called when `isDone` changed; not by `close`.
   var onDone: @LoopActor (Bool) -> Void = { _ in }

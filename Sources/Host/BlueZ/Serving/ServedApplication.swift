@@ -106,6 +106,11 @@ final class ServedApplication {
     for characteristic in characteristics.values { characteristic.writeOffer?.opened(link) }
   }
 
+  /// A peer has connected that has no link in the table.
+  func expectStrangers() {
+    for characteristic in characteristics.values { characteristic.writeOffer?.expectStrangers() }
+  }
+
   /// A link has ended, and with it the subscriptions of its client.
   func forget(_ link: LinkID) {
     for characteristic in characteristics.values { characteristic.forget(link) }

@@ -99,6 +99,7 @@ final class ServedCharacteristic {
     let ended = subscribers + (subscriber.map { [$0] } ?? [])
     closeSockets()
     writeOffer?.reset()
+    if radio?.hasStrangers == true { writeOffer?.expectStrangers() }
     setNotifying(false)
     return ended
   }

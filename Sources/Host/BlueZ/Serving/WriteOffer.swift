@@ -16,6 +16,8 @@ final class WriteOffer {
   private(set) var isMade = false
   /// Those that have come and not written yet.
   private var newcomers: [LinkID: Registration] = [:]
+  /// While peers are connected that have no link here, one of which may be a client.
+  private var strangers: Registration?
   /// Whether somebody writes by `WriteValue`.
   private var isWanted = false
   private let scheduler: any Scheduler
@@ -29,6 +31,15 @@ final class WriteOffer {
 
   func opened(_ link: LinkID) {
     newcomers[link] = scheduler.schedule(after: Self.patience) { [weak self] in self?.settled(link) }
+    decide()
+  }
+
+  /// A peer is connected that has no link here before it does something: it was there before this program, or it is paired.
+  func expectStrangers() {
+    strangers = scheduler.schedule(after: Self.patience) { [weak self] in
+      self?.strangers = nil
+      self?.decide()
+    }
     decide()
   }
 
@@ -50,7 +61,7 @@ final class WriteOffer {
   }
 
   private func decide() {
-    let isDue = newcomers.isEmpty && (isMade || isWanted)
+    let isDue = newcomers.isEmpty && strangers == nil && (isMade || isWanted)
     guard isDue != isMade else { return }
     (isMade, isWanted) = (isDue, false)
     tell(isDue)

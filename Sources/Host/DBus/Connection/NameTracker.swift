@@ -20,6 +20,9 @@ final class NameTracker {
       reported = .some(owner)
       handler(owner)
     }
+
+    /// What the next bus says of the name is told, also where it is the same.
+    func forget() { reported = nil }
   }
 
   private struct Name {
@@ -93,6 +96,7 @@ final class NameTracker {
     for name in names.keys.sorted() {
       if names[name]?.owner != nil { set(name, nil) }
       names[name]?.isKnown = false
+      for watcher in names[name]?.watchers ?? [] { watcher.forget() }
     }
   }
 

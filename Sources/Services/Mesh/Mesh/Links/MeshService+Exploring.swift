@@ -10,7 +10,7 @@ import Radio
 /// the peer notifies need not be written to us, which loses long writes there. On others, nodes of this kind: a write goes through
 /// sockets at both ends, a notification comes over the bus, which is slower. Facts: bluez.md section 3.
 extension MeshService {
-  /// What a connection's events are told apart by: one that another has taken the place of says nothing about the port.
+  /// The connection that events are of: what one says that another has taken the place of is passed over.
   @LoopActor
   private final class Exploration {
     weak var link: (any Link)?

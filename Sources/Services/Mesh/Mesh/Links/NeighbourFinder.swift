@@ -40,7 +40,7 @@ struct NeighbourFinder: Sendable {
     var isDeserved = false
   }
 
-  /// This node; nil where nothing is left to others.
+  /// This node's ID, so that it can leave the first move to a smaller one; nil where it always begins itself.
   var own: PeerID?
   private var advertisers: [BluetoothAddress: Advertiser] = [:]
   private var pauses: [BluetoothAddress: Pause] = [:]
