@@ -54,8 +54,23 @@ struct EarshotSim {
       complain(
         begin.sentence(until: Cost.now()) + "; \(checked.asked) signatures asked for, \(checked.computed) computed")
     }
-    guard let output = options.output else { return .ok }
-    return write(results, to: output)
+    let isReached = judge(results.map(\.results))
+    if let output = options.output {
+      let written = write(results, to: output)
+      guard written == .ok else { return written }
+    }
+    return isReached ? .ok : .failed
+  }
+
+  /// Tells which aims of the scenario were missed.
+  ///
+  /// - Returns: whether all were reached.
+  private static func judge(_ results: [FieldResults]) -> Bool {
+    let missed = results.flatMap { each in
+      each.scenario.aim.missed(each, other: results.count == 2 ? results[1] : nil)
+    }
+    for sentence in missed { complain("Missed: \(sentence)") }
+    return missed.isEmpty
   }
 
   private static func write(_ results: [(name: String, results: FieldResults)], to folder: String) -> ExitCode {

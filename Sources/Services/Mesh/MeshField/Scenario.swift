@@ -10,6 +10,7 @@ public struct Scenario: Sendable {
   public var people = PeopleSettings()
   public var talk = TalkSettings()
   public var flood = FloodSettings()
+  public var aim = AimSettings()
 
   public init() {}
 
@@ -18,6 +19,7 @@ public struct Scenario: Sendable {
     of: "a simulated field",
     [
       FieldSettings.self, AirSettings.self, PeopleSettings.self, TalkSettings.self, FloodSettings.self,
+      AimSettings.self,
     ])
 
   /// All keys with their meaning and their defaults, as a file.
@@ -33,6 +35,7 @@ public struct Scenario: Sendable {
     people = configuration[PeopleSettings.self]
     talk = configuration[TalkSettings.self]
     flood = configuration[FloodSettings.self]
+    aim = configuration[AimSettings.self]
   }
 
   /// What is wrong with a scenario.
@@ -73,6 +76,7 @@ public struct Scenario: Sendable {
     var other = self
     other.people.silent = 0
     other.people.apps = 100 - percent
+    if percent < 100 { other.aim = aim.ofAnyPolicy }
     return other
   }
 

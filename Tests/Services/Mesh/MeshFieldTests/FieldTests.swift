@@ -55,6 +55,51 @@ struct FieldTests {
     #expect(results.cost.perNodeReached <= 4)
   }
 
+  @Test("an aim that is missed is told with its figure, and one that is reached is not")
+  func aims() async {
+    var aims = AimSettings()
+    let results = await results(scenario { $0.air.loss = 0 })
+    (aims.withinFive, aims.withinSeven, aims.framesPerNode) = (1000, 1000, 400)
+    #expect(aims.missed(results) == [])
+    (aims.framesPerNode, aims.afterFiveMinutes) = (1, 990)
+    let missed = aims.missed(results)
+    #expect(missed.count == 2)
+    #expect(missed.first == "AfterFiveMinutes: there is no figure, and the aim is at least 0.9900.")
+    #expect(missed.last?.hasPrefix("FramesPerNode: ") == true && missed.last?.contains("at most 0.01") == true)
+    let deaf = await self.results(scenario { $0.people.silent = 100 }, links: [(0, 1), (1, 2)])
+    (aims.framesPerNode, aims.afterFiveMinutes) = (0, 0)
+    #expect(aims.missed(deaf).map { $0.prefix { $0 != ":" } } == ["WithinFive", "WithinSeven"])
+  }
+
+  @Test("aims beside those who flood, and with couriers, are judged against the same field without")
+  func comparedAims() async {
+    var aims = AimSettings()
+    (aims.besideFlood, aims.withCouriers) = (900, 200)
+    var field = scenario {
+      $0.flood.share = 70
+      $0.talk.privateEvery = .seconds(2)
+    }
+    let calm = await results(field.withoutFlood)
+    #expect(aims.missed(calm, other: calm) == [], "neither of the two is there to be compared")
+    field.people.silent = 100
+    let (silent, alone) = (await results(field), await results(field.withoutCouriers.withoutFlood))
+    let missed = aims.missed(silent, other: calm)
+    #expect(missed.count == 1 && missed.first?.hasPrefix("BesideFlood: 0.") == true, "\(missed)")
+    #expect(aims.missed(silent) == [], "there is nothing to compare with")
+    let letters = aims.missed(silent, other: alone).filter { $0.hasPrefix("WithCouriers") }
+    #expect(letters.count == 1 && letters.first?.contains("at least 2.00") == true, "\(letters)")
+    aims.withCouriers = 1
+    #expect(aims.missed(silent, other: alone).allSatisfy { !$0.hasPrefix("WithCouriers") })
+  }
+
+  @Test("how far flooding reaches is an aim of mains everywhere alone")
+  func aimsOfShares() {
+    let scenario = scenario { ($0.aim.withinFive, $0.aim.afterFiveMinutes) = (980, 990) }
+    #expect(scenario.with(mains: 100).aim.withinFive == 980)
+    #expect(scenario.with(mains: 50).aim.withinFive == 0)
+    #expect(scenario.with(mains: 50).aim.afterFiveMinutes == 990)
+  }
+
   @Test("where nothing arrives nobody has anything")
   func losesMost() async {
     let results = await results(scenario { $0.people.silent = 100 }, links: [(0, 1), (1, 2)])

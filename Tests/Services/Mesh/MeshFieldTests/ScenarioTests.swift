@@ -19,13 +19,14 @@ struct ScenarioTests {
   @Test("what is written counts, and the rest has its default")
   func reads() throws {
     let folder = try ScratchFolder()
-    let text = "[Field]\nNodes=30\nDuration=2min\n[Air]\nLatency=10ms 20ms\n[People]\nApps=40\n"
+    let text = "[Field]\nNodes=30\nDuration=2min\n[Air]\nLatency=10ms 20ms\n[People]\nApps=40\n[Aim]\nWithinFive=980\n"
     try folder.write(Array(text.utf8), to: "scenario.conf")
     let scenario = try Scenario(file: folder.path("scenario.conf"))
     #expect(scenario.field.nodes == 30)
     #expect(scenario.field.duration == .seconds(120))
     #expect(scenario.air.latency == .milliseconds(10)...(.milliseconds(20)))
     #expect(scenario.people.apps == 40)
+    #expect(scenario.aim.withinFive == 980 && scenario.aim.withinSeven == 0)
     #expect(scenario.air.loss == Scenario().air.loss)
   }
 

@@ -47,6 +47,8 @@ struct BothWaysTests {
     #expect(village.wait { ann.mesh.ports.values.contains { $0.peer == bob.id && $0.isClientReady } })
     // Nobody has frames cut smaller by what it says than an iPhone's.
     #expect(ann.mesh.ports.values.map(\.frameLimit) == [max(longest, Limits.commonFrameBytes)])
+    #expect(bob.mesh.reason.contains("166 bytes and more") && bob.mesh.reason.contains("Debian 13"))
+    #expect(!ann.mesh.reason.contains("166"))
     guard longest == 510 else { return }
     #expect(village.wait { bob.mesh.ports.values.map(\.frameLimit) == [Limits.frameBytes] })
     // Padded, it has 512 bytes.

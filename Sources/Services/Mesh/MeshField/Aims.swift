@@ -1,0 +1,102 @@
+import Config
+
+/// Section `[Aim]`: what a simulation is to come to. 0 is no aim.
+public struct AimSettings: SettingsSection {
+  /// Of a thousand.
+  public var withinFive = 0
+  public var withinSeven = 0
+  public var afterFiveMinutes = 0
+  /// Hundredths.
+  public var framesPerNode = 0
+  /// Of a thousand.
+  public var besideFlood = 0
+  /// Hundredths.
+  public var withCouriers = 0
+
+  public init() {}
+
+  public static let section = "Aim"
+  public static let keys: [Setting<AimSettings>] = [
+    Setting(
+      "WithinFive", \.withinFive, .number(0...1000), .onReload,
+      "At least so many of a thousand within five hops have a public message after 3 s; 0 for no aim, here and below."),
+    Setting("WithinSeven", \.withinSeven, .number(0...1000), .onReload, "The same within seven hops."),
+    Setting(
+      "AfterFiveMinutes", \.afterFiveMinutes, .number(0...1000), .onReload,
+      "At least so many of a thousand of the whole connected field have it after 5 min."),
+    Setting(
+      "FramesPerNode", \.framesPerNode, .number(0...10_000), .onReload,
+      "At most so many hundredths of a frame for each node that flooding reached."),
+    Setting(
+      "BesideFlood", \.besideFlood, .number(0...1000), .onReload,
+      "With --compare-flood: within seven hops at least so many thousandths of what it is without those who flood."),
+    Setting(
+      "WithCouriers", \.withCouriers, .number(0...10_000), .onReload,
+      "With --compare-couriers: at least so many hundredths of the private messages that arrive without couriers."),
+  ]
+}
+
+extension AimSettings {
+  /// An aim, and what came of it.
+  private struct Judged {
+    let isReached: Bool
+    let sentence: String
+
+    init(_ key: String, _ figure: Double?, atLeast aim: Double, places: Int) {
+      isReached = figure.map { $0 >= aim } ?? false
+      sentence = "\(key): \(Self.words(figure, places)), and the aim is at least \(FieldResults.decimal(aim, places))."
+    }
+
+    init(_ key: String, _ figure: Double?, atMost aim: Double, places: Int) {
+      isReached = figure.map { $0 <= aim } ?? false
+      sentence = "\(key): \(Self.words(figure, places)), and the aim is at most \(FieldResults.decimal(aim, places))."
+    }
+
+    private static func words(_ figure: Double?, _ places: Int) -> String {
+      figure.map { FieldResults.decimal($0, places) } ?? "there is no figure"
+    }
+  }
+
+  /// A sentence for each aim that was missed.
+  ///
+  /// - Parameter other: of the same field without those who flood, or without couriers, where that was simulated as well.
+  public func missed(_ results: FieldResults, other: FieldResults? = nil) -> [String] {
+    var judged: [Judged] = []
+    func share(_ aim: Int) -> Double { Double(aim) / 1000 }
+    if withinFive > 0 {
+      judged.append(Judged("WithinFive", results.prompt(within: 5).value, atLeast: share(withinFive), places: 4))
+    }
+    if withinSeven > 0 {
+      judged.append(Judged("WithinSeven", results.prompt(within: 7).value, atLeast: share(withinSeven), places: 4))
+    }
+    if afterFiveMinutes > 0 {
+      let figure = results.share(after: 300)
+      judged.append(Judged("AfterFiveMinutes", figure, atLeast: share(afterFiveMinutes), places: 4))
+    }
+    if framesPerNode > 0 {
+      // Of nobody it would be 0, which no field reaches.
+      let figure = results.cost.reachedByFlood > 0 ? results.cost.perNodeReached : nil
+      judged.append(Judged("FramesPerNode", figure, atMost: Double(framesPerNode) / 100, places: 2))
+    }
+    if besideFlood > 0, results.scenario.flood.floods, let other, !other.scenario.flood.floods {
+      let (with, without) = (results.prompt(within: 7).value, other.prompt(within: 7).value)
+      judged.append(
+        Judged("BesideFlood", without > 0 ? with / without : nil, atLeast: share(besideFlood), places: 3))
+    }
+    if withCouriers > 0, results.scenario.talk.couriers, let other, !other.scenario.talk.couriers {
+      let (with, without) = (results.letters.arrived, other.letters.arrived)
+      judged.append(
+        Judged(
+          "WithCouriers", without > 0 ? Double(with) / Double(without) : nil, atLeast: Double(withCouriers) / 100,
+          places: 2))
+    }
+    return judged.filter { !$0.isReached }.map(\.sentence)
+  }
+
+  /// Those of any share of `mains`: how far flooding reaches is promised of `mains` everywhere alone.
+  var ofAnyPolicy: AimSettings {
+    var aims = AimSettings()
+    aims.afterFiveMinutes = afterFiveMinutes
+    return aims
+  }
+}
