@@ -88,6 +88,7 @@ extension FakeBlueZ {
       peer.connecting = call
       return tell("connecting to \(path.lastElement)")
     }
+    if peer.isLostAtOnce { return call.reply() }
     if peer.isToldLate {
       call.reply()
       let other: [String: DBusValue] = ["RSSI": .int16(-50)]

@@ -42,6 +42,8 @@ public final class FakePeer {
   public var isDeaf = false
   /// Whether bluetoothd answers that it is connected to it before it tells everybody, and tells something else between.
   public var isToldLate = false
+  /// Whether bluetoothd answers that it is connected to it, and the link ends before bluetoothd tells of it.
+  public var isLostAtOnce = false
   /// Whether bluetoothd never finds out what it serves.
   public var isUnreadable = false
   /// What subscribing is refused with.

@@ -11,33 +11,40 @@ extension BlueZRadio {
   /// bluetoothd waits two seconds before it cuts a link.
   static let linkEndTime = Duration.seconds(3)
 
+  /// What is done when these applications have left.
+  struct Successor {
+    let applications: [ServedApplication]
+    let begin: @LoopActor () -> Void
+  }
+
   /// The application is of no use to its service any more. Its links are cut in this turn of the loop.
   func leave(_ application: ServedApplication) {
     leaving.append(application)
-    // One that follows goes with the first: else somebody who stops and starts all the time would keep that here.
-    if leaving.count == 1 {
-      leavingTimer = scheduler.schedule(after: Self.linkEndTime) { [weak self] in self?.closeLeft() }
+    application.patience = scheduler.schedule(after: Self.linkEndTime) { [weak self, weak application] in
+      if let application { self?.close(left: [application]) }
     }
     EventLoop.shared.soon { [weak self] in self?.closeLeftIfAlone() }
   }
 
   /// A link has ended, or will not be cut.
   func closeLeftIfAlone() {
-    if !leaving.isEmpty, !links.all.contains(where: { $0.isBeingCut || central.isEnding($0.device) }) { closeLeft() }
+    if !links.all.contains(where: { $0.isBeingCut || central.isEnding($0.device) }) { close(left: leaving) }
   }
 
-  private func closeLeft() {
-    leavingTimer = nil
-    let left = leaving
-    leaving = []
+  private func close(left: [ServedApplication]) {
+    guard !left.isEmpty else { return }
+    leaving.removeAll { application in left.contains { $0 === application } }
     for application in left { application.close() }
-    let waiting = whenLeft
-    whenLeft = []
-    for body in waiting { body() }
+    let isReady = { [leaving] (successor: Successor) in
+      !successor.applications.contains { application in leaving.contains { $0 === application } }
+    }
+    let ready = successors.filter(isReady)
+    successors.removeAll(where: isReady)
+    for successor in ready { successor.begin() }
   }
 
-  /// Calls `then` when no application is about to leave, which is after `linkEndTime` at the latest.
+  /// Calls `then` when those applications have left that are about to, which is after `linkEndTime` at the latest.
   func afterLeaving(_ then: @escaping @LoopActor () -> Void) {
-    if leaving.isEmpty { then() } else { whenLeft.append(then) }
+    if leaving.isEmpty { then() } else { successors.append(Successor(applications: leaving, begin: then)) }
   }
 }

@@ -29,12 +29,12 @@ extension BlueZRadio {
     } else if !device.isPaired || central.isConnecting(device.path) {
       open(device)
     } else {
-      for application in applications.values { application.expectStrangers() }
+      for application in applications.values { application.expectUnlinkedPeers() }
     }
   }
 
   /// Whether peers are connected that have no link in the table: they were there before us, or they are paired.
-  var hasStrangers: Bool {
+  var hasUnlinkedPeers: Bool {
     guard let place else { return false }
     return daemon.devices.values.contains {
       $0.isConnected && $0.path.isWithin(place.adapter) && links[$0.path] == nil
@@ -80,6 +80,7 @@ extension BlueZRadio {
       }
     }
     guard let link = links.close(device) else { return }
+    central.linkEnded(device)
     doubts[link.id] = nil
     window.forget(link.id)
     for application in applications.values + leaving { application.forget(link.id) }

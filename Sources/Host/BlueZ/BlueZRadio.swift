@@ -43,8 +43,7 @@ public final class BlueZRadio: RadioDriver {
   var applications: [ApplicationID: ServedApplication] = [:]
   /// Those that go when the links of their clients have ended.
   var leaving: [ServedApplication] = []
-  var leavingTimer: Registration?
-  var whenLeft: [@LoopActor () -> Void] = []
+  var successors: [Successor] = []
   /// The handles of the last registration.
   var handles = HandleBlock.random()
   /// Links that bluetoothd has not confirmed.

@@ -42,9 +42,9 @@ extension LinkPlan {
     return []
   }
 
-  /// Whether an attempt has succeeded, and its connection has not been let go.
+  /// Whether an attempt has succeeded whose link is there, and was not let go.
   func isLinked(_ id: ConnectionID) -> Bool {
-    if case .linked? = connections[id]?.state { true } else { false }
+    if case .linked(let link)? = connections[id]?.state { links[link] != nil } else { false }
   }
 
   mutating func connected(_ id: ConnectionID, _ link: LinkID) {

@@ -66,10 +66,16 @@ extension LinkPlan {
     return given.map { .close($0, link) } + (isLast ? end(link) : [])
   }
 
-  /// Cuts the links that no service has used for too long.
+  /// Cuts the links that no service has used for too long, and those that were not the radio's to cut, if they are by now.
   mutating func cutUnused(at now: Instant) -> [Action] {
-    unusedLinks.filter { unusedSince($0).map { $0.advanced(by: limits.unusedTime) <= now } ?? false }
-      .map { cutUnused($0) }
+    let late = unusedLinks.filter { unusedSince($0).map { $0.advanced(by: limits.unusedTime) <= now } ?? false }
+    let actions = late.map { cutUnused($0) }
+    let spared = sortedLinks.filter { link in
+      guard case .spared(let since)? = links[link]?.condition else { return false }
+      return since.advanced(by: limits.sparedTime) <= now
+    }
+    for link in spared { links[link]?.condition = .spared(since: now) }
+    return actions + spared.map { .cutUnused($0) }
   }
 
   mutating func cutUnused(_ link: LinkID) -> Action {

@@ -36,6 +36,8 @@ struct LinkPlan: Sendable {
     case givenUp(LinkID, TenantID)
     /// A link that was to be cut because no service uses it is not the radio's to cut: another program may use it.
     case spared(LinkID)
+    /// A link that no service uses is being cut.
+    case cutting(LinkID)
     case applicationOpened(ApplicationID, TenantID)
     case applicationClosed(ApplicationID)
     /// A service wants to connect.
@@ -82,8 +84,8 @@ struct LinkPlan: Sendable {
     case used
     /// No service uses it, since then.
     case unused(since: Instant)
-    /// No service uses it, and it is not the radio's to cut.
-    case spared
+    /// No service uses it, and it was not the radio's to cut then.
+    case spared(since: Instant)
     /// It is being cut.
     case ending
   }
@@ -122,14 +124,17 @@ struct LinkPlan: Sendable {
 
   /// When `Event.timer` is due; nil when nothing is timed.
   var deadline: Instant? {
-    let unused = links.values.compactMap { entry in
-      if case .unused(let since) = entry.condition { since } else { nil }
-    }
-    guard let oldest = unused.min() else { return attemptDeadline }
-    var moments = [oldest.advanced(by: limits.unusedTime)]
-    if let attemptDeadline { moments.append(attemptDeadline) }
-    if dependsOnArrivals(at: latest) {
-      moments += unused.map { $0.advanced(by: limits.arrivalTime) }.filter { $0 > latest }
+    var moments = [attemptDeadline].compactMap(\.self)
+    let dependsOnArrivals = dependsOnArrivals(at: latest)
+    for entry in links.values {
+      switch entry.condition {
+      case .unused(let since):
+        moments.append(since.advanced(by: limits.unusedTime))
+        let arrived = since.advanced(by: limits.arrivalTime)
+        if dependsOnArrivals, arrived > latest { moments.append(arrived) }
+      case .spared(let since): moments.append(since.advanced(by: limits.sparedTime))
+      case .used, .ending: break
+      }
     }
     return moments.min()
   }
@@ -144,7 +149,8 @@ struct LinkPlan: Sendable {
     case .used(let link, let application): actions = use(link, by: application)
     case .released(let link, let user): actions = release(link, by: user)
     case .givenUp(let link, let tenant): actions = giveUp(link, by: tenant)
-    case .spared(let link): if links[link]?.condition == .ending { links[link]?.condition = .spared }
+    case .spared(let link): if links[link]?.condition == .ending { links[link]?.condition = .spared(since: now) }
+    case .cutting(let link): links[link]?.condition = .ending
     case .applicationOpened(let application, let tenant): owners[application] = tenant
     case .applicationClosed(let application): actions = close(application)
     case .connect(let id, let tenant, let address): actions = connect(id, tenant, address, at: now)

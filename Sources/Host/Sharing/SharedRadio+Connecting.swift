@@ -55,7 +55,7 @@ extension SharedRadio {
     if plan.isLinked(connection.id) {
       decide(.released(link.id, .connection(connection.id)))
     } else {
-      // Also where the peer has connected meanwhile: the driver does not know yet whose the link is.
+      // Also where the peer has connected meanwhile, and the driver does not know yet whose the link is.
       link.disconnect()
     }
   }
@@ -77,6 +77,8 @@ final class SharedLink {
   /// The driver's link, from the moment the attempt begins. It is kept until it ends, or goes on for others alone: a driver may cut a
   /// link whose handle is dropped.
   private(set) var link: (any Link)?
+  /// The driver's link's, also when that is dropped; 0 until the attempt begins.
+  private(set) var linkID = LinkID(0)
   /// What the service asked of the link before the attempt began.
   private var waiting: [@LoopActor (any Link) -> Void] = []
   /// Operations that wait for an attempt.
@@ -94,7 +96,7 @@ final class SharedLink {
   func release() { radio?.release(self) }
 
   func began(_ link: any Link) {
-    self.link = link
+    (self.link, linkID) = (link, link.id)
     let operations = waiting
     waiting = []
     for operation in operations { operation(link) }
@@ -143,7 +145,7 @@ final class SharedLinkHandle: Link {
     registration = Registration { state.release() }
   }
 
-  var id: LinkID { state.link?.id ?? LinkID(0) }
+  var id: LinkID { state.linkID }
 
   func discover() { state.ask { $0.discover() } }
 

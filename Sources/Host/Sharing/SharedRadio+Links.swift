@@ -27,7 +27,9 @@ extension SharedRadio {
 
   /// Only a link that the peer made is the radio's to cut: any other may serve another program.
   private func cutUnused(_ link: LinkID) {
-    if driver.origin(of: link) == .peer { driver.cut(link) } else { decide(.spared(link)) }
+    guard driver.origin(of: link) == .peer else { return decide(.spared(link)) }
+    decide(.cutting(link))
+    driver.cut(link)
   }
 
   private func ask(_ id: LinkPlan.TenantID, _ links: [LinkID]) {

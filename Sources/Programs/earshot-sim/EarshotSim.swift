@@ -54,7 +54,7 @@ struct EarshotSim {
       complain(
         begin.sentence(until: Cost.now()) + "; \(checked.asked) signatures asked for, \(checked.computed) computed")
     }
-    let isReached = judge(results.map(\.results))
+    let isReached = judge(results)
     if let output = options.output {
       let written = write(results, to: output)
       guard written == .ok else { return written }
@@ -65,12 +65,17 @@ struct EarshotSim {
   /// Tells which aims of the scenario were missed.
   ///
   /// - Returns: whether all were reached.
-  private static func judge(_ results: [FieldResults]) -> Bool {
-    let missed = results.flatMap { each in
-      each.scenario.aim.missed(each, other: results.count == 2 ? results[1] : nil)
+  private static func judge(_ results: [(name: String, results: FieldResults)]) -> Bool {
+    // Of two the second may be the one to compare with: without those who flood, or without couriers.
+    let other = results.count == 2 ? results[1].results : nil
+    var isReached = true
+    for (name, results) in results {
+      for sentence in results.scenario.aim.missed(results, other: other) {
+        complain("Missed\(name.isEmpty ? "" : ", \(name)"): \(sentence)")
+        isReached = false
+      }
     }
-    for sentence in missed { complain("Missed: \(sentence)") }
-    return missed.isEmpty
+    return isReached
   }
 
   private static func write(_ results: [(name: String, results: FieldResults)], to folder: String) -> ExitCode {
@@ -88,7 +93,7 @@ struct EarshotSim {
     for (name, text) in files {
       guard save(text, as: "\(folder)/\(name)") else {
         complain("\(folder)/\(name) cannot be written: \(String(cString: strerror(errno))).")
-        return .failed
+        return .notWritten
       }
     }
     return .ok

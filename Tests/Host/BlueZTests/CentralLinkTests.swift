@@ -336,6 +336,21 @@ struct CentralLinkTests {
     #expect(peer.subscriptions.isEmpty)
   }
 
+  @Test("A link that ends before bluetoothd calls its peer connected ends for its connection, too")
+  @LoopActor
+  func lostAtOnce() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.isLostAtOnce = true
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    #expect(try await visitor.events.next() == .connected)
+    rig.time.advance(by: .seconds(5))
+    #expect(try await visitor.end() == "The link to \(peer.address) was lost.")
+    #expect(rig.radio.links.isEmpty)
+  }
+
   @Test("A peer that was connected before us is told of when we connect to it, before the event, with an early time")
   @LoopActor
   func connectedBefore() async throws {

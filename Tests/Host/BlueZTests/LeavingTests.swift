@@ -85,20 +85,35 @@ struct LeavingTests {
     rig.fake.endCuts()
   }
 
-  @Test("What starts and stops meanwhile does not keep it longer")
+  @Test("Each application that leaves has its own three seconds, and what is to follow waits for those before it alone")
   @LoopActor
   func followed() async throws {
-    let (rig, _) = try await Self.leaving()
+    let rig = try await Rig.ready()
     defer { rig.close() }
-    for number in [7, 8] {
-      rig.time.advance(by: .milliseconds(1400))
-      rig.driver.serve(Service.application, as: ApplicationID(number))
-      rig.driver.stopServing(ApplicationID(number))
-      try await rig.settle()
-      #expect(!Self.isGone(rig))
-    }
-    rig.time.advance(by: .milliseconds(300))
-    try await rig.fake.until { Self.isGone(rig) && rig.fake.applications.isEmpty }
+    let service = Service()
+    let server = try await rig.serve(service)
+    rig.driver.serve(Service.application, as: ApplicationID(7))
+    try await rig.fake.until { rig.fake.applications.count == 2 }
+    let client = rig.fake.addDevice()
+    let link = try await service.link()
+    #expect(await rig.fake.write([1], to: Service.put, from: client) == nil)
+    rig.fake.holdsCuts = true
+    server.close()
+    rig.driver.cut(link)
+    var hasFollowed = false
+    rig.driver.rest(within: .seconds(9)) { hasFollowed = true }
+    rig.time.advance(by: .milliseconds(2500))
+    rig.driver.stopServing(ApplicationID(7))
+    try await rig.settle()
+    #expect(!Self.isGone(rig) && !hasFollowed)
+    rig.time.advance(by: .milliseconds(600))
+    try await rig.fake.until { Self.isGone(rig) }
+    #expect(hasFollowed)
+    rig.time.advance(by: .milliseconds(2300))
+    try await rig.settle()
+    #expect(rig.fake.applications.map(\.path) == ["/org/earshot/gatt7"], "its own link may not have ended yet")
+    rig.time.advance(by: .milliseconds(200))
+    try await rig.fake.until { rig.fake.applications.isEmpty }
     rig.fake.endCuts()
   }
 

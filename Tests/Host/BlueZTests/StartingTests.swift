@@ -60,7 +60,8 @@ struct StartingTests {
     #expect(!patient.isStarting && other.isStarting)
   }
 
-  @Test("Whoever makes up addresses keeps no peer out that comes later, and pushes out none that is connected")
+  @Test(
+    "Whoever makes up addresses keeps no peer out that comes later, and pushes out none that is connected or paired")
   @LoopActor
   func manyAddresses() async throws {
     let rig = try await Rig.ready()
@@ -69,7 +70,9 @@ struct StartingTests {
       rig.connection, scheduler: HandClock(), counters: BlueZCounters(), starts: false, deviceLimit: 8)
     daemon.start()
     while daemon.presence != .present { try await rig.settle() }
-    let guests = (1...3).map { rig.fake.addDevice("00:AA:02:00:00:0\($0)") }
+    let guests =
+      (1...3).map { rig.fake.addDevice("00:AA:02:00:00:0\($0)") }
+      + [rig.fake.addDevice("00:AA:02:00:00:04", isConnected: false, isPaired: true)]
     for number in 10..<90 { rig.fake.addDevice("C0:00:00:00:00:\(number)", isConnected: false) }
     let last = rig.fake.addDevice("C0:00:00:00:00:90", isConnected: false)
     try await rig.settle()

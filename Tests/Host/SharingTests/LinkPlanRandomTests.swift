@@ -22,6 +22,7 @@ struct LinkPlanRandomTests {
     #expect(world.visitorsServed > 500, "seed \(seed): \(world.visitorsServed) visitors")
     #expect(world.plan.counters.yieldedLinks > 100, "seed \(seed): \(world.plan.counters.yieldedLinks) links given up")
     #expect(world.plan.counters.unusedLinks > 100)
+    #expect(world.spared > 10, "seed \(seed): \(world.spared) spared")
   }
 }
 
@@ -40,6 +41,7 @@ private final class World {
   var plan: LinkPlan
   private(set) var violations: [String] = []
   private(set) var visitorsServed = 0
+  private(set) var spared = 0
   private let time = VirtualTime()
   private var dice: Dice
   /// What the controller has.
@@ -48,6 +50,10 @@ private final class World {
   private var lastConnection = 0
   /// Attempts that the plan has begun.
   private var trying: [LinkPlan.ConnectionID: BluetoothAddress] = [:]
+  /// Connections that have a link, and have not heard of its end.
+  private var linked: [LinkPlan.ConnectionID: LinkID] = [:]
+  /// The link that another program may have made, as long as it is there: the plan has to live with one.
+  private var foreign: LinkID?
   private var visitorSince: Instant?
   private lazy var timer = Deadline(time) { [weak self] in self?.tell(.timer) }
 
@@ -125,7 +131,16 @@ private final class World {
   private func leave() {
     guard let link = someLink else { return }
     links[link] = nil
+    tellEnd(of: link)
+  }
+
+  /// The driver tells of the link, and then those whose connection it was.
+  private func tellEnd(of link: LinkID) {
     tell(.linkDown(link))
+    for (id, own) in linked.sorted(by: { $0.key.number < $1.key.number }) where own == link {
+      linked[id] = nil
+      tell(.ended(id))
+    }
   }
 
   private func release() {
@@ -154,7 +169,8 @@ private final class World {
   private func connect(_ tenant: LinkPlan.TenantID) {
     lastConnection += 1
     let id = LinkPlan.ConnectionID(number: lastConnection)
-    tell(.connect(id, tenant, BluetoothAddress(0xD000_0000_0000 | UInt64(dice.below(100_000)))))
+    // Never one that has a link: another one with the same peer would not be tried one at a time.
+    tell(.connect(id, tenant, BluetoothAddress(0xD000_0000_0000 | UInt64(lastConnection))))
   }
 
   private func attempt(_ id: LinkPlan.ConnectionID, _ address: BluetoothAddress) {
@@ -163,10 +179,12 @@ private final class World {
     after(dice.below(1500)) {
       guard self.trying.removeValue(forKey: id) != nil else { return }
       guard self.dice.below(3) > 0, self.links.count < Self.places else { return self.tell(.ended(id)) }
+      // The service may have to give it up as soon as it is there.
+      self.linked[id] = LinkID(self.lastLink + 1)
       let link = self.makeLink(address)
       self.tell(.connected(id, link))
       self.after(self.dice.below(8000)) {
-        if self.links[link] != nil { self.tell(.released(link, .connection(id))) }
+        if self.linked[id] != nil { self.tell(.released(link, .connection(id))) }
       }
     }
   }
@@ -190,8 +208,10 @@ private final class World {
         violations.append("\(link) closed for a stranger")
       }
       links[link]?.applications.remove(application)
-    case .close: break
-    case .cut(let link), .cutUnused(let link): cut(link)
+    case .close(.connection(let id), let link):
+      if linked.removeValue(forKey: id) != link { violations.append("\(id) hears twice of its end, or of another's") }
+    case .cut(let link): cut(link)
+    case .cutUnused(let link): cutUnused(link)
     case .attempt(let id, let address): attempt(id, address)
     case .giveUp(let id, _):
       after(10) {
@@ -205,13 +225,26 @@ private final class World {
     }
   }
 
+  /// Some are not the radio's to cut, and are a minute later.
+  private func cutUnused(_ link: LinkID) {
+    if foreign.map({ links[$0] == nil }) ?? true, links[link] != nil, dice.below(3) == 0 {
+      foreign = link
+      spared += 1
+      tell(.spared(link))
+    } else {
+      foreign = foreign == link ? nil : foreign
+      tell(.cutting(link))
+      cut(link)
+    }
+  }
+
   /// Cutting takes the controller some time.
   private func cut(_ link: LinkID) {
     guard links[link]?.isEnding == false else { return violations.append("\(link) is cut and not there, or cut twice") }
     links[link]?.isEnding = true
     after(dice.below(500)) {
       guard self.links.removeValue(forKey: link) != nil else { return }
-      self.tell(.linkDown(link))
+      self.tellEnd(of: link)
     }
   }
 

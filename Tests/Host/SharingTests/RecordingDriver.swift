@@ -24,7 +24,7 @@ final class RecordingDriver: RadioDriver {
 
   /// The driver's orders, in their order.
   private(set) var orders: [String] = []
-  /// The attempts, whose links each is told by.
+  /// The attempts to connect, each with the handler of its events.
   private(set) var links: [(id: LinkID, handler: @LoopActor (LinkEvent) -> Void)] = []
   /// The links that nobody holds any more.
   fileprivate(set) var dropped: [LinkID] = []

@@ -233,7 +233,7 @@ struct SharedAirTimeTests {
     #expect(events == [.connected, .disconnected(reason: "Disconnected.")])
     #expect(!house.driver.takeOrders().contains("cut 1000"))
     // Nothing of it takes a place in the driver until the link ends.
-    #expect(house.driver.dropped == [LinkID(1000)])
+    #expect(house.driver.dropped == [LinkID(1000)] && link.id == LinkID(1000))
     house.driver.links[0].handler(.disconnected(reason: "Disconnected."))
     #expect(events.count == 2)
     house.chatServer?.disconnect(LinkID(1000))
@@ -271,8 +271,12 @@ struct SharedAirTimeTests {
     house.turn()
     house.driver.linkUp(1000)
     house.driver.links[0].handler(.connected)
+    _ = house.driver.takeOrders()
     house.radio.linkDown(LinkID(1000))
     house.turn()
+    // A service that is done with it meanwhile ends the driver's connection, for there is no link to let go.
+    link.disconnect()
+    #expect(house.driver.takeOrders() == ["disconnect 1000"])
     house.driver.links[0].handler(.disconnected(reason: "It was lost."))
     house.turn()
     #expect(events == [.connected, .disconnected(reason: "It was lost.")])

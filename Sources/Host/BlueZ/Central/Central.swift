@@ -71,6 +71,11 @@ final class Central {
     remove(device.path, at: place)
   }
 
+  /// The link with a peer has ended, also where bluetoothd never called it connected.
+  func linkEnded(_ device: ObjectPath) {
+    for connection in connections[device] ?? [] where connection.state == .open { connection.linkEnded() }
+  }
+
   func removed(_ device: ObjectPath) {
     owed.remove(device)
     for connection in connections[device] ?? [] { connection.lost("bluetoothd has forgotten the peer.") }

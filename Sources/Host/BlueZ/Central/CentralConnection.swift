@@ -184,6 +184,8 @@ final class CentralConnection {
 
   // MARK: The end
 
+  func linkEnded() { lost("The link to \(address) was lost.") }
+
   /// The peer, the adapter or bluetoothd is gone.
   func lost(_ reason: String) {
     if case .disconnecting(let reason) = state { close(reason) } else { close(reason) }

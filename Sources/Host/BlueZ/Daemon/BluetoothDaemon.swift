@@ -50,7 +50,7 @@ final class BluetoothDaemon {
 
   /// - Parameters:
   ///   - starts: whether the bus is asked to start bluetoothd where it does not run.
-  ///   - deviceLimit: beyond these, one that is not connected is forgotten for each that comes.
+  ///   - deviceLimit: beyond these, one that is neither connected nor paired is forgotten for each that comes.
   init(
     _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, starts: Bool, deviceLimit: Int = 4096
   ) {
@@ -241,10 +241,9 @@ final class BluetoothDaemon {
     }
     counters.malformed += device.apply(properties)
     device.connectedSince = device.isConnected ? device.connectedSince ?? scheduler.now : nil
-    // Whoever makes up addresses must not keep out those that come later.
-    if devices[path] == nil, devices.count >= deviceLimit,
-      let other = devices.first(where: { !$0.value.isConnected })
-    {
+    if devices[path] == nil, devices.count >= deviceLimit {
+      // Whoever makes up addresses must not keep out those that come later. One that is not remembered is still reported.
+      guard let other = devices.first(where: { $0.value.isPassing }) else { return device }
       devices[other.key] = nil
     }
     devices[path] = device

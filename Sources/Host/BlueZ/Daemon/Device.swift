@@ -17,6 +17,9 @@ struct Device: Hashable, Sendable {
   private(set) var serviceUUIDs: [BluetoothUUID] = []
   private(set) var localName: String?
 
+  /// Whether it was only heard, or was only connected once.
+  var isPassing: Bool { !isConnected && !isPaired && !isTrusted }
+
   /// Services beyond these are passed over.
   static let serviceLimit = 64
   /// The longest name that GAP allows, in bytes; a longer one is none.

@@ -132,7 +132,7 @@ final class Scanner {
     let report = DeviceReport(properties, malformed: &malformed)
     counters.malformed += malformed
     guard let report else { return }
-    if isNew, !device.isConnected, found.count < Self.foundLimit { found.insert(device.path) }
+    if isNew, !device.isConnected { find(device.path) }
     guard let services = listening.services else { return }
     // An advertiser of other services is not remembered, or a crowd of them would push out those that are wanted.
     let offered = Set(device.serviceUUIDs + report.serviceData.map(\.service))
@@ -140,6 +140,12 @@ final class Scanner {
     let sighting = sightings.hear(report, of: device, at: scheduler.now)
     guard services.isEmpty || !services.isDisjoint(with: sighting.services) else { return }
     onSighting(sighting)
+  }
+
+  private func find(_ device: ObjectPath) {
+    // Whoever makes up addresses must not keep out those that come later: any other one gives way.
+    if found.count >= Self.foundLimit, let other = found.first { found.remove(other) }
+    found.insert(device)
   }
 
   /// bluetoothd has forgotten a peer.

@@ -22,6 +22,8 @@ final class ServedApplication {
   var block: HandleBlock?
   /// Whether bluetoothd may choose where, for it has refused the block.
   private var doesWithout = false
+  /// Ends the wait for the links of its clients, while it is about to leave.
+  var patience: Registration?
 
   init(_ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, radio: BlueZRadio) {
     self.number = number
@@ -107,8 +109,8 @@ final class ServedApplication {
   }
 
   /// A peer has connected that has no link in the table.
-  func expectStrangers() {
-    for characteristic in characteristics.values { characteristic.writeOffer?.expectStrangers() }
+  func expectUnlinkedPeers() {
+    for characteristic in characteristics.values { characteristic.writeOffer?.expectUnlinkedPeers() }
   }
 
   /// A link has ended, and with it the subscriptions of its client.
@@ -118,6 +120,7 @@ final class ServedApplication {
 
   /// Takes it off the bus.
   func close() {
+    patience = nil
     registration.close()
     for characteristic in characteristics.values { characteristic.close() }
     for object in objects { object.cancel() }

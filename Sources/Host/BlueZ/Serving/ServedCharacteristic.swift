@@ -99,7 +99,7 @@ final class ServedCharacteristic {
     let ended = subscribers + (subscriber.map { [$0] } ?? [])
     closeSockets()
     writeOffer?.reset()
-    if radio?.hasStrangers == true { writeOffer?.expectStrangers() }
+    if radio?.hasUnlinkedPeers == true { writeOffer?.expectUnlinkedPeers() }
     setNotifying(false)
     return ended
   }

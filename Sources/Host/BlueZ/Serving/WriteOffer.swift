@@ -17,7 +17,7 @@ final class WriteOffer {
   /// Those that have come and not written yet.
   private var newcomers: [LinkID: Registration] = [:]
   /// While peers are connected that have no link here, one of which may be a client.
-  private var strangers: Registration?
+  private var unlinkedPeers: Registration?
   /// Whether somebody writes by `WriteValue`.
   private var isWanted = false
   private let scheduler: any Scheduler
@@ -35,9 +35,9 @@ final class WriteOffer {
   }
 
   /// A peer is connected that has no link here before it does something: it was there before this program, or it is paired.
-  func expectStrangers() {
-    strangers = scheduler.schedule(after: Self.patience) { [weak self] in
-      self?.strangers = nil
+  func expectUnlinkedPeers() {
+    unlinkedPeers = scheduler.schedule(after: Self.patience) { [weak self] in
+      self?.unlinkedPeers = nil
       self?.decide()
     }
     decide()
@@ -61,7 +61,7 @@ final class WriteOffer {
   }
 
   private func decide() {
-    let isDue = newcomers.isEmpty && strangers == nil && (isMade || isWanted)
+    let isDue = newcomers.isEmpty && unlinkedPeers == nil && (isMade || isWanted)
     guard isDue != isMade else { return }
     (isMade, isWanted) = (isDue, false)
     tell(isDue)

@@ -58,7 +58,7 @@ extension BusConnection {
   }
 
   /// Calls `handler` with the owner of `name` (a unique name, nil where the name has no owner): once when it is known, then
-  /// each time it changes. Without a bus no name has an owner.
+  /// each time it changes, and once for each new bus. Without a bus no name has an owner.
   public func watchName(_ name: String, _ handler: @escaping @LoopActor (_ owner: String?) -> Void) -> Registration {
     guard Validity.isBusName(name) else {
       Log.shared.error("\(name) is not a bus name and cannot be watched")

@@ -10,7 +10,7 @@ import Radio
 /// the peer notifies need not be written to us, which loses long writes there. On others, nodes of this kind: a write goes through
 /// sockets at both ends, a notification comes over the bus, which is slower. Facts: bluez.md section 3.
 extension MeshService {
-  /// The connection that events are of: what one says that another has taken the place of is passed over.
+  /// The connection whose events these are: those of one that another has replaced are passed over.
   @LoopActor
   private final class Exploration {
     weak var link: (any Link)?

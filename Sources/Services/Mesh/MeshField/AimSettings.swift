@@ -43,17 +43,19 @@ extension AimSettings {
     let sentence: String
 
     init(_ key: String, _ figure: Double?, atLeast aim: Double, places: Int) {
-      isReached = figure.map { $0 >= aim } ?? false
-      sentence = "\(key): \(Self.words(figure, places)), and the aim is at least \(FieldResults.decimal(aim, places))."
+      self.init(key, figure, figure.map { $0 >= aim }, "at least", aim, places)
     }
 
     init(_ key: String, _ figure: Double?, atMost aim: Double, places: Int) {
-      isReached = figure.map { $0 <= aim } ?? false
-      sentence = "\(key): \(Self.words(figure, places)), and the aim is at most \(FieldResults.decimal(aim, places))."
+      self.init(key, figure, figure.map { $0 <= aim }, "at most", aim, places)
     }
 
-    private static func words(_ figure: Double?, _ places: Int) -> String {
-      figure.map { FieldResults.decimal($0, places) } ?? "there is no figure"
+    private init(
+      _ key: String, _ figure: Double?, _ isReached: Bool?, _ bound: String, _ aim: Double, _ places: Int
+    ) {
+      self.isReached = isReached ?? false
+      let words = figure.map { FieldResults.decimal($0, places) } ?? "there is no figure"
+      sentence = "\(key): \(words), and the aim is \(bound) \(FieldResults.decimal(aim, places))."
     }
   }
 
