@@ -105,6 +105,10 @@ struct LinkPlanTests {
     #expect(plan.handle(.spared(Self.link(2)), at: Self.at(71_000)) == [])
     #expect(plan.deadline == Self.at(131_000))
     #expect(plan.counters.unusedLinks == 2)
+    var other = plan
+    _ = other.handle(.cutting(Self.link(2)), at: Self.at(71_500))
+    #expect(other.deadline == nil)
+    #expect(other.handle(.used(Self.link(2), Self.chatServer), at: Self.at(71_600)) == [], "it is being cut")
     // Who is spared may turn out to be a client after all.
     #expect(plan.handle(.used(Self.link(2), Self.chatServer), at: Self.at(72_000)).count == 1)
     #expect(plan.deadline == nil)
