@@ -52,9 +52,12 @@ async def chat(one: Node, other: Node, size: int = 40) -> None:
     assert (await other.until_heard(public)).conversation == ""
     heard = await other.until_heard(private)
     assert heard.conversation == heard.sender == await one.peer_id(), heard
-    await one.until_state(sent, "delivered", "read")
-    await other.mark_read(heard.number)
-    await one.until_state(sent, "read")
+    try:
+        await one.until_state(sent, "delivered", "read")
+        await other.mark_read(heard.number)
+        await one.until_state(sent, "read")
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}; {await other.story()}") from None
 
 
 @suite.test("Two nodes find each other, and what is said to all and in private arrives with its ticks", limit=90)
