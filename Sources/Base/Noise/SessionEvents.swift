@@ -131,12 +131,13 @@ extension Sessions {
 
     mutating func count(_ drop: Drop) { drops[drop, default: 0] += 1 }
 
-    /// All of them by name; what is dropped is called `DroppedReplayed` and so on.
+    /// Those of handshakes, and of what was dropped, by name: `DroppedReplayed` and so on. How much was sealed and opened is between
+    /// the two sides.
     public var tallies: [Tally] {
       [
         Tally("Begun", begun), Tally("Answered", answered), Tally("Established", established),
         Tally("Replaced", replaced), Tally("Rekeys", rekeys), Tally("Recoveries", recoveries),
-        Tally("TimedOut", timedOut), Tally("Evicted", evicted), Tally("Sealed", sealed), Tally("Opened", opened),
+        Tally("TimedOut", timedOut), Tally("Evicted", evicted),
       ] + Drop.allCases.map { Tally("Dropped" + $0.rawValue, self[$0]) }
     }
   }

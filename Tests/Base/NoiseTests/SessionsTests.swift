@@ -258,7 +258,7 @@ struct SessionsTests {
     #expect(pair.air.isEmpty)
     let tallies = pair.counters(0).tallies
     #expect(tallies.contains(Tally("DroppedBadLength", 6)))
-    #expect(Set(tallies.map(\.name)).count == 10 + Drop.allCases.count)
+    #expect(Set(tallies.map(\.name)).count == 8 + Drop.allCases.count)
   }
 
   @Test("A replay is dropped by its name, and begins nothing")

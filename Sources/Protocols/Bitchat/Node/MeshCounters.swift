@@ -1,6 +1,9 @@
 import Common
 
 extension MeshEngine {
+  /// What handshakes and sessions came to, and what was dropped of them, by name.
+  public var noiseTallies: [Tally] { sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
+
   /// How often each thing happened since the engine was made.
   public struct Counters: Hashable, Sendable {
     /// Frames that came.
