@@ -40,6 +40,8 @@ public final class FakeKernel {
   public private(set) var made: [UInt8: Int] = [:]
   /// The commands that came, as `opcode controller`: `0x3f 0`.
   public let commands = Mailbox<String>()
+  /// Called with an instance whose data was exchanged.
+  public var onData: @LoopActor (Instance) -> Void = { _ in }
   /// The statuses with which the next commands that add something are refused, one after the other.
   public var refusals: [ManagementStatus] = []
   /// The statuses with which the next commands of an opcode are refused, one after the other.
@@ -234,7 +236,10 @@ public final class FakeKernel {
       instances[packet.index, default: [:]][number] = instance
       return try fill(number, packet.index, &reader)
     case AddExtendedAdvertisingData.opcode:
-      return try fill(try reader.u8(), packet.index, &reader)
+      let number = try reader.u8()
+      let answer = try fill(number, packet.index, &reader)
+      if let instance = instances[packet.index]?[number] { onData(instance) }
+      return answer
     case ReadControllerInformation.opcode:
       guard packet.parameters.isEmpty else { throw Refused() }
       var writer = ByteWriter()

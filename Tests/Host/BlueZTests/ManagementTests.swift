@@ -107,6 +107,34 @@ struct ManagementTests {
   }
 
   @Test(
+    "Of an advertisement with another scan response the response goes first: nobody gets the new one with the old response"
+  )
+  @LoopActor
+  func responseFirst() async throws {
+    let rig = try await Rig.managed()
+    defer { rig.close() }
+    func advertisement(_ byte: UInt8) -> Advertisement {
+      var made = Advertisement.sample
+      made.data.structures[2] = .serviceData(BluetoothUUID(short: 0xAB29), [byte])
+      made.kind = .connectable(
+        scanResponse: AdvertisingData([.serviceData(BluetoothUUID(short: 0xAB2A), [byte])]))
+      return made
+    }
+    let registration = try rig.radio.advertise(advertisement(1))
+    try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
+    try await rig.settle()
+    var seen: [[UInt8?]] = []
+    rig.kernel.onData = { seen.append([$0.data.last, $0.scanResponse.last]) }
+    for byte in [2, 3] as [UInt8] {
+      rig.driver.advertise(advertisement(byte), in: 0)
+      try await rig.kernel.until { rig.kernel.onAir()[3]?.data.last == byte }
+    }
+    #expect(seen == [[1, 2], [2, 2], [2, 3], [3, 3]])
+    #expect(rig.kernel.made[3] == 1)
+    registration.cancel()
+  }
+
+  @Test(
     "Another interval, another connectability, a scan response that is new or gone: the instance is made anew",
     arguments: 0..<3)
   @LoopActor

@@ -54,6 +54,8 @@ struct VerifierTests {
       let phone = try FakePhone(
         rig.fake, invitation: verifier.connectionURI, credential: credential, kernel: rig.kernel, dialect: dialect)
       try await phone.meet()
+      // A connection ends advertisements: they are made anew.
+      try await rig.kernel.until { rig.kernel.onAir().count == 2 }
       let instances = rig.kernel.onAir()
       #expect(instances.keys.sorted() == [2, 3])
       #expect(instances[3]?.data.prefix(7) == [2, 1, 6, 3, 3, 0x01, 0x00])

@@ -60,6 +60,9 @@ final class ManagedSlot {
     /// Of an instance whose data can be exchanged; nil for one that is half made, and for one that the controller may
     /// have ended.
     var parameters: Parameters?
+    /// Its advertisement and its scan response.
+    var data: [UInt8] = []
+    var scanResponse: [UInt8] = []
   }
 
   private let number: Int
@@ -165,14 +168,23 @@ final class ManagedSlot {
   }
 
   /// Gives a live instance other data; one that is not there any more is made anew.
+  ///
+  /// The kernel gives the controller the advertisement first, and then the scan response. A peer that looks for the new
+  /// advertisement at that moment would get it with the old response, and take the two for one. So the response goes first, by
+  /// itself.
   private func exchange(_ payload: Payload, _ live: Live) {
+    let isWhole = payload.data == live.data || payload.scanResponse == live.scanResponse
     let data = AddExtendedAdvertisingData(
-      instance: live.instance, data: payload.data, scanResponse: payload.scanResponse)
+      instance: live.instance, data: isWhole ? payload.data : live.data, scanResponse: payload.scanResponse)
     let answered: @LoopActor (Result<UInt8, ManagementSocket.Failure>) -> Void = attempts.inAttempt {
       [weak self] result in
       guard let self else { return }
       switch result {
-      case .success: succeeded(payload)
+      case .success:
+        var now = live
+        (now.data, now.scanResponse) = (data.data, data.scanResponse)
+        if self.live == live { self.live = now }
+        if isWhole { succeeded(payload) } else { exchange(payload, now) }
       case .failure(.closed): failed(.closed)
       case .failure(let failure):
         Log.shared.debug("The data of an advertisement was not exchanged: \(failure.description)")
@@ -214,6 +226,8 @@ final class ManagedSlot {
     perform(first, on: index) { (self, _) in
       self.perform(second, on: index, isNext: true) { (self, _) in
         if self.endings == endings { self.live?.parameters = parameters }
+        self.live?.data = wanted.data
+        self.live?.scanResponse = wanted.scanResponse
         self.succeeded(wanted)
       }
     }
