@@ -39,7 +39,8 @@ struct ConnectionTests {
 
     try table.bus.start()
     _ = try await states.first { if case .connected = $0 { true } else { false } }
-    #expect(try await owners.next() == table.service.uniqueName)
+    // The new bus may say first that nobody has the name yet.
+    #expect(try await owners.first { $0 != nil } == table.service.uniqueName)
     // The answer to a call of the bus before this one goes nowhere.
     kept.removeFirst().reply()
     #expect(try await table.call("Echo", [.string("c")]) == [.string("c")])
