@@ -15,12 +15,17 @@ extension BlueZRadio {
   struct Successor {
     let applications: [ServedApplication]
     let begin: @LoopActor () -> Void
+
+    @LoopActor
+    func waits(for leaving: [ServedApplication]) -> Bool {
+      applications.contains { application in leaving.contains { $0 === application } }
+    }
   }
 
   /// The application is of no use to its service any more. Its links are cut in this turn of the loop.
   func leave(_ application: ServedApplication) {
     leaving.append(application)
-    application.patience = scheduler.schedule(after: Self.linkEndTime) { [weak self, weak application] in
+    application.leavingTimer = scheduler.schedule(after: Self.linkEndTime) { [weak self, weak application] in
       if let application { self?.close(left: [application]) }
     }
     EventLoop.shared.soon { [weak self] in self?.closeLeftIfAlone() }
@@ -35,11 +40,8 @@ extension BlueZRadio {
     guard !left.isEmpty else { return }
     leaving.removeAll { application in left.contains { $0 === application } }
     for application in left { application.close() }
-    let isReady = { [leaving] (successor: Successor) in
-      !successor.applications.contains { application in leaving.contains { $0 === application } }
-    }
-    let ready = successors.filter(isReady)
-    successors.removeAll(where: isReady)
+    let ready = successors.filter { !$0.waits(for: leaving) }
+    successors.removeAll { !$0.waits(for: leaving) }
     for successor in ready { successor.begin() }
   }
 

@@ -56,7 +56,7 @@ struct LinkPlan: Sendable {
     case change(ApplicationID, LinkID, mtu: Int)
     case close(User, LinkID)
     case cut(LinkID)
-    /// Cut a link that no service uses, if the peer made it; `spared` if not.
+    /// Cut a link that no service uses, if the peer made it: `cutting` follows, or `spared`.
     case cutUnused(LinkID)
     /// Begin to connect.
     case attempt(ConnectionID, BluetoothAddress)

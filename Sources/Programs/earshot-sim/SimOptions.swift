@@ -25,6 +25,7 @@ struct SimOptions {
         + "simulation took are told on the standard error.",
       "Signatures of equal bytes are checked at most once for all nodes; everything else each node does by itself.",
       "SCENARIO is a file of sections and keys; --keys shows all of them. Without one the defaults are simulated.",
+      "Aims of the scenario that were missed are named on the standard error, and the status is 1 then.",
     ],
     options: [
       Option("seed", short: "s", value: .integer("N", 0...Int.max), "What chance begins with (1)."),

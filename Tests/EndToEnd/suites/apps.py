@@ -260,8 +260,10 @@ async def lost_from_iphone(stage: Stage) -> None:
         assert "166" in reason and "Debian 13" in reason, reason
 
 
-@suite.test("An iPhone and an Android phone that have a link with the node alone talk through it, to all and in private", limit=150)
-async def through(stage: Stage) -> None:
+@asynccontextmanager
+async def two_over_a_node(stage: Stage) -> AsyncIterator[tuple[Node, App, App]]:
+    """An iPhone and an Android phone that have a link with the node alone, and know each other; at the end neither has refused
+    anything of the other."""
     first, second = IOSApp("iphone"), AndroidApp("android")
     async with node_alone(stage) as node, switched_on(stage, first, second) as (one, other):
         await meet(one, node, Way.COMES)
@@ -270,6 +272,14 @@ async def through(stage: Stage) -> None:
             await app.until("knows the other phone", lambda: peer.id in app.peers, limit(40))
             # Over two hops, or in an answer to sync, which has lost the count.
             assert app.peers[peer.id].hops in (0, 2), app.peers[peer.id].hops
+        yield node, first, second
+        for app, peer in ((first, second), (second, first)):
+            check(app, peer)
+
+
+@suite.test("An iPhone and an Android phone that have a link with the node alone talk through it, to all and in private", limit=150)
+async def through(stage: Stage) -> None:
+    async with two_over_a_node(stage) as (node, first, second):
         for app, peer in ((first, second), (second, first)):
             # 1,500 bytes are several fragments, which the node passes on as they are.
             for size in (20, 300, 1500):
@@ -283,8 +293,6 @@ async def through(stage: Stage) -> None:
             peer.read(heard[0])
             await app.until("has both receipts", lambda: app.receipts[message_id] == ["delivered", "read"], limit(30))
             assert not [message for message in await node.messages() if message.text == content]
-        for app, peer in ((first, second), (second, first)):
-            check(app, peer)
 
 
 @suite.test("A phone that stays hears the node after another one has left, whichever of them came first", limit=150)

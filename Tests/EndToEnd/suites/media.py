@@ -16,7 +16,7 @@ from phones.mesh.apps import AndroidApp, IOSApp
 from phones.mesh.media import media_id
 from phones.mesh.packets import Type
 from phones.mesh.parcels import File
-from suites.apps import APPS, Way, check, loses_512, meet, node_alone, switched_on, text
+from suites.apps import APPS, Way, check, loses_512, meet, node_alone, switched_on, text, two_over_a_node
 
 suite = Suite("media")
 OCTETS = "application/octet-stream"
@@ -149,19 +149,12 @@ async def compressed(stage: Stage) -> None:
 
 @suite.test("An iPhone and an Android phone that have a link with the node alone give each other files of 100 KB, to all", limit=300)
 async def through(stage: Stage) -> None:
-    first, second = IOSApp("iphone"), AndroidApp("android")
-    async with node_alone(stage) as node, switched_on(stage, first, second) as (one, other):
-        await meet(one, node, Way.COMES)
-        await meet(other, node, Way.FOUND)
-        for app, peer in ((first, second), (second, first)):
-            await app.until("knows the other phone", lambda: peer.id in app.peers, limit(40))
+    async with two_over_a_node(stage) as (_, first, second):
         for app, peer in ((first, second), (second, first)):
             name = f"from {app.kind}"
             app.send_file(File(name, OCTETS, noise(name, 100_000)))
             file = await until_has(peer, name, 90)
             assert (file.content, file.sender) == (noise(name, 100_000), app.id)
-        for app, peer in ((first, second), (second, first)):
-            check(app, peer)
 
 
 @suite.test("An Android phone drops a file of more than 256 fragments, and takes one of 256", limit=120)
@@ -181,40 +174,37 @@ async def too_many(stage: Stage) -> None:
 
 def _add_largest(make: type[App]) -> None:
     @suite.test(f"An {make.kind} phone gives a node 1 MiB, or 200 kB where the guest is slow, to all and in private", limit=400)
-    async def files(stage: Stage) -> None:
-        await largest(stage, make("phone"))
+    async def largest(stage: Stage) -> None:
+        """An iPhone gives up, besides, what it does not have whole 30 s after the first fragment."""
+        app = make("phone")
+        # What takes longer than two minutes is too old for both sides: a guest that is slow, or waits for other work, cannot have more.
+        trial, size = 100_000, 1 << 20
+        async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
+            await meet(radio, node, Way.FOUND)
+            await know_each_other(app, node)
+            node_id = bytes.fromhex(await node.peer_id())
+            begin = time.monotonic()
+            await from_phone(app, node, "trial", noise("trial", trial), private=True)
+            is_fast = (time.monotonic() - begin) * size / trial < 80
+            if not is_fast:
+                size = 2 * trial
+            for private in (False, True):
+                name = f"large {private}"
+                app.send_file(File(name, OCTETS, noise(name, size)), node_id if private else None)
+                file = await node.until_file(name, timeout=150)
+                assert file["Content"] == noise(name, size) and file["Private"] == private
+            if is_fast and isinstance(app, IOSApp):
+                # By the guest's clock, however slow it is: one each 25 ms takes 57 s.
+                app.assembly.life = app.assembly.LIFE
+                await node.until_file_is(await node.send_file(noise("large", size), "large"), "sent", timeout=150)
+                assert not app.files, "it has a file of which the first fragment came more than 30 s before the last"
+                assert app.assembly.given_up, "nothing of it came"
+            check(app)
+            stage.measure(f"{size} bytes" + ("" if is_fast else "; for 1 MiB the guest was too slow, and what the app gives up was not tried"))
 
 
 for _make in APPS:
     _add_largest(_make)
-
-
-async def largest(stage: Stage, app: App) -> None:
-    """And an iPhone gives up itself what has not come within 30 s."""
-    # What takes longer than two minutes is too old for both sides: a guest that is slow, or waits for other work, cannot have more.
-    trial, size = 100_000, 1 << 20
-    async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
-        await meet(radio, node, Way.FOUND)
-        await know_each_other(app, node)
-        node_id = bytes.fromhex(await node.peer_id())
-        begin = time.monotonic()
-        await from_phone(app, node, "trial", noise("trial", trial), private=True)
-        is_fast = (time.monotonic() - begin) * size / trial < 80
-        if not is_fast:
-            size = 2 * trial
-        for private in (False, True):
-            name = f"large {private}"
-            app.send_file(File(name, OCTETS, noise(name, size)), node_id if private else None)
-            file = await node.until_file(name, timeout=150)
-            assert file["Content"] == noise(name, size) and file["Private"] == private
-        if is_fast and isinstance(app, IOSApp):
-            # By the guest's clock, however slow it is: one each 25 ms takes 57 s.
-            app.assembly.life = app.assembly.LIFE
-            await node.until_file_is(await node.send_file(noise("large", size), "large"), "sent", timeout=150)
-            assert not app.files, "it has a file of which the first fragment came more than 30 s before the last"
-            assert app.assembly.given_up, "nothing of it came"
-        check(app)
-        stage.measure(f"{size} bytes" + ("" if is_fast else "; for 1 MiB the guest was too slow, and what the app gives up was not tried"))
 
 
 @suite.test("A node that misses fragments of an iPhone's file asks the iPhone for them alone, and has the file", limit=90)

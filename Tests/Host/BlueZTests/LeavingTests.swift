@@ -10,11 +10,17 @@ struct LeavingTests {
   init() { EventLoop.shared.runInBackground() }
 
   /// A rig with a client that has written, whose link is being cut, and whose application its service is done with.
+  ///
+  /// - Parameter other: an application that is served as well.
   @LoopActor
-  private static func leaving() async throws -> (rig: Rig, client: ObjectPath) {
+  private static func leaving(beside other: ApplicationID? = nil) async throws -> (rig: Rig, client: ObjectPath) {
     let rig = try await Rig.ready()
     let service = Service()
     let server = try await rig.serve(service)
+    if let other {
+      rig.driver.serve(Service.application, as: other)
+      try await rig.fake.until { rig.fake.applications.count == 2 }
+    }
     let client = rig.fake.addDevice()
     let link = try await service.link()
     #expect(await rig.fake.write([1], to: Service.put, from: client) == nil)
@@ -88,18 +94,8 @@ struct LeavingTests {
   @Test("Each application that leaves has its own three seconds, and what is to follow waits for those before it alone")
   @LoopActor
   func followed() async throws {
-    let rig = try await Rig.ready()
+    let (rig, _) = try await Self.leaving(beside: ApplicationID(7))
     defer { rig.close() }
-    let service = Service()
-    let server = try await rig.serve(service)
-    rig.driver.serve(Service.application, as: ApplicationID(7))
-    try await rig.fake.until { rig.fake.applications.count == 2 }
-    let client = rig.fake.addDevice()
-    let link = try await service.link()
-    #expect(await rig.fake.write([1], to: Service.put, from: client) == nil)
-    rig.fake.holdsCuts = true
-    server.close()
-    rig.driver.cut(link)
     var hasFollowed = false
     rig.driver.rest(within: .seconds(9)) { hasFollowed = true }
     rig.time.advance(by: .milliseconds(2500))

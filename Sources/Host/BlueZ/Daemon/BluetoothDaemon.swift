@@ -86,7 +86,8 @@ final class BluetoothDaemon {
         member: "PropertiesChanged", arg0: interface)
       subscribe(changed) { $0.propertiesChanged($1) }
     }
-    registrations.append(bus.watchName(BlueZName.service) { [weak self] in self?.ownerChanged($0) })
+    // A bus on which it does not run either has to be asked to start it.
+    registrations.append(bus.watchName(BlueZName.service, hearsEachBus: true) { [weak self] in self?.ownerChanged($0) })
     registrations.append(bus.onState { [weak self] in self?.busChanged($0) })
   }
 

@@ -23,7 +23,7 @@ final class ServedApplication {
   /// Whether bluetoothd may choose where, for it has refused the block.
   private var doesWithout = false
   /// Ends the wait for the links of its clients, while it is about to leave.
-  var patience: Registration?
+  var leavingTimer: Registration?
 
   init(_ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, radio: BlueZRadio) {
     self.number = number
@@ -120,7 +120,7 @@ final class ServedApplication {
 
   /// Takes it off the bus.
   func close() {
-    patience = nil
+    leavingTimer = nil
     registration.close()
     for characteristic in characteristics.values { characteristic.close() }
     for object in objects { object.cancel() }

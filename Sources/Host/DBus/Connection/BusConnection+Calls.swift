@@ -58,13 +58,17 @@ extension BusConnection {
   }
 
   /// Calls `handler` with the owner of `name` (a unique name, nil where the name has no owner): once when it is known, then
-  /// each time it changes, and once for each new bus. Without a bus no name has an owner.
-  public func watchName(_ name: String, _ handler: @escaping @LoopActor (_ owner: String?) -> Void) -> Registration {
+  /// each time it changes. Without a bus no name has an owner.
+  ///
+  /// - Parameter hearsEachBus: whether each new bus's first word is told, also where it is that nobody has the name, as before.
+  public func watchName(
+    _ name: String, hearsEachBus: Bool = false, _ handler: @escaping @LoopActor (_ owner: String?) -> Void
+  ) -> Registration {
     guard Validity.isBusName(name) else {
       Log.shared.error("\(name) is not a bus name and cannot be watched")
       return Registration {}
     }
-    return names.watch(name, handler)
+    return names.watch(name, hearsEachBus: hearsEachBus, handler)
   }
 
   /// Asks the bus for the user, process and groups behind a connection. The answer is kept until the name goes.

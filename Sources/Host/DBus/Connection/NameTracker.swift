@@ -5,12 +5,13 @@ import Loop
 final class NameTracker {
   private final class Watcher {
     private let handler: @LoopActor (String?) -> Void
+    private let hearsEachBus: Bool
     /// The owner that the handler was called with last.
     private var reported: String??
     var isAlive = true
 
-    init(_ handler: @escaping @LoopActor (String?) -> Void) {
-      self.handler = handler
+    init(hearsEachBus: Bool, _ handler: @escaping @LoopActor (String?) -> Void) {
+      (self.hearsEachBus, self.handler) = (hearsEachBus, handler)
     }
 
     /// Calls the handler, unless the owner is the one that it was called with last.
@@ -21,8 +22,8 @@ final class NameTracker {
       handler(owner)
     }
 
-    /// What the next bus says of the name is told, also where it is the same.
-    func forget() { reported = nil }
+    /// The bus is gone.
+    func lostBus() { if hearsEachBus { reported = nil } }
   }
 
   private struct Name {
@@ -53,9 +54,13 @@ final class NameTracker {
   }
 
   /// Follows a name; calls the handler with its owner once that is known, and with each other one after it.
-  func watch(_ name: String, _ handler: @escaping @LoopActor (String?) -> Void) -> Registration {
+  ///
+  /// - Parameter hearsEachBus: whether each new bus's first word is told, also where it is that nobody has the name, as before.
+  func watch(
+    _ name: String, hearsEachBus: Bool = false, _ handler: @escaping @LoopActor (String?) -> Void
+  ) -> Registration {
     let tracking = track(name)
-    let watcher = Watcher(handler)
+    let watcher = Watcher(hearsEachBus: hearsEachBus, handler)
     names[name]?.watchers.append(watcher)
     EventLoop.shared.soon { [weak self] in
       guard let entry = self?.names[name], entry.isKnown else { return }
@@ -96,7 +101,7 @@ final class NameTracker {
     for name in names.keys.sorted() {
       if names[name]?.owner != nil { set(name, nil) }
       names[name]?.isKnown = false
-      for watcher in names[name]?.watchers ?? [] { watcher.forget() }
+      for watcher in names[name]?.watchers ?? [] { watcher.lostBus() }
     }
   }
 

@@ -68,12 +68,10 @@ final class ChatLink {
   }
 
   private func ownerChanged(_ owner: String?) {
-    // A bus that is new says once more that nobody has the name.
-    let isNews = owner != nil || isThere || !isKnown
     life += 1
     changes = []
     isThere = owner != nil
-    if isNews { onEvent(isThere ? .serviceCame : .serviceWent) }
+    onEvent(isThere ? .serviceCame : .serviceWent)
     timer = nil
     if isThere { ask() }
     isKnown = true
