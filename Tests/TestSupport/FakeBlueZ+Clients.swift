@@ -61,6 +61,7 @@ extension FakeBlueZ {
       else { return then(.failed("AcquireWrite gave no socket.")) }
       writers.updateValue(socket, forKey: key)?.close()
       writesBySocket += unsent.count
+      tell("write socket of \(key.client.lastElement)")
       then(unsent.allSatisfy { socket.send($0) == .sent } ? nil : .failed("The socket is full."))
     }
   }
