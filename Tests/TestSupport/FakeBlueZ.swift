@@ -66,7 +66,8 @@ public final class FakeBlueZ {
   private let address: BusAddress
   private var registrations: [Registration] = []
   private var clients: [String: Registration] = [:]
-  private let happened = Mailbox<String>()
+  private var lookers: [Int: @LoopActor (String) -> Void] = [:]
+  private var lookersSoFar = 0
 
   /// Nobody owns org.bluez before `start()`.
   public init(_ bus: PrivateBus, keepsClientsApart: Bool = false) {
@@ -243,14 +244,21 @@ public final class FakeBlueZ {
 
   // MARK: Waiting
 
-  /// Waits until `condition` holds, looking at it after each thing that happens here.
-  public func until(_ condition: @LoopActor () -> Bool) async throws {
+  /// Waits until `condition` holds, looking at it as each thing happens here, and not later: a condition that comes true with
+  /// nothing told fails on every machine, not on a slow one only.
+  public func until(_ condition: @escaping @LoopActor () -> Bool) async throws {
     guard !condition() else { return }
-    _ = try await happened.first { _ in condition() }
+    let seen = Mailbox<(event: String, holds: Bool)>()
+    lookersSoFar += 1
+    let number = lookersSoFar
+    lookers[number] = { seen.put(($0, condition())) }
+    defer { lookers[number] = nil }
+    _ = try await seen.first { $0.holds }
   }
 
-  func tell(_ event: String) {
-    happened.put(event)
+  /// Something happened that a condition may be about, here or at what the test has beside bluetoothd.
+  public func tell(_ event: String) {
+    for looker in lookers.values { looker(event) }
   }
 
   /// Forgets what a client registered when it leaves the bus.

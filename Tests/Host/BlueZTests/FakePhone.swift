@@ -39,11 +39,11 @@ final class FakePhone {
   /// Sees the advertisement that the invitation is about, as a scanner would.
   func meet() async throws {
     handle(.start)
-    try await fake.until { !fake.applications.flatMap(\.characteristics).isEmpty }
+    try await fake.until { [self] in !fake.applications.flatMap(\.characteristics).isEmpty }
     if let kernel {
       try await kernel.until { sees(kernel.onAir().values.map { Self.serviceData($0) }) }
     } else {
-      try await fake.until { sees(fake.advertisements.filter(\.isOnAir).map { Self.serviceData($0) }) }
+      try await fake.until { [self] in sees(fake.advertisements.filter(\.isOnAir).map { Self.serviceData($0) }) }
     }
   }
 

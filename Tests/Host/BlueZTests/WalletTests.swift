@@ -11,7 +11,8 @@ import Testing
 import Transfers
 import Tuvali
 import Verifier
-import Wallet
+
+@testable import Wallet
 
 @Suite("A wallet works on BlueZ from end to end", .serialized)
 struct WalletTests {
@@ -48,7 +49,9 @@ struct WalletTests {
         random: { SeededRandom(seed: 2) })
       kioskBus.connect()
       try await kioskBus.ready()
-      verifier.observe(changed: {}, received: { [received] in received.put($0) })
+      let fake = rig.fake
+      verifier.observe(changed: { fake.tell("verifier") }, received: { [received] in received.put($0) })
+      wallet.onChange = { fake.tell("wallet") }
     }
 
     func close() {
@@ -62,7 +65,7 @@ struct WalletTests {
     func open() async throws -> String {
       _ = verifier.start()
       // While the radio is not ready nobody is invited.
-      try await rig.fake.until {
+      try await rig.fake.until { [self] in
         rig.fake.advertisements.first?.isOnAir == true && rig.fake.applications.first?.characteristics.isEmpty == false
           && !verifier.connectionURI.isEmpty
       }
@@ -73,7 +76,7 @@ struct WalletTests {
     func send(_ credential: [UInt8], _ invitation: String) async throws -> Transfer {
       let connects = self.connects
       let transfer = try wallet.send(invitation, credential)
-      try await rig.fake.until {
+      try await rig.fake.until { [self] in
         air.carry()
         return self.connects > connects
       }
@@ -83,9 +86,9 @@ struct WalletTests {
     private var connects: Int { rig.fake.calls.all.filter { $0.hasPrefix("Connect") }.count }
 
     func end(of transfer: Transfer) async throws {
-      let changes = Mailbox<Transfer.State>()
-      transfer.onChange { changes.put($0.state) }
-      while transfer.isLive || wallet.active > 0 { _ = try await changes.next() }
+      let fake = rig.fake
+      transfer.onChange { fake.tell("transfer \($0.state)") }
+      try await fake.until { [wallet] in !transfer.isLive && wallet.active == 0 }
     }
   }
 
