@@ -57,7 +57,7 @@ extension FakeBlueZ {
     var properties = [
       Property("Adapter", "o", get: { .objectPath(path.parent ?? .root) }),
       Property("Address", "s", get: { [weak self] in .string(self?.devices[path]?.address ?? "") }),
-      Property("Connected", "b", get: { [weak self] in .bool(self?.devices[path]?.isConnected ?? false) }),
+      Property("Connected", "b", get: { [weak self] in .bool(self?.devices[path]?.isCalledConnected ?? false) }),
       Property("Paired", "b", get: { [weak self] in .bool(self?.devices[path]?.isPaired ?? false) }),
       Property("ServicesResolved", "b", get: { [weak self] in .bool(self?.devices[path]?.isResolved ?? false) }),
     ]
@@ -89,6 +89,13 @@ extension FakeBlueZ {
       return tell("connecting to \(path.lastElement)")
     }
     if peer.isLostAtOnce { return call.reply() }
+    if peer.isNeverTold {
+      devices[path]?.isConnectionTold = false
+      setConnected(path, true, isOutgoing: true)
+      peer.onConnect()
+      resolve(peer, path)
+      return EventLoop.shared.soon { call.reply() }
+    }
     if peer.isToldLate {
       call.reply()
       let other: [String: DBusValue] = ["RSSI": .int16(-50)]

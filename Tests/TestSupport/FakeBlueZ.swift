@@ -213,7 +213,7 @@ public final class FakeBlueZ {
   /// - Parameter isOutgoing: whether the link was made from here.
   public func setConnected(_ device: ObjectPath, _ isConnected: Bool, isOutgoing: Bool = false) {
     devices[device]?.isConnected = isConnected
-    devices[device]?.object?.changed("Connected")
+    if devices[device]?.isConnectionTold == true { devices[device]?.object?.changed("Connected") }
     if !isConnected {
       unresolve(device)
       endSubscriptions(of: device)

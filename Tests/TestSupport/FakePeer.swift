@@ -44,6 +44,8 @@ public final class FakePeer {
   public var isToldLate = false
   /// Whether bluetoothd answers that it is connected to it, and the link ends before bluetoothd tells of it.
   public var isLostAtOnce = false
+  /// Whether bluetoothd uses links with it like others, and never tells that they are up.
+  public var isNeverTold = false
   /// Whether bluetoothd never finds out what it serves.
   public var isUnreadable = false
   /// What subscribing is refused with.

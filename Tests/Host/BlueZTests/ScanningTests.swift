@@ -240,15 +240,24 @@ struct ScanningTests {
     try await rig.fake.until { !rig.fake.isDiscovering() }
   }
 
-  @Test("A refused discovery shows in the status, and is tried again")
+  @Test("A refused discovery shows in the status, and is tried again after 0.5 and 1 second, and then each 2 seconds")
   @LoopActor
   func refused() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    rig.fake.refusals = [KeepingTests.failed]
+    let waits = [500, 1000, 2000, 2000, 2000, 2000]
+    rig.fake.refusals = Array(repeating: KeepingTests.failed, count: waits.count)
     let scan = rig.radio.scan(for: []) { _ in }
     try await rig.reach(.degraded, "bluetoothd refuses to scan on hci0")
-    rig.time.advance(by: .milliseconds(500))
+    for (index, wait) in waits.enumerated() {
+      rig.time.advance(by: .milliseconds(wait - 1))
+      try await rig.settle()
+      #expect(rig.fake.calls.all.count == index + 1 && !rig.fake.isDiscovering())
+      rig.time.advance(by: .milliseconds(1))
+      while rig.fake.calls.all.count < index + 2 { _ = try await rig.fake.calls.next() }
+      // Its answer, too, has been handled.
+      try await rig.settle()
+    }
     try await rig.fake.until { rig.fake.isDiscovering() }
     try await rig.reach(.ready)
     scan.cancel()

@@ -65,15 +65,21 @@ final class Central {
 
   func changed(_ device: Device) {
     for connection in connections[device.path] ?? [] { connection.changed(device) }
-    guard !device.isConnected, owed.remove(device.path) != nil, connections[device.path] == nil, !device.isPaired,
-      !device.isTrusted, let place
-    else { return }
-    remove(device.path, at: place)
+    if !device.isConnected { settle(device) }
   }
 
   /// The link with a peer has ended, also where bluetoothd never called it connected.
   func linkEnded(_ device: ObjectPath) {
     for connection in connections[device] ?? [] where connection.state == .open { connection.linkEnded() }
+    if let device = known(device) { settle(device) }
+  }
+
+  /// Takes a peer away that was left to be taken away at the end of its link.
+  private func settle(_ device: Device) {
+    guard links[device.path] == nil, owed.remove(device.path) != nil, connections[device.path] == nil, !device.isPaired,
+      !device.isTrusted, let place
+    else { return }
+    remove(device.path, at: place)
   }
 
   func removed(_ device: ObjectPath) {
@@ -125,6 +131,9 @@ final class Central {
     guard let device = known(connection.device) ?? Device(connection.device) else { return false }
     return open(device) != nil
   }
+
+  /// Whether bluetoothd has read what a peer serves.
+  func isResolved(_ device: ObjectPath) -> Bool { known(device)?.isResolved == true }
 
   /// Whether a connection that is given up takes its link with it: an attempt of ours, or a link that we made and that is
   /// of no other use here.

@@ -36,11 +36,14 @@ final class Attempts {
   private var number = 0
   /// Whether another attempt was asked for while one was under way.
   private var wantsRenewal = false
-  private var backoff = Backoff()
+  private var backoff: Backoff
 
-  /// - Parameter onChange: called when `problem` changed.
-  init(scheduler: any Scheduler, onChange: @escaping @LoopActor () -> Void) {
+  /// - Parameters:
+  ///   - pauses: after attempts that failed.
+  ///   - onChange: called when `problem` changed.
+  init(scheduler: any Scheduler, pauses: Backoff = Backoff(), onChange: @escaping @LoopActor () -> Void) {
     self.scheduler = scheduler
+    backoff = pauses
     self.onChange = onChange
   }
 

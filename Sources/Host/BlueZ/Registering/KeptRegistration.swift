@@ -37,7 +37,7 @@ final class KeptRegistration {
     self.bus = bus
     self.willRegister = willRegister
     self.asksForLess = asksForLess
-    attempts = Attempts(scheduler: scheduler, onChange: onChange)
+    attempts = Attempts(scheduler: scheduler, pauses: kind.pauses, onChange: onChange)
     attempts.onDone = onRegistered
     attempts.begin = { [weak self] in self?.begin() }
   }
@@ -149,6 +149,12 @@ extension KeptRegistration.Kind {
 
   func unregisterArguments(_ path: ObjectPath) -> [DBusValue] {
     self == .discovery ? [] : [.objectPath(path)]
+  }
+
+  /// A kernel goes on with the discovery of a bluetoothd that was killed until its 10.24 s are over, and lets the next bluetoothd begin
+  /// none meanwhile. Who is looked for may have lost a link just then, and waits.
+  var pauses: Backoff {
+    self == .discovery ? Backoff(upTo: .seconds(2)) : Backoff()
   }
 
   /// The error that means that it is ours from before.
