@@ -6,6 +6,8 @@ public struct LinkLimits: Hashable, Sendable {
   public var unusedTime = Duration.seconds(10)
   /// After this time a link that was not the radio's to cut is looked at again: the program that it may have been for may be gone.
   public var sparedTime = Duration.seconds(60)
+  /// A link that was cut and has not ended in so long is cut again. bluetoothd takes two seconds.
+  public var cutTime = Duration.seconds(10)
   /// Links that no service uses: of one more, the oldest is cut at once if it is older than `arrivalTime`, else the new one.
   public var unusedLinks = 4
   /// How long an unused link passes for the one that a service keeps a place for.

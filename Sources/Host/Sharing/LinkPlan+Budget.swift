@@ -40,7 +40,7 @@ extension LinkPlan {
 
   /// Places that are not taken, nor about to become free.
   var free: Int {
-    let taken = links.values.count { $0.condition != .ending }
+    let taken = links.values.count { !$0.isEnding }
     return limits.links - taken - (isTrying ? 1 : 0) + asked.values.reduce(0, +)
   }
 

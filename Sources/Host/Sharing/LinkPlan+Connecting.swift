@@ -23,7 +23,7 @@ extension LinkPlan {
     let wanted = connections.values.count { connection in
       if case .waiting = connection.state { connection.tenant == tenant } else { false }
     }
-    let isLinked = links.values.contains { $0.address == address && $0.condition != .ending }
+    let isLinked = links.values.contains { $0.address == address && !$0.isEnding }
     if held(by: tenant) + wanted >= shares[tenant]?.may ?? 0, !isLinked {
       return [refuse(id, "This service has as many links as it may have.")]
     }
@@ -51,7 +51,7 @@ extension LinkPlan {
     guard connections[id] != nil else { return }
     connections[id]?.state = .linked(link)
     if current == id { current = nil }
-    guard let entry = links[link], entry.condition != .ending else { return }
+    guard let entry = links[link], !entry.isEnding else { return }
     if !entry.users.contains(.connection(id)) { links[link]?.users.append(.connection(id)) }
     links[link]?.condition = .used
   }

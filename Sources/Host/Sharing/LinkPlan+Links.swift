@@ -31,7 +31,7 @@ extension LinkPlan {
   }
 
   mutating func use(_ link: LinkID, by application: ApplicationID) -> [Action] {
-    guard let entry = links[link], entry.condition != .ending, !entry.isUsed(by: application) else { return [] }
+    guard let entry = links[link], !entry.isEnding, !entry.isUsed(by: application) else { return [] }
     links[link]?.users.append(.application(application))
     links[link]?.condition = .used
     return [.open(application, link, entry.address, since: entry.since, mtu: entry.mtu)]
@@ -39,7 +39,7 @@ extension LinkPlan {
 
   /// The last service that is done with a link ends it, and hears of its end when it has come.
   mutating func release(_ link: LinkID, by user: User) -> [Action] {
-    guard let entry = links[link], entry.condition != .ending, entry.users.contains(user) else { return [] }
+    guard let entry = links[link], !entry.isEnding, entry.users.contains(user) else { return [] }
     guard entry.users.count > 1 else { return end(link) }
     remove(user, from: link)
     return [.close(user, link)]
@@ -51,7 +51,7 @@ extension LinkPlan {
     return sortedLinks.flatMap { link -> [Action] in
       guard let entry = links[link], entry.isUsed(by: application) else { return [] }
       links[link]?.users.removeAll { $0 == .application(application) }
-      return entry.users.count == 1 && entry.condition != .ending ? end(link) : []
+      return entry.users.count == 1 && !entry.isEnding ? end(link) : []
     }
   }
 
@@ -75,12 +75,22 @@ extension LinkPlan {
       return since.advanced(by: limits.sparedTime) <= now
     }
     for link in spared { links[link]?.condition = .spared(since: now) }
-    return actions + spared.map { .cutUnused($0) }
+    return actions + spared.map { .cutUnused($0) } + cutAgain(at: now)
+  }
+
+  /// Cuts once more what has not ended: a cut may be refused.
+  private mutating func cutAgain(at now: Instant) -> [Action] {
+    let late = sortedLinks.filter { link in
+      guard case .ending(let since)? = links[link]?.condition else { return false }
+      return since.advanced(by: limits.cutTime) <= now
+    }
+    for link in late { links[link]?.condition = .ending(since: now) }
+    return late.map { .cut($0) }
   }
 
   mutating func cutUnused(_ link: LinkID) -> Action {
     counters.unusedLinks += 1
-    links[link]?.condition = .ending
+    links[link]?.condition = .ending(since: latest)
     return .cutUnused(link)
   }
 
@@ -93,7 +103,7 @@ extension LinkPlan {
   }
 
   private mutating func end(_ link: LinkID) -> [Action] {
-    links[link]?.condition = .ending
+    links[link]?.condition = .ending(since: latest)
     return [.cut(link)]
   }
 

@@ -75,6 +75,8 @@ struct LinkPlan: Sendable {
     var users: [User] = []
     var condition = Condition.used
 
+    var isEnding: Bool { if case .ending = condition { true } else { false } }
+
     func isUsed(by application: ApplicationID) -> Bool { users.contains(.application(application)) }
   }
 
@@ -86,8 +88,8 @@ struct LinkPlan: Sendable {
     case unused(since: Instant)
     /// No service uses it, and it was not the radio's to cut then.
     case spared(since: Instant)
-    /// It is being cut.
-    case ending
+    /// It is being cut, since then.
+    case ending(since: Instant)
   }
 
   struct Counters: Hashable, Sendable {
@@ -133,7 +135,8 @@ struct LinkPlan: Sendable {
         let arrived = since.advanced(by: limits.arrivalTime)
         if dependsOnArrivals, arrived > latest { moments.append(arrived) }
       case .spared(let since): moments.append(since.advanced(by: limits.sparedTime))
-      case .used, .ending: break
+      case .ending(let since): moments.append(since.advanced(by: limits.cutTime))
+      case .used: break
       }
     }
     return moments.min()
@@ -149,8 +152,8 @@ struct LinkPlan: Sendable {
     case .used(let link, let application): actions = use(link, by: application)
     case .released(let link, let user): actions = release(link, by: user)
     case .givenUp(let link, let tenant): actions = giveUp(link, by: tenant)
-    case .spared(let link): if links[link]?.condition == .ending { links[link]?.condition = .spared(since: now) }
-    case .cutting(let link): links[link]?.condition = .ending
+    case .spared(let link): if links[link]?.isEnding == true { links[link]?.condition = .spared(since: now) }
+    case .cutting(let link): links[link]?.condition = .ending(since: now)
     case .applicationOpened(let application, let tenant): owners[application] = tenant
     case .applicationClosed(let application): actions = close(application)
     case .connect(let id, let tenant, let address): actions = connect(id, tenant, address, at: now)

@@ -95,6 +95,7 @@ struct LinkPlanTests {
     #expect(plan.deadline == Self.at(10_000))
     #expect(plan.handle(.timer, at: Self.at(9999)) == [])
     #expect(plan.handle(.timer, at: Self.at(10_000)) == [.cutUnused(Self.link(1))])
+    #expect(plan.handle(.linkDown(Self.link(1)), at: Self.at(10_500)) == [])
     #expect(plan.deadline == Self.at(11_000))
     #expect(plan.handle(.timer, at: Self.at(11_000)) == [.cutUnused(Self.link(2))])
     #expect(plan.handle(.spared(Self.link(2)), at: Self.at(11_000)) == [])
@@ -107,10 +108,31 @@ struct LinkPlanTests {
     #expect(plan.counters.unusedLinks == 2)
     var other = plan
     _ = other.handle(.cutting(Self.link(2)), at: Self.at(71_500))
-    #expect(other.deadline == nil)
     #expect(other.handle(.used(Self.link(2), Self.chatServer), at: Self.at(71_600)) == [], "it is being cut")
     // Who is spared may turn out to be a client after all.
     #expect(plan.handle(.used(Self.link(2), Self.chatServer), at: Self.at(72_000)).count == 1)
+    #expect(plan.deadline == nil)
+  }
+
+  @Test("A link that has not ended ten seconds after it was cut is cut again, whatever it was cut for, until it ends")
+  func cutAgain() {
+    var plan = Self.plan()
+    for number in 1...2 as ClosedRange<UInt64> { _ = plan.handle(Self.up(number), at: .zero) }
+    _ = plan.handle(.used(Self.link(2), Self.chatServer), at: Self.at(500))
+    #expect(
+      plan.handle(.released(Self.link(2), .application(Self.chatServer)), at: Self.at(1000)) == [.cut(Self.link(2))]
+    )
+    #expect(plan.handle(.timer, at: Self.at(10_000)) == [.cutUnused(Self.link(1))])
+    #expect(plan.handle(.cutting(Self.link(1)), at: Self.at(10_000)) == [])
+    #expect(plan.deadline == Self.at(11_000))
+    #expect(plan.handle(.timer, at: Self.at(10_999)) == [])
+    #expect(plan.handle(.timer, at: Self.at(11_000)) == [.cut(Self.link(2))])
+    #expect(plan.deadline == Self.at(20_000))
+    #expect(plan.handle(.timer, at: Self.at(20_000)) == [.cut(Self.link(1))])
+    #expect(plan.handle(.linkDown(Self.link(1)), at: Self.at(20_500)) == [])
+    #expect(plan.handle(.timer, at: Self.at(21_000)) == [.cut(Self.link(2))])
+    #expect(plan.counters.unusedLinks == 1)
+    _ = plan.handle(.linkDown(Self.link(2)), at: Self.at(22_000))
     #expect(plan.deadline == nil)
   }
 
