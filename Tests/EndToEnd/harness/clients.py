@@ -61,7 +61,9 @@ class Client(ABC):
         )
         self._reading = [asyncio.ensure_future(self._read_lines()), asyncio.ensure_future(self._read_complaints())]
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is not None:
+            error.add_note(f"{self.package}: {self.state()}")
         await self._end()
 
     async def _end(self) -> None:
@@ -188,12 +190,13 @@ class Bitchat4Agents(Client):
         return self.home / ".config" / "bitchat"
 
     def state(self) -> object:
-        log = self.folder / "daemon.log"
-        return log.read_text().splitlines()[-8:] if log.exists() else self.complaints[-5:]
+        # It looks for relays on the Internet for ever.
+        lines = [line for line in self.log.splitlines() if "nostr" not in line]
+        return lines[-12:] or self.complaints[-5:]
 
-    async def order(self, command: str, **arguments: Any) -> dict[str, Any]:
+    async def order(self, command: str, timeout: float = 60, **arguments: Any) -> dict[str, Any]:
         """Its answer; a refusal is an error."""
-        async with asyncio.timeout(limit(60)):
+        async with asyncio.timeout(limit(timeout)):
             reader, writer = await asyncio.open_unix_connection(self.folder / "daemon.sock")
             writer.write(json.dumps({"command": command, **arguments}).encode() + b"\n")
             await writer.drain()
