@@ -57,7 +57,7 @@ extension FakeBlueZ {
     var properties = [
       Property("Adapter", "o", get: { .objectPath(path.parent ?? .root) }),
       Property("Address", "s", get: { [weak self] in .string(self?.devices[path]?.address ?? "") }),
-      Property("Connected", "b", get: { [weak self] in .bool(self?.devices[path]?.isCalledConnected ?? false) }),
+      Property("Connected", "b", get: { [weak self] in .bool(self?.devices[path]?.isConnected ?? false) }),
       Property("Paired", "b", get: { [weak self] in .bool(self?.devices[path]?.isPaired ?? false) }),
       Property("ServicesResolved", "b", get: { [weak self] in .bool(self?.devices[path]?.isResolved ?? false) }),
     ]

@@ -213,7 +213,14 @@ public final class FakeBlueZ {
   /// - Parameter isOutgoing: whether the link was made from here.
   public func setConnected(_ device: ObjectPath, _ isConnected: Bool, isOutgoing: Bool = false) {
     devices[device]?.isConnected = isConnected
-    if devices[device]?.isConnectionTold == true { devices[device]?.object?.changed("Connected") }
+    if devices[device]?.isConnectionTold != false {
+      devices[device]?.object?.changed("Connected")
+    } else if !isConnected {
+      // It is signalled, though it was never signalled to be another.
+      emit(
+        device, "org.freedesktop.DBus.Properties", "PropertiesChanged",
+        [.string("org.bluez.Device1"), .options(["Connected": .bool(false)]), .strings([])])
+    }
     if !isConnected {
       unresolve(device)
       endSubscriptions(of: device)

@@ -4,10 +4,9 @@ import DBus
 public struct FakeDevice {
   public let address: String
   public internal(set) var isConnected: Bool
-  /// Whether bluetoothd says so; 5.82 never does of some links.
-  public var isConnectionTold = true
+  /// Whether bluetoothd signals that; 5.82 does not for some links, and has it right where it is asked.
+  var isConnectionTold = true
   public let isPaired: Bool
-  var isCalledConnected: Bool { isConnected && isConnectionTold }
   var isResolved = false
   /// What its advertisements brought; nil where it was never heard.
   var heard: Heard?

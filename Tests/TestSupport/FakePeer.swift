@@ -44,7 +44,7 @@ public final class FakePeer {
   public var isToldLate = false
   /// Whether bluetoothd answers that it is connected to it, and the link ends before bluetoothd tells of it.
   public var isLostAtOnce = false
-  /// Whether bluetoothd uses links with it like others, and never tells that they are up.
+  /// Whether bluetoothd signals only the end of links with it.
   public var isNeverTold = false
   /// Whether bluetoothd never finds out what it serves.
   public var isUnreadable = false

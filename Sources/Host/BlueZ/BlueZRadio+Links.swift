@@ -9,8 +9,6 @@ import Radio
 extension BlueZRadio {
   /// A link that bluetoothd never confirms is looked into after this time.
   private static let doubtTime = Duration.seconds(5)
-  /// From the end of a link in the kernel until bluetoothd has told all that its peer did.
-  private static let endTime = Duration.seconds(1)
 
   // MARK: Up and down
 
@@ -98,10 +96,6 @@ extension BlueZRadio {
 
   /// A peer did something, and bluetoothd did not say that it is connected: usually bluetoothd says so in a moment. If
   /// not, what the peer did may have been the last of a link that had ended.
-  ///
-  /// Or bluetoothd uses a link like any other and never says so: 5.82 where it heard of the link from the kernel's L2CAP before it heard
-  /// of it from the management socket (docs/bluez.md, "Links"). So the kernel counts as well, which is asked
-  /// again and again for as long as such a link lasts.
   private func doubt(_ link: LinkTable.Entry) {
     doubts[link.id] = scheduler.schedule(after: Self.doubtTime) { [weak self] in
       guard let self, let owner = place?.owner else { return }
@@ -112,28 +106,10 @@ extension BlueZRadio {
         guard let self, links[link.device] === link else { return }
         if case .success(let values) = result, values.first?.asBool == true {
           link.isConfirmed = true
-        } else if isUp(link) {
-          doubt(link)
         } else {
           close(link.device)
         }
       }
-    }
-  }
-
-  /// Whether the kernel has the link.
-  private func isUp(_ link: LinkTable.Entry) -> Bool {
-    guard let index = place?.index else { return false }
-    look(at: index)
-    return directions.knows(address(of: link))
-  }
-
-  /// The kernel says that a link has ended. Of most links bluetoothd says it, too, once it has told what the peer did last.
-  func ended(_ address: BluetoothAddress) {
-    guard let link = links.link(with: address), !link.isConfirmed, doubts[link.id] != nil else { return }
-    doubts[link.id] = scheduler.schedule(after: Self.endTime) { [weak self] in
-      guard let self, links[link.device] === link, !link.isConfirmed else { return }
-      close(link.device)
     }
   }
 
@@ -175,13 +151,8 @@ extension BlueZRadio {
     return maker(of: entry, index) == .peer
   }
 
-  /// Takes in the kernel's list of links, where it can be read.
-  private func look(at index: UInt16) {
-    if let raw = doors.raw.way, let known = try? raw.links(of: index) { directions.found(known) }
-  }
-
   private func maker(of entry: LinkTable.Entry, _ index: UInt16) -> LinkOrigin {
-    look(at: index)
+    if let raw = doors.raw.way, let known = try? raw.links(of: index) { directions.found(known) }
     switch directions.direction(of: address(of: entry)) {
     case .incoming: return .peer
     case .outgoing: return .here

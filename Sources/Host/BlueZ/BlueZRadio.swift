@@ -146,7 +146,6 @@ public final class BlueZRadio: RadioDriver {
           switch event {
           case .deviceFound(let report): found(report)
           case .monitoredDeviceFound(let monitored): found(monitored.report)
-          case .deviceDisconnected(let link) where link.kind.isLE: ended(link.address)
           default: break
           }
         })

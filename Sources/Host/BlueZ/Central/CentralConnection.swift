@@ -141,7 +141,7 @@ final class CentralConnection {
     timer = nil
     guard central?.opened(self) == true else { return fail("There are too many links for one to \(address).") }
     state = .open
-    // Where bluetoothd never tells that the peer is connected, this may have been told before.
+    // Where bluetoothd does not signal that the peer is connected, this may have been told before.
     isResolved = isResolved || central?.isResolved(device) == true
     if !isResolved {
       timer = scheduler.schedule(after: Self.resolveTime) { [weak self] in

@@ -31,9 +31,6 @@ public struct ConnectionDirections: Sendable {
   /// Which end made the link with the peer at `address`; unknown where there is no such link.
   public func direction(of address: BluetoothAddress) -> Direction { directions[address] ?? .unknown }
 
-  /// Whether there is a link with the peer at `address`, whoever made it.
-  public func knows(_ address: BluetoothAddress) -> Bool { directions[address] != nil }
-
   /// Takes in an event of the management socket about this controller.
   public mutating func heard(_ event: ManagementEvent) {
     switch event {
