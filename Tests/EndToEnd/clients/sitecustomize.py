@@ -1,8 +1,8 @@
 """Python itself imports this in each of other people's clients, which are as they came from PyPI.
 
-It names the adapter that bleak uses, which takes any that is on otherwise. And it has bleak 3.1 wait until bluetoothd calls the peer
-connected: in a guest with BlueZ 5.82, whose controllers answer within microseconds, bluetoothd answers `Connect` up to 0.2 s before it does so,
-and bleak takes the peer for gone at once ("failed to discover services, device disconnected"): 10 of 10 times on a fast machine."""
+It names the adapter that bleak uses, which takes any that is on otherwise. And it has bleak 3.1 ask bluetoothd whether the peer is connected:
+5.82 does not signal that of some links, in a guest of most (docs/facts/bluez.md section 12), and bleak, which goes by its list of what was
+signalled, takes the peer for gone ("failed to discover services, device disconnected"): 10 of 10 times on a fast machine."""
 import asyncio
 import os
 from contextlib import suppress
@@ -17,7 +17,7 @@ wait_for_services = BlueZManager._wait_for_services_discovery
 
 
 async def is_connected(manager: BlueZManager, device: str) -> bool:
-    """What bluetoothd says now: bleak's own list of properties was seen to miss the change."""
+    """What bluetoothd says now, whatever it has signalled."""
     answer = await manager._bus.call(
         Message("org.bluez", device, "org.freedesktop.DBus.Properties", "Get", signature="ss", body=[DEVICE, "Connected"]))
     return bool(answer and answer.body and getattr(answer.body[0], "value", False))

@@ -95,7 +95,7 @@ class Client(ABC):
         return self.complaints[-5:]
 
     async def until_met(self, what: str, test: Callable[[], T]) -> T:
-        """Waits with patience: nearly half of bleak's attempts to connect end after two seconds, and after each the clients wait longer
+        """Waits with patience: some of bleak's attempts to connect end after two seconds, and after each the clients wait longer
         for the next. One that has not come so far in a while is started again in its home, and connects at once."""
         for _ in range(STARTS - 1):
             with suppress(TimeoutError):
