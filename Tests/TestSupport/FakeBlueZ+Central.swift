@@ -10,6 +10,7 @@ extension FakeBlueZ {
   /// A peer connects by itself, and what it serves is read.
   public func arrive(_ peer: FakePeer) {
     let path = devicePath(peer.address, on: peer.adapter)
+    devices[path]?.isConnectionTold = !peer.isNeverTold
     setConnected(path, true)
     resolve(peer, path)
   }

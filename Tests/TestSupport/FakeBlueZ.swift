@@ -66,8 +66,7 @@ public final class FakeBlueZ {
   private let address: BusAddress
   private var registrations: [Registration] = []
   private var clients: [String: Registration] = [:]
-  private var lookers: [Int: @LoopActor (String) -> Void] = [:]
-  private var lookersSoFar = 0
+  private let lookout = Lookout()
 
   /// Nobody owns org.bluez before `start()`.
   public init(_ bus: PrivateBus, keepsClientsApart: Bool = false) {
@@ -216,7 +215,7 @@ public final class FakeBlueZ {
     if devices[device]?.isConnectionTold != false {
       devices[device]?.object?.changed("Connected")
     } else if !isConnected {
-      // It is signalled, though it was never signalled to be another.
+      // bluetoothd signals the end, though it never signalled the beginning.
       emit(
         device, "org.freedesktop.DBus.Properties", "PropertiesChanged",
         [.string("org.bluez.Device1"), .options(["Connected": .bool(false)]), .strings([])])
@@ -251,21 +250,14 @@ public final class FakeBlueZ {
 
   // MARK: Waiting
 
-  /// Waits until `condition` holds, looking at it as each thing happens here, and not later: a condition that comes true with
-  /// nothing told fails on every machine, not on a slow one only.
+  /// Waits until `condition` holds, looking at it as each thing happens here.
   public func until(_ condition: @escaping @LoopActor () -> Bool) async throws {
-    guard !condition() else { return }
-    let seen = Mailbox<(event: String, holds: Bool)>()
-    lookersSoFar += 1
-    let number = lookersSoFar
-    lookers[number] = { seen.put(($0, condition())) }
-    defer { lookers[number] = nil }
-    _ = try await seen.first { $0.holds }
+    try await lookout.until(condition)
   }
 
   /// Something happened that a condition may be about, here or at what the test has beside bluetoothd.
   public func tell(_ event: String) {
-    for looker in lookers.values { looker(event) }
+    lookout.tell(event)
   }
 
   /// Forgets what a client registered when it leaves the bus.

@@ -4,7 +4,7 @@ import DBus
 public struct FakeDevice {
   public let address: String
   public internal(set) var isConnected: Bool
-  /// Whether bluetoothd signals that; 5.82 does not for some links, and has it right where it is asked.
+  /// Whether bluetoothd signals that it is connected. 5.82 does not for some links, and answers rightly where it is asked.
   var isConnectionTold = true
   public let isPaired: Bool
   var isResolved = false

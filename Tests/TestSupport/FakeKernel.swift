@@ -40,6 +40,7 @@ public final class FakeKernel {
   public private(set) var made: [UInt8: Int] = [:]
   /// The commands that came, as `opcode controller`: `0x3f 0`.
   public let commands = Mailbox<String>()
+  private let lookout = Lookout()
   /// Called with an instance whose data was exchanged.
   public var onData: @LoopActor (Instance) -> Void = { _ in }
   /// The statuses with which the next commands that add something are refused, one after the other.
@@ -153,9 +154,8 @@ public final class FakeKernel {
   }
 
   /// Waits until `condition` holds, looking at it after each command.
-  public func until(_ condition: @LoopActor () -> Bool) async throws {
-    guard !condition() else { return }
-    _ = try await commands.first { _ in condition() }
+  public func until(_ condition: @escaping @LoopActor () -> Bool) async throws {
+    try await lookout.until(condition)
   }
 
   // MARK: Commands
@@ -168,7 +168,9 @@ public final class FakeKernel {
       guard count > 0 else { return }
       guard let packet = try? ManagementPacket(reading: Array(buffer.prefix(count))) else { continue }
       if packet.code == heldOpcode { held.append(packet) } else if !isSilent { answer(packet) }
-      commands.put("0x\(String(packet.code, radix: 16)) \(packet.index)")
+      let command = "0x\(String(packet.code, radix: 16)) \(packet.index)"
+      commands.put(command)
+      lookout.tell(command)
     }
   }
 

@@ -66,8 +66,8 @@ extension LinkPlan {
     return given.map { .close($0, link) } + (isLast ? end(link) : [])
   }
 
-  /// Cuts the links that no service has used for too long, and those that were not the radio's to cut, if they are by now.
-  mutating func cutUnused(at now: Instant) -> [Action] {
+  /// Cuts what no service has used for too long, looks again at what was spared, and cuts again what has not ended.
+  mutating func cutLate(at now: Instant) -> [Action] {
     let late = unusedLinks.filter { unusedSince($0).map { $0.advanced(by: limits.unusedTime) <= now } ?? false }
     let actions = late.map { cutUnused($0) }
     let spared = sortedLinks.filter { link in
@@ -80,17 +80,17 @@ extension LinkPlan {
 
   /// Cuts once more what has not ended: a cut may be refused.
   private mutating func cutAgain(at now: Instant) -> [Action] {
-    let late = sortedLinks.filter { link in
-      guard case .ending(let since)? = links[link]?.condition else { return false }
-      return since.advanced(by: limits.cutTime) <= now
+    sortedLinks.compactMap { link in
+      guard case .ending(let since, let asUnused)? = links[link]?.condition, since.advanced(by: limits.cutTime) <= now
+      else { return nil }
+      links[link]?.condition = .ending(since: now, asUnused: asUnused)
+      return asUnused ? .cutUnused(link) : .cut(link)
     }
-    for link in late { links[link]?.condition = .ending(since: now) }
-    return late.map { .cut($0) }
   }
 
   mutating func cutUnused(_ link: LinkID) -> Action {
     counters.unusedLinks += 1
-    links[link]?.condition = .ending(since: latest)
+    links[link]?.condition = .ending(since: latest, asUnused: true)
     return .cutUnused(link)
   }
 
@@ -103,7 +103,7 @@ extension LinkPlan {
   }
 
   private mutating func end(_ link: LinkID) -> [Action] {
-    links[link]?.condition = .ending(since: latest)
+    links[link]?.condition = .ending(since: latest, asUnused: false)
     return [.cut(link)]
   }
 

@@ -88,8 +88,8 @@ struct LinkPlan: Sendable {
     case unused(since: Instant)
     /// No service uses it, and it was not the radio's to cut then.
     case spared(since: Instant)
-    /// It is being cut, since then.
-    case ending(since: Instant)
+    /// It is being cut, since then; as one that no service used, only if it is the radio's to cut.
+    case ending(since: Instant, asUnused: Bool)
   }
 
   struct Counters: Hashable, Sendable {
@@ -135,7 +135,7 @@ struct LinkPlan: Sendable {
         let arrived = since.advanced(by: limits.arrivalTime)
         if dependsOnArrivals, arrived > latest { moments.append(arrived) }
       case .spared(let since): moments.append(since.advanced(by: limits.sparedTime))
-      case .ending(let since): moments.append(since.advanced(by: limits.cutTime))
+      case .ending(let since, _): moments.append(since.advanced(by: limits.cutTime))
       case .used: break
       }
     }
@@ -153,13 +153,13 @@ struct LinkPlan: Sendable {
     case .released(let link, let user): actions = release(link, by: user)
     case .givenUp(let link, let tenant): actions = giveUp(link, by: tenant)
     case .spared(let link): if links[link]?.isEnding == true { links[link]?.condition = .spared(since: now) }
-    case .cutting(let link): links[link]?.condition = .ending(since: now)
+    case .cutting(let link): links[link]?.condition = .ending(since: now, asUnused: true)
     case .applicationOpened(let application, let tenant): owners[application] = tenant
     case .applicationClosed(let application): actions = close(application)
     case .connect(let id, let tenant, let address): actions = connect(id, tenant, address, at: now)
     case .connected(let id, let link): connected(id, link)
     case .ended(let id): ended(id, at: now)
-    case .timer: actions = cutUnused(at: now)
+    case .timer: actions = cutLate(at: now)
     }
     return actions + balance(at: now) + beginAttempts(at: now)
   }

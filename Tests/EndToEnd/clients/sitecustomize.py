@@ -1,7 +1,7 @@
 """Python itself imports this in each of other people's clients, which are as they came from PyPI.
 
 It names the adapter that bleak uses, which takes any that is on otherwise. And it has bleak 3.1 ask bluetoothd whether the peer is connected:
-5.82 does not signal that of some links, in a guest of most (docs/facts/bluez.md section 12), and bleak, which goes by its list of what was
+5.82 does not signal that of some links, and in a guest of few (docs/facts/bluez.md section 12), and bleak, which goes by its list of what was
 signalled, takes the peer for gone ("failed to discover services, device disconnected"): 10 of 10 times on a fast machine."""
 import asyncio
 import os
@@ -29,7 +29,8 @@ async def wait_for_connection_and_services(self: BlueZManager, device: str) -> N
         async with asyncio.timeout(PATIENCE):
             while not await is_connected(self, device):
                 await asyncio.sleep(0.05)
-            self._properties[device][DEVICE]["Connected"] = True
+            if device in self._properties:
+                self._properties[device][DEVICE]["Connected"] = await is_connected(self, device)
     await wait_for_services(self, device)
 
 

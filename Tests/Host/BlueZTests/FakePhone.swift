@@ -41,7 +41,7 @@ final class FakePhone {
     handle(.start)
     try await fake.until { [self] in !fake.applications.flatMap(\.characteristics).isEmpty }
     if let kernel {
-      try await kernel.until { sees(kernel.onAir().values.map { Self.serviceData($0) }) }
+      try await kernel.until { [self] in sees(kernel.onAir().values.map { Self.serviceData($0) }) }
     } else {
       try await fake.until { [self] in sees(fake.advertisements.filter(\.isOnAir).map { Self.serviceData($0) }) }
     }

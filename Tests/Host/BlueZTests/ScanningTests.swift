@@ -240,12 +240,14 @@ struct ScanningTests {
     try await rig.fake.until { !rig.fake.isDiscovering() }
   }
 
-  @Test("A refused discovery shows in the status, and is tried again after 0.5 and 1 second, and then each 2 seconds")
+  @Test(
+    "A refused discovery shows in the status, and is tried again each two seconds at most, and after 13.5 s each half a minute at most"
+  )
   @LoopActor
   func refused() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let waits = [500, 1000, 2000, 2000, 2000, 2000]
+    let waits = [500, 1000, 2000, 2000, 2000, 2000, 2000, 2000, 4000, 8000, 16_000, 30_000, 30_000]
     rig.fake.refusals = Array(repeating: KeepingTests.failed, count: waits.count)
     let scan = rig.radio.scan(for: []) { _ in }
     try await rig.reach(.degraded, "bluetoothd refuses to scan on hci0")
@@ -284,6 +286,32 @@ struct ScanningTests {
     let scan = rig.radio.scan(for: []) { _ in }
     try await rig.fake.until { rig.fake.isDiscovering() }
     #expect(rig.fake.calls.all == ["StartDiscovery hci0", "StopDiscovery hci0", "StartDiscovery hci0"])
+    scan.cancel()
+  }
+
+  @Test(
+    "While the kernel goes on with another discovery, ours is stopped and begun again at once, after a second, and each two seconds"
+  )
+  @LoopActor
+  func formerDiscovery() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let waits = [1000, 2000, 2000, 2000, 2000, 2000, 2000, 4000]
+    let busy = DBusError(name: "org.bluez.Error.InProgress", message: "Operation already in progress")
+    rig.fake.refusals = Array(repeating: busy, count: waits.count + 1)
+    let scan = rig.radio.scan(for: []) { _ in }
+    try await rig.reach(.degraded, "bluetoothd refuses to scan on hci0")
+    let starts = { rig.fake.calls.all.filter { $0.hasPrefix("StartDiscovery") }.count }
+    for (index, wait) in waits.enumerated() {
+      rig.time.advance(by: .milliseconds(wait - 1))
+      try await rig.settle()
+      #expect(starts() == index + 2 && !rig.fake.isDiscovering())
+      rig.time.advance(by: .milliseconds(1))
+      while starts() < index + 3 { _ = try await rig.fake.calls.next() }
+      try await rig.settle()
+    }
+    try await rig.reach(.ready)
+    #expect(rig.fake.isDiscovering())
     scan.cancel()
   }
 

@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-/// Links that bluetoothd uses like any other, of which it signals only the end (5.82).
+/// Links that bluetoothd uses like any other, of which it signals only what the peer serves and the end (5.82).
 @Suite("Links of which bluetoothd does not signal that they are up")
 struct UntoldTests {
   init() { EventLoop.shared.runInBackground() }
@@ -67,5 +67,38 @@ struct UntoldTests {
     rig.fake.setConnected(device, false)
     try await rig.fake.until { rig.fake.devices.isEmpty }
     server.close()
+  }
+
+  @Test(
+    "One that the peer made is told of once what it serves is known; advertisements are renewed at its beginning and at its end"
+  )
+  @LoopActor
+  func incoming() async throws {
+    let rig = try await Rig.ready(version: BlueZVersion(5, 82))
+    defer { rig.close() }
+    let registration = try await rig.advertise()
+    let peer = try await rig.sighted()
+    peer.isNeverTold = true
+    rig.fake.arrive(peer)
+    #expect(rig.fake.advertisements.last?.isOnAir == false)
+    let told = try await rig.radio.told.first { if case .up(_, peer.address, _) = $0 { true } else { false } }
+    guard case .up(let link, _, _) = told else { throw CancellationError() }
+    try await rig.fake.until { rig.fake.advertisements.last?.isOnAir == true }
+    // Who connects to it uses the link that is there, and does not end it.
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    #expect(try await visitor.events.next() == .connected)
+    #expect(visitor.link?.id == link && !rig.fake.calls.all.contains { $0.hasPrefix("Connect") })
+    visitor.drop()
+    #expect(try await visitor.end() == "Disconnected.")
+    try await rig.settle()
+    #expect(rig.radio.links == [link] && !rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") })
+    let renewals = rig.fake.calls.all.filter { $0.hasPrefix("RegisterAdvertisement") }.count
+    rig.fake.setConnected(rig.fake.devicePath(peer.address), false)
+    _ = try await rig.radio.told.first { $0 == .down(link) }
+    while rig.fake.calls.all.filter({ $0.hasPrefix("RegisterAdvertisement") }).count == renewals {
+      _ = try await rig.fake.calls.next()
+    }
+    registration.cancel()
   }
 }

@@ -191,7 +191,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == ["cut 1"])
     #expect(house.radio.tallies.contains(Tally("UnusedLinks", 3)))
     #expect(house.kioskEar.takeHeard() + house.chatEar.takeHeard() == [])
-    // It was refused, and is asked for again.
+    // The link has not ended: it is cut again.
     house.time.advance(by: .seconds(10))
     #expect(house.driver.takeOrders() == ["cut 1"])
     house.radio.linkDown(LinkID(1))

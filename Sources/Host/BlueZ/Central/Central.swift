@@ -74,9 +74,9 @@ final class Central {
     if let device = known(device) { settle(device) }
   }
 
-  /// Takes a peer away that was left to be taken away at the end of its link.
+  /// Removes a peer from bluetoothd whose removal waited for the end of its link.
   private func settle(_ device: Device) {
-    guard links[device.path] == nil, owed.remove(device.path) != nil, connections[device.path] == nil, !device.isPaired,
+    guard links[device.path] == nil, connections[device.path] == nil, owed.remove(device.path) != nil, !device.isPaired,
       !device.isTrusted, let place
     else { return }
     remove(device.path, at: place)
@@ -131,9 +131,6 @@ final class Central {
     guard let device = known(connection.device) ?? Device(connection.device) else { return false }
     return open(device) != nil
   }
-
-  /// Whether bluetoothd has read what a peer serves.
-  func isResolved(_ device: ObjectPath) -> Bool { known(device)?.isResolved == true }
 
   /// Whether a connection that is given up takes its link with it: an attempt of ours, or a link that we made and that is
   /// of no other use here.

@@ -141,8 +141,6 @@ final class CentralConnection {
     timer = nil
     guard central?.opened(self) == true else { return fail("There are too many links for one to \(address).") }
     state = .open
-    // Where bluetoothd does not signal that the peer is connected, this may have been told before.
-    isResolved = isResolved || central?.isResolved(device) == true
     if !isResolved {
       timer = scheduler.schedule(after: Self.resolveTime) { [weak self] in
         guard let self else { return }

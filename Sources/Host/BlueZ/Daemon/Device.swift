@@ -52,10 +52,13 @@ struct Device: Hashable, Sendable {
       return converted
     }
     address = read("Address") { $0.asString.flatMap { BluetoothAddress($0) } } ?? address
-    isConnected = read("Connected", \.asBool) ?? isConnected
     isPaired = read("Paired", \.asBool) ?? isPaired
     isTrusted = read("Trusted", \.asBool) ?? isTrusted
-    isResolved = read("ServicesResolved", \.asBool) ?? isResolved
+    let hasResolved = read("ServicesResolved", \.asBool)
+    isResolved = hasResolved ?? isResolved
+    // bluetoothd 5.82 does not signal of some links that they are up (docs/bluez.md, "Links"). What a peer serves it reads only while it is
+    // connected.
+    isConnected = read("Connected", \.asBool) ?? (hasResolved == true || isConnected)
     localName = read("Name") { $0.asString.flatMap { $0.utf8.count <= Self.nameLimit ? $0 : nil } } ?? localName
     if let texts = read("UUIDs", \.asStrings) {
       let uuids = texts.prefix(Self.serviceLimit).map { BluetoothUUID($0) }

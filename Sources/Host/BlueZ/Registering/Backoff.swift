@@ -1,9 +1,13 @@
 /// How long to wait before the next attempt: half a second, then twice as long each time, up to half a minute; or from and up to
-/// other times.
+/// other times; where it is urgent, no longer than a moment for the first attempts.
 struct Backoff: Sendable {
   private let shortest: Duration
   private let longest: Duration
   private var wait: Duration
+  /// Of so many attempts none waits longer than `moment`.
+  private let urgency: Int
+  private let moment: Duration
+  private var failures = 0
 
   static let shortest = Duration.milliseconds(500)
   static let longest = Duration.seconds(30)
@@ -11,19 +15,31 @@ struct Backoff: Sendable {
   init(from shortest: Duration = Self.shortest, upTo longest: Duration = Self.longest) {
     self.shortest = shortest
     self.longest = longest
+    urgency = 0
+    moment = longest
+    wait = shortest
+  }
+
+  /// The first attempts wait `moment` at most.
+  init(upTo moment: Duration, forAttempts urgency: Int) {
+    (shortest, longest) = (Self.shortest, Self.longest)
+    self.urgency = urgency
+    self.moment = moment
     wait = shortest
   }
 
   /// The wait before the next attempt; the one after it will be longer.
   mutating func next() -> Duration {
-    defer { wait = min(wait * 2, longest) }
+    failures += 1
+    defer { wait = min(wait * 2, failures < urgency ? moment : longest) }
     return wait
   }
 
   /// Whether there was no failure yet.
-  var isFresh: Bool { wait == shortest }
+  var isFresh: Bool { failures == 0 }
 
   mutating func reset() {
+    failures = 0
     wait = shortest
   }
 }

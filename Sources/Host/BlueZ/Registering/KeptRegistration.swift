@@ -152,9 +152,9 @@ extension KeptRegistration.Kind {
   }
 
   /// A kernel goes on with the discovery of a bluetoothd that was killed until its 10.24 s are over, and lets the next bluetoothd begin
-  /// none meanwhile. Who is looked for may have lost a link just then, and waits.
+  /// none meanwhile. A peer whose link went with that bluetoothd waits to be found again.
   var pauses: Backoff {
-    self == .discovery ? Backoff(upTo: .seconds(2)) : Backoff()
+    self == .discovery ? Backoff(upTo: .seconds(2), forAttempts: 8) : Backoff()
   }
 
   /// The error that means that it is ours from before.
