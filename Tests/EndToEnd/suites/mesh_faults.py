@@ -68,8 +68,9 @@ def _add(what: str, fault: Callable[[Stage], Awaitable[None]]) -> None:
     @suite.test(f"When {what} amid chat and a file, two nodes talk again, nothing is lost, and no message comes twice", limit=300)
     async def test(stage: Stage) -> None:
         async with nodes(stage, 2) as (anna, ben):
+            # bluetoothd 5.66 stands still for half a minute now and then where both ends open channels at once.
             for node in (anna, ben):
-                await node.until_neighbours(1)
+                await node.until_neighbours(1, timeout=40 if stage.machine.bluez >= (5, 69) else 90)
             said: list[dict[int, str]] = [{}, {}]
             talks = [
                 asyncio.ensure_future(talk(one, other, sent)) for one, other, sent in ((anna, ben, said[0]), (ben, anna, said[1]))
