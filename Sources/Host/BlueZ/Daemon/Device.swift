@@ -56,7 +56,7 @@ struct Device: Hashable, Sendable {
     isTrusted = read("Trusted", \.asBool) ?? isTrusted
     let hasResolved = read("ServicesResolved", \.asBool)
     isResolved = hasResolved ?? isResolved
-    // bluetoothd 5.82 does not signal of some links that they are up (docs/bluez.md, "Links"). What a peer serves it reads only while it is
+    // bluetoothd does not signal of some links that they are up (docs/bluez.md, "Links"). What a peer serves it reads only while it is
     // connected.
     isConnected = read("Connected", \.asBool) ?? (hasResolved == true || isConnected)
     localName = read("Name") { $0.asString.flatMap { $0.utf8.count <= Self.nameLimit ? $0 : nil } } ?? localName
