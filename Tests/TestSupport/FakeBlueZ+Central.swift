@@ -94,7 +94,7 @@ extension FakeBlueZ {
       devices[path]?.isConnectionTold = false
       setConnected(path, true, isOutgoing: true)
       peer.onConnect()
-      resolve(peer, path)
+      if !peer.isUnreadable { resolve(peer, path) }
       return EventLoop.shared.soon { call.reply() }
     }
     if peer.isToldLate {

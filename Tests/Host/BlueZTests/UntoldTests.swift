@@ -12,11 +12,13 @@ struct UntoldTests {
   init() { EventLoop.shared.runInBackground() }
 
   /// A driver that is connected to such a peer.
+  ///
+  /// - Parameter isRead: whether bluetoothd has read what the peer serves.
   @LoopActor
-  private static func connected() async throws -> (Rig, FakePeer, Visitor) {
+  private static func connected(isRead: Bool = true) async throws -> (Rig, FakePeer, Visitor) {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))
     let peer = try await rig.sighted()
-    peer.isNeverTold = true
+    (peer.isNeverTold, peer.isUnreadable) = (true, !isRead)
     let visitor = Visitor()
     try visitor.connect(with: rig.radio, to: peer)
     #expect(try await visitor.events.next() == .connected)
@@ -52,10 +54,10 @@ struct UntoldTests {
     #expect(rig.radio.links.isEmpty)
   }
 
-  @Test("A peer that uses us is not taken away while it is there, and is when it has gone")
+  @Test("A peer that uses us is not taken away while it is there, and is when it has gone", arguments: [true, false])
   @LoopActor
-  func takenAway() async throws {
-    let (rig, peer, visitor) = try await Self.connected()
+  func takenAway(isRead: Bool) async throws {
+    let (rig, peer, visitor) = try await Self.connected(isRead: isRead)
     defer { rig.close() }
     let (service, device) = (Service(), rig.fake.devicePath(peer.address))
     let server = try await rig.serve(service)
