@@ -80,24 +80,53 @@ struct CentralFaultTests {
     #expect(try await next.events.next() == .written(put, error: nil))
   }
 
-  @Test("A link that fails before it stands is tried three times")
+  @Test("A link that fails before it stands is tried three times, half a second apart, while bluetoothd knows the peer")
   @LoopActor
   func retried() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
     let failure = DBusError(name: "org.bluez.Error.Failed", message: "le-connection-abort-by-local")
-    let peer = try await rig.sighted()
-    peer.refusals = [failure, failure]
-    let visitor = try await rig.visit(peer)
+    let connects = { rig.fake.calls.all.filter { $0.hasPrefix("Connect") }.count }
+    func answered(_ number: Int) async throws {
+      while connects() < number { _ = try await rig.fake.calls.next() }
+      try await rig.settle()
+    }
+    func begin(failing count: Int) async throws -> (Visitor, ObjectPath) {
+      let (peer, visitor) = (try await rig.sighted(), Visitor())
+      peer.refusals = Array(repeating: failure, count: count)
+      try visitor.connect(with: rig.radio, to: peer)
+      return (visitor, rig.fake.devicePath(peer.address))
+    }
+    let (visitor, device) = try await begin(failing: 2)
+    for number in 1...2 {
+      try await answered(number)
+      rig.time.advance(by: .milliseconds(499))
+      // What else bluetoothd tells of the peer changes nothing.
+      rig.fake.emit(
+        device, "org.freedesktop.DBus.Properties", "PropertiesChanged",
+        [.string("org.bluez.Device1"), .options(["RSSI": .int16(-50)]), .strings([])])
+      try await rig.settle()
+      #expect(connects() == number)
+      rig.time.advance(by: .milliseconds(1))
+    }
+    #expect(try await visitor.events.next() == .connected)
     visitor.link?.disconnect()
     _ = try await visitor.end()
-    let again = try await rig.sighted(peer)
-    again.refusals = [failure, failure, failure]
-    let unlucky = Visitor()
-    try unlucky.connect(with: rig.radio, to: again)
+    let (unlucky, _) = try await begin(failing: 3)
+    for number in 4...5 {
+      try await answered(number)
+      rig.time.advance(by: .milliseconds(500))
+    }
     #expect(try await unlucky.end().contains("le-connection-abort-by-local"))
     #expect(unlucky.events.all.count == 1)
     try await rig.fake.until { rig.fake.devices.isEmpty }
+    let (forgotten, gone) = try await begin(failing: 1)
+    try await answered(7)
+    rig.fake.removeDevice(gone)
+    #expect(try await forgotten.end().contains("forgotten"))
+    rig.time.advance(by: .seconds(1))
+    try await rig.settle()
+    #expect(connects() == 7)
   }
 
   struct Refusal: Sendable {

@@ -48,9 +48,14 @@ final class CentralConnection {
   private var signals: Registration?
   private var timer: Registration?
   private var attempts = 0
+  /// The next attempt.
+  private var retry: Registration?
 
   /// Attempts when the link fails at once, as it does now and then: the peer missed the first packet.
   private static let attemptLimit = 3
+  /// From an attempt that failed to the next one. bluetoothd 5.66 takes a peer away right after it has said that connecting failed, and was seen
+  /// to end by SIGSEGV where the next attempt had begun by then.
+  private static let retryTime = Duration.milliseconds(500)
   /// More than bluetoothd and the kernel take.
   private static let connectTime = Duration.seconds(30)
   /// bluetoothd has 30 s for each question that it asks the peer. Core 5.4 Vol 3 Part F 3.3.3.
@@ -114,11 +119,16 @@ final class CentralConnection {
       case .failure(let error) where error.name == BlueZName.Failure.alreadyConnected: opened()
       case .failure(let error) where attempts < Self.attemptLimit && CentralWords.isPassing(error):
         Log.shared.debug("Connecting failed, and is tried again: \(error)", .link(id))
-        connect()
+        retry = scheduler.schedule(after: Self.retryTime) { [weak self] in self?.connectAgain() }
       case .failure where isConnectionTold: opened()
       case .failure(let error): fail(CentralWords.connecting(to: address, within: Self.connectTime, error))
       }
     }
+  }
+
+  private func connectAgain() {
+    retry = nil
+    if state == .connecting { connect() }
   }
 
   /// Both ends may begin at the same moment. Then the link is the peer's, and bluetoothd goes on with an attempt of which
@@ -138,7 +148,7 @@ final class CentralConnection {
   }
 
   private func opened() {
-    timer = nil
+    (timer, retry) = (nil, nil)
     guard central?.opened(self) == true else { return fail("There are too many links for one to \(address).") }
     state = .open
     if !isResolved {
@@ -244,6 +254,7 @@ final class CentralConnection {
   func end(_ reason: String) {
     guard state == .connecting || state == .open else { return }
     state = .disconnecting(reason: reason)
+    retry = nil
     window.removeAll()
   }
 
@@ -256,7 +267,7 @@ final class CentralConnection {
     if isLinkEnding, !isCut { central?.forget(self) }
     window.removeAll()
     signals = nil
-    timer = nil
+    (timer, retry) = (nil, nil)
     database = nil
     central?.closed(self)
     // Never from within a call of the service.
