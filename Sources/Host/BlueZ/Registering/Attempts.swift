@@ -1,7 +1,7 @@
 import Loop
 
-/// Something that is to be so at a place, for as long as there is a place: it is attempted, again with a longer pause after
-/// each attempt that failed, and again when it was undone. The owner knows how it is attempted.
+/// Something that is to be so at a place, for as long as there is a place: it is attempted, again after a pause where the
+/// attempt failed, and again when it was undone. The owner knows how it is attempted.
 @LoopActor
 final class Attempts {
   private enum State {
