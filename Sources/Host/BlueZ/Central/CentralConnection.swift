@@ -53,8 +53,8 @@ final class CentralConnection {
 
   /// Attempts when the link fails at once, as it does now and then: the peer missed the first packet.
   private static let attemptLimit = 3
-  /// From an attempt that failed to the next one. bluetoothd 5.66 takes a peer away right after it has said that connecting failed, and was seen
-  /// to end by SIGSEGV where the next attempt had begun by then.
+  /// From an attempt that failed to the next one: bluetoothd 5.66 takes a peer away right after it has said that connecting failed, and an
+  /// attempt that had begun by then was one on a peer that went away.
   private static let retryTime = Duration.milliseconds(500)
   /// More than bluetoothd and the kernel take.
   private static let connectTime = Duration.seconds(30)
