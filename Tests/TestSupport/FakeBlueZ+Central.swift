@@ -10,7 +10,6 @@ extension FakeBlueZ {
   /// A peer connects by itself, and what it serves is read.
   public func arrive(_ peer: FakePeer) {
     let path = devicePath(peer.address, on: peer.adapter)
-    devices[path]?.isConnectionTold = !peer.isNeverTold
     setConnected(path, true)
     resolve(peer, path)
   }
@@ -91,7 +90,6 @@ extension FakeBlueZ {
     }
     if peer.isLostAtOnce { return call.reply() }
     if peer.isNeverTold {
-      devices[path]?.isConnectionTold = false
       setConnected(path, true, isOutgoing: true)
       peer.onConnect()
       if !peer.isUnreadable { resolve(peer, path) }
@@ -99,10 +97,7 @@ extension FakeBlueZ {
     }
     if peer.isToldLate {
       call.reply()
-      let other: [String: DBusValue] = ["RSSI": .int16(-50)]
-      emit(
-        path, "org.freedesktop.DBus.Properties", "PropertiesChanged",
-        [.string("org.bluez.Device1"), .options(other), .strings([])])
+      signal(["RSSI": .int16(-50)], of: path)
       return EventLoop.shared.soon { [weak self] in
         self?.setConnected(path, true, isOutgoing: true)
         peer.onConnect()

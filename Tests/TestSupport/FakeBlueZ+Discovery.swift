@@ -95,9 +95,7 @@ extension FakeBlueZ {
       devices[path]?.heard = heard
       var changed = heard.properties
       if heard.uuids == known { changed["UUIDs"] = nil }
-      connection.emit(
-        path, "org.freedesktop.DBus.Properties", "PropertiesChanged",
-        [.string("org.bluez.Device1"), .options(changed), .strings([])])
+      signal(changed, of: path)
     }
   }
 }

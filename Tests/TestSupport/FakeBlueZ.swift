@@ -212,13 +212,11 @@ public final class FakeBlueZ {
   /// - Parameter isOutgoing: whether the link was made from here.
   public func setConnected(_ device: ObjectPath, _ isConnected: Bool, isOutgoing: Bool = false) {
     devices[device]?.isConnected = isConnected
-    if devices[device]?.isConnectionTold != false {
+    if peers[device]?.isNeverTold != true {
       devices[device]?.object?.changed("Connected")
     } else if !isConnected {
       // bluetoothd signals the end, though it never signalled the beginning.
-      emit(
-        device, "org.freedesktop.DBus.Properties", "PropertiesChanged",
-        [.string("org.bluez.Device1"), .options(["Connected": .bool(false)]), .strings([])])
+      signal(["Connected": .bool(false)], of: device)
     }
     if !isConnected {
       unresolve(device)
@@ -271,6 +269,13 @@ public final class FakeBlueZ {
       for adapter in discoverers.keys { discoverers[adapter]?.remove(client) }
       tell("left \(client)")
     }
+  }
+
+  /// Signals properties of a peer, whatever they are.
+  public func signal(_ properties: [String: DBusValue], of device: ObjectPath) {
+    emit(
+      device, "org.freedesktop.DBus.Properties", "PropertiesChanged",
+      [.string("org.bluez.Device1"), .options(properties), .strings([])])
   }
 
   /// Sends a signal as bluetoothd, whatever it says.

@@ -4,8 +4,6 @@ import DBus
 public struct FakeDevice {
   public let address: String
   public internal(set) var isConnected: Bool
-  /// Whether bluetoothd signals that it is connected. 5.82 does not for some links, and answers rightly where it is asked.
-  var isConnectionTold = true
   public let isPaired: Bool
   var isResolved = false
   /// What its advertisements brought; nil where it was never heard.

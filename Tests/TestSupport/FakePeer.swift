@@ -44,7 +44,7 @@ public final class FakePeer {
   public var isToldLate = false
   /// Whether bluetoothd answers that it is connected to it, and the link ends before bluetoothd tells of it.
   public var isLostAtOnce = false
-  /// Whether bluetoothd signals only the end of links with it.
+  /// Whether bluetoothd signals only the end of links with it, and answers rightly where it is asked whether it is connected.
   public var isNeverTold = false
   /// Whether bluetoothd never finds out what it serves.
   public var isUnreadable = false

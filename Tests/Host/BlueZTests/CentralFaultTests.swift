@@ -102,9 +102,7 @@ struct CentralFaultTests {
       try await answered(number)
       rig.time.advance(by: .milliseconds(499))
       // What else bluetoothd tells of the peer changes nothing.
-      rig.fake.emit(
-        device, "org.freedesktop.DBus.Properties", "PropertiesChanged",
-        [.string("org.bluez.Device1"), .options(["RSSI": .int16(-50)]), .strings([])])
+      rig.fake.signal(["RSSI": .int16(-50)], of: device)
       try await rig.settle()
       #expect(connects() == number)
       rig.time.advance(by: .milliseconds(1))
@@ -127,6 +125,15 @@ struct CentralFaultTests {
     rig.time.advance(by: .seconds(1))
     try await rig.settle()
     #expect(connects() == 7)
+    let (impatient, bound) = try await begin(failing: 1)
+    // A peer that is bound is not taken away as it is given up.
+    rig.fake.signal(["Paired": .bool(true)], of: bound)
+    try await answered(8)
+    rig.fake.holdsCuts = true
+    impatient.link?.disconnect()
+    rig.time.advance(by: .seconds(1))
+    try await rig.settle()
+    #expect(connects() == 8)
   }
 
   struct Refusal: Sendable {

@@ -239,9 +239,7 @@ struct CentralLinkTests {
     let bound = try await rig.sighted(.sample("00:AA:03:00:00:02"))
     let friend = try await rig.visit(bound)
     let place = rig.fake.devicePath(bound.address)
-    rig.fake.emit(
-      place, "org.freedesktop.DBus.Properties", "PropertiesChanged",
-      [.string("org.bluez.Device1"), .options(["Paired": .bool(true)]), .strings([])])
+    rig.fake.signal(["Paired": .bool(true)], of: place)
     try await rig.settle()
     friend.link?.disconnect()
     _ = try await friend.end()

@@ -332,9 +332,7 @@ struct ScanningTests {
       ["ServiceData": .dictionary(key: "s", value: "v", [DBusEntry(.string("x"), .variant(.bytes([])))])],
       ["Name": .string(String(repeating: "long", count: 100))],
     ] {
-      rig.fake.emit(
-        path, "org.freedesktop.DBus.Properties", "PropertiesChanged",
-        [.string("org.bluez.Device1"), .options(properties), .strings([])])
+      rig.fake.signal(properties, of: path)
     }
     rig.fake.hear(peer, serviceData: [Self.rest: [2]])
     _ = try await sightings.first { $0.serviceData.map(\.bytes) == [[1], [2]] }

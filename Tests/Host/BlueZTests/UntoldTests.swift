@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-/// Links that bluetoothd uses like any other, of which it signals only what the peer serves and the end (5.82).
+/// Links that bluetoothd uses like any other, of which it signals only what the peer serves and the end.
 @Suite("Links of which bluetoothd does not signal that they are up")
 struct UntoldTests {
   init() { EventLoop.shared.runInBackground() }
@@ -28,9 +28,7 @@ struct UntoldTests {
   /// bluetoothd tells something else of the peer.
   @LoopActor
   private static func tellMore(_ rig: Rig, of device: ObjectPath) async throws {
-    rig.fake.emit(
-      device, "org.freedesktop.DBus.Properties", "PropertiesChanged",
-      [.string("org.bluez.Device1"), .options(["RSSI": .int16(-50)]), .strings([])])
+    rig.fake.signal(["RSSI": .int16(-50)], of: device)
     try await rig.settle()
   }
 

@@ -48,7 +48,7 @@ final class CentralConnection {
   private var signals: Registration?
   private var timer: Registration?
   private var attempts = 0
-  /// The next attempt.
+  /// The next attempt, while it is still wanted.
   private var retry: Registration?
 
   /// Attempts when the link fails at once, as it does now and then: the peer missed the first packet.
@@ -119,16 +119,11 @@ final class CentralConnection {
       case .failure(let error) where error.name == BlueZName.Failure.alreadyConnected: opened()
       case .failure(let error) where attempts < Self.attemptLimit && CentralWords.isPassing(error):
         Log.shared.debug("Connecting failed, and is tried again: \(error)", .link(id))
-        retry = scheduler.schedule(after: Self.retryTime) { [weak self] in self?.connectAgain() }
+        retry = scheduler.schedule(after: Self.retryTime) { [weak self] in self?.connect() }
       case .failure where isConnectionTold: opened()
       case .failure(let error): fail(CentralWords.connecting(to: address, within: Self.connectTime, error))
       }
     }
-  }
-
-  private func connectAgain() {
-    retry = nil
-    if state == .connecting { connect() }
   }
 
   /// Both ends may begin at the same moment. Then the link is the peer's, and bluetoothd goes on with an attempt of which

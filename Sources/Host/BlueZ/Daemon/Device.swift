@@ -7,7 +7,7 @@ struct Device: Hashable, Sendable {
   let path: ObjectPath
   var address: BluetoothAddress
   var isConnected = false
-  /// When bluetoothd said that the peer is connected; nil while it is not.
+  /// When bluetoothd said or showed that the peer is connected; nil while it is not.
   var connectedSince: Instant?
   var isPaired = false
   var isTrusted = false

@@ -5,8 +5,8 @@ struct Backoff: Sendable {
   private let longest: Duration
   private var wait: Duration
   /// Of so many attempts none waits longer than `moment`.
-  private let urgency: Int
-  private let moment: Duration
+  private var urgency = 0
+  private var moment = Duration.zero
   private var failures = 0
 
   static let shortest = Duration.milliseconds(500)
@@ -15,17 +15,13 @@ struct Backoff: Sendable {
   init(from shortest: Duration = Self.shortest, upTo longest: Duration = Self.longest) {
     self.shortest = shortest
     self.longest = longest
-    urgency = 0
-    moment = longest
     wait = shortest
   }
 
   /// The first attempts wait `moment` at most.
   init(upTo moment: Duration, forAttempts urgency: Int) {
-    (shortest, longest) = (Self.shortest, Self.longest)
-    self.urgency = urgency
-    self.moment = moment
-    wait = shortest
+    self.init()
+    (self.urgency, self.moment) = (urgency, moment)
   }
 
   /// The wait before the next attempt; the one after it will be longer.
