@@ -42,7 +42,8 @@ extension FakeBlueZ {
   }
 
   /// Asks for a socket of a client with its first write. As with bluetoothd there is one list of writes for all clients: what others
-  /// write meanwhile goes into that socket as well. Facts: `acquire_write` of `src/gatt-database.c`.
+  /// write meanwhile goes into that socket as well. The list has no copies: each write in it has the bytes of the last that came,
+  /// and its own length. Facts: `acquire_write` of `src/gatt-database.c`.
   private func acquire(
     _ value: [UInt8], to uuid: String, _ key: SocketKey, _ options: [String: DBusValue],
     _ then: @escaping @LoopActor (DBusError?) -> Void
@@ -54,7 +55,9 @@ extension FakeBlueZ {
       guard let self, let index = applications.firstIndex(where: { $0[uuid] != nil }) else {
         return then(.notFound(uuid))
       }
-      let unsent = applications[index][uuid]?.unsent ?? []
+      let list = applications[index][uuid]?.unsent ?? []
+      let last = list.last ?? []
+      let unsent = list.map { write in Array((last + write.dropFirst(last.count)).prefix(write.count)) }
       applications[index][uuid]?.unsent = nil
       guard case .success(let values) = result, values.count == 2, let end = values[0].asDescriptor,
         let socket = try? PacketSocket(owning: end)

@@ -46,6 +46,9 @@ public final class Mailbox<Value: Sendable> {
   /// Passes over everything that came so far.
   public func forget() { taken = all.count }
 
+  /// The same, and nothing of it is among `all` any more.
+  public func empty() { (all, taken) = ([], 0) }
+
   private func wake() {
     let woken = waiting
     waiting = []

@@ -23,6 +23,19 @@ struct StreamTests {
     return rig
   }
 
+  /// The first two values of a link go by requests; what was seen of them is forgotten.
+  @LoopActor
+  private func write(first visitor: Visitor, to peer: FakePeer) async throws {
+    for value in [[0xF0], [0xF1]] as [[UInt8]] { visitor.link?.write(value, to: Self.put, as: .stream) }
+    while visitor.events.all.count(where: { $0 == .written(Self.put, error: nil) }) < 2 {
+      _ = try await visitor.events.next()
+    }
+    #expect(peer.writes.all.map(\.value) == [[0xF0], [0xF1]])
+    #expect(peer.writes.all.map(\.type) == ["request", "request"])
+    peer.writes.empty()
+    visitor.events.empty()
+  }
+
   /// What is in bluetoothd's file.
   @LoopActor
   private final class File {
@@ -46,8 +59,45 @@ struct StreamTests {
     #expect(!isAsked())
     let peer = try await rig.sighted(.sample(takesChannels: true))
     let visitor = try await rig.visit(peer)
+    try await write(first: visitor, to: peer)
     visitor.link?.write([1], to: Self.put, as: .stream)
     #expect(try await peer.writes.first { $0.value == [1] }.type == "socket")
+  }
+
+  @Test("The first two wait for their answers one after the other, and only then is a socket asked for")
+  @LoopActor
+  func firstTwo() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    peer.holdsAnswers = true
+    for number in 0..<4 as Range<UInt8> { visitor.link?.write([number], to: Self.put, as: .stream) }
+    for number in 1...2 {
+      try await rig.fake.until { peer.heldAnswers == 1 }
+      try await rig.settle()
+      #expect(peer.writes.all.map(\.value) == (0..<UInt8(number)).map { [$0] })
+      #expect(!rig.fake.calls.all.contains { $0.hasPrefix("AcquireWrite") })
+      peer.releaseAnswers()
+    }
+    _ = try await peer.writes.first { $0.value == [3] }
+    #expect(peer.writes.all.map(\.type) == ["request", "request", "socket", "socket"])
+  }
+
+  @Test("Where the peer takes no requests, all go by the socket")
+  @LoopActor
+  func noRequests() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    let peer = FakePeer(services: [
+      FakePeer.Service(
+        Visitor.service.description,
+        [FakePeer.Characteristic(Visitor.put.description, ["write-without-response"])])
+    ])
+    let visitor = try await rig.visit(try await rig.sighted(peer))
+    for number in 0..<2 as Range<UInt8> { visitor.link?.write([number], to: Self.put, as: .stream) }
+    _ = try await peer.writes.first { $0.value == [1] }
+    #expect(peer.writes.all.map(\.type) == ["socket", "socket"])
   }
 
   @Test("All go by one socket, in order, each told as written")
@@ -57,6 +107,7 @@ struct StreamTests {
     defer { rig.close() }
     let peer = try await rig.sighted()
     let visitor = try await rig.visit(peer)
+    try await write(first: visitor, to: peer)
     let values = (0..<40 as Range<UInt8>).map { [$0, 7] }
     for value in values { visitor.link?.write(value, to: Self.put, as: .stream) }
     _ = try await peer.writes.first { $0.value == [39, 7] }
@@ -76,6 +127,7 @@ struct StreamTests {
     let peer = try await rig.sighted()
     peer.leavesWrites = true
     let visitor = try await rig.visit(peer)
+    try await write(first: visitor, to: peer)
     let written = LinkEvent.written(Self.put, error: nil)
     for number in 0..<60 as Range<UInt8> {
       visitor.link?.write([UInt8](repeating: number, count: 500), to: Self.put, as: .stream)
@@ -97,6 +149,7 @@ struct StreamTests {
     defer { rig.close() }
     let peer = try await rig.sighted()
     let visitor = try await rig.visit(peer)
+    try await write(first: visitor, to: peer)
     let link = try #require(visitor.link)
     func take(_ value: [UInt8]) -> Bool { link.streamNow(value, to: Self.put) }
     #expect(!take([0]), "there is no socket yet")
@@ -132,6 +185,7 @@ struct StreamTests {
     let peer = try await rig.sighted()
     peer.leavesWrites = true
     let visitor = try await rig.visit(peer)
+    try await write(first: visitor, to: peer)
     let link = try #require(visitor.link)
     func take(_ value: [UInt8]) -> Bool { link.streamNow(value, to: Self.put) }
     link.write([0], to: Self.put, as: .stream)
@@ -160,6 +214,7 @@ struct StreamTests {
     let peer = try await rig.sighted()
     peer.socketRefusal = DBusError(name: "org.bluez.Error.NotSupported", message: "Operation is not supported")
     let visitor = try await rig.visit(peer)
+    try await write(first: visitor, to: peer)
     for number in 0..<3 as Range<UInt8> { visitor.link?.write([number], to: Self.put, as: .stream) }
     _ = try await peer.writes.first { $0.value == [2] }
     #expect(peer.writes.all.map(\.type) == ["command", "command", "command"])
@@ -173,6 +228,7 @@ struct StreamTests {
     defer { rig.close() }
     let peer = try await rig.sighted()
     let visitor = try await rig.visit(peer)
+    try await write(first: visitor, to: peer)
     visitor.link?.write([1], to: Self.put, as: .stream)
     _ = try await peer.writes.first { $0.value == [1] }
     peer.endWrites()
@@ -188,6 +244,7 @@ struct StreamTests {
     let peer = try await rig.sighted()
     peer.leavesWrites = true
     let visitor = try await rig.visit(peer)
+    try await write(first: visitor, to: peer)
     let written = LinkEvent.written(Self.put, error: nil)
     for number in 0..<60 as Range<UInt8> {
       visitor.link?.write([UInt8](repeating: number, count: 500), to: Self.put, as: .stream)
@@ -210,6 +267,7 @@ struct StreamTests {
     defer { rig.close() }
     let peer = try await rig.sighted(.sample(takesChannels: takesChannels))
     let visitor = try await rig.visit(peer)
+    if type != "request" { try await write(first: visitor, to: peer) }
     peer.holdsAnswers = true
     for number in 0..<2 as Range<UInt8> { visitor.link?.write([number], to: Self.put, as: .stream) }
     if type == "request" {
@@ -241,11 +299,14 @@ struct StreamTests {
     defer { rig.close() }
     let peer = try await rig.sighted()
     let visitor = try await rig.visit(peer)
+    try await write(first: visitor, to: peer)
     visitor.link?.write([1], to: Self.put, as: .stream)
     _ = try await peer.writes.first { $0.value == [1] }
     rig.fake.lose(peer)
     _ = try await visitor.end()
     let next = try await rig.visit(try await rig.sighted(peer))
+    peer.writes.empty()
+    try await write(first: next, to: peer)
     next.link?.write([2], to: Self.put, as: .stream)
     #expect(try await peer.writes.first { $0.value == [2] }.type == "socket")
   }

@@ -17,6 +17,9 @@ struct Bearers: Hashable, Sendable {
 
 /// How values go that are streamed to a characteristic.
 enum StreamWay {
+  /// By calls, as requests: the first values of a link, so many more of which go that way. At the second that comes to it a
+  /// bluetoothd from 5.76 on asks its service for a socket, and spoils whatever else the same client writes meanwhile.
+  case firstRequests(left: Int)
   /// By a socket of that characteristic alone, which bluetoothd reads: several times faster than calls.
   case socket(PacketSocket)
   /// By calls, as commands: bluetoothd gave no socket.
@@ -29,6 +32,7 @@ enum StreamWay {
 extension CentralConnection {
   /// Bytes of values that may wait for bluetoothd in a socket: some eight of the longest.
   private static let socketBuffer = 8192
+  private static let firstRequests = 2
 
   /// Whether both ends have several ATT channels.
   var hasChannels: Bool { bearers.areSeveral && database?.takesChannels == true }
@@ -53,11 +57,17 @@ extension CentralConnection {
     case .socket(let socket): send(value, id, at: path, by: socket, number)
     case .commands: write(value, id, at: path, "command", number)
     case .requests: write(value, id, at: path, "request", number)
+    case .firstRequests(let left) where left > 0:
+      streams[path] = .firstRequests(left: left - 1)
+      write(value, id, at: path, "request", number)
+    case .firstRequests: acquire(value, id, at: path, number)
     case nil where hasChannels:
       Log.shared.debug("Both ends open several channels: what must arrive is written with response", .link(self.id))
       streams[path] = .requests
       write(value, id, at: path, "request", number)
-    case nil: acquire(value, id, at: path, number)
+    case nil:
+      streams[path] = .firstRequests(left: database?.takesRequests(id) == true ? Self.firstRequests : 0)
+      stream(value, id, at: path, number)
     }
   }
 

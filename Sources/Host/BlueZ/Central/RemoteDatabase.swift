@@ -66,4 +66,12 @@ struct RemoteDatabase: Sendable {
     self.mtu = mtu
     self.malformed = malformed
   }
+
+  /// Whether a peer lets a characteristic be written with an answer. Of two of one name, either.
+  func takesRequests(_ id: CharacteristicID) -> Bool {
+    services.contains { service in
+      service.uuid == id.service
+        && service.characteristics.contains { $0.uuid == id.characteristic && $0.properties.contains(.write) }
+    }
+  }
 }

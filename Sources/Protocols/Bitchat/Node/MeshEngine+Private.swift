@@ -190,7 +190,7 @@ extension MeshEngine {
 
   mutating func note(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
     if !isRead, noteFile(id, from: peer, &turn) { return }
-    guard let message = outbox.acknowledge(id, from: peer, isRead: isRead) else { return }
+    guard let message = outbox.acknowledge(id, from: peer, isRead: isRead, at: turn.now) else { return }
     if message.state != .sent { for piece in message.pieces { courier.forget(piece.id) } }
     turn.actions.append(.progress(message.number, message.state))
     if message.state == .delivered || message.state == .read { turn.actions.append(.keep(.settled(message.number))) }

@@ -1,8 +1,8 @@
 import Common
 import Crypto
 
-/// Private messages of this node that are not delivered yet: each is sent again until the peer says that it has it. Facts:
-/// bitchat.md sections 8.4 and 16, row 20.
+/// Private messages of this node that are not delivered yet: each is sent again until the peer says that it has it, and soon where
+/// the peer has one that was sent later. Facts: bitchat.md sections 8.4 and 16, row 20.
 public struct Outbox: Sendable {
   static let limit = 1000
   static let peerLimit = 100
@@ -11,6 +11,9 @@ public struct Outbox: Sendable {
   /// From a try to the next one, the second time twice as long, and so on.
   static let firstPause = Duration.seconds(15)
   static let longestPause = Duration.seconds(600)
+  /// From a try to the next one where the peer has acknowledged what was sent later: most likely the try was lost. Receipts overtake
+  /// each other by less.
+  static let overtakenPause = Duration.seconds(2)
   /// Delivered messages whose reading is still awaited.
   static let deliveredLimit = 1000
 
@@ -32,16 +35,35 @@ public struct Outbox: Sendable {
     case tooMany
   }
 
+  /// When something was sent last, and what was sent before and after it.
+  private struct Sending: Sendable {
+    let at: Instant
+    let order: UInt64
+  }
+
   private struct Entry: Sendable {
     var message: OutgoingMessage
     /// When it is sent again, or while the peer is away, when it is looked at again.
     var nextTry: Instant
     /// Whether the next try comes early, because of something that happened to the peer. It is not counted.
     var isHurried = false
+    /// Nil before the first try.
+    var lastSending: Sending?
+    /// Whether the peer has acknowledged what was sent later, and this one was hurried for that. Once is enough for each try.
+    var wasOvertaken = false
     /// Since when the peer is tried, and has not answered; nil while it is away.
     var soughtSince: Instant?
     /// What the service was told.
     var told: MessageState
+
+    /// Whether this piece of `later` was sent after something of this message that the peer has not acknowledged.
+    func isOvertaken(by piece: MessageID, of later: Entry) -> Bool {
+      guard message.peer == later.message.peer, let lastSending, let latest = later.lastSending else { return false }
+      guard message.number != later.message.number else {
+        return message.pieces.prefix { $0.id != piece }.contains { !$0.isDelivered }
+      }
+      return lastSending.order < latest.order
+    }
   }
 
   private var entries: [UInt32: Entry] = [:]
@@ -49,6 +71,7 @@ public struct Outbox: Sendable {
   private var pieces: [MessageID: UInt32] = [:]
   /// Delivered messages, the oldest first.
   private var delivered: [UInt32] = []
+  private var sendings: UInt64 = 0
 
   var waiting: Int { entries.count - delivered.count }
 
@@ -74,6 +97,19 @@ public struct Outbox: Sendable {
     for (number, entry) in entries where entry.message.peer == peer && entry.told != .delivered {
       entries[number]?.nextTry = now
       entries[number]?.isHurried = true
+      entries[number]?.wasOvertaken = false
+    }
+  }
+
+  /// The peer has a piece: what was sent to it before, and is not acknowledged, is due soon.
+  private mutating func hurryOvertaken(by piece: MessageID, of acknowledged: Entry, at now: Instant) {
+    let overtaken = undelivered.filter { !$0.wasOvertaken && $0.isOvertaken(by: piece, of: acknowledged) }
+    for entry in overtaken {
+      let due = max(now, (entry.lastSending?.at ?? now).advanced(by: Self.overtakenPause))
+      guard due < entry.nextTry else { continue }
+      entries[entry.message.number]?.nextTry = due
+      entries[entry.message.number]?.isHurried = true
+      entries[entry.message.number]?.wasOvertaken = true
     }
   }
 
@@ -104,8 +140,14 @@ public struct Outbox: Sendable {
       entry.soughtSince = reach == .away ? nil : entry.soughtSince ?? now
       switch reach {
       case .session:
-        if !entry.isHurried, entry.message.tries > 0 { unanswered.insert(entry.message.peer) }
-        if !entry.isHurried || entry.message.tries == 0 { entry.message.tries += 1 }
+        // A session in which later ones are answered is sound.
+        if !entry.isHurried, !entry.wasOvertaken, entry.message.tries > 0 { unanswered.insert(entry.message.peer) }
+        if !entry.isHurried || entry.message.tries == 0 {
+          entry.message.tries += 1
+          entry.wasOvertaken = false
+        }
+        sendings += 1
+        entry.lastSending = Sending(at: now, order: sendings)
         entry.isHurried = false
         let pause = Self.firstPause * (1 << min(entry.message.tries - 1, 6))
         entry.nextTry = now.advanced(by: min(pause, Self.longestPause))
@@ -128,7 +170,9 @@ public struct Outbox: Sendable {
   /// The peer has a piece, or its user has seen it.
   ///
   /// - Returns: the message, if its state has changed by it.
-  mutating func acknowledge(_ id: MessageID, from peer: PeerID, isRead: Bool) -> OutgoingMessage? {
+  mutating func acknowledge(
+    _ id: MessageID, from peer: PeerID, isRead: Bool, at now: Instant
+  ) -> OutgoingMessage? {
     guard let number = pieces[id], var entry = entries[number], entry.message.peer == peer else { return nil }
     for index in entry.message.pieces.indices where entry.message.pieces[index].id == id {
       entry.message.pieces[index].isDelivered = true
@@ -138,6 +182,7 @@ public struct Outbox: Sendable {
     entry.told = told(entry)
     entry.soughtSince = nil
     entries[number] = entry
+    hurryOvertaken(by: id, of: entry, at: now)
     guard entry.told != before else { return nil }
     if entry.told == .read {
       delivered.removeAll { $0 == number }
