@@ -119,6 +119,7 @@ extension FakeBlueZ {
       peers[call.path]?.connecting = nil
       pending.fail(DBusError(name: Self.failed, message: "le-connection-abort-by-local"))
     }
+    guard cutRefusals.isEmpty else { return call.fail(cutRefusals.removeFirst()) }
     guard !holdsCuts else { return heldCuts.append(call) }
     cut(call)
   }

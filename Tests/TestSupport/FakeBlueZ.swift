@@ -30,6 +30,8 @@ public final class FakeBlueZ {
   public internal(set) var applications: [FakeApplication] = []
   /// Whether links are cut at `endCuts` alone.
   public var holdsCuts = false
+  /// What the next cuts are refused with, one after the other.
+  public var cutRefusals: [DBusError] = []
   var heldCuts: [MethodCall] = []
   /// Writes of clients that went by a socket.
   public internal(set) var writesBySocket = 0
@@ -214,7 +216,7 @@ public final class FakeBlueZ {
     devices[device]?.isConnected = isConnected
     if peers[device]?.isNeverTold != true {
       devices[device]?.object?.changed("Connected")
-    } else if !isConnected {
+    } else if !isConnected, peers[device]?.isEndUntold != true {
       // bluetoothd signals the end, though it never signalled the beginning.
       signal(["Connected": .bool(false)], of: device)
     }

@@ -46,6 +46,8 @@ public final class FakePeer {
   public var isLostAtOnce = false
   /// Whether bluetoothd signals only the end of links with it, and answers rightly where it is asked whether it is connected.
   public var isNeverTold = false
+  /// Whether bluetoothd does not signal the end of such a link either.
+  public var isEndUntold = false
   /// Whether bluetoothd never finds out what it serves.
   public var isUnreadable = false
   /// What subscribing is refused with.

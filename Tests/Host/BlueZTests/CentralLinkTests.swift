@@ -274,6 +274,29 @@ struct CentralLinkTests {
     server.close()
   }
 
+  @Test("A cut that bluetoothd refuses ends the connection and leaves the peer's link, which can be cut again")
+  @LoopActor
+  func refusedCut() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let path = rig.fake.devicePath(peer.address)
+    rig.fake.arrive(peer)
+    let told = try await rig.radio.told.first { if case .up(_, peer.address, _) = $0 { true } else { false } }
+    guard case .up(let link, _, _) = told else { throw CancellationError() }
+    let visitor = try await rig.visit(peer)
+    #expect(visitor.link?.id == link)
+    rig.fake.cutRefusals = [DBusError(name: "org.bluez.Error.Failed", message: "Operation failed")]
+    rig.driver.cut(link)
+    #expect(try await visitor.end() == "Disconnected.")
+    try await rig.settle()
+    #expect(rig.radio.links == [link] && rig.fake.devices[path]?.isConnected == true)
+    rig.driver.cut(link)
+    _ = try await rig.radio.told.first { $0 == .down(link) }
+    #expect(rig.fake.devices[path]?.isConnected != true)
+    #expect(rig.fake.calls.all.filter { $0.hasPrefix("Disconnect") }.count == 2)
+  }
+
   @Test("A connection to a peer that connected to us has the number of its link, at once, and makes nothing new")
   @LoopActor
   func peersLink() async throws {

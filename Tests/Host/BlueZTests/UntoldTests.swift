@@ -52,6 +52,47 @@ struct UntoldTests {
     #expect(rig.radio.links.isEmpty)
   }
 
+  @Test("Two connections over one are both told of its end, and either goes on without the other")
+  @LoopActor
+  func twoConnections() async throws {
+    let (rig, peer, first) = try await Self.connected()
+    defer { rig.close() }
+    let others = [Visitor(), Visitor()]
+    for other in others {
+      try other.connect(with: rig.radio, to: peer)
+      #expect(other.link?.id == first.link?.id)
+      #expect(try await other.events.next() == .connected)
+    }
+    first.drop()
+    #expect(try await first.end() == "Disconnected.")
+    others[0].link?.write([7], to: Visitor.id(Visitor.put), as: .request)
+    #expect(try await peer.writes.next().value == [7])
+    rig.fake.setConnected(rig.fake.devicePath(peer.address), false)
+    for other in others { #expect(try await other.end() == "The link to \(peer.address) was lost.") }
+    #expect(rig.radio.links.isEmpty)
+    #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") })
+  }
+
+  @Test("A peer that used us and whose end is not signalled either is taken away once bluetoothd says that it has gone")
+  @LoopActor
+  func untoldEnd() async throws {
+    let (rig, peer, visitor) = try await Self.connected(isRead: false)
+    defer { rig.close() }
+    peer.isEndUntold = true
+    let (service, device) = (Service(), rig.fake.devicePath(peer.address))
+    let server = try await rig.serve(service)
+    #expect(await rig.fake.write([1], to: Service.put, from: device) == nil)
+    visitor.drop()
+    #expect(try await visitor.end() == "Disconnected.")
+    rig.fake.setConnected(device, false)
+    try await rig.settle()
+    #expect(rig.radio.links.count == 1 && rig.fake.devices.keys.contains(device))
+    rig.time.advance(by: .seconds(5))
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+    #expect(rig.radio.links.isEmpty)
+    server.close()
+  }
+
   @Test("A peer that uses us is not taken away while it is there, and is when it has gone", arguments: [true, false])
   @LoopActor
   func takenAway(isRead: Bool) async throws {
