@@ -163,6 +163,22 @@ struct CentralFaultTests {
     #expect(reason.contains(refusal.words), "\(reason)")
   }
 
+  @Test("Another program's attempt is neither cut nor has its peer taken away")
+  @LoopActor
+  func othersAttempt() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    peer.refusals = [DBusError(name: "org.bluez.Error.InProgress", message: "In Progress")]
+    let visitor = Visitor()
+    try visitor.connect(with: rig.radio, to: peer)
+    _ = try await visitor.end()
+    try await rig.settle()
+    #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") || $0.hasPrefix("RemoveDevice") })
+    let next = try await rig.visit(peer)
+    #expect(next.link != nil)
+  }
+
   @Test("Without an adapter there is no link, and why is said")
   @LoopActor
   func noAdapter() async throws {

@@ -121,6 +121,9 @@ final class CentralConnection {
         Log.shared.debug("Connecting failed, and is tried again: \(error)", .link(id))
         retry = scheduler.schedule(after: Self.retryTime) { [weak self] in self?.connect() }
       case .failure where isConnectionTold: opened()
+      // The attempt is somebody else's, and so is its end.
+      case .failure(let error) where error.name == BlueZName.Failure.inProgress:
+        refuse(CentralWords.connecting(to: address, within: Self.connectTime, error))
       case .failure(let error): fail(CentralWords.connecting(to: address, within: Self.connectTime, error))
       }
     }
