@@ -78,6 +78,10 @@ extension BlueZRadio {
     try delegate.written(value, to: characteristic.id, of: characteristic.application, on: link.id)
   }
 
+  public func expectStream(from link: LinkID, in application: ApplicationID) {
+    applications[application]?.expectStream(from: link)
+  }
+
   /// A client reads.
   ///
   /// - Returns: its link; nil where bluetoothd does not say which client it is.
@@ -119,7 +123,7 @@ extension BlueZRadio {
     guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
     let (socket, end) = try PacketSocket.pair(otherBuffer: Self.writeBuffer)
     characteristic.writers.updateValue(socket, forKey: link.id)?.close()
-    characteristic.writeOffer?.settled(link.id)
+    characteristic.writeOffer?.took(link.id)
     link.isUsed = true
     let id = link.id
     socket.onReadable = { [weak self, weak characteristic] in

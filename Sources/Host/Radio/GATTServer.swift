@@ -11,6 +11,10 @@ public protocol GATTServer: AnyObject {
   @discardableResult
   func notify(_ value: [UInt8], of characteristic: CharacteristicID, to recipients: Recipients) -> Delivery
 
+  /// A client writes its first values one at a time, each answered before the next goes, and many later: what it writes to
+  /// characteristics that take all writes may come in a way that is faster, and loses what a client writes as that way begins.
+  func expectStream(from link: LinkID)
+
   /// The service is done with the link. The link is cut when no other service uses it; `linkClosed` comes in any case,
   /// never from within this call.
   func disconnect(_ link: LinkID)

@@ -56,6 +56,9 @@ public protocol RadioDriver: AnyObject {
     _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
   ) -> Delivery
 
+  /// A service says that a client writes its first values one at a time, and many later.
+  func expectStream(from link: LinkID, in application: ApplicationID)
+
   /// Who made a link, as far as the driver can tell by now.
   func origin(of link: LinkID) -> LinkOrigin
 
@@ -74,6 +77,9 @@ extension RadioDriver {
 
   /// A driver that no other program shares.
   public var foreignAdvertisements: Int { 0 }
+
+  /// A driver that takes all writes in one way.
+  public func expectStream(from link: LinkID, in application: ApplicationID) {}
 
   /// A driver that changes nothing for others has nothing to give back.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }

@@ -64,6 +64,10 @@ extension SharedRadio {
     }
   }
 
+  func expectStream(from link: LinkID, in application: ApplicationID) {
+    if isUser(application, link) { driver.expectStream(from: link, in: application) }
+  }
+
   /// One that has closed may be on the air for a moment yet, and gets no more users.
   private func takeUser(_ link: LinkID, of application: ApplicationID) {
     if applications[application] != nil, !isUser(application, link) { decide(.used(link, application)) }
@@ -113,6 +117,8 @@ final class SharedServer: GATTServer {
   func notify(_ value: [UInt8], of characteristic: CharacteristicID, to recipients: Recipients) -> Delivery {
     radio.notify(value, of: characteristic, in: id, to: recipients)
   }
+
+  func expectStream(from link: LinkID) { radio.expectStream(from: link, in: id) }
 
   func disconnect(_ link: LinkID) { radio.decide(.released(link, .application(id))) }
 

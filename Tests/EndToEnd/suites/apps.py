@@ -14,8 +14,10 @@ from harness.node import PEER, Node
 from harness.radio import address
 from harness.runner import Suite
 from harness.stage import Stage
+from phones.mesh.air import MeshLink
 from phones.mesh.app import App
 from phones.mesh.apps import AndroidApp, IOSApp
+from phones.mesh.packets import Packet
 from phones.mesh.radio import MeshRadio, Neighbour
 from phones.phone import LinkLost, Phone
 
@@ -240,6 +242,28 @@ async def padded(stage: Stage) -> None:
         if stage.machine.bluez < (5, 69):
             assert neighbour.is_subscribed, "the node has not subscribed at the phone"
         stage.measure("by notification" if neighbour.is_subscribed else "written")
+
+
+class ForgetfulApp(IOSApp):
+    """Answers nobody who asks for what was missed."""
+
+    def _answer_sync(self, link: MeshLink, packet: Packet) -> None:
+        pass
+
+
+@suite.test("Twenty lines that an iPhone writes at one time, right behind its announce, all arrive", limit=120)
+async def burst(stage: Stage) -> None:
+    app = ForgetfulApp("phone")
+    async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
+        await come(radio)
+        await app.until("has a link", lambda: app.links, limit(30))
+        app.announce()
+        lines = [text(f"line {number} of", 60 + 5 * number) for number in range(20)]
+        for line in lines:
+            app.say(line)
+        for line in lines:
+            await node.until_heard(line)
+        check(app)
 
 
 @suite.test("A private text of 200 bytes from an iPhone that connects arrives, and before BlueZ 5.69 is lost, which is said", limit=120)

@@ -81,6 +81,8 @@ final class DriverRig: RadioDriverDelegate {
       driver.notify(value, of: characteristic, in: number, to: recipients)
     }
 
+    func expectStream(from link: LinkID) { driver.expectStream(from: link, in: number) }
+
     func disconnect(_ link: LinkID) { driver.cut(link) }
 
     func close() { registration.cancel() }

@@ -27,12 +27,17 @@ struct WriteOfferTests {
   }
 
   /// A client that has connected, with its link.
+  ///
+  /// - Parameter server: what says that the client will stream; nil for a phone.
   @LoopActor
-  private static func client(_ number: Int, _ rig: Rig, _ service: Service) async throws -> (ObjectPath, LinkID) {
+  private static func client(
+    _ number: Int, _ rig: Rig, _ service: Service, streamsTo server: DriverRig.Server?
+  ) async throws -> (ObjectPath, LinkID) {
     let address = "00:AA:02:00:00:0\(number)"
     let device = rig.fake.addDevice(address)
     let event = try await service.events.first { if case .opened(_, address) = $0 { true } else { false } }
     guard case .opened(let link, _) = event else { throw CancellationError() }
+    server?.expectStream(from: link)
     return (device, link)
   }
 
@@ -58,7 +63,7 @@ struct WriteOfferTests {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
     var clients: [(device: ObjectPath, link: LinkID)] = []
-    for number in 1...3 { clients.append(try await Self.client(number, rig, service)) }
+    for number in 1...3 { clients.append(try await Self.client(number, rig, service, streamsTo: server)) }
     for (index, client) in clients.enumerated() {
       rig.fake.write([UInt8(index)], to: Service.put, from: client.device) { _ in }
     }
@@ -74,7 +79,7 @@ struct WriteOfferTests {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
     var clients: [(device: ObjectPath, link: LinkID)] = []
-    for number in 1...2 { clients.append(try await Self.client(number, rig, service)) }
+    for number in 1...2 { clients.append(try await Self.client(number, rig, service, streamsTo: server)) }
     #expect(await rig.fake.write([0, 0], to: Service.put, from: clients[0].device, mtu: 247) == nil)
     try await rig.settle()
     #expect(!Self.isOffered(rig))
@@ -98,11 +103,11 @@ struct WriteOfferTests {
   func later() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
-    let first = try await Self.client(1, rig, service)
+    let first = try await Self.client(1, rig, service, streamsTo: server)
     #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
     #expect(await rig.fake.write([2], to: Service.put, from: first.0) == nil)
-    let second = try await Self.client(2, rig, service)
+    let second = try await Self.client(2, rig, service, streamsTo: server)
     try await rig.fake.until { !Self.isOffered(rig) }
     #expect(await rig.fake.write([3], to: Service.put, from: first.0) == nil)
     #expect(rig.fake.writesBySocket == 2)
@@ -116,12 +121,62 @@ struct WriteOfferTests {
     #expect(Self.written(service, on: first.1) == [[1], [2], [3]])
   }
 
+  @Test(
+    "A burst of a phone is whole, with a client beside it that streams; that one keeps its socket, and a later one gets one"
+  )
+  @LoopActor
+  func burst() async throws {
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
+    let first = try await Self.client(1, rig, service, streamsTo: server)
+    for number in 1...2 as ClosedRange<UInt8> {
+      #expect(await rig.fake.write([number], to: Service.put, from: first.0) == nil)
+    }
+    #expect(rig.fake.writesBySocket == 1)
+    let phone = try await Self.client(2, rig, service, streamsTo: nil)
+    try await rig.fake.until { !Self.isOffered(rig) }
+    let values = (0..<20 as Range<UInt8>).map { [UInt8](repeating: $0, count: 100 + Int($0)) }
+    for value in values { rig.fake.write(value, to: Service.put, from: phone.0) { _ in } }
+    try await Self.until(values[19], on: phone.1, service)
+    #expect(Self.written(service, on: phone.1) == values)
+    #expect(await rig.fake.write([3], to: Service.put, from: first.0) == nil)
+    #expect(rig.fake.writesBySocket == 2)
+    let third = try await Self.client(3, rig, service, streamsTo: server)
+    for number in 1...3 as ClosedRange<UInt8> {
+      #expect(await rig.fake.write([number], to: Service.put, from: third.0) == nil)
+    }
+    #expect(rig.fake.writesBySocket == 2)
+    rig.fake.setConnected(phone.0, false)
+    try await rig.fake.until { Self.isOffered(rig) }
+    #expect(await rig.fake.write([4], to: Service.put, from: third.0) == nil)
+    try await Self.until([4], on: third.1, service)
+    #expect(rig.fake.writesBySocket == 3)
+    #expect(Self.written(service, on: third.1) == [[1], [2], [3], [4]])
+  }
+
+  @Test("That a client will stream may be said when it has written")
+  @LoopActor
+  func saidLater() async throws {
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
+    let client = try await Self.client(1, rig, service, streamsTo: nil)
+    for number in 1...2 as ClosedRange<UInt8> {
+      #expect(await rig.fake.write([number], to: Service.put, from: client.0) == nil)
+    }
+    try await rig.settle()
+    #expect(!Self.isOffered(rig))
+    server.expectStream(from: client.1)
+    try await rig.fake.until { Self.isOffered(rig) }
+    #expect(await rig.fake.write([3], to: Service.put, from: client.0) == nil)
+    #expect(rig.fake.writesBySocket == 1)
+  }
+
   @Test("A client that has a socket before the offer was withdrawn for it keeps no other one waiting")
   @LoopActor
   func early() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
-    let first = try await Self.client(1, rig, service)
+    let first = try await Self.client(1, rig, service, streamsTo: server)
     #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
     // bluetoothd hands on the first write before it has heard of the withdrawal.
@@ -138,15 +193,15 @@ struct WriteOfferTests {
   func silent() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
-    let first = try await Self.client(1, rig, service)
-    _ = try await Self.client(2, rig, service)
+    let first = try await Self.client(1, rig, service, streamsTo: server)
+    _ = try await Self.client(2, rig, service, streamsTo: server)
     #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
     rig.time.advance(by: .milliseconds(29_900))
     try await rig.settle()
     #expect(!Self.isOffered(rig))
     rig.time.advance(by: .milliseconds(200))
     try await rig.fake.until { Self.isOffered(rig) }
-    let third = try await Self.client(3, rig, service)
+    let third = try await Self.client(3, rig, service, streamsTo: server)
     try await rig.fake.until { !Self.isOffered(rig) }
     #expect(await rig.fake.write([2], to: Service.put, from: first.0) == nil)
     rig.fake.setConnected(third.0, false)
@@ -168,6 +223,7 @@ struct WriteOfferTests {
       let device = rig.fake.devicePath("00:AA:02:00:00:0\(number)")
       #expect(await rig.fake.write([number], to: Service.put, from: device) == nil)
     }
+    for link in rig.radio.links { server.expectStream(from: link) }
     rig.time.advance(by: .milliseconds(29_900))
     try await rig.settle()
     #expect(!Self.isOffered(rig))
@@ -185,7 +241,7 @@ struct WriteOfferTests {
   func restart() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
-    let client = try await Self.client(1, rig, service)
+    let client = try await Self.client(1, rig, service, streamsTo: server)
     #expect(await rig.fake.write([1], to: Service.put, from: client.0) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
     rig.fake.vanish()
@@ -194,7 +250,7 @@ struct WriteOfferTests {
     try await rig.reach(.ready)
     try await rig.fake.until { rig.fake.applications.last?[Service.put]?.handle ?? 0 != 0 }
     #expect(!Self.isOffered(rig))
-    let again = try await Self.client(2, rig, service)
+    let again = try await Self.client(2, rig, service, streamsTo: server)
     #expect(await rig.fake.write([2], to: Service.put, from: again.0) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
     #expect(rig.fake.writesBySocket == 0)
@@ -205,7 +261,7 @@ struct WriteOfferTests {
   func tooLong() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
-    let (device, link) = try await Self.client(1, rig, service)
+    let (device, link) = try await Self.client(1, rig, service, streamsTo: server)
     #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
     let values: [[UInt8]] = [[1], [UInt8](repeating: 2, count: 513), [UInt8](repeating: 3, count: 512), [4]]
@@ -221,7 +277,7 @@ struct WriteOfferTests {
   func lastWords() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
-    let (device, link) = try await Self.client(1, rig, service)
+    let (device, link) = try await Self.client(1, rig, service, streamsTo: server)
     #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
     #expect(await rig.fake.write([1], to: Service.put, from: device) == nil)

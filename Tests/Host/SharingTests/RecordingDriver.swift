@@ -81,6 +81,8 @@ final class RecordingDriver: RadioDriver {
     return delivery(recipients)
   }
 
+  func expectStream(from link: LinkID, in application: ApplicationID) { note("stream from \(link.number)") }
+
   func origin(of link: LinkID) -> LinkOrigin { origins[link] ?? .peer }
 
   func cut(_ link: LinkID) { note("cut \(link.number)") }

@@ -218,6 +218,19 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders().count == 2)
   }
 
+  @Test("A service says of its own links alone that their peers will stream")
+  @LoopActor
+  func streams() async throws {
+    let house = House()
+    house.driver.linkUp(1)
+    house.driver.linkUp(2)
+    try house.write([1], to: house.chatServer, on: 1)
+    try house.write([1], to: house.kioskServer, on: 2)
+    let server = try #require(house.chatServer)
+    for number in 1...3 as ClosedRange<UInt64> { server.expectStream(from: LinkID(number)) }
+    #expect(house.driver.takeOrders() == ["stream from 1"])
+  }
+
   @Test("A service that is asked for a link chooses which; a choice that is none of those is not taken")
   @LoopActor
   func yielding() async throws {

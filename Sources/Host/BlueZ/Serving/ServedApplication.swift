@@ -108,6 +108,11 @@ final class ServedApplication {
     for characteristic in characteristics.values { characteristic.writeOffer?.opened(link) }
   }
 
+  /// The service says that a client will stream.
+  func expectStream(from link: LinkID) {
+    for characteristic in characteristics.values { characteristic.writeOffer?.expectStream(from: link) }
+  }
+
   /// A peer has connected that has no link in the table.
   func expectUnlinkedPeers() {
     for characteristic in characteristics.values { characteristic.writeOffer?.expectUnlinkedPeers() }

@@ -111,7 +111,7 @@ final class ServedCharacteristic {
     closing[link] = nil
     stranded.remove(link)
     writers.removeValue(forKey: link)?.close()
-    writeOffer?.settled(link)
+    writeOffer?.closed(link)
     if subscriber == link { subscriber = nil }
   }
 

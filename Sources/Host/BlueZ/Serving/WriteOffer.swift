@@ -8,6 +8,10 @@ import Radio
 /// one's (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all). Clients that come together, as after a restart of this
 /// program, would be taken for each other. So a client's first write comes by `WriteValue`, which names it: there is no offer while
 /// a client is connected that has not written yet, for half a minute at most.
+///
+/// What a client itself writes meanwhile is spoiled, too. So there is no offer either while a client without a socket is connected
+/// of which the service does not say that it streams: such a client writes its first values one at a time, and any other one, a
+/// phone, may begin with a burst.
 @LoopActor
 final class WriteOffer {
   /// A peer that has not written in so long is no client of the characteristic: to find out what there is can take a slow one ten seconds.
@@ -18,8 +22,10 @@ final class WriteOffer {
   private var newcomers: [LinkID: Registration] = [:]
   /// While peers are connected that have no link here, one of which may be a client.
   private var unlinkedPeers: Registration?
-  /// Whether somebody writes by `WriteValue`.
-  private var isWanted = false
+  /// Those that write by `WriteValue`.
+  private var callers: Set<LinkID> = []
+  /// Those that the service says will stream.
+  private var streamers: Set<LinkID> = []
   private let scheduler: any Scheduler
   private let tell: @LoopActor (Bool) -> Void
 
@@ -45,25 +51,45 @@ final class WriteOffer {
 
   /// A client has written by `WriteValue`.
   func wrote(_ link: LinkID) {
-    isWanted = true
-    settled(link)
+    newcomers[link] = nil
+    callers.insert(link)
+    decide()
+  }
+
+  /// The service says that a client will stream.
+  func expectStream(from link: LinkID) {
+    streamers.insert(link)
+    decide()
+  }
+
+  /// A client has a socket.
+  func took(_ link: LinkID) {
+    newcomers[link] = nil
+    callers.remove(link)
+    decide()
+  }
+
+  /// A client is gone.
+  func closed(_ link: LinkID) {
+    streamers.remove(link)
+    took(link)
   }
 
   /// bluetoothd has forgotten it.
   func reset() {
-    (isMade, isWanted) = (false, false)
+    (isMade, callers) = (false, [])
   }
 
-  /// A client has written, has a socket, has had its time, or is gone.
-  func settled(_ link: LinkID) {
+  private func settled(_ link: LinkID) {
     newcomers[link] = nil
     decide()
   }
 
   private func decide() {
-    let isDue = newcomers.isEmpty && unlinkedPeers == nil && (isMade || isWanted)
+    let isDue =
+      newcomers.isEmpty && unlinkedPeers == nil && callers.isSubset(of: streamers) && (isMade || !callers.isEmpty)
     guard isDue != isMade else { return }
-    (isMade, isWanted) = (isDue, false)
+    isMade = isDue
     tell(isDue)
   }
 }

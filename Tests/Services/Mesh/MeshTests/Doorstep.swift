@@ -26,6 +26,8 @@ final class Doorstep: Radio {
   private static let room = 3
   /// Gets what the service says on visits: values that were taken at once, and values that were written.
   var onVisitValue: @LoopActor (_ value: [UInt8], _ isAtOnce: Bool) -> Void = { _, _ in }
+  /// The links of which the service said that their peers will stream.
+  fileprivate(set) var streamers: [LinkID] = []
   private var calls: [UInt64: Registration] = [:]
   private var lastCall: UInt64 = 0
 
@@ -51,6 +53,19 @@ final class Doorstep: Radio {
       delegate.subscribed(link, to: BitchatGATT.characteristic, true)
       passer.opened(link, isOurs: true)
     }
+  }
+
+  /// A phone connects of which the test says what it writes.
+  func come(as address: BluetoothAddress) -> LinkID {
+    let link = nextLink()
+    delegate?.linkOpened(link, address: address, since: time.now)
+    delegate?.linkChanged(link, mtu: BitchatGATT.mtu)
+    delegate?.subscribed(link, to: BitchatGATT.characteristic, true)
+    return link
+  }
+
+  func write(_ bytes: [UInt8], on link: LinkID) {
+    try? delegate?.written(bytes, to: BitchatGATT.characteristic, on: link)
   }
 
   /// Somebody is gone, without a word.
@@ -222,6 +237,7 @@ final class Doorstep: Radio {
       return Delivery(accepted: [link])
     }
 
+    func expectStream(from link: LinkID) { doorstep?.streamers.append(link) }
     func disconnect(_ link: LinkID) { doorstep?.end(link) }
     func close() {
       guard let doorstep else { return }

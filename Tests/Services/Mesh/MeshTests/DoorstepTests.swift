@@ -1,10 +1,11 @@
-import Bitchat
 import Common
+import Crypto
 import Loop
 import MeshStore
 import Radio
 import Testing
 
+@testable import Bitchat
 @testable import Mesh
 
 @Suite("What a link takes at once, and what it does not")
@@ -47,6 +48,38 @@ struct DoorstepTests {
     // What went by a write counts when it is written.
     village.time.advance(by: .seconds(1))
     #expect(mesh.sent == before + UInt64(ways.count))
+    mesh.stop()
+    village.time.advance(by: .seconds(2))
+  }
+
+  @Test("The radio is told of a node of this kind that connects that it will stream, and of no phone")
+  @LoopActor
+  func streamers() throws {
+    let village = Village()
+    let clock = Village.Clock(village.time)
+    let doorstep = Doorstep(village.time)
+    var settings = MeshService.Settings()
+    settings.nickname = "node"
+    let keeper = MeshKeeper(
+      directory: "", settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock)
+    let mesh = MeshService(radio: doorstep, scheduler: village.time, settings: settings, keeper: keeper, clock: clock)
+    mesh.start()
+    village.time.advance(by: .seconds(1))
+    let phone = doorstep.come(as: BluetoothAddress(0xC000_0000_0002))
+    var random = SeededRandom(seed: 9)
+    let identity = MeshEngine.Identity(randomFrom: &random)
+    let announcement = try Announcement(
+      nickname: "phone", noiseKey: identity.noiseKey.publicKey, signingKey: identity.signingKey.publicKey)
+    let announce = Packet(
+      type: .announce, timestamp: UInt64(clock.milliseconds), sender: identity.id, payload: announcement.bytes)
+    doorstep.write(try announce.signed(with: identity.signingKey).encoded(), on: phone)
+    #expect(mesh.neighbours == 1)
+    #expect(doorstep.streamers.isEmpty)
+    let passer = Passer("bob", seed: 7, doorstep, clock)
+    doorstep.come(passer, as: BluetoothAddress(0xC000_0000_0001), connects: true)
+    #expect(village.wait(.seconds(30)) { passer.isLinked && mesh.neighbours == 2 })
+    let link = try #require(doorstep.guests.first { $0.value === passer }?.key)
+    #expect(doorstep.streamers == [link])
     mesh.stop()
     village.time.advance(by: .seconds(2))
   }

@@ -16,6 +16,11 @@ extension MeshService {
     weak var link: (any Link)?
   }
 
+  /// A node of this kind writes its first values one at a time (`StreamWay` of BlueZ); phones write as it comes.
+  func expectStream(_ port: MeshPort) {
+    if port.isServed, isEarshot(port) { server?.expectStream(from: port.id) }
+  }
+
   func explore(_ port: MeshPort) {
     guard port.isServed, port.client == nil, port.exploring == nil, attempt?.address != port.address,
       !radio.status.traits.keepsClientsApart || isEarshot(port)

@@ -161,6 +161,7 @@ extension MeshService {
       limitChanged(port)
       // Whether it is of this kind is known now; and where the attempt at its coming has failed, this is another one.
       explore(port)
+      expectStream(port)
     }
     peerChanges.call(peer)
     changed()
@@ -272,6 +273,7 @@ extension MeshService: GATTServerDelegate {
     let port = port(link, address)
     port.isServed = true
     explore(port)
+    expectStream(port)
   }
 
   public func linkChanged(_ link: LinkID, mtu: Int) {
