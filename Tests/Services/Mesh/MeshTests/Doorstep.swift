@@ -64,6 +64,9 @@ final class Doorstep: Radio {
     return link
   }
 
+  /// Somebody who was connected to writes over the same link.
+  func use(_ link: LinkID, by passer: Passer) { delegate?.linkOpened(link, address: passer.address, since: time.now) }
+
   func write(_ bytes: [UInt8], on link: LinkID) {
     try? delegate?.written(bytes, to: BitchatGATT.characteristic, on: link)
   }

@@ -80,6 +80,13 @@ struct DoorstepTests {
     #expect(village.wait(.seconds(30)) { passer.isLinked && mesh.neighbours == 2 })
     let link = try #require(doorstep.guests.first { $0.value === passer }?.key)
     #expect(doorstep.streamers == [link])
+    let other = Passer("cem", seed: 8, doorstep, clock)
+    doorstep.come(other, as: BluetoothAddress(0xC000_0000_0003), connects: false)
+    #expect(village.wait(.seconds(30)) { other.isLinked && mesh.neighbours == 3 })
+    #expect(doorstep.streamers == [link])
+    let otherLink = try #require(doorstep.guests.first { $0.value === other }?.key)
+    doorstep.use(otherLink, by: other)
+    #expect(doorstep.streamers == [link, otherLink])
     mesh.stop()
     village.time.advance(by: .seconds(2))
   }
