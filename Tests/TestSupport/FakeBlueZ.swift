@@ -234,6 +234,7 @@ public final class FakeBlueZ {
     unresolve(device)
     endSubscriptions(of: device)
     let removed = devices.removeValue(forKey: device)
+    peers[device]?.isOutdated = false
     removed?.object?.cancel()
     if wasConnected { peers[device]?.onDisconnect() }
     tell("removed \(device.lastElement)")

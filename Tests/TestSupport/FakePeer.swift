@@ -50,6 +50,8 @@ public final class FakePeer {
   public var isEndUntold = false
   /// Whether bluetoothd never finds out what it serves.
   public var isUnreadable = false
+  /// Whether bluetoothd has what it served before, and finds nothing where it writes and subscribes, until it has forgotten the peer.
+  public var isOutdated = false
   /// What subscribing is refused with.
   public var subscriptionRefusal: DBusError?
   /// What the next call of `AcquireWrite` is refused with.

@@ -45,6 +45,9 @@ class Bus:
     def __init__(self) -> None:
         self._news = asyncio.Event()
         self._listeners: list[Callable[[Message], None]] = []
+        #: Descriptors that came with the end of the message before theirs: the kernel hands over both at one time, and dbus_fast gives
+        #: them to whichever message is read first.
+        self._strayed: list[int] = []
 
     async def open(self, *senders: str) -> Bus:
         self._bus = await MessageBus(bus_type=BusType.SYSTEM, negotiate_unix_fd=True).connect()
@@ -77,6 +80,8 @@ class Bus:
                 await self._match("RemoveMatch", rule)
 
     def _on_message(self, message: Message) -> None:
+        if message.unix_fds and "h" not in message.signature:
+            self._strayed += message.unix_fds
         if message.message_type is MessageType.SIGNAL:
             for listener in list(self._listeners):
                 listener(message)
@@ -100,8 +105,8 @@ class Bus:
             reply = await self._bus.call(message)
         if reply.message_type is MessageType.ERROR:
             raise DBusError(reply.error_name, str(reply.body[0]) if reply.body else "")
-        if reply.unix_fds:
-            return reply.unix_fds[0]
+        if reply.signature.startswith("h"):
+            return reply.unix_fds[0] if reply.unix_fds else self._strayed.pop(0)
         values = plain(reply.body)
         return values[0] if len(values) == 1 else values
 

@@ -179,6 +179,52 @@ struct CentralFaultTests {
     #expect(next.link != nil)
   }
 
+  @Test(
+    "A peer of which bluetoothd has what it served before is taken away, whoever made the link, and read anew",
+    arguments: [(true, true), (true, false), (false, true), (false, false)])
+  @LoopActor
+  func outdated(isPeersLink: Bool, subscribes: Bool) async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    if isPeersLink { rig.fake.arrive(peer) }
+    let visitor = try await rig.visit(peer)
+    peer.isOutdated = true
+    func use(_ visitor: Visitor) {
+      if subscribes {
+        visitor.link?.subscribe(to: Visitor.id(Visitor.hear))
+      } else {
+        visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
+      }
+    }
+    use(visitor)
+    #expect(try await visitor.end().contains("serves something else now"))
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+    try await rig.settle()
+    #expect(rig.radio.links.isEmpty)
+    let next = try await rig.visit(try await rig.sighted(peer))
+    use(next)
+    let done: LinkEvent =
+      subscribes ? .subscribed(Visitor.id(Visitor.hear)) : .written(Visitor.id(Visitor.put), error: nil)
+    #expect(try await next.events.next() == done)
+  }
+
+  @Test("One that a person has bound is never taken away")
+  @LoopActor
+  func outdatedFriend() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    let device = rig.fake.devicePath(peer.address)
+    rig.fake.signal(["Paired": .bool(true)], of: device)
+    try await rig.settle()
+    peer.isOutdated = true
+    visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
+    #expect(try await visitor.events.next() == .written(Visitor.id(Visitor.put), error: .unlikely))
+    #expect(rig.fake.devices.keys.contains(device))
+  }
+
   @Test("Without an adapter there is no link, and why is said")
   @LoopActor
   func noAdapter() async throws {

@@ -190,6 +190,13 @@ final class Central {
     owed.insert(connection.device)
   }
 
+  /// Has bluetoothd forget what it knows of the peer, however that came about.
+  func takeAway(_ connection: CentralConnection) {
+    guard connection.place == place else { return }
+    owed.remove(connection.device)
+    remove(connection.device, at: connection.place)
+  }
+
   private func remove(_ device: ObjectPath, at place: Place) {
     bus.call(place.owner, place.adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device)]) { result in
       guard case .failure(let error) = result else { return }

@@ -109,6 +109,7 @@ extension CentralConnection {
       if case .failure(let error) = result {
         Log.shared.debug("StartNotify of \(id.characteristic.description) was answered with \(error)", .link(self.id))
         if CentralWords.isOfGoneObject(error) { return self.fail(CentralWords.changed(self.address)) }
+        if CentralWords.isOfOldHandle(error), self.takeAway() { return }
       }
       self.finish(number, .subscribed(id))
     }
@@ -150,6 +151,7 @@ extension CentralConnection {
       case .failure(let error):
         Log.shared.debug("WriteValue was answered with \(error)", .link(self.id))
         if CentralWords.isOfGoneObject(error) { return self.fail(CentralWords.changed(self.address)) }
+        if CentralWords.isOfOldHandle(error), self.takeAway() { return }
         self.finish(number, .written(id, error: ATTError(answeredWith: error)))
       }
     }

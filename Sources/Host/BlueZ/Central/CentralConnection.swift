@@ -216,6 +216,17 @@ final class CentralConnection {
     giveUp(reason)
   }
 
+  /// bluetoothd goes by what the peer served at an earlier time, and would at each link that comes: it has the peer taken away, and with
+  /// that its link, whoever made that.
+  ///
+  /// - Returns: false where a person has bound the peer.
+  func takeAway() -> Bool {
+    guard state == .open, !isBound, let central else { return false }
+    close(CentralWords.changed(address), isLinkEnding: false)
+    central.takeAway(self)
+    return true
+  }
+
   private func giveUp(_ reason: String) {
     guard state == .connecting || state == .open else { return }
     if central?.mayCut(self) == true { cut(reason) } else { leave(reason) }

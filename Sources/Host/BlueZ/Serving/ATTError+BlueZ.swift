@@ -54,7 +54,7 @@ extension ATTError {
   }
 
   /// The number behind `att error: 0x`.
-  private static func code(in words: String) -> UInt8? {
+  static func code(in words: String) -> UInt8? {
     let bytes = Array(words.utf8)
     let mark = bytes.indices.dropFirst().last { bytes[$0 - 1] == UInt8(ascii: "0") && bytes[$0] == UInt8(ascii: "x") }
     guard let mark, words.holds("att error"), bytes.count - mark <= 3 else { return nil }
