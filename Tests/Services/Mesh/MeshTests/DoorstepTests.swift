@@ -12,10 +12,9 @@ import Testing
 struct DoorstepTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test(
-    "A file goes at once as far as the link takes it, and by a write where it does not, each packet once and in order")
+  /// A node that is at work.
   @LoopActor
-  func atOnce() throws {
+  private static func node() -> (Village, Village.Clock, Doorstep, MeshService) {
     let village = Village()
     let clock = Village.Clock(village.time)
     let doorstep = Doorstep(village.time)
@@ -25,6 +24,14 @@ struct DoorstepTests {
       directory: "", settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock)
     let mesh = MeshService(radio: doorstep, scheduler: village.time, settings: settings, keeper: keeper, clock: clock)
     mesh.start()
+    return (village, clock, doorstep, mesh)
+  }
+
+  @Test(
+    "A file goes at once as far as the link takes it, and by a write where it does not, each packet once and in order")
+  @LoopActor
+  func atOnce() throws {
+    let (village, clock, doorstep, mesh) = Self.node()
     let passer = Passer("bob", seed: 7, doorstep, clock)
     doorstep.come(passer, as: BluetoothAddress(0xC000_0000_0001), connects: false)
     #expect(village.wait(.seconds(30)) { passer.isLinked && mesh.neighbours == 1 })
@@ -55,15 +62,7 @@ struct DoorstepTests {
   @Test("The radio is told of a node of this kind that connects that it will stream, and of no phone")
   @LoopActor
   func streamers() throws {
-    let village = Village()
-    let clock = Village.Clock(village.time)
-    let doorstep = Doorstep(village.time)
-    var settings = MeshService.Settings()
-    settings.nickname = "node"
-    let keeper = MeshKeeper(
-      directory: "", settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock)
-    let mesh = MeshService(radio: doorstep, scheduler: village.time, settings: settings, keeper: keeper, clock: clock)
-    mesh.start()
+    let (village, clock, doorstep, mesh) = Self.node()
     village.time.advance(by: .seconds(1))
     let phone = doorstep.come(as: BluetoothAddress(0xC000_0000_0002))
     var random = SeededRandom(seed: 9)
