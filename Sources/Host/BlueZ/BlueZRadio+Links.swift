@@ -24,6 +24,7 @@ extension BlueZRadio {
   /// The peers of other programs, keyboards and headsets, are paired: the delegate hears of them when they use us.
   private func connected(_ device: Device) {
     if let link = links[device.path] {
+      guard !link.hasEnded else { return replace(link) }
       link.isConfirmed = true
       doubts[link.id] = nil
     } else if !device.isPaired || central.isConnecting(device.path) {
@@ -95,22 +96,53 @@ extension BlueZRadio {
   }
 
   /// A peer did something, and bluetoothd did not say that it is connected: usually bluetoothd says so in a moment. If
-  /// not, what the peer did may have been the last of a link that had ended.
+  /// not, what the peer did may have been the last of a link that had ended. Or the kernel said that the link has ended, and bluetoothd
+  /// did not.
   private func doubt(_ link: LinkTable.Entry) {
     doubts[link.id] = scheduler.schedule(after: Self.doubtTime) { [weak self] in
-      guard let self, let owner = place?.owner else { return }
+      guard let self else { return }
       doubts[link.id] = nil
-      bus.call(
-        owner, link.device, BlueZName.properties, "Get", [.string(BlueZName.device), .string("Connected")]
-      ) { [weak self] result in
-        guard let self, links[link.device] === link else { return }
-        if case .success(let values) = result, values.first?.asBool == true {
-          link.isConfirmed = true
-        } else {
-          close(link.device)
-        }
-      }
+      askWhetherUp(link)
     }
+  }
+
+  private func askWhetherUp(_ link: LinkTable.Entry) {
+    guard let owner = place?.owner else { return }
+    bus.call(
+      owner, link.device, BlueZName.properties, "Get", [.string(BlueZName.device), .string("Connected")]
+    ) { [weak self] result in
+      guard let self, links[link.device] === link else { return }
+      guard case .success(let values) = result, values.first?.asBool == true else { return close(link.device) }
+      if link.hasEnded { replace(link) } else { link.isConfirmed = true }
+    }
+  }
+
+  /// What the kernel says of links. bluetoothd signals how a property is when it comes to that: where it is busy, the end of a link and
+  /// the beginning of the next one with the same peer are no change. Whoever came next would be taken for who was there.
+  func heardOfLinks(_ event: ManagementEvent) {
+    switch event {
+    case .deviceDisconnected(let gone) where gone.kind.isLE:
+      guard let link = link(at: gone.address) else { return }
+      link.hasEnded = true
+      doubt(link)
+    case .deviceConnected(let new) where new.kind.isLE:
+      if let link = link(at: new.address), link.hasEnded { askWhetherUp(link) }
+    default: break
+    }
+  }
+
+  private func link(at address: BluetoothAddress) -> LinkTable.Entry? {
+    links.all.first { self.address(of: $0) == address }
+  }
+
+  /// A link has ended, and there is another one with the same peer.
+  private func replace(_ link: LinkTable.Entry) {
+    Log.shared.debug("The peer has gone and come again in the meantime", .link(link.id))
+    close(link.device)
+    guard let device = daemon.devices[link.device] else { return }
+    let isOurs = central.isConnecting(device.path)
+    connected(device)
+    if !isOurs || isMadeByPeer(device.path) { renewAdvertisements() }
   }
 
   // MARK: What the delegate asks for

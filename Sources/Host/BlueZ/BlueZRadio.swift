@@ -143,6 +143,7 @@ public final class BlueZRadio: RadioDriver {
         socket.onEvent { [weak self] event, index in
           guard let self, index == place?.index else { return }
           directions.heard(event)
+          heardOfLinks(event)
           switch event {
           case .deviceFound(let report): found(report)
           case .monitoredDeviceFound(let monitored): found(monitored.report)

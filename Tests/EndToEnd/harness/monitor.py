@@ -19,6 +19,8 @@ _COMPLETE, _LE_META, _SET_ENDED = 0x0E, 0x3E, 0x12
 
 #: An option of sockets, and a kind of ancillary data: a `struct timeval`.
 _SO_TIMESTAMP = 29
+#: Seconds for which the sets are off the air at most where a scan begins.
+SCAN_BEGINS = 0.05
 
 
 class _Command:
@@ -140,12 +142,21 @@ class SetHistory:
             self._off(handle, time)
 
     async def spans(self, is_it: Callable[[bytes], bool]) -> list[Shown]:
-        """When such data was on the air; waits until it no longer is."""
+        """When such data was on the air; waits until it no longer is. Where a scan begins the kernel takes all sets off the air for some
+        milliseconds: that ends no span."""
         async with asyncio.timeout(limit(10)):
             while any(is_it(self._sets[handle].data) for handle in self._on):
                 self._news.clear()
                 await self._news.wait()
-        return [shown for shown in self.shown if is_it(shown.data)]
+        spans: list[Shown] = []
+        for shown in self.shown:
+            if not is_it(shown.data):
+                continue
+            if spans and replace(spans[-1], begin=shown.begin, end=shown.end) == shown and shown.begin - spans[-1].end < SCAN_BEGINS:
+                spans[-1] = replace(spans[-1], end=shown.end)
+            else:
+                spans.append(shown)
+        return spans
 
 
 @asynccontextmanager

@@ -19,6 +19,8 @@ final class LinkTable {
     var mtu: Int?
     /// Whether bluetoothd said that the peer is connected; until then there is only what the peer did.
     var isConfirmed: Bool
+    /// Whether the kernel said that it has ended. bluetoothd says so a moment later, or not at all.
+    var hasEnded = false
     /// Whether the peer used an application of ours.
     var isUsed = false
     /// Whether bluetoothd was asked to cut it.
