@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable
 from dbus_fast import DBusError
 
 from harness.limits import limit
+from harness.machine import KIOSK
 from harness.node import Node
 from harness.pace import measure_again
 from harness.runner import Suite
 from harness.stage import Stage
-from suites.mesh import ADAPTERS, join, nodes, talking
+from suites.mesh import ADAPTERS, chat, join, nodes, talking
 
 suite = Suite("meshfaults")
 #: A limit from the moment at which the radio is there again to the next message.
@@ -134,6 +135,24 @@ async def kiosk_again(stage: Stage) -> None:
                 await join(stage)
                 stage.measure(f"{time.monotonic() - began:.1f} s")
         await stage.kiosk.stop()
+
+
+#: With so many starts of a kiosk bluetoothd's handles go beyond the 1,024th, from which on its Database Hash stays as it is.
+STARTS = 22
+
+
+@suite.test("A kiosk that is started more often than bluetoothd's hash of its handles changes is found again each time", limit=900)
+async def many_starts(stage: Stage) -> None:
+    async with nodes(stage, 1) as (anna,):
+        for number in range(STARTS + 3):
+            began = time.monotonic()
+            await stage.set({"Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}})
+            kiosk = Node(stage.kiosk, stage.machine, "kiosk", KIOSK)
+            if number >= STARTS:
+                await kiosk.until_neighbours(1, timeout=80)
+                await chat(anna, kiosk)
+                stage.measure(f"{time.monotonic() - began:.1f} s")
+            await stage.kiosk.stop()
 
 
 class _Timex(ctypes.Structure):
