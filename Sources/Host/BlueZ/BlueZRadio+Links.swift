@@ -17,8 +17,12 @@ extension BlueZRadio {
     guard let place, device.path.isWithin(place.adapter) else { return }
     let isOurs = links[device.path]?.isMadeHere ?? central.isConnecting(device.path)
     if device.isConnected { connected(device) } else { close(device.path) }
-    // Only a peer that connects takes an advertisement off the air.
-    if device.isConnected != wasConnected, !isOurs || isMadeByPeer(device.path) { renewAdvertisements() }
+    if device.isConnected != wasConnected { renewAdvertisements(by: device.path, isOurs: isOurs) }
+  }
+
+  /// Only a peer that connects takes an advertisement off the air.
+  private func renewAdvertisements(by device: ObjectPath, isOurs: Bool) {
+    if !isOurs || isMadeByPeer(device) { renewAdvertisements() }
   }
 
   /// The peers of other programs, keyboards and headsets, are paired: the delegate hears of them when they use us.
@@ -142,7 +146,7 @@ extension BlueZRadio {
     guard let device = daemon.devices[link.device] else { return }
     let isOurs = central.isConnecting(device.path)
     connected(device)
-    if !isOurs || isMadeByPeer(device.path) { renewAdvertisements() }
+    renewAdvertisements(by: device.path, isOurs: isOurs)
   }
 
   // MARK: What the delegate asks for

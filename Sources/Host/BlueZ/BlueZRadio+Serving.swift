@@ -114,7 +114,7 @@ extension BlueZRadio {
     return end
   }
 
-  /// A client writes for the first time, and bluetoothd wants a socket for its writes.
+  /// A client writes that has no socket, and bluetoothd wants one for its writes.
   ///
   /// - Returns: bluetoothd's end of it; nil where there is no such client.
   func acquiredWrites(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions)
@@ -123,7 +123,7 @@ extension BlueZRadio {
     guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
     let (socket, end) = try PacketSocket.pair(otherBuffer: Self.writeBuffer)
     characteristic.writers.updateValue(socket, forKey: link.id)?.close()
-    characteristic.writeOffer?.took(link.id)
+    characteristic.writeOffer?.settled(link.id)
     link.isUsed = true
     let id = link.id
     socket.onReadable = { [weak self, weak characteristic] in

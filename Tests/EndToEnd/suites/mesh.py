@@ -193,6 +193,8 @@ TURNS = 4
 CHANGES_OF_STATE = f"member='PropertiesChanged',arg0='{VERIFIER}'"
 #: Three nodes that chat take so much of the guest that the phone may need more than the usual 10 s to say who it is.
 PATIENT = settings(IdentifyTimeout="1min")
+#: Those of a kiosk that is a node of the mesh as well.
+KIOSK_AND_NODE = {**PATIENT, "Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}}
 
 
 @suite.test("A wallet is served while three nodes have links with the kiosk and chat, hardly slower than by a kiosk without mesh", limit=900)
@@ -239,7 +241,7 @@ async def every_wallet(stage: Stage) -> None:
 
 async def join(stage: Stage) -> Node:
     """The kiosk is a node of the mesh as well, and has the three nodes as neighbours."""
-    await stage.set({**PATIENT, "Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}})
+    await stage.set(KIOSK_AND_NODE)
     kiosk = Node(stage.kiosk, stage.machine, "kiosk", KIOSK)
     await kiosk.until_neighbours(3, timeout=80)
     return kiosk

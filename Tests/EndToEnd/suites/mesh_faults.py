@@ -14,9 +14,8 @@ from harness.machine import KIOSK
 from harness.node import Node
 from harness.pace import measure_again
 from harness.runner import Suite
-from harness.service import Settings
 from harness.stage import Stage
-from suites.mesh import ADAPTERS, PATIENT, join, nodes, talking
+from suites.mesh import ADAPTERS, KIOSK_AND_NODE, join, nodes, talking
 
 suite = Suite("meshfaults")
 #: A limit from the moment at which the radio is there again to the next message.
@@ -144,15 +143,14 @@ STARTS = 22
 
 @suite.test("A kiosk that is started more often than bluetoothd's hash of its handles changes is found again each time", limit=900)
 async def many_starts(stage: Stage) -> None:
-    settings: Settings = {**PATIENT, "Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}}
     for _ in range(STARTS):
-        await stage.set(settings)
+        await stage.set(KIOSK_AND_NODE)
         await stage.kiosk.stop()
     async with nodes(stage, 1) as (anna,):
         for number in range(3):
             began = time.monotonic()
             # bluetoothd 5.66 stands still for half a minute now and then where both ends open channels at once.
-            await stage.kiosk.start(settings)
+            await stage.kiosk.start(KIOSK_AND_NODE)
             await stage.kiosk.invitation(timeout=60)
             kiosk = Node(stage.kiosk, stage.machine, "kiosk", KIOSK)
             await kiosk.until_neighbours(1, timeout=80)

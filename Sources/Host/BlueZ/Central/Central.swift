@@ -178,10 +178,9 @@ final class Central {
   /// The end of the link, which takes bluetoothd some seconds, is not waited for: the program may be gone by then.
   func forget(_ connection: CentralConnection) {
     guard !connection.isShared || links[connection.device]?.isMadeHere == true, !connection.isBound,
-      connection.place == place, wasFound(connection.device)
+      wasFound(connection.device)
     else { return }
-    owed.remove(connection.device)
-    remove(connection.device, at: connection.place)
+    takeAway(connection)
   }
 
   /// The same when a link has ended that went on without the connection that made bluetoothd keep the peer.

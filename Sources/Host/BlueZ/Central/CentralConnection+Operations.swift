@@ -95,6 +95,17 @@ extension CentralConnection {
     }
   }
 
+  /// Gives the link up where an answer shows that what is known of the peer is no longer so.
+  ///
+  /// - Returns: whether it does.
+  private func endsWhereOutdated(_ error: DBusError) -> Bool {
+    if CentralWords.isOfGoneObject(error) {
+      fail(CentralWords.changed(address))
+      return true
+    }
+    return CentralWords.isOfOldHandle(error) && takeAway()
+  }
+
   // MARK: Values of the peer
 
   /// A peer that does not let itself be subscribed to may send its values all the same; if it does not, the service will
@@ -108,8 +119,7 @@ extension CentralConnection {
     call(path, BlueZName.gattCharacteristic, "StartNotify") { (self, result) in
       if case .failure(let error) = result {
         Log.shared.debug("StartNotify of \(id.characteristic.description) was answered with \(error)", .link(self.id))
-        if CentralWords.isOfGoneObject(error) { return self.fail(CentralWords.changed(self.address)) }
-        if CentralWords.isOfOldHandle(error), self.takeAway() { return }
+        if self.endsWhereOutdated(error) { return }
       }
       self.finish(number, .subscribed(id))
     }
@@ -150,8 +160,7 @@ extension CentralConnection {
         self.fail("\(self.address) did not answer a write within \(Self.answerTime.components.seconds) s.")
       case .failure(let error):
         Log.shared.debug("WriteValue was answered with \(error)", .link(self.id))
-        if CentralWords.isOfGoneObject(error) { return self.fail(CentralWords.changed(self.address)) }
-        if CentralWords.isOfOldHandle(error), self.takeAway() { return }
+        if self.endsWhereOutdated(error) { return }
         self.finish(number, .written(id, error: ATTError(answeredWith: error)))
       }
     }

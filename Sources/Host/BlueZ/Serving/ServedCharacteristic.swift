@@ -10,7 +10,7 @@ import Radio
 /// bluetoothd from 5.76 on is offered `AcquireNotify`: it takes one socket for each client that subscribes, and closes it
 /// when the client does not want values any more, and by a fault when another one leaves. bluetoothd before 5.76 would use one socket for all clients; it is
 /// offered `StartNotify`, which tells of the first subscriber and names no client. `AcquireWrite`, over whose socket no write
-/// can be refused, is offered from 5.76 on where the service takes all writes, while all clients are known (`WriteOffer`).
+/// can be refused, is offered from 5.76 on where the service takes all writes, while all clients are known and stream (`WriteOffer`).
 @LoopActor
 final class ServedCharacteristic {
   let application: ApplicationID

@@ -62,8 +62,8 @@ final class WriteOffer {
     decide()
   }
 
-  /// A client has a socket.
-  func took(_ link: LinkID) {
+  /// A client has a socket, or has had its time.
+  func settled(_ link: LinkID) {
     newcomers[link] = nil
     callers.remove(link)
     decide()
@@ -72,17 +72,12 @@ final class WriteOffer {
   /// A client is gone.
   func closed(_ link: LinkID) {
     streamers.remove(link)
-    took(link)
+    settled(link)
   }
 
   /// bluetoothd has forgotten it.
   func reset() {
     (isMade, callers) = (false, [])
-  }
-
-  private func settled(_ link: LinkID) {
-    newcomers[link] = nil
-    decide()
   }
 
   private func decide() {
