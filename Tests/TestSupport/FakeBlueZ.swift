@@ -207,6 +207,13 @@ public final class FakeBlueZ {
     return path
   }
 
+  /// A peer pairs, and tells its identity address: its object keeps the path that it has by its first one.
+  public func identify(_ device: ObjectPath, as address: String) {
+    devices[device]?.address = address
+    devices[device]?.isPaired = true
+    for property in ["Address", "Paired"] { devices[device]?.object?.changed(property) }
+  }
+
   public func devicePath(_ address: String, on adapter: String = "hci0") -> ObjectPath {
     adapterPath(adapter).child("dev_" + address.split(separator: ":").joined(separator: "_"))
   }

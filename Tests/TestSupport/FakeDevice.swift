@@ -2,9 +2,9 @@ import DBus
 
 /// A peer of `FakeBlueZ`.
 public struct FakeDevice {
-  public let address: String
+  public internal(set) var address: String
   public internal(set) var isConnected: Bool
-  public let isPaired: Bool
+  public internal(set) var isPaired: Bool
   var isResolved = false
   /// What its advertisements brought; nil where it was never heard.
   var heard: Heard?

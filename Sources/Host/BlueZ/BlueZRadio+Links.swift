@@ -89,7 +89,7 @@ extension BlueZRadio {
     doubts[link.id] = nil
     window.forget(link.id)
     for application in applications.values + leaving { application.forget(link.id) }
-    if let raw = doors.raw.way, let index = place?.index { raw.forget(link.address, on: index) }
+    if let raw = doors.raw.way, let index = place?.index { raw.forget(address(of: link), on: index) }
     delegate?.linkDown(link.id)
     closeLeftIfAlone()
   }
@@ -133,10 +133,6 @@ extension BlueZRadio {
       if let link = link(at: new.address), link.hasEnded { askWhetherUp(link) }
     default: break
     }
-  }
-
-  private func link(at address: BluetoothAddress) -> LinkTable.Entry? {
-    links.all.first { self.address(of: $0) == address }
   }
 
   /// A link has ended, and there is another one with the same peer.
@@ -211,4 +207,10 @@ extension BlueZRadio {
 
   /// The address by which the kernel knows the peer of a link: bluetoothd may have learned another one meanwhile.
   func address(of link: LinkTable.Entry) -> BluetoothAddress { daemon.devices[link.device]?.address ?? link.address }
+
+  /// The link with the peer that has this address, or came with it: a peer that pairs tells its identity address, and what began under
+  /// the first one goes on under that.
+  func link(at address: BluetoothAddress) -> LinkTable.Entry? {
+    links.all.first { $0.address == address || self.address(of: $0) == address }
+  }
 }

@@ -155,7 +155,7 @@ public final class BlueZRadio: RadioDriver {
     if let raw = doors.raw.way {
       registrations.append(
         raw.onRoom { [weak self] address, index in
-          guard let self, index == place?.index, let link = links.link(with: address) else { return }
+          guard let self, index == place?.index, let link = link(at: address) else { return }
           delegate?.hasRoom(link.id)
         })
     }

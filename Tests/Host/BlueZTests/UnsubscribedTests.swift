@@ -1,6 +1,7 @@
 import Air
 import BlueZ
 import Common
+import DBus
 import HCI
 import Loop
 import Radio
@@ -112,6 +113,73 @@ struct UnsubscribedTests {
     server.notify([4], of: Service.id(0xFE03), to: again)
     _ = try await raw.sent.first { $0.last == 4 }
     #expect(raw.sent.all.map { $0[1] } == [0x41, 0x40, 0x40])
+    #expect(raw.controller.violations.isEmpty)
+    server.close()
+  }
+
+  private static let identity = "C0:AA:02:00:00:09"
+
+  /// The client pairs, and kernel and bluetoothd know it by its identity address from now on.
+  @LoopActor
+  private func pair(_ device: ObjectPath, _ rig: Rig, _ raw: FakeRawHCI) async throws {
+    raw.links = [Self.link(0x40, Self.identity)]
+    rig.fake.identify(device, as: Self.identity)
+    try await rig.settle()
+  }
+
+  @Test(
+    "A client that pairs, before it uses an application or after, is the one that then subscribes",
+    arguments: [true, false])
+  @LoopActor
+  func paired(isKnown: Bool) async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let (rig, server) = try await rig(raw, service)
+    defer { rig.close() }
+    raw.links = [Self.link(0x40, Self.first)]
+    let device = rig.fake.addDevice(Self.first, isPaired: !isKnown)
+    let before = isKnown ? try await service.link() : nil
+    try await pair(device, rig, raw)
+    try await rig.fake.subscribe(Service.hear)
+    let link = if let before { before } else { try await service.link() }
+    server.notify([1], of: Service.id(0xFE03), to: link)
+    _ = try await rig.fake.notified.first { $0.value == [1] }
+    #expect(raw.sent.all.isEmpty && rig.radio.links.count == 1)
+    rig.fake.setConnected(device, false)
+    _ = try await service.events.first { $0 == .closed(link) }
+    server.close()
+  }
+
+  @Test("A client that pairs while its values wait hears of room, and its values leave nothing behind")
+  @LoopActor
+  func pairedWhileWaiting() async throws {
+    let (raw, service) = (FakeRawHCI(), Service())
+    let (rig, server) = try await rig(raw, service)
+    defer { rig.close() }
+    raw.links = [Self.link(0x40, Self.first)]
+    raw.controller.completesAlone = false
+    let device = rig.fake.addDevice(Self.first)
+    let link = try await service.link()
+    func fill() -> Int {
+      (0..<40).first { server.notify([$0], of: Service.id(0xFE03), to: link).full == [link] }.map(Int.init) ?? 40
+    }
+    let room = fill()
+    #expect(room > 1 && room < 40)
+    try await pair(device, rig, raw)
+    raw.controller.complete(0x40)
+    _ = try await rig.radio.told.first { $0 == .room(link) }
+    // The next ones wait under its new address, and hear of room as well.
+    #expect(fill() > 0)
+    raw.controller.complete(0x40)
+    _ = try await rig.radio.told.first { $0 == .room(link) }
+    #expect(fill() > 0)
+    // What waits goes with the link, also where the kernel has the next one already.
+    try await rig.settle()
+    let sent = raw.sent.all.count
+    rig.fake.setConnected(device, false)
+    _ = try await service.events.first { $0 == .closed(link) }
+    raw.controller.complete(0x40, 8)
+    try await rig.settle()
+    #expect(raw.sent.all.count == sent)
     #expect(raw.controller.violations.isEmpty)
     server.close()
   }

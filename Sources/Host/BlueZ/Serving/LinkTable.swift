@@ -10,6 +10,7 @@ final class LinkTable {
   final class Entry {
     let id: LinkID
     let device: ObjectPath
+    /// With which the peer came (see `BlueZRadio.address(of:)`).
     let address: BluetoothAddress
     /// When the link came up.
     let since: Instant
@@ -57,9 +58,6 @@ final class LinkTable {
 
   /// All links, the oldest number first.
   var all: [Entry] { entries.values.sorted { $0.id.number < $1.id.number } }
-
-  /// The link with the peer of this address.
-  func link(with address: BluetoothAddress) -> Entry? { entries.values.first { $0.address == address } }
 
   /// Enters a link.
   ///
