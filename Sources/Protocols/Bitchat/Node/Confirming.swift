@@ -14,15 +14,18 @@ struct FileConfirmation: Hashable, Sendable {
 /// The other end is told after how many with a question: a ping, which goes behind the packets and whose answer confirms them. It is
 /// asked at first, when that number has changed much, behind small files, which are no fragments, and when all is to be confirmed.
 ///
-/// As many packets may be unconfirmed as keep the link busy, and few more, for what waits on the way nothing overtakes: what
-/// the link has taken of late in the time that a confirmation needs on an empty one, and a little beyond. That time is measured
-/// with the first packet, and anew every ten seconds: then all is confirmed before the next packet goes. Without that a link
+/// As many packets may be unconfirmed as keep the link busy, and more: what the link has taken of late in the time that a
+/// confirmation needs on an empty one, and beyond. Nothing overtakes what waits on the way, so beside chat that is little; else more,
+/// for what many packets at a time cost each program on the way, and the confirmations, is less. How long a confirmation needs is
+/// measured with the first packet, and anew every ten seconds: then all is confirmed before the next packet goes. Without that a link
 /// that is always full would pass for one that is slow.
 struct Confirming: Sendable {
   /// The fewest and the most packets that may be unconfirmed.
   static let limits = 4...96
-  /// So long packets may wait on the way, or for half the time that a confirmation needs where that is longer.
+  /// So long packets may wait on the way beside chat, or for half the time that a confirmation needs where that is longer.
   static let wait = Duration.milliseconds(40)
+  /// The same where nobody chats: the first line after that may wait so long.
+  static let waitWithoutChat = Duration.milliseconds(400)
   /// So long a confirmation is waited for at least. It can be lost.
   static let time = Duration.seconds(1)
   /// From one measurement on an empty link to the next; where a confirmation takes more than a 64th of this, 64 times its time.
@@ -70,6 +73,8 @@ struct Confirming: Sendable {
   private(set) var interval = interval(of: limits.lowerBound)
   /// After how many it does, as it was told; nil before the first question.
   private var told: Int?
+  /// Whether chat goes over the link, or may at any moment. The next confirmation makes use of it.
+  var isBesideChat = true
 
   /// Whether the other end is to be asked now.
   var isDue: Bool {
@@ -137,7 +142,7 @@ struct Confirming: Sendable {
 
   private mutating func adapt() {
     guard let shortest, let rate = rates.max() else { return }
-    let wait = max(Self.wait, shortest.time / 2)
+    let wait = max(isBesideChat ? Self.wait : Self.waitWithoutChat, shortest.time / 2)
     let packets = rate * ((shortest.time + wait) / .seconds(1))
     limit = min(max(Int(packets.rounded()), Self.limits.lowerBound), Self.limits.upperBound)
     interval = Self.interval(of: limit, wait / (shortest.time + wait))

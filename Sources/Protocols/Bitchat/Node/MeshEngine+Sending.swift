@@ -143,6 +143,7 @@ extension MeshEngine {
   /// Sends the bytes of a packet: as one frame to each link that takes it, and to the others in fragments, which are cut for the
   /// narrowest of the common ones among them, and for each narrower one by itself. So no link keeps a frame from another one.
   mutating func transmit(_ bytes: [UInt8], as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
+    if MessageType(rawValue: bytes[1]).isChat { files.chatted(at: turn.now) }
     var tooNarrow: [LinkID] = []
     for link in targets {
       guard bytes.count <= frameLimit(of: link) else {

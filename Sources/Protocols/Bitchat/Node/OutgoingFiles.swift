@@ -29,6 +29,8 @@ struct OutgoingFiles: Sendable {
   /// How often one that waits is looked after.
   static let lookTime = Duration.seconds(5)
   static let lifetime = Duration.seconds(24 * 3600)
+  /// So long after a line another one is likely: files leave room for it.
+  static let chatTime = Duration.seconds(30)
 
   private struct Pace: Sendable {
     /// When the next packet may go that nobody confirms.
@@ -51,6 +53,8 @@ struct OutgoingFiles: Sendable {
   /// costs more than what becomes of a packet.
   private(set) var files: [OutgoingFile] = []
   private var paces: [LinkID: Pace] = [:]
+  /// When this node last said a line, or passed one on.
+  private var chattedAt: Instant?
   /// Nothing goes out while somebody else needs the radio.
   private(set) var isQuiet = false
 
@@ -115,8 +119,15 @@ struct OutgoingFiles: Sendable {
   ///
   /// - Returns: whether it confirms packets of files.
   mutating func confirm(_ confirmation: FileConfirmation, on link: LinkID, at now: Instant) -> Bool {
-    paces[link]?.confirming.confirm(confirmation, at: now) ?? false
+    let isBesideChat = isBesideChat(at: now)
+    paces[link]?.confirming.isBesideChat = isBesideChat
+    return paces[link]?.confirming.confirm(confirmation, at: now) ?? false
   }
+
+  /// A line goes out, and others are likely to follow.
+  mutating func chatted(at now: Instant) { chattedAt = now }
+
+  private func isBesideChat(at now: Instant) -> Bool { chattedAt.map { $0.duration(to: now) < Self.chatTime } ?? false }
 
   /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.
   mutating func take(for link: LinkID, isFast: Bool, at now: Instant) -> (number: UInt32, index: Int)? {

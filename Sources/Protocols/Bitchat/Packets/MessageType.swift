@@ -28,6 +28,11 @@ public struct MessageType: RawRepresentable, Hashable, Sendable {
   /// Whether packets of this type are padded on the air. Their length would show what is in them.
   public var isPadded: Bool { self == .noiseHandshake || self == .noiseEncrypted }
 
+  /// Whether somebody waits for a packet of this type who said or wants to hear something now.
+  public var isChat: Bool { Self.chat.contains(self) }
+
+  private static let chat: Set<MessageType> = [.message, .noiseHandshake, .noiseEncrypted, .groupMessage, .voiceFrame]
+
   /// The type's name in the live dialect: `noiseHandshake`; nil if it has none.
   public var name: String? { Self.names[self] }
 

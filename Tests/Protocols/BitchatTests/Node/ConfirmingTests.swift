@@ -25,6 +25,49 @@ struct ConfirmingTests {
     #expect(hall.nodes[0].engine.counters.unaskedPongs == 0 && hall.nodes[1].engine.counters.refusedPings == 0)
   }
 
+  enum Line: CaseIterable { case own, toOne, passedOn }
+
+  @Test(
+    "Where nobody chats many packets go for one confirmation; for 30 s after a line, an own one or another's, few",
+    arguments: Line.allCases)
+  func besideChat(line: Line) throws {
+    var hall = FileTests.line(3)
+    hall.pass(OutgoingFiles.chatTime)
+    hall.filePacketTime = .milliseconds(20)
+    let air = Overheard.listen(to: &hall)
+    try hall.sendFile(FileTests.content(1 << 20), as: 7, at: 1)
+    func fragmentsForOne(in time: Duration) -> Int {
+      hall.pass(.seconds(2))
+      air.forget()
+      hall.pass(time)
+      return air.all(.fragment).count { $0.from == 1 } / max(air.all(.pong).count { $0.to == 1 }, 1)
+    }
+    let before = fragmentsForOne(in: .seconds(4))
+    switch line {
+    case .own: _ = hall.say("one", at: 1)
+    case .toOne: try hall.tell("one", to: 2, at: 1)
+    case .passedOn: _ = hall.say("one", at: 0)
+    }
+    let beside = fragmentsForOne(in: OutgoingFiles.chatTime - .seconds(3))
+    let after = fragmentsForOne(in: .seconds(4))
+    #expect(beside * 2 <= before && beside * 2 <= after, "\(before), \(beside), \(after)")
+  }
+
+  @Test("A line holds a file up for no longer than the packets that are under way, at whatever moment it goes")
+  func lineAmidFile() throws {
+    for moment in stride(from: 0, to: 600, by: 20) as StrideTo<Int64> {
+      var hall = FileTests.line(2)
+      hall.pass(OutgoingFiles.chatTime)
+      hall.filePacketTime = .milliseconds(5)
+      // Of 86 fragments.
+      try hall.sendFile(FileTests.content(40_000), as: 7, at: 0)
+      hall.pass(.milliseconds(moment))
+      _ = hall.say("one", at: 0)
+      hall.pass(.milliseconds(1200 - moment))
+      #expect(hall.nodes[1].files.count == 1, "\(moment) ms")
+    }
+  }
+
   @Test("Small files one after the other do not wait for each other's confirmation")
   func small() throws {
     var hall = FileTests.line(2)
@@ -298,6 +341,30 @@ struct ConfirmingTests {
     #expect(wait <= most, "what a line waits for: \(wait)")
   }
 
+  @Test(
+    "Where nobody chats more packets are under way, and the first line waits 0.4 s more at most; as soon as it goes they are few again",
+    arguments: [(1, 5), (5, 25), (27, 5), (20, 100)] as [(Int64, Int64)])
+  func leavesRoomForChat(milliseconds: Int64, wayMilliseconds: Int64) {
+    func run(_ isBesideChat: Bool) -> BusyLink {
+      var link = BusyLink(packet: .milliseconds(milliseconds), way: .milliseconds(wayMilliseconds))
+      link.confirming.isBesideChat = isBesideChat
+      link.run(for: .seconds(60))
+      return link
+    }
+    var (busy, quiet) = (run(true), run(false))
+    let wait = quiet.waits.max() ?? .zero
+    #expect(wait <= (quiet.packet + quiet.way) * 2 + Confirming.waitWithoutChat, "\(wait)")
+    #expect(busy.sent > quiet.sent / 10 * 9 && quiet.sent > busy.sent / 10 * 9)
+    #expect(quiet.confirming.limit >= min(busy.confirming.limit * 3 / 2, Confirming.limits.upperBound))
+    quiet.confirming.isBesideChat = true
+    // What is under way goes first, and is confirmed.
+    quiet.run(for: Confirming.waitWithoutChat * 2)
+    #expect(quiet.confirming.limit <= busy.confirming.limit && quiet.confirming.interval <= busy.confirming.interval)
+    quiet.waits = []
+    quiet.run(for: .seconds(5))
+    #expect(quiet.waits.max() ?? .zero <= busy.waits.max() ?? .zero)
+  }
+
   @Test("A link that becomes longer, or slower, is busy again within 15 s, and lines wait no longer there")
   func followsChanges() {
     var link = BusyLink(packet: .milliseconds(5), way: .milliseconds(25))
@@ -326,7 +393,7 @@ private struct BusyLink {
   var sent = 0
   /// What each packet waited for until the link took it.
   var waits: [Duration] = []
-  private var confirming = Confirming()
+  var confirming = Confirming()
   private var (now, free, number) = (Instant.zero, Instant.zero, 0 as UInt64)
   private var answers: [(at: Instant, confirmation: FileConfirmation)] = []
   /// Fragments that the other end has taken since its last confirmation, and after how many it confirms.

@@ -303,12 +303,13 @@ struct MeshHall {
   }
 
   private mutating func send(_ bytes: [UInt8], on link: LinkID, from node: Int, isFile: Bool) {
+    var leaves = now
     if isFile, !stalled.contains(link) {
       let end = End(link: link, node: node)
-      let due = max(now, takenAt[end] ?? now).advanced(by: filePacketTime)
-      takenAt[end] = due
+      leaves = max(now, takenAt[end] ?? now).advanced(by: filePacketTime)
+      takenAt[end] = leaves
       waiting[end, default: 0] += 1
-      fly(Flight(due: due, number: 0, bytes: [], link: link, to: node, isRoom: true))
+      fly(Flight(due: leaves, number: 0, bytes: [], link: link, to: node, isRoom: true))
     }
     guard let wire = wires[link] else { return nodes[node].sent[link, default: []].append(bytes) }
     guard wire.isUp else { return }
@@ -320,7 +321,7 @@ struct MeshHall {
     sent += 1
     // What goes over one link arrives in order.
     let earliest = flights.last { $0.link == link && $0.to == to && !$0.isRoom }?.due ?? now
-    let due = max(earliest, now.advanced(by: .milliseconds(draw(latency))))
+    let due = max(earliest, leaves.advanced(by: .milliseconds(draw(latency))))
     fly(Flight(due: due, number: sent, bytes: bytes, link: link, to: to))
   }
 
