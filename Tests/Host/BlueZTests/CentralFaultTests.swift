@@ -209,6 +209,39 @@ struct CentralFaultTests {
     #expect(try await next.events.next() == done)
   }
 
+  @Test(
+    "One of which bluetoothd has what it served before each time is taken away twice a minute, and keeps a link that it uses",
+    arguments: [true, false])
+  @LoopActor
+  func outdatedEachTime(usesUs: Bool) async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let server = try await rig.serve(Service())
+    defer { server.close() }
+    let peer = try await rig.sighted()
+    let device = rig.fake.devicePath(peer.address)
+    func fail() async throws {
+      let visitor = try await rig.visit(try await rig.sighted(peer))
+      if usesUs { await rig.fake.write([1], to: Service.put, from: device, mtu: nil) }
+      peer.isOutdated = true
+      visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
+      #expect(try await visitor.end().contains("serves something else now"))
+      try await rig.settle()
+    }
+    for _ in 0..<2 {
+      try await fail()
+      try await rig.fake.until { rig.fake.devices.isEmpty }
+    }
+    try await fail()
+    #expect(rig.fake.devices[device]?.isConnected == (usesUs ? true : nil), "what nobody uses is cut")
+    guard usesUs else { return }
+    rig.fake.lose(peer)
+    try await rig.settle()
+    rig.time.advance(by: .seconds(60))
+    try await fail()
+    try await rig.fake.until { rig.fake.devices.isEmpty }
+  }
+
   @Test("One that a person has bound is never taken away")
   @LoopActor
   func outdatedFriend() async throws {

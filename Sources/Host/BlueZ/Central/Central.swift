@@ -21,6 +21,13 @@ final class Central {
   /// Peers that bluetoothd keeps for a connection of ours that is over, while their links go on.
   private var owed: Set<ObjectPath> = []
 
+  /// How often peers may still be taken away with their links, because bluetoothd has what they served before.
+  private var takeAways: [ObjectPath: TokenBucket] = [:]
+
+  /// So often, in so long, and so many peers of which that is known.
+  private static let takeAwayLimit = 2
+  private static let takeAwayTime = Duration.seconds(60)
+  private static let takeAwayPeers = 64
   /// Connections at one time; each may have `WriteWindow.commandLimit` calls unanswered.
   static let limit = 12
 
@@ -187,6 +194,13 @@ final class Central {
   func owe(_ connection: CentralConnection) {
     guard !connection.isShared, connection.place == place, wasFound(connection.device) else { return }
     owed.insert(connection.device)
+  }
+
+  /// Whether a peer of which bluetoothd has what it served before is to be taken away once more. bluetoothd 5.66 was seen to remember one
+  /// wrongly six times in a row: what the peer does over its link is worth more then.
+  func mayTakeAway(_ device: ObjectPath) -> Bool {
+    if takeAways[device] == nil, takeAways.count >= Self.takeAwayPeers { takeAways = [:] }
+    return takeAways[device, default: TokenBucket(Self.takeAwayLimit, each: Self.takeAwayTime)].take(at: scheduler.now)
   }
 
   /// Has bluetoothd forget what it knows of the peer, however that came about.

@@ -217,12 +217,17 @@ final class CentralConnection {
   }
 
   /// bluetoothd goes by what the peer served at an earlier time, and would at each link that comes: it has the peer taken away, and with
-  /// that its link, whoever made that.
+  /// that its link, whoever made that. Where that has not helped, a link of which the peer makes use stays, without this connection.
   ///
   /// - Returns: false where a person has bound the peer.
   func takeAway() -> Bool {
     guard state == .open, !isBound, let central else { return false }
-    close(CentralWords.changed(address), isLinkEnding: false)
+    let reason = CentralWords.changed(address)
+    guard central.mayTakeAway(device) else {
+      fail(reason)
+      return true
+    }
+    close(reason, isLinkEnding: false)
     central.takeAway(self)
     return true
   }
