@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,11 +36,15 @@ RUNS = 3
 SLOWEST = 4000
 #: Bytes of a fragment before its slice, and of a ping.
 FRAGMENT_HEAD, PING = 35, 40
+#: Lines of a kind: of 150 the second slowest is what one in a hundred exceeds.
+LINES = 150
+#: Seconds after a line in which a node keeps its files from delaying the next one (docs/mesh.md, "Files").
+CHAT_TIME = 30
 #: A radio that is slower than the emulated processor, in bytes a second.
 SLOW = 20_000
 #: Seconds of the file, its frames, and seconds of as many bare packets, of each run, by the name of the sender and the size in
 #: bytes.
-Taken = dict[tuple[str, int], list[tuple[float, int, float]]]
+Taken = dict[tuple[str, int], list[tuple[float, int, float | None]]]
 
 
 @asynccontextmanager
@@ -103,8 +106,9 @@ async def bare_server(stage: Stage) -> str:
     raise AssertionError("the bare server is not on the bus")
 
 
-async def bare_seconds(stage: Stage, path: str, sizes: list[int]) -> float:
-    """How long packets of these sizes take, from the first to the word of the server that the last has come."""
+async def bare_seconds(stage: Stage, path: str, sizes: list[int]) -> float | None:
+    """How long packets of these sizes take, from the first to the word of the server that the last has come; None where some were lost:
+    5.66 loses what goes over several ATT channels (docs/bluez.md, "Two Linux machines"), and nobody sends bare packets again."""
     server = await bare_server(stage)
 
     async def came() -> int:
@@ -126,6 +130,10 @@ async def bare_seconds(stage: Stage, path: str, sizes: list[int]) -> float:
                 await asyncio.sleep(0.05)
         assert now == before + sum(sizes), (now, before)
         return time.monotonic() - begin
+    except TimeoutError:
+        if stage.machine.bluez >= (5, 69):
+            raise
+        return None
     finally:
         os.close(descriptor)
 
@@ -178,6 +186,7 @@ async def files(stage: Stage) -> None:
     taken: Taken = {}
     async with nodes(stage, 2) as found, bare_link(stage) as path:
         await meet_and_chat(found)
+        await until_nobody_chats()
         for run in range(RUNS):
             # Where each packet is a request, one file of 1 MiB takes minutes.
             await send_each_way(stage, found, path, (100 * KB, MIB) if has_sockets or run == 0 else (100 * KB,), taken)
@@ -188,6 +197,11 @@ async def meet_and_chat(found: list[Node]) -> None:
     for node in found:
         await node.until_neighbours(1)
     await chat(*found)
+
+
+async def until_nobody_chats() -> None:
+    """Files leave room for lines until then, and are somewhat slower."""
+    await asyncio.sleep(CHAT_TIME + 1)
 
 
 async def send_each_way(stage: Stage, found: list[Node], path: str, sizes: tuple[int, ...], taken: Taken) -> None:
@@ -211,11 +225,15 @@ def packets_of(stage: Stage, size: int, frames: int) -> list[int]:
 def show_files(stage: Stage, taken: Taken) -> None:
     """Shows what files took beside bare packets of the same sizes: the best rate, and the ratio in the middle."""
     for (name, size), runs in taken.items():
-        best, frames, _ = min(runs)
-        ratios = sorted(bare / seconds for seconds, _, bare in runs)
-        shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        rate = f"{size / best / 1000:.0f} kB/s in {frames} frames"
-        stage.measure(f"{size // KB} kB from {name}: {rate}, {median(ratios):.2f} of bare packets ({shown})")
+        seconds, frames, _ = min(runs, key=lambda run: run[0])
+        stage.measure(f"{size // KB} kB from {name}: {size / seconds / 1000:.0f} kB/s in {frames} frames, {_shares(runs)}")
+
+
+def _shares(runs: list[tuple[float, int, float | None]]) -> str:
+    ratios = sorted(bare / seconds for seconds, _, bare in runs if bare is not None)
+    if not ratios:
+        return "of bare packets some were lost each time"
+    return f"{median(ratios):.2f} of bare packets ({', '.join(f'{ratio:.2f}' for ratio in ratios)})"
 
 
 async def latencies(one: Node, other: Node, label: str, count: int) -> list[float]:
@@ -233,23 +251,43 @@ async def latencies(one: Node, other: Node, label: str, count: int) -> list[floa
 async def show_lines(stage: Stage, one: Node, other: Node) -> None:
     """Shows how long lines take, alone and beside a file that goes the same way."""
     await latencies(one, other, "before", 10)
-    alone = await latencies(one, other, "alone", 50)
-    beside: list[float] = []
-    for round in range(10):
-        path = await one.send_file(random.Random(round).randbytes(MIB), f"file {round}")
-        await one.until_file_is(path, "sending")
-        while (await one.files())[path]["State"] == "sending" and len(beside) < 50:
-            beside += await latencies(one, other, f"beside {len(beside)} {round}", 5)
-        if len(beside) >= 50:
+    found = {"alone": await latencies(one, other, "alone", LINES), "beside a file": await beside_files(one, other)}
+    found[f"beside a file after {CHAT_TIME} s without a line"] = await first_lines(one, other)
+    for what, times in found.items():
+        stage.measure(f"{what}: median {median(times) * 1000:.0f} ms, p99 {last(times) * 1000:.0f} ms")
+
+
+async def beside_files(one: Node, other: Node) -> list[float]:
+    found: list[float] = []
+    for round in range(30):
+        path = await begin_file(one, f"file {round}")
+        while (await one.files())[path]["State"] == "sending" and len(found) < LINES:
+            found += await latencies(one, other, f"beside {len(found)} {round}", 5)
+        if len(found) >= LINES:
             await one.service.call(path, FILE, "Delete")
-            break
+            return sorted(found)
         await one.until_file_is(path, "sent", timeout=30)
-    assert len(beside) >= 50, "the files were too fast"
-    for what, found in (("alone", alone), ("beside a file", sorted(beside))):
-        stage.measure(f"{what}: median {found[len(found) // 2] * 1000:.0f} ms, p99 {last(found) * 1000:.0f} ms")
+    raise AssertionError("the files were too fast")
 
 
-@suite.test("Lines arrive beside a running file", limit=400)
+async def first_lines(one: Node, other: Node) -> list[float]:
+    found: list[float] = []
+    for round in range(3):
+        await until_nobody_chats()
+        path = await begin_file(one, f"quiet {round}")
+        await one.until_out(path, 5)
+        found += await latencies(one, other, f"first {round}", 1)
+        await one.service.call(path, FILE, "Delete")
+    return sorted(found)
+
+
+async def begin_file(one: Node, name: str) -> str:
+    path = await one.send_file(noise(name, MIB), name)
+    await one.until_file_is(path, "sending")
+    return path
+
+
+@suite.test("Lines arrive beside a running file", limit=800)
 async def lines(stage: Stage) -> None:
     async with nodes(stage, 2) as found:
         await meet_and_chat(found)
@@ -264,6 +302,7 @@ async def slow_radio(stage: Stage) -> None:
         taken: Taken = {}
         async with nodes(stage, 2) as found, bare_link(stage) as path:
             await meet_and_chat(found)
+            await until_nobody_chats()
             slow_down(SLOW)
             await send_each_way(stage, found, path, (100 * KB, MIB), taken)
             async with found[0].bus.hearing_only(BLUEZ):
