@@ -24,8 +24,7 @@ final class Central {
   /// How often peers may still be taken away with their links, because bluetoothd has what they served before.
   private var takeAways: [ObjectPath: TokenBucket] = [:]
 
-  /// So often, in so long, and so many peers of which that is known.
-  private static let takeAwayLimit = 2
+  /// Once in so long, and so many peers of which that is known.
   private static let takeAwayTime = Duration.seconds(60)
   private static let takeAwayPeers = 64
   /// Connections at one time; each may have `WriteWindow.commandLimit` calls unanswered.
@@ -196,11 +195,11 @@ final class Central {
     owed.insert(connection.device)
   }
 
-  /// Whether a peer of which bluetoothd has what it served before is to be taken away once more. bluetoothd 5.66 was seen to remember one
-  /// wrongly six times in a row: what the peer does over its link is worth more then.
+  /// Whether a peer of which bluetoothd has what it served before is to be taken away. bluetoothd 5.66 reads that from its cache again
+  /// where it knows no name of the peer: what the peer does over its link is worth more then.
   func mayTakeAway(_ device: ObjectPath) -> Bool {
     if takeAways[device] == nil, takeAways.count >= Self.takeAwayPeers { takeAways = [:] }
-    return takeAways[device, default: TokenBucket(Self.takeAwayLimit, each: Self.takeAwayTime)].take(at: scheduler.now)
+    return takeAways[device, default: TokenBucket(1, each: Self.takeAwayTime)].take(at: scheduler.now)
   }
 
   /// Has bluetoothd forget what it knows of the peer, however that came about.
