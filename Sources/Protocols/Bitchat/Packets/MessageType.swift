@@ -29,9 +29,10 @@ public struct MessageType: RawRepresentable, Hashable, Sendable {
   public var isPadded: Bool { self == .noiseHandshake || self == .noiseEncrypted }
 
   /// Whether somebody waits for a packet of this type who said or wants to hear something now.
-  public var isChat: Bool { Self.chat.contains(self) }
-
-  private static let chat: Set<MessageType> = [.message, .noiseHandshake, .noiseEncrypted, .groupMessage, .voiceFrame]
+  public var isChat: Bool {
+    self == .message || self == .groupMessage || self == .voiceFrame || self == .noiseHandshake
+      || self == .noiseEncrypted
+  }
 
   /// The type's name in the live dialect: `noiseHandshake`; nil if it has none.
   public var name: String? { Self.names[self] }
