@@ -140,7 +140,8 @@ struct UnsubscribedTests {
     let before = isKnown ? try await service.link() : nil
     try await pair(device, rig, raw)
     try await rig.fake.subscribe(Service.hear)
-    let link = if let before { before } else { try await service.link() }
+    let link: LinkID
+    if let before { link = before } else { link = try await service.link() }
     server.notify([1], of: Service.id(0xFE03), to: link)
     _ = try await rig.fake.notified.first { $0.value == [1] }
     #expect(raw.sent.all.isEmpty && rig.radio.links.count == 1)
