@@ -211,6 +211,6 @@ extension BlueZRadio {
   /// The link with the peer that has this address, or came with it: a peer that pairs tells its identity address, and what began under
   /// the first one goes on under that.
   func link(at address: BluetoothAddress) -> LinkTable.Entry? {
-    links.all.first { $0.address == address || self.address(of: $0) == address }
+    links.first { $0.address == address || self.address(of: $0) == address }
   }
 }

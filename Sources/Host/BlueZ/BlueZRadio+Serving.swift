@@ -398,7 +398,8 @@ extension BlueZRadio {
   /// The one client that is connected: the only peer that can have subscribed. Nil where there are several.
   private var onlyClient: ObjectPath? {
     guard let place else { return nil }
-    let connected = daemon.devices.values.filter { $0.isConnected && $0.path.isWithin(place.adapter) }
+    // Not before it is asked for: a value in the usual case needs no look at all the peers.
+    var connected: [Device] { daemon.devices.values.filter { $0.isConnected && $0.path.isWithin(place.adapter) } }
     if let raw = doors.raw.way, let index = place.index, let known = try? raw.links(of: index) {
       // A peer that another program connected to is no client of ours; one that we connected to may be.
       let clients = known.filter { $0.isUp && (!$0.isCentral || link(at: $0.address)?.isMadeHere == true) }
@@ -406,7 +407,8 @@ extension BlueZRadio {
       return link(at: only.address)?.device ?? connected.first { $0.address == only.address }?.path
         ?? Device.path(of: only.address, at: place.adapter)
     }
-    return connected.count == 1 ? connected.first?.path : nil
+    let peers = connected
+    return peers.count == 1 ? peers.first?.path : nil
   }
 }
 

@@ -84,7 +84,7 @@ class Standstill:
         return max(self._longest, time.monotonic() - self._asked)
 
     def __str__(self) -> str:
-        return f", bluetoothd stood still for {self._longest:.0f} s" if self._longest >= self.SHORTEST else ""
+        return f", bluetoothd stood still for {self._seconds:.0f} s" if self._seconds >= self.SHORTEST else ""
 
 
 FAULTS: list[tuple[str, Callable[[Stage], Awaitable[None]]]] = [

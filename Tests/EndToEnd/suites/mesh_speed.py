@@ -254,7 +254,7 @@ async def show_lines(stage: Stage, one: Node, other: Node) -> None:
     found = {"alone": await latencies(one, other, "alone", LINES), "beside a file": await beside_files(one, other)}
     found[f"beside a file after {CHAT_TIME} s without a line"] = await first_lines(one, other)
     for what, times in found.items():
-        stage.measure(f"{what}: median {median(times) * 1000:.0f} ms, p99 {last(times) * 1000:.0f} ms")
+        stage.measure(f"{what}: median {median(times) * 1000:.0f} ms, p99 {last(times) * 1000:.0f} ms of {len(times)}")
 
 
 async def beside_files(one: Node, other: Node) -> list[float]:

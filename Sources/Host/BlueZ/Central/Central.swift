@@ -195,7 +195,7 @@ final class Central {
     owed.insert(connection.device)
   }
 
-  /// Whether a peer of which bluetoothd has what it served before is to be taken away. bluetoothd 5.66 reads that from its cache again
+  /// Whether a peer of which bluetoothd has what it served before is to be taken away, which counts as done. bluetoothd 5.66 reads that from its cache again
   /// where it knows no name of the peer: what the peer does over its link is worth more then.
   func mayTakeAway(_ device: ObjectPath) -> Bool {
     if takeAways[device] == nil, takeAways.count >= Self.takeAwayPeers { takeAways = [:] }

@@ -59,6 +59,9 @@ final class LinkTable {
   /// All links, the oldest number first.
   var all: [Entry] { entries.values.sorted { $0.id.number < $1.id.number } }
 
+  /// A link that is as wanted.
+  func first(where isWanted: @LoopActor (Entry) -> Bool) -> Entry? { entries.values.first(where: isWanted) }
+
   /// Enters a link.
   ///
   /// - Parameter id: the number that was promised for the link; nil for a new one.
