@@ -60,7 +60,9 @@ final class LinkTable {
   var all: [Entry] { entries.values.sorted { $0.id.number < $1.id.number } }
 
   /// A link that is as wanted.
-  func first(where isWanted: @LoopActor (Entry) -> Bool) -> Entry? { entries.values.first(where: isWanted) }
+  func first(where isWanted: @LoopActor (Entry) -> Bool) -> Entry? {
+    entries.values.first { isWanted($0) }  // Swift 6.0 takes the function itself for one that can throw.
+  }
 
   /// Enters a link.
   ///
