@@ -15,6 +15,8 @@ extension BlueZRadio {
   /// A peer connected, or is no longer connected.
   func deviceChanged(_ device: Device, wasConnected: Bool) {
     guard let place, device.path.isWithin(place.adapter) else { return }
+    // Read after bluetoothd's signal, the kernel's word of an end would be taken for the end of the link that came next.
+    doors.management.way?.takeWaiting()
     let isOurs = links[device.path]?.isMadeHere ?? central.isConnecting(device.path)
     if device.isConnected { connected(device) } else { close(device.path) }
     if device.isConnected != wasConnected { renewAdvertisements(by: device.path, isOurs: isOurs) }

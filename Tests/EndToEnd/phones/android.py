@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from phones.phone import Link, Phone
 from phones.tuvali import Dialect, Report, android_report
@@ -25,7 +26,9 @@ class AndroidWallet(Wallet):
         """
         super().__init__(phone, dialect, mtu=mtu, damages=damages)
         self.newer = newer
-        self._listens = False
+        #: When the app began to hear reports and the verdict; None until the first request for a report is sent.
+        self._listens_from: float | None = None
+        self._has_asked = False
 
     async def prepare(self, link: Link) -> None:
         await link.discover(self.dialect.service)
@@ -56,14 +59,25 @@ class AndroidWallet(Wallet):
 
     async def request_report(self) -> None:
         assert self.link is not None
+        if not self._has_asked:
+            self._has_asked = True
+            self.link.when_sent(self._on_sent)
+            self.link.listen(self.dialect.report_response, self._if_in_time(self.on_report))
+            self.link.listen(self.dialect.verification_status, self._if_in_time(self.on_status))
         await self.write(self.dialect.report_request, b"\x01")
         await self.link.sent()
-        if not self._listens:
-            # What comes before this moment is lost on the phone.
-            await asyncio.sleep(self.LISTENS_AFTER)
-            self.link.listen(self.dialect.report_response, self.on_report)
-            self.link.listen(self.dialect.verification_status, self.on_status)
-            self._listens = True
+
+    def _on_sent(self) -> None:
+        self._listens_from = self.phone.arrived + self.LISTENS_AFTER
+
+    def _if_in_time(self, handler: Callable[[bytes], None]) -> Callable[[bytes], None]:
+        """What arrives on the phone before the app listens is lost. Packets' times tell, for this process may itself be late."""
+
+        def hear(value: bytes) -> None:
+            if self._listens_from is not None and self.phone.arrived >= self._listens_from:
+                handler(value)
+
+        return hear
 
     def parse_report(self, value: bytes) -> Report:
         return android_report(value)

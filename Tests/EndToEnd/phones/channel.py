@@ -6,6 +6,9 @@ from __future__ import annotations
 import asyncio
 import collections
 import socket
+import struct
+import time
+from collections.abc import Iterator
 
 from bumble.transport.common import ParserSource, Transport
 
@@ -14,8 +17,17 @@ from harness.management import USER, bind
 #: Bytes that may wait in the socket, the kernel's own around each packet included. Only root may have so many.
 ROOM = 16 << 20
 _SO_RCVBUFFORCE = 33
+_SO_TIMESTAMPNS = 35
+_TIMESPEC = struct.Struct("@ll")
 #: The first byte of an HCI packet that carries data of a link.
 _ACL = 0x02
+
+
+def _times(control: list[tuple[int, int, bytes]]) -> Iterator[float]:
+    for level, kind, value in control:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
+            seconds, nanoseconds = _TIMESPEC.unpack(value)
+            yield seconds + nanoseconds / 1e9
 
 
 class _Source(ParserSource):
@@ -23,17 +35,21 @@ class _Source(ParserSource):
         super().__init__()
         self.channel = channel
         self.data_packets = 0
+        #: When the kernel had the packet that is being handed out, in seconds since 1970.
+        self.arrived = time.time()
+        channel.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         asyncio.get_running_loop().add_reader(channel, self._readable)
 
     def _readable(self) -> None:
         try:
-            packet = self.channel.recv(4096)
+            packet, control, _, _ = self.channel.recvmsg(4096, socket.CMSG_SPACE(_TIMESPEC.size))
         except BlockingIOError:
             return
         except OSError:
-            packet = b""
+            packet, control = b"", []
         if packet:
             self.data_packets += packet[0] == _ACL
+            self.arrived = next(_times(control), self.arrived)
             self.parser.feed_data(packet)
         else:
             self.close()
@@ -90,6 +106,11 @@ class HCIUserChannel(Transport):
             self.channel.close()
             raise
         super().__init__(_Source(self.channel), _Sink(self.channel))
+
+    @property
+    def arrived(self) -> float:
+        """When the kernel had the packet that is being handed out, in seconds since 1970: this process may be later."""
+        return self.source.arrived
 
     @property
     def data_packets(self) -> int:

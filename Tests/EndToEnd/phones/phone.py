@@ -154,6 +154,17 @@ class Link:
                 if not flow.done() or flow.cancelled():
                     queue.remove_listener("flow", listener)
 
+    def when_sent(self, then: Callable[[], None]) -> None:
+        """Calls `then` as soon as nothing is on its way to the controller any more, within the event that says so."""
+        queue = self.connection.data_packet_queue
+
+        def on_flow() -> None:
+            if queue.pending == 0:
+                queue.remove_listener("flow", on_flow)
+                then()
+
+        queue.on("flow", on_flow)
+
     def listen(self, uuid: str, handler: Handler) -> None:
         """Has notifications delivered here without a word to the other side; an indication is not for who did not ask."""
         handle = self._characteristic(uuid).handle
@@ -200,6 +211,11 @@ class Phone:
     def data_packets(self) -> int:
         """Packets of data that went over its links so far, both ways."""
         return self.transport.data_packets if self.transport is not None else 0
+
+    @property
+    def arrived(self) -> float:
+        """When the packet that is being handed out arrived on the phone, in seconds since 1970."""
+        return self.transport.arrived if self.transport is not None else 0
 
     @property
     def is_on(self) -> bool:

@@ -36,14 +36,23 @@ struct ComeAgainTests {
     }
 
     func kernelSaysGone(kind: AddressKind = .randomAddress, on index: UInt16 = 0) async throws {
-      rig.kernel.tell(.deviceDisconnected(DeviceDisconnected(address: peer, kind: kind, reason: .timeout)), of: index)
+      tellGone(kind: kind, on: index)
       try await rig.settle()
     }
 
     func kernelSaysThere() async throws {
+      tellThere()
+      try await rig.settle()
+    }
+
+    /// The kernel's word lies in the socket, unread.
+    func tellGone(kind: AddressKind = .randomAddress, on index: UInt16 = 0) {
+      rig.kernel.tell(.deviceDisconnected(DeviceDisconnected(address: peer, kind: kind, reason: .timeout)), of: index)
+    }
+
+    func tellThere() {
       rig.kernel.tell(
         .deviceConnected(DeviceConnected(address: peer, kind: .randomAddress, flags: 0, data: [])), of: 0)
-      try await rig.settle()
     }
 
     /// The next link, after the end of the first.
@@ -109,6 +118,24 @@ struct ComeAgainTests {
     stage.rig.time.advance(by: .seconds(10))
     try await stage.rig.settle()
     #expect(stage.rig.radio.links == [next] && next != stage.link)
+    #expect(stage.rig.radio.told.all.filter { if case .down = $0 { true } else { false } }.count == 1)
+  }
+
+  @Test("What the kernel said before bluetoothd's signals is heard before them, also when it is read later")
+  @LoopActor
+  func late() async throws {
+    let stage = try await Stage()
+    defer { stage.close() }
+    // More than the socket hands out in a turn of the loop are before the two that count.
+    for _ in 0..<100 { stage.tellGone(on: 1) }
+    stage.tellGone()
+    stage.tellThere()
+    for isConnected in [false, true] { stage.rig.fake.signal(["Connected": .bool(isConnected)], of: stage.device) }
+    let next = try await stage.next()
+    try await stage.rig.settle()
+    stage.rig.time.advance(by: .seconds(10))
+    try await stage.rig.settle()
+    #expect(stage.rig.radio.links == [next])
     #expect(stage.rig.radio.told.all.filter { if case .down = $0 { true } else { false } }.count == 1)
   }
 

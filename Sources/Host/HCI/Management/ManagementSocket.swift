@@ -55,11 +55,13 @@ public final class ManagementSocket {
   public nonisolated static let queueLimit = 64
   /// How many packets one turn of the loop takes, so that a storm of reports stops no other part of the program.
   private nonisolated static let turnLimit = 64
+  /// How many turns' packets `takeWaiting` takes: somewhat more than fit into the socket.
+  private nonisolated static let waitingTurns = 8
 
   public init(_ socket: HCISocket, scheduler: any Scheduler) {
     self.socket = socket
     self.scheduler = scheduler
-    watch = socket.watch { [weak self] in self?.readable() }
+    watch = socket.watch { [weak self] in _ = self?.takeTurn() }
   }
 
   /// Opens a socket on the management channel that may do everything. A program calls this while it has CAP_NET_ADMIN.
@@ -163,17 +165,27 @@ public final class ManagementSocket {
 
   // MARK: What arrives
 
-  private func readable() {
+  /// Hands out what has arrived by now, without waiting for the loop's next turn: what came of an event by another way, as a signal of
+  /// bluetoothd does, must not be heard before the event.
+  public func takeWaiting() {
+    for _ in 0..<Self.waitingTurns { guard takeTurn() else { return } }
+  }
+
+  /// Takes the packets of one turn of the loop.
+  ///
+  /// - Returns: whether more may wait.
+  private func takeTurn() -> Bool {
     for _ in 0..<Self.turnLimit where isOpen {
       switch socket.receive(into: &buffer) {
       case .packet(let count): take(count)
       case .tooLong: malformed += 1
-      case .nothing: return
+      case .nothing: return false
       case .broken(let error):
         Log.shared.debug("The management socket is broken: \(error)")
-        return close()
+        close()
       }
     }
+    return isOpen
   }
 
   private func take(_ count: Int) {
