@@ -30,8 +30,6 @@ enum StreamWay {
 
 /// Writes in a stream. Facts: bluez.md section 3.
 extension CentralConnection {
-  /// Bytes of values that may wait for bluetoothd in a socket: some eight of the longest.
-  private static let socketBuffer = 8192
   private static let firstRequests = 2
 
   /// Whether both ends have several ATT channels.
@@ -74,7 +72,7 @@ extension CentralConnection {
   private func acquire(_ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, _ number: UInt64) {
     call(path, BlueZName.gattCharacteristic, "AcquireWrite", [.options([:])]) { (self, result) in
       if case .success(let values) = result, let end = values.first?.asDescriptor,
-        let socket = try? PacketSocket(owning: end, buffer: Self.socketBuffer)
+        let socket = try? PacketSocket(owning: end, buffer: BlueZRadio.socketBuffer)
       {
         self.streams[path] = .socket(socket)
       } else {
