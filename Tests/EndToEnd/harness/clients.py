@@ -145,6 +145,20 @@ class DrivenClient(Client):
         self._process.stdin.write(json.dumps(command).encode() + b"\n")
         await self._process.stdin.drain()
 
+    async def does(self, **command: Any) -> None:
+        """Orders it until it has a link to do that on."""
+        what = next(iter(command))
+        while True:
+            before = len(self._done(what))
+            await self.order(**command)
+            done = await self.until(f"has answered {what!r}", lambda: self._done(what)[before:], 60)
+            if done[-1]:
+                return
+            await asyncio.sleep(1)
+
+    def _done(self, what: str) -> list[bool]:
+        return [event["ok"] for event in self.events if event.get("done") == what]
+
     # What has happened.
 
     @property

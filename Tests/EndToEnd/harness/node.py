@@ -172,6 +172,14 @@ class Node:
         found = await self.until(f"counts {count} {name}", test, timeout)
         assert found == count, (name, found)
 
+    async def until_counts_some(self, name: str, timeout: float = 30) -> None:
+        """Waits until a counter is above zero."""
+
+        async def test() -> bool:
+            return (await self.counters())[name] > 0
+
+        await self.until(f"counts {name}", test, timeout)
+
     async def until_out(self, path: str, progress: int) -> None:
         """Waits until so many hundredths of a file have gone out."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 import json
 
 from harness.runner import Suite
-from harness.stage import Stage
+from harness.stage import SETTINGS, Stage
+from phones.mesh.radio import is_of_node
 from phones.phone import Sighting
 from phones.tuvali import DIALECTS, Dialect, Invitation, service_list, structures
 from suites.formats import VECTORS
@@ -54,3 +55,25 @@ async def both(stage: Stage) -> None:
         assert len(flags) == 1 and len(flags[0]) == 1, f"{name}: the flags are {flags}"
         assert found.scan_response == answer, f"{name}: {found.scan_response.hex()}, not {answer.hex()}"
     stage.measure(f"{len(seen['0.5'].data)} and {len(seen['0.5'].scan_response)} bytes")
+
+
+@suite.test("A kiosk that is a node of the mesh has its two invitations and the mesh's advertisement on the air at once")
+async def three(stage: Stage) -> None:
+    await stage.set({**SETTINGS, "Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}})
+    seen: dict[str, Sighting] = {}
+
+    def collect(sighting: Sighting) -> bool | None:
+        for dialect in DIALECTS.values():
+            if dialect.service in service_list(sighting.data):
+                seen[dialect.name] = sighting
+        if is_of_node(sighting.data):
+            seen["mesh"] = sighting
+        return len(seen) == len(DIALECTS) + 1 or None
+
+    await stage.phone.look(collect)
+    addresses = {sighting.address.to_string(False) for sighting in seen.values()}
+    assert len(addresses) == 1, addresses
+    # None takes turns with another: each is there again while the last one is looked at.
+    seen.clear()
+    await stage.phone.look(collect, timeout=2)
+    await stage.set()

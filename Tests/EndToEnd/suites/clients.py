@@ -184,8 +184,10 @@ async def bitchat_cli(stage: Stage) -> None:
             await client.until(f"has {size} bytes", lambda: file.exists() and file.read_bytes() == content, 90)
         file = client.home / "theirs.bin"
         file.write_bytes(unpacked("theirs", 100))
-        await client.order(file=str(file))
-        await client.order(say="from somebody who is not his key")
+        await client.does(file=str(file))
+        await client.does(say="from somebody who is not his key")
+        # The node has waited for an announce of his.
+        await node.until_counts_some("ChatOfUnknown", timeout=90)
         counters = await node.counters()
         assert counters["BadAnnounces"] > 0, counters
         await node.say("and after that")

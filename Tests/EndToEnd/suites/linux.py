@@ -9,20 +9,25 @@ from harness.stage import SETTINGS, Stage, settings
 from suites.visits import KB, clerk, credential
 
 suite = Suite("linux", tenant=True)
-WALLET_SETTINGS: Settings = {"Radio": {"Adapter": f"hci{SECOND}"}, "Log": {"Level": "debug"}}
 
 
-async def second_service(stage: Stage) -> Service:
+async def second_service(stage: Stage, adapter: int) -> Service:
     service = await one_more(stage.bus, "second")
-    await stage.machine.until_powered(SECOND)
-    await service.start(WALLET_SETTINGS)
+    await stage.machine.until_powered(adapter)
+    await service.start({"Radio": {"Adapter": f"hci{adapter}"}, "Log": {"Level": "debug"}})
     return service
 
 
 async def send(stage: Stage, wanted: Settings, size: int, accept: bool) -> None:
     uri = await stage.set(wanted)
+    await bring(stage, uri, size, accept)
+    assert await stage.kiosk.invitation() != uri
+
+
+async def bring(stage: Stage, uri: str, size: int, accept: bool, adapter: int = SECOND) -> None:
+    """A wallet on another adapter brings a credential to the kiosk."""
     text = credential(size)
-    second = await second_service(stage)
+    second = await second_service(stage, adapter)
     try:
         await second.until_radio("ready")
         path = await second.call(WALLET_PATH, WALLET, "Send", "ss", uri, text.decode())
@@ -33,7 +38,6 @@ async def send(stage: Stage, wanted: Settings, size: int, accept: bool) -> None:
         stage.measure(f"MTU {sent['Mtu']}")
     finally:
         await second.stop()
-    assert await stage.kiosk.invitation() != uri
 
 
 @suite.test(f"A wallet on Linux (hci{SECOND}) brings 100 KB to a verifier on Linux (hci{KIOSK}) and is accepted")

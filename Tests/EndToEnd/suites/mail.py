@@ -173,6 +173,38 @@ async def given(stage: Stage) -> None:
             check(app)
 
 
+@suite.test("An iPhone's letter to a node goes with another iPhone; the node opens it once, and its ticks go the usual way", limit=300)
+async def opened(stage: Stage) -> None:
+    anna, ben = IOSApp("anna"), IOSApp("ben")
+    async with node_alone(stage) as node, apart(), phone(stage, anna, 0) as one, phone(stage, ben, 1) as other:
+        node_id = bytes.fromhex(await node.peer_id())
+        await meet(one, node, Way.FOUND)
+        # Where Ben comes to her, the node hears neither.
+        part([(NODE, ADAPTERS[0]), (NODE, ADAPTERS[1])])
+        await one.phone.hang_up()
+        await join(other, 0)
+        await know(anna, ben)
+        await know(ben, anna)
+        letter = anna.deposit(ben.id, anna.peers[node_id].announce.noise_key, "a letter")
+        await ben.until("has it", lambda: ben.bag, limit(40))
+        # He walks to the node.
+        await one.hide()
+        await other.phone.hang_up()
+        part(())
+        await meet(other, node, Way.FOUND)
+        heard = await node.until_heard("a letter", timeout=60)
+        assert heard.conversation == heard.sender == anna.id.hex(), heard
+        await node.until_counts("CourierOpened", 1)
+        assert letter not in anna.receipts, "the way back is hers"
+        # And she comes home.
+        await meet(one, node, Way.FOUND)
+        await node.mark_read(heard.number)
+        await anna.until("has both ticks", lambda: anna.receipts[letter] == ["delivered", "read"], limit(90))
+        assert len([message for message in await node.messages() if message.text == "a letter"]) == 1
+        for app in (anna, ben):
+            check(app)
+
+
 @suite.test("An Android phone passes on what it does not know: pings both ways, and a letter to who is behind it", limit=240)
 async def passed_on(stage: Stage) -> None:
     anna, droid, cleo = IOSApp("anna"), AndroidApp("droid"), IOSApp("cleo")

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from harness.limits import limit
-from harness.machine import KIOSK, OTHER, SECOND, THIRD
+from harness.machine import FOURTH, KIOSK, OTHER, SECOND, THIRD
 from harness.node import Node
 from harness.radio import part
 from harness.runner import Suite
@@ -17,6 +17,7 @@ from harness.service import VERIFIER
 from harness.stage import Stage, settings
 from phones.tuvali import DIALECTS
 from suites.goodput import BriskWallet
+from suites.linux import bring
 from suites.transfers import MATRIX
 from suites.visits import KB, SIZES, credential, speed, visit
 
@@ -232,6 +233,10 @@ async def every_wallet(stage: Stage) -> None:
             if result.frame > 100 * KB:
                 stage.measure(f"{who}, {size}: {speed(result)}")
             assert result.rounds == 0, f"{who} ({dialect}, {mtu}, {size}): {result.resent} chunks were lost on the way"
+        await kiosk.until_neighbours(3, timeout=80)
+        async with talking(stage, found):
+            await bring(stage, await stage.kiosk.invitation(), 100 * KB, True, FOURTH)
+            links.append((await kiosk.properties())["Links"])
         await chat(found[0], kiosk)
         stage.measure(f"links of the mesh after each: {', '.join(map(str, links))}")
         # A busy guest may lose one for a moment.

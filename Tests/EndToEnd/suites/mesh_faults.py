@@ -95,21 +95,29 @@ FAULTS: list[tuple[str, Callable[[Stage], Awaitable[None]]]] = [
 
 
 async def talk(one: Node, other: Node, sent: dict[int, str]) -> None:
-    """Says something in private without end, and notes it."""
+    """Says something in private and to all without end, and notes what was said in private."""
     peer = await other.peer_id()
     while True:
         text = f"{one.name} says {len(sent)}"
         sent[await one.tell(peer, text)] = text
+        await one.say(to_all(text))
         await asyncio.sleep(limit(0.3))
 
 
+def to_all(text: str) -> str:
+    return f"{text} to all"
+
+
 async def check(one: Node, other: Node, sent: dict[int, str]) -> None:
-    """All that was said has arrived, once, and has its tick."""
+    """All that was said in private has arrived, once, and has its tick; what was said to all, of which nobody is told whether it has
+    arrived, came at most once."""
     for number in sent:
         await one.until_state(number, "delivered", "read", timeout=60)
     texts = [message.text for message in await other.messages()]
     for text in sent.values():
         assert texts.count(text) == 1, f"{other.name} has {text!r} {texts.count(text)} times"
+        assert texts.count(to_all(text)) <= 1, f"{other.name} has {to_all(text)!r} {texts.count(to_all(text))} times"
+    assert any(to_all(text) in texts for text in sent.values()), f"{other.name} has heard nothing that was said to all"
 
 
 def _add(what: str, fault: Callable[[Stage], Awaitable[None]]) -> None:
@@ -246,6 +254,8 @@ async def clock(stage: Stage) -> None:
             own = await ben.peer_id()
             await asyncio.sleep(limit(5))
             assert own not in await anna.peers(), "it has said who it is"
+            counters = await ben.counters()
+            assert counters["SentFrames"] == 0, counters
             time.clock_settime(time.CLOCK_REALTIME, time.time() - 7200)
             set_synchronised(True)
             await anna.until_knows(own)

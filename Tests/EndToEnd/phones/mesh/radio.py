@@ -23,6 +23,16 @@ CHARACTERISTIC = "A1B2C3D4-E5F6-4A5B-8C9D-0E1F2A3B4C5D"
 LONGEST_VALUE = 512
 
 
+def is_of_node(data: bytes) -> bool:
+    """Whether advertising data names the service of Bitchat."""
+    lists = (
+        AdvertisingData.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS,
+        AdvertisingData.INCOMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS,
+    )
+    found = AdvertisingData.from_bytes(data).ad_structures
+    return any(kind in lists and bytes(UUID(SERVICE)) in value for kind, value in found)
+
+
 class Neighbour(MeshLink):
     """A connection, whoever made it: the phone is a client on it, a server, or both."""
 
@@ -173,14 +183,8 @@ class MeshRadio:
         address: that of the one that is meant, where there are several."""
 
         def matches(seen: Sighting) -> Address | None:
-            lists = (
-                AdvertisingData.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS,
-                AdvertisingData.INCOMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS,
-            )
-            found = AdvertisingData.from_bytes(seen.data).ad_structures
-            is_node = any(kind in lists and bytes(UUID(SERVICE)) in data for kind, data in found)
             is_meant = address is None or seen.address.to_string(False) == address
-            return seen.address if is_node and is_meant else None
+            return seen.address if is_of_node(seen.data) and is_meant else None
 
         return await self.phone.look(matches, timeout)
 
