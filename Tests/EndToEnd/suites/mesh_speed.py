@@ -254,7 +254,8 @@ async def show_lines(stage: Stage, one: Node, other: Node) -> None:
     found = {"alone": await latencies(one, other, "alone", LINES), "beside a file": await beside_files(one, other)}
     found[f"beside a file after {CHAT_TIME} s without a line"] = await first_lines(one, other)
     for what, times in found.items():
-        stage.measure(f"{what}: median {median(times) * 1000:.0f} ms, p99 {last(times) * 1000:.0f} ms of {len(times)}")
+        share = "" if what == "alone" else f", {last(times) / last(found['alone']):.1f} times that alone"
+        stage.measure(f"{what}: median {median(times) * 1000:.0f} ms, p99 {last(times) * 1000:.0f} ms of {len(times)}{share}")
 
 
 async def beside_files(one: Node, other: Node) -> list[float]:
@@ -334,4 +335,4 @@ async def to_phone(stage: Stage) -> None:
         assert file.content == content
         await node.until_file_is(path, "sent")
         allowed = ((await node.counters())["SentFrames"] - before) * 0.025
-        stage.measure(f"{taken:.1f} s, the pacing alone takes {allowed:.1f} s")
+        stage.measure(f"{taken:.1f} s, the pacing alone takes {allowed:.1f} s: {allowed / taken:.2f} of what it allows")
