@@ -83,6 +83,43 @@ struct CourierServiceTests {
     #expect(cem.texts.isEmpty)
   }
 
+  @Test(
+    "A mailbox of a thousand places has all its letters again after a restart, sealed, and a wipe takes them"
+  )
+  @LoopActor
+  func mailbox() async throws {
+    let folder = try ScratchFolder()
+    let directory = folder.path("state")
+    let village = Village()
+    func asMailbox(_ settings: inout MeshService.Settings) {
+      (settings.role, settings.courierEnvelopes) = (.mailbox, 1000)
+    }
+    let box = village.add("box", directory: directory, asMailbox)
+    village.time.advance(by: .seconds(1))
+    let now: UInt64 = 1_900_000_000_000
+    box.mesh.keep(
+      try (0..<1000).map { number in
+        let mark = Array("ciphertext \(number)".utf8)
+        let envelope = try CourierEnvelope(
+          tag: #require(CourierTag(mark + [UInt8](repeating: 0, count: 16 - mark.count))),
+          expiry: now + 3_600_000, ciphertext: mark + [UInt8](repeating: 7, count: 300))
+        let depositor = PeerID(rawValue: UInt64(number / 4 + 1))
+        return .carried(
+          CarriedEnvelope(envelope: envelope, depositor: depositor, isOfFavourite: number < 500, storedAt: now))
+      })
+    village.time.advance(by: .seconds(5))
+    for (_, bytes) in try folder.files() { #expect(!contains(bytes, Array("ciphertext 7".utf8))) }
+    village.restart(box, "box", directory: directory, asMailbox)
+    village.time.advance(by: .seconds(1))
+    #expect(box.mesh.carried == 1000)
+    var isWiped = false
+    box.mesh.wipe { _ in isWiped = true }
+    #expect(village.wait { isWiped && box.mesh.engine != nil })
+    village.restart(box, "box", directory: directory, asMailbox)
+    village.time.advance(by: .seconds(1))
+    #expect(box.mesh.carried == 0)
+  }
+
   private func contains(_ bytes: [UInt8], _ part: [UInt8]) -> Bool {
     bytes.count >= part.count && (0...(bytes.count - part.count)).contains { bytes[$0..<$0 + part.count] == part[...] }
   }

@@ -110,13 +110,14 @@ final class Village {
 
   /// The service of a house ends, and another one begins on the same machine.
   func restart(
-    _ house: House, _ name: String, directory: String, disk: (any Offloading)? = nil, store: (any MeshDisk)? = nil
+    _ house: House, _ name: String, directory: String, disk: (any Offloading)? = nil, store: (any MeshDisk)? = nil,
+    _ adjust: (inout MeshService.Settings) -> Void = { _ in }
   ) {
     house.mesh.stop()
     time.advance(by: .seconds(1))
     house.mesh = service(
       name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, Clock(time), store, time,
-      { _ in })
+      adjust)
     (house.waiting, house.progress) = ([], [:])
     house.observe()
     house.mesh.start()
