@@ -139,7 +139,7 @@ def unpacked(name: str, size: int) -> bytes:
 async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
     """To all each way; in private from it."""
     node_id = await node.peer_id()
-    for name, size in (("one.bin", 1), ("small.bin", 300), ("large.bin", 20_000)):
+    for name, size in (("one.bin", 1), ("small.bin", 300), ("large.bin", 100_000)):
         content = unpacked(name, size)
         path = client.home / name
         path.write_bytes(content)
@@ -176,8 +176,8 @@ async def bitchat_cli(stage: Stage) -> None:
         node_id = await node.peer_id()
         await client.until_met("knows the node", lambda: client.has_status("connected") and client.knows(node_id))
         await public_lines(node, client, 20, 300, 1500)
-        # No larger one: a node cuts the link of who does not say who he is after 15 s.
-        for size in (1, 50_000):
+        # No larger one: a node cuts the link of who does not say who he is after 15 s, and a fragment goes each 25 ms.
+        for size in (1, 100_000):
             content = unpacked("cli", size)
             await node.send_file(content, f"{size}.bin")
             file = client.downloads / f"{size}.bin"

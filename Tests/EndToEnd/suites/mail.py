@@ -182,6 +182,7 @@ async def opened(stage: Stage) -> None:
         # Where Ben comes to her, the node hears neither.
         part([(NODE, ADAPTERS[0]), (NODE, ADAPTERS[1])])
         await one.phone.hang_up()
+        await one.advertise()
         await join(other, 0)
         await know(anna, ben)
         await know(ben, anna)
