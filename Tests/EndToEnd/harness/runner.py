@@ -68,18 +68,18 @@ def words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-async def _keep_evidence(stage: Stage, number: int, test: Test, since: float, error: str) -> None:
+async def _keep_evidence(stage: Stage, number: int, test: Test, since: str, error: str) -> None:
     folder = stage.out / "failed" / f"{number:02}-{slug(test.sentence)}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "error.txt").write_text(error)
-    journal = await run("journalctl", "--no-pager", "-o", "short-precise", "--since", f"@{since:.3f}", check=False)
+    journal = await run("journalctl", "--no-pager", "-o", "short-precise", f"--after-cursor={since}", check=False)
     (folder / "journal.log").write_text(journal + "\n")
 
 
 async def _run_one(stage: Stage, number: int, test: Test) -> Result:
     stage.measured = []
     await measure_again(stage.bus)
-    since, begin = time.time(), time.monotonic()
+    since, begin = await stage.machine.journal_end(), time.monotonic()
     error, limit = "", limits.limit(test.limit)
     whole = asyncio.timeout(limit)
     try:

@@ -123,6 +123,8 @@ async def bitchat4agents(stage: Stage) -> None:
         await node.start()
         heard = await node.until_heard("said while the node was away", timeout=240)
         assert heard.sender == client.id and (await node.counters())["UnaskedAnswers"] == 0
+        # Not before that: it would answer who asks for lines with fragments.
+        await files_each_way(node, client, ("hundred.bin", 100_000))
         # The largest file from it alone, and last: it drops what comes while 256 packets wait, and a guest has it wait long.
         path = client.home / "largest.bin"
         path.write_bytes(unpacked("largest", LARGEST))
@@ -136,10 +138,9 @@ def unpacked(name: str, size: int) -> bytes:
     return random.Random(name).randbytes(size)
 
 
-async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
-    """To all each way; in private from it."""
-    node_id = await node.peer_id()
-    for name, size in (("one.bin", 1), ("small.bin", 300), ("large.bin", 100_000)):
+async def files_each_way(node: Node, client: Bitchat4Agents, *files: tuple[str, int]) -> None:
+    """To all, of these names and sizes."""
+    for name, size in files:
         content = unpacked(name, size)
         path = client.home / name
         path.write_bytes(content)
@@ -148,6 +149,12 @@ async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
         assert (file["Content"], file["Peer"], file["Private"]) == (content, client.id, False), file["Name"]
         await node.send_file(unpacked("to " + name, size), f"to {name}")
         await client.until(f"has to {name}", lambda: client.file(f"to {name}") == unpacked("to " + name, size), 90)
+
+
+async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
+    """To all each way; in private from it."""
+    node_id = await node.peer_id()
+    await files_each_way(node, client, ("one.bin", 1), ("small.bin", 300), ("large.bin", 20_000))
     path = client.home / "private.bin"
     path.write_bytes(unpacked("private", 100))
     await client.order("dm_send_file", peer_id=node_id, path=str(path))

@@ -178,7 +178,7 @@ async def opened(stage: Stage) -> None:
     anna, ben = IOSApp("anna"), IOSApp("ben")
     async with node_alone(stage) as node, apart(), phone(stage, anna, 0) as one, phone(stage, ben, 1) as other:
         node_id = bytes.fromhex(await node.peer_id())
-        await meet(one, node, Way.FOUND)
+        await meet(one, node, Way.COMES)
         # Where Ben comes to her, the node hears neither.
         part([(NODE, ADAPTERS[0]), (NODE, ADAPTERS[1])])
         await one.phone.hang_up()
@@ -198,7 +198,7 @@ async def opened(stage: Stage) -> None:
         await node.until_counts("CourierOpened", 1)
         assert letter not in anna.receipts, "the way back is hers"
         # And she comes home.
-        await meet(one, node, Way.FOUND)
+        await meet(one, node, Way.COMES)
         await node.mark_read(heard.number)
         await anna.until("has both ticks", lambda: anna.receipts[letter] == ["delivered", "read"], limit(90))
         assert len([message for message in await node.messages() if message.text == "a letter"]) == 1
