@@ -200,7 +200,11 @@ async def opened(stage: Stage) -> None:
         # And she comes home.
         await meet(one, node, Way.COMES)
         await node.mark_read(heard.number)
-        await anna.until("has both ticks", lambda: anna.receipts[letter] == ["delivered", "read"], limit(90))
+        # The first one has gone back with Ben, who is a neighbour of the node still.
+        try:
+            await anna.until("has both ticks", lambda: sorted(anna.receipts[letter]) == ["delivered", "read"], limit(90))
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}; of her letter she has {anna.receipts[letter]}; Ben has {ben.bag}") from None
         assert len([message for message in await node.messages() if message.text == "a letter"]) == 1
         for app in (anna, ben):
             check(app)
