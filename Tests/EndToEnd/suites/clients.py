@@ -2,6 +2,7 @@
 noticed. docs/mesh.md has the table."""
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -117,7 +118,8 @@ async def bitchat4agents(stage: Stage) -> None:
         await client.until("hears", lambda: client.heard("and after that"), 60)
         assert not [each for each in client.records if each["content"].startswith("compressed")], "it inflates raw deflate"
         assert client.receipts(sent["message_id"]) == ["delivered"], "it keeps all receipts"
-        # What it says to nobody it gives a node that asks later.
+        # What it says to nobody it gives a node that asks later. A link that ends amid its answer to who asks stops it for good.
+        await until_quiet(node)
         await node.stop()
         await client.order("public_send", content="said while the node was away")
         await node.start()
@@ -136,6 +138,14 @@ async def bitchat4agents(stage: Stage) -> None:
 def unpacked(name: str, size: int) -> bytes:
     """So many bytes that do not compress, other ones for each name."""
     return random.Random(name).randbytes(size)
+
+
+async def until_quiet(node: Node) -> None:
+    """Waits until nothing has come for three seconds."""
+    before = -1
+    while (now := (await node.counters())["Frames"]) != before:
+        before = now
+        await asyncio.sleep(limit(3))
 
 
 async def files_each_way(node: Node, client: Bitchat4Agents, *files: tuple[str, int]) -> None:
