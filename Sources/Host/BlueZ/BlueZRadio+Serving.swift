@@ -207,9 +207,9 @@ extension BlueZRadio {
 
   // MARK: To clients
 
-  /// Bytes of values that may wait for bluetoothd in a socket: some 25 of the longest. With a quarter of that the two programs wake each
+  /// Bytes of values that may wait for bluetoothd in a socket: some twelve of the longest. With half of that the two programs wake each
   /// other more often, which is slower. How much is under way on a link is for who sends to limit.
-  static let socketBuffer = 32 << 10
+  static let socketBuffer = 16 << 10
   /// Bytes of writes that may wait for this program: bluetoothd drops those that find no room. The machine may allow less.
   private static let writeBuffer = 1 << 20
   /// Writes of one client that are taken before the loop has its turn.
