@@ -196,7 +196,7 @@ async def opened(stage: Stage) -> None:
         heard = await node.until_heard("a letter", timeout=60)
         assert heard.conversation == heard.sender == anna.id.hex(), heard
         await node.until_counts("CourierOpened", 1)
-        assert letter not in anna.receipts, "the way back is hers"
+        assert letter not in anna.receipts, "she is not there, and was told"
         # And she comes home.
         await meet(one, node, Way.COMES)
         await node.mark_read(heard.number)

@@ -16,6 +16,7 @@ SELECTION = (
     "for 2 s",
     "What a phone says is there, once each and none missing, while a kiosk waits and another program discovers",
     "Both dialects are on the air at once, byte for byte as the original sends them",
+    "A kiosk that is a node of the mesh has its two invitations and the mesh's advertisement on the air at once",
     "An iOS wallet (0.5, MTU 517) brings 10 KB and is accepted",
     "An iOS wallet (0.4, MTU 512) brings 100 KB and is rejected",
     "An iOS wallet (0.5, MTU 100) brings 10 KB and is accepted",
