@@ -195,8 +195,8 @@ final class Central {
     owed.insert(connection.device)
   }
 
-  /// Whether a peer of which bluetoothd has what it served before is to be taken away, which counts as done. bluetoothd 5.66 reads that from its cache again
-  /// where it knows no name of the peer: what the peer does over its link is worth more then.
+  /// Whether a peer of which bluetoothd has what it served before is to be taken away, which counts as done. bluetoothd 5.66 reads that
+  /// from its cache again where it knows no name of the peer: what the peer does over its link is worth more then.
   func mayTakeAway(_ device: ObjectPath) -> Bool {
     if takeAways[device] == nil, takeAways.count >= Self.takeAwayPeers { takeAways = [:] }
     return takeAways[device, default: TokenBucket(1, each: Self.takeAwayTime)].take(at: scheduler.now)
