@@ -97,7 +97,7 @@ public enum AESGCM {
   }
 }
 
-/// The cipher that OpenSSL's providers offer. It is fetched once.
+/// The cipher that OpenSSL's providers offer, fetched once and kept for the life of the process. Threads only read it.
 private struct Cipher: @unchecked Sendable {
   // No thread owns the cipher: OpenSSL never changes one that was fetched.
   let pointer: OpaquePointer?
