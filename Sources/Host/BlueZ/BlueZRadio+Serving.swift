@@ -82,6 +82,15 @@ extension BlueZRadio {
     applications[application]?.expectStream(from: link)
   }
 
+  public func allow(_ backlog: Backlog, on id: LinkID) {
+    guard let link = links[id], link.backlog != backlog else { return }
+    link.backlog = backlog
+    for application in applications.values {
+      for characteristic in application.characteristics.values { characteristic.sockets[id]?.limit(to: backlog.bytes) }
+    }
+    central.limitStreams(of: link)
+  }
+
   /// A client reads.
   ///
   /// - Returns: its link; nil where bluetoothd does not say which client it is.
@@ -99,7 +108,7 @@ extension BlueZRadio {
     -> FileDescriptor?
   {
     guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
-    let (socket, end) = try PacketSocket.pair(buffer: Self.socketBuffer)
+    let (socket, end) = try PacketSocket.pair(buffer: link.backlog.bytes)
     let id = link.id
     let isKnown = characteristic.subscribers.contains(id)
     characteristic.sockets.updateValue(socket, forKey: id)?.close()
@@ -207,9 +216,6 @@ extension BlueZRadio {
 
   // MARK: To clients
 
-  /// Bytes of values that may wait for bluetoothd in a socket: some twelve of the longest. With half of that the two programs wake each
-  /// other more often, which is slower. How much is under way on a link is for who sends to limit.
-  static let socketBuffer = 16 << 10
   /// Bytes of writes that may wait for this program: bluetoothd drops those that find no room. The machine may allow less.
   private static let writeBuffer = 1 << 20
   /// Writes of one client that are taken before the loop has its turn.
@@ -442,5 +448,16 @@ extension Delivery {
 
   fileprivate func fate(of link: LinkID) -> Fate {
     accepted.contains(link) ? .accepted : full.contains(link) ? .full : .unreachable
+  }
+}
+
+extension Backlog {
+  /// Bytes of values that may wait for bluetoothd in a socket, the kernel's part of each among them: some twelve of the longest values,
+  /// or twice that. The less may wait, the more often the two programs wake each other.
+  var bytes: Int {
+    switch self {
+    case .short: 16 << 10
+    case .long: 32 << 10
+    }
   }
 }

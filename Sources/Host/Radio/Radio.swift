@@ -63,6 +63,10 @@ public protocol Radio: AnyObject {
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link
 
+  /// How much of what goes over a link of this service's may wait on its way from now on; at first it is little. Of several services
+  /// with the same link the last one decides.
+  func allow(_ backlog: Backlog, on link: LinkID)
+
   /// Calls `handler` when the radio needs a place and takes one of this service's links: with those that it may take. The
   /// link that the handler returns is given up; with nil the radio chooses.
   func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?)

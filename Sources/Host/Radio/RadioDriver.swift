@@ -59,6 +59,9 @@ public protocol RadioDriver: AnyObject {
   /// A service says that a client writes its first values one at a time, and many later.
   func expectStream(from link: LinkID, in application: ApplicationID)
 
+  /// How much of what goes over a link may wait on its way from now on; at first it is little.
+  func allow(_ backlog: Backlog, on link: LinkID)
+
   /// Who made a link, as far as the driver can tell by now.
   func origin(of link: LinkID) -> LinkOrigin
 
@@ -80,6 +83,9 @@ extension RadioDriver {
 
   /// A driver that takes all writes in one way.
   public func expectStream(from link: LinkID, in application: ApplicationID) {}
+
+  /// A driver in which the same always waits.
+  public func allow(_ backlog: Backlog, on link: LinkID) {}
 
   /// A driver that changes nothing for others has nothing to give back.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }

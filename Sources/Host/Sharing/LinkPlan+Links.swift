@@ -119,6 +119,10 @@ extension LinkPlan {
     if case .unused(let since)? = links[link]?.condition { since } else { nil }
   }
 
+  func isUsed(_ link: LinkID, by tenant: TenantID) -> Bool {
+    links[link]?.users.contains { owner(of: $0) == tenant } ?? false
+  }
+
   func owner(of user: User) -> TenantID? {
     switch user {
     case .application(let application): owners[application]

@@ -9,6 +9,11 @@ extension SharedRadio {
 
   public func linkDown(_ link: LinkID) { decide(.linkDown(link)) }
 
+  /// A service decides on the links that it uses, and on no others.
+  func allow(_ backlog: Backlog, on link: LinkID, by tenant: LinkPlan.TenantID) {
+    if plan.isUsed(link, by: tenant) { driver.allow(backlog, on: link) }
+  }
+
   func perform(_ action: LinkPlan.Action) {
     switch action {
     case .open(let application, let link, let address, let since, let mtu):

@@ -79,6 +79,8 @@ public final class Tenant: Radio {
     try radio.connect(to: address, for: id, handler)
   }
 
+  public func allow(_ backlog: Backlog, on link: LinkID) { radio.allow(backlog, on: link, by: id) }
+
   public func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?) {
     linkHandler = handler
   }

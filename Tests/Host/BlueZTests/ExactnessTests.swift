@@ -219,6 +219,29 @@ struct ExactnessTests {
     two.server.close()
   }
 
+  @Test("A client's socket holds twice as much where more may wait, and so does its next one, but no other client's")
+  @LoopActor
+  func backlog() async throws {
+    let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
+    defer { two.close() }
+    two.rig.fake.leavesValues = true
+    for device in two.devices { try await two.rig.fake.subscribe(Service.hear, by: device) }
+    func fill(_ link: LinkID) -> Int {
+      var sent = 0
+      while two.server.notify([UInt8](repeating: 7, count: 512), of: Self.hear, to: link).accepted == [link] {
+        sent += 1
+      }
+      return sent
+    }
+    two.rig.driver.allow(.long, on: two.links[0])
+    let (long, short) = (fill(two.links[0]), fill(two.links[1]))
+    #expect((8...16).contains(short) && (short * 2 - 1...short * 2 + 1).contains(long))
+    try await two.rig.fake.subscribe(Service.hear, false, by: two.devices[0])
+    try await two.rig.fake.subscribe(Service.hear, by: two.devices[0])
+    #expect(fill(two.links[0]) == long)
+    two.server.close()
+  }
+
   @Test("No more than sixteen values are sent that bluetoothd has not handled, and links that waited are told")
   @LoopActor
   func fullWindow() async throws {

@@ -206,6 +206,33 @@ struct StreamTests {
     #expect(peer.writes.all.compactMap(\.value.first) == Array(0...taken + 2))
   }
 
+  @Test("A socket holds twice as much where more may wait, whether that is said before or after it is there")
+  @LoopActor
+  func backlog() async throws {
+    let rig = try await rig(BlueZVersion(5, 82), channels: 1)
+    defer { rig.close() }
+    func room(before: Backlog, after: Backlog) async throws -> Int {
+      let peer = FakePeer.sample("00:AA:03:00:00:0\(rig.radio.links.count + 1)")
+      peer.leavesWrites = true
+      let visitor = try await rig.visit(try await rig.sighted(peer))
+      try await write(first: visitor, to: peer)
+      let link = try #require(visitor.link)
+      rig.driver.allow(before, on: link.id)
+      link.write([UInt8](repeating: 1, count: 500), to: Self.put, as: .stream)
+      _ = try await visitor.events.first { $0 == .written(Self.put, error: nil) }
+      rig.driver.allow(after, on: link.id)
+      var count = 1
+      while link.streamNow([UInt8](repeating: 1, count: 500), to: Self.put) { count += 1 }
+      return count
+    }
+    let short = try await room(before: .short, after: .short)
+    #expect((8...16).contains(short))
+    let twice = short * 2 - 1...short * 2 + 1
+    #expect(twice.contains(try await room(before: .long, after: .long)))
+    #expect(twice.contains(try await room(before: .short, after: .long)))
+    #expect(try await room(before: .long, after: .short) == short)
+  }
+
   @Test("Where bluetoothd gives no socket, they are commands by calls")
   @LoopActor
   func refused() async throws {

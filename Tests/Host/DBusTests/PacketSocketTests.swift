@@ -127,6 +127,45 @@ struct PacketSocketTests {
     #expect(near.send([1]) == .sent)
   }
 
+  @Test(
+    "A larger buffer has room at once and says so; a smaller one takes nothing until little enough waits, and loses nothing"
+  )
+  @LoopActor
+  func anotherBuffer() async throws {
+    let (near, far) = try pair(buffer: 8192)
+    let room = Mailbox<Int>()
+    var (sent, received) = (0, 0)
+    near.onRoom = { room.put(sent) }
+    func fill() {
+      while near.send([UInt8(truncatingIfNeeded: sent)] + Array(repeating: 0, count: 99)) == .sent { sent += 1 }
+    }
+    func drain(_ count: Int) {
+      for _ in 0..<count {
+        #expect(
+          far.receive(limit: 100) == .packet([UInt8(truncatingIfNeeded: received)] + Array(repeating: 0, count: 99)))
+        received += 1
+      }
+    }
+    fill()
+    let few = sent
+    near.limit(to: 65536)
+    #expect(try await room.next() == few)
+    fill()
+    #expect(sent > few * 4)
+    near.limit(to: 8192)
+    // With what the small buffer holds left, it is as full as it was.
+    drain(sent - few)
+    #expect(near.send([]) == .full)
+    drain(few)
+    #expect(try await room.next() == sent)
+    let before = sent
+    fill()
+    #expect(sent == before + few)
+    #expect(near.send([]) == .full)
+    near.close()
+    near.limit(to: 65536)
+  }
+
   @Test("When the other end goes, what it sent is received first, then the end is told, once")
   @LoopActor
   func hangUp() async throws {

@@ -83,6 +83,8 @@ final class RecordingDriver: RadioDriver {
 
   func expectStream(from link: LinkID, in application: ApplicationID) { note("stream from \(link.number)") }
 
+  func allow(_ backlog: Backlog, on link: LinkID) { note("\(backlog) backlog on \(link.number)") }
+
   func origin(of link: LinkID) -> LinkOrigin { origins[link] ?? .peer }
 
   func cut(_ link: LinkID) { note("cut \(link.number)") }

@@ -231,6 +231,28 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == ["stream from 1"])
   }
 
+  @Test(
+    "A service decides how much may wait on the links that it uses, those of its connections as well, and on no others")
+  @LoopActor
+  func backlogs() async throws {
+    let house = House()
+    house.driver.linkUp(1)
+    house.driver.linkUp(2)
+    try house.write([1], to: house.chatServer, on: 1)
+    try house.write([1], to: house.kioskServer, on: 2)
+    let link = try house.chat.connect(to: BluetoothAddress(0xC000_0000_0009)) { _ in }
+    house.turn()
+    let own = try #require(house.driver.links.first?.id)
+    house.driver.delegate?.linkUp(DriverLink(id: own, address: BluetoothAddress(0xC000_0000_0009), since: .zero))
+    _ = house.driver.takeOrders()
+    for id in [LinkID(1), LinkID(2), LinkID(3), own] { house.chat.allow(.long, on: id) }
+    house.kiosk.allow(.short, on: LinkID(2))
+    #expect(
+      house.driver.takeOrders()
+        == ["long backlog on 1", "long backlog on \(own.number)", "short backlog on 2"])
+    withExtendedLifetime(link) {}
+  }
+
   @Test("A service that is asked for a link chooses which; a choice that is none of those is not taken")
   @LoopActor
   func yielding() async throws {

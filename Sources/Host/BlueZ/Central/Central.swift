@@ -166,6 +166,14 @@ final class Central {
     return true
   }
 
+  /// How much may wait in the sockets of a link.
+  func backlog(of device: ObjectPath) -> Backlog { links[device]?.backlog ?? .short }
+
+  /// Another backlog of a link goes for the sockets that its connections have.
+  func limitStreams(of link: LinkTable.Entry) {
+    for connection in connections[link.device] ?? [] { connection.limitStreams(to: link.backlog) }
+  }
+
   /// Whether a connection of ours is having the link with a peer cut.
   func isEnding(_ device: ObjectPath) -> Bool { connections[device]?.contains(where: \.isEnding) == true }
 

@@ -72,7 +72,7 @@ extension CentralConnection {
   private func acquire(_ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, _ number: UInt64) {
     call(path, BlueZName.gattCharacteristic, "AcquireWrite", [.options([:])]) { (self, result) in
       if case .success(let values) = result, let end = values.first?.asDescriptor,
-        let socket = try? PacketSocket(owning: end, buffer: BlueZRadio.socketBuffer)
+        let socket = try? PacketSocket(owning: end, buffer: self.backlog.bytes)
       {
         self.streams[path] = .socket(socket)
       } else {
@@ -107,6 +107,10 @@ extension CentralConnection {
       streams[path] = .commands
       write(value, id, at: path, "command", number)
     }
+  }
+
+  func limitStreams(to backlog: Backlog) {
+    for case .socket(let socket) in streams.values { socket.limit(to: backlog.bytes) }
   }
 
   func endStreams() {

@@ -92,6 +92,9 @@ final class CentralConnection {
     isBound = device.isPaired || device.isTrusted
   }
 
+  /// How much may wait in its sockets.
+  var backlog: Backlog { central?.backlog(of: device) ?? .short }
+
   /// Whether its link is being cut.
   var isEnding: Bool { if case .disconnecting = state { true } else { false } }
 

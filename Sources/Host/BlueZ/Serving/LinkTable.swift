@@ -26,6 +26,8 @@ final class LinkTable {
     var isUsed = false
     /// Whether bluetoothd was asked to cut it.
     var isBeingCut = false
+    /// How much may wait in its sockets.
+    var backlog = Backlog.short
 
     fileprivate init(_ id: LinkID, _ device: Device, since: Instant, isMadeHere: Bool, isConfirmed: Bool) {
       self.id = id

@@ -78,6 +78,9 @@ public final class PacketSocket {
     return (try PacketSocket(owning: end, buffer: buffer), other)
   }
 
+  /// Has more or fewer bytes wait from now on, as with `pair`; what waits already goes on. Does nothing for a closed end.
+  public func limit(to buffer: Int) { try? Self.limit(end, to: buffer) }
+
   private static func limit(_ end: FileDescriptor, to buffer: Int) throws(DBusError) {
     // The kernel doubles the number, for its own part.
     var half = Int32(clamping: buffer / 2)

@@ -280,6 +280,9 @@ extension MeshEngine {
 
   // MARK: Links
 
+  /// Whether people chat by this node, so that files leave room for what they say.
+  public func isBesideChat(at now: Instant) -> Bool { files.isBesideChat(at: now) }
+
   /// Whether a link takes fragments as fast as there is room: its other end is a node of this kind.
   func isFast(_ link: LinkID) -> Bool {
     links[link]?.peer.map { table.isEarshot($0) } ?? false

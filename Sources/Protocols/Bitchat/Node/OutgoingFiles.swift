@@ -127,7 +127,8 @@ struct OutgoingFiles: Sendable {
   /// A line goes out, and others are likely to follow.
   mutating func chatted(at now: Instant) { chattedAt = now }
 
-  private func isBesideChat(at now: Instant) -> Bool { chattedAt.map { $0.duration(to: now) < Self.chatTime } ?? false }
+  /// Whether another line is likely to go out while a file does.
+  func isBesideChat(at now: Instant) -> Bool { chattedAt.map { $0.duration(to: now) < Self.chatTime } ?? false }
 
   /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.
   mutating func take(for link: LinkID, isFast: Bool, at now: Instant) -> (number: UInt32, index: Int)? {

@@ -28,6 +28,8 @@ final class Doorstep: Radio {
   var onVisitValue: @LoopActor (_ value: [UInt8], _ isAtOnce: Bool) -> Void = { _, _ in }
   /// The links of which the service said that their peers will stream.
   fileprivate(set) var streamers: [LinkID] = []
+  /// How much may wait on the way to whom, in the order in which the service decided.
+  private(set) var backlogs: [(link: LinkID, backlog: Backlog)] = []
   private var calls: [UInt64: Registration] = [:]
   private var lastCall: UInt64 = 0
 
@@ -137,6 +139,7 @@ final class Doorstep: Radio {
 
   func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration { Registration {} }
   func onQuiet(_ handler: @escaping @LoopActor (Bool) -> Void) -> Registration { Registration {} }
+  func allow(_ backlog: Backlog, on link: LinkID) { backlogs.append((link, backlog)) }
   func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?) {}
   func askForQuiet() -> Registration { Registration {} }
 

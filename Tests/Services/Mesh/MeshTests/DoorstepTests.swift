@@ -59,6 +59,38 @@ struct DoorstepTests {
     village.time.advance(by: .seconds(2))
   }
 
+  @Test("Much of a file may wait in the radio, and from a line on little, until nobody has chatted for half a minute")
+  @LoopActor
+  func backlog() throws {
+    let (village, clock, doorstep, mesh) = Self.node()
+    let passer = Passer("bob", seed: 7, doorstep, clock)
+    doorstep.come(passer, as: BluetoothAddress(0xC000_0000_0001), connects: true)
+    #expect(village.wait(.seconds(30)) { passer.isLinked && mesh.neighbours == 1 })
+    village.time.advance(by: .seconds(30))
+    func send(_ count: Int) throws {
+      let before = passer.files
+      _ = try mesh.send(file: (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }, name: "a", mime: "", to: "")
+      #expect(village.wait(.seconds(60)) { passer.files == before + 1 })
+    }
+    #expect(doorstep.backlogs.isEmpty)
+    try send(20_000)
+    #expect(doorstep.backlogs.map(\.backlog) == [.long])
+    try mesh.say("a line")
+    village.time.advance(by: .seconds(1))
+    #expect(doorstep.backlogs.map(\.backlog) == [.long, .short])
+    try send(20_001)
+    try mesh.say("another one")
+    #expect(doorstep.backlogs.count == 2)
+    village.time.advance(by: OutgoingFiles.chatTime)
+    #expect(doorstep.backlogs.count == 2, "nothing goes that would wait")
+    try send(20_002)
+    #expect(doorstep.backlogs.map(\.backlog) == [.long, .short, .long])
+    let link = try #require(doorstep.guests.first { $0.value === passer }?.key)
+    #expect(doorstep.backlogs.allSatisfy { $0.link == link })
+    mesh.stop()
+    village.time.advance(by: .seconds(2))
+  }
+
   @Test("The radio is told of a node of this kind that connects that it will stream, and of no phone")
   @LoopActor
   func streamers() throws {

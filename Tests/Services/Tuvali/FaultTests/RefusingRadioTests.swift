@@ -99,6 +99,8 @@ final class RefusingRadio: Radio {
     try radio.listen(for: patterns, handler)
   }
 
+  func allow(_ backlog: Backlog, on link: LinkID) { radio.allow(backlog, on: link) }
+
   func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?) { radio.onLinkWanted(handler) }
 
   func connect(

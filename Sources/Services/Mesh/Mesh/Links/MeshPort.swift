@@ -27,6 +27,8 @@ final class MeshPort {
   /// Bytes of the longest frame that arrives whole when it is written to the peer.
   var writeLimit = ATT.valueLimit
   var queue = LinkQueue()
+  /// How much of what the radio has taken may wait there.
+  var backlog = Backlog.short
   /// What is being written, and how often it was tried.
   var writing: (frame: [UInt8], attempts: Int)?
   /// A write is under way, or the radio has no room.

@@ -86,11 +86,22 @@ extension MeshService {
   func send(_ bytes: [UInt8], on link: LinkID, _ kind: PacketClass) {
     guard let port = ports[link], !port.isCut else { return }
     note(sent: bytes, kind)
+    fit(port, for: kind)
     for kind in port.queue.append(bytes, as: kind) {
       dropped[kind, default: 0] += 1
       if kind == .file { tookFile(port) }
     }
     pump(port)
+  }
+
+  /// Of a file as much waits in the radio as makes it fast; beside chat, which cannot overtake that, less.
+  private func fit(_ port: MeshPort, for kind: PacketClass) {
+    let isBesideChat = engine?.isBesideChat(at: scheduler.now) ?? true
+    guard kind == .file || isBesideChat else { return }
+    let backlog = isBesideChat ? Backlog.short : .long
+    guard backlog != port.backlog else { return }
+    port.backlog = backlog
+    radio.allow(backlog, on: port.id)
   }
 
   /// Sends what waits, as far as the radio takes it.
