@@ -452,12 +452,12 @@ extension Delivery {
 }
 
 extension Backlog {
-  /// Bytes of values that may wait for bluetoothd in a socket, the kernel's part of each among them: some twelve of the longest values,
-  /// or twice that. The less may wait, the more often the two programs wake each other.
+  /// Bytes of values that may wait for bluetoothd in a socket, the kernel's part of each among them: some six of the longest values,
+  /// or eight times that. The less may wait, the more often the two programs wake each other.
   var bytes: Int {
     switch self {
-    case .short: 16 << 10
-    case .long: 32 << 10
+    case .short: 8 << 10
+    case .long: 64 << 10
     }
   }
 }
