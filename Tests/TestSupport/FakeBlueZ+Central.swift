@@ -190,8 +190,6 @@ extension FakeBlueZ {
 
   // MARK: GattCharacteristic1
 
-  private static let invalidHandle = DBusError(name: failed, message: "Operation failed with ATT error: 0x01")
-
   private func interface(
     of characteristic: FakePeer.Characteristic, in service: ObjectPath, of peer: FakePeer, _ device: ObjectPath
   ) -> Interface {
@@ -220,7 +218,7 @@ extension FakeBlueZ {
     guard !Set(["notify", "indicate"]).isDisjoint(with: characteristic.flags) else {
       return call.fail(DBusError(name: "org.bluez.Error.NotSupported", message: "Operation is not supported"))
     }
-    guard !peer.isOutdated else { return call.fail(Self.invalidHandle) }
+    guard !peer.isOutdated else { return call.fail(peer.outdatedAnswer) }
     if let refusal = peer.subscriptionRefusal { return call.fail(refusal) }
     peer.subscriptions.insert(characteristic.uuid)
     peer.onSubscribe(characteristic.uuid) { [weak self] in
@@ -265,7 +263,7 @@ extension FakeBlueZ {
     guard peer.writers[characteristic.uuid]?.isOpen != true else {
       return call.fail(DBusError(name: "org.bluez.Error.NotPermitted", message: "Write acquired"))
     }
-    guard !peer.isOutdated || type == "command" else { return call.fail(Self.invalidHandle) }
+    guard !peer.isOutdated || type == "command" else { return call.fail(peer.outdatedAnswer) }
     let answer: @LoopActor (DBusError?) -> Void = { error in
       let give: @LoopActor () -> Void = { error.map { call.fail($0) } ?? call.reply() }
       if peer.holdsAnswers { peer.held.append(give) } else { give() }

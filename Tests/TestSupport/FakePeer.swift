@@ -52,6 +52,9 @@ public final class FakePeer {
   public var isUnreadable = false
   /// Whether bluetoothd has what it served before, and finds nothing where it writes and subscribes, until it has forgotten the peer.
   public var isOutdated = false
+  /// What it finds instead.
+  public var outdatedAnswer = DBusError(
+    name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x01")
   /// What subscribing is refused with.
   public var subscriptionRefusal: DBusError?
   /// What the next call of `AcquireWrite` is refused with.

@@ -179,14 +179,35 @@ struct CentralFaultTests {
     #expect(next.link != nil)
   }
 
-  @Test(
-    "A peer of which bluetoothd has what it served before is taken away, whoever made the link, and read anew",
-    arguments: [(true, true), (true, false), (false, true), (false, false)])
+  /// What is answered where another attribute has the handle now, which cannot be written.
+  private static let otherAttribute = DBusError(name: "org.bluez.Error.NotPermitted", message: "Write not permitted")
+
+  @Test("That bluetoothd lets nobody else write shows nothing about what the peer serves")
   @LoopActor
-  func outdated(isPeersLink: Bool, subscribes: Bool) async throws {
+  func writeAcquired() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
     let peer = try await rig.sighted()
+    peer.outdatedAnswer = DBusError(name: "org.bluez.Error.NotPermitted", message: "Write acquired")
+    let visitor = try await rig.visit(peer)
+    peer.isOutdated = true
+    visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
+    #expect(try await visitor.events.next() == .written(Visitor.id(Visitor.put), error: .writeNotPermitted))
+    #expect(rig.fake.devices.count == 1)
+  }
+
+  @Test(
+    "A peer of which bluetoothd has what it served before is taken away, whoever made the link, and read anew",
+    arguments: [
+      (true, true, nil), (true, false, nil), (false, true, nil), (false, false, nil), (true, false, otherAttribute),
+      (false, true, otherAttribute),
+    ])
+  @LoopActor
+  func outdated(isPeersLink: Bool, subscribes: Bool, answer: DBusError?) async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    if let answer { peer.outdatedAnswer = answer }
     if isPeersLink { rig.fake.arrive(peer) }
     let visitor = try await rig.visit(peer)
     peer.isOutdated = true

@@ -25,9 +25,11 @@ enum CentralWords {
   /// Whether the object that was called is not there any more: the peer is forgotten, or what it serves was read anew.
   static func isOfGoneObject(_ error: DBusError) -> Bool { error.is(.unknownObject) || error.is(.unknownMethod) }
 
-  /// Whether the peer has nothing at a handle that bluetoothd remembers of it (Invalid Handle, Core 5.4 Vol 3 Part F 3.4.1.1).
+  /// Whether the peer has nothing at a handle that bluetoothd remembers of it, or something else: what bluetoothd itself takes for
+  /// writable is not (Invalid Handle, Write Not Permitted; Core 5.4 Vol 3 Part F 3.4.1.1).
   static func isOfOldHandle(_ error: DBusError) -> Bool {
-    error.name == BlueZName.Failure.failed && ATTError.code(in: error.message.lowercased()) == 0x01
+    if error.name == BlueZName.Failure.notPermitted { return error.message.lowercased().holds("write not permitted") }
+    return error.name == BlueZName.Failure.failed && ATTError.code(in: error.message.lowercased()) == 0x01
   }
 
   /// Whether a link failed before it stood, for which trying again is the cure. bluetoothd's words for it are
