@@ -111,7 +111,10 @@ extension BlueZRadio {
     let (socket, end) = try PacketSocket.pair(buffer: link.backlog.bytes)
     let id = link.id
     let isKnown = characteristic.subscribers.contains(id)
-    characteristic.sockets.updateValue(socket, forKey: id)?.close()
+    if let full = characteristic.sockets.updateValue(socket, forKey: id) {
+      full.close()
+      EventLoop.shared.soon { [weak self] in self?.delegate?.hasRoom(id) }
+    }
     settle(id, of: characteristic)
     socket.onRoom = { [weak self] in self?.delegate?.hasRoom(id) }
     socket.onHangUp = { [weak self, weak characteristic, weak socket] in

@@ -243,6 +243,22 @@ struct ExactnessTests {
     two.server.close()
   }
 
+  @Test("Where a client subscribes again before the end of its full socket shows, there is room, and that is told")
+  @LoopActor
+  func fullAndReplaced() async throws {
+    let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
+    defer { two.close() }
+    two.rig.fake.leavesValues = true
+    try await two.rig.fake.subscribe(Service.hear, by: two.devices[0])
+    while two.server.notify([7], of: Self.hear, to: two.links[0]).accepted == [two.links[0]] {}
+    two.rig.fake.leavesValues = false
+    try await two.rig.fake.subscribe(Service.hear, by: two.devices[0])
+    _ = try await two.rig.radio.told.first { $0 == .room(two.links[0]) }
+    #expect(two.server.notify([9], of: Self.hear, to: two.links[0]).accepted == [two.links[0]])
+    while two.heard[0].last != [9] { try await two.rig.settle() }
+    two.server.close()
+  }
+
   @Test("No more than sixteen values are sent that bluetoothd has not handled, and links that waited are told")
   @LoopActor
   func fullWindow() async throws {
