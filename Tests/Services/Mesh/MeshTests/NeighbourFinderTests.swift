@@ -32,6 +32,29 @@ struct NeighbourFinderTests {
     #expect(second == Self.one)
   }
 
+  @Test(
+    "After an attempt that came to nothing the one that has waited longest is next, and after a link the strongest again"
+  )
+  func fairness() {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: -70), at: .zero)
+    var tried: [BluetoothAddress] = []
+    for number in 0..<4 {
+      let now = Self.second(Double(number * 10 + 1))
+      finder.sighted(Self.sighting(BluetoothAddress(UInt64(100 + number)), rssi: -40), at: now)
+      let next = finder.next(linked: [], peers: [], at: now)
+      guard let next else { break }
+      tried.append(next)
+      finder.failed(next, at: now.advanced(by: .seconds(9)))
+    }
+    // By then the first one may be tried again, and has waited longest for that.
+    #expect(tried == [BluetoothAddress(100), Self.one, BluetoothAddress(101), BluetoothAddress(100)])
+    finder.met(BluetoothAddress(100))
+    finder.sighted(Self.sighting(BluetoothAddress(200), rssi: -30), at: Self.second(60))
+    let strongest = finder.next(linked: [], peers: [], at: Self.second(60))
+    #expect(strongest == BluetoothAddress(200))
+  }
+
   @Test("On a battery nobody tells that an advertiser is gone: who was not heard for long is not tried")
   func notHeard() {
     var finder = NeighbourFinder()

@@ -133,6 +133,7 @@ struct SharedRadioTests {
     #expect(hall.time.run(until: { hall.verifier.visitors == 1 }, limit: .seconds(10)))
     hall.time.advance(by: .milliseconds(100))
     #expect(company.mesh.scan == nil && company.mesh.attempt == nil)
+    #expect(company.mesh.finder.remembered.advertisers == 0, "nobody tells who goes meanwhile")
     #expect(hall.finish(transfer))
     hall.time.advance(by: .milliseconds(100))
     #expect(company.mesh.scan != nil)

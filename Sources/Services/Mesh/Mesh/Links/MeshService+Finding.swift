@@ -30,6 +30,8 @@ extension MeshService {
   /// Scans while nobody wants quiet, and on a battery while it is time to.
   func listen() {
     guard isStarted, server != nil, !radio.isQuietWanted, radio.status.state != .waiting else {
+      // The next scan says who is near then, and not who went meanwhile.
+      if scan != nil { finder.forgetAdvertisers() }
       scan = nil
       findTimer.set(nil)
       dutyTimer.set(nil)

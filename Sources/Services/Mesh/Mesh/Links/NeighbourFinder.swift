@@ -29,7 +29,11 @@ struct NeighbourFinder: Sendable {
     var rssi: Int?
     /// Since when it is near.
     let since: Instant
+    /// When the last attempt began.
+    var triedAt: Instant?
     var heardAt: Instant
+
+    var waitsSince: Instant { triedAt ?? since }
   }
 
   private struct Pause {
@@ -46,6 +50,8 @@ struct NeighbourFinder: Sendable {
   private var pauses: [BluetoothAddress: Pause] = [:]
   private var aloneSince: Instant?
   private var nextAttempt = Instant.zero
+  /// Whether the last attempt came to nothing.
+  private var hasFailed = false
 
   /// How many advertisers and pauses are held.
   var remembered: (advertisers: Int, pauses: Int) { (advertisers.count, pauses.count) }
@@ -59,13 +65,16 @@ struct NeighbourFinder: Sendable {
   mutating func sighted(_ sighting: Sighting, at now: Instant) {
     advertisers[sighting.address] = Advertiser(
       peer: BitchatGATT.peer(in: sighting) ?? advertisers[sighting.address]?.peer, rssi: sighting.rssi,
-      since: advertisers[sighting.address]?.since ?? now, heardAt: now)
+      since: advertisers[sighting.address]?.since ?? now, triedAt: advertisers[sighting.address]?.triedAt, heardAt: now)
     if advertisers.count > Self.limit, let oldest = advertisers.min(by: { $0.value.heardAt < $1.value.heardAt }) {
       advertisers[oldest.key] = nil
     }
   }
 
   mutating func lost(_ address: BluetoothAddress) { advertisers[address] = nil }
+
+  /// Nobody tells any more which advertiser is lost.
+  mutating func forgetAdvertisers() { advertisers = [:] }
 
   /// On a battery nobody tells that an advertiser is lost.
   mutating func forget(notHeardSince moment: Instant) {
@@ -94,6 +103,7 @@ struct NeighbourFinder: Sendable {
   /// - Parameter first: the pause after the first one.
   mutating func failed(_ address: BluetoothAddress, first: Duration = pauseAfterFailure, at now: Instant) {
     if let pause = pauses[address], pause.isDeserved, pause.until > now { return }
+    hasFailed = true
     let before = pauses[address]?.length ?? .zero
     let length = before == .zero ? first : min(before * 2, Self.longestPause)
     pauses[address] = Pause(until: now.advanced(by: length), length: length)
@@ -109,10 +119,12 @@ struct NeighbourFinder: Sendable {
   /// A peer has said who it is, over a link that it may have made itself: what failed before shows nothing any more. That there was a
   /// link does not show as much: bluetoothd may know of another machine what that served before.
   mutating func met(_ address: BluetoothAddress) {
+    hasFailed = false
     if pauses[address]?.isDeserved == false { pauses[address] = nil }
   }
 
-  /// The advertiser to connect to now: of those that are near enough, the strongest.
+  /// The advertiser to connect to now: of those that are near enough, the strongest; after an attempt that came to nothing, the one that
+  /// has waited longest. So nobody who has a strong signal, another address each time, and no answer keeps a node from all others.
   ///
   /// - Parameters:
   ///   - linked: addresses with a link.
@@ -120,10 +132,18 @@ struct NeighbourFinder: Sendable {
   mutating func next(linked: Set<BluetoothAddress>, peers: Set<PeerID>, at now: Instant) -> BluetoothAddress? {
     noteCompany(linked, at: now)
     guard nextAttempt <= now else { return nil }
-    let chosen = candidates(linked, peers, at: now).filter { freeAt($0.key, $0.value) <= now }
-      .max { ($0.value.rssi ?? 0, $1.key.value) < ($1.value.rssi ?? 0, $0.key.value) }
-    if chosen != nil { nextAttempt = now.advanced(by: Self.attemptPause) }
-    return chosen?.key
+    let ready = candidates(linked, peers, at: now).filter { freeAt($0.key, $0.value) <= now }
+    let chosen = (hasFailed ? ready.values.map(\.waitsSince).min() : nil).map { longest in
+      ready.filter { $0.value.waitsSince == longest }
+    }
+    guard let address = Self.strongest(of: chosen ?? ready) else { return nil }
+    nextAttempt = now.advanced(by: Self.attemptPause)
+    advertisers[address]?.triedAt = now
+    return address
+  }
+
+  private static func strongest(of advertisers: [BluetoothAddress: Advertiser]) -> BluetoothAddress? {
+    advertisers.max { ($0.value.rssi ?? 0, $1.key.value) < ($1.value.rssi ?? 0, $0.key.value) }?.key
   }
 
   /// When `next` may have another answer without anything being heard; nil if nothing is timed.
