@@ -282,10 +282,12 @@ struct FragmentTests {
 
   @Test("A file is too long for Android by its fragments, and for iOS by the time that they take")
   func tooLong() {
-    #expect(!FragmentPlan.isTooLongForAndroid(fileBytes: 119_096))
-    #expect(FragmentPlan.isTooLongForAndroid(fileBytes: 119_097))
-    #expect(!FragmentPlan.isTooLongForIOS(fileBytes: 503_080))
-    #expect(FragmentPlan.isTooLongForIOS(fileBytes: 503_081))
+    #expect(FragmentPlan.longestForAndroid() == 119_096)
+    #expect(FragmentPlan.longestForIOS() == 503_080)
+    // With an iPhone at an MTU of 185 near, and never more than what everybody takes.
+    #expect(FragmentPlan.longestForAndroid(sliceBytes: 140) == 35_640)
+    #expect(FragmentPlan.longestForIOS(sliceBytes: 140) == 151_000)
+    #expect(FragmentPlan.longestForAndroid(sliceBytes: 469) == 119_096)
     // At one each 25 ms all of them are there before the 30 s are over, and some time is left.
     #expect(OutgoingFiles.pause * Limits.fragmentsForIOS < .seconds(28))
   }

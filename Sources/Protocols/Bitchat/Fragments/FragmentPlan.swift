@@ -7,19 +7,24 @@ import Bytes
 public struct FragmentPlan: Hashable, Sendable {
   public let fragments: [Packet]
 
-  /// Whether the Android app drops a file with so long a content, on links as wide as they get with the older
-  /// BlueZ. Its packet has some more bytes: header, name, type and signature, about 200.
-  public static func isTooLongForAndroid(fileBytes: Int) -> Bool {
-    isTooLong(fileBytes, for: Limits.fragmentsForAndroid)
+  /// Bytes of each slice but the last of a file for everybody, on links as wide as they get with the older BlueZ.
+  public static let widestSlice = Limits.olderFrameBytes - 43
+
+  /// The longest content of a file that the Android app puts together. The file's packet has some more bytes: header, name, type and
+  /// signature, about 200.
+  ///
+  /// - Parameter sliceBytes: of each slice, on the links of now.
+  public static func longestForAndroid(sliceBytes: Int = widestSlice) -> Int {
+    longest(in: Limits.fragmentsForAndroid, sliceBytes)
   }
 
-  /// Whether the iOS app gives a file with so long a content up before all of it has come.
-  public static func isTooLongForIOS(fileBytes: Int) -> Bool {
-    isTooLong(fileBytes, for: Limits.fragmentsForIOS)
+  /// The longest content of a file that is with an iPhone before the iOS app gives it up.
+  public static func longestForIOS(sliceBytes: Int = widestSlice) -> Int {
+    longest(in: Limits.fragmentsForIOS, sliceBytes)
   }
 
-  private static func isTooLong(_ fileBytes: Int, for fragments: Int) -> Bool {
-    fileBytes + 200 > fragments * (Limits.olderFrameBytes - 43)
+  private static func longest(in fragments: Int, _ sliceBytes: Int) -> Int {
+    fragments * min(sliceBytes, widestSlice) - 200
   }
 
   /// Cuts the bytes of a packet, as they came or as they would be sent. Nil if the link is too narrow for fragments, or there

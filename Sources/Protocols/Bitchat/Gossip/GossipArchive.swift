@@ -131,6 +131,9 @@ public struct GossipArchive: Sendable {
     return found
   }
 
+  /// Forgets a file that is one packet.
+  mutating func forget(filePacket bytes: [UInt8]) { fragments.removeAll { $0.bytes == bytes } }
+
   /// Forgets everything of a sender who is blocked.
   mutating func forget(_ sender: PeerID) {
     announces[sender] = nil
@@ -150,12 +153,12 @@ public struct GossipArchive: Sendable {
     fragments.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
   }
 
-  /// What a neighbour does not have, by what it says: announces that are fresh, and were passed on to here; before each sender's
-  /// first message that sender's announce, fresh or not, for nobody takes a line from a peer that it does not know; messages;
-  /// fragments. The oldest come first.
+  /// What a neighbour does not have, by what it says: announces that are fresh, and were passed on to here; messages; fragments and
+  /// small files. Before the first that a sender has said goes that sender's announce, fresh or not, for nobody takes a line or a file
+  /// from a peer that it does not know. The oldest come first.
   ///
   /// An announce that came in an answer itself is of somebody further away than announces are meant to go, and goes on with
-  /// messages alone: else one neighbour after the other would bring everybody's to everybody, each time anew. In a large crowd the
+  /// what its sender has said alone: else one neighbour after the other would bring everybody's to everybody, each time anew. In a large crowd the
   /// same holds of one that has come as far as its time to live brought it.
   func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
     let types = request.types ?? .usual
@@ -171,6 +174,11 @@ public struct GossipArchive: Sendable {
       else { return }
       found.append(item)
     }
+    /// What somebody has said goes behind that peer's announce.
+    func give(_ items: [Item]) {
+      for sender in Set(items.map(\.sender)).sorted() { announce(sender, youngerThan: Self.oldAnnounceMilliseconds) }
+      found += items
+    }
     // Announces have no beginning where messages are asked for as well: the iOS app's `since` says nothing of them.
     if types.contains(.announce) {
       let hasBeginning = types == .announce
@@ -185,20 +193,19 @@ public struct GossipArchive: Sendable {
     if types.contains(.message) {
       let oldest = max(request.since ?? 0, time - min(time, Self.messageMilliseconds))
       let wanted = messages.items(since: oldest) { !known.mayHave($0) }
-      for sender in Set(wanted.map(\.sender)).sorted() { announce(sender, youngerThan: Self.oldAnnounceMilliseconds) }
-      found += wanted
+      give(wanted)
     }
     if types.contains(.fragment) {
       let asked = Set(request.fragments)
-      found += fragments.items.filter { item in
+      let wanted = fragments.items.filter { item in
         guard let fragment = item.fragment, asked.isEmpty || asked.contains(fragment) else { return false }
         return isRecent(item) && isWanted(item)
       }
-      .sorted(by: Item.isOlder)
+      give(wanted.sorted(by: Item.isOlder))
     }
     if types.contains(.fileTransfer) {
-      found += fragments.items.filter { $0.type == .fileTransfer && isRecent($0) && isWanted($0) }
-        .sorted(by: Item.isOlder)
+      let wanted = fragments.items.filter { $0.type == .fileTransfer && isRecent($0) && isWanted($0) }
+      give(wanted.sorted(by: Item.isOlder))
     }
     return found
   }

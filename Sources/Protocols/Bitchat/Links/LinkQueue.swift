@@ -70,15 +70,17 @@ public struct LinkQueue: Sendable {
     return dropped
   }
 
-  /// Takes packets of files out that are not wanted any more.
+  /// Takes packets of files out that are not wanted any more, also those that a neighbour asked for.
   public mutating func removeFiles(where isUnwanted: ([UInt8]) -> Bool) {
-    var kept = Fifo<Item>()
-    while let item = pop(.file) { if !isUnwanted(item.bytes) { kept.append(item) } }
-    while let item = kept.popFirst() {
-      items[PacketClass.file.rawValue].append(item)
-      count += 1
-      bytes += item.bytes.count
-      weights[PacketClass.file.rawValue] += item.bytes.count
+    for kind in [PacketClass.file, .syncAnswer] {
+      var kept = Fifo<Item>()
+      while let item = pop(kind) { if !isUnwanted(item.bytes) { kept.append(item) } }
+      while let item = kept.popFirst() {
+        items[kind.rawValue].append(item)
+        count += 1
+        bytes += item.bytes.count
+        weights[kind.rawValue] += item.bytes.count
+      }
     }
   }
 

@@ -24,6 +24,7 @@ extension MeshEngine.Action: CustomStringConvertible, CustomReflectable {
     case .pong(let number, let milliseconds, let hops): "ping \(number): \(milliseconds) ms, \(hops) hops"
     case .pingLost(let number): "ping \(number) is lost"
     case .progress(let number, let state): "message \(number) is \(state.rawValue)"
+    case .dated(let number, let time): "message \(number) was made at \(time)"
     case .keep: "keep"
     case .proof(_, let outcome): "proof \(outcome.rawValue)"
     case .state(let state): "state \(state.rawValue)"

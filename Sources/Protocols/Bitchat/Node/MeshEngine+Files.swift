@@ -64,7 +64,7 @@ extension MeshEngine {
   /// What waits of a file goes nowhere.
   private mutating func withdraw(_ file: OutgoingFile, _ turn: inout Turn) {
     guard let cut = file.cut else { return }
-    if let id = cut.cutter?.id { archive.forget(id, of: identity.id) }
+    if let id = cut.cutter?.id { archive.forget(id, of: identity.id) } else { archive.forget(filePacket: cut.bytes) }
     turn.actions.append(.withdraw(cut.packets))
   }
 
@@ -195,13 +195,23 @@ extension MeshEngine {
   /// The links that a file goes over: of those that take its packet, whole or in fragments, the common ones; else the widest, for
   /// of the narrow ones only one is worth the many small fragments.
   private func carriers(of packet: PacketView, as id: FragmentID, among near: [LinkID]) -> [LinkID] {
-    let able = near.filter { link in
-      let limit = frameLimit(of: link)
-      return packet.bytes.count <= limit || FragmentCutter(packet, id: id, frameLimit: limit) != nil
-    }
+    carriers(
+      among: near.filter { link in
+        let limit = frameLimit(of: link)
+        return packet.bytes.count <= limit || FragmentCutter(packet, id: id, frameLimit: limit) != nil
+      })
+  }
+
+  private func carriers(among able: [LinkID]) -> [LinkID] {
     let wide = able.filter { !isNarrow($0) }
     guard wide.isEmpty else { return wide }
     return able.max { frameLimit(of: $0) < frameLimit(of: $1) }.map { [$0] } ?? []
+  }
+
+  /// Bytes of each slice but the last of a file for everybody, over the links that there are; nil without one that takes any.
+  public var sliceBytes: Int? {
+    let limits = carriers(among: targets()).map { frameLimit(of: $0) }
+    return limits.min().flatMap { FragmentPlan.sliceSize(frameLimit: $0, hasRecipient: false, hops: 0) }
   }
 
   /// A packet whose time has become old goes on to nodes of this kind in fragments of a new time, until `longestTime` is over,

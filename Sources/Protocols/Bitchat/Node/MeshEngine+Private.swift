@@ -40,7 +40,11 @@ extension MeshEngine {
   private mutating func restore(
     _ message: OutgoingMessage, at now: Instant, time: UInt64, isNew: Bool
   ) throws(TellError) -> [Action] {
-    do throws(Outbox.Refusal) { try outbox.add(message, at: now) } catch { throw .full(error) }
+    do throws(Outbox.Refusal) {
+      try outbox.add(message, at: now, isDated: !isNew || isClockTrusted)
+    } catch {
+      throw .full(error)
+    }
     var turn = Turn(now: now, time: time)
     if isNew { turn.actions.append(.keep(.outgoing(message))) }
     courier.due = now
@@ -49,6 +53,15 @@ extension MeshEngine {
       courierWhatIsDue(&turn)
     }
     return turn.actions
+  }
+
+  /// The clock is known to be right, or no longer.
+  mutating func trustClock(_ isTrusted: Bool, _ turn: inout Turn) {
+    isClockTrusted = isTrusted
+    guard isTrusted else { return }
+    for message in outbox.date(at: turn.now, time: turn.time) {
+      turn.actions += [.keep(.outgoing(message)), .dated(message.number, message.createdAt)]
+    }
   }
 
   mutating func sendWhatIsDue(_ turn: inout Turn) {

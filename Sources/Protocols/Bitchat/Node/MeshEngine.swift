@@ -193,7 +193,7 @@ public struct MeshEngine: Sendable {
     switch event {
     case .start: start(&turn)
     case .stop: stop(&turn)
-    case .clock(let isTrusted): isClockTrusted = isTrusted
+    case .clock(let isTrusted): trustClock(isTrusted, &turn)
     case .clockSet: agreeing = []
     case .linkOpened(let link, let frameLimit, let isOurs): open(link, frameLimit, isOurs, &turn)
     case .linkChanged(let link, let frameLimit): change(link, frameLimit, &turn)
@@ -425,9 +425,9 @@ public struct MeshEngine: Sendable {
     verified.remove(peer)
     blocked.remove(peer)
     table.hold(peer, false)
-    for number in outbox.forget(peer) {
-      turn.actions += [.progress(number, .failed), .keep(.settled(number))]
-    }
+    let forgotten = outbox.forget(peer)
+    for number in forgotten.undelivered { turn.actions.append(.progress(number, .failed)) }
+    for number in forgotten.all { turn.actions.append(.keep(.settled(number))) }
     cancelFiles(to: peer, &turn)
     turn.actions.append(.gone(peer))
   }

@@ -85,6 +85,8 @@ extension MeshEngine {
     case pingLost(UInt32)
     /// A message of this node has come so far.
     case progress(UInt32, MessageState)
+    /// A message of this node was made at another time than the clock said then, in milliseconds since 1970.
+    case dated(UInt32, UInt64)
     /// What became of the proof that a peer was asked for, by `challenge(_:signingKey:at:time:)`.
     case proof(PeerID, ProofOutcome)
     /// Something is to be kept for the next run.

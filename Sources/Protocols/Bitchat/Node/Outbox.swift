@@ -55,6 +55,14 @@ public struct Outbox: Sendable {
     var soughtSince: Instant?
     /// What the service was told.
     var told: MessageState
+    /// When it was taken, where the clock was not known to be right then; its date may be wrong by years.
+    var undatedSince: Instant?
+
+    /// Whether it is given up.
+    func isOld(at now: Instant, time: UInt64) -> Bool {
+      if let undatedSince { return undatedSince.duration(to: now) > .milliseconds(Outbox.lifetime) }
+      return time > message.createdAt && time - message.createdAt > Outbox.lifetime
+    }
 
     /// Whether this piece of `later` was sent after something of this message that the peer has not acknowledged.
     func isOvertaken(by piece: MessageID, of later: Entry) -> Bool {
@@ -85,11 +93,26 @@ public struct Outbox: Sendable {
     entries.values.lazy.filter { $0.told != .delivered && $0.told != .read }
   }
 
-  mutating func add(_ message: OutgoingMessage, at now: Instant) throws(Refusal) {
+  /// - Parameter isDated: whether the clock was right when the message was made.
+  mutating func add(_ message: OutgoingMessage, at now: Instant, isDated: Bool = true) throws(Refusal) {
     guard waiting < Self.limit else { throw .tooMany }
     guard undelivered.count(where: { $0.message.peer == message.peer }) < Self.peerLimit else { throw .tooManyForPeer }
-    entries[message.number] = Entry(message: message, nextTry: now, told: message.state)
+    entries[message.number] = Entry(
+      message: message, nextTry: now, told: message.state, undatedSince: isDated ? nil : now)
     for piece in message.pieces { pieces[piece.id] = message.number }
+  }
+
+  /// The clock is right from now on: what was taken before gets its date.
+  ///
+  /// - Returns: the messages that have another date now.
+  mutating func date(at now: Instant, time: UInt64) -> [OutgoingMessage] {
+    entries.keys.sorted().compactMap { number in
+      guard let entry = entries[number], let since = entry.undatedSince else { return nil }
+      let age = UInt64(since.duration(to: now) / .milliseconds(1))
+      entries[number]?.message.createdAt = time - min(age, time)
+      entries[number]?.undatedSince = nil
+      return entries[number]?.message
+    }
   }
 
   /// There is a new session with the peer, or a new link, or the peer is back: what it has not is due.
@@ -127,7 +150,7 @@ public struct Outbox: Sendable {
     var failed: [UInt32] = []
     for number in entries.keys.sorted() {
       guard var entry = entries[number], entry.told != .delivered, entry.told != .read else { continue }
-      let isOld = time > entry.message.createdAt && time - entry.message.createdAt > Self.lifetime
+      let isOld = entry.isOld(at: now, time: time)
       guard entry.nextTry <= now else {
         if isOld { failed.append(number) }
         continue
@@ -232,14 +255,13 @@ public struct Outbox: Sendable {
     return entries[number].map { ($0.message, state) }
   }
 
-  /// - Returns: the messages to a peer that is forgotten.
-  mutating func forget(_ peer: PeerID) -> [UInt32] {
-    let numbers = entries.filter { $0.value.message.peer == peer }.map(\.key).sorted()
-    for number in numbers {
-      delivered.removeAll { $0 == number }
-      remove(number)
-    }
-    return numbers
+  /// - Returns: the messages to a peer that is forgotten, and of these, those that the peer has not acknowledged.
+  mutating func forget(_ peer: PeerID) -> (all: [UInt32], undelivered: [UInt32]) {
+    let undelivered = undelivered.filter { $0.message.peer == peer }.map(\.message.number).sorted()
+    let all = entries.filter { $0.value.message.peer == peer }.map(\.key).sorted()
+    delivered.removeAll { all.contains($0) }
+    for number in all { remove(number) }
+    return (all, undelivered)
   }
 
   private func told(_ entry: Entry) -> MessageState { entry.message.state }

@@ -23,7 +23,7 @@ public struct OutgoingMessage: Hashable, Sendable {
   public let peer: PeerID
   public internal(set) var pieces: [Piece]
   /// Milliseconds since 1970, by this node's clock.
-  public let createdAt: UInt64
+  public internal(set) var createdAt: UInt64
   /// How often it was sent.
   public internal(set) var tries: Int
   /// The peer's Noise key, once it was sealed for a courier; nil where it is to be looked up.

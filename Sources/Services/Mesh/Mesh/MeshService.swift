@@ -58,6 +58,8 @@ public final class MeshService {
   var marks: [PeerID: PeerMarks] = [:]
   /// What became of proofs that peers were asked for: MeshService+Proofs.
   var proofs = ProofBoard()
+  /// Whether the disk has refused a wipe, and nothing was kept or read since.
+  private var isWipeOwed = false
   /// The nickname that was set over the bus; nil for that of the settings.
   var chosenNickname: String?
   var dropped: [PacketClass: UInt64] = [:]
@@ -176,6 +178,7 @@ public final class MeshService {
   }
 
   private func restore(_ kept: KeptMesh) {
+    isWipeOwed = false
     chosenNickname = kept.nickname
     var engine = MeshEngine(
       identity: kept.identity, configuration: engineConfiguration, random: makeRandom())
@@ -255,6 +258,7 @@ public final class MeshService {
   ) {
     switch result {
     case .success(let wiped):
+      isWipeOwed = false
       Log.shared.notice("The mesh's identity and messages are erased", id: .meshWiped, .protocolName("bitchat"))
       if let advice = wiped.advice {
         Log.shared.warning("\(advice)", id: .meshStoreDegraded, .protocolName("bitchat"))
@@ -267,6 +271,8 @@ public final class MeshService {
     case .failure(let error):
       Log.shared.error(
         "The mesh cannot be erased: \(error)", id: .meshStoreDegraded, .error(error), .protocolName("bitchat"))
+      isWipeOwed = true
+      changed()
       then(error)
     }
   }
@@ -322,6 +328,7 @@ public final class MeshService {
         pinged(number, .answered(milliseconds: milliseconds, hops: hops))
       case .pingLost(let number): pinged(number, .lost)
       case .progress(let number, let state): progressed(number, state)
+      case .dated(let number, let time): if let message = log.date(number, time) { keep([.message(message)]) }
       case .proof(let peer, let outcome): proved(peer, outcome)
       case .keep(let keepsake): changes.append(MeshChange(keepsake))
       case .state(let state): entered(state)
@@ -359,7 +366,13 @@ public final class MeshService {
   public var state: MeshEngine.State { engine?.state ?? .stopped }
 
   /// What is wrong, or what this machine gives away, and what to do, for a person; empty where nothing is.
-  public var reason: String { keeper.trouble ?? hindrance ?? advice }
+  public var reason: String {
+    if isWipeOwed { return "\(keeper.trouble.map { "\($0) " } ?? "")\(Self.owedWipe)" }
+    return keeper.trouble ?? hindrance ?? advice
+  }
+
+  private static let owedWipe =
+    "Not all of what the mesh has kept is erased. To try it again: earshot mesh wipe. The node is off the air until then."
 
   /// Why nothing can be said now, in a sentence; nil where nothing is in the way.
   var hindrance: String? {
@@ -371,7 +384,9 @@ public final class MeshService {
   }
 
   /// What confirms a wipe; nil where there is nothing to wipe yet.
-  var wipeWord: String? { engine?.identity.id.description ?? (keeper.error?.reason == .keyMissing ? "unknown" : nil) }
+  var wipeWord: String? {
+    engine?.identity.id.description ?? (isWipeOwed || keeper.error?.reason == .keyMissing ? "unknown" : nil)
+  }
 
   /// How many envelopes it carries for others.
   public var carried: Int { engine?.carried ?? 0 }

@@ -40,7 +40,7 @@ public enum MeshTool {
   private static let send = Verb(
     "send", "Send a file to everybody, or to one peer so that others cannot read it; stays until it is sent.",
     options: [
-      Option("large", "Send it although Android phones drop files of more than about 120 kB."),
+      Option("large", "Send it although Android phones drop files of more than 256 fragments: about 120 kB."),
       Option("name", value: .text("NAME"), "What others call it; without it the name of FILE."),
       Option("mime", value: .text("TYPE"), "Its type; without it what the content shows."),
       Option("wait", value: .seconds("SECONDS"), "How long to stay; without it until it is sent, for a day at most."),

@@ -28,9 +28,13 @@ final class SendFileCommand {
     let path = line.argument("FILE") ?? "-"
     let (file, size) = try open(path)
     let name = line.value("name") ?? String(path.split(separator: "/").last ?? "file")
-    try check(size)
+    guard size <= Limits.fileBytes else {
+      throw Failure(.failed, "The file has \(size) bytes; the mesh takes \(Limits.fileBytes) at most.")
+    }
     let state = try await MeshState(client)
     let peer = try line.argument("PEER").map { name throws(Failure) in try state.id(of: name) } ?? ""
+    // One for a single peer is cut for the way to that peer.
+    try warn(of: size, peer.isEmpty ? state.node.sliceBytes : 0)
     let watch = client.bus.watchName(client.service) { [weak self] in if $0 == nil { self?.isGone = true } }
     defer { watch.cancel() }
     let values = try await client.mesh(
@@ -63,20 +67,21 @@ final class SendFileCommand {
   }
 
   /// What phones drop is not sent by accident.
-  private func check(_ size: Int) throws(Failure) {
-    guard size <= Limits.fileBytes else {
-      throw Failure(.failed, "The file has \(size) bytes; the mesh takes \(Limits.fileBytes) at most.")
-    }
-    guard FragmentPlan.isTooLongForAndroid(fileBytes: size) else { return }
+  ///
+  /// - Parameter sliceBytes: bytes of the file in each of its fragments; 0 where that is not known.
+  private func warn(of size: Int, _ sliceBytes: Int) throws(Failure) {
+    let slice = sliceBytes > 0 ? sliceBytes : FragmentPlan.widestSlice
+    let longest = FragmentPlan.longestForAndroid(sliceBytes: slice)
+    guard size > longest else { return }
     guard line.flag("large") else {
+      let cause = slice < FragmentPlan.widestSlice ? " while a neighbour takes so little at a time as one does now" : ""
       throw Failure(
         .usage,
-        "The file has \(size) bytes, and Android phones drop files of more than about 120 kB. --large sends it all the same."
-      )
+        "The file has \(size) bytes, and Android phones drop files of more than about \((longest + 500) / 1000) kB\(cause). "
+          + "--large sends it all the same.")
     }
-    let isTooLongForAll = FragmentPlan.isTooLongForIOS(fileBytes: size)
     Output.complain(
-      isTooLongForAll
+      size > FragmentPlan.longestForIOS(sliceBytes: slice)
         ? "Phones drop files of this size: Android for their length, iPhones because they wait no longer than 30 s."
         : "Android phones drop files of this size.")
   }

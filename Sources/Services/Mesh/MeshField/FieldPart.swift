@@ -142,7 +142,7 @@ struct FieldPart: Sendable {
       case .progress(let number, .delivered): tally.receipts[Int(number)] = stamp
       // Nobody here sends files, pings or asks for proofs.
       case .file, .fileState, .fileProgress, .withdraw, .pong, .pingLost, .proof: break
-      case .bound, .peer, .gone, .favourited, .progress, .keep, .state: break
+      case .bound, .peer, .gone, .favourited, .progress, .dated, .keep, .state: break
       }
     }
   }

@@ -25,7 +25,9 @@ extension MeshKeeper {
         return error
       }
     }
+    let patience = patience(then: {})
     worker.offload(write) { [weak self, generation] failure in
+      self?.answered(patience)
       guard let self, generation == self.generation else {
         return then(StoreError(.failed, "What the mesh keeps is being wiped."))
       }
@@ -52,13 +54,49 @@ extension MeshKeeper {
   }
 
   /// The content of a file that is kept.
+  ///
+  /// - Parameter then: called once; with `diskStalled` where the disk takes too long.
   public func content(
     of file: MeshFile, then: @escaping @LoopActor (Result<[UInt8], StoreError>) -> Void
   ) {
     guard state == .open else { return refuse { then(.failure($0)) } }
+    // What else is asked for would wait behind what hangs.
+    guard hanging == 0 else { return scheduler.soon { then(.failure(Self.stalled)) } }
     let read: @Sendable () -> Result<[UInt8], StoreError> = { [disk] in
       do throws(StoreError) { return .success(try disk.read(file.place)) } catch { return .failure(error) }
     }
-    worker.offload(read) { then($0) }
+    let patience = patience { then(.failure(Self.stalled)) }
+    worker.offload(read) { [weak self] result in
+      let isInTime = !patience.isOver
+      self?.answered(patience)
+      if isInTime { then(result) }
+    }
+  }
+
+  /// So long the disk has for a content. Then it is said to hang.
+  private func patience(then: @escaping @LoopActor () -> Void) -> Patience {
+    let patience = Patience()
+    patience.timer = scheduler.schedule(after: Self.patience) { [weak self, weak patience] in
+      guard let self, let patience else { return }
+      patience.isOver = true
+      hanging += 1
+      error = Self.stalled
+      then()
+    }
+    return patience
+  }
+
+  private func answered(_ patience: Patience) {
+    patience.timer = nil
+    guard patience.isOver else { return }
+    hanging -= 1
+    if hanging == 0, !isStalled, error == Self.stalled { error = nil }
+  }
+
+  /// What the disk is given for one content.
+  @LoopActor
+  private final class Patience {
+    var timer: Registration?
+    var isOver = false
   }
 }

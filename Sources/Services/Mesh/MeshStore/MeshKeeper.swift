@@ -84,6 +84,8 @@ public final class MeshKeeper {
   var underWay: (writes: MeshWrites, waiting: [@LoopActor (StoreError?) -> Void])?
   /// Whether the commit that is under way takes too long.
   var isStalled = false
+  /// How many contents of files the disk has not read or written in time, and may still.
+  var hanging = 0
   /// Raised when what is under way does not count any more.
   var generation = 0
   var pause: Duration?

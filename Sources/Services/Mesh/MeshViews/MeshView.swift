@@ -15,6 +15,8 @@ public struct MeshView: Sendable, Equatable {
   public var reason = ""
   /// Envelopes of others that it carries.
   public var carried = 0
+  /// Bytes of a file for everybody in each of its fragments; 0 where that is not known.
+  public var sliceBytes = 0
   /// `node`, `relay` or `mailbox`.
   public var role = ""
   public var counters: [String: Int] = [:]
@@ -40,6 +42,7 @@ public struct MeshView: Sendable, Equatable {
     links = properties["Links"]?.asInteger ?? links
     unread = properties["Unread"]?.asInteger ?? unread
     carried = properties["Carried"]?.asInteger ?? carried
+    sliceBytes = properties["SliceBytes"]?.asInteger ?? sliceBytes
     state = properties["State"]?.asString ?? state
     reason = properties["Reason"]?.asString ?? reason
     role = properties["Role"]?.asString ?? role

@@ -114,6 +114,33 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(.fragment, fragments: [named]), at: time) == [two])
   }
 
+  @Test("Before fragments and small files goes the announce of their sender, as old as it may be, once")
+  func announcesOfFiles() throws {
+    for type in [MessageType.fragment, .fileTransfer] {
+      var archive = GossipArchive()
+      let announce = try item(.announce, age: 900_000)
+      _ = archive.keep(announce)
+      _ = archive.keep(try item(.announce, from: 2, age: 900_000))
+      let parts = try (1...2).map { number in
+        let payload =
+          type == .fragment
+          ? try Fragment(id: FragmentID(rawValue: 7), index: UInt16(number), total: 9, type: .fileTransfer, slice: [1])
+            .bytes
+          : [UInt8(number)]
+        let packet = Packet(
+          type: type, timestamp: time - UInt64(10 - number), sender: PeerID(rawValue: 1), payload: payload)
+        return try #require(GossipArchive.Item(bytes: try packet.encoded()))
+      }
+      for part in parts { _ = archive.keep(part) }
+      let types: SyncTypes = type == .fragment ? .fragment : .fileTransfer
+      #expect(archive.missing(try request(types), at: time) == [announce] + parts)
+      #expect(archive.missing(try request(having: [announce], types), at: time) == parts)
+      #expect(archive.missing(try request(having: parts, types), at: time) == [])
+      if type == .fileTransfer { archive.forget(filePacket: parts[0].bytes) }
+      #expect(archive.missing(try request(types), at: time).count == (type == .fileTransfer ? 2 : 3))
+    }
+  }
+
   @Test("A thousand messages are kept, for six hours; of more the oldest go")
   func room() throws {
     var archive = GossipArchive()

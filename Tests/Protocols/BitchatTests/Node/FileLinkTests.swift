@@ -133,6 +133,28 @@ struct FileLinkTests {
       sent[0].count < 20 && sent[2].count < 20 && sent[1].count > 40 && sent[1].allSatisfy { $0 <= 150 }, "\(sent)")
   }
 
+  @Test(
+    "The slices of a file for everybody are as long as the narrowest link takes them that is no narrower than an iPhone's",
+    arguments: [
+      ([], nil), ([20], nil), ([512], 469), ([509, 512], 467), ([182, 512], 140), ([512, 120, 182], 140),
+      ([110, 150, 20], 108),
+    ] as [([Int], Int?)])
+  func slices(limits: [Int], slice: Int?) throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let links = limits.enumerated().map { place, limit in
+      hall.connect(stranger: Stranger(UInt64(place + 1)), to: 0, frameLimit: limit)
+    }
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].engine.sliceBytes == slice)
+    guard let slice else { return }
+    try hall.sendFile(FileTests.content(5000), as: 7, at: 0)
+    hall.pass(.seconds(2))
+    let sent = links.flatMap { hall.nodes[0].sent[$0] ?? [] }.compactMap { try? Packet(PacketView($0)) }
+    let fragments = sent.filter { $0.type == .fragment }.compactMap { try? Fragment(reading: $0.payload) }
+    #expect(fragments.contains { $0.slice.count == slice })
+  }
+
   @Test("A narrow link does not keep a private file over hops from going once more in the same fragments")
   func narrowAndLossy() throws {
     var hall = FileTests.line(3)

@@ -446,7 +446,7 @@ struct FileTests {
 }
 
 extension [UInt8] {
-  fileprivate func windows(of count: Int) -> some Sequence<ArraySlice<UInt8>> {
+  func windows(of count: Int) -> some Sequence<ArraySlice<UInt8>> {
     (0...(self.count - Swift.min(count, self.count))).lazy.map { self[$0..<Swift.min($0 + count, self.count)] }
   }
 }

@@ -16,6 +16,7 @@ struct MeshHall {
     /// Who has said each of those.
     var toldFrom: [PeerID] = []
     var progress: [UInt32: [MessageState]] = [:]
+    var dates: [UInt32: UInt64] = [:]
     var gone: [PeerID] = []
     var favourited: [PeerID] = []
     var cuts: [(LinkID, MeshEngine.CutReason)] = []
@@ -281,6 +282,7 @@ struct MeshHall {
         if nodes[node].keeps { handle(.kept(message.id, from: peer), at: node) }
       case .toldAgain(let id, let peer): if nodes[node].keeps { handle(.kept(id, from: peer), at: node) }
       case .progress(let number, let state): nodes[node].progress[number, default: []].append(state)
+      case .dated(let number, let time): nodes[node].dates[number] = time
       case .gone(let peer): nodes[node].gone.append(peer)
       case .keep(let keepsake): nodes[node].kept.append(keepsake)
       case .favourited(let peer, _, let id):

@@ -327,4 +327,18 @@ struct PrivateLimitTests {
     #expect(stage.answered == 8)
     #expect(stage.ann.engine.counters.refusedRequests == 15 + 4)
   }
+
+  @Test("With a peer that is forgotten fails what it has not acknowledged; what it has stays delivered")
+  func forgotten() throws {
+    var hall = FileTests.line(2)
+    try hall.tell("first", to: 1, as: 3, at: 0)
+    hall.pass(.seconds(5))
+    hall.disconnect(hall.links(0, 1)[0])
+    try hall.tell("second", to: 1, as: 4, at: 0)
+    hall.handle(.forget(hall.nodes[1].id), at: 0)
+    #expect(hall.nodes[0].progress[3] == [.sent, .delivered])
+    #expect(hall.nodes[0].progress[4]?.last == .failed)
+    let settled = hall.nodes[0].kept.compactMap { if case .settled(let number) = $0 { number } else { nil } }
+    #expect(Set(settled).isSuperset(of: [3, 4]))
+  }
 }

@@ -42,9 +42,19 @@ struct FileCommandTests {
     let calls = stand.calls.count
     let refused = await stand.run("send", folder.path("large"))
     #expect(refused.code == .usage && refused.failure?.contains("--large") == true)
+    #expect(refused.failure?.contains("more than about 119 kB. ") == true)
     #expect(await stand.run("send", "--large", folder.path("huge")).code == .failed)
     #expect(stand.calls.count == calls)
     #expect(await stand.run("send", "--large", folder.path("large")).code == .ok)
+    // The service says what its links take.
+    stand.sliceBytes = 140
+    try folder.write([UInt8](repeating: 1, count: 35_641), to: "narrow")
+    let narrow = await stand.run("send", folder.path("narrow"))
+    #expect(narrow.code == .usage && narrow.failure?.contains("more than about 36 kB while a neighbour") == true)
+    #expect(await stand.run("send", "--large", folder.path("narrow")).code == .ok)
+    #expect(await stand.run("send", folder.path("narrow"), "alice").code == .ok, "it is cut for one link")
+    try folder.write([UInt8](repeating: 1, count: 35_640), to: "narrow")
+    #expect(await stand.run("send", folder.path("narrow")).code == .ok)
     #expect(await stand.run("send", folder.path("")).code == .usage)
     #expect(await stand.run("send", folder.path("none")).code == .failed)
   }

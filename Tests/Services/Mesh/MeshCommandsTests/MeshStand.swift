@@ -32,6 +32,8 @@ final class MeshStand {
   /// Whose code is read.
   var prover = MeshStand.alice
   var looksUntilProof = 0
+  /// Of a file for everybody; 0 for a service that does not say it.
+  var sliceBytes: UInt32 = 0
   /// The most messages of one answer.
   var pageSize = 500
   /// What the next call is answered with.
@@ -120,6 +122,7 @@ final class MeshStand {
         Property("PeerId", "s", get: { [weak self] in .string(self?.ownID ?? "") }),
         Property("Fingerprint", "s", get: { .string("f0") }), Property("Links", "u", get: { .uint32(1) }),
         Property("Unread", "u", get: { .uint32(3) }), Property("Carried", "u", get: { .uint32(2) }),
+        Property("SliceBytes", "u", get: { [weak self] in .uint32(self?.sliceBytes ?? 0) }),
       ],
       signals: [
         Signal("MessageWaiting", [Argument("message", "u")]),

@@ -161,6 +161,44 @@ struct MeshKeeperTests {
     }
   }
 
+  @Test(
+    "A content that the disk does not give in time is said not to come, once, and so are those that are asked for meanwhile"
+  )
+  func hangingContent() async {
+    await LoopActor.run {
+      let stand = Stand()
+      let file = MeshFile(
+        number: 1, time: 1, sender: PeerID(rawValue: 1), nickname: "", name: "a", mime: "", size: 3, packet: nil,
+        place: 7)
+      stand.disk.state.withLock { $0.files[7] = [1, 2, 3] }
+      var answers: [String] = []
+      @LoopActor func read() {
+        stand.keeper.content(of: file) { result in
+          do throws(StoreError) { answers.append("\(try result.get())") } catch { answers.append(error.code) }
+        }
+      }
+      read()
+      stand.clock.advance(by: .milliseconds(9_999))
+      #expect(answers == [] && stand.keeper.trouble == nil)
+      stand.clock.advance(by: .milliseconds(1))
+      #expect(answers == ["DiskStalled"] && stand.keeper.trouble?.contains("does not answer") == true)
+      read()
+      stand.clock.run()
+      #expect(answers == ["DiskStalled", "DiskStalled"] && stand.worker.held.count == 1)
+      stand.work()
+      #expect(answers.count == 2 && stand.keeper.trouble == nil)
+      read()
+      stand.work()
+      #expect(answers.last == "[1, 2, 3]")
+      // A content that is written may take as long, and is kept all the same when it is on the disk.
+      stand.keeper.keep(file, content: [4, 5]) { answers.append("kept: \($0?.code ?? "yes")") }
+      stand.clock.advance(by: .seconds(10))
+      #expect(answers.count == 3 && stand.keeper.trouble?.contains("does not answer") == true)
+      while stand.worker.held.count > 0 { stand.work() }
+      #expect(answers.last == "kept: yes" && stand.keeper.trouble == nil)
+    }
+  }
+
   @Test("A change that cannot be written is left out, and said; the others are kept")
   func unwritable() async throws {
     try await LoopActor.run {

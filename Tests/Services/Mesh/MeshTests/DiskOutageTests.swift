@@ -128,6 +128,28 @@ struct DiskOutageTests {
     #expect(bob.mesh.unkeptNotices.isEmpty)
   }
 
+  @Test("A wipe that the disk has refused is tried again by another one, and what to do is said until then")
+  @LoopActor
+  func wipeRefused() throws {
+    let folder = try ScratchFolder()
+    let disk = FlakyDisk(folder.path("state"))
+    let village = Village()
+    let (_, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
+    #expect(village.wait { village.isAcquainted })
+    let id = bob.id
+    var failures: [Bool] = []
+    disk.isLost = true
+    bob.mesh.wipe { failures.append($0 != nil) }
+    #expect(village.wait(.seconds(5)) { failures == [true] })
+    #expect(bob.mesh.wipeWord == "unknown")
+    #expect(bob.mesh.reason.contains("the disk") && bob.mesh.reason.contains("earshot mesh wipe"))
+    disk.isLost = false
+    bob.mesh.wipe { failures.append($0 != nil) }
+    #expect(village.wait(.seconds(5)) { failures == [true, false] })
+    #expect(bob.id != id && bob.mesh.wipeWord == bob.id.description && bob.mesh.reason.isEmpty)
+    #expect(village.wait { village.isAcquainted })
+  }
+
   @Test("Without the key of what is kept the node stays off the air and touches nothing; with it it is who it was")
   @LoopActor
   func withoutKey() async throws {

@@ -181,9 +181,11 @@ struct FileKeepingTests {
     intake = FileIntake()
     #expect(take(100..<200, over: 7) == FileIntake.perMinuteOfLink)
     #expect(take(200..<300, over: 8) + take(300..<600, over: 9) == FileIntake.perMinute - FileIntake.perMinuteOfLink)
-    // All that takes nothing from private files and those of favourites.
-    let dear = take(700..<720, over: 9, isOfFavourite: true) + take(720..<800, over: 9, isPrivate: true)
-    #expect(dear == FileIntake.perMinuteOfDear)
+    // All that takes nothing from private files, and neither anything from those of favourites.
+    #expect(take(600..<700, over: 9, isPrivate: true) == FileIntake.perMinute)
+    #expect(take(700..<710, over: 9, isOfFavourite: true) == 10)
+    #expect(take(710..<720, over: 9, isPrivate: true, isOfFavourite: true) == 10)
+    #expect(take(720..<800, over: 9, isOfFavourite: true) == FileIntake.perMinute - 20)
     let later = Instant.zero.advanced(by: .seconds(61))
     let isTaken = intake.take(Self.file(300, of: 0), at: later)
     #expect(isTaken)

@@ -89,6 +89,38 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
+  @Test("Of long lines, and of long private messages, go those of who has sent the most, and no others")
+  func bytes() {
+    func long(_ number: UInt32, in conversation: PeerID? = nil) -> MeshMessage {
+      var message = Self.message(number, in: conversation)
+      message.text = String(repeating: "x", count: 250_000)
+      return message
+    }
+    let first = [Self.message(1, from: Self.ann), Self.message(2, in: Self.ann)]
+    let own = [Self.message(3, state: .sent), Self.message(4, in: Self.bob, state: .delivered)]
+    let lines = Self.numbers(after: first + own, 5...104) { long($0) }
+    let fit = UInt32(MessageLog.lineBytes / 250_000)
+    #expect(lines == Array(1...4) + Array((105 - fit)...104))
+    let privateOnes = Self.numbers(after: first + own, 5...204) { long($0, in: Self.bob) }
+    let fitPrivate = UInt32(MessageLog.privateBytes / 250_000)
+    #expect(privateOnes == Array(1...4) + Array((205 - fitPrivate)...204))
+  }
+
+  @Test("Bytes of what has gone are not counted, and one that is longer than all may be is there alone of its kind")
+  func bytesGone() {
+    var log = MessageLog()
+    var long = Self.message(1)
+    long.text = String(repeating: "x", count: MessageLog.lineBytes)
+    log.append(long)
+    log.remove([1])
+    for number in 2...9 as ClosedRange<UInt32> { log.append(Self.message(number)) }
+    #expect(log.messages.map(\.number) == Array(2...9))
+    long.number = 10
+    long.text += "x"
+    log.append(long)
+    #expect(log.messages.map(\.number) == [10])
+  }
+
   @Test("What is no longer kept is no longer counted: its sender is as good as any other")
   func uncounted() {
     var log = MessageLog()

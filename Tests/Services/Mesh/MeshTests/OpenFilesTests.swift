@@ -105,15 +105,22 @@ struct OpenFilesTests {
     #expect(village.wait(.seconds(20)) { bob.mesh.files.numbers.count == 1 })
     let number = try #require(bob.mesh.files.numbers.first)
     let opened = OpenFiles(of: bob.mesh)
-    let result = Opened()
-    opened.open(number) { result.answer = $0 }
-    #expect(village.wait(.seconds(5)) { result.bytes == [1, 2, 3] } && opened.bytes == 3)
+    var result: Opened? = Opened()
+    opened.open(number) { [weak result] in result?.answer = $0 }
+    #expect(village.wait(.seconds(5)) { result?.bytes == [1, 2, 3] } && opened.bytes == 3)
     let late = Opened()
     let others = OpenFiles(of: bob.mesh)
     others.open(number) { late.answer = $0 }
     if isWiped { bob.mesh.wipe { _ in } } else { bob.mesh.delete(file: number) { _ in } }
-    #expect(village.wait(.seconds(5)) { bob.mesh.files.numbers.isEmpty && opened.bytes == 0 })
-    #expect(result.bytes == [1, 2, 3])
+    #expect(village.wait(.seconds(5)) { bob.mesh.files.numbers.isEmpty })
+    let again = Opened()
+    opened.open(number) { again.answer = $0 }
+    #expect(village.wait(.seconds(5)) { again.answer != nil } && again.bytes == nil)
+    village.time.advance(by: .seconds(61))
+    #expect(result?.bytes == [1, 2, 3] && opened.bytes == 3, "its memory is this service's")
+    result = nil
+    village.time.advance(by: .seconds(61))
+    #expect(opened.bytes == 0)
     #expect(village.wait(.seconds(5)) { late.answer != nil } && others.bytes == 0)
     guard case .failure(let error)? = late.answer else {
       Issue.record("what was deleted while it was read is given")

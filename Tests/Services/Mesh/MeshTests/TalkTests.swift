@@ -119,6 +119,26 @@ struct TalkTests {
     #expect(bob.mesh.reason.isEmpty)
   }
 
+  @Test("What is told before the clock is right arrives when it is, and is listed with its time", arguments: [2, 40])
+  @LoopActor
+  func toldEarly(days: Int64) throws {
+    let village = Village()
+    let clock = Village.Clock(village.time)
+    clock.isSynchronised = false
+    clock.set(by: -days * 24 * 3600 * 1000)
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
+    village.time.advance(by: .seconds(30))
+    #expect(bob.mesh.state == .waitingForClock)
+    let number = try bob.mesh.tell(ann.id.description, "early")
+    village.time.advance(by: .seconds(30))
+    clock.isSynchronised = true
+    clock.set(by: days * 24 * 3600 * 1000)
+    let told = clock.milliseconds - 30_000
+    #expect(bob.mesh.log[number].map { abs(Int64($0.time) - told) <= 1000 } == true)
+    #expect(village.wait { bob.progress[number]?.last == .delivered })
+    #expect(ann.texts == ["early"])
+  }
+
   @Test(
     "Two that wait for their clocks leave each other more and more alone, and meet at once when the clocks are right")
   @LoopActor

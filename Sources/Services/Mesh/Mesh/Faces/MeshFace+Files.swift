@@ -14,7 +14,7 @@ extension MeshFace {
           + "peer (its ID, or a nickname that one known peer has). name is what others read; mime is one of the types that "
           + "the apps take, or empty for what the content shows. Returns the object of the file, whose State says how it "
           + "goes. A private file goes to a peer alone that has shown, inside a session, that it takes one. Android phones "
-          + "drop files of more than 256 fragments, about 120 kB.",
+          + "drop files of more than 256 fragments, about 120 kB, or less where a neighbour takes little at a time (SliceBytes).",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .notSupported, .busy, .timeout],
         handler: { sendFile($0, service) }),
       Method(

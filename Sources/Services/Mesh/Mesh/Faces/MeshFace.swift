@@ -180,8 +180,8 @@ public final class MeshFace {
         "Wipe", in: [Argument("confirm", "s")],
         documentation:
           "Destroys the node's keys, names, messages, files and letters, leaves the mesh, and begins anew as somebody else. "
-          + "confirm is the node's own peer ID; unknown where what is kept cannot be opened for want of its key, so that the "
-          + "node has no peer ID. Returns when nothing of it is on the disk any more.",
+          + "confirm is the node's own peer ID; unknown where the node has none: what is kept cannot be opened for want of its "
+          + "key, or the disk has refused a wipe. Returns when nothing of it is on the disk any more.",
         errors: [.invalidArgs, .failed],
         handler: { call in
           guard let confirm = call.arguments.first?.asString, let word = service.wipeWord, confirm.lowercased() == word
@@ -262,6 +262,12 @@ public final class MeshFace {
         "Carried", "u",
         documentation: "How many envelopes the node carries for peers that are not there. No signal tells of changes.",
         audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.carried)) }),
+      Property(
+        "SliceBytes", "u",
+        documentation:
+          "How many bytes of a file for everybody each of its fragments carries, over the links of now; 0 without links. Android "
+          + "phones drop what takes more than 256 fragments. No signal tells of changes.",
+        audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.engine?.sliceBytes ?? 0)) }),
       Property(
         "Counters", "a{st}",
         documentation: "How often each thing happened since the service started. No signal tells of changes.",

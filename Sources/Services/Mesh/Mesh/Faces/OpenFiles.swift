@@ -27,6 +27,8 @@ final class OpenFiles {
   private let scheduler: any Scheduler
   private let read: @LoopActor (_ number: UInt32, _ then: @escaping @LoopActor (Content) -> Void) -> Void
   private var held: [UInt32: Held] = [:]
+  /// Of files that are no more, what programs still have open. Nobody else gets it.
+  private var gone: [Held] = []
   private var waiting: [UInt32: [Answer]] = [:]
   private var timer: Registration?
 
@@ -41,20 +43,20 @@ final class OpenFiles {
   /// Those of a service, which are dropped when it deletes them.
   convenience init(of service: MeshService) {
     self.init(scheduler: service.scheduler) { [weak service] number, then in
-      guard let service else { return then(Self.gone) }
+      guard let service else { return then(Self.missing) }
       service.open(file: number) { [weak service] content in
         // It may have been deleted while it was read.
-        then(service?.files[number] == nil ? Self.gone : content)
+        then(service?.files[number] == nil ? Self.missing : content)
       }
     }
     service.fileChanges.addForGood { [weak self, weak service] _ in self?.dropGone(from: service) }
     service.changes.addForGood { [weak self, weak service] in self?.dropGone(from: service) }
   }
 
-  private nonisolated static let gone = Content.failure(StoreError(.missing, "The file is no more."))
+  private nonisolated static let missing = Content.failure(StoreError(.missing, "The file is no more."))
 
   /// The bytes of all memory files.
-  var bytes: Int { held.values.reduce(0) { $0 + $1.bytes } }
+  var bytes: Int { (held.values + gone).reduce(0) { $0 + $1.bytes } }
 
   /// Opens a file for one program.
   func open(_ number: UInt32, then: @escaping Answer) {
@@ -69,7 +71,9 @@ final class OpenFiles {
 
   /// What was deleted or wiped nobody else gets.
   private func dropGone(from service: MeshService?) {
-    held = held.filter { service?.files[$0.key] != nil }
+    let lost = held.filter { service?.files[$0.key] == nil }
+    for number in lost.keys { held[number] = nil }
+    gone += lost.values.filter(\.file.isOpenElsewhere)
   }
 
   private func came(_ number: UInt32, _ content: Content) {
@@ -94,7 +98,10 @@ final class OpenFiles {
     }
   }
 
-  private func dropUnused() { held = held.filter { $0.value.file.isOpenElsewhere } }
+  private func dropUnused() {
+    held = held.filter { $0.value.file.isOpenElsewhere }
+    gone.removeAll { !$0.file.isOpenElsewhere }
+  }
 
   private func lookLater() {
     guard timer == nil else { return }
@@ -102,7 +109,7 @@ final class OpenFiles {
       guard let self else { return }
       timer = nil
       dropUnused()
-      if !held.isEmpty { lookLater() }
+      if !held.isEmpty || !gone.isEmpty { lookLater() }
     }
   }
 

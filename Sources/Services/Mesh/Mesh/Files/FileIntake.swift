@@ -10,21 +10,18 @@ struct FileIntake: Sendable {
   static let limit = 64
   /// Files that are being written at the same time.
   static let writers = 2
-  /// The most new files in a minute of one sender; of those in clear and of no favourite, also of one link and of all; and of the
-  /// others together. Who has many names has few links.
+  /// The most new files in a minute of one sender; and of strangers' public files, of their private ones, and of those of favourites so
+  /// many together. Of public ones of strangers also over one link: who has many names has few links.
   static let perMinuteOfSender = 20
   static let perMinuteOfLink = 30
   static let perMinute = 60
-  static let perMinuteOfDear = 60
   /// From a refusal of the disk to the next attempt.
   static let pause = Duration.seconds(15)
 
   /// How often files come of one sender and of all.
   private struct Gate: Sendable {
     private var senders = RateLimiter<PeerID>(perMinute: perMinuteOfSender, capacity: 256)
-    private var all: RateLimiter<Bool>
-
-    init(perMinute: Int) { all = RateLimiter(perMinute: perMinute, capacity: 1) }
+    private var all = RateLimiter<Bool>(perMinute: perMinute, capacity: 1)
 
     mutating func allow(_ sender: PeerID, at now: Instant) -> Bool {
       senders.allow(sender, at: now) && all.allow(true, at: now)
@@ -38,8 +35,10 @@ struct FileIntake: Sendable {
   private var bytes = 0
   private var pausedUntil: Instant?
   private var links = RateLimiter<LinkID?>(perMinute: perMinuteOfLink, capacity: 32)
-  private var strangers = Gate(perMinute: perMinute)
-  private var dear = Gate(perMinute: perMinuteOfDear)
+  private var strangers = Gate()
+  /// Those who send private files are known by their keys alone, of which anybody makes as many as wanted.
+  private var privateStrangers = Gate()
+  private var favourites = Gate()
   /// Files of senders, or over links, that bring too many.
   private(set) var refused: UInt64 = 0
   /// Files that came whole and found no place, here or on the disk.
@@ -52,12 +51,7 @@ struct FileIntake: Sendable {
   mutating func take(_ file: ReceivedFile, isOfFavourite: Bool = false, at now: Instant) -> Bool {
     let key = file.keys
     guard !keys.contains(key) else { return false }
-    let isDear = isOfFavourite || file.isPrivate
-    let isAllowed =
-      isDear
-      ? dear.allow(file.sender, at: now)
-      : links.allow(file.link, at: now) && strangers.allow(file.sender, at: now)
-    guard isAllowed else {
+    guard isAllowed(file, isOfFavourite, at: now) else {
       refused += 1
       return false
     }
@@ -69,6 +63,12 @@ struct FileIntake: Sendable {
     bytes += file.content.count
     waiting.append(file)
     return true
+  }
+
+  private mutating func isAllowed(_ file: ReceivedFile, _ isOfFavourite: Bool, at now: Instant) -> Bool {
+    if isOfFavourite { return favourites.allow(file.sender, at: now) }
+    if file.isPrivate { return privateStrangers.allow(file.sender, at: now) }
+    return links.allow(file.link, at: now) && strangers.allow(file.sender, at: now)
   }
 
   /// The file to be written now; nil where enough are, none waits, or the disk has refused one just now.

@@ -183,7 +183,7 @@ extension MeshService {
 
   /// Nothing more of a file goes out.
   func withdraw(_ packets: FilePackets) {
-    for port in ports.values where port.queue.files > 0 {
+    for port in ports.values where !port.queue.isEmpty {
       port.queue.removeFiles(where: packets.contains)
       tellRoom(port)
     }

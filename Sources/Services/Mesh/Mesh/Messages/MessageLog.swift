@@ -5,6 +5,10 @@ import MeshStore
 struct MessageLog: Sendable {
   /// The most messages; for one more another one goes.
   static let limit = 5000
+  /// The most bytes of public lines, and of private messages. On a disk there are no more either; without one, and where public
+  /// lines do not touch it, nothing else bounds them.
+  static let lineBytes = 4 << 20
+  static let privateBytes = 16 << 20
 
   private struct Received: Hashable {
     let peer: PeerID
@@ -36,12 +40,15 @@ struct MessageLog: Sendable {
   }
 
   mutating func append(_ message: MeshMessage) {
-    if messages.count >= Self.limit { makeRoom() }
+    if messages.count >= Self.limit { makeRoom(ofPublic: lines.total.count > 0) }
+    let isPublic = message.conversation == nil
+    let room = Self.byteLimit(isPublic) - message.bytes
+    while shares(isPublic).total.bytes > max(room, 0) { makeRoom(ofPublic: isPublic) }
     messages.append(message)
-    if message.conversation == nil {
-      lines.add(from: message.origin)
+    if isPublic {
+      lines.add(from: message.origin, bytes: message.bytes)
     } else {
-      privateMessages.add(from: message.origin)
+      privateMessages.add(from: message.origin, bytes: message.bytes)
     }
     nextNumber = max(nextNumber, message.number &+ 1)
     if message.state == .unread { unread += 1 }
@@ -49,12 +56,15 @@ struct MessageLog: Sendable {
     for id in message.messageIDs { places[Received(peer: message.sender, id: id)] = message.number }
   }
 
-  /// A public line goes before a private message, whose sender was told that it is here; of either kind, the oldest one of those
-  /// who have more than a quarter of it goes first.
-  private mutating func makeRoom() {
-    let isPublic = lines.total.count > 0
-    let shares = isPublic ? lines : privateMessages
-    let first = shares.firstToGo(within: (shares.total.count, .max))
+  private static func byteLimit(_ isPublic: Bool) -> Int { isPublic ? lineBytes : privateBytes }
+
+  private func shares(_ isPublic: Bool) -> Shares { isPublic ? lines : privateMessages }
+
+  /// Where there are too many messages a public line goes before a private one, whose sender was told that it is here; of either kind,
+  /// the oldest one of those who have more than a quarter of it goes first.
+  private mutating func makeRoom(ofPublic isPublic: Bool) {
+    let shares = shares(isPublic)
+    let first = shares.firstToGo(within: (shares.total.count, Self.byteLimit(isPublic)))
     let place = messages.firstIndex { ($0.conversation == nil) == isPublic && first.contains($0.origin) }
     forget(messages.remove(at: place ?? messages.startIndex))
   }
@@ -78,6 +88,15 @@ struct MessageLog: Sendable {
   mutating func note(_ state: MeshMessage.State, of number: UInt32) -> MeshMessage? {
     guard let place = place(of: number), messages[place].state != state else { return nil }
     messages[place].state = state
+    return messages[place]
+  }
+
+  /// A message was said at another time than this machine's clock had it.
+  ///
+  /// - Returns: the message; nil if there is no such message.
+  mutating func date(_ number: UInt32, _ time: UInt64) -> MeshMessage? {
+    guard let place = place(of: number) else { return nil }
+    messages[place].time = time
     return messages[place]
   }
 
@@ -111,14 +130,19 @@ struct MessageLog: Sendable {
 
   private mutating func forget(_ message: MeshMessage) {
     if message.conversation == nil {
-      lines.remove(from: message.origin)
+      lines.remove(from: message.origin, bytes: message.bytes)
     } else {
-      privateMessages.remove(from: message.origin)
+      privateMessages.remove(from: message.origin, bytes: message.bytes)
     }
     if message.state == .unread { unread -= 1 }
     if let packet = message.packet { packets.remove(packet) }
     for id in message.messageIDs { places[Received(peer: message.sender, id: id)] = nil }
   }
+}
+
+extension MeshMessage {
+  /// Of what is said, in UTF-8.
+  fileprivate var bytes: Int { text.utf8.count + nickname.utf8.count }
 }
 
 extension [MeshMessage] {

@@ -1,0 +1,70 @@
+import Common
+import Crypto
+import Testing
+
+@testable import Bitchat
+
+@Suite("Files of those who have gone, and files that are taken back")
+struct FileSyncTests {
+  @Test(
+    "Who comes two minutes after the sender went gets the file from a neighbour, with the announce that it needs for it",
+    arguments: [200, 20_000, 300_000])
+  func gone(size: Int) throws {
+    var hall = FileTests.line(2)
+    let content = FileTests.content(size)
+    try hall.sendFile(content, as: 7, at: 0)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[1].files.count == 1)
+    hall.disconnect(hall.links(0, 1)[0])
+    hall.pass(.seconds(120))
+    hall.add(["late"])
+    hall.connect(1, 2)
+    hall.pass(.seconds(60))
+    #expect(hall.nodes[2].files.map(\.content) == [content])
+    #expect(hall.nodes[2].files.first?.nickname == "node 0")
+  }
+
+  @Test("A small file that one link has, and another one has no room for, is given to nobody once it is cancelled")
+  func cancelled() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let (cem, fox) = (Stranger(1), Stranger(2))
+    let links = [cem, fox].map { hall.connect(stranger: $0, to: 0) }
+    for (peer, link) in zip([cem, fox], links) { hall.inject(peer.announce(at: hall.time), on: link, to: 0) }
+    hall.pass(.seconds(2))
+    hall.stalled = [links[1]]
+    try hall.sendFile(FileTests.content(300_000), as: 7, at: 0)
+    hall.pass(.seconds(60))
+    let content = Array("taken back".utf8)
+    try hall.sendFile(content, as: 8, at: 0)
+    hall.pass(.seconds(5))
+    func holds(_ bytes: [UInt8]) -> Bool { bytes.windows(of: content.count).contains { $0.elementsEqual(content) } }
+    let sent = hall.nodes[0].sent
+    #expect(sent[links[0]]?.contains(where: holds) == true && hall.nodes[0].fileStates[8] == [.sending])
+    hall.handle(.cancelFile(8), at: 0)
+    let request = try SyncRequest(filter: SyncFilter([]), types: [.fileTransfer, .fragment])
+    let before = hall.nodes[0].sent[links[0]]?.count ?? 0
+    hall.inject(
+      cem.packet(.requestSync, request.bytes, at: hall.time, to: hall.nodes[0].id, timeToLive: 0), on: links[0], to: 0)
+    let answers = hall.nodes[0].sent[links[0]]?.dropFirst(before) ?? []
+    #expect(!answers.isEmpty && !answers.contains(where: holds))
+  }
+
+  @Test("What is taken back of a file is known as it went out, and as the answer to a request")
+  func answersOfFiles() throws {
+    let packet = Packet(
+      version: .v2, type: .fileTransfer, timestamp: 1_800_000_000_000, sender: PeerID(rawValue: 1), payload: [1, 2, 3])
+    let bytes = try packet.encoded()
+    let answer = try PacketView(bytes).syncAnswer
+    #expect(answer != bytes)
+    let whole = FilePackets.whole(bytes)
+    let relayed = try PacketView(bytes).relayed(timeToLive: 3)
+    #expect(whole.contains(bytes) && whole.contains(answer) && whole.contains(relayed))
+    for index in [1, 3, bytes.count - 1] {
+      var other = bytes
+      other[index] ^= 1
+      #expect(!whole.contains(other))
+    }
+    #expect(!whole.contains(Array(bytes.dropLast())) && !whole.contains([]))
+  }
+}

@@ -1,0 +1,57 @@
+import Common
+import Testing
+
+@testable import Bitchat
+
+/// Messages that were told before the clock was right, as on a machine that has no clock of its own while it is off.
+@Suite("Messages from before the clock was right")
+struct UndatedTests {
+  private static let day: Int64 = 24 * 3600 * 1000
+
+  /// Two who know each other; then the first one's clock is not trusted any more, and behind by so many days.
+  private static func hall(behind days: Int64) -> MeshHall {
+    var hall = FileTests.line(2)
+    hall.nodes[0].clockError = -days * day
+    hall.handle(.clock(isTrusted: false), at: 0)
+    hall.handle(.clockSet, at: 0)
+    return hall
+  }
+
+  @Test("They go out when it is, with the time at which they were told, however far it was wrong", arguments: [2, 40])
+  func delivered(days: Int64) throws {
+    var hall = Self.hall(behind: days)
+    let told = hall.time
+    try hall.tell("early", to: 1, as: 3, at: 0)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].progress[3] == nil && hall.nodes[0].dates.isEmpty)
+    hall.nodes[0].clockError = 0
+    hall.handle(.clockSet, at: 0)
+    hall.handle(.clock(isTrusted: true), at: 0)
+    #expect(hall.nodes[0].dates[3] == told)
+    let kept = hall.nodes[0].kept.compactMap { if case .outgoing(let message) = $0 { message.createdAt } else { nil } }
+    #expect(kept.last == told)
+    hall.pass(.seconds(10))
+    #expect(hall.nodes[0].progress[3] == [.sent, .delivered] && hall.nodes[1].told.map(\.text) == ["early"])
+    // A second setting of the clock changes nothing.
+    hall.nodes[0].dates = [:]
+    hall.handle(.clock(isTrusted: true), at: 0)
+    #expect(hall.nodes[0].dates.isEmpty)
+  }
+
+  @Test("One is given up a day after it was told, by the steady clock, and one told by a right clock by that clock")
+  func givenUp() throws {
+    var hall = Self.hall(behind: 2)
+    hall.disconnect(hall.links(0, 1)[0])
+    try hall.tell("early", to: 1, as: 3, at: 0)
+    hall.pass(.seconds(23 * 3600))
+    hall.nodes[0].clockError = 0
+    hall.handle(.clock(isTrusted: true), at: 0)
+    try hall.tell("late", to: 1, as: 4, at: 0)
+    hall.pass(.seconds(1800))
+    #expect(hall.nodes[0].progress[3] == nil)
+    hall.pass(.seconds(3600))
+    #expect(hall.nodes[0].progress[3] == [.failed] && hall.nodes[0].progress[4] == nil)
+    hall.pass(.seconds(23 * 3600 + 1800))
+    #expect(hall.nodes[0].progress[4] == [.failed])
+  }
+}
