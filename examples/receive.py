@@ -62,12 +62,7 @@ def take(bus, path, folder):
         print(f"{path}: {error.message}", file=sys.stderr, flush=True)
 
 
-def main(folder):
-    bus = Gio.bus_get_sync(Gio.BusType.SYSTEM, None)
-    # First listen, then ask for those that wait already: in this order not one is missed.
-    bus.signal_subscribe(
-        "org.earshot", "org.earshot.Verifier1", "CredentialReceived", None, None, Gio.DBusSignalFlags.NONE,
-        lambda bus, sender, verifier, interface, signal, values: take(bus, values.unpack()[0], folder))
+def take_all(bus, folder):
     objects = bus.call_sync(
         "org.earshot", "/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", None, None,
         Gio.DBusCallFlags.NONE, -1, None).unpack()[0]
@@ -76,6 +71,16 @@ def main(folder):
         if properties.get("Direction") == "incoming" and properties.get("ExpiresAt"):
             take(bus, path, folder)
     print("listening", flush=True)
+
+
+def main(folder):
+    bus = Gio.bus_get_sync(Gio.BusType.SYSTEM, None)
+    # First listen, then ask for those that wait already, at each start of the service: in this order not one is missed.
+    bus.signal_subscribe(
+        "org.earshot", "org.earshot.Verifier1", "CredentialReceived", None, None, Gio.DBusSignalFlags.NONE,
+        lambda bus, sender, verifier, interface, signal, values: take(bus, values.unpack()[0], folder))
+    Gio.bus_watch_name_on_connection(
+        bus, "org.earshot", Gio.BusNameWatcherFlags.NONE, lambda bus, name, owner: take_all(bus, folder), None)
     GLib.MainLoop().run()
 
 

@@ -32,7 +32,10 @@ public struct Configuration: Sendable {
 
   /// Reads the files on top of these settings. It never fails: what cannot be used stays what it was, and is complained
   /// about.
-  public func load(from files: ConfigurationFiles) -> LoadedConfiguration {
+  ///
+  /// - Parameter inForce: what the service works with, where it reads the files again. A value that cannot be used stays what it is
+  ///   there; and everything does while a file cannot be read, for it may say anything.
+  public func load(from files: ConfigurationFiles, inForce: Configuration? = nil) -> LoadedConfiguration {
     let results = files.read()
     var configuration = self
     var complaints: [Complaint] = []
@@ -40,9 +43,14 @@ public struct Configuration: Sendable {
       if let failure = result.failure {
         complaints.append(Complaint(file: result.file, line: nil, sentence: "This file \(failure.sentence)."))
       } else if let content = result.content {
-        let found = content.complaints + configuration.apply(content)
+        let found = content.complaints + configuration.apply(content, inForce: inForce)
         complaints += found.sorted { ($0.line ?? 0) < ($1.line ?? 0) }
       }
+    }
+    if let inForce, let unread = results.first(where: { $0.failure != nil }) {
+      configuration = inForce
+      complaints.append(
+        Complaint(file: unread.file, line: nil, sentence: "All settings stay as they are until it can be read."))
     }
     return LoadedConfiguration(
       configuration: configuration, complaints: complaints, files: results.filter { $0.content != nil }.map(\.file))
@@ -68,7 +76,7 @@ public struct Configuration: Sendable {
   }
 
   /// Takes over what the file says, and returns what cannot be used.
-  mutating func apply(_ content: INI) -> [Complaint] {
+  mutating func apply(_ content: INI, inForce: Configuration? = nil) -> [Complaint] {
     var complaints: [Complaint] = []
     let sections = table.map(\.section)
     for header in content.headers where !sections.contains(header.section) && !header.section.hasPrefix("X-") {
@@ -82,6 +90,7 @@ public struct Configuration: Sendable {
       let sentence: String
       if let key = table.first(where: { $0.section == entry.section && $0.key == entry.key }) {
         guard let reason = key.assign(entry.value, &self) else { continue }
+        if let inForce { _ = key.assign(key.show(inForce), &self) }
         sentence = Self.sentence(for: reason, of: key, value: entry.value) + " It stays \(quoted(key))."
       } else if entry.key.hasPrefix("X-") {
         continue

@@ -207,7 +207,9 @@ final class Daemon {
     guard !isReading else { return }
     isReading = true
     reader.offload(
-      { [list, files] in MemoryBudget.check(list.configuration.load(from: files)) },
+      { [list, files, configuration] in
+        MemoryBudget.check(list.configuration.load(from: files, inForce: configuration))
+      },
       then: { [weak self] loaded in
         guard let self else { return }
         isReading = false

@@ -220,10 +220,11 @@ struct Visit: Sendable {
   }
 
   /// The frame is complete. The request for a report may be lost: without one, the report goes out when the wallet has been
-  /// quiet for `Configuration.quietTime`.
+  /// quiet for `Configuration.quietTime`, and at the latest when a visit without progress would give way.
   private mutating func awaitRequest(at now: Instant) {
     guard case .receiving(var reception) = state, reception.assembler.isComplete, !reception.isAsked else { return }
-    reception.reportAt = min(now.advanced(by: configuration.quietTime), max(now, visitEnd))
+    let latest = min(visitEnd, progressAt.advanced(by: configuration.patience.silence))
+    reception.reportAt = min(now.advanced(by: configuration.quietTime), max(now, latest))
     state = .receiving(reception)
   }
 

@@ -32,6 +32,23 @@ import Testing
     #expect(Samples.read(text + "\n[Shop]\nName=\n").configuration[Shop.self].name == "corner")
   }
 
+  @Test(
+    "Where the files are read again, what cannot be used stays as it is in force, and everything while a file cannot be read"
+  )
+  func again() {
+    let inForce = Samples.read("[Shop]\nKept=3\nName=door\n").configuration
+    var read = Samples.defaults
+    let complaints = read.apply(INI(Array("[Shop]\nKept=many\nSize=1K\n".utf8), file: "f"), inForce: inForce)
+    #expect(complaints.map(\.sentence).first?.hasSuffix("It stays 3.") == true && complaints.count == 1)
+    // What the file no longer says is the default again.
+    #expect(read[Shop.self].kept == 3 && read[Shop.self].size == 1024 && read[Shop.self].name == "corner")
+    let missing = Samples.defaults.load(from: ConfigurationFiles(only: "/nowhere/shop.conf"), inForce: inForce)
+    #expect(missing.configuration.changes(to: inForce).isEmpty && missing.complaints.count == 2)
+    #expect(missing.complaints.last?.sentence.contains("stay as they are") == true)
+    let first = Samples.defaults.load(from: ConfigurationFiles(only: "/nowhere/shop.conf"))
+    #expect(first.configuration.changes(to: Samples.defaults).isEmpty && first.complaints.count == 1)
+  }
+
   @Test("A section that the configuration does not have is its defaults")
   func missing() {
     var shop = Configuration(of: "a shop", [Shop.self])

@@ -192,6 +192,7 @@ struct AudienceTests {
         ("Get", [.string(interface), .string("Shown")], Self.properties),
         ("Get", [.string(""), .string("Shown")], Self.properties),
         ("GetAll", [.string(interface)], Self.properties), ("Do", [], interface), ("Undo", [], interface),
+        ("Nonsense", [], "org.freedesktop.DBus.Peer"), ("Ping", [], "org.freedesktop.DBus.Peer"),
       ] as [(String, [DBusValue], String)] {
         let error = await house.table.error(method, arguments, on: on, at: path)
         errors.append("\(method): \(error.map(\.description) ?? "no error")")

@@ -348,6 +348,27 @@ struct CallTests {
     object.cancel()
   }
 
+  @Test("What the bus does not let the caller have is not taken")
+  @LoopActor
+  func handedToWhoMayNotHaveIt() async throws {
+    let table = try await Table(
+      configuration: """
+        <policy context="mandatory">
+          <deny receive_type="method_return" receive_sender="\(Table.name)" receive_requested_reply="true"/>
+        </policy>
+        """)
+    defer { table.close() }
+    let giver = Giver()
+    giver.text = "x"
+    let object = table.export(giver.interface)
+    table.client.call(Table.name, Table.path, Table.interface, "Give", then: { _ in })
+    #expect(try await giver.came.next())
+    let values = try await table.service.call(Bus.name, Bus.path, Bus.interface, "NameHasOwner", [.string(Table.name)])
+    #expect(values == [.bool(true)])
+    #expect(giver.taken == 0)
+    object.cancel()
+  }
+
   @Test("What the bus has not taken when the connection ends is not taken", arguments: [true, false])
   @LoopActor
   func handedOverTooLate(isClosedBefore: Bool) async throws {

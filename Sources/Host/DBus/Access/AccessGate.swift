@@ -30,16 +30,11 @@ final class AccessGate {
       _ = wait((message, answer), sender)
       return
     }
-    if isOpen(message) { return enter(message, answer, .group) }
+    if rule.isOpen(message) { return enter(message, answer, .group) }
+    if message.interface == StandardName.peer { return enter(message, answer, .everybody) }
     if let known = connection.credentials.known(sender) { return decide((message, answer), rule.allows(known)) }
     guard wait((message, answer), sender) else { return }
     connection.credentials.get(sender) { [weak self] in self?.learned(sender, try? $0.get()) }
-  }
-
-  /// Whether a call is let in before it is known which program calls: a ping, which any path answers, or a call that the
-  /// rule names.
-  private func isOpen(_ message: Message) -> Bool {
-    message.interface == StandardName.peer || rule.isOpen(message)
   }
 
   /// - Returns: false where too many wait already; the call is answered then.
@@ -61,8 +56,11 @@ final class AccessGate {
   }
 
   private func decide(_ call: Call, _ isAllowed: Bool) {
-    if isAllowed || isOpen(call.message) { return enter(call.message, call.answer, .group) }
-    if AccessRule.looks(call.message) { return enter(call.message, call.answer, .everybody) }
+    if isAllowed || rule.isOpen(call.message) { return enter(call.message, call.answer, .group) }
+    // Any path answers a ping, and nothing tells what is there.
+    if AccessRule.looks(call.message) || call.message.interface == StandardName.peer {
+      return enter(call.message, call.answer, .everybody)
+    }
     denied += 1
     _ = call.answer.give(.failure(.denied(rule.refusal)))
   }

@@ -13,6 +13,8 @@ final class PendingCalls {
 
   private let scheduler: any Scheduler
   private var calls: [UInt32: Call] = [:]
+  /// Answers of ours that the bus may refuse, and whether it has.
+  private var answers: [UInt32: Bool] = [:]
 
   init(_ scheduler: any Scheduler) {
     self.scheduler = scheduler
@@ -28,8 +30,18 @@ final class PendingCalls {
     calls[serial] = Call(destination: call.destination, then: then, timer: timer)
   }
 
+  /// An answer of ours is on its way: what the bus says against it is noted until `settle`.
+  func sent(answer serial: UInt32) { answers[serial] = false }
+
+  /// - Returns: whether the bus has refused the answer.
+  func settle(answer serial: UInt32) -> Bool { answers.removeValue(forKey: serial) ?? false }
+
   /// Takes a return or an error from the bus.
   func complete(_ message: Message) {
+    if let serial = message.replySerial, answers[serial] != nil, message.kind == .error, message.sender == Bus.name {
+      answers[serial] = true
+      return
+    }
     guard let serial = message.replySerial, let call = calls[serial], Self.mayAnswer(message, call.destination)
     else { return }
     if let fault = message.fault {

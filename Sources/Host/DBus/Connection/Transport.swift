@@ -87,11 +87,14 @@ final class Transport {
 
   /// Queues a message with something private in it. When the bus has the whole of it, or the connection ends, its texts are
   /// overwritten here.
-  func sendPrivate(_ message: Message) throws(DBusError) {
-    let raw = try queue(message).raw
+  ///
+  /// - Returns: the serial that it got.
+  func sendPrivate(_ message: Message) throws(DBusError) -> UInt32 {
+    let (raw, serial) = try queue(message)
     raw.isPrivate = true
     privates.append(raw)
     dropPrivates()
+    return serial
   }
 
   private func queue(_ message: Message) throws(DBusError) -> (raw: RawMessage, serial: UInt32) {

@@ -44,7 +44,8 @@ final class Answer {
   /// answer is expected, or the caller's connection or this one is gone or goes before that.
   ///
   /// The bus handles the messages of a connection in their order. When it says, after the answer, that the caller is still
-  /// there, the answer is in the caller's hands or on the way in the caller's socket.
+  /// there, the answer is in the caller's hands or on the way in the caller's socket; or the bus has refused it before and said so,
+  /// because the caller's connection takes no descriptors, or has not read what waits for it.
   ///
   /// - Throws: why the values cannot be sent; the call is not answered then.
   func handOver(_ values: [DBusValue], taken: @escaping @LoopActor () -> Void) throws(DBusError) {
@@ -52,10 +53,13 @@ final class Answer {
       isGiven = true
       return
     }
-    try transport.sendPrivate(.reply(to: serial, at: destination, values))
+    let sent = try transport.sendPrivate(.reply(to: serial, at: destination, values))
     isGiven = true
-    connection.callBus("NameHasOwner", [.string(destination ?? "")]) { result in
-      if case .success(let values) = result, values.first?.asBool == true { taken() }
+    connection.pending.sent(answer: sent)
+    connection.callBus("NameHasOwner", [.string(destination ?? "")]) { [pending = connection.pending] result in
+      let isRefused = pending.settle(answer: sent)
+      if isRefused { Log.shared.warning("The bus did not take an answer for the caller, who can ask again") }
+      if case .success(let values) = result, values.first?.asBool == true, !isRefused { taken() }
     }
   }
 }

@@ -23,8 +23,8 @@ public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
 
 /// Packets that wait until a link takes them.
 ///
-/// Where there is no room, of chat, answers and fragments the class that takes the most loses its oldest, so that whoever sends
-/// very much of one pushes out nothing of the others; where there are none of these, the first class that has one.
+/// Where there is no room, of chat, answers, fragments and what others send to one peer the class that takes the most loses its
+/// oldest, so that whoever sends very much of one pushes out nothing of the others; where there are none of these, the first class that has one.
 public struct LinkQueue: Sendable {
   /// The most packets that wait, and the most bytes.
   static let limit = 256
@@ -113,7 +113,8 @@ public struct LinkQueue: Sendable {
   /// The class that loses its oldest packet.
   private var loser: PacketClass? {
     var heaviest = PacketClass.publicChat
-    for kind in [PacketClass.syncAnswer, .fragment] where weights[kind.rawValue] > weights[heaviest.rawValue] {
+    for kind in [PacketClass.syncAnswer, .fragment, .directed] where weights[kind.rawValue] > weights[heaviest.rawValue]
+    {
       heaviest = kind
     }
     guard items[heaviest.rawValue].isEmpty else { return heaviest }

@@ -37,8 +37,10 @@ extension MeshEngine {
 
   /// Whether what this node sends to the peer itself does not seem to arrive.
   private func hasNoPath(_ message: OutgoingMessage, since: Instant?, _ turn: Turn) -> Bool {
+    // A link may still pass for that of a peer who has gone, for what anybody says there keeps it.
+    guard table[message.peer] != nil else { return true }
     guard ownLink(of: message.peer) == nil else { return false }
-    return table[message.peer] == nil || since.map { $0.duration(to: turn.now) >= CourierDesk.patience } ?? false
+    return since.map { $0.duration(to: turn.now) >= CourierDesk.patience } ?? false
   }
 
   /// The couriers that get a letter now: three at first, and later each that comes.
@@ -109,7 +111,7 @@ extension MeshEngine {
     for place in courier.receipts.indices {
       let receipt = courier.receipts[place]
       let chosen = Self.chosen(of: couriers, newcomers: newcomers, having: receipt.couriers, for: receipt.peer)
-      guard link(to: receipt.peer) == nil, !chosen.isEmpty,
+      guard link(to: receipt.peer) == nil || table[receipt.peer] == nil, !chosen.isEmpty,
         let envelope = receipt.envelope
           ?? (try? CourierEnvelope(
             sealing: receipt.payload, for: receipt.key, from: identity.noiseKey, at: turn.time,

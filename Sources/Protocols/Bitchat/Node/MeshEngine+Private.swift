@@ -60,7 +60,9 @@ extension MeshEngine {
     isClockTrusted = isTrusted
     guard isTrusted else { return }
     for message in outbox.date(at: turn.now, time: turn.time) {
-      turn.actions += [.keep(.outgoing(message)), .dated(message.number, message.createdAt)]
+      turn.actions.append(.dated(message.number, message.createdAt))
+      // What the peer has is kept no longer.
+      if message.state == .waiting || message.state == .sent { turn.actions.append(.keep(.outgoing(message))) }
     }
   }
 

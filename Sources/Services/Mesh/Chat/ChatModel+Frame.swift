@@ -196,6 +196,12 @@ extension ChatModel {
   /// How many lines the conversation on the screen has.
   var lineCount: Int { isLargeEnough ? lines(atLeast: .max).count : 0 }
 
+  /// How many of them its latest entry has.
+  var latestLineCount: Int {
+    guard isLargeEnough, let conversation = conversations[current], !conversation.entries.isEmpty else { return 0 }
+    return lines(of: conversation.entries.count - 1, in: conversation).count
+  }
+
   /// The last lines of the conversation on the screen, at least so many if there are.
   private func lines(atLeast wanted: Int) -> [[Run]] {
     guard let conversation = conversations[current] else { return [] }

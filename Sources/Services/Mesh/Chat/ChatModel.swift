@@ -79,15 +79,16 @@ public struct ChatModel: Sendable, Equatable {
       let isUnknown = peers[message.sender] == nil && message.sender != node.id
       if isUnknown { book.add(message.sender, nickname: message.nickname) }
       let isScrolled = message.conversation == current && conversations[current]?.scroll ?? 0 > 0
-      let before = isScrolled ? lineCount : 0
+      let before = conversations[message.conversation]?.entries.count ?? 0
       conversations[message.conversation, default: Conversation()].add(message)
       guard isScrolled else { continue }
       if message.state == .unread, conversations[current]?.firstNew == nil {
         conversations[current]?.firstNew = message.number
       }
-      // What is being read stays where it is.
-      let grown = lineCount - before
+      // What is being read stays where it is, as long as it is kept.
+      let grown = latestLineCount
       conversations[current]?.scroll += grown
+      if conversations[current]?.entries.count ?? 0 <= before { scroll(by: 0) }
     }
   }
 

@@ -137,15 +137,17 @@ struct CredentialVault: Sendable {
   mutating func discard(_ id: SpoolID, _ turn: inout Turn) {
     entries[id]?.record = nil
     setStatus(.unwanted, of: id, &turn)
-    if entries[id]?.step == nil { forget(id, &turn) }
+    guard entries[id]?.step == nil else { return }
+    answer(id, &turn)
+    forget(id, &turn)
   }
 
   private mutating func setStatus(_ status: KeptCredential.Status, of id: SpoolID, _ turn: inout Turn) {
     entries[id]?.failure = nil
-    guard entries[id]?.status != status else { return }
+    guard let before = entries[id]?.status, before != status else { return }
     entries[id]?.status = status
-    // What the askers waited for is done, or does not matter any more.
-    answer(id, &turn)
+    // Who has it kept need not wait until it is. Who has judged it waits for the disk: what is judged must not come back.
+    if before == .unjudged { answer(id, &turn) }
   }
 
   /// Does what has to be done for an entry, and answers the asker in time.

@@ -178,7 +178,7 @@ public final class VaultKeeper {
       record.credential, number: record.number == 0 ? nil : Int(exactly: record.number), peer: record.peer,
       dialect: record.dialect, isAccepted: isAccepted)
     enter(transfer, as: id)
-    if !isAccepted { onRestored(transfer) }
+    onRestored(transfer)
   }
 
   private func enter(_ transfer: Transfer, as id: SpoolID) {

@@ -93,7 +93,9 @@ public final class VerifierFace {
       signals: [
         Signal(
           "CredentialReceived", [Argument("credential", "o")],
-          documentation: "A credential is here: GetCredential or OpenCredential of this object returns it.")
+          documentation:
+            "A credential is here, new or kept by an earlier run: GetCredential or OpenCredential of this object returns it. A service "
+            + "that starts has those of earlier runs before it has its name.")
       ])
   }
 

@@ -115,7 +115,9 @@ public final class VerifierService {
     changed()
   }
 
+  /// One that waits is there, maybe long after the start: programs that listen are told as of a new one.
   private func restored(_ transfer: Transfer) {
+    receptions.call(transfer)
     if settings.decision == .accept { _ = decide(transfer, accepted: true) }
   }
 

@@ -141,6 +141,34 @@ struct CourierTests {
     #expect(hall.nodes[1].engine.carried == 1)
   }
 
+  @Test(
+    "A link that passes for a peer's, because somebody says its last announce again, keeps no letter back once the peer is gone"
+  )
+  func borrowedLink() throws {
+    var hall = Self.apart(["ann", "bob", "cem"])
+    let link = hall.connect(0, 2)
+    hall.connect(0, 1)
+    let cem = hall.nodes[2].id
+    var last: [UInt8] = []
+    hall.passes = { bytes, from, to in
+      if from == 2, to == 0, bytes[1] == MessageType.announce.rawValue { last = bytes }
+      return true
+    }
+    hall.pass(.seconds(5))
+    hall.disconnect(link)
+    hall.pass(.seconds(60))
+    let eve = hall.connect(to: 0)
+    hall.inject(last.with(7, at: 2), on: eve, to: 0)
+    #expect(hall.nodes[0].engine.neighbours.contains(cem))
+    try hall.tell("are you there?", to: 2, as: 1, at: 0)
+    let stranger = Stranger(9)
+    for _ in 0..<6 {
+      hall.pass(.seconds(60))
+      hall.inject(stranger.line("something", at: hall.time), on: eve, to: 0)
+    }
+    #expect(hall.nodes[0].engine.peer(cem) == nil && hall.nodes[1].engine.carried == 1)
+  }
+
   @Test("A neighbour's message goes to no courier")
   func neighbour() throws {
     var hall = ChatTests.line(["ann", "bob"])

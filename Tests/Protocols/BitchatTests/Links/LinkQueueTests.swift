@@ -58,7 +58,7 @@ struct LinkQueueTests {
   func sharing() {
     for (flood, others) in [
       (PacketClass.fragment, [PacketClass.publicChat, .syncAnswer]), (.publicChat, [.syncAnswer, .fragment]),
-      (.syncAnswer, [.publicChat, .fragment]),
+      (.syncAnswer, [.publicChat, .fragment]), (.directed, [.publicChat, .syncAnswer, .fragment, .file]),
     ] {
       var queue = LinkQueue()
       for kind in others { for _ in 0..<10 { _ = queue.append(packet(1, bytes: 200), as: kind) } }

@@ -38,6 +38,24 @@ struct UndatedTests {
     #expect(hall.nodes[0].dates.isEmpty)
   }
 
+  @Test("One that neighbours' clocks have let go out, and that has arrived, is dated and kept no longer")
+  func delivered() throws {
+    var hall = MeshHall()
+    hall.add(["ann", "bob", "cem"])
+    for place in [1, 2] { hall.connect(0, place) }
+    hall.pass(.seconds(20))
+    hall.handle(.clock(isTrusted: false), at: 0)
+    hall.pass(.seconds(20))
+    try hall.tell("early", to: 1, as: 3, at: 0)
+    hall.pass(.seconds(10))
+    #expect(hall.nodes[0].progress[3] == [.sent, .delivered], "two neighbours agree")
+    let before = hall.nodes[0].kept.count
+    hall.handle(.clock(isTrusted: true), at: 0)
+    #expect(hall.nodes[0].dates.keys.contains(3))
+    let again = hall.nodes[0].kept.dropFirst(before).contains { if case .outgoing = $0 { true } else { false } }
+    #expect(!again)
+  }
+
   @Test("One is given up a day after it was told, by the steady clock, and one told by a right clock by that clock")
   func givenUp() throws {
     var hall = Self.hall(behind: 2)

@@ -193,6 +193,23 @@ struct ChatModelTests {
     #expect(!sitting.status.contains("below"))
   }
 
+  @Test("What is being read stays where it is while older messages go, and is as near as can be once it goes itself")
+  func trimmed() {
+    var sitting = Sitting()
+    for number in 1...2200 { sitting.hear(Sitting.bob, "\(number)", state: .seen) }
+    sitting.press(.pageUp)
+    let before = sitting.messages
+    sitting.hear(Sitting.bob, "one more", state: .seen)
+    #expect(sitting.model.conversations[""]?.entries.count == 2000)
+    #expect(sitting.messages == before)
+    for _ in 0..<200 { sitting.press(.pageUp) }
+    let first = sitting.messages
+    for number in 1...201 { sitting.hear(Sitting.bob, "later \(number)", state: .seen) }
+    #expect(sitting.messages.count == first.count && sitting.messages.last?.contains("bob") == true)
+    let scroll = sitting.model.conversations[""]?.scroll ?? -1
+    #expect(scroll >= 0)
+  }
+
   @Test("A conversation keeps its last two thousand messages")
   func bounded() {
     var sitting = Sitting()

@@ -238,6 +238,8 @@ struct SpoolFaultTests {
       let hall = cabinet.hall()
       Trial.run("disk does not read", hall) { trial in
         cabinet.disk.fail { $0.operation == .read && Cabinet.isUnjudged($0.name) ? EIO : nil }
+        var told: [[UInt8]?] = []
+        hall.verifier.observe(changed: {}, received: { told.append($0.credential) })
         hall.verifier.restore()
         trial.check(hall.verifier.vault.trouble?.reason == .diskFailed && hall.incoming == nil, "no trouble")
         hall.time.advance(by: .seconds(300))
@@ -245,6 +247,7 @@ struct SpoolFaultTests {
         hall.time.advance(by: .seconds(61))
         trial.check(hall.verifier.vault.trouble == nil, "the disk is well, and nobody has noticed")
         trial.check(hall.incoming?.credential == credential, "it is lost")
+        trial.check(told == [credential], "programs are not told once: \(told.count)")
       }
     }
   }
