@@ -28,6 +28,18 @@ struct CredentialVaultTests {
     #expect(script.vault.kept == (0, 0) && script.vault.deadline == nil && script.vault.trouble == nil)
   }
 
+  @Test("Who has accepted a credential is not answered because it is fetched meanwhile: it could still come back")
+  func fetchedMeanwhile() {
+    var script = Script.opened()
+    let id = Script.id(1)
+    _ = script.handle(.put(id, Script.record(), asker: 1))
+    script.expect(.done(nil), .answer(1, nil))
+    script.expect(.accept(id, asker: 2), .accept(id))
+    script.expect(.remove(id, asker: 3))
+    script.expect(.done(nil), .erase(id))
+    script.expect(.done(nil), .forget(id), .answer(2, nil), .answer(3, nil))
+  }
+
   @Test("Without a disk every asker is answered at once, and nothing is timed but the end of its time")
   func memoryAlone() {
     var script = Script(hasDisk: false)
