@@ -144,8 +144,8 @@ extension MeshEngine {
   }
 
   /// An announce came that had come over no other link. Of the links to a peer, the one is used that brought its newest such
-  /// announce: whoever catches one and says it again on a link of his own is later than the peer itself, so he gets nothing of
-  /// what is for the peer.
+  /// announce: whoever catches one and says it again on a link of his own is later than the peer itself. One that the peer has said to
+  /// somebody alone can come over his link first; what is for the peer goes over both links then.
   mutating func claim(_ arrival: Arrival, of peer: PeerID, _ turn: inout Turn) {
     guard arrival.isDirect else { return }
     bind(arrival.link, to: peer, &turn)
@@ -161,12 +161,12 @@ extension MeshEngine {
     guard peer < identity.id else { return }
     let toPeer = links.filter { $0.value.peer == peer }
     // One that has only repeated announces may be anybody's.
-    let newest = toPeer.filter { !$0.value.isOurs }.map(\.value.broughtAt).max() ?? 0
-    guard newest > 0 else { return }
+    guard toPeer.contains(where: { !$0.value.isOurs && $0.value.broughtAt > 0 }) else { return }
     for (link, state) in toPeer where state.isOurs {
-      // So may one over which an old announce came that this node has forgotten: it does not outdo a link that has been there.
+      // So may one that has brought an announce which the peer has said to another link alone: it does not outdo a link that has been
+      // there.
       let isNew = state.boundAt.map { $0.duration(to: turn.now) < MeshLink.announceTime } ?? true
-      if isNew || newest >= state.broughtAt { cut(link, .second, &turn) }
+      if isNew { cut(link, .second, &turn) }
     }
   }
 

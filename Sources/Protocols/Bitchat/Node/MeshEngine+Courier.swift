@@ -133,7 +133,7 @@ extension MeshEngine {
       let pause =
         isLate ? CourierDesk.latePause : link == nil ? CourierDesk.remotePause : CourierDesk.directPause
       guard carried.sentAt.map({ $0.duration(to: turn.now) >= pause }) ?? true, batch.take(carried) else { continue }
-      hand(carried, to: peer.id, over: link, &turn)
+      hand(carried, to: peer.id, over: links(to: peer.id), &turn)
     }
     guard let link, peer.capabilities.showCourier else { return }
     for carried in courier.bag.copies(for: peer.id, tags: tags) where carried.envelope.expiry > turn.time {
@@ -157,14 +157,14 @@ extension MeshEngine {
 
   /// Sends an envelope to its recipient. It stays for its life: whether it arrived nobody says.
   private mutating func hand(
-    _ carried: CarriedEnvelope, to peer: PeerID, over link: LinkID?, _ turn: inout Turn
+    _ carried: CarriedEnvelope, to peer: PeerID, over links: [LinkID], _ turn: inout Turn
   ) {
-    send(carried.envelope.with(copies: 1), to: peer, over: link.map { [$0] } ?? targets(), &turn)
+    send(carried.envelope.with(copies: 1), to: peer, over: links.isEmpty ? targets() : links, &turn)
     courier.bag.change(carried.id) {
       $0.sentAt = turn.now
-      if link != nil { $0.handed += 1 }
+      if !links.isEmpty { $0.handed += 1 }
     }
-    if link == nil {
+    if links.isEmpty {
       counters.courier.sentOverHops += 1
     } else if carried.handed == 0 {
       counters.courier.handedOver += 1

@@ -67,8 +67,9 @@ extension MeshEngine {
       envelopes.append(envelope)
     }
     for peer in chosen {
-      guard let link = link(to: peer) else { continue }
-      for envelope in envelopes { send(envelope, to: peer, over: [link], &turn) }
+      let links = links(to: peer)
+      guard !links.isEmpty else { continue }
+      for envelope in envelopes { send(envelope, to: peer, over: links, &turn) }
       counters.courier.deposited += UInt64(envelopes.count)
     }
     guard let deposited = outbox.deposited(message.number, with: chosen, key: key) else { return }
@@ -118,7 +119,8 @@ extension MeshEngine {
             expiry: receipt.createdAt &+ CourierEnvelope.lifetime, randomFrom: &random))
       else { continue }
       for peer in chosen {
-        if let link = link(to: peer) { send(envelope, to: peer, over: [link], &turn) }
+        let links = links(to: peer)
+        if !links.isEmpty { send(envelope, to: peer, over: links, &turn) }
       }
       counters.courier.deposited += UInt64(chosen.count)
       courier.change(place) {

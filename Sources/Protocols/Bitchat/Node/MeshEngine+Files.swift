@@ -188,8 +188,9 @@ extension MeshEngine {
   /// A file for everybody goes to all neighbours; a private one as every private packet does.
   private func fileTargets(_ peer: PeerID?, _ route: [PeerID]) -> [LinkID] {
     guard let peer else { return targets() }
-    if let hop = route.first { return link(to: hop).map { [$0] } ?? [] }
-    return ownLink(of: peer).map { [$0] } ?? targets()
+    if let hop = route.first { return links(to: hop) }
+    let own = ownLinks(of: peer)
+    return own.isEmpty ? targets() : own
   }
 
   /// The links that a file goes over: of those that take its packet, whole or in fragments, the common ones; else the widest, for

@@ -29,14 +29,15 @@ extension MeshEngine {
 
   private mutating func pingNonce() -> UInt64 { random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) } }
 
-  /// - Parameter link: nil for the one to the peer, or all if it is no neighbour.
+  /// - Parameter link: nil for those to the peer, or all if it is no neighbour.
   private mutating func send(
     _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID,
     over link: LinkID? = nil, _ turn: inout Turn
   ) {
     let packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
-    transmit(packet, as: kind, to: (link ?? self.link(to: peer)).map { [$0] } ?? targets(), &turn)
+    let known = link.map { [$0] } ?? links(to: peer)
+    transmit(packet, as: kind, to: known.isEmpty ? targets() : known, &turn)
   }
 
   /// If it is due, has a neighbour of this kind confirm the packets of files that went to it: what is asked goes behind them.

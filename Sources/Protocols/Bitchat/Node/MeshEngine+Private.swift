@@ -103,12 +103,13 @@ extension MeshEngine {
   ) {
     var packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload)
-    if let link = ownLink(of: peer), !outbox.isUnanswered(by: peer, at: turn.now) {
-      return transmit(packet, as: kind, to: [link], &turn)
+    let own = ownLinks(of: peer)
+    if !own.isEmpty, !outbox.isUnanswered(by: peer, at: turn.now) {
+      return transmit(packet, as: kind, to: own, &turn)
     }
-    if let route = route(to: peer, turn), let first = route.first, let link = link(to: first) {
+    if let route = route(to: peer, turn), let first = route.first, link(to: first) != nil {
       (packet.version, packet.route) = (.v2, route)
-      return transmit(packet, as: kind, to: [link], &turn)
+      return transmit(packet, as: kind, to: links(to: first), &turn)
     }
     transmit(packet, as: kind, to: targets(), &turn)
   }

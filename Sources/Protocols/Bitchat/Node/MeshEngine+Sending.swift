@@ -46,7 +46,8 @@ extension MeshEngine {
     transmit(signed, as: kind, to: kind == .announce ? links.keys : targets(), &turn)
   }
 
-  /// One link to each neighbour, the one that brought its newest announce, and each link whose peer is not known yet; those of `but` are left out.
+  /// One link to each neighbour, and each link whose peer is not known yet; those of `but` are left out. Of two links that have brought
+  /// announces of one peer before any other did both are taken: what a peer said to another link alone anybody may have said again there.
   func targets(but heardOn: [LinkID] = []) -> [LinkID] {
     var chosen: [LinkID] = []
     chosen.reserveCapacity(links.count)
@@ -61,16 +62,18 @@ extension MeshEngine {
   /// Whether a peer has another link that goes before this one, or on which it was heard.
   private func isServed(_ peer: PeerID, besides link: LinkID, _ broughtAt: UInt64, _ heardOn: [LinkID]) -> Bool {
     for (other, state) in links where other != link && state.peer == peer {
-      guard !heardOn.contains(other), state.broughtAt <= broughtAt else { return true }
-      if state.broughtAt == broughtAt, other.number < link.number { return true }
+      guard !heardOn.contains(other) else { return true }
+      // One that has only repeated announces may be anybody's.
+      if broughtAt == 0, state.broughtAt > 0 || other.number < link.number { return true }
     }
     return false
   }
 
-  /// The link to a neighbour; nil if the peer is none.
-  func link(to peer: PeerID) -> LinkID? {
-    targets().first { links[$0]?.peer == peer }
-  }
+  /// The links over which a neighbour gets what is for it; none if the peer is no neighbour.
+  func links(to peer: PeerID) -> [LinkID] { targets().filter { links[$0]?.peer == peer } }
+
+  /// One of them.
+  func link(to peer: PeerID) -> LinkID? { links(to: peer).first }
 
   /// The same, unless the peer itself says something else: an announce shows whose link it came over, and anybody can say one again
   /// as if it came straight from the peer, for nobody signs the time to live. What is for the peer goes over all links then.
@@ -81,6 +84,9 @@ extension MeshEngine {
     else { return link }
     return boundAt.duration(to: saidAt) < Self.noticeTime ? link : nil
   }
+
+  /// All of them.
+  func ownLinks(of peer: PeerID) -> [LinkID] { ownLink(of: peer) == nil ? [] : links(to: peer) }
 
   /// Sends a packet of this node, in the dialect of each link, and in fragments where a link is too narrow for it.
   mutating func transmit(_ packet: Packet, as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {

@@ -165,6 +165,29 @@ struct ReliabilityTests {
     }
   }
 
+  @Test(
+    "4. An announce that a peer has said to somebody else alone takes no link from the peer, and keeps nothing from it")
+  func borrowedAnnounce() throws {
+    for seed in UInt64(1)...8 {
+      var hall = MeshHall(seed: seed)
+      hall.add(["ann", "bob"])
+      let link = seed.isMultiple(of: 2) ? hall.connect(0, 1) : hall.connect(1, 0)
+      hall.pass(.seconds(20))
+      let (toBob, toAnn) = (hall.connect(to: 1), hall.connect(to: 0))
+      hall.pass(.seconds(1))
+      let said = hall.nodes[1].sent[toBob] ?? []
+      let caught = try #require(said.last { $0[1] == MessageType.announce.rawValue })
+      hall.inject(caught, on: toAnn, to: 0)
+      hall.pass(.seconds(1))
+      #expect(hall.nodes[0].engine.links[toAnn]?.peer == hall.nodes[1].id, "it passes for one of Bob's")
+      #expect(hall.links(0, 1) == [link])
+      try hall.tell("for bob", to: 1, as: 1, at: 0)
+      _ = hall.say("for all", at: 0)
+      hall.pass(.seconds(5))
+      #expect(hall.nodes[0].progress[1] == [.sent, .delivered] && hall.nodes[1].heard.map(\.text) == ["for all"])
+    }
+  }
+
   @Test("4. An old announce that is said again does not make this node doubt its clock")
   func replayedAgainstClock() {
     var hall = MeshHall()
