@@ -1,11 +1,11 @@
 import Air
 import Bitchat
-import DBus
 import Foundation
 import Loop
 import TestSupport
 import Testing
 
+@testable import DBus
 @testable import Mesh
 
 /// What other programs may see of the mesh.
@@ -32,6 +32,22 @@ struct FaceTests {
     let file = try #require(interfaces.first { $0.name == MeshFileFaces.interfaceName })
     #expect(file.audience == .group && file.properties.allSatisfy { $0.audience == .group && $0.emits == .none })
     #expect(file.methods.map(\.name) == ["Open", "Cancel", "Delete"])
+  }
+
+  @Test("How long the fragments of a file are is said by the links that there are")
+  @LoopActor
+  func sliceBytes() throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    let mesh = MeshFace.interface(ann.mesh)
+    let property = try #require(mesh.properties.first { $0.name == "SliceBytes" })
+    #expect(property.get() == .uint32(0))
+    #expect(village.wait { village.isAcquainted })
+    let slice = try #require(ann.mesh.engine?.sliceBytes)
+    #expect(slice > 400 && property.get() == .uint32(UInt32(slice)))
+    bob.mesh.stop()
+    #expect(village.wait { ann.mesh.ports.isEmpty })
+    #expect(property.get() == .uint32(0))
   }
 
   @Test("Each counter is explained in the page of the mesh")
