@@ -111,8 +111,9 @@ extension BlueZRadio {
     let (socket, end) = try PacketSocket.pair(buffer: link.backlog.bytes)
     let id = link.id
     let isKnown = characteristic.subscribers.contains(id)
-    if let full = characteristic.sockets.updateValue(socket, forKey: id) {
-      full.close()
+    if let earlier = characteristic.sockets.updateValue(socket, forKey: id) {
+      earlier.close()
+      // It may have been full, and tells of no room any more.
       EventLoop.shared.soon { [weak self] in self?.delegate?.hasRoom(id) }
     }
     settle(id, of: characteristic)

@@ -41,6 +41,14 @@ struct SharedRadioTests {
       try radio.written(value, to: id, of: server.id, on: LinkID(link))
     }
 
+    /// A link for each service: the first is the chat's, the second the kiosk's.
+    func linkEach() throws {
+      for (number, server) in [(1, chatServer), (2, kioskServer)] as [(UInt64, SharedServer?)] {
+        driver.linkUp(number)
+        try write([1], to: server, on: number)
+      }
+    }
+
     func turn() { time.advance(by: .zero) }
   }
 
@@ -203,10 +211,7 @@ struct SharedRadioTests {
   @LoopActor
   func values() async throws {
     let house = House()
-    house.driver.linkUp(1)
-    house.driver.linkUp(2)
-    try house.write([1], to: house.chatServer, on: 1)
-    try house.write([1], to: house.kioskServer, on: 2)
+    try house.linkEach()
     let server = try #require(house.chatServer)
     #expect(server.notify([9], of: Self.id, to: .link(LinkID(2))) == Delivery(unreachable: [LinkID(2)]))
     #expect(house.driver.takeOrders() == [])
@@ -222,10 +227,7 @@ struct SharedRadioTests {
   @LoopActor
   func streams() async throws {
     let house = House()
-    house.driver.linkUp(1)
-    house.driver.linkUp(2)
-    try house.write([1], to: house.chatServer, on: 1)
-    try house.write([1], to: house.kioskServer, on: 2)
+    try house.linkEach()
     let server = try #require(house.chatServer)
     for number in 1...3 as ClosedRange<UInt64> { server.expectStream(from: LinkID(number)) }
     #expect(house.driver.takeOrders() == ["stream from 1"])
@@ -236,10 +238,7 @@ struct SharedRadioTests {
   @LoopActor
   func backlogs() async throws {
     let house = House()
-    house.driver.linkUp(1)
-    house.driver.linkUp(2)
-    try house.write([1], to: house.chatServer, on: 1)
-    try house.write([1], to: house.kioskServer, on: 2)
+    try house.linkEach()
     let link = try house.chat.connect(to: BluetoothAddress(0xC000_0000_0009)) { _ in }
     house.turn()
     let own = try #require(house.driver.links.first?.id)

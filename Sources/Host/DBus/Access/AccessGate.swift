@@ -30,11 +30,17 @@ final class AccessGate {
       _ = wait((message, answer), sender)
       return
     }
-    if rule.isOpen(message) { return enter(message, answer, .group) }
-    if message.interface == StandardName.peer { return enter(message, answer, .everybody) }
+    if let audience = audience(whoeverMakes: message) { return enter(message, answer, audience) }
     if let known = connection.credentials.known(sender) { return decide((message, answer), rule.allows(known)) }
     guard wait((message, answer), sender) else { return }
     connection.credentials.get(sender) { [weak self] in self?.learned(sender, try? $0.get()) }
+  }
+
+  /// The audience with which a call is let in before it is known which program calls; nil where it has to be known. Any path answers a
+  /// ping, and nothing tells by it what is there.
+  private func audience(whoeverMakes message: Message) -> Audience? {
+    if rule.isOpen(message) { return .group }
+    return message.interface == StandardName.peer ? .everybody : nil
   }
 
   /// - Returns: false where too many wait already; the call is answered then.
@@ -56,11 +62,9 @@ final class AccessGate {
   }
 
   private func decide(_ call: Call, _ isAllowed: Bool) {
-    if isAllowed || rule.isOpen(call.message) { return enter(call.message, call.answer, .group) }
-    // Any path answers a ping, and nothing tells what is there.
-    if AccessRule.looks(call.message) || call.message.interface == StandardName.peer {
-      return enter(call.message, call.answer, .everybody)
-    }
+    if isAllowed { return enter(call.message, call.answer, .group) }
+    if let audience = audience(whoeverMakes: call.message) { return enter(call.message, call.answer, audience) }
+    if AccessRule.looks(call.message) { return enter(call.message, call.answer, .everybody) }
     denied += 1
     _ = call.answer.give(.failure(.denied(rule.refusal)))
   }

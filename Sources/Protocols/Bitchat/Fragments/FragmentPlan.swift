@@ -8,23 +8,23 @@ public struct FragmentPlan: Hashable, Sendable {
   public let fragments: [Packet]
 
   /// Bytes of each slice but the last of a file for everybody, on links as wide as they get with the older BlueZ.
-  public static let widestSlice = Limits.olderFrameBytes - 43
+  public static let olderSlice = Limits.olderFrameBytes - 43
 
   /// The longest content of a file that the Android app puts together. The file's packet has some more bytes: header, name, type and
   /// signature, about 200.
   ///
   /// - Parameter sliceBytes: of each slice, on the links of now.
-  public static func longestForAndroid(sliceBytes: Int = widestSlice) -> Int {
+  public static func longestForAndroid(sliceBytes: Int = olderSlice) -> Int {
     longest(in: Limits.fragmentsForAndroid, sliceBytes)
   }
 
   /// The longest content of a file that is with an iPhone before the iOS app gives it up.
-  public static func longestForIOS(sliceBytes: Int = widestSlice) -> Int {
+  public static func longestForIOS(sliceBytes: Int = olderSlice) -> Int {
     longest(in: Limits.fragmentsForIOS, sliceBytes)
   }
 
   private static func longest(in fragments: Int, _ sliceBytes: Int) -> Int {
-    fragments * min(sliceBytes, widestSlice) - 200
+    fragments * min(sliceBytes, olderSlice) - 200
   }
 
   /// Cuts the bytes of a packet, as they came or as they would be sent. Nil if the link is too narrow for fragments, or there

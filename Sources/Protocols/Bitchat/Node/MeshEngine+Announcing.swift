@@ -143,9 +143,9 @@ extension MeshEngine {
     cutSecondLink(to: peer, &turn)
   }
 
-  /// An announce came that had come over no other link. Of the links to a peer, the one is used that brought its newest such
-  /// announce: whoever catches one and says it again on a link of his own is later than the peer itself. One that the peer has said to
-  /// somebody alone can come over his link first; what is for the peer goes over both links then.
+  /// An announce came that had come over no other link. Of the links to a peer, those are used that have brought one such: whoever
+  /// catches one that was said to all, and says it again on a link of his own, is later than the peer itself, and gets nothing of what
+  /// is for the peer. One that the peer has said to somebody alone can come over his link first; both links are used then.
   mutating func claim(_ arrival: Arrival, of peer: PeerID, _ turn: inout Turn) {
     guard arrival.isDirect else { return }
     bind(arrival.link, to: peer, &turn)

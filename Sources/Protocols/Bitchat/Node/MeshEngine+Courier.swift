@@ -126,16 +126,16 @@ extension MeshEngine {
     // What a neighbour tells later shows nothing about where the peer is.
     guard canSend, !arrival.isAnswer, !courier.bag.isEmpty, !blocked.contains(peer.id) else { return }
     let tags = CourierTag.near(turn.time, for: peer.noiseKey)
-    let link = link(to: peer.id)
+    let links = links(to: peer.id)
     var batch = Batch()
     for carried in courier.bag.addressed(to: tags) where carried.envelope.expiry > turn.time {
       let isLate = carried.handed >= CourierDesk.handOvers
       let pause =
-        isLate ? CourierDesk.latePause : link == nil ? CourierDesk.remotePause : CourierDesk.directPause
+        isLate ? CourierDesk.latePause : links.isEmpty ? CourierDesk.remotePause : CourierDesk.directPause
       guard carried.sentAt.map({ $0.duration(to: turn.now) >= pause }) ?? true, batch.take(carried) else { continue }
-      hand(carried, to: peer.id, over: links(to: peer.id), &turn)
+      hand(carried, to: peer.id, over: links, &turn)
     }
-    guard let link, peer.capabilities.showCourier else { return }
+    guard let link = links.first, peer.capabilities.showCourier else { return }
     for carried in courier.bag.copies(for: peer.id, tags: tags) where carried.envelope.expiry > turn.time {
       guard batch.take(carried) else { return }
       copy(carried, to: peer.id, over: link, &turn)

@@ -119,8 +119,7 @@ extension MeshEngine {
             expiry: receipt.createdAt &+ CourierEnvelope.lifetime, randomFrom: &random))
       else { continue }
       for peer in chosen {
-        let links = links(to: peer)
-        if !links.isEmpty { send(envelope, to: peer, over: links, &turn) }
+        send(envelope, to: peer, over: links(to: peer), &turn)
       }
       counters.courier.deposited += UInt64(chosen.count)
       courier.change(place) {

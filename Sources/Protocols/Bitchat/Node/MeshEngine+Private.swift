@@ -107,9 +107,9 @@ extension MeshEngine {
     if !own.isEmpty, !outbox.isUnanswered(by: peer, at: turn.now) {
       return transmit(packet, as: kind, to: own, &turn)
     }
-    if let route = route(to: peer, turn), let first = route.first, link(to: first) != nil {
+    if let route = route(to: peer, turn), let first = route.first, case let hop = links(to: first), !hop.isEmpty {
       (packet.version, packet.route) = (.v2, route)
-      return transmit(packet, as: kind, to: links(to: first), &turn)
+      return transmit(packet, as: kind, to: hop, &turn)
     }
     transmit(packet, as: kind, to: targets(), &turn)
   }

@@ -72,21 +72,22 @@ extension MeshEngine {
   /// The links over which a neighbour gets what is for it; none if the peer is no neighbour.
   func links(to peer: PeerID) -> [LinkID] { targets().filter { links[$0]?.peer == peer } }
 
-  /// One of them.
-  func link(to peer: PeerID) -> LinkID? { links(to: peer).first }
-
   /// The same, unless the peer itself says something else: an announce shows whose link it came over, and anybody can say one again
   /// as if it came straight from the peer, for nobody signs the time to live. What is for the peer goes over all links then.
-  func ownLink(of peer: PeerID) -> LinkID? {
-    guard let link = link(to: peer) else { return nil }
-    guard let boundAt = links[link]?.boundAt, let known = table[peer], let saidAt = known.neighboursAt,
-      known.saysNeighbours, known.neighbours.count < Limits.neighbours, !known.neighbours.contains(identity.id)
-    else { return link }
-    return boundAt.duration(to: saidAt) < Self.noticeTime ? link : nil
+  func ownLinks(of peer: PeerID) -> [LinkID] {
+    let near = links(to: peer)
+    guard let first = near.first, let boundAt = links[first]?.boundAt, let known = table[peer],
+      let saidAt = known.neighboursAt, known.saysNeighbours, known.neighbours.count < Limits.neighbours,
+      !known.neighbours.contains(identity.id)
+    else { return near }
+    return boundAt.duration(to: saidAt) < Self.noticeTime ? near : []
   }
 
-  /// All of them.
-  func ownLinks(of peer: PeerID) -> [LinkID] { ownLink(of: peer) == nil ? [] : links(to: peer) }
+  /// One of them.
+  func ownLink(of peer: PeerID) -> LinkID? { ownLinks(of: peer).first }
+
+  /// One of the links to a neighbour; nil if the peer is none.
+  func link(to peer: PeerID) -> LinkID? { links(to: peer).first }
 
   /// Sends a packet of this node, in the dialect of each link, and in fragments where a link is too narrow for it.
   mutating func transmit(_ packet: Packet, as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {

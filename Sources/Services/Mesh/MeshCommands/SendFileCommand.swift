@@ -70,11 +70,11 @@ final class SendFileCommand {
   ///
   /// - Parameter sliceBytes: bytes of the file in each of its fragments; 0 where that is not known.
   private func warn(of size: Int, _ sliceBytes: Int) throws(Failure) {
-    let slice = sliceBytes > 0 ? sliceBytes : FragmentPlan.widestSlice
+    let slice = sliceBytes > 0 ? sliceBytes : FragmentPlan.olderSlice
     let longest = FragmentPlan.longestForAndroid(sliceBytes: slice)
     guard size > longest else { return }
     guard line.flag("large") else {
-      let cause = slice < FragmentPlan.widestSlice ? " while a neighbour takes so little at a time as one does now" : ""
+      let cause = slice < FragmentPlan.olderSlice ? " while a neighbour takes so little at a time as one does now" : ""
       throw Failure(
         .usage,
         "The file has \(size) bytes, and Android phones drop files of more than about \((longest + 500) / 1000) kB\(cause). "

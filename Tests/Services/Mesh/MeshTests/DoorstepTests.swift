@@ -27,15 +27,22 @@ struct DoorstepTests {
     return (village, clock, doorstep, mesh)
   }
 
+  /// The same, and somebody who has been there for half a minute.
+  @LoopActor
+  private static func nodeAndPasser(connects: Bool) -> (Village, Doorstep, MeshService, Passer) {
+    let (village, clock, doorstep, mesh) = node()
+    let passer = Passer("bob", seed: 7, doorstep, clock)
+    doorstep.come(passer, as: BluetoothAddress(0xC000_0000_0001), connects: connects)
+    #expect(village.wait(.seconds(30)) { passer.isLinked && mesh.neighbours == 1 })
+    village.time.advance(by: .seconds(30))
+    return (village, doorstep, mesh, passer)
+  }
+
   @Test(
     "A file goes at once as far as the link takes it, and by a write where it does not, each packet once and in order")
   @LoopActor
   func atOnce() throws {
-    let (village, clock, doorstep, mesh) = Self.node()
-    let passer = Passer("bob", seed: 7, doorstep, clock)
-    doorstep.come(passer, as: BluetoothAddress(0xC000_0000_0001), connects: false)
-    #expect(village.wait(.seconds(30)) { passer.isLinked && mesh.neighbours == 1 })
-    village.time.advance(by: .seconds(30))
+    let (village, doorstep, mesh, passer) = Self.nodeAndPasser(connects: false)
     var ways: [Bool] = []
     var indexes: [UInt16] = []
     var values: Set<[UInt8]> = []
@@ -62,11 +69,7 @@ struct DoorstepTests {
   @Test("Much of a file may wait in the radio, and from a line on little, until nobody has chatted for half a minute")
   @LoopActor
   func backlog() throws {
-    let (village, clock, doorstep, mesh) = Self.node()
-    let passer = Passer("bob", seed: 7, doorstep, clock)
-    doorstep.come(passer, as: BluetoothAddress(0xC000_0000_0001), connects: true)
-    #expect(village.wait(.seconds(30)) { passer.isLinked && mesh.neighbours == 1 })
-    village.time.advance(by: .seconds(30))
+    let (village, doorstep, mesh, passer) = Self.nodeAndPasser(connects: true)
     func send(_ count: Int) throws {
       let before = passer.files
       _ = try mesh.send(file: (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }, name: "a", mime: "", to: "")

@@ -83,7 +83,7 @@ struct NeighbourFinder: Sendable {
 
   /// The radio was away: nobody is near, and what failed meanwhile shows nothing about a peer.
   mutating func loseAll() {
-    advertisers = [:]
+    forgetAdvertisers()
     forgive()
   }
 
