@@ -16,9 +16,11 @@ struct LinkPlacesTests {
 
   /// A link that has had its place for so many seconds.
   private static func holder(
-    _ number: UInt64, _ peer: Holder.Peer = .known, age: Double = 10, isOurs: Bool = false
+    _ number: UInt64, _ peer: Holder.Peer = .known, age: Double = 10, isOurs: Bool = false, isAttempt: Bool = false
   ) -> Holder {
-    Holder(link: LinkID(number), isOurs: isOurs, since: now.advanced(by: .seconds(-age)), peer: peer)
+    Holder(
+      link: LinkID(number), isOurs: isOurs || isAttempt, isAttempt: isAttempt,
+      since: now.advanced(by: .seconds(-age)), peer: peer)
   }
 
   private static func outcome(_ limit: Int, _ holders: [Holder]) -> LinkPlaces.Outcome {
@@ -42,6 +44,18 @@ struct LinkPlacesTests {
     let six = Array(ours.dropLast())
     #expect(Self.outcome(7, six) == .free)
     #expect(Self.outcome(7, six + [Self.holder(9, age: 300)]) == .insteadOf(LinkID(9)))
+  }
+
+  @Test("What the node is still making gives way to a link that is there, while peers have fewer places than theirs")
+  func attempt() {
+    let attempt = Self.holder(9, .unknown, age: 0, isAttempt: true)
+    #expect(Self.outcome(1, [attempt]) == .insteadOf(LinkID(9)))
+    let ours = [Self.holder(1, isOurs: true), Self.holder(2, isOurs: true)]
+    let theirs = (3...6).map { Self.holder($0) }
+    #expect(Self.outcome(7, ours + theirs + [attempt]) == .insteadOf(LinkID(9)))
+    #expect(Self.outcome(7, ours + theirs + [Self.holder(9, isOurs: true)]) == .full)
+    #expect(Self.outcome(7, theirs + [Self.holder(7), attempt]) == .full, "peers have their five")
+    #expect(Self.outcome(7, Array(ours.prefix(1)) + theirs + [attempt]) == .free)
   }
 
   @Test("A peer that has not said who it is goes first, once it has had five seconds for it")
@@ -201,5 +215,37 @@ struct CrowdedDoorstepTests {
     village.time.advance(by: .milliseconds(4500))
     let late = stranger()
     #expect(!first.isLinked && late.isLinked && ann.mesh.ports.count == 1)
+  }
+
+  @Test("Who comes while the node tries the only place on somebody else has it")
+  @LoopActor
+  func comesAmidAttempt() throws {
+    let village = Village()
+    let ann = village.add("ann") { $0.links = 1 }
+    village.time.advance(by: .seconds(1))
+    let stranger = Stranger(on: village, to: ann)
+    #expect(village.wait(.seconds(1)) { stranger.isLinked })
+    let phone = try WaitingPhone(on: village, isNode: true)
+    #expect(village.wait(.seconds(1)) { ann.mesh.attempt != nil && ann.mesh.ports.count == 1 })
+    stranger.write([0xFF], as: .command)
+    village.time.advance(by: .milliseconds(500))
+    #expect(stranger.isLinked && ann.mesh.attempt == nil && ann.mesh.ports.values.map(\.isServed) == [true])
+    phone.leave()
+  }
+
+  @Test("A link of the node's own that comes up when a peer has taken the last place is given up")
+  @LoopActor
+  func arrivesLate() throws {
+    let village = Village()
+    let ann = village.add("ann") { $0.links = 1 }
+    village.time.advance(by: .seconds(1))
+    let stranger = Stranger(on: village, to: ann)
+    #expect(village.wait(.seconds(1)) { stranger.isLinked })
+    let phone = try WaitingPhone(on: village, isNode: true)
+    #expect(village.wait(.seconds(1)) { ann.mesh.attempt != nil && ann.mesh.ports.isEmpty })
+    stranger.write([0xFF], as: .command)
+    #expect(village.wait(.seconds(5)) { ann.mesh.attempt == nil })
+    #expect(stranger.isLinked && ann.mesh.ports.values.map(\.isServed) == [true] && phone.subscribers.isEmpty)
+    phone.leave()
   }
 }

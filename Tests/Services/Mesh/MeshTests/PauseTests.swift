@@ -11,46 +11,6 @@ import Testing
 struct PauseTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A phone beside a node that is advertised as one, and waits for who connects.
-  @LoopActor
-  private final class WaitingPhone: GATTServerDelegate {
-    let address: BluetoothAddress
-    private let radio: any Radio
-    private var server: (any GATTServer)?
-    private var advertisement: Registration?
-    /// Links over which somebody has subscribed, in their order.
-    private(set) var subscribers: [LinkID] = []
-
-    /// - Parameter isNode: whether it serves what it is advertised with.
-    init(on village: Village, isNode: Bool) throws {
-      let node = village.air.addNode(position: AirPosition(x: 1))
-      address = node.address
-      radio = node.tenant(village.time)
-      if isNode { server = radio.serve(BitchatGATT.application, delegate: self) }
-      let data = AdvertisingData(flags: 6, serviceUUIDs: [BitchatGATT.service])
-      advertisement = try radio.advertise(Advertisement(data: data), AdvertisingTerms(), for: server)
-    }
-
-    /// Notifies the last one who has subscribed.
-    func notify(_ value: [UInt8]) {
-      guard let link = subscribers.last else { return }
-      server?.notify(value, of: BitchatGATT.characteristic, to: .link(link))
-    }
-
-    func leave() {
-      advertisement?.cancel()
-      server?.close()
-    }
-
-    func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {}
-    func linkChanged(_ link: LinkID, mtu: Int) {}
-    func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool) {
-      if isSubscribed { subscribers.append(link) }
-    }
-    func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {}
-    func linkClosed(_ link: LinkID) {}
-  }
-
   @Test("One that notifies garbage is not connected to again for five minutes")
   @LoopActor
   func garbage() throws {

@@ -28,6 +28,8 @@ struct LinkPlaces: Sendable {
     let link: LinkID
     /// Whether this node has made it.
     let isOurs: Bool
+    /// Whether this node is still making it, and may yet be turned away.
+    var isAttempt = false
     /// Since when it has its place.
     let since: Instant
     let peer: Peer
@@ -58,6 +60,10 @@ struct LinkPlaces: Sendable {
   func outcome(at now: Instant) -> Outcome {
     let theirs = holders.filter { !$0.isOurs }
     if hasPlace(holders.count, theirs.count) { return .free }
+    // What has come is more than what may come: two who have one place each and try others would else turn each other away.
+    if hasPlace(holders.count - 1, theirs.count), let attempt = holders.first(where: \.isAttempt) {
+      return .insteadOf(attempt.link)
+    }
     // Where the limit has been lowered, it takes more than one link to make room.
     guard hasPlace(holders.count - 1, theirs.count - 1), let first = Self.first(of: theirs, at: now) else {
       return .full

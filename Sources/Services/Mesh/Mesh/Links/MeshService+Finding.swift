@@ -118,6 +118,7 @@ extension MeshService {
       limit(attempt, to: Self.attemptTime)
       link.exchangeMTU(BitchatGATT.mtu)
     case .mtuChanged(let mtu):
+      guard hasPlace(forAttempt: link.id) else { return link.disconnect() }
       port(link.id, attempt.address).mtu = mtu
       link.discover()
     case .discovered(let services):

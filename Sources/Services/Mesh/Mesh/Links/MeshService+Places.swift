@@ -22,11 +22,18 @@ extension MeshService {
     }
   }
 
+  /// Whether the link of an attempt that has just come up has a place; a peer may have taken the last one meanwhile.
+  func hasPlace(forAttempt link: LinkID) -> Bool {
+    ports.values.count { $0.id != link && !$0.isCut } < settings.links
+  }
+
   /// Whether this node has made a link, or is about to.
   private func isOurs(_ link: LinkID) -> Bool { ports[link]?.isOurs == true || attempt?.link.id == link }
 
   private func holder(of port: MeshPort) -> LinkPlaces.Holder {
-    LinkPlaces.Holder(link: port.id, isOurs: isOurs(port.id), since: port.since, peer: standing(of: port.peer))
+    LinkPlaces.Holder(
+      link: port.id, isOurs: isOurs(port.id), isAttempt: attempt?.link.id == port.id, since: port.since,
+      peer: standing(of: port.peer))
   }
 
   private func standing(of peer: PeerID?) -> LinkPlaces.Holder.Peer {
