@@ -1,13 +1,15 @@
 import Common
 import Crypto
 
-/// What is known of one peer: its session, the handshake that is under way with it, and what it did lately.
+/// What is known of one peer: its session, the handshakes that are under way with it, and what it did lately.
 struct PeerRecord: Sendable {
   /// The session that seals; messages are opened with it or with `former`.
   var live: LiveSession?
   /// The keys that `live` replaced. They only open, until the first message of `live` shows that the peer has its keys.
   private(set) var former: TransportSession?
-  var handshake: HalfOpen?
+  /// Handshakes that are under way, the newest last. Nobody can tell who sent a first message, so the true handshake may be one of
+  /// those whose place a newer one has taken.
+  private(set) var handshakes: [HalfOpen] = []
   /// Messages in a row that no key opened.
   var undecryptable = 0
   /// When a handshake was begun because the peer seemed to have other keys.
@@ -24,6 +26,32 @@ struct PeerRecord: Sendable {
     touchedAt = now
   }
 
+  /// The newest one, which decides when there is another attempt; with it all end.
+  var handshake: HalfOpen? {
+    get { handshakes.last }
+    set {
+      guard let newValue else {
+        handshakes = []
+        return
+      }
+      if !handshakes.isEmpty { handshakes.removeLast() }
+      handshakes.append(newValue)
+    }
+  }
+
+  /// A first message came, and was answered. Where there are too many, the oldest goes that this side has not begun.
+  mutating func add(_ half: HalfOpen, limit: Int) {
+    if let last = handshakes.indices.last { handshakes[last].forgetEarly() }
+    handshakes.append(half)
+    guard handshakes.count > limit else { return }
+    handshakes.remove(at: handshakes.firstIndex { !$0.isInitiator } ?? 0)
+  }
+
+  /// A message for one of them was not right.
+  mutating func noteBad(_ place: Int, isNear: Bool) {
+    if isNear { handshakes[place].nearBad += 1 } else { handshakes[place].bad += 1 }
+  }
+
   /// Whether nothing but conduct is known of the peer.
   var isStranger: Bool { live == nil && handshake == nil }
 
@@ -33,7 +61,7 @@ struct PeerRecord: Sendable {
   mutating func adopt(_ session: LiveSession) -> Bool {
     let before = live
     if let before, before.isProven || former == nil { former = before.transport }
-    (live, handshake, undecryptable) = (session, nil, 0)
+    (live, handshakes, undecryptable) = (session, [], 0)
     return before != nil
   }
 
@@ -112,6 +140,8 @@ struct LiveSession: Sendable {
   var transport: TransportSession
   let key: X25519.PublicKey
   let hash: [UInt8]
+  /// Whether this side began the handshake.
+  let isOurs: Bool
   let establishedAt: Instant
   /// When the last message was sealed or opened.
   private(set) var usedAt: Instant
@@ -122,9 +152,15 @@ struct LiveSession: Sendable {
   /// Whether a message of the peer's was opened with these keys.
   var isProven = false
 
-  init(transport: TransportSession, key: X25519.PublicKey, hash: [UInt8], at now: Instant) {
-    (self.transport, self.key, self.hash) = (transport, key, hash)
+  init(transport: TransportSession, key: X25519.PublicKey, hash: [UInt8], isOurs: Bool, at now: Instant) {
+    (self.transport, self.key, self.hash, self.isOurs) = (transport, key, hash, isOurs)
     (establishedAt, usedAt) = (now, now)
+  }
+
+  /// Whether a first message of the peer may be as old as the handshake, which both have begun then: this side has only just had an
+  /// answer to its own.
+  func isFresh(_ limits: SessionLimits, at now: Instant) -> Bool {
+    isOurs && !isProven && establishedAt.duration(to: now) < limits.initiatorTimeout
   }
 
   mutating func use(_ limits: SessionLimits, at now: Instant) {
@@ -164,6 +200,11 @@ struct HalfOpen: Sendable {
     case .initiator: []
     case .responder(let early, _): early
     }
+  }
+
+  /// What came early waits for a newer one.
+  mutating func forgetEarly() {
+    if case .responder(_, let isNear) = role { role = .responder(early: [], isNear: isNear) }
   }
 
   /// Whether a first message that comes aside does not replace it.

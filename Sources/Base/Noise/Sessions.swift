@@ -9,8 +9,8 @@ import Crypto
 /// A message of a handshake is told from the others by its length: the first has 32 bytes, the second 96, the third 64.
 /// Nobody can tell who sent a first message, so it never harms a session: the session goes on in both directions until the
 /// third message has shown who it was. From then on the new session seals, and the old keys only open, until a message of the
-/// new session has shown that the peer has it. Nor does it harm a fresh handshake with a neighbour, unless it comes over
-/// the neighbour's own link.
+/// new session has shown that the peer has it. Nor does it harm a handshake that is under way: both wait for their next messages, and
+/// a few more.
 ///
 /// Messages that wait for a session are the caller's: it asks with `begin`, and is told.
 public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
@@ -53,7 +53,9 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   public func hasSession(with peer: Peer) -> Bool { records[peer]?.live != nil }
 
   /// Whether a handshake that this side has begun waits for the peer's answer.
-  public func awaitsAnswer(from peer: Peer) -> Bool { records[peer]?.handshake?.isInitiator ?? false }
+  public func awaitsAnswer(from peer: Peer) -> Bool {
+    records[peer]?.handshakes.contains(where: \.isInitiator) ?? false
+  }
 
   /// The static key of the peer that there is a session with.
   public func key(of peer: Peer) -> X25519.PublicKey? { records[peer]?.live?.key }
@@ -163,7 +165,9 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     if let answered = record?.answered, answered.message == message, answered.at.duration(to: now) < limits.span {
       return none(.repeated)
     }
-    if record?.handshake?.isInitiator == true, own < peer { return none(.collision) }
+    if own < peer, record?.handshake?.isInitiator == true || record?.live?.isFresh(limits, at: now) == true {
+      return none(.collision)
+    }
     if way == .aside, record?.handshake?.isFirm == true { return none(.aside) }
     if let replacedAt = record?.replacedAt, record?.live != nil, replacedAt.duration(to: now) < limits.pause {
       return none(.replacedLately)
@@ -179,55 +183,76 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       return none(error == .weakKey ? .weakKey : .badHandshake)
     }
     counters.answered += 1
-    for _ in record?.handshake?.early ?? [] { counters.count(.undecryptable) }
     let end = now.advanced(by: limits.responderTimeout)
     let half = HalfOpen(
-      handshake: new, role: .responder(early: [], isNear: isNear), end: end,
+      handshake: new, role: .responder(early: record?.handshake?.early ?? [], isNear: isNear), end: end,
       isWanted: record?.handshake?.isWanted ?? false)
-    change(peer, at: now) { record in
-      record.handshake = half
+    change(peer, at: now) { [limit = limits.handshakes] record in
+      record.add(half, limit: limit)
       record.answered = (message, now)
     }
     return [.send(peer, second)]
   }
 
-  /// The second message, to the initiator, or the third, to the responder.
+  /// The second message, to the initiator, or the third, to the responder: for the newest handshake that it belongs to.
   private mutating func answer(
     _ message: [UInt8], from peer: Peer, isNear: Bool, _ worth: (Peer) -> Int, at now: Instant
   ) -> [Action] {
-    guard let half = records[peer]?.handshake, half.isInitiator == (message.count == 96) else {
-      return none(.outOfTurn)
+    var reason: Drop?
+    let handshakes = records[peer]?.handshakes ?? []
+    for (place, half) in handshakes.enumerated().reversed()
+    where half.isInitiator == (message.count == 96) && half.end > now {
+      guard (isNear ? half.nearBad : half.bad) < limits.badMessages else {
+        reason = reason ?? .tooManyBad
+        continue
+      }
+      switch complete(half, message, from: peer, at: now) {
+      case .session(let session, let third):
+        return establish(session, third: third, half, early: handshakes.last?.early ?? [], peer, worth, at: now)
+      case .bad(let bad):
+        records[peer]?.noteBad(place, isNear: isNear)
+        reason = reason ?? bad
+      }
     }
-    guard (isNear ? half.nearBad : half.bad) < limits.badMessages else { return none(.tooManyBad) }
+    return none(reason ?? .outOfTurn)
+  }
+
+  private enum Completion {
+    case session(LiveSession, third: [UInt8]?)
+    case bad(Drop)
+  }
+
+  /// What becomes of a handshake with its second or third message.
+  private mutating func complete(
+    _ half: HalfOpen, _ message: [UInt8], from peer: Peer, at now: Instant
+  ) -> Completion {
     var handshake = half.handshake
-    var third: [UInt8]?
-    let transport: TransportSession
     do throws(NoiseError) {
       _ = try handshake.read(message)
-      guard let theirs = handshake.peer, belongs(theirs, peer) else {
-        return bad(.wrongKey, from: peer, isNear: isNear)
-      }
-      if half.isInitiator { third = try handshake.write(randomFrom: &random) }
-      transport = try handshake.session()
+      guard let theirs = handshake.peer, belongs(theirs, peer) else { return .bad(.wrongKey) }
+      let third = half.isInitiator ? try handshake.write(randomFrom: &random) : nil
+      let transport = try handshake.session()
+      let session = LiveSession(
+        transport: transport, key: theirs, hash: handshake.hash, isOurs: half.isInitiator, at: now)
+      return .session(session, third: third)
     } catch {
-      return bad(error == .weakKey ? .weakKey : .badHandshake, from: peer, isNear: isNear)
+      return .bad(error == .weakKey ? .weakKey : .badHandshake)
     }
-    guard let theirs = handshake.peer else { return bad(.wrongKey, from: peer, isNear: isNear) }
-    let session = LiveSession(transport: transport, key: theirs, hash: handshake.hash, at: now)
+  }
+
+  private mutating func establish(
+    _ session: LiveSession, third: [UInt8]?, _ half: HalfOpen, early: [[UInt8]], _ peer: Peer,
+    _ worth: (Peer) -> Int, at now: Instant
+  ) -> [Action] {
     let isReplacement = change(peer, at: now) { $0.adopt(session) }
     counters.established += 1
     if isReplacement { counters.replaced += 1 }
     if isReplacement, !half.isInitiator { records[peer]?.replacedAt = now }
     var actions = third.map { [Action.send(peer, $0)] } ?? []
-    actions.append(.established(peer, key: theirs, hash: handshake.hash))
+    actions.append(.established(peer, key: session.key, hash: session.hash))
     actions += makeRoom(except: peer, worth)
-    for early in half.early { actions += open(early, from: peer, at: now) }
+    for message in early { actions += open(message, from: peer, at: now) }
     return actions
-  }
-
-  private mutating func bad(_ reason: Drop, from peer: Peer, isNear: Bool) -> [Action] {
-    if isNear { records[peer]?.handshake?.nearBad += 1 } else { records[peer]?.handshake?.bad += 1 }
-    return none(reason)
   }
 
   /// Ends a session, if there is one too many. Anybody can make up keys and begin, so how lately a session was used says less

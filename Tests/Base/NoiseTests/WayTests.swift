@@ -93,6 +93,76 @@ struct WayTests {
     #expect(pair.counters(1)[.aside] == 0)
   }
 
+  @Test("Forged first messages from afar end neither this side's handshake nor the peer's", arguments: [0, 1])
+  func forgedFromAfar(side: Int) {
+    var pair = Pair()
+    pair.begin(side)
+    // Side 1 waits for the third message, or for the second one to its own first.
+    if side == 0 { pair.deliver() }
+    for number in UInt64(1)...7 {
+      var random = SeededRandom(seed: number)
+      let forged = X25519.PrivateKey(randomFrom: &random).publicKey.bytes
+      pair.handle(1, .handshake(pair.names[0], forged))
+    }
+    // What answers the forged ones goes to whoever forged them.
+    pair.air.removeLast(7)
+    pair.settle()
+    #expect(pair.counters(1)[.outOfTurn] == 0 && pair.counters(1).established == 1)
+    #expect(pair.counters(0).begun + pair.counters(1).begun == 1)
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+    #expect(pair.record(1)?.handshakes.isEmpty == true)
+  }
+
+  @Test("Of more handshakes with one peer than there may be, the oldest that this side has not begun ends")
+  func manyForged() {
+    var pair = Pair { $0.handshakes = 3 }
+    pair.begin(1)
+    pair.handle(1, .handshake(pair.names[0], forged))
+    for number in UInt64(1)...3 {
+      var random = SeededRandom(seed: number)
+      pair.handle(1, .handshake(pair.names[0], X25519.PrivateKey(randomFrom: &random).publicKey.bytes))
+    }
+    let halves = pair.record(1)?.handshakes ?? []
+    #expect(halves.map(\.isInitiator) == [true, false, false])
+    #expect(pair.counters(1).answered == 4 && pair.engines[1].halfOpen == 1)
+    pair.air.removeLast(4)
+    pair.settle()
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+  }
+
+  @Test("What came early for a handshake is opened when that is complete, though a forged first message came meanwhile")
+  func earlyBesideForged() {
+    var pair = Pair()
+    pair.begin(0)
+    pair.deliver()
+    pair.deliver()
+    // Side 0 has the session; its third message is late.
+    let third = pair.air.removeFirst()
+    pair.say([5], from: 0)
+    pair.settle()
+    pair.handle(1, .handshake(pair.names[0], forged))
+    pair.air = [third]
+    pair.settle()
+    #expect(pair.heard[1] == [[5]])
+    #expect(pair.counters(1)[.undecryptable] == 0)
+  }
+
+  @Test("A handshake that another one came after ends when its own time is over")
+  func olderEnds() {
+    var pair = Pair()
+    pair.begin(1)
+    let ours = pair.air
+    pair.pass(.seconds(9))
+    pair.handle(1, .handshake(pair.names[0], forged))
+    pair.air = ours
+    pair.deliver()
+    pair.pass(.seconds(1))
+    pair.settle()
+    #expect(pair.counters(1)[.outOfTurn] == 1 && pair.counters(1).established == 0)
+  }
+
   @Test(
     "However many bad messages come another way, those that come over the peer's own link are looked at",
     arguments: [96, 64], [HandshakeWay.aside, .far])
