@@ -33,6 +33,30 @@ struct DisclosureTests {
     #expect(sentences("kiosk", privacy: "device").isEmpty)
   }
 
+  @Test(
+    "The machine's pretty name counts as well, however it is quoted",
+    arguments: [
+      #"PRETTY_HOSTNAME="Alice's laptop""#, "CHASSIS=laptop\nPRETTY_HOSTNAME=Alice's laptop  \n",
+      #"PRETTY_HOSTNAME="Alice\'s laptop""#,
+    ])
+  func prettyName(machineInfo: String) throws {
+    let host = HostNames(host: "alice", machineInfo: machineInfo)
+    for alias in ["Alice's laptop", "Alice's laptop #2", "alice", "alice #2"] {
+      #expect(Disclosure.sentences(adapter(alias), DaemonConfiguration("[General]\nPrivacy=device"), host).count == 1)
+    }
+    for alias in ["Alice", "kiosk", ""] {
+      #expect(Disclosure.sentences(adapter(alias), DaemonConfiguration("[General]\nPrivacy=device"), host).isEmpty)
+    }
+  }
+
+  @Test("A name that the machine does not have is nobody's")
+  func noNames() {
+    #expect(HostNames(host: "", machineInfo: "PRETTY_HOSTNAME=\n").names.isEmpty)
+    #expect(HostNames(host: nil, machineInfo: nil).names.isEmpty)
+    #expect(HostNames(host: "a", machineInfo: "PRETTY_HOSTNAME='b c'\nPRETTY_HOSTNAME=").names == ["a"])
+    #expect(HostNames(host: "a", machineInfo: "PRETTY_HOSTNAME='b \\ c'").names == ["a", "b \\ c"])
+  }
+
   @Test("Without an adapter nothing is told")
   func none() {
     #expect(Disclosure.sentences(nil, DaemonConfiguration()).isEmpty)

@@ -35,13 +35,16 @@ public struct DaemonConfiguration: Hashable, Sendable {
   }
 
   /// What bluetoothd reads when it starts; what is not there, or cannot be read, is as bluetoothd has it by default.
-  public static func installed() -> DaemonConfiguration {
+  public static func installed() -> DaemonConfiguration { text(at: path).map { DaemonConfiguration($0) } ?? .init() }
+
+  /// The beginning of a small file of the system; nil if it cannot be read, or is empty.
+  static func text(at path: String) -> String? {
     let file = open(path, O_RDONLY | O_CLOEXEC)
-    guard file >= 0 else { return DaemonConfiguration() }
+    guard file >= 0 else { return nil }
     defer { close(file) }
     var text = [UInt8](repeating: 0, count: longest)
     let count = read(file, &text, text.count)
-    return count > 0 ? DaemonConfiguration(String(decoding: text.prefix(count), as: UTF8.self)) : DaemonConfiguration()
+    return count > 0 ? String(decoding: text.prefix(count), as: UTF8.self) : nil
   }
 
   /// Whether bluetoothd opens several ATT channels with a peer that has them, too.

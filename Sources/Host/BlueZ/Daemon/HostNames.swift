@@ -1,0 +1,51 @@
+import Glibc
+
+/// What this machine is called. bluetoothd gives an adapter the pretty name, where there is one, and else the host name.
+struct HostNames: Hashable, Sendable {
+  var names: Set<String> = []
+
+  /// Where systemd has the pretty name: machine-info(5).
+  private static let path = "/etc/machine-info"
+
+  init(_ names: Set<String> = []) {
+    self.names = names
+  }
+
+  /// - Parameter machineInfo: the text of the file.
+  init(host: String?, machineInfo: String?) {
+    names = Set([host, machineInfo.flatMap { Self.prettyName(in: $0) }].compactMap(\.self).filter { !$0.isEmpty })
+  }
+
+  static func installed() -> HostNames {
+    var bytes = [CChar](repeating: 0, count: 256)
+    let isKnown = gethostname(&bytes, bytes.count - 1) == 0
+    let host = String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return HostNames(host: isKnown ? host : nil, machineInfo: DaemonConfiguration.text(at: path))
+  }
+
+  /// Whether an adapter has the name from the machine: a second one has a number behind it.
+  func hold(_ alias: String) -> Bool { names.contains { alias == $0 || alias.hasPrefix($0 + " #") } }
+
+  /// The value is quoted as a shell would have it.
+  private static func prettyName(in text: String) -> String? {
+    let key = "PRETTY_HOSTNAME="
+    guard let line = text.split(whereSeparator: \.isNewline).last(where: { $0.hasPrefix(key) }) else { return nil }
+    var value = line.dropFirst(key.count)
+    while value.last == " " || value.last == "\t" { value.removeLast() }
+    guard let quote = value.first, quote == "\"" || quote == "'", value.count > 1, value.last == quote else {
+      return String(value)
+    }
+    value = value.dropFirst().dropLast()
+    guard quote == "\"" else { return String(value) }
+    var (name, isEscaped) = ("", false)
+    for character in value {
+      if character == "\\", !isEscaped {
+        isEscaped = true
+      } else {
+        name.append(character)
+        isEscaped = false
+      }
+    }
+    return name
+  }
+}
