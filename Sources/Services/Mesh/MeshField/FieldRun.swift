@@ -231,10 +231,11 @@ public struct FieldRun {
     }
     while scenario.talk.privateEvery > .zero, tellAt < until {
       let (node, other) = (speaker(), speaker())
+      if node != other {
+        send(.tell(written.count, to: other), to: node, at: tellAt)
+        written.append(FieldResults.Written(at: tellAt, from: node, to: other))
+      }
       tellAt += scenario.talk.privateEvery.wholeNanoseconds
-      guard node != other else { continue }
-      send(.tell(written.count, to: other), to: node, at: tellAt - scenario.talk.privateEvery.wholeNanoseconds)
-      written.append(FieldResults.Written(at: now, from: node, to: other))
     }
   }
 
