@@ -32,7 +32,8 @@ public struct MeshNameBook: Sendable, Equatable {
 
   /// The name of a peer that had this nickname then: another peer may have it now.
   public func name(of id: String, nickname: String) -> String {
-    let shown = Self.shown(nickname)
+    // A name that shows nothing is none.
+    let shown = Self.key(nickname).isEmpty ? "" : Self.shown(nickname)
     let others = holders[Self.key(nickname)]?.contains { $0 != id } ?? false
     // A nickname that ends as a distinguished name does is no proof of being that peer.
     return shown.isEmpty || others || shown.contains("#") ? "\(shown)#\(id.suffix(4))" : shown
@@ -46,12 +47,37 @@ public struct MeshNameBook: Sendable, Equatable {
     return exact.isEmpty ? (holders[Self.key(name)] ?? []).sorted() : exact
   }
 
-  /// One line, nothing that a terminal would obey, no blanks at the ends: they would hide that two names are one.
+  /// One line, nothing that a terminal would obey, no blanks at the ends: they would hide that two names are one. No arrows: who has
+  /// one could make a line to all look like a private one.
   private static func shown(_ nickname: String) -> String {
     let clean = PrintableText.clean(nickname, limit: limit)
-    let words = clean.split(whereSeparator: \.isWhitespace)
-    return words.joined(separator: " ")
+    let scalars = clean.unicodeScalars.map { isArrow($0) ? "\u{FFFD}" : $0 }
+    return words(of: scalars)
   }
 
-  private static func key(_ nickname: String) -> String { shown(nickname).lowercased() }
+  /// Two names with one key look the same but for case: scalars that show nothing, joiners and fillers among them, tell nobody apart.
+  private static func key(_ nickname: String) -> String {
+    words(of: shown(nickname).unicodeScalars.filter { !isBlank($0) }).lowercased()
+  }
+
+  private static func words(of scalars: some Sequence<Unicode.Scalar>) -> String {
+    var view = String.UnicodeScalarView()
+    view.append(contentsOf: scalars)
+    return String(view).split(whereSeparator: \.isWhitespace).joined(separator: " ")
+  }
+
+  /// The blank pattern of Braille is no white space to Unicode.
+  private static func isBlank(_ scalar: Unicode.Scalar) -> Bool {
+    scalar.properties.isDefaultIgnorableCodePoint || scalar == "\u{2800}"
+  }
+
+  /// The blocks of arrows, and the parts of others where there are some.
+  private static func isArrow(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.value {
+    case 0x2190...0x21FF, 0x2794, 0x2798...0x27BE, 0x27F0...0x27FF, 0x2900...0x297F, 0x2B00...0x2B11, 0x2B30...0x2B4F,
+      0x2B5A...0x2BB9, 0x1F800...0x1F8FF:
+      true
+    default: false
+    }
+  }
 }

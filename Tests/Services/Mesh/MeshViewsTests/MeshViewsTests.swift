@@ -77,4 +77,35 @@ struct MeshViewsTests {
     #expect(book.peers(called: "000000000000eeee") == ["000000000000eeee"])
     #expect(book.names.count == 5)
   }
+
+  @Test(
+    "What shows nothing makes no other name: joiners, selectors, fillers and blank patterns tell nobody apart",
+    arguments: [
+      "alice\u{FE0F}", "ali\u{200D}ce", "alice\u{200C}", "\u{3164}alice", "alice \u{FFA0}", "al\u{034F}ice",
+      "ALICE\u{2800}", "alice\u{115F} ",
+    ])
+  func lookalikes(nickname: String) {
+    var book = MeshNameBook()
+    book.add("000000000000aaaa", nickname: "alice")
+    book.add("000000000000bbbb", nickname: nickname)
+    #expect(book.name(of: "000000000000aaaa") == "alice#aaaa")
+    #expect(book.name(of: "000000000000bbbb").hasSuffix("#bbbb"))
+    #expect(book.peers(called: "alice") == ["000000000000aaaa", "000000000000bbbb"])
+  }
+
+  @Test("A name that shows nothing is none, and one with an arrow makes no line look private")
+  func blanksAndArrows() throws {
+    let book = MeshNameBook()
+    for blank in ["\u{3164}", "\u{2800}\u{2800}", "\u{200D} \u{FE0F}"] {
+      #expect(book.name(of: "000000000000aaaa", nickname: blank) == "#aaaa")
+    }
+    for arrow in ["→", "⟶", "➔", "⮕", "⇒", "➡\u{FE0F}"] {
+      let scalar = try #require(arrow.unicodeScalars.first)
+      let name = book.name(of: "000000000000aaaa", nickname: "alice \(arrow) you")
+      #expect(
+        name.unicodeScalars.starts(with: "alice \u{FFFD}".unicodeScalars) && name.hasSuffix(" you")
+          && !name.unicodeScalars.contains(scalar))
+    }
+    #expect(book.name(of: "000000000000aaaa", nickname: "zoë ⭐ 👩\u{200D}🚀") == "zoë ⭐ 👩\u{200D}🚀")
+  }
 }
