@@ -12,6 +12,9 @@ extension MeshService {
   private static let marksLimit = 1024
   /// Notices of one peer that wait for the disk.
   private static let noticesLimit = 4
+  /// When a peer was seen last, and what it calls itself, are kept again after so long at the earliest.
+  private static let seenMilliseconds: UInt64 = 60_000
+  private static let newsMilliseconds: UInt64 = 1000
 
   /// What is known of a peer.
   struct View {
@@ -124,13 +127,21 @@ extension MeshService {
     handle(.kept(id, from: peer))
   }
 
+  /// It is here, or says something new. The disk gets that no more than once a second, however often a peer does so.
   func met(_ peer: PeerID) {
-    if marks[peer] != nil { mark(peer) { _ in } }
+    if let marks = marks[peer], let known = engine?.peer(peer) {
+      let isSame = marks.nickname == known.nickname && marks.noiseKey == known.noiseKey
+      if sinceSeen(marks) >= (isSame ? Self.seenMilliseconds : Self.newsMilliseconds) { mark(peer) { _ in } }
+    }
     peerChanges.call(peer)
   }
 
+  /// Milliseconds since that was kept. A clock that was set back tells nothing of it.
+  private func sinceSeen(_ marks: PeerMarks) -> UInt64 { time >= marks.seenAt ? time - marks.seenAt : .max }
+
   /// It has left, was not heard for long, or had to make room for others. Who has left has no link any more, though its link may stand.
   func gone(_ peer: PeerID) {
+    if let marks = marks[peer], sinceSeen(marks) >= Self.newsMilliseconds { mark(peer) { $0.seenAt = time } }
     peerChanges.call(peer)
     let itsPorts = ports.values.filter { $0.peer == peer }
     // One that had to make room still has its links.

@@ -1,0 +1,58 @@
+import Bitchat
+import Loop
+import MeshStore
+import Testing
+
+@testable import Mesh
+
+@Suite("When a peer was seen last")
+struct SeenTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// Calls with a step of virtual time between, and how often the disk was given something of the peer.
+  @LoopActor
+  private static func kept(
+    _ bob: Village.House, _ ann: Village.House, in village: Village, calls: Int, each step: Duration,
+    _ change: (Int) -> Void
+  ) -> Int {
+    var seen: Set<UInt64> = []
+    for number in 0..<calls {
+      village.time.advance(by: step)
+      change(number)
+      bob.mesh.met(ann.id)
+      if let seenAt = bob.mesh.marks[ann.id]?.seenAt { seen.insert(seenAt) }
+    }
+    return seen.count
+  }
+
+  @Test("However often a peer says something new, the disk gets it once a second; that it is here, once a minute")
+  @LoopActor
+  func kept() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
+    #expect(village.wait { village.isAcquainted })
+    try bob.mesh.favourite(ann.id, true)
+    let news = Self.kept(bob, ann, in: village, calls: 100, each: .milliseconds(100)) {
+      bob.mesh.marks[ann.id]?.nickname = "name \($0)"
+    }
+    #expect((9...12).contains(news), "\(news) in ten seconds")
+    let same = Self.kept(bob, ann, in: village, calls: 180, each: .seconds(1)) { _ in }
+    #expect((3...5).contains(same), "\(same) in three minutes")
+    #expect(bob.mesh.marks[ann.id]?.nickname == "ann")
+  }
+
+  @Test("Of one that leaves after hours the time of that is kept, and not when it came")
+  @LoopActor
+  func left() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
+    #expect(village.wait { village.isAcquainted })
+    try bob.mesh.favourite(ann.id, true)
+    village.time.advance(by: .seconds(2 * 3600))
+    let time = bob.mesh.time
+    ann.mesh.stop()
+    #expect(village.wait(.seconds(10)) { bob.mesh.engine?.peer(ann.id) == nil })
+    let seenAt = try #require(bob.mesh.view(of: ann.id)?.seenAt)
+    #expect((time...time + 10_000).contains(seenAt))
+  }
+}
