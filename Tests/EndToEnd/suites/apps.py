@@ -338,7 +338,8 @@ async def stays(stage: Stage) -> None:
             await app.until("is told", lambda: any(heard.text == content for heard in app.private), limit(30))
             await node.until_state(number, "delivered", "read")
             links[gone] = await meet(radios[gone], node, Way.COMES)
-        check(first, second)
+        for app, peer in ((first, second), (second, first)):
+            check(app, peer)
 
 
 @suite.test("An iPhone whose clock is off by three minutes and a node do not hear each other, and do when it is right", limit=120)

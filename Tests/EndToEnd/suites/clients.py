@@ -178,6 +178,11 @@ async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
     await node.until_heard("after the file", timeout=60)
     if stage.machine.bluez >= (5, 69):
         assert (await node.until_file("fragments.bin", timeout=60))["Content"] == unpacked("fragments", 3000)
+        path = client.home / "many.bin"
+        path.write_bytes(unpacked("many", 100_000))
+        await client.order("dm_send_file", timeout=120, peer_id=node_id, path=str(path))
+        file = await node.until_file("many.bin", timeout=120)
+        assert (file["Content"], file["Private"]) == (unpacked("many", 100_000), True), file["Name"]
     else:
         assert "fragments.bin" not in [file["Name"] for file in (await node.files()).values()], "it was not lost"
     # Its own fault: it does not say that it takes private files.

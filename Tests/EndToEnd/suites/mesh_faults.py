@@ -144,8 +144,10 @@ def _add(what: str, fault: Callable[[Stage], Awaitable[None]]) -> None:
                 # The guest may be busier now than at the beginning.
                 await measure_again(stage.bus)
                 async with Standstill(stage) as standstill:
-                    after = await anna.tell(await ben.peer_id(), "after")
-                    await standstill.allow(anna.until_state, after, "delivered", "read", timeout=PROMISE)
+                    for one, other in ((anna, ben), (ben, anna)):
+                        after = await one.tell(await other.peer_id(), "after")
+                        left = PROMISE - (time.monotonic() - back) / limit(1)
+                        await standstill.allow(one.until_state, after, "delivered", "read", timeout=max(1, left))
                 stage.measure(f"{time.monotonic() - back:.1f} s{standstill}")
             finally:
                 for talk_ in talks:
@@ -252,6 +254,11 @@ async def clock(stage: Stage) -> None:
             except DBusError as error:
                 assert error.type.endswith("NotReady"), error
             own = await ben.peer_id()
+
+            async def has_link() -> bool:
+                return (await ben.properties())["Links"] == 1
+
+            await ben.until("has a link", has_link, 30)
             await asyncio.sleep(limit(5))
             assert own not in await anna.peers(), "it has said who it is"
             counters = await ben.counters()

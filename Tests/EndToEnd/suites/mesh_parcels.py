@@ -6,7 +6,7 @@ import asyncio
 from dbus_fast import DBusError
 
 from harness.limits import limit
-from harness.node import FILE, Node
+from harness.node import FILE, PEER, Node
 from harness.runner import Suite
 from harness.stage import Stage
 from suites.media import noise
@@ -21,6 +21,15 @@ async def letter(stage: Stage) -> None:
         for node in (anna, ben, cleo):
             await node.until_neighbours(2, timeout=60)
         to_cleo = await cleo.peer_id()
+        # Of somebody who is no favourite of his he carries one receipt, beside a letter.
+        await chat(ben, cleo)
+        await ben.service.call(f"/org/earshot/mesh/peer{to_cleo}", PEER, "Favourite", "b", True)
+        his_id = await ben.peer_id()
+
+        async def is_favourite() -> bool:
+            return (await cleo.peers())[his_id]["FavouriteOfPeer"]
+
+        await cleo.until("is a favourite of Ben's", is_favourite, 60)
         # It says that it leaves, so Anna looks for nobody else than a courier.
         await cleo.stop()
         number = await anna.tell(to_cleo, "a letter")
