@@ -14,6 +14,7 @@ import Crypto
 ///     B6  "E1": the sender is a node of this kind. It takes fragments as fast as the link does, keeps those that it misses for
 ///         a while and asks for them, and acknowledges private files of any name. Where its radio loses long writes, two more bytes
 ///         say how long those are that it takes, the first byte first
+///     B7  letters of one peer that the sender, a node of this kind, carries, where those are not two: 1 byte
 ///
 /// The value says nothing about the packet: whether its sender is `peerID` and its signature holds is to be checked.
 public struct Announcement: WireValue, Hashable, Sendable {
@@ -33,12 +34,14 @@ public struct Announcement: WireValue, Hashable, Sendable {
   public let isEarshot: Bool
   /// Bytes of the longest value that arrives when it is written to the sender, a node of this kind; nil where it does not say.
   public let longestWrite: UInt16?
+  /// Letters of one peer, who is no favourite of its, that the sender carries; nil where it does not say. The apps carry two.
+  public let courierPlaces: UInt8?
 
   /// Throws `tooLong` for a nickname over 255 bytes, more than ten neighbours, or a geohash over 12 bytes.
   public init(
     nickname: String, noiseKey: X25519.PublicKey, signingKey: Ed25519.PublicKey, neighbours: [PeerID]? = nil,
     capabilities: Capabilities? = nil, geohash: String? = nil, speaksSeed: Bool = false,
-    isEarshot: Bool = false, longestWrite: UInt16? = nil
+    isEarshot: Bool = false, longestWrite: UInt16? = nil, courierPlaces: UInt8? = nil
   ) throws(WireError) {
     try Text.check(nickname, field: "nickname")
     guard neighbours?.count ?? 0 <= Limits.neighbours else {
@@ -56,6 +59,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
     self.speaksSeed = speaksSeed
     self.isEarshot = isEarshot
     self.longestWrite = isEarshot ? longestWrite : nil
+    self.courierPlaces = isEarshot ? courierPlaces : nil
   }
 
   /// The ID that belongs to the Noise key. The packet's sender must be the same.
@@ -74,6 +78,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
     var speaksSeed = false
     var isEarshot = false
     var longestWrite: UInt16?
+    var courierPlaces: UInt8?
     for record in try ShortTLV.all(in: reader.rest()) {
       switch record.type {
       case 0x01: nickname = try Text.read(record.value, field: "nickname")
@@ -87,6 +92,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
         isEarshot = record.value.starts(with: Self.earshotValue)
         var rest = ByteReader(record.value.dropFirst(Self.earshotValue.count))
         longestWrite = try? rest.u16be()
+      case Self.courierMark: courierPlaces = record.value.first
       default: continue
       }
     }
@@ -96,7 +102,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
     try self.init(
       nickname: nickname, noiseKey: noiseKey, signingKey: signingKey, neighbours: neighbours,
       capabilities: capabilities, geohash: geohash, speaksSeed: speaksSeed, isEarshot: isEarshot,
-      longestWrite: longestWrite)
+      longestWrite: longestWrite, courierPlaces: courierPlaces)
   }
 
   public func write(to writer: inout ByteWriter) {
@@ -111,6 +117,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
       let most = longestWrite.map { [UInt8($0 >> 8), UInt8($0 & 0xFF)] } ?? []
       records.append((Self.earshotMark, Self.earshotValue + most))
     }
+    if let courierPlaces { records.append((Self.courierMark, [courierPlaces])) }
     ShortTLV.write(records, to: &writer)
   }
 
@@ -118,6 +125,7 @@ public struct Announcement: WireValue, Hashable, Sendable {
   private static let seedValue = Array("S1".utf8)
   private static let earshotMark: UInt8 = 0xB6
   private static let earshotValue = Array("E1".utf8)
+  private static let courierMark: UInt8 = 0xB7
 
   static func noiseKey(_ bytes: ArraySlice<UInt8>) throws(WireError) -> X25519.PublicKey {
     do throws(CryptoError) { return try X25519.PublicKey(bytes) } catch { throw .badValue("noiseKey") }

@@ -46,6 +46,10 @@ struct CourierBag: Sendable {
   /// The places that strangers have, and those of one depositor: 20, 5 and 2 of 40, and of more in proportion.
   var strangerLimit: Int { limit / 2 }
   func limit(isFavourite: Bool) -> Int { max(1, isFavourite ? limit / 8 : limit / 20) }
+  /// The places of one depositor who is no favourite at an app, and at a node that is no mailbox.
+  static let usualPlaces = usualLimit / 20
+  /// The same of a favourite, where others have so many.
+  static func favouritePlaces(_ places: Int) -> Int { places * 20 / 8 }
 
   mutating func add(_ carried: CarriedEnvelope) throws(Refusal) -> Taken {
     if let known = envelopes[carried.id] {

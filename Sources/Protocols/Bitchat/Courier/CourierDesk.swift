@@ -6,8 +6,10 @@ struct CourierDesk: Sendable {
   /// So many peers get a letter when it is first given away, and so many in all, as they come by.
   static let firstCouriers = 3
   static let couriers = 8
-  /// A text that is cut into more pieces is not given to couriers: a neighbour takes five envelopes at most.
+  /// A text that is cut into more pieces is not given to couriers: a phone takes five envelopes at most, of its favourites.
   static let pieces = 5
+  /// So many places at a courier stay free for letters when receipts are given away.
+  static let letterPlaces = 1
   /// Receipts that wait for a courier, and envelopes of own messages that are remembered: the oldest go.
   static let receiptLimit = 200
   static let sealedLimit = 256
@@ -66,6 +68,12 @@ struct CourierDesk: Sendable {
   /// Numbers of what is held, for tests of memory.
   var held: [Int] { [bag.envelopes.count, receipts.count, sealed.count, brought.count, newcomers.count] }
 
+  /// How many letters of one peer this node carries, for its announces; nil where it carries as many as everybody, or none.
+  var saidPlaces: UInt8? {
+    let places = bag.limit(isFavourite: false)
+    return bag.limit == 0 || places == CourierBag.usualPlaces ? nil : UInt8(min(places, 255))
+  }
+
   // MARK: Own letters
 
   func envelope(of message: MessageID) -> CourierEnvelope? { sealed[message] }
@@ -101,6 +109,9 @@ struct CourierDesk: Sendable {
     if receipts.count > Self.receiptLimit { receipts.removeFirst() }
     return true
   }
+
+  /// How many receipts a courier carries, as far as this node knows.
+  func receipts(with courier: PeerID) -> Int { receipts.count { $0.couriers.contains(courier) } }
 
   mutating func change(_ place: Int, _ body: (inout Receipt) -> Void) { body(&receipts[place]) }
 

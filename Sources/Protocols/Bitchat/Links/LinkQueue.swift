@@ -12,7 +12,7 @@ public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
   case file
   /// Packets of others for one peer.
   case directed
-  /// Announces, also those of others. They overtake all else, for nobody takes a line from a peer that it does not know.
+  /// Announces, also those of others. A few at a time overtake all else, for nobody takes a line from a peer that it does not know.
   case announce
   /// What this node says, receipts included.
   case own
@@ -23,12 +23,15 @@ public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
 
 /// Packets that wait until a link takes them.
 ///
-/// Where there is no room, of chat, answers, fragments and what others send to one peer the class that takes the most loses its
-/// oldest, so that whoever sends very much of one pushes out nothing of the others; where there are none of these, the first class that has one.
+/// Where there is no room, of chat, answers, fragments, announces and what others send to one peer the class that takes the most loses
+/// its oldest, so that whoever sends very much of one pushes out nothing of the others; where there are none of these, the first class
+/// that has one.
 public struct LinkQueue: Sendable {
   /// The most packets that wait, and the most bytes.
   static let limit = 256
   static let byteLimit = 64 << 10
+  /// So many announces in a row overtake what else waits; then one packet of that goes.
+  static let announcesInARow = 4
 
   private struct Item: Sendable {
     let number: Int
@@ -39,8 +42,12 @@ public struct LinkQueue: Sendable {
   /// Bytes by class.
   private var weights = PacketClass.allCases.map { _ in 0 }
   private var nextNumber = 0
-  /// Whether the next fragment goes before what else waits.
-  private var isTurnOfFragments = false
+  /// What comes by the hundred, and takes turns with what else waits.
+  private static let bulk: Set<PacketClass> = [.fragment, .syncAnswer]
+  /// Whether the next one of those goes before what else waits.
+  private var isTurnOfBulk = false
+  /// How many announces have overtaken what waits, since something of that went.
+  private var overtaking = 0
   public private(set) var count = 0
   public private(set) var bytes = 0
   /// Whether files wait, however long: somebody else needs the radio.
@@ -84,37 +91,52 @@ public struct LinkQueue: Sendable {
     }
   }
 
-  /// The packet that goes next: an announce; or else, in turn, the fragment and the other packet that wait longest; or else one of
-  /// a file; nil without packets.
+  /// The packet that goes next: an announce, a few times in a row; or else, in turn, the fragment or answer and the other packet that
+  /// wait longest; or else one of a file; nil without packets.
   public var first: [UInt8]? { next.flatMap { items[$0.rawValue].first?.bytes } }
 
   /// Takes `first` away.
   public mutating func removeFirst() {
     guard let next else { return }
     _ = pop(next)
-    if next != .announce { isTurnOfFragments = next != .fragment }
+    if next == .announce {
+      overtaking += 1
+    } else {
+      overtaking = 0
+      isTurnOfBulk = !Self.bulk.contains(next)
+    }
   }
 
   /// The class of the packet that goes next.
   public var next: PacketClass? {
-    guard items[PacketClass.announce.rawValue].isEmpty else { return .announce }
+    guard !items[PacketClass.announce.rawValue].isEmpty else { return nextOfOthers }
+    return overtaking < Self.announcesInARow ? .announce : nextOfOthers ?? .announce
+  }
+
+  private var nextOfOthers: PacketClass? {
+    let bulk = oldest { Self.bulk.contains($0) }
+    let other = oldest { !Self.bulk.contains($0) && $0 != .file && $0 != .announce }
+    if let bulk, isTurnOfBulk || other == nil { return bulk }
+    return other ?? (holdsFiles || files == 0 ? nil : .file)
+  }
+
+  /// Of some classes, that of the packet that waits longest.
+  private func oldest(of isMeant: (PacketClass) -> Bool) -> PacketClass? {
     var oldest: (kind: PacketClass, number: Int)?
-    for kind in PacketClass.allCases where kind != .file && kind != .fragment {
+    for kind in PacketClass.allCases where isMeant(kind) {
       guard let number = items[kind.rawValue].first?.number, oldest.map({ number < $0.number }) ?? true else {
         continue
       }
       oldest = (kind, number)
     }
-    let hasFragments = !items[PacketClass.fragment.rawValue].isEmpty
-    if hasFragments, isTurnOfFragments || oldest == nil { return .fragment }
-    return oldest?.kind ?? (holdsFiles || files == 0 ? nil : .file)
+    return oldest?.kind
   }
 
   /// The class that loses its oldest packet.
   private var loser: PacketClass? {
     var heaviest = PacketClass.publicChat
-    for kind in [PacketClass.syncAnswer, .fragment, .directed] where weights[kind.rawValue] > weights[heaviest.rawValue]
-    {
+    for kind in [PacketClass.syncAnswer, .fragment, .directed, .announce]
+    where weights[kind.rawValue] > weights[heaviest.rawValue] {
       heaviest = kind
     }
     guard items[heaviest.rawValue].isEmpty else { return heaviest }

@@ -49,7 +49,8 @@ extension MeshEngine {
       signingKey: identity.signingKey.publicKey,
       neighbours: configuration.isRelayOnly || near.isEmpty ? nil : Array(near),
       capabilities: configuration.isRelayOnly || Capabilities.own.isEmpty ? nil : .own,
-      speaksSeed: configuration.speaksSeed, isEarshot: true, longestWrite: configuration.longestWrite)
+      speaksSeed: configuration.speaksSeed, isEarshot: true, longestWrite: configuration.longestWrite,
+      courierPlaces: courier.saidPlaces)
     guard let announcement else { return nil }
     return Packet(type: .announce, timestamp: timestamp(turn), sender: identity.id, payload: announcement.bytes)
   }

@@ -25,6 +25,23 @@ extension MeshEngine {
     depositReceipts(with: couriers, newcomers, &turn)
   }
 
+  /// A peer has said, in this run or an earlier one, whether this node is a favourite of its.
+  public mutating func favour(by peer: PeerID, _ isFavourite: Bool) {
+    guard isFavourite else {
+      _ = favouredBy.remove(peer)
+      return
+    }
+    if favouredBy.count < PeerTable.peerLimit { favouredBy.insert(peer) }
+  }
+
+  /// The places that a courier has left for this node, as far as that can be told: whoever refuses a letter does not say so, and a letter
+  /// is never offered twice.
+  private func places(at peer: PeerID) -> Int {
+    let usual = table[peer]?.courierPlaces.map { Int($0) } ?? CourierBag.usualPlaces
+    let all = favouredBy.contains(peer) ? CourierBag.favouritePlaces(usual) : usual
+    return all - outbox.pieces(with: peer) - courier.receipts(with: peer)
+  }
+
   /// The neighbours whose announces show that they carry letters, favourites first, and else in any order: an ID that anybody may
   /// choose says nothing.
   private mutating func findCouriers() -> [PeerID] {
@@ -56,8 +73,10 @@ extension MeshEngine {
   private mutating func deposit(
     _ message: OutgoingMessage, with couriers: [PeerID], _ newcomers: Set<PeerID>, _ turn: inout Turn
   ) {
-    let chosen = Self.chosen(of: couriers, newcomers: newcomers, having: message.couriers, for: message.peer)
     let pieces = message.pieces.filter { !$0.isDelivered }
+    // Of half a letter nobody has anything.
+    let able = couriers.filter { places(at: $0) >= pieces.count }
+    let chosen = Self.chosen(of: able, newcomers: newcomers, having: message.couriers, for: message.peer)
     guard !chosen.isEmpty, message.pieces.count <= CourierDesk.pieces,
       let key = message.noiseKey ?? table.noiseKey(of: message.peer)
     else { return }
@@ -111,7 +130,9 @@ extension MeshEngine {
   ) {
     for place in courier.receipts.indices {
       let receipt = courier.receipts[place]
-      let chosen = Self.chosen(of: couriers, newcomers: newcomers, having: receipt.couriers, for: receipt.peer)
+      // Who sends letters in many names has this node's own letters find a place all the same.
+      let able = couriers.filter { places(at: $0) > CourierDesk.letterPlaces }
+      let chosen = Self.chosen(of: able, newcomers: newcomers, having: receipt.couriers, for: receipt.peer)
       guard link(to: receipt.peer) == nil || table[receipt.peer] == nil, !chosen.isEmpty,
         let envelope = receipt.envelope
           ?? (try? CourierEnvelope(

@@ -65,6 +65,7 @@ extension MeshEngine {
   private mutating func withdraw(_ file: OutgoingFile, _ turn: inout Turn) {
     guard let cut = file.cut else { return }
     if let id = cut.cutter?.id { archive.forget(id, of: identity.id) } else { archive.forget(filePacket: cut.bytes) }
+    paced.remove(where: cut.packets.contains)
     turn.actions.append(.withdraw(cut.packets))
   }
 

@@ -192,6 +192,7 @@ extension MeshEngine {
     }
     self.received.insert(received, at: turn.now)
     if let notice = FavoriteNotice(text: message.text) {
+      favour(by: peer, notice.isFavorite)
       return turn.actions.append(.favourited(peer, notice, message.id))
     }
     turn.actions.append(.told(message, from: peer, at: turn.time))
@@ -209,7 +210,10 @@ extension MeshEngine {
     guard let message = outbox.acknowledge(id, from: peer, isRead: isRead, at: turn.now) else { return }
     if message.state != .sent { for piece in message.pieces { courier.forget(piece.id) } }
     turn.actions.append(.progress(message.number, message.state))
-    if message.state == .delivered || message.state == .read { turn.actions.append(.keep(.settled(message.number))) }
+    guard message.state == .delivered || message.state == .read else { return }
+    turn.actions.append(.keep(.settled(message.number)))
+    // Its couriers may have a place for another one.
+    if !message.couriers.isEmpty { courier.due = turn.now }
   }
 
   /// A peer says inside Noise which key signs for it: that is proven, whatever was announced before.

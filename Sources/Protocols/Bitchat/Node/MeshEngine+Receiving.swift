@@ -80,8 +80,9 @@ extension MeshEngine {
     remember(key, view.type, at: turn.now)
     // The archive knows the last announce of each peer.
     if isVerified, !archive.isLastAnnounce(id, of: view.sender) { recentIDs.insert(id, at: turn.now) }
-    if view.type == .announce { table.passOn(view.sender, at: turn.now) }
-    if goesOn, !isOvertaken { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
+    let isNewsTooOften =
+      view.type == .announce && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
+    if goesOn, !isOvertaken, !isNewsTooOften { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
   }
 
   /// Whether this node looks into a packet. Another one goes on as it is.

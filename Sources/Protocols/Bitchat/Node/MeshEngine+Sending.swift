@@ -62,8 +62,9 @@ extension MeshEngine {
   /// Whether a peer has another link that goes before this one, or on which it was heard.
   private func isServed(_ peer: PeerID, besides link: LinkID, _ broughtAt: UInt64, _ heardOn: [LinkID]) -> Bool {
     for (other, state) in links where other != link && state.peer == peer {
-      guard !heardOn.contains(other) else { return true }
-      // One that has only repeated announces may be anybody's.
+      // One that has only repeated announces may be anybody's, and what was heard on it shows nothing of the peer.
+      let isDoubtful = state.broughtAt == 0 && broughtAt > 0
+      if heardOn.contains(other), !isDoubtful { return true }
       if broughtAt == 0, state.broughtAt > 0 || other.number < link.number { return true }
     }
     return false
@@ -85,6 +86,10 @@ extension MeshEngine {
 
   /// One of them.
   func ownLink(of peer: PeerID) -> LinkID? { ownLinks(of: peer).first }
+
+  /// Whether a link has brought an announce of its peer before any other link did; one that has only repeated announces may be
+  /// anybody's.
+  public func hasBroughtItsPeer(_ link: LinkID) -> Bool { links[link].map { $0.broughtAt > 0 } ?? false }
 
   /// One of the links to a neighbour; nil if the peer is none.
   func link(to peer: PeerID) -> LinkID? { links(to: peer).first }

@@ -54,7 +54,16 @@ extension MeshEngine {
       // An answer ends at who asked. What is about to be passed on would come there too late to go further.
       guard !underWay.contains(view.wireKey(hash, withSignature: !view.type.isVerifiedHere)) else { continue }
       room -= max(item.bytes.count, Self.answerBytes / Self.answerPackets)
-      transmit(isSeed ? view.relayed(timeToLive: 0) : view.syncAnswer, as: .syncAnswer, to: [arrival.link], &turn)
+      answer(isSeed ? view.relayed(timeToLive: 0) : view.syncAnswer, item.type, on: arrival.link, &turn)
     }
+  }
+
+  /// A phone gets fragments in an answer as it gets those of a file: one after the other.
+  private mutating func answer(_ bytes: [UInt8], _ type: MessageType, on link: LinkID, _ turn: inout Turn) {
+    guard type == .fragment, !isFast(link), bytes.count <= frameLimit(of: link) else {
+      return transmit(bytes, as: .syncAnswer, to: [link], &turn)
+    }
+    let dropped = paced.add([bytes], on: link, as: .syncAnswer, in: .passedOn(from: nil), at: turn.now)
+    counters.relaysDropped += UInt64(dropped ?? 1)
   }
 }

@@ -83,6 +83,8 @@ public struct MeshEngine: Sendable {
   public internal(set) var blocked: Set<PeerID> = []
   public internal(set) var favourites: Set<PeerID> = []
   public internal(set) var verified: Set<PeerID> = []
+  /// Peers that have said that this node is a favourite of theirs: as couriers they take more of its letters.
+  var favouredBy: Set<PeerID> = []
 
   var isStarted = false
   var isClockTrusted = false
@@ -422,6 +424,7 @@ public struct MeshEngine: Sendable {
     archive.forget(peer)
     courier.forget(peer)
     favourites.remove(peer)
+    favouredBy.remove(peer)
     verified.remove(peer)
     blocked.remove(peer)
     table.hold(peer, false)

@@ -72,6 +72,12 @@ struct PacedPackets: Sendable {
       return max(0, missing)
     }
 
+    mutating func remove(where isUnwanted: ([UInt8]) -> Bool) {
+      own.removeAll { isUnwanted($0.bytes) }
+      for waiting in passedOn where isUnwanted(waiting.bytes) { release(waiting.lane) }
+      passedOn.removeAll { isUnwanted($0.bytes) }
+    }
+
     private mutating func release(_ lane: Lane) {
       shares[lane, default: 1] -= 1
       if shares[lane] == 0 { shares[lane] = nil }
@@ -110,11 +116,17 @@ struct PacedPackets: Sendable {
     var due: [Packet] = []
     for link in roads.keys {
       while let next = roads[link]?.next, next <= now, let packet = roads[link]?.take() {
-        roads[link]?.last = next
+        // After a standstill they do not all leave at once: a phone could not follow.
+        roads[link]?.last = max(next, now.advanced(by: .zero - OutgoingFiles.lateness))
         due.append(Packet(bytes: packet.bytes, link: link, kind: packet.kind, due: next))
       }
     }
     return due.sorted { ($0.due, $0.link.number) < ($1.due, $1.link.number) }
+  }
+
+  /// Takes packets out that are not wanted any more.
+  mutating func remove(where isUnwanted: ([UInt8]) -> Bool) {
+    for link in roads.keys { roads[link]?.remove(where: isUnwanted) }
   }
 
   mutating func forget(_ link: LinkID) { roads[link] = nil }

@@ -17,6 +17,8 @@ public struct Peer: Hashable, Sendable {
   public internal(set) var isEarshot = false
   /// Bytes of the longest value that arrives when it is written to the peer; nil where it does not say.
   public internal(set) var longestWrite: UInt16?
+  /// Letters of one peer that it carries; nil where it does not say.
+  var courierPlaces: UInt8?
   /// The peers that it has links with, as it says; empty if it does not say.
   public internal(set) var neighbours: [PeerID]
   /// When it said so; nil if it never did.
@@ -39,4 +41,6 @@ public struct Peer: Hashable, Sendable {
   var passedOnAt: Instant?
   /// The highest packet version that it has sent.
   var version = PacketVersion.v1
+  /// How many announces that said something new have gone on in a row.
+  var newsPassedOn: UInt8 = 0
 }

@@ -10,6 +10,9 @@ import Crypto
 struct PeerTable: Sendable {
   static let acquaintance = Duration.seconds(60)
 
+  /// So many announces of one peer that say something new go on in a row.
+  private static let newsInARow = 3
+
   static let peerLimit = 1024
   static let pinLimit = 4096
   /// A peer whose key an earlier run has kept counts as one that is known for so long.
@@ -85,7 +88,8 @@ struct PeerTable: Sendable {
     // A copy over a longer way says nothing about the distance.
     if time == known.announcedAt { peer.hops = min(known.hops, hops) }
     if announcement.neighbours == nil { (peer.neighbours, peer.neighboursAt) = (known.neighbours, known.neighboursAt) }
-    (peer.version, peer.metAt, peer.passedOnAt) = (known.version, known.metAt, known.passedOnAt)
+    (peer.version, peer.metAt) = (known.version, known.metAt)
+    (peer.passedOnAt, peer.newsPassedOn) = (known.passedOnAt, known.newsPassedOn)
     (peer.knownBefore, peer.isPinKept) = (known.knownBefore, known.isPinKept)
     peers[id] = peer
     let isSame =
@@ -117,8 +121,23 @@ struct PeerTable: Sendable {
     return (isChanged, isBurst)
   }
 
-  /// An announce of the peer goes on.
-  mutating func passOn(_ id: PeerID, at now: Instant) { peers.update(id) { $0.passedOnAt = now } }
+  /// An announce of the peer that says something new is to go on.
+  ///
+  /// - Returns: whether it may: three of one peer in a row do, and then one in each `burst`, until nothing new has gone on for
+  ///   three times as long.
+  mutating func passOn(_ id: PeerID, burst: Duration, at now: Instant) -> Bool {
+    guard let place = peers.place(of: id) else { return true }
+    var mayGoOn = true
+    peers.update(at: place) { peer in
+      let pause = peer.passedOnAt.map { $0.duration(to: now) }
+      if pause.map({ $0 >= burst * Self.newsInARow }) ?? true { peer.newsPassedOn = 0 }
+      mayGoOn = peer.newsPassedOn < Self.newsInARow || pause.map { $0 >= burst } ?? true
+      guard mayGoOn else { return }
+      peer.newsPassedOn = min(peer.newsPassedOn + 1, UInt8(Self.newsInARow))
+      peer.passedOnAt = now
+    }
+    return mayGoOn
+  }
 
   /// Something of a peer was heard, and its signature holds or its keys opened it.
   mutating func hear(_ id: PeerID, version: PacketVersion? = nil, at now: Instant) {
@@ -240,6 +259,6 @@ extension Peer {
       neighbours: announcement.neighbours ?? [], neighboursAt: announcement.neighbours == nil ? nil : now,
       announcedAt: time, heardAt: now, metAt: now, hops: hops)
     (isEarshot, saysNeighbours) = (announcement.isEarshot, announcement.neighbours != nil)
-    longestWrite = announcement.longestWrite
+    (longestWrite, courierPlaces) = (announcement.longestWrite, announcement.courierPlaces)
   }
 }

@@ -194,6 +194,7 @@ public final class MeshService {
       if marks.isFavourite { _ = engine.handle(.favourite(marks.peer, true), at: now, time: time) }
       if marks.isBlocked { _ = engine.handle(.block(marks.peer, true), at: now, time: time) }
       if marks.isVerified { _ = engine.handle(.verified(marks.peer, true), at: now, time: time) }
+      if marks.isFavouriteOfPeer { engine.favour(by: marks.peer, true) }
     }
     log.restore(kept.messages, highest: kept.highestNumber)
     for file in kept.files { files.add(file) }

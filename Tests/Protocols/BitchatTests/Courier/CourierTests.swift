@@ -34,6 +34,9 @@ struct CourierTests {
   )
   func carriedAndBack() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
+    // Bob carries two receipts of a favourite, beside a letter.
+    hall.handle(.favourite(hall.nodes[2].id, true), at: 1)
+    hall.nodes[2].engine.favour(by: hall.nodes[1].id, true)
     try hall.tell("when you are back", to: 2, as: 7, at: 0)
     hall.pass(.seconds(5))
     #expect(hall.nodes[0].progress[7] == nil)
@@ -273,6 +276,7 @@ struct CourierTests {
   func pieces() throws {
     var hall = Self.apart(["ann", "bob", "cem", "dan"])
     hall.handle(.favourite(hall.nodes[0].id, true), at: 1)
+    hall.nodes[0].engine.favour(by: hall.nodes[1].id, true)
     let text = LimitStage.text(1000)
     try hall.tell(text, to: 2, as: 1, at: 0)
     try hall.tell(LimitStage.text(1500), to: 3, as: 2, at: 0)
@@ -283,6 +287,68 @@ struct CourierTests {
     #expect(hall.nodes[2].told.map(\.text).joined() == text)
     Self.meet(1, 0, in: &hall)
     #expect(hall.nodes[0].progress[1]?.contains(.sent) == true)
+  }
+
+  @Test("A letter goes to no courier that would take a part of it")
+  func wholeLetters() throws {
+    var hall = Self.apart(["ann", "bob", "cem", "dan"])
+    let text = LimitStage.text(700)
+    try hall.tell(text, to: 2, as: 1, at: 0)
+    Self.meet(0, 1, in: &hall)
+    #expect(hall.nodes[1].engine.carried == 0 && hall.nodes[0].progress[1] == nil)
+    hall.handle(.favourite(hall.nodes[0].id, true), at: 3)
+    hall.nodes[0].engine.favour(by: hall.nodes[3].id, true)
+    Self.meet(0, 3, in: &hall)
+    #expect(hall.nodes[3].engine.carried == 3 && hall.nodes[0].progress[1] == [.sent])
+    Self.meet(3, 2, in: &hall)
+    #expect(hall.nodes[2].told.map(\.text).joined() == text)
+  }
+
+  @Test("A courier that has all letters that it takes gets no other, until one of them is known to have arrived")
+  func fullCourier() throws {
+    var hall = Self.apart(["ann", "bob", "cem"])
+    for number in UInt32(1)...3 { try hall.tell("letter \(number)", to: 2, as: number, at: 0) }
+    Self.meet(0, 1, in: &hall)
+    #expect(hall.nodes[1].engine.carried == 2 && hall.nodes[0].progress[3] == nil)
+    #expect(hall.nodes[1].engine.counters.courier.deposited == 0)
+    Self.meet(1, 2, in: &hall)
+    #expect(hall.nodes[2].told.map(\.text) == ["letter 1", "letter 2"])
+    Self.meet(1, 0, in: &hall)
+    #expect(hall.nodes[0].progress[3] == [.sent])
+    Self.meet(1, 2, in: &hall)
+    #expect(hall.nodes[2].told.map(\.text) == ["letter 1", "letter 2", "letter 3"])
+  }
+
+  @Test("However many letters strangers send by a courier, their receipts leave it a place for an own letter")
+  func receiptsLeaveRoom() throws {
+    var hall = Self.apart(["cem", "bob", "eva", "eve", "ann"])
+    for (number, stranger) in [2, 3].enumerated() {
+      try hall.tell("from \(stranger)", to: 0, as: UInt32(number + 1), at: stranger)
+      Self.meet(stranger, 1, in: &hall)
+    }
+    Self.meet(1, 0, in: &hall)
+    #expect(hall.nodes[0].told.count == 2)
+    for (message, peer) in zip(hall.nodes[0].told, hall.nodes[0].toldFrom) {
+      hall.handle(.read(message.id, from: peer), at: 0)
+    }
+    try hall.tell("my own letter", to: 4, as: 9, at: 0)
+    Self.meet(0, 1, in: &hall)
+    let carried = hall.nodes[1].engine.courier.bag.envelopes.values.filter { $0.depositor == hall.nodes[0].id }
+    #expect(carried.count == 2 && hall.nodes[0].progress[9] == [.sent])
+    Self.meet(1, 4, in: &hall)
+    #expect(hall.nodes[4].told.map(\.text) == ["my own letter"])
+  }
+
+  @Test("A mailbox says how many letters of one peer it carries, and gets as many")
+  func mailbox() throws {
+    var hall = Self.apart(["ann", "cem"])
+    hall.add(["bob"]) { $0.carries = 1000 }
+    for number in UInt32(1)...8 { try hall.tell("letter \(number)", to: 1, as: number, at: 0) }
+    Self.meet(0, 2, in: &hall)
+    #expect(hall.nodes[0].engine.peer(hall.nodes[2].id)?.courierPlaces == 50)
+    #expect(hall.nodes[2].engine.carried == 8)
+    Self.meet(2, 1, in: &hall)
+    #expect(hall.nodes[1].told.count == 8)
   }
 
   @Test("A day after it was written a letter is given up by everybody, delivered or not")

@@ -17,6 +17,26 @@ struct LinkQueueTests {
     return numbers
   }
 
+  @Test("An answer to sync and what is said leave in turn, so that a line overtakes a long answer")
+  func answers() {
+    var queue = LinkQueue()
+    for number in 0..<4 { _ = queue.append(packet(UInt8(number)), as: .syncAnswer) }
+    for number in 10..<12 { _ = queue.append(packet(UInt8(number)), as: .own) }
+    _ = queue.append(packet(20), as: .fragment)
+    let numbers = drained(&queue)
+    #expect(numbers == [10, 0, 11, 1, 2, 3, 20])
+  }
+
+  @Test("However many announces wait, something else goes after each four of them")
+  func announcesInARow() {
+    var queue = LinkQueue()
+    for number in 0..<10 { _ = queue.append(packet(UInt8(number)), as: .announce) }
+    for number in 100..<102 { _ = queue.append(packet(UInt8(number)), as: .own) }
+    _ = queue.append(packet(200), as: .fragment)
+    let numbers = drained(&queue)
+    #expect(numbers == [0, 1, 2, 3, 100, 4, 5, 6, 7, 200, 8, 9, 101])
+  }
+
   @Test("Packets leave in the order in which they came, but announces before all others")
   func order() {
     var queue = LinkQueue()
@@ -59,6 +79,7 @@ struct LinkQueueTests {
     for (flood, others) in [
       (PacketClass.fragment, [PacketClass.publicChat, .syncAnswer]), (.publicChat, [.syncAnswer, .fragment]),
       (.syncAnswer, [.publicChat, .fragment]), (.directed, [.publicChat, .syncAnswer, .fragment, .file]),
+      (.announce, [.publicChat, .syncAnswer, .fragment, .directed, .own]),
     ] {
       var queue = LinkQueue()
       for kind in others { for _ in 0..<10 { _ = queue.append(packet(1, bytes: 200), as: kind) } }
@@ -125,7 +146,7 @@ struct LinkQueueTests {
     queue.removeFiles { $0[0].isMultiple(of: 2) }
     #expect(queue.count == 5 && queue.files == 2)
     let numbers = drained(&queue)
-    #expect(numbers == [5, 7, 2, 1, 3])
+    #expect(numbers == [2, 5, 7, 1, 3])
     #expect(queue.bytes == 0)
   }
 }

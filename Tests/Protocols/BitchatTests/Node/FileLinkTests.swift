@@ -282,6 +282,16 @@ struct FileLinkTests {
     #expect(paced.count == PacedPackets.limit)
   }
 
+  @Test("After a standstill packets leave one after the other again, and not all at once")
+  func standstill() {
+    var paced = PacedPackets()
+    _ = paced.add(Array(repeating: [1], count: 40), on: LinkID(1), as: .fragment, in: .own, at: .zero)
+    func left(after milliseconds: Int) -> Int {
+      paced.takeDue(at: .zero.advanced(by: .milliseconds(milliseconds))).count
+    }
+    #expect([0, 1000, 1010, 1020, 1045, 1070].map { left(after: $0) } == [1, 1, 0, 1, 1, 1])
+  }
+
   @Test("Who fills a lane of a phone with fragments gives way there to what comes over another link, up to half of it")
   func shares() {
     var paced = PacedPackets()

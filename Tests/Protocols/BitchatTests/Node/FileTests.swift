@@ -371,7 +371,8 @@ struct FileTests {
     let slice = FileTests.content(469)
     for number in 0..<1000 {
       let sender = Stranger(UInt64(number / 4 + 10))
-      for index in 0..<20 {
+      // Every tenth has so much that 128 of them would be 16 MiB.
+      for index in 0..<(number % 10 == 0 ? 280 : 20) {
         let bytes = sender.fragment(
           UInt64(number), UInt16(index), of: 2000, slice, at: stage.time, type: .fileTransfer)
         stage.inject(bytes)

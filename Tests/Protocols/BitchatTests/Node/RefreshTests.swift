@@ -43,6 +43,30 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.archive.announce(of: cem.id)?.bytes == news)
   }
 
+  @Test("Of a peer that says something new each time three announces in a row go on, and then one in three seconds")
+  func news() {
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    var (hall, links) = stage([cem, dea])
+    var said: UInt64 = 0
+    // So many announces go on of those that come in so many seconds, ten in each.
+    func goOn(_ seconds: Int) -> Int {
+      let before = announces(hall, of: cem.id, on: links[1])
+      for _ in 0..<seconds * 10 {
+        said += 1
+        hall.inject(cem.announce(at: hall.time, capabilities: Capabilities(rawValue: said)), on: links[0], to: 0)
+        hall.pass(.milliseconds(100))
+      }
+      hall.pass(.milliseconds(500))
+      return announces(hall, of: cem.id, on: links[1]) - before
+    }
+    hall.pass(.seconds(9))
+    #expect(goOn(3) == 3)
+    #expect(hall.nodes[0].engine.peer(cem.id)?.capabilities == Capabilities(rawValue: said), "here each one counts")
+    #expect((9...11).contains(goOn(30)))
+    hall.pass(.seconds(9))
+    #expect(goOn(3) == 3, "after a rest there are three again")
+  }
+
   @Test("An announce with nothing new has to be signed, and a forged one does not keep the right one away")
   func forged() {
     let (cem, dea) = (Stranger(1), Stranger(2))

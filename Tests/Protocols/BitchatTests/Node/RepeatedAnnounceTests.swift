@@ -76,4 +76,30 @@ struct RepeatedAnnounceTests {
     hall.pass(.seconds(10))
     #expect(hall.nodes[2].told.map(\.text) == ["by way of ann"])
   }
+
+  @Test("Who repeats a peer's announces, and each line as if the peer had it, keeps no line from the peer")
+  func echoed() throws {
+    var hall = MeshHall()
+    hall.latency = 5...5
+    hall.add(["ann", "bob", "dea"])
+    hall.connect(0, 1)
+    hall.connect(2, 0)
+    let bob = Array(hall.nodes[1].id.bytes)
+    var (announce, line): ([UInt8], [UInt8]) = ([], [])
+    hall.passes = { bytes, from, _ in
+      if from == 1, bytes[1] == MessageType.announce.rawValue, Array(bytes[14..<22]) == bob { announce = bytes }
+      if from == 2, bytes[1] == MessageType.message.rawValue { line = bytes }
+      return true
+    }
+    hall.pass(.seconds(20))
+    let eve = hall.connect(to: 0)
+    hall.inject(announce.with(7, at: 2), on: eve, to: 0)
+    #expect(hall.nodes[0].engine.links[eve]?.peer == hall.nodes[1].id)
+    _ = hall.say("hello, bob", at: 2)
+    hall.pass(.milliseconds(6))
+    #expect(hall.nodes[0].heard.count == 1)
+    hall.inject(line.with(6, at: 2), on: eve, to: 0)
+    hall.pass(.seconds(2))
+    #expect(hall.nodes[1].heard.map(\.text) == ["hello, bob"])
+  }
 }

@@ -31,6 +31,9 @@ struct CourierServiceTests {
     let village = Village()
     let houses = Self.apart(village)
     let (ann, bob, cem) = (houses[0], houses[1], houses[2])
+    // Bob carries two receipts of a favourite, beside a letter.
+    try bob.mesh.favourite(cem.id, true)
+    cem.mesh.engine?.favour(by: bob.id, true)
     let number = try ann.mesh.tell(cem.id.description, "when you are back")
     village.time.advance(by: .seconds(5))
     bob.radio.position = AirPosition(x: 5)

@@ -1,4 +1,3 @@
-import Bitchat
 import Common
 import Crypto
 import Loop
@@ -6,6 +5,7 @@ import MeshStore
 import Radio
 import Testing
 
+@testable import Bitchat
 @testable import Mesh
 
 @Suite("Who has the places for links")
@@ -168,6 +168,24 @@ struct CrowdedDoorstepTests {
     door.come(door.passers[5])
     door.village.time.advance(by: .seconds(2))
     #expect(door.linked == [0, 2, 3, 4, 5] && door.mesh.neighbours == 5 && door.mesh.ports.count == 5)
+    door.close()
+  }
+
+  @Test("Who only repeats the announces of a favourite has no favourite's place")
+  @LoopActor
+  func repeatedFavourite() throws {
+    let door = Door()
+    for _ in 0..<5 { door.add() }
+    let favourite = door.passers[0].id
+    try door.mesh.favourite(favourite, true)
+    door.village.time.advance(by: .seconds(280))
+    let link = try #require(door.mesh.ports.values.first { $0.peer == door.passers[1].id }?.id)
+    let announce = try #require(door.mesh.engine?.archive.announce(of: favourite)?.bytes)
+    try door.mesh.written(announce, to: BitchatGATT.characteristic, on: link)
+    #expect(door.mesh.ports[link]?.peer == favourite)
+    door.village.time.advance(by: .seconds(20))
+    door.add()
+    #expect(door.linked == [0, 2, 3, 4, 5])
     door.close()
   }
 

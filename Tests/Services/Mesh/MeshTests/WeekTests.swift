@@ -21,8 +21,8 @@ private final class Street {
   /// A thousand a day, and a hundred.
   private static let messagePause = Duration.milliseconds(86_400)
   private static let filePause = Duration.seconds(864)
-  /// With the packets of the archive, the log and the database's own journal.
-  static let diskLimit = 40 << 20
+  /// With the packets of the archive, the log and the database's own journal: twice what there was after a week.
+  static let diskLimit = 6 << 20
 
   let folder: ScratchFolder
   private let village = Village()

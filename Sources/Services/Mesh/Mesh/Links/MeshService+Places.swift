@@ -33,12 +33,13 @@ extension MeshService {
   private func holder(of port: MeshPort) -> LinkPlaces.Holder {
     LinkPlaces.Holder(
       link: port.id, isOurs: isOurs(port.id), isAttempt: attempt?.link.id == port.id, since: port.since,
-      peer: standing(of: port.peer))
+      peer: standing(of: port))
   }
 
-  private func standing(of peer: PeerID?) -> LinkPlaces.Holder.Peer {
-    guard let peer else { return .unknown }
-    guard let marks = marks[peer] else { return .known }
+  private func standing(of port: MeshPort) -> LinkPlaces.Holder.Peer {
+    guard let peer = port.peer else { return .unknown }
+    // Anybody can say a favourite's announce again.
+    guard let marks = marks[peer], engine?.hasBroughtItsPeer(port.id) == true else { return .known }
     return marks.isFavourite || marks.isVerified ? .chosen : .known
   }
 
