@@ -60,6 +60,31 @@ struct CourierServiceTests {
     #expect(houses.allSatisfy { $0.mesh.engine?.peers.isEmpty == true })
   }
 
+  @Test(
+    "Who has made the node a favourite of his carries longer letters of it, also after the node's restart",
+    arguments: [false, true])
+  @LoopActor
+  func favouredBy(restarts: Bool) async throws {
+    let village = Village()
+    let folder = try ScratchFolder()
+    let ann = village.add("ann", directory: folder.path("state"))
+    let (bob, cem) = (village.add("bob"), village.add("cem"))
+    #expect(village.wait { village.isAcquainted })
+    try ann.mesh.favourite(cem.id, true)
+    let number = try bob.mesh.tell(ann.id.description, "hello")
+    #expect(village.wait(.seconds(60)) { bob.progress[number]?.last == .delivered })
+    try bob.mesh.favourite(ann.id, true)
+    #expect(village.wait(.seconds(60)) { ann.mesh.marks[bob.id]?.isFavouriteOfPeer == true })
+    for (house, metres) in zip([ann, bob, cem], [0.0, 1000, 2000]) { house.radio.position = AirPosition(x: metres) }
+    village.time.advance(by: .seconds(500))
+    if restarts { village.restart(ann, "ann", directory: folder.path("state")) }
+    #expect(village.wait(.seconds(10)) { ann.mesh.engine != nil })
+    let text = String(repeating: "seven hundred bytes of a letter ", count: 22)
+    _ = try ann.mesh.tell(cem.id.description, text)
+    bob.radio.position = AirPosition(x: 5)
+    #expect(village.wait(.seconds(120)) { bob.mesh.carried == 3 })
+  }
+
   @Test("What is carried outlives a restart, sealed, and a wipe leaves nothing of it")
   @LoopActor
   func restart() async throws {
