@@ -143,6 +143,7 @@ struct WayTests {
     pair.say([5], from: 0)
     pair.settle()
     pair.handle(1, .handshake(pair.names[0], forged))
+    #expect(pair.record(1)?.handshakes.map(\.early.count) == [0, 1], "it is held once")
     pair.air = [third]
     pair.settle()
     #expect(pair.heard[1] == [[5]])

@@ -82,6 +82,63 @@ struct SyncAnswerTests {
     #expect(announces.allSatisfy { $0.type == .announce })
   }
 
+  /// Ann with a link to somebody who asks for fragments.
+  private struct Asker {
+    var hall = MeshHall()
+    let cem = Stranger(1)
+    let link: LinkID
+
+    init(isEarshot: Bool) {
+      hall.add(["ann"])
+      link = hall.connect(stranger: cem, to: 0)
+      hall.pass(.seconds(2))
+      hall.inject(cem.announce(at: hall.time, isEarshot: isEarshot), on: link, to: 0)
+    }
+
+    mutating func ask() throws {
+      let request = try SyncRequest(filter: SyncFilter([]), types: .fragment)
+      let ann = hall.nodes[0].id
+      hall.inject(cem.packet(.requestSync, request.bytes, at: hall.time, to: ann, timeToLive: 0), on: link, to: 0)
+    }
+
+    /// Fragments that have gone over the link.
+    var fragments: Int { (hall.nodes[0].sent[link] ?? []).count { $0[1] == MessageType.fragment.rawValue } }
+  }
+
+  @Test(
+    "A phone gets the fragments of an answer one every 25 ms, and a node of this kind all of them",
+    arguments: [false, true])
+  func fragments(isEarshot: Bool) throws {
+    var asker = Asker(isEarshot: isEarshot)
+    let dea = Stranger(2)
+    let toDea = asker.hall.connect(stranger: dea, to: 0)
+    let line = dea.line(LimitStage.text(5000), at: asker.hall.time)
+    let all = dea.fragments(of: line)
+    for fragment in all { asker.hall.inject(fragment, on: toDea, to: 0) }
+    asker.hall.pass(.seconds(10))
+    let before = asker.fragments
+    try asker.ask()
+    #expect(asker.fragments - before == (isEarshot ? all.count : 1) && all.count > 5)
+    asker.hall.pass(PacedPackets.pause * (all.count - 2))
+    #expect(asker.fragments - before == (isEarshot ? all.count : all.count - 1))
+    asker.hall.pass(.seconds(1))
+    #expect(asker.fragments - before == all.count)
+  }
+
+  @Test("What waits for a phone in an answer goes nowhere when its file is cancelled")
+  func cancelled() throws {
+    var asker = Asker(isEarshot: false)
+    try asker.hall.sendFile(FileTests.content(50_000), as: 7, at: 0)
+    asker.hall.pass(.seconds(1))
+    try asker.ask()
+    asker.hall.pass(.milliseconds(60))
+    #expect(asker.hall.nodes[0].engine.paced.count > 5)
+    asker.hall.handle(.cancelFile(7), at: 0)
+    let before = asker.fragments
+    asker.hall.pass(.seconds(5))
+    #expect(asker.fragments == before && asker.hall.nodes[0].engine.paced.count == 0)
+  }
+
   @Test("An answer of more than a link's queue holds is cut short, and the next one has the rest")
   func large() throws {
     var hall = MeshHall()
