@@ -153,8 +153,9 @@ public struct SessionLimits: Hashable, Sendable {
   public var responderTimeout = Duration.seconds(20)
   /// How often a session that was asked for is tried, each time with a fresh ephemeral key.
   public var attempts = 3
-  /// Peers with which handshakes are under way, and the handshakes that may be under way with one of them.
+  /// Peers with which handshakes are under way.
   public var halfOpen = 64
+  /// Handshakes under way with one of them.
   public var handshakes = 8
   /// The span of the next four.
   public var span = Duration.seconds(60)
