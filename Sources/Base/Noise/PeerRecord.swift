@@ -26,25 +26,41 @@ struct PeerRecord: Sendable {
     touchedAt = now
   }
 
-  /// The newest one, which decides when there is another attempt; with it all end.
-  var handshake: HalfOpen? {
-    get { handshakes.last }
-    set {
-      guard let newValue else {
-        handshakes = []
-        return
-      }
-      if !handshakes.isEmpty { handshakes.removeLast() }
-      handshakes.append(newValue)
-    }
+  /// The one that this side has begun; there is one at most.
+  var initiator: HalfOpen? { handshakes.first(where: \.isInitiator) }
+
+  /// Messages that came before the third one of a handshake.
+  var early: [[UInt8]] { handshakes.flatMap(\.early) }
+
+  /// Adds one. Where there are too many, the oldest goes that this side has not begun, and the next one takes over what it held.
+  mutating func add(_ half: HalfOpen, limit: Int) {
+    handshakes.append(half)
+    guard handshakes.count > limit, let oldest = handshakes.firstIndex(where: { !$0.isInitiator }) else { return }
+    let gone = handshakes.remove(at: oldest)
+    guard let next = handshakes.firstIndex(where: { !$0.isInitiator }) else { return }
+    handshakes[next].takeOver(gone)
   }
 
-  /// A first message came, and was answered. Where there are too many, the oldest goes that this side has not begun.
-  mutating func add(_ half: HalfOpen, limit: Int) {
-    if let last = handshakes.indices.last { handshakes[last].forgetEarly() }
-    handshakes.append(half)
-    guard handshakes.count > limit else { return }
-    handshakes.remove(at: handshakes.firstIndex { !$0.isInitiator } ?? 0)
+  /// Takes the handshakes away whose time is over.
+  mutating func takeEnded(at now: Instant) -> [HalfOpen] {
+    let ended = handshakes.filter { $0.end <= now }
+    handshakes.removeAll { $0.end <= now }
+    return ended
+  }
+
+  /// There is something to be sent: the one that this side has begun is tried again, or the newest one is followed by one.
+  mutating func want() {
+    guard let place = handshakes.firstIndex(where: \.isInitiator) ?? handshakes.indices.last else { return }
+    handshakes[place].isWanted = true
+  }
+
+  /// A message that no key opens waits for the newest handshake that the peer may have begun.
+  ///
+  /// - Returns: false where there is none.
+  mutating func keepEarly(_ message: [UInt8]) -> Bool {
+    guard let place = handshakes.lastIndex(where: { !$0.isInitiator }) else { return false }
+    handshakes[place].keepEarly(message)
+    return true
   }
 
   /// A message for one of them was not right.
@@ -53,7 +69,7 @@ struct PeerRecord: Sendable {
   }
 
   /// Whether nothing but conduct is known of the peer.
-  var isStranger: Bool { live == nil && handshake == nil }
+  var isStranger: Bool { live == nil && handshakes.isEmpty }
 
   /// Takes the session of a complete handshake into use.
   ///
@@ -122,7 +138,7 @@ struct PeerRecord: Sendable {
   /// When this side renews the session; nil while it does not. After an attempt that led to nothing, a session that was not
   /// used again is not worth another one: perhaps the peer is gone.
   func rekeyAt(_ limits: SessionLimits, isSmaller: Bool) -> Instant? {
-    guard let live, handshake == nil else { return nil }
+    guard let live, initiator == nil else { return nil }
     if let rekeyedAt, rekeyedAt > live.establishedAt, rekeyedAt >= live.usedAt { return nil }
     var due = live.establishedAt.advanced(by: limits.rekeyAge)
     if let filledAt = live.filledAt { due = min(due, filledAt) }
@@ -202,12 +218,17 @@ struct HalfOpen: Sendable {
     }
   }
 
-  /// What came early waits for a newer one.
-  mutating func forgetEarly() {
-    if case .responder(_, let isNear) = role { role = .responder(early: [], isNear: isNear) }
+  mutating func keepEarly(_ message: [UInt8]) {
+    if case .responder(let early, let isNear) = role { role = .responder(early: early + [message], isNear: isNear) }
   }
 
-  /// Whether a first message that comes aside does not replace it.
+  /// What another one held is held by this one.
+  mutating func takeOver(_ other: HalfOpen) {
+    isWanted = isWanted || other.isWanted
+    if case .responder(let early, let isNear) = role { role = .responder(early: other.early + early, isNear: isNear) }
+  }
+
+  /// Whether a first message that comes aside is dropped beside it.
   var isFirm: Bool {
     switch role {
     // A neighbour that has not answered the first one may have begun itself, and be heard aside alone.

@@ -52,8 +52,8 @@ public enum HandshakeWay: Hashable, Sendable {
   /// Over a link that is the peer's own. Such handshakes have an account of their own, which nobody who writes the peer's name
   /// elsewhere can use up.
   case near
-  /// Another way, although the peer has a link of its own here: it may well be somebody else's. As a first message it replaces
-  /// no handshake that came near, and none that this side has begun, before its first attempt has ended.
+  /// Another way, although the peer has a link of its own here: it may well be somebody else's. As a first message it is dropped while
+  /// a handshake is under way that came near, or that this side has begun, before its first attempt has ended.
   case aside
   /// Some way; the peer has no link of its own here.
   case far

@@ -9,8 +9,8 @@ import Crypto
 /// A message of a handshake is told from the others by its length: the first has 32 bytes, the second 96, the third 64.
 /// Nobody can tell who sent a first message, so it never harms a session: the session goes on in both directions until the
 /// third message has shown who it was. From then on the new session seals, and the old keys only open, until a message of the
-/// new session has shown that the peer has it. Nor does it harm a handshake that is under way: both wait for their next messages, and
-/// a few more.
+/// new session has shown that the peer has it. Nor does it harm a handshake that is under way: each waits for its own next message,
+/// until its own time is over.
 ///
 /// Messages that wait for a session are the caller's: it asks with `begin`, and is told.
 public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
@@ -64,7 +64,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   public var peers: [Peer] { records.filter { $0.value.live != nil }.map(\.key) }
 
   /// Handshakes that are under way.
-  public var halfOpen: Int { records.values.count { $0.handshake != nil } }
+  public var halfOpen: Int { records.values.count { !$0.handshakes.isEmpty } }
 
   /// The message that carries `plaintext` to the peer.
   ///
@@ -113,8 +113,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       return [.failed(peer, .refused(.ourselves))]
     }
     guard records[peer]?.live == nil else { return [] }
-    guard records[peer]?.handshake == nil else {
-      records[peer]?.handshake?.isWanted = true
+    guard records[peer]?.handshakes.isEmpty ?? true else {
+      records[peer]?.want()
       return []
     }
     return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
@@ -124,7 +124,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   private mutating func attempt(
     _ number: Int, with peer: Peer, on account: HandshakeBudget<Peer>.Account, isWanted: Bool, at now: Instant
   ) -> [Action] {
-    if let refusal = halfOpen < limits.halfOpen ? budget.take(peer, account, limits, at: now) : .halfOpenLimit {
+    let hasRoom = records[peer]?.handshakes.isEmpty == false || halfOpen < limits.halfOpen
+    if let refusal = hasRoom ? budget.take(peer, account, limits, at: now) : .halfOpenLimit {
       counters.count(refusal)
       tidy(peer)
       return isWanted ? [.failed(peer, .refused(refusal))] : []
@@ -140,7 +141,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     counters.begun += 1
     let end = now.advanced(by: limits.initiatorTimeout)
     let half = HalfOpen(handshake: new, role: .initiator(attempt: number), end: end, isWanted: isWanted)
-    change(peer, at: now) { $0.handshake = half }
+    change(peer, at: now) { [limit = limits.handshakes] in $0.add(half, limit: limit) }
     return [.send(peer, message)]
   }
 
@@ -165,14 +166,14 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     if let answered = record?.answered, answered.message == message, answered.at.duration(to: now) < limits.span {
       return none(.repeated)
     }
-    if own < peer, record?.handshake?.isInitiator == true || record?.live?.isFresh(limits, at: now) == true {
+    if own < peer, record?.initiator != nil || record?.live?.isFresh(limits, at: now) == true {
       return none(.collision)
     }
-    if way == .aside, record?.handshake?.isFirm == true { return none(.aside) }
+    if way == .aside, record?.handshakes.contains(where: \.isFirm) == true { return none(.aside) }
     if let replacedAt = record?.replacedAt, record?.live != nil, replacedAt.duration(to: now) < limits.pause {
       return none(.replacedLately)
     }
-    guard record?.handshake != nil || halfOpen < limits.halfOpen else { return none(.halfOpenLimit) }
+    guard record?.handshakes.isEmpty == false || halfOpen < limits.halfOpen else { return none(.halfOpenLimit) }
     if let refusal = budget.take(peer, isNear ? .near : .others, limits, at: now) { return none(refusal) }
     var new = Handshake(.xxResponder, key: key, prologue: limits.prologue)
     let second: [UInt8]
@@ -185,8 +186,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     counters.answered += 1
     let end = now.advanced(by: limits.responderTimeout)
     let half = HalfOpen(
-      handshake: new, role: .responder(early: record?.handshake?.early ?? [], isNear: isNear), end: end,
-      isWanted: record?.handshake?.isWanted ?? false)
+      handshake: new, role: .responder(early: [], isNear: isNear), end: end, isWanted: false)
     change(peer, at: now) { [limit = limits.handshakes] record in
       record.add(half, limit: limit)
       record.answered = (message, now)
@@ -199,7 +199,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     _ message: [UInt8], from peer: Peer, isNear: Bool, _ worth: (Peer) -> Int, at now: Instant
   ) -> [Action] {
     var reason: Drop?
-    let handshakes = records[peer]?.handshakes ?? []
+    let (handshakes, early) = (records[peer]?.handshakes ?? [], records[peer]?.early ?? [])
     for (place, half) in handshakes.enumerated().reversed()
     where half.isInitiator == (message.count == 96) && half.end > now {
       guard (isNear ? half.nearBad : half.bad) < limits.badMessages else {
@@ -208,7 +208,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       }
       switch complete(half, message, from: peer, at: now) {
       case .session(let session, let third):
-        return establish(session, third: third, half, early: handshakes.last?.early ?? [], peer, worth, at: now)
+        return establish(session, third: third, half, early: early, peer, worth, at: now)
       case .bad(let bad):
         records[peer]?.noteBad(place, isNear: isNear)
         reason = reason ?? bad
@@ -288,13 +288,12 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// Keeps a message that no key opens if a handshake may bring the key, and begins a handshake after the third one.
   private mutating func undecryptable(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
-    if var half = records[peer]?.handshake, case .responder(let early, let isNear) = half.role {
-      let kept = records.values.reduce(0) { $0 + ($1.handshake?.early.reduce(0) { $0 + $1.count } ?? 0) }
-      guard early.count < limits.earlyMessages, kept + message.count <= limits.earlyBytes else {
+    if let record = records[peer], record.handshakes.contains(where: { !$0.isInitiator }) {
+      let kept = records.values.reduce(0) { $0 + $1.early.reduce(0) { $0 + $1.count } }
+      guard record.early.count < limits.earlyMessages, kept + message.count <= limits.earlyBytes else {
         return none(.earlyLimit)
       }
-      half.role = .responder(early: early + [message], isNear: isNear)
-      records[peer]?.handshake = half
+      _ = records[peer]?.keepEarly(message)
       return []
     }
     counters.count(.undecryptable)
@@ -308,7 +307,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   /// Begins a handshake because the peer has other keys, once a minute: of our own accord, or because of what came under its
   /// name.
   private mutating func recover(_ peer: Peer, isOurs: Bool, at now: Instant) -> [Action] {
-    guard let record = records[peer], record.handshake == nil else { return [] }
+    guard let record = records[peer], record.initiator == nil else { return [] }
     if let recoveredAt = record.recoveredAt, recoveredAt.duration(to: now) < limits.pause { return [] }
     let account: HandshakeBudget<Peer>.Account = isOurs ? .ours : record.live == nil ? .others : .recovery
     let actions = attempt(1, with: peer, on: account, isWanted: false, at: now)
@@ -323,7 +322,9 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   // MARK: Time
 
   private func deadline(of record: PeerRecord, _ peer: Peer) -> Instant? {
-    record.handshake?.end ?? record.rekeyAt(limits, isSmaller: own < peer)
+    let end = record.handshakes.map(\.end).min()
+    let rekey = record.rekeyAt(limits, isSmaller: own < peer)
+    return [end, rekey].compactMap(\.self).min()
   }
 
   private func isDue(_ record: PeerRecord, _ peer: Peer, at now: Instant) -> Bool {
@@ -333,11 +334,12 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   private mutating func timer(at now: Instant) -> [Action] {
     let due = records.filter { isDue($0.value, $0.key, at: now) }.map(\.key)
     return due.sorted().flatMap { peer in
-      guard let half = records[peer]?.handshake else { return rekey(peer, at: now) }
-      records[peer]?.handshake = nil
-      counters.timedOut += 1
-      var actions = timeOut(half, of: peer, at: now)
-      // It may have kept a renewal waiting.
+      var actions: [Action] = []
+      for half in records[peer]?.takeEnded(at: now) ?? [] {
+        counters.timedOut += 1
+        actions += timeOut(half, of: peer, at: now)
+      }
+      // A handshake may have kept a renewal waiting.
       if records[peer].map({ isDue($0, peer, at: now) }) == true { actions += rekey(peer, at: now) }
       tidy(peer)
       return actions
@@ -352,7 +354,9 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       return self.attempt(attempt + 1, with: peer, on: .ours, isWanted: true, at: now)
     case .responder(let early, _):
       for _ in early { counters.count(.undecryptable) }
-      if half.isWanted { return attempt(1, with: peer, on: .ours, isWanted: true, at: now) }
+      if half.isWanted, records[peer]?.initiator == nil {
+        return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
+      }
       // The third message is lost, and the peer talks as if it had come.
       return early.isEmpty ? [] : recover(peer, isOurs: false, at: now)
     }

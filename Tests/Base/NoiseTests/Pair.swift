@@ -156,6 +156,11 @@ struct Pair {
   mutating func restart(_ side: Int) { handle(side, .forgetAll) }
 }
 
+extension PeerRecord {
+  /// The newest one that is under way.
+  var handshake: HalfOpen? { handshakes.last }
+}
+
 extension Pair {
   /// From now on a side hears and says nothing.
   mutating func restartDeaf(_ side: Int) {
