@@ -29,7 +29,7 @@ struct DisclosureTests {
   @Test("A device name that is the host's is named, also that of a second adapter", arguments: ["", " #2"])
   func name(suffix: String) throws {
     let sentence = try #require(sentences(host + suffix, privacy: "device").first)
-    #expect(sentence.contains("host name") && sentence.contains("bluetoothctl system-alias"))
+    #expect(sentence.contains("machine's name") && sentence.contains("bluetoothctl system-alias"))
     #expect(sentences("kiosk", privacy: "device").isEmpty)
   }
 
@@ -49,7 +49,7 @@ struct DisclosureTests {
     }
   }
 
-  @Test("A name that the machine does not have is nobody's")
+  @Test("Of names that are empty, or quoted for no shell, those that are there count")
   func noNames() {
     #expect(HostNames(host: "", machineInfo: "PRETTY_HOSTNAME=\n").names.isEmpty)
     #expect(HostNames(host: nil, machineInfo: nil).names.isEmpty)

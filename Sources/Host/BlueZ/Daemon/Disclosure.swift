@@ -11,9 +11,9 @@ enum Disclosure {
         "The adapter has one address for ever, by which everybody near knows this machine again: Privacy=device in [General] of"
           + " /etc/bluetooth/main.conf.")
     }
-    if let alias = adapter.alias, host.hold(alias) {
+    if let alias = adapter.alias, host.contains(alias) {
       sentences.append(
-        "Whoever connects can read this machine's host name as the device's name: bluetoothctl system-alias with another one."
+        "Whoever connects can read this machine's name as the device's name: bluetoothctl system-alias with another one."
       )
     }
     return sentences

@@ -24,7 +24,7 @@ struct HostNames: Hashable, Sendable {
   }
 
   /// Whether an adapter has the name from the machine: a second one has a number behind it.
-  func hold(_ alias: String) -> Bool { names.contains { alias == $0 || alias.hasPrefix($0 + " #") } }
+  func contains(_ alias: String) -> Bool { names.contains { alias == $0 || alias.hasPrefix($0 + " #") } }
 
   /// The value is quoted as a shell would have it.
   private static func prettyName(in text: String) -> String? {

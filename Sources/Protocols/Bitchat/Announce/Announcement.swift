@@ -14,7 +14,7 @@ import Crypto
 ///     B6  "E1": the sender is a node of this kind. It takes fragments as fast as the link does, keeps those that it misses for
 ///         a while and asks for them, and acknowledges private files of any name. Where its radio loses long writes, two more bytes
 ///         say how long those are that it takes, the first byte first
-///     B7  letters of one peer that the sender, a node of this kind, carries, where those are not two: 1 byte
+///     B7  letters that the sender, a node of this kind, carries of one peer that is no favourite of its, where those are not two: 1 byte
 ///
 /// The value says nothing about the packet: whether its sender is `peerID` and its signature holds is to be checked.
 public struct Announcement: WireValue, Hashable, Sendable {

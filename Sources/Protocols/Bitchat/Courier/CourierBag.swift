@@ -48,8 +48,8 @@ struct CourierBag: Sendable {
   func limit(isFavourite: Bool) -> Int { max(1, isFavourite ? limit / 8 : limit / 20) }
   /// The places of one depositor who is no favourite at an app, and at a node that is no mailbox.
   static let usualPlaces = usualLimit / 20
-  /// The same of a favourite, where others have so many.
-  static func favouritePlaces(_ places: Int) -> Int { places * 20 / 8 }
+  /// The same of a favourite, at least, where others have so many.
+  static func favouritePlaces(_ places: Int) -> Int { places < 2 ? places : places * 20 / 8 }
 
   mutating func add(_ carried: CarriedEnvelope) throws(Refusal) -> Taken {
     if let known = envelopes[carried.id] {

@@ -46,6 +46,7 @@ struct CourierDesk: Sendable {
   }
 
   var bag: CourierBag
+  var books = CourierBooks()
   private(set) var receipts: [Receipt] = []
   private var sealed: [MessageID: CourierEnvelope] = [:]
   private var sealedOrder: [MessageID] = []
@@ -63,15 +64,17 @@ struct CourierDesk: Sendable {
   }
 
   /// Whether there is something that becomes too old.
-  var ages: Bool { !bag.isEmpty || !receipts.isEmpty || !brought.isEmpty }
+  var ages: Bool { !bag.isEmpty || !receipts.isEmpty || !brought.isEmpty || books.count > 0 }
 
   /// Numbers of what is held, for tests of memory.
-  var held: [Int] { [bag.envelopes.count, receipts.count, sealed.count, brought.count, newcomers.count] }
+  var held: [Int] {
+    [bag.envelopes.count, receipts.count, sealed.count, brought.count, newcomers.count, books.count]
+  }
 
-  /// How many letters of one peer this node carries, for its announces; nil where it carries as many as everybody, or none.
+  /// How many letters of one peer that is no favourite this node carries, for its announces; nil where that is as many as the apps carry.
   var saidPlaces: UInt8? {
-    let places = bag.limit(isFavourite: false)
-    return bag.limit == 0 || places == CourierBag.usualPlaces ? nil : UInt8(min(places, 255))
+    let places = bag.limit == 0 ? 0 : bag.limit(isFavourite: false)
+    return places == CourierBag.usualPlaces ? nil : UInt8(min(places, 255))
   }
 
   // MARK: Own letters
@@ -110,9 +113,6 @@ struct CourierDesk: Sendable {
     return true
   }
 
-  /// How many receipts a courier carries, as far as this node knows.
-  func receipts(with courier: PeerID) -> Int { receipts.count { $0.couriers.contains(courier) } }
-
   mutating func change(_ place: Int, _ body: (inout Receipt) -> Void) { body(&receipts[place]) }
 
   /// The receipts for a peer that can be told itself now.
@@ -133,6 +133,7 @@ struct CourierDesk: Sendable {
   /// Forgets what is a day old.
   mutating func age(at time: UInt64) {
     receipts.removeAll { $0.createdAt &+ CourierEnvelope.lifetime <= time }
+    books.age(at: time)
     guard brought.contains(where: { $0.value.at &+ CourierEnvelope.lifetime <= time }) else { return }
     brought = brought.filter { $0.value.at &+ CourierEnvelope.lifetime > time }
     broughtOrder.removeAll { brought[$0] == nil }

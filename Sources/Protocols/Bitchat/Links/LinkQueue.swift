@@ -100,7 +100,7 @@ public struct LinkQueue: Sendable {
     guard let next else { return }
     _ = pop(next)
     if next == .announce {
-      overtaking += 1
+      overtaking = isSomethingOvertaken ? overtaking + 1 : 0
     } else {
       overtaking = 0
       isTurnOfBulk = !Self.bulk.contains(next)
@@ -110,8 +110,11 @@ public struct LinkQueue: Sendable {
   /// The class of the packet that goes next.
   public var next: PacketClass? {
     guard !items[PacketClass.announce.rawValue].isEmpty else { return nextOfOthers }
-    return overtaking < Self.announcesInARow ? .announce : nextOfOthers ?? .announce
+    return overtaking >= Self.announcesInARow && isSomethingOvertaken ? nextOfOthers : .announce
   }
+
+  /// Whether something but files waits for announces to go.
+  private var isSomethingOvertaken: Bool { nextOfOthers.map { $0 != .file } ?? false }
 
   private var nextOfOthers: PacketClass? {
     let bulk = oldest { Self.bulk.contains($0) }

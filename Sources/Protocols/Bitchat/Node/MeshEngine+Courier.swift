@@ -78,8 +78,10 @@ extension MeshEngine {
     case .privateMessage(let message):
       courier.bring(ReceivedMessage(sender: peer, id: message.id), from: opened.sender, at: turn.time)
       hear(message, from: peer, &turn)
-    case .delivered(let id): note(id, from: peer, isRead: false, &turn)
-    case .read(let id): note(id, from: peer, isRead: true, &turn)
+    case .delivered(let id), .read(let id):
+      if let bearer = links[arrival.link]?.peer { courier.books.answered(id, by: bearer) }
+      let isRead = if case .read = opened.payload { true } else { false }
+      note(id, from: peer, isRead: isRead, &turn)
     // The rest belongs into a session.
     default: counters.unknownPayloads += 1
     }

@@ -27,19 +27,20 @@ extension MeshEngine {
 
   /// A peer has said, in this run or an earlier one, whether this node is a favourite of its.
   public mutating func favour(by peer: PeerID, _ isFavourite: Bool) {
-    guard isFavourite else {
-      _ = favouredBy.remove(peer)
-      return
+    favouredBy.remove(peer)
+    guard isFavourite else { return }
+    // Anybody may say so in many names: of those who are not near one goes.
+    if favouredBy.count >= PeerTable.peerLimit, let other = favouredBy.first(where: { table[$0] == nil }) {
+      favouredBy.remove(other)
     }
     if favouredBy.count < PeerTable.peerLimit { favouredBy.insert(peer) }
   }
 
-  /// The places that a courier has left for this node, as far as that can be told: whoever refuses a letter does not say so, and a letter
-  /// is never offered twice.
-  private func places(at peer: PeerID) -> Int {
+  /// The places that a courier has left for this node, as far as that can be told.
+  private func places(at peer: PeerID, _ turn: Turn) -> Int {
     let usual = table[peer]?.courierPlaces.map { Int($0) } ?? CourierBag.usualPlaces
     let all = favouredBy.contains(peer) ? CourierBag.favouritePlaces(usual) : usual
-    return all - outbox.pieces(with: peer) - courier.receipts(with: peer)
+    return all - courier.books.envelopes(with: peer, at: turn.time)
   }
 
   /// The neighbours whose announces show that they carry letters, favourites first, and else in any order: an ID that anybody may
@@ -75,7 +76,7 @@ extension MeshEngine {
   ) {
     let pieces = message.pieces.filter { !$0.isDelivered }
     // Of half a letter nobody has anything.
-    let able = couriers.filter { places(at: $0) >= pieces.count }
+    let able = couriers.filter { places(at: $0, turn) >= pieces.count }
     let chosen = Self.chosen(of: able, newcomers: newcomers, having: message.couriers, for: message.peer)
     guard !chosen.isEmpty, message.pieces.count <= CourierDesk.pieces,
       let key = message.noiseKey ?? table.noiseKey(of: message.peer)
@@ -88,7 +89,10 @@ extension MeshEngine {
     for peer in chosen {
       let links = links(to: peer)
       guard !links.isEmpty else { continue }
-      for envelope in envelopes { send(envelope, to: peer, over: links, &turn) }
+      for (envelope, piece) in zip(envelopes, pieces) {
+        send(envelope, to: peer, over: links, &turn)
+        courier.books.give(piece.id, to: peer, until: envelope.expiry)
+      }
       counters.courier.deposited += UInt64(envelopes.count)
     }
     guard let deposited = outbox.deposited(message.number, with: chosen, key: key) else { return }
@@ -130,8 +134,8 @@ extension MeshEngine {
   ) {
     for place in courier.receipts.indices {
       let receipt = courier.receipts[place]
-      // Who sends letters in many names has this node's own letters find a place all the same.
-      let able = couriers.filter { places(at: $0) > CourierDesk.letterPlaces }
+      // One place stays free for a letter of this node: receipts for letters in many made-up names would fill them all.
+      let able = couriers.filter { places(at: $0, turn) > CourierDesk.letterPlaces }
       let chosen = Self.chosen(of: able, newcomers: newcomers, having: receipt.couriers, for: receipt.peer)
       guard link(to: receipt.peer) == nil || table[receipt.peer] == nil, !chosen.isEmpty,
         let envelope = receipt.envelope
@@ -141,6 +145,7 @@ extension MeshEngine {
       else { continue }
       for peer in chosen {
         send(envelope, to: peer, over: links(to: peer), &turn)
+        courier.books.give(receipt.message, to: peer, until: envelope.expiry)
       }
       counters.courier.deposited += UInt64(chosen.count)
       courier.change(place) {

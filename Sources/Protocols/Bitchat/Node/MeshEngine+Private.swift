@@ -45,6 +45,11 @@ extension MeshEngine {
     } catch {
       throw .full(error)
     }
+    for courier in message.couriers {
+      for piece in message.pieces where !piece.isDelivered {
+        self.courier.books.give(piece.id, to: courier, until: message.createdAt &+ CourierEnvelope.lifetime)
+      }
+    }
     var turn = Turn(now: now, time: time)
     if isNew { turn.actions.append(.keep(.outgoing(message))) }
     courier.due = now
@@ -212,7 +217,7 @@ extension MeshEngine {
     turn.actions.append(.progress(message.number, message.state))
     guard message.state == .delivered || message.state == .read else { return }
     turn.actions.append(.keep(.settled(message.number)))
-    // Its couriers may have a place for another one.
+    // The courier that has brought this may have a place for another one.
     if !message.couriers.isEmpty { courier.due = turn.now }
   }
 

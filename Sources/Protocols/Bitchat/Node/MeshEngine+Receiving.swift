@@ -180,6 +180,8 @@ extension MeshEngine {
     else { return false }
     // One that was said before the peer came back says nothing about it.
     guard packet.timestamp >= peer.announcedAt else { return false }
+    let mayGoOn = table.passOn(peer.id, burst: Self.burst, at: turn.now)
+    table.hear(peer.id, at: turn.now)
     table.leave(peer.id, at: packet.timestamp)
     archive.leave(peer.id)
     // It has no session any more, either.
@@ -188,7 +190,7 @@ extension MeshEngine {
     putOffFiles(to: peer.id, &turn)
     courier.due = turn.now
     turn.actions.append(.gone(peer.id))
-    return true
+    return mayGoOn
   }
 
   mutating func keep(_ arrival: Arrival, _ packet: Packet, _ id: PacketID, _ turn: inout Turn) {

@@ -376,6 +376,9 @@ public struct MeshEngine: Sendable {
 
   public func peer(_ id: PeerID) -> Peer? { table[id] }
 
+  /// When something of a peer was heard last, also of one that is gone; nil for one of which nothing is known.
+  public func heardAt(of id: PeerID) -> Instant? { table.heardAt(of: id) }
+
   /// The pairs of peers that have a link with each other, this node among them, as far as both ends say so or the link is its
   /// own: each pair once, the smaller ID first.
   public func pairs(at now: Instant) -> [(PeerID, PeerID)] {

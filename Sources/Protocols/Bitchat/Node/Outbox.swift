@@ -242,12 +242,6 @@ public struct Outbox: Sendable {
     undelivered.filter { hasNoPath($0.message, $0.soughtSince) }.map(\.message).sorted { $0.number < $1.number }
   }
 
-  /// How many pieces that their recipients do not have yet a courier carries.
-  func pieces(with courier: PeerID) -> Int {
-    undelivered.filter { $0.message.couriers.contains(courier) }
-      .reduce(0) { $0 + $1.message.pieces.count { !$0.isDelivered } }
-  }
-
   /// Peers carry a message.
   ///
   /// - Returns: the message, and its state if that is another one than the service was told.

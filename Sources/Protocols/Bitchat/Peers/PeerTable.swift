@@ -11,7 +11,7 @@ struct PeerTable: Sendable {
   static let acquaintance = Duration.seconds(60)
 
   /// So many announces of one peer that say something new go on in a row.
-  private static let newsInARow = 3
+  private static let newsInARow: UInt8 = 3
 
   static let peerLimit = 1024
   static let pinLimit = 4096
@@ -56,6 +56,9 @@ struct PeerTable: Sendable {
   var count: Int { peers.count }
   var pinCount: Int { peers.count + pins.count }
 
+  /// When something of a peer was heard last, near or not; nil for one of which nothing is known.
+  func heardAt(of id: PeerID) -> Instant? { peers[id]?.heardAt ?? pins[id]?.heardAt }
+
   /// The signing key that a peer is held to; nil for one that was never heard.
   func pin(of id: PeerID) -> Ed25519.PublicKey? { signingKey(of: id) ?? pins[id]?.signingKey }
 
@@ -77,6 +80,8 @@ struct PeerTable: Sendable {
       guard time >= pins[id]?.leftAt ?? 0 else { throw .older }
       var peer = Peer(announcement, at: time, hops: hops, now: now)
       peer.knownBefore = pins[id]?.knownFor ?? .zero
+      // Who leaves and comes back all the time says no more for it.
+      if let pin = pins[id], pin.leftAt > 0 { (peer.passedOnAt, peer.newsPassedOn) = (pin.heardAt, Self.newsInARow) }
       pins[id] = nil
       peers[id] = peer
       let forgotten = dropPeers(but: id)
@@ -123,17 +128,17 @@ struct PeerTable: Sendable {
 
   /// An announce of the peer that says something new is to go on.
   ///
-  /// - Returns: whether it may: three of one peer in a row do, and then one in each `burst`, until nothing new has gone on for
-  ///   three times as long.
+  /// - Returns: whether it may: three of one peer in a row do, and then one in each `burst`, until no announce of it has gone on for
+  ///   three times as long. That a peer leaves is news as well.
   mutating func passOn(_ id: PeerID, burst: Duration, at now: Instant) -> Bool {
     guard let place = peers.place(of: id) else { return true }
     var mayGoOn = true
     peers.update(at: place) { peer in
       let pause = peer.passedOnAt.map { $0.duration(to: now) }
-      if pause.map({ $0 >= burst * Self.newsInARow }) ?? true { peer.newsPassedOn = 0 }
+      if pause.map({ $0 >= burst * Int(Self.newsInARow) }) ?? true { peer.newsPassedOn = 0 }
       mayGoOn = peer.newsPassedOn < Self.newsInARow || pause.map { $0 >= burst } ?? true
       guard mayGoOn else { return }
-      peer.newsPassedOn = min(peer.newsPassedOn + 1, UInt8(Self.newsInARow))
+      peer.newsPassedOn = min(peer.newsPassedOn + 1, Self.newsInARow)
       peer.passedOnAt = now
     }
     return mayGoOn

@@ -22,6 +22,10 @@ public final class MeshService {
   var isStarted = false
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
 
+  /// Peers whose news the disk has not got yet: MeshService+Peers.
+  var unkeptNews: Set<PeerID> = []
+  lazy var newsTimer = Deadline(scheduler) { [weak self] in self?.keepNews() }
+
   // The clock: MeshService+Clock.
   var clockWatch: Registration?
   lazy var clockTimer = Deadline(scheduler) { [weak self] in self?.lookAtClock() }

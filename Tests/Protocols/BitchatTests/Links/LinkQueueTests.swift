@@ -17,6 +17,24 @@ struct LinkQueueTests {
     return numbers
   }
 
+  @Test(
+    "Announces that overtook nothing have no line go before its author's announce, and files wait for all announces")
+  func announcesOnAnIdleLink() {
+    var queue = LinkQueue()
+    for number in 0..<6 {
+      _ = queue.append(packet(UInt8(number)), as: .announce)
+      queue.removeFirst()
+    }
+    _ = queue.append(packet(10), as: .own)
+    _ = queue.append(packet(11), as: .announce)
+    let numbers = drained(&queue)
+    #expect(numbers == [11, 10])
+    _ = queue.append(packet(20), as: .file)
+    for number in 0..<6 { _ = queue.append(packet(UInt8(number)), as: .announce) }
+    let withFile = drained(&queue)
+    #expect(withFile == [0, 1, 2, 3, 4, 5, 20])
+  }
+
   @Test("An answer to sync and what is said leave in turn, so that a line overtakes a long answer")
   func answers() {
     var queue = LinkQueue()

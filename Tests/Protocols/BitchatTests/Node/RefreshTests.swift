@@ -67,6 +67,22 @@ struct RefreshTests {
     #expect(goOn(3) == 3, "after a rest there are three again")
   }
 
+  @Test("Who leaves and comes back all the time fills nobody's links, either")
+  func comingAndGoing() {
+    let (cem, dea) = (Stranger(1), Stranger(2))
+    var (hall, links) = stage([cem, dea])
+    hall.pass(.seconds(9))
+    let before = hall.nodes[0].sent[links[1]]?.count ?? 0
+    for _ in 0..<50 {
+      hall.inject(cem.announce(at: hall.time), on: links[0], to: 0)
+      hall.pass(.milliseconds(100))
+      hall.inject(cem.packet(.leave, [], at: hall.time), on: links[0], to: 0)
+      hall.pass(.milliseconds(100))
+    }
+    let passedOn = (hall.nodes[0].sent[links[1]] ?? []).dropFirst(before).count { $0[14..<22] == cem.id.bytes[...] }
+    #expect((1...5).contains(passedOn), "\(passedOn) of a hundred in ten seconds")
+  }
+
   @Test("An announce with nothing new has to be signed, and a forged one does not keep the right one away")
   func forged() {
     let (cem, dea) = (Stranger(1), Stranger(2))

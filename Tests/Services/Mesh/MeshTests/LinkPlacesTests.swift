@@ -248,6 +248,9 @@ struct CrowdedDoorstepTests {
     stranger.write([0xFF], as: .command)
     village.time.advance(by: .milliseconds(500))
     #expect(stranger.isLinked && ann.mesh.attempt == nil && ann.mesh.ports.values.map(\.isServed) == [true])
+    // It is no fault of the phone's.
+    stranger.disconnect()
+    #expect(village.wait(.seconds(8)) { phone.subscribers.count == 1 })
     phone.leave()
   }
 

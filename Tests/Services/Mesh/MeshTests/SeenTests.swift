@@ -1,3 +1,4 @@
+import Air
 import Bitchat
 import Loop
 import MeshStore
@@ -39,6 +40,35 @@ struct SeenTests {
     let same = Self.kept(bob, ann, in: village, calls: 180, each: .seconds(1)) { _ in }
     #expect((3...5).contains(same), "\(same) in three minutes")
     #expect(bob.mesh.marks[ann.id]?.nickname == "ann")
+  }
+
+  @Test("What a peer said last within a second is kept at its end, though nothing more comes")
+  @LoopActor
+  func lastNews() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
+    #expect(village.wait { village.isAcquainted })
+    try bob.mesh.favourite(ann.id, true)
+    bob.mesh.marks[ann.id]?.nickname = "before"
+    bob.mesh.met(ann.id)
+    #expect(bob.mesh.marks[ann.id]?.nickname == "before" && bob.mesh.unkeptNews == [ann.id])
+    village.time.advance(by: .seconds(1))
+    #expect(bob.mesh.marks[ann.id]?.nickname == "ann" && bob.mesh.unkeptNews.isEmpty)
+  }
+
+  @Test("Of one that was not heard for long it is kept when it was heard")
+  @LoopActor
+  func silent() async throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
+    #expect(village.wait { village.isAcquainted })
+    try bob.mesh.favourite(ann.id, true)
+    village.time.advance(by: .seconds(600))
+    let time = bob.mesh.time
+    ann.radio.position = AirPosition(x: 5000)
+    #expect(village.wait(.seconds(500)) { bob.mesh.engine?.peer(ann.id) == nil })
+    let seenAt = try #require(bob.mesh.view(of: ann.id)?.seenAt)
+    #expect((time - 40_000...time + 1000).contains(seenAt) && bob.mesh.time > time + 300_000)
   }
 
   @Test("Of one that leaves after hours the time of that is kept, and not when it came")

@@ -35,6 +35,8 @@ final class Stranger {
     }
   }
 
+  func disconnect() { link?.disconnect() }
+
   private func ended() { (isLinked, isExplored, link) = (false, false, nil) }
 
   /// Asks for the MTU of the apps, and looks for the house's services.

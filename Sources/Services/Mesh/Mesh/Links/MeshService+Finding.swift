@@ -19,6 +19,8 @@ extension MeshService {
     let link: any Link
     let since: Instant
     var timer: Registration?
+    /// Its place is somebody else's: that it ends shows nothing about the peer.
+    var gaveWay = false
 
     init(_ address: BluetoothAddress, _ link: any Link, since: Instant) {
       self.address = address
@@ -118,7 +120,10 @@ extension MeshService {
       limit(attempt, to: Self.attemptTime)
       link.exchangeMTU(BitchatGATT.mtu)
     case .mtuChanged(let mtu):
-      guard hasPlace(forAttempt: link.id) else { return link.disconnect() }
+      guard hasPlace(forAttempt: link.id) else {
+        attempt.gaveWay = true
+        return link.disconnect()
+      }
       port(link.id, attempt.address).mtu = mtu
       link.discover()
     case .discovered(let services):
@@ -135,7 +140,11 @@ extension MeshService {
       use(event, arrived(attempt))
     case .disconnected(let reason):
       self.attempt = nil
-      if endsTellOfPeers { finder.failed(attempt.address, at: scheduler.now) }
+      if attempt.gaveWay {
+        finder.ended(attempt.address, at: scheduler.now)
+      } else if endsTellOfPeers {
+        finder.failed(attempt.address, at: scheduler.now)
+      }
       // Only a scan tells that an advertiser is lost: without one it counts as near when it is heard again.
       if scan == nil { finder.lost(attempt.address) }
       if told.allow(.link, at: scheduler.now) {

@@ -197,7 +197,10 @@ extension MeshService {
   /// The mesh is done with a link, and drops what waits for it; the radio tells when it is gone.
   func release(_ port: MeshPort) {
     (port.isCut, port.isOpen, port.opening, port.queue) = (true, false, nil, LinkQueue())
-    if attempt?.link.id == port.id { attempt?.link.disconnect() }
+    if let attempt, attempt.link.id == port.id {
+      attempt.gaveWay = true
+      attempt.link.disconnect()
+    }
     port.client?.disconnect()
     port.exploring?.disconnect()
     if port.isServed { server?.disconnect(port.id) }

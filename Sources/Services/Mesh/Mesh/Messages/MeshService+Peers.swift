@@ -131,9 +131,20 @@ extension MeshService {
   func met(_ peer: PeerID) {
     if let marks = marks[peer], let known = engine?.peer(peer) {
       let isSame = marks.nickname == known.nickname && marks.noiseKey == known.noiseKey
-      if sinceSeen(marks) >= (isSame ? Self.seenMilliseconds : Self.newsMilliseconds) { mark(peer) { _ in } }
+      if sinceSeen(marks) >= (isSame ? Self.seenMilliseconds : Self.newsMilliseconds) {
+        mark(peer) { _ in }
+      } else if !isSame, unkeptNews.insert(peer).inserted, unkeptNews.count == 1 {
+        newsTimer.set(scheduler.now.advanced(by: .milliseconds(Int64(Self.newsMilliseconds))))
+      }
     }
     peerChanges.call(peer)
+  }
+
+  /// What peers have said within a second of the last that the disk got.
+  func keepNews() {
+    let peers = unkeptNews
+    unkeptNews = []
+    for peer in peers where marks[peer] != nil { mark(peer) { _ in } }
   }
 
   /// Milliseconds since that was kept. A clock that was set back tells nothing of it.
@@ -141,7 +152,10 @@ extension MeshService {
 
   /// It has left, was not heard for long, or had to make room for others. Who has left has no link any more, though its link may stand.
   func gone(_ peer: PeerID) {
-    if let marks = marks[peer], sinceSeen(marks) >= Self.newsMilliseconds { mark(peer) { $0.seenAt = time } }
+    if let marks = marks[peer], sinceSeen(marks) >= Self.newsMilliseconds, let heardAt = engine?.heardAt(of: peer) {
+      let age = heardAt.duration(to: scheduler.now) / .milliseconds(1)
+      mark(peer) { $0.seenAt = max($0.seenAt, time - min(time, UInt64(max(0, age)))) }
+    }
     peerChanges.call(peer)
     let itsPorts = ports.values.filter { $0.peer == peer }
     // One that had to make room still has its links.
