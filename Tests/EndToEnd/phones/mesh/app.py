@@ -97,6 +97,11 @@ class App(Media):
     def check_time(self, link: MeshLink, packet: Packet) -> str | None:
         """Why a packet is too old or too new; None if it is neither."""
 
+    def check_mark(self, packet: Packet) -> str | None:
+        """Why an answer to sync is refused that is not marked as one: stricter than the app, which takes those that are younger than its
+        guard; who was away for longer would miss them. None where the app knows no mark."""
+        return None
+
     @abstractmethod
     def request_sync(self, link: MeshLink) -> None: ...
 
@@ -279,7 +284,7 @@ class App(Media):
             return self._refuse("own packet")
         self.heard[packet.type] += 1
         self.senders[packet.sender] += 1
-        if why := self.check_time(link, packet):
+        if why := self.check_time(link, packet) or (None if put_together else self.check_mark(packet)):
             return self._refuse(why)
         key = self._key(packet)
         if key in self._seen:

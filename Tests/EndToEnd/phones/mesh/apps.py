@@ -66,10 +66,11 @@ class IOSApp(Mail):
             if packet.ttl != 0 or link.asked_at is None or time.monotonic() - link.asked_at > self.ANSWERS_FOR:
                 return "answer that was not asked for"
             return "announce too old" if packet.type == Type.ANNOUNCE and age > self.OLDEST_ANNOUNCE else None
-        # Stricter than the app, which takes those that are younger than its guard: who was away for longer would miss them.
-        if packet.ttl == 0 and packet.type in (Type.ANNOUNCE, Type.MESSAGE, Type.FILE):
-            return "answer without its mark"
         return "clock" if abs(age) > self.GUARD else None
+
+    def check_mark(self, packet: Packet) -> str | None:
+        is_answer = packet.ttl == 0 and packet.type in (Type.ANNOUNCE, Type.MESSAGE, Type.FILE)
+        return "answer without its mark" if is_answer and not packet.is_rsr else None
 
     def met(self, link: MeshLink, peer: Peer) -> None:
         self.later(self.ASKS_AFTER, lambda: self.request_sync(link))
