@@ -133,6 +133,22 @@ struct WayTests {
     let canTalk = pair.canTalk()
     #expect(canTalk)
     #expect(pair.failures == [[], []])
+    for engine in pair.engines { #expect(engine.deadline.map { $0 > pair.now } ?? true, "nothing is overdue") }
+  }
+
+  @Test("What is asked for beside a forged handshake is tried, though others push that one out")
+  func wantedBesideMany() {
+    var pair = Pair { $0.handshakes = 2 }
+    var random = SeededRandom(seed: 79)
+    func forge() { pair.handle(1, .handshake(pair.names[0], X25519.PrivateKey(randomFrom: &random).publicKey.bytes)) }
+    forge()
+    pair.begin(1)
+    for _ in 0..<2 { forge() }
+    pair.air = []
+    #expect(pair.counters(1).begun == 0)
+    pair.run(for: .seconds(20))
+    let canTalk = pair.canTalk()
+    #expect(canTalk && pair.counters(1).begun == 1)
   }
 
   @Test("A session that has lost its keys on one side is mended beside forged first messages without end")
