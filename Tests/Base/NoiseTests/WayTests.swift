@@ -136,6 +136,21 @@ struct WayTests {
     #expect(pair.failures == [[], []])
   }
 
+  @Test("Each of several handshakes ends when its own time is over")
+  func ownTimes() {
+    var pair = Pair()
+    var random = SeededRandom(seed: 80)
+    for pause in [10, 5, 5, 10, 5] {
+      pair.handle(1, .handshake(pair.names[0], X25519.PrivateKey(randomFrom: &random).publicKey.bytes))
+      pair.air = []
+      pair.now = pair.now.advanced(by: .seconds(pause))
+      pair.handle(1, .timer)
+    }
+    // Begun after 0, 10, 15, 20 and 30 s; it is 35 s.
+    #expect(pair.record(1)?.handshakes.count == 2 && pair.counters(1).timedOut == 3)
+    #expect(pair.engines[1].deadline == Instant.zero.advanced(by: .seconds(40)))
+  }
+
   @Test("What is asked for beside a forged handshake is tried, though others push that one out")
   func wantedBesideMany() {
     var pair = Pair { $0.handshakes = 2 }
