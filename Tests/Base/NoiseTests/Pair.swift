@@ -37,6 +37,7 @@ struct Pair {
   var lost: Set<Int> = []
   /// How messages of handshakes come.
   var way = HandshakeWay.far
+  private var forgeries: UInt64 = 0
   /// Sides that nothing reaches.
   private var isDeaf = [false, false]
 
@@ -67,6 +68,16 @@ struct Pair {
       case .ended: break
       }
     }
+  }
+
+  /// A side hears a first message in the other's name that the other has not written, another one each time. What answers it goes to
+  /// whoever has.
+  mutating func forge(to side: Int) {
+    forgeries += 1
+    var random = SeededRandom(seed: 0xF063_0000 + forgeries)
+    let before = air.count
+    handle(side, .handshake(names[1 - side], X25519.PrivateKey(randomFrom: &random).publicKey.bytes))
+    air.removeLast(air.count - before)
   }
 
   mutating func begin(_ side: Int) { handle(side, .begin(names[1 - side])) }

@@ -235,15 +235,29 @@ struct CrowdedDoorstepTests {
     #expect(!first.isLinked && late.isLinked && ann.mesh.ports.count == 1)
   }
 
+  /// Ann, who has one place, somebody with a link to her that uses nothing of hers yet, and a phone that she is about to try.
+  @LoopActor
+  private struct OnePlace {
+    let village = Village()
+    let ann: Village.House
+    let stranger: Stranger
+    let phone: WaitingPhone
+
+    init() throws {
+      ann = village.add("ann") { $0.links = 1 }
+      village.time.advance(by: .seconds(1))
+      stranger = Stranger(on: village, to: ann)
+      village.time.advance(by: .seconds(1))
+      phone = try WaitingPhone(on: village, isNode: true)
+    }
+  }
+
   @Test("Who comes while the node tries the only place on somebody else has it")
   @LoopActor
   func comesAmidAttempt() throws {
-    let village = Village()
-    let ann = village.add("ann") { $0.links = 1 }
-    village.time.advance(by: .seconds(1))
-    let stranger = Stranger(on: village, to: ann)
-    #expect(village.wait(.seconds(1)) { stranger.isLinked })
-    let phone = try WaitingPhone(on: village, isNode: true)
+    let place = try OnePlace()
+    let (village, ann, stranger, phone) = (place.village, place.ann, place.stranger, place.phone)
+    try #require(stranger.isLinked)
     #expect(village.wait(.seconds(1)) { ann.mesh.attempt != nil && ann.mesh.ports.count == 1 })
     stranger.write([0xFF], as: .command)
     village.time.advance(by: .milliseconds(500))
@@ -257,12 +271,9 @@ struct CrowdedDoorstepTests {
   @Test("A link of the node's own that comes up when a peer has taken the last place is given up")
   @LoopActor
   func arrivesLate() throws {
-    let village = Village()
-    let ann = village.add("ann") { $0.links = 1 }
-    village.time.advance(by: .seconds(1))
-    let stranger = Stranger(on: village, to: ann)
-    #expect(village.wait(.seconds(1)) { stranger.isLinked })
-    let phone = try WaitingPhone(on: village, isNode: true)
+    let place = try OnePlace()
+    let (village, ann, stranger, phone) = (place.village, place.ann, place.stranger, place.phone)
+    try #require(stranger.isLinked)
     #expect(village.wait(.seconds(1)) { ann.mesh.attempt != nil && ann.mesh.ports.isEmpty })
     stranger.write([0xFF], as: .command)
     #expect(village.wait(.seconds(5)) { ann.mesh.attempt == nil })

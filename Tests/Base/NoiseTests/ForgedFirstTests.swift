@@ -1,0 +1,123 @@
+import Common
+import Testing
+
+@testable import Noise
+
+/// Nobody can tell who sent a first message. Side 1 has the larger identity.
+@Suite("Forged first messages keep nobody from a session")
+struct ForgedFirstTests {
+  @Test("Forged first messages from afar end neither this side's handshake nor the peer's", arguments: [0, 1])
+  func forgedFromAfar(side: Int) {
+    var pair = Pair()
+    pair.begin(side)
+    // Side 1 waits for the third message, or for the second one to its own first.
+    if side == 0 { pair.deliver() }
+    for _ in 0..<7 { pair.forge(to: 1) }
+    pair.settle()
+    #expect(pair.counters(1)[.outOfTurn] == 0 && pair.counters(1).established == 1)
+    #expect(pair.counters(0).begun + pair.counters(1).begun == 1)
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+    #expect(pair.record(1)?.handshakes.isEmpty == true)
+  }
+
+  @Test("Of more handshakes with one peer than there may be, the oldest that this side has not begun ends")
+  func manyForged() {
+    var pair = Pair { $0.handshakes = 3 }
+    pair.begin(1)
+    for _ in 0..<4 { pair.forge(to: 1) }
+    let halves = pair.record(1)?.handshakes ?? []
+    #expect(halves.map(\.isInitiator) == [true, false, false])
+    #expect(pair.counters(1).answered == 4 && pair.engines[1].halfOpen == 1)
+    pair.settle()
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+  }
+
+  @Test("What came early for a handshake is opened when that is complete, though a forged first message came meanwhile")
+  func earlyBesideForged() {
+    var pair = Pair()
+    pair.begin(0)
+    pair.deliver()
+    pair.deliver()
+    // Side 0 has the session; its third message is late.
+    let third = pair.air.removeFirst()
+    pair.say([5], from: 0)
+    let sealed = pair.air[0].bytes
+    pair.settle()
+    pair.forge(to: 1)
+    #expect(pair.record(1)?.early == [sealed], "it is held once")
+    pair.air = [third]
+    pair.settle()
+    #expect(pair.heard[1] == [[5]])
+    #expect(pair.counters(1)[.undecryptable] == 0)
+  }
+
+  @Test("A handshake that another one came after ends when its own time is over")
+  func olderEnds() {
+    var pair = Pair()
+    pair.begin(1)
+    let ours = pair.air
+    pair.pass(.seconds(9))
+    pair.forge(to: 1)
+    pair.air = ours
+    pair.deliver()
+    pair.pass(.seconds(1))
+    pair.settle()
+    #expect(pair.counters(1)[.outOfTurn] == 1 && pair.counters(1).established == 0)
+  }
+
+  @Test(
+    "Forged first messages without end, to both sides and from before on, keep nobody from a session",
+    arguments: [0, 1])
+  func lastingFlood(side: Int) {
+    var pair = Pair()
+    for turn in 0..<8 {
+      for victim in 0...1 { pair.forge(to: victim) }
+      if turn == 0 { pair.begin(side) }
+      pair.run(for: .seconds(15))
+      for engine in pair.engines { #expect(engine.deadline.map { $0 > pair.now } ?? true, "nothing is overdue") }
+    }
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+    #expect(pair.failures == [[], []])
+  }
+
+  @Test("A session that has lost its keys on one side is mended beside forged first messages without end")
+  func mendedBesideFlood() {
+    var pair = Pair.proven()
+    pair.restart(0)
+    for _ in 0..<16 {
+      pair.forge(to: 0)
+      pair.say([1], from: 1)
+      pair.run(for: .seconds(10))
+    }
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+  }
+
+  @Test("Each of several handshakes ends when its own time is over")
+  func ownTimes() {
+    var pair = Pair()
+    for pause in [10, 5, 5, 10, 5] {
+      pair.forge(to: 1)
+      pair.pass(.seconds(pause))
+      pair.handle(1, .timer)
+    }
+    // Begun after 0, 10, 15, 20 and 30 s; it is 35 s.
+    #expect(pair.record(1)?.handshakes.count == 2 && pair.counters(1).timedOut == 3)
+    #expect(pair.engines[1].deadline == Instant.zero.advanced(by: .seconds(40)))
+  }
+
+  @Test("What is asked for beside a forged handshake is tried, though others push that one out")
+  func wantedBesideMany() {
+    var pair = Pair { $0.handshakes = 2 }
+    pair.forge(to: 1)
+    pair.begin(1)
+    for _ in 0..<2 { pair.forge(to: 1) }
+    #expect(pair.counters(1).begun == 0)
+    pair.run(for: .seconds(20))
+    let canTalk = pair.canTalk()
+    #expect(canTalk && pair.counters(1).begun == 1)
+  }
+}
