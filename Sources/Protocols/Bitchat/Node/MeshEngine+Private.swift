@@ -206,7 +206,12 @@ extension MeshEngine {
   /// Tells a peer what became of its message.
   mutating func acknowledge(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
     guard !blocked.contains(peer) else { return }
-    guard table[peer] != nil, sessions.hasSession(with: peer) else { return entrust(receipt, to: peer, &turn) }
+    guard table[peer] != nil, sessions.hasSession(with: peer) else {
+      entrust(receipt, to: peer, &turn)
+      // A neighbour that has written by a courier may think that there is a session still, and begin none.
+      if link(to: peer) != nil { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
+      return
+    }
     seal(receipt, for: peer, &turn)
   }
 
