@@ -54,13 +54,13 @@ struct PeerRecord: Sendable {
     handshakes[place].isWanted = true
   }
 
+  /// Whether the peer may have begun one.
+  var hasResponder: Bool { handshakes.contains { !$0.isInitiator } }
+
   /// A message that no key opens waits for the newest handshake that the peer may have begun.
-  ///
-  /// - Returns: false where there is none.
-  mutating func keepEarly(_ message: [UInt8]) -> Bool {
-    guard let place = handshakes.lastIndex(where: { !$0.isInitiator }) else { return false }
+  mutating func keepEarly(_ message: [UInt8]) {
+    guard let place = handshakes.lastIndex(where: { !$0.isInitiator }) else { return }
     handshakes[place].keepEarly(message)
-    return true
   }
 
   /// A message for one of them was not right.

@@ -53,9 +53,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   public func hasSession(with peer: Peer) -> Bool { records[peer]?.live != nil }
 
   /// Whether a handshake that this side has begun waits for the peer's answer.
-  public func awaitsAnswer(from peer: Peer) -> Bool {
-    records[peer]?.handshakes.contains(where: \.isInitiator) ?? false
-  }
+  public func awaitsAnswer(from peer: Peer) -> Bool { records[peer]?.initiator != nil }
 
   /// The static key of the peer that there is a session with.
   public func key(of peer: Peer) -> X25519.PublicKey? { records[peer]?.live?.key }
@@ -63,7 +61,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   /// The peers that there is a session with, in no order.
   public var peers: [Peer] { records.filter { $0.value.live != nil }.map(\.key) }
 
-  /// Handshakes that are under way.
+  /// How many peers there are with which handshakes are under way.
   public var halfOpen: Int { records.values.count { !$0.handshakes.isEmpty } }
 
   /// The message that carries `plaintext` to the peer.
@@ -288,12 +286,12 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// Keeps a message that no key opens if a handshake may bring the key, and begins a handshake after the third one.
   private mutating func undecryptable(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
-    if let record = records[peer], record.handshakes.contains(where: { !$0.isInitiator }) {
+    if let record = records[peer], record.hasResponder {
       let kept = records.values.reduce(0) { $0 + $1.early.reduce(0) { $0 + $1.count } }
       guard record.early.count < limits.earlyMessages, kept + message.count <= limits.earlyBytes else {
         return none(.earlyLimit)
       }
-      _ = records[peer]?.keepEarly(message)
+      records[peer]?.keepEarly(message)
       return []
     }
     counters.count(.undecryptable)

@@ -2,14 +2,10 @@ import Glibc
 
 /// What this machine is called. bluetoothd gives an adapter the pretty name, where there is one, and else the host name.
 struct HostNames: Hashable, Sendable {
-  var names: Set<String> = []
+  let names: Set<String>
 
   /// Where systemd has the pretty name: machine-info(5).
   private static let path = "/etc/machine-info"
-
-  init(_ names: Set<String> = []) {
-    self.names = names
-  }
 
   /// - Parameter machineInfo: the text of the file.
   init(host: String?, machineInfo: String?) {

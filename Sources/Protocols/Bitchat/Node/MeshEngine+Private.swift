@@ -45,9 +45,9 @@ extension MeshEngine {
     } catch {
       throw .full(error)
     }
-    for courier in message.couriers {
+    for peer in message.couriers {
       for piece in message.pieces where !piece.isDelivered {
-        self.courier.books.give(piece.id, to: courier, until: message.createdAt &+ CourierEnvelope.lifetime)
+        courier.books.give(piece.id, to: peer, until: message.createdAt &+ CourierEnvelope.lifetime)
       }
     }
     var turn = Turn(now: now, time: time)

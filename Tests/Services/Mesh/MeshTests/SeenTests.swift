@@ -10,6 +10,16 @@ import Testing
 struct SeenTests {
   init() { EventLoop.shared.runInBackground() }
 
+  /// Ann, and Bob, whose favourite she is.
+  @LoopActor
+  private static func favourite() throws -> (village: Village, ann: Village.House, bob: Village.House) {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
+    #expect(village.wait { village.isAcquainted })
+    try bob.mesh.favourite(ann.id, true)
+    return (village, ann, bob)
+  }
+
   /// Calls with a step of virtual time between, and how often the disk was given something of the peer.
   @LoopActor
   private static func kept(
@@ -29,10 +39,7 @@ struct SeenTests {
   @Test("However often a peer says something new, the disk gets it once a second; that it is here, once a minute")
   @LoopActor
   func kept() async throws {
-    let village = Village()
-    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
-    #expect(village.wait { village.isAcquainted })
-    try bob.mesh.favourite(ann.id, true)
+    let (village, ann, bob) = try Self.favourite()
     let news = Self.kept(bob, ann, in: village, calls: 100, each: .milliseconds(100)) {
       bob.mesh.marks[ann.id]?.nickname = "name \($0)"
     }
@@ -45,10 +52,7 @@ struct SeenTests {
   @Test("What a peer said last within a second is kept at its end, though nothing more comes")
   @LoopActor
   func lastNews() async throws {
-    let village = Village()
-    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
-    #expect(village.wait { village.isAcquainted })
-    try bob.mesh.favourite(ann.id, true)
+    let (village, ann, bob) = try Self.favourite()
     bob.mesh.marks[ann.id]?.nickname = "before"
     bob.mesh.met(ann.id)
     #expect(bob.mesh.marks[ann.id]?.nickname == "before" && bob.mesh.unkeptNews == [ann.id])
@@ -59,10 +63,7 @@ struct SeenTests {
   @Test("Of one that was not heard for long it is kept when it was heard")
   @LoopActor
   func silent() async throws {
-    let village = Village()
-    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
-    #expect(village.wait { village.isAcquainted })
-    try bob.mesh.favourite(ann.id, true)
+    let (village, ann, bob) = try Self.favourite()
     village.time.advance(by: .seconds(600))
     let time = bob.mesh.time
     ann.radio.position = AirPosition(x: 5000)
@@ -74,10 +75,7 @@ struct SeenTests {
   @Test("Of one that leaves after hours the time of that is kept, and not when it came")
   @LoopActor
   func left() async throws {
-    let village = Village()
-    let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
-    #expect(village.wait { village.isAcquainted })
-    try bob.mesh.favourite(ann.id, true)
+    let (village, ann, bob) = try Self.favourite()
     village.time.advance(by: .seconds(2 * 3600))
     let time = bob.mesh.time
     ann.mesh.stop()
