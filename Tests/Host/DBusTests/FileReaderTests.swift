@@ -19,7 +19,9 @@ struct FileReaderTests {
     let reader = desk.reader(atOnce: 2, waiting: 1)
     var results: [Int: Result<[UInt8], DBusError>] = [:]
     for number in 0..<4 {
-      reader.read(try FileDescriptor.sealed([UInt8(number)], name: "file"), limit: 10) { results[number] = $0 }
+      reader.read(try FileDescriptor.sealed([UInt8(number)], name: "file"), of: .user(1), limit: 10) {
+        results[number] = $0
+      }
     }
     #expect(desk.workers.map(\.held.count) == [1, 1], "two are read, one waits, one is too many")
     desk.clock.run()
@@ -31,17 +33,43 @@ struct FileReaderTests {
     #expect(reader.refused == 1 && reader.late == 3)
 
     // Both workers still hang: what comes now waits for its time and no longer, and is not read afterwards.
-    reader.read(try FileDescriptor.sealed([4], name: "file"), limit: 10) { results[4] = $0 }
+    reader.read(try FileDescriptor.sealed([4], name: "file"), of: .user(1), limit: 10) { results[4] = $0 }
     desk.clock.advance(by: .seconds(10))
     #expect(results[4]?.error?.is(.timeout) == true)
     #expect(desk.workers.map(\.held.count) == [1, 1])
 
     // One file answers, long after its caller was told: its worker reads the next file.
     desk.workers[0].release()
-    reader.read(try FileDescriptor.sealed([5], name: "file"), limit: 10) { results[5] = $0 }
+    reader.read(try FileDescriptor.sealed([5], name: "file"), of: .user(1), limit: 10) { results[5] = $0 }
     desk.workers[0].release()
     #expect(try results[5]?.get() == [5])
     #expect(results[0]?.error?.is(.timeout) == true && reader.late == 4)
+  }
+
+  @Test(
+    "A user whose files never answer has half of the places, and half of those that wait; the others' files are read")
+  @LoopActor
+  func shares() throws {
+    let desk = Desk()
+    let reader = desk.reader(atOnce: 2, waiting: 4, ofUser: 1)
+    var results: [String: Result<[UInt8], DBusError>] = [:]
+    func read(_ name: String, of owner: FileReader.Owner) throws {
+      let file = try FileDescriptor.sealed(Array(name.utf8), name: "file")
+      reader.read(file, of: owner, limit: 10) { results[name] = $0 }
+    }
+    // One is read, two wait, one is too many, whichever of the user's programs asks.
+    for number in 0..<4 { try read("slow \(number)", of: .user(1)) }
+    desk.clock.run()
+    #expect(results.keys.sorted() == ["slow 3"] && reader.refused == 1)
+    for owner: FileReader.Owner in [.user(2), .program(":1.2"), .user(2)] { try read("\(owner)", of: owner) }
+    #expect(desk.workers.map(\.held.count) == [1, 1])
+    for _ in 0..<3 { if !desk.workers[1].held.isEmpty { desk.workers[1].release() } }
+    #expect(try results["user(2)"]?.get() == Array("user(2)".utf8))
+    #expect(results.count == 3 && desk.workers.map(\.held.count) == [1, 0])
+    // When the first answers it is the next one's turn, and no more than one at a time.
+    desk.workers[0].release()
+    #expect(try results["slow 0"]?.get() == Array("slow 0".utf8))
+    #expect(desk.workers.map(\.held.count).reduce(0, +) == 1)
   }
 
   @Test("Files are read in their order, and a worker is used again")
@@ -51,7 +79,9 @@ struct FileReaderTests {
     let reader = desk.reader(atOnce: 1, waiting: 2)
     var order: [UInt8] = []
     for number: UInt8 in 1...3 {
-      reader.read(try FileDescriptor.sealed([number], name: "file"), limit: 1) { order += (try? $0.get()) ?? [] }
+      reader.read(try FileDescriptor.sealed([number], name: "file"), of: .user(1), limit: 1) {
+        order += (try? $0.get()) ?? []
+      }
     }
     for _ in 0..<3 { desk.workers[0].release() }
     #expect(order == [1, 2, 3] && desk.workers.count == 1)
@@ -139,10 +169,13 @@ private final class Desk {
   let clock = HandClock()
   private(set) var workers: [HeldWorker] = []
 
-  func reader(atOnce: Int, waiting: Int) -> FileReader {
+  /// - Parameter ofUser: how many are read of one user at one time; half of those that wait are one user's. Nil: as many as there are.
+  func reader(atOnce: Int, waiting: Int, ofUser: Int? = nil) -> FileReader {
     var limits = BusLimits()
     limits.filesAtOnce = atOnce
+    limits.filesOfUser = ofUser ?? atOnce
     limits.waitingFiles = waiting
+    limits.waitingFilesOfUser = ofUser == nil ? waiting : waiting / 2
     return FileReader(clock, limits: limits) {
       let worker = HeldWorker()
       self.workers.append(worker)

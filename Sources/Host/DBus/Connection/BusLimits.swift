@@ -17,8 +17,12 @@ public struct BusLimits: Sendable {
   public var values = 1 << 20
   /// Files of callers that are read at one time; a file that does not answer keeps its place until it does.
   public var filesAtOnce = 4
+  /// Of these, those of one user.
+  public var filesOfUser = 2
   /// Files of callers that wait to be read.
   public var waitingFiles = 16
+  /// Of these, those of one user.
+  public var waitingFilesOfUser = 8
   /// How long a caller's file may take, the wait included.
   public var fileTime = Duration.seconds(10)
   /// What a program may ask for in a second, over time, where there is a rule of access: a call takes one point of that, one for

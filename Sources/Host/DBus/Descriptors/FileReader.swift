@@ -3,21 +3,29 @@ import Journal
 import Loop
 
 /// Reads files that callers pass, on threads of their own: a file may be on a disk that takes its time, or in a file system
-/// of the caller that never answers. So many are read at one time, so many wait, and each has so long; what exceeds one of
-/// these is a named error and is counted. The thread of a file that does not answer is lost until the file does.
+/// of the caller that never answers. So many are read at one time, and so many wait, fewer of one user's, and each has so long
+/// (`BusLimits`); what exceeds one of these is a named error and is counted. The thread of a file that does not answer is lost until the file does.
 @LoopActor
 final class FileReader {
   typealias Completion = @LoopActor (Result<[UInt8], DBusError>) -> Void
 
+  /// Whose files they are: a user's, or a program's of which the user is not known.
+  enum Owner: Hashable, Sendable {
+    case user(UInt32)
+    case program(String)
+  }
+
   @LoopActor
   private final class Job {
+    let owner: Owner
     let file: FileDescriptor
     let limit: Int
     let isGivenUp = Locked(false)
     var then: Completion?
     var timer: Registration?
 
-    init(_ file: FileDescriptor, _ limit: Int, _ then: @escaping Completion) {
+    init(_ owner: Owner, _ file: FileDescriptor, _ limit: Int, _ then: @escaping Completion) {
+      self.owner = owner
       self.file = file
       self.limit = limit
       self.then = then
@@ -37,6 +45,8 @@ final class FileReader {
   private var idle: [any Offloading] = []
   private var workers = 0
   private var waiting: [Job] = []
+  /// How many of each owner's files are being read, those that were given up included.
+  private var reading: [Owner: Int] = [:]
   /// Files that were not read because too many were.
   private(set) var refused: UInt64 = 0
   /// Files that took too long.
@@ -55,29 +65,37 @@ final class FileReader {
   ///
   /// - Parameter then: called once, later: with the bytes, or with `LimitExceeded` where the file is larger than `limit`,
   ///   `Busy` where too many files are being read, `Timeout` where it took too long, or what `readFile` says.
-  func read(_ file: FileDescriptor, limit: Int, then: @escaping Completion) {
-    guard !idle.isEmpty || workers < limits.filesAtOnce || waiting.count < limits.waitingFiles else {
+  func read(_ file: FileDescriptor, of owner: Owner, limit: Int, then: @escaping Completion) {
+    guard hasPlace(for: owner) else {
       refused += 1
       return scheduler.soon { then(.failure(.busy("Too many files are being read already."))) }
     }
-    let job = Job(file, limit, then)
+    let job = Job(owner, file, limit, then)
     job.timer = scheduler.schedule(after: limits.fileTime) { [weak self] in self?.giveUp(job) }
     waiting.append(job)
     next()
   }
 
+  private func hasPlace(for owner: Owner) -> Bool {
+    if mayBegin(owner), !idle.isEmpty || workers < limits.filesAtOnce { return true }
+    return waiting.count < limits.waitingFiles && waiting.count { $0.owner == owner } < limits.waitingFilesOfUser
+  }
+
+  private func mayBegin(_ owner: Owner) -> Bool { reading[owner, default: 0] < limits.filesOfUser }
+
   private func next() {
-    while !waiting.isEmpty {
+    while let place = waiting.firstIndex(where: { mayBegin($0.owner) }) {
       if idle.isEmpty, workers < limits.filesAtOnce {
         workers += 1
         idle.append(makeWorker())
       }
       guard let worker = idle.popLast() else { return }
-      run(waiting.removeFirst(), on: worker)
+      run(waiting.remove(at: place), on: worker)
     }
   }
 
   private func run(_ job: Job, on worker: any Offloading) {
+    reading[job.owner, default: 0] += 1
     let (file, limit, isGivenUp) = (job.file, job.limit, job.isGivenUp)
     let work: @Sendable () -> Result<[UInt8], DBusError> = {
       Result { () throws(DBusError) in
@@ -87,6 +105,8 @@ final class FileReader {
     worker.offload(work) { [weak self] result in
       job.finish(result)
       guard let self else { return }
+      let others = reading[job.owner, default: 0] - 1
+      reading[job.owner] = others > 0 ? others : nil
       idle.append(worker)
       next()
     }

@@ -19,12 +19,15 @@ public final class MethodCall {
   private let answer: Answer
   private let guardian: Registration
   private let files: FileReader?
+  private let owner: FileReader.Owner
 
+  /// - Parameter user: whose program calls; nil where that is not known.
   init(
     _ message: Message, at path: ObjectPath, interface: String, method: Method, audience: Audience, answer: Answer,
-    files: FileReader? = nil
+    files: FileReader? = nil, user: UInt32? = nil
   ) {
     self.files = files
+    owner = user.map(FileReader.Owner.user) ?? .program(message.sender ?? "")
     self.path = path
     self.interface = interface
     member = method.name
@@ -75,7 +78,7 @@ public final class MethodCall {
   }
 
   /// Reads a file that the caller passed to its end, away from the loop and within the limits of the connection: so many
-  /// files at one time, so long for each.
+  /// files at one time, fewer of one user's, so long for each.
   ///
   /// - Parameters:
   ///   - limit: the most bytes that the file may have.
@@ -86,7 +89,7 @@ public final class MethodCall {
     _ file: FileDescriptor, limit: Int, then: @escaping @LoopActor (Result<[UInt8], DBusError>) -> Void
   ) {
     guard let files else { return EventLoop.shared.soon { then(.failure(.disconnected("There is no connection."))) } }
-    files.read(file, limit: limit, then: then)
+    files.read(file, of: owner, limit: limit, then: then)
   }
 
   private func finish(_ result: Result<[DBusValue], DBusError>) {

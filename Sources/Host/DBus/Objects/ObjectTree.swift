@@ -130,7 +130,8 @@ public final class ObjectTree {
       throw .invalidArgs("\(member) takes \(method.in.inWords), but was given \(given).")
     }
     let call = MethodCall(
-      message, at: path, interface: interface.name, method: method, audience: audience, answer: answer, files: files)
+      message, at: path, interface: interface.name, method: method, audience: audience, answer: answer, files: files,
+      user: message.sender.flatMap { connection?.credentials.known($0)?.uid })
     if let refusal = authorize?(call) { return call.fail(refusal) }
     method.handler(call)
   }
