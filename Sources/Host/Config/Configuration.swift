@@ -31,7 +31,8 @@ public struct Configuration: Sendable {
   public var memory: Int { sections.values.reduce(0) { $0 + $1.memory } }
 
   /// Reads the files on top of these settings. It never fails: what cannot be used stays what it was, and is complained
-  /// about.
+  /// about. A service that starts erases nothing for a value that it cannot use, or a file that it cannot read: of settings by which it
+  /// erases, it goes by the value that erases the least.
   ///
   /// - Parameter inForce: what the service works with, where it reads the files again. A value that cannot be used stays what it is
   ///   there; and everything does while a file cannot be read, for it may say anything.
@@ -47,10 +48,10 @@ public struct Configuration: Sendable {
         complaints += found.sorted { ($0.line ?? 0) < ($1.line ?? 0) }
       }
     }
-    if let inForce, let unread = results.first(where: { $0.failure != nil }) {
-      configuration = inForce
-      complaints.append(
-        Complaint(file: unread.file, line: nil, sentence: "All settings stay as they are until it can be read."))
+    if let unread = results.first(where: { $0.failure != nil }) {
+      var sentence: String? = "All settings stay as they are until it can be read."
+      if let inForce { configuration = inForce } else { sentence = configuration.eraseLeast() }
+      if let sentence { complaints.append(Complaint(file: unread.file, line: nil, sentence: sentence)) }
     }
     return LoadedConfiguration(
       configuration: configuration, complaints: complaints, files: results.filter { $0.content != nil }.map(\.file))
@@ -90,8 +91,15 @@ public struct Configuration: Sendable {
       let sentence: String
       if let key = table.first(where: { $0.section == entry.section && $0.key == entry.key }) {
         guard let reason = key.assign(entry.value, &self) else { continue }
-        if let inForce { _ = key.assign(key.show(inForce), &self) }
-        sentence = Self.sentence(for: reason, of: key, value: entry.value) + " It stays \(quoted(key))."
+        var outcome = "It stays"
+        var purpose = ""
+        if let inForce {
+          _ = key.assign(key.show(inForce), &self)
+        } else if let value = key.erasesLeast {
+          _ = key.assign(value, &self)
+          (outcome, purpose) = ("It is", " until that is mended, so that nothing is erased by mistake")
+        }
+        sentence = Self.sentence(for: reason, of: key, value: entry.value) + " \(outcome) \(quoted(key))\(purpose)."
       } else if entry.key.hasPrefix("X-") {
         continue
       } else {
@@ -103,6 +111,20 @@ public struct Configuration: Sendable {
       complaints.append(Complaint(file: entry.file, line: entry.line, sentence: sentence))
     }
     return complaints
+  }
+
+  /// Has each setting by which the service erases at the value that erases the least.
+  ///
+  /// - Returns: a sentence that says so; nil where there is no such setting.
+  private mutating func eraseLeast() -> String? {
+    var values: [String] = []
+    for key in table {
+      guard let value = key.erasesLeast else { continue }
+      _ = key.assign(value, &self)
+      values.append("\(key.name)=\(value)")
+    }
+    guard !values.isEmpty else { return nil }
+    return "In force until it can be read, so that nothing is erased by mistake: \(values.joined(separator: ", "))."
   }
 
   private func quoted(_ key: ConfigurationKey) -> String {

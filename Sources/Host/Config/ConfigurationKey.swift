@@ -6,6 +6,8 @@ struct ConfigurationKey: Sendable {
   /// What its values look like, completes "Takes …".
   let form: String
   let change: SettingChange.Moment
+  /// The value by which the service erases the least; nil where it erases nothing by the setting.
+  let erasesLeast: String?
   /// The default as it is written in the file.
   let fallback: String
 
@@ -28,6 +30,7 @@ struct ConfigurationKey: Sendable {
     documentation = setting.documentation
     form = setting.form
     change = setting.change
+    erasesLeast = setting.erasesLeast
     fallback = setting.show(Section())
     assign = { text, configuration in setting.assign(text, &configuration[Section.self]) }
     show = { configuration in setting.show(configuration[Section.self]) }

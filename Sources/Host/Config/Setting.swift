@@ -7,6 +7,8 @@ public struct Setting<Section: SettingsSection>: Sendable {
   /// What its values look like, completes "Takes …".
   public let form: String
   public let change: SettingChange.Moment
+  /// The value by which the service erases the least, as it is written in the file; nil where it erases nothing by the setting.
+  let erasesLeast: String?
 
   /// Sets the value in `section`; an empty text sets the default.
   let assign: @Sendable (_ text: String, _ section: inout Section) -> BadValue?
@@ -18,13 +20,16 @@ public struct Setting<Section: SettingsSection>: Sendable {
   ///   - kind: how the value is written.
   ///   - change: when a changed value is taken up.
   ///   - documentation: whole sentences for the person who edits the file.
+  ///   - erasesLeast: of a setting by which the service erases what it keeps, the value that erases the least: a service that starts goes
+  ///   by it while the file does not tell the value.
   public init<Value>(
     _ key: String, _ path: any WritableKeyPath<Section, Value> & Sendable, _ kind: ValueKind<Value>,
-    _ change: SettingChange.Moment, _ documentation: String
+    _ change: SettingChange.Moment, _ documentation: String, erasesLeast: Value? = nil
   ) {
     self.key = key
     self.documentation = documentation
     self.change = change
+    self.erasesLeast = erasesLeast.map(kind.show)
     form = kind.form
     assign = { text, section in
       if text.isEmpty {

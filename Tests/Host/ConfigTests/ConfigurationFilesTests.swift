@@ -77,15 +77,20 @@ import Testing
     try #require(mkfifo("\(tree.root)/etc/e.conf.d/2.conf", 0o600) == 0)
     try tree.write("etc/e.conf.d/3.conf/file", "")
     let loaded = Samples.defaults.load(from: tree.files)
+    let cautious = "In force until it can be read, so that nothing is erased by mistake: Shop.Throw=2h."
     #expect(
       loaded.complaints.map { $0.description.dropFirst(tree.root.count) } == [
         "/etc/e.conf: This file is larger than 1M.",
         "/etc/e.conf.d/2.conf: This file is not a regular file.",
         "/etc/e.conf.d/3.conf: This file is not a regular file.",
+        "/etc/e.conf: \(cautious)",
       ])
     #expect(loaded.files.count == 1)
     let missing = Samples.defaults.load(from: ConfigurationFiles(only: "\(tree.root)/none"))
-    #expect(missing.complaints.map(\.description) == ["\(tree.root)/none: This file does not exist."])
+    #expect(
+      missing.complaints.map(\.description) == [
+        "\(tree.root)/none: This file does not exist.", "\(tree.root)/none: \(cautious)",
+      ])
   }
 
   @Test("A single file is read without the drop-ins beside it")

@@ -10,6 +10,7 @@ enum Samples {
     var fruits = [Fruit.apple, .pear]
     var patience = Duration.seconds(60)
     var size = 4 << 20
+    var throwAway = Duration.seconds(600)
 
     static let section = "Shop"
     static let keys: [Setting<Shop>] = [
@@ -21,6 +22,9 @@ enum Samples {
         "What there is to be had."),
       Setting("Patience", \.patience, .duration(.seconds(1) ... .seconds(3600)), .onReload, "How long to wait."),
       Setting("Size", \.size, .size(1024...(64 << 20)), .onReload, "How large a bag may be."),
+      Setting(
+        "Throw", \.throwAway, .duration(.seconds(1) ... .seconds(7200)), .onReload, "When what nobody fetches goes.",
+        erasesLeast: .seconds(7200)),
     ]
   }
 

@@ -204,6 +204,17 @@ struct SettingsTests {
     #expect(Self.read(text).complaints == [expected])
   }
 
+  @Test("A start that does not know how long something is to be kept erases nothing that it might have to keep")
+  func cautiousStart() throws {
+    let missing = Self.defaults.load(from: ConfigurationFiles(only: "/nowhere/earshot.conf"))
+    #expect(
+      Self.defaults.changes(to: missing.configuration).map { "\($0.name)=\($0.new)" } == [
+        "Verifier.KeepFor=8760h", "Mesh.FileStore=1G", "Mesh.FilesFor=8760h",
+      ])
+    let mesh = Self.read("[Mesh]\nFilesFor=7 days\n").configuration[MeshService.Settings.self]
+    #expect(mesh.filesFor == .seconds(365 * 24 * 3600) && mesh.fileStore == MeshService.Settings().fileStore)
+  }
+
   @Test("A default stands with what uses it: the service's settings begin as its engine's, the vault's and the bus's")
   func defaults() {
     let verifier = Self.defaults[VerifierService.Settings.self]

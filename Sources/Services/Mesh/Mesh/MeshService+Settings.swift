@@ -140,11 +140,11 @@ extension MeshService.Settings {
     Setting(
       "FileStore", \.fileStore, .size((1 << 20)...(1 << 30)), .onReload,
       "How many bytes the files that others have sent take together, sealed in the state directory. Of more, files for "
-        + "everybody go first, then private ones, those of favourite and verified peers last."
-    ),
+        + "everybody go first, then private ones, those of favourite and verified peers last.",
+      erasesLeast: 1 << 30),
     Setting(
       "FilesFor", \.filesFor, .duration(.seconds(60)...(.seconds(365 * 24 * 3600))), .onReload,
-      "How long the files that others have sent are kept."),
+      "How long the files that others have sent are kept.", erasesLeast: .seconds(365 * 24 * 3600)),
     Setting(
       "Peers", \.links, .number(1...64), .onReload,
       "How many neighbours the node has links with at most. One link of [Radio] Links= stays free in any case."),

@@ -62,7 +62,7 @@ extension VerifierService.Settings {
     Setting(
       "KeepFor", \.vault.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
       "How long a credential waits for Accept or Reject, and to be fetched, before it is erased. On a machine without a "
-        + "clock the time counts that the service runs."),
+        + "clock the time counts that the service runs.", erasesLeast: .seconds(31_536_000)),
     Setting(
       "KeptBytes", \.vault.maximumBytes, .size((1 << 20)...(1 << 30)), .onRestart,
       "How much all credentials that wait may take together, on the disk as well as in memory. One more is refused."),
