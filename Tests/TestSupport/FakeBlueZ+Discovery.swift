@@ -52,6 +52,10 @@ extension FakeBlueZ {
     guard let path = call.arguments.first?.asObjectPath, devices[path] != nil else {
       return call.fail(DBusError(name: "org.bluez.Error.DoesNotExist", message: "Does Not Exist"))
     }
+    let isPowered = adapters.contains { name, adapter in adapter.isPowered && path.isWithin(adapterPath(name)) }
+    guard isPowered else {
+      return call.fail(DBusError(name: "org.bluez.Error.NotReady", message: "Resource Not Ready"))
+    }
     calls.put("RemoveDevice \(path.lastElement)")
     removeDevice(path)
     call.reply()

@@ -160,17 +160,23 @@ public final class FakeBlueZ {
     tell("removed \(name)")
   }
 
-  public func power(_ name: String = "hci0", _ isPowered: Bool) {
-    for (path, device) in devices where device.isConnected && path.isWithin(adapterPath(name)) {
-      setConnected(path, false)
-    }
+  /// - Parameter areLinksFirst: whether the ends of its links are told before the adapter's.
+  public func power(_ name: String = "hci0", _ isPowered: Bool, areLinksFirst: Bool = true) {
+    if areLinksFirst { endLinks(of: name) }
     adapters[name]?.isPowered = isPowered
     if !isPowered { discoverers[name] = nil }
     for object in adapters[name]?.objects ?? [] where object.has("Powered") { object.exported.changed("Powered") }
+    if !areLinksFirst { endLinks(of: name) }
     for index in advertisements.indices where advertisements[index].adapter == name {
       advertisements[index].isOnAir = false
     }
     tell("power \(name) \(isPowered)")
+  }
+
+  private func endLinks(of name: String) {
+    for (path, device) in devices where device.isConnected && path.isWithin(adapterPath(name)) {
+      setConnected(path, false)
+    }
   }
 
   /// Other programs advertise.

@@ -287,6 +287,27 @@ struct CentralFaultTests {
     #expect(error == .notReady("There is no Bluetooth adapter."))
   }
 
+  @Test(
+    "A peer whose link ended with the adapter is forgotten when that is on again, unless somebody has paired the peer meanwhile",
+    arguments: [false, true], [false, true])
+  @LoopActor
+  func withTheAdapter(isPaired: Bool, isLinkFirst: Bool) async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    let peer = try await rig.sighted()
+    let visitor = try await rig.visit(peer)
+    rig.fake.power("hci0", false, areLinksFirst: isLinkFirst)
+    _ = try await visitor.end()
+    let path = rig.fake.devicePath(peer.address)
+    if isPaired { rig.fake.signal(["Paired": .bool(true)], of: path) }
+    try await rig.settle()
+    #expect(rig.fake.devices[path] != nil)
+    rig.fake.power("hci0", true)
+    try await rig.reach(.ready)
+    try await rig.settle()
+    #expect((rig.fake.devices[path] != nil) == isPaired)
+  }
+
   @Test("One who never answers is given up after 30 seconds, and forgotten")
   @LoopActor
   func deaf() async throws {

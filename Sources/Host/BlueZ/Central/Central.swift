@@ -18,7 +18,7 @@ final class Central {
   var bearers: Bearers
   private var place: Place?
   private var connections: [ObjectPath: [CentralConnection]] = [:]
-  /// Peers that bluetoothd keeps for a connection of ours that is over, while their links go on.
+  /// Peers that bluetoothd keeps for a connection of ours that is over, while their links go on, or the adapter is away.
   private var owed: Set<ObjectPath> = []
 
   /// How often peers may still be taken away with their links, because bluetoothd has what they served before.
@@ -64,9 +64,19 @@ final class Central {
   // MARK: What bluetoothd tells
 
   func aim(at place: Place?) {
+    for connection in all where !connection.isShared && !connection.isBound && wasFound(connection.device) {
+      owed.insert(connection.device)
+    }
     self.place = place
-    owed = []
     for connection in all { connection.lost("The Bluetooth adapter is gone.") }
+    settleAll()
+  }
+
+  /// Removes those whose links ended with the adapter, now that it is back. Peers that bluetoothd no longer knows are dropped.
+  private func settleAll() {
+    guard let place else { return }
+    owed = owed.filter { known($0) != nil && $0.isWithin(place.adapter) }
+    for device in owed.compactMap({ known($0) }) where !device.isConnected { settle(device) }
   }
 
   func changed(_ device: Device) {
@@ -82,8 +92,8 @@ final class Central {
 
   /// Removes a peer from bluetoothd whose removal waited for the end of its link.
   private func settle(_ device: Device) {
-    guard links[device.path] == nil, connections[device.path] == nil, owed.remove(device.path) != nil, !device.isPaired,
-      !device.isTrusted, let place
+    guard let place, links[device.path] == nil, connections[device.path] == nil, owed.remove(device.path) != nil,
+      !device.isPaired, !device.isTrusted
     else { return }
     remove(device.path, at: place)
   }
@@ -218,9 +228,12 @@ final class Central {
   }
 
   private func remove(_ device: ObjectPath, at place: Place) {
-    bus.call(place.owner, place.adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device)]) { result in
+    bus.call(place.owner, place.adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device)]) {
+      [weak self] result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("RemoveDevice was answered with \(error)")
+      // bluetoothd removes no peer of an adapter that is switched off: it is removed when the adapter is back.
+      if error.name == BlueZName.Failure.notReady { self?.owed.insert(device) }
     }
   }
 }
