@@ -348,6 +348,7 @@ extension BlueZRadio {
     window.send()
     askAboutSignals()
     delivery.accepted = reached
+    delivery.overheard = links.all.map(\.id).filter { !meant.contains($0) }
     return delivery
   }
 

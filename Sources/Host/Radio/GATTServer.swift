@@ -31,7 +31,7 @@ public enum Recipients: Hashable, Sendable {
   case subscribers
 }
 
-/// What became of a value, by links. A link that was meant stands in exactly one of the lists.
+/// What became of a value, by links. A link that was meant stands in exactly one of the first three lists.
 public struct Delivery: Hashable, Sendable {
   /// The radio has taken the value for these links.
   public var accepted: [LinkID]
@@ -39,11 +39,17 @@ public struct Delivery: Hashable, Sendable {
   public var full: [LinkID]
   /// These links are gone, or their clients cannot be reached: they did not subscribe.
   public var unreachable: [LinkID]
+  /// The value was not meant for these links, and goes to them as well if they have subscribed: on a radio that does not keep its
+  /// clients apart, for values that others may hear.
+  public var overheard: [LinkID]
 
-  public init(accepted: [LinkID] = [], full: [LinkID] = [], unreachable: [LinkID] = []) {
+  public init(
+    accepted: [LinkID] = [], full: [LinkID] = [], unreachable: [LinkID] = [], overheard: [LinkID] = []
+  ) {
     self.accepted = accepted
     self.full = full
     self.unreachable = unreachable
+    self.overheard = overheard
   }
 }
 

@@ -49,19 +49,21 @@ extension SharedRadio {
   func notify(
     _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
   ) -> Delivery {
+    // A service reaches the links that it was told of, and is told of no others.
+    var delivery: Delivery
     switch recipients {
-    case .subscribers: return driver.notify(value, of: characteristic, in: application, to: .subscribers)
+    case .subscribers: delivery = driver.notify(value, of: characteristic, in: application, to: .subscribers)
     case .link(let link):
       guard isUser(application, link) else { return Delivery(unreachable: [link]) }
-      return driver.notify(value, of: characteristic, in: application, to: recipients)
+      delivery = driver.notify(value, of: characteristic, in: application, to: recipients)
     case .links(let links):
-      // A service reaches the links that it was told of, and no others.
       let strangers = links.filter { !isUser(application, $0) }
       let own = strangers.isEmpty ? links : links.filter { isUser(application, $0) }
-      var delivery = driver.notify(value, of: characteristic, in: application, to: .links(own))
+      delivery = driver.notify(value, of: characteristic, in: application, to: .links(own))
       delivery.unreachable += strangers
-      return delivery
     }
+    if !delivery.overheard.isEmpty { delivery.overheard.removeAll { !isUser(application, $0) } }
+    return delivery
   }
 
   func expectStream(from link: LinkID, in application: ApplicationID) {

@@ -163,7 +163,7 @@ import Testing
       let audience = try Audience(AirController(reachesEverySubscriber: true), reach: .subscribers)
       let links = audience.links
       let server = audience.pair.server
-      #expect(server.notify([1], of: report, to: links[0]) == Delivery(accepted: [links[0]]))
+      #expect(server.notify([1], of: report, to: links[0]) == Delivery(accepted: [links[0]], overheard: [links[1]]))
       let twice = server.notify([2], of: report, to: .links([links[1], links[0], links[1]]))
       #expect(twice == Delivery(accepted: [links[1], links[0]]))
       #expect(server.notify([3], of: report, to: links[2]) == Delivery(unreachable: [links[2]]))

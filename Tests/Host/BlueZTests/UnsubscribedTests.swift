@@ -230,11 +230,14 @@ struct UnsubscribedTests {
     let other = try await service.link()
     // A controller of this test takes 251 bytes a packet, seven of which are not the value's.
     let (short, long) = ([UInt8](repeating: 2, count: 244), [UInt8](repeating: 3, count: 245))
-    #expect(server.notify(short, of: hear, to: link) == Delivery(accepted: [link]))
-    #expect(server.notify(long, of: hear, to: link) == Delivery(accepted: [link]))
+    #expect(
+      server.notify(short, of: hear, to: link) == Delivery(accepted: [link], overheard: isRepaired ? [] : [other]))
+    #expect(server.notify(long, of: hear, to: link) == Delivery(accepted: [link], overheard: [other]))
     _ = try await rig.fake.notified.first { $0.value == long }
     // The other one has not said what it takes: twenty bytes.
-    #expect(server.notify([UInt8](repeating: 4, count: 21), of: hear, to: other) == Delivery(accepted: [other]))
+    #expect(
+      server.notify([UInt8](repeating: 4, count: 21), of: hear, to: other)
+        == Delivery(accepted: [other], overheard: [link]))
     #expect(server.notify([5], of: hear, to: .links([link, other])) == Delivery(accepted: [link, other]))
     _ = try await rig.fake.notified.first { $0.value == [5] }
     try await rig.settle()

@@ -115,6 +115,7 @@ extension AirRadio {
     if !taking.isEmpty, controller.reachesEverySubscriber, declared.reach == .subscribers || !controller.hasRawHCI {
       for end in ends where end.subscriptions[characteristic] == number && !meant.contains(end.id) {
         end.notify(value, of: characteristic, declared.properties, then: {})
+        delivery.overheard.append(end.id)
       }
     }
     return delivery

@@ -38,6 +38,7 @@ public final class MeshService {
     didSet { if ports.count != oldValue.count { use.connect(ports.count, at: scheduler.now) } }
   }
   var server: (any GATTServer)?
+  var overheard = OverheardFrames()
   /// While the last words go out.
   var leaving: Registration?
   var advertisement: Registration? { didSet { use.advertise(advertisement != nil, at: scheduler.now) } }
@@ -45,6 +46,8 @@ public final class MeshService {
   var watches: [Registration] = []
   var finder = NeighbourFinder()
   var attempt: Attempt?
+  /// While another service awaits a person, the mesh connects to nobody before this.
+  var restsUntil = Instant.zero
   lazy var findTimer = Deadline(scheduler) { [weak self] in self?.find() }
   /// Addresses that get no link for a while, with the time.
   var refused: [BluetoothAddress: Instant] = [:]

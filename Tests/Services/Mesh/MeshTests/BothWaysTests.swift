@@ -155,6 +155,51 @@ struct BothWaysTests {
     #expect(port.client == nil && phone.isLinked)
   }
 
+  @Test(
+    "Where clients cannot be told apart, what is for all of them goes out once, also in fragments, and each hears it once"
+  )
+  @LoopActor
+  func once() async throws {
+    let village = Village()
+    let ann = village.add("ann")
+    ann.radio.controller.reachesEverySubscriber = true
+    let phones = (0..<3).map { _ in Stranger(on: village, to: ann) }
+    for phone in phones { listen(phone, in: village) }
+    #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.count(where: \.isOpen) == 3 })
+    village.time.advance(by: .seconds(5))
+    for phone in phones { phone.heard = [] }
+    let before = ann.mesh.sent
+    var random = SeededRandom(seed: 1)
+    // The last one goes in fragments, which keep a pace of their own on each link.
+    let lines = ["one", "two", random.bytes(1500).map { String(format: "%02x", $0) }.joined()]
+    for line in lines {
+      _ = try ann.mesh.say(line)
+      village.time.advance(by: .seconds(2))
+    }
+    let said = [MessageType.message, .fragment].map(\.rawValue)
+    let heard = phones.map { phone in phone.heard.filter { said.contains($0[1]) } }
+    #expect(heard[0].count { $0[1] == MessageType.message.rawValue } == 2 && heard[0].count >= 5, "\(heard[0].count)")
+    #expect(heard.allSatisfy { Set($0) == Set(heard[0]) && Set($0).count == $0.count })
+    #expect(ann.mesh.sent - before < UInt64(2 * heard[0].count), "what the node says of itself goes besides")
+  }
+
+  @Test("What a link has overheard answers for one turn of it, for a second, and for no other link and frame")
+  func overheard() {
+    var frames = OverheardFrames()
+    func take(_ frame: [UInt8], _ link: LinkID, _ now: Instant) -> Bool { frames.take(frame, on: link, at: now) }
+    let (one, other, begin) = (LinkID(1), LinkID(2), Instant.zero)
+    frames.note([1], on: [one, other], at: begin)
+    #expect(!take([2], one, begin) && !take([1], LinkID(3), begin))
+    #expect(take([1], one, begin) && !take([1], one, begin))
+    let late = begin.advanced(by: OverheardFrames.lifetime)
+    #expect(!take([1], other, late))
+    // The oldest make room.
+    for number in 0...OverheardFrames.limit {
+      frames.note([UInt8(number & 255), UInt8(number >> 8)], on: [one], at: late)
+    }
+    #expect(!take([0, 0], one, late) && take([1, 0], one, late))
+  }
+
   @Test("Where a peer asks for a wider MTU later, packets are cut for that one")
   @LoopActor
   func wider() async throws {

@@ -12,6 +12,8 @@ extension MeshService {
   private static let writeAttempts = 3
   /// From the subscription of a client to the first word to it, as the apps have it.
   private static let listeningTime = Duration.milliseconds(100)
+  /// A client that has written first subscribes within this time; not every radio tells when it has.
+  private static let subscribingTime = Duration.seconds(2)
   /// The word that the node leaves has so long to go out.
   private static let lastWordsTime = Duration.milliseconds(500)
   /// What was notified is with the radio, which does not say when it has left.
@@ -122,6 +124,11 @@ extension MeshService {
         continue
       }
       guard let server, port.isServed else { return }
+      if overheard.take(frame, on: port.id, at: scheduler.now) {
+        port.queue.removeFirst()
+        if isFile { tookFile(port) }
+        continue
+      }
       let delivery = server.notify(frame, of: BitchatGATT.characteristic, to: .link(port.id))
       if delivery.full.contains(port.id) {
         port.isBusy = true
@@ -133,10 +140,22 @@ extension MeshService {
         unreachable += 1
       } else {
         sent += 1
+        note(frame, overheardOn: delivery.overheard)
       }
       port.queue.removeFirst()
       if isFile { tookFile(port) }
     }
+  }
+
+  /// A frame for one link went to all subscribers: those who have heard it whole need no notification of their own, which the others
+  /// would hear once more.
+  private func note(_ frame: [UInt8], overheardOn links: [LinkID]) {
+    let now = scheduler.now
+    let others = links.filter { link in
+      guard let port = ports[link], port.isOpen, frame.count <= ATT.valueLimit(mtu: port.mtu) else { return false }
+      return port.since.duration(to: now) >= Self.subscribingTime
+    }
+    overheard.note(frame, on: others, at: now)
   }
 
   /// Whether a frame is longer than what arrives when it is written: it was made while the peer was notified.
