@@ -78,6 +78,10 @@ public protocol Radio: AnyObject {
   /// Whether a service of higher priority asks for quiet.
   var isQuietWanted: Bool { get }
 
+  /// Whether a service of higher priority has an advertisement for a person who is to come. A radio that connects may advertise nothing
+  /// meanwhile.
+  var isPersonAwaited: Bool { get }
+
   /// Calls `handler` with each change of `isQuietWanted`.
   func onQuiet(_ handler: @escaping @LoopActor (Bool) -> Void) -> Registration
 }

@@ -70,6 +70,15 @@ extension SharedRadio {
     !advertisements.contains { id, entry in entry.owner == tenant && lastShared[id] != nil }
   }
 
+  /// Whether a service of higher priority has an advertisement for a person, on the air or about to be.
+  func isPersonAwaited(besides tenant: LinkPlan.TenantID) -> Bool {
+    let own = plan.priority(of: tenant)
+    return advertisingPlan.entries.contains { entry in
+      entry.priority == .person && entry.isReady
+        && advertisements[entry.id].map { plan.priority(of: $0.owner) > own } ?? false
+    }
+  }
+
   /// Remembers which advertisements wait, or take turns with those of a higher priority.
   private func noteSharing() {
     let (now, sharing) = (scheduler.now, advertisingPlan.sharing)

@@ -89,6 +89,8 @@ public final class Tenant: Radio {
 
   public var isQuietWanted: Bool { radio.isQuietWanted(by: id) }
 
+  public var isPersonAwaited: Bool { radio.isPersonAwaited(besides: id) }
+
   public func onQuiet(_ handler: @escaping @LoopActor (Bool) -> Void) -> Registration { radio.onQuiet(of: id, handler) }
 
   func linkWanted(_ links: [LinkID]) -> LinkID? { linkHandler?(links) }

@@ -136,6 +136,7 @@ final class Doorstep: Radio {
   var status: RadioStatus { RadioStatus(.ready) }
   var tallies: [Tally] { [] }
   var isQuietWanted: Bool { false }
+  var isPersonAwaited: Bool { false }
 
   func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration { Registration {} }
   func onQuiet(_ handler: @escaping @LoopActor (Bool) -> Void) -> Registration { Registration {} }

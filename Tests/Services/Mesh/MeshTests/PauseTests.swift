@@ -65,6 +65,38 @@ struct PauseTests {
     #expect(ann.mesh.attempt == nil)
   }
 
+  @Test(
+    "Where another service awaits a person, an attempt of ten seconds is followed by twenty without one, a short one by next to none",
+    arguments: [true, false])
+  @LoopActor
+  func personAwaited(isAwaited: Bool) throws {
+    let village = Village(conditions: AirConditions(connectTimeout: .seconds(60)))
+    let ann = village.add("ann")
+    let kiosk = ann.shared.tenant("kiosk", share: LinkShare(needs: 1, may: 1, priority: 10))
+    let invitation = try kiosk.advertise(
+      Advertisement(data: AdvertisingData(localName: "come in")), AdvertisingTerms(isAwaited ? .person : .presence),
+      for: nil)
+    #expect(ann.mesh.radio.isPersonAwaited == isAwaited && !kiosk.isPersonAwaited)
+    let gone = try WaitingPhone(on: village, isNode: true)
+    ann.mesh.finder.avoid(gone.address, for: .seconds(3), at: village.time.now)
+    #expect(village.wait(.seconds(2)) { ann.mesh.finder.remembered.advertisers == 1 })
+    gone.leave()
+    #expect(village.wait(.seconds(5)) { ann.mesh.attempt != nil })
+    #expect(village.wait(.seconds(11)) { ann.mesh.attempt == nil })
+    let failed = village.time.now
+    let phones = [try WaitingPhone(on: village, isNode: true), try WaitingPhone(on: village, isNode: true)]
+    #expect(village.wait(.seconds(40)) { ann.mesh.attempt != nil })
+    let pause = failed.duration(to: village.time.now)
+    #expect(isAwaited ? pause > .seconds(18) && pause < .seconds(22) : pause < .seconds(3), "\(pause)")
+    // Both are there and answer.
+    let begun = village.time.now
+    #expect(village.wait(.seconds(10)) { ann.mesh.ports.values.count(where: \.isOpen) == 2 })
+    #expect(begun.duration(to: village.time.now) < .seconds(4))
+    for phone in phones { phone.leave() }
+    invitation.cancel()
+    #expect(!ann.mesh.radio.isPersonAwaited)
+  }
+
   @Test("One that turns out to be no node once there is a link is tried after 15 s, 30 s and 60 s")
   @LoopActor
   func noNode() throws {

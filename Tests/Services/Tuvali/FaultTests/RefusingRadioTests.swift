@@ -60,6 +60,8 @@ final class RefusingRadio: Radio {
 
   var isQuietWanted: Bool { radio.isQuietWanted }
 
+  var isPersonAwaited: Bool { radio.isPersonAwaited }
+
   func onQuiet(_ handler: @escaping @LoopActor (Bool) -> Void) -> Registration { radio.onQuiet(handler) }
 
   var status: RadioStatus { radio.status }

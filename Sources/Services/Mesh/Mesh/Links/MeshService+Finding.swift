@@ -9,6 +9,9 @@ extension MeshService {
   /// From the beginning of an attempt until there is a link; the radio may let it wait for its turn. A kernel that connects does not
   /// advertise, so two that have begun with each other all the same wait until the first one gives up.
   private static let connectTime = Duration.seconds(10)
+  /// While another service awaits a person, the mesh waits so many times as long as its last attempt took, whether a link came of it or
+  /// not: a radio that connects may show no invitation meanwhile.
+  private static let restShare = 2
   /// From the beginning until the peer's characteristic is subscribed to.
   private static let attemptTime = Duration.seconds(20)
 
@@ -19,6 +22,8 @@ extension MeshService {
     let link: any Link
     let since: Instant
     var timer: Registration?
+    /// Whether there is a link.
+    var isConnected = false
     /// Its place is somebody else's: that it ends shows nothing about the peer.
     var gaveWay = false
 
@@ -75,9 +80,10 @@ extension MeshService {
     else {
       return findTimer.set(nil)
     }
+    let now = scheduler.now
+    guard now >= restsUntil || !radio.isPersonAwaited else { return findTimer.set(restsUntil) }
     let linked = Set(ports.values.map(\.address))
     let peers = engine.neighbours.union([engine.identity.id])
-    let now = scheduler.now
     if let address = finder.next(linked: linked, peers: peers, at: now) {
       connect(to: address)
     } else {
@@ -95,6 +101,11 @@ extension MeshService {
       finder.failed(address, at: scheduler.now)
       findTimer.set(scheduler.now.advanced(by: NeighbourFinder.attemptPause))
     }
+  }
+
+  private func rest(after attempt: Attempt) {
+    let now = scheduler.now
+    restsUntil = now.advanced(by: attempt.since.duration(to: now) * Self.restShare)
   }
 
   /// It is given up so long after it began.
@@ -117,6 +128,8 @@ extension MeshService {
     let link = attempt.link
     switch event {
     case .connected:
+      attempt.isConnected = true
+      rest(after: attempt)
       limit(attempt, to: Self.attemptTime)
       link.exchangeMTU(BitchatGATT.mtu)
     case .mtuChanged(let mtu):
@@ -140,6 +153,7 @@ extension MeshService {
       use(event, arrived(attempt))
     case .disconnected(let reason):
       self.attempt = nil
+      if !attempt.isConnected { rest(after: attempt) }
       if attempt.gaveWay {
         finder.ended(attempt.address, at: scheduler.now)
       } else if endsTellOfPeers {
