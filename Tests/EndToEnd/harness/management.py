@@ -6,6 +6,7 @@ import fcntl
 import os
 import socket
 import struct
+from dataclasses import dataclass
 
 from harness.limits import limit
 
@@ -18,8 +19,8 @@ _READ_MONITORS = 0x51
 _COMPLETE, _STATUS = 0x0001, 0x0002
 #: Parameters of Default System Configuration: shortest and longest interval (1.25 ms), latency, supervision timeout (10 ms).
 LINK_PARAMETERS = (0x17, 0x18, 0x19, 0x1A)
-#: The request that takes an adapter down.
-HCIDEVDOWN = 0x400448CA
+#: Requests on an HCI socket: that take an adapter down, and that list its links.
+HCIDEVDOWN, HCIGETCONNLIST = 0x400448CA, 0x800448D4
 #: LE 2M, both directions.
 LE_2M = 0x1800
 
@@ -37,6 +38,27 @@ def take_down(adapter: int) -> None:
     """Takes an adapter down. Raises `OSError` where it is not there, or belongs to a user channel."""
     with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI) as channel:
         fcntl.ioctl(channel, HCIDEVDOWN, adapter)
+
+
+@dataclass(frozen=True)
+class Link:
+    address: str
+    #: Whether the adapter's end is the central.
+    is_central: bool
+
+
+def links(adapter: int) -> list[Link]:
+    """Those of an adapter that are up."""
+    most, up, central = 32, 1, 1
+    entry = struct.Struct("<H6sBBHI")
+    request = bytearray(struct.pack("<HH", adapter, most) + bytes(most * entry.size))
+    with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI) as channel:
+        fcntl.ioctl(channel, HCIGETCONNLIST, request)
+    count = int.from_bytes(request[2:4], "little")
+    found = [entry.unpack_from(request, 4 + number * entry.size) for number in range(count)]
+    return [
+        Link(address[::-1].hex(":").upper(), bool(mode & central)) for _, address, _, _, state, mode in found if state == up
+    ]
 
 
 class Refused(Exception):

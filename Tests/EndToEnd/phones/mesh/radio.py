@@ -119,7 +119,7 @@ class MeshRadio:
         self.app = app
         self.neighbours: dict[Connection, Neighbour] = {}
         self.advertises = False
-        self._work: asyncio.Task[None] | None = None
+        self._works: set[asyncio.Task[None]] = set()
 
     @property
     def is_android(self) -> bool:
@@ -147,6 +147,10 @@ class MeshRadio:
         self.app.close()
         # Or it would begin again when its links end.
         self.advertises = False
+        for work in self._works:
+            work.cancel()
+        if self._works:
+            await asyncio.wait(self._works)
         await self.phone.hang_up()
         await self.phone.switch_off()
         self.neighbours.clear()
@@ -230,7 +234,9 @@ class MeshRadio:
         neighbour = self.neighbours.pop(connection, None)
         if neighbour is not None:
             self.app.left(neighbour)
-        self._work = asyncio.ensure_future(self._advertise_again())
+        work = asyncio.ensure_future(self._advertise_again())
+        self._works.add(work)
+        work.add_done_callback(self._works.discard)
 
     def _on_write(self, connection: Connection, value: bytes) -> None:
         neighbour = self._neighbour(connection)
