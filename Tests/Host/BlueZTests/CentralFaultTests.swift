@@ -308,6 +308,23 @@ struct CentralFaultTests {
     #expect((rig.fake.devices[path] != nil) == isPaired)
   }
 
+  @Test("A peer that bluetoothd knew before us stays when the adapter is switched off and on")
+  @LoopActor
+  func knownWithTheAdapter() async throws {
+    let rig = try await Rig.ready { fake in
+      fake.addAdapter()
+      fake.addDevice("00:AA:03:00:00:01", isConnected: false)
+    }
+    defer { rig.close() }
+    let visitor = try await rig.visit(try await rig.sighted())
+    rig.fake.power("hci0", false, areLinksFirst: false)
+    _ = try await visitor.end()
+    rig.fake.power("hci0", true)
+    try await rig.reach(.ready)
+    try await rig.settle()
+    #expect(rig.fake.devices.count == 1)
+  }
+
   @Test("One who never answers is given up after 30 seconds, and forgotten")
   @LoopActor
   func deaf() async throws {

@@ -33,6 +33,28 @@ struct AccessTests {
     object.cancel()
   }
 
+  @Test("A call's files are its user's, whichever program calls")
+  @LoopActor
+  func owner() async throws {
+    let table = try await table { $0.uid == getuid() }
+    defer { table.close() }
+    var owners: [FileReader.Owner] = []
+    let object = table.export(
+      Interface(
+        Table.interface,
+        methods: [
+          Method(
+            "Note",
+            handler: { call in
+              owners.append(call.owner)
+              call.reply()
+            })
+        ]))
+    _ = try await table.call("Note")
+    #expect(owners == [.user(getuid())])
+    object.cancel()
+  }
+
   @Test("The calls of one caller stay in their order while it is found out who it is")
   @LoopActor
   func order() async throws {

@@ -220,7 +220,12 @@ struct SharedRadioTests {
         == Delivery(accepted: [LinkID(1)], unreachable: [LinkID(2)]))
     house.driver.delivery = { _ in Delivery(full: [LinkID(1)]) }
     #expect(server.notify([9], of: Self.id, to: .link(LinkID(1))) == Delivery(full: [LinkID(1)]))
-    #expect(house.driver.takeOrders().count == 2)
+    // Of those who overhear it the service hears of its own as well.
+    house.driver.delivery = { _ in Delivery(accepted: [LinkID(1)], overheard: [LinkID(1), LinkID(2)]) }
+    #expect(
+      server.notify([9], of: Self.id, to: .link(LinkID(1)))
+        == Delivery(accepted: [LinkID(1)], overheard: [LinkID(1)]))
+    #expect(house.driver.takeOrders().count == 3)
   }
 
   @Test("A service says of its own links alone that their peers will stream")

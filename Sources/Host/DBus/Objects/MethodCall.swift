@@ -19,7 +19,8 @@ public final class MethodCall {
   private let answer: Answer
   private let guardian: Registration
   private let files: FileReader?
-  private let owner: FileReader.Owner
+  /// Whose files it passes.
+  let owner: FileReader.Owner
 
   /// - Parameter user: whose program calls; nil where that is not known.
   init(

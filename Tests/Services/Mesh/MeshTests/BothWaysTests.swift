@@ -183,6 +183,41 @@ struct BothWaysTests {
     #expect(ann.mesh.sent - before < UInt64(2 * heard[0].count), "what the node says of itself goes besides")
   }
 
+  /// A server whose values all clients hear.
+  @LoopActor
+  private final class OpenServer: GATTServer {
+    var links: [LinkID] = []
+    private(set) var meant: [LinkID] = []
+
+    func notify(_ value: [UInt8], of characteristic: CharacteristicID, to recipients: Recipients) -> Delivery {
+      guard case .link(let link) = recipients else { return Delivery() }
+      meant.append(link)
+      return Delivery(accepted: [link], overheard: links.filter { $0 != link })
+    }
+    func expectStream(from link: LinkID) {}
+    func disconnect(_ link: LinkID) {}
+    func close() {}
+  }
+
+  @Test("Who came a moment ago may not have subscribed, and is notified of what others have heard")
+  @LoopActor
+  func justCome() {
+    let village = Village()
+    let mesh = village.add("ann").mesh
+    village.time.advance(by: .seconds(10))
+    let server = OpenServer()
+    mesh.server = server
+    for (number, since) in [(9001, Instant.zero), (9002, .zero), (9003, village.time.now)] as [(UInt64, Instant)] {
+      let port = MeshPort(LinkID(number), BluetoothAddress(number), since: since)
+      (port.isServed, port.isOpen) = (true, true)
+      mesh.ports[port.id] = port
+      server.links.append(port.id)
+    }
+    let frame = [UInt8](repeating: 1, count: 100)
+    for link in server.links { mesh.send(frame, on: link, .own) }
+    #expect(server.meant == [LinkID(9001), LinkID(9003)])
+  }
+
   @Test("What a link has overheard answers for one turn of it, for a second, and for no other link and frame")
   func overheard() {
     var frames = OverheardFrames()

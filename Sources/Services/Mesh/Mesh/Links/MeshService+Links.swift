@@ -147,12 +147,12 @@ extension MeshService {
     }
   }
 
-  /// A frame for one link went to all subscribers: those who have heard it whole need no notification of their own, which the others
-  /// would hear once more.
+  /// A frame for one link went to all subscribers: those who have heard it need no notification of their own, which the others would hear
+  /// once more.
   private func note(_ frame: [UInt8], overheardOn links: [LinkID]) {
     let now = scheduler.now
     let others = links.filter { link in
-      guard let port = ports[link], port.isOpen, frame.count <= ATT.valueLimit(mtu: port.mtu) else { return false }
+      guard let port = ports[link], port.isOpen else { return false }
       return port.since.duration(to: now) >= Self.subscribingTime
     }
     overheard.note(frame, on: others, at: now)
