@@ -3,15 +3,13 @@ found. The phones share no code with the service (`phones/mesh`)."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any
 
 from harness.limits import limit
 from harness.machine import FOURTH, SECOND, THIRD
-from harness.management import links
 from harness.node import PEER, Node
 from harness.radio import address
 from harness.runner import Suite
@@ -232,41 +230,6 @@ def _add(make: type[App], way: Way) -> None:
 for _make in APPS:
     for _way in Way:
         _add(_make, _way)
-
-
-#: What the node's journal says where its peer's link came up while it was connecting itself, and bluetoothd went on with that.
-CROSSED = "The peer has made the link in the meantime"
-#: Seconds from the moment at which the phone can be found to the one at which it connects, one after the other until the node is
-#: connecting just then: it hears an advertisement every two seconds, and its kernel connects at the next one.
-DELAYS = [tenth / 10 for tenth in (4, 12, 20, 28, 8, 16, 24, 32, 2, 6, 10, 14, 18, 22)]
-
-
-@suite.test("A phone and a node that connect to each other at the same moment have one link, and talk over it", limit=500)
-async def both_connect(stage: Stage) -> None:
-    crossed = met = 0
-    for delay in DELAYS:
-        app, since = IOSApp("phone"), time.time()
-        async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
-            found = await radio.find(address(NODE))
-            await radio.advertise()
-            await asyncio.sleep(delay)
-            if radio.neighbours:
-                continue
-            # Whoever was first, there is a link in the end.
-            with suppress(LinkLost, TimeoutError):
-                await radio.connect(found)
-            await acquainted(app, node)
-            assert len(links(NODE)) == len(radio.neighbours) == 1, (links(NODE), radio.neighbours)
-            await tell_node(app, node, "from the phone")
-            sent = await node.tell(app.id.hex(), "from the node")
-            await node.until_state(sent, "delivered", "read")
-            check(app)
-            met += 1
-            crossed += CROSSED in await node.service.journal(since)
-        if crossed:
-            break
-    assert crossed, f"in {met} meetings bluetoothd never went on connecting when the phone had"
-    stage.measure(f"the node was connecting at meeting {met}")
 
 
 @suite.test("A private text of 200 bytes arrives from an Android phone that connects, whose padded packet has 512", limit=90)

@@ -184,8 +184,13 @@ async def both_connect(stage: Stage) -> None:
                 await one.until_state(sent, "delivered", "read")
 
 
+#: What a node's journal says where a link of its peer's came up while it was connecting itself, and bluetoothd went on with that.
+CROSSED = "The peer has made the link in the meantime"
+
+
 @suite.test("A kiosk that is started again beside three nodes that chat has them as neighbours again", limit=600)
 async def kiosk_again(stage: Stage) -> None:
+    since = time.time()
     async with nodes(stage, 3) as found:
         for node in found:
             await node.until_neighbours(2, timeout=60)
@@ -196,6 +201,8 @@ async def kiosk_again(stage: Stage) -> None:
                 await join(stage)
                 stage.measure(f"{time.monotonic() - began:.1f} s")
         await stage.kiosk.stop()
+        journals = [await service.journal(since) for service in (stage.kiosk, *(node.service for node in found))]
+        stage.measure(f"{sum(journal.count(CROSSED) for journal in journals)} times both had begun to connect")
 
 
 #: With so many starts of a kiosk bluetoothd's handles go beyond the 1,024th, from which on its Database Hash stays as it is.
