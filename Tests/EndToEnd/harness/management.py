@@ -6,7 +6,6 @@ import fcntl
 import os
 import socket
 import struct
-from dataclasses import dataclass
 
 from harness.limits import limit
 
@@ -40,25 +39,17 @@ def take_down(adapter: int) -> None:
         fcntl.ioctl(channel, HCIDEVDOWN, adapter)
 
 
-@dataclass(frozen=True)
-class Link:
-    address: str
-    #: Whether the adapter's end is the central.
-    is_central: bool
-
-
-def links(adapter: int) -> list[Link]:
-    """Those of an adapter that are up."""
+def are_central(adapter: int) -> list[bool]:
+    """Of each link of an adapter that is up, whether the adapter's end is the central."""
     most, up, central = 32, 1, 1
+    # The handle, the address, the kind of link, whether it was made here, its state and its mode.
     entry = struct.Struct("<H6sBBHI")
     request = bytearray(struct.pack("<HH", adapter, most) + bytes(most * entry.size))
     with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI) as channel:
         fcntl.ioctl(channel, HCIGETCONNLIST, request)
     count = int.from_bytes(request[2:4], "little")
     found = [entry.unpack_from(request, 4 + number * entry.size) for number in range(count)]
-    return [
-        Link(address[::-1].hex(":").upper(), bool(mode & central)) for _, address, _, _, state, mode in found if state == up
-    ]
+    return [bool(mode & central) for *_, state, mode in found if state == up]
 
 
 class Refused(Exception):

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from harness.limits import limit
 from harness.machine import FOURTH, KIOSK, OTHER, SECOND, THIRD
-from harness.management import links
+from harness.management import are_central
 from harness.node import Node
 from harness.radio import part
 from harness.runner import Suite
@@ -102,7 +102,7 @@ async def four(stage: Stage) -> None:
         for number, one in enumerate(found):
             await one.say(f"to all from {one.name}")
             await chat_once(one, found[number - 1], f"{one.name} in private")
-        ends = {adapter: [link.is_central for link in links(adapter)] for adapter in ADAPTERS}
+        ends = {adapter: are_central(adapter) for adapter in ADAPTERS}
         assert all(len(roles) == 3 for roles in ends.values()), ends
         # So two of them at least have made a link and accepted one.
         stage.measure(f"{sum(len(set(roles)) == 2 for roles in ends.values())} of them central of one and peripheral of another")
