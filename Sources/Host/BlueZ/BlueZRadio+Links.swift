@@ -129,19 +129,21 @@ extension BlueZRadio {
     switch event {
     case .deviceDisconnected(let gone) where gone.kind.isLE:
       guard let link = link(at: gone.address) else { return }
-      link.hasEnded = true
+      (link.hasEnded, link.followedAt) = (true, nil)
       doubt(link)
     case .deviceConnected(let new) where new.kind.isLE:
-      if let link = link(at: new.address), link.hasEnded { askWhetherUp(link) }
+      guard let link = link(at: new.address), link.hasEnded else { return }
+      link.followedAt = scheduler.now
+      askWhetherUp(link)
     default: break
     }
   }
 
-  /// A link has ended, and there is another one with the same peer.
+  /// A link has ended, and there is another one with the same peer. To bluetoothd, which signalled no end, it is as old as the first.
   private func replace(_ link: LinkTable.Entry) {
     Log.shared.debug("The peer has gone and come again in the meantime", .link(link.id))
     close(link.device)
-    guard let device = daemon.devices[link.device] else { return }
+    guard let device = daemon.connectedAgain(link.device, since: link.followedAt ?? scheduler.now) else { return }
     let isOurs = central.isConnecting(device.path)
     connected(device)
     renewAdvertisements(by: device.path, isOurs: isOurs)

@@ -55,13 +55,15 @@ struct ComeAgainTests {
         .deviceConnected(DeviceConnected(address: peer, kind: .randomAddress, flags: 0, data: [])), of: 0)
     }
 
-    /// The next link, after the end of the first.
-    func next() async throws -> LinkID {
+    /// The next link, after the end of the first, and since when it is there.
+    func nextLink() async throws -> (link: LinkID, since: Instant) {
       _ = try await rig.radio.told.first { $0 == .down(self.link) }
       let told = try await rig.radio.told.first { if case .up = $0 { true } else { false } }
-      guard case .up(let next, ComeAgainTests.address, _) = told else { throw CancellationError() }
-      return next
+      guard case .up(let next, ComeAgainTests.address, let since) = told else { throw CancellationError() }
+      return (next, since)
     }
+
+    func next() async throws -> LinkID { try await nextLink().link }
 
     func close() {
       server.close()
@@ -101,6 +103,33 @@ struct ComeAgainTests {
     stage.rig.time.advance(by: .seconds(10))
     try await stage.rig.settle()
     #expect(stage.rig.radio.links == [next])
+  }
+
+  @Test("The next link is there since the kernel said so, and not as long as the one before")
+  @LoopActor
+  func since() async throws {
+    let stage = try await Stage()
+    defer { stage.close() }
+    stage.rig.time.advance(by: .seconds(3))
+    try await stage.kernelSaysGone()
+    stage.rig.time.advance(by: .seconds(1))
+    let began = stage.rig.time.now
+    stage.tellThere()
+    let next = try await stage.nextLink()
+    #expect(next.since == began)
+  }
+
+  @Test("A link that bluetoothd alone tells of once more is there since then")
+  @LoopActor
+  func sinceSignal() async throws {
+    let stage = try await Stage()
+    defer { stage.close() }
+    try await stage.kernelSaysGone()
+    stage.rig.time.advance(by: .seconds(1))
+    let began = stage.rig.time.now
+    stage.rig.fake.signal(["Connected": .bool(true)], of: stage.device)
+    let next = try await stage.nextLink()
+    #expect(next.since == began)
   }
 
   @Test("The end that bluetoothd signals is told once, and the next link is a new one")

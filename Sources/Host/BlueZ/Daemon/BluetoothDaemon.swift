@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Journal
 import Loop
@@ -249,6 +250,14 @@ final class BluetoothDaemon {
     }
     devices[path] = device
     return device
+  }
+
+  /// A peer that bluetoothd called connected all the time has another link since `moment`.
+  ///
+  /// - Returns: nil where there is no such peer.
+  func connectedAgain(_ path: ObjectPath, since moment: Instant) -> Device? {
+    devices[path]?.connectedSince = moment
+    return devices[path]
   }
 
   private func removeDevice(_ path: ObjectPath) {

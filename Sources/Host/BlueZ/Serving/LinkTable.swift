@@ -22,6 +22,8 @@ final class LinkTable {
     var isConfirmed: Bool
     /// Whether the kernel said that it has ended. bluetoothd says so a moment later, or not at all.
     var hasEnded = false
+    /// When the kernel said that there is another link with the same peer; nil while it has not.
+    var followedAt: Instant?
     /// Whether the peer used an application of ours.
     var isUsed = false
     /// Whether bluetoothd was asked to cut it.
