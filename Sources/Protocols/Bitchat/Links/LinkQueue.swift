@@ -43,7 +43,9 @@ public struct LinkQueue: Sendable {
   private var weights = PacketClass.allCases.map { _ in 0 }
   private var nextNumber = 0
   /// What comes by the hundred, and takes turns with what else waits.
-  private static let bulk: Set<PacketClass> = [.fragment, .syncAnswer]
+  private static let bulk = [PacketClass.syncAnswer, .fragment]
+  /// What takes turns with it.
+  private static let others = [PacketClass.publicChat, .directed, .own, .handshake]
   /// Whether the next one of those goes before what else waits.
   private var isTurnOfBulk = false
   /// How many announces have overtaken what waits, since something of that went.
@@ -117,16 +119,15 @@ public struct LinkQueue: Sendable {
   private var isSomethingOvertaken: Bool { nextOfOthers.map { $0 != .file } ?? false }
 
   private var nextOfOthers: PacketClass? {
-    let bulk = oldest { Self.bulk.contains($0) }
-    let other = oldest { !Self.bulk.contains($0) && $0 != .file && $0 != .announce }
+    let (bulk, other) = (oldest(of: Self.bulk), oldest(of: Self.others))
     if let bulk, isTurnOfBulk || other == nil { return bulk }
     return other ?? (holdsFiles || files == 0 ? nil : .file)
   }
 
   /// Of some classes, that of the packet that waits longest.
-  private func oldest(of isMeant: (PacketClass) -> Bool) -> PacketClass? {
+  private func oldest(of kinds: [PacketClass]) -> PacketClass? {
     var oldest: (kind: PacketClass, number: Int)?
-    for kind in PacketClass.allCases where isMeant(kind) {
+    for kind in kinds {
       guard let number = items[kind.rawValue].first?.number, oldest.map({ number < $0.number }) ?? true else {
         continue
       }
