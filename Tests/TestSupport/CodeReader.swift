@@ -13,7 +13,9 @@ public enum CodeReader {
     defer { try? FileManager.default.removeItem(at: words) }
     let output = open(words.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
     defer { close(output) }
-    let arguments = ["zbarimg", "--quiet", "--raw", "-Sdisable", "-Sqrcode.enable", file.path]
+    // It is waited for on a thread that other tests need.
+    let limited = ["timeout", "--signal=KILL", "\(Patience.limit.components.seconds)"]
+    let arguments = limited + ["zbarimg", "--quiet", "--raw", "-Sdisable", "-Sqrcode.enable", file.path]
     let status = try Program(arguments, passing: [1: output]).wait()
     // 4 says that the picture has no code.
     guard status == 0 || status == 4 else {
