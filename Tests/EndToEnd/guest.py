@@ -8,6 +8,7 @@ NATIVE  where the programs in C are
 WORDS   only tests whose name contains these words, after that of their suite (`mesh: `); `|` stands between several
 
 E2E_BUDGET  seconds that it may take; where all tests would take longer, the selection of suites/selection.py is run
+E2E_TURNS   the folder by which guests that run side by side take turns with what they measure
 
 Where the guest's kernel breaks it ends with 75: OUT/results.json has the tests that are left, and the next call with the same OUT runs them."""
 from __future__ import annotations
@@ -25,6 +26,7 @@ from harness.machine import BLUEZ, PHONE, Machine, run, systemctl
 from harness.pace import measure
 from harness.runner import Run, run_all
 from harness.stage import Stage
+from harness.turns import Turns
 from phones.phone import Phone
 from suites import all_tests
 from suites.selection import choose, mistakes
@@ -56,7 +58,8 @@ async def main(out: Path, staged: Path, native: Path, words: str) -> int:
     bus = await Bus().open(BLUEZ, "org.earshot")
     await install(staged, bus)
     machine = Machine(bus)
-    stage = Stage(bus, machine, Phone(PHONE), out, native)
+    folder = os.environ.get("E2E_TURNS")
+    stage = Stage(bus, machine, Phone(PHONE), out, native, Turns(Path(folder), out.name) if folder else None)
     print(f"BlueZ {'.'.join(map(str, machine.bluez))}, kernel {machine.kernel}", flush=True)
     await measure(bus)
     budget = os.environ.get("E2E_BUDGET")

@@ -7,6 +7,7 @@ import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,8 @@ class Test:
     suite: str
     #: Whether a second service has the same adapter meanwhile, and must not notice.
     tenant: bool
+    #: Whether it shows how fast something is: then another guest on this machine rests meanwhile.
+    measures: bool
 
 
 @dataclass
@@ -41,17 +44,24 @@ class Result:
 class Suite:
     """Tests in the order in which they were written."""
 
-    def __init__(self, name: str, tenant: bool = False) -> None:
-        """tenant: whether a second service, `harness.tenant`, is on the adapter during its tests."""
+    def __init__(self, name: str, tenant: bool = False, measures: bool = False) -> None:
+        """
+        tenant: whether a second service, `harness.tenant`, is on the adapter during its tests.
+        measures: whether they show how fast something is.
+        """
         self.name = name
         self.tenant = tenant
+        self.measures = measures
         self.tests: list[Test] = []
 
-    def test(self, sentence: str, limit: float = 60) -> Callable[[Body], Body]:
-        """limit: seconds that it may take on a guest of the reference speed."""
+    def test(self, sentence: str, limit: float = 60, measures: bool = False) -> Callable[[Body], Body]:
+        """
+        limit: seconds that it may take on a guest of the reference speed.
+        measures: whether it shows how fast something is, where not the whole suite does.
+        """
 
         def add(body: Body) -> Body:
-            self.tests.append(Test(sentence, body, limit, self.name, self.tenant))
+            self.tests.append(Test(sentence, body, limit, self.name, self.tenant, measures or self.measures))
             return body
 
         return add
@@ -136,8 +146,9 @@ async def run_all(stage: Stage, tests: list[Test], done: Run) -> Run:
     """Runs them, and prints a line for each. Where the guest's kernel breaks it stops, and what is left is for another guest: the test
     that failed over it, too, if that is the first time."""
     for number, test in enumerate(tests, start=1):
-        # What was run before, that in which a kernel broke counted too: each failure has a folder of its own.
-        result = await _run_one(stage, len(done.results) + len(done.breaking) + 1, test)
+        async with stage.turns.turn(alone=test.measures) if stage.turns else nullcontext():
+            # What was run before, that in which a kernel broke counted too: each failure has a folder of its own.
+            result = await _run_one(stage, len(done.results) + len(done.breaking) + 1, test)
         if fault := await stage.machine.kernel_fault():
             print(f"            the kernel of the guest broke during \"{test.sentence}\": {fault}", flush=True)
             done.rest = [other.sentence for other in tests[number:]]

@@ -11,6 +11,7 @@ from harness.limits import limit
 from harness.machine import FOURTH, KIOSK, LAST_PARTNER, OTHER, PARTNER, PHONE, SECOND, THIRD, Machine
 from harness.service import Service, Settings
 from harness.tenant import Tenant
+from harness.turns import Turns
 from phones.crowd import Crowd
 from phones.phone import Phone
 from phones.second import SecondPhone
@@ -30,16 +31,20 @@ def settings(**verifier: str) -> Settings:
 class Stage:
     """Shared by all tests of a guest."""
 
-    def __init__(self, bus: Bus, machine: Machine, phone: Phone, out: Path, native: Path) -> None:
+    def __init__(
+        self, bus: Bus, machine: Machine, phone: Phone, out: Path, native: Path, turns: Turns | None = None,
+    ) -> None:
         """
         out: where evidence goes.
         native: where the programs in C are.
+        turns: with another guest on this machine.
         """
         self.bus = bus
         self.machine = machine
         self.phone = phone
         self.out = out
         self.native = native
+        self.turns = turns
         self.kiosk = Service(bus, "org.earshot", "earshotd.service", Path("/etc/earshot/earshot.conf.d/trial.conf"))
         #: The peer of the second service, or a second wallet's.
         self.other_phone = SecondPhone(OTHER, PARTNER)

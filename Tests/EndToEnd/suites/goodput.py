@@ -17,7 +17,7 @@ from phones.phone import Sighting
 from phones.tuvali import DIALECTS, chunks, service_list, short
 from suites.visits import KB, credential, visit
 
-suite = Suite("goodput")
+suite = Suite("goodput", measures=True)
 BARE_UNIT = "bare-gatt.service"
 BARE_SERVICE, BARE_CHARACTERISTIC = 0xFFF0, short(0xFFF1)
 MTU = 517

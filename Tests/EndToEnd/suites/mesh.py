@@ -216,7 +216,9 @@ PATIENT = settings(IdentifyTimeout="1min")
 KIOSK_AND_NODE = {**PATIENT, "Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}}
 
 
-@suite.test("A wallet is served while three nodes have links with the kiosk and chat; how fast beside a kiosk without mesh", limit=900)
+@suite.test(
+    "A wallet is served while three nodes have links with the kiosk and chat; how fast beside a kiosk without mesh", limit=900,
+    measures=True)
 async def beside_verifier(stage: Stage) -> None:
     async with nodes(stage, 3) as found:
         for node in found:

@@ -24,7 +24,7 @@ from suites.apps import Way, meet, node_alone, switched_on
 from suites.media import know_each_other, noise, until_has
 from suites.mesh import chat, nodes
 
-suite = Suite("meshspeed")
+suite = Suite("meshspeed", measures=True)
 KB, MIB = 1000, 1 << 20
 BARE_UNIT = "bare-gatt.service"
 BARE_PATH = "/bare/service/characteristic"

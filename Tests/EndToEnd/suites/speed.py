@@ -21,7 +21,7 @@ from phones.tuvali import DIALECTS
 from phones.wallet import Point, Wallet
 from suites.visits import KB, credential, visit
 
-suite = Suite("speed")
+suite = Suite("speed", measures=True)
 #: What kernels 6.1 and 6.12 have: 30 to 50 ms, no latency, 420 ms.
 KERNEL = (24, 40, 0, 42)
 #: The intervals that the service makes of it, and those of 15 ms.

@@ -1,0 +1,62 @@
+"""Two guests on one machine share its processors: while one measures how fast something is, the other waits before its next test."""
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+#: So long one waits for the other at most, in seconds: it may have ended without a word.
+PATIENCE = 1200.0
+#: From one look to the next, in seconds: the other guest says nothing but by its folders.
+PAUSE = 0.5
+
+
+class Turns:
+    """What the guests do, as folders that all of them see. To make one is a single step: where two try, one succeeds."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """name: this guest's."""
+        self.folder = folder
+        self.busy = folder / f"busy-{name}"
+        self.alone = folder / "alone"
+        self.own = self.alone / name
+
+    @asynccontextmanager
+    async def turn(self, alone: bool) -> AsyncIterator[None]:
+        """alone: whether the other guest rests meanwhile."""
+        late = time.monotonic() + PATIENCE
+        try:
+            if alone:
+                await self._until(self._take, late)
+                await self._until(lambda: not any(self.folder.glob("busy-*")), late)
+            else:
+                await self._until(self._join, late)
+            yield
+        finally:
+            shutil.rmtree(self.busy, ignore_errors=True)
+            if self.own.exists():
+                shutil.rmtree(self.alone, ignore_errors=True)
+
+    @staticmethod
+    async def _until(holds: Callable[[], bool], late: float) -> None:
+        while not holds() and time.monotonic() < late:
+            await asyncio.sleep(PAUSE)
+
+    def _take(self) -> bool:
+        try:
+            self.alone.mkdir()
+        except FileExistsError:
+            return False
+        self.own.touch()
+        return True
+
+    def _join(self) -> bool:
+        # The folder first: whoever looks for it after having taken the machine finds it.
+        self.busy.mkdir(exist_ok=True)
+        if not self.alone.exists():
+            return True
+        self.busy.rmdir()
+        return False
