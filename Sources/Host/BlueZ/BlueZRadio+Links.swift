@@ -118,7 +118,10 @@ extension BlueZRadio {
       owner, link.device, BlueZName.properties, "Get", [.string(BlueZName.device), .string("Connected")]
     ) { [weak self] result in
       guard let self, links[link.device] === link else { return }
-      guard case .success(let values) = result, values.first?.asBool == true else { return close(link.device) }
+      guard case .success(let values) = result, values.first?.asBool == true else {
+        daemon.disconnectedUntold(link.device)
+        return close(link.device)
+      }
       if link.hasEnded { replace(link) } else { link.isConfirmed = true }
     }
   }

@@ -186,6 +186,26 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.links.isEmpty)
   }
 
+  @Test("One whose end bluetoothd did not signal, and who comes again later, is there since then")
+  @LoopActor
+  func sinceUnsignalled() async throws {
+    let stage = try await Stage()
+    defer { stage.close() }
+    let peer = FakePeer(Self.address)
+    stage.rig.fake.add(peer)
+    (peer.isNeverTold, peer.isEndUntold) = (true, true)
+    stage.rig.fake.setConnected(stage.device, false)
+    try await stage.kernelSaysGone()
+    stage.rig.time.advance(by: .seconds(6))
+    _ = try await stage.rig.radio.told.first { $0 == .down(stage.link) }
+    stage.rig.time.advance(by: .seconds(6))
+    let began = stage.rig.time.now
+    stage.rig.fake.signal(["Connected": .bool(true)], of: stage.device)
+    let told = try await stage.rig.radio.told.first { if case .up = $0 { true } else { false } }
+    guard case .up(_, Self.address, let since) = told else { throw CancellationError() }
+    #expect(since == began)
+  }
+
   @Test("A link of another adapter, and one that is not LE, say nothing of this one")
   @LoopActor
   func others() async throws {

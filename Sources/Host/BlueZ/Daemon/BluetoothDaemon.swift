@@ -260,6 +260,12 @@ final class BluetoothDaemon {
     return devices[path]
   }
 
+  /// A peer is not connected, and bluetoothd has not signalled it.
+  func disconnectedUntold(_ path: ObjectPath) {
+    devices[path]?.isConnected = false
+    devices[path]?.connectedSince = nil
+  }
+
   private func removeDevice(_ path: ObjectPath) {
     guard var device = devices.removeValue(forKey: path) ?? Device(path) else { return }
     let wasConnected = device.isConnected
