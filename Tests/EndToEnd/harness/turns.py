@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 #: So long one waits for the other at most, in seconds: it may have ended without a word.
-PATIENCE = 1200.0
+PATIENCE = 3600.0
 #: From one look to the next, in seconds: the other guest says nothing but by its folders.
 PAUSE = 0.5
 
