@@ -49,6 +49,19 @@ struct Confirming: Sendable {
     }
   }
 
+  private struct Shortest: Sendable {
+    let time: Duration
+    /// When it was measured on an empty link.
+    let measuredAt: Instant
+    /// Until when it holds. It is asked for with each packet.
+    let until: Instant
+
+    init(_ time: Duration, measuredAt: Instant) {
+      (self.time, self.measuredAt) = (time, measuredAt)
+      until = measuredAt.advanced(by: max(Confirming.period, time * 64))
+    }
+  }
+
   /// What is unconfirmed, in the order of its going.
   private var way: [Sent] = []
   /// What was given up last. A confirmation of it that comes too late shows how long they take.
@@ -57,8 +70,8 @@ struct Confirming: Sendable {
   private var unasked = 0
   private var lastAt = Instant.zero
   private var confirmed = 0
-  /// The shortest time that a confirmation took, and when it was measured on an empty link; nil before the first.
-  private var shortest: (time: Duration, measuredAt: Instant)?
+  /// The shortest time that a confirmation took; nil before the first.
+  private var shortest: Shortest?
   /// Packets a second, as the last confirmations showed them.
   private var rates: [Double] = []
   /// Whether nothing more goes until all is confirmed.
@@ -101,7 +114,7 @@ struct Confirming: Sendable {
       (overdue, way, unasked, unconfirmed) = (way, [], 0, 0)
       (shortest, rates, told) = (nil, [], nil)
       (isEmptying, isMeasuring) = (false, true)
-    } else if let shortest, !isMeasuring, shortest.measuredAt.duration(to: now) > max(Self.period, shortest.time * 64) {
+    } else if let shortest, !isMeasuring, now > shortest.until {
       isEmptying = true
     }
     way.append(Sent(mark: mark, isQuestion: false, at: now, confirmed: confirmed))
@@ -132,8 +145,8 @@ struct Confirming: Sendable {
     if isEmptying, way.isEmpty {
       (isEmptying, isMeasuring) = (false, true)
     } else {
-      if isMeasuring { shortest = (taken, now) }
-      if let known = shortest, taken < known.time { shortest?.time = taken }
+      if isMeasuring { shortest = Shortest(taken, measuredAt: now) }
+      if let known = shortest, taken < known.time { shortest = Shortest(taken, measuredAt: known.measuredAt) }
       isMeasuring = false
     }
     adapt()
@@ -158,7 +171,7 @@ struct Confirming: Sendable {
 
   private mutating func isOverdue(_ confirmation: FileConfirmation, at now: Instant) -> Bool {
     guard let late = overdue.first(where: { $0.isMeant(by: confirmation) }) else { return false }
-    (overdue, shortest) = ([], (late.at.duration(to: now), now))
+    (overdue, shortest) = ([], Shortest(late.at.duration(to: now), measuredAt: now))
     isMeasuring = false
     return true
   }

@@ -292,8 +292,9 @@ extension MeshEngine {
 
   // MARK: Links
 
-  /// Whether people chat by this node, so that files leave room for what they say.
-  public func isBesideChat(at now: Instant) -> Bool { files.isBesideChat(at: now) }
+  /// Whether people chat by this node, so that files leave room for what they say. It changes nothing: for whoever holds the engine in an
+  /// object, see `nextDeadline`.
+  public mutating func isBesideChat(at now: Instant) -> Bool { files.isBesideChat(at: now) }
 
   /// Whether a link takes fragments as fast as there is room: its other end is a node of this kind.
   func isFast(_ link: LinkID) -> Bool {
@@ -304,26 +305,22 @@ extension MeshEngine {
     askForConfirmation(on: link, &turn)
     while let (number, index) = files.take(for: link, isFast: isFast(link), at: turn.now) {
       defer { askForConfirmation(on: link, &turn) }
-      guard let file = files[number], let cut = file.cut else { continue }
-      guard let cutter = cut.cutter else {
-        turn.actions.append(.send(cut.bytes, on: link, .file))
-        if file.peer == nil { keepOwn(cut.bytes) }
-        continue
-      }
-      guard let fragment = cutter.fragment(index, timestamp: file.repeatedTime),
-        let bytes = try? fragment.encoded()
-      else { continue }
-      turn.actions.append(.send(bytes, on: link, .file))
+      guard let piece = files.piece(index, of: number) else { continue }
+      turn.actions.append(.send(piece.bytes, on: link, .file))
       // Who misses it asks for it.
-      if file.peer == nil { keepOwn(bytes) }
+      if piece.isPublic { keepOwn(piece) }
     }
-    for number in files.numbers {
-      if let file = files[number], file.phase == .sending, file.legs.isEmpty { finish(file, &turn) }
+    for number in files.gone {
+      if let file = files[number] { finish(file, &turn) }
     }
   }
 
-  private mutating func keepOwn(_ bytes: [UInt8]) {
-    if let item = GossipArchive.Item(bytes: bytes) { _ = archive.keep(item) }
+  private mutating func keepOwn(_ piece: OutgoingFiles.Piece) {
+    guard let packet = piece.packet ?? (try? Packet(decoding: piece.bytes)) else { return }
+    _ = archive.keep(
+      GossipArchive.Item(
+        bytes: piece.bytes, id: PacketID(packet), type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
+    )
   }
 
   // MARK: Receipts

@@ -144,6 +144,30 @@ struct OutgoingFiles: Sendable {
     return (files[place].number, index)
   }
 
+  /// A packet of a file, as it goes out.
+  struct Piece {
+    let bytes: [UInt8]
+    /// A fragment; nil for a packet that needs none.
+    let packet: Packet?
+    let isPublic: Bool
+  }
+
+  /// The packet with this index; nil if there is none.
+  func piece(_ index: Int, of number: UInt32) -> Piece? {
+    guard let place = place(of: number), let cut = files[place].cut else { return nil }
+    let isPublic = files[place].peer == nil
+    guard let cutter = cut.cutter else { return Piece(bytes: cut.bytes, packet: nil, isPublic: isPublic) }
+    guard let fragment = cutter.fragment(index, timestamp: files[place].repeatedTime),
+      let bytes = try? fragment.encoded()
+    else { return nil }
+    return Piece(bytes: bytes, packet: fragment, isPublic: isPublic)
+  }
+
+  /// Those of which nothing is left to go out.
+  var gone: [UInt32] {
+    files.indices.filter { files[$0].phase == .sending && files[$0].legs.isEmpty }.map { files[$0].number }
+  }
+
   /// The place of the file whose packet goes next over a link; nil if none may.
   private func first(for link: LinkID, isFast: Bool, at now: Instant) -> Int? {
     var first: (place: Int, left: Int)?
