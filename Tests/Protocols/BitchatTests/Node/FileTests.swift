@@ -63,6 +63,8 @@ struct FileTests {
     #expect(size < 40 || clear == 0)
     let states = hall.nodes[0].fileStates[3] ?? []
     #expect(states.first == .sending && states.last == .delivered)
+    // What is for one peer is given to nobody who asks what he has missed.
+    #expect(hall.nodes.allSatisfy { $0.engine.holdings.fragments == 0 })
   }
 
   @Test(
