@@ -71,7 +71,8 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     pthread_create(
       &thread, nil,
       { _ in
-        EventLoop.shared.run()
+        // All that waits for the loop would wait for ever, and nobody would know why.
+        guard EventLoop.shared.run() else { fatalError("the kernel ended the event loop") }
         return nil
       }, nil)
   }()

@@ -38,11 +38,16 @@ public struct FragmentAssembler: Sendable {
   }
 
   /// What the fragments of one packet have in common. Those with another total are of another one, whatever they say.
-  private struct Key: Hashable {
+  private struct Key: Hashable, Comparable {
     let sender: PeerID
     let id: FragmentID
     let type: MessageType
     let total: UInt16
+
+    static func < (left: Self, right: Self) -> Bool {
+      (left.sender, left.id.rawValue, left.type.rawValue, left.total)
+        < (right.sender, right.id.rawValue, right.type.rawValue, right.total)
+    }
   }
 
   private struct Set {
@@ -68,8 +73,6 @@ public struct FragmentAssembler: Sendable {
       return isPublic ? end : min(end, latest.advanced(by: bounds.time))
     }
 
-    /// Whether it gives way before another one of its link.
-    func isSooner(than other: Set) -> Bool { (isKnown ? 1 : 0, begin) < (other.isKnown ? 1 : 0, other.begin) }
   }
 
   /// What it costs to keep a slice, beside its bytes: the array's header and the place in the table.
@@ -153,8 +156,7 @@ public struct FragmentAssembler: Sendable {
     let stalled = sets.filter {
       $0.value.isPublic && $0.value.questions < Self.questions && $0.value.latest.advanced(by: pause) <= now
     }
-    let first = stalled.sorted { ($0.value.begin, $0.key.id.rawValue) < ($1.value.begin, $1.key.id.rawValue) }
-      .prefix(limit).map(\.key)
+    let first = stalled.sorted { ($0.value.begin, $0.key) < ($1.value.begin, $1.key) }.prefix(limit).map(\.key)
     for key in first { sets[key]?.questions += 1 }
     return first.map(\.id)
   }
@@ -168,11 +170,19 @@ public struct FragmentAssembler: Sendable {
   ) -> Set {
     if sets.count >= bounds.sets { expire(at: now) }
     let others = sets.filter { $0.key.sender == sender && $0.value.link == link }
-    if others.count >= bounds.setsPerSender, let oldest = others.min(by: { $0.value.begin < $1.value.begin }) {
+    if others.count >= bounds.setsPerSender,
+      let oldest = others.min(by: { ($0.value.begin, $0.key) < ($1.value.begin, $1.key) })
+    {
       abandon(oldest.key)
     }
     if sets.count >= bounds.sets, let victim = victim(by: { _ in 1 }) { abandon(victim) }
     return Set(begin: now, isPublic: isPublic, latest: now, link: link, isKnown: isKnown)
+  }
+
+  /// Which of two of one link gives way first. A dictionary has another order in each run: of two that begin at one moment the key
+  /// decides, here and wherever sets are put in order.
+  private static func isSooner(_ one: [Key: Set].Element, _ other: [Key: Set].Element) -> Bool {
+    (one.value.isKnown ? 1 : 0, one.value.begin, one.key) < (other.value.isKnown ? 1 : 0, other.value.begin, other.key)
   }
 
   /// The set that gives way, of the link whose sets together weigh the most.
@@ -182,7 +192,7 @@ public struct FragmentAssembler: Sendable {
     let links = weights.sorted { ($0.value, $0.key?.number ?? 0) > ($1.value, $1.key?.number ?? 0) }.map(\.key)
     for link in links {
       let ofLink = sets.filter { $0.key != key && $0.value.link == link }
-      if let first = ofLink.min(by: { $0.value.isSooner(than: $1.value) }) { return first.key }
+      if let first = ofLink.min(by: Self.isSooner) { return first.key }
     }
     return nil
   }

@@ -16,6 +16,14 @@ struct PacedPackets: Sendable {
     case own
     /// What came over that link; nil for answers, which this node gives of its own accord.
     case passedOn(from: LinkID?)
+
+    /// The same in each run, as the order of a dictionary is not.
+    fileprivate var order: UInt64 {
+      switch self {
+      case .own, .passedOn(from: nil): 0
+      case .passedOn(from: let link?): link.number
+      }
+    }
   }
 
   private struct Waiting: Sendable {
@@ -58,7 +66,7 @@ struct PacedPackets: Sendable {
       }
       let missing = passedOn.count + packets.count - PacedPackets.limit
       if missing > 0 {
-        guard let most = shares.max(by: { $0.value < $1.value }), most.key != lane,
+        guard let most = shares.max(by: { ($0.value, $0.key.order) < ($1.value, $1.key.order) }), most.key != lane,
           most.value - missing >= shares[lane, default: 0] + packets.count
         else { return nil }
         for _ in 0..<missing {

@@ -318,6 +318,27 @@ struct FileLinkTests {
     #expect(paced.count == 0 && add(packet, from: flood) == 0)
   }
 
+  @Test("Of several who fill a lane alike the one over the newest link gives way, so that each run is the same")
+  func equalShares() {
+    for first in stride(from: 10, to: 210, by: 10) as StrideTo<UInt64> {
+      var paced = PacedPackets()
+      func add(_ count: Int, from link: UInt64) -> Int? {
+        let packets = Array(repeating: [UInt8(link - first)], count: count)
+        return paced.add(packets, on: LinkID(1), as: .fragment, in: .passedOn(from: LinkID(link)), at: .zero)
+      }
+      for place in [2, 0, 4, 1, 3] as [UInt64] { _ = add(PacedPackets.limit / 5, from: first + place) }
+      let gone = add(1, from: first + 5)
+      #expect(gone == 1)
+      var left = [Int](repeating: 0, count: 6)
+      for number in 0..<PacedPackets.limit {
+        for packet in paced.takeDue(at: .zero.advanced(by: PacedPackets.pause * number)) {
+          left[Int(packet.bytes[0])] += 1
+        }
+      }
+      #expect(left[4] == PacedPackets.limit / 5 - 1 && left[5] == 1)
+    }
+  }
+
   @Test("A public file of which no link got all is made anew, and is not said to be sent")
   func stalledAlone() throws {
     var hall = MeshHall()
