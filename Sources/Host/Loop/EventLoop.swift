@@ -72,7 +72,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
       &thread, nil,
       { _ in
         // All that waits for the loop would wait for ever, and nobody would know why.
-        guard EventLoop.shared.run() else { fatalError("the kernel ended the event loop") }
+        guard EventLoop.shared.run() else { preconditionFailure("the kernel ended the event loop") }
         return nil
       }, nil)
   }()

@@ -45,6 +45,15 @@ struct ComeAgainTests {
       try await rig.settle()
     }
 
+    /// The peer goes; the kernel says so, and bluetoothd only where it is asked.
+    func goUntold() async throws {
+      let peer = FakePeer(ComeAgainTests.address)
+      rig.fake.add(peer)
+      (peer.isNeverTold, peer.isEndUntold) = (true, true)
+      rig.fake.setConnected(device, false)
+      try await kernelSaysGone()
+    }
+
     /// The kernel's word lies in the socket, unread.
     func tellGone(kind: AddressKind = .randomAddress, on index: UInt16 = 0) {
       rig.kernel.tell(.deviceDisconnected(DeviceDisconnected(address: peer, kind: kind, reason: .timeout)), of: index)
@@ -173,11 +182,7 @@ struct ComeAgainTests {
   func unsignalled() async throws {
     let stage = try await Stage()
     defer { stage.close() }
-    let peer = FakePeer(Self.address)
-    stage.rig.fake.add(peer)
-    (peer.isNeverTold, peer.isEndUntold) = (true, true)
-    stage.rig.fake.setConnected(stage.device, false)
-    try await stage.kernelSaysGone()
+    try await stage.goUntold()
     stage.rig.time.advance(by: .milliseconds(4900))
     try await stage.rig.settle()
     #expect(stage.rig.radio.links == [stage.link])
@@ -191,11 +196,7 @@ struct ComeAgainTests {
   func sinceUnsignalled() async throws {
     let stage = try await Stage()
     defer { stage.close() }
-    let peer = FakePeer(Self.address)
-    stage.rig.fake.add(peer)
-    (peer.isNeverTold, peer.isEndUntold) = (true, true)
-    stage.rig.fake.setConnected(stage.device, false)
-    try await stage.kernelSaysGone()
+    try await stage.goUntold()
     stage.rig.time.advance(by: .seconds(6))
     _ = try await stage.rig.radio.told.first { $0 == .down(stage.link) }
     stage.rig.time.advance(by: .seconds(6))
