@@ -114,29 +114,22 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.links == [next])
   }
 
-  @Test("The next link is there since the kernel said so, and not as long as the one before")
+  @Test(
+    "The next link is there since the kernel or bluetoothd told of it, and not as long as the one before",
+    arguments: [true, false])
   @LoopActor
-  func since() async throws {
+  func since(isToldByKernel: Bool) async throws {
     let stage = try await Stage()
     defer { stage.close() }
     stage.rig.time.advance(by: .seconds(3))
     try await stage.kernelSaysGone()
     stage.rig.time.advance(by: .seconds(1))
     let began = stage.rig.time.now
-    stage.tellThere()
-    let next = try await stage.nextLink()
-    #expect(next.since == began)
-  }
-
-  @Test("A link that bluetoothd alone tells of once more is there since then")
-  @LoopActor
-  func sinceSignal() async throws {
-    let stage = try await Stage()
-    defer { stage.close() }
-    try await stage.kernelSaysGone()
-    stage.rig.time.advance(by: .seconds(1))
-    let began = stage.rig.time.now
-    stage.rig.fake.signal(["Connected": .bool(true)], of: stage.device)
+    if isToldByKernel {
+      stage.tellThere()
+    } else {
+      stage.rig.fake.signal(["Connected": .bool(true)], of: stage.device)
+    }
     let next = try await stage.nextLink()
     #expect(next.since == began)
   }

@@ -72,7 +72,6 @@ public struct FragmentAssembler: Sendable {
       let end = begin.advanced(by: bounds.longestTime)
       return isPublic ? end : min(end, latest.advanced(by: bounds.time))
     }
-
   }
 
   /// What it costs to keep a slice, beside its bytes: the array's header and the place in the table.
@@ -156,7 +155,7 @@ public struct FragmentAssembler: Sendable {
     let stalled = sets.filter {
       $0.value.isPublic && $0.value.questions < Self.questions && $0.value.latest.advanced(by: pause) <= now
     }
-    let first = stalled.sorted { ($0.value.begin, $0.key) < ($1.value.begin, $1.key) }.prefix(limit).map(\.key)
+    let first = stalled.sorted(by: Self.isOlder).prefix(limit).map(\.key)
     for key in first { sets[key]?.questions += 1 }
     return first.map(\.id)
   }
@@ -170,19 +169,19 @@ public struct FragmentAssembler: Sendable {
   ) -> Set {
     if sets.count >= bounds.sets { expire(at: now) }
     let others = sets.filter { $0.key.sender == sender && $0.value.link == link }
-    if others.count >= bounds.setsPerSender,
-      let oldest = others.min(by: { ($0.value.begin, $0.key) < ($1.value.begin, $1.key) })
-    {
-      abandon(oldest.key)
-    }
+    if others.count >= bounds.setsPerSender, let oldest = others.min(by: Self.isOlder) { abandon(oldest.key) }
     if sets.count >= bounds.sets, let victim = victim(by: { _ in 1 }) { abandon(victim) }
     return Set(begin: now, isPublic: isPublic, latest: now, link: link, isKnown: isKnown)
   }
 
-  /// Which of two of one link gives way first. A dictionary has another order in each run: of two that begin at one moment the key
-  /// decides, here and wherever sets are put in order.
+  /// Which of two was begun first. A dictionary has another order in each run: of two that were begun at one moment the key decides.
+  private static func isOlder(_ one: [Key: Set].Element, _ other: [Key: Set].Element) -> Bool {
+    (one.value.begin, one.key) < (other.value.begin, other.key)
+  }
+
+  /// Which of two of one link gives way first.
   private static func isSooner(_ one: [Key: Set].Element, _ other: [Key: Set].Element) -> Bool {
-    (one.value.isKnown ? 1 : 0, one.value.begin, one.key) < (other.value.isKnown ? 1 : 0, other.value.begin, other.key)
+    one.value.isKnown == other.value.isKnown ? isOlder(one, other) : other.value.isKnown
   }
 
   /// The set that gives way, of the link whose sets together weigh the most.

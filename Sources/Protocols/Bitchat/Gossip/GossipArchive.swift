@@ -30,6 +30,11 @@ public struct GossipArchive: Sendable {
     /// What was kept, by its bytes alone; nil if they are no packet.
     public init?(bytes: [UInt8]) {
       guard let packet = try? Packet(decoding: bytes) else { return nil }
+      self.init(bytes: bytes, of: packet)
+    }
+
+    /// A packet, and its bytes.
+    init(bytes: [UInt8], of packet: Packet) {
       self.init(
         bytes: bytes, id: PacketID(packet), type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
     }

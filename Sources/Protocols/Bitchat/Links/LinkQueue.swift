@@ -45,7 +45,7 @@ public struct LinkQueue: Sendable {
   /// What comes by the hundred, and takes turns with what else waits.
   private static let bulk = [PacketClass.syncAnswer, .fragment]
   /// What takes turns with it.
-  private static let others = [PacketClass.publicChat, .directed, .own, .handshake]
+  private static let others = PacketClass.allCases.filter { !bulk.contains($0) && $0 != .file && $0 != .announce }
   /// Whether the next one of those goes before what else waits.
   private var isTurnOfBulk = false
   /// How many announces have overtaken what waits, since something of that went.

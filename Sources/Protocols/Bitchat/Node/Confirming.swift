@@ -49,6 +49,7 @@ struct Confirming: Sendable {
     }
   }
 
+  /// The shortest time that a confirmation took.
   private struct Shortest: Sendable {
     let time: Duration
     /// When it was measured on an empty link.
@@ -70,7 +71,7 @@ struct Confirming: Sendable {
   private var unasked = 0
   private var lastAt = Instant.zero
   private var confirmed = 0
-  /// The shortest time that a confirmation took; nil before the first.
+  /// Nil before the first confirmation.
   private var shortest: Shortest?
   /// Packets a second, as the last confirmations showed them.
   private var rates: [Double] = []

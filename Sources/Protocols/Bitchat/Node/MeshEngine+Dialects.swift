@@ -84,8 +84,7 @@ extension MeshEngine {
   mutating func keepSeedForm(of line: Packet, _ turn: inout Turn) {
     guard configuration.speaksSeed, let form = seedForm(of: line).flatMap(signed), let bytes = try? form.encoded()
     else { return }
-    let item = GossipArchive.Item(
-      bytes: bytes, id: PacketID(form), type: form.type, sender: form.sender, timestamp: form.timestamp)
+    let item = GossipArchive.Item(bytes: bytes, of: form)
     if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 

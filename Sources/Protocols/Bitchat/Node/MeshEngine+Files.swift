@@ -316,11 +316,9 @@ extension MeshEngine {
   }
 
   private mutating func keepOwn(_ piece: OutgoingFiles.Piece) {
-    guard let packet = piece.packet ?? (try? Packet(decoding: piece.bytes)) else { return }
-    _ = archive.keep(
-      GossipArchive.Item(
-        bytes: piece.bytes, id: PacketID(packet), type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
-    )
+    let item =
+      piece.packet.map { GossipArchive.Item(bytes: piece.bytes, of: $0) } ?? GossipArchive.Item(bytes: piece.bytes)
+    if let item { _ = archive.keep(item) }
   }
 
   // MARK: Receipts

@@ -39,8 +39,7 @@ extension MeshEngine {
     }
     if packet.type == .announce, let bytes = try? signed.encoded() {
       _ = archive.keep(
-        GossipArchive.Item(
-          bytes: bytes, id: PacketID(signed), type: .announce, sender: identity.id, timestamp: signed.timestamp))
+        GossipArchive.Item(bytes: bytes, of: signed))
     }
     // An announce goes over every link: it shows whose the link is.
     transmit(signed, as: kind, to: kind == .announce ? links.keys : targets(), &turn)
