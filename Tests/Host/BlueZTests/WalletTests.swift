@@ -41,9 +41,11 @@ struct WalletTests {
       kioskBus = BusConnection(address: .address(rig.bus.address))
       let driver = BlueZRadio(bus: kioskBus, adapter: "hci0", scheduler: rig.time)
       kiosk = SharedRadio(driver: driver, scheduler: rig.time)
+      // Of the two dialects the wallet takes the one that it hears first; the air carries no characteristic that both services have.
       verifier = VerifierService(
         radio: kiosk.tenant("verifier", share: LinkShare(needs: 1, may: 8, priority: 1)), scheduler: rig.time,
-        settings: .init(engine: .init(name: "OVPMOSIP"), decision: .accept), random: SeededRandom(seed: 1))
+        settings: .init(engine: .init(name: "OVPMOSIP"), dialects: [.v05], decision: .accept),
+        random: SeededRandom(seed: 1))
       wallet = WalletService(
         radio: rig.tenant("wallet"), scheduler: rig.time, settings: .init(engine: walletLimits),
         random: { SeededRandom(seed: 2) })
