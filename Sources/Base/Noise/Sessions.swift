@@ -14,7 +14,7 @@ import Crypto
 ///
 /// Messages that wait for a session are the caller's: it asks with `begin`, and is told.
 public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
-  public var limits: SessionLimits
+  public var limits: SessionLimits { didSet { deadline = firstDue } }
   public private(set) var counters = Counters()
 
   private let key: X25519.PrivateKey
@@ -37,17 +37,9 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     self.random = AnyRandom(source: random)
   }
 
-  /// When `Event.timer` is due; nil when nothing is timed.
-  public var deadline: Instant? {
-    // Asked with each packet: a plain loop takes a tenth of the time of the same with `lazy`, and most have no session to ask for.
-    guard !records.isEmpty else { return nil }
-    var first: Instant?
-    for (peer, record) in records {
-      guard let end = deadline(of: record, peer) else { continue }
-      first = first.map { min($0, end) } ?? end
-    }
-    return first
-  }
+  /// When `Event.timer` is due; nil when nothing is timed. It is asked for with each packet, most of which are no event
+  /// of a session: so it is found with the events.
+  public private(set) var deadline: Instant?
 
   /// Whether there is a session that seals messages for the peer.
   public func hasSession(with peer: Peer) -> Bool { records[peer]?.live != nil }
@@ -69,6 +61,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   /// Throws `noSession`, which `begin` is for, `badLength` if it is longer than the limit, and `exhausted`: then the session
   /// has ended.
   public mutating func seal(_ plaintext: [UInt8], for peer: Peer, at now: Instant) throws(NoiseError) -> [UInt8] {
+    defer { deadline = firstDue }
     guard plaintext.count <= limits.messageBytes else { throw .badLength }
     guard records[peer]?.live != nil else { throw .noSession }
     do throws(NoiseError) {
@@ -88,6 +81,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   /// - Parameter worth: how much a peer is worth to the caller; asked when a session has to make room for a new one. Of those
   ///   with the peers that are worth the least, the one that was not used for the longest time ends.
   public mutating func handle(_ event: Event, at now: Instant, worth: (Peer) -> Int = { _ in 0 }) -> [Action] {
+    defer { deadline = firstDue }
     switch event {
     case .begin(let peer): return begin(with: peer, at: now)
     case .handshake(let peer, let message, let way): return handshake(message, from: peer, by: way, worth, at: now)
@@ -319,10 +313,19 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   // MARK: Time
 
+  private var firstDue: Instant? {
+    var first: Instant?
+    for (peer, record) in records {
+      guard let due = deadline(of: record, peer) else { continue }
+      first = min(first ?? due, due)
+    }
+    return first
+  }
+
   private func deadline(of record: PeerRecord, _ peer: Peer) -> Instant? {
-    let end = record.handshakes.map(\.end).min()
-    let rekey = record.rekeyAt(limits, isSmaller: own < peer)
-    return [end, rekey].compactMap(\.self).min()
+    var first = record.rekeyAt(limits, isSmaller: own < peer)
+    for half in record.handshakes { first = min(first ?? half.end, half.end) }
+    return first
   }
 
   private func isDue(_ record: PeerRecord, _ peer: Peer, at now: Instant) -> Bool {

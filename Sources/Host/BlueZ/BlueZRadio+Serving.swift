@@ -159,7 +159,8 @@ extension BlueZRadio {
     guard let socket = characteristic.writers[link] else { return false }
     let arrivals = socket.receive(limit: ATT.valueLimit, upTo: Self.writesATurn)
     for arrival in arrivals {
-      guard characteristic.writers[link] === socket, links[link] != nil else { return false }
+      // Its link has ended, or bluetoothd has taken another one: whatever takes it from the table closes it.
+      guard !socket.isClosed else { return false }
       take(arrival, for: characteristic, on: link)
     }
     return arrivals.count == Self.writesATurn && arrivals.last != .closed

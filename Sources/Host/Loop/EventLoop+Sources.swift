@@ -29,9 +29,7 @@ extension EventLoop: Scheduler {
     return source(
       calling: { _ in body() },
       add: { event, source, box in
-        sd_event_add_time(
-          event, source, CLOCK_MONOTONIC, microseconds, 1000,
-          { _, _, box in Source.call(box) }, box)
+        sd_event_add_time(event, source, CLOCK_MONOTONIC, microseconds, 1000, timeHasCome, box)
       })
   }
 
@@ -53,9 +51,7 @@ extension EventLoop: Scheduler {
     source(
       calling: { body(Readiness(rawValue: $0)) },
       add: { event, source, box in
-        sd_event_add_io(
-          event, source, descriptor, events.rawValue,
-          { _, _, ready, box in Source.call(box, ready) }, box)
+        sd_event_add_io(event, source, descriptor, events.rawValue, descriptorIsReady, box)
       })
   }
 
@@ -70,7 +66,7 @@ extension EventLoop: Scheduler {
     return source(
       calling: { _ in body() },
       add: { event, source, box in
-        sd_event_add_signal(event, source, signal, { _, _, box in Source.call(box) }, box)
+        sd_event_add_signal(event, source, signal, signalCame, box)
       })
   }
 
@@ -84,6 +80,19 @@ extension EventLoop: Scheduler {
     return Registration { source.close() }
   }
 }
+
+// What sd-event calls. A closure in one of the functions above would be the actor's, and the runtime would check that at length each
+// time, before `assumeIsolated` does.
+
+private func timeHasCome(_: OpaquePointer?, _: UInt64, _ box: UnsafeMutableRawPointer?) -> Int32 { Source.call(box) }
+
+private func descriptorIsReady(
+  _: OpaquePointer?, _: Int32, _ ready: UInt32, _ box: UnsafeMutableRawPointer?
+) -> Int32 { Source.call(box, ready) }
+
+private func signalCame(
+  _: OpaquePointer?, _: UnsafePointer<signalfd_siginfo>?, _ box: UnsafeMutableRawPointer?
+) -> Int32 { Source.call(box) }
 
 /// An sd-event source with the closure it calls.
 @LoopActor

@@ -34,9 +34,12 @@ extension SharedRadio {
   public func written(
     _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID
   ) throws(ATTError) {
-    takeUser(link, of: application)
-    // A link that is being cut gets no new user.
-    guard isUser(application, link), let delegate = applications[application]?.delegate else { throw .unlikely }
+    guard let delegate = applications[application]?.delegate else { throw .unlikely }
+    if !isUser(application, link) {
+      takeUser(link, of: application)
+      // A link that is being cut gets no new user.
+      guard isUser(application, link) else { throw .unlikely }
+    }
     try delegate.written(value, to: characteristic, on: link)
   }
 

@@ -90,7 +90,10 @@ public final class PacketSocket {
   }
 
   /// Whether packets can still be sent: the other end is there, as far as is known, and this one was not closed.
-  public var isOpen: Bool { !isHungUp && end.raw >= 0 }
+  public var isOpen: Bool { !isHungUp && !isClosed }
+
+  /// Whether this end was closed.
+  public var isClosed: Bool { end.raw < 0 }
 
   /// Closes this end; the other one hears of it. No closure is called any more.
   public func close() {
@@ -129,12 +132,17 @@ public final class PacketSocket {
   ///   - count: how many are taken at most, up to 32.
   /// - Returns: in their order; none where none waits, and `.closed` as the last where the end has come.
   public func receive(limit: Int, upTo count: Int) -> [Arrival] {
+    Self.packets(from: end.raw, limit: limit, upTo: count)
+  }
+
+  /// Not the actor's: in closures that are, the runtime would check that at length.
+  private nonisolated static func packets(from descriptor: Int32, limit: Int, upTo count: Int) -> [Arrival] {
     let space = max(limit, 1)
     return withUnsafeTemporaryAllocation(byteCount: count * space, alignment: 1) { bytes in
       withUnsafeTemporaryAllocation(of: Int32.self, capacity: count) { lengths in
         var came: Int32
         repeat {
-          came = earshot_receive_packets(end.raw, bytes.baseAddress, space, lengths.baseAddress, Int32(count))
+          came = earshot_receive_packets(descriptor, bytes.baseAddress, space, lengths.baseAddress, Int32(count))
           // The other end was closed before it took all that was sent to it; what it sent comes after that error.
         } while came < 0 && (errno == EINTR || errno == ECONNRESET)
         guard came >= 0 else { return errno == EAGAIN ? [] : [.closed] }

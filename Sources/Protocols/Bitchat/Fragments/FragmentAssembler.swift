@@ -94,7 +94,11 @@ public struct FragmentAssembler: Sendable {
   public var bytes: Int { cost }
 
   /// When `expire` has something to do; nil if there is nothing under way.
-  public var deadline: Instant? { sets.isEmpty ? nil : sets.values.lazy.map { $0.end(bounds) }.min() }
+  public var deadline: Instant? {
+    var first: Instant?
+    for set in sets.values { first = min(first ?? set.end(bounds), set.end(bounds)) }
+    return first
+  }
 
   /// Drops the packets that were not complete in time.
   public mutating func expire(at now: Instant) {
@@ -147,7 +151,11 @@ public struct FragmentAssembler: Sendable {
 
   /// When a public set will have had no new fragment for so long; nil if there is none to ask for.
   func nextStalled(_ pause: Duration) -> Instant? {
-    sets.values.filter { $0.isPublic && $0.questions < Self.questions }.map(\.latest).min()?.advanced(by: pause)
+    var first: Instant?
+    for set in sets.values where set.isPublic && set.questions < Self.questions {
+      first = min(first ?? set.latest, set.latest)
+    }
+    return first?.advanced(by: pause)
   }
 
   /// The public sets that had no new fragment for so long, the oldest first; each is counted as asked for.

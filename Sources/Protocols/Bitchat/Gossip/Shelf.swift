@@ -14,6 +14,11 @@ struct Shelf: Sendable {
   private struct Holding: Sendable {
     var count = 0
     var bytes = 0
+
+    mutating func add(_ item: GossipArchive.Item) {
+      count += 1
+      bytes += item.bytes.count
+    }
   }
 
   /// - Parameter isShared: whether a sender gives way when it has more than a quarter. Only where senders are certain.
@@ -49,8 +54,7 @@ struct Shelf: Sendable {
     items.insert(
       item, at: isShared ? place { GossipArchive.Item.isOlder($0, item) } : place { $0.timestamp <= item.timestamp })
     bytes += item.bytes.count
-    holdings[item.sender, default: Holding()].count += 1
-    holdings[item.sender, default: Holding()].bytes += item.bytes.count
+    holdings[item.sender, default: Holding()].add(item)
     if !isShared, count > limit || bytes > byteLimit {
       // Many at a time: to move the others up each time would take longer than all else that becomes of a fragment.
       let oldest = Array(items.prefix(max(1, limit / 16)))

@@ -70,7 +70,7 @@ extension MeshEngine {
       return false
     }
     // One that was pushed out of the table, and has a pin, is no new identity.
-    let isKnown = table[packet.sender] != nil || table.pin(of: packet.sender) != nil
+    let isKnown = table.has(packet.sender) || table.pin(of: packet.sender) != nil
     guard isKnown || budget.takeIdentity(on: arrival.link, at: turn.now) else {
       counters.tooManyIdentities += 1
       return false

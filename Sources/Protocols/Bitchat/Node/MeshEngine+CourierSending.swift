@@ -30,7 +30,7 @@ extension MeshEngine {
     favouredBy.remove(peer)
     guard isFavourite else { return }
     // Anybody may say so in many names: of those who are not near one goes.
-    if favouredBy.count >= PeerTable.peerLimit, let other = favouredBy.first(where: { table[$0] == nil }) {
+    if favouredBy.count >= PeerTable.peerLimit, let other = favouredBy.first(where: { !table.has($0) }) {
       favouredBy.remove(other)
     }
     if favouredBy.count < PeerTable.peerLimit { favouredBy.insert(peer) }
@@ -56,7 +56,7 @@ extension MeshEngine {
   /// Whether what this node sends to the peer itself does not seem to arrive.
   private func hasNoPath(_ message: OutgoingMessage, since: Instant?, _ turn: Turn) -> Bool {
     // A link may still pass for that of a peer who has gone, for what anybody says there keeps it.
-    guard table[message.peer] != nil else { return true }
+    guard table.has(message.peer) else { return true }
     guard ownLink(of: message.peer) == nil else { return false }
     return since.map { $0.duration(to: turn.now) >= CourierDesk.patience } ?? false
   }
@@ -137,7 +137,7 @@ extension MeshEngine {
       // One place stays free for a letter of this node: receipts for letters in many made-up names would fill them all.
       let able = couriers.filter { places(at: $0, turn) > CourierDesk.letterPlaces }
       let chosen = Self.chosen(of: able, newcomers: newcomers, having: receipt.couriers, for: receipt.peer)
-      guard link(to: receipt.peer) == nil || table[receipt.peer] == nil, !chosen.isEmpty,
+      guard link(to: receipt.peer) == nil || !table.has(receipt.peer), !chosen.isEmpty,
         let envelope = receipt.envelope
           ?? (try? CourierEnvelope(
             sealing: receipt.payload, for: receipt.key, from: identity.noiseKey, at: turn.time,

@@ -116,7 +116,7 @@ extension MeshEngine {
       if !neighbours.isEmpty { begin(file, &turn) }
       return
     }
-    guard table[peer] != nil else { return }
+    guard table.has(peer) else { return }
     guard sessions.hasSession(with: peer) else {
       files[file.number]?.askedAt = nil
       return carryOut(sessions.handle(.begin(peer), at: turn.now), &turn)
@@ -257,7 +257,7 @@ extension MeshEngine {
   /// The peer has not said that it has the file. What it may lack of it goes out once more: in the same fragments, at another
   /// time, so that relays pass them on again; or, when that would take too long or there is a new session, as a new packet.
   private mutating func tryAgain(_ file: OutgoingFile, _ turn: inout Turn) {
-    guard let peer = file.peer, let cut = file.cut, table[peer] != nil, sessions.hasSession(with: peer) else {
+    guard let peer = file.peer, let cut = file.cut, table.has(peer), sessions.hasSession(with: peer) else {
       files[file.number]?.phase = .waiting(turn.now)
       return look(after: files[file.number] ?? file, &turn)
     }
@@ -316,9 +316,11 @@ extension MeshEngine {
   }
 
   private mutating func keepOwn(_ piece: OutgoingFiles.Piece) {
-    let item =
-      piece.packet.map { GossipArchive.Item(bytes: piece.bytes, of: $0) } ?? GossipArchive.Item(bytes: piece.bytes)
-    if let item { _ = archive.keep(item) }
+    if let fragment = piece.fragment {
+      archive.keep(fragment)
+    } else if let item = GossipArchive.Item(bytes: piece.bytes) {
+      _ = archive.keep(item)
+    }
   }
 
   // MARK: Receipts

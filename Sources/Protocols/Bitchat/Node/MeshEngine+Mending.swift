@@ -14,26 +14,22 @@ extension MeshEngine {
 
   /// When it is to be asked next; nil if nothing is missing.
   var mendingDeadline: Instant? {
-    guard !files.isQuiet, let stalled = assembler.nextStalled(Self.mendingPause), !mendingLinks.isEmpty else {
-      return nil
-    }
+    // The method by its name would take a copy of the engine with it.
+    guard !files.isQuiet, let stalled = assembler.nextStalled(Self.mendingPause),
+      links.keys.contains(where: { isMending($0) })
+    else { return nil }
     return max(stalled, mendedAt?.advanced(by: Self.mendingPeriod) ?? .zero)
   }
 
-  /// The links of neighbours that keep fragments, and read which ones are asked for: nodes of this kind, and iOS. Android
+  /// Whether a link is to a neighbour that keeps fragments, and reads which ones are asked for: a node of this kind, or iOS. Android
   /// would answer with what it has of everything else.
-  private var mendingLinks: [LinkID] {
-    targets().filter { link in
-      guard let peer = links[link]?.peer.flatMap({ table[$0] }) else { return false }
-      return peer.isEarshot || peer.capabilities.contains(.privateMediaReceipts)
-    }
-  }
+  private func isMending(_ link: LinkID) -> Bool { links[link]?.peer.map { table.keepsFragments($0) } ?? false }
 
   /// Asks one neighbour at a time for what is missing.
   mutating func mendWhatIsDue(_ turn: inout Turn) {
     guard let due = mendingDeadline, due <= turn.now else { return }
     let stalled = assembler.askForStalled(Self.mendingPause, at: turn.now, limit: Limits.requestedFragments)
-    let links = mendingLinks
+    let links = targets().filter { isMending($0) }
     guard !stalled.isEmpty, !links.isEmpty else { return }
     mendedAt = turn.now
     mendings += 1

@@ -74,7 +74,7 @@ extension MeshEngine {
   mutating func sendWhatIsDue(_ turn: inout Turn) {
     guard let due = outbox.deadline, due <= turn.now else { return }
     let (messages, wanted, unanswered, failed) = outbox.takeDue(at: turn.now, time: turn.time) { peer in
-      guard table[peer] != nil else { return .away }
+      guard table.has(peer) else { return .away }
       guard !links.isEmpty else { return .cutOff }
       return sessions.hasSession(with: peer) ? .session : .near
     }
@@ -206,7 +206,7 @@ extension MeshEngine {
   /// Tells a peer what became of its message.
   mutating func acknowledge(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
     guard !blocked.contains(peer) else { return }
-    guard table[peer] != nil, sessions.hasSession(with: peer) else {
+    guard table.has(peer), sessions.hasSession(with: peer) else {
       entrust(receipt, to: peer, &turn)
       // A neighbour that has written by a courier may think that there is a session still, and begin none.
       if link(to: peer) != nil { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }

@@ -60,7 +60,7 @@ extension MeshEngine {
   /// Asks those whose turn it is, and gives up those that cannot answer any more.
   mutating func askForProofs(_ turn: inout Turn) {
     for peer in proofs.peers {
-      guard table[peer] != nil else {
+      guard table.has(peer) else {
         end(proofOf: peer, .gone, &turn)
         continue
       }

@@ -66,20 +66,21 @@ extension MeshEngine {
       counters.count(error)
       return
     }
-    // A relay may have compressed it anew: then it is another row of bytes, and the same packet.
-    let id = PacketID(packet)
-    guard !isVerified || !recentIDs.see(id, at: turn.now), !archive.isLastAnnounce(id, of: view.sender) else {
+    // A relay may have compressed it anew: then it is another row of bytes, and the same packet. The ID is a hash of all of it, and a
+    // fragment needs none before somebody asks.
+    let id = isVerified ? PacketID(packet) : nil
+    if let id, recentIDs.see(id, at: turn.now) || archive.isLastAnnounce(id, of: view.sender) {
       remember(key, view.type, at: turn.now)
       return hearCopy(of: arrival, key, &turn)
     }
-    let isOfKnown = view.type == .announce && table[view.sender] != nil
+    let isOfKnown = view.type == .announce && table.has(view.sender)
     let mayGoOn = act(on: packet, arrival, id, &turn)
     // Whatever else came of what it brought with it.
     turn.isIdle = false
     guard mayGoOn else { return }
     remember(key, view.type, at: turn.now)
     // The archive knows the last announce of each peer.
-    if isVerified, !archive.isLastAnnounce(id, of: view.sender) { recentIDs.insert(id, at: turn.now) }
+    if let id, !archive.isLastAnnounce(id, of: view.sender) { recentIDs.insert(id, at: turn.now) }
     let isNewsTooOften =
       view.type == .announce && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
     if goesOn, !isOvertaken, !isNewsTooOften { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
@@ -109,38 +110,39 @@ extension MeshEngine {
     counters.duplicates += 1
     relay(copy: arrival, key)
     // The announce was known before it came over its sender's own link.
-    guard arrival.view.type == .announce, arrival.isDirect, table[arrival.view.sender] != nil else {
+    guard arrival.view.type == .announce, arrival.isDirect, table.has(arrival.view.sender) else {
       turn.isIdle = true
       return
     }
     bind(arrival.link, to: arrival.view.sender, &turn)
   }
 
+  /// - Parameter id: of a packet that is verified here.
   /// - Returns: whether the packet is what it says, and may be passed on.
   private mutating func act(
-    on packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
+    on packet: Packet, _ arrival: Arrival, _ id: PacketID?, _ turn: inout Turn
   ) -> Bool {
-    switch packet.type {
-    case .announce:
+    switch (packet.type, id) {
+    case (.announce, let id?):
       guard hear(announce: packet, arrival, &turn) else { return false }
       keep(arrival, packet, id, &turn)
       return true
-    case .message: return hear(message: packet, arrival, id, &turn)
-    case .leave: return hear(leave: packet, arrival, &turn)
-    case .noiseHandshake, .noiseEncrypted:
+    case (.message, let id?): return hear(message: packet, arrival, id, &turn)
+    case (.leave, _): return hear(leave: packet, arrival, &turn)
+    case (.noiseHandshake, _), (.noiseEncrypted, _):
       hear(noise: packet, arrival, &turn)
       return true
-    case .fileTransfer: return hear(file: packet, arrival, id, &turn)
-    case .ping:
+    case (.fileTransfer, let id?): return hear(file: packet, arrival, id, &turn)
+    case (.ping, _):
       hear(ping: packet, arrival, &turn)
       return true
-    case .pong:
+    case (.pong, _):
       hear(pong: packet, arrival, &turn)
       return true
-    case .fragment: return hear(fragment: packet, arrival, id, &turn)
-    case .courier where packet.recipient == identity.id && isEnvelope(packet):
+    case (.fragment, _): return hear(fragment: packet, arrival, &turn)
+    case (.courier, _) where packet.recipient == identity.id && isEnvelope(packet):
       return hear(envelope: packet, arrival, &turn)
-    case .requestSync:
+    case (.requestSync, _):
       if !hear(ack: packet, arrival, &turn) { hear(request: packet, arrival, &turn) }
       return false
     default: return packet.type.isOfSeed ? hear(seed: packet, arrival, &turn) : true
@@ -203,7 +205,7 @@ extension MeshEngine {
   // MARK: Fragments
 
   private mutating func hear(
-    fragment packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
+    fragment packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
     // A packet in a fragment in a fragment would be work without end.
     guard !arrival.isReassembled, let fragment = try? Fragment(reading: packet.payload), fragment.type != .fragment
@@ -211,14 +213,18 @@ extension MeshEngine {
       if !hear(hello: packet, arrival, &turn) { counters.badFragments += 1 }
       return false
     }
-    if arrival.view.recipient == nil { keep(arrival, packet, id, &turn) }
+    if arrival.view.recipient == nil, !blocked.contains(packet.sender) {
+      archive.keep(
+        GossipArchive.UnnamedFragment(
+          bytes: arrival.view.bytes, sender: packet.sender, timestamp: packet.timestamp, id: fragment.id))
+    }
     return hear(fragment, of: packet, arrival, &turn)
   }
 
   mutating func hear(
     _ fragment: Fragment, of packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
-    let isKnown = table[packet.sender] != nil
+    let isKnown = table.has(packet.sender)
     // A file in a variable of its own would be copied when its time to live is set.
     switch assembler.add(
       fragment, from: packet.sender, isKnown: isKnown, isPublic: arrival.view.recipient == nil, over: arrival.link,

@@ -68,6 +68,16 @@ struct PeerTable: Sendable {
   /// Whether a peer is a node of this kind. Asked with each packet of a file: a peer is not copied for it.
   func isEarshot(_ id: PeerID) -> Bool { peers.place(of: id).map { peers.values[$0].isEarshot } ?? false }
 
+  /// Whether a peer keeps fragments for others, and reads which ones it is asked for.
+  func keepsFragments(_ id: PeerID) -> Bool {
+    peers.place(of: id).map {
+      peers.values[$0].isEarshot || peers.values[$0].capabilities.contains(.privateMediaReceipts)
+    } ?? false
+  }
+
+  /// Whether a peer is in the table.
+  func has(_ id: PeerID) -> Bool { peers.place(of: id) != nil }
+
   /// Takes in an announce whose signature holds.
   ///
   /// - Returns: what is new, and the peers that were forgotten for want of room.
