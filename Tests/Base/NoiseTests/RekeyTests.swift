@@ -43,6 +43,22 @@ struct RekeyTests {
     #expect(canTalk)
   }
 
+  @Test("The deadline of the renewal follows what is said, and the limits")
+  func deadline() {
+    var pair = Pair.proven { $0.rekeyMessages = 4 }
+    let hour = Instant.zero.advanced(by: .seconds(3600))
+    #expect(pair.engines[0].deadline == hour)
+    pair.now = pair.now.advanced(by: .seconds(60))
+    pair.say([1], from: 0)
+    #expect(pair.engines[0].deadline == hour)
+    // The fourth message of the session, and the first of this side that fills it.
+    pair.say([1], from: 0)
+    #expect(pair.engines[0].deadline == pair.now.advanced(by: .seconds(5)))
+    var engine = pair.engines[0]
+    engine.limits.rekeyIdle = .seconds(9)
+    #expect(engine.deadline == pair.now.advanced(by: .seconds(9)))
+  }
+
   @Test("A session that is used is not renewed, whichever side uses it", arguments: [0, 1])
   func busy(side: Int) {
     var pair = Pair.proven()
