@@ -193,9 +193,13 @@ struct ChatTests {
     let said = hall.say("hello", at: 0)
     #expect(said != nil)
     try hall.tell("psst", to: 1, at: 0)
+    try hall.sendFile((0..<5000).map { UInt8($0 * $0 >> 3 & 255) }, at: 0)
     hall.pass(.seconds(5))
-    #expect(hall.nodes[1].heard.isEmpty && hall.nodes[1].told.isEmpty)
-    #expect(hall.nodes[2].heard.map(\.text) == ["hello"])
+    #expect(hall.nodes[1].heard.isEmpty && hall.nodes[1].told.isEmpty && hall.nodes[1].files.isEmpty)
+    #expect(hall.nodes[2].heard.map(\.text) == ["hello"] && hall.nodes[2].files.count == 1)
+    // Nobody gets it from this node later.
+    let kept = hall.nodes.map(\.engine.archive.fragmentCount)
+    #expect(kept[1] == 0 && kept[2] > 0)
   }
 
   @Test("A blocked peer stays a peer: its links are its own, and its announces are heard", arguments: [false, true])
