@@ -30,10 +30,7 @@ extension FragmentID: CustomStringConvertible {
 extension FragmentID {
   /// The ID of the fragment that a packet is; nil for any other packet.
   public init?(ofPacket bytes: [UInt8]) {
-    guard let view = try? PacketView(bytes), view.type == .fragment else { return nil }
-    let isPlain = !view.flags.contains(.compressed)
-    let head = isPlain ? Array(view.section.prefix(Self.size)) : (try? Packet(view))?.payload ?? []
-    guard let id = try? FragmentID(reading: Array(head.prefix(Self.size))) else { return nil }
+    guard let id = GossipArchive.Item.fragment(in: bytes) else { return nil }
     self = id
   }
 }

@@ -20,13 +20,13 @@ public struct GossipArchive: Sendable {
     /// The time to live that it came with; 0 of an answer to a request.
     let timeToLive: UInt8
 
-    /// - Parameter fragment: of a fragment, which packet it belongs to.
+    /// - Parameter fragment: of a fragment, which packet it belongs to; nil where it is to be read from the bytes.
     init(
       bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64, fragment: FragmentID? = nil
     ) {
       (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
       filterHash = SyncFilter.hash(id)
-      self.fragment = fragment
+      self.fragment = type == .fragment ? fragment ?? Self.fragment(in: bytes) : nil
       timeToLive = bytes.count > 2 ? bytes[2] : 0
     }
 
@@ -40,24 +40,6 @@ public struct GossipArchive: Sendable {
     init(bytes: [UInt8], of packet: Packet) {
       self.init(
         bytes: bytes, id: PacketID(packet), type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
-    }
-  }
-
-  /// A fragment of a public packet as it came or went out, without its own ID: that is a hash of all of it, and nobody needs it before a
-  /// neighbour asks or is asked.
-  struct UnnamedFragment: Sendable {
-    let bytes: [UInt8]
-    let sender: PeerID
-    let timestamp: UInt64
-    /// Which packet it belongs to.
-    let id: FragmentID
-
-    /// Nil if the bytes are no packet.
-    fileprivate var item: Item? {
-      guard let view = try? PacketView(bytes),
-        let name = view.flags.contains(.compressed) ? (try? Packet(view)).map({ PacketID($0) }) : PacketID(plain: view)
-      else { return nil }
-      return Item(bytes: bytes, id: name, type: .fragment, sender: sender, timestamp: timestamp, fragment: id)
     }
   }
 
@@ -85,10 +67,6 @@ public struct GossipArchive: Sendable {
   private var announces = DenseTable<PeerID, Item>()
   private var messages = Shelf(limit: messageLimit, byteLimit: messageBytes, isShared: true)
   private var fragments = Shelf(limit: fragmentLimit, byteLimit: fragmentBytes)
-  /// Those that came since one was last looked for, no more than `fragments` holds: they get their IDs together, which would take a
-  /// tenth of what becomes of each while a file comes.
-  private var unnamed: [UnnamedFragment] = []
-  private var unnamedBytes = 0
   /// Whether messages are kept at all.
   private let keepsMessages: Bool
 
@@ -99,10 +77,10 @@ public struct GossipArchive: Sendable {
 
   var messageCount: Int { messages.count }
   var announceCount: Int { announces.count }
-  var fragmentCount: Int { fragments.count + unnamed.count }
-  var bytes: Int { announces.values.reduce(messages.bytes + fragments.bytes + unnamedBytes) { $0 + $1.bytes.count } }
+  var fragmentCount: Int { fragments.count }
+  var bytes: Int { announces.values.reduce(messages.bytes + fragments.bytes) { $0 + $1.bytes.count } }
 
-  /// Keeps a packet whose signature holds. Another type is not kept.
+  /// Keeps a packet whose signature holds, or a fragment of a public packet. Another type is not kept.
   ///
   /// - Returns: whether it is a message that was not there.
   mutating func keep(_ item: Item) -> Bool {
@@ -118,27 +96,14 @@ public struct GossipArchive: Sendable {
       }
       return false
     case .message, SeedNumbers.seed.message: return keepsMessages && messages.insert(item)
+    case .fragment:
+      if keepsMessages { _ = fragments.insert(item) }
+      return false
     case .fileTransfer:
       if keepsMessages, item.bytes.count <= Limits.frameBytes { _ = fragments.insert(item) }
       return false
     default: return false
     }
-  }
-
-  /// Keeps a fragment of a public packet.
-  mutating func keep(_ fragment: UnnamedFragment) {
-    guard keepsMessages else { return }
-    unnamed.append(fragment)
-    unnamedBytes += fragment.bytes.count
-    if unnamed.count >= Self.fragmentLimit || unnamedBytes >= Self.fragmentBytes { nameFragments() }
-  }
-
-  /// Puts those that have no ID yet among the others.
-  private mutating func nameFragments() {
-    for fragment in unnamed {
-      if let item = fragment.item { _ = fragments.insert(item) }
-    }
-    (unnamed, unnamedBytes) = ([], 0)
   }
 
   /// The last announce of a peer.
@@ -162,13 +127,11 @@ public struct GossipArchive: Sendable {
 
   /// Forgets the fragments of one packet.
   mutating func forget(_ id: FragmentID, of sender: PeerID) {
-    removeUnnamed { $0.id == id && $0.sender == sender }
     fragments.removeAll { $0.fragment == id && $0.sender == sender }
   }
 
   /// The fragments that are here of these packets, whoever says to have sent them.
-  mutating func fragments(of ids: Set<FragmentID>) -> [FragmentID: [Item]] {
-    nameFragments()
+  func fragments(of ids: Set<FragmentID>) -> [FragmentID: [Item]] {
     var found: [FragmentID: [Item]] = [:]
     for item in fragments.items {
       if let id = item.fragment, ids.contains(id) { found[id, default: []].append(item) }
@@ -184,12 +147,6 @@ public struct GossipArchive: Sendable {
     announces[sender] = nil
     messages.removeAll { $0.sender == sender }
     fragments.removeAll { $0.sender == sender }
-    removeUnnamed { $0.sender == sender }
-  }
-
-  private mutating func removeUnnamed(where isUnwanted: (UnnamedFragment) -> Bool) {
-    unnamed.removeAll(where: isUnwanted)
-    unnamedBytes = unnamed.reduce(0) { $0 + $1.bytes.count }
   }
 
   mutating func removeAll() { self = GossipArchive(keepsMessages: keepsMessages) }
@@ -198,7 +155,6 @@ public struct GossipArchive: Sendable {
   ///
   /// - Parameter time: milliseconds since 1970, by this node's clock.
   mutating func age(at time: UInt64) {
-    nameFragments()
     let old = announces.values.filter { !$0.isYounger(than: Self.oldAnnounceMilliseconds, at: time) }
     for item in old { announces[item.sender] = nil }
     messages.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
@@ -212,9 +168,8 @@ public struct GossipArchive: Sendable {
   /// An announce that came in an answer itself is of somebody further away than announces are meant to go, and goes on with
   /// what its sender has said alone: else one neighbour after the other would bring everybody's to everybody, each time anew. In a large crowd the
   /// same holds of one that has come as far as its time to live brought it.
-  mutating func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
+  func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
     let types = request.types ?? .usual
-    if types.contains(.fragment) { nameFragments() }
     let known = FilterValues(request.filter)
     func isWanted(_ item: Item) -> Bool { !known.mayHave(item.filterHash) }
     func isRecent(_ item: Item) -> Bool { item.timestamp >= request.since ?? 0 }
@@ -270,7 +225,7 @@ public struct GossipArchive: Sendable {
   /// - Parameters:
   ///   - round: how many requests went before to this neighbour.
   ///   - time: milliseconds since 1970, by this node's clock.
-  mutating func requests(for types: SyncTypes, round: Int, at time: UInt64) -> [SyncRequest] {
+  func requests(for types: SyncTypes, round: Int, at time: UInt64) -> [SyncRequest] {
     let isOfBoth = types.contains(.announce) && types != .announce
     if !isOfBoth || announces.count <= Self.crowd || !isOverfull(types, at: time) {
       let all = request(for: types, at: time)
@@ -299,8 +254,7 @@ public struct GossipArchive: Sendable {
   /// - Parameters:
   ///   - isBare: whether it says no more than the seed's document has, in a shorter filter.
   ///   - time: milliseconds since 1970, by this node's clock.
-  mutating func request(for types: SyncTypes, isBare: Bool = false, at time: UInt64) -> SyncRequest? {
-    if !isBare, types.contains(.fragment) { nameFragments() }
+  func request(for types: SyncTypes, isBare: Bool = false, at time: UInt64) -> SyncRequest? {
     // No filter holds more than the newest of each kind; one more shows that there are more.
     let most = SyncFilter.mostUsual + 1
     // Messages lie in their order; the others are put in between.
@@ -356,5 +310,13 @@ extension GossipArchive.Item {
 
   func isYounger(than age: UInt64, at time: UInt64) -> Bool {
     timestamp > time || time - timestamp <= age
+  }
+
+  /// The ID of the fragment that the bytes are.
+  static func fragment(in bytes: [UInt8]) -> FragmentID? {
+    guard let view = try? PacketView(bytes), view.type == .fragment else { return nil }
+    let isPlain = !view.flags.contains(.compressed)
+    let head = isPlain ? Array(view.section.prefix(FragmentID.size)) : (try? Packet(view))?.payload ?? []
+    return try? FragmentID(reading: Array(head.prefix(FragmentID.size)))
   }
 }

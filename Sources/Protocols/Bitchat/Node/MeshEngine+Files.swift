@@ -316,11 +316,9 @@ extension MeshEngine {
   }
 
   private mutating func keepOwn(_ piece: OutgoingFiles.Piece) {
-    if let fragment = piece.fragment {
-      archive.keep(fragment)
-    } else if let item = GossipArchive.Item(bytes: piece.bytes) {
-      _ = archive.keep(item)
-    }
+    let item =
+      piece.packet.map { GossipArchive.Item(bytes: piece.bytes, of: $0) } ?? GossipArchive.Item(bytes: piece.bytes)
+    if let item { _ = archive.keep(item) }
   }
 
   // MARK: Receipts

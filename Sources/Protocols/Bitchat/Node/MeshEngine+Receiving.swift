@@ -66,10 +66,9 @@ extension MeshEngine {
       counters.count(error)
       return
     }
-    // A relay may have compressed it anew: then it is another row of bytes, and the same packet. The ID is a hash of all of it, and a
-    // fragment needs none before somebody asks.
-    let id = isVerified ? PacketID(packet) : nil
-    if let id, recentIDs.see(id, at: turn.now) || archive.isLastAnnounce(id, of: view.sender) {
+    // A relay may have compressed it anew: then it is another row of bytes, and the same packet.
+    let id = PacketID(packet)
+    guard !isVerified || !recentIDs.see(id, at: turn.now), !archive.isLastAnnounce(id, of: view.sender) else {
       remember(key, view.type, at: turn.now)
       return hearCopy(of: arrival, key, &turn)
     }
@@ -80,7 +79,7 @@ extension MeshEngine {
     guard mayGoOn else { return }
     remember(key, view.type, at: turn.now)
     // The archive knows the last announce of each peer.
-    if let id, !archive.isLastAnnounce(id, of: view.sender) { recentIDs.insert(id, at: turn.now) }
+    if isVerified, !archive.isLastAnnounce(id, of: view.sender) { recentIDs.insert(id, at: turn.now) }
     let isNewsTooOften =
       view.type == .announce && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
     if goesOn, !isOvertaken, !isNewsTooOften { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
@@ -117,32 +116,31 @@ extension MeshEngine {
     bind(arrival.link, to: arrival.view.sender, &turn)
   }
 
-  /// - Parameter id: of a packet that is verified here.
   /// - Returns: whether the packet is what it says, and may be passed on.
   private mutating func act(
-    on packet: Packet, _ arrival: Arrival, _ id: PacketID?, _ turn: inout Turn
+    on packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
-    switch (packet.type, id) {
-    case (.announce, let id?):
+    switch packet.type {
+    case .announce:
       guard hear(announce: packet, arrival, &turn) else { return false }
       keep(arrival, packet, id, &turn)
       return true
-    case (.message, let id?): return hear(message: packet, arrival, id, &turn)
-    case (.leave, _): return hear(leave: packet, arrival, &turn)
-    case (.noiseHandshake, _), (.noiseEncrypted, _):
+    case .message: return hear(message: packet, arrival, id, &turn)
+    case .leave: return hear(leave: packet, arrival, &turn)
+    case .noiseHandshake, .noiseEncrypted:
       hear(noise: packet, arrival, &turn)
       return true
-    case (.fileTransfer, let id?): return hear(file: packet, arrival, id, &turn)
-    case (.ping, _):
+    case .fileTransfer: return hear(file: packet, arrival, id, &turn)
+    case .ping:
       hear(ping: packet, arrival, &turn)
       return true
-    case (.pong, _):
+    case .pong:
       hear(pong: packet, arrival, &turn)
       return true
-    case (.fragment, _): return hear(fragment: packet, arrival, &turn)
-    case (.courier, _) where packet.recipient == identity.id && isEnvelope(packet):
+    case .fragment: return hear(fragment: packet, arrival, id, &turn)
+    case .courier where packet.recipient == identity.id && isEnvelope(packet):
       return hear(envelope: packet, arrival, &turn)
-    case (.requestSync, _):
+    case .requestSync:
       if !hear(ack: packet, arrival, &turn) { hear(request: packet, arrival, &turn) }
       return false
     default: return packet.type.isOfSeed ? hear(seed: packet, arrival, &turn) : true
@@ -195,17 +193,20 @@ extension MeshEngine {
     return mayGoOn
   }
 
-  mutating func keep(_ arrival: Arrival, _ packet: Packet, _ id: PacketID, _ turn: inout Turn) {
+  mutating func keep(
+    _ arrival: Arrival, _ packet: Packet, _ id: PacketID, of fragment: FragmentID? = nil, _ turn: inout Turn
+  ) {
     guard !blocked.contains(packet.sender) else { return }
     let item = GossipArchive.Item(
-      bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
+      bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp,
+      fragment: fragment)
     if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 
   // MARK: Fragments
 
   private mutating func hear(
-    fragment packet: Packet, _ arrival: Arrival, _ turn: inout Turn
+    fragment packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
     // A packet in a fragment in a fragment would be work without end.
     guard !arrival.isReassembled, let fragment = try? Fragment(reading: packet.payload), fragment.type != .fragment
@@ -213,11 +214,7 @@ extension MeshEngine {
       if !hear(hello: packet, arrival, &turn) { counters.badFragments += 1 }
       return false
     }
-    if arrival.view.recipient == nil, !blocked.contains(packet.sender) {
-      archive.keep(
-        GossipArchive.UnnamedFragment(
-          bytes: arrival.view.bytes, sender: packet.sender, timestamp: packet.timestamp, id: fragment.id))
-    }
+    if arrival.view.recipient == nil { keep(arrival, packet, id, of: fragment.id, &turn) }
     return hear(fragment, of: packet, arrival, &turn)
   }
 

@@ -147,8 +147,8 @@ struct OutgoingFiles: Sendable {
   /// A packet of a file, as it goes out.
   struct Piece {
     let bytes: [UInt8]
-    /// Nil for a packet that needs none.
-    let fragment: GossipArchive.UnnamedFragment?
+    /// A fragment; nil for a packet that needs none.
+    let packet: Packet?
     let isPublic: Bool
   }
 
@@ -156,13 +156,11 @@ struct OutgoingFiles: Sendable {
   func piece(_ index: Int, of number: UInt32) -> Piece? {
     guard let place = place(of: number), let cut = files[place].cut else { return nil }
     let isPublic = files[place].peer == nil
-    guard let cutter = cut.cutter else { return Piece(bytes: cut.bytes, fragment: nil, isPublic: isPublic) }
+    guard let cutter = cut.cutter else { return Piece(bytes: cut.bytes, packet: nil, isPublic: isPublic) }
     guard let fragment = cutter.fragment(index, timestamp: files[place].repeatedTime),
       let bytes = try? fragment.encoded()
     else { return nil }
-    let kept = GossipArchive.UnnamedFragment(
-      bytes: bytes, sender: fragment.sender, timestamp: fragment.timestamp, id: cutter.id)
-    return Piece(bytes: bytes, fragment: kept, isPublic: isPublic)
+    return Piece(bytes: bytes, packet: fragment, isPublic: isPublic)
   }
 
   /// Those of which nothing is left to go out.

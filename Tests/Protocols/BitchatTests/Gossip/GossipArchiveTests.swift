@@ -93,100 +93,25 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(.fragment), at: time) == [])
   }
 
-  /// A fragment as it is kept, and as it is given.
-  private func fragment(
-    _ index: UInt16, of id: UInt64 = 7, from sender: UInt64 = 1, age milliseconds: UInt64 = 0,
-    isCompressed: Bool = false
-  ) throws -> (kept: GossipArchive.UnnamedFragment, given: GossipArchive.Item) {
-    let id = FragmentID(rawValue: id)
-    let slice = [UInt8](repeating: 7, count: 300)
-    let payload = try Fragment(id: id, index: index, total: 9000, type: .fileTransfer, slice: slice).bytes
-    let packet = Packet(
-      type: .fragment, timestamp: time - milliseconds, sender: PeerID(rawValue: sender), payload: payload)
-    let deflated = try #require(PayloadSection(deflating: payload, version: .v1, level: 6))
-    let bytes = try packet.encoded(isCompressed ? deflated : PayloadSection(plain: payload))
-    return (
-      GossipArchive.UnnamedFragment(bytes: bytes, sender: packet.sender, timestamp: packet.timestamp, id: id),
-      GossipArchive.Item(
-        bytes: bytes, id: PacketID(packet), type: .fragment, sender: packet.sender, timestamp: packet.timestamp,
-        fragment: id)
-    )
-  }
-
   @Test("Fragments are given to who asks for them, of the named packets where some are named")
   func fragments() throws {
     var archive = GossipArchive()
-    let (one, two) = (try fragment(0, of: 1), try fragment(0, of: 2))
-    archive.keep(one.kept)
-    archive.keep(two.kept)
-    #expect(archive.fragmentCount == 2)
+    func fragment(_ id: UInt8) throws -> GossipArchive.Item {
+      let id = try FragmentID(reading: [UInt8](repeating: id, count: 8))
+      let fragment = try Fragment(id: id, index: 0, total: 2, type: .message, slice: [1, 2, 3])
+      let packet = Packet(
+        type: .fragment, timestamp: time, sender: PeerID(rawValue: 1), payload: fragment.bytes)
+      return GossipArchive.Item(
+        bytes: try packet.encoded(), id: PacketID(packet), type: .fragment, sender: packet.sender, timestamp: time)
+    }
+    let (one, two) = (try fragment(1), try fragment(2))
+    let isMessage = archive.keep(one)
+    #expect(!isMessage)
+    _ = archive.keep(two)
     #expect(archive.missing(try request(), at: time) == [])
-    #expect(Set(archive.missing(try request(.fragment), at: time)) == [one.given, two.given])
-    #expect(archive.missing(try request(.fragment, fragments: [FragmentID(rawValue: 2)]), at: time) == [two.given])
-    #expect(archive.missing(try request(having: [one.given], .fragment), at: time) == [two.given])
-    // What this node asks for leaves out what came last.
-    let three = try fragment(0, of: 3)
-    archive.keep(three.kept)
-    let request = archive.request(for: .fragment, at: time)
-    let known = FilterValues(try #require(request).filter)
-    #expect([one, two, three].allSatisfy { known.mayHave($0.given.filterHash) })
-  }
-
-  @Test("A fragment that comes twice, or that a relay has compressed, is given once, as it came first")
-  func fragmentForms() throws {
-    let (plain, deflated) = (try fragment(1), try fragment(1, isCompressed: true))
-    #expect(deflated.kept.bytes != plain.kept.bytes && deflated.given.id == plain.given.id)
-    for (first, second) in [(plain, deflated), (deflated, plain)] {
-      var archive = GossipArchive()
-      for each in [first, second, first] { archive.keep(each.kept) }
-      #expect(archive.missing(try request(.fragment), at: time) == [first.given])
-      archive.keep(second.kept)
-      archive.keep(
-        GossipArchive.UnnamedFragment(bytes: [1], sender: first.kept.sender, timestamp: time, id: first.kept.id))
-      #expect(archive.missing(try request(.fragment), at: time) == [first.given])
-      #expect(archive.fragmentCount == 1)
-    }
-  }
-
-  @Test("Fragments of a cancelled file, of a blocked sender and of long ago are given to nobody, asked for or not")
-  func fragmentsForgotten() throws {
-    for isNamed in [false, true] {
-      var archive = GossipArchive()
-      let fragments = try [
-        fragment(0, of: 1), fragment(0, of: 2), fragment(0, of: 2, from: 2), fragment(0, of: 3, from: 3),
-        fragment(0, of: 4, age: 6 * 3600 * 1000 - 10),
-      ]
-      for fragment in fragments { archive.keep(fragment.kept) }
-      if isNamed { _ = archive.missing(try request(.fragment), at: time) }
-      archive.forget(FragmentID(rawValue: 2), of: PeerID(rawValue: 1))
-      archive.forget(PeerID(rawValue: 3))
-      archive.age(at: time + 20)
-      #expect(archive.bytes == fragments[0].kept.bytes.count + fragments[2].kept.bytes.count, "named: \(isNamed)")
-      let given = archive.missing(try request(.fragment), at: time)
-      #expect(Set(given) == [fragments[0].given, fragments[2].given], "named: \(isNamed)")
-    }
-  }
-
-  @Test("No more fragments wait for their IDs than are kept with them, and a relay keeps none")
-  func fragmentRoom() throws {
-    var archive = GossipArchive()
-    for index in 0..<UInt16(8900) {
-      archive.keep(try fragment(index).kept)
-      #expect(archive.fragmentCount <= 6000)
-    }
-    #expect(archive.missing(try request(.fragment), at: time).contains(try fragment(8899).given))
-    #expect(archive.fragmentCount <= 3000)
-    for index in 0..<UInt16(60) {
-      let part = try fragment(index, of: 8).kept
-      archive.keep(
-        GossipArchive.UnnamedFragment(
-          bytes: part.bytes + [UInt8](repeating: 0, count: 100_000), sender: part.sender,
-          timestamp: part.timestamp, id: part.id))
-      #expect(archive.bytes <= 2 * (3 << 19) + 110_000)
-    }
-    var relay = GossipArchive(keepsMessages: false)
-    relay.keep(try fragment(0).kept)
-    #expect(relay.fragmentCount == 0)
+    #expect(Set(archive.missing(try request(.fragment), at: time)) == [one, two])
+    let named = try FragmentID(reading: [UInt8](repeating: 2, count: 8))
+    #expect(archive.missing(try request(.fragment, fragments: [named]), at: time) == [two])
   }
 
   @Test("Before fragments and small files goes the announce of their sender, as old as it may be, once")
@@ -197,17 +122,16 @@ struct GossipArchiveTests {
       _ = archive.keep(announce)
       _ = archive.keep(try item(.announce, from: 2, age: 900_000))
       let parts = try (1...2).map { number in
-        if type == .fragment {
-          let part = try fragment(UInt16(number), age: UInt64(10 - number))
-          archive.keep(part.kept)
-          return part.given
-        }
+        let payload =
+          type == .fragment
+          ? try Fragment(id: FragmentID(rawValue: 7), index: UInt16(number), total: 9, type: .fileTransfer, slice: [1])
+            .bytes
+          : [UInt8(number)]
         let packet = Packet(
-          type: type, timestamp: time - UInt64(10 - number), sender: PeerID(rawValue: 1), payload: [UInt8(number)])
-        let part = try #require(GossipArchive.Item(bytes: try packet.encoded()))
-        _ = archive.keep(part)
-        return part
+          type: type, timestamp: time - UInt64(10 - number), sender: PeerID(rawValue: 1), payload: payload)
+        return try #require(GossipArchive.Item(bytes: try packet.encoded()))
       }
+      for part in parts { _ = archive.keep(part) }
       let types: SyncTypes = type == .fragment ? .fragment : .fileTransfer
       #expect(archive.missing(try request(types), at: time) == [announce] + parts)
       #expect(archive.missing(try request(having: [announce], types), at: time) == parts)
@@ -255,13 +179,11 @@ struct GossipArchiveTests {
   func ownRequest() throws {
     var archive = GossipArchive()
     for number in 0..<100 { _ = archive.keep(try item(age: UInt64(1000 + number), "line \(number)")) }
-    let first = archive.request(for: .usual, at: time)
-    let small = try #require(first)
+    let small = try #require(archive.request(for: .usual, at: time))
     #expect(small.since == nil)
     #expect(archive.missing(small, at: time) == [])
     for number in 100..<1000 { _ = archive.keep(try item(age: UInt64(1000 + number), "line \(number)")) }
-    let second = archive.request(for: .usual, at: time)
-    let full = try #require(second)
+    let full = try #require(archive.request(for: .usual, at: time))
     #expect(full.filter.bits.count <= Limits.filterBytes)
     let since = try #require(full.since)
     #expect(since > time - 2000 && since < time - 1200)

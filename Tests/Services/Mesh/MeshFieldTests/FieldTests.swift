@@ -176,7 +176,7 @@ struct FieldTests {
     let results = await results(flooded)
     let calm = await self.results(flooded.withoutFlood)
     let most = results.most
-    #expect(most.peers <= 1024 && most.pins <= 4096 && most.announces <= 1024 && most.fragments <= 6000)
+    #expect(most.peers <= 1024 && most.pins <= 4096 && most.announces <= 1024 && most.fragments <= 3000)
     #expect(most.assemblies <= 128 && most.assemblyBytes <= 8 << 20 && most.waitingChat <= 64)
     #expect(most.pendingRelays <= 1024 && most.pendingBytes <= 2 << 20 && most.recentPackets <= 20_000)
     #expect(results.frames.contains { $0.kind == "fragment" } && !calm.frames.contains { $0.kind == "fragment" })
