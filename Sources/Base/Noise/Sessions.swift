@@ -61,9 +61,9 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   /// Throws `noSession`, which `begin` is for, `badLength` if it is longer than the limit, and `exhausted`: then the session
   /// has ended.
   public mutating func seal(_ plaintext: [UInt8], for peer: Peer, at now: Instant) throws(NoiseError) -> [UInt8] {
-    defer { deadline = firstDue }
     guard plaintext.count <= limits.messageBytes else { throw .badLength }
     guard records[peer]?.live != nil else { throw .noSession }
+    defer { deadline = firstDue }
     do throws(NoiseError) {
       guard let message = try records[peer]?.live?.transport.seal(plaintext) else { throw .noSession }
       records[peer]?.live?.use(limits, at: now)

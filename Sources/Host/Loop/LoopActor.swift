@@ -18,7 +18,7 @@ public actor LoopActor {
   ///
   /// - Precondition: the caller is on the loop's thread.
   public static func assumeIsolated<Value>(_ body: @LoopActor () throws -> Value) rethrows -> Value {
-    // The runtime's own check asks the same in the end, on a way that takes ten times as long, with each packet that comes.
+    // The runtime's own check comes to the same in the end, by a longer way, and this is asked whenever a descriptor is ready.
     precondition(EventLoop.shared.isCurrent, "called from outside the event loop's thread")
     typealias Plain = () throws -> Value
     // The isolation is a part of the closure's type and of nothing else; the line above has checked it.

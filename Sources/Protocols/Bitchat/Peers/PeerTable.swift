@@ -76,7 +76,7 @@ struct PeerTable: Sendable {
   }
 
   /// Whether a peer is in the table.
-  func has(_ id: PeerID) -> Bool { peers.place(of: id) != nil }
+  func has(_ id: PeerID) -> Bool { peers.holds(id) }
 
   /// Takes in an announce whose signature holds.
   ///
