@@ -139,6 +139,7 @@ extension BlueZRadio {
     characteristic.writeOffer?.settled(link.id)
     link.isUsed = true
     let id = link.id
+    socket.gatheringTime = Self.gatheringTime
     socket.onReadable = { [weak self, weak characteristic] in
       guard let self, let characteristic else { return }
       _ = takeWrites(of: id, to: characteristic)
@@ -225,6 +226,9 @@ extension BlueZRadio {
   private static let writeBuffer = 1 << 20
   /// Writes of one client that are taken before the loop has its turn.
   private static let writesATurn = 16
+  /// Writes that come one close behind the other wait for each other, about as long as the shortest connection interval of
+  /// Bluetooth, in which a controller brings several.
+  private static let gatheringTime = Duration.microseconds(7500)
 
   /// Values go to bluetoothd alone: no other program on the bus sees them.
   ///

@@ -30,8 +30,9 @@ BARE_UNIT = "bare-gatt.service"
 BARE_PATH = "/bare/service/characteristic"
 BARE_CHARACTERISTIC = "0000fff1-0000-1000-8000-00805f9b34fb"
 CHARACTERISTIC, DEVICE = "org.bluez.GattCharacteristic1", "org.bluez.Device1"
-#: Of a kind: each file has its bare packets right behind it, for other work on the host comes and goes.
-RUNS = 3
+#: Of a kind: each file has its bare packets right behind it, for other work on the host comes and goes. Either takes one and a half
+#: times as long in one run as in the next, by who wakes when on the one processor; so their sums are compared.
+RUNS = 5
 #: Slower than this nothing crosses in any guest, in bytes a second of the reference.
 SLOWEST = 4000
 #: Bytes of a fragment before its slice, and of a ping.
@@ -223,17 +224,22 @@ def packets_of(stage: Stage, size: int, frames: int) -> list[int]:
 
 
 def show_files(stage: Stage, taken: Taken) -> None:
-    """Shows what files took beside bare packets of the same sizes: the best rate, and the ratio in the middle."""
+    """Shows what files took beside bare packets of the same sizes: the best rate, and the ratio of their times."""
     for (name, size), runs in taken.items():
         seconds, frames, _ = min(runs, key=lambda run: run[0])
         stage.measure(f"{size // KB} kB from {name}: {size / seconds / 1000:.0f} kB/s in {frames} frames, {_shares(runs)}")
+    for wanted in dict.fromkeys(size for _, size in taken):
+        runs = [run for (_, size), each in taken.items() if size == wanted for run in each]
+        stage.measure(f"{wanted // KB} kB either way: {_shares(runs)}")
 
 
 def _shares(runs: list[tuple[float, int, float | None]]) -> str:
-    ratios = sorted(bare / seconds for seconds, _, bare in runs if bare is not None)
-    if not ratios:
+    pairs = [(seconds, bare) for seconds, _, bare in runs if bare is not None]
+    if not pairs:
         return "of bare packets some were lost each time"
-    return f"{median(ratios):.2f} of bare packets ({', '.join(f'{ratio:.2f}' for ratio in ratios)})"
+    whole = sum(bare for _, bare in pairs) / sum(seconds for seconds, _ in pairs)
+    each = ", ".join(f"{ratio:.2f}" for ratio in sorted(bare / seconds for seconds, bare in pairs))
+    return f"{whole:.2f} of bare packets ({each})"
 
 
 async def latencies(one: Node, other: Node, label: str, count: int) -> list[float]:

@@ -47,6 +47,8 @@ final class Service: GATTServerDelegate {
   let events = Mailbox<Event>()
   /// What writes are refused with.
   var refusal: ATTError?
+  /// Called with each value that is written.
+  var onWritten: (@LoopActor ([UInt8]) -> Void)?
 
   func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {
     events.put(.opened(link, address.description))
@@ -56,6 +58,7 @@ final class Service: GATTServerDelegate {
 
   func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
     events.put(.written(link, characteristic, value))
+    onWritten?(value)
     if let refusal { throw refusal }
   }
 

@@ -98,6 +98,30 @@ struct WriteOfferTests {
     }
   }
 
+  @Test("Writes by a socket that come close behind several others wait for a connection interval, and none is lost")
+  @LoopActor
+  func gathered() async throws {
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
+    let (device, link) = try await Self.client(1, rig, service, streamsTo: server)
+    #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
+    try await rig.fake.until { Self.isOffered(rig) }
+    #expect(await rig.fake.write([1], to: Service.put, from: device) == nil)
+    try await Self.until([1], on: link, service)
+    func write(_ number: UInt8) { rig.fake.write([number], to: Service.put, from: device) { #expect($0 == nil) } }
+    var times: [UInt8: Instant] = [:]
+    service.onWritten = { value in
+      times[value[0]] = EventLoop.shared.now
+      if value == [3] { EventLoop.shared.soon { write(4) } }
+    }
+    write(2)
+    write(3)
+    try await Self.until([4], on: link, service)
+    #expect(Self.written(service, on: link) == (0...4).map { [$0] })
+    #expect(try #require(times[4]) >= #require(times[3]).advanced(by: .microseconds(7500)))
+    #expect(rig.fake.writesBySocket == 4)
+  }
+
   @Test("A client that comes later is known by its first write before it has a socket; those of others stay")
   @LoopActor
   func later() async throws {

@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Glibc
 import Loop
@@ -85,6 +86,146 @@ struct PacketSocketTests {
     far.onReadable = { got.put(far.receive(limit: 9)) }
     #expect(try await got.next() == .packet([4]))
     #expect(got.all.count == 4 && !got.all.contains(.nothing))
+    far.close()
+  }
+
+  /// What `far` receives, up to four packets a turn, with the moments of its turns.
+  ///
+  /// - Parameter body: called in each turn.
+  @LoopActor
+  private func turns(
+    of far: PacketSocket, _ body: @escaping @LoopActor ([UInt8]) -> Void = { _ in }
+  ) -> Mailbox<(packets: [UInt8], time: Instant)> {
+    let turns = Mailbox<(packets: [UInt8], time: Instant)>()
+    far.onReadable = {
+      let bytes = far.receive(limit: 1, upTo: 4).flatMap { arrival -> [UInt8] in
+        if case .packet(let packet) = arrival { packet } else { [] }
+      }
+      turns.put((bytes, EventLoop.shared.now))
+      body(bytes)
+    }
+    return turns
+  }
+
+  @Test("After several at once the next ones wait for each other, for the gathering time; one alone waits for none")
+  @LoopActor
+  func gathering() async throws {
+    let (near, far) = try pair()
+    let time = Duration.milliseconds(20)
+    far.gatheringTime = time
+    func send(_ bytes: UInt8...) { for byte in bytes { #expect(near.send([byte]) == .sent) } }
+    // The loop would hand over 4 alone, were it not for the two before.
+    let turns = turns(of: far) { if $0 == [2, 3] { EventLoop.shared.soon { send(4) } } }
+    send(1)
+    #expect(try await turns.next().packets == [1])
+    send(2, 3)
+    let several = try await turns.next()
+    let gathered = try await turns.next()
+    #expect((several.packets, gathered.packets) == ([2, 3], [4]))
+    #expect(gathered.time >= several.time.advanced(by: time))
+    send(5)
+    #expect(try await turns.next().packets == [5], "the loop watches again")
+    #expect(turns.all.count == 4)
+    far.close()
+  }
+
+  @Test("Where several came again after the gathering time, the next ones wait again, until none comes")
+  @LoopActor
+  func gatheringAgain() async throws {
+    let (near, far) = try pair()
+    let time = Duration.milliseconds(5)
+    far.gatheringTime = time
+    func send(_ bytes: UInt8...) { for byte in bytes { #expect(near.send([byte]) == .sent) } }
+    let turns = turns(of: far) { if let last = $0.last, last < 6 { send(last + 1, last + 2) } }
+    send(1, 2)
+    var before: Instant?
+    for packets: [UInt8] in [[1, 2], [3, 4], [5, 6], []] {
+      let turn = try await turns.next()
+      #expect(turn.packets == packets)
+      if let before { #expect(turn.time >= before.advanced(by: time)) }
+      before = turn.time
+    }
+    send(9)
+    #expect(try await turns.next().packets == [9])
+    #expect(turns.all.count == 5)
+    far.close()
+  }
+
+  @Test("What is more than was asked for waits for no other, nor does what comes one by one, nor the end")
+  @LoopActor
+  func gatheringForLong() async throws {
+    let (near, far) = try pair()
+    far.gatheringTime = .seconds(3600)
+    let turns = turns(of: far)
+    for byte in 0..<9 { #expect(near.send([UInt8(byte)]) == .sent) }
+    for packets: [UInt8] in [[0, 1, 2, 3], [4, 5, 6, 7], [8]] { #expect(try await turns.next().packets == packets) }
+    #expect(near.send([9]) == .sent)
+    #expect(try await turns.next().packets == [9])
+    #expect(near.send([10]) == .sent)
+    #expect(near.send([11]) == .sent)
+    #expect(try await turns.next().packets == [10, 11])
+    let ends = Mailbox<Int>()
+    far.onHangUp = { ends.put(turns.all.count) }
+    #expect(near.send([12]) == .sent)
+    #expect(near.send([13]) == .sent)
+    near.close()
+    #expect(try await turns.next().packets == [12, 13])
+    #expect(try await ends.next() == turns.all.count, "the end comes last")
+    #expect(turns.all.count == 6)
+    far.close()
+  }
+
+  enum End: CaseIterable {
+    case closed, dropped, hungUp
+  }
+
+  @Test(
+    "Once an end is closed, dropped or hung up nothing is called for packets that waited for each other",
+    arguments: End.allCases)
+  @LoopActor
+  func gatheringEnded(by end: End) async throws {
+    let (near, other) = try PacketSocket.pair()
+    var far: PacketSocket? = try PacketSocket(owning: other)
+    let time = Duration.milliseconds(5)
+    far?.gatheringTime = time
+    let (calls, ends) = (Mailbox<Int>(), Mailbox<Bool>())
+    far?.onReadable = { [weak far] in calls.put(far?.receive(limit: 1, upTo: 4).count ?? 0) }
+    far?.onHangUp = { ends.put(true) }
+    func send(_ count: Int) { for _ in 0..<count { #expect(near.send([1]) == .sent) } }
+    send(2)
+    #expect(try await calls.next() == 2)
+    send(2)
+    switch end {
+    case .closed: far?.close()
+    case .dropped: far = nil
+    case .hungUp:
+      near.close()
+      #expect(try await ends.next())
+    }
+    let before = calls.all
+    let later = Mailbox<Bool>()
+    let timer = EventLoop.shared.schedule(at: EventLoop.shared.now.advanced(by: time * 2)) { later.put(true) }
+    #expect(try await later.next())
+    timer.cancel()
+    #expect(calls.all == before)
+    far?.close()
+    near.close()
+  }
+
+  @Test("Who takes nothing is told again in the next turn, whatever was taken before")
+  @LoopActor
+  func gatheringNothing() async throws {
+    let (near, far) = try pair()
+    far.gatheringTime = .seconds(3600)
+    for byte in 1...3 as ClosedRange<UInt8> { #expect(near.send([byte]) == .sent) }
+    #expect(far.receive(limit: 1, upTo: 2) == [.packet([1]), .packet([2])])
+    let taken = Mailbox<[PacketSocket.Arrival]>()
+    var calls = 0
+    far.onReadable = {
+      calls += 1
+      if calls == 3 { taken.put(far.receive(limit: 1, upTo: 2)) }
+    }
+    #expect(try await taken.next() == [.packet([3])])
     far.close()
   }
 

@@ -30,15 +30,24 @@ public final class PacketSocket {
     case closed
   }
 
-  /// Called while packets wait to be received, again in each turn of the loop, and once before `onHangUp`. Without it
-  /// packets wait in the kernel.
+  /// Called while packets wait to be received, again in each turn of the loop (but see `gatheringTime`), and once before
+  /// `onHangUp`. Without it packets wait in the kernel.
   public var onReadable: (@LoopActor () -> Void)? { didSet { watch() } }
   /// Called once after `.full`, however often that was said, when there is room again.
   public var onRoom: (@LoopActor () -> Void)?
   /// Called once, when every copy of the other end is closed. What it had sent can still be received.
   public var onHangUp: (@LoopActor () -> Void)?
 
+  /// Where `onReadable` received several packets at once it is next called after this time, for all that came meanwhile: a program
+  /// that wakes for each packet of many costs the machine more than one that wakes for several. A packet that comes alone waits
+  /// for none, and nor do those of which more wait than were asked for. Nil: it is called in each turn.
+  public var gatheringTime: Duration?
+
   private let end: FileDescriptor
+  /// How the last packets were received: how many, and whether as many as were asked for.
+  private var lastReceived = (count: 0, mayHaveLeft: false)
+  /// Set while `onReadable` waits for the gathering time to pass.
+  private var gathering: Registration?
   private var isWaitingForRoom = false
   private var isHungUp = false
   private var watched: Readiness = []
@@ -98,7 +107,8 @@ public final class PacketSocket {
   /// Closes this end; the other one hears of it. No closure is called any more.
   public func close() {
     registration?.cancel()
-    registration = nil
+    gathering?.cancel()
+    (registration, gathering) = (nil, nil)
     (onReadable, onRoom, onHangUp) = (nil, nil, nil)
     end.close()
   }
@@ -132,7 +142,9 @@ public final class PacketSocket {
   ///   - count: how many are taken at most, up to 32.
   /// - Returns: in their order; none where none waits, and `.closed` as the last where the end has come.
   public func receive(limit: Int, upTo count: Int) -> [Arrival] {
-    Self.packets(from: end.raw, limit: limit, upTo: count)
+    let arrivals = Self.packets(from: end.raw, limit: limit, upTo: count)
+    lastReceived = (arrivals.count, arrivals.count == count)
+    return arrivals
   }
 
   /// Not the actor's: in closures that are, the runtime would check that at length.
@@ -164,7 +176,7 @@ public final class PacketSocket {
   /// Has the loop watch for what is wanted now. It always reports a hang-up.
   private func watch() {
     var wanted: Readiness = .hungUp
-    if onReadable != nil { wanted.insert(.readable) }
+    if onReadable != nil, gathering == nil { wanted.insert(.readable) }
     if isWaitingForRoom { wanted.insert(.writable) }
     guard isOpen, wanted != watched else { return }
     watched = wanted
@@ -177,9 +189,23 @@ public final class PacketSocket {
     }
   }
 
+  /// Has the packets received that wait, and decides when that is to be done next.
+  private func read() {
+    let wasGathering = gathering != nil
+    lastReceived = (0, false)
+    onReadable?()
+    if let gatheringTime, isOpen, lastReceived.count > 1 {
+      let time = lastReceived.mayHaveLeft ? .zero : gatheringTime
+      gathering = EventLoop.shared.schedule(at: EventLoop.shared.now.advanced(by: time)) { [weak self] in self?.read() }
+    } else {
+      gathering = nil
+    }
+    if wasGathering != (gathering != nil) { watch() }
+  }
+
   private func handle(_ ready: Readiness) {
     let isEnd = !ready.isDisjoint(with: [.hungUp, .failed])
-    if ready.contains(.readable) { onReadable?() }
+    if ready.contains(.readable) || isEnd && gathering != nil { read() }
     if ready.contains(.writable), isWaitingForRoom {
       isWaitingForRoom = false
       watch()
@@ -189,7 +215,8 @@ public final class PacketSocket {
     // The loop would tell of it in each turn.
     isHungUp = true
     registration?.cancel()
-    registration = nil
+    gathering?.cancel()
+    (registration, gathering) = (nil, nil)
     onHangUp?()
   }
 }
