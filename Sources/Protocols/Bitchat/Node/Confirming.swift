@@ -17,8 +17,8 @@ struct FileConfirmation: Hashable, Sendable {
 /// As many packets may be unconfirmed as keep the link busy, and more: what the link has taken of late in the time that a
 /// confirmation needs on an empty one, and beyond. Nothing overtakes what waits on the way, so beside chat that is little; else more,
 /// for what many packets at a time cost each program on the way, and the confirmations, is less. How long a confirmation needs is
-/// measured with the first packet, and anew every ten seconds: on an empty link with the next packet, and else all is confirmed before
-/// the next one goes. Without that a link that is always full would pass for one that is slow.
+/// measured with the first packet, and anew every ten seconds: then all is confirmed before the next packet goes. Without that a link
+/// that is always full would pass for one that is slow.
 struct Confirming: Sendable {
   /// The fewest and the most packets that may be unconfirmed.
   static let limits = 4...96
@@ -116,7 +116,7 @@ struct Confirming: Sendable {
       (shortest, rates, told) = (nil, [], nil)
       (isEmptying, isMeasuring) = (false, true)
     } else if let shortest, !isMeasuring, now > shortest.until {
-      if way.isEmpty { isMeasuring = true } else { isEmptying = true }
+      isEmptying = true
     }
     way.append(Sent(mark: mark, isQuestion: false, at: now, confirmed: confirmed))
     unasked += 1

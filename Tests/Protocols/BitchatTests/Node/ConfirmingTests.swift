@@ -327,25 +327,6 @@ struct ConfirmingTests {
     #expect(!confirming.isDue && confirming.next == .zero)
   }
 
-  @Test("After ten seconds an empty link is measured with the next packet, and nothing waits for that")
-  func measuresEmpty() {
-    var confirming = Confirming()
-    confirming.sent(nil, at: .zero)
-    confirming.ask(1, at: .zero)
-    let isFirst = confirming.confirm(.answer(1), at: .zero.advanced(by: .milliseconds(20)))
-    let later = Instant.zero.advanced(by: Confirming.period + .milliseconds(21))
-    confirming.sent(nil, at: later)
-    #expect(confirming.isDue && confirming.next == .zero)
-    confirming.ask(2, at: later)
-    confirming.sent(nil, at: later)
-    #expect(!confirming.isDue && confirming.next == .zero)
-    let answered = later.advanced(by: .milliseconds(500))
-    let isSecond = confirming.confirm(.answer(2), at: answered)
-    #expect(isFirst && isSecond)
-    while confirming.next == .zero { confirming.sent(nil, at: answered) }
-    #expect(confirming.next == answered.advanced(by: .seconds(2)), "four times as long as an answer takes now")
-  }
-
   @Test(
     "As many packets may be unconfirmed as keep a link busy, and a line waits for them 80 ms, twice its time or three packets, at most",
     arguments: [(1, 5), (1, 25), (5, 25), (10, 17), (27, 5), (20, 100), (100, 500)] as [(Int64, Int64)])
