@@ -230,7 +230,7 @@ def show_files(stage: Stage, taken: Taken) -> None:
         stage.measure(f"{size // KB} kB from {name}: {size / seconds / 1000:.0f} kB/s in {frames} frames, {_shares(runs)}")
     for wanted in dict.fromkeys(size for _, size in taken):
         runs = [run for (_, size), each in taken.items() if size == wanted for run in each]
-        stage.measure(f"{wanted // KB} kB either way: {_shares(runs)}")
+        stage.measure(f"{wanted // KB} kB both ways: {_shares(runs)}")
 
 
 def _shares(runs: list[tuple[float, int, float | None]]) -> str:
@@ -238,8 +238,9 @@ def _shares(runs: list[tuple[float, int, float | None]]) -> str:
     if not pairs:
         return "of bare packets some were lost each time"
     whole = sum(bare for _, bare in pairs) / sum(seconds for seconds, _ in pairs)
-    each = ", ".join(f"{ratio:.2f}" for ratio in sorted(bare / seconds for seconds, bare in pairs))
-    return f"{whole:.2f} of bare packets ({each})"
+    ratios = sorted(bare / seconds for seconds, bare in pairs)
+    each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    return f"{whole:.2f} of bare packets, median {median(ratios):.2f} ({each})"
 
 
 async def latencies(one: Node, other: Node, label: str, count: int) -> list[float]:

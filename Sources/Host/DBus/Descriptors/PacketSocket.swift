@@ -38,14 +38,14 @@ public final class PacketSocket {
   /// Called once, when every copy of the other end is closed. What it had sent can still be received.
   public var onHangUp: (@LoopActor () -> Void)?
 
-  /// Where `onReadable` received several packets at once it is next called after this time, for all that came meanwhile: a program
-  /// that wakes for each packet of many costs the machine more than one that wakes for several. A packet that comes alone waits
-  /// for none, and nor do those of which more wait than were asked for. Nil: it is called in each turn.
+  /// Where `onReadable` received several packets it is next called after this time, for all that came meanwhile, also where none
+  /// did: a program that wakes for each packet of many costs the machine more than one that wakes for several. A packet that comes
+  /// alone is announced at once. Where as many were received as were asked for, the rest is, too. Nil: all are.
   public var gatheringTime: Duration?
 
   private let end: FileDescriptor
-  /// How the last packets were received: how many, and whether as many as were asked for.
-  private var lastReceived = (count: 0, mayHaveLeft: false)
+  /// What the last `receive` took: how many packets, and whether as many as were asked for.
+  private var lastReceived = (count: 0, mayBeMore: false)
   /// Set while `onReadable` waits for the gathering time to pass.
   private var gathering: Registration?
   private var isWaitingForRoom = false
@@ -189,14 +189,14 @@ public final class PacketSocket {
     }
   }
 
-  /// Has the packets received that wait, and decides when that is to be done next.
+  /// Calls `onReadable`, and decides when to call it again.
   private func read() {
     let wasGathering = gathering != nil
     lastReceived = (0, false)
     onReadable?()
-    if let gatheringTime, isOpen, lastReceived.count > 1 {
-      let time = lastReceived.mayHaveLeft ? .zero : gatheringTime
-      gathering = EventLoop.shared.schedule(at: EventLoop.shared.now.advanced(by: time)) { [weak self] in self?.read() }
+    if let gatheringTime, isOpen, lastReceived.count > 1, !lastReceived.mayBeMore {
+      let next = EventLoop.shared.now.advanced(by: gatheringTime)
+      gathering = EventLoop.shared.schedule(at: next) { [weak self] in self?.read() }
     } else {
       gathering = nil
     }
