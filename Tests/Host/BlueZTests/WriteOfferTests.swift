@@ -41,6 +41,19 @@ struct WriteOfferTests {
     return (device, link)
   }
 
+  /// A client that has a socket: it has written 0 by a call, and 1 by the socket.
+  @LoopActor
+  private static func writer(
+    _ rig: Rig, _ service: Service, _ server: DriverRig.Server
+  ) async throws -> (ObjectPath, LinkID) {
+    let (device, link) = try await client(1, rig, service, streamsTo: server)
+    #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
+    try await rig.fake.until { isOffered(rig) }
+    #expect(await rig.fake.write([1], to: Service.put, from: device) == nil)
+    try await until([1], on: link, service)
+    return (device, link)
+  }
+
   @LoopActor
   private static func isOffered(_ rig: Rig) -> Bool {
     rig.fake.applications.last?[Service.put]?.offersWriteSockets == true
@@ -103,11 +116,7 @@ struct WriteOfferTests {
   func gathered() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
-    let (device, link) = try await Self.client(1, rig, service, streamsTo: server)
-    #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
-    try await rig.fake.until { Self.isOffered(rig) }
-    #expect(await rig.fake.write([1], to: Service.put, from: device) == nil)
-    try await Self.until([1], on: link, service)
+    let (device, link) = try await Self.writer(rig, service, server)
     func write(_ number: UInt8) { rig.fake.write([number], to: Service.put, from: device) { #expect($0 == nil) } }
     var times: [UInt8: Instant] = [:]
     service.onWritten = { value in
@@ -301,11 +310,7 @@ struct WriteOfferTests {
   func lastWords() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
-    let (device, link) = try await Self.client(1, rig, service, streamsTo: server)
-    #expect(await rig.fake.write([0], to: Service.put, from: device) == nil)
-    try await rig.fake.until { Self.isOffered(rig) }
-    #expect(await rig.fake.write([1], to: Service.put, from: device) == nil)
-    try await Self.until([1], on: link, service)
+    let (device, link) = try await Self.writer(rig, service, server)
     // More than a turn of the loop takes.
     for number in 2..<100 as Range<UInt8> { rig.fake.write([number], to: Service.put, from: device) { _ in } }
     rig.fake.setConnected(device, false)

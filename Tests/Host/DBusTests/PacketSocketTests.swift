@@ -89,6 +89,12 @@ struct PacketSocketTests {
     far.close()
   }
 
+  /// Sends packets of one byte each.
+  @LoopActor
+  private func send(_ bytes: UInt8..., from near: PacketSocket) {
+    for byte in bytes { #expect(near.send([byte]) == .sent) }
+  }
+
   /// What `far` receives, up to four packets a turn, with the moments of its turns.
   ///
   /// - Parameter body: called in each turn.
@@ -113,17 +119,16 @@ struct PacketSocketTests {
     let (near, far) = try pair()
     let time = Duration.milliseconds(20)
     far.gatheringTime = time
-    func send(_ bytes: UInt8...) { for byte in bytes { #expect(near.send([byte]) == .sent) } }
     // The loop would hand over 4 alone, were it not for the two before.
-    let turns = turns(of: far) { if $0 == [2, 3] { EventLoop.shared.soon { send(4) } } }
-    send(1)
+    let turns = turns(of: far) { if $0 == [2, 3] { EventLoop.shared.soon { send(4, from: near) } } }
+    send(1, from: near)
     #expect(try await turns.next().packets == [1])
-    send(2, 3)
+    send(2, 3, from: near)
     let several = try await turns.next()
     let gathered = try await turns.next()
     #expect((several.packets, gathered.packets) == ([2, 3], [4]))
     #expect(gathered.time >= several.time.advanced(by: time))
-    send(5)
+    send(5, from: near)
     #expect(try await turns.next().packets == [5], "the loop watches again")
     #expect(turns.all.count == 4)
     far.close()
@@ -135,9 +140,8 @@ struct PacketSocketTests {
     let (near, far) = try pair()
     let time = Duration.milliseconds(5)
     far.gatheringTime = time
-    func send(_ bytes: UInt8...) { for byte in bytes { #expect(near.send([byte]) == .sent) } }
-    let turns = turns(of: far) { if let last = $0.last, last < 6 { send(last + 1, last + 2) } }
-    send(1, 2)
+    let turns = turns(of: far) { if let last = $0.last, last < 6 { send(last + 1, last + 2, from: near) } }
+    send(1, 2, from: near)
     var before: Instant?
     for packets: [UInt8] in [[1, 2], [3, 4], [5, 6], []] {
       let turn = try await turns.next()
@@ -145,7 +149,7 @@ struct PacketSocketTests {
       if let before { #expect(turn.time >= before.advanced(by: time)) }
       before = turn.time
     }
-    send(9)
+    send(9, from: near)
     #expect(try await turns.next().packets == [9])
     #expect(turns.all.count == 5)
     far.close()
@@ -157,17 +161,15 @@ struct PacketSocketTests {
     let (near, far) = try pair()
     far.gatheringTime = .seconds(3600)
     let turns = turns(of: far)
-    for byte in 0..<9 { #expect(near.send([UInt8(byte)]) == .sent) }
+    send(0, 1, 2, 3, 4, 5, 6, 7, 8, from: near)
     for packets: [UInt8] in [[0, 1, 2, 3], [4, 5, 6, 7], [8]] { #expect(try await turns.next().packets == packets) }
-    #expect(near.send([9]) == .sent)
+    send(9, from: near)
     #expect(try await turns.next().packets == [9])
-    #expect(near.send([10]) == .sent)
-    #expect(near.send([11]) == .sent)
+    send(10, 11, from: near)
     #expect(try await turns.next().packets == [10, 11])
     let ends = Mailbox<Int>()
     far.onHangUp = { ends.put(turns.all.count) }
-    #expect(near.send([12]) == .sent)
-    #expect(near.send([13]) == .sent)
+    send(12, 13, from: near)
     near.close()
     #expect(try await turns.next().packets == [12, 13])
     #expect(try await ends.next() == turns.all.count, "the end comes last")
@@ -180,7 +182,7 @@ struct PacketSocketTests {
   }
 
   @Test(
-    "Once an end is closed, dropped or hung up nothing is called for packets that waited for each other",
+    "Once an end is dropped or hung up nothing is called for packets that waited for each other",
     arguments: End.allCases)
   @LoopActor
   func gatheringEnded(by end: End) async throws {
@@ -191,10 +193,9 @@ struct PacketSocketTests {
     let (calls, ends) = (Mailbox<Int>(), Mailbox<Bool>())
     far?.onReadable = { [weak far] in calls.put(far?.receive(limit: 1, upTo: 4).count ?? 0) }
     far?.onHangUp = { ends.put(true) }
-    func send(_ count: Int) { for _ in 0..<count { #expect(near.send([1]) == .sent) } }
-    send(2)
+    send(1, 2, from: near)
     #expect(try await calls.next() == 2)
-    send(2)
+    send(3, 4, from: near)
     switch end {
     case .dropped: far = nil
     case .hungUp:
@@ -216,9 +217,9 @@ struct PacketSocketTests {
   func gatheringNothing() async throws {
     let (near, far) = try pair()
     far.gatheringTime = .seconds(3600)
-    for byte in 1...2 as ClosedRange<UInt8> { #expect(near.send([byte]) == .sent) }
+    send(1, 2, from: near)
     #expect(far.receive(limit: 1, upTo: 3) == [.packet([1]), .packet([2])])
-    #expect(near.send([3]) == .sent)
+    send(3, from: near)
     let taken = Mailbox<[PacketSocket.Arrival]>()
     var calls = 0
     far.onReadable = {

@@ -44,8 +44,8 @@ public final class PacketSocket {
   public var gatheringTime: Duration?
 
   private let end: FileDescriptor
-  /// What the last `receive` took: how many packets, and whether as many as were asked for.
-  private var lastReceived = (count: 0, mayBeMore: false)
+  /// Whether the last `receive` took several packets, and fewer than were asked for: all that waited.
+  private var tookSeveral = false
   /// Set while `onReadable` waits for the gathering time to pass.
   private var gathering: Registration?
   private var isWaitingForRoom = false
@@ -143,7 +143,7 @@ public final class PacketSocket {
   /// - Returns: in their order; none where none waits, and `.closed` as the last where the end has come.
   public func receive(limit: Int, upTo count: Int) -> [Arrival] {
     let arrivals = Self.packets(from: end.raw, limit: limit, upTo: count)
-    lastReceived = (arrivals.count, arrivals.count == count)
+    tookSeveral = arrivals.count > 1 && arrivals.count < count
     return arrivals
   }
 
@@ -192,9 +192,9 @@ public final class PacketSocket {
   /// Calls `onReadable`, and decides when to call it again.
   private func read() {
     let wasGathering = gathering != nil
-    lastReceived = (0, false)
+    tookSeveral = false
     onReadable?()
-    if let gatheringTime, isOpen, lastReceived.count > 1, !lastReceived.mayBeMore {
+    if let gatheringTime, isOpen, tookSeveral {
       let next = EventLoop.shared.now.advanced(by: gatheringTime)
       gathering = EventLoop.shared.schedule(at: next) { [weak self] in self?.read() }
     } else {
