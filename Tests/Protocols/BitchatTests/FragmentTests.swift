@@ -1,5 +1,6 @@
 import Bytes
 import Common
+import Crypto
 import Testing
 
 @testable import Bitchat
@@ -306,13 +307,34 @@ struct FragmentTests {
   }
 
   @Test("A file is too long for Android by its fragments, and for iOS by the time that they take")
-  func tooLong() {
-    #expect(FragmentPlan.longestForAndroid() == 119_096)
-    #expect(FragmentPlan.longestForIOS() == 503_080)
+  func tooLong() throws {
+    #expect(FragmentPlan.longestForAndroid() == 118_796)
+    #expect(FragmentPlan.longestForIOS() == 502_780)
     // With an iPhone at an MTU of 185 near, and never more than what everybody takes.
-    #expect(FragmentPlan.longestForAndroid(sliceBytes: 140) == 35_640)
-    #expect(FragmentPlan.longestForIOS(sliceBytes: 140) == 151_000)
-    #expect(FragmentPlan.longestForAndroid(sliceBytes: 469) == 119_096)
+    #expect(FragmentPlan.longestForAndroid(sliceBytes: 140) == 35_340)
+    #expect(FragmentPlan.longestForIOS(sliceBytes: 140) == 150_700)
+    #expect(FragmentPlan.longestForAndroid(sliceBytes: 469) == 118_796)
+    // With all that stands around it the longest one just fits: with a long name, and in private over a route.
+    let name = String(repeating: "n", count: 280)
+    var random = SeededRandom(seed: 7)
+    func fragments(_ sliceBytes: Int, more: Int = 0, to recipient: PeerID? = nil, route: [PeerID] = []) throws -> Int? {
+      let content = random.bytes(FragmentPlan.longestForAndroid(sliceBytes: sliceBytes) + more)
+      let file = try SharedFile(name: name, mime: "application/pdf", content: content)
+      let seal = recipient == nil ? [] : [UInt8](repeating: 0, count: 25)
+      let packet = Packet(
+        version: .v2, type: recipient == nil ? .fileTransfer : .noiseEncrypted, timestamp: 1, sender: alice,
+        recipient: recipient, route: route, payload: file.bytes + seal, signature: [UInt8](repeating: 1, count: 64))
+      let view = try PacketView(packet.encoded())
+      let id = FragmentID(rawValue: 9)
+      return FragmentPlan(view, id: id, frameLimit: Limits.olderFrameBytes, recipient: recipient)?.fragments.count
+    }
+    let bob = PeerID(rawValue: 2)
+    let routed = try #require(
+      FragmentPlan.sliceSize(frameLimit: Limits.olderFrameBytes, hasRecipient: true, hops: 1))
+    #expect(try fragments(FragmentPlan.olderSlice) == 256)
+    #expect(try fragments(FragmentPlan.olderSlice, more: FragmentPlan.olderSlice) == 257)
+    #expect(try fragments(routed, to: bob, route: [PeerID(rawValue: 3)]) == 256)
+    #expect(try fragments(routed, more: routed, to: bob, route: [PeerID(rawValue: 3)]) == 257)
     // At one each 25 ms all of them are there before the 30 s are over, and some time is left.
     #expect(OutgoingFiles.pause * Limits.fragmentsForIOS < .seconds(28))
   }

@@ -33,8 +33,7 @@ final class SendFileCommand {
     }
     let state = try await MeshState(client)
     let peer = try line.argument("PEER").map { name throws(Failure) in try state.id(of: name) } ?? ""
-    // One for a single peer is cut for the way to that peer.
-    try warn(of: size, peer.isEmpty ? state.node.sliceBytes : 0)
+    try warn(of: size, peer.isEmpty ? Self.forAll(state.node) : Self.forOne(state.peer(peer), state.node))
     let watch = client.bus.watchName(client.service) { [weak self] in if $0 == nil { self?.isGone = true } }
     defer { watch.cancel() }
     let values = try await client.mesh(
@@ -66,22 +65,42 @@ final class SendFileCommand {
     }
   }
 
+  /// How a file is cut.
+  private struct Cut {
+    /// Bytes of the file in each of its fragments.
+    var slice = FragmentPlan.olderSlice
+    /// What makes them shorter than usual.
+    var cause = ""
+  }
+
+  private static func forAll(_ node: MeshView) -> Cut {
+    // 0 where the service does not know it now.
+    guard node.sliceBytes > 0, node.sliceBytes < FragmentPlan.olderSlice else { return Cut() }
+    return Cut(slice: node.sliceBytes, cause: " while a neighbour takes so little at a time as one does now")
+  }
+
+  /// A neighbour's is cut for the link with it. To somebody else each fragment has a route, or goes to all neighbours.
+  private static func forOne(_ peer: MeshPeerView?, _ node: MeshView) -> Cut {
+    guard let peer, peer.isNear, !peer.isDirect else { return Cut() }
+    let hops = max(1, peer.hops - 1)
+    let slice = FragmentPlan.sliceSize(frameLimit: Limits.olderFrameBytes, hasRecipient: true, hops: hops)
+    let routed = Cut(slice: slice ?? FragmentPlan.olderSlice, cause: " over several hops")
+    let flooded = forAll(node)
+    return flooded.slice < routed.slice ? flooded : routed
+  }
+
   /// What phones drop is not sent by accident.
-  ///
-  /// - Parameter sliceBytes: bytes of the file in each of its fragments; 0 where that is not known.
-  private func warn(of size: Int, _ sliceBytes: Int) throws(Failure) {
-    let slice = sliceBytes > 0 ? sliceBytes : FragmentPlan.olderSlice
-    let longest = FragmentPlan.longestForAndroid(sliceBytes: slice)
+  private func warn(of size: Int, _ cut: Cut) throws(Failure) {
+    let longest = FragmentPlan.longestForAndroid(sliceBytes: cut.slice)
     guard size > longest else { return }
     guard line.flag("large") else {
-      let cause = slice < FragmentPlan.olderSlice ? " while a neighbour takes so little at a time as one does now" : ""
       throw Failure(
         .usage,
-        "The file has \(size) bytes, and Android phones drop files of more than about \((longest + 500) / 1000) kB\(cause). "
+        "The file has \(size) bytes, and Android phones drop files of more than about \((longest + 500) / 1000) kB\(cut.cause). "
           + "--large sends it all the same.")
     }
     Output.complain(
-      size > FragmentPlan.longestForIOS(sliceBytes: slice)
+      size > FragmentPlan.longestForIOS(sliceBytes: cut.slice)
         ? "Phones drop files of this size: Android for their length, iPhones because they wait no longer than 30 s."
         : "Android phones drop files of this size.")
   }

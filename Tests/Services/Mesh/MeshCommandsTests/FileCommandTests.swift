@@ -48,13 +48,25 @@ struct FileCommandTests {
     #expect(await stand.run("send", "--large", folder.path("large")).code == .ok)
     // The service says what its links take.
     stand.sliceBytes = 140
-    try folder.write([UInt8](repeating: 1, count: 35_641), to: "narrow")
+    try folder.write([UInt8](repeating: 1, count: 35_341), to: "narrow")
     let narrow = await stand.run("send", folder.path("narrow"))
-    #expect(narrow.code == .usage && narrow.failure?.contains("more than about 36 kB while a neighbour") == true)
+    #expect(narrow.code == .usage && narrow.failure?.contains("more than about 35 kB while a neighbour") == true)
     #expect(await stand.run("send", "--large", folder.path("narrow")).code == .ok)
     #expect(await stand.run("send", folder.path("narrow"), "alice").code == .ok, "it is cut for one link")
-    try folder.write([UInt8](repeating: 1, count: 35_640), to: "narrow")
+    let flooded = await stand.run("send", folder.path("narrow"), MeshStand.bob)
+    #expect(
+      flooded.failure?.contains("about 35 kB while a neighbour") == true, "to all neighbours, if there is no route")
+    try folder.write([UInt8](repeating: 1, count: 35_340), to: "narrow")
     #expect(await stand.run("send", folder.path("narrow")).code == .ok)
+    #expect(await stand.run("send", folder.path("narrow"), MeshStand.bob).code == .ok)
+    // With its route a fragment for somebody two hops away takes less: 256 of 439 bytes, with what stands around the file.
+    stand.sliceBytes = 466
+    try folder.write([UInt8](repeating: 1, count: 111_885), to: "routed")
+    let routed = await stand.run("send", folder.path("routed"), MeshStand.bob)
+    #expect(routed.code == .usage && routed.failure?.contains("about 112 kB over several hops") == true)
+    #expect(await stand.run("send", folder.path("routed"), "alice").code == .ok)
+    try folder.write([UInt8](repeating: 1, count: 111_884), to: "routed")
+    #expect(await stand.run("send", folder.path("routed"), MeshStand.bob).code == .ok)
     #expect(await stand.run("send", folder.path("")).code == .usage)
     #expect(await stand.run("send", folder.path("none")).code == .failed)
   }
