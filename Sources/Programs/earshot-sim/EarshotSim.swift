@@ -39,9 +39,10 @@ struct EarshotSim {
       scenarios = [("with couriers", options.scenario), ("without", options.scenario.withoutCouriers)]
     }
     var results: [(name: String, results: FieldResults)] = []
+    var costs: [JSONValue] = []
     for (name, scenario) in scenarios {
       let signatures = SharedSignatures()
-      let begin = Cost.now()
+      let begin = Cost.Moment.now()
       var field = FieldRun(scenario, seed: options.seed, parts: options.parts, signatures: signatures)
       let isQuiet = options.isQuiet
       let result = await field.run { second in
@@ -50,13 +51,13 @@ struct EarshotSim {
       results.append((name, result))
       if !name.isEmpty { say("== \(name)\n") }
       say(result.text)
-      let checked = signatures.counts
-      complain(
-        begin.sentence(until: Cost.now()) + "; \(checked.asked) signatures asked for, \(checked.computed) computed")
+      let cost = Cost(from: begin, to: .now(), signatures.counts)
+      complain(cost.sentence)
+      costs.append(cost.json(name))
     }
     let isReached = judge(results)
     if let output = options.output {
-      let written = write(results, to: output)
+      let written = write(results, .array(costs), to: output)
       guard written == .ok else { return written }
     }
     return isReached ? .ok : .failed
@@ -78,7 +79,9 @@ struct EarshotSim {
     return isReached
   }
 
-  private static func write(_ results: [(name: String, results: FieldResults)], to folder: String) -> ExitCode {
+  private static func write(
+    _ results: [(name: String, results: FieldResults)], _ costs: JSONValue, to folder: String
+  ) -> ExitCode {
     let json: JSONValue =
       results.count == 1
       ? results[0].results.json
@@ -87,8 +90,8 @@ struct EarshotSim {
       results.count == 1
       ? results[0].results.drawings
       : FieldResults.comparison(results) + results[0].results.drawings.filter { $0.name == "carrying" }
-    let files =
-      [("results.json", JSONWriter.write(json, .pretty) + "\n")] + drawings.map { ("\($0.name).svg", $0.svg) }
+    let texts = [("results.json", json), ("costs.json", costs)].map { ($0, JSONWriter.write($1, .pretty) + "\n") }
+    let files = texts + drawings.map { ("\($0.name).svg", $0.svg) }
     mkdir(folder, 0o755)
     for (name, text) in files {
       guard save(text, as: "\(folder)/\(name)") else {
@@ -120,28 +123,4 @@ struct EarshotSim {
   private static func say(_ text: String) { _ = writeAll("\(text)\n", to: STDOUT_FILENO) }
 
   private static func complain(_ text: String) { _ = writeAll("\(text)\n", to: STDERR_FILENO) }
-}
-
-/// What a simulation takes of this machine.
-private struct Cost {
-  let wall: Double
-  let processor: Double
-  /// The most memory so far, in KiB.
-  let memory: Int
-
-  static func now() -> Cost {
-    var time = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &time)
-    var usage = rusage()
-    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
-    func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
-    return Cost(
-      wall: Double(time.tv_sec) + Double(time.tv_nsec) / 1e9,
-      processor: seconds(usage.ru_utime) + seconds(usage.ru_stime), memory: usage.ru_maxrss)
-  }
-
-  func sentence(until end: Cost) -> String {
-    let (wall, processor) = (Int(end.wall - self.wall), Int(end.processor - self.processor))
-    return "took \(wall) s, \(processor) s of processors; at most \(end.memory / 1024) MiB"
-  }
 }

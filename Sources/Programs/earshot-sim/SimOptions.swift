@@ -30,7 +30,8 @@ struct SimOptions {
     options: [
       Option("seed", short: "s", value: .integer("N", 0...Int.max), "What chance begins with (1)."),
       Option("parts", short: "p", value: .integer("N", 1...64), "In how many parts it is computed side by side (8)."),
-      Option("output", short: "o", value: .file("DIR"), "Write results.json and the plots into this folder."),
+      Option(
+        "output", short: "o", value: .file("DIR"), "Write results.json, costs.json and the plots into this folder."),
       Option("mains", value: .text("LIST"), "One simulation for each of these percents of mains among apps: 0,50,100."),
       Option("compare-flood", "A second simulation without those who flood, for comparison."),
       Option("compare-couriers", "A second simulation in which nobody carries letters of others."),

@@ -7,6 +7,7 @@ extension FieldResults {
     [
       "seed": .unsigned(seed),
       "scenario": scenario.json,
+      "signatures": "of equal bytes checked at most once for all nodes",
       "links": ["fewest": .int(Int64(links.fewest)), "mean": .double(links.mean), "most": .int(Int64(links.most))],
       "messages": .int(Int64(messages)),
       "unsaid": .int(Int64(unsaid)),
@@ -19,6 +20,10 @@ extension FieldResults {
         "flooded": .unsigned(cost.flooded), "answered": .unsigned(cost.answered),
         "duplicates": .unsigned(cost.duplicates), "reachedByFlood": .int(Int64(cost.reachedByFlood)),
         "reachedByAnswer": .int(Int64(cost.reachedByAnswer)), "floodedPerNodeReached": .double(cost.perNodeReached),
+        "duplicatesPerNodeReached": .double(cost.duplicatesPerNodeReached),
+        "floodedPerMessage": .double(perMessage(cost.flooded)),
+        "answeredPerMessage": .double(perMessage(cost.answered)),
+        "duplicatesPerMessage": .double(perMessage(cost.duplicates)),
       ],
       "convergence": [
         "half": Self.json(convergence.half), "ninety": Self.json(convergence.ninety),

@@ -68,17 +68,15 @@ extension FieldResults {
   }
 
   private var costs: String {
-    let count = Double(max(1, messages))
-    let reached = Double(max(1, cost.reachedByFlood + cost.reachedByAnswer))
-    return """
-      a public message: \(Self.decimal(Double(cost.flooded) / count, 1)) frames flooded, \
-      \(Self.decimal(Double(cost.answered) / count, 1)) in answers, \
-      \(Self.decimal(Double(cost.duplicates) / count, 1)) duplicates
-      a node reached:   \(Self.decimal(cost.perNodeReached, 2)) frames for each that flooding reached, \
-      \(Self.decimal(Double(cost.duplicates) / reached, 2)) duplicates
-      \(lost) frames lost on the air, \(dropped) for want of room, \(cuts) links given up
+    """
+    a public message: \(Self.decimal(perMessage(cost.flooded), 1)) frames flooded, \
+    \(Self.decimal(perMessage(cost.answered), 1)) in answers, \
+    \(Self.decimal(perMessage(cost.duplicates), 1)) duplicates
+    a node reached:   \(Self.decimal(cost.perNodeReached, 2)) frames for each that flooding reached, \
+    \(Self.decimal(cost.duplicatesPerNodeReached, 2)) duplicates
+    \(lost) frames lost on the air, \(dropped) for want of room, \(cuts) links given up
 
-      """
+    """
   }
 
   private var airtime: String {

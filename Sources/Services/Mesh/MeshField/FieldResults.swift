@@ -52,7 +52,12 @@ public struct FieldResults: Sendable {
 
     public init() {}
 
+    /// Frames that were flooded, for each node that flooding reached.
     public var perNodeReached: Double { reachedByFlood > 0 ? Double(flooded) / Double(reachedByFlood) : 0 }
+    public var duplicatesPerNodeReached: Double {
+      let reached = reachedByFlood + reachedByAnswer
+      return reached > 0 ? Double(duplicates) / Double(reached) : 0
+    }
   }
 
   /// Delivery counts as prompt within this time, in milliseconds.
@@ -218,6 +223,9 @@ public struct FieldResults: Sendable {
       handOvers[times - 1] += 1
     }
   }
+
+  /// Of a number of frames, how many there were for each public message.
+  func perMessage(_ frames: UInt64) -> Double { messages > 0 ? Double(frames) / Double(messages) : 0 }
 
   /// Within so many hops, promptly.
   public func prompt(within hops: Int) -> Share {

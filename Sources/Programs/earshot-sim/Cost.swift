@@ -1,0 +1,49 @@
+import CommandLine
+import Glibc
+
+/// What a simulation took of this machine: another time it is something else.
+struct Cost {
+  /// What this process has taken so far.
+  struct Moment {
+    /// Seconds.
+    let wall: Double
+    let processor: Double
+    /// The most memory so far, in KiB.
+    let memory: Int
+
+    static func now() -> Moment {
+      var time = timespec()
+      clock_gettime(CLOCK_MONOTONIC, &time)
+      var usage = rusage()
+      getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+      func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
+      return Moment(
+        wall: Double(time.tv_sec) + Double(time.tv_nsec) / 1e9,
+        processor: seconds(usage.ru_utime) + seconds(usage.ru_stime), memory: usage.ru_maxrss)
+    }
+  }
+
+  private let wall: Double
+  private let processor: Double
+  private let memory: Int
+  private let signatures: (asked: Int, computed: Int)
+
+  init(from begin: Moment, to end: Moment, _ signatures: (asked: Int, computed: Int)) {
+    (wall, processor, memory) = (end.wall - begin.wall, end.processor - begin.processor, end.memory)
+    self.signatures = signatures
+  }
+
+  var sentence: String {
+    "took \(Int(wall)) s, \(Int(processor)) s of processors; at most \(memory / 1024) MiB; "
+      + "\(signatures.asked) signatures asked for, \(signatures.computed) computed"
+  }
+
+  /// - Parameter name: of the simulation, where there are several: what the most memory is of all up to it.
+  func json(_ name: String) -> JSONValue {
+    [
+      "name": .string(name), "wallSeconds": .double(wall), "processorSeconds": .double(processor),
+      "mostMemoryKiB": .int(Int64(memory)), "signaturesAsked": .int(Int64(signatures.asked)),
+      "signaturesComputed": .int(Int64(signatures.computed)),
+    ]
+  }
+}
