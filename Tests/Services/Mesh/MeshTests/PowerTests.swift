@@ -172,6 +172,13 @@ struct PowerTests {
     }
     let mains = Self.spend(.mains, neighbours: 2, for: .seconds(1800))
     #expect(mains.scanned == 1 && mains.sent > 0.3, "\(mains)")
+    // The table of docs/mesh.md.
+    guard Extent.isWhole else { return }
+    for power in [MeshService.Power.battery, .mains] {
+      for neighbours in [0, 2] {
+        print("\(power), \(neighbours) neighbours: \(Self.spend(power, neighbours: neighbours, for: .seconds(86_400)))")
+      }
+    }
   }
 
   @Test("A node on a battery and one that comes find each other within a minute, in 19 of 20 cases")
