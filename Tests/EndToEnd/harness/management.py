@@ -40,7 +40,10 @@ def take_down(adapter: int) -> None:
 
 
 def are_central(adapter: int) -> list[bool]:
-    """Of each link of an adapter that is up, whether the adapter's end is the central."""
+    """Of each link of an adapter that is up, whether the adapter's end is the central.
+
+    Linux 6.1 can keep a link that has ended beside a later one to which the controller gave its handle
+    ("failed to register connection device" in the journal): the later one is listed last, and counts."""
     most, up, central = 32, 1, 1
     # The handle, the address, the kind of link, whether it was made here, its state and its mode.
     entry = struct.Struct("<H6sBBHI")
@@ -49,7 +52,7 @@ def are_central(adapter: int) -> list[bool]:
         fcntl.ioctl(channel, HCIGETCONNLIST, request)
     count = int.from_bytes(request[2:4], "little")
     found = [entry.unpack_from(request, 4 + number * entry.size) for number in range(count)]
-    return [bool(mode & central) for *_, state, mode in found if state == up]
+    return list({handle: bool(mode & central) for handle, *_, state, mode in found if state == up}.values())
 
 
 class Refused(Exception):
