@@ -38,7 +38,9 @@ struct Cost {
       + "\(signatures.asked) signatures asked for, \(signatures.computed) computed"
   }
 
-  /// - Parameter name: of the simulation, where there are several: what the most memory is of all up to it.
+  /// The most memory is this process's so far, and so that of all simulations up to this one.
+  ///
+  /// - Parameter name: of the simulation; empty where there is one alone.
   func json(_ name: String) -> JSONValue {
     [
       "name": .string(name), "wallSeconds": .double(wall), "processorSeconds": .double(processor),

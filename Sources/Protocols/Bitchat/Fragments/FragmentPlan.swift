@@ -26,8 +26,8 @@ public struct FragmentPlan: Hashable, Sendable {
     fragments * min(sliceBytes, olderSlice) - aroundContent
   }
 
-  /// Bytes of a file's packet beside the content, at most: 32 of header, 64 of signature, 25 of Noise, 14 of the records, 57 of a route
-  /// over seven hops, and some 300 for name and type.
+  /// Bytes that a file's packet may have beside the content: 32 of header, 64 of signature, 25 of Noise, 18 of the records, 57 of a route
+  /// with seven peers, and some 300 for name and type.
   private static let aroundContent = 500
 
   /// Cuts the bytes of a packet, as they came or as they would be sent. Nil if the link is too narrow for fragments, or there
