@@ -208,9 +208,11 @@ struct WeekTests {
     #expect(street.heard >= street.said / 3 && street.taken >= street.sent / 3)
     #expect(first["files"] ?? 0 >= 5 && first["links"] ?? 0 >= 4)
     guard Extent.isWhole else { return }
-    let day = try #require(heaps.first ?? nil)
-    let week = try #require(heaps.last ?? nil)
-    print("heap after each day: \(heaps.compactMap(\.self)) bytes; disk: \(try street.diskBytes) bytes; \(last)")
+    let measured = heaps.compactMap(\.self)
+    #expect(measured.count == parts, "\(heaps): no figure after one of \(parts) days")
+    let day = try #require(measured.first)
+    let week = try #require(measured.last)
+    print("heap after each day: \(measured) bytes; disk: \(try street.diskBytes) bytes; \(last)")
     #expect(Double(week) <= 1.05 * Double(day), "\(day) bytes after a day, \(week) after a week")
   }
 }
