@@ -30,7 +30,7 @@ extension FakeBlueZ {
     options.merge(more) { $1 }
     if let device, let characteristic = applications.lazy.compactMap({ $0[uuid] }).first {
       let key = SocketKey(client: device, characteristic: characteristic.path)
-      if let socket = writers[key], socket.isOpen {
+      if let socket = writers[key], socket.isOpen, renewed.remove(key) == nil {
         writesBySocket += 1
         return then(socket.send(value) == .sent ? nil : .failed("The socket is full."))
       }
@@ -39,6 +39,12 @@ extension FakeBlueZ {
     call(uuid, "WriteValue", [.bytes(value), .options(options)]) { result in
       if case .failure(let error) = result { then(error) } else { then(nil) }
     }
+  }
+
+  /// A client has a socket for its writes, and is to have another one from its next write on; until that is there the first stays open.
+  public func renewWriteSocket(of device: ObjectPath, at uuid: String) {
+    guard let characteristic = applications.lazy.compactMap({ $0[uuid] }).first else { return }
+    renewed.insert(SocketKey(client: device, characteristic: characteristic.path))
   }
 
   /// Asks for a socket of a client with its first write. As with bluetoothd there is one list of writes for all clients: what others

@@ -51,6 +51,8 @@ public final class FakeBlueZ {
   var socketOrder: [SocketKey] = []
   /// The sockets of those who write, the same.
   var writers: [SocketKey: PacketSocket] = [:]
+  /// Of which clients' sockets for writes another one takes the place with the next write.
+  var renewed: Set<SocketKey> = []
   /// Whether the values in the sockets are left there until `takeValues()`.
   public var leavesValues = false
   /// What the next registrations are refused with, one after the other.

@@ -134,6 +134,9 @@ extension BlueZRadio {
     throws(DBusError) -> FileDescriptor?
   {
     guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
+    // What is in an earlier one came before all that the next will bring.
+    takeLastWrites(of: link.id, to: characteristic)
+    guard links[link.id] != nil, isWanted(characteristic) else { return nil }
     let (socket, end) = try PacketSocket.pair(otherBuffer: Self.writeBuffer)
     characteristic.writers.updateValue(socket, forKey: link.id)?.close()
     characteristic.writeOffer?.settled(link.id)

@@ -190,6 +190,11 @@ class BitchatCLI(DrivenClient):
     def downloads(self) -> Path:
         return self.home / ".bitchat" / "downloads"
 
+    @property
+    def cuts(self) -> int:
+        """How many of its links have ended."""
+        return sum(event.get("status") == "disconnected" for event in self.events)
+
 
 class Bitchat4Agents(Client):
     """It runs headless, and takes commands on a socket."""

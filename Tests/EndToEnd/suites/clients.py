@@ -8,7 +8,7 @@ import os
 import random
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from harness.clients import OURS, Bitchat4Agents, BitchatCLI, Client, PythonBitchatClient
@@ -65,10 +65,11 @@ async def python_bitchat_client(stage: Stage) -> None:
         # It pads everything and compresses nothing: what it says in 120 bytes arrives.
         await client.order(say=text("from python", 120))
         await node.until_heard(text("from python", 120))
-        # Its own faults: it knows no compression, and sends no receipts.
+        # Its own faults: it knows no compression and no fragments, and sends no receipts.
         await node.say(text("compressed", 120))
+        await node.say("fragments " + unpacked("fragments", 700).hex())
         await public_lines(node, client, 30)
-        assert not [found for found in client.texts if found.startswith("compressed")], "it reads what is compressed"
+        assert not [found for found in client.texts if found.startswith(("compressed", "fragments"))], "it reads what it did not"
         assert (await node.until_state(number, "sent", "delivered", "read")).state == "sent", "it sends receipts"
         await loses_long_lines(stage, node, client)
 
@@ -133,6 +134,22 @@ async def bitchat4agents(stage: Stage) -> None:
         # A fragment each 30 ms; it answers after the last.
         await client.order("public_send_file", timeout=240, path=str(path))
         assert (await node.until_file("largest.bin", timeout=120))["Content"] == unpacked("largest", LARGEST)
+        await agent_drops(stage, node, client)
+
+
+async def agent_drops(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
+    """The largest file to it, of which it drops what comes while 256 packets wait; a machine that is fast enough has none wait."""
+    path = await node.send_file(unpacked("to largest", LARGEST), "to largest")
+    await node.until_file_is(path, "sent", timeout=180)
+    number = 0
+    while not client.heard(f"after the largest {number}"):
+        number += 1
+        await node.say(f"after the largest {number}")
+        with suppress(TimeoutError):
+            await client.until("hears", lambda: client.heard(f"after the largest {number}"), 10)
+    dropped = client.log.count("notification queue is full")
+    stage.measure(f"of a file of 1 MiB bitchat4agents dropped {dropped} fragments")
+    assert (client.file("to largest") is None) == (dropped > 0), f"{dropped} dropped"
 
 
 def unpacked(name: str, size: int) -> bytes:
@@ -184,6 +201,13 @@ async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
         await client.order("dm_send_file", timeout=120, peer_id=node_id, path=str(path))
         file = await node.until_file("many.bin", timeout=120)
         assert (file["Content"], file["Private"]) == (unpacked("many", 60_000), True), file["Name"]
+        path = client.home / "more.bin"
+        path.write_bytes(unpacked("more", 66_000))
+        with suppress(RuntimeError):
+            await client.order("dm_send_file", timeout=120, peer_id=node_id, path=str(path))
+        await client.order("dm_send", peer_id=node_id, content="after the private file")
+        await node.until_heard("after the private file", timeout=60)
+        assert "more.bin" not in [file["Name"] for file in (await node.files()).values()], "its messages are longer"
     else:
         assert "fragments.bin" not in [file["Name"] for file in (await node.files()).values()], "it was not lost"
     # Its own fault: it does not say that it takes private files.
@@ -199,12 +223,12 @@ async def bitchat_cli(stage: Stage) -> None:
         node_id = await node.peer_id()
         await client.until_met("knows the node", lambda: client.has_status("connected") and client.knows(node_id))
         await public_lines(node, client, 20, 300, 1500)
-        # No larger one: a node cuts the link of who does not say who he is after 15 s, and a fragment goes each 25 ms.
         for size in (1, 100_000):
             content = unpacked("cli", size)
             await node.send_file(content, f"{size}.bin")
             file = client.downloads / f"{size}.bin"
             await client.until(f"has {size} bytes", lambda: file.exists() and file.read_bytes() == content, 90)
+        await loses_long_files(node, client)
         file = client.home / "theirs.bin"
         file.write_bytes(unpacked("theirs", 100))
         await client.does(file=str(file))
@@ -219,6 +243,22 @@ async def bitchat_cli(stage: Stage) -> None:
         assert not [message for message in await node.messages() if message.sender == client.id]
         assert not [each for each in (await node.files()).values() if each["Direction"] == "incoming"]
         assert radio.app.senders[bytes.fromhex(client.id)] == 0, "something of it was passed on"
+
+
+async def loses_long_files(node: Node, client: BitchatCLI) -> None:
+    """A node cuts the link of who does not say who he is after 15 s, and a fragment goes each 25 ms."""
+    cuts = client.cuts
+    path = await node.send_file(unpacked("cli", 500_000), "long.bin")
+    await client.until("has lost its link", lambda: client.cuts > cuts)
+    await node.until_file_is(path, "sent", timeout=120)
+    number = 0
+    # Of what is said while it has no link it hears nothing.
+    while f"after the file {number}" not in client.texts:
+        number += 1
+        await node.say(f"after the file {number}")
+        with suppress(TimeoutError):
+            await client.until("hears", lambda: f"after the file {number}" in client.texts, 5)
+    assert not (client.downloads / "long.bin").exists(), "it has a file that takes longer than its link"
 
 
 @suite.test("bitchat-protocol 0.2.0 and the service encode 10,000 packets alike, and read each other's", limit=120)

@@ -123,6 +123,21 @@ async def receipts(stage: Stage) -> None:
         check(app)
 
 
+@suite.test("A picture that a node gives an Android phone in private stays sent, whatever its name: the phone has no receipts of files", limit=90)
+async def no_receipts(stage: Stage) -> None:
+    app = AndroidApp("phone")
+    async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
+        await meet(radio, node, Way.FOUND)
+        await know_each_other(app, node)
+        name, content = picture()
+        path = await from_node(app, node, name, content, "image/jpeg", private=True)
+        await node.until_file_is(path, "sent")
+        # A receipt would have come before that of a later text.
+        await node.until_state(await node.tell(app.id.hex(), "after the picture"), "delivered")
+        assert (await node.files())[path]["State"] == "sent", "it has receipts of files"
+        check(app)
+
+
 @suite.test("A text file that is compressed goes both ways, but in public not to Android, and not from it to iOS, which compress otherwise", limit=150)
 async def compressed(stage: Stage) -> None:
     words = (text("a text file", 5000) + " ").encode() + bytes(f"{random.Random(7).choices(range(1000), k=3000)}", "ascii")

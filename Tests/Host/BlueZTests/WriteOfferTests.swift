@@ -319,6 +319,22 @@ struct WriteOfferTests {
   }
 
   @Test(
+    "What a client wrote by a socket of which another one takes the place arrives, before all that comes by the other")
+  @LoopActor
+  func replaced() async throws {
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
+    let (device, link) = try await Self.writer(rig, service, server)
+    // More than a turn of the loop takes.
+    for number in 2..<100 as Range<UInt8> { rig.fake.write([number], to: Service.put, from: device) { _ in } }
+    rig.fake.renewWriteSocket(of: device, at: Service.put)
+    #expect(await rig.fake.write([100], to: Service.put, from: device) == nil)
+    #expect(await rig.fake.write([101], to: Service.put, from: device) == nil)
+    try await Self.until([101], on: link, service)
+    #expect(Self.written(service, on: link) == (0...101).map { [$0] })
+  }
+
+  @Test(
     "A service that may refuse a write, and a bluetoothd before 5.76, get no sockets",
     arguments: [(66, true), (82, false)])
   @LoopActor
