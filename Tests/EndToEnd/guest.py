@@ -24,7 +24,7 @@ from harness.bus import BUS, Bus
 from harness.limits import slowness
 from harness.machine import BLUEZ, PHONE, Machine, run, systemctl
 from harness.pace import measure
-from harness.runner import Run, run_all
+from harness.runner import Run, Test, run_all
 from harness.stage import Stage
 from harness.turns import Turns
 from phones.phone import Phone
@@ -44,14 +44,18 @@ async def install(staged: Path, bus: Bus) -> None:
     await systemctl("daemon-reload")
 
 
+def named(tests: list[Test], words: str) -> list[Test]:
+    """Those whose name contains one of the parts of `words`; all where there are none."""
+    parts = words.lower().split("|")
+    return [test for test in tests if any(part in f"{test.suite}: {test.sentence}".lower() for part in parts)]
+
+
 async def main(out: Path, staged: Path, native: Path, words: str) -> int:
     tests = all_tests()
     if wrong := mistakes(tests):
         print("\n".join(wrong), file=sys.stderr)
         return 2
-    if words:
-        wanted = words.lower().split("|")
-        tests = [test for test in tests if any(part in f"{test.suite}: {test.sentence}".lower() for part in wanted)]
+    tests = named(tests, words)
     if not tests:
         print(f"no test is called {words}", file=sys.stderr)
         return 2

@@ -1,0 +1,137 @@
+"""A node on Debian 12 and one on Debian 13, each in a guest of its own, on one radio. Both guests run each test, at the same time."""
+from __future__ import annotations
+
+import asyncio
+import random
+import string
+import time
+from collections import Counter
+
+from harness.limits import limit
+from harness.node import Node
+from harness.pair import RADIO, PairStage
+from harness.runner import Suite
+from suites.media import noise
+
+suite = Suite("pair")
+#: Of a text for all: what is made of them ends below, at and above the longest write that either BlueZ takes.
+LINE_SIZES = range(400, 700)
+#: The same in private, of what goes in one piece.
+PRIVATE_SIZES = range(5, 255, 3)
+
+
+def text(guest: str, size: int) -> str:
+    return "".join(random.Random(f"{guest} {size}").choices(string.ascii_letters + string.digits, k=size))
+
+
+@suite.test("A node on Debian 12 and one on Debian 13 find each other, and what each says to all and in private arrives with its ticks", limit=240)
+async def chat(stage: PairStage) -> None:
+    async with stage.test("chat") as (node, peer):
+        await chat_once(stage, node, peer, "first")
+        stage.measure(f"{(await node.properties())['Links']} links")
+
+
+async def chat_once(stage: PairStage, node: Node, peer: str, what: str) -> None:
+    await node.say(f"{what} of {stage.name} to all")
+    number = await node.tell(peer, f"{what} of {stage.name} in private")
+    assert (await node.until_heard(f"{what} of {stage.other} to all")).sender == peer
+    heard = await node.until_heard(f"{what} of {stage.other} in private")
+    assert heard.conversation == heard.sender == peer, heard
+    await node.mark_read(heard.number)
+    await node.until_state(number, "read")
+
+
+async def say_all(stage: PairStage, node: Node, peer: str) -> None:
+    """Texts of all these sizes, at the same time both ways. Nothing is kept for sync: what is lost once is missing."""
+    begin = time.monotonic()
+    for size in LINE_SIZES:
+        await node.say(text(stage.name, size))
+    numbers = [await node.tell(peer, text(stage.name, size)) for size in PRIVATE_SIZES]
+    wanted = sorted(text(stage.other, size) for sizes in (LINE_SIZES, PRIVATE_SIZES) for size in sizes)
+
+    async def found() -> list[str]:
+        return sorted(message.text for message in await node.messages() if message.sender == peer)
+
+    async def has_all() -> bool:
+        return len(await found()) >= len(wanted)
+
+    try:
+        await node.until(f"has all {len(wanted)} texts", has_all, 120)
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}; missing: {shown(Counter(wanted) - Counter(await found()))}") from None
+    came, due = Counter(await found()), Counter(wanted)
+    assert came == due, f"too many: {shown(came - due)}; missing: {shown(due - came)}"
+    for number in numbers:
+        await node.until_state(number, "delivered", "read", timeout=60)
+    stage.measure(f"{len(wanted)} texts each way in {time.monotonic() - begin:.0f} s")
+
+
+def shown(texts: Counter[str]) -> list[str]:
+    """Some of them, in a few words."""
+    return [f"{count} of {len(each)} characters, {each[:12]}" for each, count in list(texts.items())[:5]]
+
+
+@suite.test("Texts of nearly four hundred lengths, whose frames end around the longest write that each takes, arrive both ways, once each", limit=600)
+async def lengths(stage: PairStage) -> None:
+    async with stage.test("lengths", Archive="0s") as (node, peer):
+        await say_all(stage, node, peer)
+
+
+@suite.test("The two give each other files of 1 byte, 20 kB and 100 kB, to all and in private, at the same time", limit=900)
+async def files(stage: PairStage) -> None:
+    async with stage.test("files") as (node, peer):
+        for size in (1, 20_000, 100_000):
+            for private in (False, True):
+                await stage.swap(f"{size} {private}")
+                await give(stage, node, peer, size, private)
+
+
+async def give(stage: PairStage, node: Node, peer: str, size: int, private: bool) -> None:
+    begin = time.monotonic()
+    name = f"{size} {private} of "
+    path = await node.send_file(noise(name + stage.name, size), name + stage.name, peer=peer if private else "")
+    file = await node.until_file(name + stage.other, timeout=200)
+    assert file["Content"] == noise(name + stage.other, size), f"{name} came with {len(file['Content'])} bytes"
+    assert (file["Private"], file["Peer"]) == (private, peer), file["Name"]
+    await node.until_file_is(path, "delivered" if private else "sent", timeout=200)
+    if size > 20_000:
+        stage.measure(f"{size // 1000} kB {'in private' if private else 'to all'} in {time.monotonic() - begin:.1f} s")
+
+
+@suite.test("Amid chat bluetoothd is killed on the one and then on the other: they talk again, nothing in private is lost and nothing is there twice", limit=400)
+async def killed(stage: PairStage) -> None:
+    async with stage.test("killed") as (node, peer):
+        sent: dict[int, str] = {}
+        for who in (RADIO, "the other"):
+            await stage.swap(f"before {who}")
+            talk = asyncio.ensure_future(talk_on(stage, node, peer, sent))
+            await asyncio.sleep(limit(2))
+            if (stage.name == RADIO) is (who == RADIO):
+                await stage.machine.kill_bluetoothd()
+                await stage.machine.start_bluetoothd()
+            await asyncio.sleep(limit(4))
+            talk.cancel()
+            await asyncio.wait([talk])
+            assert talk.cancelled(), talk.exception()
+            for number in sent:
+                await node.until_state(number, "delivered", "read", timeout=90)
+            theirs = await stage.swap(f"after {who}", list(sent.values()))
+            texts = [message.text for message in await node.messages()]
+            assert [each for each in theirs if texts.count(each) != 1] == [], "lost, or there twice"
+        stage.measure(f"{len(sent)} private texts from it")
+
+
+async def talk_on(stage: PairStage, node: Node, peer: str, sent: dict[int, str]) -> None:
+    """Says something in private without end, and notes it."""
+    while True:
+        what = f"{stage.name} says {len(sent)}"
+        sent[await node.tell(peer, what)] = what
+        await asyncio.sleep(limit(0.3))
+
+
+@suite.test("Where bluetoothd opens several ATT channels on both, texts of all lengths arrive both ways, once each", limit=700)
+async def several_channels(stage: PairStage) -> None:
+    async with stage.machine.att_channels(3), stage.test("channels", Archive="0s") as (node, peer):
+        limits = (await node.service.manager())["RadioLimits"]
+        assert any("Channels=1" in each for each in limits), limits
+        await say_all(stage, node, peer)
