@@ -6,6 +6,7 @@ import random
 import string
 import time
 from collections import Counter
+from contextlib import nullcontext
 
 from harness.limits import limit
 from harness.node import Node
@@ -135,3 +136,11 @@ async def several_channels(stage: PairStage) -> None:
         limits = (await node.service.manager())["RadioLimits"]
         assert any("Channels=1" in each for each in limits), limits
         await say_all(stage, node, peer)
+
+
+@suite.test("Where Debian 12 keeps to one ATT channel, as it is advised to, texts of all lengths and files arrive both ways, once each", limit=700)
+async def one_channel(stage: PairStage) -> None:
+    """What the other end serves does not tell Debian 13 now that its peer loses long writes: the peer's announces do."""
+    async with stage.machine.att_channels(1) if stage.name == RADIO else nullcontext(), stage.test("one channel", Archive="0s") as (node, peer):
+        await say_all(stage, node, peer)
+        await give(stage, node, peer, 100_000, private=False)
