@@ -137,7 +137,7 @@ extension FakeBlueZ {
   func dropSockets() {
     for socket in sockets.values { socket.close() }
     for socket in writers.values { socket.close() }
-    (sockets, socketOrder, writers) = ([:], [], [:])
+    (sockets, socketOrder, writers, renewed) = ([:], [], [:], [])
   }
 
   // MARK: Hearing

@@ -14,6 +14,7 @@ from harness.bus import Bus
 from harness.limits import limit
 from harness.machine import KIOSK, PHONE, Machine
 from harness.node import Node
+from harness.service import Service
 
 #: The guest on whose radio both are, and the other one.
 RADIO, GUEST = "bookworm", "trixie"
@@ -38,6 +39,7 @@ class PairStage:
         self.folder = folder
         self.name = out.name
         self.other = RADIO if self.name == GUEST else GUEST
+        self.kiosk = Service(bus, "org.earshot", "earshotd.service", Path("/etc/earshot/earshot.conf.d/trial.conf"))
         self.measured: list[str] = []
         self._test = ""
 
@@ -74,27 +76,34 @@ class PairStage:
         return self.folder / f"{self._test}-{guest}-{step}"
 
     @asynccontextmanager
-    async def test(self, name: str, **mesh: str) -> AsyncIterator[tuple[Node, str]]:
-        """A node without a past that is the other guest's neighbour; the other's peer ID.
+    async def together(self, name: str) -> AsyncIterator[None]:
+        """A test that both guests run. Where it fails on one, the other does not wait for it any longer.
 
-        name: the same in both guests."""
+        name: the same in both."""
         self._test = name
         try:
             await self.swap("begin")
+            yield
+            await self.swap("end")
+        except BaseException:
+            self._file(self.name, "failed").touch()
+            raise
+
+    @asynccontextmanager
+    async def neighbours(self, test: str, **mesh: str) -> AsyncIterator[tuple[Node, str]]:
+        """A test in which each guest has a node without a past, the other's neighbour: the own one, and the other's peer ID."""
+        async with self.together(test):
             node = await Node.make(self.machine, self.name, KIOSK)
             await node.start(**mesh)
             try:
                 peer = await self.swap("started", await node.peer_id())
                 await node.until_knows(peer, timeout=60)
                 await node.until_neighbours(1)
-                await self.swap("neighbours")
                 yield node, peer
-                await self.swap("end")
+                # Who is done first stays until the other is.
+                await self.swap("done")
             finally:
                 await node.stop()
-        except BaseException:
-            self._file(self.name, "failed").touch()
-            raise
 
     # What the runner asks of a stage.
 
@@ -105,4 +114,4 @@ class PairStage:
         pass
 
     async def reset(self) -> None:
-        """A node that was left over has been stopped."""
+        """Each test stops what it has started."""

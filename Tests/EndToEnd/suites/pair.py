@@ -7,12 +7,18 @@ import string
 import time
 from collections import Counter
 from contextlib import nullcontext
+from typing import cast
 
 from harness.limits import limit
+from harness.machine import KIOSK
 from harness.node import Node
-from harness.pair import RADIO, PairStage
+from harness.pair import GUEST, RADIO, PairStage
 from harness.runner import Suite
+from harness.service import TRANSFER, WALLET, WALLET_PATH
+from harness.stage import SETTINGS, Stage
+from suites.linux import second_service
 from suites.media import noise
+from suites.visits import KB, clerk, credential
 
 suite = Suite("pair")
 #: Of a text for all: what is made of them ends below, at and above the longest write that either BlueZ takes.
@@ -27,7 +33,7 @@ def text(guest: str, size: int) -> str:
 
 @suite.test("A node on Debian 12 and one on Debian 13 find each other, and what each says to all and in private arrives with its ticks", limit=240)
 async def chat(stage: PairStage) -> None:
-    async with stage.test("chat") as (node, peer):
+    async with stage.neighbours("chat") as (node, peer):
         await chat_once(stage, node, peer, "first")
         stage.measure(f"{(await node.properties())['Links']} links")
 
@@ -74,13 +80,13 @@ def shown(texts: Counter[str]) -> list[str]:
 
 @suite.test("Texts of nearly four hundred lengths, whose frames end around the longest write that each takes, arrive both ways, once each", limit=600)
 async def lengths(stage: PairStage) -> None:
-    async with stage.test("lengths", Archive="0s") as (node, peer):
+    async with stage.neighbours("lengths", Archive="0s") as (node, peer):
         await say_all(stage, node, peer)
 
 
 @suite.test("The two give each other files of 1 byte, 20 kB and 100 kB, to all and in private, at the same time", limit=900)
 async def files(stage: PairStage) -> None:
-    async with stage.test("files") as (node, peer):
+    async with stage.neighbours("files") as (node, peer):
         for size in (1, 20_000, 100_000):
             for private in (False, True):
                 await stage.swap(f"{size} {private}")
@@ -101,13 +107,13 @@ async def give(stage: PairStage, node: Node, peer: str, size: int, private: bool
 
 @suite.test("Amid chat bluetoothd is killed on the one and then on the other: they talk again, nothing in private is lost and nothing is there twice", limit=400)
 async def killed(stage: PairStage) -> None:
-    async with stage.test("killed") as (node, peer):
+    async with stage.neighbours("killed") as (node, peer):
         sent: dict[int, str] = {}
-        for who in (RADIO, "the other"):
+        for who in (RADIO, GUEST):
             await stage.swap(f"before {who}")
-            talk = asyncio.ensure_future(talk_on(stage, node, peer, sent))
+            talk = asyncio.ensure_future(talk_on(node, peer, sent, f"{stage.name} when {who} was killed"))
             await asyncio.sleep(limit(2))
-            if (stage.name == RADIO) is (who == RADIO):
+            if stage.name == who:
                 await stage.machine.kill_bluetoothd()
                 await stage.machine.start_bluetoothd()
             await asyncio.sleep(limit(4))
@@ -118,21 +124,23 @@ async def killed(stage: PairStage) -> None:
                 await node.until_state(number, "delivered", "read", timeout=90)
             theirs = await stage.swap(f"after {who}", list(sent.values()))
             texts = [message.text for message in await node.messages()]
-            assert [each for each in theirs if texts.count(each) != 1] == [], "lost, or there twice"
+            wrong = {each: texts.count(each) for each in theirs if texts.count(each) != 1}
+            assert not wrong, f"lost, or there twice: {wrong}"
         stage.measure(f"{len(sent)} private texts from it")
 
 
-async def talk_on(stage: PairStage, node: Node, peer: str, sent: dict[int, str]) -> None:
-    """Says something in private without end, and notes it."""
+async def talk_on(node: Node, peer: str, sent: dict[int, str], about: str) -> None:
+    """Says something in private without end, and notes what has been taken. What it is cancelled over may go out all the same, so no two
+    calls may say the same."""
     while True:
-        what = f"{stage.name} says {len(sent)}"
+        what = f"{about}: {len(sent)}"
         sent[await node.tell(peer, what)] = what
         await asyncio.sleep(limit(0.3))
 
 
 @suite.test("Where bluetoothd opens several ATT channels on both, texts of all lengths arrive both ways, once each", limit=700)
 async def several_channels(stage: PairStage) -> None:
-    async with stage.machine.att_channels(3), stage.test("channels", Archive="0s") as (node, peer):
+    async with stage.machine.att_channels(3), stage.neighbours("channels", Archive="0s") as (node, peer):
         limits = (await node.service.manager())["RadioLimits"]
         assert any("Channels=1" in each for each in limits), limits
         await say_all(stage, node, peer)
@@ -141,6 +149,35 @@ async def several_channels(stage: PairStage) -> None:
 @suite.test("Where Debian 12 keeps to one ATT channel, as it is advised to, texts of all lengths and files arrive both ways, once each", limit=700)
 async def one_channel(stage: PairStage) -> None:
     """What the other end serves does not tell Debian 13 now that its peer loses long writes: the peer's announces do."""
-    async with stage.machine.att_channels(1) if stage.name == RADIO else nullcontext(), stage.test("one channel", Archive="0s") as (node, peer):
+    async with stage.machine.att_channels(1) if stage.name == RADIO else nullcontext(), stage.neighbours("one channel", Archive="0s") as (node, peer):
         await say_all(stage, node, peer)
         await give(stage, node, peer, 100_000, private=False)
+
+
+@suite.test("A wallet on either machine brings 100 KB to a verifier on the other, and is accepted", limit=400)
+async def credentials(stage: PairStage) -> None:
+    async with stage.together("credentials"):
+        for verifier in (RADIO, GUEST):
+            if stage.name == verifier:
+                await stage.kiosk.start(SETTINGS)
+                stage.kiosk.drop_received()
+                await stage.swap(f"{verifier} waits", await stage.kiosk.invitation())
+                await clerk(cast(Stage, stage), credential(100 * KB), True)
+                await stage.swap(f"{verifier} has it")
+                await stage.kiosk.stop()
+            else:
+                await bring(stage, await stage.swap(f"{verifier} waits"))
+                await stage.swap(f"{verifier} has it")
+
+
+async def bring(stage: PairStage, uri: str) -> None:
+    """The wallet of this machine brings the credential to whom this invitation is of."""
+    wallet = await second_service(cast(Stage, stage), KIOSK)
+    try:
+        await wallet.until_radio("ready")
+        path = await wallet.call(WALLET_PATH, WALLET, "Send", "ss", uri, credential(100 * KB).decode())
+        sent = await wallet.until("the wallet knows", TRANSFER, path, 120, State="accepted", Live=False)
+        assert sent["ErrorCode"] == "", sent
+        stage.measure(f"MTU {sent['Mtu']}")
+    finally:
+        await wallet.stop()
