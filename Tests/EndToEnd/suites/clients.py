@@ -205,8 +205,9 @@ async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
         path.write_bytes(unpacked("more", 66_000))
         with suppress(RuntimeError):
             await client.order("dm_send_file", timeout=120, peer_id=node_id, path=str(path))
-        await client.order("dm_send", peer_id=node_id, content="after the private file")
-        await node.until_heard("after the private file", timeout=60)
+        # To all: what it says in private waits behind the file that it cannot send.
+        await client.order("public_send", content="after the longer file")
+        await node.until_heard("after the longer file", timeout=60)
         assert "more.bin" not in [file["Name"] for file in (await node.files()).values()], "its messages are longer"
     else:
         assert "fragments.bin" not in [file["Name"] for file in (await node.files()).values()], "it was not lost"
