@@ -18,7 +18,6 @@ from harness.service import Service
 
 #: The guest on whose radio both are, and the other one.
 RADIO, GUEST = "bookworm", "trixie"
-WIRE_UNIT = "wire.service"
 #: From one look to the next, in seconds: the other guest says nothing but by its files.
 PAUSE = 0.2
 
@@ -39,7 +38,7 @@ class PairStage:
         self.folder = folder
         self.name = out.name
         self.other = RADIO if self.name == GUEST else GUEST
-        self.kiosk = Service(bus, "org.earshot", "earshotd.service", Path("/etc/earshot/earshot.conf.d/trial.conf"))
+        self.kiosk = Service.installed(bus)
         self.measured: list[str] = []
         self._test = ""
 
@@ -55,7 +54,7 @@ class PairStage:
         else:
             words = [program, "host"]
         path = f"--setenv=PYTHONPATH={':'.join(sys.path[1:])}"
-        await self.machine.run_as_unit(WIRE_UNIT.removesuffix(".service"), path, sys.executable, *words)
+        await self.machine.run_as_unit("wire", path, sys.executable, *words)
         await self.machine.until_powered(KIOSK, timeout=60)
 
     async def swap(self, step: str, value: Any = None) -> Any:

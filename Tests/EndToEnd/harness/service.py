@@ -81,6 +81,11 @@ class Service:
         self.received: asyncio.Queue[str] = asyncio.Queue()
         bus.on_signal(self._on_signal)
 
+    @classmethod
+    def installed(cls, bus: Bus) -> Service:
+        """The one of the package."""
+        return cls(bus, "org.earshot", "earshotd.service", Path("/etc/earshot/earshot.conf.d/trial.conf"))
+
     def _on_signal(self, message: Any) -> None:
         if message.member == "CredentialReceived" and message.interface == VERIFIER:
             self.received.put_nowait(message.body[0])

@@ -45,7 +45,7 @@ class Stage:
         self.out = out
         self.native = native
         self.turns = turns
-        self.kiosk = Service(bus, "org.earshot", "earshotd.service", Path("/etc/earshot/earshot.conf.d/trial.conf"))
+        self.kiosk = Service.installed(bus)
         #: The peer of the second service, or a second wallet's.
         self.other_phone = SecondPhone(OTHER, PARTNER)
         self.tenant = Tenant(machine, self.other_phone)

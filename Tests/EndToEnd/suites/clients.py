@@ -159,16 +159,17 @@ async def until_quiet(node: Node) -> None:
 
 
 async def files_each_way(node: Node, client: Bitchat4Agents, *files: tuple[str, int]) -> None:
-    """To all, of these names and sizes."""
+    """To all, of these names and sizes. To the client first: of its own files it gives the fragments to who asks for lines, and while it
+    does so it reads nothing."""
     for name, size in files:
+        await node.send_file(unpacked("to " + name, size), f"to {name}")
+        await client.until(f"has to {name}", lambda: client.file(f"to {name}") == unpacked("to " + name, size), 90)
         content = unpacked(name, size)
         path = client.home / name
         path.write_bytes(content)
         await client.order("public_send_file", path=str(path))
         file = await node.until_file(name, timeout=90)
         assert (file["Content"], file["Peer"], file["Private"]) == (content, client.id, False), file["Name"]
-        await node.send_file(unpacked("to " + name, size), f"to {name}")
-        await client.until(f"has to {name}", lambda: client.file(f"to {name}") == unpacked("to " + name, size), 90)
 
 
 async def agent_files(stage: Stage, node: Node, client: Bitchat4Agents) -> None:
