@@ -45,7 +45,7 @@ async def install(staged: Path, bus: Bus) -> None:
 
 
 def named(tests: list[Test], words: str) -> list[Test]:
-    """Those whose name contains one of the parts of `words`; all where there are none."""
+    """Those whose name contains one of the parts of `words`; all tests where `words` is empty."""
     parts = words.lower().split("|")
     return [test for test in tests if any(part in f"{test.suite}: {test.sentence}".lower() for part in parts)]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from harness.management import USER, bind
 
 PORT = "/run/wire"
-#: Longer packets are none.
+#: No packet of the Host Controller Interface is longer.
 LONGEST = 4096
 
 
@@ -72,11 +72,12 @@ def carry(port: Port, controller: int) -> None:
         for file, events in poll.poll():
             if file == controller:
                 port.send(os.read(controller, LONGEST))
-            elif events & select.POLLIN:
+            elif events & select.POLLHUP:
+                # Without the other one the port can be read as well, and has nothing, for ever.
+                raise OSError("the other virtual machine has gone")
+            else:
                 for packet in port.receive():
                     os.write(controller, packet)
-            else:
-                raise OSError("the other virtual machine has gone")
 
 
 def main(side: str, *rest: str) -> None:

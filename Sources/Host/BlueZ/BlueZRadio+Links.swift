@@ -119,7 +119,8 @@ extension BlueZRadio {
     ) { [weak self] result in
       guard let self, links[link.device] === link else { return }
       guard case .success(let values) = result, values.first?.asBool == true else {
-        daemon.disconnectedUntold(link.device)
+        // That bluetoothd did not answer says nothing of the peer.
+        if case .success = result { daemon.endedUnsignalled(link.device) }
         return close(link.device)
       }
       if link.hasEnded { replace(link) } else { link.isConfirmed = true }

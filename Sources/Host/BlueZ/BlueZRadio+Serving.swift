@@ -67,6 +67,14 @@ extension BlueZRadio {
 
   // MARK: From clients
 
+  /// Bytes of writes that may wait for this program: bluetoothd drops those that find no room. The machine may allow less.
+  private static let writeBuffer = 1 << 20
+  /// Writes of one client that are taken before the loop has its turn.
+  private static let writesATurn = 16
+  /// Writes that come one close behind the other wait for each other, about as long as the shortest connection interval of
+  /// Bluetooth, in which a controller brings several.
+  private static let gatheringTime = Duration.microseconds(7500)
+
   /// A client has written.
   func written(
     _ value: [UInt8], to characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions
@@ -224,14 +232,6 @@ extension BlueZRadio {
   }
 
   // MARK: To clients
-
-  /// Bytes of writes that may wait for this program: bluetoothd drops those that find no room. The machine may allow less.
-  private static let writeBuffer = 1 << 20
-  /// Writes of one client that are taken before the loop has its turn.
-  private static let writesATurn = 16
-  /// Writes that come one close behind the other wait for each other, about as long as the shortest connection interval of
-  /// Bluetooth, in which a controller brings several.
-  private static let gatheringTime = Duration.microseconds(7500)
 
   /// Values go to bluetoothd alone: no other program on the bus sees them.
   ///

@@ -50,6 +50,13 @@ public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
     return allowed
   }
 
+  /// Whether a line about `key` may be written now. Nothing is counted.
+  public func wouldAllow(_ key: Key, at now: Instant) -> Bool {
+    let hasPlace = windows.count < capacity || windows.values.contains { $0.isOver(at: now) }
+    let window = windows[key] ?? (hasPlace ? nil : shared)
+    return window.map { $0.isOver(at: now) || $0.lines < perMinute } ?? true
+  }
+
   /// How many lines were refused since this was last asked.
   public mutating func takeSuppressed() -> UInt64 {
     defer { suppressed = 0 }

@@ -50,6 +50,8 @@ public enum Limits {
   public static let filterBytes = 400
   /// The longest filter that we answer, in bytes.
   public static let acceptedFilterBytes = 1024
+  /// The most pings of this node that wait for their answers.
+  public static let waitingPings = 64
   /// The most fragment IDs in a request for sync.
   public static let requestedFragments = 60
 

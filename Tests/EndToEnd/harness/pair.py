@@ -113,4 +113,5 @@ class PairStage:
         pass
 
     async def reset(self) -> None:
-        """Each test stops what it has started."""
+        """Nodes and wallets stop with their tests; the verifier may run on where one failed."""
+        await self.kiosk.stop()

@@ -30,10 +30,11 @@ class Turns:
         late = time.monotonic() + PATIENCE
         try:
             if alone:
-                await self._until(self._take, late)
-                await self._until(lambda: not any(self.folder.glob("busy-*")), late)
+                is_turn = await self._until(self._take, late) and await self._until(lambda: not any(self.folder.glob("busy-*")), late)
             else:
-                await self._until(self._join, late)
+                is_turn = await self._until(self._join, late)
+            if not is_turn:
+                print(f"The other guest did not give way within {PATIENCE:.0f} s: what is shown now is shown beside it.", flush=True)
             yield
         finally:
             shutil.rmtree(self.busy, ignore_errors=True)
@@ -41,9 +42,11 @@ class Turns:
                 shutil.rmtree(self.alone, ignore_errors=True)
 
     @staticmethod
-    async def _until(holds: Callable[[], bool], late: float) -> None:
-        while not holds() and time.monotonic() < late:
+    async def _until(holds: Callable[[], bool], late: float) -> bool:
+        """Waits, and says whether it holds."""
+        while not (found := holds()) and time.monotonic() < late:
             await asyncio.sleep(PAUSE)
+        return found
 
     def _take(self) -> bool:
         try:

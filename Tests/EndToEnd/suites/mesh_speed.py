@@ -30,8 +30,8 @@ BARE_UNIT = "bare-gatt.service"
 BARE_PATH = "/bare/service/characteristic"
 BARE_CHARACTERISTIC = "0000fff1-0000-1000-8000-00805f9b34fb"
 CHARACTERISTIC, DEVICE = "org.bluez.GattCharacteristic1", "org.bluez.Device1"
-#: Of a kind: each file has its bare packets right behind it, for other work on the host comes and goes. Either takes one and a half
-#: times as long in one run as in the next, by who wakes when on the one processor; so their sums are compared.
+#: Of a kind: each file has its bare packets right behind it, for other work on the host comes and goes. Either takes up to
+#: three times as long in one run as in the next, by who wakes when on the one processor; so their sums are compared.
 RUNS = 5
 #: Slower than this nothing crosses in any guest, in bytes a second of the reference.
 SLOWEST = 4000

@@ -113,6 +113,21 @@ struct PacketSocketTests {
     return turns
   }
 
+  @Test("A closed socket that is let go later does not make another one deaf that has its descriptor's number by then")
+  @LoopActor
+  func numbers() async throws {
+    var old: PacketSocket? = try pair().0
+    old?.onReadable = {}
+    old?.close()
+    // The kernel gives the lowest number that is free.
+    let (near, far) = try pair()
+    let turns = turns(of: near)
+    old = nil
+    #expect(far.send([1]) == .sent)
+    #expect(try await turns.next().packets == [1])
+    #expect(old == nil)
+  }
+
   @Test("After several at once the next ones wait for each other, for the gathering time; one alone waits for none")
   @LoopActor
   func gathering() async throws {

@@ -30,6 +30,21 @@ import Testing
     #expect(limiter.suppressed == 10_000 - 13)
   }
 
+  @Test("To ask whether a line would be allowed says what becomes of it, and counts nothing")
+  func asking() {
+    var (limiter, unasked) = (RateLimiter<Int>(perMinute: 2, capacity: 3), RateLimiter<Int>(perMinute: 2, capacity: 3))
+    var answers: Set<Bool> = []
+    for step in 0..<2000 as Range<Int64> {
+      // Five keys for three places, at a rate at which minutes end.
+      let (key, now) = (Int(step % 5), Self.second(step * 7))
+      let (asked, again) = (limiter.wouldAllow(key, at: now), limiter.wouldAllow(key, at: now))
+      let (allowed, expected) = (limiter.allow(key, at: now), unasked.allow(key, at: now))
+      #expect(asked == allowed && again == allowed && allowed == expected, "step \(step)")
+      answers.insert(allowed)
+    }
+    #expect(answers == [true, false] && limiter.total == unasked.total)
+  }
+
   @Test("A known key keeps its allowance while strangers fill the table")
   func knownKey() {
     var limiter = RateLimiter<Int>(perMinute: 2, capacity: 1)

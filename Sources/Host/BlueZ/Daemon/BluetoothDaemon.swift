@@ -261,7 +261,7 @@ final class BluetoothDaemon {
   }
 
   /// A peer is not connected, and bluetoothd has not signalled it.
-  func disconnectedUntold(_ path: ObjectPath) {
+  func endedUnsignalled(_ path: ObjectPath) {
     devices[path]?.isConnected = false
     devices[path]?.connectedSince = nil
   }

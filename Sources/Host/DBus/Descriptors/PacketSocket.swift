@@ -38,9 +38,9 @@ public final class PacketSocket {
   /// Called once, when every copy of the other end is closed. What it had sent can still be received.
   public var onHangUp: (@LoopActor () -> Void)?
 
-  /// Where `onReadable` received several packets it is next called after this time, for all that came meanwhile, also where none
-  /// did: a program that wakes for each packet of many costs the machine more than one that wakes for several. A packet that comes
-  /// alone is announced at once. Where as many were received as were asked for, the rest is, too. Nil: all are.
+  /// How long `onReadable` pauses after it received several packets: a program that wakes for each packet of many costs the machine
+  /// more than one that wakes for several. After the pause it is called even where nothing came. No pause follows a single packet,
+  /// or a `receive` that took as many as it asked for. Nil: never a pause.
   public var gatheringTime: Duration?
 
   private let end: FileDescriptor
@@ -106,10 +106,11 @@ public final class PacketSocket {
 
   /// Closes this end; the other one hears of it. No closure is called any more.
   public func close() {
+    // To take `onReadable` away has the end watched anew, so that comes before the watching ends.
+    (onReadable, onRoom, onHangUp) = (nil, nil, nil)
     registration?.cancel()
     gathering?.cancel()
     (registration, gathering) = (nil, nil)
-    (onReadable, onRoom, onHangUp) = (nil, nil, nil)
     end.close()
   }
 
@@ -147,7 +148,7 @@ public final class PacketSocket {
     return arrivals
   }
 
-  /// Not the actor's: in closures that are, the runtime would check that at length.
+  /// `nonisolated`, for Swift checks the executor each time that a closure of the actor is entered, and this one is entered for every batch.
   private nonisolated static func packets(from descriptor: Int32, limit: Int, upTo count: Int) -> [Arrival] {
     let space = max(limit, 1)
     return withUnsafeTemporaryAllocation(byteCount: count * space, alignment: 1) { bytes in

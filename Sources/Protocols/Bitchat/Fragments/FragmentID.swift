@@ -30,7 +30,7 @@ extension FragmentID: CustomStringConvertible {
 extension FragmentID {
   /// The ID of the fragment that a packet is; nil for any other packet.
   public init?(ofPacket bytes: [UInt8]) {
-    guard let id = GossipArchive.Item.fragment(in: bytes) else { return nil }
-    self = id
+    guard let head = GossipArchive.Item.fragmentHead(in: bytes) else { return nil }
+    self = head.id
   }
 }

@@ -6,6 +6,8 @@ import Common
 public struct GossipArchive: Sendable {
   /// A packet that is kept.
   public struct Item: Hashable, Sendable {
+    typealias FragmentHead = (id: FragmentID, type: MessageType)
+
     /// The bytes as they came.
     public let bytes: [UInt8]
     public let id: PacketID
@@ -17,16 +19,19 @@ public struct GossipArchive: Sendable {
     let filterHash: UInt64
     /// Of a fragment, which packet it belongs to.
     let fragment: FragmentID?
+    /// Whether it is a file, or a fragment of one.
+    let isFile: Bool
     /// The time to live that it came with; 0 of an answer to a request.
     let timeToLive: UInt8
 
-    /// - Parameter fragment: of a fragment, which packet it belongs to; nil where it is to be read from the bytes.
+    /// - Parameter fragment: of a fragment, which packet it belongs to, and the type of that; nil where it is to be read from the bytes.
     init(
-      bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64, fragment: FragmentID? = nil
+      bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64, fragment: FragmentHead? = nil
     ) {
       (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
       filterHash = SyncFilter.hash(id)
-      self.fragment = type == .fragment ? fragment ?? Self.fragment(in: bytes) : nil
+      let head = type == .fragment ? fragment ?? Self.fragmentHead(in: bytes) : nil
+      (self.fragment, isFile) = (head?.id, type == .fileTransfer || head?.type == .fileTransfer)
       timeToLive = bytes.count > 2 ? bytes[2] : 0
     }
 
@@ -46,6 +51,8 @@ public struct GossipArchive: Sendable {
   /// The most messages, and for how long each is kept by its own time.
   static let messageLimit = 1000
   static let messageMilliseconds: UInt64 = 6 * 3600 * 1000
+  /// The same of files, whole or in fragments: nobody takes one that is older. The iOS app keeps them for so long.
+  static let fileMilliseconds: UInt64 = 15 * 60 * 1000
   /// The most bytes of them.
   static let messageBytes = 4 << 20
   /// The most fragments of public packets and files that need none, and the most bytes of them: a file of 1 MiB and another one.
@@ -158,7 +165,7 @@ public struct GossipArchive: Sendable {
     let old = announces.values.filter { !$0.isYounger(than: Self.oldAnnounceMilliseconds, at: time) }
     for item in old { announces[item.sender] = nil }
     messages.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
-    fragments.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
+    fragments.removeAll { !$0.isFresh(at: time) }
   }
 
   /// What a neighbour does not have, by what it says: announces that are fresh, and were passed on to here; messages; fragments and
@@ -207,12 +214,14 @@ public struct GossipArchive: Sendable {
       let asked = Set(request.fragments)
       let wanted = fragments.items.filter { item in
         guard let fragment = item.fragment, asked.isEmpty || asked.contains(fragment) else { return false }
-        return isRecent(item) && isWanted(item)
+        return isRecent(item) && isWanted(item) && item.isFresh(at: time)
       }
       give(wanted.sorted(by: Item.isOlder))
     }
     if types.contains(.fileTransfer) {
-      let wanted = fragments.items.filter { $0.type == .fileTransfer && isRecent($0) && isWanted($0) }
+      let wanted = fragments.items.filter {
+        $0.type == .fileTransfer && isRecent($0) && isWanted($0) && $0.isFresh(at: time)
+      }
       give(wanted.sorted(by: Item.isOlder))
     }
     return found
@@ -312,11 +321,17 @@ extension GossipArchive.Item {
     timestamp > time || time - timestamp <= age
   }
 
-  /// The ID of the fragment that the bytes are.
-  static func fragment(in bytes: [UInt8]) -> FragmentID? {
+  /// Whether somebody may still take it: a file, a message, or a fragment of either.
+  func isFresh(at time: UInt64) -> Bool {
+    isYounger(than: isFile ? GossipArchive.fileMilliseconds : GossipArchive.messageMilliseconds, at: time)
+  }
+
+  /// The ID of the fragment that the bytes are, and the type of the packet that it is of.
+  static func fragmentHead(in bytes: [UInt8]) -> FragmentHead? {
     guard let view = try? PacketView(bytes), view.type == .fragment else { return nil }
     let isPlain = !view.flags.contains(.compressed)
-    let head = isPlain ? Array(view.section.prefix(FragmentID.size)) : (try? Packet(view))?.payload ?? []
-    return try? FragmentID(reading: Array(head.prefix(FragmentID.size)))
+    let section = isPlain ? Array(view.section.prefix(Fragment.headerBytes)) : (try? Packet(view))?.payload ?? []
+    guard let fragment = try? Fragment(reading: Array(section.prefix(Fragment.headerBytes))) else { return nil }
+    return (fragment.id, fragment.type)
   }
 }

@@ -32,10 +32,11 @@ extension MeshEngine {
   /// The content of a file that is still on its way.
   public func content(ofFile number: UInt32) -> [UInt8]? { files[number]?.file.content }
 
-  /// Sends no more of a file: nothing of it goes out after this, not even in answer to a request.
+  /// Sends no more of a file: nothing of it goes out after this, not even in answer to a request. Of one for everybody that was sent
+  /// already nothing is given to those who ask any more.
   mutating func cancelFile(_ number: UInt32, _ turn: inout Turn) {
-    guard let file = files[number] else { return }
-    end(file, .cancelled, &turn)
+    if let file = files[number] { return end(file, .cancelled, &turn) }
+    if let packets = files.takeGiven(number) { withdraw(packets, &turn) }
   }
 
   /// The peer is forgotten: what is for it alone goes no further.
@@ -57,16 +58,26 @@ extension MeshEngine {
 
   private mutating func end(_ file: OutgoingFile, _ state: FileState, _ turn: inout Turn) {
     files[file.number] = nil
-    if state != .sent, state != .delivered { withdraw(file, &turn) }
+    if state != .sent, state != .delivered {
+      withdraw(file, &turn)
+    } else if file.peer == nil, let cut = file.cut {
+      files.give(file.number, cut.packets)
+    }
     turn.actions.append(.fileState(file.number, state))
   }
 
   /// What waits of a file goes nowhere.
   private mutating func withdraw(_ file: OutgoingFile, _ turn: inout Turn) {
-    guard let cut = file.cut else { return }
-    if let id = cut.cutter?.id { archive.forget(id, of: identity.id) } else { archive.forget(filePacket: cut.bytes) }
-    paced.remove(where: cut.packets.contains)
-    turn.actions.append(.withdraw(cut.packets))
+    if let cut = file.cut { withdraw(cut.packets, &turn) }
+  }
+
+  private mutating func withdraw(_ packets: FilePackets, _ turn: inout Turn) {
+    switch packets {
+    case .fragments(let id): archive.forget(id, of: identity.id)
+    case .whole(let bytes): archive.forget(filePacket: bytes)
+    }
+    paced.remove(where: packets.contains)
+    turn.actions.append(.withdraw(packets))
   }
 
   /// Files that wait for a peer or for neighbours are looked after now.
@@ -161,7 +172,8 @@ extension MeshEngine {
     file.cut = OutgoingFile.Cut(bytes: bytes, cutter: cutter, madeAt: turn.now)
     file.receipt = file.peer.flatMap { receipt(of: file.file, from: identity.id, to: $0, with: $0) }
     file.legs = Dictionary(uniqueKeysWithValues: targets.map { ($0, 0) })
-    (file.phase, file.percent, file.isWhole, file.repeatedTime) = (.sending, 0, false, nil)
+    (file.phase, file.percent, file.isWhole) = (.sending, 0, false)
+    (file.repeatedTime, file.repetitions) = (nil, 0)
     file.staleAt = turn.now.advanced(by: OutgoingFiles.freshTime)
     // That it had to give way is no fault of the links or the peer.
     if !file.wasHeld { file.tries += 1 }
@@ -255,7 +267,8 @@ extension MeshEngine {
   }
 
   /// The peer has not said that it has the file. What it may lack of it goes out once more: in the same fragments, at another
-  /// time, so that relays pass them on again; or, when that would take too long or there is a new session, as a new packet.
+  /// time, so that relays pass them on again; or, when that was to no avail or would take too long, or there is a new session, as a
+  /// new packet.
   private mutating func tryAgain(_ file: OutgoingFile, _ turn: inout Turn) {
     guard let peer = file.peer, let cut = file.cut, table.has(peer), sessions.hasSession(with: peer) else {
       files[file.number]?.phase = .waiting(turn.now)
@@ -271,12 +284,11 @@ extension MeshEngine {
     let fits = cut.cutter?.fragment(0).flatMap { try? $0.encoded() }.map { $0.count <= narrowest(targets) } ?? false
     // It takes as long as before, and has to be whole before its time is too old.
     let wholeTime = wholeTime(of: file)
-    guard spent * 2 < wholeTime, file.tries < OutgoingFiles.tries, fits, !targets.isEmpty, !file.isOfEarlierSession
-    else {
-      return begin(file, &turn)
-    }
+    let isOfUse = file.repetitions < OutgoingFiles.repetitions && spent * 2 < wholeTime && !file.isOfEarlierSession
+    guard isOfUse, file.tries < OutgoingFiles.tries, fits, !targets.isEmpty else { return begin(file, &turn) }
     var again = file
     again.tries += 1
+    again.repetitions += 1
     again.legs = Dictionary(uniqueKeysWithValues: targets.map { ($0, 0) })
     (again.phase, again.percent, again.isWhole, again.repeatedTime) = (.sending, 0, false, timestamp(turn))
     again.staleAt = min(turn.now.advanced(by: OutgoingFiles.freshTime), cut.madeAt.advanced(by: wholeTime))
@@ -292,8 +304,8 @@ extension MeshEngine {
 
   // MARK: Links
 
-  /// Whether people chat by this node, so that files leave room for what they say. It changes nothing: for whoever holds the engine in an
-  /// object, see `nextDeadline`.
+  /// Whether people chat by this node, so that files leave room for what they say. `mutating` only so that who holds the engine in an
+  /// object calls it in place, without a copy (as `nextDeadline`).
   public mutating func isBesideChat(at now: Instant) -> Bool { files.isBesideChat(at: now) }
 
   /// Whether a link takes fragments as fast as there is room: its other end is a node of this kind.

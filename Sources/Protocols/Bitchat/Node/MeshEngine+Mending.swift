@@ -15,7 +15,7 @@ extension MeshEngine {
   /// When it is to be asked next; nil if nothing is missing.
   var mendingDeadline: Instant? {
     // The method by its name would take a copy of the engine with it.
-    guard !files.isQuiet, let stalled = assembler.nextStalled(Self.mendingPause),
+    guard !files.isQuiet, !configuration.isRelayOnly, let stalled = assembler.nextStalled(Self.mendingPause),
       links.keys.contains(where: { isMending($0) })
     else { return nil }
     return max(stalled, mendedAt?.advanced(by: Self.mendingPeriod) ?? .zero)

@@ -2,9 +2,6 @@ import Common
 
 /// Files of others. Facts: bitchat.md section 10.
 extension MeshEngine {
-  /// So old a file may be, in milliseconds, that a neighbour gives later: the iOS app keeps them for so long.
-  static let oldestFile: UInt64 = 15 * 60 * 1000
-
   /// - Returns: whether it may be passed on.
   mutating func hear(file packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool {
     guard let peer = signer(of: packet, arrival, turn) else { return false }
@@ -15,7 +12,8 @@ extension MeshEngine {
     let recipient = arrival.view.recipient
     if recipient == nil { keep(arrival, packet, id, &turn) }
     guard !configuration.isRelayOnly, recipient == nil || recipient == identity.id else { return true }
-    guard packet.timestamp > turn.time || turn.time - packet.timestamp <= Self.oldestFile else { return true }
+    guard packet.timestamp > turn.time || turn.time - packet.timestamp <= GossipArchive.fileMilliseconds
+    else { return true }
     guard let file = try? SharedFile(reading: packet.payload), isTaken(file) else {
       counters.refusedFiles += 1
       return true

@@ -194,7 +194,8 @@ extension MeshEngine {
   }
 
   mutating func keep(
-    _ arrival: Arrival, _ packet: Packet, _ id: PacketID, of fragment: FragmentID? = nil, _ turn: inout Turn
+    _ arrival: Arrival, _ packet: Packet, _ id: PacketID, of fragment: GossipArchive.Item.FragmentHead? = nil,
+    _ turn: inout Turn
   ) {
     guard !blocked.contains(packet.sender) else { return }
     let item = GossipArchive.Item(
@@ -214,7 +215,7 @@ extension MeshEngine {
       if !hear(hello: packet, arrival, &turn) { counters.badFragments += 1 }
       return false
     }
-    if arrival.view.recipient == nil { keep(arrival, packet, id, of: fragment.id, &turn) }
+    if arrival.view.recipient == nil { keep(arrival, packet, id, of: (fragment.id, fragment.type), &turn) }
     return hear(fragment, of: packet, arrival, &turn)
   }
 
@@ -283,7 +284,7 @@ extension MeshEngine {
     let mayBeFile = arrival.isReassembled && [.fileTransfer, .noiseEncrypted].contains(arrival.view.type)
     let oldest =
       arrival.isAnswer
-      ? GossipArchive.messageMilliseconds : mayBeFile ? Self.oldestFile : Limits.clockMilliseconds
+      ? GossipArchive.messageMilliseconds : mayBeFile ? GossipArchive.fileMilliseconds : Limits.clockMilliseconds
     return isTimely(arrival.view.timestamp, turn, oldest: oldest)
   }
 

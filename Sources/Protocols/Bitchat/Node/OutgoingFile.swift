@@ -94,6 +94,8 @@ struct OutgoingFile: Sendable {
   /// When the time that they say has become too old.
   var staleAt = Instant.zero
   var tries = 0
+  /// How often its present packet went out once more.
+  var repetitions = 0
   /// In hundredths, as the service was told last.
   var percent = 0
   /// Whether it leaves no faster than a phone can follow, over whatever link.

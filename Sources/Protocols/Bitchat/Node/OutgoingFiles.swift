@@ -24,11 +24,16 @@ struct OutgoingFiles: Sendable {
   static let answerTime = Duration.seconds(6)
   /// How often it is sent in all.
   static let tries = 6
+  /// How often the same fragments go out once more, to fill what was lost of them. A peer that has them all, and whose receipt was lost,
+  /// drops them as copies: it says again that it has the file when the file comes in a new packet.
+  static let repetitions = 2
   /// So long a peer has to say, in a new session, what it takes.
   static let proofTime = Duration.seconds(10)
   /// How often one that waits is looked after.
   static let lookTime = Duration.seconds(5)
   static let lifetime = Duration.seconds(24 * 3600)
+  /// The most files for everybody that can be taken back after they were sent.
+  static let givenLimit = 64
   /// So long after a line another one is likely: files leave room for it.
   static let chatTime = Duration.seconds(30)
 
@@ -52,6 +57,8 @@ struct OutgoingFiles: Sendable {
   /// In the order of their numbers, in which they were given. What goes next, and when, is looked for where they lie: to copy one
   /// costs more than what becomes of a packet.
   private(set) var files: [OutgoingFile] = []
+  /// The last files for everybody that were sent: what they went out in is given to who asks for it.
+  private var given: [(number: UInt32, packets: FilePackets)] = []
   private var paces: [LinkID: Pace] = [:]
   /// When this node last said a line, or passed one on.
   private var chattedAt: Instant?
@@ -82,6 +89,19 @@ struct OutgoingFiles: Sendable {
     self.isQuiet = isQuiet
     guard isQuiet else { return }
     for place in files.indices where files[place].cut != nil { files[place].wasHeld = true }
+  }
+
+  // MARK: Files that were sent
+
+  /// A file for everybody was sent.
+  mutating func give(_ number: UInt32, _ packets: FilePackets) {
+    if given.count >= Self.givenLimit { given.removeFirst() }
+    given.append((number, packets))
+  }
+
+  /// What a file for everybody went out in; nil where that is not known any more.
+  mutating func takeGiven(_ number: UInt32) -> FilePackets? {
+    given.firstIndex { $0.number == number }.map { given.remove(at: $0).packets }
   }
 
   // MARK: Links

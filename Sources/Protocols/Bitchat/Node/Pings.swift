@@ -5,7 +5,7 @@ struct Pings: Sendable {
   /// So long an answer is awaited.
   static let time = Duration.seconds(10)
   /// The most that wait at a time.
-  static let limit = 64
+  static let limit = Limits.waitingPings
   /// So many are answered for a link, in any time that is so long.
   static let answers = 5
   static let answerPeriod = Duration.seconds(10)

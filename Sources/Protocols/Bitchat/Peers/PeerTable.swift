@@ -68,10 +68,12 @@ struct PeerTable: Sendable {
   /// Whether a peer is a node of this kind. Asked with each packet of a file: a peer is not copied for it.
   func isEarshot(_ id: PeerID) -> Bool { peers.place(of: id).map { peers.values[$0].isEarshot } ?? false }
 
-  /// Whether a peer keeps fragments for others, and reads which ones it is asked for.
+  /// Whether a peer keeps fragments for others, and reads which ones it is asked for. A relay of this kind, which announces no
+  /// capabilities, keeps none.
   func keepsFragments(_ id: PeerID) -> Bool {
     peers.place(of: id).map {
-      peers.values[$0].isEarshot || peers.values[$0].capabilities.contains(.privateMediaReceipts)
+      let peer = peers.values[$0]
+      return peer.isEarshot ? !peer.capabilities.isEmpty : peer.capabilities.contains(.privateMediaReceipts)
     } ?? false
   }
 

@@ -7,7 +7,7 @@ extension FieldResults {
     [
       "seed": .unsigned(seed),
       "scenario": scenario.json,
-      "signatures": "of equal bytes checked at most once for all nodes",
+      "signatureChecks": "one for all nodes of each signature over the same bytes; a real node makes its own",
       "links": ["fewest": .int(Int64(links.fewest)), "mean": .double(links.mean), "most": .int(Int64(links.most))],
       "messages": .int(Int64(messages)),
       "unsaid": .int(Int64(unsaid)),

@@ -35,6 +35,29 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(having: items), at: time) == [])
   }
 
+  @Test("A file is given for 15 minutes, whole or in fragments, and a message in fragments for six hours")
+  func ages() throws {
+    let minute: UInt64 = 60_000
+    func fragment(of type: MessageType, id: UInt64, age: UInt64) throws -> GossipArchive.Item {
+      let payload = try Fragment(id: FragmentID(rawValue: id), index: 0, total: 2, type: type, slice: [1, 2, 3]).bytes
+      let packet = Packet(type: .fragment, timestamp: time - age, sender: PeerID(rawValue: 1), payload: payload)
+      return try #require(GossipArchive.Item(bytes: try packet.encoded()))
+    }
+    let kept = [
+      try item(.fileTransfer, age: 15 * minute), try fragment(of: .fileTransfer, id: 1, age: 15 * minute),
+      try fragment(of: .message, id: 2, age: 360 * minute),
+    ]
+    var archive = GossipArchive()
+    for item in kept { _ = archive.keep(item) }
+    let all = try request([.fragment, .fileTransfer])
+    #expect(Set(archive.missing(all, at: time)) == Set(kept))
+    #expect(archive.missing(all, at: time + 1).isEmpty)
+    archive.age(at: time)
+    #expect(archive.fragmentCount == 3)
+    archive.age(at: time + 1)
+    #expect(archive.fragmentCount == 0)
+  }
+
   @Test("An announce of up to 60 s goes by itself; one of up to 900 s goes before its sender's messages, and else not")
   func announces() throws {
     var archive = GossipArchive()

@@ -76,6 +76,25 @@ struct FileLinkTests {
     #expect(counts.ids.count == 1 && counts[.fragment] > 2200)
   }
 
+  @Test("A private file whose first receipt is lost is acknowledged all the same, though its fragments are copies then")
+  func lostReceipt() throws {
+    var hall = FileTests.line(2)
+    try hall.tell("first", to: 1, at: 0)
+    hall.pass(.seconds(5))
+    final class Lost { var count = 0 }
+    let lost = Lost()
+    hall.passes = { bytes, from, _ in
+      guard from == 1, lost.count == 0, bytes[1] == MessageType.noiseEncrypted.rawValue else { return true }
+      lost.count += 1
+      return false
+    }
+    try hall.sendFile(FileTests.content(20_000), to: 1, as: 7, at: 0)
+    hall.pass(.seconds(5))
+    #expect(lost.count == 1 && hall.nodes[1].files.count == 1 && hall.nodes[0].fileStates[7] == [.sending])
+    hall.pass(.seconds(60))
+    #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[1].files.count == 1)
+  }
+
   @Test(
     "A file waits while there are only links that cannot carry it, and takes the widest that can",
     arguments: [false, true])

@@ -54,6 +54,50 @@ struct FileSyncTests {
     #expect(try given() == 0)
   }
 
+  @Test("A file that was sent to all and is then deleted is given to nobody who comes", arguments: [200, 20_000])
+  func takenBack(size: Int) throws {
+    for isDeleted in [false, true] {
+      var hall = FileTests.line(2)
+      try hall.sendFile(FileTests.content(size), as: 7, at: 0)
+      hall.pass(.seconds(30))
+      #expect(hall.nodes[0].fileStates[7] == [.sending, .sent])
+      hall.disconnect(hall.links(0, 1)[0])
+      if isDeleted { hall.handle(.cancelFile(7), at: 0) }
+      hall.add(["late"])
+      hall.connect(0, 2)
+      hall.pass(.seconds(60))
+      #expect(hall.nodes[2].files.count == (isDeleted ? 0 : 1))
+      #expect(hall.nodes[0].fileStates[7] == [.sending, .sent])
+    }
+  }
+
+  @Test("A relay asks nobody for what a file lacks, and is not asked for it: it keeps no fragments")
+  func relays() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    hall.add(["relay"]) { $0.isRelayOnly = true }
+    hall.add(["bob"])
+    for (one, other) in [(0, 1), (1, 2), (0, 2)] { hall.connect(one, other) }
+    hall.pass(.seconds(20))
+    final class Asked { var pairs: [[Int]] = [] }
+    let asked = Asked()
+    hall.passes = { bytes, from, to in
+      guard let packet = try? Packet(decoding: bytes) else { return true }
+      if packet.type == .requestSync, let request = try? SyncRequest(reading: packet.payload),
+        !request.fragments.isEmpty
+      {
+        asked.pairs.append([from, to])
+      }
+      guard packet.type == .fragment, let fragment = try? Fragment(reading: packet.payload) else { return true }
+      // From the one who said it, before it was asked.
+      return fragment.index != 3 || packet.timeToLive == 0
+    }
+    try hall.sendFile(FileTests.content(20_000), as: 7, at: 0)
+    hall.pass(.seconds(60))
+    #expect(hall.nodes[2].files.count == 1)
+    #expect(!asked.pairs.isEmpty && asked.pairs.allSatisfy { $0 == [2, 0] }, "\(asked.pairs)")
+  }
+
   @Test("What is taken back of a file is known as it went out, and as the answer to a request")
   func answersOfFiles() throws {
     let packet = Packet(

@@ -148,6 +148,30 @@ struct CourierServiceTests {
     #expect(box.mesh.carried == 0)
   }
 
+  @Test("A mailbox that becomes a relay carries letters no more, and erases them")
+  @LoopActor
+  func retired() async throws {
+    let folder = try ScratchFolder()
+    let directory = folder.path("state")
+    let village = Village()
+    let box = village.add("box", directory: directory) { $0.role = .mailbox }
+    village.time.advance(by: .seconds(1))
+    let now: UInt64 = 1_900_000_000_000
+    let envelope = try CourierEnvelope(
+      tag: #require(CourierTag([UInt8](repeating: 1, count: 16))), expiry: now + 3_600_000,
+      ciphertext: [UInt8](repeating: 7, count: 300))
+    box.mesh.keep([
+      .carried(
+        CarriedEnvelope(envelope: envelope, depositor: PeerID(rawValue: 1), isOfFavourite: false, storedAt: now))
+    ])
+    for (role, carried) in [(.mailbox, 1), (.relay, 0), (.mailbox, 0)] as [(MeshService.Settings.Role, Int)] {
+      village.time.advance(by: .seconds(5))
+      village.restart(box, "box", directory: directory) { $0.role = role }
+      village.time.advance(by: .seconds(1))
+      #expect(box.mesh.carried == carried, "as \(role)")
+    }
+  }
+
   private func contains(_ bytes: [UInt8], _ part: [UInt8]) -> Bool {
     bytes.count >= part.count && (0...(bytes.count - part.count)).contains { bytes[$0..<$0 + part.count] == part[...] }
   }

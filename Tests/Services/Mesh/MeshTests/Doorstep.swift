@@ -26,6 +26,8 @@ final class Doorstep: Radio {
   private static let room = 3
   /// Gets what the service says on visits: values that were taken at once, and values that were written.
   var onVisitValue: @LoopActor (_ value: [UInt8], _ isAtOnce: Bool) -> Void = { _, _ in }
+  /// Whether those whom the service visits refuse what it writes.
+  var isRefusing = false
   /// The links of which the service said that their peers will stream.
   fileprivate(set) var streamers: [LinkID] = []
   /// How much may wait on the way to whom, in the order in which the service decided.
@@ -215,11 +217,12 @@ final class Doorstep: Radio {
       precondition(!isWriting, "a stream is written one value after the other")
       isWriting = true
       doorstep?.onVisitValue(value, false)
-      doorstep?.say(value, on: id)
+      let isRefused = doorstep?.isRefusing == true
+      if !isRefused { doorstep?.say(value, on: id) }
       doorstep?.soon { [weak self, id] doorstep in
         guard let self, doorstep.guests[id] != nil else { return }
         (isWriting, room) = (false, Doorstep.room)
-        handler(.written(characteristic, error: nil))
+        handler(.written(characteristic, error: isRefused ? .insufficientResources : nil))
       }
     }
     func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool {

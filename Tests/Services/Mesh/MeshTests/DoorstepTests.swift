@@ -66,6 +66,30 @@ struct DoorstepTests {
     village.time.advance(by: .seconds(2))
   }
 
+  @Test(
+    "What a peer refuses is written three times in all, and of a file that was cancelled meanwhile not again",
+    arguments: [false, true])
+  @LoopActor
+  func refused(isCancelled: Bool) throws {
+    let (village, doorstep, mesh, _) = Self.nodeAndPasser(connects: false)
+    var written: [[UInt8]] = []
+    doorstep.onVisitValue = { value, isAtOnce in
+      if !isAtOnce, FragmentID(ofPacket: value) != nil { written.append(value) }
+    }
+    doorstep.isRefusing = true
+    let number = try mesh.send(
+      file: (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }, name: "a", mime: "", to: "")
+    #expect(village.wait(.seconds(10)) { !written.isEmpty })
+    if isCancelled {
+      #expect(mesh.cancel(file: number))
+      village.time.advance(by: .seconds(10))
+      #expect(written.count == 1)
+    } else {
+      #expect(village.wait(.seconds(10)) { written.count > 3 })
+      #expect(written[1] == written[0] && written[2] == written[0] && written[3] != written[0])
+    }
+  }
+
   @Test("Much of a file may wait in the radio, and from a line on little, until nobody has chatted for half a minute")
   @LoopActor
   func backlog() throws {

@@ -89,6 +89,26 @@ struct FileKeepingTests {
     #expect(bob.mesh.engine?.neighbours == [ann.id])
   }
 
+  @Test("What a node erases that has become a relay is erased from the disk as well")
+  @LoopActor
+  func relay() async throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
+    #expect(village.wait { village.isAcquainted })
+    _ = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "bob")
+    #expect(village.wait(.seconds(60)) { Self.names(bob) == ["a"] })
+    village.restart(bob, "bob", directory: folder.path("state")) { $0.role = .relay }
+    #expect(village.wait(.seconds(5)) { Self.names(bob) == ["a"] })
+    var answers: [Bool] = []
+    bob.mesh.delete(file: try #require(bob.mesh.files.numbers.first)) { answers.append($0 == nil) }
+    #expect(village.wait(.seconds(5)) { answers == [true] })
+    #expect(try folder.files().keys.filter { $0.contains("file-") }.isEmpty)
+    village.restart(bob, "bob", directory: folder.path("state"))
+    village.time.advance(by: .seconds(5))
+    #expect(Self.names(bob).isEmpty)
+  }
+
   @Test("What a wipe meets on its way to the disk does not come back, and a number is never given again")
   @LoopActor
   func wiped() async throws {
@@ -181,6 +201,13 @@ struct FileKeepingTests {
     intake = FileIntake()
     #expect(take(100..<200, over: 7) == FileIntake.perMinuteOfLink)
     #expect(take(200..<300, over: 8) + take(300..<600, over: 9) == FileIntake.perMinute - FileIntake.perMinuteOfLink)
+    // What one sender brings too much of takes nothing from the others behind the same link.
+    intake = FileIntake()
+    let ofOne = (0..<40).count { intake.take(Self.file($0, of: 1, over: 7), at: .zero) }
+    let ofOther = (40..<60).count { intake.take(Self.file($0, of: 2, over: 7), at: .zero) }
+    #expect(ofOne == FileIntake.perMinuteOfSender && ofOther == FileIntake.perMinuteOfLink - ofOne)
+    intake = FileIntake()
+    #expect(take(0..<300, over: 8) + take(300..<600, over: 9) == FileIntake.perMinute)
     // All that takes nothing from private files, and neither anything from those of favourites.
     #expect(take(600..<700, over: 9, isPrivate: true) == FileIntake.perMinute)
     #expect(take(700..<710, over: 9, isOfFavourite: true) == 10)

@@ -163,5 +163,13 @@ struct FileTests {
       Issue.record("an answer from nobody")
       return
     }
+    bob.radio.power = true
+    #expect(village.wait { ann.mesh.neighbours == 1 })
+    pongs = []
+    for _ in 0..<Limits.waitingPings { try ann.mesh.ping(cat.id.description) { pongs.append($0) } }
+    let refusal = #expect(throws: MeshService.Refusal.self) { try ann.mesh.ping(cat.id.description) { _ in } }
+    #expect(refusal?.sentence == "64 pings wait for their answers already.")
+    #expect(village.wait(.seconds(11)) { pongs.count == Limits.waitingPings })
+    try ann.mesh.ping(cat.id.description) { _ in }
   }
 }

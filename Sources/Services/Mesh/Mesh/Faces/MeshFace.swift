@@ -270,7 +270,9 @@ public final class MeshFace {
         audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.engine?.sliceBytes ?? 0)) }),
       Property(
         "Counters", "a{st}",
-        documentation: "How often each thing happened since the service started. No signal tells of changes.",
+        documentation:
+          "How often each thing happened since the service started; what packets and peers did, since the last Wipe. No signal tells of "
+          + "changes.",
         audience: .everybody, emits: .none, get: { .tallies(service.tallies) }),
     ]
   }
@@ -297,7 +299,7 @@ extension DBusError {
     case .empty, .tooLong, .tooManyCharacters, .ambiguousPeer, .notConfirmed, .emptyFile, .otherKind, .ourselves:
       self = .invalidArgs(refusal.sentence)
     case .unknownPeer: self = DBusError(.notFound, refusal.sentence)
-    case .tooManyWait, .fileTooLong, .tooManyFiles: self = .limitExceeded(refusal.sentence)
+    case .tooManyWait, .tooManyPings, .fileTooLong, .tooManyFiles: self = .limitExceeded(refusal.sentence)
     case .relay: self = DBusError(.notSupported, refusal.sentence)
     }
   }

@@ -18,13 +18,20 @@ struct FileIntake: Sendable {
   /// From a refusal of the disk to the next attempt.
   static let pause = Duration.seconds(15)
 
-  /// How often files come of one sender and of all.
+  /// How often files come of one sender, over one link, and of all.
   private struct Gate: Sendable {
     private var senders = RateLimiter<PeerID>(perMinute: perMinuteOfSender, capacity: 256)
+    private var links = RateLimiter<LinkID>(perMinute: perMinuteOfLink, capacity: 32)
     private var all = RateLimiter<Bool>(perMinute: perMinute, capacity: 1)
 
-    mutating func allow(_ sender: PeerID, at now: Instant) -> Bool {
-      senders.allow(sender, at: now) && all.allow(true, at: now)
+    /// What is too much of the sender uses up nothing of its link's part, and what is too much of a link nothing of everybody's, nor a
+    /// place among the senders, of whom there may be as many as somebody behind the link makes up.
+    ///
+    /// - Parameter link: nil where links do not count.
+    mutating func allow(_ sender: PeerID, over link: LinkID?, at now: Instant) -> Bool {
+      guard let link else { return senders.allow(sender, at: now) && all.allow(true, at: now) }
+      return links.wouldAllow(link, at: now) && senders.allow(sender, at: now) && links.allow(link, at: now)
+        && all.allow(true, at: now)
     }
   }
 
@@ -34,7 +41,6 @@ struct FileIntake: Sendable {
   private var keys: Set<[MeshFile.Key]> = []
   private var bytes = 0
   private var pausedUntil: Instant?
-  private var links = RateLimiter<LinkID?>(perMinute: perMinuteOfLink, capacity: 32)
   private var strangers = Gate()
   /// Those who send private files are known by their keys alone, of which anybody makes as many as wanted.
   private var privateStrangers = Gate()
@@ -66,9 +72,9 @@ struct FileIntake: Sendable {
   }
 
   private mutating func isAllowed(_ file: ReceivedFile, _ isOfFavourite: Bool, at now: Instant) -> Bool {
-    if isOfFavourite { return favourites.allow(file.sender, at: now) }
-    if file.isPrivate { return privateStrangers.allow(file.sender, at: now) }
-    return links.allow(file.link, at: now) && strangers.allow(file.sender, at: now)
+    if isOfFavourite { return favourites.allow(file.sender, over: nil, at: now) }
+    if file.isPrivate { return privateStrangers.allow(file.sender, over: nil, at: now) }
+    return strangers.allow(file.sender, over: file.link, at: now)
   }
 
   /// The file to be written now; nil where enough are, none waits, or the disk has refused one just now.

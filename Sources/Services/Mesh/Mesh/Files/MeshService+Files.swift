@@ -66,12 +66,12 @@ extension MeshService {
     return true
   }
 
-  /// Removes a file. One that is on its way is cancelled.
+  /// Removes a file. One that is on its way is cancelled, and one that was sent to all is given to nobody any more.
   ///
   /// - Parameter then: called when its content is erased, or with what keeps it there.
   func delete(file number: UInt32, then: @escaping @LoopActor (StoreError?) -> Void) {
     guard let entry = files[number] else { return scheduler.soon { then(nil) } }
-    if entry.isUnderWay { handle(.cancelFile(number)) }
+    if entry.direction == .outgoing { handle(.cancelFile(number)) }
     removeFile(number)
     guard let kept = entry.kept else { return scheduler.soon { then(nil) } }
     var changes: [MeshChange] = [.fileGone(number)]
@@ -181,9 +181,11 @@ extension MeshService {
     }
   }
 
-  /// Nothing more of a file goes out.
+  /// Nothing more of a file goes out, not even what is being written once more where that fails.
   func withdraw(_ packets: FilePackets) {
-    for port in ports.values where !port.queue.isEmpty {
+    for port in ports.values {
+      if let frame = port.writing?.frame, packets.contains(frame) { port.writing = (frame, Self.writeAttempts) }
+      guard !port.queue.isEmpty else { continue }
       port.queue.removeFiles(where: packets.contains)
       tellRoom(port)
     }

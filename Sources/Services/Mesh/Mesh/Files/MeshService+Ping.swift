@@ -25,7 +25,7 @@ extension MeshService {
       switch error {
       case .notReady: throw .notReady(hindrance ?? "Nobody is near.")
       case .ourselves: throw .ourselves
-      case .tooMany: throw .tooManyWait
+      case .tooMany: throw .tooManyPings
       }
     }
     guard engine != nil else { throw .notReady(hindrance ?? "The mesh is not ready.") }

@@ -9,7 +9,7 @@ extension MeshService {
   /// A peer that sent nothing but garbage gets no link for so long.
   private static let refusalTime = Duration.seconds(300)
   private static let refusedLimit = 256
-  private static let writeAttempts = 3
+  static let writeAttempts = 3
   /// From the subscription of a client to the first word to it, as the apps have it.
   private static let listeningTime = Duration.milliseconds(100)
   /// A client that has written first subscribes within this time; not every radio tells when it has.

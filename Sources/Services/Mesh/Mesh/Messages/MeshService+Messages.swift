@@ -16,6 +16,7 @@ extension MeshService {
     case unknownPeer(String)
     case ambiguousPeer(String)
     case tooManyWait
+    case tooManyPings
     case relay
     case notConfirmed
     case emptyFile
@@ -32,6 +33,7 @@ extension MeshService {
       case .unknownPeer: "UnknownPeer"
       case .ambiguousPeer: "AmbiguousPeer"
       case .tooManyWait: "TooManyWait"
+      case .tooManyPings: "TooManyPings"
       case .relay: "RelayOnly"
       case .notConfirmed: "NotConfirmed"
       case .emptyFile: "EmptyFile"
@@ -51,6 +53,7 @@ extension MeshService {
       case .unknownPeer(let name): "No peer is known as \(PrintableText.clean(name))."
       case .ambiguousPeer(let name): "Several peers are called \(PrintableText.clean(name)). Take the peer ID."
       case .tooManyWait: "Too many messages wait to be delivered: 100 to one peer, 1,000 in all."
+      case .tooManyPings: "\(Limits.waitingPings) pings wait for their answers already."
       case .relay: "This node is a relay (Role=relay in [Mesh]) and has nothing to say."
       case .notConfirmed: "Nothing was erased: confirm it with this node's own peer ID."
       case .emptyFile: "The file is empty."
@@ -243,11 +246,11 @@ extension MeshMessage.State {
 }
 
 extension MeshChange {
-  /// A relay keeps nothing of what is said.
+  /// A relay keeps nothing of what is said, and erases what it kept in another role when it is told to.
   fileprivate var isOfRelay: Bool {
     switch self {
-    case .pin, .peer, .forget, .nickname: true
-    case .gossip, .message, .outgoing, .settled, .carried, .carriedNoMore, .number, .file, .fileGone, .deleted: false
+    case .pin, .peer, .forget, .nickname, .settled, .carriedNoMore, .fileGone, .deleted: true
+    case .gossip, .message, .outgoing, .carried, .number, .file: false
     }
   }
 }
