@@ -77,7 +77,7 @@ struct FileSyncTests {
     hall.add(["ann"])
     hall.add(["relay"]) { $0.isRelayOnly = true }
     hall.add(["bob"])
-    for (one, other) in [(0, 1), (1, 2), (0, 2)] { hall.connect(one, other) }
+    for (one, other) in [(0, 1), (0, 2), (1, 2)] { hall.connect(one, other) }
     hall.pass(.seconds(20))
     final class Asked { var pairs: [[Int]] = [] }
     let asked = Asked()
