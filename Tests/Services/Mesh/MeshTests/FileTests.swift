@@ -141,6 +141,25 @@ struct FileTests {
     #expect(isDeleted && ann.mesh.files.numbers.isEmpty && Self.incoming(bob).isEmpty)
   }
 
+  @Test("A file for all that is deleted after it was sent is given to nobody who comes")
+  @LoopActor
+  func deletedAfterwards() async throws {
+    for isDeleted in [false, true] {
+      let village = Village()
+      let ann = village.add("ann")
+      village.add("bob", at: 5)
+      #expect(village.wait { village.isAcquainted })
+      let number = try ann.mesh.send(file: Self.content(20_000), name: "a", mime: "", to: "")
+      #expect(village.wait(.seconds(60)) { ann.mesh.files[number]?.state == .sent })
+      if isDeleted { ann.mesh.delete(file: number) { #expect($0 == nil) } }
+      // Near ann, and out of bob's reach.
+      let cat = village.add("cat", at: -8)
+      #expect(village.wait { cat.mesh.neighbours == 1 })
+      village.time.advance(by: .seconds(60))
+      #expect(Self.incoming(cat).count == (isDeleted ? 0 : 1))
+    }
+  }
+
   @Test("A ping says how long the way is; one to who is away is lost")
   @LoopActor
   func ping() async throws {
