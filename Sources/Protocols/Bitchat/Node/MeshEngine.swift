@@ -305,7 +305,8 @@ public struct MeshEngine: Sendable {
     if state == .waitingForClock, canSend { announceAt = turn.now }
     announceIfDue(&turn)
     greetNeighbours(&turn)
-    for packet in paced.takeDue(at: turn.now) where links[packet.link] != nil {
+    for packet in paced.takeDue(at: turn.now, isShared: files.isWaiting) where links[packet.link] != nil {
+      files.giveWay(on: packet.link, at: turn.now)
       turn.actions.append(.send(packet.bytes, on: packet.link, packet.kind))
     }
     relayWhatIsDue(&turn)

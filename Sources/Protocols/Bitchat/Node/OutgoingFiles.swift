@@ -46,11 +46,14 @@ struct OutgoingFiles: Sendable {
 
     /// A packet goes over the link.
     ///
-    /// - Parameter isConfirmed: whether the other end confirms it.
-    mutating func note(_ mark: UInt64?, isConfirmed: Bool, at now: Instant) {
+    /// - Parameters:
+    ///   - isConfirmed: whether the other end confirms it.
+    ///   - isShared: whether other packets wait for the link that leave one after the other: those leave in turn with these.
+    mutating func note(_ mark: UInt64?, isConfirmed: Bool, isShared: Bool, at now: Instant) {
       waiting += 1
       guard !isConfirmed else { return confirming.sent(mark, at: now) }
-      next = max(next, now.advanced(by: .zero - OutgoingFiles.lateness)).advanced(by: OutgoingFiles.pause)
+      let pause = isShared ? OutgoingFiles.pause * 2 : OutgoingFiles.pause
+      next = max(next, now.advanced(by: .zero - OutgoingFiles.lateness)).advanced(by: pause)
     }
   }
 
@@ -150,8 +153,23 @@ struct OutgoingFiles: Sendable {
   /// Whether another line is likely to go out while a file does.
   func isBesideChat(at now: Instant) -> Bool { chattedAt.map { $0.duration(to: now) < Self.chatTime } ?? false }
 
+  /// Whether packets of a file are to go over a link.
+  func isWaiting(for link: LinkID) -> Bool {
+    !isQuiet && files.contains { $0.phase == .sending && $0.legs[link] != nil }
+  }
+
+  /// Another packet goes over a link, after which a phone needs its pause as well.
+  mutating func giveWay(on link: LinkID, at now: Instant) {
+    paces[link, default: Pace()].next = max(paces[link]?.next ?? .zero, now.advanced(by: Self.pause))
+  }
+
   /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.
-  mutating func take(for link: LinkID, isFast: Bool, at now: Instant) -> (number: UInt32, index: Int)? {
+  ///
+  /// - Parameter isShared: whether other packets wait for the link that leave one after the other.
+  /// - Returns: the file's number, the packet's index, and whether it leaves no faster than a phone can follow.
+  mutating func take(
+    for link: LinkID, isFast: Bool, isShared: Bool = false, at now: Instant
+  ) -> (number: UInt32, index: Int, isPaced: Bool)? {
     guard !isQuiet, let place = first(for: link, isFast: isFast, at: now), let index = files[place].legs[link] else {
       return nil
     }
@@ -160,8 +178,8 @@ struct OutgoingFiles: Sendable {
     if isLast { files[place].isWhole = true }
     let mark = files[place].cut?.cutter.map { FragmentMark($0.id, index: index).rawValue }
     let isConfirmed = isFast && !files[place].isSlow
-    paces[link, default: Pace()].note(mark, isConfirmed: isConfirmed, at: now)
-    return (files[place].number, index)
+    paces[link, default: Pace()].note(mark, isConfirmed: isConfirmed, isShared: isShared, at: now)
+    return (files[place].number, index, !isConfirmed)
   }
 
   /// A packet of a file, as it goes out.

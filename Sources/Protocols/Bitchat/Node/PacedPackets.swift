@@ -42,10 +42,12 @@ struct PacedPackets: Sendable {
     var shares: [Lane: Int] = [:]
     /// When the last packet has left.
     var last: Instant?
+    /// Until then a fragment of an own file has the link.
+    var heldUntil = Instant.zero
 
     var next: Instant? {
       guard let first = own.first ?? passedOn.first else { return nil }
-      return max(first.since, last?.advanced(by: first.pause) ?? first.since)
+      return max(first.since, last?.advanced(by: first.pause) ?? first.since, heldUntil)
     }
 
     mutating func take() -> Waiting {
@@ -107,6 +109,14 @@ struct PacedPackets: Sendable {
   /// Whether something of this node's own waits for a link.
   func isOwnWaiting(for link: LinkID) -> Bool { roads[link]?.own.isEmpty == false }
 
+  /// Whether anything waits for a link.
+  func isWaiting(for link: LinkID) -> Bool { roads[link]?.next != nil }
+
+  /// A fragment of an own file goes over a link now, and what waits for that leaves after it.
+  mutating func giveWay(on link: LinkID, at now: Instant) {
+    roads[link, default: Road()].heldUntil = now.advanced(by: Self.pause)
+  }
+
   /// Takes packets in that belong together.
   ///
   /// - Returns: how many of others' packets had to make room; nil where there is none for all of these, and none is taken.
@@ -118,14 +128,17 @@ struct PacedPackets: Sendable {
     return roads[link, default: Road()].add(packets, from: lane)
   }
 
+  /// - Parameter isShared: whether fragments of an own file wait for the link as well: those leave in turn with these.
   /// - Returns: what leaves now, in the order of its moments.
-  mutating func takeDue(at now: Instant) -> [Packet] {
+  mutating func takeDue(at now: Instant, isShared: (LinkID) -> Bool = { _ in false }) -> [Packet] {
     guard let deadline, deadline <= now else { return [] }
     var due: [Packet] = []
     for link in roads.keys {
       while let next = roads[link]?.next, next <= now, let packet = roads[link]?.take() {
         // After a standstill they do not all leave at once: a phone could not follow.
-        roads[link]?.last = max(next, now.advanced(by: .zero - OutgoingFiles.lateness))
+        let moment = max(next, now.advanced(by: .zero - OutgoingFiles.lateness))
+        roads[link]?.last = moment
+        if isShared(link) { roads[link]?.heldUntil = moment.advanced(by: Self.pause * 2) }
         due.append(Packet(bytes: packet.bytes, link: link, kind: packet.kind, due: next))
       }
     }

@@ -163,6 +163,37 @@ struct FileTests {
     #expect(hall.nodes[1].files.count == 1)
   }
 
+  @Test("Of an own file and one that is passed on a phone gets the fragments in turn, one every 25 ms")
+  func sharedPace() throws {
+    var hall = Self.line(2)
+    let link = hall.connect(stranger: Stranger(1), to: 1)
+    hall.pass(.seconds(5))
+    var seen = hall.nodes[1].sent[link, default: []].count
+    try hall.sendFile(Self.content(20_000), as: 7, at: 0)
+    try hall.sendFile(Self.content(20_000, seed: 2), as: 8, at: 1)
+    var gaps: [Duration] = []
+    var (senders, last): ([PeerID], Instant?) = ([], nil)
+    var totals: [PeerID: Int] = [:]
+    let begin = hall.now
+    while begin.duration(to: hall.now) < .seconds(4) {
+      hall.pass(.milliseconds(1))
+      let new = hall.nodes[1].sent[link, default: []].dropFirst(seen)
+      seen += new.count
+      for packet in try new.map({ try PacketView($0) }) where packet.type == .fragment {
+        gaps.append(last.map { $0.duration(to: hall.now) } ?? .seconds(1))
+        (last, senders) = (hall.now, senders + [packet.sender])
+        totals[packet.sender] = Int(try Fragment(reading: Packet(packet).payload).total)
+      }
+    }
+    // One that leaves 5 ms late moves no others, and the test looks once in a millisecond.
+    #expect(gaps.allSatisfy { $0 >= .milliseconds(19) }, "\(gaps.min() as Any)")
+    #expect(
+      totals.count == 2 && totals.allSatisfy { sender, total in senders.count { $0 == sender } == total }, "\(totals)")
+    // While both are on their way neither waits for the other.
+    let both = senders.drop { $0 == senders[0] }.prefix(60)
+    #expect(both.count { $0 == hall.nodes[0].id } >= 25 && both.count { $0 == hall.nodes[1].id } >= 25, "\(both)")
+  }
+
   @Test("A private file that goes over several hops leaves slowly, for a phone may pass it on")
   func slowOverHops() throws {
     var hall = Self.line(3)
