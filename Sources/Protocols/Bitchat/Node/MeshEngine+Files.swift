@@ -315,9 +315,7 @@ extension MeshEngine {
 
   private mutating func sendFiles(over link: LinkID, _ turn: inout Turn) {
     askForConfirmation(on: link, &turn)
-    while let (number, index, isPaced) = files.take(
-      for: link, isFast: isFast(link), isShared: paced.isWaiting(for: link), at: turn.now)
-    {
+    while let (number, index, isPaced) = files.take(for: link, isFast: isFast(link), at: turn.now) {
       defer { askForConfirmation(on: link, &turn) }
       if isPaced { paced.giveWay(on: link, at: turn.now) }
       guard let piece = files.piece(index, of: number) else { continue }

@@ -46,14 +46,11 @@ struct OutgoingFiles: Sendable {
 
     /// A packet goes over the link.
     ///
-    /// - Parameters:
-    ///   - isConfirmed: whether the other end confirms it.
-    ///   - isShared: whether other packets wait for the link that leave one after the other: those leave in turn with these.
-    mutating func note(_ mark: UInt64?, isConfirmed: Bool, isShared: Bool, at now: Instant) {
+    /// - Parameter isConfirmed: whether the other end confirms it.
+    mutating func note(_ mark: UInt64?, isConfirmed: Bool, at now: Instant) {
       waiting += 1
       guard !isConfirmed else { return confirming.sent(mark, at: now) }
-      let pause = isShared ? OutgoingFiles.pause * 2 : OutgoingFiles.pause
-      next = max(next, now.advanced(by: .zero - OutgoingFiles.lateness)).advanced(by: pause)
+      next = max(next, now.advanced(by: .zero - OutgoingFiles.lateness)).advanced(by: OutgoingFiles.pause)
     }
   }
 
@@ -165,10 +162,9 @@ struct OutgoingFiles: Sendable {
 
   /// The next packet for a link: of the file that has least left, so that small ones do not wait for large ones.
   ///
-  /// - Parameter isShared: whether other packets wait for the link that leave one after the other.
   /// - Returns: the file's number, the packet's index, and whether it leaves no faster than a phone can follow.
   mutating func take(
-    for link: LinkID, isFast: Bool, isShared: Bool = false, at now: Instant
+    for link: LinkID, isFast: Bool, at now: Instant
   ) -> (number: UInt32, index: Int, isPaced: Bool)? {
     guard !isQuiet, let place = first(for: link, isFast: isFast, at: now), let index = files[place].legs[link] else {
       return nil
@@ -178,7 +174,7 @@ struct OutgoingFiles: Sendable {
     if isLast { files[place].isWhole = true }
     let mark = files[place].cut?.cutter.map { FragmentMark($0.id, index: index).rawValue }
     let isConfirmed = isFast && !files[place].isSlow
-    paces[link, default: Pace()].note(mark, isConfirmed: isConfirmed, isShared: isShared, at: now)
+    paces[link, default: Pace()].note(mark, isConfirmed: isConfirmed, at: now)
     return (files[place].number, index, !isConfirmed)
   }
 

@@ -109,9 +109,6 @@ struct PacedPackets: Sendable {
   /// Whether something of this node's own waits for a link.
   func isOwnWaiting(for link: LinkID) -> Bool { roads[link]?.own.isEmpty == false }
 
-  /// Whether anything waits for a link.
-  func isWaiting(for link: LinkID) -> Bool { roads[link]?.next != nil }
-
   /// A fragment of an own file goes over a link now, and what waits for that leaves after it.
   mutating func giveWay(on link: LinkID, at now: Instant) {
     roads[link, default: Road()].heldUntil = now.advanced(by: Self.pause)

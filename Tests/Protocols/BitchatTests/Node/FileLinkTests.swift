@@ -301,6 +301,18 @@ struct FileLinkTests {
     #expect(paced.count == PacedPackets.limit)
   }
 
+  @Test("What comes right behind a fragment of an own file leaves 25 ms after that, on its link alone")
+  func behindOwnFile() throws {
+    var paced = PacedPackets()
+    let links = [LinkID(1), LinkID(2)]
+    paced.giveWay(on: links[0], at: .zero)
+    let now = Instant.zero.advanced(by: .milliseconds(10))
+    for link in links { _ = paced.add([[1]], on: link, as: .fragment, in: .own, at: now) }
+    #expect(paced.takeDue(at: now).map(\.link) == [links[1]])
+    let due = Instant.zero.advanced(by: .milliseconds(25))
+    #expect(paced.deadline == due && paced.takeDue(at: due).map(\.link) == [links[0]])
+  }
+
   @Test("After a standstill packets leave one after the other again, and not all at once")
   func standstill() {
     var paced = PacedPackets()
