@@ -283,7 +283,7 @@ public struct MeshEngine: Sendable {
     paced.forget(link)
     files.forget(link)
     pings.forget(link)
-    unknown.forget(link)
+    counters.chatOfUnknown += unknown.forget(link)
     talks.end(link)
   }
 

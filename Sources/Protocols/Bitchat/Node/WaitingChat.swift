@@ -41,8 +41,10 @@ struct WaitingChat: Sendable {
 
   mutating func forget(_ sender: PeerID) { _ = take(of: sender) }
 
-  /// What came over a link that is gone.
-  mutating func forget(_ link: LinkID) { _ = remove { $0.link == link } }
+  /// A link is gone, and what came over it.
+  ///
+  /// - Returns: how many had waited in vain.
+  mutating func forget(_ link: LinkID) -> UInt64 { UInt64(remove { $0.link == link }.count) }
 
   /// - Returns: how many had waited in vain.
   mutating func expire(at now: Instant) -> UInt64 {

@@ -437,9 +437,11 @@ struct LimitTests {
     flood(second, "two")
     flood(third, "three")
     #expect(stage.ann.engine.unknown.count == 64)
-    // What came over a link that is gone goes with it.
+    // What came over a link that is gone goes with it, and has waited in vain.
+    let before = stage.ann.engine.counters.chatOfUnknown
     stage.hall.handle(.linkClosed(stage.link), at: 0)
     stage.hall.handle(.linkClosed(second), at: 0)
+    #expect(stage.ann.engine.counters.chatOfUnknown == before + 64)
     #expect(stage.ann.engine.unknown.count == 0)
     #expect(stage.ann.engine.unknown.bytes == 0)
     var random = SeededRandom(seed: 1)
