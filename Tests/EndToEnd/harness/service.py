@@ -83,7 +83,7 @@ class Service:
 
     @classmethod
     def installed(cls, bus: Bus) -> Service:
-        """The one of the package."""
+        """The service that the package installs."""
         return cls(bus, "org.earshot", "earshotd.service", Path("/etc/earshot/earshot.conf.d/trial.conf"))
 
     def _on_signal(self, message: Any) -> None:

@@ -51,13 +51,13 @@ public struct GossipArchive: Sendable {
   /// The most messages, and for how long each is kept by its own time.
   static let messageLimit = 1000
   static let messageMilliseconds: UInt64 = 6 * 3600 * 1000
-  /// The same of files, whole or in fragments: nobody takes one that is older. The iOS app keeps them for so long.
-  static let fileMilliseconds: UInt64 = 15 * 60 * 1000
   /// The most bytes of them.
   static let messageBytes = 4 << 20
   /// The most fragments of public packets and files that need none, and the most bytes of them: a file of 1 MiB and another one.
   static let fragmentLimit = 3000
   static let fragmentBytes = 3 << 19
+  /// For how long a file is kept, whole or in fragments: nobody takes one that is older. The iOS app keeps them for so long.
+  static let fileMilliseconds: UInt64 = 15 * 60 * 1000
   /// The most announces.
   static let announceLimit = PeerTable.peerLimit
   /// So old an announce may be by itself, and so old before messages of its sender.

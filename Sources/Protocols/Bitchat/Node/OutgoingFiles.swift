@@ -10,7 +10,7 @@ struct OutgoingFiles: Sendable {
   static let limit = 8
   static let activeLimit = 2
   /// From one fragment to the next on a link to a phone, and of a private file that goes over several hops. Facts: bitchat.md section 7.
-  static let pause = Duration.milliseconds(25)
+  static let pause = PacedPackets.pause
   /// So late a fragment may leave without the next one leaving later for it: a machine that has much to do wakes late each time.
   static let lateness = Duration.milliseconds(5)
   /// The most packets of files that wait for a link.

@@ -181,7 +181,7 @@ extension MeshService {
     }
   }
 
-  /// Nothing more of a file goes out, not even what is being written once more where that fails.
+  /// Nothing more of a file goes out. What is being written now is not written again where that fails.
   func withdraw(_ packets: FilePackets) {
     for port in ports.values {
       if let frame = port.writing?.frame, packets.contains(frame) { port.writing = (frame, Self.writeAttempts) }
