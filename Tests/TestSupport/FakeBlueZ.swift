@@ -61,6 +61,8 @@ public final class FakeBlueZ {
   public var holdsAnswers = false
   /// Whether it is asked in vain what it has.
   public var isSilent = false
+  /// Whether it is asked in vain how a property is.
+  public var keepsProperties = false
 
   public internal(set) var held: [@LoopActor () -> Void] = []
   /// Called with each value that the subscribed clients hear.
@@ -86,7 +88,9 @@ public final class FakeBlueZ {
     connection = BusConnection(address: address)
     connection.objects.exportManager(.root)
     connection.objects.authorize = { [weak self] call in
-      self?.isSilent == true && call.member == "GetManagedObjects" ? .failed("I am not well.") : nil
+      guard let self else { return nil }
+      if isSilent, call.member == "GetManagedObjects" { return .failed("I am not well.") }
+      return keepsProperties && call.member == "Get" ? DBusError(.noReply, "Nobody answered.") : nil
     }
     for name in adapters.keys.sorted() { export(name) }
     for path in devices.keys { exportDevice(path) }

@@ -200,6 +200,24 @@ struct ComeAgainTests {
     #expect(since == began)
   }
 
+  @Test("A bluetoothd that does not answer says nothing of the peer: what it writes next is of a link that lasts")
+  @LoopActor
+  func unanswered() async throws {
+    let stage = try await Stage()
+    defer { stage.close() }
+    stage.rig.fake.keepsProperties = true
+    try await stage.kernelSaysGone()
+    stage.rig.time.advance(by: .seconds(5))
+    _ = try await stage.rig.radio.told.first { $0 == .down(stage.link) }
+    #expect(await stage.rig.fake.write([2], to: Service.put, from: stage.device) == nil)
+    let told = try await stage.rig.radio.told.first { if case .up = $0 { true } else { false } }
+    guard case .up(let next, Self.address, _) = told else { throw CancellationError() }
+    // A peer that is taken for gone has a link until the next question, which is not answered either.
+    stage.rig.time.advance(by: .seconds(5))
+    try await stage.rig.settle()
+    #expect(stage.rig.radio.links == [next] && next != stage.link)
+  }
+
   @Test("A link of another adapter, and one that is not LE, say nothing of this one")
   @LoopActor
   func others() async throws {
