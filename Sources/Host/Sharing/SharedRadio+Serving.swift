@@ -87,19 +87,28 @@ extension SharedRadio {
 @LoopActor
 final class SharedApplication {
   private(set) weak var delegate: (any GATTServerDelegate)?
+  /// Links whose end the service hears of in a moment.
+  private var ending: Set<LinkID> = []
 
   init(_ delegate: any GATTServerDelegate) {
     self.delegate = delegate
   }
 
   func opened(_ link: LinkID, _ address: BluetoothAddress, since: Instant, mtu: Int?) {
+    // A driver may give the next link the number of one that has ended just now.
+    tellEnd(of: link)
     delegate?.linkOpened(link, address: address, since: since)
     if let mtu { delegate?.linkChanged(link, mtu: mtu) }
   }
 
   /// The service may be within a call of its own.
   func closed(_ link: LinkID, _ scheduler: any Scheduler) {
-    scheduler.soon { [weak self] in self?.delegate?.linkClosed(link) }
+    ending.insert(link)
+    scheduler.soon { [weak self] in self?.tellEnd(of: link) }
+  }
+
+  private func tellEnd(of link: LinkID) {
+    if ending.remove(link) != nil { delegate?.linkClosed(link) }
   }
 
   /// The service stops serving; nothing more is told to it.

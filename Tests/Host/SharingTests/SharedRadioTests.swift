@@ -71,6 +71,24 @@ struct SharedRadioTests {
     #expect(house.kioskEar.takeHeard() == [])
   }
 
+  @Test(
+    "Where the next link has the number of one that has ended just now, the service hears of that end first, and once")
+  @LoopActor
+  func sameNumber() async throws {
+    let house = House()
+    house.driver.linkUp(1)
+    try house.write([1], to: house.chatServer, on: 1)
+    house.radio.linkDown(LinkID(1))
+    house.driver.linkUp(1)
+    try house.write([2], to: house.chatServer, on: 1)
+    house.turn()
+    let first = ["opened 1, up since 0", "1 wrote [1]", "closed 1"]
+    #expect(house.chatEar.takeHeard() == first + ["opened 1, up since 0", "1 wrote [2]"])
+    house.radio.linkDown(LinkID(1))
+    house.turn()
+    #expect(house.chatEar.takeHeard() == ["closed 1"])
+  }
+
   @Test("Who serves somebody asks for quiet: services of lower priority hear so, each change once, and no others")
   @LoopActor
   func quiet() async throws {
