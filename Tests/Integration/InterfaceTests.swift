@@ -30,7 +30,8 @@ struct InterfaceTests {
 
       N is a number, and ID 16 lower-case hexadecimal digits. A service that is off has no object: the mesh and the feed are off, and the
       wallet on, unless its section of the configuration says otherwise by `Enabled=`. `Services` of the manager names those that are on
-      (Verifier, Wallet, Mesh, Broadcast). A call starts the service where it is enabled and does not run.
+      (Verifier, Wallet, Mesh, Broadcast). The verifier's object is always there: `Enabled=` in its section says whether it waits for
+      wallets as soon as the service starts. A call starts the service where it is enabled and does not run.
 
       Methods are for the group: root, the service's own user and the members of the group `earshot`. A property is for everybody
       or for the group. Other programs get `org.freedesktop.DBus.Error.AccessDenied` for the latter from `Get`, and an answer
@@ -42,7 +43,8 @@ struct InterfaceTests {
       `org.earshot.Error.` and one of InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, NotSupported,
       Failed, with a sentence; where a protocol has a code of its own for an error, the sentence begins with it. Besides there are the bus's
       own: `org.freedesktop.DBus.Error.AccessDenied` for a method that is not for the caller, UnknownObject and the like. Every call may be
-      answered with LimitExceeded (`[Bus] CallsPerSecond=`; GetManagedObjects counts as 16 calls, GetAll and Introspect as 4).
+      answered with LimitExceeded (`[Bus] CallsPerSecond=`; GetManagedObjects counts as 16 calls, GetAll and Introspect as 4, and each 4 KiB
+      of an answer as one more).
 
       Changes of properties come as `PropertiesChanged`, those of a moment in one signal, which carries what changed and nothing else.
       Of objects for the group alone (peers and files of the mesh) no signal tells, of their coming and going neither: ask

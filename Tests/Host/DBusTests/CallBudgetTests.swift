@@ -25,6 +25,18 @@ struct CallBudgetTests {
     #expect(!budget.take(1, of: ":1.1", at: Self.at(0)), "a clock that goes back brings nothing")
   }
 
+  @Test(
+    "What a program has got already is charged to it alone, and is worked off within five seconds however much it was")
+  func charged() {
+    let budget = Purse(perSecond: 10)
+    #expect(budget.take(1, of: ":1.1", at: Self.at(0)))
+    budget.charge(30, to: ":1.1", at: Self.at(0))
+    #expect(!budget.take(20, of: ":1.1", at: Self.at(0)) && budget.take(19, of: ":1.1", at: Self.at(0)))
+    #expect(budget.take(50, of: ":1.2", at: Self.at(0)))
+    budget.charge(1_000_000, to: ":1.1", at: Self.at(0))
+    #expect(!budget.take(1, of: ":1.1", at: Self.at(0)) && budget.take(50, of: ":1.1", at: Self.at(5000)))
+  }
+
   @Test("Programs beyond the table share one budget, and have their own when others were quiet")
   func table() {
     let budget = Purse(perSecond: 10)
@@ -50,7 +62,18 @@ struct CallBudgetTests {
       "/org/example",
       interfaces: [
         Interface("org.example.Open1", methods: [Method("Write", returning: { _ in [] })]),
-        Interface("org.example.Thing1", methods: [Method("Do", returning: { _ in [] })]),
+        Interface(
+          "org.example.Thing1",
+          methods: [
+            Method("Do", returning: { _ in [] }),
+            // Its answer costs twelve points beside that of the call.
+            Method(
+              "Tell", out: [Argument("bytes", "ay")], returning: { _ in [.bytes([UInt8](repeating: 7, count: 50_000))] }
+            ),
+            Method("Hand", out: [Argument("bytes", "ay")]) { call in
+              _ = try? call.handOver([.bytes([UInt8](repeating: 7, count: 50_000))]) {}
+            },
+          ]),
       ])
     let (greedy, modest) = (
       BusConnection(address: .address(bus.address)), BusConnection(address: .address(bus.address))
@@ -79,6 +102,8 @@ struct CallBudgetTests {
     #expect(await error(greedy, "org.example.Thing1", "Do")?.is(.limitExceeded) == true)
     #expect(service.objects.tallies.contains(Tally("ThrottledCalls", 2)))
     #expect(await error(modest, "org.example.Thing1", "Do") == nil)
+    for method in ["Tell", "Hand", "Tell", "Hand"] { #expect(await error(modest, "org.example.Thing1", method) == nil) }
+    #expect(await error(modest, "org.example.Thing1", "Do")?.is(.limitExceeded) == true)
     for _ in 0..<60 { #expect(await error(greedy, "org.example.Open1", "Write") == nil) }
   }
 
@@ -185,4 +210,6 @@ private final class Purse {
   }
 
   func take(_ points: Int, of sender: String, at now: Instant) -> Bool { budget.take(points, of: sender, at: now) }
+
+  func charge(_ points: Int, to sender: String, at now: Instant) { budget.charge(points, to: sender, at: now) }
 }

@@ -152,6 +152,9 @@ struct SettingsTests {
     let limit = Self.defaults[StoreSettings.self].memoryLimit
     #expect(unit.contains("\nMemoryMax=\(limit >> 20)M\n"))
     #expect(MemoryBudget.objection(to: Self.defaults) == nil)
+    // Whoever switches everything on has not to think of it either.
+    let all = Self.read("[Mesh]\nEnabled=yes\nRole=mailbox\nCourierEnvelopes=1000\n[Broadcast]\nEnabled=yes")
+    #expect(all.complaints == [] && MemoryBudget.objection(to: all.configuration) == nil)
 
     let large = [
       "[Verifier]\nKeptBytes=512M", "[Verifier]\nCredentialLimit=64M", "[Wallet]\nCredentialLimit=64M",

@@ -5,6 +5,8 @@ import Common
 struct CallBudget: Sendable {
   /// How many seconds' points a program that was quiet may spend at once.
   static let burst = 5
+  /// So many bytes of an answer cost as much as a call.
+  static let bytesPerPoint = 4096
   /// The programs that are known at one time; all others have one budget together.
   static let capacity = 1024
 
@@ -42,6 +44,20 @@ struct CallBudget: Sendable {
     guard spent + price <= perSecond * Int64(Self.burst) * 1_000_000_000 else { return false }
     account = Account(spent: spent + price, at: now)
     return true
+  }
+
+  /// Takes the points of what a program has got already. It never owes more than comes back in five seconds.
+  mutating func charge(_ points: Int, to sender: String, at now: Instant) {
+    if accounts[sender] != nil {
+      charge(points, to: &accounts[sender], at: now)
+    } else {
+      charge(points, to: &others, at: now)
+    }
+  }
+
+  private func charge(_ points: Int, to account: inout Account?, at now: Instant) {
+    let spent = (account.map { left(of: $0, at: now) } ?? 0) + Int64(points) * 1_000_000_000
+    account = Account(spent: min(spent, perSecond * Int64(Self.burst) * 1_000_000_000), at: now)
   }
 
   /// What of the spent points has not come back yet.

@@ -116,7 +116,7 @@ extension BusConnection {
   private func send(_ message: Message, _ timeout: Duration, _ then: @escaping PendingCalls.Completion) {
     guard let transport else { return fail(.disconnected("There is no connection to the bus."), then) }
     do throws(DBusError) {
-      let serial = try transport.send(message)
+      let serial = try transport.send(message).serial
       pending.add(message, serial: serial, timeout: timeout, then: then)
     } catch {
       fail(error, then)

@@ -26,7 +26,8 @@ public struct BusLimits: Sendable {
   /// How long a caller's file may take, the wait included.
   public var fileTime = Duration.seconds(10)
   /// What a program may ask for in a second, over time, where there is a rule of access: a call takes one point of that, one for
-  /// everything there is 16. One that was quiet may spend five seconds' points at once. bluetoothd's calls are not counted.
+  /// everything there is 16, and each 4 KiB of an answer one more. One that was quiet may spend five seconds' points at once. bluetoothd's calls are
+  /// not counted.
   public var callsPerSecond = 2000
   /// Messages handled in one turn of the loop, and how long they may take together: then the loop's other work has its turn.
   public var messagesPerTurn = 64

@@ -80,21 +80,22 @@ final class Transport {
 
   /// Queues a message.
   ///
-  /// - Returns: the serial that it got.
-  func send(_ message: Message) throws(DBusError) -> UInt32 {
-    try queue(message).serial
+  /// - Returns: the serial that it got, and the bytes of its body.
+  func send(_ message: Message) throws(DBusError) -> (serial: UInt32, size: Int) {
+    let (raw, serial) = try queue(message)
+    return (serial, raw.size)
   }
 
   /// Queues a message with something private in it. When the bus has the whole of it, or the connection ends, its texts are
   /// overwritten here.
   ///
-  /// - Returns: the serial that it got.
-  func sendPrivate(_ message: Message) throws(DBusError) -> UInt32 {
+  /// - Returns: as `send`.
+  func sendPrivate(_ message: Message) throws(DBusError) -> (serial: UInt32, size: Int) {
     let (raw, serial) = try queue(message)
     raw.isPrivate = true
     privates.append(raw)
     dropPrivates()
-    return serial
+    return (serial, raw.size)
   }
 
   private func queue(_ message: Message) throws(DBusError) -> (raw: RawMessage, serial: UInt32) {

@@ -11,7 +11,9 @@ struct MessageCheck {
   private var depth = 0
   private var descriptors = 0
 
-  static func check(_ arguments: [DBusValue], limit: Int) throws(DBusError) {
+  /// - Returns: the size of a message's body with these arguments, in bytes.
+  @discardableResult
+  static func check(_ arguments: [DBusValue], limit: Int) throws(DBusError) -> Int {
     var check = MessageCheck()
     for argument in arguments { try check.visit(argument) }
     guard Validity.isSignature(arguments.signature) else {
@@ -20,6 +22,7 @@ struct MessageCheck {
     guard check.offset <= limit else {
       throw .limitExceeded("A message of \(check.offset) bytes is over the limit of \(limit).")
     }
+    return check.offset
   }
 
   static func checkHeader(_ message: Message) throws(DBusError) {

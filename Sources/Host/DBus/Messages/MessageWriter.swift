@@ -4,9 +4,9 @@ internal import CDBus
 struct MessageWriter {
   static func write(_ message: Message, limits: BusLimits) throws(DBusError) -> RawMessage {
     try MessageCheck.checkHeader(message)
-    try MessageCheck.check(message.arguments, limit: limits.sentMessage)
+    let size = try MessageCheck.check(message.arguments, limit: limits.sentMessage)
     guard let pointer = dbus_message_new(message.kind.code) else { throw noMemory }
-    let raw = RawMessage(owning: pointer)
+    let raw = RawMessage(owning: pointer, size: size)
     guard writeHeader(message, pointer) else { throw noMemory }
     var iterator = DBusMessageIter()
     dbus_message_iter_init_append(pointer, &iterator)

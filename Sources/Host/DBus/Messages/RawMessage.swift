@@ -4,13 +4,15 @@ import Glibc
 /// Owns one reference to a libdbus message; used on the loop's thread.
 final class RawMessage {
   let pointer: OpaquePointer
+  /// Of a message that is to be sent: the bytes of its body.
+  let size: Int
   /// Whether the text in it is overwritten when this reference goes, which must then be the last one that is used: libdbus
   /// keeps messages of up to 10 KiB, as they are, to make others of them.
   var isPrivate = false
 
   /// - Parameter owning: a reference that this object gives back.
-  init(owning pointer: OpaquePointer) {
-    self.pointer = pointer
+  init(owning pointer: OpaquePointer, size: Int = 0) {
+    (self.pointer, self.size) = (pointer, size)
   }
 
   deinit {

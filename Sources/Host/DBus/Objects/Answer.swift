@@ -29,7 +29,9 @@ final class Answer {
     guard isExpected, let transport, transport.isOpen else { return true }
     do throws(DBusError) {
       switch result {
-      case .success(let values): _ = try transport.send(.reply(to: serial, at: destination, values))
+      case .success(let values):
+        let sent = try transport.send(.reply(to: serial, at: destination, values))
+        connection?.objects.charge(destination, forBytes: sent.size)
       case .failure(let error): _ = try transport.send(.error(error, to: serial, at: destination))
       }
     } catch {
@@ -53,8 +55,9 @@ final class Answer {
       isGiven = true
       return
     }
-    let sent = try transport.sendPrivate(.reply(to: serial, at: destination, values))
+    let (sent, size) = try transport.sendPrivate(.reply(to: serial, at: destination, values))
     isGiven = true
+    connection.objects.charge(destination, forBytes: size)
     connection.pending.sent(answer: sent)
     connection.callBus("NameHasOwner", [.string(destination ?? "")]) { [pending = connection.pending] result in
       let isRefused = pending.settle(answer: sent)

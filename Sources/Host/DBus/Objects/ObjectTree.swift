@@ -110,6 +110,13 @@ public final class ObjectTree {
       CallBudget.price(of: message), of: message.sender ?? "", at: connection.scheduler.now) ?? true
   }
 
+  /// Has the program that got an answer pay for its size.
+  func charge(_ program: String?, forBytes size: Int) {
+    let points = size / CallBudget.bytesPerPoint
+    guard points > 0, let program, let connection else { return }
+    budget?.charge(points, to: program, at: connection.scheduler.now)
+  }
+
   private func enter(_ message: Message, _ answer: Answer, _ audience: Audience) {
     do throws(DBusError) {
       try handle(message, answer, audience)

@@ -5,7 +5,7 @@ public struct StoreSettings: SettingsSection {
   /// Nil: `$STATE_DIRECTORY`.
   public var directory: String?
   /// `MemoryMax=` of the unit.
-  public var memoryLimit = 512 << 20
+  public var memoryLimit = 768 << 20
 
   public init() {}
 

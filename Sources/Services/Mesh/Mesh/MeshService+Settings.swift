@@ -105,9 +105,9 @@ extension MeshService {
 extension MeshService.Settings {
   public static let section = "Mesh"
 
-  /// The archive, the queues of the links, the packets that are put together, what waits to be sent, files on their way, and the
-  /// log.
-  public var memory: Int { enabled ? (36 << 20) + (role == .mailbox ? 8 << 20 : 0) : 0 }
+  /// In MiB: the log 20, the archive 6, the queues of the links 8, packets that are put together 8, texts that wait to be sent, with
+  /// what each piece takes, 24, files that came and wait for the disk 8, those on their way 16, and those that programs have open 32.
+  public var memory: Int { enabled ? (122 << 20) + (role == .mailbox ? 8 << 20 : 0) : 0 }
 
   /// The longest nickname in bytes; the apps show no more.
   static let nicknameBytes = 60
@@ -164,8 +164,8 @@ extension MeshService.Settings {
     ),
     Setting(
       "EncryptedRelayTtlCap", \.encryptedRelayLimit, .number(0...7), .onReload,
-      "The highest time to live that encrypted packets of others are passed on with; those in fragments have none. 0 sets no "
-        + "limit."),
+      "The highest time to live that encrypted packets of others are passed on with; those in fragments are not limited. "
+        + "0 sets no limit."),
     Setting(
       "PadAll", \.padsAll, .bool, .onReload,
       "Whether all packets of this node that fit a link are padded, and not only those of private messages, so that their sizes "

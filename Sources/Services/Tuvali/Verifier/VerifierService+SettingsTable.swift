@@ -15,7 +15,7 @@ extension VerifierService.Settings {
   public static let keys: [Setting<VerifierService.Settings>] = [
     Setting(
       "Enabled", \.enabled, .bool, .onRestart,
-      "Whether to wait for wallets as soon as the service starts. Otherwise a D-Bus client has to ask for it."),
+      "Whether to wait for wallets as soon as the service starts. Otherwise a program has to ask for it over D-Bus."),
     Setting(
       "Name", \.engine.name, .text(upTo: Limits.nameBytes), .onRestart,
       "The name that is shown to people with a wallet and stands in the advertisement, which has no room for more."),
@@ -30,7 +30,7 @@ extension VerifierService.Settings {
         + "more."),
     Setting(
       "Decision", \.decision, .choice, .onReload,
-      "Who answers the wallet when its credential has arrived: a D-Bus client, by Accept or Reject, or the service itself, "
+      "Who answers the wallet when its credential has arrived: a program (client), by Accept or Reject, or the service itself, "
         + "which accepts whatever arrived whole. It is kept until somebody fetches it."),
     Setting(
       "Visitors", \.engine.visitors, .number(1...32), .onRestart,
@@ -72,9 +72,9 @@ extension VerifierService.Settings {
         + "on, and a second for each 1000 bytes."),
     Setting(
       "WaitingLinks", \.engine.waitingLinks, .number(1...64), .onReload,
-      "How many may be connected that have not said who they are. For one more the first of them is disconnected if it has "
-        + "been there for 4 s, else the one more is. They are fewer where they and the visitors would take all links of the "
-        + "radio."),
+      "How many connected wallets may wait before they identify themselves. When one more connects, the one that has waited "
+        + "longest is disconnected if that is 4 s or more; otherwise the new one is. The limit is lower where they and the "
+        + "visitors would take all links of the radio."),
     Setting(
       "Links", \.links, .number(1...1024), .onReload,
       "How many may be connected in all, whoever they are. One more is disconnected at once; on BlueZ none is let in "

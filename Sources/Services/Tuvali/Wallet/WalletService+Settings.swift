@@ -32,7 +32,7 @@ extension WalletService.Settings {
   public static let keys: [Setting<WalletService.Settings>] = [
     Setting(
       "Enabled", \.enabled, .bool, .onRestart,
-      "Whether D-Bus clients may present credentials to verifiers."),
+      "Whether programs may present credentials to verifiers."),
     Setting(
       "CredentialLimit", \.engine.credentialLimit, .size(credentialLimits), .onReload,
       "The largest credential to present, before it is compressed."),

@@ -236,8 +236,8 @@ public final class MeshFace {
       Property(
         "Reason", "s",
         documentation:
-          "What is wrong, and what this machine tells everybody near of itself, with what to do; empty where nothing is. Whether "
-          + "the node can say something is State's to tell.", audience: .everybody,
+          "What is wrong, or what this machine tells everybody near of itself, and what to do; empty where there is nothing to "
+          + "report. State tells whether the node can say something.", audience: .everybody,
         get: { .string(service.reason) }),
       Property(
         "Role", "s", documentation: "node, relay or mailbox.", audience: .everybody, emits: .const,
