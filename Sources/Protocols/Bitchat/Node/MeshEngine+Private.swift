@@ -25,7 +25,7 @@ extension MeshEngine {
     let message = OutgoingMessage(
       number: number, peer: peer,
       pieces: pieces.map { OutgoingMessage.Piece(id: MessageID(randomFrom: &random), text: $0) }, createdAt: time,
-      noiseKey: table.noiseKey(of: peer))
+      noiseKey: table.noiseKey(of: peer), isDated: isClockTrusted)
     return try restore(message, at: now, time: time, isNew: true)
   }
 
@@ -41,7 +41,7 @@ extension MeshEngine {
     _ message: OutgoingMessage, at now: Instant, time: UInt64, isNew: Bool
   ) throws(TellError) -> [Action] {
     do throws(Outbox.Refusal) {
-      try outbox.add(message, at: now, isDated: !isNew || isClockTrusted)
+      try outbox.add(message, at: now)
     } catch {
       throw .full(error)
     }

@@ -370,6 +370,9 @@ public struct MeshEngine: Sendable {
   /// The peers that this node has links with.
   public var neighbours: Set<PeerID> { Set(links.values.compactMap(\.peer)) }
 
+  /// Whether this node has a link with a peer.
+  public func isNeighbour(_ peer: PeerID) -> Bool { links.values.contains { $0.peer == peer } }
+
   private var hasNeighbours: Bool { links.values.contains { $0.peer != nil } }
 
   /// The peers that are known.

@@ -25,7 +25,7 @@ extension MeshEngine {
     case announce
     /// The service keeps a private message or a notice that it got: the sender may know.
     case kept(MessageID, from: PeerID)
-    /// The service has no room for a notice that it was told of: when the sender says it again, it is told again.
+    /// The service has no room for a private message or a notice that it was told of: when the sender says it again, it is told again.
     case notTaken(MessageID, from: PeerID)
     /// The user has seen a private message.
     case read(MessageID, from: PeerID)

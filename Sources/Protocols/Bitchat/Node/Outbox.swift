@@ -6,6 +6,8 @@ import Crypto
 public struct Outbox: Sendable {
   static let limit = 1000
   static let peerLimit = 100
+  /// Bytes of UTF-8 of all texts that wait.
+  static let byteLimit = 16 << 20
   static let lifetime: UInt64 = 24 * 3600 * 1000
   static let tries = 8
   /// From a try to the next one, the second time twice as long, and so on.
@@ -55,7 +57,9 @@ public struct Outbox: Sendable {
     var soughtSince: Instant?
     /// What the service was told.
     var told: MessageState
-    /// When it was taken, where the clock was not known to be right then; its date may be wrong by years.
+    /// Of its text, in UTF-8; 0 once the peer has it.
+    var bytes: Int
+    /// When it was taken, or taken over from an earlier run, where it has no date that is known to be right.
     var undatedSince: Instant?
 
     /// Whether it is given up.
@@ -82,6 +86,8 @@ public struct Outbox: Sendable {
   private var sendings: UInt64 = 0
 
   var waiting: Int { entries.count - delivered.count }
+  /// Bytes of UTF-8 of all texts that are held.
+  var bytes: Int { entries.values.reduce(0) { $0 + $1.bytes } }
 
   /// The peers that something waits for.
   var peers: Set<PeerID> { Set(undelivered.map(\.message.peer)) }
@@ -93,12 +99,12 @@ public struct Outbox: Sendable {
     entries.values.lazy.filter { $0.told != .delivered && $0.told != .read }
   }
 
-  /// - Parameter isDated: whether the clock was right when the message was made.
-  mutating func add(_ message: OutgoingMessage, at now: Instant, isDated: Bool = true) throws(Refusal) {
-    guard waiting < Self.limit else { throw .tooMany }
+  mutating func add(_ message: OutgoingMessage, at now: Instant) throws(Refusal) {
+    let size = message.pieces.reduce(0) { $0 + $1.text.utf8.count }
+    guard waiting < Self.limit, bytes + size <= Self.byteLimit else { throw .tooMany }
     guard undelivered.count(where: { $0.message.peer == message.peer }) < Self.peerLimit else { throw .tooManyForPeer }
     entries[message.number] = Entry(
-      message: message, nextTry: now, told: message.state, undatedSince: isDated ? nil : now)
+      message: message, nextTry: now, told: message.state, bytes: size, undatedSince: message.isDated ? nil : now)
     for piece in message.pieces { pieces[piece.id] = message.number }
   }
 
@@ -110,6 +116,7 @@ public struct Outbox: Sendable {
       guard let entry = entries[number], let since = entry.undatedSince else { return nil }
       let age = UInt64(since.duration(to: now) / .milliseconds(1))
       entries[number]?.message.createdAt = time - min(age, time)
+      entries[number]?.message.isDated = true
       entries[number]?.undatedSince = nil
       return entries[number]?.message
     }
@@ -212,9 +219,19 @@ public struct Outbox: Sendable {
       remove(number)
     } else if entry.told == .delivered {
       delivered.append(number)
+      dropText(number)
       if delivered.count > Self.deliveredLimit { remove(delivered.removeFirst()) }
     }
     return entry.message
+  }
+
+  /// The peer has all of it: what is awaited yet is that its user reads it.
+  private mutating func dropText(_ number: UInt32) {
+    guard let pieces = entries[number]?.message.pieces else { return }
+    entries[number]?.bytes = 0
+    entries[number]?.message.pieces = pieces.map {
+      OutgoingMessage.Piece(id: $0.id, text: "", isDelivered: $0.isDelivered, isRead: $0.isRead)
+    }
   }
 
   /// Whether something that waits for the peer was tried before, and the peer has not answered.

@@ -24,6 +24,8 @@ public struct OutgoingMessage: Hashable, Sendable {
   public internal(set) var pieces: [Piece]
   /// Milliseconds since 1970, by this node's clock.
   public internal(set) var createdAt: UInt64
+  /// Whether that clock was known to be right. If it was not, `createdAt` may be wrong by years.
+  public internal(set) var isDated: Bool
   /// How often it was sent.
   public internal(set) var tries: Int
   /// The peer's Noise key, once it was sealed for a courier; nil where it is to be looked up.
@@ -33,7 +35,7 @@ public struct OutgoingMessage: Hashable, Sendable {
 
   public init(
     number: UInt32, peer: PeerID, pieces: [Piece], createdAt: UInt64, tries: Int = 0,
-    noiseKey: X25519.PublicKey? = nil, couriers: [PeerID] = []
+    noiseKey: X25519.PublicKey? = nil, couriers: [PeerID] = [], isDated: Bool = true
   ) {
     self.number = number
     self.peer = peer
@@ -42,6 +44,7 @@ public struct OutgoingMessage: Hashable, Sendable {
     self.tries = tries
     self.noiseKey = noiseKey
     self.couriers = couriers
+    self.isDated = isDated
   }
 
   var state: MessageState {

@@ -59,8 +59,8 @@ public final class MeshService {
 
   // Messages and peers: MeshService+Messages, MeshService+Peers.
   var log = MessageLog()
-  /// Messages that the disk has not taken yet, and notices of favour.
-  var unkept: Set<UInt32> = []
+  /// Messages that the disk has not taken yet, by their numbers, and notices of favour.
+  var unkept: [UInt32: MessageLog.Received] = [:]
   var unkeptNotices: [PeerID: [Bitchat.MessageID]] = [:]
   var marks: [PeerID: PeerMarks] = [:]
   /// What became of proofs that peers were asked for: MeshService+Proofs.
@@ -124,7 +124,7 @@ public final class MeshService {
     told = RateLimiter(perMinute: settings.linesPerPeer, capacity: 64)
     radio.onLinkWanted { [weak self] in self?.giveUp($0) }
     keeper.onChange = { [weak self] in self?.keeperChanged() }
-    keeper.onRemoved = { [weak self] in self?.log.remove($0) }
+    keeper.onRemoved = { [weak self] in self?.removed($0) }
     keeper.onFilesRemoved = { [weak self] in self?.filesGone($0) }
   }
 
@@ -251,7 +251,7 @@ public final class MeshService {
   public func wipe(then: @escaping @LoopActor ((any CodedError)?) -> Void) {
     handle(.stop)
     engine = nil
-    (log, marks, unkept, unkeptNotices, chosenNickname) = (MessageLog(), [:], [], [:], nil)
+    (log, marks, unkept, unkeptNotices, chosenNickname) = (MessageLog(), [:], [:], [:], nil)
     (finder, refused, proofs) = (NeighbourFinder(), [:], ProofBoard())
     (files, intake) = (FileLog(), FileIntake())
     intakeTimer.set(nil)

@@ -11,6 +11,8 @@ protocol MeshDisk: Sendable {
   /// the next `open` unless a row names it.
   func write(_ content: [UInt8], to place: UInt64) throws(StoreError)
   func read(_ place: UInt64) throws(StoreError) -> [UInt8]
+  /// Erases the content of a file that no row names, if that can be done now.
+  func erase(_ place: UInt64)
   /// Destroys the key and all that is kept, which survives a loss of power when this returns. `open` begins anew.
   ///
   /// - Returns: whether the key is destroyed too. One that comes from systemd's credentials is not.
@@ -47,6 +49,7 @@ final class NoDisk: MeshDisk {
     guard let content = contents.withLock({ $0[place] }) else { throw StoreError(.missing, "The file is gone.") }
     return content
   }
+  func erase(_ place: UInt64) { contents.withLock { $0[place] = nil } }
   func wipe() -> Bool {
     contents.withLock { $0 = [:] }
     return true

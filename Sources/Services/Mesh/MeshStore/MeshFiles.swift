@@ -160,6 +160,10 @@ final class MeshFiles: MeshDisk {
     }
   }
 
+  func erase(_ place: UInt64) {
+    state.withLock { state in _ = try? state.directory?.erase([SealedFile.name(place)]) }
+  }
+
   /// Closes the database; `open` opens it again.
   ///
   /// - Returns: whether it was open.

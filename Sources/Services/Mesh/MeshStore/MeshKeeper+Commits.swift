@@ -106,6 +106,12 @@ extension MeshKeeper {
       if waiting.isEmpty { retry.set(scheduler.now.advanced(by: next)) }
     }
     for waiter in done.waiting { waiter(failure) }
+    // Changes that wrote nothing came amid the commit: all that was kept before them is on the disk now.
+    if failure == nil, pending.isEmpty {
+      let told = waiting
+      waiting = []
+      for waiter in told { waiter(nil) }
+    }
     if failure == nil || !waiting.isEmpty { commit() }
     tellIdlers()
   }

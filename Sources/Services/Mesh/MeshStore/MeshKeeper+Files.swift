@@ -37,7 +37,7 @@ extension MeshKeeper {
       }
       keep([.file(file)]) { [weak self] failure in
         guard let self else { return }
-        if failure != nil { discard(file) }
+        if let failure { discard(file, failure) }
         then(failure ?? (ledger.has(.file(file.number), on: .files) ? nil : Self.full))
       }
     }
@@ -47,10 +47,13 @@ extension MeshKeeper {
   private static let full = StoreError(.tooLarge, "FileStore= of [Mesh] is full of files that go after this one.")
 
   /// Takes back a file that the disk has not taken whole, so that it does not come up later.
-  private func discard(_ file: MeshFile) {
+  private func discard(_ file: MeshFile, _ failure: StoreError) {
     guard state == .open else { return }
     carryOut(ledger.discard(file))
     commit()
+    // Where commits fail for long, and files are tried again meanwhile, their contents would fill the disk. A commit that hangs may
+    // succeed yet, and the row names the content then.
+    if failure.reason != .diskStalled { worker.offload({ [disk] in disk.erase(file.place) }, then: { _ in }) }
   }
 
   /// The content of a file that is kept.

@@ -12,7 +12,8 @@ import Crypto
 ///        4 pin        8 peer, 32 signing key
 ///        5 peer       8 peer, 1 marks, 8 seen at, 1+n Noise key (0 or 32), 1+n nickname
 ///        6 outgoing   4 number, 8 peer, 8 made at, 2 tries, 2 pieces: of each 1 state, 1+n ID, 2+n text;
-///                     1+n Noise key (0 or 32), 1 couriers: of each 8; earlier releases end before the Noise key
+///                     1+n Noise key (0 or 32), 1 couriers: of each 8; earlier releases end before the Noise key;
+///                     1, where its date may be wrong
 ///        7 gossip     the packet
 ///        8 message    4 number, 8 time, 1 state, 8 sender, 1+n conversation (0 or 8), 1+n packet (0 or 16), 1+n nickname,
 ///                     2 IDs: of each 1+n; 4+n text
@@ -167,9 +168,13 @@ extension OutgoingMessage {
       return
     }
     let key = try reader.short()
+    let couriers = try reader.peers()
+    let isDated = reader.isAtEnd
+    if !isDated, try reader.u8() != 1 { throw .badValue("date") }
     self.init(
       number: number, peer: peer, pieces: pieces, createdAt: createdAt, tries: Int(tries),
-      noiseKey: key.isEmpty ? nil : try MeshRecord.key { try X25519.PublicKey(key) }, couriers: try reader.peers())
+      noiseKey: key.isEmpty ? nil : try MeshRecord.key { try X25519.PublicKey(key) }, couriers: couriers,
+      isDated: isDated)
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
@@ -186,6 +191,7 @@ extension OutgoingMessage {
     }
     try writer.short(noiseKey?.bytes ?? [], "Noise key")
     try writer.peers(couriers, "couriers")
+    if !isDated { writer.u8(1) }
   }
 }
 

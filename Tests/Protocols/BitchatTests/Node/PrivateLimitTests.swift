@@ -115,6 +115,32 @@ struct PrivateLimitTests {
     try hall.tell("one more", to: peer, as: 101, at: 0)
   }
 
+  @Test("Texts of 16 MiB wait at most, however few they are")
+  func manyBytes() throws {
+    var hall = MeshHall()
+    hall.add(["ann"])
+    let text = String(repeating: "a", count: Limits.privateTextBytes)
+    let fits = Outbox.byteLimit / Limits.privateTextBytes
+    for number in 1...UInt32(fits) { try hall.tell(text, to: Stranger(UInt64(number / 90)).id, as: number, at: 0) }
+    let left = Outbox.byteLimit - fits * Limits.privateTextBytes
+    #expect(hall.nodes[0].engine.outbox.bytes == Outbox.byteLimit - left && fits < Outbox.limit)
+    let last = String(repeating: "a", count: left + 1)
+    #expect(throws: MeshEngine.TellError.full(.tooMany)) { try hall.tell(last, to: Stranger(9).id, as: 1000, at: 0) }
+    if left > 0 { try hall.tell(String(last.dropLast()), to: Stranger(9).id, as: 1000, at: 0) }
+  }
+
+  @Test("A text that the peer has, and has not read, takes no room")
+  func deliveredText() throws {
+    var hall = FileTests.line(2)
+    try hall.tell(String(repeating: "long ", count: 100), to: 1, as: 3, at: 0)
+    #expect(hall.nodes[0].engine.outbox.bytes == 500)
+    hall.pass(.seconds(10))
+    #expect(hall.nodes[0].progress[3] == [.sent, .delivered] && hall.nodes[0].engine.outbox.bytes == 0)
+    for message in hall.nodes[1].told { hall.handle(.read(message.id, from: hall.nodes[0].id), at: 1) }
+    hall.pass(.seconds(5))
+    #expect(hall.nodes[0].progress[3] == [.sent, .delivered, .read])
+  }
+
   /// Ann and Bob with a session, and what Ann seals for Bob as the test likes.
   private struct Private {
     var hall = MeshHall()
@@ -328,7 +354,7 @@ struct PrivateLimitTests {
     #expect(stage.ann.engine.counters.refusedRequests == 15 + 4)
   }
 
-  @Test("With a peer that is forgotten fails what it has not acknowledged; what it has stays delivered")
+  @Test("What a forgotten peer has not acknowledged fails; what it has acknowledged stays delivered")
   func forgotten() throws {
     var hall = FileTests.line(2)
     try hall.tell("first", to: 1, as: 3, at: 0)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Bitchat
 
-/// What went wrong in other implementations, point by point.
+/// What went wrong in other implementations.
 @Suite("What went wrong elsewhere")
 struct ReliabilityTests {
   /// Ann and Bob, neighbours who have a session.
@@ -20,7 +20,7 @@ struct ReliabilityTests {
     return hall
   }
 
-  @Test("1. What is printed of the engine and of its actions shows no key, no text and no name")
+  @Test("What is printed of the engine and of its actions shows no key, no text and no name")
   func secrets() throws {
     var hall = MeshHall()
     hall.add(["nickname-of-ann", "nickname-of-bob"])
@@ -61,7 +61,7 @@ struct ReliabilityTests {
     }
   }
 
-  @Test("2. A payload that inflates to too much, to another size, or out of nothing, is dropped before it takes memory")
+  @Test("A payload that inflates to too much, to another size, or out of nothing, is dropped before it takes memory")
   func bombs() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -86,7 +86,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.pending.count == before)
   }
 
-  @Test("3. Private messages in any order are told once each, and none is told again", arguments: UInt64(1)...4)
+  @Test("Private messages in any order are told once each, and none is told again", arguments: UInt64(1)...4)
   func anyOrder(seed: UInt64) throws {
     var hall = try pair()
     let (ann, bob) = (hall.nodes[0], hall.nodes[1])
@@ -117,7 +117,7 @@ struct ReliabilityTests {
     #expect(Set(bob.told.map(\.text)).count == 61)
   }
 
-  @Test("4. An announce that somebody says again neither makes its peer a neighbour's nor ends what there is with it")
+  @Test("An announce that somebody says again neither makes its peer a neighbour's nor ends what there is with it")
   func replayedAnnounce() throws {
     var hall = try pair()
     let (ann, bob) = (hall.nodes[0], hall.nodes[1])
@@ -145,7 +145,7 @@ struct ReliabilityTests {
     #expect(ann.sent[eve]?.count == before)
   }
 
-  @Test("4. An announce that is said again does not cut the link that this node has made to the peer")
+  @Test("An announce that is said again does not cut the link that this node has made to the peer")
   func replayedAgainstLink() throws {
     for seed in UInt64(1)...8 {
       var hall = MeshHall(seed: seed)
@@ -166,7 +166,7 @@ struct ReliabilityTests {
   }
 
   @Test(
-    "4. An announce that a peer has said to somebody else alone takes no link from the peer, and keeps nothing from it")
+    "An announce that a peer has said to somebody else alone takes no link from the peer, and keeps nothing from it")
   func borrowedAnnounce() throws {
     for seed in UInt64(1)...8 {
       var hall = MeshHall(seed: seed)
@@ -188,7 +188,7 @@ struct ReliabilityTests {
     }
   }
 
-  @Test("4. An old announce that is said again does not make this node doubt its clock")
+  @Test("An old announce that is said again does not make this node doubt its clock")
   func replayedAgainstClock() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -203,7 +203,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("4. What neighbours' clocks have shown counts until this machine's clock is set, though they are gone by then")
+  @Test("What neighbours' clocks have shown counts until this machine's clock is set, though they are gone by then")
   func clockSet() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -219,7 +219,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("5. Whoever has proven nothing leaves no state but what has a limit of its own")
+  @Test("Whoever has proven nothing leaves no state but what has a limit of its own")
   func noStateBeforeProof() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -246,7 +246,7 @@ struct ReliabilityTests {
     #expect(engine.archive.announceCount <= 1 && engine.archive.messageCount == 0)
   }
 
-  @Test("6. A neighbour can have this node pass on, and answer, no more than its share")
+  @Test("A neighbour can have this node pass on, and answer, no more than its share")
   func shares() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -278,7 +278,7 @@ struct ReliabilityTests {
     #expect(answers.count > 100)
   }
 
-  @Test("7. A handshake with a key of low order is refused", arguments: [0, 1])
+  @Test("A handshake with a key of low order is refused", arguments: [0, 1])
   func lowOrder(point: UInt8) {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -293,7 +293,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].sent[link]?.count == before)
   }
 
-  @Test("8. Fragments belong together by sender, ID and type; no sender's sets push out those of others")
+  @Test("Fragments belong together by sender, ID and type; no sender's sets push out those of others")
   func fragmentKeys() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -313,7 +313,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].heard.map(\.text) == ["hello"])
   }
 
-  @Test("9. A node signs with one key, the one that it announces, and proves the same key inside Noise")
+  @Test("A node signs with one key, the one that it announces, and proves the same key inside Noise")
   func oneIdentity() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -343,7 +343,7 @@ struct ReliabilityTests {
   }
 
   @Test(
-    "9. The key of an acquaintance is kept for the next run, once while it is here, a favourite's at once, and a stranger's never"
+    "The key of an acquaintance is kept for the next run, once while it is here, a favourite's at once, and a stranger's never"
   )
   func keptPins() {
     var hall = MeshHall()
@@ -388,7 +388,7 @@ struct ReliabilityTests {
     #expect(Set(pins()).count == 72)
   }
 
-  @Test("10. Who is a favourite, verified or blocked is so by its key: another peer of that name is none of it")
+  @Test("Who is a favourite, verified or blocked is so by its key: another peer of that name is none of it")
   func byKey() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -406,7 +406,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].heard.map(\.sender) == [other.id])
   }
 
-  @Test("11. A session is made anew after an hour, and nothing said meanwhile is lost")
+  @Test("A session is made anew after an hour, and nothing said meanwhile is lost")
   func rekey() throws {
     var hall = try pair()
     let before = hall.nodes[0].engine.sessions.counters.established
@@ -419,7 +419,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].progress[2] == [.sent, .delivered])
   }
 
-  @Test("12. A blocked peer is shown nothing, told nothing and answered nothing, and what it said is not kept")
+  @Test("A blocked peer is shown nothing, told nothing and answered nothing, and what it said is not kept")
   func blocked() throws {
     var hall = try pair()
     let (ann, bob) = (hall.nodes[0], hall.nodes[1])

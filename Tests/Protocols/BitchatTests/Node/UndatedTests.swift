@@ -38,6 +38,24 @@ struct UndatedTests {
     #expect(hall.nodes[0].dates.isEmpty)
   }
 
+  @Test(
+    "One that is kept over a restart goes out when the clock is right, however far it was wrong", arguments: [2, 40])
+  func restarted(days: Int64) throws {
+    var hall = Self.hall(behind: days)
+    try hall.tell("early", to: 1, as: 3, at: 0)
+    hall.pass(.seconds(30))
+    hall.nodes[0].clockError = 0
+    let restarted = hall.time
+    hall.restart(0)
+    #expect(hall.nodes[0].dates[3] == restarted)
+    // It has a date from then on, which counts after the next restart.
+    let kept = hall.nodes[0].kept.compactMap { if case .outgoing(let message) = $0 { message } else { nil } }.last
+    #expect(kept?.isDated == true && kept?.createdAt == restarted)
+    hall.connect(0, 1)
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[0].progress[3] == [.sent, .delivered] && hall.nodes[1].told.map(\.text) == ["early"])
+  }
+
   @Test("One that neighbours' clocks have let go out, and that has arrived, is dated and kept no longer")
   func delivered() throws {
     var hall = MeshHall()

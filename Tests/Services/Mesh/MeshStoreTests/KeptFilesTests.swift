@@ -169,6 +169,27 @@ struct KeptFilesTests {
     #expect(!rows.contains(20))
   }
 
+  @Test("Where commits fail for long, no try to keep a file leaves its content behind, and a file that is kept stays")
+  @LoopActor
+  func commitsFail() {
+    let stand = MeshKeeperTests.Stand()
+    stand.keeper.keep(Self.file(1), content: Self.secret) { _ in }
+    for _ in 0..<3 { stand.work() }
+    let places = { stand.disk.state.withLock { Set($0.files.keys) } }
+    #expect(places() == [Self.file(1).place])
+    stand.disk.refusesCommits = true
+    for number in 2...9 as ClosedRange<UInt32> {
+      var answer: String?
+      stand.keeper.keep(Self.file(number), content: Self.secret) { answer = $0?.code ?? "kept" }
+      for _ in 0..<4 { stand.work() }
+      #expect(answer == "DiskFull" && places() == [Self.file(1).place], "try \(number)")
+    }
+    stand.disk.refusesCommits = false
+    stand.clock.advance(by: .seconds(61))
+    for _ in 0..<3 { stand.work() }
+    #expect(stand.keeper.trouble == nil && places() == [Self.file(1).place] && stand.disk.count == 3)
+  }
+
   @Test("A content that cannot be written is told of, too")
   @LoopActor
   func contentRefused() {

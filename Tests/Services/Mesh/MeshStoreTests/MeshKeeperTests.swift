@@ -141,6 +141,18 @@ struct MeshKeeperTests {
     }
   }
 
+  @Test("Who keeps amid a commit what writes nothing is told when that commit is on the disk")
+  func nothingToWrite() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      stand.keep("one", .message(try Sample.privateMessage(1)))
+      // There is no such message, so nothing is written.
+      stand.keep("two", .settled(77))
+      stand.work()
+      #expect(stand.answers == ["one: kept", "two: kept"] && stand.disk.commits == 2)
+    }
+  }
+
   @Test("A disk that hangs holds nobody up: after ten seconds all are told, and all is kept when it goes on")
   func hanging() async throws {
     try await LoopActor.run {
@@ -263,6 +275,7 @@ struct MeshKeeperTests {
     func commit(_ writes: MeshWrites) throws(StoreError) { throw MeshKeeperTests.full }
     func write(_ content: [UInt8], to place: UInt64) throws(StoreError) { throw MeshKeeperTests.full }
     func read(_ place: UInt64) throws(StoreError) -> [UInt8] { throw MeshKeeperTests.full }
+    func erase(_ place: UInt64) {}
     func wipe() -> Bool { true }
   }
 

@@ -18,6 +18,7 @@ struct MeshRecordTests {
       .identity(identity), .nickname(""), .nickname(Sample.secretName), .number(.max),
       .pin(Sample.peer(1), try Sample.key(1)), .peer(try Sample.marks(1)), .peer(empty),
       .outgoing(try Sample.outgoing(5, tries: 8)), .outgoing(try Sample.deposited(6)),
+      .outgoing(try Sample.outgoing(7, isDated: false)),
       .carried(try Sample.carried(1)),
       .carried(try Sample.carried(2, isOfFavourite: true, givenTo: [Sample.peer(5), Sample.peer(6)])),
       .gossip(try Sample.gossip()),
@@ -61,30 +62,33 @@ struct MeshRecordTests {
     for record in try Self.records() {
       let bytes = try record.bytes()
       if case .gossip = record { continue }
-      let earlier = try Self.earlierForm(of: record)
-      for count in 0..<bytes.count where count != earlier?.count {
+      let whole = try Self.shorterForms(of: record).map(\.count)
+      for count in 0..<bytes.count where !whole.contains(count) {
         #expect(throws: WireError.self) { try MeshRecord(reading: Array(bytes.prefix(count))) }
       }
       #expect(throws: WireError.self) { try MeshRecord(reading: bytes + [0]) }
     }
   }
 
-  /// What an earlier release wrote of a message that waits: nothing behind its pieces.
-  private static func earlierForm(of record: MeshRecord) throws -> [UInt8]? {
-    guard case .outgoing(let message) = record else { return nil }
-    let behind = 1 + (message.noiseKey == nil ? 0 : 32) + 1 + 8 * message.couriers.count
-    return try Array(record.bytes().dropLast(behind))
+  /// What is shorter, and a record as well, of a message that waits: what an earlier release wrote, with nothing behind the pieces; and
+  /// the form of one whose date is right.
+  private static func shorterForms(of record: MeshRecord) throws -> [[UInt8]] {
+    guard case .outgoing(let message) = record else { return [] }
+    let mark = message.isDated ? 0 : 1
+    let behind = 1 + (message.noiseKey == nil ? 0 : 32) + 1 + 8 * message.couriers.count + mark
+    let bytes = try record.bytes()
+    return [bytes.dropLast(behind), bytes.dropLast(mark)].map { Array($0) }
   }
 
   @Test("A message that an earlier release kept is read, and has no couriers")
   func earlier() throws {
     let whole = try Sample.deposited(6)
-    let bytes = try #require(try Self.earlierForm(of: .outgoing(whole)))
+    let bytes = try #require(try Self.shorterForms(of: .outgoing(whole)).first)
     guard case .outgoing(let read) = try MeshRecord(reading: bytes) else {
       Issue.record("another kind")
       return
     }
-    #expect(read.pieces == whole.pieces && read.couriers.isEmpty && read.noiseKey == nil)
+    #expect(read.pieces == whole.pieces && read.couriers.isEmpty && read.noiseKey == nil && read.isDated)
   }
 
   @Test("No bytes stop the service, whatever they are")

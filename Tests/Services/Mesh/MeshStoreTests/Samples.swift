@@ -27,13 +27,15 @@ enum Sample {
       isFavourite: isFavourite, isVerified: number % 2 == 1, seenAt: seenAt)
   }
 
-  static func outgoing(_ number: UInt32, tries: Int = 0, createdAt: UInt64 = time) throws -> OutgoingMessage {
+  static func outgoing(
+    _ number: UInt32, tries: Int = 0, createdAt: UInt64 = time, isDated: Bool = true
+  ) throws -> OutgoingMessage {
     OutgoingMessage(
       number: number, peer: peer(1),
       pieces: [
         .init(id: try MessageID("ID-\(number)-a"), text: secretText, isDelivered: true),
         .init(id: try MessageID("ID-\(number)-b"), text: "", isRead: true),
-      ], createdAt: createdAt, tries: tries)
+      ], createdAt: createdAt, tries: tries, isDated: isDated)
   }
 
   /// A message that others carry.

@@ -1,5 +1,6 @@
 import Common
 import Store
+import Testing
 
 @testable import MeshStore
 
@@ -15,6 +16,7 @@ final class StandInDisk: MeshDisk {
     var wipes = 0
     var emptied = 0
     var files: [UInt64: [UInt8]] = [:]
+    var refusesCommits = false
   }
 
   let state = Locked(State())
@@ -46,10 +48,19 @@ final class StandInDisk: MeshDisk {
   func commit(_ writes: MeshWrites) throws(StoreError) {
     try state.withLock { (state) throws(StoreError) in
       state.commits.append(writes.rows.keys.sorted())
+      if state.refusesCommits { throw MeshKeeperTests.full }
       if !state.refusals.isEmpty { throw state.refusals.removeFirst() }
       for row in writes.rows.values { state.rows[row.id] = row.content == nil ? nil : row }
       for place in writes.erased { state.files[place] = nil }
       if writes.emptiesLog { state.emptied += 1 }
+    }
+  }
+
+  func erase(_ place: UInt64) {
+    state.withLock { state in
+      let isNamed = state.rows.values.contains { $0.names(place) }
+      #expect(!isNamed, "a row names what is erased")
+      state.files[place] = nil
     }
   }
 
@@ -62,9 +73,23 @@ final class StandInDisk: MeshDisk {
     }
   }
 
+  /// Refuses all commits, and takes contents.
+  var refusesCommits: Bool {
+    get { state.withLock { $0.refusesCommits } }
+    set { state.withLock { $0.refusesCommits = newValue } }
+  }
+
   /// What the next calls get.
   func refuse(_ errors: StoreError...) { state.withLock { $0.refusals = errors } }
 
   var commits: Int { state.withLock { $0.commits.count } }
   var count: Int { state.withLock { $0.rows.count } }
+}
+
+extension MeshRow {
+  /// Whether it describes the file whose content is at this place.
+  fileprivate func names(_ place: UInt64) -> Bool {
+    guard let content, case .file(let file) = try? MeshRecord(reading: content) else { return false }
+    return file.place == place
+  }
 }

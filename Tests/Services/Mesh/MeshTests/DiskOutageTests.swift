@@ -89,6 +89,33 @@ struct DiskOutageTests {
     #expect(bob.texts == ["is anybody there?"])
   }
 
+  @Test(
+    "A message that had to go before the disk had it is not acknowledged, is told once more, and is delivered at last")
+  @LoopActor
+  func crowdedOut() throws {
+    let folder = try ScratchFolder()
+    let disk = FlakyDisk(folder.path("state"))
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
+    #expect(village.wait { village.isAcquainted })
+    let first = try ann.mesh.tell("bob", "first")
+    #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
+    disk.isLost = true
+    let number = try ann.mesh.tell("bob", "crowded out")
+    #expect(village.wait(.seconds(10)) { bob.texts.contains("crowded out") })
+    // Of five others so many that there is no room for the oldest.
+    for count in 0..<3600 {
+      let message = try PrivateMessage(id: Bitchat.MessageID("message \(count)"), text: "\(count)")
+      bob.mesh.told(message, from: PeerID(rawValue: UInt64(100 + count % 5)), at: bob.mesh.time)
+    }
+    #expect(!bob.texts.contains("crowded out") && bob.mesh.unkept.count <= 3600)
+    #expect(village.wait(.seconds(1300)) { bob.texts.contains("crowded out") }, "ann says it again")
+    #expect(ann.mesh.log[number]?.state == .sent)
+    disk.isLost = false
+    #expect(village.wait(.seconds(62)) { ann.mesh.log[number]?.state == .delivered })
+    #expect(try Self.read(folder).contains("crowded out") && bob.mesh.unkept.isEmpty)
+  }
+
   @Test("A favour that the disk did not take is kept when it is back, and its notice is acknowledged then")
   @LoopActor
   func favour() async throws {

@@ -42,6 +42,10 @@ final class FlakyDisk: MeshDisk {
     return try files.read(place)
   }
 
+  func erase(_ place: UInt64) {
+    if !isLost { files.erase(place) }
+  }
+
   func wipe() throws(StoreError) -> Bool {
     try check()
     return try files.wipe()

@@ -71,7 +71,7 @@ final class MeshPeerFaces {
           get: { .uint32(UInt32(clamping: view()?.hops ?? 0)) }),
         Property(
           "Rssi", "n", documentation: "The strength of its signal in dBm; 0 where it is not known.", emits: .none,
-          get: { .int16(Int16(clamping: view()?.rssi ?? 0)) }),
+          get: { .int16(Int16(clamping: service.rssi(of: peer) ?? 0)) }),
         Property(
           "LastSeen", "t",
           documentation: "When it was heard last, in milliseconds since 1970; 0 where it is not known.",
@@ -135,7 +135,8 @@ extension MeshService {
   /// Somebody has compared the fingerprint of a peer.
   func verify(_ peer: PeerID, fingerprint text: String) throws(DBusError) {
     guard !text.isEmpty else { return try verify(peer, false) }
-    guard let fingerprint = try? Fingerprint(text: text.filter { $0 != " " }) else {
+    // 64 digits, with a blank behind each at most.
+    guard text.utf8.count <= 128, let fingerprint = try? Fingerprint(text: text.filter { $0 != " " }) else {
       throw .invalidArgs("A fingerprint has 64 hexadecimal digits.")
     }
     guard let known = view(of: peer)?.fingerprint, known == fingerprint else {

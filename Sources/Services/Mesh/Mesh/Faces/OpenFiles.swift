@@ -87,7 +87,8 @@ final class OpenFiles {
       let bytes = try Self.bytes(content)
       dropUnused()
       guard self.bytes + bytes.count <= byteLimit else {
-        throw .limitExceeded("Programs have \(self.bytes) bytes of files open, and more is not held for them.")
+        throw .limitExceeded(
+          "Programs have \(self.bytes) bytes of files open, which is about the most there may be. Close some.")
       }
       let file = try FileDescriptor.sealed(bytes, name: "file")
       held[number] = Held(file: file, bytes: bytes.count)

@@ -52,7 +52,7 @@ extension MeshService {
       case .tooManyCharacters: "What is said to everybody has \(Limits.publicTextCharacters) characters at most."
       case .unknownPeer(let name): "No peer is known as \(PrintableText.clean(name))."
       case .ambiguousPeer(let name): "Several peers are called \(PrintableText.clean(name)). Take the peer ID."
-      case .tooManyWait: "Too many messages wait to be delivered: 100 to one peer, 1,000 in all."
+      case .tooManyWait: "Too much waits to be delivered: 100 messages to one peer, 1,000 in all, or 16 MiB."
       case .tooManyPings: "\(Limits.waitingPings) pings wait for their answers already."
       case .relay: "This node is a relay (Role=relay in [Mesh]) and has nothing to say."
       case .notConfirmed: "Nothing was erased: confirm it with this node's own peer ID."
@@ -80,7 +80,7 @@ extension MeshService {
     let message = MeshMessage(
       number: log.takeNumber(), time: time, conversation: nil, sender: own, nickname: nickname, text: text,
       packet: said.packet, state: .sent)
-    log.append(message)
+    add(message)
     keep([.message(message)]) { _ in then() }
     perform(said.actions)
     return message.number
@@ -111,7 +111,7 @@ extension MeshService {
     }
     let message = MeshMessage(
       number: number, time: time, conversation: peer, sender: ownID, nickname: nickname, text: text, state: .waiting)
-    log.append(message)
+    add(message)
     // The message stands in the log before its own progress is told, and the disk has both when the caller hears of it.
     var progress: [MeshEngine.Action] = []
     var changes: [MeshChange] = [.message(message)]
@@ -156,7 +156,7 @@ extension MeshService {
     let line = MeshMessage(
       number: log.takeNumber(), time: message.timestamp, conversation: nil, sender: message.sender,
       nickname: message.nickname, text: message.text, packet: message.packet, state: .unread)
-    log.append(line)
+    add(line)
     keep([.message(line)]) { [weak self] _ in self?.arrived(line.number) }
   }
 
@@ -166,9 +166,8 @@ extension MeshService {
     let line = MeshMessage(
       number: log.takeNumber(), time: time, conversation: peer, sender: peer, nickname: name(of: peer),
       text: message.text, messageIDs: [message.id], state: .unread)
-    log.append(line)
-    if unkept.count >= MessageLog.limit { unkept = unkept.filter { log[$0] != nil } }
-    unkept.insert(line.number)
+    add(line)
+    unkept[line.number] = MessageLog.Received(peer: peer, id: message.id)
     keepReceived(line, message.id, isNew: true)
   }
 
@@ -179,13 +178,13 @@ extension MeshService {
       // It was here, and has been forgotten since for want of room.
       return handle(.kept(id, from: peer))
     }
-    if unkept.contains(number) { keepReceived(line, id, isNew: false) } else { handle(.kept(id, from: peer)) }
+    if unkept[number] != nil { keepReceived(line, id, isNew: false) } else { handle(.kept(id, from: peer)) }
   }
 
   private func keepReceived(_ line: MeshMessage, _ id: Bitchat.MessageID, isNew: Bool) {
     keep([.message(line)]) { [weak self] error in
       guard let self else { return }
-      if error == nil, unkept.remove(line.number) != nil { handle(.kept(id, from: line.sender)) }
+      if error == nil, unkept.removeValue(forKey: line.number) != nil { handle(.kept(id, from: line.sender)) }
       // Without a disk people can still read it; the sender goes on trying until it is kept.
       if isNew { arrived(line.number) }
     }
@@ -193,11 +192,28 @@ extension MeshService {
 
   /// The disk takes things again: senders hear of what it has by now, and need not say it again.
   func acknowledgeUnkept() {
-    for number in unkept.sorted() {
-      if let line = log[number], let id = line.messageIDs.first { keepReceived(line, id, isNew: false) }
+    for (number, received) in unkept.sorted(by: { $0.key < $1.key }) {
+      if let line = log[number] { keepReceived(line, received.id, isNew: false) }
     }
     for (peer, ids) in unkeptNotices {
       for id in ids { keepNotice(id, from: peer) }
+    }
+  }
+
+  /// Puts a message into the log, where others may have to go for it.
+  private func add(_ message: MeshMessage) { disown(log.append(message)) }
+
+  /// Messages had to go, because they were too many or too old.
+  func removed(_ numbers: [UInt32]) {
+    log.remove(numbers)
+    disown(numbers)
+  }
+
+  /// A message that went before the disk had it was never acknowledged, and is not when it comes again: it is told once more then.
+  private func disown(_ numbers: [UInt32]) {
+    guard !unkept.isEmpty else { return }
+    for number in numbers {
+      if let gone = unkept.removeValue(forKey: number) { handle(.notTaken(gone.id, from: gone.peer)) }
     }
   }
 

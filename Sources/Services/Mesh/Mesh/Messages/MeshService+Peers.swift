@@ -24,8 +24,6 @@ extension MeshService {
     var isDirect: Bool
     /// 0 while it was not heard for long.
     var hops: Int
-    /// In dBm; 0 where it is not known.
-    var rssi: Int
     /// Milliseconds since 1970; 0 where it is not known.
     var seenAt: UInt64
     var hasSession: Bool
@@ -44,24 +42,31 @@ extension MeshService {
       return marks.map {
         View(
           id: id, nickname: $0.nickname, fingerprint: $0.noiseKey.map { Fingerprint(noiseKey: $0) }, isDirect: false,
-          hops: 0, rssi: 0,
-          seenAt: $0.seenAt, hasSession: false, marks: $0)
+          hops: 0, seenAt: $0.seenAt, hasSession: false, marks: $0)
       }
     }
-    let isDirect = engine?.neighbours.contains(id) ?? false
-    let port = ports.values.first { $0.peer == id }
-    let rssi = port.flatMap { finder.rssi(of: $0.address) } ?? finder.rssi(of: id)
+    let isDirect = engine?.isNeighbour(id) ?? false
     let age = peer.heardAt.duration(to: scheduler.now) / .milliseconds(1)
     return View(
       id: id, nickname: peer.nickname, fingerprint: peer.fingerprint, isDirect: isDirect,
-      hops: isDirect ? 1 : max(1, peer.hops), rssi: rssi ?? 0, seenAt: time - min(time, UInt64(max(0, age))),
+      hops: isDirect ? 1 : max(1, peer.hops), seenAt: time - min(time, UInt64(max(0, age))),
       hasSession: engine?.hasSession(with: id) ?? false, marks: marks ?? PeerMarks(peer: id))
+  }
+
+  /// The strength of a peer's signal in dBm; nil where it is not known.
+  func rssi(of peer: PeerID) -> Int? {
+    let port = ports.values.first { $0.peer == peer }
+    return port.flatMap { finder.rssi(of: $0.address) } ?? finder.rssi(of: peer)
   }
 
   func name(of peer: PeerID) -> String { engine?.peer(peer)?.nickname ?? marks[peer]?.nickname ?? "" }
 
+  /// No peer's name is longer: 255 bytes of a nickname, and what tells it from others.
+  private static let nameBytes = 300
+
   /// The peer that is meant by an ID or a nickname.
   func peer(called name: String) throws(Refusal) -> PeerID {
+    guard name.utf8.count <= Self.nameBytes else { throw .unknownPeer(name) }
     if let id = try? PeerID(text: name) { return id }
     // Names that are shown twice are told apart by the last four digits of the ID: name#1a2b.
     let parts = name.split(separator: "#", omittingEmptySubsequences: false)
@@ -159,7 +164,7 @@ extension MeshService {
     peerChanges.call(peer)
     let itsPorts = ports.values.filter { $0.peer == peer }
     // One that had to make room still has its links.
-    guard !itsPorts.isEmpty, engine?.neighbours.contains(peer) == false else { return }
+    guard !itsPorts.isEmpty, engine?.isNeighbour(peer) == false else { return }
     for port in itsPorts { port.peer = nil }
     changed()
   }

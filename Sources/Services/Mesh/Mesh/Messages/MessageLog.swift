@@ -10,7 +10,8 @@ struct MessageLog: Sendable {
   static let lineBytes = 4 << 20
   static let privateBytes = 16 << 20
 
-  private struct Received: Hashable {
+  /// What a peer calls a private message of its own.
+  struct Received: Hashable, Sendable {
     let peer: PeerID
     let id: Bitchat.MessageID
   }
@@ -39,11 +40,16 @@ struct MessageLog: Sendable {
     return nextNumber
   }
 
-  mutating func append(_ message: MeshMessage) {
-    if messages.count >= Self.limit { makeRoom(ofPublic: lines.total.count > 0) }
+  /// Adds a message.
+  ///
+  /// - Returns: the numbers of those that had to go for it.
+  @discardableResult
+  mutating func append(_ message: MeshMessage) -> [UInt32] {
+    var gone: [UInt32] = []
+    if messages.count >= Self.limit { gone.append(makeRoom(ofPublic: lines.total.count > 0)) }
     let isPublic = message.conversation == nil
     let room = Self.byteLimit(isPublic) - message.bytes
-    while shares(isPublic).total.bytes > max(room, 0) { makeRoom(ofPublic: isPublic) }
+    while shares(isPublic).total.bytes > max(room, 0) { gone.append(makeRoom(ofPublic: isPublic)) }
     messages.append(message)
     if isPublic {
       lines.add(from: message.origin, bytes: message.bytes)
@@ -54,6 +60,7 @@ struct MessageLog: Sendable {
     if message.state == .unread { unread += 1 }
     if let packet = message.packet { packets.insert(packet) }
     for id in message.messageIDs { places[Received(peer: message.sender, id: id)] = message.number }
+    return gone
   }
 
   private static func byteLimit(_ isPublic: Bool) -> Int { isPublic ? lineBytes : privateBytes }
@@ -62,11 +69,15 @@ struct MessageLog: Sendable {
 
   /// Where there are too many messages a public line goes before a private one, whose sender was told that it is here; of either kind,
   /// the oldest one of those who have more than a quarter of it goes first.
-  private mutating func makeRoom(ofPublic isPublic: Bool) {
+  ///
+  /// - Returns: the number of the one that went.
+  private mutating func makeRoom(ofPublic isPublic: Bool) -> UInt32 {
     let shares = shares(isPublic)
     let first = shares.firstToGo(within: (shares.total.count, Self.byteLimit(isPublic)))
     let place = messages.firstIndex { ($0.conversation == nil) == isPublic && first.contains($0.origin) }
-    forget(messages.remove(at: place ?? messages.startIndex))
+    let gone = messages.remove(at: place ?? messages.startIndex)
+    forget(gone)
+    return gone.number
   }
 
   subscript(number: UInt32) -> MeshMessage? { place(of: number).map { messages[$0] } }
