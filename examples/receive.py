@@ -74,6 +74,7 @@ def take_all(bus, folder):
 
 
 def main(folder):
+    os.makedirs(folder, exist_ok=True)
     bus = Gio.bus_get_sync(Gio.BusType.SYSTEM, None)
     # First listen, then ask for those that wait already, at each start of the service: in this order not one is missed.
     bus.signal_subscribe(

@@ -4,6 +4,7 @@
 #   receive.sh FOLDER           needs jq, and the group earshot
 set -eu
 folder=${1:?a folder for the credentials}
+mkdir -p "$folder"
 
 # Yours to write: verify the signature, the issuer, the expiry. earshotd verifies none of it.
 is_wanted() { grep -q credential "$1"; }

@@ -32,25 +32,36 @@ public final class Client {
     }
   }
 
+  /// - Parameter feature: what has the object, where it may be off.
   @discardableResult
   public func call(
-    _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = []
+    _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [], of feature: Feature? = nil
   ) async throws(Failure) -> [DBusValue] {
     do throws(DBusError) {
       return try await bus.call(service, path, interface, method, arguments, timeout: timeout)
     } catch {
+      if let feature, error.name == DBusError.Name.unknownObject.rawValue { throw feature.isOff }
       throw Failure(error, service: service)
     }
   }
 
-  public func property(_ path: ObjectPath, _ interface: String, _ name: String) async throws(Failure) -> DBusValue {
-    let values = try await call(path, "org.freedesktop.DBus.Properties", "Get", [.string(interface), .string(name)])
+  /// - Parameter feature: as for `call`.
+  public func property(
+    _ path: ObjectPath, _ interface: String, _ name: String, of feature: Feature? = nil
+  ) async throws(Failure) -> DBusValue {
+    let values = try await call(
+      path, "org.freedesktop.DBus.Properties", "Get", [.string(interface), .string(name)], of: feature)
     return values.first?.unwrapped ?? .string("")
   }
 
   /// The properties of an interface that this program may see.
-  public func properties(_ path: ObjectPath, _ interface: String) async throws(Failure) -> [String: DBusValue] {
-    let values = try await call(path, "org.freedesktop.DBus.Properties", "GetAll", [.string(interface)])
+  ///
+  /// - Parameter feature: as for `call`.
+  public func properties(
+    _ path: ObjectPath, _ interface: String, of feature: Feature? = nil
+  ) async throws(Failure) -> [String: DBusValue] {
+    let values = try await call(
+      path, "org.freedesktop.DBus.Properties", "GetAll", [.string(interface)], of: feature)
     return values.first?.asDictionary ?? [:]
   }
 

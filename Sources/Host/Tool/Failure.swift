@@ -27,7 +27,9 @@ public struct Failure: Error {
     case .disconnected?:
       self.init(.notRunning, "\(error.message) Is the bus running? --bus names another.")
     case .denied?, .accessDenied?:
-      self.init(.denied, "\(error.message)\nMembers of the group earshot may do this: sudo usermod -aG earshot $USER")
+      self.init(
+        .denied,
+        "\(error.message)\nMembers of the group earshot may do this: sudo usermod -aG earshot $USER, then log in again")
     case .timeout?, .noReply?:
       self.init(.timeout, "\(error.message) Try again with --timeout, or look: journalctl -u earshotd")
     default: self.init(.failed, error.message)

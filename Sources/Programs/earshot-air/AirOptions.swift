@@ -64,8 +64,10 @@ struct AirOptions {
     isVerbose = options.flag("verbose")
     var conditions = AirConditions()
     if let text = options.value("latency") { conditions.latency = try Self.latency(text) }
-    if let text = options.value("loss") { conditions.commandLoss = try Self.share(text) }
-    if let text = options.value("notification-loss") { conditions.notificationLoss = try Self.share(text) }
+    if let text = options.value("loss") { conditions.commandLoss = try Self.share(text, "loss") }
+    if let text = options.value("notification-loss") {
+      conditions.notificationLoss = try Self.share(text, "notification-loss")
+    }
     if let mtu = options.integer("mtu") { conditions.maximumMTU = mtu }
     self.conditions = conditions
     controller = AirController(
@@ -82,9 +84,11 @@ struct AirOptions {
   }
 
   /// `10`, `2.5`, `10%`.
-  private static func share(_ text: String) throws(Mistake) -> Double {
+  ///
+  /// - Parameter option: whose value it is.
+  private static func share(_ text: String, _ option: String) throws(Mistake) -> Double {
     guard let number = number(text, unit: "%"), number <= 100 else {
-      throw Mistake(sentence: "--loss: \(text) is not a percentage from 0 to 100.")
+      throw Mistake(sentence: "--\(option): \(text) is not a percentage from 0 to 100.")
     }
     return number / 100
   }

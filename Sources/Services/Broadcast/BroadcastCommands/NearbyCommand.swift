@@ -16,7 +16,9 @@ struct NearbyCommand {
 
   func show() async throws(Failure) -> ExitCode {
     try await client.connect()
-    let view = NearbyView(try await client.properties(BroadcastNames.path, BroadcastNames.interface))
+    let view = NearbyView(
+      try await client.properties(
+        BroadcastNames.path, BroadcastNames.interface, of: BroadcastNames.feature))
     if line.flag("json") { Output.json(NearbyShown.json(view)) } else { Output.write(NearbyShown.text(view)) }
     return .ok
   }
@@ -36,7 +38,7 @@ struct NearbyCommand {
     try await client.connect()
     try await client.call(
       BroadcastNames.path, "org.freedesktop.DBus.Properties", "Set",
-      [.string(BroadcastNames.interface), .string("NotifyLimit"), .variant(.uint32(limit))])
+      [.string(BroadcastNames.interface), .string("NotifyLimit"), .variant(.uint32(limit))], of: BroadcastNames.feature)
     report(
       limit == 0 ? "No notification is told here." : "\(limit) notifications a day are told here at most.",
       [.init("notifyLimit", .int(Int64(limit)))])
@@ -52,7 +54,7 @@ extension Client {
   /// Calls a method of the feed.
   @discardableResult
   func nearby(_ method: String, _ arguments: DBusValue...) async throws(Failure) -> [DBusValue] {
-    try await call(BroadcastNames.path, BroadcastNames.interface, method, arguments)
+    try await call(BroadcastNames.path, BroadcastNames.interface, method, arguments, of: BroadcastNames.feature)
   }
 
   /// Messages with a number above `after`, oldest first: as many as the service has.

@@ -29,7 +29,7 @@ public enum NearbyTool {
   }
 
   private static let watch = Verb(
-    "watch", "Show what is said from now on, until interrupted.",
+    "watch", "Show the last messages and then each new one, until interrupted.",
     options: [Option("limit", short: "n", value: .integer("N", 0...1000), "Begin with the last N messages (20).")]
   ) { client, line async throws(Failure) in
     try await WatchNearbyCommand(client, line).run()

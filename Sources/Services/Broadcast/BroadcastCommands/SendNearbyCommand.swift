@@ -22,7 +22,7 @@ struct SendNearbyCommand {
     let events = NearbyEvents(client)
     defer { events.cancel() }
     let values = try await client.nearby("Send", .string(text))
-    guard let number = values.first?.asUInt64 else { throw Failure(.failed, "The service's answer is none.") }
+    guard let number = values.first?.asUInt64 else { throw Failure(.failed, "The service's answer names no message.") }
     if line.flag("no-wait") {
       report("Message \(number) waits for its turn.", number, "waiting")
       return .ok
@@ -40,11 +40,8 @@ struct SendNearbyCommand {
     }
   }
 
-  /// The words of the line with blanks between them; for `-` what standard input says.
   private func text() throws(Failure) -> String {
-    let words = line.arguments("TEXT")
-    let text = words == ["-"] ? try StandardInput.text() : words.joined(separator: " ")
-    guard !text.isEmpty else { throw Failure(.usage, "TEXT is missing: what is to be said, or - for standard input.") }
+    let text = try StandardInput.text(or: line.arguments("TEXT"))
     return line.flag("cut") ? MessageText.clipped(text) : text
   }
 

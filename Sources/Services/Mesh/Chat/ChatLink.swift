@@ -46,9 +46,7 @@ final class ChatLink {
     try await client.connect()
     do throws(Failure) {
       let objects = try await client.objects()
-      guard MeshView(objects: objects) != nil else {
-        throw Failure(.failed, "The service has no mesh: Enabled=yes in the section [Mesh] of its configuration.")
-      }
+      guard MeshView(objects: objects) != nil else { throw MeshNames.feature.isOff }
       // What the group may do is refused here, before there is a screen.
       _ = try await client.meshMessages(after: .max, limit: 1)
     } catch {

@@ -22,7 +22,7 @@ struct MeshCommand {
   // MARK: Saying
 
   func say() async throws(Failure) -> ExitCode {
-    let text = try text()
+    let text = try StandardInput.text(or: line.arguments("TEXT"))
     try await client.connect()
     let message = Self.number(try await client.mesh("Say", .string(text)))
     report("Said to everybody, as message \(message).", [.init("message", .int(Int64(message)))])
@@ -30,7 +30,7 @@ struct MeshCommand {
   }
 
   func tell() async throws(Failure) -> ExitCode {
-    let text = try text()
+    let text = try StandardInput.text(or: line.arguments("TEXT"))
     let state = try await MeshState(client)
     let peer = try state.id(of: line.argument("PEER") ?? "")
     let message = Self.number(try await client.mesh("Tell", .string(peer), .string(text)))
@@ -38,14 +38,6 @@ struct MeshCommand {
       "Message \(message) is on its way to \(state.names.name(of: peer)).",
       [.init("message", .int(Int64(message))), .init("peer", .string(peer))])
     return .ok
-  }
-
-  /// The words of the line with blanks between them; for `-` what standard input says.
-  private func text() throws(Failure) -> String {
-    let words = line.arguments("TEXT")
-    let text = words == ["-"] ? try StandardInput.text() : words.joined(separator: " ")
-    guard !text.isEmpty else { throw Failure(.usage, "TEXT is missing: what is to be said, or - for standard input.") }
-    return text
   }
 
   private static func number(_ values: [DBusValue]) -> Int { values.first?.asInteger ?? 0 }
@@ -69,7 +61,9 @@ struct MeshCommand {
 
   func wipe() async throws(Failure) -> ExitCode {
     try await client.connect()
-    let id = try await client.property(MeshNames.path, MeshNames.interface, "PeerId").text
+    let id = try await client.property(
+      MeshNames.path, MeshNames.interface, "PeerId", of: MeshNames.feature
+    ).text
     // A node whose key is gone does not know who it is.
     let own = id.isEmpty ? "unknown" : id
     let typed = line.value("confirm") ?? ask(own)

@@ -18,9 +18,7 @@ struct MeshState {
   }
 
   init(_ objects: ToolPart.Objects) throws(Failure) {
-    guard let node = MeshView(objects: objects) else {
-      throw Failure(.failed, "The service has no mesh, or this user may not see it.")
-    }
+    guard let node = MeshView(objects: objects) else { throw MeshNames.feature.isOff }
     self.node = node
     peers = MeshPeerView.all(objects)
     var names = MeshNameBook(peers)

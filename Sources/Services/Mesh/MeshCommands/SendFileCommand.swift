@@ -1,7 +1,6 @@
 import Bitchat
 import CommandLine
 import DBus
-import Glibc
 import Loop
 import MeshViews
 import Terminal
@@ -26,18 +25,18 @@ final class SendFileCommand {
 
   func run() async throws(Failure) -> ExitCode {
     let path = line.argument("FILE") ?? "-"
-    let (file, size) = try open(path)
+    let file = try InputFile(path, name: "file")
     let name = line.value("name") ?? String(path.split(separator: "/").last ?? "file")
-    guard size <= Limits.fileBytes else {
-      throw Failure(.failed, "The file has \(size) bytes; the mesh takes \(Limits.fileBytes) at most.")
+    guard file.size <= Limits.fileBytes else {
+      throw Failure(.failed, "The file has \(file.size) bytes; the mesh takes \(Limits.fileBytes) at most.")
     }
     let state = try await MeshState(client)
     let peer = try line.argument("PEER").map { name throws(Failure) in try state.id(of: name) } ?? ""
-    try warn(of: size, peer.isEmpty ? Self.forAll(state.node) : Self.forOne(state.peer(peer), state.node))
+    try warn(of: file.size, peer.isEmpty ? Self.forAll(state.node) : Self.forOne(state.peer(peer), state.node))
     let watch = client.bus.watchName(client.service) { [weak self] in if $0 == nil { self?.isGone = true } }
     defer { watch.cancel() }
     let values = try await client.mesh(
-      "SendFile", .descriptor(file), .string(name), .string(line.value("mime") ?? ""), .string(peer))
+      "SendFile", .descriptor(file.descriptor), .string(name), .string(line.value("mime") ?? ""), .string(peer))
     guard let object = values.first?.asObjectPath else { throw Failure(.failed, "The service's answer names no file.") }
     let recipient = peer.isEmpty ? "everybody" : state.names.name(of: peer)
     if !isJSON, let file = MeshFileView(object.string, [:]) {
@@ -46,23 +45,6 @@ final class SendFileCommand {
           + "earshot mesh files --cancel \(file.number)")
     }
     return try await follow(object, recipient)
-  }
-
-  private func open(_ path: String) throws(Failure) -> (FileDescriptor, Int) {
-    let descriptor = path == "-" ? dup(STDIN_FILENO) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw FileOutput.failure(path, "read") }
-    let file = FileDescriptor(owning: descriptor)
-    var status = stat()
-    guard fstat(descriptor, &status) == 0 else { throw FileOutput.failure(path, "read") }
-    if status.st_mode & S_IFMT == S_IFREG { return (file, Int(status.st_size)) }
-    guard status.st_mode & S_IFMT != S_IFDIR else { throw Failure(.usage, "\(path) is a folder.") }
-    // The service does not wait for whoever writes into a pipe: it is read to its end here.
-    let content = try FileOutput.readToEnd(file, path)
-    do throws(DBusError) {
-      return (try FileDescriptor.sealed(content, name: "file"), content.count)
-    } catch {
-      throw Failure(error, service: client.service)
-    }
   }
 
   /// How a file is cut.

@@ -1,7 +1,9 @@
 import DBus
+import Tool
 
 /// Where the mesh is on the bus, and what its interfaces are called.
 public enum MeshNames {
+  public static let feature = Feature("mesh", section: "Mesh")
   public static let path: ObjectPath = "/org/earshot/mesh"
   public static let interface = "org.earshot.Mesh1"
   public static let peerInterface = "org.earshot.MeshPeer1"

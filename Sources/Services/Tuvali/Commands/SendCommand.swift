@@ -1,7 +1,6 @@
 import CommandLine
 import Common
 import DBus
-import Glibc
 import Loop
 import Tool
 import Wallet
@@ -26,7 +25,7 @@ final class SendCommand {
     guard let uri = line.value("uri") else {
       throw Failure(.usage, "--uri is missing: the text of the verifier's QR code.")
     }
-    let file = try open(line.argument("FILE") ?? "-")
+    let file = try InputFile(line.argument("FILE") ?? "-", name: "credential")
     try await client.connect()
     let signals = client.onSignal { [weak self] in self?.signal($0) }
     let watch = client.bus.watchName(client.service) { [weak self] in if $0 == nil { self?.lost() } }
@@ -35,7 +34,8 @@ final class SendCommand {
       watch.cancel()
     }
     let values = try await client.call(
-      WalletFace.path, WalletFace.interfaceName, "SendFile", [.string(uri), .descriptor(file)])
+      WalletFace.path, WalletFace.interfaceName, "SendFile", [.string(uri), .descriptor(file.descriptor)],
+      of: Feature("wallet", section: "Wallet"))
     guard let path = values.first?.asObjectPath else { throw Failure(.failed, "The service's answer has no transfer.") }
     let transfer = TransferView(path, [:])
     self.transfer = transfer
@@ -44,22 +44,6 @@ final class SendCommand {
     if !transfer.isEnded, !isGone { await withCheckedContinuation { end = $0 } }
     if transfer.isFailed { await transfer.complete(client) }
     return try report(transfer)
-  }
-
-  private func open(_ path: String) throws(Failure) -> FileDescriptor {
-    let descriptor = path == "-" ? dup(STDIN_FILENO) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw FileOutput.failure(path, "read") }
-    let file = FileDescriptor(owning: descriptor)
-    var status = stat()
-    guard fstat(descriptor, &status) == 0 else { throw FileOutput.failure(path, "read") }
-    if status.st_mode & S_IFMT == S_IFREG { return file }
-    // The service does not wait for whoever writes into a pipe: it is read to its end here.
-    let credential = try FileOutput.readToEnd(file, path)
-    do throws(DBusError) {
-      return try FileDescriptor.sealed(credential, name: "credential")
-    } catch {
-      throw Failure(error, service: client.service)
-    }
   }
 
   private func signal(_ message: Message) {

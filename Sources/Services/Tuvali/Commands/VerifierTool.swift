@@ -26,7 +26,7 @@ public enum VerifierTool {
   }
 
   private static let watch = Verb(
-    "watch", "Show the QR code, progress, and what is received, until interrupted or --timeout.",
+    "watch", "Show the QR code, progress, and what is received, until interrupted.",
     options: [
       Option("once", "End after one transfer; its failure is this command's."),
       Option("waiting", "Take those too that were received before."),
@@ -35,6 +35,7 @@ public enum VerifierTool {
       Option(
         "output", short: "o", value: .file("PATH"),
         "Store each credential in this folder, or under this name with {} for the transfer's. With --once, a file."),
+      Option("for", value: .seconds("SECONDS"), "End after this time; with --once that is a failure."),
       Option("show", "Show the beginning of each credential; with --json all of it."),
       Option("quiet", short: "q", "Show no QR code."),
       Option("note", value: .text("TEXT"), "A line that stays on the screen."),

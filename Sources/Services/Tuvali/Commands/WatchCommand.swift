@@ -54,7 +54,7 @@ final class WatchCommand {
     try display.show(verifier)
     if !verifier.isStopped { display.say("Waiting for wallets.") }
     begin(objects)
-    if let limit = line.seconds("timeout") {
+    if let limit = line.seconds("for") {
       registrations.append(EventLoop.shared.schedule(after: limit) { [weak self] in self?.stop() })
     }
     let result = await withCheckedContinuation { continuation in

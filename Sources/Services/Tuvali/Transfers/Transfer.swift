@@ -57,7 +57,7 @@ public final class Transfer {
   /// The credential's text, only of an incoming transfer: from `received` on until it is rejected, or is accepted and was
   /// taken.
   public private(set) var text: CredentialText?
-  /// Whether a client was given the credential.
+  /// Whether a program was given the credential.
   public private(set) var wasTaken = false
   /// Whether the link is still up or being made.
   public private(set) var isLive = true
@@ -116,7 +116,7 @@ public final class Transfer {
     text = CredentialText(credential)
   }
 
-  /// A client was given the credential.
+  /// A program was given the credential.
   public func take() {
     guard !wasTaken else { return }
     wasTaken = true
