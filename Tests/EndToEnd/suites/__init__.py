@@ -8,12 +8,12 @@ from __future__ import annotations
 from harness.runner import Test
 from suites import (
     advertising, apps, broadcast, clients, crowds, degraded, faults, formats, goodput, linux, mail, media, mesh, mesh_faults,
-    mesh_parcels, mesh_speed, privacy, silence, speed, traces, transfers,
+    mesh_parcels, mesh_speed, privacy, roles, silence, speed, traces, transfers,
 )
 
 MODULES = (
-    formats, linux, mesh, mesh_faults, mesh_parcels, mesh_speed, apps, media, mail, clients, traces, broadcast, advertising,
-    transfers, privacy, crowds, silence, speed, goodput, faults, degraded,
+    formats, linux, mesh, mesh_faults, mesh_parcels, mesh_speed, apps, media, mail, roles, clients, traces, broadcast,
+    advertising, transfers, privacy, crowds, silence, speed, goodput, faults, degraded,
 )
 
 

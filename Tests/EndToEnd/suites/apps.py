@@ -285,11 +285,11 @@ async def lost_from_iphone(stage: Stage) -> None:
 
 
 @asynccontextmanager
-async def two_over_a_node(stage: Stage) -> AsyncIterator[tuple[Node, App, App]]:
+async def two_over_a_node(stage: Stage, **mesh: str) -> AsyncIterator[tuple[Node, App, App]]:
     """An iPhone and an Android phone that have a link with the node alone, and know each other; at the end neither has refused
     anything of the other."""
     first, second = IOSApp("iphone"), AndroidApp("android")
-    async with node_alone(stage) as node, switched_on(stage, first, second) as (one, other):
+    async with node_alone(stage, **mesh) as node, switched_on(stage, first, second) as (one, other):
         await meet(one, node, Way.COMES)
         await meet(other, node, Way.FOUND)
         for app, peer in ((first, second), (second, first)):
