@@ -31,7 +31,7 @@ help: ## List the jobs.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 run: ## Run the service on a simulated air: a QR code, a visitor, a credential (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: a mesh of three nodes instead.
-	@scripts/deps run
+	@$(if $(filter-out 3,$(MESH)),$(error MESH=$(MESH): the mesh that there is to run has three nodes: MESH=3))scripts/deps run
 	@for program in $(PROGRAMS); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
 	@$(if $(MESH),scripts/run-mesh,scripts/run)
 

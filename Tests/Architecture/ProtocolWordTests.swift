@@ -43,7 +43,6 @@ struct ProtocolWordTests {
     #expect(broken("let credentials: Credentials").count == 1)
     #expect(broken("GetConnectionCredentials of a wallet").count == 1)
     #expect(broken("let credential = 1", in: "Host/DBus/Access/Sample.swift").count == 1)
-    #expect(broken("var chunk = 1", in: "Host/DBus/Values/FileDescriptor.swift") == [])
     #expect(broken("var chunk = 1", in: "Host/DBus/Values/Value.swift").count == 1)
     #expect(broken("enum NoiseError {}", in: "Base/Noise/NoiseError.swift") == [])
     #expect(broken("enum NoiseError {}", in: "Base/Crypto/NoiseError.swift").count == 2)

@@ -24,8 +24,6 @@ enum ProtocolWords {
     Exception("DIALECT", below: "Sources/Host/Journal/LogField.swift"),
     // The Noise Protocol Framework, of which protocols take a part.
     Exception("Noise", below: "Sources/Base/Noise/"),
-    // A piece of a file as it is read.
-    Exception("chunk", below: "Sources/Host/DBus/Values/FileDescriptor.swift"),
   ]
 
   struct Exception {

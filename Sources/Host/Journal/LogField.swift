@@ -17,7 +17,7 @@ public enum LogField: Sendable, Equatable {
   case adapter(String)
   /// A connection.
   case link(LinkID)
-  /// The unique bus name of a D-Bus client: `:1.42`.
+  /// The unique bus name of a program: `:1.42`.
   case client(String)
   /// A key of the configuration: `Radio.Adapter`.
   case setting(String)

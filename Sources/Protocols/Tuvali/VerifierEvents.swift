@@ -100,7 +100,7 @@ extension VerifierEngine {
     public var received = 0
     /// Transfers that failed, for whatever reason.
     public var failed = 0
-    /// Wallets that were refused.
+    /// Wallets that got no place, and links over the limit of those that wait to be identified.
     public var refused = 0
     /// Chunks that were looked at, good or bad.
     public var chunks = 0

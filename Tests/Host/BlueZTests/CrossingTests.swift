@@ -47,7 +47,7 @@ struct CrossingTests {
     #expect(try await visitor.end().contains("was lost"))
   }
 
-  @Test("An attempt that fails because the peer was faster is none")
+  @Test("An attempt that fails because the peer connected first is not told as a failure: its link is used")
   @LoopActor
   func refused() async throws {
     let rig = try await Rig.ready()

@@ -26,7 +26,9 @@ struct RandomPacketTests {
     Conditions(buffers: 4, hasForeignReports: true, unreported: 2, busy: 2, missesEnds: true),
   ]
 
-  @Test("100 runs each of 300 steps", arguments: conditions.indices)
+  @Test(
+    "Whatever 300 random events do to the links and the controller's buffers, its bookkeeping stays right, 100 times",
+    arguments: conditions.indices)
   func runs(_ number: Int) {
     for seed in 0..<100 as Range<UInt64> {
       var world = World(Self.conditions[number], seed: seed * 8 + UInt64(number))

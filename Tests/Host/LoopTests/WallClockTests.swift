@@ -7,7 +7,7 @@ import Testing
 /// who follow the clock.
 @Suite("The clock on the wall")
 struct WallClockTests {
-  @Test("It tells the date, and says nothing while nobody sets it")
+  @Test("The wall clock tells the date, and does not say that it was set while nobody sets it")
   func date() async {
     await onLoop {
       let clock = SystemWallClock()

@@ -98,7 +98,8 @@ struct SpoolPowerLossTests {
     #expect(number > 40)
   }
 
-  @Test("And lost again at whatever call of the recovery", arguments: SimulatedDisk.Loss.all.prefix(5))
+  @Test(
+    "Power that is lost again at any call of the recovery loses no record", arguments: SimulatedDisk.Loss.all.prefix(5))
   func recovery(loss: SimulatedDisk.Loss) throws {
     var number = 0
     var isThrough = false

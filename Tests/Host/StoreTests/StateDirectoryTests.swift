@@ -41,7 +41,7 @@ struct StateDirectoryTests {
     #expect(error?.sentence.contains("chmod 700 /state,") == true)
   }
 
-  @Test("One that is closed to others is taken", arguments: [0o700, 0o500, 0o1700])
+  @Test("A directory that others cannot read is accepted", arguments: [0o700, 0o500, 0o1700])
   func narrowMode(mode: UInt32) throws {
     disk.placeDirectory("/state", mode: mode)
     _ = try open("/state")

@@ -52,7 +52,7 @@ struct NotifyTests {
     }
   }
 
-  @Test("The number that is told is what somebody wants, none too")
+  @Test("As many notifications a day are told as the limit says, also none")
   func limits() {
     for limit in [0, 1, 5] {
       var stand = FeedStand()
