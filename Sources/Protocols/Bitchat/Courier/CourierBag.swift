@@ -146,6 +146,9 @@ struct CourierBag: Sendable {
       })
   }
 
+  /// Of how many envelopes a courier has a copy from here.
+  func copied(to courier: PeerID) -> Int { envelopes.values.count { $0.givenTo.contains(courier) } }
+
   private static func sorted(_ envelopes: [CarriedEnvelope]) -> [CarriedEnvelope] {
     envelopes.sorted { $0.number < $1.number }
   }

@@ -138,8 +138,11 @@ extension MeshEngine {
       hand(carried, to: peer.id, over: links, &turn)
     }
     guard let link = links.first, peer.capabilities.showCourier else { return }
+    // What it has no place for is lost with it, and so is half of the copies.
+    var places = places(at: peer.id, turn)
     for carried in courier.bag.copies(for: peer.id, tags: tags) where carried.envelope.expiry > turn.time {
-      guard batch.take(carried) else { return }
+      guard places > 0, batch.take(carried) else { return }
+      places -= 1
       copy(carried, to: peer.id, over: link, &turn)
     }
   }

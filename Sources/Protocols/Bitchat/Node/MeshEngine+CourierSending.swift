@@ -37,10 +37,10 @@ extension MeshEngine {
   }
 
   /// The places that a courier has left for this node, as far as that can be told.
-  private func places(at peer: PeerID, _ turn: Turn) -> Int {
+  func places(at peer: PeerID, _ turn: Turn) -> Int {
     let usual = table[peer]?.courierPlaces.map { Int($0) } ?? CourierBag.usualPlaces
     let all = favouredBy.contains(peer) ? CourierBag.favouritePlaces(usual) : usual
-    return all - courier.books.envelopes(with: peer, at: turn.time)
+    return all - courier.books.envelopes(with: peer, at: turn.time) - courier.bag.copied(to: peer)
   }
 
   /// The neighbours whose announces show that they carry letters, favourites first, and else in any order: an ID that anybody may

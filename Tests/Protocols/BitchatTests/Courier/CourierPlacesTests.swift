@@ -92,6 +92,26 @@ struct CourierPlacesTests {
     #expect(hall.nodes[0].progress[1] == nil && hall.nodes[2].engine.counters.courier == CourierCounters())
   }
 
+  @Test("A courier gets copies of as many letters as it has places for the node that gives them, and no copy is lost")
+  func copies() throws {
+    var hall = CourierTests.apart(["ann", "eve", "bob", "cem", "far"])
+    for sender in [0, 1] {
+      for number in UInt32(1)...2 { try hall.tell("from \(sender)", to: 4, as: number, at: sender) }
+      CourierTests.meet(sender, 2, in: &hall)
+    }
+    for _ in 0..<2 {
+      CourierTests.meet(2, 3, in: &hall)
+      #expect(hall.nodes[2].engine.carried == 4 && hall.nodes[3].engine.carried == 2)
+      #expect(hall.nodes[3].engine.counters.courier.tooManyOfDepositor == 0)
+      // Of ann's letters eve has got copies as well.
+      #expect(hall.nodes[2].engine.courier.bag.envelopes.values.map(\.envelope.copies).sorted() == [1, 1, 4, 4])
+    }
+    // They take the places of bob's own letters, too.
+    try hall.tell("from bob", to: 4, as: 1, at: 2)
+    CourierTests.meet(2, 3, in: &hall)
+    #expect(hall.nodes[2].progress[1] == nil && hall.nodes[3].engine.counters.courier.tooManyOfDepositor == 0)
+  }
+
   @Test("However many letters strangers send by a courier, their receipts leave it a place for an own letter")
   func receiptsLeaveRoom() throws {
     var hall = CourierTests.apart(["cem", "bob", "eva", "eve", "ann"])
