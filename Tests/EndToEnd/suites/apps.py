@@ -301,21 +301,28 @@ async def two_over_a_node(stage: Stage, **mesh: str) -> AsyncIterator[tuple[Node
             check(app, peer)
 
 
+async def talk_across(app: App, peer: App) -> tuple[list[str], str]:
+    """Lines and a private text, with both its receipts, from one phone to another one; what was said."""
+    # 1,500 bytes are several fragments, which a node passes on as they are.
+    lines = [text(f"{app.kind} {size}", size) for size in (20, 300, 1500)]
+    for line in lines:
+        app.say(line)
+        await peer.until(f"hears {len(line)} bytes", lambda: peer.has_line(line), limit(30))
+    content = text(f"private from {app.kind}", 90)
+    message_id = app.tell(peer.id, content)
+    heard = await peer.until("is told", lambda: [heard for heard in peer.private if heard.text == content], limit(30))
+    peer.read(heard[0])
+    await app.until("has both receipts", lambda: app.receipts[message_id] == ["delivered", "read"], limit(30))
+    return lines, content
+
+
 @suite.test("An iPhone and an Android phone that have a link with the node alone talk through it, to all and in private", limit=150)
 async def through(stage: Stage) -> None:
     async with two_over_a_node(stage) as (node, first, second):
         for app, peer in ((first, second), (second, first)):
-            # 1,500 bytes are several fragments, which the node passes on as they are.
-            for size in (20, 300, 1500):
-                line = text(f"{app.kind} {size}", size)
-                app.say(line)
-                await peer.until(f"hears {size} bytes", lambda: peer.has_line(line), limit(30))
+            lines, content = await talk_across(app, peer)
+            for line in lines:
                 await node.until_heard(line)
-            content = text(f"private from {app.kind}", 90)
-            message_id = app.tell(peer.id, content)
-            heard = await peer.until("is told", lambda: [heard for heard in peer.private if heard.text == content], limit(30))
-            peer.read(heard[0])
-            await app.until("has both receipts", lambda: app.receipts[message_id] == ["delivered", "read"], limit(30))
             assert not [message for message in await node.messages() if message.text == content]
 
 

@@ -11,7 +11,7 @@ from harness.runner import Suite
 from harness.stage import Stage
 from phones.mesh.apps import IOSApp
 from phones.mesh.values import Identity
-from suites.apps import Way, check, meet, node_alone, switched_on, text, two_over_a_node
+from suites.apps import Way, check, meet, node_alone, switched_on, talk_across, two_over_a_node
 from suites.mail import phone, until_read
 
 suite = Suite("roles")
@@ -61,15 +61,7 @@ async def mailbox(stage: Stage) -> None:
 async def relay(stage: Stage) -> None:
     async with two_over_a_node(stage, Role="relay") as (node, first, second):
         for app, peer in ((first, second), (second, first)):
-            for size in (20, 1500):
-                line = text(f"{app.kind} {size}", size)
-                app.say(line)
-                await peer.until(f"hears {size} bytes", lambda: peer.has_line(line), limit(30))
-            content = text(f"private from {app.kind}", 90)
-            message_id = app.tell(peer.id, content)
-            heard = await peer.until("is told", lambda: [heard for heard in peer.private if heard.text == content], limit(30))
-            peer.read(heard[0])
-            await app.until("has both receipts", lambda: app.receipts[message_id] == ["delivered", "read"], limit(30))
+            await talk_across(app, peer)
         assert await node.messages() == []
         assert not any(known["Session"] for known in (await node.peers()).values())
         for method, *arguments in (("Say", "s", "a word"), ("Tell", "ss", first.id.hex(), "a word")):

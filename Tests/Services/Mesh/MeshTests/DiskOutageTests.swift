@@ -56,6 +56,20 @@ struct DiskOutageTests {
     #expect(bob.texts.sorted() == (["first"] + texts).sorted())
   }
 
+  /// Ann and Bob, who have talked, and Bob's disk, which is lost now.
+  @LoopActor
+  private static func lost() throws -> (ScratchFolder, FlakyDisk, Village, Village.House, Village.House) {
+    let folder = try ScratchFolder()
+    let disk = FlakyDisk(folder.path("state"))
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
+    #expect(village.wait { village.isAcquainted })
+    let first = try ann.mesh.tell("bob", "first")
+    #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
+    disk.isLost = true
+    return (folder, disk, village, ann, bob)
+  }
+
   /// What a start would find in a copy of the folder.
   @LoopActor
   private static func read(_ folder: ScratchFolder) throws -> [String] {
@@ -93,14 +107,7 @@ struct DiskOutageTests {
     "A message that had to go before the disk had it is not acknowledged, is told once more, and is delivered at last")
   @LoopActor
   func crowdedOut() throws {
-    let folder = try ScratchFolder()
-    let disk = FlakyDisk(folder.path("state"))
-    let village = Village()
-    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
-    #expect(village.wait { village.isAcquainted })
-    let first = try ann.mesh.tell("bob", "first")
-    #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
-    disk.isLost = true
+    let (folder, disk, village, ann, bob) = try Self.lost()
     let number = try ann.mesh.tell("bob", "crowded out")
     #expect(village.wait(.seconds(10)) { bob.texts.contains("crowded out") })
     // Of five others so many that there is no room for the oldest.
@@ -119,14 +126,8 @@ struct DiskOutageTests {
   @Test("A favour that the disk did not take is kept when it is back, and its notice is acknowledged then")
   @LoopActor
   func favour() async throws {
-    let folder = try ScratchFolder()
-    let disk = FlakyDisk(folder.path("state"))
-    let village = Village()
-    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
-    #expect(village.wait { village.isAcquainted })
-    let first = try ann.mesh.tell("bob", "first")
-    #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
-    disk.isLost = true
+    let (folder, disk, village, ann, bob) = try Self.lost()
+    defer { withExtendedLifetime(folder) {} }
     try ann.mesh.favourite(bob.id, true)
     village.time.advance(by: .seconds(5))
     #expect(bob.mesh.unkeptNotices.count == 1 && bob.mesh.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
