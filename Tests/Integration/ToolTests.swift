@@ -271,14 +271,18 @@ struct ToolTests {
     #expect(try Self.files(folder) == ["credential2": "two"])
     #expect(Self.permissions(folder.appendingPathComponent("credential2")) == 0o600)
 
-    #expect(try await Self.run(kiosk, "transfers", "accept", incoming[0].string).status == 0)
+    let note = "The phone had already left and was not notified.\n"
+    let accepted = try await Self.run(kiosk, "transfers", "accept", incoming[0].string)
+    #expect(accepted.status == 0 && accepted.output == "Accepted credential1. \(note)")
     #expect(try await Self.state(kiosk, incoming[0]) == "accepted")
-    #expect(try await Self.run(kiosk, "transfers", "reject", "2").status == 0)
+    let rejected = try await Self.run(kiosk, "transfers", "reject", "2")
+    #expect(rejected.status == 0 && rejected.output == "Rejected credential2. \(note)")
     #expect(try await Self.state(kiosk, incoming[1]) == "rejected")
     #expect(try await Self.run(kiosk, "transfers", "accept", "2").status == 1)
     // One that is accepted and was not fetched goes, too.
     #expect(try await Self.run(kiosk, "transfers", "accept", "3").status == 0)
-    #expect(try await Self.run(kiosk, "transfers", "erase", "3").status == 0)
+    let erased = try await Self.run(kiosk, "transfers", "erase", "3")
+    #expect(erased.status == 0 && erased.output == "Erased credential3.\n")
     // The service hears from the bus a moment later that the tool has it.
     try await kiosk.await(incoming[2], "ExpiresAt", .uint64(0))
     #expect(try await Self.run(kiosk, "transfers", "get", "3").status == 1)

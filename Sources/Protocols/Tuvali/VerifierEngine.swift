@@ -89,6 +89,9 @@ public struct VerifierEngine: Sendable {
   /// The figures of a visit; nil where the link has none.
   public func progress(of link: LinkID) -> Progress? { index(of: link).map { visits[$0].progress } }
 
+  /// Until when the wallet of a link waits for a verdict; nil where it does not.
+  public func verdictEnd(of link: LinkID) -> Instant? { index(of: link).flatMap { visits[$0].verdictEnd } }
+
   /// Takes in an event; a write goes through `write` instead, because it has an answer.
   public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
     switch event {
@@ -128,7 +131,7 @@ public struct VerifierEngine: Sendable {
     case (.unidentified(let openedAt, let mtu, _), .identify):
       return identify(value, of: dialect, on: link, openedAt: openedAt, mtu: mtu, at: now)
     case (.mtuTooSmall, .identify):
-      return (.refused, turnDown(link, at: now))
+      return (.refused, turnDown(link, nil, at: now))
     case (.unidentified(let openedAt, _, _), _):
       counters.ignoredWrites += 1
       // The originals answer every write with success; but a wallet that cannot be served had better know.
@@ -268,10 +271,13 @@ public struct VerifierEngine: Sendable {
     others[link] = .turnedDown(cutAt: now.advanced(by: configuration.answerTime))
   }
 
-  private mutating func turnDown(_ link: LinkID, at now: Instant, _ actions: [Action] = []) -> [Action] {
+  /// Refuses a wallet's Identify.
+  ///
+  /// - Parameter reason: nil where the reason was reported before.
+  private mutating func turnDown(_ link: LinkID, _ reason: Refusal?, at now: Instant) -> [Action] {
     counters.refused += 1
     cutAfterAnswer(link, at: now)
-    return actions
+    return reason.map { [.tell(link, .refused($0))] } ?? []
   }
 
   private mutating func failure(_ error: TuvaliError, on link: LinkID) -> Action {
@@ -285,14 +291,15 @@ public struct VerifierEngine: Sendable {
   private mutating func identify(
     _ value: [UInt8], of dialect: Dialect, on link: LinkID, openedAt: Instant, mtu: Int?, at now: Instant
   ) -> (WriteAnswer, [Action]) {
-    guard let offer, isInvited(openedAt) else { return (.refused, turnDown(link, at: now, [.tell(link, .refused)])) }
+    guard let offer else { return (.refused, turnDown(link, .full, at: now)) }
+    guard isInvited(openedAt) else { return (.refused, turnDown(link, .wrongCode, at: now)) }
     guard let identify = try? Identify(reading: value) else {
       counters.ignoredWrites += 1
       return (.accepted, [])
     }
     let isFull = visits.count(where: \.takesPlace) >= configuration.visitors
     let leaver = isFull ? whoGivesWay(to: link, at: now) : nil
-    guard !isFull || leaver != nil else { return (.refused, turnDown(link, at: now, [.tell(link, .refused)])) }
+    guard !isFull || leaver != nil else { return (.refused, turnDown(link, .busy, at: now)) }
     counters.visits += 1
     guard let keys = try? SessionKeys(own: offer.key, peer: identify.walletKey, nonce: identify.nonce) else {
       cutAfterAnswer(link, at: now)

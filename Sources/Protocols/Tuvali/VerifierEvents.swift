@@ -63,13 +63,22 @@ extension VerifierEngine {
     case statusSent(accepted: Bool)
     /// The transfer has failed, and the link is being ended: ErrorEvent.
     case failed(TuvaliError)
-    /// A wallet was refused: every place was taken by a visit that keeps it, nobody was invited, or the wallet had connected before the present key was on
-    /// the air. No further notice comes for its link.
-    case refused
+    /// A wallet was refused. No further notice comes for its link.
+    case refused(Refusal)
     /// A peer connected and did not identify itself in time. No further notice comes for its link.
     case silent
     /// The visit is over, or the link never had one. No further notice comes for this link.
     case ended
+  }
+
+  /// Why a wallet was refused.
+  public enum Refusal: String, Sendable, CaseIterable {
+    /// The wallet used a code that is no longer shown.
+    case wrongCode
+    /// Every slot or link is in use by a wallet that keeps it.
+    case busy
+    /// There is no capacity for one more credential.
+    case full
   }
 
   /// The figures of a visit.

@@ -57,6 +57,9 @@ struct Visit: Sendable {
     }
   }
 
+  /// Until when the wallet waits for a verdict; nil where it does not.
+  var verdictEnd: Instant? { if case .deciding(let until) = state { until } else { nil } }
+
   /// Whether the wallet was asked to disconnect.
   var isClosing: Bool { if case .closing = state { true } else { false } }
 

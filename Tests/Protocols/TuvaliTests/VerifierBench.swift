@@ -207,6 +207,7 @@ extension VerifierEngine.Notice {
     case .secured(let dialect): "secured \(dialect.name)"
     case .statusSent(let accepted): "status sent: \(accepted ? "accepted" : "rejected")"
     case .failed(let error): "\(error.code) \(error.reason)"
+    case .refused(let reason): "refused \(reason)"
     default: "\(self)"
     }
   }

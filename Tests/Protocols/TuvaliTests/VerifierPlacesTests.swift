@@ -58,7 +58,7 @@ struct VerifierPlacesTests {
     var bench = Self.bench(places: 1)
     _ = try bench.admit()
     _ = bench.pass(.seconds(5) - .nanoseconds(2))
-    #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused"])
+    #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused busy"])
     _ = bench.pass(.nanoseconds(1))
     #expect(
       try Self.knock(LinkID(3), &bench) == [
@@ -96,17 +96,17 @@ struct VerifierPlacesTests {
     for stage in [VerifierBench.Stage.unsealing, .keeping] {
       var bench = try VerifierBench(at: stage)
       _ = bench.pass(.seconds(50))
-      #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused"])
+      #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused busy"])
     }
     var bench = Self.bench(places: 1)
     let keys = try bench.admit()
     bench.engine.configuration.quietTime = .seconds(50)
     try bench.send(keys.seal(VerifierBench.text))
-    #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused"])
+    #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused busy"])
     bench = VerifierBench { $0.decisionTimeout = .seconds(100) }
     try bench.receive()
     _ = bench.pass(.seconds(29))
-    #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused"])
+    #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused busy"])
     _ = bench.pass(.seconds(1))
     #expect(
       try Self.knock(LinkID(3), &bench) == ["notify 1 disconnect 01", "advertise OVPMOSIP", "tell 3 secured v05"])
@@ -120,7 +120,7 @@ struct VerifierPlacesTests {
     _ = bench.pass(.seconds(10))
     _ = bench.open(LinkID(2))
     #expect(bench.handle(.linkDistrusted(LinkID(2))) == [])
-    #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused"])
+    #expect(try Self.knock(LinkID(2), &bench) == ["refuse", "tell 2 refused busy"])
     _ = bench.handle(.linkClosed(LinkID(1)))
     _ = bench.open(LinkID(3))
     _ = bench.handle(.linkDistrusted(LinkID(3)))

@@ -26,7 +26,7 @@ struct VerifierVisitorsTests {
       return #expect(bench.engine.visitors == [VerifierBench.wallet, Self.second])
     }
     #expect(
-      bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused"])
+      bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused busy"])
     #expect(bench.handle(.linkClosed(Self.second)) == [])
     #expect(bench.engine.counters.refused == 1)
     #expect(bench.engine.visitor == VerifierBench.wallet)
@@ -46,7 +46,7 @@ struct VerifierVisitorsTests {
     _ = try bench.admit()
     #expect(bench.handle(.linkClosed(VerifierBench.wallet)).last == "tell 1 ended")
     #expect(bench.write([1], to: .transferReportRequest, on: Self.second) == ["refuse"])
-    #expect(bench.write(stale.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused"])
+    #expect(bench.write(stale.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused wrongCode"])
     #expect(bench.pass(.milliseconds(100)) == ["cut 2"])
     _ = try bench.admit(LinkID(4))
     #expect(bench.engine.visitor == LinkID(4))
@@ -67,7 +67,7 @@ struct VerifierVisitorsTests {
     let (identify, _) = try bench.identification()
     for number in [2, 3] as [UInt64] {
       let words = bench.write(identify.bytes, to: .identify, on: LinkID(number))
-      #expect(words == ["refuse", "tell \(number) refused"])
+      #expect(words == ["refuse", "tell \(number) refused wrongCode"])
     }
     let words = bench.write(identify.bytes, to: .identify, on: LinkID(4))
     #expect(words == ["advertise OVPMOSIP", "tell 4 secured v05"])
@@ -79,7 +79,7 @@ struct VerifierVisitorsTests {
     var bench = try VerifierBench(at: .ready)
     _ = bench.open(Self.second)
     let (identify, _) = try bench.identification()
-    #expect(bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused"])
+    #expect(bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused busy"])
     #expect(bench.engine.turnedDownLinks == 1)
     #expect(bench.engine.waitingLinks == 0)
     #expect(bench.pass(.milliseconds(60)) == [])
@@ -101,7 +101,8 @@ struct VerifierVisitorsTests {
     for number in UInt64(2)...4 {
       #expect(bench.open(LinkID(number)) == [])
       let (identify, _) = try bench.identification()
-      #expect(bench.write(identify.bytes, to: .identify, on: LinkID(number)) == ["refuse", "tell \(number) refused"])
+      #expect(
+        bench.write(identify.bytes, to: .identify, on: LinkID(number)) == ["refuse", "tell \(number) refused busy"])
     }
     #expect(bench.engine.turnedDownLinks == 3)
     #expect(bench.handle(.stop).suffix(3) == ["cut 2", "cut 3", "cut 4"])

@@ -37,6 +37,13 @@ final class TransferView {
   /// `TVV_TRA_002: 64 of 82 chunks are missing.` The code alone where this program may not see the sentence.
   var error: String { [text("ErrorCode"), text("ErrorMessage")].filter { !$0.isEmpty }.joined(separator: ": ") }
 
+  /// `sent` or `peerGone` after a verdict; empty before.
+  var verdictDelivery: String { text("VerdictDelivery") }
+  /// What to add to the report of a verdict, with a space before it; empty if the phone was notified.
+  var deliveryNote: String {
+    verdictDelivery == "peerGone" ? " The phone had already left and was not notified." : ""
+  }
+
   /// Asks for what no signal tells every program: the peer, and the error's sentence. What cannot be had is left out.
   func complete(_ client: Client) async {
     if let found = try? await client.properties(path, Self.interface) { update(found) }

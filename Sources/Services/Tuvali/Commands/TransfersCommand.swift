@@ -62,28 +62,45 @@ struct TransfersCommand {
   }
 
   func accept() async throws(Failure) -> ExitCode {
-    let (path, _) = try await find()
-    try await client.call(path, TransferView.interface, "Accept")
-    Output.line("Accepted \(Self.lastPart(path)).")
-    return .ok
+    try await judge("Accept", "Accepted")
   }
 
   func reject() async throws(Failure) -> ExitCode {
+    try await judge("Reject", "Rejected")
+  }
+
+  private func judge(_ verdict: String, _ done: String) async throws(Failure) -> ExitCode {
     let (path, _) = try await find()
-    try await client.call(path, TransferView.interface, "Reject")
-    Output.line("Rejected \(Self.lastPart(path)).")
+    try await client.call(path, TransferView.interface, verdict)
+    try await report(path, done)
     return .ok
+  }
+
+  /// Reports what was done to a credential, and whether the phone was notified of a verdict.
+  private func report(_ path: ObjectPath, _ done: String, isVerdict: Bool = true) async throws(Failure) {
+    // The transfer may be gone from the list of the service by now.
+    let transfer = TransferView(path, [:])
+    await transfer.complete(client)
+    if line.flag("json") {
+      return Output.json(
+        .object([
+          .init("transfer", .string(path.string)), .init("state", .string(transfer.state)),
+          .init("verdictDelivery", .string(transfer.verdictDelivery)),
+        ]))
+    }
+    Output.line("\(done) \(transfer.name)." + (isVerdict ? transfer.deliveryNote : ""))
   }
 
   /// A credential without a verdict goes by being rejected, one that was accepted by being fetched.
   func erase() async throws(Failure) -> ExitCode {
     let (path, properties) = try await find()
-    switch properties["State"]?.text {
+    let state = properties["State"]?.text
+    switch state {
     case "received": try await client.call(path, TransferView.interface, "Reject")
     case "accepted": _ = try await Self.fetch(path, client)
     default: throw Failure(.failed, "\(Self.lastPart(path)) has no credential.")
     }
-    Output.line("Erased \(Self.lastPart(path)).")
+    try await report(path, "Erased", isVerdict: state == "received")
     return .ok
   }
 

@@ -243,7 +243,8 @@ final class WatchCommand {
     guard !transfer.isEnded else { return }
     do throws(Failure) {
       try await client.call(transfer.path, TransferView.interface, verdict)
-      display.say("\(verdict)ed \(transfer.name).")
+      await transfer.complete(client)
+      display.say("\(verdict)ed \(transfer.name).\(transfer.deliveryNote)")
     } catch {
       await transfer.complete(client)
       if !transfer.isEnded { throw error }

@@ -39,7 +39,8 @@ public final class CredentialFaces {
     transfer.onChange { [weak object] _ in
       object?.changed(
         "State", "Live", "Peer", "Dialect", "Mtu", "BytesExpected", "BytesTransferred", "ChunksExpected",
-        "ChunksMissing", "CrcFailures", "ErrorCode", "ErrorMessage", "ReceivedAt", "ExpiresAt", "Fetched")
+        "ChunksMissing", "CrcFailures", "ErrorCode", "ErrorMessage", "ReceivedAt", "ExpiresAt", "Fetched",
+        "VerdictDeadline", "VerdictDelivery")
     }
   }
 
@@ -78,14 +79,15 @@ public final class CredentialFaces {
         }),
       Method(
         "Accept",
-        documentation: "Tells the wallet, if it is still there, that the credential is accepted, and returns when the "
-          + "disk knows it. It can be fetched once more if it was not yet, and is then erased.",
+        documentation: "Accepts the credential, notifies the phone if it is still connected (VerdictDelivery says "
+          + "whether), and returns when the verdict is on the disk. The credential can be fetched once more if it was not "
+          + "yet, and is then erased.",
         errors: [.notReady],
         handler: { decide($0, transfer, true, actions) }),
       Method(
         "Reject",
-        documentation: "Tells the wallet, if it is still there, that the credential is rejected, and returns when it "
-          + "is erased.",
+        documentation: "Rejects the credential, notifies the phone if it is still connected (VerdictDelivery says "
+          + "whether), and returns when the credential is erased.",
         errors: [.notReady],
         handler: { decide($0, transfer, false, actions) }),
       Method(
@@ -187,6 +189,18 @@ public final class CredentialFaces {
       Property(
         "Fetched", "b", documentation: "Whether a program has fetched the credential since the service started.",
         audience: .everybody, get: { .bool(transfer.wasTaken) }),
+      Property(
+        "VerdictDeadline", "t",
+        documentation:
+          "While the phone is connected and waits for a verdict: when the service stops waiting for Accept or Reject and "
+          + "asks the phone to leave, at the latest, in milliseconds since 1970-01-01 UTC; otherwise 0.",
+        audience: .everybody, get: { .uint64(UInt64(clamping: transfer.verdictDeadline)) }),
+      Property(
+        "VerdictDelivery", "s",
+        documentation:
+          "Empty before a verdict; sent if the verdict was handed to the radio for a phone that was still connected; "
+          + "peerGone if the phone had already left and was not notified.",
+        audience: .everybody, get: { .string(transfer.verdictDelivery.rawValue) }),
     ]
   }
 }

@@ -32,6 +32,16 @@ public final class Transfer {
     }
   }
 
+  /// Whether the phone was notified of the verdict on its credential.
+  public enum VerdictDelivery: String, Sendable, CaseIterable {
+    /// There is no verdict yet.
+    case none = ""
+    /// The verification status was handed to the radio for a phone that was still connected.
+    case sent
+    /// The phone had left before the verdict and was not notified.
+    case peerGone
+  }
+
   /// The figures, in bytes of the encrypted frame and in chunks.
   public struct Figures: Hashable, Sendable {
     public var mtu = 0
@@ -61,12 +71,18 @@ public final class Transfer {
   public private(set) var wasTaken = false
   /// Whether the link is still up or being made.
   public private(set) var isLive = true
+  /// Whether the phone was notified of the verdict; only of an incoming transfer.
+  public private(set) var verdictDelivery = VerdictDelivery.none
+  /// When the service stops waiting for a verdict, in milliseconds since 1970 by the wall clock; 0 while no verdict is
+  /// awaited or the phone is not connected.
+  public private(set) var verdictDeadline: Int64 = 0
   /// Since when the credential waits to be judged and fetched, and when it has waited for too long; nil where none does.
   public private(set) var waiting: Range<Instant>?
 
   private let scheduler: any Scheduler
   private let clock: any WallClock
   private var received: Instant?
+  private var verdictEnd: Instant?
   private var lastShown = Instant.zero
   /// What `date` returned last: seconds since 1970.
   private var lastDate: Int64 = 0
@@ -131,8 +147,25 @@ public final class Transfer {
     show()
   }
 
+  /// Notes until when the connected phone waits for a verdict; nil when it no longer waits.
+  public func awaitVerdict(until end: Instant?) {
+    verdictEnd = end
+    let deadline = end.map { clock.milliseconds + Int64(scheduler.now.duration(to: $0) / .milliseconds(1)) } ?? 0
+    guard deadline != verdictDeadline else { return }
+    verdictDeadline = deadline
+    show()
+  }
+
+  /// Notes the verdict, and whether the phone was notified of it.
+  public func decide(accepted: Bool, _ delivery: VerdictDelivery) {
+    guard !state.isEnd else { return }
+    (verdictDelivery, verdictEnd, verdictDeadline) = (delivery, nil, 0)
+    enter(accepted ? .accepted : .rejected)
+  }
+
   /// The wall clock was set: the dates are others now.
   public func clockWasSet() {
+    if verdictEnd != nil { awaitVerdict(until: verdictEnd) }
     if received != nil { show() }
   }
 
@@ -151,6 +184,7 @@ public final class Transfer {
   public func end() {
     guard isLive else { return }
     isLive = false
+    (verdictEnd, verdictDeadline) = (nil, 0)
     show()
   }
 

@@ -22,12 +22,17 @@ public final class VerifierFace {
       changed: { [weak self] in
         self?.object.changed("State", "Name", "ConnectionUri", "Visits", "Storage")
       },
-      received: { [weak self] in self?.announce($0) })
+      received: { [weak self] in self?.announce($0) },
+      refused: { [weak self] in self?.announce($0) })
   }
 
   /// The signal says only that there is a credential; its content is fetched by whoever may.
   private func announce(_ transfer: Transfer) {
     object.emit(Self.interfaceName, "CredentialReceived", [.objectPath(transfers.path(of: transfer))])
+  }
+
+  private func announce(_ refusal: WalletRefusal) {
+    object.emit(Self.interfaceName, "WalletRefused", [.string(refusal.code), .string(refusal.sentence)])
   }
 
   /// What can be done with the verifier's transfers.
@@ -95,7 +100,14 @@ public final class VerifierFace {
           "CredentialReceived", [Argument("credential", "o")],
           documentation:
             "A credential is here, new or kept by an earlier run: GetCredential or OpenCredential of this object returns it. A service "
-            + "that starts has those of earlier runs before it has its name.")
+            + "that starts has those of earlier runs before it has its name."),
+        Signal(
+          "WalletRefused", [Argument("code", "s"), Argument("sentence", "s")],
+          documentation:
+            "A phone was refused. code is wrongCode (the phone used a code that is no longer shown), busy (every session "
+            + "slot or link is in use) or full (there is no capacity for another credential); sentence says what to do. At "
+            + "most \(VerifierService.refusalsPerMinute) signals a minute are sent for each code, and none names the phone."
+        ),
       ])
   }
 

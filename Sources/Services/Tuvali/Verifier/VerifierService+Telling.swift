@@ -22,11 +22,7 @@ extension VerifierService {
     case .received: received(from: link)
     case .statusSent: break
     case .failed(let error): fail(error, on: link)
-    case .refused:
-      guard mayTell(of: link) else { return }
-      Log.shared.info(
-        "A wallet was refused: its QR code was an old one, or all places are taken", id: .transferRefused, .link(link),
-        .protocolName("tuvali"))
+    case .refused(let reason): refused(reason, on: link)
     case .silent:
       guard mayTell(of: link) else { return }
       let limit = settings.engine.identifyTimeout
@@ -35,6 +31,14 @@ extension VerifierService {
         .protocolName("tuvali"))
     case .ended: end(link)
     }
+  }
+
+  private func refused(_ reason: VerifierEngine.Refusal, on link: LinkID) {
+    let refusal = WalletRefusal(reason, settings)
+    announce(refusal)
+    guard mayTell(of: link) else { return }
+    Log.shared.info(
+      "A phone was refused. \(refusal.sentence)", id: .transferRefused, .link(link), .protocolName("tuvali"))
   }
 
   private func begin(_ transfer: Transfer, on link: LinkID, dialect: Dialect) {
@@ -50,6 +54,7 @@ extension VerifierService {
   private func received(from link: LinkID) {
     guard let transfer = visits[link] else { return }
     showFigures(of: link)
+    transfer.awaitVerdict(until: engine.verdictEnd(of: link))
     transfer.enter(.received)
     if mayTell(of: link, .course) {
       Log.shared.notice(

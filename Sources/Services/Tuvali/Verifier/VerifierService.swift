@@ -34,6 +34,8 @@ public final class VerifierService {
   private var statusWatch: Registration?
   /// While there are visitors, other services leave the air to them.
   private var quiet: Registration?
+  /// The link to which the last verification status was handed to the radio.
+  private var sentStatus: LinkID?
   /// What the engine was told of the room.
   private var knownRoom: VerifierEngine.Room?
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
@@ -46,6 +48,9 @@ public final class VerifierService {
   private(set) var storeFull = 0
   private let changes = Observers<Void>()
   let receptions = Observers<Transfer>()
+  private let refusals = Observers<WalletRefusal>()
+  /// Keeps refused phones from filling the bus with signals.
+  private var announcedRefusals = RateLimiter<String>(perMinute: VerifierService.refusalsPerMinute, capacity: 8)
 
   /// - Parameters:
   ///   - vault: where credentials wait for their verdict; nil for memory alone. What an earlier run left in it is restored
@@ -100,13 +105,22 @@ public final class VerifierService {
 
   public var counters: VerifierEngine.Counters { engine.counters }
 
-  /// Calls `changed` after each change of the state, the URI or the counters, and `received` with each transfer whose
-  /// credential is here.
+  /// Calls `changed` after each change of the state, the URI or the counters, `received` with each transfer whose
+  /// credential is here, and `refused` for refused phones: `refusalsPerMinute` of each code at most.
   public func observe(
-    changed: @escaping @LoopActor () -> Void, received: @escaping @LoopActor (Transfer) -> Void
+    changed: @escaping @LoopActor () -> Void, received: @escaping @LoopActor (Transfer) -> Void,
+    refused: @escaping @LoopActor (WalletRefusal) -> Void = { _ in }
   ) {
     changes.addForGood { changed() }
     receptions.addForGood(received)
+    refusals.addForGood(refused)
+  }
+
+  /// Refusals of one code that are announced in a minute.
+  nonisolated static let refusalsPerMinute = 12
+
+  func announce(_ refusal: WalletRefusal) {
+    if announcedRefusals.allow(refusal.code, at: scheduler.now) { refusals.call(refusal) }
   }
 
   /// The credentials that an earlier run received and nobody judged, or nobody took.
@@ -166,12 +180,13 @@ public final class VerifierService {
     _ transfer: Transfer, accepted: Bool, then: @escaping @LoopActor () -> Void = {}
   ) -> Bool {
     guard transfer.state == .received else { return false }
-    // Of one that is not the visitor's any more there is nobody to tell.
     let link = link(of: transfer)
+    sentStatus = nil
     if let link { handle(.decided(link, accepted: accepted)) }
+    let isSent = link != nil && sentStatus == link
     let isWanted = accepted && !transfer.wasTaken
     if !isWanted { transfer.drop() }
-    transfer.enter(accepted ? .accepted : .rejected)
+    transfer.decide(accepted: accepted, isSent ? .sent : .peerGone)
     if isWanted { vault.accept(transfer, then: then) } else { vault.remove(transfer, then: then) }
     // What a local program does is told each time; how often the service does it is up to its visitors.
     guard settings.decision == .client || link.map({ mayTell(of: $0, .course) }) ?? true else { return true }
@@ -243,7 +258,8 @@ public final class VerifierService {
       case .advertise(let invitation): advertise(invitation)
       case .stopAdvertising: advertisements = []
       case .notify(let link, let characteristic, let dialect, let value):
-        server?.notify(value, of: dialect.id(of: characteristic), to: .link(link))
+        let delivery = server?.notify(value, of: dialect.id(of: characteristic), to: .link(link))
+        if characteristic == .verificationStatus, delivery?.accepted == [link] { sentStatus = link }
       case .cut(let link): server?.disconnect(link)
       case .unseal(let link, let job):
         scheduler.offload({ job.run() }, then: { [weak self] in self?.handle(.unsealed(link, $0)) })
