@@ -1,6 +1,7 @@
 import Air
 import Common
 import DBus
+import Glibc
 import Loop
 import Radio
 import Sharing
@@ -55,6 +56,19 @@ struct FeedOverDBusTests {
     private func tick() {
       time.advance(by: .milliseconds(1))
       ticker = EventLoop.shared.schedule(after: .milliseconds(5)) { [weak self] in self?.tick() }
+    }
+
+    /// Waits until the service has so many messages to say.
+    func await(waiting: Int) async throws {
+      let isSo = Mailbox<Void>()
+      var timer: Registration?
+      func look() {
+        if service.engine?.waiting == waiting { return isSo.put(()) }
+        timer = EventLoop.shared.schedule(after: .milliseconds(20)) { look() }
+      }
+      look()
+      defer { timer?.cancel() }
+      try await isSo.next()
     }
 
     func close() {
@@ -121,6 +135,31 @@ struct FeedOverDBusTests {
     stage.time.advance(by: .seconds(70))
     let rest = Set([try await stage.signals.next(), try await stage.signals.next(), try await stage.signals.next()])
     #expect(rest == ["MessageSent 2", "MessageSent 4", "NotifySent"])
+  }
+
+  @Test(
+    "nearby send that is interrupted cancels its message, and ends by the signal; nearby cancel does it by the number")
+  @LoopActor
+  func interrupted() async throws {
+    let stage = try await Stage()
+    defer { stage.close() }
+    _ = try await stage.call("Send", .string("first"))
+    let run = try ToolRun.earshot("nearby", "send", "second", bus: stage.bus.address)
+    try await stage.await(waiting: 2)
+    run.signal(SIGINT)
+    let result = try await run.end()
+    #expect(result.status == SIGINT && result.complaint.hasPrefix("Cancelled."), "\(result)")
+    #expect(try await stage.signals.next() == "MessageFailed 2 Cancelled The message was taken back.")
+
+    let queued = try await ToolRun.earshot("nearby", "send", "third", "--no-wait", bus: stage.bus.address).end()
+    #expect(queued.output.contains("earshot nearby cancel 3"), "\(queued)")
+    let cancelled = try await ToolRun.earshot("nearby", "cancel", "3", bus: stage.bus.address).end()
+    #expect(cancelled.status == 0 && cancelled.output == "Message 3 is cancelled.\n", "\(cancelled)")
+    #expect(try await ToolRun.earshot("nearby", "cancel", "3", bus: stage.bus.address).end().status == 1)
+    #expect(try await ToolRun.earshot("nearby", "cancel", "x", bus: stage.bus.address).end().status == 2)
+    stage.time.advance(by: .seconds(30))
+    #expect(try await stage.signals.first { $0.hasPrefix("MessageSent") } == "MessageSent 1")
+    #expect(stage.service.engine?.waiting == 0)
   }
 
   @Test("What is heard is told of by its number alone, and listed with time, word, text and signal")

@@ -25,8 +25,23 @@ struct NearbyCommand {
 
   func notify() async throws(Failure) -> ExitCode {
     try await client.connect()
-    try await client.nearby("Notify")
-    report("Those nearby are notified for a minute.", [.init("notified", true)])
+    return try await Interruption.hold(
+      unanswered: "The service does not answer, and may notify those nearby later."
+    ) { _ throws(Failure) in
+      try await client.nearby("Notify")
+      report("Those nearby are notified for a minute.", [.init("notified", true)])
+      return .ok
+    }
+  }
+
+  func cancel() async throws(Failure) -> ExitCode {
+    let word = line.argument("N") ?? ""
+    guard let number = UInt64(word), word.allSatisfy(\.isNumber) else {
+      throw Failure(.usage, "N is the number of a message, as earshot nearby send --no-wait writes it.")
+    }
+    try await client.connect()
+    try await client.nearby("Cancel", .uint64(number))
+    report("Message \(number) is cancelled.", [.init("cancelled", .unsigned(number))])
     return .ok
   }
 

@@ -12,6 +12,8 @@ final class NearbyEvents {
     case notified
     /// The service ended.
     case gone
+    /// The person wants to wait no longer.
+    case interrupted
   }
 
   private var events: [Event] = []
@@ -28,6 +30,9 @@ final class NearbyEvents {
   }
 
   func cancel() { for registration in registrations { registration.cancel() } }
+
+  /// Puts `interrupted` behind the events that came before.
+  func interrupt() { add(.interrupted) }
 
   /// The next event, as soon as it is there.
   func next() async -> Event {

@@ -8,7 +8,7 @@ public enum NearbyTool {
     verbs: [
       Verb(
         "nearby", "Say something to everybody nearby, and hear what others say (PBLEC).",
-        verbs: [show, send, watch, notify, limit], defaultVerb: "show")
+        verbs: [show, send, cancel, watch, notify, limit], defaultVerb: "show")
     ],
     status: { objects in NearbyView(objects: objects).map { NearbyShown.status($0) } ?? "" })
 
@@ -18,7 +18,7 @@ public enum NearbyTool {
   }
 
   private static let send = Verb(
-    "send", "Say something of up to 24 bytes, in clear and for everybody; stays until it was said.",
+    "send", "Say something of up to 24 bytes, in clear and for everybody; stays until it was said. Ctrl-C cancels it.",
     options: [
       Option("cut", "Cut the text between two characters if it is too long."),
       Option("no-wait", "Leave as soon as it waits for its turn."),
@@ -26,6 +26,13 @@ public enum NearbyTool {
     arguments: [Argument(.text("TEXT"), "What to say, one or more words; - is standard input.", count: .any)]
   ) { client, line async throws(Failure) in
     try await SendNearbyCommand(client, line).run()
+  }
+
+  private static let cancel = Verb(
+    "cancel", "Cancel a message that waits to be said; of one that is on the air the rest is not said.",
+    arguments: [Argument(.text("N"), "The number of the message, as send --no-wait writes it.")]
+  ) { client, line async throws(Failure) in
+    try await NearbyCommand(client, line).cancel()
   }
 
   private static let watch = Verb(

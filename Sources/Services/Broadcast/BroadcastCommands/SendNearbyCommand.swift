@@ -21,22 +21,48 @@ struct SendNearbyCommand {
     try await client.connect()
     let events = NearbyEvents(client)
     defer { events.cancel() }
+    return try await Interruption.hold(
+      unanswered: "The service does not answer, and may say the message later."
+    ) { interruption throws(Failure) in
+      interruption.onSignal { events.interrupt() }
+      return try await send(text, events)
+    }
+  }
+
+  private func send(_ text: String, _ events: NearbyEvents) async throws(Failure) -> ExitCode {
     let values = try await client.nearby("Send", .string(text))
     guard let number = values.first?.asUInt64 else { throw Failure(.failed, "The service's answer names no message.") }
     if line.flag("no-wait") {
-      report("Message \(number) waits for its turn.", number, "waiting")
+      report("Message \(number) waits for its turn. To cancel it: earshot nearby cancel \(number)", number, "waiting")
       return .ok
     }
+    var isCancelled = false
     while true {
       switch await events.next() {
+      case .interrupted:
+        isCancelled = true
+        try await cancel(number)
       case .sent(number):
         report("Said to everybody nearby.", number, "sent")
         return .ok
+      case .failed(number, error: "Cancelled", _) where isCancelled:
+        throw Failure(.failed, "Cancelled. Phones nearby have read the message only if it was on the air already.")
       case .failed(number, let error, let sentence):
         throw Failure(error == "Timeout" ? .timeout : .failed, PrintableText.clean(sentence))
       case .gone: throw Failure(.notRunning, "The service ended.")
       default: break
       }
+    }
+  }
+
+  /// The person does not want to wait any longer. A message that cannot be cancelled was said, and its signal is on its way.
+  private func cancel(_ number: UInt64) async throws(Failure) {
+    do throws(Failure) {
+      try await client.nearby("Cancel", .uint64(number))
+    } catch {
+      guard error.code != .failed else { return }
+      throw Failure(
+        error.code, "\(error.text)\nThe message may be said later. To cancel it: earshot nearby cancel \(number)")
     }
   }
 

@@ -35,7 +35,7 @@ final class WatchNearbyCommand {
           Output.line("Somebody nearby wants to talk.")
         }
       case .gone: throw Failure(.notRunning, "The service ended.")
-      case .sent, .failed: break
+      case .sent, .failed, .interrupted: break
       }
     }
   }

@@ -24,21 +24,28 @@ struct MeshCommand {
   func say() async throws(Failure) -> ExitCode {
     let text = try StandardInput.text(or: line.arguments("TEXT"))
     try await client.connect()
-    let message = Self.number(try await client.mesh("Say", .string(text)))
-    report("Said to everybody, as message \(message).", [.init("message", .int(Int64(message)))])
-    return .ok
+    return try await Interruption.hold(unanswered: Self.unanswered) { _ throws(Failure) in
+      let message = Self.number(try await client.mesh("Say", .string(text)))
+      report("Said to everybody, as message \(message).", [.init("message", .int(Int64(message)))])
+      return .ok
+    }
   }
 
   func tell() async throws(Failure) -> ExitCode {
     let text = try StandardInput.text(or: line.arguments("TEXT"))
     let state = try await MeshState(client)
     let peer = try state.id(of: line.argument("PEER") ?? "")
-    let message = Self.number(try await client.mesh("Tell", .string(peer), .string(text)))
-    report(
-      "Message \(message) is on its way to \(state.names.name(of: peer)).",
-      [.init("message", .int(Int64(message))), .init("peer", .string(peer))])
-    return .ok
+    return try await Interruption.hold(unanswered: Self.unanswered) { _ throws(Failure) in
+      let message = Self.number(try await client.mesh("Tell", .string(peer), .string(text)))
+      report(
+        "Message \(message) is on its way to \(state.names.name(of: peer)).",
+        [.init("message", .int(Int64(message))), .init("peer", .string(peer))])
+      return .ok
+    }
   }
+
+  private static let unanswered =
+    "The service does not answer, and may send the message later. To see whether it did: earshot mesh log"
 
   private static func number(_ values: [DBusValue]) -> Int { values.first?.asInteger ?? 0 }
 

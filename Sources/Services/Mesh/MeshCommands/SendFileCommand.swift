@@ -35,14 +35,21 @@ final class SendFileCommand {
     try warn(of: file.size, peer.isEmpty ? Self.forAll(state.node) : Self.forOne(state.peer(peer), state.node))
     let watch = client.bus.watchName(client.service) { [weak self] in if $0 == nil { self?.isGone = true } }
     defer { watch.cancel() }
-    let values = try await client.mesh(
-      "SendFile", .descriptor(file.descriptor), .string(name), .string(line.value("mime") ?? ""), .string(peer))
-    guard let object = values.first?.asObjectPath else { throw Failure(.failed, "The service's answer names no file.") }
     let recipient = peer.isEmpty ? "everybody" : state.names.name(of: peer)
-    if !isJSON, let file = MeshFileView(object.string, [:]) {
-      Output.complain(
-        "File \(file.number) is on its way to \(recipient), also when this ends. To stop it: "
-          + "earshot mesh files --cancel \(file.number)")
+    let object = try await Interruption.hold(
+      unanswered: "The service does not answer, and may send the file later. To see whether it does: earshot mesh files"
+    ) { _ throws(Failure) in
+      let values = try await client.mesh(
+        "SendFile", .descriptor(file.descriptor), .string(name), .string(line.value("mime") ?? ""), .string(peer))
+      guard let object = values.first?.asObjectPath else {
+        throw Failure(.failed, "The service's answer names no file.")
+      }
+      if let file = MeshFileView(object.string, [:]) {
+        Output.complain(
+          "File \(file.number) is on its way to \(recipient), also when this ends. To stop it: "
+            + "earshot mesh files --cancel \(file.number)")
+      }
+      return object
     }
     return try await follow(object, recipient)
   }

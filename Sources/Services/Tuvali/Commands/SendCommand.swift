@@ -15,6 +15,10 @@ final class SendCommand {
   private var changes: [String: [String: DBusValue]] = [:]
   private var end: CheckedContinuation<Void, Never>?
   private var isGone = false
+  /// The state that the transfer was in when it was cancelled; nil where nobody cancelled it.
+  private var stateAtCancel: String?
+  /// Whether this command ends although the transfer goes on: all that is missing is the verdict.
+  private var isLeft = false
 
   init(_ client: Client, _ line: ParsedCommand) {
     self.client = client
@@ -27,6 +31,17 @@ final class SendCommand {
     }
     let file = try InputFile(line.argument("FILE") ?? "-", name: "credential")
     try await client.connect()
+    return try await Interruption.hold(
+      unanswered:
+        "The service does not answer, and may send the credential later. To cancel the transfer when it does: "
+        + "earshot transfers, then earshot transfers cancel wallet/credentialN"
+    ) { [self] interruption throws(Failure) in
+      interruption.onSignal { [weak self] in self?.cancel() }
+      return try await send(uri, file, interruption)
+    }
+  }
+
+  private func send(_ uri: String, _ file: InputFile, _ interruption: Interruption) async throws(Failure) -> ExitCode {
     let signals = client.onSignal { [weak self] in self?.signal($0) }
     let watch = client.bus.watchName(client.service) { [weak self] in if $0 == nil { self?.lost() } }
     defer {
@@ -39,12 +54,41 @@ final class SendCommand {
     guard let path = values.first?.asObjectPath else { throw Failure(.failed, "The service's answer has no transfer.") }
     let transfer = TransferView(path, [:])
     self.transfer = transfer
+    if interruption.signal != nil { cancel() }
     transfer.update(try await client.properties(path, TransferView.interface))
     transfer.update(changes[path.string] ?? [:])
-    if !transfer.isEnded, !isGone { await withCheckedContinuation { end = $0 } }
+    if !transfer.isEnded, !isGone, !isLeft { await withCheckedContinuation { end = $0 } }
     if transfer.isFailed { await transfer.complete(client) }
     return try report(transfer)
   }
+
+  /// The person does not want to wait any longer: the service is asked to end the transfer, unless the verifier has the credential.
+  private func cancel() {
+    guard let transfer, !transfer.isEnded else { return }
+    stateAtCancel = transfer.state
+    Task { @LoopActor in
+      do throws(Failure) {
+        // What signals brought is not known yet where the call has just been answered.
+        if transfer.state.isEmpty {
+          transfer.update(try await client.properties(transfer.path, TransferView.interface))
+          stateAtCancel = transfer.state
+        }
+        if transfer.state == "received" {
+          isLeft = true
+          return finish()
+        }
+        try await client.call(transfer.path, TransferView.interface, "Disconnect")
+      } catch {
+        // A transfer that has just ended has nothing to disconnect; its end is told by a signal.
+        if error.code != .failed {
+          Output.complain(
+            "\(error.text)\nThe transfer may go on. To cancel it: earshot transfers cancel \(name(transfer))")
+        }
+      }
+    }
+  }
+
+  private func name(_ transfer: TransferView) -> String { TransferTable.name(transfer.path.string) }
 
   private func signal(_ message: Message) {
     guard let path = message.path?.string, let (interface, values) = message.changedProperties,
@@ -73,6 +117,12 @@ final class SendCommand {
 
   private func report(_ transfer: TransferView) throws(Failure) -> ExitCode {
     if !line.flag("json"), Output.terminal.isTerminal { Output.progress("") }
+    if isLeft {
+      throw Failure(
+        .undecided,
+        "The verifier has the credential already. The service waits for the verdict: earshot transfers show \(name(transfer))"
+      )
+    }
     guard transfer.isEnded else { throw Failure(.notRunning, "The service ended during the transfer.") }
     if line.flag("json") {
       let error: String? = transfer.isFailed ? transfer.error : nil
@@ -89,7 +139,13 @@ final class SendCommand {
       return .ok
     case "undecided": throw Failure(.undecided, "The verifier has the credential, and gave no verdict.")
     case "rejected": throw Failure(.failed, "The verifier rejected the credential.")
-    default: throw Failure(.failed, transfer.error)
+    default: throw Failure(.failed, stateAtCancel.map(Self.cancelled(in:)) ?? transfer.error)
     }
+  }
+
+  private static func cancelled(in state: String) -> String {
+    state == "transferring"
+      ? "Cancelled. The verifier has received a part of the credential at most."
+      : "Cancelled. Nothing of the credential was sent."
   }
 }

@@ -2,6 +2,7 @@ import CommandLine
 import Common
 import DBus
 import Loop
+import Terminal
 import Tool
 import Verifier
 import Wallet
@@ -49,16 +50,21 @@ struct TransfersCommand {
     var place: FilePlace?
     if let path = line.value("output"), path != "-" { place = try FilePlace(path) }
     let (path, _) = try await find()
-    let credential = try await Self.fetch(path, client)
-    if let place {
-      let file = try place.keep(credential, as: Self.lastPart(path))
-      Output.line("\(credential.count) bytes are in \(file).")
-    } else if Output.terminal.isTerminal {
-      Output.line(PrintableText.clean(String(decoding: credential, as: UTF8.self), limit: credential.count))
-    } else {
-      Output.write(credential)
+    // The service erases an accepted credential when it has given it away: nothing ends this before the file is written.
+    return try await Interruption.hold(
+      unanswered: "\(Self.lastPart(path)) was not written to the end.", patience: .seconds(60)
+    ) { [place] _ throws(Failure) in
+      let credential = try await Self.fetch(path, client)
+      if let place {
+        let file = try place.keep(credential, as: Self.lastPart(path))
+        Output.line("\(humanBytes(credential.count)) are in \(file).")
+      } else if Output.terminal.isTerminal {
+        Output.line(PrintableText.clean(String(decoding: credential, as: UTF8.self), limit: credential.count))
+      } else {
+        Output.write(credential)
+      }
+      return .ok
     }
-    return .ok
   }
 
   func accept() async throws(Failure) -> ExitCode {
@@ -89,6 +95,13 @@ struct TransfersCommand {
         ]))
     }
     Output.line("\(done) \(transfer.name)." + (isVerdict ? transfer.deliveryNote : ""))
+  }
+
+  func cancel() async throws(Failure) -> ExitCode {
+    let (path, _) = try await find()
+    try await client.call(path, TransferView.interface, "Disconnect")
+    Output.line("Cancelled \(TransferTable.name(path.string)).")
+    return .ok
   }
 
   /// A credential without a verdict goes by being rejected, one that was accepted by being fetched.

@@ -4,10 +4,11 @@ import Tool
 /// The commands that deal with transfers by hand.
 enum TransfersTool {
   static let verb = Verb(
-    "transfers", "List transfers, and fetch, accept, reject or erase what was received.",
-    verbs: [list, show, get, accept, reject, erase], defaultVerb: "list")
+    "transfers", "List transfers; fetch, accept, reject or erase what was received; cancel a transfer.",
+    verbs: [list, show, get, accept, reject, cancel, erase], defaultVerb: "list")
 
-  private static let name = Argument(.text("NAME"), "The transfer: credential7, or 7.")
+  private static let name = Argument(
+    .text("NAME"), "The transfer: credential7, or 7; a wallet's own: wallet/credential7.")
 
   private static let list = Verb("list", "List the transfers.") { client, line async throws(Failure) in
     try await TransfersCommand(client, line).list()
@@ -38,6 +39,12 @@ enum TransfersTool {
   private static let reject = Verb("reject", "Reject a credential; it is erased.", arguments: [name]) {
     client, line async throws(Failure) in
     try await TransfersCommand(client, line).reject()
+  }
+
+  private static let cancel = Verb(
+    "cancel", "End a transfer that is under way, and its link.", arguments: [name]
+  ) { client, line async throws(Failure) in
+    try await TransfersCommand(client, line).cancel()
   }
 
   private static let erase = Verb(

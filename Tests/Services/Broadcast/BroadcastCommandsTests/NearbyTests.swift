@@ -15,7 +15,7 @@ struct NearbyTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let tool = ToolProgram([NearbyTool.part], version: "1")
-  private static let verbs = ["show", "send", "watch", "notify", "limit"]
+  private static let verbs = ["show", "send", "cancel", "watch", "notify", "limit"]
 
   @Test("Every verb is in help and completion, has help of its own, understands --json, and has something to do")
   func verbs() throws {
@@ -46,7 +46,8 @@ struct NearbyTests {
       await bus.run("send", "--json", "x") == ToolCall(.ok, "{\n  \"message\": 7,\n  \"state\": \"sent\"\n}\n"))
     #expect(await bus.run("send", "--cut", String(repeating: "é", count: 20)).code == .ok)
     bus.outcome = nil
-    #expect(await bus.run("send", "--no-wait", "x") == ToolCall(.ok, "Message 7 waits for its turn.\n"))
+    let queued = "Message 7 waits for its turn. To cancel it: earshot nearby cancel 7\n"
+    #expect(await bus.run("send", "--no-wait", "x") == ToolCall(.ok, queued))
     #expect(
       bus.calls == [
         "Send hello all", "Send from input", "Send x", "Send \(String(repeating: "é", count: 12))", "Send x",
