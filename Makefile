@@ -9,6 +9,8 @@ CONFDIR ?= /etc/earshot
 PROGRAMS := earshotd earshot earshot-air
 INTERFACES := $(PREFIX)/share/dbus-1/interfaces
 EXAMPLES := $(PREFIX)/share/doc/earshot/examples
+CHECKER := $(PREFIX)/share/earshot-check
+CHECK_UNITS := earshot-check.socket earshot-check@.service earshot-check-status.service earshot-check-status.timer
 
 # swift.org's toolchain has no place of its own; one in PATH comes first.
 export PATH := $(PATH):/opt/swift/usr/bin
@@ -24,7 +26,7 @@ export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_
 endif
 RELEASE := -c release --static-swift-stdlib
 
-.PHONY: help run build test e2e lint fuzz bench sim release install uninstall deb fresh-machine clean
+.PHONY: help run build test e2e lint fuzz bench sim release install install-service install-check uninstall deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
@@ -80,7 +82,12 @@ release: ## Build the programs as they are installed: optimized, with Swift insi
 	@scripts/deps install
 	@for program in $(PROGRAMS); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
 
-install: release ## Install programs, unit, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+install: install-service install-check ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+ifeq ($(DESTDIR),)
+	@scripts/reload
+endif
+
+install-service: release
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)'
 	for program in $(PROGRAMS); do install -m 755 .build/release/$$program '$(DESTDIR)$(PREFIX)/bin/' || exit 1; done
 	.build/release/earshotd --write-interfaces '$(DESTDIR)$(INTERFACES)'
@@ -98,18 +105,35 @@ install: release ## Install programs, unit, policy, interfaces and configuration
 	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
 	.build/release/earshotd --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/earshotd.catalog'
+
+# The checker of credentials: Python, and its own package in Debian. The day of the build is the earliest that its clock may show.
+install-check:
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(CHECKER)/earshot_check/contexts' '$(DESTDIR)$(CONFDIR)/issuers.d'
+	install -m 644 Sources/Check/earshot_check/*.py '$(DESTDIR)$(CHECKER)/earshot_check/'
+	install -m 644 Sources/Check/earshot_check/contexts/* '$(DESTDIR)$(CHECKER)/earshot_check/contexts/'
+	sed -E "s|^DATE = .*|DATE = \"$$(date -u -d "@$${SOURCE_DATE_EPOCH:-$$(date +%s)}" +%F)\"|" \
+	  Sources/Check/earshot_check/release.py >'$(DESTDIR)$(CHECKER)/earshot_check/release.py'
+	sed "s|str(Path(__file__).resolve().parent)|\"$(CHECKER)\"|; /^from pathlib/d" Sources/Check/earshot-check >'$(DESTDIR)$(PREFIX)/bin/earshot-check'
+	chmod 755 '$(DESTDIR)$(PREFIX)/bin/earshot-check'
+	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system'
+	for unit in $(CHECK_UNITS); do \
+	  sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$$unit >'$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit || exit 1; \
+	done
+	install -D -m 644 systemd/earshot-check.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-check.conf'
 ifeq ($(DESTDIR),)
-	@scripts/reload
+	python3 -m compileall -q '$(CHECKER)'
 endif
 
 uninstall: ## Remove what install put there, except the configuration and the user.
-	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service 2>/dev/null || true)
+	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer 2>/dev/null || true)
 	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%')
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
 	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
-	rm -rf '$(DESTDIR)$(EXAMPLES)'
+	rm -rf '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(CHECKER)'
+	rm -f '$(DESTDIR)$(PREFIX)/bin/earshot-check' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-check.conf'
+	for unit in $(CHECK_UNITS); do rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	rm -f '$(DESTDIR)$(INTERFACES)'/org.earshot.*.xml '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'/earshotd.catalog
 ifeq ($(DESTDIR),)
 	@scripts/reload
@@ -124,4 +148,4 @@ fresh-machine: ## Prove that a bare Debian 13 with git and make can do run and t
 	@scripts/fresh-machine
 
 clean: ## Remove everything that was built.
-	rm -rf .build bench.json debian/.debhelper debian/earshot debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service
+	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check*

@@ -25,6 +25,13 @@ struct ArchitectureTests {
     #expect(Set(manifest.rooms.map(\.layer)) == Set(Layer.allCases))
   }
 
+  @Test("Every folder of Sources is a layer of Swift, or Check, which is Python")
+  func foldersAreLayers() throws {
+    let files = try House.files(below: "Sources")
+    #expect(Rules.foldersAreLayers(files) == [])
+    #expect(files.count { $0.path.hasPrefix("Sources/Check/") } > 10)
+  }
+
   @Test("An engine imports Bytes, Common, Compression, Crypto and Noise at most")
   func enginesArePure() { #expect(Rules.enginesArePure(sources) == []) }
 

@@ -48,7 +48,7 @@ struct CitationTests {
       "/// Facts: radio%\n/// section 2, and more",
       "/// Facts: radio% sections 1, 2 and 3", "/// Facts: radio% section 2, \"Error codes\".",
       "/// Facts: radio% section 3, radio% section 1", "read(\"docs/security%\")", "https://example.org/other%",
-      "glob(\"*%\")",
+      "glob(\"*%\")", "issuer%oc(a)",
     ])
   func good(text: String) {
     #expect(broken(text) == [])

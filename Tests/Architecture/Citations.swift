@@ -39,7 +39,7 @@ struct Citations {
 
   // A page, and the sections with the heading that may follow it.
   private static var mention: Regex<(Substring, Substring, Substring?, Substring?)> {
-    #/([\w.\/\-]+\.md)(?:[,`]? sections? ([0-9][0-9., andto]*[0-9]|[0-9])(?:, "([^"]+)")?)?/#
+    #/([\w.\/\-]+\.md)(?!\w)(?:[,`]? sections? ([0-9][0-9., andto]*[0-9]|[0-9])(?:, "([^"]+)")?)?/#
   }
 
   private func problem(_ path: String, _ sections: String?, _ name: String?, in citing: String) -> String? {

@@ -4,6 +4,8 @@ enum Rules {
   static let lineLimit = 500
   /// The room with the list of services: it alone imports them all, and the programs import it alone.
   static let listRoom = "Listing"
+  /// The folder of earshot-check, which is Python.
+  static let checker = "Check"
   /// The programs that measure services one by one, and simulate one; they are not installed.
   static let measuring: Set = ["earshot-bench", "earshot-sim"]
 
@@ -130,6 +132,15 @@ enum Rules {
         return SwiftText.Token.isWordPart(before) || ")]}>?\"".utf8.contains(before)
           ? place + "something is forced with !" : nil
       }
+    }
+  }
+
+  /// Swift is in the layers. The one program in another language has a folder beside them, and no Swift in it.
+  static func foldersAreLayers(_ files: [SourceFile]) -> [String] {
+    files.filter { $0.path.hasPrefix("Sources/") }.compactMap { file in
+      let folder = file.path.split(separator: "/").dropFirst().first.map(String.init) ?? ""
+      if folder == checker { return file.swift == nil ? nil : "\(file.path): Swift in the folder of the checker" }
+      return Layer(rawValue: folder) == nil ? "\(file.path): \(folder) is not a layer" : nil
     }
   }
 

@@ -199,6 +199,14 @@ struct RulesTests {
     #expect(Rules.nothingTraps(file("Host/DBus", source)) == [])
   }
 
+  @Test("A folder of Sources that is no layer is caught, and Swift in the folder of the checker")
+  func folders() {
+    #expect(Rules.foldersAreLayers(file("Host/DBus", "let a = 1")) == [])
+    #expect(Rules.foldersAreLayers(file("Extras/DBus", "let a = 1")).count == 1)
+    #expect(Rules.foldersAreLayers(file("Check/package", "let a = 1")).count == 1)
+    #expect(Rules.foldersAreLayers([SourceFile(path: "Sources/Check/package/a.py", text: "a = 1")]) == [])
+  }
+
   @Test("A file of 499 lines passes and one of 500 does not")
   func longFile() {
     #expect(Rules.filesAreShort(file("Host/DBus", String(repeating: "\n", count: 499))) == [])

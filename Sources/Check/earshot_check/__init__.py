@@ -1,0 +1,1 @@
+"""Checks verifiable credentials offline against a folder of trusted issuers."""

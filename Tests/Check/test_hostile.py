@@ -1,0 +1,456 @@
+"""Hostile input ends in a named reason within the limits: in the parser, or in the child process that is limited."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import issuer
+import pytest
+import world
+from issuer import LinkedDataIssuer
+from world import TOP, check, entry, outcome
+
+from earshot_check import limits, status
+from earshot_check.contexts import CREDENTIALS_V1, CREDENTIALS_V2
+from earshot_check.encodings import to_base64url
+from earshot_check.reasons import Refusal
+from earshot_check.strictjson import parse
+from earshot_check.trustentry import Permit
+from earshot_check.verdict import VERDICT_LIMIT, Result
+
+PROGRAM = TOP / "Sources" / "Check" / "earshot-check"
+METHOD = "did:web:issuer.example#key"
+KEY = issuer.new_key("EdDSA")
+_VOCABULARY = "https://issuer.example/terms#"
+CONTEXT = "https://issuer.example/context"
+CONTEXTS = {
+    CONTEXT: {
+        "@context": {
+            "@vocab": _VOCABULARY,
+            "id": "@id",
+            "type": "@type",
+            "link": {"@id": _VOCABULARY + "link", "@type": "@id"},
+            "listed": {"@id": _VOCABULARY + "listed", "@container": "@index"},
+            "expires": "https://www.w3.org/2018/credentials#expirationDate",
+        }
+    }
+}
+
+
+def trusted(**options: Any) -> Any:
+    """Returns an entry for the test issuer."""
+    options.setdefault(
+        "permits", [Permit(world.FORMATS, frozenset(), [[CREDENTIALS_V1, CONTEXT], [CREDENTIALS_V2]], None)]
+    )
+    keys_by_id = {METHOD: issuer_key()}
+    return entry("did:web:issuer.example", keys_by_id=keys_by_id, contexts=CONTEXTS, **options)
+
+
+def issuer_key() -> Any:
+    """Returns the public key of the test issuer."""
+    from earshot_check import keys
+
+    return keys.from_pem(issuer.public_pem(KEY))
+
+
+BY = LinkedDataIssuer("Ed25519Signature2020", "EdDSA", KEY, METHOD, CONTEXTS)
+
+
+def document(subject: Any, **changes: Any) -> dict[str, Any]:
+    """Returns an unsigned credential."""
+    return {
+        "@context": [CREDENTIALS_V1, CONTEXT],
+        "type": ["VerifiableCredential"],
+        "issuer": "did:web:issuer.example",
+        "issuanceDate": "2026-01-01T00:00:00Z",
+        "expirationDate": "2027-01-01T00:00:00Z",
+        "credentialSubject": subject,
+        **changes,
+    }
+
+
+def verdict(made: Any, at: str = "2026-06-01", **options: Any) -> tuple[str, set[str]]:
+    """Returns the verdict on a document or text."""
+    text = made if isinstance(made, (str, bytes)) else json.dumps(made)
+    return outcome(check(text, [trusted(**options)], at))
+
+
+# Text.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xff\xfe{}",
+        b'{"a":1,"a":2}',
+        b"{" * 100_000,
+        b"[" * 100_000,
+        b'{"@context":' + b"[" * 65 + b"]" * 65 + b"}",
+        b'{"proof":' * 65 + b"1" + b"}" * 65,
+        b'{"a": NaN}',
+        b'{"a": 1e999}',
+        b'{"a": ' + b"9" * 500 + b"}",
+        b'{"a": "\\ud800"}',
+        b'{"\\udc00": 1}',
+        b"{} {}",
+        b"",
+        b"   ",
+        b"\0",
+        b"x" * (4 * 1024 * 1024 + 1),
+        b'{"proof": "' + b"x" * (4 * 1024 * 1024) + b'"}',
+        b'{"a": 1}\x80',
+        b"~",
+        b"a~b~",
+        b"hello world",
+    ],
+)
+def test_text_that_is_not_well_formed_is_invalid(text: bytes) -> None:
+    found, codes = verdict(text)
+    assert found == "invalid" and codes <= {"malformed", "proofMalformed"}
+
+
+@pytest.mark.parametrize(
+    "text", [b"{}", b"[]", b'"x"', b'{"verifiableCredential": {}}', b'{"verifiableCredential": {"credential": 1}}']
+)
+def test_json_without_a_credential_is_named(text: bytes) -> None:
+    assert verdict(text) == ("invalid", {"noCredential"})
+
+
+def test_depth_of_64_is_read_and_of_65_is_not() -> None:
+    assert parse("[" * 64 + "]" * 64)
+    with pytest.raises(Refusal, match="malformed"):
+        parse("[" * 65 + "]" * 65)
+
+
+def test_unsupported_formats_are_named_and_undecided() -> None:
+    presentation = {"@context": [CREDENTIALS_V1], "type": "VerifiablePresentation", "proof": {}}
+    assert verdict(presentation) == ("undecided", {"unsupportedFormat"})
+    assert verdict("eyJhbGciOiJub25lIn0.eyJ2YyI6e319.") == ("undecided", {"unsupportedFormat"})
+    assert verdict({"verifiableCredential": {"credential": "e30.e30.e30"}}) == ("undecided", {"unsupportedFormat"})
+    text = issuer.sd_jwt({"iss": "did:web:issuer.example", "vct": "x"}, {}, "EdDSA", KEY, typ="example+sd-jwt")
+    assert verdict(text) == ("undecided", {"unsupportedFormat"})
+
+
+# JSON-LD.
+
+
+def test_the_credential_that_the_attacks_start_from_is_valid() -> None:
+    assert verdict(BY.issue(document({"name": "x"}))) == ("valid", set())
+
+
+def test_a_bomb_of_blank_nodes_is_undecided() -> None:
+    clique = [{"id": f"_:x{one}", "link": [f"_:x{other}" for other in range(12) if other != one]} for one in range(12)]
+    made = {**document({"name": "x", "link": clique}), "proof": {**BY.issue(document({}))["proof"]}}
+    assert verdict(made) == ("undecided", {"tooComplex"})
+
+
+def test_more_blank_nodes_than_64_are_undecided() -> None:
+    signed = {**document({"part": [{"a": str(n)} for n in range(70)]}), "proof": BY.issue(document({}))["proof"]}
+    assert verdict(signed) == ("undecided", {"tooComplex"})
+
+
+def test_ten_thousand_claims_are_undecided_or_invalid() -> None:
+    many = {f"claim{n}": str(n) for n in range(10_000)}
+    signed = {**document(many), "proof": BY.issue(document({"name": "x"}))["proof"]}
+    assert verdict(signed) == ("undecided", {"tooComplex"})
+    fewer = dict(list(many.items())[:600])
+    assert verdict(BY.issue(document(fewer))) == ("undecided", {"tooComplex"})
+    token = issuer.sd_jwt({"iss": "did:web:issuer.example", "vct": "x"}, many, "EdDSA", KEY, kid="key")
+    assert verdict(token) == ("undecided", {"tooComplex"})
+    key = issuer.new_key("ES256")
+    text = issuer.mdoc(many, [issuer.certificate("x", key)], "ES256", key)
+    assert verdict(text) == ("undecided", {"tooComplex"})
+
+
+def test_a_context_that_is_not_pinned_is_named() -> None:
+    made = BY.issue(document({"name": "x"}))
+    made["@context"] = [CREDENTIALS_V1, CONTEXT, "https://attacker.example/context"]
+    result = check(json.dumps(made), [trusted()], "2026-06-01")
+    assert outcome(result) == ("undecided", {"contextUnknown"})
+    assert "attacker.example" in result.findings[0].sentence
+
+
+@pytest.mark.parametrize(
+    "contexts",
+    [
+        [CREDENTIALS_V1, CONTEXT, {"name": _VOCABULARY + "other", "other": _VOCABULARY + "name"}],
+        [CREDENTIALS_V1, CONTEXT, CONTEXT],
+        [CREDENTIALS_V1, CONTEXT, CREDENTIALS_V1],
+        [CREDENTIALS_V1, None, CONTEXT],
+    ],
+)
+def test_contexts_that_rename_claims_are_refused_though_the_signature_stays_right(contexts: list[Any]) -> None:
+    made = BY.issue(document({"name": "x"}))
+    made["@context"] = contexts
+    assert verdict(made) == ("invalid", {"contextNotAllowed"})
+
+
+def test_a_context_inside_the_document_is_refused() -> None:
+    made = BY.issue(document({"name": "x"}))
+    made["credentialSubject"]["@context"] = {"other": _VOCABULARY + "name"}
+    made["credentialSubject"]["other"] = made["credentialSubject"].pop("name")
+    assert verdict(made) == ("invalid", {"contextNotAllowed"})
+
+
+@pytest.mark.parametrize(
+    "name", ["https://www.w3.org/2018/credentials#expirationDate", "cred:expirationDate", "@reverse"]
+)
+def test_an_expiry_under_an_address_is_refused(name: str) -> None:
+    made = BY.issue(document({"name": "x"}, expirationDate="2026-02-01T00:00:00Z"))
+    value = made.pop("expirationDate")
+    made[name] = {"@value": value, "@type": "http://www.w3.org/2001/XMLSchema#dateTime"}
+    assert verdict(made) == ("undecided", {"unsupportedFormat"})
+
+
+def test_an_expiry_under_a_second_term_of_a_context_is_refused() -> None:
+    plain = document({"name": "x"})
+    del plain["expirationDate"]
+    made = BY.issue({**plain, "expires": "2026-02-01T00:00:00Z"})
+    assert verdict(made) == ("invalid", {"hiddenProperty"})
+
+
+def test_statements_hidden_in_an_identifier_are_refused() -> None:
+    genuine = BY.issue(document({"id": "urn:holder", "name": "x"}))
+    hidden = copy.deepcopy(genuine)
+    hidden["credentialSubject"] = {"id": f'urn:holder> <{_VOCABULARY}name> "x" .\n<urn:holder'}
+    found = verdict(hidden)
+    assert found[0] == "invalid" and found[1] <= {"malformed", "signatureWrong"}
+
+
+def test_the_keys_of_an_index_are_not_signed() -> None:
+    made = BY.issue(document({"listed": {"passport": "1234"}}))
+    assert verdict(made) == ("invalid", {"claimsNotSigned"})
+    made["credentialSubject"]["listed"] = {"licence": "1234"}
+    result = check(json.dumps(made), [trusted(drops=True)], "2026-06-01")
+    assert outcome(result) == ("valid", {"unsignedDropped"}) and "1234" not in result.text()
+
+
+def test_a_name_that_stands_for_the_same_thing_is_marked_also_where_it_is_absent() -> None:
+    contexts = {CONTEXT: {"@context": {"uin": _VOCABULARY + "text", "passport": _VOCABULARY + "text"}}}
+    by = LinkedDataIssuer("Ed25519Signature2020", "EdDSA", KEY, METHOD, contexts)
+    made = by.issue(document({"uin": "1234"}))
+    made["credentialSubject"] = {"passport": "1234"}
+    permits = [Permit(world.FORMATS, frozenset(), [[CREDENTIALS_V1, CONTEXT]], None)]
+    trust_ = [entry("did:web:issuer.example", keys_by_id={METHOD: issuer_key()}, contexts=contexts, permits=permits)]
+    result = check(json.dumps(made), trust_, "2026-06-01")
+    assert outcome(result) == ("valid", {"claimsInterchangeable"})
+    assert result.interchangeable == [["passport", "uin"]]
+    refusing = [
+        entry(
+            "did:web:issuer.example",
+            keys_by_id={METHOD: issuer_key()},
+            contexts=contexts,
+            permits=permits,
+            refuses_interchangeable=True,
+        )
+    ]
+    assert outcome(check(json.dumps(made), refusing, "2026-06-01")) == ("invalid", {"interchangeableRefused"})
+
+
+def test_a_type_that_is_not_signed_satisfies_no_rule() -> None:
+    contexts = {CONTEXT: {"@context": {"name": _VOCABULARY + "name"}}}
+    by = LinkedDataIssuer("Ed25519Signature2020", "EdDSA", KEY, METHOD, contexts)
+    made = by.issue(document({"name": "x"}, type=["VerifiableCredential", "Surgeon"]))
+    permits = [Permit(world.FORMATS, frozenset({"Surgeon"}), [[CREDENTIALS_V1, CONTEXT]], None)]
+    trust_ = [entry("did:web:issuer.example", keys_by_id={METHOD: issuer_key()}, contexts=contexts, permits=permits)]
+    assert outcome(check(json.dumps(made), trust_, "2026-06-01")) == ("untrusted", {"typeNotAllowed"})
+
+
+def test_two_credentials_in_one_document_are_undecided() -> None:
+    inner = {"type": "VerifiableCredential", "issuer": "did:web:issuer.example"}
+    assert verdict(BY.issue(document({"link": inner}))) == ("undecided", {"unsupportedFormat"})
+
+
+# Proofs.
+
+
+def with_header(**header: Any) -> dict[str, Any]:
+    """Returns a credential with a detached JWS of another header."""
+    by = LinkedDataIssuer("Ed25519Signature2018", "EdDSA", KEY, METHOD, CONTEXTS)
+    made = by.issue(document({"name": "x"}))
+    head = {"alg": "EdDSA", "b64": False, "crit": ["b64"], **header}
+    made["proof"]["jws"] = to_base64url(json.dumps(head).encode()) + ".." + made["proof"]["jws"].split("..")[1]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("header", "code"),
+    [
+        ({"alg": "none"}, "algorithmForbidden"),
+        ({"alg": "None"}, "algorithmForbidden"),
+        ({"alg": "HS256"}, "algorithmForbidden"),
+        ({"alg": None}, "algorithmForbidden"),
+        ({"alg": "RS256"}, "algorithmMismatch"),
+        ({"alg": "XY256"}, "proofUnsupported"),
+        ({"crit": ["b64", "exp"]}, "criticalHeader"),
+        ({"crit": []}, "criticalHeader"),
+        ({"b64": True}, "proofMalformed"),
+        ({"kid": "x"}, "signatureWrong"),
+    ],
+)
+def test_a_header_that_does_not_fit_is_named(header: dict[str, Any], code: str) -> None:
+    found, codes = verdict(with_header(**header))
+    assert codes == {code} and found == ("undecided" if code == "proofUnsupported" else "invalid")
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"type": "BbsBlsSignature2020"}, "proofUnsupported"),
+        ({"type": "JsonWebSignature2020"}, "proofUnsupported"),
+        ({"type": "DataIntegrityProof", "cryptosuite": "bbs-2023"}, "proofUnsupported"),
+        ({"type": "DataIntegrityProof", "cryptosuite": ["eddsa-rdfc-2022"]}, "proofUnsupported"),
+        ({"previousProof": "urn:x"}, "proofUnsupported"),
+        ({"proofPurpose": "authentication"}, "proofPurpose"),
+        ({"verificationMethod": METHOD + "2"}, "keyUnknown"),
+        ({"verificationMethod": {"id": METHOD}}, "proofMalformed"),
+        ({"proofValue": "uAAAA"}, "proofMalformed"),
+        ({"proofValue": "z0OIl"}, "proofMalformed"),
+        ({"type": 1}, "proofMalformed"),
+    ],
+)
+def test_a_proof_that_does_not_fit_is_named(changes: dict[str, Any], code: str) -> None:
+    made = BY.issue(document({"name": "x"}))
+    made["proof"].update(changes)
+    found, codes = verdict(made)
+    assert codes == {code} and found != "valid"
+
+
+def test_of_several_proofs_one_that_is_right_is_enough_and_nine_are_too_many() -> None:
+    made = BY.issue(document({"name": "x"}))
+    wrong = {**made["proof"], "proofValue": "z" + "1" * 64}
+    assert verdict({**made, "proof": [wrong, made["proof"]]}) == ("valid", set())
+    assert verdict({**made, "proof": [wrong, wrong]}) == ("invalid", {"signatureWrong"})
+    assert verdict({**made, "proof": [made["proof"]] * 9}) == ("invalid", {"proofMalformed"})
+    assert verdict({**made, "proof": []}) == ("invalid", {"proofMissing"})
+    assert verdict({**made, "proof": ["x"]}) == ("invalid", {"proofMalformed"})
+
+
+# Status lists.
+
+
+def list_with(data: str, folder: Path) -> tuple[str, set[str]]:
+    """Returns the verdict on a credential whose status list has this text for its bits."""
+    url = "https://issuer.example/status"
+    by = LinkedDataIssuer("Ed25519Signature2020", "EdDSA", KEY, METHOD, CONTEXTS)
+    made = {
+        "@context": [CREDENTIALS_V2],
+        "id": url,
+        "type": ["VerifiableCredential", "BitstringStatusListCredential"],
+        "issuer": "did:web:issuer.example",
+        "validFrom": "2026-05-31T00:00:00Z",
+        "credentialSubject": {"type": "BitstringStatusList", "statusPurpose": "revocation", "encodedList": data},
+    }
+    (folder / status.file_name(url)).write_text(json.dumps(by.issue(made)))
+    reference = {
+        "type": "BitstringStatusListEntry",
+        "statusPurpose": "revocation",
+        "statusListIndex": "3",
+        "statusListCredential": url,
+    }
+    credential = document({"id": "urn:x", "type": "Thing"}, credentialStatus=reference)
+    credential["@context"] = [CREDENTIALS_V2]
+    credential["validFrom"] = credential.pop("issuanceDate")
+    del credential["expirationDate"]
+    del credential["credentialSubject"]["type"]
+    lists = {url: timedelta(days=7)}
+    return outcome(check(json.dumps(by.issue(credential)), [trusted(lists=lists)], "2026-06-01", folder))
+
+
+def test_a_bomb_of_gzip_in_a_status_list_leaves_the_status_unknown(tmp_path: Path) -> None:
+    bomb = gzip.compress(bytes(400 * 1024 * 1024), 9)
+    assert len(bomb) < 500_000
+    assert list_with("u" + to_base64url(bomb), tmp_path) == ("undecided", {"statusUnknown"})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "u",
+        "uAAAA",
+        "H4sI",
+        "x",
+        "u" + to_base64url(gzip.compress(b"")),
+        "u" + to_base64url(gzip.compress(b"\0" * 9)[:-9]),
+    ],
+)
+def test_a_status_list_that_cannot_be_read_leaves_the_status_unknown(data: str, tmp_path: Path) -> None:
+    assert list_with(data, tmp_path) == ("undecided", {"statusUnknown"})
+
+
+def test_a_good_status_list_is_read(tmp_path: Path) -> None:
+    assert list_with("u" + to_base64url(gzip.compress(bytes(16384))), tmp_path) == ("valid", set())
+    assert list_with("u" + to_base64url(gzip.compress(b"\x10" + bytes(16383))), tmp_path) == ("revoked", {"revoked"})
+
+
+# The child process.
+
+
+def test_a_child_that_takes_too_long_is_ended() -> None:
+    def endless() -> Result:
+        while True:
+            pass
+
+    answer = limits.run(endless, seconds=0.3)
+    assert isinstance(answer, Result) and outcome(answer) == ("undecided", {"limitExceeded"})
+
+
+def test_a_child_that_takes_too_much_memory_is_ended() -> None:
+    def greedy() -> Result:
+        held = []
+        while True:
+            held.append(bytearray(16 * 1024 * 1024))
+
+    answer = limits.run(greedy)
+    assert isinstance(answer, Result) and outcome(answer) == ("undecided", {"limitExceeded"})
+
+
+def test_a_child_that_crashes_is_undecided() -> None:
+    def crash() -> Result:
+        raise ZeroDivisionError
+
+    answer = limits.run(crash)
+    assert isinstance(answer, Result) and outcome(answer) == ("undecided", {"checkerFailed"})
+
+
+def test_the_limit_of_processor_time_is_in_force_in_the_child() -> None:
+    def tell() -> Result:
+        import resource
+
+        result = Result(checked_at=world.time("2026-01-01"))
+        result.issuer = str(resource.getrlimit(resource.RLIMIT_CPU)[0])
+        return result
+
+    answer = limits.run(tell)
+    assert isinstance(answer, str) and json.loads(answer)["issuer"] == str(limits.CPU_SECONDS)
+
+
+@pytest.mark.parametrize("size", [100, VERDICT_LIMIT, 3 * VERDICT_LIMIT])
+def test_a_verdict_never_exceeds_its_limit(size: int) -> None:
+    result = Result(checked_at=world.time("2026-01-01"), is_verified=True)
+    result.claims = {"face": "x" * size, "name": "y", "space": {"portrait": "z" * size, "age": 3}}
+    text = result.text()
+    assert len(text.encode()) <= VERDICT_LIMIT
+    found = json.loads(text)
+    assert found["claims"]["name"] == "y" and found["claims"]["space"]["age"] == 3
+    assert sorted(found["omitted"]) == ([] if size == 100 else ["face", "space.portrait"])
+    assert [reason["code"] for reason in found["reasons"]] == ([] if size == 100 else ["claimsOmitted"])
+
+
+def test_the_program_holds_without_its_unit(tmp_path: Path) -> None:
+    """The worst inputs, on the command line: an answer, an exit status, and nothing on standard error but a name."""
+    nested = b'{"@context":["https://www.w3.org/2018/credentials/v1"],"proof":' + b"[" * 100_000
+    wide = b'{"@context":1,"proof":{},"x":[' + b"{}," * 1_300_000 + b"{}]}"
+    for text in (nested, wide, b"\xff" * 5_000_000):
+        command = [sys.executable, "-I", str(PROGRAM), "--trust-folder", str(tmp_path), "verify", "-"]
+        done = subprocess.run(command, input=text, capture_output=True, check=False)  # noqa: S603
+        found = json.loads(done.stdout)
+        assert found["verdict"] in ("invalid", "undecided")
+        assert done.returncode == (1 if found["verdict"] == "invalid" else 2)
