@@ -32,8 +32,9 @@ RELEASE := -c release --static-swift-stdlib
 help: ## List the jobs.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-run: ## Run the service on a simulated air: a QR code, a visitor, a credential (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: a mesh of three nodes instead.
-	@$(if $(filter-out 3,$(MESH)),$(error MESH=$(MESH): the mesh that there is to run has three nodes: MESH=3))scripts/deps run
+run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh.
+	@scripts/run --check
+	@scripts/deps run
 	@for program in $(PROGRAMS); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
 	@$(if $(MESH),scripts/run-mesh,scripts/run)
 

@@ -1,5 +1,5 @@
-# Read by the scripts that run services on a bus of their own: everything that is started is written down, and ended in turn,
-# however the script ends. They set `bin` to where the programs are.
+# Read by the scripts that run services on a bus of their own: every process that they start is recorded, and stopped in reverse
+# order, however the script ends. They set `bin` to where the programs are.
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # bin is theirs
 
@@ -67,14 +67,21 @@ fail() {
   local sentence=$1 name words
   shift
   for name in "${logs[@]}"; do
-    # A bus that may not raise its own limits says so and goes on; that explains nothing.
-    words=$(cat "$dir/$name.out" "$dir/$name.err" | grep -v 'Failed to set fd limit' | tail -n 15) || true
+    # Neither a bus that may not raise its own limits nor the path of a socket that is about to go explains a failure.
+    words=$(cat "$dir/$name.out" "$dir/$name.err" | grep -v 'Failed to set fd limit\|^The simulated air is at' | tail -n 15) || true
     [ -z "$words" ] || printf -- '--- the end of the log of %s\n%s\n' "$name" "$words" >&2
   done
   [ ${#logs[@]} = 0 ] || printf -- '---\n' >&2
   for name in "$@"; do sed "s/^/$name: /" "$dir/$name.err" >&2; done
   warn "$sentence"
   exit 1
+}
+
+# tell SENTENCE: the next numbered step of a demonstration, wrapped at words.
+step=0
+tell() {
+  step=$((step + 1))
+  printf '%d. %s\n' "$step" "$*" | fold -s -w 79
 }
 
 # make_folder: for all files of the run, in `dir`; the bus will be at `bus`.
