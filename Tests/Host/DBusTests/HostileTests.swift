@@ -87,7 +87,7 @@ private struct RandomValues {
   }
 
   private mutating func text() -> String {
-    let scalars: [Unicode.Scalar] = ["a", "'", "ß", "\u{1}", "\u{7F}", "漢", "👋", "\u{FEFF}", "\u{10FFFF}"]
+    let scalars: [Unicode.Scalar] = ["a", "'", "ß", "\u{1}", "\u{7F}", "漢", "👋", "\u{FEFF}", "\u{10FFFD}"]
     var text = ""
     for _ in 0..<number(12) { text.unicodeScalars.append(scalars[number(scalars.count)]) }
     return text

@@ -74,10 +74,9 @@ public struct Message: Hashable, Sendable {
 extension DBusError {
   private static let longestMessage = 1000
 
-  /// The sentence as it can be sent: no NUL, not endless, whatever a peer's nickname brought into it.
+  /// The sentence, cut to a length that any program takes, whatever a peer's nickname brought into it.
   fileprivate var sendableMessage: String {
-    guard !Validity.isText(message) || message.utf8.count > Self.longestMessage else { return message }
-    return String(
-      String.UnicodeScalarView(message.unicodeScalars.prefix(Self.longestMessage).map { $0 == "\0" ? "\u{FFFD}" : $0 }))
+    guard message.utf8.count > Self.longestMessage else { return message }
+    return String(String.UnicodeScalarView(message.unicodeScalars.prefix(Self.longestMessage)))
   }
 }

@@ -63,7 +63,9 @@ struct MessageCheck {
   }
 
   private mutating func visit(text: String) throws(DBusError) {
-    guard Validity.isText(text) else { throw .invalidArgs("A string on the bus cannot contain a NUL.") }
+    if let scalar = BusText.firstRefused(in: text.utf8) {
+      throw .invalidArgs("A D-Bus string cannot contain \(scalar).")
+    }
     take(text.utf8.count + 5, alignedTo: 4)
   }
 

@@ -4,16 +4,24 @@ internal import CDBus
 struct MessageWriter {
   static func write(_ message: Message, limits: BusLimits) throws(DBusError) -> RawMessage {
     try MessageCheck.checkHeader(message)
-    let size = try MessageCheck.check(message.arguments, limit: limits.sentMessage)
+    let arguments = arguments(of: message)
+    let size = try MessageCheck.check(arguments, limit: limits.sentMessage)
     guard let pointer = dbus_message_new(message.kind.code) else { throw noMemory }
     let raw = RawMessage(owning: pointer, size: size)
     guard writeHeader(message, pointer) else { throw noMemory }
     var iterator = DBusMessageIter()
     dbus_message_iter_init_append(pointer, &iterator)
-    for argument in message.arguments {
+    for argument in arguments {
       guard append(argument, to: &iterator) else { throw noMemory }
     }
     return raw
+  }
+
+  /// What this process tells other programs passes here, and has no text that a D-Bus string cannot hold. A call with such a text is
+  /// refused instead (`MessageCheck`): it would do something else than was asked for.
+  private static func arguments(of message: Message) -> [DBusValue] {
+    let isTold = message.kind != .methodCall && !message.arguments.allSatisfy(\.hasSendableTexts)
+    return isTold ? message.arguments.map(\.sendable) : message.arguments
   }
 
   private static let noMemory = DBusError.failed("There is no memory for a message, or no descriptor left to pass.")
