@@ -70,7 +70,7 @@ struct CallBudget: Sendable {
   /// The points that a call takes: more where the answer lists many things.
   static func price(of message: Message) -> Int {
     switch message.member {
-    case "GetManagedObjects": 16
+    case "GetManagedObjects", "Watch": 16
     case "GetAll", "Introspect": 4
     default: 1
     }

@@ -13,6 +13,10 @@ public struct BusLimits: Sendable {
   public var waitingCalls = 256
   /// Programs about which the bus is being asked.
   public var waitingCallers = 256
+  /// Connections that receive the signals about what is for the group.
+  public var watchers = 32
+  /// Of these, those of one user.
+  public var watchersOfUser = 16
   /// Values in one received message, all levels counted: a message of a few megabytes can name millions of values.
   public var values = 1 << 20
   /// Files of callers that are read at one time; a file that does not answer keeps its place until it does.

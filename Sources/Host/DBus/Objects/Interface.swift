@@ -23,6 +23,12 @@ public struct Interface: Sendable {
     self.signals = signals
   }
 
+  /// What a signal says when a property of this interface changes, as `EmitsChangedSignal` has it. The value of a property for the
+  /// group is in no signal that every program receives.
+  func signalled(_ property: Property) -> Property.Emits {
+    property.emits == .changes && !audience.maySee(property.audience) ? .invalidates : property.emits
+  }
+
   func method(_ name: String) -> Method? { methods.first { $0.name == name } }
   func property(_ name: String) -> Property? { properties.first { $0.name == name } }
 }

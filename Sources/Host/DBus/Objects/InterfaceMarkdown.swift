@@ -13,10 +13,25 @@ public enum InterfaceMarkdown {
     }
     if !interface.properties.isEmpty {
       text += table(
-        ["property", "type", "for", ""],
-        interface.properties.map { ["`\($0.name)`", "`\($0.signature)`", $0.audience.rawValue, $0.documentation] })
+        ["property", "type", "for", "signal", ""],
+        interface.properties.map {
+          [
+            "`\($0.name)`", "`\($0.signature)`", $0.audience.rawValue, signalled(interface.signalled($0)),
+            $0.documentation,
+          ]
+        })
     }
     return text
+  }
+
+  /// What the signal about a change carries.
+  private static func signalled(_ emits: Property.Emits) -> String {
+    switch emits {
+    case .changes: "value"
+    case .invalidates: "name"
+    case .const: "constant"
+    case .none: "none"
+    }
   }
 
   private static func row(_ method: Method) -> [String] {

@@ -14,7 +14,7 @@ public enum InterfaceXML {
       xml.audience(interface.audience)
       for method in interface.methods { xml.method(method) }
       for signal in interface.signals { xml.signal(signal) }
-      for property in interface.properties { xml.property(property) }
+      for property in interface.properties { xml.property(property, interface.signalled(property)) }
     }
     return xml.text
   }
@@ -84,15 +84,15 @@ private struct Writer {
     element("arg", ["name": argument.name, "type": argument.signature, "direction": direction])
   }
 
-  mutating func property(_ property: Property) {
+  mutating func property(_ property: Property, _ emits: Property.Emits) {
     let attributes: KeyValuePairs = [
       "name": property.name, "type": property.signature, "access": property.access.rawValue,
     ]
     element("property", attributes) { xml in
       xml.documentation(property.documentation)
       xml.audience(property.audience)
-      if property.emits != .changes {
-        xml.annotation("org.freedesktop.DBus.Property.EmitsChangedSignal", property.emits.rawValue)
+      if emits != .changes {
+        xml.annotation("org.freedesktop.DBus.Property.EmitsChangedSignal", emits.rawValue)
       }
     }
   }

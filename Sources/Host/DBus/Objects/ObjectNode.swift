@@ -21,6 +21,12 @@ final class ObjectNode {
     self.interfaces = interfaces
     self.manager = manager
     self.tree = tree
+    learn()
+  }
+
+  /// Takes the present values for those that were signalled last: from now on only what differs from them is signalled.
+  func learn() {
+    changes = [:]
     for interface in interfaces {
       for property in interface.properties where property.emits == .changes {
         known[interface.name, default: [:]][property.name] = try? property.read()
@@ -68,24 +74,23 @@ final class ObjectNode {
     EventLoop.shared.soon { [weak self] in self?.flush() }
   }
 
-  /// Signals the changes that were not signalled yet, with the values that are for every listener. A property that has the
-  /// value that it had before is left out.
+  /// Signals the changes that were not signalled yet: to every listener, or those of an interface for the group to its watchers. A
+  /// property that has the value that it had before is left out.
   func flush() {
     isFlushScheduled = false
-    guard isAlive, !changes.isEmpty, let listeners = tree?.listeners else { return }
+    guard isAlive, !changes.isEmpty, let tree else { return }
     let pending = changes
     changes = [:]
-    for interface in interfaces where listeners.maySee(interface.audience) {
+    for interface in interfaces where tree.isHeard(interface.audience) {
       guard let names = pending[interface.name] else { continue }
       let properties = names.compactMap { interface.property($0) }.filter { isChanged($0, of: interface.name) }
-      let changed = properties.filter { $0.emits == .changes && listeners.maySee($0.audience) }
-      let invalidated = properties.filter {
-        $0.emits == .invalidates || $0.emits == .changes && !listeners.maySee($0.audience)
-      }.map(\.name)
+      let changed = properties.filter { interface.signalled($0) == .changes }
+      let invalidated = properties.filter { interface.signalled($0) == .invalidates }.map(\.name)
       guard !changed.isEmpty || !invalidated.isEmpty else { continue }
-      tree?.emit(
+      tree.emit(
         path, StandardName.properties, "PropertiesChanged",
-        [.string(interface.name), Self.values(changed, for: listeners), .strings(invalidated)])
+        [.string(interface.name), Self.values(changed, for: interface.audience), .strings(invalidated)],
+        for: interface.audience)
     }
   }
 
@@ -103,14 +108,15 @@ final class ObjectNode {
     else {
       return Log.shared.error("\(path.string) has no signal \(interface).\(signal)")
     }
-    guard destination != nil || tree.listeners.maySee(owner.audience) else {
-      return Log.shared.error("\(interface).\(signal) is for the group and is not sent to every listener")
-    }
     guard declared.arguments.signature == arguments.signature else {
       return Log.shared.error("\(interface).\(signal) should carry \(declared.arguments.inWords) and is not sent")
     }
     flush()
-    tree.emit(path, interface, signal, arguments, to: destination)
+    if let destination {
+      tree.emit(path, interface, signal, arguments, to: destination)
+    } else {
+      tree.emit(path, interface, signal, arguments, for: owner.audience)
+    }
   }
 
   // MARK: Values
@@ -130,8 +136,12 @@ final class ObjectNode {
 
   /// `a{sa{sv}}`: the interfaces with their properties, as far as the audience may see them.
   func interfacesAndProperties(for audience: Audience) -> DBusValue {
+    Self.interfacesAndProperties(interfaces(for: audience), for: audience)
+  }
+
+  /// `a{sa{sv}}` of these interfaces, with the properties that the audience may see.
+  static func interfacesAndProperties(_ interfaces: [Interface], for audience: Audience) -> DBusValue {
     .dictionary(
-      key: "s", value: "a{sv}",
-      interfaces(for: audience).map { DBusEntry(.string($0.name), Self.values($0.properties, for: audience)) })
+      key: "s", value: "a{sv}", interfaces.map { DBusEntry(.string($0.name), values($0.properties, for: audience)) })
   }
 }

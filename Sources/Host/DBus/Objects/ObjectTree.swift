@@ -30,12 +30,16 @@ public final class ObjectTree {
   /// The audience of a broadcast signal: with a rule there may be programs among the listeners that are not of the group.
   var listeners: Audience { access == nil ? .group : .everybody }
 
+  /// The connections that get the signals about what is for the group, each addressed to itself.
+  private lazy var watchers = connection.map { Watchers($0) }
+
   /// How often calls were refused.
   public var tallies: [Tally] {
     [
       Tally("DeniedCalls", gate?.denied ?? 0), Tally("RefusedCalls", gate?.refused ?? 0),
       Tally("ThrottledCalls", throttled),
       Tally("RefusedFiles", files?.refused ?? 0), Tally("LateFiles", files?.late ?? 0),
+      Tally("RefusedWatchers", watchers?.refused ?? 0),
     ]
   }
 
@@ -59,10 +63,8 @@ public final class ObjectTree {
   public func export(_ path: ObjectPath, interfaces: [Interface], manager: ObjectPath? = nil) -> ExportedObject {
     let node = ObjectNode(path, interfaces, manager: manager, tree: self)
     nodes[path, default: []].append(node)
-    if let manager = node.listingManager, managers.contains(manager), node.isVisible(to: listeners) {
-      emit(
-        manager, StandardName.objectManager, "InterfacesAdded",
-        [.objectPath(path), node.interfacesAndProperties(for: listeners)])
+    signalToManager(of: node) { interfaces, audience in
+      ("InterfacesAdded", [.objectPath(path), ObjectNode.interfacesAndProperties(interfaces, for: audience)])
     }
     return ExportedObject(node, Registration { [weak self] in self?.remove(node) })
   }
@@ -78,12 +80,58 @@ public final class ObjectTree {
     node.end()
     nodes[node.path]?.removeAll { $0 === node }
     if nodes[node.path]?.isEmpty == true { nodes[node.path] = nil }
-    let interfaces = node.interfaces(for: listeners)
-    guard let manager = node.listingManager, managers.contains(manager), !interfaces.isEmpty else { return }
-    emit(
-      manager, StandardName.objectManager, "InterfacesRemoved",
-      [.objectPath(node.path), .strings(interfaces.map(\.name))])
+    signalToManager(of: node) { interfaces, _ in
+      ("InterfacesRemoved", [.objectPath(node.path), .strings(interfaces.map(\.name))])
+    }
   }
+
+  /// Has the manager of an object signal its coming or going: to every listener with the interfaces that all may see, to the watchers
+  /// with the others.
+  private func signalToManager(
+    of node: ObjectNode, _ signal: ([Interface], Audience) -> (name: String, arguments: [DBusValue])
+  ) {
+    guard let manager = node.listingManager, managers.contains(manager) else { return }
+    let shown = node.interfaces(for: listeners)
+    let hidden = node.interfaces.filter { !listeners.maySee($0.audience) }
+    for (interfaces, audience) in [(shown, listeners), (hidden, .group)] where !interfaces.isEmpty {
+      guard isHeard(audience) else { continue }
+      let (name, arguments) = signal(interfaces, audience)
+      emit(manager, StandardName.objectManager, name, arguments, for: audience)
+    }
+  }
+
+  // MARK: Signals
+
+  /// Whether a signal for this audience reaches anybody.
+  func isHeard(_ audience: Audience) -> Bool { listeners.maySee(audience) || watchers?.isEmpty == false }
+
+  /// Sends a signal: to every program that listens, where all of these may see it, else to each watcher.
+  func emit(
+    _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue], for audience: Audience
+  ) {
+    if listeners.maySee(audience) { return emit(path, interface, signal, arguments) }
+    for name in watchers?.names ?? [] { emit(path, interface, signal, arguments, to: name) }
+  }
+
+  /// Sends the caller's connection the signals about what is for the group, until it ends or `unwatch` is called for it. They keep
+  /// every value current that the caller reads after this call.
+  ///
+  /// - Throws: `LimitExceeded` where too many connections do so already.
+  public func watch(_ call: MethodCall) throws(DBusError) {
+    guard call.audience == .group else { throw .denied(access?.refusal ?? "") }
+    let isFirst = watchers?.isEmpty == true
+    let user: UInt32? = if case .user(let user) = call.owner { user } else { nil }
+    try watchers?.add(call.sender, user: user)
+    // What was not signalled to anybody is not news to those who ask from now on.
+    guard isFirst else { return }
+    for node in nodes.values.joined() {
+      node.flush()
+      if node.interfaces.contains(where: { !listeners.maySee($0.audience) }) { node.learn() }
+    }
+  }
+
+  /// Sends the caller's connection no more signals about what is for the group.
+  public func unwatch(_ call: MethodCall) { watchers?.remove(call.sender) }
 
   func emit(
     _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue], to destination: String? = nil

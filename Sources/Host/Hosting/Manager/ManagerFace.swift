@@ -17,7 +17,7 @@ public final class ManagerFace {
   /// - Parameter services: the names of the services that are on.
   public init(_ radio: any Radio, services: [String], on tree: ObjectTree) {
     tree.exportManager(Self.path)
-    let interface = Self.interface(radio, services: services) { [weak tree] in tree?.tallies ?? [] }
+    let interface = Self.interface(radio, services: services, on: tree) { [weak tree] in tree?.tallies ?? [] }
     let object = tree.export(Self.path, interfaces: [interface])
     self.object = object
     statusWatch = radio.onStatus { [weak object] _ in
@@ -25,12 +25,14 @@ public final class ManagerFace {
     }
   }
 
-  /// - Parameter calls: how often callers were turned away.
+  /// - Parameters:
+  ///   - tree: whose signals `Watch` is about; nil where the interface is only described.
+  ///   - calls: how often callers were turned away.
   public static func interface(
-    _ radio: any Radio, services: [String], calls: @escaping @LoopActor () -> [Tally]
+    _ radio: any Radio, services: [String], on tree: ObjectTree? = nil, calls: @escaping @LoopActor () -> [Tally]
   ) -> Interface {
     Interface(
-      interfaceName, documentation: "The service as a whole.", audience: .everybody,
+      interfaceName, documentation: "The service as a whole.", audience: .everybody, methods: methods(tree),
       properties: [
         Property(
           "Version", "s", documentation: "The version of the service.", audience: .everybody, emits: .const,
@@ -60,26 +62,47 @@ public final class ManagerFace {
         Property(
           "AdvertisingSlots", "(uu)",
           documentation:
-            "How many places for advertisements are taken, and how many there are; those of other programs are in both numbers."
-            + " No signal tells of changes.",
+            "How many places for advertisements are taken, and how many there are; those of other programs are in both numbers.",
           audience: .everybody, emits: .none,
           get: {
             let use = radio.advertisingUse
             return .structure([.uint32(UInt32(clamping: use.used)), .uint32(UInt32(clamping: use.places))])
           }),
         Property(
-          "OnAir", "as", documentation: "The services whose advertisements are on the air. No signal tells of changes.",
+          "OnAir", "as", documentation: "The services whose advertisements are on the air.",
           audience: .everybody, emits: .none, get: { .strings(radio.advertisingUse.onAir) }),
         Property(
           "Waiting", "as",
           documentation:
-            "The services whose advertisements wait for a place, the longest waiting first. No signal tells of changes.",
+            "The services whose advertisements wait for a place, the longest waiting first.",
           audience: .everybody, emits: .none, get: { .strings(radio.advertisingUse.waiting) }),
         Property(
           "Counters", "a{st}",
           documentation:
-            "How often callers and peers were turned away since the service started. No signal tells of changes.",
+            "How often callers and peers were turned away since the service started.",
           audience: .everybody, emits: .none, get: { .tallies(calls() + radio.tallies) }),
       ])
+  }
+
+  private static func methods(_ tree: ObjectTree?) -> [Method] {
+    [
+      Method(
+        "Watch",
+        documentation:
+          "Sends the caller the signals about objects that are for the group: InterfacesAdded, InterfacesRemoved, "
+          + "PropertiesChanged and the objects' own signals. Each is addressed to the caller's connection, so no match rule "
+          + "is needed. Call Watch before GetManagedObjects. It ends with the connection, or by Unwatch.",
+        errors: [.limitExceeded],
+        returning: { [weak tree] call throws(DBusError) in
+          try tree?.watch(call)
+          return []
+        }),
+      Method(
+        "Unwatch", documentation: "Sends the caller no more of these signals.",
+        returning: { [weak tree] call throws(DBusError) in
+          tree?.unwatch(call)
+          return []
+        }),
+    ]
   }
 }

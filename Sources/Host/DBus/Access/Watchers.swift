@@ -1,0 +1,50 @@
+import Loop
+
+/// The connections that receive the signals about what is for the group.
+///
+/// A signal without a destination reaches every program on the bus. So a signal about an object that is for the group is sent to
+/// each of these connections by its unique name, and to nobody else.
+@LoopActor
+final class Watchers {
+  private struct Watcher {
+    /// The caller's user; nil where the bus does not say.
+    let user: UInt32?
+    /// Removes the watcher when its connection ends.
+    let end: Registration
+  }
+
+  private unowned let connection: BusConnection
+  private var watchers: [String: Watcher] = [:]
+  /// Calls of `add` over a limit.
+  private(set) var refused: UInt64 = 0
+
+  init(_ connection: BusConnection) {
+    self.connection = connection
+  }
+
+  var isEmpty: Bool { watchers.isEmpty }
+
+  /// The unique names, sorted.
+  var names: [String] { watchers.keys.sorted() }
+
+  /// Adds a connection until it ends; one that is there already stays.
+  ///
+  /// - Throws: `LimitExceeded` where there are too many, in all or of this user.
+  func add(_ name: String, user: UInt32?) throws(DBusError) {
+    guard watchers[name] == nil else { return }
+    let limits = connection.limits
+    guard watchers.count < limits.watchers, watchers.values.count(where: { $0.user == user }) < limits.watchersOfUser
+    else {
+      refused += 1
+      throw .limitExceeded(
+        "Signals about objects of the group go to at most \(limits.watchers) programs, \(limits.watchersOfUser) of one user."
+      )
+    }
+    let end = connection.names.watch(name) { [weak self] owner in
+      if owner == nil { self?.watchers[name] = nil }
+    }
+    watchers[name] = Watcher(user: user, end: end)
+  }
+
+  func remove(_ name: String) { watchers[name] = nil }
+}
