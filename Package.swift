@@ -42,7 +42,8 @@ let package = Package(
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
     room("Host/MemoryFiles", ["CMemFD"]),
-    room("Host/Journal", ["Common", "MemoryFiles"]),
+    room("Host/Calendar"),
+    room("Host/Journal", ["Calendar", "Common", "MemoryFiles"]),
     room("Host/Store", ["Bytes", "Common", "Crypto"]),
     room("Host/Database", ["Common", "CSQLite"]),
     room("Host/Config", ["Common"]),
@@ -85,16 +86,19 @@ let package = Package(
     room("Services/Mesh/MeshViews", ["Common", "Loop", "DBus", "Tool"]),
     room(
       "Services/Mesh/MeshCommands",
-      ["Bytes", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Bitchat", "MeshViews"]),
+      ["Bytes", "Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Bitchat", "MeshViews"]),
     room(
       "Services/Mesh/Chat",
-      ["Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "MeshViews"]),
+      ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "MeshViews"]),
     room(
       "Services/Broadcast/Broadcast",
-      ["Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "PBLEC"]),
+      [
+        "Bytes", "Calendar", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting",
+        "PBLEC",
+      ]),
     room(
       "Services/Broadcast/BroadcastCommands",
-      ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "PBLEC"]),
+      ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "PBLEC"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
@@ -136,6 +140,7 @@ let package = Package(
     tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat", "TestSupport"], vectors: true),
     tests("Protocols/PBLECTests", ["Bytes", "Common", "Crypto", "PBLEC"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
+    tests("Host/CalendarTests", ["Calendar"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
     tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),
     tests("Host/DatabaseTests", ["Database", "TestSupport"]),
@@ -175,7 +180,7 @@ let package = Package(
     tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
     tests(
       "Services/Mesh/MeshCommandsTests",
-      ["Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshViews", "MeshCommands", "TestSupport"]),
+      ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshViews", "MeshCommands", "TestSupport"]),
     tests(
       "Services/Mesh/MeshTests",
       [
@@ -195,7 +200,7 @@ let package = Package(
       ]),
     tests(
       "Services/Broadcast/BroadcastCommandsTests",
-      ["Loop", "CommandLine", "Terminal", "DBus", "Tool", "BroadcastCommands", "TestSupport"]),
+      ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "BroadcastCommands", "TestSupport"]),
     tests(
       "Services/ListingTests",
       [

@@ -144,6 +144,15 @@ enum Rules {
     }
   }
 
+  /// One room knows the time zone, which it reads anew each time: `localtime_r` alone stays in the zone of the program's start.
+  static func localTimeHasOneRoom(_ files: [SourceFile]) -> [String] {
+    let names: Set = ["localtime", "localtime_r", "mktime", "tzset"]
+    return files.filter { $0.layer != nil && $0.room != "Calendar" }.flatMap { file in
+      (file.swift?.tokens ?? []).filter { names.contains($0.text) }
+        .map { "\(file.path):\($0.line): \($0.text) outside of Calendar" }
+    }
+  }
+
   static func filesAreShort(_ files: [SourceFile]) -> [String] {
     files.filter { $0.swift != nil }.compactMap { file in
       let lines = file.text.utf8.lazy.filter { $0 == 0x0A }.count

@@ -207,6 +207,14 @@ struct RulesTests {
     #expect(Rules.foldersAreLayers([SourceFile(path: "Sources/Check/package/a.py", text: "a = 1")]) == [])
   }
 
+  @Test("A call of localtime_r outside of the room Calendar is caught")
+  func localTime() {
+    let source = "import Glibc\nlet a = localtime_r(&seconds, &parts)"
+    #expect(Rules.localTimeHasOneRoom(file("Host/DBus", source)).count == 1)
+    #expect(Rules.localTimeHasOneRoom(file("Host/Calendar", source)) == [])
+    #expect(Rules.localTimeHasOneRoom(file("Host/DBus", "let localtimes = 1 // localtime_r")) == [])
+  }
+
   @Test("A file of 499 lines passes and one of 500 does not")
   func longFile() {
     #expect(Rules.filesAreShort(file("Host/DBus", String(repeating: "\n", count: 499))) == [])

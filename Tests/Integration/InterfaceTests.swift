@@ -46,9 +46,18 @@ struct InterfaceTests {
       answered with LimitExceeded (`[Bus] CallsPerSecond=`; GetManagedObjects counts as 16 calls, GetAll and Introspect as 4, and each 4 KiB
       of an answer as one more).
 
-      Changes of properties come as `PropertiesChanged`, those of a moment in one signal, which carries what changed and nothing else.
-      Of objects for the group alone (peers and files of the mesh) no signal tells, of their coming and going neither: ask
-      GetManagedObjects again, for instance when `Links` has changed. The XML is installed in `/usr/share/dbus-1/interfaces`.
+      Changes of properties come as `PropertiesChanged`, those of a moment in one signal, which carries what changed and nothing else. The
+      column "signal" says what the signal about a property has: its value; its name alone (in `invalidated_properties`); nothing, because the
+      value is constant while the object is there; or that there is no signal. In the XML this is the annotation
+      `org.freedesktop.DBus.Property.EmitsChangedSignal` with `true`, `invalidates`, `const` or `false`.
+
+      Signals about objects for the group alone (peers and files of the mesh), of their coming and going too, are not broadcast. A program of
+      the group gets them after it has called `Watch` of the manager, each addressed to its own connection. Up to 32 connections can watch, 16
+      of one user.
+
+      Every time is a number of milliseconds since 1970-01-01 UTC (`t`), and 0 where there is none. A signal strength is in dBm (`n`), and 127
+      where it is not known. Each string has U+FFFD in place of U+0000 and of noncharacters (U+FFFE, U+FFFF, U+FDD0 to U+FDEF, and the last two code
+      points of each plane), which D-Bus or some of its libraries refuse. The XML is installed in `/usr/share/dbus-1/interfaces`.
 
 
       """
@@ -102,12 +111,38 @@ struct InterfaceTests {
     #expect(alias == "dbus-org.earshot.service" && started == alias)
   }
 
+  @Test("Every time on the bus is in milliseconds since 1970-01-01 UTC, and every unknown signal strength is 127")
+  @LoopActor
+  func units() {
+    var moments: [String] = []
+    var strengths: [String] = []
+    for interface in Self.described().interfaces {
+      let values =
+        interface.properties.map { ($0.name, $0.signature, $0.documentation) }
+        + interface.methods.flatMap { method in method.out.map { (method.name, $0.signature, method.documentation) } }
+      for (name, type, documentation) in values {
+        let what = "\(interface.name).\(name)"
+        let words = documentation.lowercased()
+        if words.contains("dbm") || words.contains("rssi") {
+          strengths.append(what)
+          #expect(type.contains("n") && words.contains("127 where it is not known"), "\(what)")
+        }
+        let isTime = ["1970", "utc", "iso 8601"].contains(where: words.contains)
+        let isNamedSo = ["At", "Time", "Seen", "Deadline"].contains(where: name.hasSuffix)
+        guard isTime || isNamedSo else { continue }
+        moments.append(what)
+        #expect(type.contains("t") && words.contains("milliseconds since 1970-01-01 utc"), "\(what)")
+      }
+    }
+    #expect(moments.count >= 6 && strengths.count >= 2, "\(moments) \(strengths)")
+  }
+
   @Test("Everything on the bus is documented, can be called by dbus-send, and answers what dbus-send shows")
   @LoopActor
   func documentation() {
     let simple = Set(["s", "o", "u", "b", "h", "t", "q", "as", "a{st}"])
     // Lists of lines, each of texts and numbers.
-    let lists = Set(["a(ss)", "a(utsssss)", "a(tsssn)"])
+    let lists = Set(["a(ss)", "a(utsssss)", "a(ttssn)"])
     for interface in Self.described().interfaces {
       #expect(!interface.documentation.isEmpty, "\(interface.name)")
       for method in interface.methods {

@@ -128,7 +128,7 @@ final class StandInMesh {
         Property("PeerId", "s") { .string(id) },
         Property("Nickname", "s") { [weak self] in .string(id == Self.bob ? "bob" : self?.carol ?? "") },
         Property("Hops", "u") { .uint32(id == Self.bob ? 1 : 2) }, Property("Direct", "b") { .bool(id == Self.bob) },
-        Property("Rssi", "n") { .int16(id == Self.bob ? -58 : 0) },
+        Property("Rssi", "n") { .int16(id == Self.bob ? -58 : 127) },
       ])
   }
 

@@ -31,6 +31,9 @@ public struct Instant: InstantProtocol, Hashable, Sendable {
 }
 
 extension Duration {
+  /// The duration in milliseconds, rounded towards zero and cut to what 64 bits hold in nanoseconds.
+  public var wholeMilliseconds: Int64 { wholeNanoseconds / 1_000_000 }
+
   /// The duration in nanoseconds, cut to what 64 bits hold (292 years).
   public var wholeNanoseconds: Int64 {
     let (seconds, attoseconds) = components

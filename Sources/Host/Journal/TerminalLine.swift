@@ -1,3 +1,4 @@
+import Calendar
 import Glibc
 
 /// A log record as a line for a person: `21:08:31.250 warning  The radio is gone.  adapter=hci0`.
@@ -31,12 +32,9 @@ struct TerminalLine {
 
   /// `HH:MM:SS.mmm`
   private static func clock(_ time: timespec) -> String {
-    var seconds = time.tv_sec
-    var parts = tm()
-    localtime_r(&seconds, &parts)
-    let milliseconds = time.tv_nsec / 1_000_000
-    return "\(padded(Int(parts.tm_hour), 2)):\(padded(Int(parts.tm_min), 2)):\(padded(Int(parts.tm_sec), 2))"
-      + ".\(padded(milliseconds, 3))"
+    let milliseconds = Int64(time.tv_nsec / 1_000_000)
+    let clock = LocalTime.clock(UInt64(max(0, Int64(time.tv_sec)) * 1000 + milliseconds))
+    return clock + ".\(padded(Int(milliseconds), 3))"
   }
 
   private static func padded(_ number: Int, _ width: Int) -> String {

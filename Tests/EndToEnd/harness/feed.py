@@ -22,7 +22,8 @@ class Line:
     """An entry of `ListMessages`."""
 
     number: int
-    time: str
+    #: Milliseconds since 1970-01-01 UTC.
+    time: int
     peer: str
     text: str
     rssi: int

@@ -27,6 +27,7 @@ extension MeshEngine.Action: CustomStringConvertible, CustomReflectable {
     case .dated(let number, let time): "message \(number) was made at \(time)"
     case .keep: "keep"
     case .proof(_, let outcome): "proof \(outcome.rawValue)"
+    case .session: "session"
     case .state(let state): "state \(state.rawValue)"
     }
   }

@@ -153,6 +153,7 @@ extension MeshEngine {
       switch action {
       case .send(let peer, let message): send(message, as: .noiseHandshake, to: peer, .handshake, &turn)
       case .established(let peer, _, _):
+        turn.actions.append(.session(peer))
         // Each side tells its state once; that proves the signing key.
         seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
         announceInSeed(to: peer, &turn)
@@ -162,7 +163,8 @@ extension MeshEngine {
         outbox.hurry(peer, at: turn.now)
         ask(peer, &turn)
       case .opened(let peer, let plaintext): hear(plaintext, from: peer, &turn)
-      case .failed, .ended: break
+      case .ended(let peer): turn.actions.append(.session(peer))
+      case .failed: break
       }
     }
     if canSend { sendWhatIsDue(&turn) }

@@ -87,6 +87,8 @@ extension MeshEngine {
     case progress(UInt32, MessageState)
     /// A message of this node was made at another time than the clock said then, in milliseconds since 1970.
     case dated(UInt32, UInt64)
+    /// A session for private messages with a peer has begun or ended.
+    case session(PeerID)
     /// What became of the proof that a peer was asked for, by `challenge(_:signingKey:at:time:)`.
     case proof(PeerID, ProofOutcome)
     /// Something is to be kept for the next run.

@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Loop
 import PBLEC
@@ -108,10 +109,10 @@ public final class BroadcastFace {
         }),
       Method(
         "ListMessages", in: [Argument("after", "t"), Argument("limit", "u")],
-        out: [Argument("messages", "a(tsssn)")],
+        out: [Argument("messages", "a(ttssn)")],
         documentation:
           "Returns messages of others with a higher number than after, the oldest first, limit of them at most (0: 1,000; more "
-          + "are not kept). Each is its number; the time (UTC, as 2026-03-09T12:00:00Z); two words for the peer, which are others "
+          + "are not kept). Each is its number; the time in milliseconds since 1970-01-01 UTC; two words for the peer, which are others "
           + "after a restart; the text as it came, which may turn the direction of reading; and the signal in dBm, 127 where "
           + "it is not known.",
         returning: { call throws(DBusError) in
@@ -119,7 +120,7 @@ public final class BroadcastFace {
             throw .invalidArgs("ListMessages takes two numbers.")
           }
           let count = limit == 0 ? Limits.messages : min(Int(limit), Limits.messages)
-          return [.array(of: "(tsssn)", service.messages(after: after, limit: count).map(\.value))]
+          return [.array(of: "(ttssn)", service.messages(after: after, limit: count).map(\.value))]
         }),
     ]
   }
@@ -163,8 +164,8 @@ public final class BroadcastFace {
       Property(
         "Counters", "a{st}",
         documentation:
-          "How often each thing happened since the service started, with everything that was dropped, by reason. No signal tells "
-          + "of changes.", audience: .everybody, emits: .none, get: { .tallies(service.tallies) }),
+          "How often each thing happened since the service started, with everything that was dropped, by reason.",
+        audience: .everybody, emits: .none, get: { .tallies(service.tallies) }),
     ]
   }
 
@@ -175,8 +176,8 @@ public final class BroadcastFace {
 extension HeardMessage {
   fileprivate var value: DBusValue {
     .structure([
-      .uint64(number), .string(Timestamp.text(time)), .string(PeerWord.word(alias)), .string(text.string),
-      .int16(Int16(clamping: rssi ?? 127)),
+      .uint64(number), .uint64(UInt64(max(0, time))), .string(PeerWord.word(alias)), .string(text.string),
+      .int16(SignalStrength.number(rssi)),
     ])
   }
 }

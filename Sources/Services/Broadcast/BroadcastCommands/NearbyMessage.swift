@@ -1,13 +1,14 @@
+import Calendar
 import CommandLine
 import Common
 import DBus
 import Terminal
 
-/// A message of the feed as `ListMessages` shows it: `(tsssn)`.
+/// A message of the feed as `ListMessages` shows it: `(ttssn)`.
 struct NearbyMessage: Equatable {
   let number: UInt64
-  /// `2026-03-09T12:00:00Z`
-  let time: String
+  /// Milliseconds since 1970-01-01 UTC.
+  let time: UInt64
   let peer: String
   /// As it came.
   let text: String
@@ -17,28 +18,27 @@ struct NearbyMessage: Equatable {
   /// Nil for a value of another type.
   init?(_ value: DBusValue) {
     guard let members = value.asArray, members.count == 5, let number = members[0].asUInt64,
-      let time = members[1].asString, let peer = members[2].asString, let text = members[3].asString,
+      let time = members[1].asUInt64, let peer = members[2].asString, let text = members[3].asString,
       let rssi = members[4].asInteger
     else { return nil }
     (self.number, self.time, self.peer, self.text) = (number, time, peer, text)
-    self.rssi = rssi == 127 ? nil : rssi
+    self.rssi = SignalStrength.dBm(rssi)
   }
 
-  /// `12:00:00  amber-otter  -60 dBm  hello`. What strangers wrote has nothing that a terminal would obey, nothing that turns the
+  /// `12:00:00  amber-otter  -60 dBm  hello`, the time in the zone of this machine. What strangers wrote has nothing that a terminal would obey, nothing that turns the
   /// direction of reading, and takes the columns that it seems to take.
   ///
   /// - Parameter width: the columns of the terminal; nil for a file.
   func line(width: Int?) -> String {
-    let moment = time.split(separator: "T").last.map { $0.prefix(8) } ?? ""
     let strength = rssi.map { "\($0) dBm" } ?? "? dBm"
     let text = DisplayText.settled(PrintableText.clean(self.text))
-    let line = "\(PrintableText.clean(String(moment)))  \(PrintableText.clean(peer))  \(strength)  \(text)"
+    let line = "\(LocalTime.clock(time))  \(PrintableText.clean(peer))  \(strength)  \(text)"
     return width.map { DisplayText.cut(line, to: $0) } ?? line
   }
 
   var json: JSONValue {
     .object([
-      .init("message", .unsigned(number)), .init("time", .string(time)), .init("peer", .string(peer)),
+      .init("message", .unsigned(number)), .init("time", .unsigned(time)), .init("peer", .string(peer)),
       .init("text", .string(text)), .init("rssi", rssi.map { .int(Int64($0)) } ?? .null),
     ])
   }

@@ -62,7 +62,7 @@ extension ChatModel {
     guard let peer = peers[current] else { return " · not known now" }
     var words: [String] = []
     if peer.isDirect {
-      words.append(peer.rssi == 0 ? "neighbour" : "neighbour, \(peer.rssi) dBm")
+      words.append(peer.rssi.map { "neighbour, \($0) dBm" } ?? "neighbour")
     } else {
       words.append(peer.isNear ? "\(peer.hops) hops away" : "not near")
     }
@@ -163,9 +163,9 @@ extension ChatModel {
   /// How near a peer is, in one column.
   private static func signal(_ peer: MeshPeerView) -> String {
     guard peer.isDirect else { return peer.hops == 0 ? " " : peer.hops > 9 ? "+" : "\(peer.hops)" }
-    return switch peer.rssi {
-    case 0: "•"
-    case -60..<0: "█"
+    guard let strength = peer.rssi else { return "•" }
+    return switch strength {
+    case (-60)...: "█"
     case -72..<(-60): "▆"
     case -84..<(-72): "▄"
     default: "▂"

@@ -1,3 +1,4 @@
+import Calendar
 import Glibc
 
 /// A time as it is shown.
@@ -16,10 +17,7 @@ public struct ChatMoment: Sendable, Equatable {
   ///
   /// - Parameter milliseconds: since 1970.
   public static func local(_ milliseconds: UInt64) -> ChatMoment {
-    var seconds = time_t(clamping: milliseconds / 1000)
-    var parts = tm()
-    guard localtime_r(&seconds, &parts) != nil else { return ChatMoment(day: "", time: "--:--") }
-    return ChatMoment(parts)
+    LocalTime.parts(Int64(clamping: milliseconds)).map { ChatMoment($0) } ?? ChatMoment(day: "", time: "--:--")
   }
 
   /// Of UTC.

@@ -338,6 +338,7 @@ public final class MeshService {
       case .progress(let number, let state): progressed(number, state)
       case .dated(let number, let time): if let message = log.date(number, time) { keep([.message(message)]) }
       case .proof(let peer, let outcome): proved(peer, outcome)
+      case .session(let peer): peerChanges.call(peer)
       case .keep(let keepsake): changes.append(MeshChange(keepsake))
       case .state(let state): entered(state)
       }

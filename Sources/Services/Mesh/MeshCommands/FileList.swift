@@ -1,3 +1,4 @@
+import Calendar
 import CommandLine
 import MeshViews
 import Terminal

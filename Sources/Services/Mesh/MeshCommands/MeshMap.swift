@@ -70,7 +70,7 @@ struct MeshMap: Equatable {
 
   /// dBm; nil for what is no neighbour, and where it is not known.
   func signal(_ id: String) -> Int? {
-    guard let peer = peers[id], peer.isDirect, peer.rssi != 0 else { return nil }
+    guard let peer = peers[id], peer.isDirect else { return nil }
     return peer.rssi
   }
 
@@ -135,7 +135,7 @@ private struct Walk {
   }
 
   private func strength(_ id: String) -> Int {
-    guard let peer = peers[id], peer.isDirect, peer.rssi != 0 else { return -1000 }
-    return peer.rssi
+    guard let peer = peers[id], peer.isDirect else { return -1000 }
+    return peer.rssi ?? -1000
   }
 }

@@ -1,3 +1,4 @@
+import Calendar
 import CommandLine
 import MeshViews
 import Terminal
@@ -21,7 +22,7 @@ enum PeerList {
     ])
     for peer in ordered(peers, names) {
       table.append([
-        names.name(of: peer.id), peer.id, peer.isNear ? "\(peer.hops)" : "-", peer.rssi == 0 ? "" : "\(peer.rssi) dBm",
+        names.name(of: peer.id), peer.id, peer.isNear ? "\(peer.hops)" : "-", peer.rssi.map { "\($0) dBm" } ?? "",
         peer.lastSeen == 0 ? "" : time(peer.lastSeen), marks(peer).joined(separator: " "),
       ])
     }
@@ -40,7 +41,7 @@ enum PeerList {
       .init("peer", .string(peer.id)), .init("name", .string(names.name(of: peer.id))),
       .init("nickname", .string(peer.nickname)), .init("fingerprint", .string(peer.fingerprint)),
       .init("direct", .bool(peer.isDirect)), .init("hops", peer.isNear ? .int(Int64(peer.hops)) : .null),
-      .init("signal", peer.rssi == 0 ? .null : .int(Int64(peer.rssi))), .init("lastSeen", .unsigned(peer.lastSeen)),
+      .init("signal", peer.rssi.map { .int(Int64($0)) } ?? .null), .init("lastSeen", .unsigned(peer.lastSeen)),
       .init("verified", .bool(peer.isVerified)), .init("favourite", .bool(peer.isFavourite)),
       .init("favouriteOfPeer", .bool(peer.isFavouriteOfPeer)), .init("blocked", .bool(peer.isBlocked)),
       .init("session", .bool(peer.hasSession)),

@@ -1,3 +1,4 @@
+import Common
 import DBus
 
 /// A peer as the properties of its object show it.
@@ -12,8 +13,8 @@ public struct MeshPeerView: Sendable, Equatable {
   public var isDirect = false
   /// 1 for a neighbour; 0 where it is not near now.
   public var hops = 0
-  /// dBm; 0 where it is not known.
-  public var rssi = 0
+  /// Signal strength in dBm; nil where it is not known.
+  public var rssi: Int?
   /// Milliseconds since 1970.
   public var lastSeen: UInt64 = 0
   public var isVerified = false
@@ -36,7 +37,7 @@ public struct MeshPeerView: Sendable, Equatable {
     fingerprint = properties["Fingerprint"]?.asString ?? ""
     isDirect = flag("Direct")
     hops = properties["Hops"]?.asInteger ?? 0
-    rssi = properties["Rssi"]?.asInteger ?? 0
+    rssi = SignalStrength.dBm(properties["Rssi"]?.asInteger)
     if case .uint64(let time)? = properties["LastSeen"]?.unwrapped { lastSeen = time }
     isVerified = flag("Verified")
     isFavourite = flag("Favourite")

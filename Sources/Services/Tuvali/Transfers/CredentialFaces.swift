@@ -58,21 +58,22 @@ public final class CredentialFaces {
       Method(
         "GetCredential", out: [Argument("credential", "s")],
         documentation:
-          "Returns the credential that was received, until it is rejected, or accepted and fetched. A text "
-          + "with U+0000 in it, and one that is too long for an answer (about 32 MB), needs OpenCredential.",
+          "Returns the credential that was received, until it is rejected, or accepted and fetched. A text with U+0000 or a "
+          + "noncharacter (U+FFFE, for example) in it, and one that is too long for an answer (about 32 MB), needs "
+          + "OpenCredential, and is not fetched by this call.",
         errors: [.notReady, .limitExceeded, .failed],
         handler: { call in
           give(call, transfer, actions) { text throws(DBusError) in
             let credential = try text.bytes()
-            guard !credential.contains(0) else {
-              throw .failed("The credential has U+0000 in it, which a D-Bus string cannot hold. Use OpenCredential.")
+            if let scalar = BusText.firstRefused(in: credential) {
+              throw .failed("The credential has \(scalar) in it, which a D-Bus string cannot hold. Use OpenCredential.")
             }
             return .string(String(decoding: credential, as: UTF8.self))
           }
         }),
       Method(
         "OpenCredential", out: [Argument("credential", "h")],
-        documentation: "The same as a sealed memory file in UTF-8.",
+        documentation: "Returns the exact bytes of the credential as a sealed memory file in UTF-8.",
         errors: [.notReady, .failed],
         handler: { call in
           give(call, transfer, actions) { text throws(DBusError) in .descriptor(try text.file()) }
@@ -178,13 +179,14 @@ public final class CredentialFaces {
         audience: .group, get: { .string(transfer.error?.sentence ?? "") }),
       Property(
         "ReceivedAt", "t",
-        documentation: "When the credential was here, in seconds since 1970 by the machine's clock as it goes now; 0 "
+        documentation:
+          "When the credential was received, in milliseconds since 1970-01-01 UTC by the present setting of the clock; 0 "
           + "before.",
         audience: .everybody, get: { .uint64(UInt64(clamping: transfer.receivedAt)) }),
       Property(
         "ExpiresAt", "t",
         documentation:
-          "When the credential will be erased if it is not judged and fetched, likewise; 0 when none waits.",
+          "When the credential will be erased if it is not judged and fetched, in milliseconds since 1970-01-01 UTC; 0 when none waits.",
         audience: .everybody, get: { .uint64(UInt64(clamping: transfer.expiresAt)) }),
       Property(
         "Fetched", "b", documentation: "Whether a program has fetched the credential since the service started.",

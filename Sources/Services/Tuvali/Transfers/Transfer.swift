@@ -84,7 +84,7 @@ public final class Transfer {
   private var received: Instant?
   private var verdictEnd: Instant?
   private var lastShown = Instant.zero
-  /// What `date` returned last: seconds since 1970.
+  /// What `date` returned last: milliseconds since 1970-01-01 UTC.
   private var lastDate: Int64 = 0
   private let observers = Observers<Transfer>()
 
@@ -188,18 +188,18 @@ public final class Transfer {
     show()
   }
 
-  /// When the credential was received, in seconds since 1970 by the wall clock as it goes now; 0 if none was.
+  /// When the credential was received, in milliseconds since 1970-01-01 UTC by the wall clock as it goes now; 0 if none was.
   public var receivedAt: Int64 { received.map(date) ?? 0 }
 
   /// When the credential has waited for too long, likewise; 0 if none waits.
   public var expiresAt: Int64 {
-    waiting.map { receivedAt + $0.lowerBound.duration(to: $0.upperBound).components.seconds } ?? 0
+    waiting.map { receivedAt + $0.lowerBound.duration(to: $0.upperBound).wholeMilliseconds } ?? 0
   }
 
   private func date(of instant: Instant) -> Int64 {
-    let date = clock.seconds - instant.duration(to: scheduler.now).components.seconds
-    // Both clocks tell whole seconds and turn at different moments: one second more or less is no other date.
-    if abs(date - lastDate) > 1 { lastDate = date }
+    let date = clock.milliseconds - instant.duration(to: scheduler.now).wholeMilliseconds
+    // A time service slews the wall clock a little all the time: a difference of up to a second is not a new date.
+    if abs(date - lastDate) > 1000 { lastDate = date }
     return lastDate
   }
 

@@ -91,7 +91,7 @@ public final class VerifierFace {
           audience: .everybody, get: { .string(service.storage) }),
         Property(
           "Counters", "a{st}",
-          documentation: "How often each thing happened since the service started. No signal tells of changes.",
+          documentation: "How often each thing happened since the service started.",
           audience: .everybody, emits: .none,
           get: { counters(service) }),
       ],

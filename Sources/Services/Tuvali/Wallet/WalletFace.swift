@@ -51,19 +51,19 @@ public final class WalletFace {
         Method(
           "SendFile", in: [Argument("uri", "s"), Argument("credential", "h")], out: [Argument("object", "o")],
           documentation: "The same with the credential in a regular file or a sealed memory file, which is read to "
-            + "its end. For large ones, and for texts with U+0000 in them.",
+            + "its end. For large ones, and for texts with U+0000 or noncharacters in them.",
           errors: [.invalidArgs, .limitExceeded, .busy, .timeout],
           handler: { sendFile($0, service, path) }),
       ],
       properties: [
         Property(
-          "ActiveTransfers", "u", documentation: "Transfers under way. No signal tells of changes.",
+          "ActiveTransfers", "u", documentation: "Transfers under way.",
           audience: .everybody,
           emits: .none,
           get: { .uint32(UInt32(clamping: service.active)) }),
         Property(
           "Counters", "a{st}",
-          documentation: "How often each thing happened since the service started. No signal tells of changes.",
+          documentation: "How often each thing happened since the service started.",
           audience: .everybody, emits: .none,
           get: { counters(service) }),
       ])

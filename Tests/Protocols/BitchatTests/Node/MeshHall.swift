@@ -297,7 +297,7 @@ struct MeshHall {
       case .pong(let number, let milliseconds, let hops): nodes[node].pongs[number] = (milliseconds, hops)
       case .pingLost(let number): nodes[node].lostPings.append(number)
       case .withdraw(let packets): nodes[node].withdrawn.append(packets)
-      case .bound, .peer, .state: break
+      case .bound, .peer, .session, .state: break
       }
       self.actions += 1
       carriedOut(self.actions)

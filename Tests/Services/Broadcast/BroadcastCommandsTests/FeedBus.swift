@@ -82,7 +82,7 @@ final class FeedBus {
           return [.uint64(7)]
         },
         method("Notify") { _ in [] },
-        method("ListMessages", "t", "u", out: "a(tsssn)") { [weak self] in self?.page($0) ?? [] },
+        method("ListMessages", "t", "u", out: "a(ttssn)") { [weak self] in self?.page($0) ?? [] },
       ],
       properties: [
         Property("State", "s", audience: .everybody, get: { .string("degraded") }),
@@ -108,14 +108,17 @@ final class FeedBus {
       ])
   }
 
+  /// When the message with a number was heard, in milliseconds since 1970-01-01 UTC.
+  static func time(_ number: UInt64) -> UInt64 { 1_773_057_600_000 + number * 1000 }
+
   private func page(_ call: MethodCall) -> [DBusValue] {
     let after = call.arguments.first?.asUInt64 ?? 0
     let rows = messages.filter { $0.number > after }.map { message -> DBusValue in
       .structure([
-        .uint64(message.number), .string("2026-03-09T12:00:0\(message.number % 10)Z"), .string(message.peer),
+        .uint64(message.number), .uint64(Self.time(message.number)), .string(message.peer),
         .string(message.text), .int16(message.rssi),
       ])
     }
-    return [.array(of: "(tsssn)", rows)]
+    return [.array(of: "(ttssn)", rows)]
   }
 }

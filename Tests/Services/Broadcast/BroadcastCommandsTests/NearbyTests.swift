@@ -1,3 +1,4 @@
+import Calendar
 import CommandLine
 import DBus
 import Foundation
@@ -134,11 +135,12 @@ struct NearbyTests {
     bus.close()
     let call = try await isDone.next()
     #expect(call.code == .notRunning)
+    func time(_ number: UInt64) -> String { LocalTime.clock(FeedBus.time(number)) }
     #expect(
       call.output.split(separator: "\n") == [
-        "12:00:02  amber-otter  -60 dBm  text 2", "12:00:03  amber-otter  -60 dBm  text 3",
-        "12:00:04  shy-owl  ? dBm  news", "Somebody nearby wants to talk.",
-        "12:00:05  amber-otter  -60 dBm  \u{FFFD}turned \u{FFFD}[2J",
+        "\(time(2))  amber-otter  -60 dBm  text 2", "\(time(3))  amber-otter  -60 dBm  text 3",
+        "\(time(4))  shy-owl  ? dBm  news", "Somebody nearby wants to talk.",
+        "\(time(5))  amber-otter  -60 dBm  \u{FFFD}turned \u{FFFD}[2J",
       ])
   }
 
@@ -159,6 +161,7 @@ struct NearbyTests {
     #expect(lines.count == 2)
     let first = try #require(try JSONSerialization.jsonObject(with: Data((lines.first ?? "").utf8)) as? NSDictionary)
     #expect(first["text"] as? String == "\u{202E}x" && first["rssi"] is NSNull && first["message"] as? Int == 1)
+    #expect(first["time"] as? UInt64 == FeedBus.time(1))
     #expect(lines.last == "{\"notified\":true}")
   }
 
@@ -176,7 +179,7 @@ struct NearbyTests {
   func columns() throws {
     let hostile = "a\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{200B}\u{2066}漢\n\u{85}b"
     let value = DBusValue.structure([
-      .uint64(1), .string("2026-03-09T12:00:01Z"), .string("shy-owl"), .string(hostile), .int16(-127),
+      .uint64(1), .uint64(FeedBus.time(1)), .string("shy-owl"), .string(hostile), .int16(-127),
     ])
     let message = try #require(NearbyMessage(value))
     let line = message.line(width: nil)

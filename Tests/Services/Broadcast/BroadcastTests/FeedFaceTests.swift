@@ -36,7 +36,7 @@ struct FeedFaceTests {
     let methods = interface.methods.map { method in
       method.name + " " + method.in.map(\.signature).joined() + " " + method.out.map(\.signature).joined()
     }
-    #expect(methods == ["Send s t", "Cancel t ", "Notify  ", "ListMessages tu a(tsssn)"])
+    #expect(methods == ["Send s t", "Cancel t ", "Notify  ", "ListMessages tu a(ttssn)"])
     let signals = interface.signals.map { $0.name + " " + $0.arguments.map(\.name).joined(separator: " ") }
     #expect(
       signals == [

@@ -311,11 +311,4 @@ struct FeedTalkTests {
     #expect(parts.allSatisfy { $0.allSatisfy { $0.isLetter && $0.isLowercase } })
     #expect(PeerWord.word(-1) == PeerWord.word(Limits.aliases - 1))
   }
-
-  @Test(
-    "A moment is written in UTC",
-    arguments: [(0, "1970-01-01T00:00:00Z"), (1_773_061_445_678, "2026-03-09T13:04:05Z"), (-5, "1970-01-01T00:00:00Z")])
-  func moments(milliseconds: Int64, text: String) {
-    #expect(Timestamp.text(milliseconds) == text)
-  }
 }

@@ -134,12 +134,12 @@ struct ChatFrameTests {
 
   @Test("Signal, hops, marks and unread counts stand beside their peers, and who is away and unknown is not listed")
   func list() {
-    func peer(_ digit: Int, _ rssi: Int, hops: Int = 1) -> MeshPeerView {
+    func peer(_ digit: Int, _ rssi: Int?, hops: Int = 1) -> MeshPeerView {
       Sitting.peer("000000000000000\(digit)", "p\(digit)", hops: hops, rssi: rssi)
     }
     var peers = [
-      peer(1, -59), peer(2, -70), peer(3, -80), peer(4, -95), peer(5, 0), peer(6, 0, hops: 3), peer(7, 0, hops: 12),
-      peer(8, 0, hops: 0), peer(9, 0, hops: 0),
+      peer(1, -59), peer(2, -70), peer(3, -80), peer(4, -95), peer(5, nil), peer(6, nil, hops: 3),
+      peer(7, nil, hops: 12), peer(8, nil, hops: 0), peer(9, nil, hops: 0),
     ]
     peers[0].isVerified = true
     peers[1].isFavourite = true

@@ -26,7 +26,7 @@ struct Sitting {
     feed(.peers(peers ?? [Self.peer(Self.bob, "bob", rssi: -58), Self.peer(Self.carol, "carol", hops: 2)]))
   }
 
-  static func peer(_ id: String, _ nickname: String, hops: Int = 1, rssi: Int = 0) -> MeshPeerView {
+  static func peer(_ id: String, _ nickname: String, hops: Int = 1, rssi: Int? = nil) -> MeshPeerView {
     var peer = MeshPeerView(id: id)
     (peer.nickname, peer.hops, peer.rssi, peer.isDirect) = (nickname, hops, rssi, hops == 1)
     peer.fingerprint = String(repeating: "1b", count: 32)

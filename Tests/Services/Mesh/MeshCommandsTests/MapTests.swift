@@ -14,7 +14,7 @@ struct MapTests {
     return String(repeating: "0", count: 16 - digits.count) + digits
   }
 
-  static func peer(_ number: Int, _ name: String, hops: Int = 0, rssi: Int = 0) -> MeshPeerView {
+  static func peer(_ number: Int, _ name: String, hops: Int = 0, rssi: Int? = nil) -> MeshPeerView {
     var peer = MeshPeerView(id: id(number))
     peer.nickname = name
     peer.hops = hops

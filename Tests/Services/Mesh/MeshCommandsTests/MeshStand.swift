@@ -190,7 +190,7 @@ final class MeshStand {
       properties: [
         Property("PeerId", "s", get: { .string(id) }), Property("Nickname", "s", get: { .string(nickname) }),
         Property("Hops", "u", get: { .uint32(hops) }), Property("Direct", "b", get: { .bool(hops == 1) }),
-        Property("Rssi", "n", get: { .int16(hops == 1 ? -60 : 0) }),
+        Property("Rssi", "n", get: { .int16(hops == 1 ? -60 : 127) }),
         Property("LastSeen", "t", get: { .uint64(hops == 0 ? 0 : 1000) }),
         Property("Verified", "b", get: { [weak self] in .bool(self?.verified.contains(id) ?? false) }),
         Property("Proof", "s", get: { [weak self] in .string(self?.lookAtProof() ?? "") }),

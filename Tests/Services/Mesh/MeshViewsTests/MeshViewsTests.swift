@@ -46,6 +46,8 @@ struct MeshViewsTests {
     #expect(peers.count == 1)
     let peer = try #require(peers.first)
     #expect(peer.rssi == -60 && peer.isNear && peer.isDirect && peer.lastSeen == 5 && peer.isBlocked)
+    #expect(MeshPeerView(["PeerId": .string("01"), "Rssi": .int16(127)])?.rssi == nil)
+    #expect(MeshPeerView(["PeerId": .string("01"), "Rssi": .int16(0)])?.rssi == 0)
     #expect(!peer.isVerified && !peer.isFavourite && !peer.hasSession)
     var node = try #require(MeshView(objects: objects))
     #expect(node.nickname == "me" && node.links == 2)

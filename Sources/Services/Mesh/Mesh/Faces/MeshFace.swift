@@ -127,7 +127,7 @@ public final class MeshFace {
         out: [Argument("messages", "a(utsssss)")],
         documentation:
           "Returns messages with a higher number than after, the oldest first, limit of them at most (0: 500). "
-          + "Each is its number; the time in milliseconds since 1970; the conversation (empty for what is said to everybody, "
+          + "Each is its number; the time in milliseconds since 1970-01-01 UTC; the conversation (empty for what is said to everybody, "
           + "else the peer's ID); the sender's ID; the sender's nickname then; the text; and how it is: of others unread or "
           + "seen, of this node waiting, sent, delivered, read or failed.",
         returning: { call throws(DBusError) in
@@ -260,19 +260,18 @@ public final class MeshFace {
         get: { .uint32(UInt32(clamping: service.log.unread)) }),
       Property(
         "Carried", "u",
-        documentation: "How many envelopes the node carries for peers that are not there. No signal tells of changes.",
+        documentation: "How many envelopes the node carries for peers that are not there.",
         audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.carried)) }),
       Property(
         "SliceBytes", "u",
         documentation:
           "How many bytes of a file for everybody each of its fragments carries, over the links of now; 0 without links. Android "
-          + "phones drop what takes more than 256 fragments. No signal tells of changes.",
+          + "phones drop what takes more than 256 fragments.",
         audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.engine?.sliceBytes ?? 0)) }),
       Property(
         "Counters", "a{st}",
         documentation:
-          "How often each thing happened since the service started; what packets and peers did, since the last Wipe. No signal tells of "
-          + "changes.",
+          "How often each thing happened since the service started; what packets and peers did, since the last Wipe.",
         audience: .everybody, emits: .none, get: { .tallies(service.tallies) }),
     ]
   }
@@ -282,14 +281,9 @@ extension MeshMessage {
   fileprivate var value: DBusValue {
     .structure([
       .uint32(number), .uint64(time), .string(conversation?.description ?? ""), .string(sender.description),
-      .string(nickname.withoutNUL), .string(text.withoutNUL), .string(state.name),
+      .string(nickname), .string(text), .string(state.name),
     ])
   }
-}
-
-extension String {
-  /// D-Bus has no text with U+0000 in it.
-  var withoutNUL: String { contains("\0") ? String(map { $0 == "\0" ? "\u{FFFD}" : $0 }) : self }
 }
 
 extension DBusError {

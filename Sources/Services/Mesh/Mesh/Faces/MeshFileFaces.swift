@@ -49,7 +49,7 @@ final class MeshFileFaces {
       -> Property
     {
       Property(
-        name, "s", documentation: documentation, emits: .none, get: { .string(entry().map(get)?.withoutNUL ?? "") })
+        name, "s", documentation: documentation, emits: .none, get: { .string(entry().map(get) ?? "") })
     }
     return Interface(
       interfaceName,
@@ -83,7 +83,7 @@ final class MeshFileFaces {
         Property(
           "Time", "t",
           documentation:
-            "When it was sent, in milliseconds since 1970; of a file that came for this node alone, when it arrived.",
+            "When it was sent, in milliseconds since 1970-01-01 UTC; of a file that came for this node alone, when it arrived.",
           emits: .none,
           get: { .uint64(entry()?.time ?? 0) }),
       ])

@@ -37,7 +37,11 @@ final class MeshPeerFaces {
       objects[peer] = nil
       return
     }
-    guard objects[peer] == nil else { return }
+    if let object = objects[peer] {
+      return object.changed(
+        "Nickname", "Fingerprint", "Direct", "Hops", "Verified", "Proof", "Favourite", "FavouriteOfPeer", "Blocked",
+        "Session")
+    }
     objects[peer] = tree.export(
       root.child("peer\(peer)"), interfaces: [Self.interface(peer, service)], manager: manager)
   }
@@ -47,34 +51,35 @@ final class MeshPeerFaces {
     func flag(_ name: String, _ documentation: String, _ get: @escaping @LoopActor (MeshService.View) -> Bool)
       -> Property
     {
-      Property(name, "b", documentation: documentation, emits: .none, get: { .bool(view().map(get) ?? false) })
+      Property(name, "b", documentation: documentation, get: { .bool(view().map(get) ?? false) })
     }
     return Interface(
       interfaceName,
       documentation:
-        "A peer of the mesh: one that was heard in the last minutes, or of which something is remembered. It is "
-        + "for root and the group alone, so no signal tells of its changes.",
+        "A peer of the mesh: one that was heard in the last minutes, or of which something is remembered. Signals about it go to "
+        + "programs that have called Watch of the manager.",
       audience: .group, methods: methods(peer, service),
       properties: [
         Property(
           "PeerId", "s", documentation: "Its ID on the air.", emits: .const, get: { .string(peer.description) }),
         Property(
-          "Nickname", "s", documentation: "What it calls itself; others may call themselves the same.", emits: .none,
-          get: { .string(view()?.nickname.withoutNUL ?? "") }),
+          "Nickname", "s", documentation: "What it calls itself; others may call themselves the same.",
+          get: { .string(view()?.nickname ?? "") }),
         Property(
           "Fingerprint", "s",
           documentation: "What people compare to verify it, 64 digits; empty while it is not known.",
-          emits: .none, get: { .string(view()?.fingerprint?.description ?? "") }),
+          get: { .string(view()?.fingerprint?.description ?? "") }),
         flag("Direct", "Whether there is a link to it.") { $0.isDirect },
         Property(
-          "Hops", "u", documentation: "How many hops away it is; 0 while it was not heard for long.", emits: .none,
+          "Hops", "u", documentation: "How many hops away it is; 0 while it was not heard for long.",
           get: { .uint32(UInt32(clamping: view()?.hops ?? 0)) }),
         Property(
-          "Rssi", "n", documentation: "The strength of its signal in dBm; 0 where it is not known.", emits: .none,
-          get: { .int16(Int16(clamping: service.rssi(of: peer) ?? 0)) }),
+          "Rssi", "n", documentation: "The strength of its signal in dBm; 127 where it is not known.", emits: .none,
+          get: { .int16(SignalStrength.number(service.rssi(of: peer))) }),
         Property(
           "LastSeen", "t",
-          documentation: "When it was heard last, in milliseconds since 1970; 0 where it is not known.",
+          documentation:
+            "When it was heard last, in milliseconds since 1970-01-01 UTC; 0 where it is not known.",
           emits: .none, get: { .uint64(view()?.seenAt ?? 0) }),
         flag("Verified", "Whether somebody has compared its fingerprint, or it has proven its code.") {
           $0.marks.isVerified
@@ -84,7 +89,7 @@ final class MeshPeerFaces {
           documentation:
             "What became of the proof that VerifyCode asked it for last: asked, proven, wrong (it answered with other keys "
             + "than the code's), noAnswer, gone or blocked; empty where it was not asked since the service started.",
-          emits: .none, get: { .string(service.proofs[peer]?.rawValue ?? "") }),
+          get: { .string(service.proofs[peer]?.rawValue ?? "") }),
         flag("Favourite", "Whether it is a favourite.") { $0.marks.isFavourite },
         flag("FavouriteOfPeer", "Whether this node is a favourite of the peer.") { $0.marks.isFavouriteOfPeer },
         flag("Blocked", "Whether it is blocked.") { $0.marks.isBlocked },

@@ -26,6 +26,7 @@ extension MeshService {
       throw DBusError(error, reason: reason)
     }
     proofs.note(.asked, of: peer)
+    peerChanges.call(peer)
     perform(actions)
     return peer
   }
@@ -33,6 +34,7 @@ extension MeshService {
   /// The peer is verified when it has proven its code, and not before. What is not proven takes nothing back.
   func proved(_ peer: PeerID, _ outcome: MeshEngine.ProofOutcome) {
     proofs.note(ProofBoard.Standing(outcome), of: peer)
+    peerChanges.call(peer)
     if outcome == .proven {
       do throws(DBusError) { try verify(peer, true) } catch {
         Log.shared.warning(
