@@ -39,7 +39,21 @@ def some(genuine: list[Subject]) -> list[Subject]:
 
 def facts(result: Result) -> tuple[Any, ...]:
     """Returns what a program would act on: who says what of whom, for how long."""
-    return (result.issuer, result.type, result.claims, result.valid_from, result.valid_until, result.format)
+    claims = shape(result.claims)
+    if result.interchangeable:
+        # The names of some claims are not signed, which the verdict says. Their values are.
+        claims = sorted(str(value) for _, value in subjects.leaves(claims))
+    return (result.issuer, result.type, claims, result.valid_from, result.valid_until, result.format)
+
+
+def shape(value: Any) -> Any:
+    """Returns a value without what JSON-LD does not sign: the order of a list, and a list around a single value."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = sorted((shape(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
+    return items[0] if len(items) == 1 else items
 
 
 def test_every_genuine_credential_is_valid(genuine: list[Subject]) -> None:

@@ -282,3 +282,18 @@ def test_alternative_names_bind_a_certificate_to_an_issuer() -> None:
     ):
         assert certificates.names_issuer(named, name) == expected
     assert certificates.names_issuer(made(issuer.certificate("x", key)), "https://anything.example")
+
+
+def test_a_certificate_with_any_byte_changed_is_read_or_refused() -> None:
+    data = issuer.der(issuer.certificate("x", issuer.new_key("ES256"), names=(x509.DNSName("a.example"),)))
+    dice = random.Random(3)  # noqa: S311
+    for position in range(len(data)):
+        for _ in range(4):
+            changed = data[:position] + bytes([dice.randrange(256)]) + data[position + 1 :]
+            try:
+                read = certificates.from_der(changed)
+            except Refusal:
+                continue
+            assert isinstance(read.alternative_names, list) and isinstance(read.purposes, list)
+            assert read.constraints is None or read.constraints.ca in (True, False)
+            read.is_signed_by(read)

@@ -17,15 +17,30 @@ from .contexts import ContextLibrary
 from .reasons import Refusal
 from .strictjson import Json
 
-#: Maximum leaves and names of a document. Each takes one or two conversions to RDF, of 2 to 4 ms.
+#: Maximum leaves and names of a document. Each may take a conversion to RDF, of 2 to 4 ms.
 LEAF_LIMIT = 500
 #: Maximum tries of other names for one document.
 RENAME_LIMIT = 300
 
 #: The way to a value: keys and indices from the top of the document.
 Path = tuple[str | int, ...]
-#: Statements of a document, as text, and where each stands in the graph.
-Statements = dict[str, str]
+#: Names whose values decide what other names mean, so that they are tried one by one.
+_STRUCTURAL = ("type", "id")
+_LANGUAGE = "language"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An RDF statement: where it stands in the graph, with and without its language, and its object."""
+
+    place: str
+    plain_place: str
+    value: str
+    language: str
+
+
+#: Statements of a document by their text.
+Statements = dict[str, Statement]
 
 
 @dataclass
@@ -96,44 +111,85 @@ class _Measurement:
         names = list(_names(subject, ("credentialSubject",)))
         if len(found) + len(names) > LEAF_LIMIT:
             raise Refusal("tooComplex", f"{len(found) + len(names)} values and names; {LEAF_LIMIT} are allowed")
+        texts = [leaf for leaf in found if isinstance(leaf[1], str) and _last(leaf[0]) not in (*_STRUCTURAL, _LANGUAGE)]
+        languages = [leaf for leaf in found if isinstance(leaf[1], str) and _last(leaf[0]) == _LANGUAGE]
+        covered = self._try_together(texts, "~{}~") | self._try_together(languages, "-x{}")
         for path, value in found:
-            self._try_leaf(path, value)
-        for path in names:
-            self._try_name(path)
+            if path not in covered:
+                self._try_leaf(path, value)
+        self._try_names(names)
         self._coverage.interchangeable = self._groups(names)
         return self._coverage
 
+    def _try_together(self, found: list[tuple[Path, str]], mark: str) -> set[Path]:
+        """Changes many leaves at once, each by a mark of its own, and returns those that are surely covered.
+
+        The result counts only where every statement stands where it stood before: then no change had an effect on
+        another leaf. The other leaves are tried one by one.
+        """
+        changed = copy.deepcopy({key: value for key, value in self._document.items() if key != "@context"})
+        changed["@context"] = self._document["@context"]
+        for number, (path, value) in enumerate(found):
+            _value(changed, path[:-1])[path[-1]] = value + mark.format(number)
+        try:
+            after = _statements(self._canonicaliser.dataset(changed))
+        except Refusal:
+            return set()
+        if sorted(item.plain_place for item in after.values()) != sorted(
+            item.plain_place for item in self._before.values()
+        ):
+            return set()
+        by_end: dict[str, Statement] = {}
+        for statement in after.values():
+            for text_ in (statement.value, statement.language):
+                by_end[text_[text_.rfind(mark[0], 0, -1) :]] = statement
+        covered = set()
+        for number, (path, _) in enumerate(found):
+            statement_ = by_end.get(mark.format(number))
+            if statement_ is not None:
+                covered.add(path)
+                self._note(path, {statement_.place if mark[0] == "~" else statement_.plain_place})
+        return covered
+
+    def _note(self, path: Path, places: set[str]) -> None:
+        if path[0] == "credentialSubject":
+            self._places.setdefault(frozenset(places), set()).add(claim_name(path))
+
     def _try_leaf(self, path: Path, value: Json) -> None:
-        after = self._after(lambda parent, key: parent.__setitem__(key, _changed(value)), path)
+        after = self._after(lambda parent, key: parent.__setitem__(key, _changed(value)), [path])
         if after is None:
             return
-        added = {place for statement, place in after.items() if statement not in self._before}
+        added = {item.place for line, item in after.items() if line not in self._before}
         if not added and after.keys() == self._before.keys():
             self._coverage.unsigned.add(path)
-        elif path[0] == "credentialSubject" and added and isinstance(path[-1], str | int):
-            self._places.setdefault(frozenset(added), set()).add(claim_name(path))
+        elif added:
+            self._note(path, added)
 
-    def _try_name(self, path: Path) -> None:
-        """Finds names that are not signed at all, as the keys of an index map."""
-        key = path[-1]
-        if isinstance(key, str) and self._is_same_with_name(path, f"{key}x"):
-            self._coverage.unsigned |= {(*path, *rest) for rest, _ in leaves(_value(self._document, path))}
+    def _try_names(self, names: list[Path]) -> None:
+        """Finds names that are not signed at all, as the keys of an index map: first all of one depth, then each."""
+        for depth in {len(path) for path in names}:
+            paths = [path for path in names if len(path) == depth]
+            renamed = self._after(lambda parent, key: parent.__setitem__(f"{key}x", parent.pop(key)), paths)
+            removed = self._after(lambda parent, key: parent.pop(key), paths)
+            if renamed is not None and removed is not None:
+                left = (renamed.keys() & self._before.keys()) - removed.keys()
+                if not left:
+                    continue
+            for path in paths:
+                if self._is_same_with_name(path, f"{path[-1]}x"):
+                    self._coverage.unsigned |= {(*path, *rest) for rest, _ in leaves(_value(self._document, path))}
 
     def _is_same_with_name(self, path: Path, name: str) -> bool:
-        def rename(parent: Json, key: str | int) -> None:
-            parent[name] = parent.pop(key)
-
-        after = self._after(rename, path)
+        after = self._after(lambda parent, key: parent.__setitem__(name, parent.pop(key)), [path])
         return after is not None and after.keys() == self._before.keys()
 
-    def _after(self, change: Callable[[Json, Any], object], path: Path) -> Statements | None:
+    def _after(self, change: Callable[[Json, Any], object], paths: list[Path]) -> Statements | None:
         """Returns the statements of a changed copy, or None where the change makes it invalid: that is noticed, too."""
         changed = dict(self._document)
-        changed[str(path[0])] = copy.deepcopy(changed[str(path[0])])
-        parent: Json = changed
-        for part in path[:-1]:
-            parent = parent[part]
-        change(parent, path[-1])
+        for key in {str(path[0]) for path in paths}:
+            changed[key] = copy.deepcopy(changed[key])
+        for path in paths:
+            change(_value(changed, path[:-1]), path[-1])
         try:
             return _statements(self._canonicaliser.dataset(changed))
         except Refusal:
@@ -157,6 +213,11 @@ class _Measurement:
                 if self._is_same_with_name(path, other):
                     groups.append({name, claim_name((*path[:-1], other))})
         return _joined(groups)
+
+
+def _last(path: Path) -> str:
+    """Returns the last name of a path."""
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
 
 
 def _joined(groups: list[set[str]]) -> list[list[str]]:
@@ -226,9 +287,11 @@ def _statements(dataset: Dataset) -> Statements:
     for graph, statements in dataset.items():
         for statement in statements:
             subject, predicate, object_ = (statement[part] for part in ("subject", "predicate", "object"))
-            kind = f"{object_['type']} {object_.get('datatype', '')} {object_.get('language', '')}"
-            line = f"{graph} {subject['value']} {predicate['value']} {kind} {object_['value']}"
-            result[line] = f"{_way(subject['value'], parents)} {predicate['value']} {kind}"
+            language = str(object_.get("language") or "")
+            kind = f"{object_['type']} {object_.get('datatype', '')}"
+            line = f"{graph} {subject['value']} {predicate['value']} {kind} {language} {object_['value']}"
+            plain = f"{_way(subject['value'], parents)} {predicate['value']} {kind}"
+            result[line] = Statement(f"{plain} {language}", plain, object_["value"], language)
     return result
 
 

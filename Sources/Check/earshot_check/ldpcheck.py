@@ -76,28 +76,36 @@ class VerifiedDocument:
         subject = self.document["credentialSubject"]
         allowed = self.permit.claims if self.permit else frozenset()
         if isinstance(subject, list):
-            return [self._claims(item, ("credentialSubject", index), allowed) for index, item in enumerate(subject)]
-        return self._claims(subject, ("credentialSubject",), allowed)
+            paths = [("credentialSubject", index) for index in range(len(subject))]
+            return [self._claims(item, path, allowed) or {} for item, path in zip(subject, paths, strict=True)]
+        return self._claims(subject, ("credentialSubject",), allowed) or {}
 
     def _claims(self, value: Json, path: Path, allowed: frozenset[str] | None) -> Json:
-        """Returns a value without what is not signed, not allowed, or null."""
+        """Returns a value without what is not signed, not allowed, or null; None if nothing is left."""
         if isinstance(value, dict):
-            result = {}
-            for key, item in value.items():
-                name = coverage.claim_name((*path, key))
-                if allowed is None or name in allowed:
-                    kept = self._claims(item, (*path, key), None)
-                elif any(other.startswith(name + ".") for other in allowed):
-                    kept = self._claims(item, (*path, key), allowed)
-                else:
-                    continue
-                if kept is not None:
-                    result[key] = kept
-            return result
+            return self._members(value, path, allowed) or None
         if isinstance(value, list):
             items = [self._claims(item, (*path, index), allowed) for index, item in enumerate(value)]
-            return [item for item in items if item is not None]
+            kept = [item for item in items if item is not None]
+            if self.signed.is_rdf:
+                # JSON-LD lists are sets: repeating a member breaks no signature.
+                kept = [item for index, item in enumerate(kept) if item not in kept[:index]]
+            return kept or None
         return None if path in self.coverage.unsigned else value
+
+    def _members(self, value: dict[str, Json], path: Path, allowed: frozenset[str] | None) -> dict[str, Json]:
+        result = {}
+        for key, item in value.items():
+            name = coverage.claim_name((*path, key))
+            if allowed is None or name in allowed:
+                kept = self._claims(item, (*path, key), None)
+            elif any(other.startswith(name + ".") for other in allowed):
+                kept = self._claims(item, (*path, key), allowed)
+            else:
+                continue
+            if kept is not None:
+                result[key] = kept
+        return result
 
 
 def issuer_of(document: dict[str, Json]) -> str:
