@@ -74,7 +74,7 @@ struct VerifierStand {
       return steps.flatMap(\.self)
     }
     let three = together(numbers.map { visit($0, $0, lost: 2 | 2 << $0) })
-    let silent: [[UInt8]] = (0..<4 as Range<UInt8>).map { [$0 << 4, 4 | $0 << 4, 0, 13, 60, 13, 60] }
+    let silent: [[UInt8]] = (0..<4 as Range<UInt8>).map { [$0 << 4, 4 | $0 << 4, 0, 5 | $0 << 4, 13, 60, 13, 60] }
     let junk: [UInt8] = [0, 3, 2, 0, 44] + [UInt8](repeating: 9, count: 44)
     seeds += [three, three + three, silent.flatMap(\.self), junk + [14, 14, 12]]
     seeds += [[0, 1, 0, 23, 4, 0, 13, 255], [0, 4, 2, 5, 9, 3, 4, 2, 1, 0, 7]]
@@ -89,7 +89,9 @@ struct VerifierStand {
     let link = LinkID(UInt64(byte >> 4))
     switch byte & 0xF {
     // The radio reports half of the links as they come up, and the others later.
-    case 0: handle(.linkOpened(link, at: byte & 0x80 == 0 ? now : now.advanced(by: .seconds(-5))))
+    case 0:
+      let openedAt = byte & 0x80 == 0 ? now : now.advanced(by: .seconds(-5))
+      handle(.linkOpened(link, at: openedAt, isDistrusted: link.number % 8 == 7))
     case 1: handle(.linkChanged(link, mtu: script.u16()))
     case 2: handle(.linkClosed(link))
     case 3:
@@ -104,7 +106,8 @@ struct VerifierStand {
     case 9: send(link, without: script.byte())
     case 10: handle(.kept(link, script.flag() ? TuvaliError(.unknown, .stopped, "It cannot be kept.") : nil))
     case 11: handle(.decided(link, accepted: script.flag()))
-    case 12: handle(script.flag() ? .linkDistrusted(link) : .dismissed(link))
+    case 12:
+      handle(script.flag() ? .room(.init(credentials: Int(script.byte() % 4), bytes: 1 << 20)) : .dismissed(link))
     case 13: pass(.milliseconds(Int(script.byte()) * 50))
     case 14: handle(engine.isStarted ? .stop : .start)
     default: if let deadline = engine.deadline { pass(now.duration(to: deadline)) }
@@ -174,7 +177,10 @@ struct VerifierStand {
     _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID
   ) {
     let (answer, actions) = engine.write(value, to: characteristic, of: dialect, on: link, at: now)
-    if answer == .refused { promise(!engine.visitors.contains(link), "the visitor's writes are accepted") }
+    let isRefused = answer != .accepted
+    if isRefused, characteristic == .submitResponse {
+      promise(!engine.visitors.contains(link), "the chunks of a session are accepted")
+    }
     perform(actions)
   }
 
@@ -196,6 +202,8 @@ struct VerifierStand {
       }
     }
     promise(engine.waitingLinks <= engine.configuration.waitingLinks, "the waiting room has its limit")
+    promise(engine.slotsInUse <= engine.configuration.visitors, "there are no more slots than configured")
+    promise(engine.privateKeys <= 1 + InvitationKeys.earlierLimit, "the keys of earlier codes have their limit")
     let figures = engine.visitors.compactMap { engine.progress(of: $0) }
     for progress in figures {
       promise(progress.bytesReceived <= progress.bytesExpected, "no more is taken than was announced")

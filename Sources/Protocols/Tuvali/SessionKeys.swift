@@ -38,15 +38,14 @@ public struct SessionKeys: Sendable {
 
   /// The text in `frame`, which has at most `limit` bytes and is UTF-8.
   ///
-  /// - Throws: TVV_UNK_003 if it does not decrypt, does not inflate, is too large or is not UTF-8.
+  /// - Throws: TVV_UNK_003 if it does not decrypt (with the reason `wrongCode`), does not inflate, is too large or is not
+  ///   UTF-8.
   func open(_ frame: [UInt8], limit: Int) throws(TuvaliError) -> [UInt8] {
     let compressed: [UInt8]
     do throws(CryptoError) {
       compressed = try AESGCM.open(frame, key: key, nonce: nonce)
     } catch {
-      throw TuvaliError(
-        .verifierTransfer, .protocolViolation,
-        "What the wallet sent does not decrypt: it was encrypted with another key, or changed on the way.")
+      throw .wrongCode
     }
     let text: [UInt8]
     do throws(CompressionError) {
@@ -67,13 +66,26 @@ public struct SessionKeys: Sendable {
 /// The decryption of a received frame. It takes too long for the loop's thread.
 public struct Unsealing: Sendable {
   let frame: [UInt8]
-  let keys: SessionKeys
+  /// For each code that the wallet may have read.
+  let keys: [SessionKeys]
   let limit: Int
 
   /// The credential's text in UTF-8.
   public func run() -> Result<[UInt8], TuvaliError> {
-    Result { () throws(TuvaliError) in try keys.open(frame, limit: limit) }
+    for keys in keys {
+      do throws(TuvaliError) {
+        return .success(try keys.open(frame, limit: limit))
+      } catch {
+        if error.reason != .wrongCode { return .failure(error) }
+      }
+    }
+    return .failure(.wrongCode)
   }
+}
+
+extension TuvaliError {
+  static let wrongCode = TuvaliError(
+    .verifierTransfer, .wrongCode, "The credential was encrypted for another code. Scan the code that is shown now.")
 }
 
 /// The compression and encryption of a credential. It takes too long for the loop's thread.

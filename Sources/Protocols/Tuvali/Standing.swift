@@ -1,14 +1,14 @@
 import Common
 
-/// How a visit stands when all places are taken and one more wallet is here: by this it is decided which visit gives way.
+/// What counts for and against a session when all slots are in use and one more wallet announces a credential.
 struct Standing: Hashable, Sendable {
-  /// What a visit does wrong that it loses its place for, the worst first.
+  /// Why a session loses its slot, the worst first.
   enum Fault: Hashable, Sendable {
     /// There was no progress for so long.
     case silent(Duration)
     /// The frame comes with so many bytes a second.
     case slow(Int)
-    /// The wallet identified itself so long ago.
+    /// The wallet announced its first size so long ago.
     case old(Duration)
 
     /// What happened, as a sentence.
@@ -16,7 +16,7 @@ struct Standing: Hashable, Sendable {
       switch self {
       case .silent(let time): "There was no progress for \(time.components.seconds) s."
       case .slow(let rate): "The credential came with \(rate) bytes a second."
-      case .old(let time): "The visit had lasted for \(time.components.seconds) s."
+      case .old(let time): "The transfer had lasted for \(time.components.seconds) s."
       }
     }
 
@@ -30,43 +30,42 @@ struct Standing: Hashable, Sendable {
     }
   }
 
-  /// What a visit may do without losing its place.
+  /// What a session may do without losing its slot.
   struct Patience: Hashable, Sendable {
-    /// The longest time without progress. A rate is looked at after the same time.
+    /// The longest time without progress. A rate is looked at after the same time. A wallet that has announced no size is
+    /// as safe for this time from the loss of its link.
     var silence = Duration.seconds(5)
     /// The least rate, in bytes of the frame a second, from the size on.
     var rate = 2000
-    /// The longest time from the Identify on.
+    /// The longest time from the first size on.
     var age = Duration.seconds(30)
   }
 
-  var identifiedAt: Instant
-  /// When the wallet announced its first size; nil before.
-  var announcedAt: Instant?
-  /// The last sign of life.
+  /// When the wallet announced its first size.
+  var announcedAt: Instant
+  /// The last progress.
   var progressAt: Instant
   /// The most bytes of the frame that were here.
   var bytes: Int
   /// Whether the credential is kept: only its age counts against the visit, because the wallet waits for a verdict.
   var isDelivered: Bool
 
-  /// The worst that there is against the visit; nil when it keeps its place.
+  /// The worst that there is against the session; nil when it keeps its slot.
   func fault(_ patience: Patience = .init(), at now: Instant) -> Fault? {
-    let (age, silence) = (identifiedAt.duration(to: now), progressAt.duration(to: now))
+    let (age, silence) = (announcedAt.duration(to: now), progressAt.duration(to: now))
     if !isDelivered, silence >= patience.silence { return .silent(silence) }
-    if !isDelivered, let announcedAt {
-      let elapsed = announcedAt.duration(to: now)
-      let milliseconds = Int(elapsed.wholeNanoseconds / 1_000_000)
+    if !isDelivered, age >= patience.silence {
+      let milliseconds = Int(age.wholeNanoseconds / 1_000_000)
       let rate = bytes * 1000 / max(1, milliseconds)
-      if elapsed >= patience.silence, rate < patience.rate { return .slow(rate) }
+      if rate < patience.rate { return .slow(rate) }
     }
     return age > patience.age ? .old(age) : nil
   }
 
-  /// The visit that gives way: the one with the worst fault, of several alike the first.
+  /// The session that gives way: the one with the worst fault, of several alike the first.
   ///
-  /// - Returns: its index in `standings` and its fault; nil when every visit keeps its place. A nil in `standings` is a visit
-  ///   that keeps its place in any case.
+  /// - Returns: its index in `standings` and its fault; nil when every session keeps its slot. A nil in `standings` is a
+  ///   session that keeps its slot in any case.
   static func worst(
     of standings: [Standing?], _ patience: Patience = .init(), at now: Instant
   ) -> (index: Int, fault: Fault)? {

@@ -32,8 +32,12 @@ public struct TuvaliError: CodedError, Hashable {
     case timeout
     /// The link was lost.
     case peerLost
-    /// The peer serves another wallet.
+    /// All session slots of the verifier are in use.
     case busy
+    /// The verifier has no capacity for one more credential.
+    case noCapacity
+    /// The credential was encrypted for a code that is not shown any longer, or for another verifier.
+    case wrongCode
     /// The peer ended the transfer.
     case peerEnded
     /// A local program ended the transfer.

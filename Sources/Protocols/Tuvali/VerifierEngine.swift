@@ -4,12 +4,13 @@ import Crypto
 
 /// The verifier: peripheral, GATT server, receiver. Facts: tuvali.md sections 3 to 8.
 ///
-/// The verifier serves several wallets at a time, and each has an invitation with a key of its own: as soon as a wallet has
-/// identified itself, the next invitation is on the air. When all places are taken, a visit that makes no use of its place
-/// gives way (`Standing`). While there is no room for a credential, nobody is invited.
+/// The verifier has sessions with several wallets at a time. A wallet gets a session with its Identify, and a session slot
+/// with its first size: a person may think in between, and costs no more than a link. When all slots are in use, a session
+/// that makes no use of its slot gives way (`Standing`). When a link is needed, the session ends whose wallet has been silent
+/// longest since its Identify. While there is no capacity for a credential, no wallet is invited.
 ///
-/// A wallet becomes a visitor with its Identify. The verifier refuses a wallet that connected before the present key
-/// was on the air: such a wallet cannot know the key.
+/// An Identify does not say which code the phone has read. The engine derives session keys for every code that the phone may
+/// have read (`InvitationKeys`), and the frame shows which of them is right.
 public struct VerifierEngine: Sendable {
   /// What governs the next visit; a visit under way keeps the configuration it began with.
   public var configuration: Configuration
@@ -19,47 +20,13 @@ public struct VerifierEngine: Sendable {
   public private(set) var isStarted = false
   /// What can be kept of what wallets bring, as the service said last.
   private var room = Room.boundless
-  /// The invitation that is on the air; nil while nobody is invited.
-  private var offer: Offer?
+  /// The code that is shown, and the keys of the codes before it.
+  private var keys = InvitationKeys()
+  private var allowance = CodeAllowance()
   /// In the order of their beginnings.
   private var visits: [Visit] = []
-  /// Every link but the visitors'.
-  private var others: [LinkID: Other] = [:]
-  /// The links of `others` whose peers get no place from another visitor.
-  private var distrusted: Set<LinkID> = []
-
-  private struct Offer {
-    let invitation: Invitation
-    let key: X25519.PrivateKey
-    /// When the invitation came on the air.
-    let advertisedAt: Instant
-  }
-
-  /// A link whose wallet is not a visitor.
-  private enum Other {
-    /// The wallet has until `end` to identify itself.
-    case unidentified(openedAt: Instant, mtu: Int?, end: Instant)
-    /// The MTU is too small for a transfer, which was reported. The wallet has until `cutAt` to leave by itself.
-    case mtuTooSmall(cutAt: Instant)
-    /// The wallet's Identify was turned down. The answer has until `cutAt` to reach the wallet.
-    case turnedDown(cutAt: Instant)
-
-    /// When the link is cut.
-    var end: Instant {
-      switch self {
-      case .unidentified(_, _, let end): end
-      case .mtuTooSmall(let cutAt), .turnedDown(let cutAt): cutAt
-      }
-    }
-
-    /// Whether the link counts against `Configuration.waitingLinks`.
-    var isWaiting: Bool {
-      switch self {
-      case .unidentified, .mtuTooSmall: true
-      case .turnedDown: false
-      }
-    }
-  }
+  /// Every link but those of `visits`.
+  private var waiting = WaitingLinks()
 
   /// - Parameter random: where the keys come from.
   public init(configuration: Configuration, random: any RandomSource & Sendable) {
@@ -68,23 +35,31 @@ public struct VerifierEngine: Sendable {
   }
 
   /// When `Event.timer` is due; nil when nothing is timed.
-  public var deadline: Instant? {
-    let cut = others.values.lazy.map(\.end).min()
-    guard let visit = visits.lazy.map(\.deadline).min() else { return cut }
-    return cut.map { min($0, visit) } ?? visit
+  public var deadline: Instant? { [linkDeadline, keys.deadline].compactMap(\.self).min() }
+
+  /// When something is due on a link; nil when no link is timed.
+  public var linkDeadline: Instant? {
+    let visit = visits.lazy.map(\.deadline).min()
+    return [waiting.deadline, visit].compactMap(\.self).min()
   }
 
   /// The invitation that is on the air, for the next wallet; nil while nobody is invited.
-  public var invitation: Invitation? { offer?.invitation }
+  public var invitation: Invitation? { keys.invitation }
+
+  /// How many private keys of codes there are.
+  var privateKeys: Int { keys.count }
 
   /// The links of the wallets that are being served, in the order in which they identified themselves.
   public var visitors: [LinkID] { visits.map(\.link) }
 
+  /// How many wallets have a session slot.
+  public var slotsInUse: Int { visits.count(where: \.hasSlot) }
+
   /// How many links wait for their wallets to identify themselves or, where the MTU is too small, to leave.
-  public var waitingLinks: Int { others.values.count { $0.isWaiting } }
+  public var waitingLinks: Int { waiting.count }
 
   /// How many links are cut as soon as the refusal has reached the wallet.
-  public var turnedDownLinks: Int { others.values.count { !$0.isWaiting } }
+  public var turnedDownLinks: Int { waiting.turnedDown }
 
   /// The figures of a visit; nil where the link has none.
   public func progress(of link: LinkID) -> Progress? { index(of: link).map { visits[$0].progress } }
@@ -97,13 +72,11 @@ public struct VerifierEngine: Sendable {
     switch event {
     case .start:
       isStarted = true
-      return offer == nil ? invite(at: now) : []
-    case .stop: return stop()
+      return invitation == nil ? invite(at: now) : []
+    case .stop: return stop(at: now)
     case .room(let room): return make(room, at: now)
-    case .linkDistrusted(let link):
-      if others[link] != nil { distrusted.insert(link) }
-      return []
-    case .linkOpened(let link, let openedAt): return open(link, openedAt: openedAt, at: now)
+    case .linkOpened(let link, let openedAt, let isDistrusted):
+      return open(link, .init(openedAt: openedAt, isDistrusted: isDistrusted), at: now)
     case .linkChanged(let link, let mtu): return change(link, mtu: mtu, at: now)
     case .linkClosed(let link): return close(link, at: now)
     case .unsealed(let link, let result):
@@ -125,55 +98,44 @@ public struct VerifierEngine: Sendable {
     _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID, at now: Instant
   ) -> (answer: WriteAnswer, actions: [Action]) {
     if let index = index(of: link) {
-      return (.accepted, writeInVisit(index, value, to: characteristic, of: dialect, at: now))
+      return writeInVisit(index, value, to: characteristic, of: dialect, at: now)
     }
-    switch (others[link], characteristic) {
-    case (.unidentified(let openedAt, let mtu, _), .identify):
-      return identify(value, of: dialect, on: link, openedAt: openedAt, mtu: mtu, at: now)
-    case (.mtuTooSmall, .identify):
-      return (.refused, turnDown(link, nil, at: now))
-    case (.unidentified(let openedAt, _, _), _):
-      counters.ignoredWrites += 1
-      // The originals answer every write with success; but a wallet that cannot be served had better know.
-      return (isInvited(openedAt) ? .accepted : .refused, [])
-    case (.mtuTooSmall, _):
-      counters.ignoredWrites += 1
-      return (.accepted, [])
-    case (.turnedDown, _), (nil, _):
-      counters.ignoredWrites += 1
-      return (.refused, [])
+    if characteristic == .identify {
+      if let newcomer = waiting.newcomer(on: link) { return identify(value, of: dialect, on: link, newcomer, at: now) }
+      if waiting.isMTUTooSmall(on: link) { return turnDown(link, .busy, isReported: true, at: now) }
     }
+    counters.ignoredWrites += 1
+    if waiting.isMTUTooSmall(on: link) { return (.accepted, []) }
+    guard waiting.newcomer(on: link) != nil else { return (.refused(.busy), []) }
+    // The originals answer every write with success; but a wallet that cannot be served had better know.
+    return (invitation == nil ? .refused(.full) : .accepted, [])
   }
 
   // MARK: Waiting
 
-  /// Makes a fresh key, and the advertisement that shows it. The key before it is never shown again.
+  /// Shows a code with a fresh key. The code before it is never shown again.
   private mutating func invite(at now: Instant) -> [Action] {
-    let wasShown = offer != nil
-    offer = nil
+    let wasShown = invitation != nil
+    keys.withdraw(at: now)
     guard isStarted, !room.isNone else { return wasShown ? [.stopAdvertising] : [] }
     let key = X25519.PrivateKey(randomFrom: &random)
     // Settings are checked before they get here; with a name that does not fit there is nothing to wait with.
     guard let invitation = try? Invitation(name: configuration.name, key: key.publicKey) else {
       return wasShown ? [.stopAdvertising] : []
     }
-    offer = Offer(invitation: invitation, key: key, advertisedAt: now)
+    keys.show(invitation, key, at: now)
     return [.advertise(invitation)]
   }
-
-  /// Whether a wallet whose link came up then can know the present key. The advertisement goes out after the engine has asked
-  /// for it: a link of that very moment is too early as well.
-  private func isInvited(_ openedAt: Instant) -> Bool { offer.map { openedAt > $0.advertisedAt } ?? false }
 
   /// Invites nobody while there is no room for a credential.
   private mutating func make(_ room: Room, at now: Instant) -> [Action] {
     self.room = room
-    return room.isNone == (offer == nil) ? [] : invite(at: now)
+    return room.isNone == (invitation == nil) ? [] : invite(at: now)
   }
 
-  private mutating func stop() -> [Action] {
+  private mutating func stop(at now: Instant) -> [Action] {
     guard isStarted else { return [] }
-    var actions: [Action] = offer == nil ? [] : [.stopAdvertising]
+    var actions: [Action] = invitation == nil ? [] : [.stopAdvertising]
     for visit in visits {
       actions += [.notify(visit.link, .disconnect, visit.dialect, DisconnectRequest().bytes), .cut(visit.link)]
       if !visit.isOver {
@@ -182,41 +144,68 @@ public struct VerifierEngine: Sendable {
       }
       actions.append(.tell(visit.link, .ended))
     }
-    actions += others.keys.sorted { $0.number < $1.number }.map { .cut($0) }
-    (isStarted, offer, visits, others, distrusted) = (false, nil, [], [:], [])
+    actions += waiting.links.map { .cut($0) }
+    (isStarted, visits) = (false, [])
+    (keys, waiting) = (InvitationKeys(continuing: keys), WaitingLinks())
     return actions
   }
 
-  private mutating func open(_ link: LinkID, openedAt: Instant, at now: Instant) -> [Action] {
-    guard isStarted, others[link] == nil, index(of: link) == nil else { return [] }
+  private mutating func open(_ link: LinkID, _ newcomer: WaitingLinks.Newcomer, at now: Instant) -> [Action] {
+    guard isStarted, !waiting.contains(link), index(of: link) == nil else { return [] }
     var actions: [Action] = []
-    if waitingLinks >= waitingLimit {
-      guard let silent = longestSilent(at: now) else {
+    if waiting.count >= waitingLimit {
+      guard let freeing = freeLink(for: newcomer, at: now) else {
         counters.refused += 1
-        return [.cut(link)]
+        return [.tell(link, .refused(.busy)), .cut(link)]
       }
-      actions = cutSilent(silent)
+      actions = freeing
     }
-    others[link] = .unidentified(
-      openedAt: openedAt, mtu: nil, end: now.advanced(by: configuration.identifyTimeout))
+    waiting.open(link, newcomer, until: now.advanced(by: configuration.identifyTimeout))
     return actions
   }
 
-  /// How many links may wait: as many as the visitors leave.
-  private var waitingLimit: Int { max(1, min(configuration.waitingLinks, configuration.links - visits.count)) }
+  /// How many links may wait: as many as the sessions leave, and one in any case.
+  private var waitingLimit: Int { max(1, min(configuration.waitingLinks, configuration.links - heldLinks)) }
 
-  /// The link that has waited for its Identify longest, if it has for `Configuration.arrivalTime`: it makes room for a new one.
-  private func longestSilent(at now: Instant) -> LinkID? {
-    let latest = now.advanced(by: configuration.identifyTimeout - configuration.arrivalTime)
-    let silent = others.compactMap { link, other -> (end: Instant, link: LinkID)? in
-      guard case .unidentified(_, _, let end) = other, end <= latest else { return nil }
-      return (end, link)
+  /// How many links sessions may hold: two less than there are while a wallet among them is silent. So silent wallets never
+  /// have every link of the adapter, and a wallet that comes can connect and show that a link is needed.
+  private var sessionLimit: Int {
+    let hasIdle = visits.contains { $0.idleSince != nil }
+    return max(1, hasIdle ? configuration.links - 2 : configuration.links)
+  }
+
+  /// Links of sessions, without those that are being ended.
+  private var heldLinks: Int { visits.count { !$0.isClosing } }
+
+  /// Ends the link that has been silent longest, for a newcomer that needs a link; nil where every link keeps its place.
+  private mutating func freeLink(for newcomer: WaitingLinks.Newcomer, at now: Instant) -> [Action]? {
+    if let silent = waiting.longestSilent(configuration, at: now) {
+      waiting.remove(silent)
+      return cutSilent(silent)
     }
-    return silent.min { ($0.end, $0.link.number) < ($1.end, $1.link.number) }?.link
+    if !newcomer.isDistrusted, let distrusted = waiting.firstDistrusted {
+      waiting.remove(distrusted)
+      counters.refused += 1
+      return [.tell(distrusted, .refused(.busy)), .cut(distrusted)]
+    }
+    return waiting.count < configuration.waitingLinks ? endIdlest(for: newcomer, at: now) : nil
+  }
+
+  /// Ends the session of the wallet that has been silent longest since its Identify; nil where there is none that may be
+  /// ended. Wallets whose sessions have failed lately end no other's, and go first.
+  private mutating func endIdlest(for newcomer: WaitingLinks.Newcomer, at now: Instant) -> [Action]? {
+    guard !newcomer.isDistrusted else { return nil }
+    let idle = visits.indices.compactMap { index -> (index: Int, since: Instant, isDistrusted: Bool)? in
+      guard let since = visits[index].idleSince, since.duration(to: now) >= configuration.idleSafety else {
+        return nil
+      }
+      return (index, since, visits[index].isDistrusted)
+    }
+    let first = idle.min { ($0.isDistrusted ? 0 : 1, $0.since) < ($1.isDistrusted ? 0 : 1, $1.since) }
+    return first.map { visits[$0.index].giveLink(&counters, at: now) }
   }
 
   private mutating func cutSilent(_ link: LinkID) -> [Action] {
-    others[link] = nil
     counters.silentLinks += 1
     return [.tell(link, .silent), .cut(link)]
   }
@@ -225,18 +214,17 @@ public struct VerifierEngine: Sendable {
     guard index(of: link) == nil else {
       return inVisit(link) { $0.change(mtu: mtu, &$1, at: now) }
     }
-    guard case .unidentified(let openedAt, _, let end) = others[link] else { return [] }
+    guard waiting.newcomer(on: link) != nil else { return [] }
     guard ChunkLayout(mtu: mtu).isUsable else {
-      others[link] = .mtuTooSmall(cutAt: now.advanced(by: configuration.closeGuard))
+      waiting.refuseMTU(on: link, cutAt: now.advanced(by: configuration.closeGuard))
       return [failure(.mtuTooSmall(mtu), on: link), .tell(link, .ended)]
     }
-    others[link] = .unidentified(openedAt: openedAt, mtu: mtu, end: end)
+    waiting.change(mtu: mtu, on: link)
     return []
   }
 
   private mutating func close(_ link: LinkID, at now: Instant) -> [Action] {
-    others[link] = nil
-    distrusted.remove(link)
+    waiting.remove(link)
     guard let index = index(of: link) else { return [] }
     let visit = visits.remove(at: index)
     guard !visit.isOver else { return [.tell(link, .ended)] }
@@ -246,15 +234,8 @@ public struct VerifierEngine: Sendable {
 
   private mutating func timer(at now: Instant) -> [Action] {
     var actions: [Action] = []
-    let late = others.filter { $0.value.end <= now }.sorted { $0.key.number < $1.key.number }
-    for (link, other) in late {
-      if case .unidentified = other {
-        actions += cutSilent(link)
-      } else {
-        others[link] = nil
-        actions.append(.cut(link))
-      }
-    }
+    keys.expire(at: now)
+    for late in waiting.takeLate(at: now) { actions += late.isSilent ? cutSilent(late.link) : [.cut(late.link)] }
     for visit in visits where visit.deadline <= now {
       if visit.isClosing {
         visits.removeAll { $0.link == visit.link }
@@ -266,18 +247,15 @@ public struct VerifierEngine: Sendable {
     return actions
   }
 
-  /// Ends the link of a wallet whose Identify was answered, when the answer has had the time to reach the wallet.
-  private mutating func cutAfterAnswer(_ link: LinkID, at now: Instant) {
-    others[link] = .turnedDown(cutAt: now.advanced(by: configuration.answerTime))
-  }
-
-  /// Refuses a wallet's Identify.
+  /// Refuses a wallet's Identify, and ends its link when the answer has had the time to reach the wallet.
   ///
-  /// - Parameter reason: nil where the reason was reported before.
-  private mutating func turnDown(_ link: LinkID, _ reason: Refusal?, at now: Instant) -> [Action] {
+  /// - Parameter isReported: whether it is known already why the wallet is refused.
+  private mutating func turnDown(
+    _ link: LinkID, _ reason: Refusal, isReported: Bool = false, at now: Instant
+  ) -> (WriteAnswer, [Action]) {
     counters.refused += 1
-    cutAfterAnswer(link, at: now)
-    return reason.map { [.tell(link, .refused($0))] } ?? []
+    waiting.turnDown(link, cutAt: now.advanced(by: configuration.answerTime))
+    return (.refused(reason), isReported ? [] : [.tell(link, .refused(reason))])
   }
 
   private mutating func failure(_ error: TuvaliError, on link: LinkID) -> Action {
@@ -287,22 +265,18 @@ public struct VerifierEngine: Sendable {
 
   // MARK: Visits
 
-  /// Makes a wallet a visitor, or turns it down.
+  /// Gives a wallet a session, or turns it down.
   private mutating func identify(
-    _ value: [UInt8], of dialect: Dialect, on link: LinkID, openedAt: Instant, mtu: Int?, at now: Instant
+    _ value: [UInt8], of dialect: Dialect, on link: LinkID, _ newcomer: WaitingLinks.Newcomer, at now: Instant
   ) -> (WriteAnswer, [Action]) {
-    guard let offer else { return (.refused, turnDown(link, .full, at: now)) }
-    guard isInvited(openedAt) else { return (.refused, turnDown(link, .wrongCode, at: now)) }
+    guard invitation != nil else { return turnDown(link, .full, at: now) }
     guard let identify = try? Identify(reading: value) else {
       counters.ignoredWrites += 1
       return (.accepted, [])
     }
-    let isFull = visits.count(where: \.takesPlace) >= configuration.visitors
-    let leaver = isFull ? whoGivesWay(to: link, at: now) : nil
-    guard !isFull || leaver != nil else { return (.refused, turnDown(link, .busy, at: now)) }
-    counters.visits += 1
-    guard let keys = try? SessionKeys(own: offer.key, peer: identify.walletKey, nonce: identify.nonce) else {
-      cutAfterAnswer(link, at: now)
+    guard let sessionKeys = sessionKeys(for: identify, newcomer.openedAt, at: now) else {
+      counters.visits += 1
+      waiting.turnDown(link, cutAt: now.advanced(by: configuration.answerTime))
       return (
         .accepted,
         [
@@ -311,31 +285,115 @@ public struct VerifierEngine: Sendable {
         ]
       )
     }
-    let parting = leaver.map { visits[$0.index].giveWay(for: $0.fault, &counters, at: now) } ?? []
-    others[link] = nil
-    visits.append(
-      Visit(
-        link: link, dialect: dialect, keys: keys, mtu: mtu ?? Limits.offeredMTU, configuration: configuration, at: now))
-    return (.accepted, parting + invite(at: now) + [.tell(link, .secured(dialect))])
+    var actions: [Action] = []
+    if heldLinks >= sessionLimit {
+      guard let freeing = endIdlest(for: newcomer, at: now) else { return turnDown(link, .busy, at: now) }
+      actions = freeing
+    }
+    counters.visits += 1
+    waiting.remove(link)
+    var visit = Visit(
+      link: link, dialect: dialect, identify: identify, keys: sessionKeys, newcomer, configuration: configuration,
+      at: now)
+    actions += replaceCode(for: &visit, at: now)
+    visits.append(visit)
+    return (.accepted, actions + [.tell(link, .secured(dialect))])
   }
 
-  /// The visit that gives way to the wallet of `link`, and why; nil when it is that wallet that has to go.
-  private func whoGivesWay(to link: LinkID, at now: Instant) -> (index: Int, fault: Standing.Fault)? {
-    guard !distrusted.contains(link) else { return nil }
-    return Standing.worst(of: visits.map(\.standing), configuration.patience, at: now)
+  /// The keys of a session for every code that the wallet may have read; nil for a weak key of the wallet.
+  private mutating func sessionKeys(for identify: Identify, _ openedAt: Instant, at now: Instant) -> [SessionKeys]? {
+    keys.expire(at: now)
+    return try? keys.keys(forLinkOpenedAt: openedAt).map { key throws(CryptoError) in
+      try SessionKeys(own: key, peer: identify.walletKey, nonce: identify.nonce)
+    }
+  }
+
+  /// Replaces the code for the next wallet, where this one has probably read the code that is shown.
+  private mutating func replaceCode(for visit: inout Visit, at now: Instant) -> [Action] {
+    guard !keys.wasEarlierShown(at: visit.openedAt) else { return [] }
+    guard !visit.isDistrusted, allowance.take(at: now) else {
+      visit.code = .shown(keys.number)
+      return []
+    }
+    visit.code = .replaced
+    return invite(at: now)
+  }
+
+  /// A wallet has taken a slot: a code that it may have read is not shown any longer.
+  private mutating func replaceCode(afterSlotOf index: Int, at now: Instant) -> [Action] {
+    defer { visits[index].code = .old }
+    switch visits[index].code {
+    case .old: return []
+    case .replaced:
+      allowance.giveBack()
+      return []
+    case .shown(let number): return number == keys.number && invitation != nil ? invite(at: now) : []
+    }
+  }
+
+  /// The wallet of a session identifies itself once more, as a wallet does that begins anew on a link that something else
+  /// keeps up. What counts against its slot goes on counting.
+  private mutating func identifyAgain(
+    _ index: Int, _ value: [UInt8], of dialect: Dialect, at now: Instant
+  ) -> (WriteAnswer, [Action]) {
+    let old = visits[index]
+    guard let identify = try? Identify(reading: value), old.mayBeginAgain(with: identify, at: now) else {
+      counters.ignoredWrites += 1
+      return (.accepted, [])
+    }
+    guard invitation != nil else { return (.refused(.full), visits[index].refuse(.full, &counters, at: now)) }
+    guard let sessionKeys = sessionKeys(for: identify, old.openedAt, at: now) else {
+      counters.ignoredWrites += 1
+      return (.accepted, [])
+    }
+    let left = TuvaliError(.verifierUnknown, .peerEnded, "The wallet began another transfer on the same link.")
+    let actions = old.isOver ? [] : [failure(left, on: old.link)]
+    counters.visits += 1
+    visits[index] = Visit(after: old, dialect: dialect, identify: identify, keys: sessionKeys, at: now)
+    visits[index].code = .shown(keys.number)
+    return (.accepted, actions + [.tell(old.link, .ended), .tell(old.link, .secured(dialect))])
   }
 
   private mutating func writeInVisit(
     _ index: Int, _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, at now: Instant
-  ) -> [Action] {
+  ) -> (WriteAnswer, [Action]) {
+    if characteristic == .identify { return identifyAgain(index, value, of: dialect, at: now) }
     // For every chunk: the names are compared, because a whole dialect takes as long as the chunk's checksum does.
     guard visits[index].dialect.name == dialect.name else {
       counters.ignoredWrites += 1
-      return []
+      return (.accepted, [])
     }
+    guard characteristic == .responseSize else {
+      return (.accepted, visits[index].write(value, to: characteristic, &counters, at: now))
+    }
+    return announce(index, value, at: now)
+  }
+
+  /// A wallet announces its frame. The first size takes a session slot.
+  private mutating func announce(_ index: Int, _ value: [UInt8], at now: Instant) -> (WriteAnswer, [Action]) {
+    let hadSlot = visits[index].hasSlot
     // What the other visits' frames need is looked at only where a size is announced.
-    let room = characteristic == .responseSize ? self.room.without(claims(but: index)) : self.room
-    return visits[index].write(value, to: characteristic, room: room, &counters, at: now)
+    var actions = visits[index].announce(value, room.without(claims(but: index)), &counters, at: now)
+    if !hadSlot, visits[index].hasSlot {
+      if let parting = makeSlot(for: index, at: now) {
+        actions = parting + replaceCode(afterSlotOf: index, at: now) + actions
+      } else {
+        actions = visits[index].refuse(.busy, &counters, at: now)
+      }
+    }
+    return (visits[index].refusal.map { .refused($0) } ?? .accepted, actions)
+  }
+
+  /// Makes sure that there are no more sessions with a slot than slots.
+  ///
+  /// - Returns: what that takes; nil where it is the newest slot's wallet that has to go.
+  private mutating func makeSlot(for newest: Int, at now: Instant) -> [Action]? {
+    guard slotsInUse > configuration.visitors else { return [] }
+    guard !visits[newest].isDistrusted else { return nil }
+    let standings = visits.indices.map { $0 == newest ? nil : visits[$0].standing }
+    return Standing.worst(of: standings, configuration.patience, at: now).map {
+      visits[$0.index].giveWay(for: $0.fault, &counters, at: now)
+    }
   }
 
   private func claims(but index: Int) -> [Int] { visits.indices.compactMap { $0 == index ? nil : visits[$0].claim } }

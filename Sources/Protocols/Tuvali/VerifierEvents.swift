@@ -11,10 +11,9 @@ extension VerifierEngine {
     /// So much can be kept of what wallets bring, from now on; what is kept already is not in it.
     case room(Room)
     /// A link came up at the time that is given. The time may lie in the past: a radio may report a link only when its
-    /// peer first writes, reads or subscribes.
-    case linkOpened(LinkID, at: Instant)
-    /// The peer of this link has lost a place lately: it takes a place that is free, and nobody gives way to it.
-    case linkDistrusted(LinkID)
+    /// peer first writes, reads or subscribes. A peer is distrusted where another session of it has failed lately: no
+    /// other wallet loses its link or its slot to such a peer.
+    case linkOpened(LinkID, at: Instant, isDistrusted: Bool = false)
     /// The ATT MTU of a link was agreed on; the 23 that holds before is not reported.
     case linkChanged(LinkID, mtu: Int)
     /// A link has ended.
@@ -32,7 +31,10 @@ extension VerifierEngine {
   }
 
   /// What a write is answered with, if it is a request.
-  public enum WriteAnswer: Sendable { case accepted, refused }
+  public enum WriteAnswer: Hashable, Sendable {
+    case accepted
+    case refused(Refusal)
+  }
 
   /// What is to be done, in this order. Each action means the same wherever it stands.
   public enum Action: Sendable {
@@ -109,7 +111,7 @@ extension VerifierEngine {
     public var received = 0
     /// Transfers that failed, for whatever reason.
     public var failed = 0
-    /// Wallets that got no place, and links over the limit of those that wait to be identified.
+    /// Wallets that got no slot, and links over the limit of those that wait to be identified.
     public var refused = 0
     /// Chunks that were looked at, good or bad.
     public var chunks = 0
@@ -125,7 +127,7 @@ extension VerifierEngine {
     public var silentLinks = 0
     /// Transfers that failed because a size exceeded a limit, or because there was no room for the credential.
     public var failedByLimit = 0
-    /// Visits that ended because another wallet wanted their place.
+    /// Sessions that ended because another wallet needed their slot or their link.
     public var gaveWay = 0
     /// Wallets that announced a credential for which there was no room.
     public var noRoom = 0
@@ -134,7 +136,7 @@ extension VerifierEngine {
 
     mutating func fail(for reason: TuvaliError.Reason) {
       failed += 1
-      if reason == .limitExceeded { failedByLimit += 1 }
+      if reason == .limitExceeded || reason == .noCapacity { failedByLimit += 1 }
       if reason == .timeout { failedByTime += 1 }
     }
   }
@@ -149,12 +151,13 @@ extension VerifierEngine {
     public var reportDelay = Duration.milliseconds(40)
     /// From the event that reports a link to the wallet's Identify.
     public var identifyTimeout = Duration.seconds(10)
-    /// Visits at a time.
+    /// From Identify to the first size: a person chooses a card, or takes a photo.
+    public var announceTimeout = Duration.seconds(300)
+    /// Session slots: wallets between their first size and the verdict.
     public var visitors = 4
-    /// From one sign of life to the next: the Identify, the first size, a new chunk. Also for decrypting and storing the
-    /// credential.
+    /// From one sign of progress to the next: the first size, a new chunk. Also for decrypting and storing the credential.
     public var idleTimeout = Duration.seconds(60)
-    /// From Identify to the report on a complete frame, however large it is; see `wholeTime`.
+    /// From the first size to the report on a complete frame, however large it is; see `wholeTime`.
     public var visitTimeout = Duration.seconds(900)
     /// From the last write of a wallet whose frame is complete to the report for which it did not ask.
     public var quietTime = Duration.seconds(2)
@@ -168,11 +171,15 @@ extension VerifierEngine {
     public var answerTime = Duration.milliseconds(100)
     /// Links that may wait for their wallets to identify themselves, as long as `links` leaves so many.
     public var waitingLinks = 8
-    /// Links that visitors and those that wait may have together. One may always wait.
+    /// Links of sessions and of wallets that wait, together. One link may always wait.
     public var links = Int.max
     /// How long such a link is safe from making room for another one.
     public var arrivalTime = Duration.seconds(4)
-    /// What a visit may do without losing its place to the next wallet.
+    /// From the Identify of a wallet that is silent to the moment when it may lose its link to another wallet.
+    public var idleSafety = Duration.seconds(2)
+    /// From the Identify of a wallet to one that may begin another transfer on the same link.
+    var identifyPause = Duration.seconds(2)
+    /// What a visit may do without losing its slot or its link to another wallet.
     var patience = Standing.Patience()
 
     public init(name: String) {

@@ -10,30 +10,58 @@ struct Visit: Sendable {
 
   let link: LinkID
   let dialect: Dialect
+  /// When the link came up.
+  let openedAt: Instant
+  /// Whether another session of this peer has failed lately.
+  let isDistrusted: Bool
+  /// What has to be done about the code that is shown when the wallet takes a slot.
+  var code = Code.old
   private let configuration: Configuration
+  private let identify: Identify
   private(set) var progress: VerifierEngine.Progress
   private var state: VisitState
   private let identifiedAt: Instant
   /// When the wallet announced its first size.
   private var announcedAt: Instant?
-  /// The last sign of life: the Identify, the first size, or a chunk with which more of a frame was here than ever before.
+  /// The last progress: the first size, or a chunk with which more of a frame was here than ever before.
   private var progressAt: Instant
   /// The most bytes of a frame that were here.
   private var mostBytes = 0
   /// When the credential must be complete.
   private var visitEnd: Instant
 
+  /// How the wallet stands to the code that is shown.
+  enum Code: Hashable, Sendable {
+    /// The wallet has read an earlier code, or has taken a slot.
+    case old
+    /// The Identify replaced the code.
+    case replaced
+    /// The wallet may have read the code with this number.
+    case shown(Int)
+  }
+
   init(
-    link: LinkID, dialect: Dialect, keys: SessionKeys, mtu: Int, configuration: Configuration, at now: Instant
+    link: LinkID, dialect: Dialect, identify: Identify, keys: [SessionKeys], _ newcomer: WaitingLinks.Newcomer,
+    configuration: Configuration, at now: Instant
   ) {
     self.link = link
     self.dialect = dialect
+    self.identify = identify
     self.configuration = configuration
+    (openedAt, isDistrusted) = (newcomer.openedAt, newcomer.isDistrusted)
     state = .identified(keys)
-    identifiedAt = now
-    progressAt = now
-    visitEnd = now.advanced(by: configuration.visitTimeout)
-    progress = VerifierEngine.Progress(mtu: mtu)
+    (identifiedAt, progressAt, visitEnd) = (now, now, now)
+    progress = VerifierEngine.Progress(mtu: newcomer.mtu ?? Limits.offeredMTU)
+  }
+
+  /// A visit in place of another one on the same link.
+  init(after old: Visit, dialect: Dialect, identify: Identify, keys: [SessionKeys], at now: Instant) {
+    self.init(
+      link: old.link, dialect: dialect, identify: identify, keys: keys,
+      .init(openedAt: old.openedAt, isDistrusted: old.isDistrusted, mtu: old.progress.mtu),
+      configuration: old.configuration, at: now)
+    guard !old.isOver else { return }
+    (announcedAt, progressAt, mostBytes) = (old.announcedAt, old.progressAt, old.mostBytes)
   }
 
   /// When the wallet has been silent for too long.
@@ -42,9 +70,10 @@ struct Visit: Sendable {
   /// When `timer` is to be called or, if the visit is closing, the link to be cut.
   var deadline: Instant {
     switch state {
-    case .identified: min(silenceEnd, visitEnd)
+    case .identified: identifiedAt.advanced(by: configuration.announceTimeout)
     case .receiving(let reception): reception.reportAt ?? min(silenceEnd, visitEnd)
     case .unsealing(let until), .keeping(let until), .deciding(let until), .leaving(let until): until
+    case .refused(_, let until): until
     case .closing(let cutAt): cutAt
     }
   }
@@ -53,7 +82,7 @@ struct Visit: Sendable {
   var isOver: Bool {
     switch state {
     case .identified, .receiving, .unsealing, .keeping: false
-    case .deciding, .leaving, .closing: true
+    case .deciding, .leaving, .refused, .closing: true
     }
   }
 
@@ -63,11 +92,17 @@ struct Visit: Sendable {
   /// Whether the wallet was asked to disconnect.
   var isClosing: Bool { if case .closing = state { true } else { false } }
 
-  /// Whether the visit counts against `Configuration.visitors`: the wallet has something to bring or to hear.
-  var takesPlace: Bool {
+  /// Since when the wallet has been silent that has identified itself and announced no size; nil for any other.
+  var idleSince: Instant? { if case .identified = state { identifiedAt } else { nil } }
+
+  /// Why the wallet was refused; nil where it was not.
+  var refusal: VerifierEngine.Refusal? { if case .refused(let reason, _) = state { reason } else { nil } }
+
+  /// Whether the visit counts against `Configuration.visitors`: from the first size to the verdict.
+  var hasSlot: Bool {
     switch state {
-    case .identified, .receiving, .unsealing, .keeping, .deciding: true
-    case .leaving, .closing: false
+    case .receiving, .unsealing, .keeping, .deciding: true
+    case .identified, .leaving, .refused, .closing: false
     }
   }
 
@@ -75,21 +110,30 @@ struct Visit: Sendable {
   var claim: Int? {
     switch state {
     case .receiving, .unsealing, .keeping: progress.bytesExpected
-    case .identified, .deciding, .leaving, .closing: nil
+    case .identified, .deciding, .leaving, .refused, .closing: nil
     }
   }
 
-  /// How the visit stands when its place is wanted; nil where it keeps its place whatever happens: its frame is complete, or
-  /// it has no place.
+  /// How the visit stands when its slot is wanted; nil where it keeps its slot whatever happens, because its frame is
+  /// complete, or where it has no slot.
   var standing: Standing? {
     switch state {
     case .receiving where progress.chunksMissing == 0: return nil
-    case .identified, .receiving, .deciding: break
-    case .unsealing, .keeping, .leaving, .closing: return nil
+    case .receiving, .deciding: break
+    case .identified, .unsealing, .keeping, .leaving, .refused, .closing: return nil
     }
     return Standing(
-      identifiedAt: identifiedAt, announcedAt: announcedAt, progressAt: progressAt, bytes: mostBytes,
-      isDelivered: isOver)
+      announcedAt: announcedAt ?? identifiedAt, progressAt: progressAt, bytes: mostBytes, isDelivered: isOver)
+  }
+
+  /// Whether an Identify begins another transfer: not the one that began this visit, not in a row, and not while a complete
+  /// frame is being stored.
+  func mayBeginAgain(with identify: Identify, at now: Instant) -> Bool {
+    switch state {
+    case .identified, .receiving, .deciding, .leaving: break
+    case .unsealing, .keeping, .refused, .closing: return false
+    }
+    return identify != self.identify && identifiedAt.duration(to: now) >= configuration.identifyPause
   }
 
   /// Calls `body` with this visit where it stands: nothing of it is copied.
@@ -99,17 +143,14 @@ struct Visit: Sendable {
 
   // MARK: From the wallet
 
-  /// - Parameter room: what can be kept of what this wallet brings.
+  /// Takes in a write to any characteristic but Identify and Response size.
   mutating func write(
-    _ value: [UInt8], to characteristic: Characteristic, room: VerifierEngine.Room, _ counters: inout Counters,
-    at now: Instant
+    _ value: [UInt8], to characteristic: Characteristic, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
     var actions: [Action] = []
     switch characteristic {
     case .submitResponse: add(value, &counters, at: now)
     case .transferReportRequest: actions = requestReport(value, &counters, at: now)
-    case .responseSize: actions = announce(value, room, &counters, at: now)
-    // Only the first Identify counts: the private key, which another would need, is gone.
     default: counters.ignoredWrites += 1
     }
     // For every chunk: whether the frame is complete is asked of the figures, because the state would be copied.
@@ -129,29 +170,29 @@ struct Visit: Sendable {
     return []
   }
 
-  private mutating func announce(
+  /// - Parameter room: what can be kept of what this wallet brings.
+  mutating func announce(
     _ value: [UInt8], _ room: VerifierEngine.Room, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
-    let keys: SessionKeys
+    let keys: [SessionKeys]
     switch state {
     case .identified(let known): keys = known
     case .receiving(let reception) where !reception.assembler.isComplete: keys = reception.keys
-    case .receiving, .unsealing, .keeping, .deciding, .leaving, .closing:
+    case .receiving, .unsealing, .keeping, .deciding, .leaving, .refused, .closing:
       // A connection carries one payload: a second one would come under the same key and nonce.
       counters.ignoredWrites += 1
       return []
     }
     do throws(TuvaliError) {
       let size = try announcedSize(value)
-      if let refusal = room.refusal(of: size) {
+      guard room.holds(size) else {
         counters.noRoom += 1
-        throw refusal
+        return refuse(.full, &counters, at: now)
       }
       if announcedAt == nil { progressAt = now }
       let start = announcedAt ?? now
       announcedAt = start
-      visitEnd = min(
-        identifiedAt.advanced(by: configuration.visitTimeout), start.advanced(by: configuration.wholeTime(for: size)))
+      visitEnd = start.advanced(by: min(configuration.visitTimeout, configuration.wholeTime(for: size)))
       let assembler = Assembler(
         size: size, layout: ChunkLayout(mtu: progress.mtu), firstSequence: dialect.firstSequence)
       state = .receiving(VisitState.Reception(assembler: assembler, reportAt: nil, keys: keys))
@@ -216,7 +257,7 @@ struct Visit: Sendable {
       return due <= now ? report(reception, &counters, at: now) : []
     case .deciding, .leaving:
       return [.notify(link, .transferReportResponse, dialect, TransferReport.success.bytes)]
-    case .identified, .unsealing, .keeping, .closing:
+    case .identified, .unsealing, .keeping, .refused, .closing:
       counters.ignoredWrites += 1
       return []
     }
@@ -302,27 +343,51 @@ struct Visit: Sendable {
       // The wallet's time may be over as well.
       guard case .receiving = state, deadline <= now else { return actions }
       return actions + timer(&counters, at: now)
-    case .identified, .receiving:
+    case .identified:
+      let sentence = "The wallet announced no credential within \(configuration.announceTimeout.components.seconds) s."
+      return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
+    case .receiving:
       let sentence =
         now < visitEnd
         ? "There was no progress for \(configuration.idleTimeout.components.seconds) s."
-        : "The transfer was not over within \(identifiedAt.duration(to: visitEnd).components.seconds) s."
+        : "The transfer was not over within \((announcedAt ?? now).duration(to: visitEnd).components.seconds) s."
       return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
     case .unsealing, .keeping:
       let sentence = "Decrypting and keeping took over \(configuration.idleTimeout.components.seconds) s."
       return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
-    case .deciding, .leaving: return askToDisconnect(at: now)
+    case .deciding, .leaving, .refused: return askToDisconnect(at: now)
     case .closing: return []
     }
   }
 
   // MARK: Ends
 
-  /// Another wallet gets this visit's place.
+  /// Another wallet gets this visit's link: its own wallet is silent.
+  mutating func giveLink(_ counters: inout Counters, at now: Instant) -> [Action] {
+    counters.gaveWay += 1
+    let seconds = identifiedAt.duration(to: now).components.seconds
+    let sentence = "The wallet announced no credential for \(seconds) s, and another wallet needed its link."
+    return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
+  }
+
+  /// Refuses the wallet. It is asked to disconnect when the answer to its write has had the time to reach it.
+  mutating func refuse(
+    _ reason: VerifierEngine.Refusal, _ counters: inout Counters, at now: Instant
+  ) -> [Action] {
+    if reason == .busy { counters.refused += 1 }
+    let error = reason.error(configuration)
+    let wasOver = isOver
+    state = .refused(reason, until: now.advanced(by: configuration.answerTime))
+    guard !wasOver else { return [] }
+    counters.fail(for: error.reason)
+    return [.tell(link, .failed(error))]
+  }
+
+  /// Another wallet gets this visit's slot.
   mutating func giveWay(for fault: Standing.Fault, _ counters: inout Counters, at now: Instant) -> [Action] {
     counters.gaveWay += 1
     guard !isOver else { return askToDisconnect(at: now) }
-    let sentence = "\(fault.sentence) Another wallet wanted its place."
+    let sentence = "\(fault.sentence) Another wallet needed its session slot."
     return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
   }
 

@@ -4,8 +4,8 @@ import Crypto
 
 /// How far a visit has come.
 enum VisitState: Sendable {
-  /// The wallet is identified with the key that it was invited with, and has announced no size.
-  case identified(SessionKeys)
+  /// The wallet has identified itself and has announced no size. There are keys for each code that it may have read.
+  case identified([SessionKeys])
   /// Chunks are coming in.
   case receiving(Reception)
   /// The frame is complete, and is being decrypted.
@@ -16,6 +16,8 @@ enum VisitState: Sendable {
   case deciding(until: Instant)
   /// The wallet knows the verdict, and should disconnect by itself.
   case leaving(until: Instant)
+  /// The wallet was refused, and is asked to disconnect when the answer has reached it.
+  case refused(VerifierEngine.Refusal, until: Instant)
   /// The wallet was asked to disconnect.
   case closing(cutAt: Instant)
 
@@ -26,7 +28,8 @@ enum VisitState: Sendable {
     var reportAt: Instant?
     /// Whether the wallet has asked for the report that is due.
     var isAsked = false
-    let keys: SessionKeys
+    /// For each code that the wallet may have read.
+    let keys: [SessionKeys]
   }
 
   /// Adds a chunk to the frame that is being received, and brings the figures up to date.
@@ -52,6 +55,7 @@ enum VisitState: Sendable {
     case .keeping(let until): self = .keeping(until: until)
     case .deciding(let until): self = .deciding(until: until)
     case .leaving(let until): self = .leaving(until: until)
+    case .refused(let reason, let until): self = .refused(reason, until: until)
     case .closing(let cutAt): self = .closing(cutAt: cutAt)
     }
     return nil

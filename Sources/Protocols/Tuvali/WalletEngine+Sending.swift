@@ -41,7 +41,11 @@ extension WalletEngine {
   ) -> [Action] {
     switch (failure, characteristic) {
     case (.busy, _):
-      return fail(TuvaliError(.walletState, .busy, "The verifier is serving another wallet. Try again."), at: now)
+      let sentence = "All session slots of the verifier are in use. Scan the code that it shows now, and try again."
+      return fail(TuvaliError(.walletState, .busy, sentence), at: now)
+    case (.noCapacity, _):
+      let sentence = "The verifier has no capacity for one more credential."
+      return fail(TuvaliError(.walletState, .noCapacity, sentence), at: now)
     case (_, .transferReportRequest):
       return fail(TuvaliError(.walletReport, .protocolViolation, "The verifier refused the report request."), at: now)
     case (_, .submitResponse):
@@ -98,9 +102,9 @@ extension WalletEngine {
     case .awaitingStatus: return leave(at: now)
     case .leaving, .ended, .idle, .scanning: return []
     default:
-      let error = TuvaliError(
-        .walletTransfer, .peerEnded, "The verifier ended the transfer before it had the credential.")
-      return fail(error, at: now)
+      let sentence =
+        "The verifier ended the transfer and has not confirmed the credential. Scan the code that it shows now, and try again."
+      return fail(TuvaliError(.walletTransfer, .peerEnded, sentence), at: now)
     }
   }
 

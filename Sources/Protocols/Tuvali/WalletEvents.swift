@@ -32,7 +32,13 @@ extension WalletEngine {
   }
 
   /// How the verifier refused a write.
-  public enum WriteFailure: Sendable { case busy, other }
+  public enum WriteFailure: Sendable {
+    /// All session slots of the verifier are in use.
+    case busy
+    /// The verifier has no capacity for one more credential.
+    case noCapacity
+    case other
+  }
 
   /// What is to be done, in this order. Each action means the same wherever it stands.
   public enum Action: Sendable {

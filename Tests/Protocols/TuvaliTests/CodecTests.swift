@@ -161,7 +161,7 @@ struct CodecTests {
   func printing() throws {
     let keys = try Vectors.shared.keys.session()
     let sealing = Sealing(text: Array("secret".utf8), keys: keys)
-    let unsealing = Unsealing(frame: [115, 101], keys: keys, limit: 10)
+    let unsealing = Unsealing(frame: [115, 101], keys: [keys], limit: 10)
     for value in [sealing, unsealing] as [any Sendable] {
       var dumped = ""
       dump(value, to: &dumped)

@@ -73,16 +73,16 @@ struct Pair {
   /// Runs until nothing more happens, or `limit`.
   mutating func run(limit: Duration) {
     let end = now.advanced(by: limit)
-    while let next = [queue.first, verifier.deadline, wallet.deadline].compactMap({ $0 }).min(), next <= end {
+    while let next = [queue.first, verifier.linkDeadline, wallet.deadline].compactMap({ $0 }).min(), next <= end {
       now = max(now, next)
       if let happening = queue.take(upTo: now) { take(happening) }
-      if let deadline = verifier.deadline, deadline <= now { perform(verifier.handle(.timer, at: now)) }
+      if let deadline = verifier.linkDeadline, deadline <= now { perform(verifier.handle(.timer, at: now)) }
       if let deadline = wallet.deadline, deadline <= now { perform(wallet.handle(.timer, at: now)) }
     }
   }
 
   /// Whether nothing is left to happen.
-  var isAtRest: Bool { queue.first == nil && verifier.deadline == nil && wallet.deadline == nil }
+  var isAtRest: Bool { queue.first == nil && verifier.linkDeadline == nil && wallet.deadline == nil }
 
   private mutating func happen(_ happening: Happening, after delay: Duration) {
     queue.add(happening, at: now.advanced(by: delay))
@@ -102,7 +102,7 @@ struct Pair {
       perform(actions)
       guard needsResponse else { return }
       if characteristic == .submitResponse { chunksWithRadio -= 1 }
-      happen(.wallet(.written(characteristic, answer == .refused ? .busy : nil)), after: .milliseconds(2))
+      happen(.wallet(.written(characteristic, answer == .accepted ? nil : .busy)), after: .milliseconds(2))
     case .linkEnds:
       guard isLinked else { return }
       isLinked = false

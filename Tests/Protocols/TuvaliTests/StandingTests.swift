@@ -10,24 +10,20 @@ struct StandingTests {
 
   private static func ago(_ milliseconds: Int) -> Instant { now.advanced(by: .milliseconds(-milliseconds)) }
 
-  private static func standing(
-    age: Int, silence: Int = 0, announced: Int? = nil, bytes: Int = 0, isDelivered: Bool = false
-  ) -> Standing {
-    Standing(
-      identifiedAt: ago(age), announcedAt: announced.map(ago), progressAt: ago(silence), bytes: bytes,
-      isDelivered: isDelivered)
+  private static func standing(age: Int, silence: Int = 0, bytes: Int = 0, isDelivered: Bool = false) -> Standing {
+    Standing(announcedAt: ago(age), progressAt: ago(silence), bytes: bytes, isDelivered: isDelivered)
   }
 
   static let faults: [(Standing, Standing.Fault?)] = [
     (standing(age: 4999, silence: 4999), nil),
     (standing(age: 5000, silence: 5000), .silent(.seconds(5))),
-    (standing(age: 9000, silence: 10, announced: 5000, bytes: 9999), .slow(1999)),
-    (standing(age: 9000, silence: 10, announced: 5000, bytes: 10_000), nil),
-    (standing(age: 9000, silence: 10, announced: 4999, bytes: 1), nil),
-    (standing(age: 30_000, silence: 10, announced: 10_000, bytes: 50_000), nil),
-    (standing(age: 30_001, silence: 10, announced: 10_000, bytes: 50_000), .old(.milliseconds(30_001))),
-    (standing(age: 9000, silence: 9000, announced: 9000, bytes: 1, isDelivered: true), nil),
-    (standing(age: 31_000, silence: 9000, announced: 9000, bytes: 1, isDelivered: true), .old(.seconds(31))),
+    (standing(age: 5000, silence: 10, bytes: 9999), .slow(1999)),
+    (standing(age: 5000, silence: 10, bytes: 10_000), nil),
+    (standing(age: 4999, silence: 10, bytes: 1), nil),
+    (standing(age: 30_000, silence: 10, bytes: 100_000), nil),
+    (standing(age: 30_001, silence: 10, bytes: 100_000), .old(.milliseconds(30_001))),
+    (standing(age: 9000, silence: 9000, bytes: 1, isDelivered: true), nil),
+    (standing(age: 31_000, silence: 9000, bytes: 1, isDelivered: true), .old(.seconds(31))),
   ]
 
   @Test("Silence, slowness and age count from their bounds on", arguments: faults)
@@ -37,9 +33,9 @@ struct StandingTests {
 
   @Test("Silence is worse than slowness, slowness than age; and of each the more the worse")
   func order() {
-    let old = Self.standing(age: 60_000, silence: 1, announced: 1000, bytes: 1)
-    let slow = Self.standing(age: 9000, silence: 1, announced: 6000, bytes: 6000)
-    let slower = Self.standing(age: 9000, silence: 1, announced: 6000, bytes: 5000)
+    let old = Self.standing(age: 60_000, silence: 1, bytes: 200_000)
+    let slow = Self.standing(age: 6000, silence: 1, bytes: 6000)
+    let slower = Self.standing(age: 6000, silence: 1, bytes: 5000)
     let silent = Self.standing(age: 5000, silence: 5000)
     let longer = Self.standing(age: 6000, silence: 6000)
     let all = [old, slow, slower, silent, longer]
@@ -58,10 +54,9 @@ struct StandingTests {
       let hall = (0..<1 + dice.below(6)).map { _ -> Standing? in
         guard dice.below(8) > 0 else { return nil }
         let age = dice.below(40_000)
-        let announced = dice.below(3) == 0 ? nil : dice.below(age + 1)
         return Self.standing(
-          age: age, silence: dice.below(min(age, 8000) + 1), announced: announced, bytes: dice.below(100_000),
-          isDelivered: dice.below(4) == 0)
+          age: age, silence: dice.below(min(age, 8000) + 1), bytes: dice.below(100_000), isDelivered: dice.below(4) == 0
+        )
       }
       let worst = Standing.worst(of: hall, at: Self.now)
       let faults = hall.map { $0?.fault(at: Self.now) }

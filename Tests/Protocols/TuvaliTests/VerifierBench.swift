@@ -52,7 +52,7 @@ struct VerifierBench {
     _ value: [UInt8], to characteristic: Characteristic, on link: LinkID = wallet, in dialect: Dialect = .v05
   ) -> [String] {
     let (answer, actions) = engine.write(value, to: characteristic, of: dialect, on: link, at: now)
-    return (answer == .refused ? ["refuse"] : []) + note(actions)
+    return answer.words + note(actions)
   }
 
   /// Lets time pass, and tells the engine that it has.
@@ -183,6 +183,15 @@ extension VerifierEngine {
   var visitor: LinkID? { visitors.first }
   /// The figures of its visit.
   var progress: Progress? { visitor.flatMap { progress(of: $0) } }
+}
+
+extension VerifierEngine.WriteAnswer {
+  var words: [String] {
+    switch self {
+    case .accepted: []
+    case .refused(let reason): ["refuse \(reason)"]
+    }
+  }
 }
 
 extension VerifierEngine.Action {

@@ -239,7 +239,7 @@ struct VerifierFrameTests {
     let own = X25519.PrivateKey(randomFrom: &random)
     let keys = try SessionKeys(own: own, peer: own.publicKey, nonce: [])
     let assembler = Assembler(size: frame.count, layout: ChunkLayout(mtu: 517), firstSequence: 1)
-    var state = VisitState.receiving(.init(assembler: assembler, reportAt: nil, keys: keys))
+    var state = VisitState.receiving(.init(assembler: assembler, reportAt: nil, keys: [keys]))
     var progress = VerifierEngine.Progress(mtu: 517)
     var places: [UInt] = []
     for sequence in chunker.sequences {

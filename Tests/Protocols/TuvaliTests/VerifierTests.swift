@@ -36,7 +36,7 @@ struct VerifierTests {
     #expect(bench.engine.visitor == nil)
     #expect(Set(bench.invitations.map(\.key)).count == 2)
     #expect(bench.engine.counters == .init(visits: 1, received: 1, chunks: 1))
-    #expect(bench.engine.deadline == nil)
+    #expect(bench.engine.linkDeadline == nil)
   }
 
   @Test("A visit in each dialect is answered in that dialect", arguments: Dialect.Name.allCases)
@@ -98,12 +98,16 @@ struct VerifierTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("The private key of an invitation is gone with the Identify that used it")
+  @Test("The private key of a code is gone twenty seconds after the Identify that replaced the code")
   func privateKeyGoes() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
     let next = try #require(bench.engine.invitation)
     #expect(next.key != bench.invitations[0].key)
+    _ = bench.pass(.seconds(20) - .nanoseconds(1))
+    #expect(privateKeys(in: bench.engine).count == 2)
+    #expect(bench.engine.deadline == bench.now.advanced(by: .nanoseconds(1)))
+    _ = bench.pass(.nanoseconds(1))
     #expect(privateKeys(in: bench.engine).map(\.publicKey) == [next.key])
   }
 
@@ -167,7 +171,7 @@ struct VerifierTests {
     #expect(bench.open(mtu: 66) == ["tell 1 TVV_CON_001 protocolViolation", "tell 1 ended"])
     #expect(bench.engine.counters.failed == 1)
     let (identify, _) = try bench.identification()
-    #expect(bench.write(identify.bytes, to: .identify) == ["refuse"])
+    #expect(bench.write(identify.bytes, to: .identify) == ["refuse busy"])
     #expect(bench.pass(.milliseconds(100)) == ["cut 1"])
     #expect(bench.engine.visitor == nil)
     bench = VerifierBench()

@@ -10,27 +10,27 @@ struct VerifierVisitorsTests {
   static let second = LinkID(2)
 
   @Test(
-    "A wallet that comes when the place is taken is refused while the visitor needs it, and the visitor is undisturbed",
+    "A wallet that announces when the slot is in use is refused while the slot's wallet needs it, which is not disturbed",
     arguments: VerifierBench.Stage.allCases)
   func bargingIn(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
-    let (deadline, progress) = (bench.engine.deadline, bench.engine.progress)
+    let (deadline, progress) = (bench.engine.linkDeadline, bench.engine.progress)
     #expect(bench.open(Self.second) == [])
     let (identify, _) = try bench.identification()
-    #expect(bench.write([0, 0, 1, 0], to: .responseSize, on: Self.second) == [])
+    #expect(bench.announce(256, on: Self.second) == [])
     #expect(bench.write([1], to: .transferReportRequest, on: Self.second) == [])
-    guard ![.leaving, .closing].contains(stage) else {
-      // Who only has to leave takes no place.
-      let words = bench.write(identify.bytes, to: .identify, on: Self.second)
-      #expect(words == ["advertise OVPMOSIP", "tell 2 secured v05"])
+    #expect(
+      bench.write(identify.bytes, to: .identify, on: Self.second) == ["advertise OVPMOSIP", "tell 2 secured v05"])
+    guard ![.ready, .leaving, .closing].contains(stage) else {
+      // A wallet that has announced nothing, or only has to leave, takes no slot.
+      #expect(bench.announce(256, on: Self.second) == ["tell 2 announced"])
       return #expect(bench.engine.visitors == [VerifierBench.wallet, Self.second])
     }
-    #expect(
-      bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused busy"])
-    #expect(bench.handle(.linkClosed(Self.second)) == [])
+    #expect(bench.announce(256, on: Self.second) == ["refuse busy", "tell 2 TVV_UNK_001 busy"])
+    #expect(bench.handle(.linkClosed(Self.second)) == ["tell 2 ended"])
     #expect(bench.engine.counters.refused == 1)
     #expect(bench.engine.visitor == VerifierBench.wallet)
-    #expect(bench.engine.deadline == deadline)
+    #expect(bench.engine.linkDeadline == deadline)
     #expect(bench.engine.progress == progress)
     if stage == .receiving {
       // One chunk of one is missing still.
@@ -38,53 +38,31 @@ struct VerifierVisitorsTests {
     }
   }
 
-  @Test("A wallet that connected before the present key was on the air is refused, though nobody is served")
-  func oldKey() throws {
-    var bench = VerifierBench()
-    #expect(bench.open(Self.second) == [])
-    let (stale, _) = try bench.identification()
-    _ = try bench.admit()
-    #expect(bench.handle(.linkClosed(VerifierBench.wallet)).last == "tell 1 ended")
-    #expect(bench.write([1], to: .transferReportRequest, on: Self.second) == ["refuse"])
-    #expect(bench.write(stale.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused wrongCode"])
-    #expect(bench.pass(.milliseconds(100)) == ["cut 2"])
-    _ = try bench.admit(LinkID(4))
-    #expect(bench.engine.visitor == LinkID(4))
-  }
-
-  @Test("When a link came up decides, not when the radio reports it")
-  func reportedLate() throws {
-    var bench = VerifierBench { $0.visitors = 2 }
-    _ = try bench.admit()
-    let advertised = bench.now
-    let before = advertised.advanced(by: .nanoseconds(-1))
-    _ = bench.pass(.seconds(5))
-    // Three links that the radio reports together: one from before the key, one of the key's moment, one from after.
-    let after = bench.now.advanced(by: .seconds(-4))
-    for (link, openedAt) in [(Self.second, before), (LinkID(3), advertised), (LinkID(4), after)] {
-      #expect(bench.handle(.linkOpened(link, at: openedAt)) == [])
+  @Test("A wallet that is refused at its size is asked to disconnect when the answer has reached it, and is then cut")
+  func refusedAtSize() throws {
+    var bench = try VerifierBench(at: .receiving)
+    _ = try bench.admit(Self.second)
+    #expect(bench.announce(256, on: Self.second) == ["refuse busy", "tell 2 TVV_UNK_001 busy"])
+    for characteristic in [.responseSize, .submitResponse, .transferReportRequest] as [Characteristic] {
+      #expect(bench.write([0, 1, 0, 0], to: characteristic, on: Self.second).filter { !$0.hasPrefix("refuse") } == [])
     }
-    let (identify, _) = try bench.identification()
-    for number in [2, 3] as [UInt64] {
-      let words = bench.write(identify.bytes, to: .identify, on: LinkID(number))
-      #expect(words == ["refuse", "tell \(number) refused wrongCode"])
-    }
-    let words = bench.write(identify.bytes, to: .identify, on: LinkID(4))
-    #expect(words == ["advertise OVPMOSIP", "tell 4 secured v05"])
-    #expect(bench.engine.counters.refused == 2)
+    bench.expectAt(.milliseconds(100), ["notify 2 disconnect 01"])
+    bench.expectAt(.milliseconds(500), ["cut 2", "tell 2 ended"])
+    #expect(bench.engine.visitors == [VerifierBench.wallet])
   }
 
   @Test("A wallet that is turned down is cut when its answer has had the time to go, and is refused whatever it writes")
   func turnedDown() throws {
-    var bench = try VerifierBench(at: .ready)
-    _ = bench.open(Self.second)
+    var bench = VerifierBench()
     let (identify, _) = try bench.identification()
-    #expect(bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse", "tell 2 refused busy"])
+    _ = bench.open(Self.second)
+    _ = bench.handle(.room(.init(credentials: 0, bytes: 0)))
+    #expect(bench.write(identify.bytes, to: .identify, on: Self.second) == ["refuse full", "tell 2 refused full"])
     #expect(bench.engine.turnedDownLinks == 1)
     #expect(bench.engine.waitingLinks == 0)
     #expect(bench.pass(.milliseconds(60)) == [])
     for characteristic in Characteristic.allCases {
-      #expect(bench.write(identify.bytes, to: characteristic, on: Self.second) == ["refuse"])
+      #expect(bench.write(identify.bytes, to: characteristic, on: Self.second) == ["refuse busy"])
     }
     #expect(bench.handle(.linkChanged(Self.second, mtu: 23)) == [])
     #expect(bench.open(Self.second) == [])
@@ -97,15 +75,15 @@ struct VerifierVisitorsTests {
   @Test("A wallet that was turned down takes no place from those that wait, and is cut when the verifier stops")
   func turnedDownTakesNoPlace() throws {
     var bench = VerifierBench { $0.waitingLinks = 1 }
-    _ = try bench.admit()
+    let (identify, _) = try bench.identification()
+    _ = bench.handle(.room(.init(credentials: 0, bytes: 0)))
     for number in UInt64(2)...4 {
       #expect(bench.open(LinkID(number)) == [])
-      let (identify, _) = try bench.identification()
-      #expect(
-        bench.write(identify.bytes, to: .identify, on: LinkID(number)) == ["refuse", "tell \(number) refused busy"])
+      let words = bench.write(identify.bytes, to: .identify, on: LinkID(number))
+      #expect(words == ["refuse full", "tell \(number) refused full"])
     }
     #expect(bench.engine.turnedDownLinks == 3)
-    #expect(bench.handle(.stop).suffix(3) == ["cut 2", "cut 3", "cut 4"])
+    #expect(bench.handle(.stop) == ["cut 2", "cut 3", "cut 4"])
     #expect(bench.engine.turnedDownLinks == 0 && bench.engine.deadline == nil)
   }
 
@@ -125,23 +103,23 @@ struct VerifierVisitorsTests {
   func unknownLink() throws {
     var bench = VerifierBench()
     let (identify, _) = try bench.identification()
-    #expect(bench.write(identify.bytes, to: .identify, on: LinkID(9)) == ["refuse"])
-    #expect(bench.announce(100) == ["refuse"])
+    #expect(bench.write(identify.bytes, to: .identify, on: LinkID(9)) == ["refuse busy"])
+    #expect(bench.announce(100) == ["refuse busy"])
     #expect(bench.engine.visitor == nil)
     bench = VerifierBench(isStarted: false)
     #expect(bench.open(LinkID(9)) == [])
-    #expect(bench.write(identify.bytes, to: .identify, on: LinkID(9)) == ["refuse"])
+    #expect(bench.write(identify.bytes, to: .identify, on: LinkID(9)) == ["refuse busy"])
   }
 
   @Test("As many links may wait as the limit says, and no more; one that leaves makes room")
   func waitingLimit() throws {
     var bench = VerifierBench { $0.waitingLinks = 3 }
     for number in 1...3 { #expect(bench.open(LinkID(UInt64(number))) == []) }
-    #expect(bench.handle(.linkOpened(LinkID(4), at: bench.now)) == ["cut 4"])
+    #expect(bench.handle(.linkOpened(LinkID(4), at: bench.now)) == ["tell 4 refused busy", "cut 4"])
     #expect(bench.engine.counters.refused == 1)
     #expect(bench.handle(.linkClosed(LinkID(2))) == [])
     #expect(bench.handle(.linkOpened(LinkID(5), at: bench.now)) == [])
-    #expect(bench.handle(.linkOpened(LinkID(6), at: bench.now)) == ["cut 6"])
+    #expect(bench.handle(.linkOpened(LinkID(6), at: bench.now)) == ["tell 6 refused busy", "cut 6"])
     // The visitor waits no longer.
     _ = try bench.admit(LinkID(1))
     #expect(bench.handle(.linkOpened(LinkID(7), at: bench.now)) == [])
@@ -154,18 +132,18 @@ struct VerifierVisitorsTests {
       $0.visitors = 4
     }
     for number in 1...3 { #expect(bench.open(LinkID(UInt64(number))) == []) }
-    #expect(bench.handle(.linkOpened(LinkID(4), at: bench.now)) == ["cut 4"])
+    #expect(bench.handle(.linkOpened(LinkID(4), at: bench.now)) == ["tell 4 refused busy", "cut 4"])
     // The first becomes a visitor, and two wait.
     let (identify, _) = try bench.identification()
     _ = bench.write(identify.bytes, to: .identify, on: LinkID(1))
     #expect(bench.engine.visitors.count == 1)
-    #expect(bench.open(LinkID(5)) == ["cut 5"])
+    #expect(bench.open(LinkID(5)) == ["tell 5 refused busy", "cut 5"])
     #expect(bench.handle(.linkClosed(LinkID(2))) == [])
     #expect(bench.open(LinkID(6)) == [])
     for number in [3, 6] { #expect(bench.handle(.linkClosed(LinkID(UInt64(number)))) == []) }
     bench.engine.configuration.links = 1
     #expect(bench.open(LinkID(7)) == [])
-    #expect(bench.handle(.linkOpened(LinkID(8), at: bench.now)) == ["cut 8"])
+    #expect(bench.handle(.linkOpened(LinkID(8), at: bench.now)) == ["tell 8 refused busy", "cut 8"])
   }
 
   @Test("A link that is reported twice keeps its time and its place")
@@ -199,6 +177,8 @@ struct VerifierVisitorsTests {
         _ = bench.handle(.stop)
         _ = bench.handle(.start)
       }
+      // A code is replaced four times in a row at most, and then once in five seconds.
+      _ = bench.pass(.seconds(5))
       #expect(bench.engine.visitor == nil)
       #expect(bench.engine.progress == nil)
     }

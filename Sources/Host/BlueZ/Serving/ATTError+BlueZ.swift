@@ -20,7 +20,7 @@ extension DBusError {
         DBusError(name: BlueZName.Failure.invalidOffset, message: "Nothing can be written there.")
       case .invalidLength:
         DBusError(name: BlueZName.Failure.invalidValueLength, message: "The value has the wrong length.")
-      case .busy:
+      case .busy, .noCapacity:
         DBusError(name: BlueZName.Failure.failed, message: "0x" + String(error.rawValue, radix: 16))
       case .unlikely:
         DBusError(name: "org.bluez.Error.Unlikely", message: "The service does not take it.")

@@ -8,8 +8,8 @@ extension DBusError {
     let sentence = "\(error.code): \(error.sentence)"
     self =
       switch error.reason {
-      case .protocolViolation: .protocolError(sentence)
-      case .limitExceeded: .limitExceeded(sentence)
+      case .protocolViolation, .wrongCode: .protocolError(sentence)
+      case .limitExceeded, .noCapacity: .limitExceeded(sentence)
       case .invalidArgument: .invalidArgs(sentence)
       case .timeout: .timeout(sentence)
       case .peerLost, .peerEnded: .peerLost(sentence)

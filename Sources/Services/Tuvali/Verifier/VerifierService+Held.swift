@@ -11,6 +11,6 @@ extension VerifierService {
   var held: Held {
     Held(
       links: addresses.count, waitingLinks: engine.waitingLinks, turnedDownLinks: engine.turnedDownLinks,
-      visits: engine.visitors.count, deadlines: engine.deadline == nil ? 0 : 1)
+      visits: engine.visitors.count, deadlines: engine.linkDeadline == nil ? 0 : 1)
   }
 }

@@ -10,18 +10,16 @@ import Transfers
 extension VerifierService: Service {
   public nonisolated static let name = "Verifier"
   public nonisolated static let sections: [any SettingsSection.Type] = [Settings.self]
-  public nonisolated static let linkShare = share(Settings(), RadioSettings())
+  public nonisolated static let linkShare = share(RadioSettings())
   public nonisolated static let messages = MessageID.verifier + MessageID.transfers
 
   public nonisolated static func linkShare(in configuration: Configuration) -> LinkShare {
-    share(configuration[Settings.self], configuration[RadioSettings.self])
+    share(configuration[RadioSettings.self])
   }
 
-  /// All visitors and one newcomer find a link, except that one stays for another service's need; they come one after the
-  /// other, so one place is kept free at a time. Those who come besides are answered, too.
-  private nonisolated static func share(_ settings: Settings, _ radio: RadioSettings) -> LinkShare {
-    LinkShare(
-      needs: max(1, min(settings.engine.visitors + 1, radio.links - 1)), spare: 1, may: 64, priority: 10)
+  /// Every wallet that may have a session finds a link. They come one after the other, so one link is kept free at a time.
+  private nonisolated static func share(_ radio: RadioSettings) -> LinkShare {
+    LinkShare(needs: Settings.links(of: radio), spare: 1, may: 64, priority: 10)
   }
 
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {

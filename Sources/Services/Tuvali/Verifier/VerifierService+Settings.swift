@@ -40,12 +40,14 @@ extension VerifierService {
       self.keptTransfers = keptTransfers
     }
 
+    /// The links that wallets may have on this adapter. One is left free: for a newcomer, or another service's.
+    static func links(of radio: RadioSettings) -> Int { max(1, radio.links - 1) }
+
     /// The settings that a configuration holds for the verifier.
     public init(_ configuration: Configuration) {
       self = configuration[Settings.self]
       linesPerPeer = configuration[LogSettings.self].linesPerPeer
-      // One link of the adapter stays free for a newcomer, however many are there and say nothing.
-      engine.links = configuration[RadioSettings.self].links - 1
+      engine.links = Self.links(of: configuration[RadioSettings.self])
     }
   }
 }

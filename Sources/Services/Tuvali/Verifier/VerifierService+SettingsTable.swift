@@ -34,8 +34,9 @@ extension VerifierService.Settings {
         + "which accepts whatever arrived whole. It is kept until somebody fetches it."),
     Setting(
       "Visitors", \.engine.visitors, .number(1...32), .onRestart,
-      "How many wallets are served at a time, each with a QR code of its own. When one more comes, a visit gives way that has "
-        + "had no progress for 5 s, is slower than 2 kB/s or is older than 30 s; else the one more is refused."),
+      "How many wallets may send at a time. A wallet counts from the announcement of its credential to the verdict. When one "
+        + "more announces a credential, a transfer gives way that has had no progress for 5 s, is slower than 2 kB/s or is "
+        + "older than 30 s; otherwise the newest wallet is refused."),
     Setting(
       "CredentialLimit", \.engine.credentialLimit, .size(credentialLimits), .onRestart,
       "The largest credential to take, inflated. A larger one ends the transfer."),
@@ -46,8 +47,13 @@ extension VerifierService.Settings {
       "IdentifyTimeout", \.engine.identifyTimeout, .duration(timeouts), .onReload,
       "How long a connected wallet may take to send its identity, which carries its key."),
     Setting(
+      "AnnounceTimeout", \.engine.announceTimeout, .duration(timeouts), .onReload,
+      "How long a wallet may take from its identity to the announcement of its credential, while a person chooses a card or "
+        + "takes a photo. When a link is needed for another wallet, the one that has been silent longest is disconnected, "
+        + "after 5 s at the earliest."),
+    Setting(
       "IdleTimeout", \.engine.idleTimeout, .duration(timeouts), .onReload,
-      "How long a wallet may send nothing new before it is disconnected."),
+      "How long a wallet that has announced a credential may send nothing new before it is disconnected."),
     Setting(
       "DecisionTimeout", \.engine.decisionTimeout, .duration(timeouts), .onReload,
       "How long the wallet is kept waiting for Accept or Reject. After that it is asked to leave without a verdict; the "
@@ -68,13 +74,13 @@ extension VerifierService.Settings {
       "How much all credentials that wait may take together, on the disk as well as in memory. One more is refused."),
     Setting(
       "VisitTimeout", \.engine.visitTimeout, .duration(timeouts), .onReload,
-      "How long a wallet may take for its whole credential, however large it is. A smaller one has less: a minute from its size "
-        + "on, and a second for each 1000 bytes."),
+      "How long a wallet may take from the announcement of its credential to the last byte, however large the credential is. "
+        + "A smaller one has less: a minute, and a second for each 1000 bytes."),
     Setting(
       "WaitingLinks", \.engine.waitingLinks, .number(1...64), .onReload,
       "How many connected wallets may wait before they identify themselves. When one more connects, the one that has waited "
         + "longest is disconnected if that is 4 s or more; otherwise the new one is. The limit is lower where they and the "
-        + "visitors would take all links of the radio."),
+        + "wallets that have identified themselves would take all links of the radio."),
     Setting(
       "Links", \.links, .number(1...1024), .onReload,
       "How many may be connected in all, whoever they are. One more is disconnected at once; on BlueZ none is let in "

@@ -70,9 +70,10 @@ extension VerifierService {
 
   private func fail(_ error: TuvaliError, on link: LinkID) {
     let transfer = visits[link]
-    if transfer != nil, error.reason != .stopped, let peer = addresses[link] {
+    if transfer != nil, Self.isHeldAgainstPeer(error.reason), let peer = addresses[link] {
       lostPlaces.note(peer, at: scheduler.now)
     }
+    if let refusal = WalletRefusal(error, settings) { announce(refusal) }
     let failed = transfer ?? transfers.add(.incoming, .connected)
     if transfer == nil { failed.met(addresses[link], dialect: "") }
     showFigures(of: link)
@@ -82,6 +83,14 @@ extension VerifierService {
     Log.shared.warning(
       "A transfer failed: \(error)", id: .transferFailed, .transfer("\(failed.number)"), .link(link), .error(error),
       .protocolName("tuvali"))
+  }
+
+  /// Whether a session that ended like this is held against its peer. One that was turned away has held up nobody.
+  private static func isHeldAgainstPeer(_ reason: TuvaliError.Reason) -> Bool {
+    switch reason {
+    case .stopped, .busy, .noCapacity, .peerEnded: false
+    default: true
+    }
   }
 
   private func end(_ link: LinkID) {

@@ -32,7 +32,7 @@ public final class VerifierService {
   /// The transfers of those who are being served.
   var visits: [LinkID: Transfer] = [:]
   private var statusWatch: Registration?
-  /// While there are visitors, other services leave the air to them.
+  /// While a session slot is in use, other services leave the radio channel to its wallet.
   private var quiet: Registration?
   /// The link to which the last verification status was handed to the radio.
   private var sentStatus: LinkID?
@@ -248,7 +248,8 @@ public final class VerifierService {
 
   private func afterEvent() {
     timer.set(engine.deadline)
-    if visitors == 0 { quiet = nil } else if quiet == nil { quiet = radio.askForQuiet() }
+    // A person who chooses a card needs no quiet, and may take minutes.
+    if engine.slotsInUse == 0 { quiet = nil } else if quiet == nil { quiet = radio.askForQuiet() }
   }
 
   /// Carries the actions out, in order.
@@ -319,8 +320,7 @@ extension VerifierService: GATTServerDelegate {
       return
     }
     addresses[link] = address
-    handle(.linkOpened(link, at: since))
-    if lostPlaces.contains(address, at: scheduler.now) { handle(.linkDistrusted(link)) }
+    handle(.linkOpened(link, at: since, isDistrusted: lostPlaces.contains(address, at: scheduler.now)))
   }
 
   public func linkChanged(_ link: LinkID, mtu: Int) {
@@ -338,7 +338,11 @@ extension VerifierService: GATTServerDelegate {
     perform(actions)
     afterEvent()
     showFigures(of: link)
-    if answer == .refused { throw .busy }
+    switch answer {
+    case .accepted: return
+    case .refused(.full): throw .noCapacity
+    case .refused: throw .busy
+    }
   }
 
   public func linkClosed(_ link: LinkID) {

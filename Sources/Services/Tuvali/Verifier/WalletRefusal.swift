@@ -7,13 +7,23 @@ public struct WalletRefusal: Hashable, Sendable {
   /// What happened and what to do.
   public let sentence: String
 
+  /// What a failed session says about its wallet; nil where it was not the verifier that refused it.
+  init?(_ error: TuvaliError, _ settings: VerifierService.Settings) {
+    switch error.reason {
+    case .wrongCode: self.init(.wrongCode, settings)
+    case .busy: self.init(.busy, settings)
+    case .noCapacity: self.init(.full, settings)
+    default: return nil
+    }
+  }
+
   init(_ reason: VerifierEngine.Refusal, _ settings: VerifierService.Settings) {
     code = reason.rawValue
     sentence =
       switch reason {
       case .wrongCode: "A phone used a code that is no longer shown. Scan the code that is shown now."
-      case .busy: "All \(settings.engine.visitors) session slots are in use. Try again when a transfer has ended."
-      case .full: "There is no capacity for another credential. Try again when the operator has judged one."
+      case .busy: "A phone found every session slot or link in use. Try again in a moment."
+      case .full: "A phone was refused because there is no capacity for another credential. Ask the operator."
       }
   }
 }

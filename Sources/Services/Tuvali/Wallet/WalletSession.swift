@@ -94,12 +94,20 @@ final class WalletSession {
     case .mtuChanged(let mtu): handle(.mtuChanged(mtu))
     case .subscribed(let id): withCharacteristic(id) { handle(.subscribed($0)) }
     case .written(let id, let error):
-      withCharacteristic(id) { handle(.written($0, error.map { $0 == .busy ? .busy : .other })) }
+      withCharacteristic(id) { handle(.written($0, error.map(Self.failure))) }
     case .notified(let id, let value): withCharacteristic(id) { handle(.notified($0, value)) }
     case .disconnected(let reason):
       Log.shared.info("The link has ended: \(reason)", .transfer("\(transfer.number)"), .protocolName("tuvali"))
       link = nil
       handle(.disconnected)
+    }
+  }
+
+  private static func failure(_ error: ATTError) -> WalletEngine.WriteFailure {
+    switch error {
+    case .busy: .busy
+    case .noCapacity: .noCapacity
+    default: .other
     }
   }
 

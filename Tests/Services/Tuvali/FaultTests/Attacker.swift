@@ -10,6 +10,8 @@ final class Attacker {
   enum Strategy: String, CaseIterable, Sendable {
     /// Says who it is, and nothing more.
     case silent
+    /// The same, from a new address each time that it is cut.
+    case silentNewAddresses = "silent, ever-new addresses"
     /// Announces a credential and sends a chunk a minute.
     case byteAMinute = "a byte a minute"
     /// Sends somewhat less than 2 kB a second.
@@ -69,6 +71,11 @@ final class Attacker {
     let (line, now) = (lines[index], hall.time.now)
     guard line.phone.isConnected else {
       guard line.since != nil || line.triedAt.advanced(by: .seconds(1)) <= now else { return }
+      if strategy == .silentNewAddresses {
+        line.phone.vanish()
+        lines[index] = newLine()
+        return
+      }
       (line.triedAt, line.since, line.chunks) = (now, nil, 0)
       line.phone.forget()
       _ = try? line.phone.identify(mtu: Self.mtu)
@@ -77,12 +84,12 @@ final class Attacker {
     let stay = (line.since ?? now).duration(to: now)
     if line.since == nil {
       line.since = now
-      if ![.silent, .cycling].contains(strategy) {
+      if ![.silent, .silentNewAddresses, .cycling].contains(strategy) {
         line.phone.write(ResponseSize(Self.size).bytes(as: .bigEndian), to: .responseSize, as: .command)
       }
     }
     switch strategy {
-    case .silent: break
+    case .silent, .silentNewAddresses: break
     // In 300 ms: 505 bytes, or five times as many.
     case .byteAMinute: if stay >= .seconds(60 * line.chunks) { send(1, of: line) }
     case .slow: send(1, of: line)

@@ -26,11 +26,12 @@ struct CrowdTests {
         var seen: [Weak] = []
         var invitations: Set<String> = []
         for number in 1...200 {
-          trial.check(invitations.insert(trial.hall.verifier.connectionURI).inserted, "a key came twice")
+          let isNew = invitations.insert(trial.hall.verifier.connectionURI).inserted
+          trial.check(isNew || number % 4 == 1, "a key came twice, at visitor \(number)")
           let wallet = trial.hall.addWallet()
           let credential = sampleCredential(400, seed: UInt64(number))
           let transfer = try wallet.send(trial.hall.verifier.connectionURI, credential)
-          // Every fourth one is lost on the way.
+          // Every fourth one is lost on the way; the next one may have to read the code that it has read.
           if number % 4 == 0 {
             trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(2))
             for link in trial.hall.air.links { trial.hall.air.cut(link) }
@@ -50,13 +51,18 @@ struct CrowdTests {
   }
 
   @Test(
-    "A second, third and tenth wallet that barge in at any packet are refused, and the first is not disturbed",
+    "A second, third and tenth wallet that barge in at any packet do not disturb the first",
     arguments: [1, 2, 9], Seeds.few)
   func bargingIn(others: Int, seed: UInt64) async throws {
     try await LoopActor.run {
       // Packet 0 says who the first is; whoever is quicker than that is the first.
       for number in 1... {
-        let hall = Hall(seed: seed, conditions: Trial.quick)
+        let hall = Hall(
+          seed: seed, conditions: Trial.quick,
+          configure: {
+            $0.visitors = 16
+            $0.waitingLinks = 16
+          })
         var hasBarged = false
         try Trial.run("\(others) more at packet \(number)", hall) { trial in
           let (transfer, _) = try trial.send()
@@ -74,19 +80,16 @@ struct CrowdTests {
           // The first is there when it uses the verifier's application: before, it is any peer.
           hall.time.run(until: { hall.verifier.held.links == 1 }, limit: .seconds(2))
           for phone in phones { phone.connect() }
-          trial.check(hall.finish(transfer, limit: .seconds(20)), "the first does not end")
+          let ended = hall.time.run(until: { !transfer.isLive }, limit: .seconds(20))
+          trial.check(ended, "the first does not end")
           trial.check(
             transfer.state == .accepted && hall.hasReceived(trial.credentials[0]),
             "the first is \(transfer.state): \(transfer.error?.sentence ?? "")")
-          trial.check(hall.verifier.counters.visits == 1, "\(hall.verifier.counters.visits) were served")
-          trial.expectWaiting(within: .seconds(11))
-          hall.time.advance(by: .milliseconds(100))
-          trial.check(!phones.contains { $0.isConnected }, "one of the others is still connected")
           if hasBarged {
-            let refused = phones.count { $0.answers.contains(.busy) }
-            // The first is one of the eight who may be there without having said who they are.
-            trial.check(refused == min(others, 7), "\(refused) were refused")
+            trial.check(hall.verifier.counters.visits == others + 1, "\(hall.verifier.counters.visits) were served")
           }
+          for phone in phones { phone.leave() }
+          trial.expectWaiting(within: .seconds(11))
           try trial.expectOrdinaryVisit()
         }
         guard hasBarged else { return #expect(number > 8) }
@@ -148,23 +151,25 @@ struct CrowdTests {
   @Test("A kiosk that stops while it is refusing somebody lets go of them, too", arguments: Seeds.usual)
   func stoppedWhileRefusing(seed: UInt64) async throws {
     try await LoopActor.run {
-      try Trial.run("stopped while refusing", Hall(seed: seed, conditions: Trial.quick)) { trial in
-        let (first, second) = (Phone(in: trial.hall), Phone(in: trial.hall))
+      let hall = Hall(seed: seed, conditions: Trial.quick, configure: { $0.visitors = 1 })
+      try Trial.run("stopped while refusing", hall) { trial in
+        let (first, second) = (Phone(in: hall), Phone(in: hall))
         second.connect()
-        trial.hall.time.advance(by: .milliseconds(200))
+        hall.time.advance(by: .milliseconds(200))
         try first.identify()
+        first.write(ResponseSize(1000).bytes(as: .bigEndian), to: .responseSize)
         trial.check(
-          trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(1)), "not served")
+          hall.time.run(until: { hall.incoming?.state == .transferring }, limit: .seconds(1)), "not served")
         Self.barge(in: second)
-        trial.check(
-          trial.hall.time.run(until: { trial.hall.verifier.held.turnedDownLinks == 1 }, limit: .seconds(1)),
-          "not refused")
-        trial.hall.verifier.stop()
-        trial.check(trial.hall.verifier.held == .init(), "stopped, it holds \(trial.hall.verifier.held)")
-        trial.hall.time.advance(by: .milliseconds(50))
+        let isRefused = hall.time.run(
+          until: { hall.verifier.transfers.transfers.contains { $0.state == .failed } }, limit: .seconds(1))
+        trial.check(isRefused, "not refused")
+        hall.verifier.stop()
+        trial.check(hall.verifier.held == .init(), "stopped, it holds \(hall.verifier.held)")
+        hall.time.advance(by: .milliseconds(50))
         trial.check(!first.isConnected && !second.isConnected, "somebody is still connected")
-        trial.hall.time.advance(by: .milliseconds(10))
-        _ = trial.hall.verifier.start()
+        hall.time.advance(by: .milliseconds(10))
+        _ = hall.verifier.start()
         try trial.expectOrdinaryVisit()
       }
     }

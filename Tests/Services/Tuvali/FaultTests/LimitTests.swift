@@ -155,7 +155,7 @@ struct LimitTests {
         hall.time.advance(by: .milliseconds(200))
         trial.check(late.values(of: .disconnect) == [[1]], "the visitor does not learn of it at its size")
         let refusal = hall.verifier.transfers.transfers.compactMap { $0.error as? TuvaliError }.last
-        trial.check(refusal?.reason == .limitExceeded, "the kiosk's error is \(refusal?.sentence ?? "none")")
+        trial.check(refusal?.reason == .noCapacity, "the kiosk's error is \(refusal?.sentence ?? "none")")
         trial.check(hall.verifier.counters.noRoom == 1, "it is not counted")
         trial.check(hall.received.count == 3, "it was received")
         trial.check(

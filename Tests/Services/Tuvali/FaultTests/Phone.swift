@@ -70,6 +70,16 @@ final class Phone {
     return keys
   }
 
+  /// Writes to another service of the kiosk, which has its link, too, from then on.
+  func use(_ characteristic: CharacteristicID) { link?.write([1], to: characteristic, as: .command) }
+
+  /// Identifies itself on the link that there is, and sends a credential; with the kiosk's present code unless one is named.
+  func bring(_ text: [UInt8], code: String? = nil, seed: UInt64 = 1, mtu: Int = 185) throws {
+    let (identify, keys) = try Self.identify(to: code ?? hall.verifier.connectionURI, seed: seed)
+    write(identify, to: .identify)
+    try send(try Sealing(text: text, keys: keys).run().get(), mtu: mtu)
+  }
+
   /// Everything up to the request for a report, without waiting for anything.
   func deliver(_ text: [UInt8], mtu: Int = 185) throws {
     let keys = try identify(mtu: mtu)

@@ -48,7 +48,9 @@ struct SilenceTests {
           let (transfer, _) = try trial.send(700, Self.patient)
           hall.time.run(until: { striker.hasStruck || !transfer.isLive }, limit: .seconds(10))
           guard striker.hasStruck else { return }
-          trial.expectWaiting(within: number == 0 ? .seconds(10) : .milliseconds(60_600))
+          // Packet 0 is the Identify, and packet 1 the size.
+          let limit: Duration = number == 0 ? .seconds(10) : .seconds(number == 1 ? 300 : 60)
+          trial.expectWaiting(within: limit + .milliseconds(600))
           trial.expectEnd(of: transfer, within: .seconds(1))
           trial.expectComplaints()
           // Where all is here but the request for a report, the credential is taken without it.
@@ -128,8 +130,9 @@ struct SilenceTests {
       try Trial.run("junk for ever", Hall(seed: seed, conditions: Trial.quick)) { trial in
         let phone = Phone(in: trial.hall)
         try phone.identify()
+        phone.write(ResponseSize(5000).bytes(as: .bigEndian), to: .responseSize)
         trial.check(
-          trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(2)), "refused")
+          trial.hall.time.run(until: { trial.hall.incoming?.state == .transferring }, limit: .seconds(2)), "refused")
         let start = trial.hall.time.now
         while phone.isConnected, start.duration(to: trial.hall.time.now) < .seconds(2000) {
           phone.write([7, 7, 7], to: .submitResponse, as: .command)

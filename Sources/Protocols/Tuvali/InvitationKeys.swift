@@ -1,0 +1,113 @@
+import Common
+import Crypto
+
+/// The key pairs of the code that is shown and of the codes before it.
+///
+/// A phone may read a code, connect, and send its Identify after the code was replaced. An earlier private key is kept for
+/// such phones: `earlierLimit` keys at most, each for `earlierTime` after its code was replaced.
+struct InvitationKeys: Sendable {
+  /// The maximum number of earlier keys.
+  static let earlierLimit = 4
+  /// How long an earlier key is kept.
+  static let earlierTime = Duration.seconds(20)
+  /// From the moment a code is replaced to the latest link of a phone that still found the verifier by its advertisement.
+  static let connectTime = Duration.seconds(5)
+
+  private struct Shown: Sendable {
+    let key: X25519.PrivateKey
+    /// When the engine asked for the advertisement.
+    let advertisedAt: Instant
+    /// When the code was replaced or taken away.
+    var withdrawnAt = Instant.zero
+
+    /// When the private key is destroyed.
+    var end: Instant { withdrawnAt.advanced(by: InvitationKeys.earlierTime) }
+  }
+
+  /// The invitation that is shown; nil while no wallet is invited.
+  private(set) var invitation: Invitation?
+  /// Counts the codes that were shown.
+  private(set) var number = 0
+  private var present: Shown?
+  /// The oldest first.
+  private var earlier: [Shown] = []
+
+  init() {}
+
+  /// No keys at all, after other ones: no number of a code comes twice.
+  init(continuing before: InvitationKeys) { number = before.number }
+
+  /// When the next earlier key is destroyed; nil when there is none.
+  var deadline: Instant? { earlier.first?.end }
+
+  /// How many private keys there are.
+  var count: Int { earlier.count + (present == nil ? 0 : 1) }
+
+  /// Shows a code in place of the one before.
+  mutating func show(_ invitation: Invitation, _ key: X25519.PrivateKey, at now: Instant) {
+    withdraw(at: now)
+    self.invitation = invitation
+    number += 1
+    present = Shown(key: key, advertisedAt: now)
+  }
+
+  /// Takes the code away.
+  mutating func withdraw(at now: Instant) {
+    expire(at: now)
+    guard var shown = present else { return }
+    shown.withdrawnAt = now
+    earlier.append(shown)
+    if earlier.count > Self.earlierLimit { earlier.removeFirst() }
+    (invitation, present) = (nil, nil)
+  }
+
+  /// Destroys the earlier keys whose time is over.
+  mutating func expire(at now: Instant) { earlier.removeAll { $0.end <= now } }
+
+  /// The keys that the phone behind a link may have read, the likeliest first.
+  ///
+  /// A phone connects because it has seen the advertisement of its code. A link that is older than all codes serves another
+  /// purpose besides, for instance the mesh, and its phone may have read any of them.
+  func keys(forLinkOpenedAt openedAt: Instant) -> [X25519.PrivateKey] {
+    guard let present else { return [] }
+    let known = earlier.filter { $0.withdrawnAt.advanced(by: Self.connectTime) > openedAt }.map(\.key)
+    return wasEarlierShown(at: openedAt) ? known + [present.key] : [present.key] + known.reversed()
+  }
+
+  /// Whether a code that was replaced since was shown when a link came up. The advertisement of a code goes out after the
+  /// engine has asked for it, so a link of that very moment belongs to the code before.
+  func wasEarlierShown(at openedAt: Instant) -> Bool {
+    earlier.contains { $0.advertisedAt < openedAt && openedAt <= $0.withdrawnAt }
+  }
+}
+
+/// Limits how often a wallet that takes no session slot may have the code replaced: a person needs a second or two to scan it.
+///
+/// Every Identify replaces the code while the allowance lasts. A wallet that takes a slot returns what its Identify took.
+struct CodeAllowance: Sendable {
+  /// Codes that may be replaced in a row.
+  static let limit = 4
+  /// The allowance grows by one in this time.
+  static let interval = Duration.seconds(5)
+
+  private var left = CodeAllowance.limit
+  private var since = Instant.zero
+
+  /// Whether the code may be replaced now.
+  mutating func take(at now: Instant) -> Bool {
+    refill(at: now)
+    guard left > 0 else { return false }
+    if left == Self.limit { since = now }
+    left -= 1
+    return true
+  }
+
+  mutating func giveBack() { left = min(Self.limit, left + 1) }
+
+  private mutating func refill(at now: Instant) {
+    while left < Self.limit, since.advanced(by: Self.interval) <= now {
+      left += 1
+      since = since.advanced(by: Self.interval)
+    }
+  }
+}
