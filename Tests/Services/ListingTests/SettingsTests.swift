@@ -41,6 +41,7 @@ struct SettingsTests {
       CredentialLimit=1M
       ReportDelay=0
       IdentifyTimeout=1s
+      AnnounceTimeout=4s
       IdleTimeout=2s
       DecisionTimeout=3s
       LeaveTimeout=100ms
@@ -112,6 +113,7 @@ struct SettingsTests {
     #expect(engine.visitors == 7)
     #expect(engine.reportDelay == .zero && engine.leaveTimeout == .milliseconds(100))
     #expect(engine.identifyTimeout == .seconds(1) && engine.idleTimeout == .seconds(2))
+    #expect(engine.announceTimeout == .seconds(4))
     #expect(engine.decisionTimeout == .seconds(3) && verifier.keptTransfers == 1)
     #expect(engine.visitTimeout == .seconds(20) && engine.waitingLinks == 3)
     #expect(verifier.vault.keepFor == .seconds(7_200) && verifier.vault.maximumBytes == 3 << 20)
@@ -234,9 +236,9 @@ struct SettingsTests {
   }
 
   @Test(
-    "The verifier needs a link for each visitor and for a newcomer, and leaves one of the adapter's to others",
+    "The verifier needs a link for each wallet that may have a session, and leaves one of the adapter's to others",
     arguments: [
-      ("", 5, 7), ("[Verifier]\nVisitors=1\n", 2, 7), ("[Radio]\nLinks=4\n", 3, 3), ("[Radio]\nLinks=1\n", 1, 0),
+      ("", 7, 7), ("[Verifier]\nVisitors=1\n", 7, 7), ("[Radio]\nLinks=4\n", 3, 3), ("[Radio]\nLinks=1\n", 1, 1),
     ])
   func links(text: String, needs: Int, links: Int) {
     let configuration = Self.read(text).configuration

@@ -50,7 +50,7 @@ extension VerifierService.Settings {
       "AnnounceTimeout", \.engine.announceTimeout, .duration(timeouts), .onReload,
       "How long a wallet may take from its identity to the announcement of its credential, while a person chooses a card or "
         + "takes a photo. When a link is needed for another wallet, the one that has been silent longest is disconnected, "
-        + "after 5 s at the earliest."),
+        + "after 2 s at the earliest."),
     Setting(
       "IdleTimeout", \.engine.idleTimeout, .duration(timeouts), .onReload,
       "How long a wallet that has announced a credential may send nothing new before it is disconnected."),
