@@ -63,6 +63,8 @@ public struct FragmentAssembler: Sendable {
     var slices: [UInt16: [UInt8]] = [:]
     /// Bytes of the slices.
     var bytes = 0
+    /// The lowest time to live that one of them came with.
+    var timeToLive = UInt8.max
 
     /// What it costs to keep the set.
     var cost: Int { bytes + slices.count * FragmentAssembler.sliceCost }
@@ -112,9 +114,11 @@ public struct FragmentAssembler: Sendable {
   ///   - isKnown: whether the sender has announced itself.
   ///   - isPublic: whether it is for everybody: then others may have what is missing.
   ///   - link: the link that it came over.
+  ///   - timeToLive: the time to live that it came with; nil leaves that of the packet as it is. A packet has come as far as the fragment
+  ///     of it that has come furthest: nobody may have it pass for one that was passed on whole by its last fragment alone.
   public mutating func add(
     _ fragment: Fragment, from sender: PeerID, isKnown: Bool = false, isPublic: Bool = false,
-    over link: LinkID? = nil, at now: Instant
+    over link: LinkID? = nil, timeToLive: UInt8? = nil, at now: Instant
   ) -> Outcome {
     let key = Key(sender: sender, id: fragment.id, type: fragment.type, total: fragment.total)
     guard fragment.slice.count <= bounds.setBytes else { return .tooLong }
@@ -132,10 +136,12 @@ public struct FragmentAssembler: Sendable {
     set.slices[fragment.index] = fragment.slice
     set.bytes += fragment.slice.count
     (set.latest, set.questions) = (now, 0)
+    if let timeToLive { set.timeToLive = min(set.timeToLive, timeToLive) }
     guard set.slices.count < Int(key.total) else {
       var bytes: [UInt8] = []
       bytes.reserveCapacity(set.bytes)
       for index in 0..<key.total { bytes += set.slices[index] ?? [] }
+      if timeToLive != nil, bytes.count > 2 { bytes[2] = set.timeToLive }
       return .complete(bytes)
     }
     cost += set.cost

@@ -55,6 +55,8 @@ extension MeshEngine {
     /// Packets of others that were passed on, and copies by which a relay became superfluous.
     public var relayed: UInt64 = 0
     public var superfluous: UInt64 = 0
+    /// Packets that were passed on after all, or once more, because a later copy reaches further.
+    public var revived: UInt64 = 0
     /// Packets that were to be passed on, and went for want of room.
     public var relaysDropped: UInt64 = 0
     /// Files of kinds that are not taken, and those that are none.
@@ -98,7 +100,8 @@ extension MeshEngine {
         Tally("BadFragments", badFragments), Tally("AbandonedFragments", abandonedFragments),
         Tally("RefusedRequests", refusedRequests),
         Tally("AnsweredRequests", answeredRequests), Tally("UnaskedAnswers", unaskedAnswers),
-        Tally("Relayed", relayed), Tally("Superfluous", superfluous), Tally("RelaysDropped", relaysDropped),
+        Tally("Relayed", relayed), Tally("Superfluous", superfluous), Tally("Revived", revived),
+        Tally("RelaysDropped", relaysDropped),
         Tally("Unsendable", unsendable), Tally("SeedPackets", seedPackets), Tally("RefusedSeed", refusedSeed),
         Tally("Proofs", proofs), Tally("WrongProofs", wrongProofs),
         Tally("MissingProofs", missingProofs), Tally("UnaskedProofs", unaskedProofs),

@@ -31,7 +31,7 @@ extension MeshEngine {
     (holdings.peers, holdings.pins) = (table.count, table.pinCount)
     (holdings.announces, holdings.messages) = (archive.announceCount, archive.messageCount)
     (holdings.fragments, holdings.archiveBytes) = (archive.fragmentCount, archive.bytes)
-    holdings.recentPackets = recent.count + recentAnnounces.count + recentIDs.count
+    holdings.recentPackets = seen.counts.keys + seen.counts.ids
     (holdings.pendingRelays, holdings.pendingBytes) = (pending.count, pending.bytes)
     (holdings.assemblies, holdings.assemblyBytes) = (assembler.count, assembler.bytes)
     (holdings.waitingChat, holdings.pacedFrames) = (unknown.count, paced.count)

@@ -28,7 +28,7 @@ extension MeshEngine {
     // What is for somebody else is not looked into, so nobody has checked its signature.
     let isVerified = view.type.isVerifiedHere && isRead(view)
     let key = view.wireKey(hash, withSignature: !isVerified)
-    guard !hasSeen(key, view.type, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
+    guard !seen.see(key, view.type, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
     guard !isAnswer || sync.awaitsAnswer(on: link, at: turn.now) else {
       counters.unaskedAnswers += 1
       return
@@ -53,7 +53,7 @@ extension MeshEngine {
       return
     }
     guard isRead(view) else {
-      remember(key, view.type, at: turn.now)
+      seen.insert(key, view.type, at: turn.now)
       return relay(arrival, key, &turn)
     }
     if view.type == .announce, refresh(arrival, key, goesOn: goesOn, &turn) { return }
@@ -68,25 +68,33 @@ extension MeshEngine {
     }
     // A relay may have compressed it anew: then it is another row of bytes, and the same packet.
     let id = PacketID(packet)
-    guard !isVerified || !recentIDs.see(id, at: turn.now), !archive.isLastAnnounce(id, of: view.sender) else {
-      remember(key, view.type, at: turn.now)
-      return hearCopy(of: arrival, key, &turn)
+    guard !isVerified || !seen.see(id, at: turn.now), !archive.isLastAnnounce(id, of: view.sender) else {
+      seen.insert(key, view.type, at: turn.now)
+      return hearCopy(of: arrival, key, id: id, &turn)
     }
     let isOfKnown = view.type == .announce && table.has(view.sender)
     let mayGoOn = act(on: packet, arrival, id, &turn)
     // Whatever else came of what it brought with it.
     turn.isIdle = false
     guard mayGoOn else { return }
-    remember(key, view.type, at: turn.now)
+    seen.insert(key, view.type, at: turn.now)
     // The archive knows the last announce of each peer.
-    if isVerified, !archive.isLastAnnounce(id, of: view.sender) { recentIDs.insert(id, at: turn.now) }
+    if isVerified, !archive.isLastAnnounce(id, of: view.sender) { seen.insert(id, at: turn.now) }
     let isNewsTooOften =
       view.type == .announce && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
+    let reach: UInt8
+    if !goesOn || isOvertaken || isNewsTooOften {
+      reach = SeenPackets.ended
+    } else {
+      reach = isReassembled ? decide(view)?.timeToLive ?? 0 : 0
+    }
+    seen.note(reach: reach, of: key, view.type)
     if goesOn, !isOvertaken, !isNewsTooOften { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
+    if isVerified { seen.shareReach(of: key, view.type, with: id) }
   }
 
   /// Whether this node looks into a packet. Another one goes on as it is.
-  private func isRead(_ view: PacketView) -> Bool {
+  func isRead(_ view: PacketView) -> Bool {
     switch view.type {
     case .announce, .message, .leave, .requestSync: true
     case .noiseHandshake, .noiseEncrypted, .ping, .pong: view.recipient == identity.id
@@ -96,23 +104,16 @@ extension MeshEngine {
     }
   }
 
-  /// Whether a packet has come before.
-  private mutating func hasSeen(_ key: WireKey, _ type: MessageType, at now: Instant) -> Bool {
-    type == .announce ? recentAnnounces.see(key, at: now) : recent.see(key, at: now)
-  }
-
-  mutating func remember(_ key: WireKey, _ type: MessageType, at now: Instant) {
-    if type == .announce { recentAnnounces.insert(key, at: now) } else { recent.insert(key, at: now) }
-  }
-
-  private mutating func hearCopy(of arrival: Arrival, _ key: WireKey, _ turn: inout Turn) {
+  /// - Parameter id: what the packet says, where that is known.
+  private mutating func hearCopy(
+    of arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn
+  ) {
     counters.duplicates += 1
-    relay(copy: arrival, key)
+    turn.isIdle = true
+    relay(copy: arrival, key, id: id, &turn)
     // The announce was known before it came over its sender's own link.
-    guard arrival.view.type == .announce, arrival.isDirect, table.has(arrival.view.sender) else {
-      turn.isIdle = true
-      return
-    }
+    guard arrival.view.type == .announce, arrival.isDirect, table.has(arrival.view.sender) else { return }
+    turn.isIdle = false
     bind(arrival.link, to: arrival.view.sender, &turn)
   }
 
@@ -223,15 +224,13 @@ extension MeshEngine {
     _ fragment: Fragment, of packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
     let isKnown = table.has(packet.sender)
-    // A file in a variable of its own would be copied when its time to live is set.
     switch assembler.add(
       fragment, from: packet.sender, isKnown: isKnown, isPublic: arrival.view.recipient == nil, over: arrival.link,
-      at: turn.now)
+      timeToLive: arrival.view.timeToLive, at: turn.now)
     {
     case .stored, .duplicate: return true
-    case .complete(var bytes):
-      // It has come as far as its fragments, and was passed on in them.
-      if bytes.count > 2 { bytes[2] = arrival.view.timeToLive }
+    case .complete(let bytes):
+      // It was passed on in its fragments.
       do throws(PacketError) {
         let view = try PacketView(bytes)
         if view.sender == packet.sender { accept(view, on: arrival.link, isReassembled: true, &turn) }

@@ -29,8 +29,12 @@ extension MeshEngine {
     guard isTimely(view.timestamp, arrival, turn) else { return true }
     let id = PacketID(plain: view)
     guard let isBurst = learn(again: arrival, id, &turn) else { return false }
-    remember(key, .announce, at: turn.now)
-    if goesOn, !isBurst { relay(arrival, key, isOfKnown: true, &turn) }
+    seen.insert(key, .announce, at: turn.now)
+    if goesOn, !isBurst {
+      relay(arrival, key, isOfKnown: true, &turn)
+    } else {
+      seen.note(reach: SeenPackets.ended, of: key, .announce)
+    }
     return true
   }
 

@@ -14,17 +14,26 @@ extension MeshEngine {
     let type = isOfSeed ? view.type.inLive : view.type
     // A file brings them by the thousand, and who comes meanwhile asks for what is missing.
     guard type != .fragment || links.count > 1 else { return }
-    guard let decision = decide(view, isOfKnown: isOfKnown) else { return }
+    guard var decision = decide(view, isOfKnown: isOfKnown) else { return }
+    // One link could otherwise keep every announce of a peer from going on: its copy and the announce itself are two.
+    if isOfKnown, configuration.relayPolicy == .mains, Random.number(1...4, &random) == 1 {
+      decision.copiesEnough = max(decision.copiesEnough, RelayPolicy.copiesOfNews)
+    }
     let delay = Duration.milliseconds(Random.number(decision.delay, &random))
     let dropped = pending.add(
-      PendingRelays.Relay(
-        received: view.bytes, timeToLive: decision.timeToLive, key: key, type: type,
-        sender: view.sender, recipient: view.recipient, nextHop: nextHop(of: view), heardOn: [arrival.link],
-        decision: decision, due: turn.now.advanced(by: delay), isOfSeed: isOfSeed))
+      RelayQueue.Relay(
+        received: view.bytes, key: key, type: type, sender: view.sender, recipient: view.recipient,
+        nextHop: nextHop(of: view), first: copy(arrival), decision: decision, due: turn.now.advanced(by: delay),
+        isOfSeed: isOfSeed))
     counters.relaysDropped += UInt64(dropped)
+    seen.note(reach: decision.timeToLive, of: key, view.type)
   }
 
-  private func decide(_ view: PacketView, isOfKnown: Bool = false) -> RelayDecision? {
+  private func copy(_ arrival: Arrival) -> RelayQueue.Copy {
+    RelayQueue.Copy(link: arrival.link, peer: links[arrival.link]?.peer, timeToLive: arrival.view.timeToLive)
+  }
+
+  func decide(_ view: PacketView, isOfKnown: Bool = false) -> RelayDecision? {
     let subject = RelaySubject(
       type: view.isOfSeed ? view.type.inLive : view.type, timeToLive: view.timeToLive,
       isDirected: view.recipient != nil, isOfKnown: isOfKnown)
@@ -34,10 +43,50 @@ extension MeshEngine {
 
   /// A copy of a packet came: it may make passing the packet on superfluous, or have it go further. The apps stay with the copy that
   /// came first.
-  mutating func relay(copy arrival: Arrival, _ key: WireKey) {
-    guard pending.has(key) else { return }
-    let decision = configuration.relayPolicy == .mains && !arrival.isAnswer ? decide(arrival.view) : nil
-    if pending.hear(key, on: arrival.link, timeToLive: decision?.timeToLive) { counters.superfluous += 1 }
+  ///
+  /// - Parameter id: what the packet says, where that is known.
+  mutating func relay(copy arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn) {
+    let view = arrival.view
+    let decision =
+      configuration.relayPolicy == .mains && !arrival.isAnswer && !arrival.isReassembled ? decide(view) : nil
+    switch pending.hear(copy(arrival), of: key, timeToLive: decision?.timeToLive) {
+    case .superfluous: counters.superfluous += 1
+    case .waits(let timeToLive): seen.note(reach: timeToLive, of: key, view.type)
+    case .unknown: if let decision { revive(arrival, key, id, decision, &turn) }
+    }
+  }
+
+  /// Passes a packet on after all, or once more, because of a copy that reaches further than the packet went. Its signature is checked
+  /// again: a copy is recognised without it.
+  private mutating func revive(
+    _ arrival: Arrival, _ key: WireKey, _ id: PacketID?, _ decision: RelayDecision, _ turn: inout Turn
+  ) {
+    let view = arrival.view
+    guard seen.isWorthwhile(decision.timeToLive, key, view.type) else { return }
+    if let id, !mayRevive(id, view, decision.timeToLive) { return }
+    // A newer announce went on, or will.
+    guard view.type != .announce || view.timestamp >= table.newest(of: view.sender) else { return }
+    if view.type.isVerifiedHere, isRead(view) {
+      guard budget.takeInflation(of: view.inflatedCount, on: arrival.link, at: turn.now),
+        let packet = try? Packet(view), let signingKey = table.pin(of: view.sender)
+      else { return }
+      let id = id ?? PacketID(packet)
+      guard mayRevive(id, view, decision.timeToLive),
+        checkSignature(arrival, packet, signingKey, isKnownAnnounce: view.type == .announce, turn)
+      else { return }
+      seen.note(reach: decision.timeToLive, of: id)
+      if view.type == .announce { keep(arrival, packet, id, &turn) }
+    }
+    counters.revived += 1
+    turn.isIdle = false
+    relay(arrival, key, isOfKnown: true, &turn)
+  }
+
+  /// Whether a packet that was passed on in other bytes did not go so far.
+  private func mayRevive(_ id: PacketID, _ view: PacketView, _ timeToLive: UInt8) -> Bool {
+    guard archive.isLastAnnounce(id, of: view.sender) else { return seen.isWorthwhile(timeToLive, id) }
+    return SeenPackets.isWorthwhile(
+      timeToLive, archive.announce(of: view.sender).map { $0.timeToLive - min($0.timeToLive, 1) })
   }
 
   /// The hop behind this node on the packet's route, or the recipient behind the last one.
@@ -72,17 +121,17 @@ extension MeshEngine {
 
   /// Has a phone get a fragment that came faster than a phone can follow. One for which there is no room to wait is dropped:
   /// who misses it asks for it.
-  private mutating func hold(_ relay: PendingRelays.Relay, for link: LinkID, _ turn: Turn) {
+  private mutating func hold(_ relay: RelayQueue.Relay, for link: LinkID, _ turn: Turn) {
     guard relay.received.count <= narrowest([link]) else {
       counters.unsendable += 1
       return
     }
-    let lane = PacedPackets.Lane.passedOn(from: relay.heardOn.first)
+    let lane = PacedPackets.Lane.passedOn(from: relay.link)
     counters.relaysDropped += UInt64(paced.add([relay.bytes], on: link, as: .fragment, in: lane, at: turn.now) ?? 1)
   }
 
   /// The part of the links that the iOS app would choose: always the same ones for one packet.
-  private func some(of targets: [LinkID], for relay: PendingRelays.Relay) -> [LinkID] {
+  private func some(of targets: [LinkID], for relay: RelayQueue.Relay) -> [LinkID] {
     let ranked = targets.map { link in
       (link, withUnsafeBytes(of: (relay.key.hash.low, link.number)) { hash.hash($0) }.low)
     }
@@ -91,7 +140,7 @@ extension MeshEngine {
   }
 }
 
-extension PendingRelays.Relay {
+extension RelayQueue.Relay {
   fileprivate var packetClass: PacketClass {
     switch type {
     case .announce: .announce

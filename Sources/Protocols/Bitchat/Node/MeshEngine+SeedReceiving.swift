@@ -73,7 +73,7 @@ extension MeshEngine {
     if let recipient = arrival.view.recipient, recipient != identity.id { return true }
     let line = PacketID(
       Packet(type: .message, timestamp: packet.timestamp, sender: packet.sender, payload: text.payload))
-    let isKnown = recentIDs.see(line, at: turn.now) || archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
+    let isKnown = seen.see(line, at: turn.now) || archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
     talks.note(line, at: turn.now)
     keep(arrival, packet, PacketID(packet), &turn)
     guard !configuration.isRelayOnly, !isKnown else { return true }

@@ -52,11 +52,8 @@ public struct MeshEngine: Sendable {
   var archive: GossipArchive
   var sync = SyncSchedule()
   var budget = WorkBudget()
-  var recent = RecentPackets<WireKey>()
-  /// Announces: one that is older than the last one of its sender is no news in any case, so they need not be remembered for long.
-  var recentAnnounces = RecentPackets<WireKey>(lifetime: .seconds(60))
-  var recentIDs = RecentPackets<PacketID>()
-  var pending = PendingRelays()
+  var seen = SeenPackets()
+  var pending = RelayQueue()
   var assembler = FragmentAssembler()
   /// Chat of peers that are not known yet.
   var unknown = WaitingChat()
@@ -252,7 +249,7 @@ public struct MeshEngine: Sendable {
     endProofs(&turn)
     turn.actions += pings.endAll().map { .pingLost($0) }
     isStarted = false
-    (links, sync, pending, paced) = (LinkTable(), SyncSchedule(), PendingRelays(), PacedPackets())
+    (links, sync, pending, paced) = (LinkTable(), SyncSchedule(), RelayQueue(), PacedPackets())
     (announceAt, silenceAt) = (nil, nil)
     talks.endAll()
   }

@@ -35,6 +35,8 @@ struct RecentPackets<Key: RecentKey>: Sendable {
   /// Where the entries are: a key's slot is the first free one from where its hash points. At least half of them are free.
   private var slots: [UInt16] = []
   private var entries: [Entry] = []
+  /// A note of one byte with each entry. In an array of its own: in an entry it would take eight.
+  private var notes: [UInt8] = []
   /// The entries of the key that was seen last, and of the one that was not seen for longest.
   private var newest = UInt16.max
   private var oldest = UInt16.max
@@ -75,12 +77,20 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     return true
   }
 
+  /// The note of a key that is known; nil for another one. Its time does not begin anew.
+  func note(of key: Key) -> UInt8? { slot(of: key).map { notes[Int(slots[$0])] } }
+
+  /// Changes the note of a key that is known.
+  mutating func setNote(_ note: UInt8, of key: Key) {
+    if let slot = slot(of: key) { notes[Int(slots[slot])] = note }
+  }
+
   /// Forgets a key: the next such packet is new.
   mutating func forget(_ key: Key) {
     if let slot = slot(of: key) { remove(slots[slot]) }
   }
 
-  /// Takes a key in. Where there are too many, the one that was not seen for longest is forgotten.
+  /// Takes a key in, with a note of 0. Where there are too many, the one that was not seen for longest is forgotten.
   mutating func insert(_ key: Key, at now: Instant) {
     guard !see(key, at: now) else { return }
     let tick = Self.tick(of: now)
@@ -98,11 +108,16 @@ struct RecentPackets<Key: RecentKey>: Sendable {
   private mutating func take(_ entry: Entry) -> UInt16 {
     if let known = free.popLast() {
       entries[Int(known)] = entry
+      notes[Int(known)] = 0
       return known
     }
     // Doubled arrays of a thousand nodes would be a gigabyte of nothing.
-    if entries.count == entries.capacity { entries.reserveCapacity(min(limit, entries.count + entries.count / 4 + 8)) }
+    if entries.count == entries.capacity {
+      entries.reserveCapacity(min(limit, entries.count + entries.count / 4 + 8))
+      notes.reserveCapacity(entries.capacity)
+    }
     entries.append(entry)
+    notes.append(0)
     return UInt16(entries.count - 1)
   }
 

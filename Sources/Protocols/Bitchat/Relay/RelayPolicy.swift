@@ -81,6 +81,9 @@ extension RelayPolicy {
     }
   }
 
+  /// So many copies of a packet that says something new make it superfluous.
+  static let copiesOfNews = 3
+
   private func onMains(_ subject: RelaySubject, _ timeToLive: UInt8) -> RelayDecision {
     let delay: ClosedRange<Int64> =
       switch subject.type {
@@ -93,7 +96,8 @@ extension RelayPolicy {
       }
     // Who misses an announce of a peer that it knows loses nothing by it, and has the next one soon.
     let isNews = subject.type != .announce || !subject.isOfKnown
-    return RelayDecision(timeToLive: timeToLive - 1, delay: delay, copiesEnough: isNews ? 3 : 2, isForSome: false)
+    return RelayDecision(
+      timeToLive: timeToLive - 1, delay: delay, copiesEnough: isNews ? Self.copiesOfNews : 2, isForSome: false)
   }
 
   /// How many of `count` links the iOS app passes a public packet on to: as many as `count - 1` has binary digits, and one.

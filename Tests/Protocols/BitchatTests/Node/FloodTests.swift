@@ -87,7 +87,7 @@ struct FloodTests {
     #expect(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "\(flood)")
     #expect(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "\(flood)")
     #expect(engine.paced.longest <= PacedPackets.limit, "\(flood)")
-    #expect(engine.recent.count <= 10_000 && engine.recentIDs.count <= 10_000, "\(flood)")
+    #expect(engine.seen.counts.keys <= 20_000 && engine.seen.counts.ids <= 10_000, "\(flood)")
     #expect(engine.archive.messageCount <= 1000 && engine.archive.fragmentCount <= 3000, "\(flood)")
     #expect(engine.archive.announceCount <= 1024 && engine.archive.bytes <= 6 << 20, "\(flood)")
     #expect(engine.sessions.halfOpen <= 64 && engine.sessions.peers.count <= 256, "\(flood)")

@@ -54,6 +54,26 @@ struct MeshHall {
     var isUp = true
   }
 
+  /// A frame that leaves a node.
+  struct Frame {
+    let bytes: [UInt8]
+    let link: LinkID
+    let from: Int
+    /// Nil where the other end of the link is the test's.
+    let to: Int?
+
+    var type: MessageType { MessageType(rawValue: bytes.count > 1 ? bytes[1] : 0) }
+    var sender: PeerID? { (try? PacketView(bytes))?.sender }
+  }
+
+  /// What somebody puts on a link, so long after what he heard.
+  struct Injection {
+    let bytes: [UInt8]
+    let link: LinkID
+    let node: Int
+    var after = Duration.milliseconds(1)
+  }
+
   private struct Flight {
     let due: Instant
     let number: Int
@@ -71,6 +91,8 @@ struct MeshHall {
 
   /// Virtual time begins with this wall clock, in milliseconds since 1970.
   static let epoch: UInt64 = 1_800_000_000_000
+  /// Links whose other end is the test's have higher numbers.
+  private static let strangers: UInt64 = 1_000_000
 
   private(set) var nodes: [Node] = []
   private(set) var now = Instant.zero
@@ -92,6 +114,8 @@ struct MeshHall {
   var stalled: Set<LinkID> = []
   /// What passes the air is shown to it; false keeps the packet from arriving.
   var passes: (_ bytes: [UInt8], _ from: Int, _ to: Int) -> Bool = { _, _, _ in true }
+  /// Somebody with a radio who hears every frame when it leaves, and says what he puts on links for it.
+  var attacker: ((_ frame: Frame) -> [Injection])?
   /// What passes the air is noted there.
   var overheard: Overheard?
   /// Called with each action that was carried out, counted from 1.
@@ -203,7 +227,7 @@ struct MeshHall {
   @discardableResult
   mutating func connect(stranger: Stranger? = nil, to node: Int, frameLimit: Int = 512) -> LinkID {
     strangerLinks += 1
-    let link = LinkID(1_000_000 + strangerLinks)
+    let link = LinkID(Self.strangers + strangerLinks)
     handle(.linkOpened(link, frameLimit: frameLimit, isOurs: false), at: node)
     if let stranger { inject(stranger.announce(at: time), on: link, to: node) }
     return link
@@ -242,7 +266,7 @@ struct MeshHall {
           let end = End(link: flight.link, node: flight.to)
           waiting[end, default: 1] -= 1
           handle(.room(flight.link, waiting: waiting[end] ?? 0), at: flight.to)
-        } else if wires[flight.link]?.isUp == true {
+        } else if wires[flight.link]?.isUp ?? (flight.link.number > Self.strangers) {
           handle(.received(flight.bytes, on: flight.link), at: flight.to)
         }
       } else {
@@ -313,18 +337,32 @@ struct MeshHall {
       waiting[end, default: 0] += 1
       fly(Flight(due: leaves, number: 0, bytes: [], link: link, to: node, isRoom: true))
     }
-    guard let wire = wires[link] else { return nodes[node].sent[link, default: []].append(bytes) }
+    guard let wire = wires[link] else {
+      nodes[node].sent[link, default: []].append(bytes)
+      return beHeard(Frame(bytes: bytes, link: link, from: node, to: nil))
+    }
     guard wire.isUp else { return }
     let to = wire.ends.0 == node ? wire.ends.1 : wire.ends.0
     packets += 1
     overheard?.packets.append(Overheard.Packet(bytes: bytes, from: node, to: to, at: now))
     nonces.see(bytes)
+    beHeard(Frame(bytes: bytes, link: link, from: node, to: to))
     guard passes(bytes, node, to), draw(1...100) > loss else { return }
     sent += 1
     // What goes over one link arrives in order.
     let earliest = flights.last { $0.link == link && $0.to == to && !$0.isRoom }?.due ?? now
     let due = max(earliest, leaves.advanced(by: .milliseconds(draw(latency))))
     fly(Flight(due: due, number: sent, bytes: bytes, link: link, to: to))
+  }
+
+  private mutating func beHeard(_ frame: Frame) {
+    for injection in attacker?(frame) ?? [] {
+      sent += 1
+      fly(
+        Flight(
+          due: now.advanced(by: injection.after), number: sent, bytes: injection.bytes, link: injection.link,
+          to: injection.node))
+    }
   }
 
   private mutating func fly(_ flight: Flight) {
