@@ -35,6 +35,8 @@ extension FakeBlueZ {
     guard discoverers[adapter, default: []].insert(call.sender).inserted else {
       return call.fail(DBusError(name: "org.bluez.Error.InProgress", message: "Operation already in progress"))
     }
+    // For another client the kernel goes on with the discovery that there is.
+    if discoverers[adapter]?.count == 1 { stoppedScans.remove(adapter) }
     call.reply()
     tell("discovering on \(adapter)")
   }
@@ -64,6 +66,12 @@ extension FakeBlueZ {
   /// Whether somebody discovers on an adapter.
   public func isDiscovering(_ adapter: String = "hci0") -> Bool { discoverers[adapter]?.isEmpty == false }
 
+  /// The controller stops scanning, and neither the kernel nor bluetoothd notices: nothing is heard until the discovery ends.
+  public func stopScanning(_ adapter: String = "hci0") { stoppedScans.insert(adapter) }
+
+  /// The kernel's discovery was ended by its management socket: bluetoothd starts it again for those that want one.
+  public func restartScanning(_ adapter: String = "hci0") { stoppedScans.remove(adapter) }
+
   // MARK: Peers
 
   /// Puts a peer in front of its adapter; it is not heard yet.
@@ -74,7 +82,7 @@ extension FakeBlueZ {
     return path
   }
 
-  /// The controller receives something of a peer. Without a discovery nobody is told.
+  /// The controller receives something of a peer. Without a discovery, and while it has stopped scanning, nobody is told.
   ///
   /// - Parameters:
   ///   - uuids: what this report brings in addition: the list only grows.
@@ -85,7 +93,7 @@ extension FakeBlueZ {
     _ peer: FakePeer, uuids: [String] = [], serviceData: [String: [UInt8]] = [:],
     manufacturerData: [UInt16: [UInt8]] = [:], name: String? = nil, rssi: Int16 = -60
   ) {
-    guard isDiscovering(peer.adapter) else { return }
+    guard isDiscovering(peer.adapter), !stoppedScans.contains(peer.adapter) else { return }
     let path = devicePath(peer.address, on: peer.adapter)
     let known = devices[path]?.heard?.uuids ?? []
     let heard = FakeDevice.Heard(

@@ -25,6 +25,8 @@ public final class FakeBlueZ {
   public internal(set) var peers: [ObjectPath: FakePeer] = [:]
   /// Who discovers, by adapter: the clients' unique names.
   public internal(set) var discoverers: [String: Set<String>] = [:]
+  /// Adapters whose controllers have stopped scanning, while bluetoothd takes them for scanning.
+  var stoppedScans: Set<String> = []
   /// The filters that clients set.
   public internal(set) var filters: [String: [String: DBusValue]] = [:]
   public internal(set) var applications: [FakeApplication] = []
@@ -113,6 +115,7 @@ public final class FakeBlueZ {
     dropSockets()
     advertisements = []
     discoverers = [:]
+    stoppedScans = []
     filters = [:]
     for path in devices.keys { removeDevice(path) }
     for name in adapters.keys {

@@ -60,6 +60,8 @@ public final class FakeKernel {
   public private(set) var monitors: [UInt16: [UInt16: [AdvertisingPattern]]] = [:]
   /// Whether some program discovers.
   public var isDiscovering = false
+  /// Called when a program has ended the discovery, for all programs, with its kinds of addresses.
+  public var onStopDiscovery: @LoopActor (UInt8) -> Void = { _ in }
   private var lastHandle: UInt16 = 0
   private var lastAddress = 0
   /// What new links of each controller are like.
@@ -250,6 +252,12 @@ public final class FakeKernel {
       writer.u32le((settings[packet.index] ?? [.powered, .lowEnergy]).rawValue)
       writer.append([UInt8](repeating: 0, count: 3 + 249 + 11))
       return writer.bytes
+    case StopDiscovery.opcode:
+      let types = try reader.u8()
+      try reader.finish()
+      guard isDiscovering else { throw Refused() }
+      onStopDiscovery(types)
+      return [types]
     case AddAdvertisementPatternsMonitor.opcode: return try addMonitor(packet.index, &reader)
     case RemoveAdvertisementMonitor.opcode:
       // 0 would end those of other programs, too.

@@ -18,6 +18,8 @@ public final class BlueZCounters {
   public internal(set) var cutNotifications: UInt64 = 0
   /// Links that were not told of because there were too many.
   public internal(set) var refusedLinks: UInt64 = 0
+  /// How often scanning was restarted because its results had stopped.
+  public internal(set) var scanRestarts: UInt64 = 0
 
   init() {}
 
@@ -25,6 +27,7 @@ public final class BlueZCounters {
     [
       Tally("Strangers", strangers), Tally("Malformed", malformed), Tally("RefusedWrites", refusedWrites),
       Tally("DroppedNotifications", droppedNotifications), Tally("RefusedLinks", refusedLinks),
+      Tally("ScanRestarts", scanRestarts),
     ]
   }
 }

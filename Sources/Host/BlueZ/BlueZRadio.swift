@@ -28,11 +28,12 @@ public final class BlueZRadio: RadioDriver {
   let links = LinkTable()
   let daemon: BluetoothDaemon
   private(set) lazy var advertising = makeAdvertising()
-  private(set) lazy var scanner = Scanner(
+  private(set) lazy var scanner: Scanner = Scanner(
     bus, doors.management.way, scheduler: scheduler, counters: counters,
-    isDegraded: isDegradable, onChange: { [weak self] in self?.statusMayHaveChanged() },
+    isDegraded: isDegradable, isConnecting: { [weak self] in self?.central.isConnecting ?? false }, log: log,
+    onChange: { [weak self] in self?.statusMayHaveChanged() },
     onPacket: { [weak self] in self?.delegate?.heard($0) }, onSighting: { [weak self] in self?.delegate?.heard($0) })
-  private(set) lazy var central = Central(
+  private(set) lazy var central: Central = Central(
     bus, scheduler: scheduler, counters: counters, links: links, bearers: bearers,
     known: { [weak self] in self?.daemon.devices[$0] },
     open: { [weak self] in self?.open($0) }, wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
@@ -147,10 +148,14 @@ public final class BlueZRadio: RadioDriver {
           switch event {
           case .deviceFound(let report): found(report)
           case .monitoredDeviceFound(let monitored): found(monitored.report)
+          case .discovering(let discovering): scanner.heard(discovering)
           default: break
           }
         })
-      socket.wantsReport = { [weak self] in self?.scanner.wants($0) ?? false }
+      socket.wantsReport = { [weak self] data, index in
+        guard let self, index == place?.index else { return false }
+        return scanner.heard(data)
+      }
     }
     if let raw = doors.raw.way {
       registrations.append(

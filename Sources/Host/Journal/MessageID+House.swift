@@ -47,6 +47,17 @@ extension MessageID {
     Bluetooth sockets do not work. A drop-in or a container may take these away. All of it is in docs/bluez.md.
     """)
 
+  /// No results of scanning came for some time, and scanning was restarted.
+  public static let scanRestarted = MessageID(
+    "ScanRestarted", "19d4209ad7e74fd5a7bb05c6943828c2", "Scanning was restarted",
+    """
+    No advertisement was received for some time, although there were some before. A controller can stop scanning while
+    bluetoothd and the kernel go on taking it for scanning; then nobody new is found. So the service stops and starts
+    the discovery, again after one minute and then each two minutes while nothing is received. Where nobody advertises
+    any more this is ordinary and does no harm. ScanRestarts of Counters (earshot status) says how often it happened;
+    where it grows although devices are near, look at the controller and its firmware (journalctl -k).
+    """)
+
   /// The kernel does not let links be as fast as they could be.
   public static let linksSlow = MessageID(
     "LinksSlow", "6c1c9bfbf4624136bc1c33455047a71c", "Links are slower than they could be",
@@ -110,7 +121,7 @@ extension MessageID {
 
   /// Every id of the house itself.
   public static let house: [MessageID] = [
-    .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .linksSlow, .adapterMissing,
-    .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost, .busBack,
+    .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .scanRestarted, .linksSlow,
+    .adapterMissing, .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost, .busBack,
   ]
 }

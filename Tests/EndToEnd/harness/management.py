@@ -13,6 +13,11 @@ from harness.limits import limit
 USER, CONTROL = 1, 3
 _NO_ADAPTER = 0xFFFF
 
+#: The HCI command LE Set Extended Scan Enable. Core 5.4 Vol 4 Part E 7.8.65.
+_ENABLE_SCAN = 0x2042
+_RAW = 0
+_COMMAND_PACKET = 1
+
 _GET_PHY, _SET_PHY, _READ_DEFAULTS, _SET_DEFAULTS = 0x44, 0x45, 0x4B, 0x4C
 _READ_MONITORS = 0x51
 _COMPLETE, _STATUS = 0x0001, 0x0002
@@ -37,6 +42,15 @@ def take_down(adapter: int) -> None:
     """Takes an adapter down. Raises `OSError` where it is not there, or belongs to a user channel."""
     with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI) as channel:
         fcntl.ioctl(channel, HCIDEVDOWN, adapter)
+
+
+def stop_scan(adapter: int) -> None:
+    """Switches LE scanning off in the controller, by a raw command of its own. bluetoothd takes the discovery for running; so does the
+    kernel, which cancels the end of its scan when it sees the answer."""
+    with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI) as channel:
+        bind(channel, adapter, _RAW)
+        parameters = bytes(6)  # off, no filter, no duration, no period
+        channel.send(struct.pack("<BHB", _COMMAND_PACKET, _ENABLE_SCAN, len(parameters)) + parameters)
 
 
 def are_central(adapter: int) -> list[bool]:

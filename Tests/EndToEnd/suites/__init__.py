@@ -8,11 +8,11 @@ from __future__ import annotations
 from harness.runner import Test
 from suites import (
     advertising, apps, broadcast, clients, crowds, degraded, faults, formats, goodput, linux, mail, media, mesh, mesh_faults,
-    mesh_parcels, mesh_speed, privacy, roles, silence, speed, traces, transfers,
+    mesh_parcels, mesh_speed, privacy, roles, scanning, silence, speed, traces, transfers,
 )
 
 MODULES = (
-    formats, linux, mesh, mesh_faults, mesh_parcels, mesh_speed, apps, media, mail, roles, clients, traces, broadcast,
+    formats, linux, mesh, mesh_faults, mesh_parcels, mesh_speed, apps, media, mail, roles, scanning, clients, traces, broadcast,
     advertising, transfers, privacy, crowds, silence, speed, goodput, faults, degraded,
 )
 

@@ -44,6 +44,7 @@ SELECTION = (
     "A private text of 200 bytes arrives from an Android phone that connects, whose padded packet has 512",
     "A picture that an iPhone and a node give each other in private is acknowledged, by the name that the app gives it",
     "An iPhone and a node answer each other's pings, five in ten seconds, and an Android phone answers none",
+    "A phone that comes when scanning has stopped in the controller is found",
     "bitchat-protocol 0.2.0 and the service encode 10,000 packets alike, and read each other's",
 )
 
@@ -56,7 +57,7 @@ DESK = ("meshfaults", "meshparcels", "roles", "traces")
 #: so many in which it works.
 SECONDS = {
     "formats": (0, 1), "linux": (0, 45), "mesh": (0, 1100), "meshfaults": (30, 250), "meshparcels": (30, 300), "meshspeed": (260, 330),
-    "apps": (60, 340), "media": (160, 520), "mail": (40, 235), "roles": (90, 90), "clients": (60, 200), "traces": (90, 150),
+    "apps": (60, 340), "media": (160, 520), "mail": (40, 235), "roles": (90, 90), "scanning": (160, 40), "clients": (60, 200), "traces": (90, 150),
     "broadcast": (420, 120), "advertising": (0, 15), "transfers": (0, 180), "privacy": (0, 45), "crowds": (0, 350),
     "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
 }

@@ -20,7 +20,8 @@ struct ManagementSocketTests {
     let heard = Mailbox<ManagementEvent>()
     let watch = socket.onEvent { event, _ in heard.put(event) }
     var asked: [[UInt8]] = []
-    socket.wantsReport = { data in
+    socket.wantsReport = { data, index in
+      #expect(index == 0x0102)
       asked.append(Array(data))
       return data.first == 2
     }
@@ -32,11 +33,11 @@ struct ManagementSocketTests {
     }
     var cut = monitored([2, 1, 5]).packet(of: 0)
     cut.parameters.removeLast()
-    kernel.tell(monitored([3, 1, 6, 6]))
-    kernel.tell(.deviceFound(report([])))
+    kernel.tell(monitored([3, 1, 6, 6]), of: 0x0102)
+    kernel.tell(.deviceFound(report([])), of: 0x0102)
     kernel.send(cut.bytes)
-    kernel.tell(monitored([2, 1, 6]))
-    kernel.tell(.deviceFound(report([2, 1, 7])))
+    kernel.tell(monitored([2, 1, 6]), of: 0x0102)
+    kernel.tell(.deviceFound(report([2, 1, 7])), of: 0x0102)
     kernel.tell(.indexRemoved)
     _ = try await heard.first { $0 == .indexRemoved }
     #expect(heard.all == [monitored([2, 1, 6]), .deviceFound(report([2, 1, 7])), .indexRemoved])

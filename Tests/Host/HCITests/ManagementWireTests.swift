@@ -62,6 +62,7 @@ struct ManagementWireTests {
           AdvertisingPattern(type: 9, bytes: [0x7E]), AdvertisingPattern(type: 0xFF, offset: 2, bytes: [2, 0x15]),
         ])) == "02" + "090001" + "7e" + "00" + zeros + "ff0202" + "0215" + zeros)
     #expect(Self.bytes(RemoveAdvertisementMonitor(0x0102)) == "0201")
+    #expect(Self.bytes(StopDiscovery(types: 6)) == "06" && StopDiscovery.opcode == 0x24)
     #expect(AddAdvertisementPatternsMonitor.opcode == 0x52 && RemoveAdvertisementMonitor.opcode == 0x53)
     #expect(GetPHYConfiguration.opcode == 0x44 && SetPHYConfiguration.opcode == 0x45)
     #expect(

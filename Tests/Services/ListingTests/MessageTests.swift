@@ -55,7 +55,7 @@ struct MessageTests {
     "ConfigurationReloaded": "2d29e4169664e9b9587001e6020bf9df",
     "MemoryExposed": "aa9bffcaff3f3cb664015ba1d46c6cad", "StoreDegraded": "3feba97f482e266e0a3c11b3fc7d7070",
     "StoreRestored": "1d56dc07f6472cea181e8a833336a198", "BusLost": "709e8a41207ea9f9495baeb33f89338f",
-    "BusBack": "158aa217cf5b834a7ce0004139dc3747",
+    "BusBack": "158aa217cf5b834a7ce0004139dc3747", "ScanRestarted": "19d4209ad7e74fd5a7bb05c6943828c2",
   ]
 
   @Test("An id that was released stays what it is")

@@ -58,6 +58,9 @@ final class Central {
     connections[device]?.contains { $0.state == .connecting && !$0.isShared } ?? false
   }
 
+  /// Whether any attempt of ours is under way.
+  var isConnecting: Bool { connections.keys.contains { isConnecting($0) } }
+
   /// The number that a connection of ours was given for the link with a peer, which has no entry in the table yet.
   func promised(_ device: ObjectPath) -> LinkID? { connections[device]?.first { $0.state == .connecting }?.id }
 

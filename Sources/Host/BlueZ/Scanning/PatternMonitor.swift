@@ -55,6 +55,11 @@ final class PatternMonitor {
     if attempts.place == target { attempts.renew() } else { attempts.aim(at: target) }
   }
 
+  /// Takes the monitor away and adds it again, by which the kernel restarts its scan.
+  func renew() {
+    if attempts.isDone { attempts.renew() }
+  }
+
   func aim(at place: Place?) {
     self.place = place
     attempts.aim(at: patterns.isEmpty ? nil : place)

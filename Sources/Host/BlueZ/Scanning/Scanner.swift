@@ -18,6 +18,14 @@ final class Scanner {
   private var listening: Listening?
   private var discovery: KeptRegistration?
   private let monitor: PatternMonitor?
+  private let socket: ManagementSocket?
+  private var watch = ScanWatch()
+  private lazy var silence = Deadline(scheduler) { [weak self] in self?.nothingHeard() }
+  /// Whether the radio is connecting: the kernel carries out no other command for the controller meanwhile.
+  private let isConnecting: @LoopActor () -> Bool
+  private let log: Log
+  /// The kinds of addresses of the kernel's discovery, whichever program it is for; nil while there is none.
+  private var discoveredTypes: UInt8?
   /// Whether what bluetoothd tells of an advertiser stands for packets.
   private let isDegraded: Bool
   private let onPacket: @LoopActor (AdvertisingPacket) -> Void
@@ -31,12 +39,15 @@ final class Scanner {
   /// - Parameters:
   ///   - socket: of the kernel's management, where there is one.
   ///   - isDegraded: whether names and data that bluetoothd tells of stand for the packets that brought them.
+  ///   - isConnecting: whether an attempt to connect is under way.
+  ///   - log: where a restart of scanning is entered.
   ///   - onChange: called when `problem` changed.
   ///   - onPacket: called when, in that way, a packet was heard that is listened for.
   ///   - onSighting: called when an advertiser was heard that is listened for.
   init(
     _ bus: BusConnection, _ socket: ManagementSocket?, scheduler: any Scheduler, counters: BlueZCounters,
-    isDegraded: Bool, onChange: @escaping @LoopActor () -> Void,
+    isDegraded: Bool, isConnecting: @escaping @LoopActor () -> Bool, log: Log,
+    onChange: @escaping @LoopActor () -> Void,
     onPacket: @escaping @LoopActor (AdvertisingPacket) -> Void, onSighting: @escaping @LoopActor (Sighting) -> Void
   ) {
     self.bus = bus
@@ -46,6 +57,9 @@ final class Scanner {
     self.onSighting = onSighting
     self.onPacket = onPacket
     self.isDegraded = isDegraded
+    self.isConnecting = isConnecting
+    self.log = log
+    self.socket = socket
     monitor = socket.map { PatternMonitor($0, scheduler: scheduler, onChange: onChange) }
   }
 
@@ -61,15 +75,25 @@ final class Scanner {
   /// Whether a packet with this data is listened for.
   func wants(_ data: ArraySlice<UInt8>) -> Bool { listening?.wants(data) == true }
 
+  /// The kernel has received a packet with this data.
+  ///
+  /// - Returns: whether it is listened for.
+  func heard(_ data: ArraySlice<UInt8>) -> Bool {
+    noteResult()
+    return wants(data)
+  }
+
   // MARK: What is wanted
 
   /// Scans at `place` from now on; every advertiser is new there.
   func aim(at place: Place?) {
     self.place = place
+    discoveredTypes = nil
     sightings.removeAll()
     found = []
     discovery?.aim(at: place)
     monitor?.aim(at: place)
+    watchSilence()
   }
 
   /// Leaves nothing behind in the kernel, and calls `then` once: when that is done, after `limit` at the latest.
@@ -94,6 +118,7 @@ final class Scanner {
       self.discovery = discovery
       discovery.aim(at: place)
     }
+    watchSilence()
   }
 
   /// bluetoothd's own filter by services would hide what comes without their list: a scan response. An empty pattern has
@@ -132,6 +157,7 @@ final class Scanner {
     let report = DeviceReport(properties, malformed: &malformed)
     counters.malformed += malformed
     guard let report else { return }
+    noteResult()
     if isNew, !device.isConnected { find(device.path) }
     guard let services = listening.services else { return }
     // An advertiser of other services is not remembered, or a crowd of them would push out those that are wanted.
@@ -141,6 +167,53 @@ final class Scanner {
     guard services.isEmpty || !services.isDisjoint(with: sighting.services) else { return }
     onSighting(sighting)
   }
+
+  // MARK: Results that stop
+
+  /// The kernel says whether some program discovers on the adapter in use.
+  func heard(_ discovering: ManagementEvent.Discovering) {
+    discoveredTypes = discovering.isOn ? discovering.types : nil
+  }
+
+  private func watchSilence() {
+    watch.scan(place != nil && listening != nil, at: scheduler.now)
+    silence.set(watch.deadline)
+  }
+
+  private func noteResult() {
+    watch.heard(at: scheduler.now)
+    silence.set(watch.deadline)
+  }
+
+  private func nothingHeard() {
+    defer { silence.set(watch.deadline) }
+    guard watch.isDue(at: scheduler.now) else { return }
+    guard !isConnecting() else { return watch.postpone(at: scheduler.now) }
+    let restart = watch.restart(at: scheduler.now)
+    counters.scanRestarts += 1
+    let time = ScanWatch.silence.components.seconds
+    if restart.isNews {
+      log.notice(
+        "No advertisement was received for \(time) s, although there were some before: scanning is restarted",
+        id: .scanRestarted, .adapter(place?.adapter.lastElement ?? ""))
+    }
+    if !restart.isFirst { stopKernelDiscovery() }
+    discovery?.renew()
+    monitor?.renew()
+  }
+
+  /// Ends the kernel's discovery for all programs. bluetoothd restarts it for those that want one. Without it bluetoothd would keep the
+  /// kernel's discovery for another program while ours is stopped and started.
+  private func stopKernelDiscovery() {
+    guard let socket, let index = place?.index, let types = discoveredTypes else { return }
+    socket.call(StopDiscovery(types: types), on: index) { result in
+      if case .failure(let failure) = result {
+        Log.shared.debug("Stop Discovery was answered with \(failure.description)")
+      }
+    }
+  }
+
+  // MARK: Who was found
 
   private func find(_ device: ObjectPath) {
     // Whoever makes up addresses must not keep out those that come later: any other one gives way.

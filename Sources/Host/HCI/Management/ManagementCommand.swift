@@ -11,6 +11,25 @@ public protocol ManagementCommand: Hashable, Sendable {
   static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply
 }
 
+/// Stop Discovery: ends the controller's discovery, whichever program started it. bluetoothd restarts it for those that want one.
+public struct StopDiscovery: ManagementCommand {
+  public static let opcode: UInt16 = 0x0024
+  /// As in the event Discovering (`ManagementEvent.Discovering.types`): the kernel refuses any others.
+  public var types: UInt8
+
+  public init(types: UInt8) {
+    self.types = types
+  }
+
+  public func write(to writer: inout ByteWriter) { writer.u8(types) }
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> UInt8 {
+    let types = try reader.u8()
+    try reader.finish()
+    return types
+  }
+}
+
 /// Read Advertising Features: how much room a controller has for advertisements.
 public struct ReadAdvertisingFeatures: ManagementCommand {
   public static let opcode: UInt16 = 0x003D

@@ -34,9 +34,9 @@ public final class ManagementSocket {
   /// Whether the socket can still be used.
   public private(set) var isOpen = true
 
-  /// Whether a report of an advertiser with this data is handed out; what is not wanted is dropped before anything is made of it,
-  /// for a crowd sends thousands a second. Nil: all are.
-  public var wantsReport: (@LoopActor (ArraySlice<UInt8>) -> Bool)?
+  /// Called with the data of each advertiser's report and the index of its controller; whether the report is handed out. A report that
+  /// is not wanted is dropped before anything is allocated for it: a crowd sends thousands a second. Nil: all are handed out.
+  public var wantsReport: (@LoopActor (ArraySlice<UInt8>, _ index: UInt16) -> Bool)?
 
   private let socket: HCISocket
   /// What the next packet is received into.
@@ -189,7 +189,9 @@ public final class ManagementSocket {
   }
 
   private func take(_ count: Int) {
-    if let wantsReport, let data = MonitoredReport.data(in: buffer[..<count]), !wantsReport(data) { return }
+    if let wantsReport, let (data, index) = MonitoredReport.data(in: buffer[..<count]), !wantsReport(data, index) {
+      return
+    }
     guard let packet = try? ManagementPacket(reading: Array(buffer[..<count])),
       let event = try? ManagementEvent(reading: packet)
     else {

@@ -26,9 +26,9 @@ public struct MonitoredReport: Hashable, Sendable {
     report.write(to: &writer)
   }
 
-  /// The AD structures in a packet of the management socket that tells of an advertiser, in either way; nil for any other
-  /// packet, and for one that is not as long as it says. Nothing is allocated.
-  static func data(in packet: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
+  /// The AD structures in a packet of the management socket that reports an advertiser, in either way, and the index of the controller;
+  /// nil for any other packet, and for one that is not as long as it says. Nothing is allocated.
+  static func data(in packet: ArraySlice<UInt8>) -> (data: ArraySlice<UInt8>, index: UInt16)? {
     let start = packet.startIndex
     guard packet.count >= ManagementPacket.headerLength, packet[start + 1] == 0 else { return nil }
     let header: Int
@@ -40,6 +40,6 @@ public struct MonitoredReport: Hashable, Sendable {
     guard packet.count >= header else { return nil }
     let length = Int(packet[start + header - 2]) | Int(packet[start + header - 1]) << 8
     guard packet.count == header + length else { return nil }
-    return packet[(start + header)...]
+    return (packet[(start + header)...], UInt16(packet[start + 2]) | UInt16(packet[start + 3]) << 8)
   }
 }

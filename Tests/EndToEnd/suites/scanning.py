@@ -1,0 +1,66 @@
+"""Scanning that stops in the controller, unnoticed by bluetoothd and the kernel: the service restarts it, and finds who comes."""
+from __future__ import annotations
+
+import time
+
+from harness.machine import ADAPTER, BLUEZ, adapter_path, run
+from harness.management import stop_scan
+from harness.node import Node
+from harness.runner import Suite
+from harness.stage import Stage
+from phones.mesh.apps import IOSApp
+from suites.apps import NODE, Way, acquainted, meet, node_alone, switched_on
+
+suite = Suite("scanning")
+
+#: MESSAGE_ID of ScanRestarted.
+RESTARTED = "19d4209ad7e74fd5a7bb05c6943828c2"
+
+
+async def restarts(node: Node) -> int:
+    return (await node.service.manager())["Counters"]["ScanRestarts"]
+
+
+async def discovering(stage: Stage) -> bool:
+    return (await stage.bus.objects(BLUEZ))[adapter_path(NODE)][ADAPTER]["Discovering"]
+
+
+async def lines(stage: Stage, node: Node, since: str) -> list[str]:
+    """What the node wrote about a restart of scanning after a place in the journal."""
+    found = await run("journalctl", f"--after-cursor={since}", "--unit", node.service.unit, "--output", "cat", "--quiet",
+                      f"MESSAGE_ID={RESTARTED}", check=False)
+    return found.splitlines()
+
+
+async def find_another(stage: Stage) -> None:
+    """A phone comes when scanning has stopped in the controller: it is found, by a restart that is counted and written down once."""
+    async with node_alone(stage) as node, switched_on(stage, IOSApp("first"), IOSApp("second")) as (first, second):
+        await meet(first, node, Way.FOUND)
+        before, since = await restarts(node), await stage.machine.journal_end()
+        stop_scan(NODE)
+        stopped = time.monotonic()
+        assert await discovering(stage), "bluetoothd has noticed"
+        await second.advertise()
+        await node.until_knows(second.app.id.hex(), 150)
+        stage.measure(f"known after {time.monotonic() - stopped:.0f} s")
+        await acquainted(second.app, node)
+        assert await restarts(node) > before, "nothing was restarted"
+        found = await lines(stage, node, since)
+        assert len(found) == 1 and "scanning is restarted" in found[0], found
+        state = await node.service.manager()
+        assert state["RadioState"] == "ready", state
+
+
+@suite.test("A phone that comes when scanning has stopped in the controller is found", limit=200)
+async def stopped(stage: Stage) -> None:
+    await find_another(stage)
+
+
+@suite.test("A phone that comes when scanning has stopped in the controller is found, also while another program discovers", limit=300)
+async def stopped_beside(stage: Stage) -> None:
+    await stage.set_radio()
+    await stage.bus.call(BLUEZ, adapter_path(NODE), ADAPTER, "StartDiscovery")
+    try:
+        await find_another(stage)
+    finally:
+        await stage.bus.call(BLUEZ, adapter_path(NODE), ADAPTER, "StopDiscovery")
