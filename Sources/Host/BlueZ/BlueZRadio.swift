@@ -62,6 +62,7 @@ public final class BlueZRadio: RadioDriver {
   private let preferences: LinkPreferences
   private let repair: KernelRepair
   let log: Log
+  private lazy var journal = SituationJournal(log, scheduler: scheduler)
   /// What was entered in the journal about the speed of links: each sentence once.
   var toldSpeed: Set<String> = []
   private var registrations: [Registration] = []
@@ -262,8 +263,8 @@ public final class BlueZRadio: RadioDriver {
     let situation = situation
     guard !situation.isPassing else { return }
     if situation != reported {
-      situation.report(after: reported, to: log)
       reported = situation
+      journal.changed(to: situation)
     }
     let status = status
     guard status != toldStatus else { return }

@@ -66,7 +66,7 @@ enum Situation: Equatable {
     }
   }
 
-  private var isInUse: Bool {
+  var isInUse: Bool {
     switch self {
     case .ready, .degraded: true
     default: false

@@ -18,6 +18,8 @@ extension MessageID {
     "RadioReady", "34542aa0e85927cb49e6182f38439483", "The radio can be used",
     """
     The adapter @EARSHOT_ADAPTER@ is there and switched on. What was to be advertised and served is on the air again.
+    Where the radio was away for less than ten seconds, as when bluetoothd is restarted, this is the only message about
+    it; it says for how long and why.
     """)
 
   /// There is no radio to use yet; the service waits for one.

@@ -148,29 +148,43 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("Each change of the radio is one entry in the journal, with its message id")
+  @Test("Each situation of the radio that lasts 10 s is one entry in the journal, with its message id")
   @LoopActor
   func journal() async throws {
     let rig = try await Rig(adapter: "hci1", prepare: nil)
     defer { rig.close() }
+    /// The situation lasts.
+    func last() async throws {
+      let count = rig.entries.all.count
+      rig.time.advance(by: .milliseconds(9999))
+      #expect(rig.entries.all.count == count)
+      rig.time.advance(by: .milliseconds(1))
+      #expect(rig.entries.all.count == count + 1)
+      try await rig.settle()
+    }
     try await rig.reach(.waiting, "systemctl start bluetooth")
+    try await last()
     rig.fake.addAdapter("hci0")
     try await rig.fake.start()
     try await rig.reach(.waiting, "no adapter hci1")
+    try await last()
     rig.fake.addAdapter("hci1", isPowered: false)
     try await rig.reach(.waiting, "switched off")
+    try await last()
     rig.fake.power("hci1", true)
     try await rig.reach(.ready)
-    rig.fake.refusals = [Self.failed, Self.failed]
+    rig.fake.refusals = Array(repeating: Self.failed, count: 5)
     let server = rig.radio.serve(Service.application, delegate: Service())
     try await rig.reach(.degraded)
-    rig.time.advance(by: .milliseconds(500))
-    try await rig.fake.until { rig.fake.refusals.isEmpty }
-    try await rig.settle()
-    rig.time.advance(by: .seconds(1))
+    try await last()
+    for _ in 0..<60 {
+      rig.time.advance(by: .milliseconds(500))
+      try await rig.settle()
+    }
     try await rig.reach(.ready)
     rig.fake.vanish()
     try await rig.reach(.waiting)
+    try await last()
     try await rig.fake.start()
     try await rig.reach(.ready)
     #expect(
@@ -181,6 +195,69 @@ struct KeepingTests {
     // Hanging up ourselves is none.
     rig.connection.close()
     #expect(rig.entries.all.count == 8)
+    server.close()
+  }
+
+  @Test(
+    "A restart of bluetoothd, through whatever situations, is one entry in the journal, with its cause and its time")
+  @LoopActor
+  func restartEntry() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    for round in 1...3 {
+      rig.fake.vanish()
+      try await rig.reach(.waiting, "systemctl start bluetooth")
+      rig.time.advance(by: .milliseconds(1250))
+      rig.fake.removeAdapter()
+      try await rig.fake.start()
+      try await rig.reach(.waiting, "There is no Bluetooth adapter")
+      rig.fake.addAdapter(isPowered: false)
+      try await rig.reach(.waiting, "switched off")
+      rig.time.advance(by: .seconds(round))
+      rig.fake.power("hci0", true)
+      try await rig.reach(.ready)
+      #expect(rig.entries.all.count == 1 + round)
+      let words = "The radio was away for \(round + 1).2 s (bluetoothd was restarted) and is ready again"
+      #expect(rig.entries.all.last?.text == words && rig.entries.all.last?.id?.name == "RadioReady")
+      rig.time.advance(by: .seconds(60))
+    }
+    #expect(rig.entries.all.count == 4)
+  }
+
+  @Test("A refusal that is over within 10 s is no entry in the journal")
+  @LoopActor
+  func momentaryRefusal() async throws {
+    let rig = try await Rig.ready()
+    defer { rig.close() }
+    rig.fake.refusals = [Self.failed]
+    let server = rig.radio.serve(Service.application, delegate: Service())
+    try await rig.reach(.degraded)
+    rig.time.advance(by: .milliseconds(500))
+    try await rig.reach(.ready)
+    rig.time.advance(by: .seconds(60))
+    #expect(rig.entries.all.map { $0.id?.name } == ["RadioReady"])
+    server.close()
+  }
+
+  @Test("A restart of bluetoothd on a radio that works in part is one entry, and what is missing is not entered again")
+  @LoopActor
+  func restartInPart() async throws {
+    let rig = try await Rig(doors: KernelDoors(raw: .shut("CAP_NET_RAW is missing")))
+    defer { rig.close() }
+    try await rig.reach(.ready)
+    let server = try await rig.serve(Service(), Service.application(reach: .exact))
+    try await rig.reach(.degraded, "CAP_NET_RAW is missing")
+    rig.time.advance(by: .seconds(10))
+    #expect(rig.entries.all.map { $0.id?.name } == ["RadioReady", "RadioDegraded"])
+    rig.fake.vanish()
+    try await rig.reach(.waiting)
+    rig.time.advance(by: .seconds(2))
+    try await rig.fake.start()
+    try await rig.reach(.degraded, "CAP_NET_RAW is missing")
+    rig.time.advance(by: .seconds(60))
+    try await rig.settle()
+    #expect(rig.entries.all.count == 3)
+    #expect(rig.entries.all.last?.text.hasSuffix("is back, and works in part as before") == true)
     server.close()
   }
 

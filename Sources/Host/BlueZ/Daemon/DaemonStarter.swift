@@ -18,6 +18,8 @@ final class DaemonStarter {
   private var backoff = DaemonStarter.fresh
   /// Whether a failure was told since bluetoothd last ran.
   private var isTold = false
+  /// How often the bus was asked since bluetoothd last ran.
+  private var count = 0
 
   private static let fresh = Backoff(from: .seconds(5), upTo: .seconds(300))
 
@@ -44,14 +46,16 @@ final class DaemonStarter {
   /// bluetoothd runs and answers.
   func succeeded() {
     backoff = Self.fresh
-    isTold = false
+    (isTold, count) = (false, 0)
   }
 
   private func start() {
     // Where it comes, its name is heard of, and ends this.
     timer = nil
     begin()
-    Log.shared.notice("bluetoothd is not running; the bus is asked to start it")
+    count += 1
+    // Mostly bluetoothd comes at the first attempt, and `SituationJournal` enters the outage.
+    if count == 2 { Log.shared.notice("bluetoothd is not running; the bus is asked again to start it") }
     ask { [weak self] error in
       guard let self, !isTold else { return }
       isTold = true
