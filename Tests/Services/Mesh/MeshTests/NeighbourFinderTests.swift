@@ -40,8 +40,12 @@ struct NeighbourFinderTests {
     finder.sighted(Self.sighting(Self.one, rssi: -70), at: .zero)
     var tried: [BluetoothAddress] = []
     for number in 0..<4 {
-      let now = Self.second(Double(number * 10 + 1))
-      finder.sighted(Self.sighting(BluetoothAddress(UInt64(100 + number)), rssi: -40), at: now)
+      let now = Self.second(Double(number) * 11.5 + 1)
+      // All who came so far are there still.
+      finder.sighted(Self.sighting(Self.one, rssi: -70), at: now)
+      for index in 0...number {
+        finder.sighted(Self.sighting(BluetoothAddress(UInt64(100 + index)), rssi: -40), at: now)
+      }
       let next = finder.next(linked: [], peers: [], at: now)
       guard let next else { break }
       tried.append(next)
@@ -59,7 +63,8 @@ struct NeighbourFinderTests {
   func notHeard() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
-    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(20))
+    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(15))
+    finder.isScanning = false
     finder.forget(notHeardSince: Self.second(10))
     let next = finder.next(linked: [], peers: [], at: Self.second(30))
     #expect(next == Self.other && finder.remembered.advertisers == 1)
@@ -82,6 +87,7 @@ struct NeighbourFinderTests {
     let first = finder.next(linked: [], peers: [], at: .zero)
     #expect(first == nil)
     #expect(finder.deadline(linked: [], peers: [], at: .zero) == Self.second(30))
+    finder.sighted(Self.sighting(Self.one, rssi: -100), at: Self.second(30))
     let later = finder.next(linked: [], peers: [], at: Self.second(30))
     #expect(later == Self.one)
     finder.sighted(Self.sighting(Self.other, rssi: -95), at: Self.second(31))
@@ -116,6 +122,7 @@ struct NeighbourFinderTests {
       #expect(finder.deadline(linked: [], peers: [], at: now) == due)
       let before = finder.next(linked: [], peers: [], at: due.advanced(by: .milliseconds(-1)))
       #expect(before == nil, "\(pause)")
+      finder.sighted(Self.sighting(Self.one, rssi: -60), at: due)
       let at = finder.next(linked: [], peers: [], at: due)
       #expect(at == Self.one, "\(pause)")
       finder.failed(Self.one, at: due)
@@ -145,9 +152,11 @@ struct NeighbourFinderTests {
     other.ended(Self.one, at: .zero)
     #expect(other.deadline(linked: [], peers: [], at: .zero) == Self.second(15))
     other.failed(Self.one, at: Self.second(15))
+    other.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(16))
     other.ended(Self.one, at: Self.second(17))
     #expect(other.deadline(linked: [], peers: [], at: Self.second(17)) == Self.second(45))
     // A pause that is over says nothing about a link that ends later.
+    other.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(60))
     other.ended(Self.one, at: Self.second(60))
     #expect(other.deadline(linked: [], peers: [], at: Self.second(60)) == Self.second(63))
   }
@@ -163,7 +172,76 @@ struct NeighbourFinderTests {
     finder.avoid(Self.one, for: .seconds(300), at: Self.second(20))
     finder.met(Self.one)
     finder.ended(Self.one, at: Self.second(30))
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(30))
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(30)) == Self.second(320))
+  }
+
+  @Test("An advertiser that has just been seen goes before a stronger one that was last seen over 3 s ago")
+  func justSeen() {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: -50), at: .zero)
+    finder.sighted(Self.sighting(Self.other, rssi: -85), at: Self.second(3.1))
+    let first = finder.next(linked: [], peers: [], at: Self.second(3.1))
+    #expect(first == Self.other)
+    let second = finder.next(linked: [Self.other], peers: [], at: Self.second(4))
+    #expect(second == Self.one, "where nobody else is there it is tried")
+  }
+
+  @Test("An advertiser that was not seen for 12 s is not tried, and is once it is seen again")
+  func absent() {
+    var finder = NeighbourFinder()
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.ended(Self.one, at: Self.second(10))
+    let late = finder.next(linked: [], peers: [], at: Self.second(13))
+    #expect(late == nil && finder.deadline(linked: [], peers: [], at: Self.second(13)) == nil)
+    finder.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(14))
+    let again = finder.next(linked: [], peers: [], at: Self.second(14))
+    #expect(again == Self.one)
+  }
+
+  @Test("After an attempt that came to nothing only those are tried that were seen since, from two seconds later on")
+  func seenSince() {
+    var finder = NeighbourFinder()
+    let gone = (10..<20).map { BluetoothAddress(UInt64($0)) }
+    for address in gone { finder.sighted(Self.sighting(address, rssi: -50), at: .zero) }
+    finder.sighted(Self.sighting(Self.one, rssi: -80), at: .zero)
+    let first = finder.next(linked: [], peers: [], at: .zero)
+    #expect(first == gone[0])
+    finder.failed(gone[0], at: Self.second(5))
+    finder.sighted(Self.sighting(Self.one, rssi: -80), at: Self.second(5.5))
+    #expect(finder.deadline(linked: [], peers: [], at: Self.second(5.5)) == Self.second(7))
+    let early = finder.next(linked: [], peers: [], at: Self.second(6.9))
+    #expect(early == nil)
+    let next = finder.next(linked: [], peers: [], at: Self.second(7))
+    #expect(next == Self.one)
+    finder.met(Self.one)
+    let nobody = finder.next(linked: [Self.one], peers: [], at: Self.second(8))
+    #expect(nobody == nil, "the others have left")
+  }
+
+  @Test("An attempt gives way after 3 s where its advertiser was not seen since it began, and another one was")
+  func outdone() {
+    var finder = NeighbourFinder()
+    func isOutdone(at seconds: Double, linked: Set<BluetoothAddress> = []) -> Bool {
+      finder.isOutdone(Self.one, since: Self.second(1), linked: linked, peers: [], at: Self.second(seconds))
+    }
+    finder.sighted(Self.sighting(Self.one, rssi: -50), at: Self.second(0.9))
+    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(0.9))
+    #expect(!isOutdone(at: 4), "the other one was not seen since either")
+    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(3))
+    #expect(!isOutdone(at: 3.9) && isOutdone(at: 4))
+    #expect(!isOutdone(at: 4, linked: [Self.other]))
+    #expect(!isOutdone(at: 6.1), "by now the other one may have left, too")
+    finder.avoid(Self.other, for: .seconds(60), at: Self.second(4))
+    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(5))
+    #expect(!isOutdone(at: 5), "it is left alone")
+    finder.sighted(Self.sighting(BluetoothAddress(3), rssi: -80), at: Self.second(5))
+    #expect(isOutdone(at: 5))
+    finder.isScanning = false
+    #expect(!isOutdone(at: 5))
+    finder.isScanning = true
+    finder.sighted(Self.sighting(Self.one, rssi: -50), at: Self.second(5))
+    #expect(!isOutdone(at: 5), "it is there, and only slow")
   }
 
   @Test("However many advertise and fail, 256 are remembered")
@@ -215,6 +293,7 @@ struct NeighbourFinderTests {
     let late = second.next(linked: [], peers: [large], at: Self.second(15))
     #expect(late == Self.one)
     second.ended(Self.one, at: Self.second(20))
+    second.sighted(Self.sighting(Self.one, rssi: -60, peer: small), at: Self.second(27))
     let again = second.next(linked: [], peers: [large], at: Self.second(27.9))
     #expect(again == nil)
     let later = second.next(linked: [], peers: [large], at: Self.second(28))

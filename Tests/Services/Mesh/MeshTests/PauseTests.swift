@@ -66,6 +66,29 @@ struct PauseTests {
   }
 
   @Test(
+    "A phone that comes while a node tries others that have left has a link within 6 s, not after 10 s for each of them"
+  )
+  @LoopActor
+  func othersHaveLeft() throws {
+    let village = Village(conditions: AirConditions(connectTimeout: .seconds(60)))
+    let ann = village.add("ann")
+    let gone = try (0..<4).map { _ in try WaitingPhone(on: village, isNode: true) }
+    for phone in gone { ann.mesh.finder.avoid(phone.address, for: .seconds(3), at: village.time.now) }
+    #expect(village.wait(.seconds(2)) { ann.mesh.finder.remembered.advertisers == 4 })
+    for phone in gone { phone.leave() }
+    #expect(village.wait(.seconds(5)) { ann.mesh.attempt != nil })
+    let begun = village.time.now
+    let phone = try WaitingPhone(on: village, isNode: true)
+    #expect(village.wait(.seconds(60)) { phone.subscribers.count == 1 })
+    #expect(begun.duration(to: village.time.now) < .seconds(6), "\(begun.duration(to: village.time.now))")
+    // Those that were not tried may be, until they count as gone.
+    village.time.advance(by: .seconds(30))
+    let addresses = gone.map(\.address)
+    #expect(!village.wait(.seconds(60)) { ann.mesh.attempt.map { addresses.contains($0.address) } ?? false })
+    phone.leave()
+  }
+
+  @Test(
     "Where another service awaits a person, an attempt of ten seconds is followed by twenty without one, a short one by next to none",
     arguments: [true, false])
   @LoopActor

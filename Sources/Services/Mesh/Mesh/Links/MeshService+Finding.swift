@@ -24,7 +24,7 @@ extension MeshService {
     var timer: Registration?
     /// Whether there is a link.
     var isConnected = false
-    /// Its place is somebody else's: that it ends shows nothing about the peer.
+    /// It was given up for another peer: its end is no failure of its own peer.
     var gaveWay = false
 
     init(_ address: BluetoothAddress, _ link: any Link, since: Instant) {
@@ -75,20 +75,35 @@ extension MeshService {
 
   /// Begins to connect, if it is time to.
   func find() {
+    finder.isScanning = scan != nil
     guard isStarted, let engine, scan != nil || settings.power == .battery, server != nil, !radio.isQuietWanted,
-      radio.status.state != .waiting, attempt == nil, ports.count < settings.links
+      radio.status.state != .waiting, ports.count < settings.links
     else {
       return findTimer.set(nil)
     }
     let now = scheduler.now
-    guard now >= restsUntil || !radio.isPersonAwaited else { return findTimer.set(restsUntil) }
     let linked = Set(ports.values.map(\.address))
     let peers = engine.neighbours.union([engine.identity.id])
+    if let attempt { return giveUpIfOutdone(attempt, linked, peers) }
+    guard now >= restsUntil || !radio.isPersonAwaited else { return findTimer.set(restsUntil) }
     if let address = finder.next(linked: linked, peers: peers, at: now) {
       connect(to: address)
     } else {
       findTimer.set(finder.deadline(linked: linked, peers: peers, at: now))
     }
+  }
+
+  /// Gives an attempt up whose advertiser seems to have left, where another one has been seen meanwhile.
+  private func giveUpIfOutdone(_ attempt: Attempt, _ linked: Set<BluetoothAddress>, _ peers: Set<PeerID>) {
+    let now = scheduler.now
+    guard !attempt.isConnected, !attempt.gaveWay else { return findTimer.set(nil) }
+    let due = attempt.since.advanced(by: NeighbourFinder.attemptPatience)
+    guard now >= due else { return findTimer.set(due) }
+    findTimer.set(nil)
+    guard finder.isOutdone(attempt.address, since: attempt.since, linked: linked, peers: peers, at: now) else { return }
+    attempt.gaveWay = true
+    finder.lost(attempt.address)
+    attempt.link.disconnect()
   }
 
   private func connect(to address: BluetoothAddress) {
@@ -97,6 +112,7 @@ extension MeshService {
       let attempt = Attempt(address, link, since: scheduler.now)
       self.attempt = attempt
       limit(attempt, to: Self.connectTime)
+      findTimer.set(attempt.since.advanced(by: NeighbourFinder.attemptPatience))
     } catch {
       finder.failed(address, at: scheduler.now)
       findTimer.set(scheduler.now.advanced(by: NeighbourFinder.attemptPause))

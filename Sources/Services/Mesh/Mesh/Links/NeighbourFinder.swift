@@ -17,6 +17,15 @@ struct NeighbourFinder: Sendable {
   static let courtesy = Duration.seconds(5)
   /// From an attempt to the next one.
   static let attemptPause = Duration.milliseconds(500)
+  /// While the scan goes on an advertiser counts as present for this time after its last report. A discovery reports each advertiser that
+  /// is near once in 10.24 s at least.
+  static let presence = Duration.seconds(12)
+  /// An advertiser that was reported within this time has just been seen, and goes before those that were not.
+  static let recently = Duration.seconds(3)
+  /// From an attempt that came to nothing to the next one, in which those that are near are reported again.
+  static let lookAround = Duration.seconds(2)
+  /// An attempt gives way to another advertiser after this time, if its own has not been reported since it began.
+  static let attemptPatience = Duration.seconds(3)
   /// The weakest signal that is worth an attempt, in dBm: with neighbours, without any, and without any for so long.
   static let weakest = -90
   static let weakestAlone = -95
@@ -52,6 +61,10 @@ struct NeighbourFinder: Sendable {
   private var nextAttempt = Instant.zero
   /// Whether the last attempt came to nothing.
   private var hasFailed = false
+  /// When the last attempt that came to nothing ended.
+  private var failedAt: Instant?
+  /// Whether the scan goes on, so that an advertiser that is near is reported again and again.
+  var isScanning = true
 
   /// How many advertisers and pauses are held.
   var remembered: (advertisers: Int, pauses: Int) { (advertisers.count, pauses.count) }
@@ -88,7 +101,10 @@ struct NeighbourFinder: Sendable {
   }
 
   /// What failed so far shows nothing about a peer any more.
-  mutating func forgive() { pauses = pauses.filter { $0.value.isDeserved } }
+  mutating func forgive() {
+    pauses = pauses.filter { $0.value.isDeserved }
+    failedAt = nil
+  }
 
   /// A link has ended. A longer pause, for what the peer has done or for a failure, stands: the end of the link follows from it.
   mutating func ended(_ address: BluetoothAddress, at now: Instant) {
@@ -103,7 +119,7 @@ struct NeighbourFinder: Sendable {
   /// - Parameter first: the pause after the first one.
   mutating func failed(_ address: BluetoothAddress, first: Duration = pauseAfterFailure, at now: Instant) {
     if let pause = pauses[address], pause.isDeserved, pause.until > now { return }
-    hasFailed = true
+    (hasFailed, failedAt) = (true, now)
     let before = pauses[address]?.length ?? .zero
     let length = before == .zero ? first : min(before * 2, Self.longestPause)
     pauses[address] = Pause(until: now.advanced(by: length), length: length)
@@ -123,16 +139,22 @@ struct NeighbourFinder: Sendable {
     if pauses[address]?.isDeserved == false { pauses[address] = nil }
   }
 
-  /// The advertiser to connect to now: of those that are near enough, the strongest; after an attempt that came to nothing, the one that
-  /// has waited longest. So nobody who has a strong signal, another address each time, and no answer keeps a node from all others.
+  /// The advertiser to connect to now: of those that are near enough and have just been seen, else of all, the strongest; after an attempt
+  /// that came to nothing, the one that has waited longest. So nobody who has a strong signal, another address each time, and no answer
+  /// keeps a node from all others.
+  ///
+  /// While the scan goes on, an advertiser that has left is not tried: one without a report for `presence`, or since the last attempt
+  /// that came to nothing.
   ///
   /// - Parameters:
   ///   - linked: addresses with a link.
   ///   - peers: this node, and the peers that it has links with.
   mutating func next(linked: Set<BluetoothAddress>, peers: Set<PeerID>, at now: Instant) -> BluetoothAddress? {
     noteCompany(linked, at: now)
-    guard nextAttempt <= now else { return nil }
-    let ready = candidates(linked, peers, at: now).filter { freeAt($0.key, $0.value) <= now }
+    guard earliest <= now else { return nil }
+    let present = candidates(linked, peers, at: now).filter { freeAt($0.key, $0.value) <= now }
+    let seen = present.filter { $0.value.heardAt.advanced(by: Self.recently) >= now }
+    let ready = seen.isEmpty ? present : seen
     let chosen = (hasFailed ? ready.values.map(\.waitsSince).min() : nil).map { longest in
       ready.filter { $0.value.waitsSince == longest }
     }
@@ -142,18 +164,44 @@ struct NeighbourFinder: Sendable {
     return address
   }
 
+  /// Whether an attempt is to be given up: its advertiser has not been reported since it began, and another one to connect to has.
+  func isOutdone(
+    _ address: BluetoothAddress, since began: Instant, linked: Set<BluetoothAddress>, peers: Set<PeerID>,
+    at now: Instant
+  ) -> Bool {
+    guard isScanning, now >= began.advanced(by: Self.attemptPatience) else { return false }
+    if let own = advertisers[address], own.heardAt > began { return false }
+    return candidates(linked, peers, at: now).contains { other, advertiser in
+      other != address && advertiser.heardAt > began && advertiser.heardAt.advanced(by: Self.recently) >= now
+        && freeAt(other, advertiser) <= now
+    }
+  }
+
   private static func strongest(of advertisers: [BluetoothAddress: Advertiser]) -> BluetoothAddress? {
     advertisers.max { ($0.value.rssi ?? 0, $1.key.value) < ($1.value.rssi ?? 0, $0.key.value) }?.key
   }
 
   /// When `next` may have another answer without anything being heard; nil if nothing is timed.
   func deadline(linked: Set<BluetoothAddress>, peers: Set<PeerID>, at now: Instant) -> Instant? {
-    let ready = candidates(linked, peers, at: now).map { max(freeAt($0.key, $0.value), nextAttempt) }.min()
+    let ready = candidates(linked, peers, at: now).map { max(freeAt($0.key, $0.value), earliest) }.min()
     // After a while alone the weak ones count as well.
     let weakest = weakest(at: now)
     let areWeakThere = advertisers.values.contains { $0.rssi.map { $0 < weakest } ?? false }
     let patience = areWeakThere ? aloneSince?.advanced(by: Self.longAlone) : nil
     return [ready, patience].compactMap(\.self).filter { $0 > now || $0 == ready }.min()
+  }
+
+  /// When the next attempt may begin.
+  private var earliest: Instant {
+    guard isScanning, hasFailed, let failedAt else { return nextAttempt }
+    return max(nextAttempt, failedAt.advanced(by: Self.lookAround))
+  }
+
+  /// Whether an advertiser is there, as far as the scan tells.
+  private func isPresent(_ advertiser: Advertiser, at now: Instant) -> Bool {
+    guard isScanning else { return true }
+    if let failedAt, advertiser.heardAt < failedAt { return false }
+    return advertiser.heardAt.advanced(by: Self.presence) >= now
   }
 
   /// When an advertiser may be connected to.
@@ -168,7 +216,8 @@ struct NeighbourFinder: Sendable {
   ) -> [BluetoothAddress: Advertiser] {
     let weakest = weakest(at: now)
     return advertisers.filter { address, advertiser in
-      guard !linked.contains(address), advertiser.rssi.map({ $0 >= weakest }) ?? true else { return false }
+      guard !linked.contains(address), isPresent(advertiser, at: now), advertiser.rssi.map({ $0 >= weakest }) ?? true
+      else { return false }
       return advertiser.peer.map { !peers.contains($0) } ?? true
     }
   }
