@@ -1,10 +1,11 @@
-import BlueZ
 import Common
 import DBus
 import Loop
 import Radio
 import TestSupport
 import Testing
+
+@testable import BlueZ
 
 @Suite("Writes of clients by sockets")
 struct WriteOfferTests {
@@ -316,6 +317,23 @@ struct WriteOfferTests {
     rig.fake.setConnected(device, false)
     _ = try await service.events.first { $0 == .closed(link) }
     #expect(Self.written(service, on: link) == (0..<100).map { [$0] })
+  }
+
+  @Test(
+    "What waits in a client's socket arrives before the end of its link, also where that is signalled before the hang-up"
+  )
+  @LoopActor
+  func lastWordsUnread() async throws {
+    let (rig, service, server) = try await Self.served()
+    defer { Self.close(rig, server) }
+    let (device, link) = try await Self.writer(rig, service, server)
+    // In one turn of the loop, so that nothing of the socket is read in between; bluetoothd keeps its end open.
+    for number in 2..<40 as Range<UInt8> { rig.fake.write([number], to: Service.put, from: device) { _ in } }
+    var gone = try #require(rig.driver.daemon.devices[device])
+    gone.isConnected = false
+    rig.driver.deviceChanged(gone, wasConnected: true)
+    #expect(Self.written(service, on: link) == (0..<40).map { [$0] })
+    #expect(service.events.all.last == .closed(link))
   }
 
   @Test(
