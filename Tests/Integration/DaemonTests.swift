@@ -119,4 +119,17 @@ struct DaemonTests {
       [.string(ManagerFace.interfaceName), .string("Services")])
     #expect(names.first?.unwrapped.asStrings == ["Verifier"])
   }
+
+  @Test("A second service under the name that the first one owns says so, fails, and leaves the first one as it is")
+  @LoopActor
+  func second() async throws {
+    let service = try await ServiceProcess()
+    defer { service.close() }
+    try await service.start()
+    let invitation = try await service.invitation()
+    let second = try service.runSecond()
+    #expect(second.status == 1)
+    #expect(second.said.contains("Another program owns the bus name org.earshot: busctl status org.earshot names it."))
+    #expect(try await service.property("ConnectionUri") == invitation)
+  }
 }

@@ -33,11 +33,12 @@ final class ServiceProcess {
   }
 
   /// Writes the configuration, with more lines at its end.
-  func configure(_ settings: String) throws {
+  ///
+  /// - Parameter radio: the section `[Radio]`; nil for the test's own air.
+  func configure(_ settings: String, radio: String? = nil) throws {
     let configuration = """
       [Radio]
-      Backend=air
-      AirSocket=\(directory.path)/air
+      \(radio ?? "Backend=air\nAirSocket=\(directory.path)/air")
       [Store]
       Directory=\(directory.path)/state
       [Verifier]
@@ -64,10 +65,23 @@ final class ServiceProcess {
     defer { watch.cancel() }
     let log = open(logPath, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
     defer { Glibc.close(log) }
-    program = try Program(
-      prefix + [Self.path, "--bus", bus.address, "--config", directory.appendingPathComponent("conf").path],
-      passing: [1: log, 2: log])
+    program = try Program(prefix + command, passing: [1: log, 2: log])
     owner = try await owned.first { [owner] in $0 != nil && $0 != owner }
+  }
+
+  private var command: [String] {
+    [Self.path, "--bus", bus.address, "--config", directory.appendingPathComponent("conf").path]
+  }
+
+  /// Starts the same program once more, with the same configuration, on the same bus, and waits for its end.
+  ///
+  /// - Returns: its exit status, nil if it was killed; what it said.
+  func runSecond() throws -> (status: Int32?, said: String) {
+    let file = directory.appendingPathComponent("second").path
+    let log = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    defer { Glibc.close(log) }
+    let status = try Program(command, passing: [1: log, 2: log]).wait()
+    return (status, String(decoding: bytes(of: "second"), as: UTF8.self))
   }
 
   func signal(_ signal: Int32) {

@@ -181,7 +181,7 @@ final class Daemon {
       codeTimer = EventLoop.shared.schedule(after: Self.startTime) { ProcessMemory.giveBackCode() }
       Log.shared.notice("Ready as \(name), version \(ManagerFace.version)", id: .started)
     case .nameUnavailable(let error):
-      Log.shared.error("The name \(name) cannot be had: \(error.sentence)", .error(error))
+      Log.shared.error("The bus name \(name) is not available. \(error.sentence)", .error(error))
       // At start another service is running; later the name was taken from us, and is asked for again.
       if !isReady { return stop(.failed) }
     case .connected, .lost, .connecting, .closed: break

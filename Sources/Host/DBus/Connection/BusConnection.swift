@@ -145,7 +145,7 @@ public final class BusConnection {
       if [1, 4].contains(values.first?.asUInt32) {
         connected()
       } else {
-        enter(.nameUnavailable(.busy("The bus name \(name) is owned by somebody else.")))
+        enter(.nameUnavailable(.busy("Another program owns the bus name \(name): busctl status \(name) names it.")))
         awaitName(name)
       }
     case .failure(let error):
