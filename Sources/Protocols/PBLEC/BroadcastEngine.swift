@@ -11,6 +11,7 @@ public struct BroadcastEngine: Sendable {
   private var receiver: Receiver
   private var ledger: NotifyLedger
   private var beacon = BeaconState.none
+  private var isStopped = false
   private var random: any RandomSource & Sendable
 
   private enum BeaconState: Sendable {
@@ -36,9 +37,11 @@ public struct BroadcastEngine: Sendable {
     self.random = random
   }
 
-  /// When `Event.timer` is due; nil when nothing is timed: a feed in which nobody says anything costs nothing.
+  /// When `Event.timer` is due; nil when nothing is timed: a feed in which nobody says anything costs nothing, nor does one that was
+  /// stopped.
   public var deadline: Instant? {
-    [sender.deadline, receiver.peers.nextPruning, beaconDeadline].compactMap { $0 }.min()
+    guard !isStopped else { return nil }
+    return [sender.deadline, receiver.peers.nextPruning, beaconDeadline].compactMap { $0 }.min()
   }
 
   private var beaconDeadline: Instant? {
@@ -169,6 +172,7 @@ public struct BroadcastEngine: Sendable {
       guard let beaconDeadline, beaconDeadline <= now else { return actions }
       return actions + [.stopBeacon(.noPlace)] + giveUpBeacon()
     case .stop:
+      isStopped = true
       var actions = count(sender.stop())
       if case .none = beacon {} else { actions.append(.stopBeacon(.cancelled)) }
       ledger.settle(at: now)

@@ -21,6 +21,21 @@ struct SenderTests {
     #expect(said.map(\.packet.text.string) == (0..<4).flatMap { round in (0..<3).map { "\(round) \($0)" } })
   }
 
+  @Test("After a stop nothing is due, though somebody was heard and something was to be said")
+  func stopped() throws {
+    var stand = FeedStand()
+    try stand.send("x")
+    stand.hear(1, "hello")
+    try stand.notify()
+    let due = try #require(stand.engine.deadline)
+    stand.now = due
+    stand.handle(.stop)
+    #expect(stand.engine.deadline == nil)
+    stand.pass(3600)
+    stand.handle(.timer)
+    #expect(stand.engine.deadline == nil)
+  }
+
   @Test("An equal text gets the next digit")
   func equalTexts() throws {
     var stand = FeedStand()

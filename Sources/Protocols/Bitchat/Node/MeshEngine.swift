@@ -214,8 +214,8 @@ public struct MeshEngine: Sendable {
     }
     // Most frames are copies.
     if turn.isIdle, isDueKnown, dueAt.map({ now < $0 }) ?? true { return [] }
-    // What was due before the event came is still due, or has been put off by it.
-    if !isDueKnown || dueAt.map({ $0 > now }) ?? true { dueAt = firstDue }
+    // What was due before the event came is still due, or has been put off by it. After a stop nothing is due.
+    if !isStarted || !isDueKnown || dueAt.map({ $0 > now }) ?? true { dueAt = firstDue }
     if isStarted, dueAt.map({ $0 <= now }) ?? false || hasUntimedWork {
       doWhatIsDue(&turn)
       dueAt = firstDue
