@@ -365,8 +365,8 @@ def list_with(data: str, folder: Path) -> tuple[str, set[str]]:
 
 
 def test_a_bomb_of_gzip_in_a_status_list_leaves_the_status_unknown(tmp_path: Path) -> None:
-    bomb = gzip.compress(bytes(400 * 1024 * 1024), 9)
-    assert len(bomb) < 500_000
+    bomb = gzip.compress(bytes(4 * status.LIST_LIMIT), 9)
+    assert len(bomb) < 100_000
     assert list_with("u" + to_base64url(bomb), tmp_path) == ("undecided", {"statusUnknown"})
 
 
@@ -408,7 +408,7 @@ def test_a_child_that_takes_too_much_memory_is_ended() -> None:
         while True:
             held.append(bytearray(16 * 1024 * 1024))
 
-    answer = limits.run(greedy)
+    answer = limits.run(greedy, 120)
     assert isinstance(answer, Result) and outcome(answer) == ("undecided", {"limitExceeded"})
 
 
@@ -416,7 +416,7 @@ def test_a_child_that_crashes_is_undecided() -> None:
     def crash() -> Result:
         raise ZeroDivisionError
 
-    answer = limits.run(crash)
+    answer = limits.run(crash, 120)
     assert isinstance(answer, Result) and outcome(answer) == ("undecided", {"checkerFailed"})
 
 
@@ -428,7 +428,7 @@ def test_the_limit_of_processor_time_is_in_force_in_the_child() -> None:
         result.issuer = str(resource.getrlimit(resource.RLIMIT_CPU)[0])
         return result
 
-    answer = limits.run(tell)
+    answer = limits.run(tell, 120)
     assert isinstance(answer, str) and json.loads(answer)["issuer"] == str(limits.CPU_SECONDS)
 
 
@@ -449,7 +449,17 @@ def test_the_program_holds_without_its_unit(tmp_path: Path) -> None:
     nested = b'{"@context":["https://www.w3.org/2018/credentials/v1"],"proof":' + b"[" * 100_000
     wide = b'{"@context":1,"proof":{},"x":[' + b"{}," * 1_300_000 + b"{}]}"
     for text in (nested, wide, b"\xff" * 5_000_000):
-        command = [sys.executable, "-I", str(PROGRAM), "--trust-folder", str(tmp_path), "verify", "-"]
+        command = [
+            sys.executable,
+            "-I",
+            str(PROGRAM),
+            "--trust-folder",
+            str(tmp_path),
+            "verify",
+            "-",
+            "--timeout",
+            "120",
+        ]
         done = subprocess.run(command, input=text, capture_output=True, check=False)  # noqa: S603
         found = json.loads(done.stdout)
         assert found["verdict"] in ("invalid", "undecided")

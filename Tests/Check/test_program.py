@@ -28,7 +28,7 @@ def verify(folder: Path, name: str, *options: str) -> tuple[int, dict[str, Any]]
     expected = json.loads((SAMPLES / "expected.json").read_text())
     options = options or ("--at", expected["at"])
     common = ("--trust-folder", folder, "--status-folder", SAMPLES / "status")
-    status, output, _ = run(*common, "verify", SAMPLES / name, *options)
+    status, output, _ = run(*common, "verify", SAMPLES / name, "--timeout", "120", *options)
     return status, json.loads(output)
 
 
@@ -64,7 +64,9 @@ def test_claims_are_shown_of_what_is_signed_only(trust_folder: Path) -> None:
 
 def test_standard_input_is_read_to_its_end(trust_folder: Path) -> None:
     text = (SAMPLES / "sdjwt-chain.txt").read_bytes()
-    status, output, _ = run("--trust-folder", trust_folder, "verify", "-", "--at", "2026-06-01", text=text)
+    status, output, _ = run(
+        "--trust-folder", trust_folder, "verify", "-", "--timeout", "120", "--at", "2026-06-01", text=text
+    )
     assert status == 0 and output.count("\n") == 1 and json.loads(output)["issuer"] == "Residents Office"
 
 
@@ -87,7 +89,7 @@ def test_a_broken_trust_file_is_named_on_standard_error(trust_folder: Path, tmp_
     shutil.copytree(trust_folder, folder)
     (folder / "broken.toml").write_text("name =\n")
     (folder / "broken.toml").chmod(0o644)
-    common = ("--trust-folder", folder, "verify", SAMPLES / "sdjwt-chain.txt", "--at", "2026-06-01")
+    common = ("--trust-folder", folder, "verify", SAMPLES / "sdjwt-chain.txt", "--at", "2026-06-01", "--timeout", "120")
     status, _, error = run(*common)
     assert status == 0 and "broken.toml:1:" in error
 
@@ -95,7 +97,20 @@ def test_a_broken_trust_file_is_named_on_standard_error(trust_folder: Path, tmp_
 @pytest.mark.skipif(shutil.which("faketime") is None, reason="faketime is not here")
 def test_the_clock_of_the_machine_decides(trust_folder: Path) -> None:
     def at(date: str) -> tuple[int, str, list[str]]:
-        command = ["faketime", date, sys.executable, "-I", str(PROGRAM), "--trust-folder", str(trust_folder), "verify"]
+        command = [
+            "faketime",
+            date,
+            sys.executable,
+            "-I",
+            str(PROGRAM),
+            "--trust-folder",
+            str(trust_folder),
+            "verify",
+            "--timeout",
+            "120",
+            "--timeout",
+            "120",
+        ]
         done = subprocess.run([*command, str(SAMPLES / "sdjwt-chain.txt")], capture_output=True, check=False)  # noqa: S603
         answer = json.loads(done.stdout)
         return done.returncode, answer["verdict"], [reason["code"] for reason in answer["reasons"]]

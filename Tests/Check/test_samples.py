@@ -54,3 +54,24 @@ def test_the_digest_is_the_same_in_and_outside_of_an_envelope(trust: TrustFolder
         credential = record["verifiableCredential"]["credential"]
         bare = credential if isinstance(credential, str) else json.dumps(credential, indent=7)
         assert check(bare, trust).digest == check(json.dumps(record), trust).digest
+
+
+def test_nothing_is_fetched_while_checking(trust: TrustFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was made")
+
+    monkeypatch.setattr("socket.socket", refuse)
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    for name, row in EXPECTED["samples"].items():
+        assert check((SAMPLES / name).read_text(), trust).verdict.value == row["verdict"]
+    document = json.loads((SAMPLES / "envelope.json").read_text())["verifiableCredential"]["credential"]
+    document["@context"].append("https://elsewhere.example/context")
+    assert outcome(check(json.dumps(document), trust)) == ("undecided", {"contextUnknown"})
+
+
+def test_no_character_of_a_claim_acts_on_a_terminal(trust: TrustFolder) -> None:
+    text = (SAMPLES / "sdjwt-chain.txt").read_text()
+    result = check(text, trust)
+    result.claims = {"name": "a\x1b[2J\x9b2J\u202eb\x7f"}
+    shown = result.text()
+    assert shown.isprintable() and json.loads(shown)["claims"] == result.claims

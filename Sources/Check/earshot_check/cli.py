@@ -36,6 +36,7 @@ def _parser() -> _Parser:
     verify = commands.add_parser("verify", help="print the verdict on a credential as JSON", epilog=_STATUSES)
     verify.add_argument("file", help="a credential, or a wallet's record with one in it; - is standard input")
     verify.add_argument("--at", type=_time, metavar="TIME", help="check as of this time, such as 2026-01-31T12:00:00Z")
+    verify.add_argument("--timeout", type=float, default=9.0, metavar="SECONDS", help="time for the check (9)")
     trust = commands.add_parser("trust", help="the issuers that are trusted")
     actions = trust.add_subparsers(dest="action", required=True, parser_class=_Parser)
     actions.add_parser("list", help="list trusted issuers, and files that cannot be used")
@@ -117,7 +118,7 @@ def _verify(options: argparse.Namespace) -> int:
         sys.stderr.flush()
         return Checker(folder, clock, options.status_folder).check(data)
 
-    answer = limits.run(work)
+    answer = limits.run(work, options.timeout)
     text = answer if isinstance(answer, str) else answer.text()
     verdict = json.loads(text)["verdict"]
     sys.stdout.write(text + "\n")

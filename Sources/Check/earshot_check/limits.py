@@ -19,13 +19,11 @@ from .verdict import VERDICT_LIMIT, Result
 
 #: Processor time of a check, in seconds.
 CPU_SECONDS = 5
-#: Time of a check, in seconds.
-SECONDS = 9.0
 #: Memory that a check may take besides its code, in bytes.
 MEMORY = 224 * 1024 * 1024
 
 
-def run(work: Callable[[], Result], seconds: float = SECONDS) -> Result | str:
+def run(work: Callable[[], Result], seconds: float) -> Result | str:
     """Returns the verdict of `work` as JSON text, or an undecided Result where the child did not give one."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -41,7 +39,7 @@ def run(work: Callable[[], Result], seconds: float = SECONDS) -> Result | str:
         status = _end(child, deadline)
     if output is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 and output:
         return output.decode("utf-8")
-    return _undecided(status, is_late=output is None)
+    return _undecided(status, seconds if output is None else None)
 
 
 def _work(work: Callable[[], Result], writer: int) -> None:
@@ -95,10 +93,10 @@ def _end(child: int, deadline: float) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _undecided(status: int, *, is_late: bool) -> Result:
+def _undecided(status: int, late: float | None) -> Result:
     result = Result(checked_at=datetime.now(timezone.utc))
-    if is_late:
-        finding = Finding("limitExceeded", f"over {SECONDS:.0f} s")
+    if late is not None:
+        finding = Finding("limitExceeded", f"over {late:g} s")
     elif os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
         finding = Finding("limitExceeded", f"over {CPU_SECONDS} s of processor time, or too much memory")
     elif os.WIFEXITED(status) and os.WEXITSTATUS(status) == 2:

@@ -98,6 +98,12 @@ REASONS: dict[str, Reason] = {
 DETAIL_LIMIT = 200
 
 
+def printable(text: str) -> str:
+    """Returns a text of a stranger so that it can be shown: without control characters, and not too long."""
+    shown = "".join(c if c.isprintable() else "?" for c in text)
+    return shown if len(shown) <= DETAIL_LIMIT else shown[: DETAIL_LIMIT - 1] + "…"
+
+
 @dataclass(frozen=True)
 class Finding:
     """A reason code with the detail of this credential. The detail never holds the value of a claim."""
@@ -116,10 +122,7 @@ class Finding:
         sentence = REASONS[self.code].sentence
         if not self.detail:
             return sentence
-        printable = "".join(c if c.isprintable() else "?" for c in self.detail)
-        if len(printable) > DETAIL_LIMIT:
-            printable = printable[: DETAIL_LIMIT - 1] + "…"
-        return f"{sentence} ({printable})"
+        return f"{sentence} ({printable(self.detail)})"
 
 
 class Refusal(Exception):

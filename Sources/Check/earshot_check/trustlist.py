@@ -10,7 +10,7 @@ from pathlib import Path
 from . import certificates, envelope, jwskeys, mdoc, sdjwt, trustentry
 from .contexts import ContextLibrary
 from .envelope import Credential, LinkedDataText, MdocText, SDJWTText
-from .reasons import Refusal
+from .reasons import Refusal, printable
 from .strictjson import Json
 from .trust import TrustFolder
 from .trustentry import TrustEntry
@@ -61,11 +61,11 @@ def test(folder: Path, data: bytes) -> int:
         return 1
     for name, value in described.items():
         if value:
-            print(f"{name:12}{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+            print(f"{name:12}{printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))}")
     is_used = False
     for entry in found.entries:
         why = next(_why_not(entry, credential, described), None)
-        print(f"{entry.file}: {'used' if why is None else why}")
+        print(f"{entry.file}: {'used' if why is None else printable(why)}")
         is_used = is_used or why is None
     if not is_used:
         print("No entry is used: the credential is untrusted.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,6 +15,8 @@ from .strictjson import Json
 VERDICT_LIMIT = 256 * 1024
 
 _ORDER = list(Verdict)
+#: Characters that would act on a terminal, or reverse what is read on it. JSON has an escape for each.
+_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,8 @@ class Result:
             "digest": self.digest,
             "checkedAt": dates.text(self.checked_at),
         }
-        return json.dumps(document, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+        return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _largest(claims: Json) -> tuple[str, ...] | None:
