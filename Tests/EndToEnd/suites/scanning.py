@@ -13,9 +13,6 @@ from suites.apps import NODE, Way, acquainted, meet, node_alone, switched_on
 
 suite = Suite("scanning")
 
-#: MESSAGE_ID of ScanRestarted.
-RESTARTED = "19d4209ad7e74fd5a7bb05c6943828c2"
-
 
 async def restarts(node: Node) -> int:
     return (await node.service.manager())["Counters"]["ScanRestarts"]
@@ -25,18 +22,19 @@ async def discovering(stage: Stage) -> bool:
     return (await stage.bus.objects(BLUEZ))[adapter_path(NODE)][ADAPTER]["Discovering"]
 
 
-async def lines(stage: Stage, node: Node, since: str) -> list[str]:
-    """What the node wrote about a restart of scanning after a place in the journal."""
-    found = await run("journalctl", f"--after-cursor={since}", "--unit", node.service.unit, "--output", "cat", "--quiet",
-                      f"MESSAGE_ID={RESTARTED}", check=False)
-    return found.splitlines()
+async def lines(since: str) -> list[str]:
+    """What was written about a restart of scanning after a place in the journal: one service runs."""
+    found = await run("journalctl", f"--after-cursor={since}", "--output", "cat", "--quiet", check=False)
+    return [line for line in found.splitlines() if "scanning is restarted" in line]
 
 
 async def find_another(stage: Stage) -> None:
-    """A phone comes when scanning has stopped in the controller: it is found, by a restart that is counted and written down once."""
+    """A phone comes when scanning has stopped in the controller: it is found, by a restart that is counted. The journal has one line: on a
+    slow guest an earlier silence of the same run may have written it."""
+    since = await stage.machine.journal_end()
     async with node_alone(stage) as node, switched_on(stage, IOSApp("first"), IOSApp("second")) as (first, second):
         await meet(first, node, Way.FOUND)
-        before, since = await restarts(node), await stage.machine.journal_end()
+        before = await restarts(node)
         stop_scan(NODE)
         stopped = time.monotonic()
         assert await discovering(stage), "bluetoothd has noticed"
@@ -45,8 +43,8 @@ async def find_another(stage: Stage) -> None:
         stage.measure(f"known after {time.monotonic() - stopped:.0f} s")
         await acquainted(second.app, node)
         assert await restarts(node) > before, "nothing was restarted"
-        found = await lines(stage, node, since)
-        assert len(found) == 1 and "scanning is restarted" in found[0], found
+        found = await lines(since)
+        assert len(found) == 1, found
         state = await node.service.manager()
         assert state["RadioState"] == "ready", state
 
