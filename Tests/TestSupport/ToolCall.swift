@@ -31,8 +31,7 @@ public struct ToolCall: Equatable, Sendable {
     if line.wantsHelp { return ToolCall(.ok, line.help) }
     let redirection = Redirection(input: input)
     do throws(Failure) {
-      let body = part.verbs.compactMap { $0.body(at: line.path) }.first
-      let code = try await body?(Client(line), line)
+      let code = try await part.verbs.compactMap { $0.action(at: line.path) }.first?.run(line)
       return ToolCall(code ?? .usage, redirection.end())
     } catch {
       return ToolCall(error.code, redirection.end(), error.text)

@@ -15,7 +15,7 @@ public final class Client {
   public let bus: BusConnection
   /// The service's name on the bus.
   public let service: String
-  private let timeout: Duration
+  let timeout: Duration
 
   init(_ line: ParsedCommand) {
     bus = BusConnection(address: BusAddress(words: line.value("bus") ?? "system"))

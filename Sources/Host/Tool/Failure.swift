@@ -26,10 +26,8 @@ public struct Failure: Error {
       self.init(.notRunning, "\(service) is not running. Try: systemctl start earshotd")
     case .disconnected?:
       self.init(.notRunning, "\(error.message) Is the bus running? --bus names another.")
-    case .denied?, .accessDenied?:
-      self.init(
-        .denied,
-        "\(error.message)\nMembers of the group earshot may do this: sudo usermod -aG earshot $USER, then log in again")
+    // The sentence of the bus is about match rules of its policy.
+    case .denied?, .accessDenied?: self = .outsider
     case .timeout?, .noReply?:
       self.init(.timeout, "\(error.message) Try again with --timeout, or look: journalctl -u earshotd")
     default: self.init(.failed, error.message)

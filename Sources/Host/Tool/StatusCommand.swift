@@ -25,6 +25,9 @@ struct StatusCommand {
     } else {
       Output.write(Self.text(objects, services))
     }
+    do throws(Failure) { try await client.checkGroup() } catch {
+      if error.code == .denied { Output.complain("Not everything is shown. \(error.text)") }
+    }
     return .ok
   }
 

@@ -13,11 +13,11 @@ public struct ToolProgram: Sendable {
     self.version = version
     let status = Verb(
       "status", "Show how the service stands.",
-      options: [Option("wait", value: .seconds("SECONDS"), "Wait so long for the service to be there.")]
+      options: [Option("wait", value: .seconds("SECONDS"), "Wait so long for the service to be there.")], need: .look
     ) { client, line async throws(Failure) in
       try await StatusCommand(client, line, services).run()
     }
-    let monitor = Verb("monitor", "Write every event of the service as a line, until interrupted.") {
+    let monitor = Verb("monitor", "Write every event of the service as a line, until interrupted.", need: .look) {
       client, line async throws(Failure) in
       try await MonitorCommand(client, line).run()
     }
@@ -73,7 +73,7 @@ public struct ToolProgram: Sendable {
   private func perform(_ line: ParsedCommand) async throws(Failure) -> ExitCode {
     if line.path == [Self.completion.name] { return try printCompletion(line) }
     for verb in verbs {
-      if let body = verb.body(at: line.path) { return try await body(Client(line), line) }
+      if let action = verb.action(at: line.path) { return try await action.run(line) }
     }
     // The grammar is made of the verbs: whatever it parses is the path of one.
     throw Failure(.usage, "\(line.path.joined(separator: " ")) does nothing.")

@@ -8,13 +8,29 @@ public struct Verb: Sendable {
 
   public let grammar: Command
   /// What is done, by the words below this verb's own name that lead there.
-  private let bodies: [[String]: Body]
+  private let bodies: [[String]: Action]
 
+  /// What is done, and what it needs of the service.
+  struct Action: Sendable {
+    let need: Need
+    let body: Body
+
+    /// Does what a line says, where its user may do that.
+    @LoopActor
+    func run(_ line: ParsedCommand) async throws(Failure) -> ExitCode {
+      let client = Client(line)
+      if need == .group { try await client.checkGroup() }
+      return try await body(client, line)
+    }
+  }
+
+  /// - Parameter need: what is checked before `body` is called.
   public init(
-    _ name: String, _ summary: String, options: [Option] = [], arguments: [Argument] = [], _ body: @escaping Body
+    _ name: String, _ summary: String, options: [Option] = [], arguments: [Argument] = [], need: Need = .group,
+    _ body: @escaping Body
   ) {
     grammar = Command(name, summary, options: options, arguments: arguments)
-    bodies = [[]: body]
+    bodies = [[]: Action(need: need, body: body)]
   }
 
   /// - Parameter defaultVerb: the name of the one of `verbs` that is meant when none is given.
@@ -26,7 +42,7 @@ public struct Verb: Sendable {
   }
 
   /// - Parameter path: the words of the line, this verb's name first.
-  func body(at path: [String]) -> Body? {
+  func action(at path: [String]) -> Action? {
     path.first == grammar.name ? bodies[Array(path.dropFirst())] : nil
   }
 }

@@ -84,7 +84,7 @@ struct SampleServiceTests {
   func commandsHaveBodies() {
     func check(_ command: Command, _ path: [String], _ verb: Verb) {
       let here = path + [command.name]
-      #expect((verb.body(at: here) == nil) == !command.commands.isEmpty, "\(here)")
+      #expect((verb.action(at: here) == nil) == !command.commands.isEmpty, "\(here)")
       for below in command.commands { check(below, here, verb) }
     }
     for verb in Self.list.toolParts.flatMap(\.verbs) { check(verb.grammar, [], verb) }

@@ -143,7 +143,8 @@ public enum MeshTool {
 
   private static let decode = Verb(
     "decode", "Write as JSON what packets say, given as hexadecimal digits, one a line. Needs no service.",
-    arguments: [Argument(.file("FILE"), "The lines; - is standard input, as is nothing.", count: .optional)]
+    arguments: [Argument(.file("FILE"), "The lines; - is standard input, as is nothing.", count: .optional)],
+    need: .nothing
   ) { _, line async throws(Failure) in
     var command = DecodeCommand(line)
     return try command.run()

@@ -20,7 +20,7 @@ public enum VerifierTool {
   }
 
   private static let show = Verb(
-    "show", "Show the QR code for the next wallet.", options: [Option("uri", "Write its text only.")]
+    "show", "Show the QR code for the next wallet.", options: [Option("uri", "Write its text only.")], need: .look
   ) { client, line async throws(Failure) in
     try await VerifierCommand(client, line).show()
   }

@@ -28,7 +28,7 @@ struct NearbyTests {
       let own = try Self.tool.grammar.parse(["nearby", verb, "--help"]).help
       #expect(own.hasPrefix("Usage: earshot nearby \(verb) ") && own.contains("--json"))
       #expect(own.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(own)")
-      #expect(NearbyTool.part.verbs.first?.body(at: ["nearby", verb]) != nil)
+      #expect(NearbyTool.part.verbs.first?.action(at: ["nearby", verb]) != nil)
       for shell in Shell.allCases {
         #expect(Self.tool.grammar.completion(for: shell).contains("earshot nearby \(verb)"))
       }

@@ -25,7 +25,7 @@ struct GrammarTests {
       let own = try Self.tool.grammar.parse(["mesh", verb, "--help"]).help
       #expect(own.hasPrefix("Usage: earshot mesh \(verb) ") && own.contains("--json"))
       #expect(own.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(own)")
-      #expect(MeshTool.part.verbs.first?.body(at: ["mesh", verb]) != nil)
+      #expect(MeshTool.part.verbs.first?.action(at: ["mesh", verb]) != nil)
       for shell in Shell.allCases { #expect(Self.tool.grammar.completion(for: shell).contains("earshot mesh \(verb)")) }
     }
   }

@@ -1,0 +1,65 @@
+import CommandLine
+import DBus
+import Glibc
+import Loop
+
+/// What a command needs of the service, which is known before it begins.
+public enum Need: Sendable {
+  /// It does not talk to the service.
+  case nothing
+  /// It shows what every program on the bus may see.
+  case look
+  /// It does what root and the group alone may do, or shows what they alone may see.
+  case group
+}
+
+extension Client {
+  /// Fails where this program's user may not use the service. A call that does nothing asks the bus and the service.
+  ///
+  /// Where there is no bus or no service the command finds that out by itself: it may be made to wait for it.
+  func checkGroup() async throws(Failure) {
+    bus.connect()
+    do throws(DBusError) {
+      try await bus.ready()
+      _ = try await bus.call(service, Self.manager, Self.managerInterface, "Unwatch", [], timeout: timeout)
+    } catch {
+      switch DBusError.Name(rawValue: error.name) {
+      case .denied?, .accessDenied?, .timeout?, .noReply?: throw Failure(error, service: service)
+      default: break
+      }
+    }
+  }
+}
+
+extension Failure {
+  static let group = "earshot"
+
+  /// The failure of a user who is not of the group.
+  static var outsider: Failure {
+    let user = getpwuid(getuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(getuid())"
+    return Failure(.denied, outsider(user, members: members(of: group)))
+  }
+
+  /// - Parameter members: the users that the group has now; nil where the machine has no such group.
+  static func outsider(_ user: String, members: [String]?) -> String {
+    guard let members else {
+      return "This machine has no group \(group): run `sudo groupadd --system \(group)` and "
+        + "`sudo usermod -aG \(group) \(user)`, restart earshotd, then log in again."
+    }
+    if members.contains(user) {
+      return "The user \(user) has been added to the group \(group) since this login: log out and in again."
+    }
+    return "The user \(user) is not in the group \(group): run `sudo usermod -aG \(group) \(user)`, then log in again."
+  }
+
+  private static func members(of group: String) -> [String]? {
+    guard let found = getgrnam(group) else { return nil }
+    var members: [String] = []
+    var next = found.pointee.gr_mem
+    while let name = next?.pointee {
+      members.append(String(cString: name))
+      next = next?.advanced(by: 1)
+    }
+    return members
+  }
+}

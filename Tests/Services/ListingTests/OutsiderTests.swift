@@ -1,0 +1,69 @@
+import DBus
+import Hosting
+import Listing
+import Loop
+import TestSupport
+import Testing
+
+@testable import CommandLine
+@testable import Tool
+
+@Suite("A user who is not in the group", .serialized)
+struct OutsiderTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// What every user may do with the service, and what needs none.
+  private static let open: Set = ["verifier show", "mesh decode"]
+
+  /// Every command of the services with the words that it cannot do without.
+  private static func commands(of part: ToolPart) -> [(name: String, words: [String])] {
+    ToolProgram([part], version: "1").grammar.places.filter { $0.command.commands.isEmpty }.map { path, command, _ in
+      let arguments = command.arguments.filter { $0.count != .optional }.map { _ in "x" }
+      return (path.dropFirst().joined(separator: " "), path.dropFirst() + arguments)
+    }.filter { !["status", "monitor", "completion"].contains($0.name) }
+  }
+
+  /// A service that lets nobody call, and shows what every program may see.
+  @LoopActor
+  private static func service() async throws -> (bus: PrivateBus, connection: BusConnection) {
+    let bus = try PrivateBus()
+    let connection = BusConnection(address: .address(bus.address))
+    connection.objects.access = AccessRule(refusal: String(repeating: "Rejected send message. ", count: 20)) { _ in
+      false
+    }
+    connection.objects.exportManager(ManagerFace.path)
+    connection.connect(name: "org.earshot")
+    try await connection.ready()
+    return (bus, connection)
+  }
+
+  @Test("Each command that is for the group ends at its start with status 4 and one sentence, and shows nothing")
+  @LoopActor
+  func commands() async throws {
+    let (bus, connection) = try await Self.service()
+    defer {
+      connection.close()
+      bus.stop()
+    }
+    var asked = 0
+    for part in ServiceList.all.toolParts {
+      for (name, words) in Self.commands(of: part) where !Self.open.contains(name) {
+        let call = await ToolCall.run(part, words + ["--bus", bus.address], input: "hello")
+        let text = call.failure ?? ""
+        #expect(call.code == .denied && call.output == "", "\(name): \(call)")
+        #expect(text.contains("earshot") && !text.contains("Rejected") && !text.contains("\n"), "\(name): \(text)")
+        asked += 1
+      }
+    }
+    #expect(asked > 30)
+  }
+
+  @Test("The sentence names the user and what to do: join the group, log in again, or make the group")
+  func sentence() {
+    #expect(
+      Failure.outsider("alice", members: ["bob"])
+        == "The user alice is not in the group earshot: run `sudo usermod -aG earshot alice`, then log in again.")
+    #expect(Failure.outsider("alice", members: ["bob", "alice"]).contains("log out and in again"))
+    #expect(Failure.outsider("alice", members: nil).contains("no group earshot"))
+  }
+}
