@@ -64,12 +64,14 @@ struct TransferOverDBusTests {
     #expect(error?.is(.notReady) == true)
   }
 
-  @Test("A credential with U+0000 comes by SendFile and OpenCredential; GetCredential says so")
+  @Test(
+    "A credential that a D-Bus string cannot hold comes by OpenCredential, and a GetCredential that fails fetches nothing",
+    arguments: ["a\u{0}b", "a\u{FFFE}", "\u{10FFFF}"])
   @LoopActor
-  func nul() async throws {
+  func unsendable(text: String) async throws {
     let kiosk = try await Kiosk()
     defer { kiosk.close() }
-    let credential = Array("a\u{0}b".utf8)
+    let credential = Array(text.utf8)
     let uri = try await kiosk.start()
     let file = try FileDescriptor.sealed(credential, name: "test")
     _ = try await kiosk.call(
@@ -79,8 +81,25 @@ struct TransferOverDBusTests {
       _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "GetCredential")
     }
     #expect(error?.message.contains("OpenCredential") == true)
+    #expect(try await kiosk.property(incoming, "Fetched", of: CredentialFaces.interfaceName) == .bool(false))
     let open = try await kiosk.call(incoming, CredentialFaces.interfaceName, "OpenCredential").first?.asDescriptor
     #expect(try open?.readAll(limit: 100) == credential)
+  }
+
+  @Test("A code is read with what scanners and mails put around it, in whatever order its parameters are")
+  @LoopActor
+  func pasted() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    for blank in ["\r\n", " ", "\t", "\u{FEFF}", "\u{A0}", "\u{2003}\n"] {
+      let uri = try await kiosk.start()
+      let parts = uri.split(separator: "?").flatMap { $0.split(separator: "&") }.map(String.init)
+      try #require(parts.count == 3)
+      let text = blank + parts[0] + "?" + parts[2] + "&" + parts[1] + blank
+      _ = try await kiosk.send(text, "{}")
+      let incoming = try await kiosk.received.next()
+      _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Reject")
+    }
   }
 
   @Test("What cannot be sent is refused at once, by name")

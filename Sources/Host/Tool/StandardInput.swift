@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Glibc
 
@@ -7,15 +8,14 @@ public enum StandardInput {
   ///
   /// - Throws: `usage` where that is nothing.
   public static func text(or words: [String]) throws(Failure) -> String {
-    let text = words == ["-"] ? try text() : words.joined(separator: " ")
+    let text = words == ["-"] ? try text() : PastedText.trimmed(words.joined(separator: " "))
     guard !text.isEmpty else { throw Failure(.usage, "TEXT is missing: what is to be said, or - for standard input.") }
     return text
   }
 
-  /// All of it as text, without the newline at its end.
+  /// All of it as text, without the blanks and line ends around it.
   public static func text() throws(Failure) -> String {
     let file = FileDescriptor(owning: dup(STDIN_FILENO))
-    let text = String(decoding: try FileOutput.readToEnd(file, "-"), as: UTF8.self)
-    return text.hasSuffix("\n") ? String(text.dropLast()) : text
+    return PastedText.trimmed(String(decoding: try FileOutput.readToEnd(file, "-"), as: UTF8.self))
   }
 }

@@ -101,6 +101,9 @@ final class ChatLines {
     _ = model.take(event)
     switch event {
     case .messages(let messages): write(messages)
+    case .proof(let peer, let proof):
+      let sentence = model.sentence(of: proof, from: peer)
+      if proof == .proven { Output.line(sentence) } else { complain(sentence) }
     case .failed(.markRead, _): break
     case .failed(_, let sentence): complain(sentence)
     case .serviceWent:

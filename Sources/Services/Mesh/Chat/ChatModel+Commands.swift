@@ -1,3 +1,4 @@
+import Common
 import MeshViews
 
 extension ChatModel {
@@ -5,7 +6,7 @@ extension ChatModel {
   mutating func obey(_ line: String) -> [ChatAction] {
     let space = line.firstIndex(where: \.isWhitespace) ?? line.endIndex
     let name = line[..<space].lowercased()
-    let rest = String(line[space...].drop(while: \.isWhitespace))
+    let rest = PastedText.trimmed(String(line[space...]))
     switch name {
     case "/msg": return message(rest)
     case "/all": open(Self.everybody)
@@ -82,8 +83,7 @@ extension ChatModel {
   private mutating func verify(_ rest: String) -> [ChatAction] {
     if rest.hasPrefix("bitchat:") {
       notice("The peer of that code is asked for proof.")
-      // A line that was broken on its way may have blanks.
-      return [.verifyCode(rest.filter { !$0.isWhitespace })]
+      return [.verifyCode(PastedText.unbroken(rest))]
     }
     if rest == "yes" || rest == "no", let peer = peer("") {
       guard rest == "yes" else { return [.verify(peer: peer.id, fingerprint: "")] }

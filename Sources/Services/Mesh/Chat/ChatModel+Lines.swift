@@ -1,4 +1,5 @@
 import CommandLine
+import Common
 import MeshViews
 import Tool
 
@@ -13,8 +14,9 @@ extension ChatModel {
   ///
   /// Each line stands for itself: it is for everybody, or it is a command.
   mutating func line(_ text: String) -> (actions: [ChatAction], complaint: String?) {
-    let line = String(text.unicodeScalars.filter { $0 == "\t" || $0.properties.generalCategory != .control })
-    guard line.contains(where: { !$0.isWhitespace }) else { return ([], nil) }
+    let plain = text.unicodeScalars.filter { $0 == "\t" || $0.properties.generalCategory != .control }
+    let line = PastedText.trimmed(String(String.UnicodeScalarView(plain)))
+    guard !line.isEmpty else { return ([], nil) }
     current = Self.everybody
     remark = ""
     defer { current = Self.everybody }
@@ -22,7 +24,9 @@ extension ChatModel {
       return (said(line.hasPrefix("//") ? String(line.dropFirst()) : line), nil)
     }
     let word = line.prefix { !$0.isWhitespace }.lowercased()
-    guard ["/msg", "/nick", "/favourite", "/favorite", "/block"].contains(word) else {
+    // What /verify shows of a peer, for a person to compare, has no place among lines.
+    let isCode = word == "/verify" && PastedText.trimmed(String(line.dropFirst(word.count))).hasPrefix("bitchat:")
+    guard isCode || ["/msg", "/nick", "/favourite", "/favorite", "/block"].contains(word) else {
       return ([], "\(ChatText.name(word)) does nothing here. A text that begins with a slash: //\u{2026}")
     }
     let actions = obey(line)

@@ -1,3 +1,4 @@
+import Common
 import FullScreen
 import MeshViews
 
@@ -166,8 +167,8 @@ public struct ChatModel: Sendable, Equatable {
   }
 
   private mutating func send() -> [ChatAction] {
-    let text = input.text
-    guard text.contains(where: { !$0.isWhitespace }) else {
+    let text = PastedText.trimmed(input.text)
+    guard !text.isEmpty else {
       input = InputLine()
       return []
     }

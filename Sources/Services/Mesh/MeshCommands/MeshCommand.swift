@@ -1,4 +1,5 @@
 import CommandLine
+import Common
 import DBus
 import Glibc
 import Loop
@@ -52,7 +53,7 @@ struct MeshCommand {
   // MARK: The node
 
   func nick() async throws(Failure) -> ExitCode {
-    let name = line.argument("NAME") ?? ""
+    let name = PastedText.trimmed(line.argument("NAME") ?? "")
     try await client.connect()
     try await client.mesh("SetNickname", .string(name))
     report("This node is called \(MeshText.line(name)).", [.init("nickname", .string(name))])
@@ -73,7 +74,7 @@ struct MeshCommand {
     ).text
     // A node whose key is gone does not know who it is.
     let own = id.isEmpty ? "unknown" : id
-    let typed = line.value("confirm") ?? ask(own)
+    let typed = line.value("confirm").map { PastedText.trimmed($0) } ?? ask(own)
     guard typed.lowercased() == own else {
       throw Failure(.failed, "That is not \(own)\(id.isEmpty ? "" : ", the peer ID of this node"). Nothing is erased.")
     }

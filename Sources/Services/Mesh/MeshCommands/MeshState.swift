@@ -1,4 +1,5 @@
 import Bitchat
+import Common
 import DBus
 import Loop
 import MeshViews
@@ -30,7 +31,8 @@ struct MeshState {
 
   /// The ID of the peer that a person means: by 16 digits, which need not be known, by a nickname that one peer has, or by a name
   /// that says which of several it is.
-  func id(of name: String) throws(Failure) -> String {
+  func id(of text: String) throws(Failure) -> String {
+    let name = PastedText.trimmed(text)
     if let id = try? PeerID(text: name) { return "\(id)" }
     let found = names.peers(called: name).filter { $0 != node.id }
     guard let id = found.first else {

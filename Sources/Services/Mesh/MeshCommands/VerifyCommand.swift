@@ -71,8 +71,7 @@ struct VerifyCommand {
   // MARK: Another's code
 
   private func read(_ words: String) async throws(Failure) -> ExitCode {
-    // A terminal or a mail may have broken the line; a code has no blanks.
-    let text = words.filter { !$0.isWhitespace }
+    let text = PastedText.unbroken(words)
     do throws(WireError) {
       guard try VerificationCode(reading: text).isSigned else { throw WireError.badValue("sig") }
     } catch {

@@ -134,7 +134,7 @@ struct TransfersCommand {
 
   /// The transfer with the name that was given: `credential7`, which is the verifier's, `wallet/credential7`, `7`, or the whole path.
   private func find() async throws(Failure) -> (ObjectPath, [String: DBusValue]) {
-    let name = line.argument("NAME") ?? ""
+    let name = PastedText.trimmed(line.argument("NAME") ?? "")
     try await client.connect()
     let transfers = Self.all(try await client.objects())
     let names = [name, "verifier/\(name)", "verifier/credential\(name)"]

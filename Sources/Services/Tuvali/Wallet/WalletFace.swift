@@ -39,8 +39,9 @@ public final class WalletFace {
       methods: [
         Method(
           "Send", in: [Argument("uri", "s"), Argument("credential", "s")], out: [Argument("object", "o")],
-          documentation: "Looks for the verifier whose QR code says uri and gives it the credential. Returns at once "
-            + "with the object of the transfer, whose State says how it goes.",
+          documentation:
+            "Looks for the verifier whose QR code says uri (blanks and line ends around it are dropped) and gives it the "
+            + "credential. Returns at once with the object of the transfer, whose State says how it goes.",
           errors: [.invalidArgs, .limitExceeded],
           returning: { call throws(DBusError) in
             guard let uri = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
@@ -108,7 +109,7 @@ public final class WalletFace {
     _ uri: String, _ text: [UInt8], _ service: WalletService
   ) throws(DBusError) -> Transfer {
     do throws(TuvaliError) {
-      return try service.send(uri, text)
+      return try service.send(PastedText.trimmed(uri), text)
     } catch {
       throw DBusError(error)
     }

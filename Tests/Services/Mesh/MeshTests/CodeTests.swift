@@ -45,6 +45,23 @@ struct CodeTests {
     #expect(ann.mesh.proofs[bob.id] == nil)
   }
 
+  @Test("A code, an ID and a nickname mean the same peer with whatever a person pastes around them")
+  @LoopActor
+  func pasted() throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let code = try #require(bob.mesh.verificationCode())
+    for blank in ["\r\n", " ", "\t", "\u{FEFF}", "\u{A0}", "\u{2003}\n"] {
+      let broken = code.prefix(70) + blank + code.dropFirst(70)
+      for text in [blank + code, code + blank, String(broken)] { #expect(try ann.mesh.verify(code: text) == bob.id) }
+      for name in ["bob", bob.id.description, "bob#" + bob.id.description.suffix(4)] {
+        #expect(try ann.mesh.peer(called: blank + name + blank) == bob.id, "\(name)")
+      }
+    }
+    #expect(Self.refusal { () throws(DBusError) in try ann.mesh.verify(code: "x" + code) }?.is(.invalidArgs) == true)
+  }
+
   @Test(
     "A relay, one that is out of reach, one that leaves and one that is blocked are not verified, and it is said why")
   @LoopActor

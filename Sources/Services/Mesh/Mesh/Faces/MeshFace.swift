@@ -161,8 +161,8 @@ public final class MeshFace {
           + "before that of the settings.",
         errors: [.invalidArgs],
         returning: { call throws(DBusError) in
-          guard let name = call.arguments.first?.asString, !name.isEmpty,
-            name.utf8.count <= MeshService.Settings.nicknameBytes, PrintableText.clean(name) == name
+          let name = PastedText.trimmed(call.arguments.first?.asString ?? "")
+          guard !name.isEmpty, name.utf8.count <= MeshService.Settings.nicknameBytes, PrintableText.clean(name) == name
           else {
             throw .invalidArgs(
               "A nickname has 1 to \(MeshService.Settings.nicknameBytes) bytes of text that can be shown on one line.")
@@ -184,8 +184,10 @@ public final class MeshFace {
           + "key, or the disk has refused a wipe. Returns when nothing of it is on the disk any more.",
         errors: [.invalidArgs, .failed],
         handler: { call in
-          guard let confirm = call.arguments.first?.asString, let word = service.wipeWord, confirm.lowercased() == word
-          else { return call.fail(.invalidArgs("Nothing was erased: confirm is this node's own peer ID.")) }
+          let confirm = PastedText.trimmed(call.arguments.first?.asString ?? "").lowercased()
+          guard let word = service.wipeWord, confirm == word else {
+            return call.fail(.invalidArgs("Nothing was erased: confirm is this node's own peer ID."))
+          }
           service.wipe { error in
             if let error { call.fail(.failed(error.sentence)) } else { call.reply() }
           }

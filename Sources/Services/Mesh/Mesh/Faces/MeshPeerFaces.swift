@@ -140,8 +140,7 @@ extension MeshService {
   /// Somebody has compared the fingerprint of a peer.
   func verify(_ peer: PeerID, fingerprint text: String) throws(DBusError) {
     guard !text.isEmpty else { return try verify(peer, false) }
-    // 64 digits, with a blank behind each at most.
-    guard text.utf8.count <= 128, let fingerprint = try? Fingerprint(text: text.filter { $0 != " " }) else {
+    guard let fingerprint = try? Fingerprint(text: PastedText.unbroken(text)) else {
       throw .invalidArgs("A fingerprint has 64 hexadecimal digits.")
     }
     guard let known = view(of: peer)?.fingerprint, known == fingerprint else {

@@ -64,16 +64,17 @@ extension MeshService {
   /// No peer's name is longer: 255 bytes of a nickname, and what tells it from others.
   private static let nameBytes = 300
 
-  /// The peer that is meant by an ID or a nickname.
-  func peer(called name: String) throws(Refusal) -> PeerID {
+  /// The peer that is meant by an ID or a nickname, blanks around either aside.
+  func peer(called text: String) throws(Refusal) -> PeerID {
+    let name = PastedText.trimmed(text)
     guard name.utf8.count <= Self.nameBytes else { throw .unknownPeer(name) }
     if let id = try? PeerID(text: name) { return id }
     // Names that are shown twice are told apart by the last four digits of the ID: name#1a2b.
     let parts = name.split(separator: "#", omittingEmptySubsequences: false)
-    let named = knownPeers.filter { self.name(of: $0) == name }
+    let named = knownPeers.filter { PastedText.trimmed(self.name(of: $0)) == name }
     let told = knownPeers.filter {
       parts.count > 1 && $0.description.hasSuffix(parts[parts.count - 1].lowercased())
-        && self.name(of: $0) == parts.dropLast().joined(separator: "#")
+        && PastedText.trimmed(self.name(of: $0)) == parts.dropLast().joined(separator: "#")
     }
     let found = named.isEmpty ? told : named
     guard let first = found.first, !name.isEmpty else { throw .unknownPeer(name) }

@@ -10,7 +10,7 @@ extension MeshService {
   ///
   /// - Returns: the peer.
   func verify(code text: String) throws(DBusError) -> PeerID {
-    guard let code = try? VerificationCode(reading: text) else {
+    guard let code = try? VerificationCode(reading: PastedText.unbroken(text)) else {
       throw .invalidArgs("This is not the text of a verification code: it begins with bitchat://verify?")
     }
     guard code.isSigned else { throw .invalidArgs("The code's signature does not hold: it was changed.") }

@@ -1,0 +1,24 @@
+/// A text that a person pastes or a scanner types: a code, an ID, a name, a line. Mail programs, terminals and scanners put blanks,
+/// line ends, tabs, no-break spaces and byte order marks around it, which nobody sees.
+public enum PastedText {
+  /// The text without the white space, control characters and invisible marks at its two ends.
+  public static func trimmed(_ text: String) -> String {
+    var scalars = text.unicodeScalars[...]
+    while let first = scalars.first, isBlank(first) { scalars.removeFirst() }
+    while let last = scalars.last, isBlank(last) { scalars.removeLast() }
+    return scalars.count == text.unicodeScalars.count ? text : String(scalars)
+  }
+
+  /// The text without any of these, for a code that has none inside: a line of it may have been broken on its way.
+  public static func unbroken(_ text: String) -> String {
+    String(String.UnicodeScalarView(text.unicodeScalars.filter { !isBlank($0) }))
+  }
+
+  private static func isBlank(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar {
+    // Zero-width space, word joiner, and the byte order mark, which is the zero-width no-break space.
+    case "\u{200B}", "\u{2060}", "\u{FEFF}": true
+    default: scalar.properties.isWhitespace || scalar.properties.generalCategory == .control
+    }
+  }
+}

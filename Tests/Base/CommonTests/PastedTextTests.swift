@@ -1,0 +1,26 @@
+import Common
+import Testing
+
+@Suite("Texts that a person pastes or a scanner types")
+struct PastedTextTests {
+  static let blanks = [
+    " ", "\r\n", "\n", "\r", "\t", "\u{FEFF}", "\u{A0}", "\u{2003}", "\u{202F}", "\u{3000}", "\u{2028}", "\u{85}",
+    "\u{0}",
+    "\u{200B}", "\u{2060}", " \t\r\n\u{FEFF} ",
+  ]
+
+  @Test("What surrounds a text is dropped, and what stands inside is kept", arguments: blanks)
+  func trimmed(blank: String) {
+    for text in ["a", "a b", "a\u{A0}\u{FEFF}b", "👩‍👩‍👧 é", "\u{301}"] {
+      for pasted in [blank + text, text + blank, blank + text + blank] {
+        #expect(PastedText.trimmed(pasted) == text, "\(pasted.debugDescription)")
+      }
+    }
+    #expect(PastedText.trimmed(blank) == "" && PastedText.trimmed("") == "")
+  }
+
+  @Test("A code that was broken into lines is put together again", arguments: blanks)
+  func unbroken(blank: String) {
+    #expect(PastedText.unbroken(blank + "abc" + blank + "def" + blank) == "abcdef")
+  }
+}
