@@ -76,6 +76,23 @@ public final class Client {
     return objects
   }
 
+  /// Has the service send this program the signals about objects that are for the group, for as long as it runs. Call this before
+  /// `objects()`: from then on every change of what was read is signalled.
+  ///
+  /// - Returns: false where the service does not send them: it is older, or sends them to too many programs already.
+  @discardableResult
+  public func watchGroup() async throws(Failure) -> Bool {
+    do throws(DBusError) {
+      _ = try await bus.call(service, Self.manager, Self.managerInterface, "Watch", [], timeout: timeout)
+      return true
+    } catch {
+      switch DBusError.Name(rawValue: error.name) {
+      case .unknownMethod?, .unknownInterface?, .limitExceeded?: return false
+      default: throw Failure(error, service: service)
+      }
+    }
+  }
+
   /// Every signal of the service from its object manager down, in order.
   public func onSignal(_ body: @escaping @LoopActor (Message) -> Void) -> Registration {
     bus.subscribe(SignalMatch(sender: service, pathNamespace: Self.manager), body)

@@ -19,6 +19,8 @@ public struct ReceivedFile: Hashable, Sendable {
   public let receipt: MessageID?
   /// The link over which the last of a file in clear came.
   public let link: LinkID?
+  /// The fragments that it arrived in; nil for one that came in a single packet.
+  public var arrival: FragmentSetID?
 
   /// Whether nobody but this node could read it on its way.
   public var isPrivate: Bool { packet == nil }

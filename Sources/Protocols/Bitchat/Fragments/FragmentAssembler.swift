@@ -37,18 +37,7 @@ public struct FragmentAssembler: Sendable {
     case tooLong
   }
 
-  /// What the fragments of one packet have in common. Those with another total are of another one, whatever they say.
-  private struct Key: Hashable, Comparable {
-    let sender: PeerID
-    let id: FragmentID
-    let type: MessageType
-    let total: UInt16
-
-    static func < (left: Self, right: Self) -> Bool {
-      (left.sender, left.id.rawValue, left.type.rawValue, left.total)
-        < (right.sender, right.id.rawValue, right.type.rawValue, right.total)
-    }
-  }
+  private typealias Key = FragmentSetID
 
   private struct Set {
     let begin: Instant
@@ -57,6 +46,8 @@ public struct FragmentAssembler: Sendable {
     var latest: Instant
     /// How often others were asked for what is missing.
     var questions = 0
+    /// What was reported of its progress last, in hundredths; nil before.
+    var reported: Int?
     /// Where its first fragment came from.
     let link: LinkID?
     let isKnown: Bool
@@ -85,6 +76,8 @@ public struct FragmentAssembler: Sendable {
   private var cost = 0
   /// Packets that were not complete in time, or gave way to others.
   public private(set) var abandoned = 0
+  /// Those of them whose progress was reported, until they are taken.
+  private var lost: [FragmentSetID] = []
 
   public init(bounds: Bounds = .init()) {
     self.bounds = bounds
@@ -150,6 +143,28 @@ public struct FragmentAssembler: Sendable {
     return .stored
   }
 
+  // MARK: Progress
+
+  /// How much of a packet has arrived, in hundredths below 100, where that is more than was reported last; it is reported now.
+  ///
+  /// - Parameters:
+  ///   - fewest: fragments that must be here before anything is reported.
+  ///   - age: how long the packet must have been under way before.
+  mutating func report(_ id: FragmentSetID, fewest: Int, age: Duration, at now: Instant) -> Int? {
+    guard let set = sets[id], set.slices.count >= fewest, set.begin.advanced(by: age) <= now else { return nil }
+    let percent = min(99, set.slices.count * 100 / Int(id.total))
+    guard percent > set.reported ?? -1 else { return nil }
+    sets[id]?.reported = percent
+    return percent
+  }
+
+  /// The packets whose progress was reported, and that were abandoned since this was called last.
+  mutating func takeLost() -> [FragmentSetID] {
+    guard !lost.isEmpty else { return [] }
+    defer { lost = [] }
+    return lost.sorted()
+  }
+
   // MARK: What is missing
 
   /// So often others are asked for what is missing, as long as nothing of it comes.
@@ -212,7 +227,7 @@ public struct FragmentAssembler: Sendable {
 
   private mutating func abandon(_ key: Key) {
     abandoned += 1
-    _ = take(key)
+    if take(key)?.reported != nil { lost.append(key) }
   }
 
   private mutating func take(_ key: Key) -> Set? {

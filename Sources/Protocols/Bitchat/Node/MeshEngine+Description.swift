@@ -18,6 +18,8 @@ extension MeshEngine.Action: CustomStringConvertible, CustomReflectable {
     case .toldAgain: "toldAgain"
     case .favourited: "favourited"
     case .file: "file"
+    case .arriving(let file): "\(file)"
+    case .arrivalEnded: "arrivalEnded"
     case .fileState(let number, let state): "file \(number) is \(state)"
     case .fileProgress(let number, let percent): "file \(number) at \(percent) %"
     case .withdraw: "withdraw"

@@ -2,6 +2,34 @@ import Common
 
 /// Files of others. Facts: bitchat.md section 10.
 extension MeshEngine {
+  /// A packet inside a session is as long as so many fragments only if it is a file: a text has 255 bytes at most.
+  private static let fewestFragmentsOfFile: UInt16 = 8
+  /// The progress of a file is reported when so many fragments have arrived, and so long after the first: a file that is here at
+  /// once has none.
+  private static let fewestReported = 3
+  private static let reportedAfter = Duration.seconds(1)
+
+  /// Whether fragments that arrive are those of a file for this node.
+  func mayBeFile(_ id: FragmentSetID, _ arrival: Arrival) -> Bool {
+    switch id.type {
+    case .fileTransfer: true
+    case .noiseEncrypted: arrival.view.recipient == identity.id && id.total >= Self.fewestFragmentsOfFile
+    default: false
+    }
+  }
+
+  /// Has the service know how much of a file has arrived.
+  mutating func reportProgress(of id: FragmentSetID, _ arrival: Arrival, _ turn: inout Turn) {
+    guard mayBeFile(id, arrival), !configuration.isRelayOnly, !blocked.contains(id.sender),
+      let peer = table[id.sender],
+      let percent = assembler.report(id, fewest: Self.fewestReported, age: Self.reportedAfter, at: turn.now)
+    else { return }
+    turn.actions.append(
+      .arriving(
+        ArrivingFile(
+          id: id, sender: peer.id, nickname: peer.nickname, isPrivate: id.type == .noiseEncrypted, percent: percent)))
+  }
+
   /// - Returns: whether it may be passed on.
   mutating func hear(file packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool {
     guard let peer = signer(of: packet, arrival, turn) else { return false }
@@ -22,7 +50,8 @@ extension MeshEngine {
     if recipient != nil {
       tell(file, of: peer.id, packet: id, over: arrival.link, &turn)
     } else {
-      turn.actions.append(.file(received(file, of: peer, at: packet.timestamp, packet: id, link: arrival.link)))
+      let received = received(file, of: peer, at: packet.timestamp, packet: id, link: arrival.link, turn)
+      turn.actions.append(.file(received))
     }
     return true
   }
@@ -47,7 +76,8 @@ extension MeshEngine {
     guard !receivedFiles.see(ReceivedMessage(sender: peer, id: receipt), at: turn.now) else {
       return acknowledge(.delivered(receipt), to: peer, &turn)
     }
-    turn.actions.append(.file(received(file, of: known, at: turn.time, packet: packet, receipt: receipt, link: link)))
+    let received = received(file, of: known, at: turn.time, packet: packet, receipt: receipt, link: link, turn)
+    turn.actions.append(.file(received))
   }
 
   /// The service keeps a private file: its sender may know, and one that comes again is not told again.
@@ -58,12 +88,12 @@ extension MeshEngine {
 
   private func received(
     _ file: SharedFile, of peer: Peer, at time: UInt64, packet: PacketID? = nil, receipt: MessageID? = nil,
-    link: LinkID? = nil
+    link: LinkID? = nil, _ turn: Turn
   ) -> ReceivedFile {
     let kind = FileKind(mime: file.mime) ?? .octetStream
     return ReceivedFile(
       sender: peer.id, nickname: peer.nickname, name: FileName.plain(file.name, kind), kind: kind,
-      content: file.content, time: time, packet: packet, receipt: receipt, link: link)
+      content: file.content, time: time, packet: packet, receipt: receipt, link: link, arrival: turn.completing)
   }
 
   private func isTaken(_ file: SharedFile) -> Bool {

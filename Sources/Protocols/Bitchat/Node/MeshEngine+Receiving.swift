@@ -224,19 +224,26 @@ extension MeshEngine {
     _ fragment: Fragment, of packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
     let isKnown = table.has(packet.sender)
+    let id = FragmentSetID(sender: packet.sender, id: fragment.id, type: fragment.type, total: fragment.total)
     switch assembler.add(
       fragment, from: packet.sender, isKnown: isKnown, isPublic: arrival.view.recipient == nil, over: arrival.link,
       timeToLive: arrival.view.timeToLive, at: turn.now)
     {
-    case .stored, .duplicate: return true
+    case .stored:
+      reportProgress(of: id, arrival, &turn)
+      return true
+    case .duplicate: return true
     case .complete(let bytes):
-      // It was passed on in its fragments.
+      // It was relayed as fragments.
+      turn.completing = id
       do throws(PacketError) {
         let view = try PacketView(bytes)
         if view.sender == packet.sender { accept(view, on: arrival.link, isReassembled: true, &turn) }
       } catch {
         counters.count(error)
       }
+      turn.completing = nil
+      if mayBeFile(id, arrival) { turn.actions.append(.arrivalEnded(id)) }
       return true
     case .otherSlice:
       // One of the two is forged, and nobody here knows which.

@@ -177,6 +177,8 @@ public struct MeshEngine: Sendable {
     /// Milliseconds since 1970.
     let time: UInt64
     var actions: [Action] = []
+    /// The fragments that the packet which is read now was put together from; nil for any other packet.
+    var completing: FragmentSetID?
     /// Whether nothing came of it that is timed or to be done.
     var isIdle = false
   }
@@ -222,6 +224,7 @@ public struct MeshEngine: Sendable {
     }
     isDueKnown = true
     counters.abandonedFragments = UInt64(assembler.abandoned)
+    turn.actions += assembler.takeLost().map { .arrivalEnded($0) }
     updateState(&turn)
     return turn.actions
   }

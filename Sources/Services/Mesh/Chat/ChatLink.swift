@@ -6,7 +6,8 @@ import Tool
 
 /// What a chat has from the service: it hears the signals, asks for what no signal says, and does what the chat wants done.
 ///
-/// Peers are for the group, so that no signal tells of them: they are asked for every two seconds, and with each message.
+/// The service signals what changes of peers and files. How strong a peer is received and when it was last seen have no signal, so
+/// everything is asked for now and then as well.
 @LoopActor
 final class ChatLink {
   private let client: Client
@@ -19,7 +20,11 @@ final class ChatLink {
   /// Counts the service's coming and going: an answer of before says nothing now.
   private var life = 0
   private var isAsking = false
+  /// Whether the service signals to this program what is for the group.
+  private var isWatching = false
   private var mustAskAgain = false
+  /// Whether a peer or a file has changed since the last question.
+  private var mustAskSoon = false
   /// What was signalled while messages were asked for: the answer may be older.
   private var changes: [ChatEvent] = []
   private var underWay = 0
@@ -27,7 +32,10 @@ final class ChatLink {
   private var whenKnown: CheckedContinuation<Void, Never>?
   private var whenIdle: CheckedContinuation<Void, Never>?
 
-  private static let interval = Duration.seconds(2)
+  private static let interval = Duration.seconds(10)
+  private static let intervalWithoutSignals = Duration.seconds(2)
+  /// From a peer's or a file's signal to the question: many may come together.
+  private static let gathering = Duration.milliseconds(200)
   /// The service gives a peer less than that.
   private static let proofLimit = Duration.seconds(30)
 
@@ -69,6 +77,7 @@ final class ChatLink {
     life += 1
     changes = []
     isThere = owner != nil
+    isWatching = false
     onEvent(isThere ? .serviceCame : .serviceWent)
     timer = nil
     if isThere { ask() }
@@ -78,7 +87,7 @@ final class ChatLink {
   }
 
   private func signal(_ message: Message) {
-    guard message.path == MeshNames.path else { return }
+    guard message.path == MeshNames.path else { return askSoon(about: message) }
     if message.interface == MeshNames.interface,
       ["MessageWaiting", "FileWaiting", "StateOfFileChanged"].contains(message.member)
     {
@@ -94,6 +103,19 @@ final class ChatLink {
     }
   }
 
+  /// Something has changed of a peer or a file, or one has come or gone.
+  private func askSoon(about message: Message) {
+    let path = message.arguments.first?.asObjectPath ?? message.path
+    guard isThere, !mustAskSoon, path?.isWithin(MeshNames.path) == true else { return }
+    mustAskSoon = true
+    if !isAsking { askLater() }
+  }
+
+  private func askLater() {
+    let interval = mustAskSoon ? Self.gathering : isWatching ? Self.interval : Self.intervalWithoutSignals
+    timer = EventLoop.shared.schedule(after: interval) { [weak self] in self?.ask() }
+  }
+
   // MARK: Asking
 
   /// Asks for everything that may have changed; again, if more happens meanwhile.
@@ -105,14 +127,14 @@ final class ChatLink {
     isAsking = true
     Task { @LoopActor in
       repeat {
-        self.mustAskAgain = false
+        (self.mustAskAgain, self.mustAskSoon) = (false, false)
         await self.askOnce()
       } while self.mustAskAgain
       self.isAsking = false
       self.changes = []
       self.settle()
       if self.isThere {
-        self.timer = EventLoop.shared.schedule(after: Self.interval) { [weak self] in self?.ask() }
+        self.askLater()
       }
     }
   }
@@ -120,6 +142,11 @@ final class ChatLink {
   private func askOnce() async {
     let life = life
     do throws(Failure) {
+      if !isWatching {
+        let isWatching = try await client.watchGroup()
+        guard life == self.life else { return }
+        self.isWatching = isWatching
+      }
       let objects = try await client.objects()
       guard life == self.life else { return }
       if let node = MeshView(objects: objects) { onEvent(.node(node)) }

@@ -2,7 +2,7 @@ import MeshViews
 
 /// Files in a chat: what comes and what is sent is a notice in the conversation that it belongs to.
 extension ChatModel {
-  /// A file of this node is told of at each quarter of its way.
+  /// A notice says how far a file is at each quarter of its way.
   private static let quarter = 25
 
   /// Says what is new of the files. Of those that were there before nothing is said.
@@ -22,7 +22,7 @@ extension ChatModel {
     return all.compactMap { file in
       let before = files[file.number]
       let hasMoved =
-        file.state == "sending" && file.progress / Self.quarter > (before?.progress ?? 0) / Self.quarter
+        !file.isEnded && file.progress / Self.quarter > (before?.progress ?? 0) / Self.quarter
       return before?.state != file.state || hasMoved ? (file, sentence(file)) : nil
     }
   }
@@ -33,6 +33,7 @@ extension ChatModel {
     let peer = file.peer.isEmpty ? "everybody" : ChatText.name(book.name(of: file.peer))
     switch file.state {
     case "received": return "\(peer) has sent \(what): earshot mesh files --save \(file.number)"
+    case "receiving": return "\(peer) is sending a file: \(file.progress) %"
     case "waiting": return "\(what) waits for \(file.peer.isEmpty ? "somebody" : peer) to take it."
     case "sending": return "\(what) is being sent to \(peer): \(file.progress) %"
     case "sent": return "\(what) was sent to \(peer)."

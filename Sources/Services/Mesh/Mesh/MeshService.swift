@@ -91,6 +91,8 @@ public final class MeshService {
   var files = FileLog()
   /// Files that came and that the disk does not have yet.
   var intake = FileIntake()
+  /// Files of which fragments have arrived.
+  var fileArrivalNumbers = FileArrivals()
   lazy var intakeTimer = Deadline(scheduler) { [weak self] in self?.keepWaitingFiles() }
   var pings: [UInt32: @LoopActor (Pong) -> Void] = [:]
   var lastPing: UInt32 = 0
@@ -237,6 +239,7 @@ public final class MeshService {
     guard isStarted else { return }
     isStarted = false
     handle(.stop)
+    for number in fileArrivalNumbers.endAll() { removeFile(number) }
     leaveLinks()
     clockWatch = nil
     clockTimer.set(nil)
@@ -253,7 +256,7 @@ public final class MeshService {
     engine = nil
     (log, marks, unkept, unkeptNotices, chosenNickname) = (MessageLog(), [:], [:], [:], nil)
     (finder, refused, proofs) = (NeighbourFinder(), [:], ProofBoard())
-    (files, intake) = (FileLog(), FileIntake())
+    (files, intake, fileArrivalNumbers) = (FileLog(), FileIntake(), FileArrivals())
     intakeTimer.set(nil)
     changed()
     leaveLinks { [weak self] in
@@ -329,8 +332,12 @@ public final class MeshService {
       case .toldAgain(let id, let peer): toldAgain(id, from: peer)
       case .favourited(let peer, let notice, let id): favourited(peer, notice, id)
       case .file(let file): received(file)
+      case .arriving(let file): arriving(file)
+      case .arrivalEnded(let id): arrivalEnded(id)
       case .fileState(let number, let state): fileBecame(state, number)
-      case .fileProgress(let number, let percent): files.note(percent: percent, of: number)
+      case .fileProgress(let number, let percent):
+        files.note(percent: percent, of: number)
+        fileChanges.call(number)
       case .withdraw(let packets): withdraw(packets)
       case .pong(let number, let milliseconds, let hops):
         pinged(number, .answered(milliseconds: milliseconds, hops: hops))

@@ -17,7 +17,8 @@ enum FileList {
     for file in files {
       let known = file.nickname.isEmpty ? names.name(of: file.peer) : names.name(of: file.peer, nickname: file.nickname)
       let peer = file.peer.isEmpty ? "everybody" : known
-      let state = file.state == "sending" ? "sending \(file.progress) %" : file.state
+      let isMoving = file.state == "sending" || file.state == "receiving"
+      let state = isMoving ? "\(file.state) \(file.progress) %" : file.state
       table.append([
         "\(file.number)", time(file.time), file.isIncoming ? peer : "me",
         file.isIncoming ? (file.isPrivate ? "me" : "everybody") : peer, file.shownSize, state, file.shownName,

@@ -13,8 +13,9 @@ final class SendFileCommand {
   private let line: ParsedCommand
   private var isGone = false
 
-  /// How often the service is asked: no signal tells of a file's progress.
-  private static let pause = Duration.milliseconds(300)
+  /// How often the service is asked at the latest: its signals say when there is news.
+  private static let pause = Duration.seconds(2)
+  private static let pauseWithoutSignals = Duration.milliseconds(300)
 
   init(_ client: Client, _ line: ParsedCommand) {
     self.client = client
@@ -33,8 +34,20 @@ final class SendFileCommand {
     let state = try await MeshState(client)
     let peer = try line.argument("PEER").map { name throws(Failure) in try state.id(of: name) } ?? ""
     try warn(of: file.size, peer.isEmpty ? Self.forAll(state.node) : Self.forOne(state.peer(peer), state.node))
-    let watch = client.bus.watchName(client.service) { [weak self] in if $0 == nil { self?.isGone = true } }
-    defer { watch.cancel() }
+    let prefix = MeshNames.path.string + "/file"
+    let news = NewsOf(client) {
+      $0.path?.string.hasPrefix(prefix) == true || $0.arguments.first?.asObjectPath?.string.hasPrefix(prefix) == true
+    }
+    let pause = try await client.watchGroup() ? Self.pause : Self.pauseWithoutSignals
+    let watch = client.bus.watchName(client.service) { [weak self, weak news] in
+      guard $0 == nil else { return }
+      self?.isGone = true
+      news?.wake()
+    }
+    defer {
+      watch.cancel()
+      news.cancel()
+    }
     let recipient = peer.isEmpty ? "everybody" : state.names.name(of: peer)
     let object = try await Interruption.hold(
       unanswered: "The service does not answer, and may send the file later. To see whether it does: earshot mesh files"
@@ -51,7 +64,7 @@ final class SendFileCommand {
       }
       return object
     }
-    return try await follow(object, recipient)
+    return try await follow(object, recipient, news, pause)
   }
 
   /// How a file is cut.
@@ -94,7 +107,9 @@ final class SendFileCommand {
         : "Android phones drop files of this size.")
   }
 
-  private func follow(_ object: ObjectPath, _ recipient: String) async throws(Failure) -> ExitCode {
+  private func follow(
+    _ object: ObjectPath, _ recipient: String, _ news: NewsOf, _ pause: Duration
+  ) async throws(Failure) -> ExitCode {
     let end = line.seconds("wait").map { EventLoop.shared.now.advanced(by: $0) }
     while true {
       let file = try await view(object)
@@ -104,7 +119,8 @@ final class SendFileCommand {
         let word = file.state == "waiting" ? "Waiting for somebody who takes it" : "Sending"
         Output.progress("\(word): \(file.shownName), \(file.progress) %")
       }
-      await client.pause(Self.pause)
+      let left = end.map { EventLoop.shared.now.duration(to: $0) } ?? pause
+      await news.next(within: min(pause, left))
     }
   }
 

@@ -141,7 +141,8 @@ struct FieldPart: Sendable {
       case .toldAgain(let id, let peer): give(.kept(id, from: peer), place)
       case .progress(let number, .delivered): tally.receipts[Int(number)] = stamp
       // Nobody here sends files, pings or asks for proofs.
-      case .file, .fileState, .fileProgress, .withdraw, .pong, .pingLost, .proof, .session: break
+      case .file, .arriving, .arrivalEnded, .fileState, .fileProgress, .withdraw, .pong, .pingLost, .proof, .session:
+        break
       case .bound, .peer, .gone, .favourited, .progress, .dated, .keep, .state: break
       }
     }

@@ -15,7 +15,7 @@ public struct MeshFileView: Sendable, Equatable {
   public var isIncoming = false
   /// In hundredths.
   public var progress = 0
-  /// `received`, `waiting`, `sending`, `sent`, `delivered`, `failed` or `cancelled`.
+  /// `receiving` or `received`; `waiting`, `sending`, `sent`, `delivered`, `failed` or `cancelled`.
   public var state = ""
   /// A sentence; empty where nothing is wrong.
   public var reason = ""
@@ -51,15 +51,16 @@ public struct MeshFileView: Sendable, Equatable {
     }.sorted { $0.number < $1.number }
   }
 
-  public var isEnded: Bool { !["waiting", "sending"].contains(state) }
+  public var isEnded: Bool { !["waiting", "sending", "receiving"].contains(state) }
   /// Whether it came, or came to a good end.
   public var isWell: Bool { ["received", "sent", "delivered"].contains(state) }
 
   /// The name on one line, made harmless, whatever the service says.
   public var shownName: String { PrintableText.clean(name, limit: 100) }
 
-  /// The size for people: `12 bytes`, `3.4 kB`, `1.0 MB`.
+  /// The size for people: `12 bytes`, `3.4 kB`, `1.0 MB`; `?` while it is not known.
   public var shownSize: String {
+    if state == "receiving" { return "?" }
     if size < 1000 { return size == 1 ? "1 byte" : "\(size) bytes" }
     let tenths = size < 1_000_000 ? (size + 50) / 100 : (size + 50_000) / 100_000
     return "\(tenths / 10).\(tenths % 10) \(size < 1_000_000 ? "kB" : "MB")"

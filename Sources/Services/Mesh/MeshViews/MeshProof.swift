@@ -30,12 +30,13 @@ public enum MeshProof: String, Sendable, Equatable {
 extension Client {
   /// Waits for what becomes of the proof that a peer was asked for.
   ///
-  /// No signal tells of peers: the service is asked again and again.
-  ///
   /// - Returns: `asked` where nothing came within the limit.
   public func proof(of peer: String, within limit: Duration) async throws(Failure) -> MeshProof {
     let end = EventLoop.shared.now.advanced(by: limit)
     let path = MeshNames.path(ofPeer: peer)
+    let news = NewsOf(self) { $0.path == path || $0.arguments.first?.asObjectPath == path }
+    defer { news.cancel() }
+    let pause: Duration = try await watchGroup() ? .seconds(2) : .milliseconds(300)
     while true {
       let word: String?
       do throws(Failure) {
@@ -47,16 +48,7 @@ extension Client {
       }
       let proof = word.flatMap { MeshProof(rawValue: $0) } ?? .asked
       if proof != .asked || EventLoop.shared.now >= end { return proof }
-      await pause(.milliseconds(300))
+      await news.next(within: min(pause, EventLoop.shared.now.duration(to: end)))
     }
-  }
-
-  /// From one question to the next, where no signal tells of news.
-  public func pause(_ duration: Duration) async {
-    var timer: Registration?
-    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-      timer = EventLoop.shared.schedule(after: duration) { continuation.resume() }
-    }
-    timer?.cancel()
   }
 }

@@ -25,6 +25,9 @@ struct MeshHall {
     var files: [ReceivedFile] = []
     var fileStates: [UInt32: [FileState]] = [:]
     var filePercents: [UInt32: [Int]] = [:]
+    /// What was reported of files that arrive, and which of them are over.
+    var arriving: [FragmentSetID: [Int]] = [:]
+    var arrivalsEnded: [FragmentSetID] = []
     var pongs: [UInt32: (milliseconds: UInt32, hops: Int)] = [:]
     var lostPings: [UInt32] = []
     /// Packets of files that it has sent last, and those that it wants back.
@@ -321,6 +324,8 @@ struct MeshHall {
       case .pong(let number, let milliseconds, let hops): nodes[node].pongs[number] = (milliseconds, hops)
       case .pingLost(let number): nodes[node].lostPings.append(number)
       case .withdraw(let packets): nodes[node].withdrawn.append(packets)
+      case .arriving(let file): nodes[node].arriving[file.id, default: []].append(file.percent)
+      case .arrivalEnded(let id): nodes[node].arrivalsEnded.append(id)
       case .bound, .peer, .session, .state: break
       }
       self.actions += 1

@@ -30,7 +30,7 @@ struct FaceTests {
     let peer = try #require(interfaces.first { $0.name == MeshPeerFaces.interfaceName })
     #expect(peer.audience == .group && peer.properties.allSatisfy { $0.audience == .group })
     let file = try #require(interfaces.first { $0.name == MeshFileFaces.interfaceName })
-    #expect(file.audience == .group && file.properties.allSatisfy { $0.audience == .group && $0.emits == .none })
+    #expect(file.audience == .group && file.properties.allSatisfy { $0.audience == .group })
     #expect(file.methods.map(\.name) == ["Open", "Cancel", "Delete"])
   }
 

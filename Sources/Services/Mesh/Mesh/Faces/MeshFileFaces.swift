@@ -38,53 +38,61 @@ final class MeshFileFaces {
       objects[number] = nil
       return
     }
-    guard objects[number] == nil else { return }
+    if let object = objects[number] {
+      return object.changed("Name", "Mime", "Size", "Nickname", "Progress", "State", "Reason", "Time")
+    }
     objects[number] = tree.export(
       root.child("file\(number)"), interfaces: [Self.interface(number, service, opened)], manager: manager)
   }
 
   static func interface(_ number: UInt32, _ service: MeshService, _ opened: OpenFiles) -> Interface {
     func entry() -> FileLog.Entry? { service.files[number] }
-    func text(_ name: String, _ documentation: String, _ get: @escaping @LoopActor (FileLog.Entry) -> String)
-      -> Property
-    {
-      Property(
-        name, "s", documentation: documentation, emits: .none, get: { .string(entry().map(get) ?? "") })
+    func text(
+      _ name: String, _ documentation: String, emits: Property.Emits = .changes,
+      _ get: @escaping @LoopActor (FileLog.Entry) -> String
+    ) -> Property {
+      Property(name, "s", documentation: documentation, emits: emits, get: { .string(entry().map(get) ?? "") })
     }
     return Interface(
       interfaceName,
       documentation:
-        "A file of the mesh: one that came, which is kept for a while, or one that this node sends. It is for root and the "
-        + "group alone, so no signal tells of its changes; Mesh1 signals the number of a file that came or whose state "
-        + "changed. Nothing opens a file that came: a program that does should not trust it.",
+        "A file of the mesh: one that was received and is kept for a while, one that is arriving, or one that this node sends. "
+        + "Signals about it go to programs that have called Watch of the manager; Mesh1 signals to everybody the number of a "
+        + "file that was received, or whose state changed. Nothing opens a received file: a program that does should not trust it.",
       audience: .group, methods: methods(number, service, opened),
       properties: [
-        text("Name", "A plain file name, which is no path, of 100 characters at most.") { $0.name },
-        text("Mime", "Its type, one of those that the apps take.") { $0.mime },
+        text("Name", "A plain file name, not a path, of at most 100 characters; empty while the file is arriving.") {
+          $0.name
+        },
+        text("Mime", "Its type, one of those that the apps take; empty while the file is arriving.") { $0.mime },
         Property(
-          "Size", "t", documentation: "Its bytes.", emits: .none, get: { .uint64(UInt64(entry()?.size ?? 0)) }),
-        text("Peer", "The ID of who has sent it, or is to get it; empty for one to everybody.") {
+          "Size", "t", documentation: "Its size in bytes; 0 while the file is arriving.",
+          get: { .uint64(UInt64(entry()?.size ?? 0)) }),
+        text(
+          "Peer", "The ID of its sender, or of the peer that it is sent to; empty for a file to everybody.",
+          emits: .const
+        ) {
           $0.peer?.description ?? ""
         },
         text("Nickname", "What its sender was called then; empty for a file of this node.") { $0.nickname },
         Property(
           "Private", "b", documentation: "Whether it goes, or came, in a session, where nobody else can read it.",
-          emits: .none,
+          emits: .const,
           get: { .bool(entry()?.isPrivate ?? false) }),
-        text("Direction", "incoming or outgoing.") { $0.direction.rawValue },
+        text("Direction", "incoming or outgoing.", emits: .const) { $0.direction.rawValue },
         Property(
-          "Progress", "u", documentation: "How much of it went out, in hundredths.", emits: .none,
+          "Progress", "u", documentation: "How much of it has been sent, or has arrived, in hundredths.",
           get: { .uint32(UInt32(clamping: entry()?.percent ?? 0)) }),
         text(
           "State",
-          "received; of one that is sent waiting, sending, and at the end sent, delivered, failed or cancelled."
+          "Of an incoming file receiving (it is arriving, and may still be given up or refused) or received; of an outgoing file "
+            + "waiting, sending, and at the end sent, delivered, failed or cancelled."
         ) { $0.stateName },
         text("Reason", "Why it failed; empty where it did not.") { $0.state.reason },
         Property(
           "Time", "t",
           documentation:
             "When it was sent, in milliseconds since 1970-01-01 UTC; of a file that came for this node alone, when it arrived.",
-          emits: .none,
           get: { .uint64(entry()?.time ?? 0) }),
       ])
   }
@@ -94,7 +102,7 @@ final class MeshFileFaces {
       Method(
         "Open", out: [Argument("content", "h")],
         documentation:
-          "Returns the content as a sealed memory file: of a file that came, or of one on its way. Programs together have 32 MiB of "
+          "Returns the content as a sealed memory file: of a file that came, or of one that is being sent. Programs together have 32 MiB of "
           + "them open at most, and four files are read from the disk at a time.",
         errors: [.notFound, .limitExceeded, .failed],
         handler: { call in

@@ -21,7 +21,7 @@ struct FileLog: Sendable {
     let isPrivate: Bool
     /// Milliseconds since 1970.
     let time: UInt64
-    /// Of one that came, where it is kept.
+    /// Of one that came, where it is kept; nil while it is arriving.
     var kept: MeshFile?
     /// Of one of this node.
     var state = FileState.waiting
@@ -29,7 +29,9 @@ struct FileLog: Sendable {
 
     var isUnderWay: Bool { direction == .outgoing && !state.isEnd }
     /// The state's name on the bus.
-    var stateName: String { direction == .incoming ? "received" : state.name }
+    var stateName: String {
+      direction == .outgoing ? state.name : kept == nil ? "receiving" : "received"
+    }
   }
 
   /// The most files of this node that have come to an end.
@@ -74,6 +76,7 @@ struct FileLog: Sendable {
   }
 
   /// - Returns: the number of an older one that has to go for it.
+  @discardableResult
   mutating func add(_ entry: Entry) -> UInt32? {
     entries[entry.number] = entry
     let ended = entries.values.filter { $0.direction == .outgoing && $0.state.isEnd }

@@ -52,11 +52,10 @@ extension MeshService {
   func open(file number: UInt32, then: @escaping @LoopActor (Result<[UInt8], StoreError>) -> Void) {
     if let kept = files[number]?.kept { return keeper.content(of: kept, then: then) }
     let content = engine?.content(ofFile: number)
-    scheduler.soon {
-      then(
-        content.map { .success($0) }
-          ?? .failure(StoreError(.missing, "The content of a file that was sent is not kept.")))
-    }
+    let missing =
+      files[number]?.direction == .incoming
+      ? "The file has not arrived as a whole yet." : "The content of a file that was sent is not kept."
+    scheduler.soon { then(content.map { .success($0) } ?? .failure(StoreError(.missing, missing))) }
   }
 
   /// - Returns: whether there was something to stop.
@@ -83,7 +82,7 @@ extension MeshService {
     keep(changes, then: then)
   }
 
-  private func removeFile(_ number: UInt32) {
+  func removeFile(_ number: UInt32) {
     files.remove(number)
     fileChanges.call(number)
   }
@@ -104,7 +103,29 @@ extension MeshService {
       return
     }
     guard intake.take(file, isOfFavourite: marks[file.sender]?.isFavourite == true, at: scheduler.now) else { return }
+    fileArrivalNumbers.completed(file)
     keepWaitingFiles()
+  }
+
+  /// Fragments of a file arrive: it is listed from the first report on.
+  func arriving(_ file: ArrivingFile) {
+    guard !isRelay else { return }
+    let number = fileArrivalNumbers.number(of: file.id, at: scheduler.now) {
+      let number = log.takeNumber()
+      files.add(
+        FileLog.Entry(
+          number: number, direction: .incoming, name: "", mime: "", size: 0, peer: file.sender,
+          nickname: PrintableText.clean(file.nickname, limit: 60), isPrivate: file.isPrivate, time: time))
+      return number
+    }
+    guard let number, files[number] != nil else { return }
+    files.note(percent: file.percent, of: number)
+    fileChanges.call(number)
+  }
+
+  /// A file that did not arrive as a whole, or was refused, is listed no more.
+  func arrivalEnded(_ id: FragmentSetID) {
+    if let number = fileArrivalNumbers.ended(id) { removeFile(number) }
   }
 
   /// Has the disk take what waits for it, unless it has refused something just now.
@@ -114,8 +135,9 @@ extension MeshService {
 
   private func keep(_ file: ReceivedFile) {
     var random = makeRandom()
+    let listed = fileArrivalNumbers.number(of: file).flatMap { files[$0] == nil ? nil : $0 }
     let kept = MeshFile(
-      number: log.takeNumber(), time: file.time, sender: file.sender,
+      number: listed ?? log.takeNumber(), time: file.time, sender: file.sender,
       nickname: PrintableText.clean(file.nickname, limit: 60),
       name: file.name, mime: file.kind.rawValue, size: file.content.count, packet: file.packet, receipt: file.receipt,
       place: random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) })
@@ -125,6 +147,7 @@ extension MeshService {
       defer { changed() }
       if let error { return notKept(file, error) }
       intake.wrote(file)
+      _ = fileArrivalNumbers.settled(file)
       files.add(kept)
       if let receipt = file.receipt { handle(.fileKept(receipt, from: file.sender)) }
       fileChanges.call(kept.number)
@@ -137,6 +160,7 @@ extension MeshService {
   private func notKept(_ file: ReceivedFile, _ error: StoreError) {
     if error.reason == .tooLarge {
       intake.lose(file)
+      if let number = fileArrivalNumbers.settled(file) { removeFile(number) }
       keepWaitingFiles()
     } else {
       let again = scheduler.now.advanced(by: FileIntake.pause)
@@ -152,6 +176,7 @@ extension MeshService {
 
   func fileBecame(_ state: FileState, _ number: UInt32) {
     guard files.note(state, of: number) else { return }
+    fileChanges.call(number)
     fileProgress.call((number, state.name))
   }
 

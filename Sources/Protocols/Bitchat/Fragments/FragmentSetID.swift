@@ -1,0 +1,14 @@
+/// What the fragments of one packet have in common. Fragments with another total belong to another packet, whatever else they say.
+public struct FragmentSetID: Hashable, Sendable {
+  let sender: PeerID
+  let id: FragmentID
+  let type: MessageType
+  let total: UInt16
+}
+
+extension FragmentSetID: Comparable {
+  public static func < (left: Self, right: Self) -> Bool {
+    (left.sender, left.id.rawValue, left.type.rawValue, left.total)
+      < (right.sender, right.id.rawValue, right.type.rawValue, right.total)
+  }
+}

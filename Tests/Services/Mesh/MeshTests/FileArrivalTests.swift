@@ -1,0 +1,84 @@
+import Common
+import Crypto
+import Loop
+import TestSupport
+import Testing
+
+@testable import Bitchat
+@testable import Mesh
+
+@Suite("Files that arrive, as programs see them")
+struct FileArrivalTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func content(_ count: Int) -> [UInt8] {
+    var random = SeededRandom(seed: 1)
+    return random.bytes(count)
+  }
+
+  @Test(
+    "A file is listed as receiving while it arrives, and is received under the same number", arguments: [true, false])
+  @LoopActor
+  func listed(isPrivate: Bool) throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    var seen: [UInt32: [String]] = [:]
+    bob.mesh.fileChanges.addForGood { [weak mesh = bob.mesh] number in
+      let entry = mesh?.files[number]
+      seen[number, default: []].append("\(entry?.stateName ?? "gone") \(entry?.percent ?? 0)")
+    }
+    let content = Self.content(1 << 20)
+    _ = try ann.mesh.send(file: content, name: "a.bin", mime: "", to: isPrivate ? "bob" : "")
+    #expect(village.wait(.seconds(300)) { bob.mesh.files.entries.values.contains { $0.kept != nil } })
+    #expect(seen.count == 1)
+    let (number, states) = try #require(seen.first)
+    #expect(states.first?.hasPrefix("receiving") == true && states.last == "received 100" && states.count > 10)
+    let file = try #require(bob.mesh.files[number])
+    #expect(file.name == "a.bin" && file.size == content.count && file.peer == ann.id && file.isPrivate == isPrivate)
+  }
+
+  @Test(
+    "A file whose sender goes away is listed no more when it is given up, and opening it before says that it is arriving"
+  )
+  @LoopActor
+  func givenUp() throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    _ = try ann.mesh.send(file: Self.content(1 << 20), name: "a.bin", mime: "", to: "bob")
+    #expect(village.wait(.seconds(60)) { !bob.mesh.files.numbers.isEmpty })
+    let number = try #require(bob.mesh.files.numbers.first)
+    #expect(bob.mesh.files[number]?.stateName == "receiving" && !bob.mesh.cancel(file: number))
+    var answer: String?
+    bob.mesh.open(file: number) { result in
+      if case .failure(let error) = result { answer = error.sentence }
+    }
+    #expect(village.wait(.seconds(1)) { answer != nil } && answer == "The file has not arrived as a whole yet.")
+    ann.mesh.stop()
+    #expect(village.wait(.seconds(120)) { bob.mesh.files.numbers.isEmpty })
+  }
+
+  @Test("No more files are listed while they arrive than the limit, and no number is used twice")
+  func bounds() throws {
+    var arrivals = FileArrivals()
+    var last: UInt32 = 0
+    func file(_ number: Int) -> FragmentSetID {
+      FragmentSetID(
+        sender: PeerID(rawValue: 1), id: FragmentID(rawValue: UInt64(number)), type: .fileTransfer, total: 9)
+    }
+    func number(_ place: Int, at second: Int = 0) -> UInt32? {
+      arrivals.number(of: file(place), at: Instant.zero.advanced(by: .seconds(second))) {
+        last += 1
+        return last
+      }
+    }
+    for place in 1...FileArrivals.limit { #expect(number(place) == UInt32(place)) }
+    #expect(number(3) == 3 && number(99) == nil)
+    #expect(arrivals.ended(file(3)) == 3 && arrivals.ended(file(3)) == nil)
+    #expect(number(99) == 17)
+    // Who begins and gives up again and again uses up so many numbers in a minute.
+    for place in 100..<1000 where number(place) == nil || arrivals.ended(file(place)) == nil { _ = arrivals.endAll() }
+    #expect(last == UInt32(FileArrivals.perMinute))
+  }
+}
