@@ -14,18 +14,21 @@ import Testing
 struct DaemonTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// What a program says on standard output, and its exit status.
-  private static func run(_ arguments: [String]) throws -> (output: String, status: Int32) {
+  /// What a program writes to standard output and to standard error, and its exit status.
+  private static func run(_ arguments: [String]) throws -> (output: String, complaint: String, status: Int32) {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: ServiceProcess.path)
     process.arguments = arguments
     let output = Pipe()
     process.standardOutput = output
-    process.standardError = FileHandle.nullDevice
+    let complaints = Pipe()
+    process.standardError = complaints
     try process.run()
     let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    // A pipe holds more than a short job complains of.
+    let complaint = String(decoding: complaints.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     process.waitUntilExit()
-    return (text, process.terminationStatus)
+    return (text, complaint, process.terminationStatus)
   }
 
   private static func folder() throws -> URL {
@@ -55,6 +58,9 @@ struct DaemonTests {
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 0)
     try (headers + "[Sample]\n").write(to: file, atomically: true, encoding: .utf8)
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)
+    try (headers + "[Verifier]\nName=\"Gate 1\"\nName=Gate 2\n").write(to: file, atomically: true, encoding: .utf8)
+    let twice = try Self.run(["--check-config", "--config", file.path])
+    #expect(twice.status == 1 && twice.complaint.contains("is set more than once, on lines 10 and 11."), "\(twice)")
     // More than the unit's MemoryMax= has room for.
     try "[Verifier]\nKeptBytes=1G\n".write(to: file, atomically: true, encoding: .utf8)
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)
@@ -95,7 +101,9 @@ struct DaemonTests {
     }
     let log = String(decoding: service.log, as: UTF8.self)
     #expect(
-      log.contains("The configuration was read again: Verifier.Name, Verifier.Decision, Wallet.Transfers"))
+      log.contains(
+        "The configuration was read again. In force now: Verifier.Decision, Wallet.Transfers. "
+          + "Not before a restart: Verifier.Name."))
 
     service.signal(SIGTERM)
     _ = try await manager.heard.first { $0 == "STOPPING=1" }

@@ -4,7 +4,7 @@ extension Configuration {
     var lines = Self.wrapped(
       "Settings of \(subject). Each key is shown with its default; remove the # to change it, or put a file with the "
         + "changed keys into earshot.conf.d/ beside this one, which an upgrade of the package leaves alone. An empty "
-        + "value means the default.")
+        + "value means the default. Quotation marks around a whole value are removed.")
     lines.append("#")
     lines += Self.wrapped(
       "A time takes the units ms, s, min and h, a size the units K, M and G. `systemctl reload` takes up changes, except "

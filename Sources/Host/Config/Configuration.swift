@@ -44,7 +44,9 @@ public struct Configuration: Sendable {
       if let failure = result.failure {
         complaints.append(Complaint(file: result.file, line: nil, sentence: "This file \(failure.sentence)."))
       } else if let content = result.content {
-        let found = content.complaints + configuration.apply(content, inForce: inForce)
+        let found =
+          content.complaints + configuration.apply(content, inForce: inForce)
+          + configuration.repetitions(content)
         complaints += found.sorted { ($0.line ?? 0) < ($1.line ?? 0) }
       }
     }
@@ -76,6 +78,20 @@ public struct Configuration: Sendable {
     return result
   }
 
+  /// A complaint for each key that one file sets more than once. (Another file sets it again on purpose.)
+  func repetitions(_ content: INI) -> [Complaint] {
+    table.compactMap { key in
+      let entries = content.entries.filter { $0.section == key.section && $0.key == key.key }
+      guard let last = entries.last, entries.count > 1 else { return nil }
+      let lines = entries.dropLast().map { String($0.line) }.joined(separator: ", ") + " and \(last.line)"
+      return Complaint(
+        file: last.file, line: last.line,
+        sentence:
+          "\(key.key)= of section [\(key.section)] is set more than once, on lines \(lines). The last usable value counts: "
+          + "\(quoted(key)).")
+    }
+  }
+
   /// Takes over what the file says, and returns what cannot be used.
   mutating func apply(_ content: INI, inForce: Configuration? = nil) -> [Complaint] {
     var complaints: [Complaint] = []
@@ -90,7 +106,9 @@ public struct Configuration: Sendable {
     for entry in content.entries where sections.contains(entry.section) {
       let sentence: String
       if let key = table.first(where: { $0.section == entry.section && $0.key == entry.key }) {
-        guard let reason = key.assign(entry.value, &self) else { continue }
+        let unclosed: BadValue? =
+          entry.isUnclosed ? .because("a quotation mark that opens a value must close it, with none between") : nil
+        guard let reason = unclosed ?? key.assign(entry.value, &self) else { continue }
         var outcome = "It stays"
         var purpose = ""
         if let inForce {

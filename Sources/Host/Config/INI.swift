@@ -2,12 +2,15 @@
 ///
 /// `[Section]` and `Key=Value` lines; lines that begin with `#` or `;` are comments; space around key and value does not
 /// count; a backslash at the end of a line joins the next one with a space, comments in between are passed over; an
-/// empty value is kept, it resets the key. What a key means is not decided here.
+/// empty value is kept, it resets the key. One pair of quotation marks around a whole value is removed (`"Gate 1"`,
+/// `'Gate 1'`), so a quoted value may begin or end with a space. What a key means is not decided here.
 struct INI: Sendable, Equatable {
   struct Entry: Sendable, Equatable {
     let section: String
     let key: String
     let value: String
+    /// Whether the value begins with `"` and does not end with the only other one. It is then as it was written.
+    var isUnclosed = false
     let file: String
     /// The line on which the entry begins, counted from 1.
     let line: Int
@@ -75,10 +78,22 @@ struct INI: Sendable, Equatable {
       if headerIsBroken { return }
       return complain(line, "This setting stands before the first [Section] and is ignored.")
     }
+    let key = Self.trimmed(String(text[..<equals]))
+    let written = Self.trimmed(String(text[text.index(after: equals)...]))
+    let value = Self.unquoted(written)
+    // An apostrophe at the beginning may belong to the text.
+    let isUnclosed = value == written && written.hasPrefix("\"")
     entries.append(
-      Entry(
-        section: section, key: Self.trimmed(String(text[..<equals])),
-        value: Self.trimmed(String(text[text.index(after: equals)...])), file: file, line: line))
+      Entry(section: section, key: key, value: value, isUnclosed: isUnclosed, file: file, line: line))
+  }
+
+  /// The value without the pair of quotation marks around it; the value as it is where there is no such pair.
+  private static func unquoted(_ value: String) -> String {
+    for mark in ["\"", "'"] where value.hasPrefix(mark) && value.hasSuffix(mark) && value.utf8.count > 1 {
+      let inner = value.dropFirst().dropLast()
+      if !inner.contains(mark) { return String(inner) }
+    }
+    return value
   }
 
   private mutating func complain(_ line: Int, _ sentence: String) {

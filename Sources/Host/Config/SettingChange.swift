@@ -14,4 +14,17 @@ public struct SettingChange: Sendable, Equatable {
   public let new: String
   /// Whether the service goes on with the old value until it is restarted.
   public let needsRestart: Bool
+
+  /// What a service reports after it has read its configuration again: which keys it has taken up, and which it has not.
+  public static func report(_ changes: [SettingChange]) -> String {
+    func names(_ needRestart: Bool) -> String {
+      changes.filter { $0.needsRestart == needRestart }.map(\.name).joined(separator: ", ")
+    }
+    let (takenUp, waiting) = (names(false), names(true))
+    guard !changes.isEmpty else { return "Nothing changed." }
+    return [
+      takenUp.isEmpty ? "" : "In force now: \(takenUp).", waiting.isEmpty ? "" : "Not before a restart: \(waiting).",
+    ]
+    .filter { !$0.isEmpty }.joined(separator: " ")
+  }
 }

@@ -88,7 +88,8 @@ extension MessageID {
   public static let configurationReloaded = MessageID(
     "ConfigurationReloaded", "2d29e4169664e9b9587001e6020bf9df", "The configuration was read again",
     """
-    The message names what has changed. systemctl status earshotd says if something needs a restart.
+    The message names the keys whose new values are in force, and those that need a restart: systemctl restart earshotd.
+    systemctl status earshotd goes on naming the latter.
     """)
 
   /// Keys may reach the disk: the kernel does not lock or hide this process's memory.

@@ -229,8 +229,7 @@ final class Daemon {
     radio.apply(configuration[RadioSettings.self].linkLimits)
     (driver as? BlueZRadio)?.prefer(Self.links(configuration[RadioSettings.self]))
     services.apply(configuration)
-    let names = changes.isEmpty ? "nothing changed" : changes.map(\.name).joined(separator: ", ")
-    Log.shared.notice("The configuration was read again: \(names)", id: .configurationReloaded)
+    Log.shared.notice("The configuration was read again. \(SettingChange.report(changes))", id: .configurationReloaded)
     ServiceManager.ready()
     showStatus()
   }

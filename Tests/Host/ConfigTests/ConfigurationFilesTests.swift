@@ -55,6 +55,26 @@ import Testing
     #expect(loaded.complaints == [])
   }
 
+  @Test("A key that one file sets more than once is reported with its lines, and with the value that counts")
+  func repeated() throws {
+    let tree = try Tree()
+    let text =
+      "[Shop]\nName=a\nX-Note=1\nX-Note=2\n[Sign]\nColour=green\n[Shop]\nName=b\nKept=3\nKept=many\nName=c\n"
+    try tree.write("etc/e.conf", text)
+    try tree.write("etc/e.conf.d/1.conf", "[Shop]\nKept=5\n")
+    let loaded = Samples.defaults.load(from: tree.files)
+    let complaints = loaded.complaints.map { String($0.description.dropFirst(tree.root.count)) }
+    let expected = [
+      "/etc/e.conf:10: Kept=many is not a number from 1 to 1000. It stays 3.",
+      "/etc/e.conf:10: Kept= of section [Shop] is set more than once, on lines 9 and 10. The last usable value counts: 3.",
+      "/etc/e.conf:11: Name= of section [Shop] is set more than once, on lines 2, 8 and 11. "
+        + "The last usable value counts: c.",
+    ]
+    #expect(complaints == expected)
+    // Another file sets a key again on purpose.
+    #expect(loaded.configuration[Samples.Shop.self].kept == 5)
+  }
+
   @Test("A link to /dev/null masks a vendor's drop-in")
   func masking() throws {
     let tree = try Tree()

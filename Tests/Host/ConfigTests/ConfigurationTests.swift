@@ -76,12 +76,42 @@ import Testing
       ("[Shop]\nFruits=plum", "f:2: Fruits=plum is not one or more of apple, pear and fig. It stays apple pear."),
       ("[Sign]\nSocket=x", "f:2: Socket=x is not an absolute path of at most 107 bytes, or nothing. It stays empty."),
       ("[Shop]\nPatiense=2s", "f:2: Section [Shop] has no key Patiense; it is ignored. Did you mean Patience?"),
+      (
+        "[Shop]\nName=\"door",
+        "f:2: Name=\"door cannot be: a quotation mark that opens a value must close it, with none between. It stays corner."
+      ),
+      (
+        "[Shop]\nThrow=\"1min",
+        "f:2: Throw=\"1min cannot be: a quotation mark that opens a value must close it, with none between. "
+          + "It is 2h until that is mended, so that nothing is erased by mistake."
+      ),
       ("[Sign]\nHeight=2", "f:2: Section [Sign] has no key Height; it is ignored."),
       ("[shop]\nName=x", "f:1: There is no section [shop]; it is ignored. Did you mean [Shop]?"),
       ("[Printer]\nName=x", "f:1: There is no section [Printer]; it is ignored."),
     ])
   func complaints(text: String, expected: String) {
     #expect(Samples.read(text).complaints == [expected])
+  }
+
+  @Test("Quotation marks around a value are not part of it, whatever the key takes")
+  func quoted() {
+    let (read, complaints) = Samples.read(
+      "[Shop]\nName=\"Gate 1\"\nKept='3'\nFruits=\"fig apple\"\n[Sign]\nSocket=\"\"\n")
+    #expect(complaints == [])
+    let shop = read[Shop.self]
+    #expect(shop.name == "Gate 1" && shop.kept == 3 && shop.fruits == [.fig, .apple])
+  }
+
+  @Test("A reload reports a key as in force only where it needs no restart")
+  func report() {
+    func report(_ text: String) -> String {
+      SettingChange.report(Samples.defaults.changes(to: Samples.read(text).configuration))
+    }
+    #expect(report("") == "Nothing changed.")
+    #expect(report("[Shop]\nKept=3\nSize=1K\n") == "In force now: Shop.Kept, Shop.Size.")
+    #expect(report("[Shop]\nName=door\n") == "Not before a restart: Shop.Name.")
+    #expect(
+      report("[Shop]\nName=door\nKept=3\n") == "In force now: Shop.Kept. Not before a restart: Shop.Name.")
   }
 
   @Test("Sections and keys that begin with X- are somebody else's")

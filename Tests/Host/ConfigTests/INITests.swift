@@ -27,6 +27,9 @@ import Testing
       ("[A]\nk=a\\", ["A.k=a@2"]),
       ("[A]\nk=1\n[B]\nk=2\n[A]\nk=3", ["A.k=1@2", "B.k=2@4", "A.k=3@6"]),
       ("[A B/é]\nk=v", ["A B/é.k=v@2"]),
+      ("[A]\nk=\"a b\"\nl='a b'\nm=\" a \"", ["A.k=a b@2", "A.l=a b@3", "A.m= a @4"]),
+      ("[A]\nk=\"\"\nl='\nm='tis\nn=a \"b\"", ["A.k=@2", "A.l='@3", "A.m='tis@4", "A.n=a \"b\"@5"]),
+      ("[A]\nk='a' 'b'\nl='\"a\"'\nm=\"it's\"", ["A.k='a' 'b'@2", "A.l=\"a\"@3", "A.m=it's@4"]),
     ] as [(String, [String])])
   func rules(text: String, expected: [String]) {
     #expect(Self.entries(text) == expected)
@@ -46,6 +49,14 @@ import Testing
   func complaints(text: String, complaint: String, expected: [String]) {
     #expect(INI(Array(text.utf8), file: "f").complaints.map(\.description) == [complaint])
     #expect(Self.entries(text) == expected)
+  }
+
+  @Test(
+    "A value that begins with a quotation mark and is not closed at its end is marked, and kept as it was written",
+    arguments: ["\"", "\"a", "\"a\" b", "\"a\" \"b\""])
+  func unclosed(value: String) {
+    let entries = INI(Array("[A]\nk=\(value)\nl=\"w\"".utf8), file: "f").entries
+    #expect(entries.map(\.value) == [value, "w"] && entries.map(\.isUnclosed) == [true, false])
   }
 
   @Test("Bytes that are not UTF-8 cost their line only")

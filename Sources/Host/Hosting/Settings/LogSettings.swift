@@ -4,7 +4,7 @@ import Journal
 /// Section `[Log]`: which lines are logged.
 public struct LogSettings: SettingsSection {
   public var level = LogLevel.info
-  /// Warnings about one peer in a minute, and other lines about it.
+  /// Warnings about one peer in a minute, and transfers or other lines about it.
   public var linesPerPeer = 6
 
   public init() {}
@@ -16,7 +16,7 @@ public struct LogSettings: SettingsSection {
       "The least important lines that are logged; debug tells most."),
     Setting(
       "LinesPerPeer", \.linesPerPeer, .number(1...10_000), .onReload,
-      "How many warnings about one peer are written in a minute, and how many other lines. How many were left out is "
-        + "told afterwards."),
+      "How many warnings about one peer are written in a minute, and how many other lines. A transfer counts as one: its lines "
+        + "are written all or not at all. A later line says how many were not written."),
   ]
 }

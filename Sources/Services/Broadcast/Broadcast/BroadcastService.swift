@@ -153,6 +153,10 @@ public final class BroadcastService {
 
   /// Takes on what can change while it runs.
   public func apply(_ settings: Settings) {
+    if settings.notifyLimit != self.settings.notifyLimit, isLimitChosen {
+      Log.shared.notice(
+        "Broadcast.NotifyLimit has no effect: a limit that was set over D-Bus counts before it", .protocolName("pblec"))
+    }
     self.settings = settings
     engine?.configuration = settings.engine
     if !isLimitChosen, engine?.notifyLimit != settings.notifyLimit {

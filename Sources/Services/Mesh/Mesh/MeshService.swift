@@ -293,6 +293,10 @@ public final class MeshService {
     var settings = settings
     settings.role = self.settings.role
     let power = self.settings.power
+    if settings.nickname != self.settings.nickname, chosenNickname != nil {
+      Log.shared.notice(
+        "Mesh.Nickname has no effect: a nickname that was set over D-Bus counts before it", .protocolName("bitchat"))
+    }
     self.settings = settings
     engine?.configuration = engineConfiguration
     keeper.settings = settings.kept
@@ -420,7 +424,7 @@ public final class MeshService {
       traits.advertisesAll
       ? []
       : [
-        "The adapter has too few places for advertisements: this node takes turns with other services, and"
+        "The adapter has too few advertising slots: this node takes turns with other services, and"
           + " neighbours may find it late."
       ]
     let overheard =

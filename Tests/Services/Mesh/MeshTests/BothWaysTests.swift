@@ -380,7 +380,7 @@ struct GivingWayTests {
     #expect(!ann.mesh.radio.status.traits.advertisesAll)
     let bob = village.add("bob", at: 5)
     #expect(village.wait { ann.mesh.state == .connected && bob.mesh.state == .connected })
-    #expect(ann.mesh.reason.contains("too few places"))
+    #expect(ann.mesh.reason.contains("too few advertising slots"))
     registration.cancel()
     #expect(village.wait { ann.mesh.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
   }
