@@ -4,8 +4,11 @@ import Foundation
 public enum CodeReader {
   /// The texts of all codes in a picture.
   ///
-  /// - Parameter picture: a PGM file.
-  public static func read(_ picture: [UInt8]) throws -> [String] {
+  /// - Parameters:
+  ///   - picture: a PGM file.
+  ///   - program: the reader, found by `$PATH`.
+  /// - Throws: `Program.NotStarted` where the reader is not installed. A test that waits for a code passes the error on.
+  public static func read(_ picture: [UInt8], with program: String = "zbarimg") throws -> [String] {
     let file = FileManager.default.temporaryDirectory.appendingPathComponent("screen-\(UUID().uuidString).pgm")
     try Data(picture).write(to: file)
     defer { try? FileManager.default.removeItem(at: file) }
@@ -15,11 +18,15 @@ public enum CodeReader {
     defer { close(output) }
     // It is waited for on a thread that other tests need.
     let limited = ["timeout", "--signal=KILL", "\(Patience.limit.components.seconds)"]
-    let arguments = limited + ["zbarimg", "--quiet", "--raw", "-Sdisable", "-Sqrcode.enable", file.path]
+    let arguments = limited + [program, "--quiet", "--raw", "-Sdisable", "-Sqrcode.enable", file.path]
     let status = try Program(arguments, passing: [1: output]).wait()
-    // 4 says that the picture has no code.
+    // 4: the picture has no code. 127: `timeout` has found no such program.
+    guard status != 127 else {
+      throw Program.NotStarted(
+        description: "\(program) is not installed. This test reads QR codes with it: apt install zbar-tools")
+    }
     guard status == 0 || status == 4 else {
-      throw Program.NotStarted(description: "zbarimg ended with \(status ?? -1); Debian has it in zbar-tools")
+      throw Program.NotStarted(description: "\(program) failed with exit status \(status ?? -1)")
     }
     let text = try String(contentsOf: words, encoding: .utf8)
     return text.split(separator: "\n").map(String.init)

@@ -63,8 +63,10 @@ public final class PseudoTerminal {
   }
 
   /// Waits until it shows what is wanted.
-  public func await(_ isWanted: @LoopActor (PseudoTerminal) -> Bool) async throws {
-    while !isWanted(self) {
+  ///
+  /// - Throws: at once what `isWanted` throws; it is not asked again.
+  public func await(_ isWanted: @LoopActor (PseudoTerminal) throws -> Bool) async throws {
+    while try !isWanted(self) {
       if let error { throw error }
       try await changed.next()
     }

@@ -4,6 +4,8 @@ import Common
 public struct Screen: Sendable, Equatable {
   /// The code; nil where nothing is to be scanned.
   public var code: QRCode?
+  /// The instruction that belongs to the code, above the heading. It is shown only where the code is drawn.
+  public var invitation = ""
   /// What stands at the top, a paragraph each. Paragraphs, news and the note may hold text of a peer as it is.
   public var heading: [String] = []
   /// What is under way.
@@ -17,7 +19,7 @@ public struct Screen: Sendable, Equatable {
 
   /// The drawing, and the text within the terminal: at most one row fewer than it has, so that the cursor has a row of its own.
   ///
-  /// Where the code does not fit, a sentence with the size that it needs stands in its place.
+  /// Where the code does not fit, a sentence with the size that it needs stands in the place of the code and its instruction.
   public func lines(on terminal: TerminalInfo) -> [String] {
     let room = Size(columns: terminal.width, rows: max(1, terminal.height - 1))
     guard let code else { return text(heading, room) }
@@ -26,7 +28,7 @@ public struct Screen: Sendable, Equatable {
     }
     let drawing = place.drawing(code, colour: terminal.hasColour)
     let rest = place.rest(room)
-    let text = text(heading, rest)
+    let text = text((invitation.isEmpty ? [] : [invitation]) + heading, rest)
     if !place.isBeside { return drawing + text }
     return drawing.enumerated().map { row, line in
       row < text.count && !text[row].isEmpty ? line + "  " + text[row] : line
@@ -38,7 +40,7 @@ public struct Screen: Sendable, Equatable {
     let least = Place.size(code, quietZone: 2)
     let columns = least.columns + Place.narrowest + Place.gap
     return "The QR code does not fit: it needs \(columns) columns and \(least.rows + 1) rows, this terminal has "
-      + "\(terminal.width) and \(terminal.height)."
+      + "\(terminal.width) and \(terminal.height). Enlarge the window to show it."
   }
 
   // MARK: Text

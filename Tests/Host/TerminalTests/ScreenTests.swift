@@ -17,7 +17,8 @@ import Testing
   private static func screen(_ name: String) throws -> Screen {
     var screen = Screen()
     screen.code = try QRCode(invitation(name))
-    screen.heading = ["Scan this code."]
+    screen.invitation = "Scan this code."
+    screen.heading = ["The radio is degraded."]
     screen.bars = (1...4).map { ProgressBar(label: "peer\($0)", done: $0 * 1000, total: 10_000, rate: 100) }
     screen.news = (1...30).map { "The message with the number \($0)." }
     screen.note = note
@@ -63,18 +64,25 @@ import Testing
     #expect(lines.first?.hasPrefix(String(repeating: "█", count: 90) + "  ") == true && lines.count == 45)
   }
 
-  @Test("Where the code does not fit, the size that it needs stands in its place, and the instruction below")
+  @Test("Where the code does not fit, the size that it needs stands in its place, and nothing asks to scan it")
   func tooSmall() throws {
     let screen = try Self.screen("OVPMOSIP")
     let grid = try Self.grid(screen, Self.terminal(60, 20))
     #expect(try CodeReader.read(grid.picture).isEmpty)
     let words = Self.words(grid)
     #expect(words.contains("it needs 55 columns and 22 rows, this terminal has 60 and 20."), "\(words)")
+    #expect(!words.contains("Scan this code") && words.contains("The radio is degraded."), "\(words)")
     #expect(words.hasSuffix(Self.note))
     // What it asks for is enough, and no row or column less is.
     #expect(try CodeReader.read(Self.grid(screen, Self.terminal(55, 22)).picture).count == 1)
     #expect(try CodeReader.read(Self.grid(screen, Self.terminal(54, 22)).picture).isEmpty)
     #expect(try CodeReader.read(Self.grid(screen, Self.terminal(55, 21)).picture).isEmpty)
+  }
+
+  @Test("Without a reader of QR codes a test fails at once, and its error names the package")
+  func noReader() throws {
+    let error = caught(Program.NotStarted.self) { try CodeReader.read([], with: "no-such-reader") }
+    #expect(error?.description.hasSuffix("apt install zbar-tools") == true)
   }
 
   @Test("No line is wider, and no screen higher, than any terminal; the note is there down to a few columns")

@@ -71,10 +71,14 @@ struct VerifierCommand {
   static func screen(_ verifier: VerifierView, _ code: QRCode) -> Screen {
     var screen = Screen()
     screen.code = code
-    screen.heading =
-      ["Scan this code with a wallet: it brings its credential to \(verifier.name)."] + verifier.troubles
-      + ["As a text: earshot verifier show --uri"]
+    screen.invitation = invitation(verifier)
+    screen.heading = verifier.troubles + ["As a text: earshot verifier show --uri"]
     return screen
+  }
+
+  /// What stands above the code.
+  static func invitation(_ verifier: VerifierView) -> String {
+    "Scan this code with a wallet. The wallet sends its credential to \(verifier.name)."
   }
 
   static func code(_ uri: String) throws(Failure) -> QRCode {

@@ -40,8 +40,8 @@ final class WatchDisplay {
     switch form {
     case .screen:
       screen.code = uri.isEmpty ? nil : try VerifierCommand.code(uri)
-      let invitation = "Scan this code with a wallet: it brings its credential to \(verifier.name)."
-      screen.heading = (uri.isEmpty ? [] : [invitation]) + troubles
+      screen.invitation = VerifierCommand.invitation(verifier)
+      screen.heading = troubles
       draw()
     case .lines:
       for trouble in news { say(trouble) }
