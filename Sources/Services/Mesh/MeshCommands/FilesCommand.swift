@@ -22,7 +22,8 @@ struct FilesCommand {
     let wanted = ["save", "cancel", "delete"].filter { line.integer($0) != nil }
     guard wanted.count <= 1 else { throw Failure(.usage, "Only one of --save, --cancel and --delete can be done.") }
     if line.value("output") != nil, wanted != ["save"] { throw Failure(.usage, "--output goes with --save.") }
-    let place = try FilePlace(line.value("output") ?? "./")
+    // Only --save writes a file. Where it cannot, the service is not asked for the content.
+    let place = wanted == ["save"] ? try FilePlace(line.value("output") ?? "./") : nil
     try await client.connect()
     let objects = try await client.objects()
     let state = try MeshState(objects)
@@ -32,8 +33,8 @@ struct FilesCommand {
       throw Failure(.failed, "There is no file \(number). Try: earshot mesh files")
     }
     let path = MeshNames.path(ofFile: file.number)
+    if let place { return try await save(file, path, place) }
     switch action {
-    case "save": return try await save(file, path, place)
     case "cancel":
       _ = try await client.call(path, MeshNames.fileInterface, "Cancel", [])
       report("The sending of \(file.shownName) is cancelled.", file)

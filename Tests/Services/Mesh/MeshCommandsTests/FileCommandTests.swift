@@ -1,5 +1,6 @@
 import CommandLine
 import DBus
+import Foundation
 import Loop
 import MeshViews
 import TestSupport
@@ -93,6 +94,27 @@ struct FileCommandTests {
     #expect(await stand.run("files", "--delete", "77").code == .failed)
     #expect(await stand.run("files", "--delete", "3", "--cancel", "4").code == .usage)
     #expect(await stand.run("files", "--output", "x").code == .usage)
+  }
+
+  @Test("In a folder that takes no files everything but --save works")
+  @LoopActor
+  func folderThatTakesNothing() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    stand.addFile(3, isIncoming: true)
+    stand.addFile(4, isIncoming: false)
+    // Permissions do not keep root out; a folder that was removed takes no file of anybody.
+    let before = FileManager.default.currentDirectoryPath
+    defer { #expect(FileManager.default.changeCurrentDirectoryPath(before)) }
+    let folder = try ScratchFolder()
+    #expect(FileManager.default.changeCurrentDirectoryPath(folder.path))
+    try FileManager.default.removeItem(atPath: folder.path)
+    #expect(await stand.run("files").output.contains("alice"))
+    #expect(await stand.run("files", "--json").code == .ok)
+    #expect(await stand.run("files", "--cancel", "4").code == .ok)
+    #expect(await stand.run("files", "--save", "3").code == .notWritten)
+    #expect(await stand.run("files", "--delete", "3").code == .ok)
+    #expect(stand.calls == ["Cancel", "Delete"])
   }
 
   @Test("A ping says how long it took, and over how many hops")
