@@ -1,11 +1,12 @@
 import Journal
 
 extension MessageID {
-  /// A wallet began to send a credential.
+  /// A transfer began: a wallet came to the kiosk, or a program gave the wallet a credential to send.
   public static let transferStarted = MessageID(
-    "TransferStarted", "fff04e470c91a569030c1d3c1d7fa8d4", "A wallet is here",
+    "TransferStarted", "fff04e470c91a569030c1d3c1d7fa8d4", "A transfer has begun",
     """
-    Transfer @EARSHOT_TRANSFER@ has begun. journalctl EARSHOT_TRANSFER=@EARSHOT_TRANSFER@ tells its story.
+    journalctl EARSHOT_TRANSFER=@EARSHOT_TRANSFER@ shows all lines about transfer @EARSHOT_TRANSFER@. Where a phone has made more
+    transfers in a minute than LinesPerPeer= allows to be written, the line may be later than the beginning.
     """)
 
   /// A credential arrived whole.
@@ -30,11 +31,12 @@ extension MessageID {
     It came with an old QR code, said nothing, or came when all places were taken. The wallet may try again.
     """)
 
-  /// The wallet was told whether its credential is accepted.
+  /// A credential has its verdict.
   public static let transferDecided = MessageID(
     "TransferDecided", "36848d2c64725fb8afcc7139298aad71", "A credential was judged",
     """
-    A local program accepted or rejected the credential of transfer @EARSHOT_TRANSFER@.
+    At the kiosk, a local program (or Decision=accept) accepted or rejected the credential of transfer @EARSHOT_TRANSFER@. At the
+    wallet, the verifier has sent its verdict.
     """)
 
   /// Every id that the verifier and the wallet share.

@@ -120,7 +120,7 @@ public final class VerifierFace {
       Tally("CrcFailures", counters.crcFailures), Tally("DuplicateChunks", counters.duplicateChunks),
       Tally("BadChunks", counters.badChunks), Tally("IgnoredWrites", counters.ignoredWrites),
       Tally("SilentLinks", counters.silentLinks), Tally("RefusedLinks", service.refusedLinks),
-      Tally("LinesLeftOut", service.told.total), Tally("StoreFull", service.storeFull + counters.noRoom),
+      Tally("LinesLeftOut", service.journal.total), Tally("StoreFull", service.storeFull + counters.noRoom),
       Tally("GaveWay", counters.gaveWay),
     ]
     return .tallies(tallies)

@@ -13,18 +13,18 @@ extension VerifierService {
     case .announced:
       visits[link]?.enter(.transferring)
       showFigures(of: link)
-      guard Log.shared.level == .debug, let progress = engine.progress(of: link), mayTell(of: link, .course) else {
-        return
-      }
+      guard Log.shared.level == .debug, let progress = engine.progress(of: link), let transfer = visits[link],
+        journal.writes(transfer.number)
+      else { return }
       Log.shared.debug(
-        "\(progress.bytesExpected) bytes in \(progress.chunksExpected) chunks are announced", .link(link),
-        .protocolName("tuvali"))
+        "\(progress.bytesExpected) bytes in \(progress.chunksExpected) chunks are announced",
+        .transfer("\(transfer.number)"), .link(link), .protocolName("tuvali"))
     case .received: received(from: link)
     case .statusSent: break
     case .failed(let error): fail(error, on: link)
     case .refused(let reason): refused(reason, on: link)
     case .silent:
-      guard mayTell(of: link) else { return }
+      guard mayWarn(of: link) else { return }
       let limit = settings.engine.identifyTimeout
       Log.shared.warning(
         "Somebody connected and did not say who it is within \(limit)", id: .transferRefused, .link(link),
@@ -36,7 +36,7 @@ extension VerifierService {
   private func refused(_ reason: VerifierEngine.Refusal, on link: LinkID) {
     let refusal = WalletRefusal(reason, settings)
     announce(refusal)
-    guard mayTell(of: link) else { return }
+    guard mayWarn(of: link) else { return }
     Log.shared.info(
       "A phone was refused. \(refusal.sentence)", id: .transferRefused, .link(link), .protocolName("tuvali"))
   }
@@ -45,7 +45,8 @@ extension VerifierService {
     transfer.met(addresses[link], dialect: dialect.name.rawValue)
     visits[link] = transfer
     showFigures(of: link)
-    guard mayTell(of: link, .course) else { return }
+    guard journal.begin(transfer.number, of: addresses[link], at: scheduler.now) else { return }
+    writeLeftOut()
     Log.shared.info(
       "A wallet is here", id: .transferStarted, .transfer("\(transfer.number)"), .link(link),
       .protocolName("tuvali"), .dialect(dialect.name.rawValue))
@@ -56,7 +57,7 @@ extension VerifierService {
     showFigures(of: link)
     transfer.awaitVerdict(until: engine.verdictEnd(of: link))
     transfer.enter(.received)
-    if mayTell(of: link, .course) {
+    if journal.writes(transfer.number) {
       Log.shared.notice(
         "A credential of \(transfer.text?.count ?? 0) bytes is here", id: .transferReceived,
         .transfer("\(transfer.number)"), .protocolName("tuvali"))
@@ -79,7 +80,7 @@ extension VerifierService {
     showFigures(of: link)
     failed.enter(.failed, error: error)
     if transfer == nil { failed.end() }
-    guard mayTell(of: link) else { return }
+    guard transfer == nil ? mayWarn(of: link) : mayEnd(failed, of: link) else { return }
     Log.shared.warning(
       "A transfer failed: \(error)", id: .transferFailed, .transfer("\(failed.number)"), .link(link), .error(error),
       .protocolName("tuvali"))
@@ -96,7 +97,7 @@ extension VerifierService {
   private func end(_ link: LinkID) {
     guard let transfer = visits.removeValue(forKey: link) else { return }
     transfer.end()
-    if transfer.state == .received, mayTell(of: link) {
+    if transfer.state == .received, mayEnd(transfer, of: link) {
       Log.shared.warning(
         "The wallet is gone, and nobody has judged its credential", .transfer("\(transfer.number)"), .link(link),
         .protocolName("tuvali"))
@@ -108,21 +109,39 @@ extension VerifierService {
     transfer.update(Transfer.Figures(progress))
   }
 
-  /// Whether a line about this wallet may be written; when one may, it is said how many were not.
-  func mayTell(of link: LinkID, _ kind: Line.Kind = .trouble) -> Bool {
-    guard told.allow(Line(peer: addresses[link], kind: kind), at: scheduler.now) else { return false }
-    let left = told.takeSuppressed()
-    if left > 0 { Log.shared.warning("\(left) lines about wallets were left out", .protocolName("tuvali")) }
+  // MARK: The journal
+
+  /// Whether a warning may be written about the phone of a link, outside any transfer.
+  private func mayWarn(of link: LinkID) -> Bool {
+    guard journal.warns(of: addresses[link], at: scheduler.now) else { return false }
+    writeLeftOut()
     return true
   }
-}
 
-/// What lines are counted by: who comes again and again cannot hide a failure behind ordinary lines.
-struct Line: Hashable {
-  enum Kind { case course, trouble }
+  /// Whether a line may be written that ends a transfer. Where its start was not written, the end counts as a warning about the phone,
+  /// and the start is written before it.
+  private func mayEnd(_ transfer: Transfer, of link: LinkID) -> Bool {
+    guard journal.writes(transfer.number) || mayWarn(of: link) else { return false }
+    writeLateStart(transfer)
+    return true
+  }
 
-  let peer: BluetoothAddress?
-  let kind: Kind
+  /// Writes the start of a transfer if that was not done in time.
+  func writeLateStart(_ transfer: Transfer) {
+    guard journal.catchUp(transfer.number) else { return }
+    Log.shared.info(
+      "A wallet was here; LinesPerPeer=\(journal.perPeer) kept this line from being written at the time",
+      id: .transferStarted,
+      .transfer("\(transfer.number)"), .protocolName("tuvali"), .dialect(transfer.dialect))
+  }
+
+  /// Before a line that is written: how many transfers and warnings were not.
+  private func writeLeftOut() {
+    let count = journal.takeLeftOut()
+    guard count > 0 else { return }
+    Log.shared.warning(
+      "\(count) transfers and warnings were not written: LinesPerPeer=\(journal.perPeer)", .protocolName("tuvali"))
+  }
 }
 
 extension Transfer.Figures {

@@ -40,8 +40,8 @@ public final class VerifierService {
   private var knownRoom: VerifierEngine.Room?
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
   var lostPlaces = LostPlaces()
-  /// Keeps those who come again and again from filling the journal.
-  var told: RateLimiter<Line>
+  /// Keeps phones that come again and again from filling the journal.
+  var journal: TransferJournal
   /// Links that were cut as they came, because there were too many.
   private(set) var refusedLinks = 0
   /// Credentials that were turned away because too many, or too large ones, wait.
@@ -65,14 +65,17 @@ public final class VerifierService {
     self.scheduler = scheduler
     self.settings = settings
     engine = VerifierEngine(configuration: settings.engine, random: random)
-    told = RateLimiter(perMinute: settings.linesPerPeer, capacity: 64)
+    journal = TransferJournal(perPeer: settings.linesPerPeer)
     transfers = TransferList(
       limit: settings.keptTransfers, scheduler: scheduler, numbers: numbers, clock: self.vault.clock)
     self.vault.attach(
       transfers, changed: { [weak self] in self?.changed() }, restored: { [weak self] in self?.restored($0) })
     transfers.observe(
       added: { [weak self] transfer in transfer.onChange { _ in self?.measureRoom() } },
-      removed: { [weak self] _ in self?.measureRoom() })
+      removed: { [weak self] transfer in
+        self?.journal.forget(transfer.number)
+        self?.measureRoom()
+      })
     measureRoom()
   }
 
@@ -167,7 +170,7 @@ public final class VerifierService {
     engine.configuration = settings.engine
     transfers.limit = settings.keptTransfers
     measureRoom()
-    told.perMinute = settings.linesPerPeer
+    journal.perPeer = settings.linesPerPeer
   }
 
   /// Tells the wallet the verdict, if it is still there, and notes it in any case. A credential that is rejected is erased
@@ -188,8 +191,9 @@ public final class VerifierService {
     if !isWanted { transfer.drop() }
     transfer.decide(accepted: accepted, isSent ? .sent : .peerGone)
     if isWanted { vault.accept(transfer, then: then) } else { vault.remove(transfer, then: then) }
-    // What a local program does is told each time; how often the service does it is up to its visitors.
-    guard settings.decision == .client || link.map({ mayTell(of: $0, .course) }) ?? true else { return true }
+    // The verdict of a local program is written each time; how often the service accepts is up to the phones.
+    guard settings.decision == .client || journal.writes(transfer.number) else { return true }
+    writeLateStart(transfer)
     let verdict: String = accepted ? "accepted" : "rejected"
     Log.shared.info("Credential \(verdict)", id: .transferDecided, .transfer("\(transfer.number)"))
     return true

@@ -71,6 +71,9 @@ public final class WalletService {
       invitation: invitation, text: credential, configuration: settings.engine, random: random())
     counters.begun += 1
     let transfer = transfers.add(.outgoing, .searching)
+    Log.shared.info(
+      "Looking for a verifier, to send it a credential of \(credential.count) bytes", id: .transferStarted,
+      .transfer("\(transfer.number)"), .protocolName("tuvali"))
     let session = WalletSession(engine, transfer, radio: radio, scheduler: scheduler) { [weak self] in
       self?.ended(transfer)
     }

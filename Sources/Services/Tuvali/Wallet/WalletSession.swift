@@ -130,7 +130,12 @@ final class WalletSession {
       isSent = true
       transfer.enter(.received)
       Log.shared.info("The verifier has the credential", .transfer("\(transfer.number)"), .protocolName("tuvali"))
-    case .status(let accepted): transfer.enter(accepted ? .accepted : .rejected)
+    case .status(let accepted):
+      transfer.enter(accepted ? .accepted : .rejected)
+      let verdict: String = accepted ? "accepted" : "rejected"
+      Log.shared.info(
+        "The verifier \(verdict) the credential", id: .transferDecided, .transfer("\(transfer.number)"),
+        .protocolName("tuvali"))
     case .failed(let error):
       transfer.enter(isSent ? .undecided : .failed, error: error)
       Log.shared.warning(

@@ -26,6 +26,18 @@ final class CapturedLog {
     records.filter { $0.level >= .warning && $0.file.hasPrefix(room + "/") }
   }
 
+  /// The message ids of the lines about each transfer in a room, in their order. Lines without an id are left out.
+  func stories(of room: String) -> [String: [MessageID]] {
+    var stories: [String: [MessageID]] = [:]
+    for record in records where record.file.hasPrefix(room + "/") {
+      guard let id = record.id, let transfer = record.fields.first(where: { $0.shortName == "transfer" }) else {
+        continue
+      }
+      stories[transfer.value, default: []].append(id)
+    }
+    return stories
+  }
+
   /// How many of these secrets the lines show.
   func shown(of secrets: [[UInt8]]) -> Int {
     let text = records.map { "\($0.text) \($0.fields.map(\.value))" }.joined(separator: "\n")

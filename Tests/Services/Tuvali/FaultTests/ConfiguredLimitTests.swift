@@ -1,6 +1,7 @@
 import Air
 import Common
 import Hall
+import Journal
 import Loop
 import Radio
 import TestSupport
@@ -113,13 +114,15 @@ struct ConfiguredLimitTests {
           let lines = trial.log.complaints(of: "Verifier").count
           trial.check(lines == min(attempt, limit), "\(lines) lines after \(attempt) failures")
         }
-        trial.check(trial.hall.verifier.told.total == 1, "\(trial.hall.verifier.told.total) counted")
+        trial.check(trial.hall.verifier.journal.total == 1, "\(trial.hall.verifier.journal.total) counted")
         try trial.expectOrdinaryVisit()
       }
     }
   }
 
-  @Test("Lines about one peer in a minute: good visits are held to the limit, too", arguments: [3, 6], Seeds.few)
+  @Test(
+    "Transfers of one peer in a minute: as many as the limit are written, each with all its lines", arguments: [3, 6],
+    Seeds.few)
   func linesOfGoodVisits(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Self.hall(seed) { $0.linesPerPeer = limit }
@@ -132,12 +135,44 @@ struct ConfiguredLimitTests {
           hall.time.advance(by: .milliseconds(100))
         }
         trial.check(hall.received.count == 20, "\(hall.received.count) were received")
-        let lines = trial.log.records.filter { record in
-          record.file.hasPrefix("Verifier/") && record.fields.contains { ["link", "transfer"].contains($0.shortName) }
+        let stories = trial.log.stories(of: "Verifier")
+        trial.check(stories.count == limit, "\(stories.count) transfers are written: \(stories)")
+        for (number, ids) in stories {
+          trial.check(
+            ids == [.transferStarted, .transferReceived, .transferDecided], "transfer \(number) is written as \(ids)")
         }
-        trial.check(lines.count == limit, "\(lines.count) lines: \(lines.map(\.text))")
-        trial.check(hall.verifier.told.total > 0, "nothing is counted")
+        trial.check(hall.verifier.journal.total == 20 - UInt64(limit), "nothing is counted")
         try trial.expectOrdinaryVisit()
+      }
+    }
+  }
+
+  @Test(
+    "A transfer of which the journal has the end has its start before it, however many transfers its phone has made")
+  func wholeStories() async throws {
+    try await LoopActor.run {
+      let hall = Hall(decision: .client)
+      try Trial.run("stories of one phone", hall) { trial in
+        let phone = Phone(in: hall)
+        for number in 1...20 {
+          if number % 2 == 0 {
+            _ = try phone.identify()
+          } else {
+            try phone.deliver(sampleCredential(200, seed: UInt64(number)))
+            hall.time.advance(by: .milliseconds(600))
+            if let transfer = hall.incoming { _ = hall.verifier.decide(transfer, accepted: true) }
+          }
+          hall.time.advance(by: .milliseconds(100))
+          phone.leave()
+          hall.time.advance(by: .milliseconds(100))
+        }
+        let stories = trial.log.stories(of: "Verifier")
+        let ends: Set<MessageID> = [.transferDecided, .transferFailed]
+        trial.check(stories.values.contains { $0.contains(.transferFailed) }, "no failure is written")
+        trial.check(stories.values.count { $0.contains(.transferDecided) } == 10, "not each verdict is written")
+        for (number, ids) in stories where ids.contains(where: ends.contains) {
+          trial.check(ids.first == .transferStarted, "transfer \(number) is written as \(ids)")
+        }
       }
     }
   }

@@ -60,7 +60,9 @@ struct WordsTests {
         trial.hall.time.advance(by: .seconds(60))
         phone.connect(mtu: 23)
         trial.hall.time.advance(by: .seconds(1))
-        trial.check(trial.log.records.contains { $0.text.hasPrefix("24 lines") }, "what was left out is not told")
+        trial.check(
+          trial.log.records.contains { $0.text.hasPrefix("24 transfers and warnings") }, "what was left out is not told"
+        )
         try trial.expectOrdinaryVisit()
       }
     }
