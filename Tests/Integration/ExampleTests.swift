@@ -18,6 +18,34 @@ struct ExampleTests {
     #expect(readme.contains("```\(language)\n\(example)```\n"))
   }
 
+  /// The indented lines of the README below a paragraph that begins with these words.
+  private static func commands(after words: String) throws -> String {
+    let readme = try String(contentsOf: top.appendingPathComponent("README.md"), encoding: .utf8)
+    let paragraphs = readme.components(separatedBy: "\n\n")
+    let place = try #require(paragraphs.firstIndex { $0.hasPrefix(words) })
+    return paragraphs[place + 1].split(separator: "\n").map { $0.dropFirst(4) }.joined(separator: "\n")
+  }
+
+  @Test("The commands for dbus-send work as they are, whatever number the transfer has")
+  @LoopActor
+  func pasted() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let start = try Self.commands(after: "By hand, with `dbus-send`.")
+    let started = try await ToolRun(["/bin/sh", "-ec", start], bus: kiosk.bus.address).end()
+    #expect(started.status == 0 && started.output.contains("\"waiting\""), "\(started)")
+    // The number of a transfer that was judged comes before that of the one that waits.
+    let judged = try await kiosk.send(kiosk.verifier.connectionURI, "an older credential")
+    _ = try await kiosk.call(try await kiosk.received.next(), "org.earshot.Credential1", "Reject")
+    try await kiosk.await(judged, "Live", .bool(false))
+    let outgoing = try await kiosk.send(kiosk.verifier.connectionURI, "the credential")
+    _ = try await kiosk.received.next()
+    let take = try Self.commands(after: "When a wallet has sent its credential")
+    let taken = try await ToolRun(["/bin/sh", "-ec", take], bus: kiosk.bus.address).end()
+    #expect(taken.status == 0 && taken.output.contains("\"the credential\""), "\(taken)")
+    try await kiosk.await(outgoing, "State", .string("accepted"))
+  }
+
   @Test(
     "One that waits already and one that comes are fetched, stored, judged and answered",
     arguments: [("receive.py", "/usr/bin/python3"), ("receive.sh", "/bin/sh")])

@@ -1,12 +1,12 @@
-/// Who has the places for advertisements.
+/// The use of the advertising slots.
 public struct AdvertisingUse: Hashable, Sendable {
-  /// Places that are taken, those of other programs' advertisements included.
+  /// Slots that are used, those of other programs' advertisements included.
   public var used: Int
-  /// All places that there are.
+  /// All slots that there are.
   public var places: Int
   /// The services that are on the air.
   public var onAir: [String]
-  /// The services that wait for a place, the one that has waited longest first.
+  /// The services that wait for a slot, the one that has waited longest first.
   public var waiting: [String]
 
   public init(used: Int, places: Int, onAir: [String], waiting: [String]) {

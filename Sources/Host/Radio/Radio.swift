@@ -24,7 +24,7 @@ public protocol Radio: AnyObject {
     _ advertisement: Advertisement, _ terms: AdvertisingTerms, for server: (any GATTServer)?
   ) throws(RadioError) -> Registration
 
-  /// Who has the places for advertisements, all services together.
+  /// The use of the advertising slots, by all services together.
   var advertisingUse: AdvertisingUse { get }
 
   /// An advertiser of messages that are on the air for a stated time each.

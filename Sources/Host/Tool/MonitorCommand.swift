@@ -3,24 +3,24 @@ import Common
 import DBus
 import Loop
 
-/// `earshot monitor`: every event of the service, a line each.
+/// `earshot monitor`: every event of the service as a line with its local time. With `--json`, each line is the whole signal.
 @LoopActor
-struct MonitorCommand {
+final class MonitorCommand {
   private let client: Client
-  private let line: ParsedCommand
+  private let services: [ToolPart]
+  private let isJSON: Bool
+  private var events = ServiceEvents()
 
-  init(_ client: Client, _ line: ParsedCommand) {
+  init(_ client: Client, _ line: ParsedCommand, _ services: [ToolPart]) {
     self.client = client
-    self.line = line
+    self.services = services
+    isJSON = line.flag("json")
   }
 
   func run() async throws(Failure) -> ExitCode {
     try await client.connect()
-    let isJSON = line.flag("json")
-    let signals = client.onSignal { Self.show($0, isJSON: isJSON) }
-    let watch = client.bus.watchName(client.service) { owner in
-      if !isJSON { Output.line(owner == nil ? "The service is not running." : "The service is running.") }
-    }
+    let signals = client.onSignal { [weak self] in self?.show($0) }
+    let watch = client.bus.watchName(client.service) { [weak self] in self?.ownerChanged($0) }
     defer {
       signals.cancel()
       watch.cancel()
@@ -30,20 +30,48 @@ struct MonitorCommand {
     return .ok
   }
 
-  private static func show(_ message: Message, isJSON: Bool) {
+  private func ownerChanged(_ owner: String?) {
+    if !isJSON { say(owner == nil ? "The service is not running." : "The service is running.") }
+    guard owner != nil else { return events.reset([:]) }
+    Task { @LoopActor in
+      if let objects = try? await self.client.objects() { self.events.reset(objects) }
+    }
+  }
+
+  private func show(_ message: Message) {
+    if isJSON { return Self.write(message) }
+    guard let event = events.event(message) else { return }
+    say(Self.text(event, services))
+  }
+
+  private func say(_ sentence: String) { Output.line("\(ClockTime.now())  \(sentence)") }
+
+  /// An event in words: those of the service that it is of, or else made from the names in it.
+  static func text(_ event: ServiceEvent, _ services: [ToolPart]) -> String {
+    if let text = radio(event) { return text }
+    for service in services {
+      if let text = service.event(event) { return text }
+    }
+    return event.plainText
+  }
+
+  /// What happens to the service as a whole.
+  private static func radio(_ event: ServiceEvent) -> String? {
+    guard case .changed(_, Client.managerInterface, let values, _, let known) = event else { return nil }
+    guard values["RadioState"] != nil || values["RadioReason"] != nil, let state = known["RadioState"]?.text else {
+      return nil
+    }
+    let reason = known["RadioReason"]?.text ?? ""
+    let adapters = known["Adapters"]?.text ?? ""
+    return "The radio is \(state)" + (adapters.isEmpty ? "." : " (\(adapters)).") + (reason.isEmpty ? "" : " \(reason)")
+  }
+
+  private static func write(_ message: Message) {
     guard let path = message.path, let member = message.member else { return }
-    if isJSON {
-      return Output.json(
-        .object([
-          .init("path", .string(path.string)), .init("interface", .optional(message.interface)),
-          .init("signal", .string(member)), .init("arguments", .array(message.arguments.map(\.json))),
-        ]), pretty: false)
-    }
-    if let (interface, values) = message.changedProperties {
-      let changes = values.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value.text)" }.joined(separator: " ")
-      Output.line("\(path.string)  \(interface.split(separator: ".").last ?? "")  \(changes)")
-    } else {
-      Output.line("\(path.string)  \(member)  \(message.arguments.map(\.text).joined(separator: " "))")
-    }
+    Output.json(
+      .object([
+        .init("path", .string(path.string)), .init("interface", .optional(message.interface)),
+        .init("signal", .string(member)), .init("arguments", .array(message.arguments.map(\.json))),
+      ]), pretty: false)
   }
 }

@@ -2,6 +2,7 @@ import CommandLine
 import Common
 import DBus
 import Loop
+import Terminal
 
 /// `earshot status`: everything public about the house, then what each service has to say.
 @LoopActor
@@ -23,7 +24,9 @@ struct StatusCommand {
     if line.flag("json") {
       Output.json(.sorted(objects.mapValues { .sorted($0.mapValues { .sorted($0.mapValues(\.json)) }) }))
     } else {
-      Output.write(Self.text(objects, services))
+      let terminal = Output.terminal
+      let text = line.flag("counters") ? Self.counters(objects, services, terminal.width) : Self.text(objects, services)
+      Output.write(terminal.isTerminal ? Self.fitted(text, to: terminal.width) : text)
     }
     do throws(Failure) { try await client.checkGroup() } catch {
       if error.code == .denied { Output.complain("Not everything is shown. \(error.text)") }
@@ -50,14 +53,37 @@ struct StatusCommand {
     house(objects) + services.map { $0.status(objects) }.joined()
   }
 
-  /// Who has the places for advertisements: `2 of 3 places: one, another; waiting: a third`.
-  private static func places(_ manager: [String: DBusValue]) -> String? {
+  /// What is shown with `--counters`.
+  static func counters(_ objects: ToolPart.Objects, _ services: [ToolPart], _ width: Int) -> String {
+    let tables = ([CounterMeanings.house] + services.compactMap(\.counters)).map { $0.text(objects, width: width) }
+      .filter { !$0.isEmpty }
+    return tables.isEmpty ? "All counters are 0.\n" : tables.joined(separator: "\n")
+  }
+
+  /// The text with its longer lines broken between words; what follows a break begins below the value in the line.
+  ///
+  /// A line without a blank in its value, such as the text of a QR code, stays whole.
+  nonisolated static func fitted(_ text: String, to width: Int) -> String {
+    text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+      guard DisplayText.width(String(line)) > width, line.count > indent, line.dropFirst(indent).contains(" ") else {
+        return String(line)
+      }
+      let lines = DisplayText.wrap(String(line.dropFirst(indent)), to: max(20, width - indent))
+      return line.prefix(indent) + lines.joined(separator: "\n" + String(repeating: " ", count: indent))
+    }.joined(separator: "\n")
+  }
+
+  /// Columns before the value of a line.
+  private nonisolated static let indent = 12
+
+  /// The use of the advertising slots: `2 of 3 advertising slots used: one, another; waiting for one: a third`.
+  private static func slots(_ manager: [String: DBusValue]) -> String? {
     guard case .structure(let numbers)? = manager["AdvertisingSlots"]?.unwrapped, numbers.count == 2,
-      let used = numbers[0].asInteger, let places = numbers[1].asInteger
+      let used = numbers[0].asInteger, let slots = numbers[1].asInteger
     else { return nil }
     let (onAir, waiting) = (manager["OnAir"]?.asStrings ?? [], manager["Waiting"]?.asStrings ?? [])
-    return "\(used) of \(places) places" + (onAir.isEmpty ? "" : ": " + onAir.joined(separator: ", "))
-      + (waiting.isEmpty ? "" : "; waiting: " + waiting.joined(separator: ", "))
+    return "\(used) of \(slots) advertising slots used" + (onAir.isEmpty ? "" : ": " + onAir.joined(separator: ", "))
+      + (waiting.isEmpty ? "" : "; waiting for one: " + waiting.joined(separator: ", "))
   }
 
   private static func house(_ objects: ToolPart.Objects) -> String {
@@ -69,9 +95,9 @@ struct StatusCommand {
       "\(bold.0)earshotd \(text("Version"))\(bold.1)  \(text("Services"))",
       "  radio     \(text("RadioState"))  \(text("Adapters"))" + (stack.isEmpty ? "" : "  \(stack)"),
     ]
-    lines += places(manager).map { ["  on air    \($0)"] } ?? []
     if !reason.isEmpty { lines.append("            \(reason)") }
     lines += (manager["RadioLimits"]?.asStrings ?? []).map { "            - \($0)" }
+    lines += slots(manager).map { ["            \($0)"] } ?? []
     return lines.map { $0 + "\n" }.joined()
   }
 }

@@ -1,6 +1,6 @@
 import Loop
 
-/// What a service brings to the tool: its commands, and its part of `earshot status`.
+/// What a service brings to the tool: its commands, its part of `earshot status`, and words for its events and counters.
 public struct ToolPart: Sendable {
   /// Every object of the service on the bus, by path.
   public typealias Objects = [String: Client.Properties]
@@ -9,8 +9,18 @@ public struct ToolPart: Sendable {
   /// The service's lines of `earshot status`, each with its newline; empty if there is nothing to show.
   public let status: @LoopActor @Sendable (Objects) -> String
 
-  public init(verbs: [Verb], status: @escaping @LoopActor @Sendable (Objects) -> String) {
+  /// An event of the service as a sentence; nil where this service has none for it.
+  let event: @LoopActor @Sendable (ServiceEvent) -> String?
+  /// What its counters count; nil where it has none.
+  let counters: CounterMeanings?
+
+  public init(
+    verbs: [Verb], status: @escaping @LoopActor @Sendable (Objects) -> String,
+    event: @escaping @LoopActor @Sendable (ServiceEvent) -> String? = { _ in nil }, counters: CounterMeanings? = nil
+  ) {
     self.verbs = verbs
     self.status = status
+    self.event = event
+    self.counters = counters
   }
 }

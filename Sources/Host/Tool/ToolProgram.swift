@@ -13,13 +13,16 @@ public struct ToolProgram: Sendable {
     self.version = version
     let status = Verb(
       "status", "Show how the service stands.",
-      options: [Option("wait", value: .seconds("SECONDS"), "Wait so long for the service to be there.")], need: .look
+      options: [
+        Option("wait", value: .seconds("SECONDS"), "Wait so long for the service to be there."),
+        Option("counters", "Show all counters that are not 0, and what each one counts."),
+      ], need: .look
     ) { client, line async throws(Failure) in
       try await StatusCommand(client, line, services).run()
     }
     let monitor = Verb("monitor", "Write every event of the service as a line, until interrupted.", need: .look) {
       client, line async throws(Failure) in
-      try await MonitorCommand(client, line).run()
+      try await MonitorCommand(client, line, services).run()
     }
     verbs = [status] + services.flatMap(\.verbs) + [monitor]
     grammar = Command(

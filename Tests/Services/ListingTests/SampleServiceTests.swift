@@ -110,7 +110,8 @@ struct SampleServiceTests {
     let text = StatusCommand.text(objects, Self.list.toolParts)
     #expect(
       text.split(separator: "\n", omittingEmptySubsequences: false) == [
-        "earshotd 1  ", "  radio     ready  ", "  on air    2 of 3 places: verifier, mesh; waiting: sample",
+        "earshotd 1  ", "  radio     ready  ",
+        "            2 of 3 advertising slots used: verifier, mesh; waiting for one: sample",
         "  verifier  stopped  as N, dialects ",
         "            Start it with: earshot verifier start", "",
         "TRANSFER          STATE   PEER  DIALECT  BYTES  ERROR",

@@ -62,19 +62,21 @@ public final class ManagerFace {
         Property(
           "AdvertisingSlots", "(uu)",
           documentation:
-            "How many places for advertisements are taken, and how many there are; those of other programs are in both numbers.",
+            "How many advertising slots are used, and how many there are; those of other programs are in both numbers. A service may "
+            + "use several.",
           audience: .everybody, emits: .none,
           get: {
             let use = radio.advertisingUse
             return .structure([.uint32(UInt32(clamping: use.used)), .uint32(UInt32(clamping: use.places))])
           }),
         Property(
-          "OnAir", "as", documentation: "The services whose advertisements are on the air.",
+          "OnAir", "as",
+          documentation: "The services that use an advertising slot, each once.",
           audience: .everybody, emits: .none, get: { .strings(radio.advertisingUse.onAir) }),
         Property(
           "Waiting", "as",
           documentation:
-            "The services whose advertisements wait for a place, the longest waiting first.",
+            "The services that wait for an advertising slot, the longest waiting first.",
           audience: .everybody, emits: .none, get: { .strings(radio.advertisingUse.waiting) }),
         Property(
           "Counters", "a{st}",

@@ -6,7 +6,8 @@ enum NearbyShown {
   static func text(_ view: NearbyView) -> String {
     let rows: [(String, String)] = [
       ("state", view.state), ("reason", view.reason), ("peers", view.peers.map { "\($0) in the last minute" } ?? ""),
-      ("notified", notifications(view)), ("counters", counters(view)),
+      ("notified", notifications(view)),
+      ("counters", NearbyCounters.summary(view).map { "\($0) All: earshot status --counters" } ?? ""),
     ]
     return rows.filter { !$0.1.isEmpty }.map { name, value in
       name + String(repeating: " ", count: 13 - name.count) + value + "\n"
@@ -28,17 +29,12 @@ enum NearbyShown {
   static func status(_ view: NearbyView) -> String {
     var line = "  nearby    \(view.state)"
     if let peers = view.peers { line += "  \(peers) \(peers == 1 ? "peer" : "peers")" }
-    let below = [view.reason, counters(view)].filter { !$0.isEmpty }.map { "            \($0)" }
+    let below = [view.reason, NearbyCounters.summary(view) ?? ""].filter { !$0.isEmpty }.map { "            \($0)" }
     return ([line] + below).map { $0 + "\n" }.joined()
   }
 
   private static func notifications(_ view: NearbyView) -> String {
     guard let limit = view.notifyLimit, let left = view.notifiesLeft else { return "" }
     return limit == 0 ? "never" : "\(limit) times a day at most, \(left) left today"
-  }
-
-  private static func counters(_ view: NearbyView) -> String {
-    view.counters.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
-      .joined(separator: ", ")
   }
 }

@@ -10,7 +10,8 @@ public enum NearbyTool {
         "nearby", "Say something to everybody nearby, and hear what others say (PBLEC).",
         verbs: [show, send, cancel, watch, notify, limit], defaultVerb: "show")
     ],
-    status: { objects in NearbyView(objects: objects).map { NearbyShown.status($0) } ?? "" })
+    status: { objects in NearbyView(objects: objects).map { NearbyShown.status($0) } ?? "" },
+    event: { NearbySentences.text($0) }, counters: NearbyCounters.meanings)
 
   private static let show = Verb("show", "Show how the feed stands: peers, notifications, counters.") {
     client, line async throws(Failure) in

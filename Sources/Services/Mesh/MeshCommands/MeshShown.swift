@@ -9,7 +9,8 @@ enum MeshShown {
       ("state", state(node)), ("reason", node.reason), ("role", node.role), ("nickname", MeshText.line(node.nickname)),
       ("peer ID", node.id), ("fingerprint", node.fingerprint), ("links", node.id.isEmpty ? "" : "\(node.links)"),
       ("unread", node.id.isEmpty ? "" : "\(node.unread)"),
-      ("carrying", node.id.isEmpty ? "" : carrying(node)), ("counters", counters(node)),
+      ("carrying", node.id.isEmpty ? "" : carrying(node)),
+      ("counters", MeshCounters.summary(node).map { "\($0) All: earshot status --counters" } ?? ""),
     ]
     return rows.filter { !$0.1.isEmpty }.map { name, value in
       name + String(repeating: " ", count: 13 - name.count) + value + "\n"
@@ -37,7 +38,7 @@ enum MeshShown {
       if node.unread > 0 { line += ", \(node.unread) unread" }
       if node.carried > 0 { line += ", carrying \(carrying(node))" }
     }
-    let below = [node.reason, counters(node)].filter { !$0.isEmpty }.map { "            \($0)" }
+    let below = [node.reason, MeshCounters.summary(node) ?? ""].filter { !$0.isEmpty }.map { "            \($0)" }
     return ([line] + below).map { $0 + "\n" }.joined()
   }
 
@@ -49,10 +50,5 @@ enum MeshShown {
   /// The state's word as people read it.
   private static func state(_ node: MeshView) -> String {
     node.state == "waitingForClock" ? "waiting for the clock" : node.state
-  }
-
-  private static func counters(_ node: MeshView) -> String {
-    node.counters.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
-      .joined(separator: ", ")
   }
 }

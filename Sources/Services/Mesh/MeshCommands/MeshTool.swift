@@ -14,7 +14,8 @@ public enum MeshTool {
           decode,
         ], defaultVerb: "show")
     ],
-    status: { objects in MeshView(objects: objects).map { MeshShown.status($0) } ?? "" })
+    status: { objects in MeshView(objects: objects).map { MeshShown.status($0) } ?? "" },
+    event: { MeshSentences.text($0) }, counters: MeshCounters.meanings)
 
   private static let text = Argument(
     .text("TEXT"), "What to say, one or more words; - is standard input.", count: .any)

@@ -8,7 +8,7 @@ import Verifier
 public enum VerifierTool {
   public static let part = ToolPart(
     verbs: [Verb("verifier", "Receive credentials.", verbs: [start, stop, show, watch]), TransfersTool.verb],
-    status: { objects in status(objects) })
+    status: { objects in status(objects) }, event: { TransferSentences.text($0) }, counters: TransferCounters.verifier)
 
   private static let start = Verb("start", "Begin to wait for wallets, and show the QR code.") {
     client, line async throws(Failure) in
@@ -59,11 +59,7 @@ public enum VerifierTool {
       lines.append("            No wallet is invited now.")
     }
     if !text("Storage").isEmpty { lines.append("            Storage: \(text("Storage"))") }
-    let counters = (verifier["Counters"]?.asDictionary ?? [:]).compactMapValues(\.asInteger).filter { $0.value > 0 }
-    if !counters.isEmpty {
-      let text = counters.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
-      lines.append("            \(text)")
-    }
+    lines += TransferCounters.summary(verifier).map { ["            \($0)"] } ?? []
     return lines.map { $0 + "\n" }.joined() + TransferTable.text(objects, below: VerifierFace.path)
   }
 }

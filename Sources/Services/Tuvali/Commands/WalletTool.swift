@@ -6,7 +6,7 @@ import Wallet
 public enum WalletTool {
   public static let part = ToolPart(
     verbs: [Verb("wallet", "Bring credentials to verifiers.", verbs: [send])],
-    status: { objects in TransferTable.text(objects, below: WalletFace.path) })
+    status: { objects in TransferTable.text(objects, below: WalletFace.path) }, counters: TransferCounters.wallet)
 
   private static let send = Verb(
     "send", "Give a credential to the verifier with this QR code, and wait for its verdict.",

@@ -1,0 +1,80 @@
+import Common
+import DBus
+import Terminal
+
+/// What the counters of an object on the bus count.
+public struct CounterMeanings: Sendable {
+  /// What the table calls the object: `verifier`.
+  let title: String
+  private let path: ObjectPath
+  private let interface: String
+  private let meanings: [String: String]
+  private let others: String
+
+  /// - Parameters:
+  ///   - meanings: what each counter counts, by its name.
+  ///   - others: what every counter counts that has no meaning of its own.
+  public init(
+    _ title: String, _ path: ObjectPath, _ interface: String, _ meanings: [String: String], others: String = ""
+  ) {
+    self.title = title
+    self.path = path
+    self.interface = interface
+    self.meanings = meanings
+    self.others = others
+  }
+
+  /// What a counter counts; empty where that is not known.
+  private func meaning(_ name: String) -> String { meanings[name] ?? others }
+
+  /// Whether a counter of an interface has a meaning of its own here.
+  func explains(_ name: String, of interface: String) -> Bool { self.interface == interface && meanings[name] != nil }
+
+  /// The counters that are not 0, in the order of their names.
+  func counters(_ objects: ToolPart.Objects) -> [(name: String, count: Int)] {
+    let all = objects[path.string]?[interface]?["Counters"]?.asDictionary ?? [:]
+    return all.compactMap { name, value in value.asInteger.map { (name, $0) } }.filter { $0.1 > 0 }.sorted {
+      $0.0 < $1.0
+    }
+  }
+
+  /// The counters with their meanings, a paragraph each in three columns, below the title; empty where all are 0.
+  ///
+  /// - Parameter width: the columns of the terminal.
+  func text(_ objects: ToolPart.Objects, width: Int) -> String {
+    let counters = counters(objects)
+    guard !counters.isEmpty else { return "" }
+    let digits = counters.map { String($0.count).count }.max() ?? 0
+    let letters = counters.map(\.name.count).max() ?? 0
+    let indent = 2 + digits + 2 + letters + 2
+    let lines = counters.flatMap { name, count -> [String] in
+      let number = String(count)
+      let head =
+        String(repeating: " ", count: 2 + digits - number.count) + number + "  " + name
+        + String(repeating: " ", count: letters - name.count + 2)
+      let meaning = DisplayText.wrap(meaning(name), to: max(20, width - indent))
+      guard let first = meaning.first else { return [head] }
+      return [head + first] + meaning.dropFirst().map { String(repeating: " ", count: indent) + $0 }
+    }
+    return ([title] + lines).map { $0 + "\n" }.joined()
+  }
+
+  /// Those of the service as a whole.
+  static let house = CounterMeanings(
+    "service", Client.manager, Client.managerInterface,
+    [
+      "DeniedCalls": "method calls by programs that are not allowed to make them",
+      "RefusedCalls": "method calls over the limits of one caller",
+      "ThrottledCalls": "method calls over CallsPerSecond=",
+      "RefusedFiles": "files of callers that were not read, because too many waited",
+      "LateFiles": "files of callers whose content did not come in time",
+      "Strangers": "calls of methods that only bluetoothd may call, by other programs",
+      "Malformed": "properties, paths and signals of bluetoothd that were not as they should be, and were ignored",
+      "RefusedWrites": "writes of peers that were answered with an error",
+      "DroppedNotifications": "values for clients that had not subscribed, or were gone",
+      "RefusedLinks": "links that no service received, because there were too many",
+      "UnusedLinks": "links that were disconnected because the peer used no service",
+      "YieldedLinks": "links that one service gave up for another",
+      "RefusedAttempts": "connection attempts that were not begun",
+    ])
+}

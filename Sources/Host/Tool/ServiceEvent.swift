@@ -1,0 +1,86 @@
+import Common
+import DBus
+
+/// Something that the service reports on the bus by a signal.
+public enum ServiceEvent: Sendable {
+  /// A new object, with its interfaces and their properties.
+  case added(ObjectPath, [String: [String: DBusValue]])
+  case removed(ObjectPath)
+  /// Properties of an interface have new values.
+  ///
+  /// `invalidated` are the names of those whose values are for the group alone. `known` are all properties of the object that this
+  /// program has received, the new values included.
+  case changed(
+    ObjectPath, interface: String, values: [String: DBusValue], invalidated: [String], known: [String: DBusValue])
+  /// Any other signal.
+  case signal(ObjectPath, interface: String, name: String, arguments: [DBusValue])
+
+  /// The event as a sentence in words made from names: for what no service has a sentence of its own.
+  var plainText: String {
+    switch self {
+    case .added(let path, _): "\(Self.name(path)) was added."
+    case .removed(let path): "\(Self.name(path)) was removed."
+    case .changed(let path, _, let values, let invalidated, _):
+      "\(Self.name(path)): "
+        + (values.sorted { $0.key < $1.key }.map { Self.words($0.key) + " " + Self.shown($0.value) }
+        + invalidated.sorted().map { Self.words($0) + " changed" }).joined(separator: ", ") + "."
+    case .signal(let path, _, let name, let arguments):
+      "\(Self.name(path)): "
+        + ([Self.words(name)] + arguments.map(Self.shown)).joined(separator: " ") + "."
+    }
+  }
+
+  /// An object as a person reads it: its path below the service's own, or `service`.
+  static func name(_ path: ObjectPath) -> String {
+    let prefix = Client.manager.string + "/"
+    return path.string.hasPrefix(prefix) ? String(path.string.dropFirst(prefix.count)) : "service"
+  }
+
+  private static func shown(_ value: DBusValue) -> String {
+    let text = value.text
+    return text.isEmpty ? "(empty)" : PrintableText.clean(text, limit: 300)
+  }
+
+  /// The words of a name: `LinesLeftOut` is `lines left out`.
+  private static func words(_ name: String) -> String {
+    var words = ""
+    for character in name {
+      if character.isUppercase, !words.isEmpty { words += " " }
+      words += character.lowercased()
+    }
+    return words
+  }
+}
+
+/// Makes events of the signals of the service, and remembers what objects are like, so that an event can be told whole.
+struct ServiceEvents {
+  private var known: [String: [String: [String: DBusValue]]] = [:]
+
+  /// The objects as the service lists them now.
+  mutating func reset(_ objects: ToolPart.Objects) { known = objects }
+
+  /// - Returns: nil for a message that is no signal of an object.
+  mutating func event(_ message: Message) -> ServiceEvent? {
+    guard let path = message.path, let name = message.member else { return nil }
+    let first = message.arguments.first
+    switch name {
+    case "InterfacesAdded":
+      guard let added = first?.asObjectPath, let interfaces = message.arguments.last?.asDictionary else { break }
+      let properties = interfaces.mapValues { $0.asDictionary ?? [:] }
+      known[added.string] = properties
+      return .added(added, properties)
+    case "InterfacesRemoved":
+      guard let removed = first?.asObjectPath else { break }
+      known[removed.string] = nil
+      return .removed(removed)
+    case "PropertiesChanged":
+      guard let (interface, values) = message.changedProperties else { break }
+      let all = (known[path.string]?[interface] ?? [:]).merging(values) { $1 }
+      known[path.string, default: [:]][interface] = all
+      return .changed(
+        path, interface: interface, values: values, invalidated: message.arguments[2].asStrings ?? [], known: all)
+    default: break
+    }
+    return .signal(path, interface: message.interface ?? "", name: name, arguments: message.arguments)
+  }
+}

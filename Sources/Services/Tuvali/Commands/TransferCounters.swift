@@ -1,0 +1,50 @@
+import DBus
+import Tool
+import Verifier
+import Wallet
+
+/// What the counters of the verifier and the wallet count.
+enum TransferCounters {
+  static let verifier = CounterMeanings(
+    "verifier", VerifierFace.path, VerifierFace.interfaceName,
+    [
+      "Visits": "wallets that identified themselves and were served",
+      "Received": "credentials that were decrypted and stored",
+      "Failed": "transfers that failed",
+      "FailedByLimit": "failed transfers: a size was over a limit, or there was no capacity",
+      "FailedByTime": "failed transfers: a time limit was exceeded",
+      "Refused": "wallets that were refused: no session slot was free, or the QR code was no longer valid",
+      "GaveWay": "transfers that ended because another wallet needed the session slot",
+      "Chunks": "chunks received, all kinds",
+      "DuplicateChunks": "chunks that had been received before",
+      "CrcFailures": "chunks with a wrong checksum",
+      "BadChunks": "chunks with a wrong length or number",
+      "IgnoredWrites": "writes that had no effect",
+      "SilentLinks": "links whose phone did not identify itself in time",
+      "RefusedLinks": "links over Links= or LinksPerPeer=",
+      "StoreFull": "credentials that were refused because there was no capacity to store them",
+      "LinesLeftOut": "transfers and warnings that were not written to the journal: LinesPerPeer=",
+    ])
+
+  static let wallet = CounterMeanings(
+    "wallet", WalletFace.path, WalletFace.interfaceName,
+    [
+      "Begun": "transfers that were begun",
+      "Accepted": "credentials that the verifier accepted",
+      "Rejected": "credentials that the verifier rejected",
+      "Undecided": "credentials that the verifier has, without a verdict",
+      "Failed": "transfers that failed",
+      "Refused": "transfers that were not begun: too many were under way",
+    ])
+
+  /// The most important counters of the verifier in words; nil where no wallet has come.
+  static func summary(_ verifier: [String: DBusValue]) -> String? {
+    let counters = (verifier["Counters"]?.asDictionary ?? [:]).compactMapValues(\.asInteger)
+    func count(_ names: String...) -> Int { names.reduce(0) { $0 + (counters[$1] ?? 0) } }
+    let (visits, refused) = (count("Visits"), count("Refused", "SilentLinks", "RefusedLinks"))
+    guard visits + refused > 0 else { return nil }
+    return
+      "Since its start: \(visits == 1 ? "1 wallet" : "\(visits) wallets") served, \(count("Received")) credentials received, "
+      + "\(count("Failed")) transfers failed, \(refused) links refused."
+  }
+}

@@ -1,0 +1,54 @@
+import Foundation
+import Loop
+import TestSupport
+import Testing
+
+/// `earshot monitor` as a process, while a wallet brings a credential.
+@Suite("The monitor of the command-line tool", .serialized)
+struct MonitorTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A visit up to its end, and the lines that a monitor writes meanwhile.
+  @LoopActor
+  private static func watch(_ options: [String]) async throws -> [String] {
+    let kiosk = try await Kiosk(decision: .accept)
+    defer { kiosk.close() }
+    let monitor = try ToolRun(["earshot", "monitor"] + options, bus: kiosk.bus.address)
+    // A monitor that listens has seen the QR code come and go.
+    while !monitor.said.contains("ConnectionUri"), !monitor.said.contains("QR code") {
+      kiosk.verifier.stop()
+      _ = try await kiosk.start()
+    }
+    let outgoing = try await kiosk.send(kiosk.verifier.connectionURI, "a credential")
+    try await kiosk.await(outgoing, "Live", .bool(false))
+    try await monitor.say(options.isEmpty ? "wallet/credential1: the link has ended." : "\"Live\":false")
+    monitor.signal(SIGTERM)
+    return try await monitor.end().output.split(separator: "\n").map(String.init)
+  }
+
+  @Test("Each line has the local time, and says in words what happened")
+  @LoopActor
+  func words() async throws {
+    let lines = try await Self.watch([])
+    for line in lines {
+      let time = line.prefix(8).split(separator: ":").compactMap { Int($0) }
+      #expect(time.count == 3 && line.dropFirst(8).hasPrefix("  "), "\(line)")
+      #expect(!line.contains("/org/") && !line.contains("Credential1"), "\(line)")
+    }
+    for words in [
+      "The verifier serves one wallet.", "verifier/credential1: a wallet has connected.",
+      "wallet/credential1: the wallet looks for the verifier.", "wallet/credential1: the verifier has accepted",
+    ] {
+      #expect(lines.contains { $0.contains(words) }, "\(words): \(lines)")
+    }
+  }
+
+  @Test("With --json each line is a whole signal: path, interface, name and arguments")
+  @LoopActor
+  func json() async throws {
+    for line in try await Self.watch(["--json"]) {
+      let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+      #expect(object.map { Set($0.keys) } == ["path", "interface", "signal", "arguments"], "\(line)")
+    }
+  }
+}

@@ -1,0 +1,152 @@
+import Air
+import Common
+import Listing
+import Loop
+import TestSupport
+import Testing
+
+@testable import DBus
+@testable import Tool
+
+/// What the tool says about events and counters of the services, in words.
+@Suite("The tool has words for every signal and every counter of the services")
+struct ToolWordsTests {
+  private static let parts = ServiceList.all.toolParts
+  private static let credential: ObjectPath = "/org/earshot/verifier/credential3"
+  private static let outgoing: ObjectPath = "/org/earshot/wallet/credential4"
+  private static let verifier: ObjectPath = "/org/earshot/verifier"
+  private static let mesh: ObjectPath = "/org/earshot/mesh"
+
+  @LoopActor
+  private static func objects() -> [(path: String, interface: Interface)] {
+    let time = VirtualTime()
+    let radio = AirSpace(scheduler: time, seed: 0).addNode().tenant(time)
+    return ServiceList.all.objects(radio: radio, scheduler: time).map { ($0.path, $0.interface) }
+  }
+
+  @Test("Each counter that a service has is explained by `status --counters`")
+  @LoopActor
+  func counters() throws {
+    let meanings = [CounterMeanings.house] + Self.parts.compactMap(\.counters)
+    var count = 0
+    for (path, interface) in Self.objects() {
+      guard let values = interface.property("Counters")?.get().asDictionary else { continue }
+      for name in values.keys {
+        count += 1
+        let isExplained = meanings.contains { $0.explains(name, of: interface.name) }
+        #expect(isExplained, "\(path): \(name)")
+      }
+    }
+    #expect(count > 100)
+  }
+
+  @Test(
+    "The counters are shown with their meanings, each within the columns of the terminal, and those that are 0 are not")
+  @LoopActor
+  func countersShown() {
+    let objects: ToolPart.Objects = [
+      "/org/earshot/mesh": [
+        "org.earshot.Mesh1": [
+          "Counters": .tallies([
+            Tally("NoiseDroppedReplacedLately", 12_345), Tally("Frames", 7), Tally("Clock", 0), Tally("Truncated", 1),
+          ])
+        ]
+      ]
+    ]
+    let text = StatusCommand.counters(objects, Self.parts, 80)
+    #expect(
+      text == """
+        mesh
+              7  Frames                      frames received
+          12345  NoiseDroppedReplacedLately  first messages of a peer whose session was
+                                             replaced within the minute
+              1  Truncated                   malformed packets with this error
+
+        """)
+    #expect(StatusCommand.counters([:], Self.parts, 80) == "All counters are 0.\n")
+  }
+
+  @Test("Each signal of a service is told in a sentence of its own, without a path")
+  @LoopActor
+  func signals() {
+    var count = 0
+    for (path, interface) in Self.objects() {
+      guard let path = ObjectPath(path) else { continue }
+      for signal in interface.signals {
+        count += 1
+        let arguments = signal.arguments.map { argument -> DBusValue in
+          switch argument.signature {
+          case "o": .objectPath(Self.credential)
+          case "s": .string("sent")
+          default: .uint32(7)
+          }
+        }
+        let event = ServiceEvent.signal(path, interface: interface.name, name: signal.name, arguments: arguments)
+        let text = MonitorCommand.text(event, Self.parts)
+        #expect(text != event.plainText && !text.contains("/org/"), "\(interface.name).\(signal.name): \(text)")
+      }
+    }
+    #expect(count > 10)
+  }
+
+  @Test("The course of a transfer is told in sentences, and what has none of its own by the names in it")
+  @LoopActor
+  func sentences() {
+    let transfer = "org.earshot.Credential1"
+    var known: [String: DBusValue] = [:]
+    func changed(_ path: ObjectPath, _ interface: String, _ values: [String: DBusValue]) -> String {
+      known.merge(values) { $1 }
+      return MonitorCommand.text(
+        .changed(path, interface: interface, values: values, invalidated: [], known: known), Self.parts)
+    }
+    let added = ServiceEvent.added(
+      Self.credential, [transfer: ["Direction": .string("incoming"), "State": .string("connected")]])
+    #expect(MonitorCommand.text(added, Self.parts) == "verifier/credential3: a wallet has connected.")
+    known = ["Direction": .string("incoming")]
+    #expect(
+      changed(Self.credential, transfer, ["Dialect": .string("0.5"), "Mtu": .uint16(517)])
+        == "verifier/credential3: dialect 0.5, MTU 517.")
+    #expect(
+      changed(
+        Self.credential, transfer,
+        ["BytesExpected": .uint64(7103), "ChunksMissing": .uint32(15), "State": .string("transferring")])
+        == "verifier/credential3: receiving 6.9 KiB, encrypted.")
+    #expect(
+      changed(Self.credential, transfer, ["BytesTransferred": .uint64(4545), "ChunksMissing": .uint32(6)])
+        == "verifier/credential3: 4.4 KiB of 6.9 KiB transferred, 6 chunks missing.")
+    #expect(
+      changed(Self.credential, transfer, ["State": .string("accepted"), "VerdictDelivery": .string("peerGone")])
+        == "verifier/credential3: the credential is accepted; the wallet had left and was not notified.")
+    #expect(
+      changed(Self.credential, transfer, ["State": .string("failed"), "ErrorCode": .string("TVV_TRA_002")])
+        == "verifier/credential3: failed (TVV_TRA_002).")
+    known = ["Direction": .string("outgoing")]
+    #expect(
+      changed(Self.outgoing, transfer, ["State": .string("accepted")])
+        == "wallet/credential4: the verifier has accepted the credential.")
+    known = [:]
+    #expect(
+      changed(Self.verifier, "org.earshot.Verifier1", ["State": .string("serving"), "Visits": .uint32(1)])
+        == "The verifier serves one wallet.")
+    #expect(
+      changed(
+        "/org/earshot", "org.earshot.Manager1",
+        ["RadioState": .string("waiting"), "RadioReason": .string("There is no adapter.")])
+        == "The radio is waiting. There is no adapter.")
+    let unknown = ServiceEvent.changed(
+      Self.mesh, interface: "org.earshot.Other1", values: ["LinesLeftOut": .uint32(3)], invalidated: ["SliceBytes"],
+      known: [:])
+    #expect(MonitorCommand.text(unknown, Self.parts) == "mesh: lines left out 3, slice bytes changed.")
+  }
+
+  @Test("No line of the status is wider than the terminal, but for the text of a QR code")
+  func status() {
+    let uri = "OPENID4VP://connect?name=OVPMOSIP&key=c35607237a9f57442290db6600c706635a9dfca9307dc500617bc67a1222877f"
+    let long = "  mesh      connected  " + String(repeating: "as anna, ", count: 12) + "\n            \(uri)\n"
+    let lines = StatusCommand.fitted(long, to: 80).split(separator: "\n").map(String.init)
+    #expect(
+      lines.count == 3 && lines[0].count <= 80 && lines[1].hasPrefix("            as anna") && lines[1].count <= 80)
+    #expect(lines[2] == "            \(uri)")
+    #expect(StatusCommand.fitted("short\n", to: 80) == "short\n")
+  }
+}
