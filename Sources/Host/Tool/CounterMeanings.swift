@@ -66,6 +66,7 @@ public struct CounterMeanings: Sendable {
       "DeniedCalls": "method calls by programs that are not allowed to make them",
       "RefusedCalls": "method calls over the limits of one caller",
       "ThrottledCalls": "method calls over CallsPerSecond=",
+      "RefusedWatchers": "calls of Watch over the number of programs that may watch",
       "RefusedFiles": "files of callers that were not read, because too many waited",
       "LateFiles": "files of callers whose content did not come in time",
       "Strangers": "calls of methods that only bluetoothd may call, by other programs",

@@ -34,6 +34,8 @@ final class MonitorCommand {
     if !isJSON { say(owner == nil ? "The service is not running." : "The service is running.") }
     guard owner != nil else { return events.reset([:]) }
     Task { @LoopActor in
+      // The signals about peers and files are for the group. A program outside it gets the others.
+      _ = try? await self.client.call(Client.manager, Client.managerInterface, "Watch")
       if let objects = try? await self.client.objects() { self.events.reset(objects) }
     }
   }
