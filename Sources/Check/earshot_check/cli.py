@@ -27,10 +27,18 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(prog="earshot-check", description="Check verifiable credentials offline against trusted issuers.")
     parser.add_argument(
-        "--trust-folder", type=Path, default=Path(_TRUST_FOLDER), metavar="FOLDER", help=f"({_TRUST_FOLDER})"
+        "--trust-folder",
+        type=Path,
+        default=Path(_TRUST_FOLDER),
+        metavar="FOLDER",
+        help=f"trusted issuers ({_TRUST_FOLDER})",
     )
     parser.add_argument(
-        "--status-folder", type=Path, default=Path(_STATUS_FOLDER), metavar="FOLDER", help=f"({_STATUS_FOLDER})"
+        "--status-folder",
+        type=Path,
+        default=Path(_STATUS_FOLDER),
+        metavar="FOLDER",
+        help=f"stored status lists ({_STATUS_FOLDER})",
     )
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
     verify = commands.add_parser("verify", help="print the verdict on a credential as JSON", epilog=_STATUSES)
