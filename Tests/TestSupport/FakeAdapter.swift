@@ -6,6 +6,7 @@ public struct FakeAdapter {
   public internal(set) var isPowered: Bool
   public let roles: [String]
   var isComplete = true
+  public internal(set) var powerState: String?
   /// Advertisements of other programs.
   var activeInstances: UInt8 = 0
   var objects: [Object] = []

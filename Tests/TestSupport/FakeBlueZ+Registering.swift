@@ -33,7 +33,11 @@ extension FakeBlueZ {
         Property("Address", "s", get: { [weak self] in .string(self?.adapters[name]?.address ?? "") }),
         Property("Powered", "b", get: { [weak self] in .bool(self?.adapters[name]?.isPowered ?? false) }),
         Property("Roles", "as", get: { [weak self] in .strings(self?.adapters[name]?.roles ?? []) }),
-      ])
+      ] + (adapters[name]?.powerState == nil ? [] : [powerState(name)]))
+  }
+
+  private func powerState(_ name: String) -> Property {
+    Property("PowerState", "s", get: { [weak self] in .string(self?.adapters[name]?.powerState ?? "") })
   }
 
   private func gattManager(_ name: String) -> Interface {

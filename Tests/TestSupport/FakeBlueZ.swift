@@ -65,6 +65,10 @@ public final class FakeBlueZ {
   public var isSilent = false
   /// Whether it is asked in vain how a property is.
   public var keepsProperties = false
+  /// Whether it answers no call at all.
+  public var standsStill = false
+  /// How often it was asked whether it answers.
+  public private(set) var pings = 0
 
   public internal(set) var held: [@LoopActor () -> Void] = []
   /// Called with each value that the subscribed clients hear.
@@ -91,6 +95,8 @@ public final class FakeBlueZ {
     connection.objects.exportManager(.root)
     connection.objects.authorize = { [weak self] call in
       guard let self else { return nil }
+      if call.member == "Ping" { pings += 1 }
+      if standsStill { return DBusError(.noReply, "Nobody answered.") }
       if isSilent, call.member == "GetManagedObjects" { return .failed("I am not well.") }
       return keepsProperties && call.member == "Get" ? DBusError(.noReply, "Nobody answered.") : nil
     }
@@ -141,14 +147,17 @@ public final class FakeBlueZ {
 
   // MARK: Adapters
 
-  /// - Parameter isComplete: whether it has its managers at once, or only with `completeAdapter`.
+  /// - Parameters:
+  ///   - isComplete: whether it has its managers at once, or only with `completeAdapter`.
+  ///   - powerState: what it says besides `Powered`; nil for a bluetoothd that has no such property.
   public func addAdapter(
     _ name: String = "hci0", isPowered: Bool = true, roles: [String] = ["central", "peripheral"],
-    isComplete: Bool = true
+    isComplete: Bool = true, powerState: String? = nil
   ) {
     let number = adapters.count
     adapters[name] = FakeAdapter(address: "00:AA:01:0\(number):00:0\(number)", isPowered: isPowered, roles: roles)
     adapters[name]?.isComplete = isComplete
+    adapters[name]?.powerState = powerState
     export(name)
   }
 
@@ -180,6 +189,13 @@ public final class FakeBlueZ {
       advertisements[index].isOnAir = false
     }
     tell("power \(name) \(isPowered)")
+  }
+
+  /// Tells another `PowerState` of an adapter that has one.
+  public func setPowerState(_ name: String = "hci0", _ state: String) {
+    adapters[name]?.powerState = state
+    for object in adapters[name]?.objects ?? [] where object.has("PowerState") { object.exported.changed("PowerState") }
+    tell("power state \(name) \(state)")
   }
 
   private func endLinks(of name: String) {

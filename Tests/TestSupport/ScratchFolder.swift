@@ -41,6 +41,11 @@ public final class ScratchFolder: Sendable {
     try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path(name))
   }
 
+  /// Makes a folder in it, with those above.
+  public func make(_ name: String) throws {
+    try FileManager.default.createDirectory(atPath: path(name), withIntermediateDirectories: true)
+  }
+
   public func remove(_ name: String) throws { try FileManager.default.removeItem(atPath: path(name)) }
 
   public func mode(_ name: String) throws -> Int? {

@@ -47,7 +47,12 @@ extension BlueZRadio {
   func makeAdvertising() -> any AdvertisingWay {
     if let socket = doors.management.way {
       return ManagedAdvertising(
-        socket, scheduler: scheduler, onChange: { [weak self] in self?.statusMayHaveChanged() },
+        socket, scheduler: scheduler,
+        commands: { [weak self] in
+          guard let self, let adapter = place.flatMap({ daemon.adapters[$0.adapter] }) else { return nil }
+          return commands(for: adapter)
+        },
+        onChange: { [weak self] in self?.statusMayHaveChanged() },
         onSlots: { [weak self] in self?.slotsMayHaveChanged() },
         onAir: { [weak self] in self?.onAirChanged($0, $1) })
     }

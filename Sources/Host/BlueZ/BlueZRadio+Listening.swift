@@ -14,6 +14,7 @@ extension BlueZRadio {
 
   public func listen(_ listening: Listening?) {
     scanner.listen(listening)
+    lookAfterDaemon()
     statusMayHaveChanged()
   }
 

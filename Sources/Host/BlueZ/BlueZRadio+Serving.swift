@@ -32,6 +32,7 @@ extension BlueZRadio {
       applications[number]?.aim(at: place)
     }
     wishesMayHaveChanged()
+    lookAfterDaemon()
     statusMayHaveChanged()
   }
 
@@ -39,6 +40,7 @@ extension BlueZRadio {
     guard let application = applications.removeValue(forKey: number) else { return }
     leave(application)
     wishesMayHaveChanged()
+    lookAfterDaemon()
     statusMayHaveChanged()
   }
 

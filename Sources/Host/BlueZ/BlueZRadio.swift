@@ -39,6 +39,11 @@ public final class BlueZRadio: RadioDriver {
     open: { [weak self] in self?.open($0) }, wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
   private(set) lazy var speed = LinkSpeed(
     doors.management, preferences, scheduler: scheduler, onChange: { [weak self] in self?.speedChanged() })
+  private(set) lazy var pulse = pace.map { pace in
+    DaemonPulse(bus, scheduler: scheduler, pace: pace, onChange: { [weak self] in self?.statusMayHaveChanged() })
+  }
+  private lazy var blocks = BlockWatch(
+    scheduler, readBlock, onChange: { [weak self] in self?.statusMayHaveChanged() })
   /// The adapter in use.
   private(set) var place: Place?
   var applications: [ApplicationID: ServedApplication] = [:]
@@ -61,6 +66,8 @@ public final class BlueZRadio: RadioDriver {
   private let wanted: String?
   private let preferences: LinkPreferences
   private let repair: KernelRepair
+  private let pace: DaemonPulse.Pace?
+  private let readBlock: BlockWatch.Read
   let log: Log
   private lazy var journal = SituationJournal(log, scheduler: scheduler)
   /// What was entered in the journal about the speed of links: each sentence once.
@@ -94,6 +101,8 @@ public final class BlueZRadio: RadioDriver {
   ///   - isDegradable: whether, without the management socket, messages to all are sent and heard over D-Bus, which changes them.
   ///   - startsDaemon: whether the bus is asked to start bluetoothd where it does not run.
   ///   - repair: whether the kernel bears values by raw HCI.
+  ///   - pace: how often a bluetoothd of which nothing is heard is asked whether it answers; nil: never.
+  ///   - block: the kernel's block of an adapter, by its name.
   ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
@@ -101,13 +110,16 @@ public final class BlueZRadio: RadioDriver {
     configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
     doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
     isDegradable: Bool = false, startsDaemon: Bool = true,
-    repair: KernelRepair = .known(.running), log: Log = .shared
+    repair: KernelRepair = .known(.running), pace: DaemonPulse.Pace? = DaemonPulse.Pace(),
+    block: @escaping BlockWatch.Read = { RadioBlock.installed($0) }, log: Log = .shared
   ) {
     self.bus = bus
     self.scheduler = scheduler
     wanted = adapter
     preferences = links
     self.repair = repair
+    self.pace = pace
+    readBlock = block
     version = knownVersion
     readConfiguration = configuration
     self.configuration = configuration()
@@ -116,6 +128,7 @@ public final class BlueZRadio: RadioDriver {
     self.isDegradable = isDegradable && doors.management.way == nil
     self.log = log
     daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters, starts: startsDaemon)
+    daemon.onSignal = { [weak self] in self?.pulse?.heard() }
     daemon.onChange = { [weak self] in self?.daemonChanged() }
     daemon.onDevice = { [weak self] in self?.deviceChanged($0, wasConnected: $1) }
     daemon.onReport = { [weak self] device, properties, isNew in
@@ -197,7 +210,8 @@ public final class BlueZRadio: RadioDriver {
     if losesLongWrites { traits.longestWrite = Bearers.shortWrite + 1 }
     if isDegradable { traits.packetShortfall = shortfallWords.packets }
     traits.deafness = scanner.deafness
-    traits.disclosures = Disclosure.sentences(place.flatMap { daemon.adapters[$0.adapter] }, configuration)
+    traits.disclosures = Disclosure.sentences(
+      place.flatMap { daemon.adapters[$0.adapter] }, isOnly: daemon.adapters.count == 1, configuration)
     return traits
   }
 
@@ -230,12 +244,21 @@ public final class BlueZRadio: RadioDriver {
     switch choice {
     case .none: return .noAdapter
     case .missing: return .adapterMissing(wanted ?? "", others: daemon.adapters.values.map(\.name).sorted())
-    case .switchedOff(let adapter): return .switchedOff(adapter.name)
+    case .switchedOff(let adapter):
+      let commands = commands(for: adapter)
+      guard let block = blocks.block ?? (adapter.isBlocked ? .soft : nil) else { return .switchedOff(commands) }
+      return .blocked(commands, block)
     case .unfit(let adapter): return adapter.isComplete || patience == .over ? .unfit(adapter.name) : .asking
     case .usable(let adapter):
+      if pulse?.isAnswering == false { return .silent }
       let problems = problems
       return problems.isEmpty ? .ready(adapter.name) : .degraded(adapter.name, reasons: problems)
     }
+  }
+
+  /// What a person can type to do something about an adapter.
+  func commands(for adapter: Adapter) -> AdapterCommands {
+    AdapterCommands(adapter, isOnly: daemon.adapters.count < 2)
   }
 
   /// The first of what does not work; where all does, what falls short.
@@ -296,6 +319,8 @@ public final class BlueZRadio: RadioDriver {
       speed.aim(at: place?.index)
     }
     if let place, let adapter = daemon.adapters[place.adapter] { advertising.adapterChanged(adapter) }
+    if case .switchedOff(let adapter) = choice { blocks.watch(adapter.name) } else { blocks.watch(nil) }
+    lookAfterDaemon()
     statusMayHaveChanged()
   }
 
@@ -358,7 +383,11 @@ public final class BlueZRadio: RadioDriver {
   /// object.
   public func refusal(of call: MethodCall) -> DBusError? {
     // Every value of a client comes this way: the sender is compared first.
-    guard !isFromBluetoothd(call), isOwn(call.path) else { return nil }
+    if isFromBluetoothd(call) {
+      pulse?.heard()
+      return nil
+    }
+    guard isOwn(call.path) else { return nil }
     counters.strangers += 1
     return .denied("Only bluetoothd may call \(call.path.string).")
   }

@@ -12,7 +12,8 @@ enum Situation: Equatable {
   case silent
   case noAdapter
   case adapterMissing(String, others: [String])
-  case switchedOff(String)
+  case switchedOff(AdapterCommands)
+  case blocked(AdapterCommands, RadioBlock)
   case unfit(String)
   case ready(String)
   /// With a sentence for each thing that does not work.
@@ -20,7 +21,7 @@ enum Situation: Equatable {
 
   var state: RadioStatus.State {
     switch self {
-    case .noBus, .closed, .noDaemon, .asking, .silent, .noAdapter, .adapterMissing, .switchedOff: .waiting
+    case .noBus, .closed, .noDaemon, .asking, .silent, .noAdapter, .adapterMissing, .switchedOff, .blocked: .waiting
     case .ready: .ready
     case .unfit, .degraded: .degraded
     }
@@ -36,7 +37,13 @@ enum Situation: Equatable {
     case .noAdapter: "There is no Bluetooth adapter."
     case .adapterMissing(let wanted, let others):
       "There is no adapter \(wanted), only \(others.joined(separator: ", ")): plug it in, or name another one."
-    case .switchedOff(let adapter): "The adapter \(adapter) is switched off: bluetoothctl power on."
+    case .switchedOff(let adapter): "The adapter \(adapter.name) is switched off: \(adapter.switchOn)."
+    case .blocked(let adapter, .soft):
+      "The adapter \(adapter.name) is blocked by rfkill: rfkill unblock bluetooth."
+        + " If it stays off: \(adapter.switchOn)."
+    case .blocked(let adapter, .hard):
+      "The adapter \(adapter.name) is blocked by a switch of this machine (rfkill list: hard blocked): set the switch."
+        + " If it stays off: \(adapter.switchOn)."
     case .unfit(let adapter):
       "The adapter \(adapter) can neither advertise nor serve (Bluetooth Low Energy as a peripheral): use another one."
     case .ready: ""
@@ -61,7 +68,7 @@ enum Situation: Equatable {
       }
     case .unfit(let adapter): log.warning("\(reason)", id: .radioDegraded, .adapter(adapter))
     case .adapterMissing(let wanted, _): log.warning("\(reason)", id: .adapterMissing, .adapter(wanted))
-    case .noBus, .noDaemon, .silent, .noAdapter, .switchedOff:
+    case .noBus, .noDaemon, .silent, .noAdapter, .switchedOff, .blocked:
       log.warning("\(reason)", id: last?.isInUse == true ? .radioLost : .radioWaiting)
     }
   }

@@ -74,6 +74,7 @@ extension Situation {
     case .silent: "bluetoothd did not answer"
     case .noAdapter, .adapterMissing: "the adapter was gone"
     case .switchedOff: "the adapter was switched off"
+    case .blocked: "the adapter was blocked"
     case .unfit, .degraded, .ready: "it worked in part"
     }
   }

@@ -26,8 +26,8 @@ extension MessageID {
   public static let radioWaiting = MessageID(
     "RadioWaiting", "5d727c0e1976376af0102f83095fa440", "There is no radio to use yet",
     """
-    The message says what is waited for: the Bluetooth service (systemctl start bluetooth), an adapter, or that the
-    adapter is switched on (bluetoothctl power on). Nothing else has to be done: the service goes on by itself when the
+    The message says what is waited for, and the command that brings it: the Bluetooth service, an adapter, or that the
+    adapter is unblocked (rfkill) or switched on. Nothing else has to be done: the service goes on by itself when the
     thing is there.
     """)
 
@@ -35,8 +35,9 @@ extension MessageID {
   public static let radioLost = MessageID(
     "RadioLost", "23468551b981d066f47188de8ace057a", "The radio is gone",
     """
-    The message says what is missing: the Bluetooth service, the bus, or the adapter. What was under way has failed.
-    The service goes on by itself when the thing is back.
+    The message says what is missing: the Bluetooth service, the bus, or the adapter. What was under way has failed;
+    where bluetoothd runs and does not answer, it may still go on when bluetoothd does. The service goes on by itself
+    when the thing is back.
     """)
 
   /// The radio works in part.
@@ -124,7 +125,8 @@ extension MessageID {
 
   /// Every id of the house itself.
   public static let house: [MessageID] = [
-    .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .scanRestarted, .linksSlow,
-    .adapterMissing, .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost, .busBack,
+    .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .scanRestarted,
+    .linksSlow, .adapterMissing, .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost,
+    .busBack,
   ]
 }

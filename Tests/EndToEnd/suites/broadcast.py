@@ -369,7 +369,8 @@ async def discoverable(stage: Stage) -> None:
                 await phone.listen()
                 number = await feed.send("seen by all")
                 found = await stage.kiosk.until_radio("degraded")
-                assert "bluetoothctl discoverable off, while earshotd is stopped" in found["RadioReason"], found
+                command = f"in bluetoothctl, select {address(KIOSK)}, then discoverable off, while earshotd is stopped"
+                assert command in found["RadioReason"], found
                 await feed.until_sent(number)
                 await phone.stop_listening()
             packets = [packet for packet in phone.heard if read(packet.data)]

@@ -30,13 +30,16 @@ final class Rig {
   var shared: SharedRadio?
   var passing: Passing?
 
-  /// - Parameter prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
+  /// - Parameters:
+  ///   - pace: how often bluetoothd is asked whether it answers; nil: never, so that time may pass in large steps.
+  ///   - prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
   init(
     adapter: String? = nil, version: BlueZVersion? = nil,
     configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
     doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
     isDegradable: Bool = false, kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
-    repair: KernelRepair = .known(.running),
+    repair: KernelRepair = .known(.running), pace: DaemonPulse.Pace? = nil,
+    block: @escaping BlockWatch.Read = { _ in nil },
     prepare: (@LoopActor (FakeBlueZ) -> Void)? = { $0.addAdapter() }
   ) async throws {
     bus = try PrivateBus()
@@ -51,7 +54,7 @@ final class Rig {
     driver = BlueZRadio(
       bus: connection, adapter: adapter, scheduler: time, knownVersion: version, configuration: configuration,
       doors: doors,
-      links: links, isDegradable: isDegradable, repair: repair,
+      links: links, isDegradable: isDegradable, repair: repair, pace: pace, block: block,
       log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
     radio = DriverRig(driver)
     watch = radio.onStatus { [statuses] in statuses.put($0) }

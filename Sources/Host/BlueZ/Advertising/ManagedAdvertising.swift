@@ -12,6 +12,7 @@ final class ManagedAdvertising: AdvertisingWay {
   let socket: ManagementSocket
   private(set) var numbers = InstanceNumbers()
   private let scheduler: any Scheduler
+  private let commands: @LoopActor () -> AdapterCommands?
   private let onChange: @LoopActor () -> Void
   private let onSlots: @LoopActor () -> Void
   let onAir: @LoopActor (Advertisement?, Int) -> Void
@@ -24,15 +25,18 @@ final class ManagedAdvertising: AdvertisingWay {
   private var settings: ControllerSettings = []
 
   /// - Parameters:
+  ///   - commands: what a person can type to do something about the adapter in use.
   ///   - onChange: called when `problem` may have changed.
   ///   - onSlots: called when `slots` may have changed.
   ///   - onAir: called with what is on the air in a slot, when that changed.
   init(
-    _ socket: ManagementSocket, scheduler: any Scheduler, onChange: @escaping @LoopActor () -> Void,
+    _ socket: ManagementSocket, scheduler: any Scheduler,
+    commands: @escaping @LoopActor () -> AdapterCommands?, onChange: @escaping @LoopActor () -> Void,
     onSlots: @escaping @LoopActor () -> Void, onAir: @escaping @LoopActor (Advertisement?, Int) -> Void
   ) {
     self.socket = socket
     self.scheduler = scheduler
+    self.commands = commands
     self.onChange = onChange
     self.onSlots = onSlots
     self.onAir = onAir
@@ -49,11 +53,11 @@ final class ManagedAdvertising: AdvertisingWay {
 
   var shortfall: String? {
     guard settings.contains(.connectable), inOrder.contains(where: \.isBroadcast) else { return nil }
-    let adapter = place?.adapter.lastElement ?? ""
+    guard let adapter = commands() else { return nil }
     let who =
       settings.contains(.discoverable)
-      ? "\(adapter) is discoverable: bluetoothctl discoverable off, while earshotd is stopped."
-      : "a program has made \(adapter) connectable as a whole: btmgmt connectable off, while earshotd is stopped."
+      ? "\(adapter.name) is discoverable: \(adapter.hide), while earshotd is stopped."
+      : "a program has made \(adapter.name) connectable as a whole: \(adapter.closeToAll), while earshotd is stopped."
     return "Messages to all go out as connectable and from the adapter's own address, for \(who)"
   }
 

@@ -13,7 +13,8 @@ enum CentralWords {
     }
     switch error.name {
     case BlueZName.Failure.inProgress: return "Another program is connecting to \(address) just now."
-    case BlueZName.Failure.notReady: return "The Bluetooth adapter is switched off: bluetoothctl power on."
+    case BlueZName.Failure.notReady:
+      return "The Bluetooth adapter is switched off or blocked: earshot status says what to do."
     default: return "\(address) cannot be connected to (\(error.message))."
     }
   }

@@ -7,6 +7,8 @@ struct Adapter: Hashable, Sendable {
   let path: ObjectPath
   var address: BluetoothAddress?
   var isPowered = false
+  /// Whether bluetoothd says that rfkill blocks it; one that does not say so (5.66) leaves it false.
+  var isBlocked = false
   /// What it is called for peers; nil where bluetoothd does not say.
   var alias: String?
   /// `central`, `peripheral`, …; nil where bluetoothd does not say.
@@ -54,6 +56,9 @@ struct Adapter: Hashable, Sendable {
     }
     if let value = properties["Powered"] {
       if let isPowered = value.asBool { self.isPowered = isPowered } else { malformed += 1 }
+    }
+    if let value = properties["PowerState"] {
+      if let state = value.asString { isBlocked = state == "off-blocked" } else { malformed += 1 }
     }
     if let value = properties["Alias"] {
       if let alias = value.asString { self.alias = alias } else { malformed += 1 }

@@ -23,6 +23,8 @@ final class BluetoothDaemon {
   private(set) var owner: String?
   private(set) var adapters: [ObjectPath: Adapter] = [:]
   private(set) var devices: [ObjectPath: Device] = [:]
+  /// Called with each signal of bluetoothd's that is looked at here, before it is.
+  var onSignal: @LoopActor () -> Void = {}
   /// Called when `presence` or `adapters` changed.
   var onChange: @LoopActor () -> Void = {}
   /// Called when a peer connected or is no longer connected; not for peers that were connected when bluetoothd was first
@@ -71,6 +73,7 @@ final class BluetoothDaemon {
         bus.subscribe(match) { [weak self] message in
           // What bluetoothd told before the answer to our question is in the answer.
           guard let self, presence == .present else { return }
+          onSignal()
           take(self, message)
         })
     }

@@ -2,7 +2,7 @@
 enum Disclosure {
   /// In sentences for a person, with what to do about it.
   static func sentences(
-    _ adapter: Adapter?, _ configuration: DaemonConfiguration, _ host: HostNames = .installed()
+    _ adapter: Adapter?, isOnly: Bool = true, _ configuration: DaemonConfiguration, _ host: HostNames = .installed()
   ) -> [String] {
     guard let adapter else { return [] }
     var sentences: [String] = []
@@ -13,7 +13,8 @@ enum Disclosure {
     }
     if let alias = adapter.alias, host.contains(alias) {
       sentences.append(
-        "Whoever connects can read this machine's name as the device's name: bluetoothctl system-alias with another one."
+        "Whoever connects can read this machine's name as the device's name. For another one: "
+          + "\(AdapterCommands(adapter, isOnly: isOnly).rename)."
       )
     }
     return sentences

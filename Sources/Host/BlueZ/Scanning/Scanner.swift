@@ -69,6 +69,9 @@ final class Scanner {
   /// Why the kernel tells of no single packets, and what to do; nil where it does, or is not asked to.
   var deafness: String? { monitor?.problem }
 
+  /// Whether anything is listened for.
+  var isWanted: Bool { listening != nil }
+
   /// Whether single packets are listened for.
   var listensForPatterns: Bool { listening?.patterns != nil }
 

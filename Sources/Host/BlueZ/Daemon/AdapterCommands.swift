@@ -1,0 +1,34 @@
+import Radio
+
+/// Commands for a person that act on one adapter.
+///
+/// `bluetoothctl COMMAND` acts on the adapter that bluetoothd lists first. Where there are several, the right one has
+/// to be selected before, which works interactively only. Facts: bluez.md section 13.
+struct AdapterCommands: Hashable, Sendable {
+  /// `hci0`
+  let name: String
+  let address: BluetoothAddress?
+  /// Whether bluetoothd has no other adapter.
+  let isOnly: Bool
+
+  init(_ adapter: Adapter, isOnly: Bool) {
+    (name, address) = (adapter.name, adapter.address)
+    self.isOnly = isOnly
+  }
+
+  var switchOn: String { bluetoothctl("power on") }
+
+  var hide: String { bluetoothctl("discoverable off") }
+
+  var rename: String { bluetoothctl("system-alias NAME") }
+
+  /// bluetoothctl has no command for this one. Without an index `btmgmt` acts on `hci0`.
+  var closeToAll: String {
+    name == "hci0" ? "btmgmt connectable off" : "btmgmt --index \(name) connectable off"
+  }
+
+  private func bluetoothctl(_ command: String) -> String {
+    guard !isOnly, let address else { return "bluetoothctl \(command)" }
+    return "in bluetoothctl, select \(address), then \(command)"
+  }
+}
