@@ -11,6 +11,7 @@ INTERFACES := $(PREFIX)/share/dbus-1/interfaces
 EXAMPLES := $(PREFIX)/share/doc/earshot/examples
 CHECKER := $(PREFIX)/share/earshot-check
 CHECK_UNITS := earshot-check.socket earshot-check@.service earshot-check-status.service earshot-check-status.timer
+GENERATOR := $(PREFIX)/lib/systemd/system-generators/earshot-bluetooth-generator
 
 # swift.org's toolchain has no place of its own; one in PATH comes first.
 export PATH := $(PATH):/opt/swift/usr/bin
@@ -95,6 +96,7 @@ install-service: release
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system'
 	sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/earshotd.service >'$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service'
 	install -D -m 644 systemd/bluetooth-restart.conf '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf'
+	install -D -m 755 systemd/bluetooth-generator '$(DESTDIR)$(GENERATOR)'
 	install -D -m 644 systemd/earshot.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
 	install -D -m 644 dbus-policy/org.earshot.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
 	install -D -m 644 dbus-policy/org.earshot.service '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
@@ -129,7 +131,7 @@ uninstall: ## Remove what install put there, except the configuration and the us
 	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer 2>/dev/null || true)
 	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%')
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
-	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf'
+	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf' '$(DESTDIR)$(GENERATOR)'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
 	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
 	rm -rf '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(CHECKER)'

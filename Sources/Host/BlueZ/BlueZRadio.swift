@@ -25,6 +25,10 @@ public final class BlueZRadio: RadioDriver {
   /// What bluetoothd is configured for, as its file said when it came, or went.
   private(set) var configuration: DaemonConfiguration
   private let readConfiguration: @LoopActor () -> DaemonConfiguration
+  /// How the running bluetoothd was started; nil where that is not known.
+  var commandLine: DaemonCommandLine?
+  /// The bluetoothd of which that was asked.
+  var askedOwner: String?
   let links = LinkTable()
   let daemon: BluetoothDaemon
   private(set) lazy var advertising = makeAdvertising()
@@ -187,7 +191,8 @@ public final class BlueZRadio: RadioDriver {
     return RadioStatus(
       situation.state, reason: situation.reason, adapters: adapterNames,
       stack: version.map { "BlueZ \($0), \(BlueZLimit.way(keepsClientsApart))" } ?? "BlueZ",
-      limits: BlueZLimit.sentences(version, configuration, hasManagement: doors.management.way != nil)
+      limits: BlueZLimit.sentences(
+        version, configuration, commandLine, hasManagement: doors.management.way != nil)
         + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 } + speed.problems,
       traits: traits)
   }
@@ -306,6 +311,7 @@ public final class BlueZRadio: RadioDriver {
       if place?.owner != self.place?.owner {
         window = SignalWindow()
         configuration = readConfiguration()
+        askForCommandLine()
         central.bearers = bearers
       }
       self.place = place

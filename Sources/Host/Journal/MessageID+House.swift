@@ -61,6 +61,17 @@ extension MessageID {
     where it grows although devices are near, look at the controller and its firmware (journalctl -k).
     """)
 
+  /// bluetoothd asks phones to pair.
+  public static let pairingAsked = MessageID(
+    "PairingAsked", "8249b41ee23044cc9062732d2736e2cf", "Phones are asked to pair",
+    """
+    bluetoothd reads the battery level of every phone that connects. A phone that protects it asks its user to pair, and
+    transfers fail while that is not answered, or was declined. The package adds --noplugin=battery to the command of
+    bluetooth.service (/usr/lib/systemd/system-generators/earshot-bluetooth-generator). A bluetoothd that was started
+    before the package was installed has to be restarted (systemctl restart bluetooth). systemctl cat bluetooth shows
+    the command. All of it is in docs/bluez.md.
+    """)
+
   /// The kernel does not let links be as fast as they could be.
   public static let linksSlow = MessageID(
     "LinksSlow", "6c1c9bfbf4624136bc1c33455047a71c", "Links are slower than they could be",
@@ -125,7 +136,7 @@ extension MessageID {
 
   /// Every id of the house itself.
   public static let house: [MessageID] = [
-    .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .scanRestarted,
+    .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .pairingAsked, .scanRestarted,
     .linksSlow, .adapterMissing, .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost,
     .busBack,
   ]

@@ -110,7 +110,7 @@ public struct RadioStatus: Hashable, Sendable {
   public var adapters: [String]
   /// What is behind it, with its version: `BlueZ 5.66`; empty where that says nothing.
   public var stack: String
-  /// What that version costs, in sentences for a person.
+  /// What its version and its configuration cost, and what to do about it, in sentences for a person.
   public var limits: [String]
   public var traits: RadioTraits
 

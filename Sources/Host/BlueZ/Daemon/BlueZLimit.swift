@@ -46,6 +46,12 @@ struct BlueZLimit: Hashable, Sendable {
     + " notifications overtake each other, and some are lost. Writes that must arrive wait for answers then. [GATT] Channels=1"
     + " in /etc/bluetooth/main.conf ends that."
 
+  /// Every version does, without the option.
+  static let readsBattery =
+    "bluetoothd reads the battery level of every phone that connects. A phone that protects it, as iPhones do, asks its"
+    + " user to pair each time, and transfers fail over that. Restart bluetoothd: systemctl restart bluetooth. If this"
+    + " sentence stays, bluetooth.service lacks the option --noplugin=battery (docs/bluez.md, \"Battery levels\")."
+
   /// How values go to and come from clients, in a few words.
   static func way(_ keepsClientsApart: Bool) -> String {
     keepsClientsApart ? "sockets for each client" : "WriteValue and PropertiesChanged for all clients"
@@ -53,10 +59,13 @@ struct BlueZLimit: Hashable, Sendable {
 
   /// What `version` costs.
   static func sentences(
-    _ version: BlueZVersion?, _ configuration: DaemonConfiguration = DaemonConfiguration(), hasManagement: Bool
+    _ version: BlueZVersion?, _ configuration: DaemonConfiguration = DaemonConfiguration(),
+    _ commandLine: DaemonCommandLine? = nil, hasManagement: Bool
   ) -> [String] {
-    guard let version else { return [] }
-    return table.filter { version < $0.until && !(hasManagement && $0.isLiftedByManagement) }.map(\.consequence)
+    let battery = commandLine?.loads(DaemonCommandLine.battery) == true ? [readsBattery] : []
+    guard let version else { return battery }
+    return battery
+      + table.filter { version < $0.until && !(hasManagement && $0.isLiftedByManagement) }.map(\.consequence)
       + (configuration.opensChannels(version) ? [severalChannels] : [])
   }
 }

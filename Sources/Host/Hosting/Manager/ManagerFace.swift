@@ -57,7 +57,8 @@ public final class ManagerFace {
             "What the radio works with, its version, and by which way values go: BlueZ 5.82, sockets for each client.",
           audience: .everybody, get: { .string(radio.status.stack) }),
         Property(
-          "RadioLimits", "as", documentation: "What that version costs, and what becomes of it, in sentences.",
+          "RadioLimits", "as",
+          documentation: "What its version and its configuration cost, and what to do about it, in sentences.",
           audience: .everybody, get: { .strings(radio.status.limits) }),
         Property(
           "AdvertisingSlots", "(uu)",

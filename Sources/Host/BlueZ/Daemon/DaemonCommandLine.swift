@@ -1,0 +1,69 @@
+import DBus
+import Loop
+
+/// How the running bluetoothd was started, as the service manager says.
+public struct DaemonCommandLine: Hashable, Sendable {
+  /// Patterns of plugins that are not loaded, by `--noplugin`.
+  private var left: [String] = []
+  /// Patterns of the only plugins that are loaded, by `--plugin`; nil without that option.
+  private var wanted: [String]?
+
+  /// What reads Battery Level of every connected peer.
+  static let battery = "battery"
+
+  /// Reads a command line in which blanks separate the words: `/usr/libexec/bluetooth/bluetoothd --noplugin=battery`.
+  /// Of an option that is given twice bluetoothd takes the last one. Nil for the command line of another program.
+  public init?(_ text: String) {
+    var words = text.split(whereSeparator: \.isWhitespace).map { $0.filter { $0 != "\"" && $0 != "'" } }[...]
+    guard words.popFirst()?.split(separator: "/").last == "bluetoothd" else { return nil }
+    while let word = words.popFirst() {
+      if let value = Self.value(of: word, "--noplugin", "-P", &words) { left = Self.list(value) }
+      if let value = Self.value(of: word, "--plugin", "-p", &words) { wanted = Self.list(value) }
+    }
+  }
+
+  /// Whether a plugin of this name is loaded, if bluetoothd was built with it.
+  public func loads(_ plugin: String) -> Bool {
+    !left.contains { Self.matches(plugin[...], $0[...]) }
+      && wanted.map { $0.contains { Self.matches(plugin[...], $0[...]) } } ?? true
+  }
+
+  /// The value of an option: in the same word, or the next word.
+  private static func value(
+    of word: String, _ long: String, _ short: String, _ rest: inout ArraySlice<String>
+  ) -> String? {
+    if word == long || word == short { return rest.popFirst() }
+    if word.hasPrefix(long + "=") { return String(word.dropFirst(long.count + 1)) }
+    return word.hasPrefix(short) && !word.hasPrefix("--") ? String(word.dropFirst(short.count)) : nil
+  }
+
+  private static func list(_ value: String) -> [String] {
+    value.split(whereSeparator: { $0 == "," || $0 == " " }).map(String.init)
+  }
+
+  /// Patterns are GLib's: `*` stands for any number of characters, `?` for one.
+  private static func matches(_ text: Substring, _ pattern: Substring) -> Bool {
+    guard let first = pattern.first else { return text.isEmpty }
+    let rest = pattern.dropFirst()
+    if first == "*" { return matches(text, rest) || !text.isEmpty && matches(text.dropFirst(), pattern) }
+    guard let character = text.first, first == "?" || first == character else { return false }
+    return matches(text.dropFirst(), rest)
+  }
+}
+
+extension BusConnection {
+  /// Asks systemd for the command line of the bluetoothd that runs; nil where systemd does not run, or bluetoothd is not
+  /// a process of its unit `bluetooth.service`.
+  func askForDaemonCommandLine(_ then: @escaping @LoopActor (DaemonCommandLine?) -> Void) {
+    let unit = DBusValue.string("bluetooth.service")
+    call(
+      "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "GetUnitProcesses",
+      [unit]
+    ) { result in
+      guard case .success(let values) = result else { return then(nil) }
+      // Control group, process, command line.
+      let lines = (values.first?.asArray ?? []).compactMap { $0.asArray?.last?.asString }
+      then(lines.lazy.compactMap { DaemonCommandLine($0) }.first)
+    }
+  }
+}
