@@ -138,6 +138,49 @@ class Machine:
             file.unlink()
             await systemctl("daemon-reload")
 
+    async def bluetoothd_command(self) -> list[str]:
+        """What the running bluetoothd was started with."""
+        process = await systemctl("show", "--property=MainPID", "--value", BLUETOOTH)
+        return Path(f"/proc/{process}/cmdline").read_text().rstrip("\0").split("\0")
+
+    @asynccontextmanager
+    async def without_generator(self) -> AsyncIterator[None]:
+        """The unit of bluetoothd is as the distribution has it; that counts from the next start of bluetoothd on."""
+        mask = Path("/etc/systemd/system-generators/earshot-bluetooth-generator")
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        mask.symlink_to("/dev/null")
+        try:
+            await systemctl("daemon-reload")
+            yield
+        finally:
+            mask.unlink()
+            await systemctl("daemon-reload")
+
+    @asynccontextmanager
+    async def standing_still(self) -> AsyncIterator[None]:
+        """bluetoothd runs meanwhile, and does nothing."""
+        await systemctl("kill", "--signal=STOP", BLUETOOTH)
+        try:
+            yield
+        finally:
+            await systemctl("kill", "--signal=CONT", BLUETOOTH)
+
+    def block(self, number: int, wanted: bool) -> None:
+        """Blocks an adapter by rfkill, or unblocks it."""
+        for radio in Path("/sys/class/rfkill").iterdir():
+            if (radio / "name").read_text().strip() == f"hci{number}":
+                (radio / "soft").write_text(str(int(wanted)))
+                return
+        raise LookupError(f"rfkill does not list hci{number}")
+
+    async def forget_device(self, number: int, path: str) -> bool:
+        """Has bluetoothd forget a peer if it is paired; whether it was."""
+        device = (await self.bus.objects(BLUEZ)).get(path, {}).get("org.bluez.Device1") if await self.bus.owned(BLUEZ) else None
+        if not device or not device["Paired"]:
+            return False
+        await self.bus.call(BLUEZ, adapter_path(number), ADAPTER, "RemoveDevice", "o", path)
+        return True
+
     @asynccontextmanager
     async def att_channels(self, count: int) -> AsyncIterator[None]:
         """bluetoothd, started anew, opens so many ATT channels with a peer at most: more than the one only with a peer that opens

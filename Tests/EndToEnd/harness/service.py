@@ -177,12 +177,30 @@ class Service:
     async def until_radio(self, state: str, timeout: float = 20) -> dict[str, Any]:
         return await self.until(f"the radio is {state}", MANAGER, "/org/earshot", timeout, RadioState=state)
 
+    async def until_limit(self, words: str, wanted: bool, timeout: float = 20) -> None:
+        """Waits until one of the radio's limits has these words, or none."""
+
+        async def test() -> bool:
+            if not await self.bus.owned(self.name):
+                return False
+            return any(words in limit for limit in (await self.manager())["RadioLimits"]) is wanted
+
+        await self.bus.until(f"{words} is {'' if wanted else 'not '}among the limits", test, timeout)
+
     async def invitation(self, timeout: float = 20) -> str:
         """Waits until the kiosk waits for wallets and shows a QR code, which it does while its radio works; the code's text."""
 
         async def test() -> str | None:
             found = await self.until("the kiosk waits", VERIFIER, VERIFIER_PATH, timeout, State="waiting")
             return found["ConnectionUri"] or None
+
+        return await self.bus.until("the kiosk shows a QR code", test, timeout)
+
+    async def invitation_beside(self, timeout: float = 20) -> str:
+        """Waits until the kiosk shows a QR code, while it may be serving somebody; the code's text."""
+
+        async def test() -> str | None:
+            return (await self.properties())["ConnectionUri"] or None
 
         return await self.bus.until("the kiosk shows a QR code", test, timeout)
 

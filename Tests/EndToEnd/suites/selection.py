@@ -40,6 +40,8 @@ SELECTION = (
     "Without CAP_NET_ADMIN it does what BlueZ alone can, and says what is missing",
     "Without CAP_NET_RAW it serves wallets that subscribe, and says what is missing",
     "Started without bluetoothd it waits, and serves when bluetoothd comes",
+    "An iOS phone with a protected battery level, whose person leaves the request to pair open, brings 3 credentials unasked",
+    "A bluetoothd that stands still while nobody is there is noticed, and the next wallet is served when it goes on",
     "Stopped by systemd it ends at once, and its state directory is its own",
     "A private text of 200 bytes arrives from an Android phone that connects, whose padded packet has 512",
     "A picture that an iPhone and a node give each other in private is acknowledged, by the name that the app gives it",
@@ -59,7 +61,7 @@ SECONDS = {
     "formats": (0, 1), "linux": (0, 45), "mesh": (0, 1100), "meshfaults": (30, 250), "meshparcels": (30, 300), "meshspeed": (260, 330),
     "apps": (60, 340), "media": (160, 520), "mail": (40, 235), "roles": (90, 90), "scanning": (160, 40), "clients": (60, 200), "traces": (90, 150),
     "broadcast": (420, 120), "advertising": (0, 15), "transfers": (0, 180), "privacy": (0, 45), "crowds": (0, 350),
-    "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
+    "battery": (0, 200), "hardware": (60, 40), "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
 }
 
 
