@@ -1,7 +1,7 @@
 /// A text that a person pastes or a scanner types: a code, an ID, a name, a line. Mail programs, terminals and scanners put blanks,
 /// line ends, tabs, no-break spaces and byte order marks around it, which nobody sees.
 public enum PastedText {
-  /// The text without the white space, control characters and invisible marks at its two ends.
+  /// The text without the white space and invisible marks at its two ends.
   public static func trimmed(_ text: String) -> String {
     var scalars = text.unicodeScalars[...]
     while let first = scalars.first, isBlank(first) { scalars.removeFirst() }
@@ -18,7 +18,7 @@ public enum PastedText {
     switch scalar {
     // Zero-width space, word joiner, and the byte order mark, which is the zero-width no-break space.
     case "\u{200B}", "\u{2060}", "\u{FEFF}": true
-    default: scalar.properties.isWhitespace || scalar.properties.generalCategory == .control
+    default: scalar.properties.isWhitespace
     }
   }
 }

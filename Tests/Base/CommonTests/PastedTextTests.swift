@@ -5,7 +5,6 @@ import Testing
 struct PastedTextTests {
   static let blanks = [
     " ", "\r\n", "\n", "\r", "\t", "\u{FEFF}", "\u{A0}", "\u{2003}", "\u{202F}", "\u{3000}", "\u{2028}", "\u{85}",
-    "\u{0}",
     "\u{200B}", "\u{2060}", " \t\r\n\u{FEFF} ",
   ]
 
