@@ -29,8 +29,8 @@ async def lines(since: str) -> list[str]:
 
 
 async def find_another(stage: Stage) -> None:
-    """A phone comes when scanning has stopped in the controller: it is found, by a restart that is counted. The journal has one line: on a
-    slow guest an earlier silence of the same run may have written it."""
+    """A phone comes when scanning has stopped in the controller: it is found, by a restart that is counted and in the journal. On a slow
+    guest an earlier silence of the same run may have a line of its own."""
     since = await stage.machine.journal_end()
     async with node_alone(stage) as node, switched_on(stage, IOSApp("first"), IOSApp("second")) as (first, second):
         await meet(first, node, Way.FOUND)
@@ -43,8 +43,7 @@ async def find_another(stage: Stage) -> None:
         stage.measure(f"known after {time.monotonic() - stopped:.0f} s")
         await acquainted(second.app, node)
         assert await restarts(node) > before, "nothing was restarted"
-        found = await lines(since)
-        assert len(found) == 1, found
+        assert await lines(since), "nothing was written down"
         state = await node.service.manager()
         assert state["RadioState"] == "ready", state
 
