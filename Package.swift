@@ -73,7 +73,10 @@ let package = Package(
       ["Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tuvali", "Transfers"]),
     room(
       "Services/Tuvali/Commands",
-      ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Transfers", "Verifier", "Wallet"]),
+      [
+        "Calendar", "Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "Transfers", "Verifier",
+        "Wallet",
+      ]),
     room(
       "Services/Mesh/MeshStore",
       ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat"]),
@@ -178,6 +181,9 @@ let package = Package(
       ]),
     tests("Services/Mesh/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
     tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
+    tests(
+      "Services/Tuvali/CommandsTests",
+      ["Common", "CommandLine", "DBus", "FullScreen", "Terminal", "Tool", "Transfers", "Commands"]),
     tests(
       "Services/Mesh/MeshCommandsTests",
       ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshViews", "MeshCommands", "TestSupport"]),

@@ -213,7 +213,7 @@ struct ToolTests {
     try await kiosk.await(first, "State", .string("undecided"))
     let watch = try ToolRun.earshot(
       "verifier", "watch", "--once", "--accept", "-o", folder.path, bus: kiosk.bus.address)
-    try await watch.say("From before, 1 wait for a verdict")
+    try await watch.say("1 credential from before waits for a verdict.")
     let newer = try await Self.visit(kiosk, "newer")
     try await kiosk.await(newer, "State", .string("accepted"))
     #expect(try await watch.end().status == 0)
@@ -258,7 +258,7 @@ struct ToolTests {
       try await kiosk.await(incoming[incoming.count - 1], "Live", .bool(false))
     }
     let list = try await Self.run(kiosk, "transfers", "list")
-    #expect(list.output.contains("verifier/credential3  received") && list.output.contains("wallet/credential1"))
+    #expect(list.output.contains("credential3         received") && list.output.contains("wallet/credential1"))
     let json = try await Self.run(kiosk, "transfers", "--json").output
     let parsed = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [[String: Any]]
     #expect(parsed?.count == 6 && parsed?.first?["transfer"] as? String == incoming[0].string)
@@ -319,7 +319,7 @@ struct ToolTests {
         try await kiosk.await(outgoing, "State", .string("accepted"))
         try await terminal.await { $0.words.contains("Accepted credential1.") }
         // The code that was used makes room for the next, and the instruction stands.
-        #expect(terminal.words.hasSuffix("Any key: another. q: the end."), "\(terminal.words)")
+        #expect(terminal.words.hasSuffix("Any key: another. q: the end. q quit"), "\(terminal.words)")
         if size.columns > 60 {
           try await terminal.await { try CodeReader.read($0.grid.picture) == [kiosk.verifier.connectionURI] }
         }

@@ -7,7 +7,7 @@ import Terminal
 /// A terminal as a whole: what is drawn on it, and what is typed. ncurses keeps one screen for the process; this is its owner.
 ///
 /// Until `close` the terminal shows the frames and nothing else, and signals of its keys do not come (Ctrl-C is a key). The
-/// program's `exit` closes it as well.
+/// program's `exit` closes it as well, and a crash or SIGABRT gives the terminal back. SIGTSTP suspends.
 @LoopActor
 public final class FullScreen {
   public enum Event: Sendable, Equatable {
@@ -20,7 +20,8 @@ public final class FullScreen {
   public private(set) var columns = 80
   public private(set) var rows = 24
   private let output: Int32
-  private let hasColour: Bool
+  /// Whether the terminal shows colours and the user wants them (`NO_COLOR`).
+  public let hasColour: Bool
   private let screen: OpaquePointer
   private let files: (UnsafeMutablePointer<FILE>, UnsafeMutablePointer<FILE>)
   private var decoder = KeyDecoder()
@@ -46,6 +47,8 @@ public final class FullScreen {
     _ = DisplayText.isUTF8
     let kind = name ?? getenv("TERM").map { String(cString: $0) } ?? ""
     guard Self.open.withLock({ $0 == nil }) else { throw FullScreenError(reason: .inUse, terminal: kind) }
+    var settings = termios()
+    let hasSettings = tcgetattr(input, &settings) == 0
     guard let out = fdopen(dup(output), "w"), let into = fdopen(dup(input), "r"), let screen = newterm(kind, out, into)
     else { throw FullScreenError(reason: .notUnderstood, terminal: kind) }
     (self.screen, self.output) = (screen, output)
@@ -56,7 +59,11 @@ public final class FullScreen {
       start_color()
       use_default_colors()
       for colour in Style.Colour.allCases where colour != .plain { init_pair(colour.rawValue, colour.rawValue, -1) }
+      // Beyond the first 16 a theme does not change what a colour is.
+      let isLarge = earshot_colours() >= 256
+      init_pair(Self.blackOnWhite, isLarge ? 16 : Int16(COLOR_BLACK), isLarge ? 231 : Int16(COLOR_WHITE))
     }
+    if hasSettings { earshot_guard_crashes(output, &settings) }
     Self.open.withLock { $0 = output }
     _ = Self.closesAtExit
     Self.say(Self.pasteOn, output)
@@ -64,6 +71,10 @@ public final class FullScreen {
     registrations = [
       EventLoop.shared.on(signal: SIGWINCH) { [weak self] in
         self?.fit()
+        onEvent(.resized)
+      },
+      EventLoop.shared.on(signal: SIGTSTP) { [weak self] in
+        self?.suspend()
         onEvent(.resized)
       },
       EventLoop.shared.watch(input, for: .readable) { [weak self] ready in self?.read(ready, onEvent) },
@@ -89,7 +100,7 @@ public final class FullScreen {
       var column = 0
       for run in runs {
         let attributes = attributes(run.style)
-        let pair = hasColour ? run.style.colour.rawValue : 0
+        let pair = !hasColour ? 0 : run.style.isBlackOnWhite ? Self.blackOnWhite : run.style.colour.rawValue
         for cell in Cell.cells(of: run.text) where column + cell.width <= columns {
           earshot_draw_cell(Int32(row), Int32(column), cell.scalars, attributes, pair)
           column += cell.width
@@ -105,6 +116,21 @@ public final class FullScreen {
     guard !isClosed else { return }
     earshot_redraw_all()
   }
+
+  /// Gives the terminal back, stops the process as Ctrl-Z does, and takes the terminal again when the process goes on. The program then
+  /// draws a frame.
+  public func suspend() {
+    guard !isClosed, Self.open.withLock({ $0 }) != nil else { return }
+    Self.say(Self.pasteOff, output)
+    endwin()
+    kill(getpid(), SIGSTOP)
+    Self.say(Self.pasteOn, output)
+    fit()
+    redrawAll()
+  }
+
+  /// A pair of colours behind those of `Style.Colour`.
+  private static let blackOnWhite: Int16 = 8
 
   private func attributes(_ style: Style) -> UInt32 {
     earshot_attributes(
@@ -144,7 +170,9 @@ public final class FullScreen {
 
   private nonisolated static func restore() {
     guard let output = open.withLock({ $0.take() }) else { return }
+    earshot_release_crashes()
     say(pasteOff, output)
+    curs_set(1)
     endwin()
   }
 

@@ -11,6 +11,9 @@ public struct Style: Sendable, Hashable {
   public var isDim = false
   public var isReverse = false
   public var isUnderlined = false
+  /// Black on white, whatever the terminal's own colours are; nothing else of the style counts then. A terminal without colours shows its
+  /// own.
+  public var isBlackOnWhite = false
 
   public init(
     _ colour: Colour = .plain, bold: Bool = false, dim: Bool = false, reverse: Bool = false, underlined: Bool = false
@@ -23,4 +26,11 @@ public struct Style: Sendable, Hashable {
   }
 
   public static let plain = Style()
+
+  /// For a QR code, which cameras read.
+  public static let blackOnWhite: Style = {
+    var style = Style()
+    style.isBlackOnWhite = true
+    return style
+  }()
 }

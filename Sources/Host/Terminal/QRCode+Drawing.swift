@@ -23,13 +23,15 @@ extension QRCode {
   }
 
   /// The same with two columns to a module, a line to each row of them: four times the area, for a large terminal.
-  public func fullBlocks(quietZone: Int = 4, colour: Bool = false) -> String {
-    let (begin, end) = colour ? (Self.blackOnWhite, Self.plain) : ("", "")
-    return (-quietZone..<size + quietZone).map { row in
-      let modules = (-quietZone..<size + quietZone).map { isDark(column: $0, row: row) == colour ? "██" : "  " }
-      return begin + modules.joined() + end + "\n"
+  public func fullBlocks(quietZone: Int = 4, inverted: Bool = false) -> String {
+    (-quietZone..<size + quietZone).map { row in
+      let modules = (-quietZone..<size + quietZone).map { isDark(column: $0, row: row) == inverted ? "██" : "  " }
+      return modules.joined() + "\n"
     }.joined()
   }
+
+  /// A row of an `inverted` drawing without colour, black on white.
+  static func coloured(_ row: String) -> String { blackOnWhite + row + plain }
 
   /// The drawing that suits a terminal of this width, with the widest quiet zone that fits; nil if the code does not fit at all.
   public func drawing(on terminal: TerminalInfo) -> String? {

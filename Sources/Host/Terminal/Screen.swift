@@ -1,7 +1,30 @@
 import Common
 
-/// What fills a terminal: a QR code, and beside it, or below it, what there is to read. It only makes the lines.
+/// What fills a terminal: a QR code, and beside it, or below it, what there is to read. It only makes the rows.
 public struct Screen: Sendable, Equatable {
+  /// How a text looks.
+  public enum Look: Sendable, Equatable {
+    case plain, bold, dim, good, bad
+    /// Of a list: the line that keys act on.
+    case selected
+    /// A row of the QR code: the foreground is black and the background white.
+    case code
+  }
+
+  /// A text in one look.
+  public struct Piece: Sendable, Equatable {
+    public var text: String
+    public var look: Look
+
+    public init(_ text: String, _ look: Look = .plain) {
+      self.text = text
+      self.look = look
+    }
+  }
+
+  /// A paragraph, or a line of the list.
+  public typealias Line = Piece
+
   /// The code; nil where nothing is to be scanned.
   public var code: QRCode?
   /// The instruction that belongs to the code, above the heading. It is shown only where the code is drawn.
@@ -10,28 +33,48 @@ public struct Screen: Sendable, Equatable {
   public var heading: [String] = []
   /// What is under way.
   public var bars: [ProgressBar] = []
+  /// What somebody can choose from, a line each; a line that is too long is cut. Lines around the selected one are shown where there is
+  /// no room for all.
+  public var list: [Line] = []
+  /// About the selected line of the list, below it.
+  public var detail = ""
   /// What happened, the latest last; the oldest are left out where there is no room.
-  public var news: [String] = []
+  public var news: [Line] = []
   /// What stands at the bottom, always: an instruction.
   public var note = ""
+  /// The last row of the terminal: the keys.
+  public var footer = Line("")
 
   public init() {}
 
-  /// The drawing, and the text within the terminal: at most one row fewer than it has, so that the cursor has a row of its own.
+  /// The screen as text: at most one row fewer than the terminal has, so that the cursor has a row of its own. The footer is left out.
   ///
   /// Where the code does not fit, a sentence with the size that it needs stands in the place of the code and its instruction.
   public func lines(on terminal: TerminalInfo) -> [String] {
-    let room = Size(columns: terminal.width, rows: max(1, terminal.height - 1))
-    guard let code else { return text(heading, room) }
-    guard let place = Place.candidates(code).first(where: { $0.fits(room) }) else {
-      return text([Self.tooSmall(code, terminal)] + heading, room)
+    body(Size(columns: terminal.width, rows: max(1, terminal.height - 1)), terminal, terminal.hasColour).map { row in
+      row.map { $0.look == .code && terminal.hasColour ? QRCode.coloured($0.text) : $0.text }.joined()
     }
-    let drawing = place.drawing(code, colour: terminal.hasColour)
+  }
+
+  /// The screen as rows of pieces, the last row of the terminal with the footer.
+  public func rows(on terminal: TerminalInfo) -> [[Piece]] {
+    let room = Size(columns: terminal.width, rows: max(1, terminal.height - 1))
+    let body = body(room, terminal, terminal.hasColour)
+    let footer = Piece(DisplayText.cut(PrintableText.clean(footer.text), to: room.columns), footer.look)
+    return body + Array(repeating: [], count: max(0, room.rows - body.count)) + [[footer]]
+  }
+
+  private func body(_ room: Size, _ terminal: TerminalInfo, _ hasColour: Bool) -> [[Piece]] {
+    guard let code else { return text(heading, room).map { [$0] } }
+    guard let place = Place.candidates(code).first(where: { $0.fits(room) }) else {
+      return text([Self.tooSmall(code, terminal)] + heading, room).map { [$0] }
+    }
+    let drawing = place.drawing(code, colour: hasColour).map { Piece($0, .code) }
     let rest = place.rest(room)
     let text = text((invitation.isEmpty ? [] : [invitation]) + heading, rest)
-    if !place.isBeside { return drawing + text }
-    return drawing.enumerated().map { row, line in
-      row < text.count && !text[row].isEmpty ? line + "  " + text[row] : line
+    if !place.isBeside { return drawing.map { [$0] } + text.map { [$0] } }
+    return drawing.enumerated().map { row, piece in
+      row < text.count && !text[row].text.isEmpty ? [piece, Piece("  "), text[row]] : [piece]
     }
   }
 
@@ -45,31 +88,50 @@ public struct Screen: Sendable, Equatable {
 
   // MARK: Text
 
-  /// The note has its rows first, then what is under way, then the heading; the news have the rest.
-  private func text(_ heading: [String], _ room: Size) -> [String] {
-    func wrapped(_ texts: [String]) -> [String] {
-      texts.flatMap { DisplayText.wrap(PrintableText.clean($0, limit: 1000), to: room.columns) }
+  /// The note has its rows first, then what is under way, then the heading and the list; the news have the rest.
+  private func text(_ heading: [String], _ room: Size) -> [Piece] {
+    func wrapped(_ lines: [Line]) -> [Piece] {
+      lines.flatMap { line in
+        DisplayText.wrap(PrintableText.clean(line.text, limit: 1000), to: room.columns).map { Piece($0, line.look) }
+      }
     }
-    let note = Array(wrapped([self.note]).prefix(room.rows))
+    let note = Array(wrapped([Piece(self.note)]).prefix(room.rows))
     var free = room.rows - note.count
-    func take(_ lines: [String]) -> [String] {
+    func take(_ lines: [Piece]) -> [Piece] {
       guard !lines.isEmpty, free > 1 else { return [] }
       let taken = Array(lines.prefix(free - 1))
       free -= taken.count + 1
-      return taken + [""]
+      return taken + [Piece("")]
     }
     let bars = take(barLines(room.columns, atMost: max(1, free - 1)))
-    let top = take(wrapped(heading))
+    // The list is what keys act on: half of what is left is for it.
+    let detail = wrapped([Piece(self.detail, .dim)])
+    let list = listLines(room.columns, atMost: max(1, free / 2 - detail.count)) + (free > 8 ? detail : [])
+    let listRows = list.isEmpty ? 0 : list.count + 1
+    free -= listRows
+    let top = take(wrapped(heading.map { Piece($0) }))
+    free += listRows
+    let middle = take(list)
     let news = wrapped(self.news).suffix(max(0, free))
-    let above = top + bars + news
+    let above = top + bars + middle + news
     let gap = note.isEmpty ? 0 : max(0, room.rows - note.count - above.count)
-    return above + [String](repeating: "", count: gap) + note
+    return above + [Piece](repeating: Piece(""), count: gap) + note
   }
 
-  private func barLines(_ width: Int, atMost limit: Int) -> [String] {
-    let lines = bars.map { $0.line(width: width) }
+  private func barLines(_ width: Int, atMost limit: Int) -> [Piece] {
+    let lines = bars.map { Piece($0.line(width: width)) }
     if lines.count <= limit { return lines }
-    return lines.prefix(limit - 1) + [DisplayText.cut("and \(lines.count - limit + 1) more", to: width)]
+    return lines.prefix(limit - 1) + [Piece(DisplayText.cut("and \(lines.count - limit + 1) more", to: width))]
+  }
+
+  private func listLines(_ width: Int, atMost limit: Int) -> [Piece] {
+    let lines = list.map { Piece(DisplayText.cut(PrintableText.clean($0.text), to: width), $0.look) }
+    guard lines.count > limit else { return lines }
+    let selected = lines.firstIndex { $0.look == .selected } ?? 0
+    let shown = max(1, limit - 1)
+    let first = min(max(0, selected - shown / 2), lines.count - shown)
+    let more = Piece(DisplayText.cut("and \(lines.count - shown) more", to: width), .dim)
+    return Array(lines[first..<first + shown]) + (limit > 1 ? [more] : [])
   }
 
   // MARK: Places
@@ -122,11 +184,17 @@ public struct Screen: Sendable, Equatable {
         : Size(columns: room.columns, rows: room.rows - size.rows)
     }
 
+    /// The rows of the code, for a terminal that shows them black on white (`colour`), or for a dark one.
     func drawing(_ code: QRCode, colour: Bool) -> [String] {
       let text =
         isLarge
-        ? code.fullBlocks(quietZone: quietZone, colour: colour) : code.halfBlocks(quietZone: quietZone, colour: colour)
+        ? code.fullBlocks(quietZone: quietZone, inverted: colour)
+        : code.halfBlocks(quietZone: quietZone, inverted: colour)
       return text.split(separator: "\n").map(String.init)
     }
   }
+}
+
+extension Screen.Piece: ExpressibleByStringInterpolation {
+  public init(stringLiteral value: String) { self.init(value) }
 }

@@ -13,6 +13,12 @@ public struct TerminalInfo: Sendable, Equatable {
   /// True if the cursor can be sent back to the first row: a terminal that is not dumb.
   public let canRedraw: Bool
 
+  /// A terminal that a program draws on as a whole.
+  public init(columns: Int, rows: Int, hasColour: Bool) {
+    (width, height, self.hasColour) = (columns, rows, hasColour)
+    (isTerminal, canRedraw) = (true, true)
+  }
+
   /// Asks the terminal behind a file descriptor, standard output's unless told otherwise.
   public static func current(_ descriptor: Int32 = STDOUT_FILENO) -> TerminalInfo {
     var size = winsize()

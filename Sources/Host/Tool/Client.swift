@@ -32,6 +32,12 @@ public final class Client {
     }
   }
 
+  /// Whether a program has the service's name on the bus now.
+  public func isRunning() async -> Bool {
+    let bus = "org.freedesktop.DBus"
+    return (try? await self.bus.call(bus, "/org/freedesktop/DBus", bus, "GetNameOwner", [.string(service)])) != nil
+  }
+
   /// - Parameter feature: what has the object, where it may be off.
   @discardableResult
   public func call(
@@ -68,9 +74,7 @@ public final class Client {
   /// Every object of the service that this program may see, by path.
   public func objects() async throws(Failure) -> [String: Properties] {
     let values = try await call(Self.manager, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
-    var objects = (values.first?.asDictionary ?? [:]).mapValues { interfaces in
-      (interfaces.asDictionary ?? [:]).mapValues { $0.asDictionary ?? [:] }
-    }
+    var objects = Self.objects(values)
     // A manager lists the objects below it, and not its own.
     objects[Self.manager.string] = [Self.managerInterface: try await properties(Self.manager, Self.managerInterface)]
     return objects
@@ -90,6 +94,46 @@ public final class Client {
       case .unknownMethod?, .unknownInterface?, .limitExceeded?: return false
       default: throw Failure(error, service: service)
       }
+    }
+  }
+
+  /// Reads every object, as `objects` does.
+  ///
+  /// - Parameter then: called before any signal that the service sent after its list: with the list and all signals that follow, a
+  ///   program misses nothing.
+  public func readObjects(then: @escaping @LoopActor (Result<[String: Properties], Failure>) -> Void) {
+    let service = service
+    func call(
+      _ interface: String, _ method: String, _ arguments: [DBusValue],
+      _ body: @escaping @LoopActor ([DBusValue]) -> Void
+    ) {
+      bus.call(service, Self.manager, interface, method, arguments, timeout: timeout) { result in
+        switch result {
+        case .success(let values): body(values)
+        case .failure(let error): then(.failure(Failure(error, service: service)))
+        }
+      }
+    }
+    var manager: [String: DBusValue] = [:]
+    // What signals change between the two answers is newer than the first.
+    let changes = onSignal { message in
+      guard message.path == Self.manager, let (interface, values) = message.changedProperties else { return }
+      if interface == Self.managerInterface { manager.merge(values) { $1 } }
+    }
+    call("org.freedesktop.DBus.Properties", "GetAll", [.string(Self.managerInterface)]) { values in
+      manager = values.first?.asDictionary ?? [:]
+      call("org.freedesktop.DBus.ObjectManager", "GetManagedObjects", []) { values in
+        changes.cancel()
+        var objects = Self.objects(values)
+        objects[Self.manager.string] = [Self.managerInterface: manager]
+        then(.success(objects))
+      }
+    }
+  }
+
+  private static func objects(_ values: [DBusValue]) -> [String: Properties] {
+    (values.first?.asDictionary ?? [:]).mapValues { interfaces in
+      (interfaces.asDictionary ?? [:]).mapValues { $0.asDictionary ?? [:] }
     }
   }
 

@@ -4,7 +4,14 @@
 #include <curses.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <signal.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
 #include <wchar.h>
+
+/* <term.h> declares it, and takes names like columns and lines for its own. */
+extern char *tigetstr(const char *name);
 
 /* Keys that the terminal descriptions do not name. */
 enum {
@@ -40,6 +47,8 @@ static inline int earshot_next_key(unsigned *key) {
   return kind == OK ? 0 : kind == KEY_CODE_YES ? 1 : -1;
 }
 
+static inline int earshot_colours(void) { return COLORS; }
+
 /* One cell: a character and what combines with it, at most CCHARW_MAX, and a 0. */
 static inline void earshot_draw_cell(int row, int column, const wchar_t *text, unsigned attributes, short pair) {
   cchar_t cell;
@@ -60,4 +69,64 @@ static inline void earshot_redraw_all(void) { clearok(stdscr, TRUE); }
 
 static inline unsigned earshot_attributes(int bold, int dim, int reverse, int underline) {
   return (bold ? A_BOLD : 0) | (dim ? A_DIM : 0) | (reverse ? A_REVERSE : 0) | (underline ? A_UNDERLINE : 0);
+}
+
+/* What a crash leaves behind: a terminal in raw mode that shows half a frame. The handlers below write what ends the screen, set the
+   terminal as it was, and let the signal take its course. They call nothing that is not safe in a signal handler. */
+static struct {
+  int output;
+  int is_set;
+  struct termios settings;
+  char end[256];
+  size_t length;
+  struct sigaction before[NSIG];
+} earshot_crash_guard = { .output = -1 };
+
+static const int earshot_crash_signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGABRT };
+enum { EARSHOT_CRASH_SIGNALS = sizeof earshot_crash_signals / sizeof *earshot_crash_signals };
+
+static inline void earshot_on_crash(int number) {
+  if (earshot_crash_guard.is_set) {
+    earshot_crash_guard.is_set = 0;
+    if (write(earshot_crash_guard.output, earshot_crash_guard.end, earshot_crash_guard.length) < 0) {}
+    tcsetattr(earshot_crash_guard.output, TCSANOW, &earshot_crash_guard.settings);
+  }
+  sigaction(number, &earshot_crash_guard.before[number], NULL);
+  raise(number);
+}
+
+static inline void earshot_add_to_end(const char *text) {
+  /* Delays, written as $<5>, are for terminals on slow lines. */
+  if (text == NULL || text == (char *)-1 || strstr(text, "$<") != NULL) return;
+  size_t length = strlen(text);
+  if (earshot_crash_guard.length + length > sizeof earshot_crash_guard.end) return;
+  memcpy(earshot_crash_guard.end + earshot_crash_guard.length, text, length);
+  earshot_crash_guard.length += length;
+}
+
+/* The settings are those with which ncurses found the terminal. */
+static inline void earshot_guard_crashes(int output, const struct termios *settings) {
+  earshot_crash_guard.output = output;
+  earshot_crash_guard.settings = *settings;
+  earshot_crash_guard.length = 0;
+  earshot_add_to_end("\033[?2004l");
+  earshot_add_to_end(tigetstr("sgr0"));
+  earshot_add_to_end(tigetstr("cnorm"));
+  earshot_add_to_end(tigetstr("rmcup"));
+  earshot_add_to_end(tigetstr("rmkx"));
+  earshot_crash_guard.is_set = 1;
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = earshot_on_crash;
+  sigemptyset(&action.sa_mask);
+  for (int index = 0; index < EARSHOT_CRASH_SIGNALS; index++)
+    sigaction(earshot_crash_signals[index], &action, &earshot_crash_guard.before[earshot_crash_signals[index]]);
+}
+
+static inline void earshot_release_crashes(void) {
+  if (earshot_crash_guard.output < 0) return;
+  earshot_crash_guard.output = -1;
+  earshot_crash_guard.is_set = 0;
+  for (int index = 0; index < EARSHOT_CRASH_SIGNALS; index++)
+    sigaction(earshot_crash_signals[index], &earshot_crash_guard.before[earshot_crash_signals[index]], NULL);
 }

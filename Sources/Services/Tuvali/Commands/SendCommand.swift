@@ -14,6 +14,7 @@ final class SendCommand {
   /// Signals that came before the call that began the transfer was answered.
   private var changes: [String: [String: DBusValue]] = [:]
   private var end: CheckedContinuation<Void, Never>?
+  private let begin = EventLoop.shared.now
   private var isGone = false
   /// The state that the transfer was in when it was cancelled; nil where nobody cancelled it.
   private var stateAtCancel: String?
@@ -52,54 +53,58 @@ final class SendCommand {
       WalletFace.path, WalletFace.interfaceName, "SendFile", [.string(uri), .descriptor(file.descriptor)],
       of: Feature("wallet", section: "Wallet"))
     guard let path = values.first?.asObjectPath else { throw Failure(.failed, "The service's answer has no transfer.") }
-    let transfer = TransferView(path, [:])
-    self.transfer = transfer
+    transfer = TransferView(path, [:])
     if interruption.signal != nil { cancel() }
-    transfer.update(try await client.properties(path, TransferView.interface))
-    transfer.update(changes[path.string] ?? [:])
-    if !transfer.isEnded, !isGone, !isLeft { await withCheckedContinuation { end = $0 } }
-    if transfer.isFailed { await transfer.complete(client) }
-    return try report(transfer)
+    transfer?.update(try await client.properties(path, TransferView.interface))
+    transfer?.update(changes[path.string] ?? [:])
+    if transfer?.isEnded == false, !isGone, !isLeft { await withCheckedContinuation { end = $0 } }
+    if transfer?.isFailed == true {
+      let properties = await client.transferProperties(path)
+      transfer?.update(properties)
+    }
+    return try report(transfer ?? TransferView(path, [:]))
   }
 
   /// The person does not want to wait any longer: the service is asked to end the transfer, unless the verifier has the credential.
   private func cancel() {
     guard let transfer, !transfer.isEnded else { return }
+    let path = transfer.path
     stateAtCancel = transfer.state
     Task { @LoopActor in
       do throws(Failure) {
         // What signals brought is not known yet where the call has just been answered.
         if transfer.state.isEmpty {
-          transfer.update(try await client.properties(transfer.path, TransferView.interface))
-          stateAtCancel = transfer.state
+          let properties = try await client.properties(path, TransferView.interface)
+          self.transfer?.update(properties)
+          stateAtCancel = self.transfer?.state
         }
-        if transfer.state == "received" {
+        if stateAtCancel == "received" {
           isLeft = true
           return finish()
         }
-        try await client.call(transfer.path, TransferView.interface, "Disconnect")
+        try await client.call(path, TransferView.interface, "Disconnect")
       } catch {
         // A transfer that has just ended has nothing to disconnect; its end is told by a signal.
-        if error.code != .failed {
-          Output.complain(
-            "\(error.text)\nThe transfer may go on. To cancel it: earshot transfers cancel \(name(transfer))")
-        }
+        guard error.code != .failed else { return }
+        Output.complain(
+          "\(error.text)\nThe transfer may go on. To cancel it: earshot transfers cancel \(TransferTable.name(path))")
       }
     }
   }
-
-  private func name(_ transfer: TransferView) -> String { TransferTable.name(transfer.path.string) }
 
   private func signal(_ message: Message) {
     guard let path = message.path?.string, let (interface, values) = message.changedProperties,
       interface == TransferView.interface, path.hasPrefix(WalletFace.path.string + "/")
     else { return }
     changes[path, default: [:]].merge(values) { $1 }
-    guard let transfer, transfer.path.string == path else { return }
-    transfer.update(values)
+    guard transfer?.path.string == path else { return }
+    transfer?.update(values)
+    guard let transfer else { return }
     if transfer.isEnded { return finish() }
     if !line.flag("json") {
-      Output.progress(transfer.progress(transfer.state == "searching" ? "Searching" : "Sending"))
+      let bar = transfer.bar(
+        transfer.state == "searching" ? "Searching" : "Sending", after: begin.duration(to: EventLoop.shared.now))
+      Output.progress(bar.line(width: Output.terminal.width - 1))
     }
   }
 
@@ -120,7 +125,8 @@ final class SendCommand {
     if isLeft {
       throw Failure(
         .undecided,
-        "The verifier has the credential already. The service waits for the verdict: earshot transfers show \(name(transfer))"
+        "The verifier has the credential already. The service waits for the verdict: earshot transfers show "
+          + TransferTable.name(transfer.path)
       )
     }
     guard transfer.isEnded else { throw Failure(.notRunning, "The service ended during the transfer.") }

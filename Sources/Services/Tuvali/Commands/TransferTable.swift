@@ -5,42 +5,76 @@ import Terminal
 import Tool
 
 /// The transfers of a service, a line each.
-@LoopActor
 enum TransferTable {
   /// The transfers below an object, in the order of their numbers.
-  static func transfers(
-    _ objects: ToolPart.Objects, below root: ObjectPath
-  ) -> [(path: String, properties: [String: DBusValue])] {
+  static func transfers(_ objects: ToolPart.Objects, below root: ObjectPath) -> [TransferView] {
     objects.filter { $0.key.hasPrefix(root.string + "/") }
-      .compactMap { path, interfaces in interfaces[TransferView.interface].map { (path: path, properties: $0) } }
-      .sorted { ($0.path.utf8.count, $0.path) < ($1.path.utf8.count, $1.path) }
+      .sorted { ($0.key.utf8.count, $0.key) < ($1.key.utf8.count, $1.key) }
+      .compactMap { path, interfaces in
+        guard let properties = interfaces[TransferView.interface] else { return nil }
+        return ObjectPath(path).map { TransferView($0, properties) }
+      }
   }
 
-  /// The name of a transfer: `verifier/credential7`.
-  static func name(_ path: String) -> String {
-    String(path.dropFirst(Client.manager.string.count + 1))
+  /// The name by which a command finds a transfer: `credential7` for the verifier's, `wallet/credential7` for the wallet's.
+  static func name(_ path: ObjectPath) -> String {
+    let name = path.string.dropFirst(Client.manager.string.count + 1)
+    return String(name.hasPrefix(verifier) ? name.dropFirst(verifier.count) : name)
   }
+
+  private static let verifier = "verifier/"
 
   /// For `earshot status`: the table with an empty line before it; empty if the service has no transfers.
   ///
   /// - Parameter root: the transfers are its children.
+  @LoopActor
   static func text(_ objects: ToolPart.Objects, below root: ObjectPath) -> String {
     let transfers = transfers(objects, below: root)
     return transfers.isEmpty ? "" : "\n" + text(transfers)
   }
 
-  static func text(_ transfers: [(path: String, properties: [String: DBusValue])]) -> String {
-    var table = TextTable([
-      .init("TRANSFER"), .init("STATE"), .init("PEER"), .init("DIALECT"), .init("BYTES", .right), .init("ERROR"),
-    ])
-    for (path, properties) in transfers {
-      func text(_ name: String) -> String { properties[name]?.text ?? "" }
-      table.append([
-        name(path), text("State"), text("Peer"), text("Dialect"),
-        humanBytes(properties["BytesTransferred"]?.asInteger ?? 0), text("ErrorCode"),
-      ])
-    }
+  @LoopActor
+  static func text(_ transfers: [TransferView]) -> String {
     let terminal = Output.terminal
-    return table.text(width: terminal.isTerminal ? terminal.width : nil, colour: terminal.hasColour)
+    return text(
+      transfers, now: UInt64(clamping: SystemWallClock().milliseconds),
+      width: terminal.isTerminal ? terminal.width : nil, colour: terminal.hasColour)
+  }
+
+  /// - Parameters:
+  ///   - now: milliseconds since 1970-01-01 UTC.
+  ///   - width: where the table is wider, the peers are left out; nil for output into a file.
+  static func text(_ transfers: [TransferView], now: UInt64, width: Int?, colour: Bool) -> String {
+    var columns = columns(now)
+    if transfers.allSatisfy(\.errorCode.isEmpty) { columns.removeAll { $0.head.title == "ERROR" } }
+    let whole = table(transfers, columns)
+    guard let width else { return whole.text(colour: colour) }
+    let isTooWide = whole.text().split(separator: "\n").contains { DisplayText.width(String($0)) > width }
+    if isTooWide { columns.removeAll { $0.head.title == "PEER" } }
+    return table(transfers, columns).text(width: width, colour: colour)
+  }
+
+  private struct Column {
+    let head: TextTable.Column
+    let text: (TransferView) -> String
+  }
+
+  private static func columns(_ now: UInt64) -> [Column] {
+    [
+      Column(head: .init("TRANSFER")) { name($0.path) },
+      Column(head: .init("STATE")) { $0.state },
+      Column(head: .init("TIME")) { Moment.short($0.receivedAt > 0 ? $0.receivedAt : $0.startedAt, now: now) },
+      Column(head: .init("EXPIRES")) { Moment.left(until: $0.expiresAt, now: now) },
+      Column(head: .init("FETCHED")) { $0.isIncoming && $0.receivedAt > 0 ? ($0.isFetched ? "yes" : "no") : "" },
+      Column(head: .init("SIZE", .right)) { $0.sizeText },
+      Column(head: .init("ERROR")) { $0.errorCode },
+      Column(head: .init("PEER")) { $0.peer },
+    ]
+  }
+
+  private static func table(_ transfers: [TransferView], _ columns: [Column]) -> TextTable {
+    var table = TextTable(columns.map(\.head))
+    for transfer in transfers { table.append(columns.map { $0.text(transfer) }) }
+    return table
   }
 }

@@ -1,29 +1,23 @@
 import Common
 import DBus
-import Loop
 import Terminal
 import Tool
 import Transfers
 
-/// A transfer as its properties show it, kept up to date by the signals about it.
-@LoopActor
-final class TransferView {
-  nonisolated static let interface = CredentialFaces.interfaceName
+/// A transfer as its properties on the bus show it.
+struct TransferView: Sendable, Equatable {
+  static let interface = CredentialFaces.interfaceName
   private static let ends: Set<String> = ["accepted", "rejected", "undecided", "failed"]
 
   let path: ObjectPath
-  /// Whether it was there before this program.
-  let isOld: Bool
   private(set) var properties: [String: DBusValue]
-  private let begin = EventLoop.shared.now
 
-  init(_ path: ObjectPath, _ properties: [String: DBusValue], isOld: Bool = false) {
+  init(_ path: ObjectPath, _ properties: [String: DBusValue]) {
     self.path = path
-    self.isOld = isOld
     self.properties = properties
   }
 
-  func update(_ values: [String: DBusValue]) {
+  mutating func update(_ values: [String: DBusValue]) {
     properties.merge(values) { $1 }
   }
 
@@ -33,9 +27,14 @@ final class TransferView {
   var isUnderWay: Bool { state == "connected" || state == "transferring" }
   var isEnded: Bool { Self.ends.contains(state) }
   var isFailed: Bool { state == "failed" }
+  var isIncoming: Bool { text("Direction") != "outgoing" }
+  /// Whether the phone is connected, or the link to it is being made.
+  var isLive: Bool { properties["Live"]?.asBool ?? false }
+  var isFetched: Bool { properties["Fetched"]?.asBool ?? false }
   var peer: String { text("Peer") }
+  var errorCode: String { text("ErrorCode") }
   /// `TVV_TRA_002: 64 of 82 chunks are missing.` The code alone where this program may not see the sentence.
-  var error: String { [text("ErrorCode"), text("ErrorMessage")].filter { !$0.isEmpty }.joined(separator: ": ") }
+  var error: String { [errorCode, text("ErrorMessage")].filter { !$0.isEmpty }.joined(separator: ": ") }
 
   /// `sent` or `peerGone` after a verdict; empty before.
   var verdictDelivery: String { text("VerdictDelivery") }
@@ -44,26 +43,43 @@ final class TransferView {
     verdictDelivery == "peerGone" ? " The phone had already left and was not notified." : ""
   }
 
-  /// Asks for what no signal tells every program: the peer, and the error's sentence. What cannot be had is left out.
-  func complete(_ client: Client) async {
-    if let found = try? await client.properties(path, Self.interface) { update(found) }
+  // MARK: Times, in milliseconds since 1970-01-01 UTC, 0 where there is none
+
+  var startedAt: UInt64 { number("StartedAt") }
+  var receivedAt: UInt64 { number("ReceivedAt") }
+  var expiresAt: UInt64 { number("ExpiresAt") }
+  var verdictDeadline: UInt64 { number("VerdictDeadline") }
+
+  // MARK: Sizes
+
+  /// Bytes of the credential; 0 before it is known.
+  var size: Int { Int(clamping: number("Size")) }
+
+  /// `1.2 KiB`; of a transfer under way how much of the encrypted frame there is: `40 KiB of 210 KiB`.
+  var sizeText: String {
+    let (done, expected) = (number("BytesTransferred"), number("BytesExpected"))
+    if state == "transferring", expected > 0 { return "\(humanBytes(done)) of \(humanBytes(expected))" }
+    return size > 0 ? humanBytes(size) : done > 0 ? humanBytes(done) : ""
   }
 
   /// How far it is.
-  func bar(_ label: String) -> ProgressBar {
-    let done = properties["BytesTransferred"]?.asInteger ?? 0
-    let expected = properties["BytesExpected"]?.asInteger ?? 0
-    let elapsed = begin.duration(to: EventLoop.shared.now)
-    let milliseconds = Int(elapsed / .milliseconds(1))
+  ///
+  /// - Parameter elapsed: since the transfer was first seen; nil for a bar without a rate.
+  func bar(_ label: String, after elapsed: Duration?) -> ProgressBar {
+    let (done, expected) = (Int(clamping: number("BytesTransferred")), Int(clamping: number("BytesExpected")))
+    let milliseconds = Int((elapsed ?? .zero) / .milliseconds(1))
     return ProgressBar(
       label: label, done: done, total: expected > 0 ? expected : nil,
       rate: milliseconds > 200 ? done * 1000 / milliseconds : nil)
   }
 
-  /// The same as a line of the terminal.
-  func progress(_ label: String) -> String {
-    bar(label).line(width: Output.terminal.width - 1)
-  }
-
   private func text(_ name: String) -> String { properties[name]?.text ?? "" }
+  private func number(_ name: String) -> UInt64 { UInt64(clamping: properties[name]?.asInteger ?? 0) }
+}
+
+extension Client {
+  /// The properties of a transfer, with those that no signal carries: the peer, and the error's sentence. Empty where it is gone.
+  func transferProperties(_ path: ObjectPath) async -> [String: DBusValue] {
+    (try? await properties(path, TransferView.interface)) ?? [:]
+  }
 }

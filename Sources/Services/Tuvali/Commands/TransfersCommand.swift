@@ -10,8 +10,6 @@ import Wallet
 /// `earshot transfers`: deals by hand with what was received.
 @LoopActor
 struct TransfersCommand {
-  private typealias Properties = [String: DBusValue]
-
   private let client: Client
   private let line: ParsedCommand
 
@@ -24,7 +22,7 @@ struct TransfersCommand {
     try await client.connect()
     let transfers = Self.all(try await client.objects())
     if line.flag("json") {
-      Output.json(.array(transfers.map { Self.json($0.path, $0.properties) }))
+      Output.json(.array(transfers.map(Self.json)))
     } else {
       Output.write(transfers.isEmpty ? "There are no transfers.\n" : TransferTable.text(transfers))
     }
@@ -32,24 +30,36 @@ struct TransfersCommand {
   }
 
   func show() async throws(Failure) -> ExitCode {
-    let (path, properties) = try await find()
+    let transfer = try await find()
     if line.flag("json") {
-      Output.json(Self.json(path.string, properties))
+      Output.json(Self.json(transfer))
       return .ok
     }
-    let width = properties.keys.map(\.count).max() ?? 0
-    for (name, value) in properties.sorted(by: { $0.key < $1.key }) {
+    let now = UInt64(clamping: SystemWallClock().milliseconds)
+    let width = transfer.properties.keys.map(\.count).max() ?? 0
+    for (name, value) in transfer.properties.sorted(by: { $0.key < $1.key }) {
       let gap = String(repeating: " ", count: width - name.count + 2)
-      Output.line(name + gap + PrintableText.clean(value.text, limit: 1000))
+      Output.line(name + gap + PrintableText.clean(Self.text(name, value, now: now), limit: 1000))
     }
     return .ok
+  }
+
+  private static let times: Set<String> = ["StartedAt", "ReceivedAt", "ExpiresAt", "VerdictDeadline"]
+  private static let sizes: Set<String> = ["Size", "BytesExpected", "BytesTransferred"]
+
+  /// A property as a person reads it.
+  private static func text(_ name: String, _ value: DBusValue, now: UInt64) -> String {
+    guard let number = value.asInteger else { return value.text }
+    if times.contains(name) { return Moment.full(UInt64(clamping: number), now: now) }
+    if sizes.contains(name), number >= 1024 { return "\(humanBytes(number)) (\(number) bytes)" }
+    return sizes.contains(name) ? humanBytes(number) : value.text
   }
 
   func get() async throws(Failure) -> ExitCode {
     // What cannot be written is known before the service gives away what it will not give again.
     var place: FilePlace?
     if let path = line.value("output"), path != "-" { place = try FilePlace(path) }
-    let (path, _) = try await find()
+    let path = try await find().path
     // The service erases an accepted credential when it has given it away: nothing ends this before the file is written.
     return try await Interruption.hold(
       unanswered: "\(Self.lastPart(path)) was not written to the end.", patience: .seconds(60)
@@ -76,7 +86,7 @@ struct TransfersCommand {
   }
 
   private func judge(_ verdict: String, _ done: String) async throws(Failure) -> ExitCode {
-    let (path, _) = try await find()
+    let path = try await find().path
     try await client.call(path, TransferView.interface, verdict)
     try await report(path, done)
     return .ok
@@ -85,8 +95,7 @@ struct TransfersCommand {
   /// Reports what was done to a credential, and whether the phone was notified of a verdict.
   private func report(_ path: ObjectPath, _ done: String, isVerdict: Bool = true) async throws(Failure) {
     // The transfer may be gone from the list of the service by now.
-    let transfer = TransferView(path, [:])
-    await transfer.complete(client)
+    let transfer = TransferView(path, await client.transferProperties(path))
     if line.flag("json") {
       return Output.json(
         .object([
@@ -98,16 +107,16 @@ struct TransfersCommand {
   }
 
   func cancel() async throws(Failure) -> ExitCode {
-    let (path, _) = try await find()
+    let path = try await find().path
     try await client.call(path, TransferView.interface, "Disconnect")
-    Output.line("Cancelled \(TransferTable.name(path.string)).")
+    Output.line("Cancelled \(TransferTable.name(path)).")
     return .ok
   }
 
   /// A credential without a verdict goes by being rejected, one that was accepted by being fetched.
   func erase() async throws(Failure) -> ExitCode {
-    let (path, properties) = try await find()
-    let state = properties["State"]?.text
+    let transfer = try await find()
+    let (path, state) = (transfer.path, transfer.state)
     switch state {
     case "received": try await client.call(path, TransferView.interface, "Reject")
     case "accepted": _ = try await Self.fetch(path, client)
@@ -128,30 +137,31 @@ struct TransfersCommand {
 
   // MARK: Names
 
-  private static func all(_ objects: ToolPart.Objects) -> [(path: String, properties: [String: DBusValue])] {
+  private static func all(_ objects: ToolPart.Objects) -> [TransferView] {
     [VerifierFace.path, WalletFace.path].flatMap { TransferTable.transfers(objects, below: $0) }
   }
 
   /// The transfer with the name that was given: `credential7`, which is the verifier's, `wallet/credential7`, `7`, or the whole path.
-  private func find() async throws(Failure) -> (ObjectPath, [String: DBusValue]) {
+  private func find() async throws(Failure) -> TransferView {
     let name = PastedText.trimmed(line.argument("NAME") ?? "")
     try await client.connect()
     let transfers = Self.all(try await client.objects())
-    let names = [name, "verifier/\(name)", "verifier/credential\(name)"]
-    let found = transfers.first { $0.path == name || names.contains(TransferTable.name($0.path)) }
-    guard let found, let path = ObjectPath(found.path) else {
-      throw Failure(.failed, "There is no transfer \(name). Try: earshot transfers list")
+    let names = [name, "credential\(name)"]
+    let found = transfers.first {
+      $0.path.string == name || names.contains(TransferTable.name($0.path))
+        || $0.path.string.hasSuffix("/earshot/\(name)")
     }
-    return (path, found.properties)
+    guard let found else { throw Failure(.failed, "There is no transfer \(name). Try: earshot transfers list") }
+    return found
   }
 
   private static func lastPart(_ path: ObjectPath) -> String {
     path.string.split(separator: "/").last.map(String.init) ?? ""
   }
 
-  private static func json(_ path: String, _ properties: [String: DBusValue]) -> JSONValue {
+  private static func json(_ transfer: TransferView) -> JSONValue {
     .object(
-      [.init("transfer", .string(path))]
-        + properties.sorted { $0.key < $1.key }.map { .init($0.key, $0.value.json) })
+      [.init("transfer", .string(transfer.path.string))]
+        + transfer.properties.sorted { $0.key < $1.key }.map { .init($0.key, $0.value.json) })
   }
 }

@@ -77,11 +77,11 @@ struct VerifierCommand {
   }
 
   /// What stands above the code.
-  static func invitation(_ verifier: VerifierView) -> String {
+  nonisolated static func invitation(_ verifier: VerifierView) -> String {
     "Scan this code with a wallet. The wallet sends its credential to \(verifier.name)."
   }
 
-  static func code(_ uri: String) throws(Failure) -> QRCode {
+  nonisolated static func code(_ uri: String) throws(Failure) -> QRCode {
     do throws(QRCodeError) {
       return try QRCode(uri)
     } catch {

@@ -1,11 +1,9 @@
 import DBus
-import Loop
 import Tool
 import Verifier
 
 /// The verifier as its properties and those of the house show it, kept up to date by the signals about them.
-@LoopActor
-struct VerifierView {
+struct VerifierView: Sendable {
   private var verifier: [String: DBusValue]
   private var house: [String: DBusValue]
 

@@ -1,104 +1,87 @@
 import CommandLine
 import Common
 import DBus
+import FullScreen
 import Glibc
 import Loop
-import Terminal
 import Tool
 import Verifier
 
-/// `earshot verifier watch`: stands beside the kiosk, and takes what it receives.
-///
-/// A credential is fetched, stored, told of, and only then judged; one after the other.
+/// `earshot verifier watch`: shows what the kiosk does, takes what it receives, and judges it, by an option or by an operator's keys.
 @LoopActor
 final class WatchCommand {
   private let client: Client
   private let line: ParsedCommand
   private let display: WatchDisplay
-  private let isOnce: Bool
   private var place: FilePlace?
-  private var verifier: VerifierView?
-  private var transfers: [String: TransferView] = [:]
-  /// The transfers that there is nothing more to do about.
-  private var handled: Set<String> = []
-  private var received: [TransferView] = []
-  private var isTaking = false
-  private var timeIsUp = false
+  private var model = WatchModel(WatchOptions())
+  private var link: WatchLink?
+  private var isDrawingSoon = false
   private var end: CheckedContinuation<Result<ExitCode, Failure>, Never>?
   private var early: Result<ExitCode, Failure>?
   private var registrations: [Registration] = []
+  private var timer: Registration?
 
   init(_ client: Client, _ line: ParsedCommand) {
     self.client = client
     self.line = line
-    isOnce = line.flag("once")
-    display = WatchDisplay(
-      isJSON: line.flag("json"), isQuiet: line.flag("quiet"), note: line.value("note") ?? "")
+    display = WatchDisplay(isJSON: line.flag("json"), isQuiet: line.flag("quiet"), note: line.value("note") ?? "")
   }
 
   func run() async throws(Failure) -> ExitCode {
-    try check()
-    try await client.connect()
+    let options = try options()
+    model = WatchModel(options)
+    // A credential that was fetched and not stored yet may exist nowhere else: a signal ends the command after that.
+    return try await Interruption.hold(
+      unanswered: "A credential may not have been stored to the end.", patience: .seconds(60)
+    ) { [self] interruption throws(Failure) in
+      interruption.onSignal { [weak self] in self?.handle(.stop(.left)) }
+      return try await follow()
+    }
+  }
+
+  private func follow() async throws(Failure) -> ExitCode {
+    let link = WatchLink(client) { [weak self] in self?.handle($0) }
+    self.link = link
+    defer { link.end() }
+    try await link.begin()
+    try display.open { [weak self] in self?.happened($0) }
+    defer { display.close() }
     registrations = [
-      client.onSignal { [weak self] in self?.signal($0) },
-      client.bus.watchName(client.service) { [weak self] owner in
-        if owner == nil, self?.verifier != nil {
-          self?.finish(.failure(Failure(.notRunning, "The service has ended.")))
-        }
-      },
-      EventLoop.shared.on(signal: SIGWINCH) { [weak self] in self?.display.draw() },
+      EventLoop.shared.on(signal: SIGWINCH) { [weak self] in self?.drawSoon() },
+      client.bus.onState { [weak self] in if case .lost = $0 { self?.lostBus() } },
     ]
-    let objects = try await client.objects()
-    guard let verifier = VerifierView(objects) else { throw Failure(.failed, "The service has no verifier.") }
-    self.verifier = verifier
-    try display.show(verifier)
-    if !verifier.isStopped { display.say("Waiting for wallets.") }
-    begin(objects)
+    defer { (registrations, timer) = ([], nil) }
+    tick()
     if let limit = line.seconds("for") {
-      registrations.append(EventLoop.shared.schedule(after: limit) { [weak self] in self?.stop() })
+      registrations.append(EventLoop.shared.schedule(after: limit) { [weak self] in self?.handle(.stop(.time)) })
     }
     let result = await withCheckedContinuation { continuation in
       if let early { continuation.resume(returning: early) } else { end = continuation }
     }
-    registrations = []
     return try result.get()
   }
 
   /// What makes no sense is refused before anything is taken.
-  private func check() throws(Failure) {
+  private func options() throws(Failure) -> WatchOptions {
     if line.flag("accept"), line.flag("reject") {
       throw Failure(.usage, "--accept and --reject exclude each other.")
     }
-    guard let path = line.value("output") else { return }
+    var options = WatchOptions()
+    options.isOnce = line.flag("once")
+    options.takesWaiting = line.flag("waiting")
+    options.verdict = line.flag("accept") ? .accept : line.flag("reject") ? .reject : nil
+    options.fetches = line.value("output") != nil || line.flag("show") || options.verdict != nil
+    guard let path = line.value("output") else { return options }
     let place = try FilePlace(path)
-    guard isOnce || place.isForMany else {
+    guard options.isOnce || place.isForMany else {
       throw Failure(
         .usage,
         "--output \(path) is one file, which the next credential would replace. Name a folder, or a file with {} in its name "
           + "for the transfer's, or add --once.")
     }
     self.place = place
-  }
-
-  /// Those that were there before: an older visitor's credential is taken only if asked for.
-  private func begin(_ objects: ToolPart.Objects) {
-    var waiting = 0
-    for (path, interfaces) in objects.sorted(by: { ($0.key.utf8.count, $0.key) < ($1.key.utf8.count, $1.key) }) {
-      guard transfers[path] == nil, let properties = interfaces[TransferView.interface] else { continue }
-      let state = properties["State"]?.text ?? ""
-      if state == "received" { waiting += 1 }
-      let isWanted = line.flag("waiting") && (state == "received" || state == "accepted")
-      add(path, properties, isHandled: !isWanted && state != "connected" && state != "transferring")
-    }
-    if waiting > 0, !line.flag("waiting") {
-      display.say("From before, \(waiting) wait for a verdict: earshot transfers, or watch --waiting.")
-    }
-  }
-
-  private func stop() {
-    timeIsUp = true
-    guard !isTaking else { return }
-    finish(isOnce ? .failure(Failure(.timeout, "No credential came within the time.")) : .success(.ok))
+    return options
   }
 
   private func finish(_ result: Result<ExitCode, Failure>) {
@@ -110,144 +93,101 @@ final class WatchCommand {
     end.resume(returning: result)
   }
 
-  // MARK: What the service says
+  private func lostBus() {
+    finish(.failure(Failure(.noBus, "The connection to the bus is lost.")))
+  }
 
-  private func signal(_ message: Message) {
-    guard let path = message.path else { return }
-    if message.member == "InterfacesAdded", let added = message.arguments.first?.asObjectPath,
-      let properties = message.arguments.last?[TransferView.interface]?.asDictionary
-    {
-      add(added.string, properties)
-    } else if message.member == "InterfacesRemoved", let removed = message.arguments.first?.asObjectPath {
-      transfers[removed.string] = nil
-      handled.remove(removed.string)
-      showProgress()
-    } else if let (interface, values) = message.changedProperties {
-      if interface == TransferView.interface {
-        guard let transfer = transfers[path.string] else { return }
-        transfer.update(values)
-        transferChanged(transfer)
-      } else if verifier?.update(interface, values) == true, let verifier {
-        do throws(Failure) { try display.show(verifier) } catch { finish(.failure(error)) }
+  // MARK: Events
+
+  private func handle(_ event: WatchEvent) {
+    let date = UInt64(clamping: SystemWallClock().milliseconds)
+    for action in model.handle(event, at: EventLoop.shared.now, date: date) { perform(action) }
+    drawSoon()
+  }
+
+  private func happened(_ event: FullScreen.Event) {
+    switch event {
+    case .key(let key):
+      switch display.press(key) {
+      case .judge(let path, let verdict): handle(.ordered(path: path, verdict))
+      case .leave: handle(.stop(.left))
+      case .redraw, .suspend, nil: drawSoon()
       }
+    case .resized: drawSoon()
+    case .ended: handle(.stop(.left))
     }
   }
 
-  /// - Parameter isHandled: whether it was there before this program, and is none of its business.
-  private func add(_ path: String, _ properties: [String: DBusValue], isHandled: Bool? = nil) {
-    guard path.hasPrefix(VerifierFace.path.string + "/"), let objectPath = ObjectPath(path) else { return }
-    let transfer = TransferView(objectPath, properties, isOld: isHandled != nil)
-    transfers[path] = transfer
-    if isHandled == true { handled.insert(path) }
-    transferChanged(transfer)
-  }
-
-  private func transferChanged(_ transfer: TransferView) {
-    guard !handled.contains(transfer.path.string) else { return }
-    if !transfer.isUnderWay { handled.insert(transfer.path.string) }
-    showProgress()
-    switch transfer.state {
-    case "failed": Task { @LoopActor in await self.failed(transfer) }
-    case "received", "accepted":
-      received.append(transfer)
-      takeNext()
-    default: break
-    }
-    if transfer.state == "rejected" || transfer.state == "undecided" {
-      lost(transfer, "\(transfer.name) ended as \(transfer.state) before it was fetched.")
+  /// Many events may come in one turn of the loop; one drawing shows them all.
+  private func drawSoon() {
+    guard !isDrawingSoon else { return }
+    isDrawingSoon = true
+    EventLoop.shared.soon { [weak self] in
+      guard let self else { return }
+      isDrawingSoon = false
+      display.draw(model)
     }
   }
 
-  private func showProgress() {
-    let underWay = transfers.values.filter { $0.isUnderWay && !handled.contains($0.path.string) }
-    display.show(underWay.sorted { ($0.name.utf8.count, $0.name) < ($1.name.utf8.count, $1.name) })
+  /// The time that phones still wait is shown in seconds.
+  private func tick() {
+    if model.waiting.contains(where: { $0.view.verdictDeadline > 0 }) { drawSoon() }
+    timer = EventLoop.shared.schedule(after: .seconds(1)) { [weak self] in self?.tick() }
   }
 
-  private func failed(_ transfer: TransferView) async {
-    await transfer.complete(client)
-    display.say([.init("transfer", .string(transfer.path.string)), .init("error", .string(transfer.error))])
-    if isOnce { return finish(.failure(Failure(.failed, transfer.error))) }
-    display.say("The transfer failed. \(transfer.error)")
+  // MARK: Actions
+
+  private func perform(_ action: WatchAction) {
+    switch action {
+    case .report(let report): display.say(report)
+    case .code(let code): display.say(code: code)
+    case .finish(let result): finish(result)
+    case .look(let path):
+      call(path) { [client] path in
+        .looked(path: path.string, await client.transferProperties(path))
+      }
+    case .take(let path, let fetch):
+      call(path) { [weak self] path in await self?.take(path, fetch) }
+    case .judge(let path, let verdict):
+      call(path) { [weak self] path in await self?.judge(path, verdict) }
+    }
   }
 
-  private func lost(_ transfer: TransferView, _ sentence: String) {
-    if isOnce { return finish(.failure(Failure(.failed, sentence))) }
-    display.complain(sentence)
-  }
-
-  // MARK: What was received
-
-  private func takeNext() {
-    guard !isTaking, !timeIsUp, !received.isEmpty else { return }
-    isTaking = true
-    let transfer = received.removeFirst()
+  private func call(_ path: String, _ body: @escaping @LoopActor (ObjectPath) async -> WatchEvent?) {
+    guard let path = ObjectPath(path) else { return }
     Task { @LoopActor in
-      let isTaken = await self.take(transfer)
-      self.isTaking = false
-      if isTaken, self.isOnce { return }
-      if self.timeIsUp { return self.stop() }
-      self.takeNext()
+      if let event = await body(path) { self.handle(event) }
     }
   }
 
-  /// - Returns: whether there was a credential, or should have been.
-  private func take(_ transfer: TransferView) async -> Bool {
-    await transfer.complete(client)
+  private func take(_ path: ObjectPath, _ fetch: Bool) async -> WatchEvent {
+    var taken = TakenCredential()
     do throws(Failure) {
-      let credential: [UInt8]
-      do throws(Failure) {
-        credential = try await TransfersCommand.fetch(transfer.path, client)
-      } catch {
-        // It was accepted and fetched long ago.
-        if transfer.isOld, transfer.state == "accepted", error.code == .failed { return false }
-        throw error
+      taken.properties = try await client.properties(path, TransferView.interface)
+      if fetch {
+        let credential = try await TransfersCommand.fetch(path, client)
+        taken.bytes = credential.count
+        taken.file = try place?.keep(credential, as: TransferView(path, [:]).name)
+        if line.flag("show") { taken.shown = credential }
       }
-      let file = try store(transfer, credential)
-      tell(transfer, credential, file)
-      if line.flag("accept") || line.flag("reject") { try await judge(transfer) }
-      if isOnce { finish(.success(.ok)) }
+      return .taken(path: path.string, taken)
     } catch {
-      // One credential's trouble is not the next one's.
-      if isOnce || error.code == .notRunning { finish(.failure(error)) } else { display.complain(error.text) }
+      return .notTaken(path: path.string, await settled(error))
     }
-    return true
   }
 
-  private func store(_ transfer: TransferView, _ credential: [UInt8]) throws(Failure) -> String? {
-    guard let place else { return nil }
+  private func judge(_ path: ObjectPath, _ verdict: Verdict) async -> WatchEvent {
     do throws(Failure) {
-      return try place.keep(credential, as: transfer.name)
+      try await client.call(path, TransferView.interface, verdict.rawValue)
+      return .judged(path: path.string, await client.transferProperties(path))
     } catch {
-      let rest = transfer.state == "received" ? "\nIt waits in the service: earshot transfers get \(transfer.name)" : ""
-      throw Failure(error.code, error.text + rest)
+      return .notJudged(path: path.string, await settled(error), await client.transferProperties(path))
     }
   }
 
-  private func tell(_ transfer: TransferView, _ credential: [UInt8], _ file: String?) {
-    let isShown = line.flag("show")
-    var members: [JSONValue.Member] = [
-      .init("transfer", .string(transfer.path.string)), .init("peer", .string(transfer.peer)),
-      .init("bytes", .int(Int64(credential.count))),
-    ]
-    if let file { members.append(.init("file", .string(file))) }
-    if isShown { members.append(.init("credential", .string(String(decoding: credential, as: UTF8.self)))) }
-    display.say(members)
-    display.say(
-      "Received \(credential.count) bytes from \(transfer.peer)" + (file.map { "; they are in \($0)." } ?? "."),
-      more: isShown ? credential : nil)
-  }
-
-  /// Whoever judged it before us, the service itself included, has the word.
-  private func judge(_ transfer: TransferView) async throws(Failure) {
-    let verdict = line.flag("accept") ? "Accept" : "Reject"
-    guard !transfer.isEnded else { return }
-    do throws(Failure) {
-      try await client.call(transfer.path, TransferView.interface, verdict)
-      await transfer.complete(client)
-      display.say("\(verdict)ed \(transfer.name).\(transfer.deliveryNote)")
-    } catch {
-      await transfer.complete(client)
-      if !transfer.isEnded { throw error }
-    }
+  /// A service that ends leaves its calls without an answer: then the failure is that it does not run.
+  private func settled(_ failure: Failure) async -> Failure {
+    guard failure.code == .timeout, await !client.isRunning() else { return failure }
+    return Failure(.notRunning, failure.text)
   }
 }

@@ -1,105 +1,118 @@
+import Calendar
 import CommandLine
 import Common
+import FullScreen
+import Glibc
 import Loop
 import Terminal
 import Tool
 
-/// What `earshot verifier watch` shows: a screen where there is a terminal, else lines.
+/// What `earshot verifier watch` shows: a screen with keys where a person is at a terminal, a screen without keys where standard input is
+/// something else, and lines or JSON elsewhere.
 @LoopActor
 final class WatchDisplay {
-  /// How it is shown.
   private enum Form {
-    case screen, lines, json
+    case keys, screen, lines, json
   }
 
   private let form: Form
   private let isQuiet: Bool
-  private var screen = Screen()
+  private let clock = SystemWallClock()
+  private var counter: CounterScreen
+  private var terminal: FullScreen?
   private var isDrawn = false
-  private var shownURI = ""
-  private var shownTroubles: [String] = []
-
-  /// More than the largest terminal shows.
-  private static let newsLimit = 200
 
   /// - Parameter note: stays at the bottom of the screen.
   init(isJSON: Bool, isQuiet: Bool, note: String) {
-    form = isJSON ? .json : Output.terminal.canRedraw && !isQuiet ? .screen : .lines
+    form = isJSON ? .json : !Output.terminal.canRedraw ? .lines : Self.hasKeys ? .keys : isQuiet ? .lines : .screen
     self.isQuiet = isQuiet
-    screen.note = note
+    counter = CounterScreen(note: note, showsCode: !isQuiet, hasKeys: form == .keys)
   }
 
-  /// The verifier stands otherwise than before.
-  func show(_ verifier: VerifierView) throws(Failure) {
-    let (uri, troubles) = (verifier.uri, verifier.troubles)
-    guard uri != shownURI || troubles != shownTroubles else { return }
-    let isNewCode = uri != shownURI
-    let news = troubles.filter { !shownTroubles.contains($0) }
-    shownURI = uri
-    shownTroubles = troubles
-    switch form {
-    case .screen:
-      screen.code = uri.isEmpty ? nil : try VerifierCommand.code(uri)
-      screen.invitation = VerifierCommand.invitation(verifier)
-      screen.heading = troubles
-      draw()
-    case .lines:
-      for trouble in news { say(trouble) }
-      if isNewCode, !uri.isEmpty, !isQuiet { say(uri) }
-    case .json:
-      if !news.isEmpty {
-        Output.json(.object([.init("troubles", .array(troubles.map { .string($0) }))]), pretty: false)
-      }
+  /// Whether standard input is a terminal, and this program's: a job in the background must not take it.
+  private static var hasKeys: Bool {
+    let group = tcgetpgrp(STDIN_FILENO)
+    return isatty(STDIN_FILENO) == 1 && (group < 0 || group == getpgrp())
+  }
+
+  /// Takes the terminal, if there is to be a screen with keys.
+  func open(onEvent: @escaping @LoopActor (FullScreen.Event) -> Void) throws(Failure) {
+    guard form == .keys else { return }
+    do throws(FullScreenError) {
+      terminal = try FullScreen(onEvent: onEvent)
+    } catch {
+      throw Failure(.failed, "\(error.sentence) Try: earshot verifier watch | cat")
     }
   }
 
-  /// Transfers under way, in the order in which they came.
-  func show(_ transfers: [TransferView]) {
+  /// Gives the terminal back, and leaves on it what happened.
+  func close() {
+    guard let terminal else { return }
+    terminal.close()
+    self.terminal = nil
+    for line in counter.log { Output.line(line) }
+  }
+
+  // MARK: What happens
+
+  func press(_ key: Key) -> CounterScreen.Choice? {
+    guard let choice = counter.press(key, at: EventLoop.shared.now) else { return nil }
+    switch choice {
+    case .redraw: terminal?.redrawAll()
+    case .suspend: terminal?.suspend()
+    case .judge, .leave: return choice
+    }
+    return nil
+  }
+
+  func say(_ report: WatchReport) {
+    let date = UInt64(clamping: clock.milliseconds)
     switch form {
+    case .keys, .screen: if !report.sentence.isEmpty { counter.add(report, date: date) }
+    case .json:
+      if report.isComplaint { Output.complain(report.sentence) }
+      guard !report.members.isEmpty else { return }
+      Output.json(.object(report.members + [.init("time", .unsigned(date))]), pretty: false)
+    case .lines:
+      guard !report.sentence.isEmpty else { return }
+      if Output.terminal.canRedraw { Output.progress("") }
+      let text = "\(LocalTime.clock(date)) \(report.sentence)" + (report.hint.isEmpty ? "" : " \(report.hint)")
+      if report.isComplaint { Output.complain(text) } else { Output.line(text) }
+      if let shown = report.shown { Output.line(Excerpt.paragraph(shown)) }
+    }
+  }
+
+  /// The QR code is another one.
+  func say(code: String) {
+    if form == .lines, !isQuiet { Output.line(code) }
+  }
+
+  /// Shows how everything stands now.
+  func draw(_ model: WatchModel) {
+    let now = EventLoop.shared.now
+    switch form {
+    case .keys:
+      guard let terminal else { return }
+      counter.update(model.waiting, at: now)
+      let info = TerminalInfo(columns: terminal.columns, rows: terminal.rows, hasColour: terminal.hasColour)
+      let rows = screen(model, now).rows(on: info)
+      terminal.draw(
+        Frame(rows: rows.map { row in row.map { Frame.Run(DisplayText.settled($0.text), Style($0.look)) } }))
     case .screen:
-      screen.bars = transfers.map { $0.bar($0.name) }
-      draw()
+      counter.update(model.waiting, at: now)
+      Output.screen(screen(model, now), isFirst: !isDrawn)
+      isDrawn = true
     case .lines:
       guard Output.terminal.canRedraw else { return }
-      if transfers.count < 2 { return Output.progress(transfers.first?.progress("Receiving") ?? "") }
-      let shares = transfers.map { transfer in
-        transfer.bar("").fraction.map { "\(Int($0 * 100))%" } ?? "…"
-      }
-      Output.progress("Receiving from \(transfers.count): " + shares.joined(separator: ", "))
+      let bars = model.underWay.map { $0.view.bar("Receiving", after: $0.seen.duration(to: now)) }
+      if bars.count < 2 { return Output.progress(bars.first?.line(width: Output.terminal.width - 1) ?? "") }
+      let shares = bars.map { bar in bar.fraction.map { "\(Int($0 * 100))%" } ?? "…" }
+      Output.progress("Receiving from \(bars.count): " + shares.joined(separator: ", "))
     case .json: break
     }
   }
 
-  /// Something happened.
-  ///
-  /// - Parameter more: lines below it.
-  func say(_ sentence: String, more: [UInt8]? = nil) {
-    switch form {
-    case .screen:
-      screen.news += [sentence] + (more.map { [Excerpt.line($0, limit: 120)] } ?? [])
-      screen.news.removeFirst(max(0, screen.news.count - Self.newsLimit))
-      draw()
-    case .lines:
-      if Output.terminal.canRedraw { Output.progress("") }
-      Output.line(sentence + (more.map { "\n" + Excerpt.paragraph($0) } ?? ""))
-    case .json: break
-    }
-  }
-
-  /// The same for a program that reads.
-  func say(_ members: [JSONValue.Member]) {
-    if form == .json { Output.json(.object(members), pretty: false) }
-  }
-
-  /// Something did not work.
-  func complain(_ sentence: String) {
-    form == .screen ? say(sentence) : Output.complain(sentence)
-  }
-
-  /// Draws it again, in a window of another size.
-  func draw() {
-    guard form == .screen else { return }
-    Output.screen(screen, isFirst: !isDrawn)
-    isDrawn = true
+  private func screen(_ model: WatchModel, _ now: Instant) -> Screen {
+    counter.screen(model, at: now, date: UInt64(clamping: clock.milliseconds))
   }
 }

@@ -40,7 +40,7 @@ public final class CredentialFaces {
       object?.changed(
         "State", "Live", "Peer", "Dialect", "Mtu", "BytesExpected", "BytesTransferred", "ChunksExpected",
         "ChunksMissing", "CrcFailures", "ErrorCode", "ErrorMessage", "ReceivedAt", "ExpiresAt", "Fetched",
-        "VerdictDeadline", "VerdictDelivery")
+        "VerdictDeadline", "VerdictDelivery", "Size", "StartedAt")
     }
   }
 
@@ -177,6 +177,15 @@ public final class CredentialFaces {
       Property(
         "ErrorMessage", "s", documentation: "The same as a sentence.",
         audience: .group, get: { .string(transfer.error?.sentence ?? "") }),
+      Property(
+        "Size", "t",
+        documentation: "Size of the credential in bytes, also after it was erased; 0 before it is known.",
+        audience: .everybody, get: { .uint64(UInt64(transfer.size)) }),
+      Property(
+        "StartedAt", "t",
+        documentation:
+          "When the transfer began, in milliseconds since 1970-01-01 UTC; 0 if it began in an earlier run of the service.",
+        audience: .everybody, get: { .uint64(UInt64(clamping: transfer.startedAt)) }),
       Property(
         "ReceivedAt", "t",
         documentation:

@@ -67,6 +67,11 @@ public final class Transfer {
   /// The credential's text, only of an incoming transfer: from `received` on until it is rejected, or is accepted and was
   /// taken.
   public private(set) var text: CredentialText?
+  /// Size of the credential in bytes; 0 while it is unknown. It outlives the credential.
+  public private(set) var size = 0
+  /// When the transfer began, in milliseconds since 1970-01-01 UTC by the present setting of the clock; 0 if it began in an earlier
+  /// run.
+  public private(set) var startedAt: Int64 = 0
   /// Whether a program was given the credential.
   public private(set) var wasTaken = false
   /// Whether the link is still up or being made.
@@ -81,6 +86,7 @@ public final class Transfer {
 
   private let scheduler: any Scheduler
   private let clock: any WallClock
+  private var began: Instant?
   private var received: Instant?
   private var verdictEnd: Instant?
   private var lastShown = Instant.zero
@@ -101,6 +107,8 @@ public final class Transfer {
     self.state = state
     self.scheduler = scheduler
     self.clock = clock
+    began = scheduler.now
+    startedAt = clock.milliseconds
   }
 
   /// Calls `body` after each change; running figures come ten times a second at most.
@@ -130,7 +138,14 @@ public final class Transfer {
 
   public func receive(_ credential: [UInt8]) {
     text = CredentialText(credential)
+    size = credential.count
   }
+
+  /// Notes the size of the credential that is sent, in bytes.
+  public func send(bytes: Int) { size = bytes }
+
+  /// Notes that the transfer is one of an earlier run, which did not record when it began.
+  func beganEarlier() { (began, startedAt) = (nil, 0) }
 
   /// A program was given the credential.
   public func take() {
@@ -166,7 +181,8 @@ public final class Transfer {
   /// The wall clock was set: the dates are others now.
   public func clockWasSet() {
     if verdictEnd != nil { awaitVerdict(until: verdictEnd) }
-    if received != nil { show() }
+    if let began { startedAt = clock.milliseconds - Int64(began.duration(to: scheduler.now) / .milliseconds(1)) }
+    if began != nil || received != nil { show() }
   }
 
   /// The credential is no longer wanted.

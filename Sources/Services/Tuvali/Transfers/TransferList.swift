@@ -53,6 +53,7 @@ public final class TransferList {
     _ credential: [UInt8], number: Int? = nil, peer: String, dialect: String, isAccepted: Bool = false
   ) -> Transfer {
     let transfer = add(.incoming, .connected, number: number)
+    transfer.beganEarlier()
     transfer.met(BluetoothAddress(peer), dialect: dialect)
     transfer.receive(credential)
     transfer.enter(isAccepted ? .accepted : .received)

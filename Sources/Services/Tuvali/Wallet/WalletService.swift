@@ -74,6 +74,7 @@ public final class WalletService {
     Log.shared.info(
       "Looking for a verifier, to send it a credential of \(credential.count) bytes", id: .transferStarted,
       .transfer("\(transfer.number)"), .protocolName("tuvali"))
+    transfer.send(bytes: credential.count)
     let session = WalletSession(engine, transfer, radio: radio, scheduler: scheduler) { [weak self] in
       self?.ended(transfer)
     }

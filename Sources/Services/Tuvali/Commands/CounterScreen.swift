@@ -1,0 +1,168 @@
+import Calendar
+import Common
+import FullScreen
+import Terminal
+
+/// The screen of `earshot verifier watch`, from which an operator works a counter: the QR code, what is under way, the credentials that
+/// wait for a verdict, and what happened. It is a value: keys go in, choices come out.
+struct CounterScreen: Sendable {
+  enum Choice: Sendable, Equatable {
+    case judge(path: String, Verdict)
+    case leave
+    /// The terminal is drawn again as a whole.
+    case redraw
+    case suspend
+  }
+
+  private let note: String
+  private let showsCode: Bool
+  private let hasKeys: Bool
+  private var selected: String?
+  /// When the selection changed without a key.
+  private var jumped: Instant?
+  private var waiting: [WatchedTransfer] = []
+  private var news: [Screen.Line] = []
+  /// A sentence in place of the keys, until the next key.
+  private var remark = ""
+
+  /// More than the largest terminal shows.
+  private static let newsLimit = 200
+  /// A key that was meant for a line that has just gone must not hit the next one.
+  private static let jumpTime = Duration.seconds(1)
+
+  /// - Parameters:
+  ///   - note: stays at the bottom of the screen.
+  ///   - hasKeys: whether somebody can type.
+  init(note: String, showsCode: Bool, hasKeys: Bool) {
+    (self.note, self.showsCode, self.hasKeys) = (note, showsCode, hasKeys)
+  }
+
+  // MARK: What happens
+
+  /// The transfers that wait for a verdict now.
+  mutating func update(_ waiting: [WatchedTransfer], at now: Instant) {
+    let before = self.waiting
+    self.waiting = waiting
+    guard selected == nil || !waiting.contains(where: { $0.view.path.string == selected }) else { return }
+    // The one that has taken the place of the selected one; else the last.
+    let index = before.firstIndex { $0.view.path.string == selected } ?? 0
+    if selected != nil { jumped = now }
+    selected = waiting.isEmpty ? nil : waiting[min(index, waiting.count - 1)].view.path.string
+  }
+
+  /// - Parameter date: when it happened, in milliseconds since 1970-01-01 UTC.
+  mutating func add(_ report: WatchReport, date: UInt64) {
+    let look: Screen.Look =
+      switch report.tone {
+      case .plain: .plain
+      case .good: .good
+      case .bad: .bad
+      }
+    news.append(Screen.Line("\(LocalTime.clock(date)) \(report.sentence)", look))
+    if let shown = report.shown { news.append(Screen.Line(Excerpt.line(shown, limit: 120), .dim)) }
+    news.removeFirst(max(0, news.count - Self.newsLimit))
+  }
+
+  mutating func press(_ key: Key, at now: Instant) -> Choice? {
+    remark = ""
+    switch key {
+    case .up, .character("k"): step(-1)
+    case .down, .character("j"): step(1)
+    case .home: step(-waiting.count)
+    case .end: step(waiting.count)
+    case .character("a"), .character("A"): return judge(.accept, now)
+    case .character("r"), .character("R"): return judge(.reject, now)
+    case .character("q"), .character("Q"), .control("c"): return .leave
+    case .control("l"): return .redraw
+    case .control("z"): return .suspend
+    default: remark = Self.help
+    }
+    return nil
+  }
+
+  private mutating func step(_ count: Int) {
+    guard let index = waiting.firstIndex(where: { $0.view.path.string == selected }) else { return }
+    selected = waiting[min(max(0, index + count), waiting.count - 1)].view.path.string
+    jumped = nil
+  }
+
+  private mutating func judge(_ verdict: Verdict, _ now: Instant) -> Choice? {
+    guard let selected, let transfer = waiting.first(where: { $0.view.path.string == selected }) else {
+      remark = "No credential waits for a verdict."
+      return nil
+    }
+    if let jumped, jumped.duration(to: now) < Self.jumpTime {
+      remark = "The selection has just changed to \(transfer.view.name). Press the key again."
+      self.jumped = nil
+      return nil
+    }
+    return .judge(path: selected, verdict)
+  }
+
+  // MARK: What is shown
+
+  private static let help = "↑↓ or j k select   a accept   r reject   q quit   Ctrl-L draws again"
+
+  /// Everything that was reported, for the terminal after the end.
+  var log: [String] { news.map(\.text) }
+
+  /// - Parameter date: milliseconds since 1970-01-01 UTC.
+  func screen(_ model: WatchModel, at now: Instant, date: UInt64) -> Screen {
+    var screen = Screen()
+    if showsCode, model.isServiceThere, let verifier = model.verifier, !verifier.uri.isEmpty {
+      screen.code = try? VerifierCommand.code(verifier.uri)
+      screen.invitation = VerifierCommand.invitation(verifier)
+    }
+    screen.heading = model.troubles
+    screen.bars = model.underWay.map { $0.view.bar($0.view.name, after: $0.seen.duration(to: now)) }
+    screen.list = waiting.map { line($0, date) }
+    if let transfer = waiting.first(where: { $0.view.path.string == selected }) {
+      screen.detail = Self.detail(transfer.view)
+    }
+    screen.news = news
+    screen.note = note
+    guard hasKeys else { return screen }
+    let keys = waiting.isEmpty ? "q quit" : (waiting.count > 1 ? "↑↓ select   " : "") + "a accept   r reject   q quit"
+    screen.footer = Screen.Line(remark.isEmpty ? keys : remark, remark.isEmpty ? .dim : .bold)
+    return screen
+  }
+
+  private func line(_ transfer: WatchedTransfer, _ date: UInt64) -> Screen.Line {
+    let (view, isSelected) = (transfer.view, hasKeys && transfer.view.path.string == selected)
+    let columns = [view.name, Self.status(transfer, date), view.sizeText, Moment.short(view.receivedAt, now: date)]
+    let text = (isSelected ? "▸ " : "  ") + columns.filter { !$0.isEmpty }.joined(separator: "  ")
+    return Screen.Line(text, isSelected ? .selected : view.isLive ? .bold : .plain)
+  }
+
+  private static func status(_ transfer: WatchedTransfer, _ date: UInt64) -> String {
+    switch transfer.stage {
+    case .queued, .taking: return "being stored"
+    case .judging: return "being judged"
+    case .left, .underWay, .told, .done: break
+    }
+    let (view, deadline) = (transfer.view, transfer.view.verdictDeadline)
+    guard view.isLive else { return "phone left" }
+    guard deadline > 0 else { return "phone waits" }
+    return "\(deadline > date ? (deadline - date + 999) / 1000 : 0) s left"
+  }
+
+  private static func detail(_ view: TransferView) -> String {
+    (view.peer.isEmpty ? "" : "From \(view.peer). ")
+      + (view.isLive ? "The phone waits for the verdict." : "A verdict does not reach the phone any more.")
+  }
+}
+
+extension Style {
+  /// How a terminal shows a piece of a screen.
+  init(_ look: Screen.Look) {
+    switch look {
+    case .plain: self = .plain
+    case .bold: self.init(bold: true)
+    case .dim: self.init(dim: true)
+    case .good: self.init(.green)
+    case .bad: self.init(.yellow)
+    case .selected: self.init(bold: true, reverse: true)
+    case .code: self = .blackOnWhite
+    }
+  }
+}

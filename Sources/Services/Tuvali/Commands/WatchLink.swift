@@ -1,0 +1,111 @@
+import DBus
+import Loop
+import Tool
+import Verifier
+
+/// What `earshot verifier watch` hears of the service: the list of its objects at each start, and then its signals, in order.
+@LoopActor
+final class WatchLink {
+  private let client: Client
+  private let onEvent: @LoopActor (WatchEvent) -> Void
+  private var registrations: [Registration] = []
+  private var retry: Registration?
+  private var owner: String?
+  /// Whether the list was read of the service that runs now. Signals before are in the list.
+  private var hasList = false
+  /// Whether the first list was read.
+  private var hasBegun = false
+  /// Counts the readings: an answer to an earlier one says nothing now.
+  private var reading = 0
+
+  /// A list that could not be read is asked for again after this time.
+  private static let pause = Duration.seconds(2)
+
+  /// - Parameter onEvent: called for each event, and with `stop` where the bus is lost.
+  init(_ client: Client, onEvent: @escaping @LoopActor (WatchEvent) -> Void) {
+    self.client = client
+    self.onEvent = onEvent
+  }
+
+  /// Connects, reads the first list, and calls `onEvent` with it.
+  ///
+  /// - Throws: why that is not possible: no bus, no service, no permission.
+  func begin() async throws(Failure) {
+    try await client.connect()
+    registrations = [
+      client.onSignal { [weak self] in self?.signal($0) },
+      client.bus.watchName(client.service) { [weak self] in self?.ownerChanged($0) },
+    ]
+    let result = await withCheckedContinuation { continuation in
+      read { continuation.resume(returning: $0) }
+    }
+    try result.get()
+    hasBegun = true
+  }
+
+  func end() {
+    registrations = []
+    retry = nil
+    reading += 1
+  }
+
+  private func ownerChanged(_ owner: String?) {
+    let before = self.owner
+    self.owner = owner
+    // The first list is read by `begin`, also where that starts the service.
+    guard hasBegun, owner != before else { return }
+    if before != nil, hasList {
+      hasList = false
+      onEvent(.went)
+    }
+    if owner != nil { readAgain() }
+  }
+
+  // MARK: The list
+
+  private func readAgain() {
+    retry = nil
+    hasList = false
+    read { [weak self] result in
+      guard let self, case .failure = result, owner != nil else { return }
+      retry = EventLoop.shared.schedule(after: Self.pause) { [weak self] in self?.readAgain() }
+    }
+  }
+
+  /// - Parameter then: called unless another reading has begun meanwhile.
+  private func read(then: @escaping @LoopActor (Result<Void, Failure>) -> Void) {
+    reading += 1
+    let reading = reading
+    client.readObjects { [weak self] result in
+      guard let self, reading == self.reading else { return }
+      switch result {
+      case .success(let objects):
+        hasList = true
+        onEvent(.came(objects))
+        then(.success(()))
+      case .failure(let failure): then(.failure(failure))
+      }
+    }
+  }
+
+  // MARK: Signals
+
+  private func signal(_ message: Message) {
+    guard hasList, let path = message.path?.string else { return }
+    let arguments = message.arguments
+    switch message.member {
+    case "InterfacesAdded":
+      guard let added = arguments.first?.asObjectPath,
+        let properties = arguments.last?[TransferView.interface]?.asDictionary
+      else { return }
+      onEvent(.added(path: added.string, properties))
+    case "InterfacesRemoved":
+      if let removed = arguments.first?.asObjectPath { onEvent(.removed(path: removed.string)) }
+    case "WalletRefused" where message.interface == VerifierFace.interfaceName && arguments.count == 2:
+      onEvent(.refused(code: arguments[0].text, sentence: arguments[1].text))
+    default:
+      guard let (interface, values) = message.changedProperties else { return }
+      onEvent(.changed(path: path, interface: interface, values))
+    }
+  }
+}

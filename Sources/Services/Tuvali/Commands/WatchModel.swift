@@ -1,0 +1,473 @@
+import CommandLine
+import Common
+import DBus
+import Terminal
+import Tool
+import Verifier
+
+/// What `earshot verifier watch` knows of the service, and what it does about it. It is a value without I/O: events go in, actions
+/// come out.
+///
+/// One credential at a time is fetched, stored, reported, and only then judged. The service may end and return at any moment: then
+/// nothing is taken twice, and what arrived meanwhile is taken.
+struct WatchModel: Sendable {
+  private let options: WatchOptions
+  private(set) var verifier: VerifierView?
+  private(set) var isServiceThere = false
+  private var transfers: [String: WatchedTransfer] = [:]
+  /// The credentials that were reported or left alone, by path: also those whose object is gone.
+  private var known: [String: Known] = [:]
+  private var knownInOrder: [String] = []
+  private var jobs: [Job] = []
+  private var current: Job?
+  /// Counts the runs of the service.
+  private var life = 0
+  /// The run of the service in which the current job began.
+  private var lifeOfJob = 0
+  private var stopping: WatchEvent.StopReason?
+  private var began: Instant?
+  /// When the present event happened, in milliseconds since 1970-01-01 UTC.
+  private var date: UInt64 = 0
+  private var shownCode = ""
+  private var shownTroubles: [String] = []
+  private var actions: [WatchAction] = []
+
+  private enum Job: Sendable, Equatable {
+    case take(String)
+    case judge(String)
+  }
+
+  private struct Known: Sendable {
+    /// Milliseconds since 1970-01-01 UTC.
+    var received: UInt64
+    /// Whether the command has not taken the credential.
+    var isLeft: Bool
+  }
+
+  /// More than a service has at once (`KeptTransfers=`), many times over.
+  private static let mostKnown = 4096
+  /// Two readings of one time may differ by so much: a time service slews the clock, and files have whole seconds.
+  private static let sameTime: UInt64 = 2000
+
+  init(_ options: WatchOptions) { self.options = options }
+
+  // MARK: What is shown
+
+  /// Credentials that wait for a verdict, in the order of their numbers.
+  var waiting: [WatchedTransfer] { sorted { $0.awaitsVerdict } }
+
+  /// Transfers whose credential is on its way.
+  var underWay: [WatchedTransfer] { sorted { $0.stage == .underWay && $0.view.isUnderWay } }
+
+  /// Why no wallet is invited, and what goes wrong, a sentence each.
+  var troubles: [String] {
+    if !isServiceThere, began != nil { return ["The service is not running; waiting for it."] }
+    return verifier?.troubles ?? []
+  }
+
+  private func sorted(_ isWanted: (WatchedTransfer) -> Bool) -> [WatchedTransfer] {
+    transfers.filter { isWanted($0.value) }.sorted { ($0.key.utf8.count, $0.key) < ($1.key.utf8.count, $1.key) }
+      .map(\.value)
+  }
+
+  // MARK: Events
+
+  /// - Parameters:
+  ///   - now: of the monotonic clock.
+  ///   - date: milliseconds since 1970-01-01 UTC.
+  mutating func handle(_ event: WatchEvent, at now: Instant, date: UInt64) -> [WatchAction] {
+    self.date = date
+    switch event {
+    case .came(let objects): came(objects, now, date)
+    case .went: went()
+    case .added(let path, let properties): add(path, properties, now, date)
+    case .removed(let path): remove(path)
+    case .changed(let path, let interface, let values): change(path, interface, values)
+    case .refused(let code, let sentence):
+      report(
+        "A phone was refused. \(sentence)", .bad,
+        [.init("refused", .string(code)), .init("sentence", .string(sentence))])
+    case .looked(let path, let properties): looked(path, properties)
+    case .taken(let path, let credential): taken(path, credential)
+    case .notTaken(let path, let failure): notTaken(path, failure)
+    case .judged(let path, let properties): judged(path, properties)
+    case .notJudged(let path, let failure, let properties): notJudged(path, failure, properties)
+    case .ordered(let path, let verdict): order(path, verdict)
+    case .stop(let reason): stopping = stopping ?? reason
+    }
+    showVerifier()
+    work()
+    defer { actions = [] }
+    return actions
+  }
+
+  // MARK: The service
+
+  private mutating func came(_ objects: ToolPart.Objects, _ now: Instant, _ date: UInt64) {
+    guard let view = VerifierView(objects) else {
+      return finish(.failure(Failure(.failed, "The service has no verifier.")))
+    }
+    let isFirst = began == nil
+    began = began ?? now
+    isServiceThere = true
+    life += 1
+    verifier = view
+    let prefix = VerifierFace.path.string + "/"
+    let found = objects.filter { $0.key.hasPrefix(prefix) }.compactMapValues { $0[TransferView.interface] }
+    if isFirst {
+      if !view.isStopped { report("Waiting for wallets.") }
+      for (path, properties) in found { enter(path, properties, isThereBefore: true, now) }
+      let left = transfers.values.count { $0.awaitsVerdict && $0.stage == .left }
+      if left > 0 {
+        report(
+          "\(left) \(left == 1 ? "credential" : "credentials") from before \(left == 1 ? "waits" : "wait") for a verdict.",
+          hint: "Try: earshot transfers, or earshot verifier watch --waiting")
+      }
+    } else {
+      report("The service is back.", .plain, [.init("service", "back")])
+      for path in transfers.keys.sorted() where found[path] == nil { remove(path, afterRestart: true) }
+      for (path, properties) in found { meetAgain(path, properties, now, date) }
+    }
+    for transfer in sorted({ $0.stage == .queued }) { queue(.take(transfer.view.path.string)) }
+    for transfer in sorted({ $0.stage == .told && $0.verdict != nil && $0.view.state == "received" }) {
+      queue(.judge(transfer.view.path.string))
+    }
+  }
+
+  private mutating func went() {
+    guard isServiceThere else { return }
+    isServiceThere = false
+    jobs = []
+    report("The service has ended; waiting for it.", .bad, [.init("service", "gone")])
+  }
+
+  /// A transfer in the list of a service that has returned.
+  private mutating func meetAgain(_ path: String, _ properties: [String: DBusValue], _ now: Instant, _ date: UInt64) {
+    let view = TransferView(ObjectPath(path) ?? "/", properties)
+    guard let before = transfers[path], isSame(before.view.receivedAt, view.receivedAt) || before.stage == .queued
+    else {
+      transfers[path] = nil
+      return add(path, properties, now, date)
+    }
+    let (stage, state) = (before.stage, before.view.state)
+    transfers[path]?.view = view
+    switch stage {
+    // The answer to the call, which failed, is on its way.
+    case .taking, .judging: break
+    case .left, .underWay, .queued, .told, .done: moved(path, from: state, wasLive: view.isLive)
+    }
+  }
+
+  private func isSame(_ time: UInt64, _ other: UInt64) -> Bool {
+    (max(time, other) - min(time, other)) <= Self.sameTime
+  }
+
+  // MARK: Transfers
+
+  /// A transfer that a signal, or the list of a service that has returned, names.
+  private mutating func add(_ path: String, _ properties: [String: DBusValue], _ now: Instant, _ date: UInt64) {
+    guard isServiceThere, path.hasPrefix(VerifierFace.path.string + "/"), transfers[path] == nil else { return }
+    let received = TransferView("/", properties).receivedAt
+    let start = began.map { date - min(date, UInt64(max(0, $0.duration(to: now) / .milliseconds(1)))) } ?? date
+    // A credential of an earlier run may be restored long after the service has started.
+    let isOld = received > 0 && received + Self.sameTime / 2 < start
+    enter(path, properties, isThereBefore: isOld, now)
+    if transfers[path]?.stage == .queued { queue(.take(path)) }
+  }
+
+  private mutating func enter(_ path: String, _ properties: [String: DBusValue], isThereBefore: Bool, _ now: Instant) {
+    guard let object = ObjectPath(path) else { return }
+    let view = TransferView(object, properties)
+    let isHere = view.state == "received" || view.state == "accepted" && view.expiresAt > 0
+    let before = known[path].flatMap { isSame($0.received, view.receivedAt) ? $0 : nil }
+    let isLeft = before?.isLeft ?? (isThereBefore && !options.takesWaiting)
+    let stage: WatchedTransfer.Stage =
+      view.isUnderWay ? .underWay : !isHere ? .done : isLeft ? .left : before != nil ? .told : .queued
+    transfers[path] = WatchedTransfer(view: view, stage: stage, seen: now)
+    // The service ended before it had the verdict.
+    if stage == .told { transfers[path]?.verdict = options.verdict }
+    if stage == .left { note(path) }
+    // It failed before this program heard of it.
+    if stage == .done, !isThereBefore, view.isFailed { actions.append(.look(path: path)) }
+  }
+
+  /// Remembers that the credential was reported or left alone.
+  private mutating func note(_ path: String) {
+    guard let transfer = transfers[path] else { return }
+    let entry = Known(received: transfer.view.receivedAt, isLeft: transfer.stage == .left)
+    if known.updateValue(entry, forKey: path) == nil { knownInOrder.append(path) }
+    if knownInOrder.count > Self.mostKnown { known[knownInOrder.removeFirst()] = nil }
+  }
+
+  private mutating func remove(_ path: String, afterRestart: Bool = false) {
+    guard let transfer = transfers.removeValue(forKey: path) else { return }
+    jobs.removeAll { $0 == .take(path) || $0 == .judge(path) }
+    let name = transfer.view.name
+    switch transfer.stage {
+    case .queued: lost("\(name) is gone: another program judged it before it was fetched.")
+    case .underWay where afterRestart:
+      failed(transfer.view, "\(name) failed: the service ended during the transfer.", code: .notRunning)
+    case .told where transfer.view.state == "received" && afterRestart:
+      report("\(name) is no longer in the service.")
+    case .left, .underWay, .taking, .told, .judging, .done: break
+    }
+  }
+
+  private mutating func change(_ path: String, _ interface: String, _ values: [String: DBusValue]) {
+    guard interface == TransferView.interface else {
+      _ = verifier?.update(interface, values)
+      return
+    }
+    guard let before = transfers[path]?.view else { return }
+    transfers[path]?.view.update(values)
+    if known[path] != nil { note(path) }
+    moved(path, from: before.state, wasLive: before.isLive)
+  }
+
+  /// The transfer may be in another state, or its phone gone.
+  private mutating func moved(_ path: String, from before: String, wasLive: Bool) {
+    guard let transfer = transfers[path] else { return }
+    let (view, state) = (transfer.view, transfer.view.state)
+    switch transfer.stage {
+    case .underWay:
+      switch state {
+      case "received", "accepted":
+        transfers[path]?.stage = .queued
+        queue(.take(path))
+      case "failed":
+        transfers[path]?.stage = .done
+        actions.append(.look(path: path))
+      case "rejected", "undecided":
+        transfers[path]?.stage = .done
+        lost("\(view.name) ended as \(state) before it was fetched.")
+      default: break
+      }
+    case .queued:
+      guard state == "rejected" || state == "undecided" else { return }
+      transfers[path]?.stage = .done
+      jobs.removeAll { $0 == .take(path) }
+      lost("\(view.name) ended as \(state) before it was fetched.")
+    case .left, .told:
+      guard before == "received" else { return }
+      if state != "received" {
+        transfers[path]?.stage = .done
+        jobs.removeAll { $0 == .judge(path) }
+        reportVerdict(view, own: nil)
+      } else if wasLive, !view.isLive {
+        report(
+          "The phone of \(view.name) has left. A verdict does not reach it any more.", .bad,
+          [.init("transfer", .string(path)), .init("phone", "left")])
+      }
+    case .taking, .judging, .done: break
+    }
+  }
+
+  private mutating func looked(_ path: String, _ properties: [String: DBusValue]) {
+    transfers[path]?.view.update(properties)
+    guard let view = transfers[path]?.view else { return }
+    failed(view, "\(view.name) failed. \(view.error)", code: .failed)
+  }
+
+  private mutating func failed(_ view: TransferView, _ sentence: String, code: ExitCode) {
+    report(
+      sentence, .bad, [.init("transfer", .string(view.path.string)), .init("error", .string(view.error))])
+    if options.isOnce { finish(.failure(Failure(code, sentence))) }
+  }
+
+  private mutating func lost(_ sentence: String) {
+    if options.isOnce { finish(.failure(Failure(.failed, sentence))) } else { complain(sentence) }
+  }
+
+  // MARK: Jobs
+
+  private mutating func queue(_ job: Job, first: Bool = false) {
+    guard !jobs.contains(job), current != job else { return }
+    if first { jobs.insert(job, at: 0) } else { jobs.append(job) }
+  }
+
+  /// Begins the next job; where the command stops, only verdicts.
+  private mutating func work() {
+    guard current == nil else { return }
+    if stopping != nil { jobs.removeAll { if case .take = $0 { true } else { false } } }
+    while isServiceThere, let job = jobs.first {
+      jobs.removeFirst()
+      switch job {
+      case .take(let path):
+        guard transfers[path]?.stage == .queued else { continue }
+        transfers[path]?.stage = .taking
+        actions.append(.take(path: path, fetch: options.fetches))
+      case .judge(let path):
+        guard let transfer = transfers[path], let verdict = transfer.verdict, transfer.view.state == "received" else {
+          continue
+        }
+        transfers[path]?.stage = .judging
+        actions.append(.judge(path: path, verdict))
+      }
+      (current, lifeOfJob) = (job, life)
+      return
+    }
+    switch stopping {
+    case .time where options.isOnce:
+      finish(.failure(Failure(.timeout, "No credential came within the time.")))
+    case .time, .left: finish(.success(.ok))
+    case nil: break
+    }
+  }
+
+  private mutating func order(_ path: String, _ verdict: Verdict) {
+    guard let transfer = transfers[path], transfer.view.state == "received" else { return }
+    transfers[path]?.verdict = verdict
+    switch transfer.stage {
+    case .left where verdict == .accept && options.fetches:
+      transfers[path]?.stage = .queued
+      queue(.take(path), first: true)
+    case .left, .told: queue(.judge(path), first: true)
+    // It is judged as soon as it is stored.
+    case .queued, .taking: break
+    case .underWay, .judging, .done: break
+    }
+  }
+
+  private mutating func taken(_ path: String, _ credential: TakenCredential) {
+    current = nil
+    transfers[path]?.view.update(credential.properties)
+    transfers[path]?.stage = .told
+    let verdict = options.verdict ?? transfers[path]?.verdict
+    transfers[path]?.verdict = verdict
+    note(path)
+    // Its object may be gone by now; it was taken all the same.
+    let view = transfers[path]?.view ?? TransferView(ObjectPath(path) ?? "/", credential.properties)
+    actions.append(.report(reception(view, credential, verdict)))
+    if verdict != nil, transfers[path]?.view.state == "received" {
+      queue(.judge(path), first: true)
+    } else if options.isOnce {
+      finish(.success(.ok))
+    }
+  }
+
+  private func reception(_ view: TransferView, _ credential: TakenCredential, _ verdict: Verdict?) -> WatchReport {
+    let bytes = credential.bytes ?? view.size
+    var sentence = "Received \(view.name): \(humanBytes(bytes))" + (view.peer.isEmpty ? "" : " from \(view.peer)")
+    sentence += credential.file.map { "; it is in \($0)." } ?? "."
+    var hint = ""
+    switch view.state {
+    case "received" where verdict == nil:
+      let left = view.verdictDeadline > date ? " for \(Moment.span(view.verdictDeadline - date))" : ""
+      sentence +=
+        view.isLive ? " A verdict is awaited\(left)." : " The phone has left; a verdict does not reach it any more."
+      hint = "Try: earshot transfers accept \(view.name), or reject"
+    case "received": break
+    default: sentence += " It is \(view.state) already."
+    }
+    var members: [JSONValue.Member] = [
+      .init("transfer", .string(view.path.string)), .init("peer", .string(view.peer)),
+      .init("bytes", .int(Int64(bytes))),
+    ]
+    if let file = credential.file { members.append(.init("file", .string(file))) }
+    if let shown = credential.shown {
+      members.append(.init("credential", .string(String(decoding: shown, as: UTF8.self))))
+    }
+    members += [.init("state", .string(view.state)), .init("verdictDeadline", .unsigned(view.verdictDeadline))]
+    return WatchReport(sentence: sentence, hint: hint, tone: .good, shown: credential.shown, members: members)
+  }
+
+  private mutating func notTaken(_ path: String, _ failure: Failure) {
+    current = nil
+    if isInterrupted(failure) {
+      guard transfers[path]?.stage == .taking else { return }
+      transfers[path]?.stage = .queued
+      return queue(.take(path), first: true)
+    }
+    if transfers[path]?.stage == .taking { transfers[path]?.stage = .left }
+    transfers[path]?.verdict = nil
+    let name = TransferView(ObjectPath(path) ?? "/", [:]).name
+    let rest =
+      failure.code == .notWritten && transfers[path]?.view.state == "received"
+      ? "\n\(name) waits in the service: earshot transfers get \(name)" : ""
+    let failure = Failure(failure.code, failure.text + rest)
+    if options.isOnce { finish(.failure(failure)) } else { complain(failure.text) }
+  }
+
+  /// Whether the service ended before it answered the current job, which is then repeated.
+  private func isInterrupted(_ failure: Failure) -> Bool {
+    !isServiceThere || failure.code == .notRunning || life != lifeOfJob
+  }
+
+  private mutating func judged(_ path: String, _ properties: [String: DBusValue]) {
+    current = nil
+    guard let verdict = transfers[path]?.verdict else { return }
+    transfers[path]?.view.update(properties)
+    transfers[path]?.stage = .done
+    note(path)
+    if let view = transfers[path]?.view { reportVerdict(view, own: verdict) }
+    if options.isOnce { finish(.success(.ok)) }
+  }
+
+  private mutating func notJudged(_ path: String, _ failure: Failure, _ properties: [String: DBusValue]) {
+    current = nil
+    if isInterrupted(failure) {
+      guard transfers[path]?.stage == .judging else { return }
+      transfers[path]?.stage = .told
+      // A service that is back already has the verdict, or not: its state says so.
+      if transfers[path]?.view.state == "received" { return queue(.judge(path), first: true) }
+      return
+    }
+    transfers[path]?.view.update(properties)
+    guard let view = transfers[path]?.view else { return }
+    transfers[path]?.verdict = nil
+    guard view.isEnded else {
+      transfers[path]?.stage = .told
+      if options.isOnce { finish(.failure(failure)) } else { complain("\(view.name): \(failure.text)") }
+      return
+    }
+    // Another program, or the service itself, was faster, and its verdict counts.
+    transfers[path]?.stage = .done
+    reportVerdict(view, own: nil)
+    if options.isOnce { finish(.success(.ok)) }
+  }
+
+  // MARK: Reports
+
+  private mutating func reportVerdict(_ view: TransferView, own verdict: Verdict?) {
+    let sentence =
+      switch (verdict, view.state) {
+      case (let verdict?, _): "\(verdict.past) \(view.name).\(view.deliveryNote)"
+      case (nil, "accepted"), (nil, "rejected"): "Another program \(view.state) \(view.name).\(view.deliveryNote)"
+      default: "\(view.name) was erased: nobody judged it in time."
+      }
+    let isGood = view.state == "accepted" && view.verdictDelivery != "peerGone"
+    report(
+      sentence, isGood ? .good : .bad,
+      [
+        .init("transfer", .string(view.path.string)), .init("state", .string(view.state)),
+        .init("verdictDelivery", .string(view.verdictDelivery)),
+      ])
+  }
+
+  private mutating func showVerifier() {
+    let troubles = troubles
+    let news = troubles.filter { !shownTroubles.contains($0) }
+    shownTroubles = troubles
+    if !news.isEmpty, isServiceThere {
+      // The sentences one by one for people, the present list for programs.
+      for sentence in news { report(sentence, .bad) }
+      report("", .bad, [.init("troubles", .array(troubles.map { .string($0) }))])
+    }
+    let code = isServiceThere ? verifier?.uri ?? "" : ""
+    guard code != shownCode else { return }
+    shownCode = code
+    if !code.isEmpty { actions.append(.code(code)) }
+  }
+
+  private mutating func report(
+    _ sentence: String, _ tone: WatchReport.Tone = .plain, _ members: [JSONValue.Member] = [], hint: String = ""
+  ) {
+    actions.append(.report(WatchReport(sentence: sentence, hint: hint, tone: tone, members: members)))
+  }
+
+  private mutating func complain(_ sentence: String) {
+    actions.append(.report(WatchReport(sentence: sentence, tone: .bad, isComplaint: true)))
+  }
+
+  private mutating func finish(_ result: Result<ExitCode, Failure>) { actions.append(.finish(result)) }
+}

@@ -1,0 +1,100 @@
+import CommandLine
+import DBus
+import Tool
+
+/// What a person or a program decides about a credential.
+enum Verdict: String, Sendable {
+  /// The method of `Credential1`.
+  case accept = "Accept"
+  case reject = "Reject"
+
+  var past: String { rawValue + "ed" }
+}
+
+/// What `earshot verifier watch` does with the credentials that arrive.
+struct WatchOptions: Sendable, Equatable {
+  /// It ends after one transfer.
+  var isOnce = false
+  /// It also takes credentials that were received before it began.
+  var takesWaiting = false
+  /// The verdict on each credential; nil where an operator or another program gives it.
+  var verdict: Verdict?
+  /// Whether credentials are fetched from the service. One that was fetched is erased there as soon as it is accepted.
+  var fetches = true
+}
+
+/// What a command has taken from the service: a credential as far as it was fetched.
+struct TakenCredential: Sendable, Equatable {
+  /// All properties of the transfer, with those that no signal carries.
+  var properties: [String: DBusValue] = [:]
+  /// Bytes of the credential; nil if it was not fetched.
+  var bytes: Int?
+  /// Where it is stored; nil if it is not.
+  var file: String?
+  /// The credential, if it is to be shown.
+  var shown: [UInt8]?
+}
+
+/// What happens to `earshot verifier watch`.
+enum WatchEvent: Sendable {
+  /// The service is there, with these objects. Signals that came before are in them.
+  case came(ToolPart.Objects)
+  case went
+  case added(path: String, [String: DBusValue])
+  case removed(path: String)
+  /// Properties of an interface of an object have other values.
+  case changed(path: String, interface: String, [String: DBusValue])
+  /// The verifier refused a phone.
+  case refused(code: String, sentence: String)
+  /// The answer to `WatchAction.look`.
+  case looked(path: String, [String: DBusValue])
+  /// The answers to `WatchAction.take`.
+  case taken(path: String, TakenCredential)
+  case notTaken(path: String, Failure)
+  /// The answers to `WatchAction.judge`, with the properties of the transfer then.
+  case judged(path: String, [String: DBusValue])
+  case notJudged(path: String, Failure, [String: DBusValue])
+  /// The operator gives a verdict.
+  case ordered(path: String, Verdict)
+  /// The command ends as soon as what it is doing is done.
+  case stop(StopReason)
+
+  enum StopReason: Sendable {
+    /// A person or a signal ends it.
+    case left
+    /// The time of `--for` is over.
+    case time
+  }
+}
+
+/// What `earshot verifier watch` has to do, in this order.
+enum WatchAction: Sendable {
+  /// Ask for all properties of a transfer.
+  case look(path: String)
+  /// Fetch a credential and store it; without `fetch` only ask for its properties.
+  case take(path: String, fetch: Bool)
+  case judge(path: String, Verdict)
+  case report(WatchReport)
+  /// The text of the QR code is another one.
+  case code(String)
+  case finish(Result<ExitCode, Failure>)
+}
+
+/// Something that happened, for a person and for a program that reads JSON.
+struct WatchReport: Sendable, Equatable {
+  enum Tone: Sendable, Equatable {
+    case plain, good, bad
+  }
+
+  /// Empty where it is for programs alone.
+  var sentence = ""
+  /// What a person without the screen's keys can do; it follows the sentence.
+  var hint = ""
+  var tone = Tone.plain
+  /// Whether it belongs on standard error.
+  var isComplaint = false
+  /// The beginning of a credential.
+  var shown: [UInt8]?
+  /// The members of a JSON object; empty where it is for people alone.
+  var members: [JSONValue.Member] = []
+}

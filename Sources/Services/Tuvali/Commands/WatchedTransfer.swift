@@ -1,0 +1,31 @@
+import Common
+
+/// A transfer as `earshot verifier watch` has it: what the service shows, and how far the command is with it.
+struct WatchedTransfer: Sendable, Equatable {
+  enum Stage: Sendable, Equatable {
+    /// It was there before the command, which does not take it unasked; or it could not be stored.
+    case left
+    /// The credential is on its way to the service.
+    case underWay
+    /// It has to be fetched.
+    case queued
+    /// It is being fetched and stored.
+    case taking
+    /// It was reported. Its verdict is awaited, if there is none yet.
+    case told
+    /// This command's verdict is on its way to the service.
+    case judging
+    /// Nothing more is to be done about it.
+    case done
+  }
+
+  var view: TransferView
+  var stage: Stage
+  /// When it was first seen.
+  let seen: Instant
+  /// The verdict that this command has to give.
+  var verdict: Verdict?
+
+  /// Whether an operator can judge it.
+  var awaitsVerdict: Bool { view.state == "received" && stage != .judging }
+}

@@ -1,0 +1,272 @@
+import CommandLine
+import Common
+import DBus
+import Testing
+import Tool
+
+@testable import Commands
+
+/// A watch without a service and a terminal: the test is both.
+private struct Watch {
+  static let root = "/org/earshot/verifier"
+  var model: WatchModel
+  var now = Instant.zero
+  /// Milliseconds since 1970-01-01 UTC at `Instant.zero`.
+  let begin: UInt64 = 1_900_000_000_000
+  /// Everything that was to be done.
+  private(set) var actions: [WatchAction] = []
+
+  init(_ options: WatchOptions = WatchOptions()) { model = WatchModel(options) }
+
+  static func path(_ number: Int) -> String { "\(root)/credential\(number)" }
+
+  var date: UInt64 { begin + UInt64(now.nanoseconds / 1_000_000) }
+
+  mutating func handle(_ event: WatchEvent) { actions += model.handle(event, at: now, date: date) }
+
+  mutating func pass(_ time: Duration) { now = now.advanced(by: time) }
+
+  /// Properties of a credential that was received `age` ago.
+  func properties(
+    _ state: String, age: Duration = .zero, isLive: Bool = false, deadline: UInt64 = 0, expires: Bool = true
+  ) -> [String: DBusValue] {
+    let received = state == "received" || state == "accepted" ? date - UInt64(age / .milliseconds(1)) : 0
+    return [
+      "State": .string(state), "Live": .bool(isLive), "ReceivedAt": .uint64(received),
+      "ExpiresAt": .uint64(expires ? received + 7_200_000 : 0), "VerdictDeadline": .uint64(deadline),
+      "Size": .uint64(1234),
+    ]
+  }
+
+  mutating func come(_ transfers: [Int: [String: DBusValue]] = [:]) {
+    var objects: ToolPart.Objects = [Self.root: ["org.earshot.Verifier1": ["State": .string("waiting")]]]
+    for (number, properties) in transfers { objects[Self.path(number)] = ["org.earshot.Credential1": properties] }
+    handle(.came(objects))
+  }
+
+  mutating func change(_ number: Int, _ values: [String: DBusValue]) {
+    handle(.changed(path: Self.path(number), interface: "org.earshot.Credential1", values))
+  }
+
+  /// A phone comes, and its credential is here.
+  mutating func receive(_ number: Int, deadline: UInt64 = 0) {
+    handle(.added(path: Self.path(number), properties("connected", isLive: true)))
+    change(number, properties("received", isLive: true, deadline: deadline))
+  }
+
+  mutating func taken(_ number: Int, _ state: String = "received") {
+    handle(
+      .taken(
+        path: Self.path(number),
+        TakenCredential(properties: properties(state, isLive: true), bytes: 1234, file: "f\(number)")))
+  }
+
+  /// What was to be fetched, in order.
+  var takes: [String] {
+    actions.compactMap { if case .take(let path, _) = $0 { String(path.dropFirst(Self.root.count + 1)) } else { nil } }
+  }
+  var verdicts: [String] {
+    actions.compactMap {
+      if case .judge(let path, let verdict) = $0 {
+        "\(verdict.past) \(path.dropFirst(Self.root.count + 1))"
+      } else {
+        nil
+      }
+    }
+  }
+  var reports: [WatchReport] { actions.compactMap { if case .report(let report) = $0 { report } else { nil } } }
+  var sentences: [String] { reports.map(\.sentence).filter { !$0.isEmpty } }
+  var ends: [ExitCode] {
+    actions.compactMap {
+      guard case .finish(let result) = $0 else { return nil }
+      switch result {
+      case .success(let code): return code
+      case .failure(let failure): return failure.code
+      }
+    }
+  }
+}
+
+@Suite("A watch takes what it should, once, and says what happens") struct WatchModelTests {
+  private static let accepting = { () -> WatchOptions in
+    var options = WatchOptions()
+    options.verdict = .accept
+    return options
+  }()
+
+  @Test("Credentials that were there before are not taken, judged or fetched unasked, whether judged or not")
+  func older() {
+    var watch = Watch(Self.accepting)
+    watch.come([1: watch.properties("received", age: .seconds(60)), 2: watch.properties("accepted", age: .seconds(60))])
+    #expect(watch.takes.isEmpty && watch.verdicts.isEmpty)
+    #expect(watch.sentences.contains("1 credential from before waits for a verdict."))
+    // One of an earlier run that the service restores after the watch has begun.
+    watch.pass(.seconds(10))
+    watch.handle(.added(path: Watch.path(3), watch.properties("received", age: .seconds(60))))
+    watch.handle(.added(path: Watch.path(4), watch.properties("accepted", age: .seconds(60))))
+    #expect(watch.takes.isEmpty && watch.verdicts.isEmpty)
+    // Nor after a restart of the service.
+    watch.handle(.went)
+    watch.pass(.seconds(10))
+    watch.come([1: watch.properties("received", age: .seconds(80)), 3: watch.properties("received", age: .seconds(80))])
+    #expect(watch.takes.isEmpty && watch.verdicts.isEmpty)
+    watch.receive(5)
+    #expect(watch.takes == ["credential5"])
+  }
+
+  @Test("With --waiting they are taken, and those that were accepted and fetched long ago are not")
+  func waiting() {
+    var options = WatchOptions()
+    options.takesWaiting = true
+    var watch = Watch(options)
+    watch.come([
+      1: watch.properties("received", age: .seconds(60)), 2: watch.properties("accepted", age: .seconds(60)),
+      3: watch.properties("accepted", age: .seconds(60), expires: false),
+    ])
+    #expect(watch.takes == ["credential1"])
+    watch.taken(1)
+    #expect(watch.takes == ["credential1", "credential2"])
+    watch.taken(2, "accepted")
+    #expect(watch.takes.count == 2)
+  }
+
+  @Test("One after the other is fetched, reported, and only then judged")
+  func order() {
+    var watch = Watch(Self.accepting)
+    watch.come()
+    watch.receive(1)
+    watch.receive(2)
+    #expect(watch.takes == ["credential1"] && watch.verdicts.isEmpty)
+    watch.taken(1)
+    #expect(watch.verdicts == ["Accepted credential1"] && watch.takes == ["credential1"])
+    watch.handle(.judged(path: Watch.path(1), ["State": .string("accepted"), "VerdictDelivery": .string("peerGone")]))
+    #expect(watch.sentences.last == "Accepted credential1. The phone had already left and was not notified.")
+    #expect(watch.takes == ["credential1", "credential2"])
+  }
+
+  @Test("A service that restarts is waited for: said once, nothing is taken twice, and what arrived meanwhile is taken")
+  func restart() {
+    var watch = Watch()
+    watch.come()
+    watch.receive(1)
+    watch.taken(1)
+    watch.handle(.went)
+    watch.handle(.went)
+    #expect(watch.sentences.count { $0 == "The service has ended; waiting for it." } == 1)
+    #expect(watch.model.troubles == ["The service is not running; waiting for it."])
+    watch.pass(.seconds(20))
+    watch.come([1: watch.properties("received", age: .seconds(20)), 2: watch.properties("received", age: .seconds(3))])
+    #expect(watch.takes == ["credential1", "credential2"] && watch.ends.isEmpty)
+    watch.taken(2)
+    // A service that removes its objects as it ends is no reason to take them again.
+    watch.handle(.removed(path: Watch.path(1)))
+    watch.handle(.went)
+    watch.come([1: watch.properties("received", age: .seconds(20)), 2: watch.properties("received", age: .seconds(3))])
+    #expect(watch.takes.count == 2)
+  }
+
+  @Test("A credential whose fetching or verdict the restart interrupted is fetched and judged when the service is back")
+  func interrupted() {
+    var watch = Watch(Self.accepting)
+    watch.come()
+    watch.receive(1)
+    watch.handle(.went)
+    watch.handle(.notTaken(path: Watch.path(1), Failure(.timeout, "no reply")))
+    #expect(watch.sentences.last == "The service has ended; waiting for it.")
+    watch.come([1: watch.properties("received")])
+    #expect(watch.takes == ["credential1", "credential1"])
+    watch.taken(1)
+    watch.handle(.went)
+    // The answer to a call of the run before may come when the next run is there.
+    watch.come([1: watch.properties("received")])
+    watch.handle(.notJudged(path: Watch.path(1), Failure(.timeout, "no reply"), [:]))
+    #expect(watch.takes.count == 2 && watch.verdicts == ["Accepted credential1", "Accepted credential1"])
+  }
+
+  @Test("A number that a service without a disk gives out again is another credential")
+  func numberAgain() {
+    var watch = Watch()
+    watch.come()
+    watch.receive(1)
+    watch.taken(1)
+    watch.handle(.went)
+    watch.pass(.seconds(60))
+    watch.come([1: watch.properties("received")])
+    #expect(watch.takes == ["credential1", "credential1"])
+  }
+
+  @Test(
+    "It says who waits for a verdict, that the phone left, that another program judged, what failed, and who was refused"
+  )
+  func said() {
+    var watch = Watch()
+    watch.come()
+    watch.receive(1, deadline: watch.date + 30_000)
+    watch.taken(1)
+    #expect(watch.sentences.last == "Received credential1: 1.2 KiB; it is in f1. A verdict is awaited.")
+    #expect(watch.model.waiting.map(\.view.name) == ["credential1"])
+    watch.change(1, ["Live": .bool(false), "VerdictDeadline": .uint64(0)])
+    #expect(watch.sentences.last == "The phone of credential1 has left. A verdict does not reach it any more.")
+    watch.change(1, ["State": .string("rejected"), "VerdictDelivery": .string("peerGone")])
+    #expect(
+      watch.sentences.last == "Another program rejected credential1. The phone had already left and was not notified.")
+    #expect(watch.model.waiting.isEmpty)
+    watch.handle(.added(path: Watch.path(2), watch.properties("connected", isLive: true)))
+    watch.change(2, ["State": .string("failed"), "ErrorCode": .string("TVV_TRA_002")])
+    watch.handle(.looked(path: Watch.path(2), ["ErrorMessage": .string("64 of 82 chunks are missing.")]))
+    #expect(watch.sentences.last == "credential2 failed. TVV_TRA_002: 64 of 82 chunks are missing.")
+    watch.handle(.refused(code: "wrongCode", sentence: "Scan the code that is shown now."))
+    #expect(watch.sentences.last == "A phone was refused. Scan the code that is shown now.")
+    #expect(watch.reports.last?.members.first == .init("refused", "wrongCode"))
+  }
+
+  @Test(
+    "An operator's verdict on a credential from before stores it first, and one on a stored credential is given at once"
+  )
+  func operated() {
+    var watch = Watch()
+    watch.come([1: watch.properties("received", age: .seconds(60)), 2: watch.properties("received", age: .seconds(60))])
+    watch.handle(.ordered(path: Watch.path(1), .accept))
+    #expect(watch.takes == ["credential1"] && watch.verdicts.isEmpty)
+    watch.taken(1)
+    #expect(watch.verdicts == ["Accepted credential1"])
+    watch.handle(.judged(path: Watch.path(1), ["State": .string("accepted")]))
+    watch.handle(.ordered(path: Watch.path(2), .reject))
+    #expect(watch.takes == ["credential1"] && watch.verdicts == ["Accepted credential1", "Rejected credential2"])
+  }
+
+  @Test("A watch that is told to end while it stores a credential ends after that, and after the verdict on it")
+  func stop() {
+    var watch = Watch(Self.accepting)
+    watch.come()
+    watch.receive(1)
+    watch.receive(2)
+    watch.handle(.stop(.left))
+    #expect(watch.ends.isEmpty)
+    watch.taken(1)
+    #expect(watch.ends.isEmpty && watch.verdicts == ["Accepted credential1"])
+    watch.handle(.judged(path: Watch.path(1), ["State": .string("accepted")]))
+    #expect(watch.ends == [.ok] && watch.takes == ["credential1"])
+  }
+
+  @Test("Once: it ends after one transfer, fails as it failed, and where none came in time")
+  func once() {
+    var options = WatchOptions()
+    options.isOnce = true
+    var watch = Watch(options)
+    watch.come()
+    watch.receive(1)
+    watch.taken(1)
+    #expect(watch.ends == [.ok])
+    watch = Watch(options)
+    watch.come()
+    watch.handle(.stop(.time))
+    #expect(watch.ends == [.timeout])
+    watch = Watch(options)
+    watch.come()
+    watch.handle(.added(path: Watch.path(1), watch.properties("connected", isLive: true)))
+    watch.handle(.went)
+    watch.come()
+    #expect(watch.ends == [.notRunning])
+  }
+}
