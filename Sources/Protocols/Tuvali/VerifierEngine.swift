@@ -81,10 +81,10 @@ public struct VerifierEngine: Sendable {
     case .linkClosed(let link): return close(link, at: now)
     case .unsealed(let link, let result):
       return inVisit(link) { $0.unsealed(result, &$1, at: now) }
-    case .kept(let link, let error):
-      return inVisit(link) { $0.kept(error, &$1, at: now) }
+    case .kept(let link, let error, let isProvisional):
+      return inVisit(link) { $0.kept(error, isProvisional: isProvisional, &$1, at: now) }
     case .decided(let link, let accepted):
-      return inVisit(link) { visit, _ in visit.decided(accepted, at: now) }
+      return inVisit(link) { $0.decided(accepted, &$1, at: now) }
     case .dismissed(let link):
       return inVisit(link) { $0.dismiss(&$1, at: now) }
     case .timer: return timer(at: now)

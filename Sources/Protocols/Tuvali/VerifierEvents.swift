@@ -20,8 +20,9 @@ extension VerifierEngine {
     case linkClosed(LinkID)
     /// `Action.unseal` was carried out.
     case unsealed(LinkID, Result<[UInt8], TuvaliError>)
-    /// The credential of `Action.deliver` is stored or, with an error, could not be stored.
-    case kept(LinkID, TuvaliError?)
+    /// The credential of `Action.deliver` is stored or, with an error, could not be stored. A provisional credential is
+    /// stored for as long as its wallet waits: the wallet hears of its success with the verdict, and of an error without one.
+    case kept(LinkID, TuvaliError?, isProvisional: Bool = false)
     /// A local program has judged the credential.
     case decided(LinkID, accepted: Bool)
     /// A local program wants this wallet to leave.

@@ -72,7 +72,7 @@ struct Visit: Sendable {
     switch state {
     case .identified: identifiedAt.advanced(by: configuration.announceTimeout)
     case .receiving(let reception): reception.reportAt ?? min(silenceEnd, visitEnd)
-    case .unsealing(let until), .keeping(let until), .deciding(let until), .leaving(let until): until
+    case .unsealing(let until), .keeping(let until), .deciding(let until, _), .leaving(let until): until
     case .refused(_, let until): until
     case .closing(let cutAt): cutAt
     }
@@ -81,13 +81,13 @@ struct Visit: Sendable {
   /// Whether the credential was received, or never will be.
   var isOver: Bool {
     switch state {
-    case .identified, .receiving, .unsealing, .keeping: false
+    case .identified, .receiving, .unsealing, .keeping, .deciding(_, isProvisional: true): false
     case .deciding, .leaving, .refused, .closing: true
     }
   }
 
   /// Until when the wallet waits for a verdict; nil where it does not.
-  var verdictEnd: Instant? { if case .deciding(let until) = state { until } else { nil } }
+  var verdictEnd: Instant? { if case .deciding(let until, _) = state { until } else { nil } }
 
   /// Whether the wallet was asked to disconnect.
   var isClosing: Bool { if case .closing = state { true } else { false } }
@@ -109,7 +109,7 @@ struct Visit: Sendable {
   /// Bytes of a frame for which there must be room; nil while nothing is announced, and when the credential is kept.
   var claim: Int? {
     switch state {
-    case .receiving, .unsealing, .keeping: progress.bytesExpected
+    case .receiving, .unsealing, .keeping, .deciding(_, isProvisional: true): progress.bytesExpected
     case .identified, .deciding, .leaving, .refused, .closing: nil
     }
   }
@@ -123,7 +123,8 @@ struct Visit: Sendable {
     case .identified, .unsealing, .keeping, .leaving, .refused, .closing: return nil
     }
     return Standing(
-      announcedAt: announcedAt ?? identifiedAt, progressAt: progressAt, bytes: mostBytes, isDelivered: isOver)
+      announcedAt: announcedAt ?? identifiedAt, progressAt: progressAt, bytes: mostBytes,
+      isDelivered: verdictEnd != nil)
   }
 
   /// Whether an Identify begins another transfer: not the one that began this visit, not in a row, and not while a complete
@@ -255,6 +256,7 @@ struct Visit: Sendable {
       (reception.reportAt, reception.isAsked) = (due, true)
       state = .receiving(reception)
       return due <= now ? report(reception, &counters, at: now) : []
+    case .deciding(_, isProvisional: true): return []
     case .deciding, .leaving:
       return [.notify(link, .transferReportResponse, dialect, TransferReport.success.bytes)]
     case .identified, .unsealing, .keeping, .refused, .closing:
@@ -309,21 +311,25 @@ struct Visit: Sendable {
     }
   }
 
-  /// The wallet hears of its success only when the credential is stored.
-  mutating func kept(_ error: TuvaliError?, _ counters: inout Counters, at now: Instant) -> [Action] {
+  /// The wallet hears of its success only when the credential is stored, and stays stored whatever the wallet does.
+  mutating func kept(
+    _ error: TuvaliError?, isProvisional: Bool, _ counters: inout Counters, at now: Instant
+  ) -> [Action] {
     guard case .keeping = state else { return [] }
     if let error { return fail(error, &counters, at: now) }
+    state = .deciding(until: now.advanced(by: configuration.decisionTimeout), isProvisional: isProvisional)
+    if isProvisional { return [.tell(link, .received)] }
     counters.received += 1
-    state = .deciding(until: now.advanced(by: configuration.decisionTimeout))
     return [
       .notify(link, .transferReportResponse, dialect, TransferReport.success.bytes), .tell(link, .received),
     ]
   }
 
-  mutating func decided(_ accepted: Bool, at now: Instant) -> [Action] {
-    guard case .deciding = state else { return [] }
+  mutating func decided(_ accepted: Bool, _ counters: inout Counters, at now: Instant) -> [Action] {
+    guard case .deciding(_, let isProvisional) = state else { return [] }
     state = .leaving(until: now.advanced(by: configuration.leaveTimeout))
-    return [
+    if isProvisional { counters.received += 1 }
+    return (isProvisional ? [.notify(link, .transferReportResponse, dialect, TransferReport.success.bytes)] : []) + [
       .notify(link, .verificationStatus, dialect, VerificationStatus(isAccepted: accepted).bytes),
       .tell(link, .statusSent(accepted: accepted)),
     ]
@@ -355,6 +361,12 @@ struct Visit: Sendable {
     case .unsealing, .keeping:
       let sentence = "Decrypting and keeping took over \(configuration.idleTimeout.components.seconds) s."
       return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
+    case .deciding(_, isProvisional: true):
+      counters.noRoom += 1
+      let seconds = configuration.decisionTimeout.components.seconds
+      let sentence =
+        "There was no verdict for \(seconds) s, and there is no capacity to keep the credential any longer."
+      return fail(TuvaliError(.verifierUnknown, .noCapacity, sentence), &counters, at: now)
     case .deciding, .leaving, .refused: return askToDisconnect(at: now)
     case .closing: return []
     }

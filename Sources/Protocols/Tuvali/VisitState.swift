@@ -12,8 +12,8 @@ enum VisitState: Sendable {
   case unsealing(until: Instant)
   /// The credential is decrypted, and is being stored.
   case keeping(until: Instant)
-  /// The wallet knows of its success and waits for the verdict.
-  case deciding(until: Instant)
+  /// The wallet waits for the verdict. It knows of its success unless the credential is stored provisionally.
+  case deciding(until: Instant, isProvisional: Bool)
   /// The wallet knows the verdict, and should disconnect by itself.
   case leaving(until: Instant)
   /// The wallet was refused, and is asked to disconnect when the answer has reached it.
@@ -53,7 +53,7 @@ enum VisitState: Sendable {
     case .identified(let keys): self = .identified(keys)
     case .unsealing(let until): self = .unsealing(until: until)
     case .keeping(let until): self = .keeping(until: until)
-    case .deciding(let until): self = .deciding(until: until)
+    case .deciding(let until, let isProvisional): self = .deciding(until: until, isProvisional: isProvisional)
     case .leaving(let until): self = .leaving(until: until)
     case .refused(let reason, let until): self = .refused(reason, until: until)
     case .closing(let cutAt): self = .closing(cutAt: cutAt)

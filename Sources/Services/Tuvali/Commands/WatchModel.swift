@@ -115,7 +115,7 @@ struct WatchModel: Sendable {
     let prefix = VerifierFace.path.string + "/"
     let found = objects.filter { $0.key.hasPrefix(prefix) }.compactMapValues { $0[TransferView.interface] }
     if isFirst {
-      if !view.isStopped { report("Waiting for wallets.") }
+      if !view.uri.isEmpty { report("Waiting for wallets.") }
       for (path, properties) in found { enter(path, properties, isThereBefore: true, now) }
       let left = transfers.values.count { $0.awaitsVerdict && $0.stage == .left }
       if left > 0 {

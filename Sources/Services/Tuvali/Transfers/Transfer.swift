@@ -72,6 +72,8 @@ public final class Transfer {
   /// When the transfer began, in milliseconds since 1970-01-01 UTC by the present setting of the clock; 0 if it began in an earlier
   /// run.
   public private(set) var startedAt: Int64 = 0
+  /// Whether the credential is kept only while its phone is connected: the phone has not heard of its success yet.
+  public private(set) var isProvisional = false
   /// Whether a program was given the credential.
   public private(set) var wasTaken = false
   /// Whether the link is still up or being made.
@@ -136,9 +138,10 @@ public final class Transfer {
     if lastShown.duration(to: scheduler.now) >= Self.showInterval { show() }
   }
 
-  public func receive(_ credential: [UInt8]) {
+  public func receive(_ credential: [UInt8], isProvisional: Bool = false) {
     text = CredentialText(credential)
     size = credential.count
+    self.isProvisional = isProvisional
   }
 
   /// Notes the size of the credential that is sent, in bytes.
@@ -174,6 +177,7 @@ public final class Transfer {
   /// Notes the verdict, and whether the phone was notified of it.
   public func decide(accepted: Bool, _ delivery: VerdictDelivery) {
     guard !state.isEnd else { return }
+    isProvisional = false
     (verdictDelivery, verdictEnd, verdictDeadline) = (delivery, nil, 0)
     enter(accepted ? .accepted : .rejected)
   }

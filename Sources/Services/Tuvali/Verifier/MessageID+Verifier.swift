@@ -32,8 +32,28 @@ extension MessageID {
     earshot status lists them.
     """)
 
+  /// There is no capacity for one more credential.
+  static let storeFull = MessageID(
+    "StoreFull", "5e0c1d7c6d934b3f8d1a4e0b9c2f7a61", "The kiosk is full",
+    """
+    As many credentials wait to be judged or fetched as KeptTransfers= or KeptBytes= allows, and no wallet is invited.
+    List them with: earshot transfers
+    Then judge each (earshot transfers accept NAME, earshot transfers reject NAME) and fetch what is accepted
+    (earshot transfers get NAME).
+    """)
+
+  /// Only credentials that are judged while their phones are connected find capacity.
+  static let storeCrowded = MessageID(
+    "StoreCrowded", "b1f6a2de0c7446c9a7d5e83f19b04c2e", "Many credentials wait for a verdict",
+    """
+    The rest of the capacity is for phones that wait for the verdict: a credential that is not judged while its phone is
+    connected is not kept, and the phone is told that it failed.
+    List the credentials that wait with: earshot transfers
+    Then judge them: earshot transfers accept NAME, earshot transfers reject NAME
+    """)
+
   /// Every id of the verifier alone.
   static let verifier: [MessageID] = [
-    .verifierStarted, .verifierStopped, .storeDegraded, .storeRestored,
+    .verifierStarted, .verifierStopped, .storeDegraded, .storeRestored, .storeFull, .storeCrowded,
   ]
 }

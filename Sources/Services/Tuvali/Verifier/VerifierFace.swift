@@ -64,8 +64,9 @@ public final class VerifierFace {
       properties: [
         Property(
           "State", "s",
-          documentation: "stopped, waiting (nobody is served), serving, or full: nobody is served or invited, for "
-            + "there is no room for a credential until some are judged and fetched.",
+          documentation:
+            "stopped, waiting (no wallet has a session), serving, or full: no wallet has a session or is invited, because "
+            + "there is no capacity for a credential until some are judged and fetched.",
           audience: .everybody, get: { .string(service.state.rawValue) }),
         Property(
           "Visits", "u",

@@ -83,7 +83,7 @@ extension VerifierService: Service {
       case .stopped: "The verifier is stopped."
       case .waiting: "Waiting for wallets as \(settings.engine.name)."
       case .serving: visitors == 1 ? "Serving a wallet." : "Serving \(visitors) wallets."
-      case .full: "No wallet is invited: \(transfers.waitingCredentials) credentials wait, and no more are kept."
+      case .full: "No wallet is invited: \(transfers.waitingCredentials) credentials wait. Try: earshot transfers"
       }
     let trouble = vault.troubleInShort
     return trouble.isEmpty ? work : "\(work) \(trouble)"

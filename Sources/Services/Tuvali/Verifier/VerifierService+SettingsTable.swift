@@ -64,7 +64,8 @@ extension VerifierService.Settings {
     Setting(
       "KeptTransfers", \.keptTransfers, .number(1...1000), .onRestart,
       "How many transfers stay on D-Bus, the present ones included, before the oldest that ended is forgotten. One whose "
-        + "credential is still to be judged or fetched stays; when all are such, no wallet is invited."),
+        + "credential is still to be judged or fetched stays; when all are such, no wallet is invited. Credentials "
+        + "without a verdict leave one place for each of Visitors, for phones that wait for theirs."),
     Setting(
       "KeepFor", \.vault.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
       "How long a credential waits for Accept or Reject, and to be fetched, before it is erased. On a machine without a "

@@ -41,6 +41,19 @@ extension VerifierService {
       "A phone was refused. \(refusal.sentence)", id: .transferRefused, .link(link), .protocolName("tuvali"))
   }
 
+  /// Writes into the journal that credentials wait which somebody has to deal with, or that there is capacity again.
+  func log(_ load: CredentialCapacity.Load, after before: CredentialCapacity.Load.Kind) {
+    guard loadLines.allow(load.kind, at: scheduler.now) else { return }
+    switch load.kind {
+    case .normal:
+      Log.shared.notice("There is capacity for credentials again", .protocolName("tuvali"))
+    case .crowded where before == .full:
+      Log.shared.notice("There is capacity for credentials again. \(load.sentence)", .protocolName("tuvali"))
+    case .crowded: Log.shared.warning("\(load.sentence)", id: .storeCrowded, .protocolName("tuvali"))
+    case .full: Log.shared.warning("\(load.sentence)", id: .storeFull, .protocolName("tuvali"))
+    }
+  }
+
   private func begin(_ transfer: Transfer, on link: LinkID, dialect: Dialect) {
     transfer.met(addresses[link], dialect: dialect.name.rawValue)
     visits[link] = transfer
@@ -78,6 +91,10 @@ extension VerifierService {
     let failed = transfer ?? transfers.add(.incoming, .connected)
     if transfer == nil { failed.met(addresses[link], dialect: "") }
     showFigures(of: link)
+    if failed.isProvisional {
+      failed.drop()
+      vault.remove(failed)
+    }
     failed.enter(.failed, error: error)
     if transfer == nil { failed.end() }
     guard transfer == nil ? mayWarn(of: link) : mayEnd(failed, of: link) else { return }

@@ -38,6 +38,10 @@ public final class VerifierService {
   private var sentStatus: LinkID?
   /// What the engine was told of the room.
   private var knownRoom: VerifierEngine.Room?
+  /// What the journal was told of the load.
+  private var knownLoad = CredentialCapacity.Load.Kind.normal
+  /// Keeps a load that comes and goes from filling the journal.
+  var loadLines = RateLimiter<CredentialCapacity.Load.Kind>(perMinute: 2, capacity: 4)
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
   var lostPlaces = LostPlaces()
   /// Keeps phones that come again and again from filling the journal.
@@ -93,9 +97,7 @@ public final class VerifierService {
   /// What is wrong with keeping credentials, and what to do, for a person; empty when nothing is.
   public var storage: String {
     if let trouble = vault.trouble { return trouble.sentence }
-    guard room.isNone else { return "" }
-    let waiting = transfers.waitingCredentials
-    return "\(waiting) credentials wait to be judged and taken, and no more are kept. No wallet is invited."
+    return capacity.load.sentence
   }
 
   /// The text of the QR code, in the first dialect's form; empty while nobody is invited: the verifier is stopped, the radio
@@ -222,19 +224,23 @@ public final class VerifierService {
 
   // MARK: Room
 
-  /// What can be kept besides the credentials that are here.
-  private var room: VerifierEngine.Room {
-    var room = VerifierEngine.Room(credentials: settings.keptTransfers, bytes: vault.settings.maximumBytes)
-    for text in transfers.transfers.lazy.compactMap(\.text) {
-      room.credentials -= 1
-      room.bytes -= text.count
-    }
-    return room
+  /// What is kept, and what can be kept.
+  private var capacity: CredentialCapacity {
+    CredentialCapacity(of: transfers.transfers, settings, bytes: vault.settings.maximumBytes)
   }
+
+  private var room: VerifierEngine.Room { capacity.room }
 
   /// Tells the engine how much room there is, when that has changed.
   func measureRoom() {
-    let room = room
+    let capacity = capacity
+    if capacity.load.kind != knownLoad {
+      let before = knownLoad
+      knownLoad = capacity.load.kind
+      log(capacity.load, after: before)
+      changed()
+    }
+    let room = capacity.room
     guard room != knownRoom else { return }
     let wasNone = knownRoom?.isNone ?? false
     knownRoom = room
@@ -293,23 +299,24 @@ public final class VerifierService {
   private func keep(_ credential: [UInt8], from link: LinkID) {
     guard let transfer = visits[link] else { return }
     guard transfers.waitingCredentials < settings.keptTransfers else {
-      return refuse(link, "\(settings.keptTransfers) credentials wait to be judged and taken, and no more are kept.")
+      return refuse(link, "There is no capacity for one more credential.")
     }
     vault.put(credential, of: transfer) { [weak self] error in
       guard let self else { return }
       if let error { return refuse(link, error.sentence) }
       // Where the link went meanwhile the wallet never heard of its success: it will come again.
       guard visits[link] === transfer, !transfer.state.isEnd else { return vault.remove(transfer) }
-      transfer.receive(credential)
+      let isProvisional = !capacity.mayKeepUnjudged(credential.count)
+      transfer.receive(credential, isProvisional: isProvisional)
       measureRoom()
-      handle(.kept(link, nil))
+      handle(.kept(link, nil, isProvisional: isProvisional))
     }
   }
 
   /// There is no room for what was received.
   private func refuse(_ link: LinkID, _ why: String) {
     storeFull += 1
-    handle(.kept(link, TuvaliError(.verifierUnknown, .limitExceeded, why)))
+    handle(.kept(link, TuvaliError(.verifierUnknown, .noCapacity, why)))
   }
 
   func changed() { changes.call() }

@@ -1,0 +1,76 @@
+import Loop
+import Transfers
+import Tuvali
+
+/// How many credentials are kept, and what can be kept besides.
+///
+/// Credentials that nobody has judged share a quota, whoever brought them: anybody with a radio can bring one-byte credentials from
+/// ever-new addresses, and leave. The rest of the capacity is for phones that wait for their verdict: their credentials
+/// are provisional, and are kept no longer than the phone stays connected.
+struct CredentialCapacity {
+  /// What somebody has to do something about.
+  struct Load: Hashable {
+    enum Kind: Hashable { case normal, crowded, full }
+
+    let kind: Kind
+    /// What is the matter, and what to do; empty for `normal`.
+    let sentence: String
+  }
+
+  private let limit: Int
+  private let byteLimit: Int
+  /// Credentials that stay whatever their phones do, and of those the ones that nobody has judged.
+  private var kept = 0, keptBytes = 0, unjudged = 0, unjudgedBytes = 0
+  private let quota: Int
+  private let byteQuota: Int
+
+  @LoopActor
+  init(of transfers: [Transfer], _ settings: VerifierService.Settings, bytes: Int) {
+    limit = settings.keptTransfers
+    byteLimit = bytes
+    quota = Self.quota(settings)
+    let slots = settings.engine.visitors
+    byteQuota = quota == limit ? bytes : bytes - min(bytes / 4, slots * settings.engine.credentialLimit)
+    for transfer in transfers where !transfer.isProvisional {
+      guard let count = transfer.text?.count else { continue }
+      kept += 1
+      keptBytes += count
+      guard transfer.state == .received else { continue }
+      unjudged += 1
+      unjudgedBytes += count
+    }
+  }
+
+  /// The maximum number of credentials that nobody has judged: one is left for each session slot. Where that would be more than half
+  /// of the capacity, or the service judges by itself, unjudged credentials may have all of it.
+  static func quota(_ settings: VerifierService.Settings) -> Int {
+    let (limit, slots) = (settings.keptTransfers, settings.engine.visitors)
+    return settings.decision == .accept || limit < 2 * slots ? limit : limit - slots
+  }
+
+  /// What can be kept besides.
+  var room: VerifierEngine.Room { .init(credentials: limit - kept, bytes: byteLimit - keptBytes) }
+
+  /// Whether one more credential of `count` bytes may stay without a verdict.
+  func mayKeepUnjudged(_ count: Int) -> Bool {
+    quota == limit || unjudged < quota && unjudgedBytes + count <= byteQuota
+  }
+
+  var load: Load {
+    if room.isNone {
+      return Load(
+        kind: .full,
+        sentence:
+          "\(kept) credentials wait to be judged or fetched, and there is no capacity for more. No wallet is invited until one "
+          + "of them is judged and fetched. List them with: earshot transfers")
+    }
+    guard mayKeepUnjudged(1) else {
+      return Load(
+        kind: .crowded,
+        sentence:
+          "\(unjudged) credentials wait for a verdict. Until some are judged, one more is kept only while its phone is "
+          + "connected. List them with: earshot transfers")
+    }
+    return Load(kind: .normal, sentence: "")
+  }
+}
