@@ -58,7 +58,7 @@ let package = Package(
     room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/BlueZ", ["Common", "Loop", "Journal", "DBus", "Radio", "HCI"]),
     room("Host/Hosting", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing"]),
-    room("Host/Tool", ["Common", "Loop", "CommandLine", "Terminal", "DBus"]),
+    room("Host/Tool", ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus"]),
 
     // Services: an engine, a radio and a D-Bus face each, with settings, messages and commands of their own.
     room("Services/Tuvali/Transfers", ["Common", "Loop", "Journal", "DBus", "Radio", "Tuvali"]),
@@ -183,7 +183,7 @@ let package = Package(
     tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
     tests(
       "Services/Tuvali/CommandsTests",
-      ["Common", "CommandLine", "DBus", "FullScreen", "Terminal", "Tool", "Transfers", "Commands"]),
+      ["Common", "CommandLine", "DBus", "FullScreen", "Terminal", "Tool", "Commands"]),
     tests(
       "Services/Mesh/MeshCommandsTests",
       ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshViews", "MeshCommands", "TestSupport"]),

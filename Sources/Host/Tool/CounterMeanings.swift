@@ -4,7 +4,7 @@ import Terminal
 
 /// What the counters of an object on the bus count.
 public struct CounterMeanings: Sendable {
-  /// What the table calls the object: `verifier`.
+  /// The title of the table: the name of a service.
   let title: String
   private let path: ObjectPath
   private let interface: String

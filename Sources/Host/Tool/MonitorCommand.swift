@@ -1,3 +1,4 @@
+import Calendar
 import CommandLine
 import Common
 import DBus
@@ -9,6 +10,7 @@ final class MonitorCommand {
   private let client: Client
   private let services: [ToolPart]
   private let isJSON: Bool
+  private let clock = SystemWallClock()
   private var events = ServiceEvents()
 
   init(_ client: Client, _ line: ParsedCommand, _ services: [ToolPart]) {
@@ -46,7 +48,9 @@ final class MonitorCommand {
     say(Self.text(event, services))
   }
 
-  private func say(_ sentence: String) { Output.line("\(ClockTime.now())  \(sentence)") }
+  private func say(_ sentence: String) {
+    Output.line("\(LocalTime.clock(UInt64(clamping: clock.milliseconds)))  \(sentence)")
+  }
 
   /// An event in words: those of the service that it is of, or else made from the names in it.
   static func text(_ event: ServiceEvent, _ services: [ToolPart]) -> String {

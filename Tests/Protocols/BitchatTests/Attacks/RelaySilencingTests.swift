@@ -59,12 +59,12 @@ struct RelaySilencingTests {
     outcome.longDelay = delay(&hall) { $0.nodes[3].heard.map(\.text).contains(long) }
     try hall.tell("private", to: 3, at: 0)
     outcome.privateDelay = delay(&hall) { $0.nodes[3].told.map(\.text).contains("private") }
-    var times: Set<UInt64> = []
+    var announces: Set<UInt64> = []
     for _ in 0..<180 {
       hall.pass(.seconds(1))
-      if let ann = hall.nodes[3].engine.peer(hall.nodes[0].id) { times.insert(ann.announcedAt) }
+      if let peer = hall.nodes[3].engine.peer(hall.nodes[0].id) { announces.insert(peer.announcedAt) }
     }
-    outcome.announces = times.count - 1
+    outcome.announces = announces.count - 1
     return outcome
   }
 

@@ -155,13 +155,13 @@ private struct Watch {
     #expect(watch.sentences.count { $0 == "The service has ended; waiting for it." } == 1)
     #expect(watch.model.troubles == ["The service is not running; waiting for it."])
     watch.pass(.seconds(20))
-    watch.come([1: watch.properties("received", age: .seconds(20)), 2: watch.properties("received", age: .seconds(3))])
+    watch.come([1: watch.properties("received", age: .seconds(20)), 2: watch.properties("received", age: .seconds(1))])
     #expect(watch.takes == ["credential1", "credential2"] && watch.ends.isEmpty)
     watch.taken(2)
     // A service that removes its objects as it ends is no reason to take them again.
     watch.handle(.removed(path: Watch.path(1)))
     watch.handle(.went)
-    watch.come([1: watch.properties("received", age: .seconds(20)), 2: watch.properties("received", age: .seconds(3))])
+    watch.come([1: watch.properties("received", age: .seconds(20)), 2: watch.properties("received", age: .seconds(1))])
     #expect(watch.takes.count == 2)
   }
 
