@@ -98,7 +98,7 @@ final class FeedBus {
           get: {
             .dictionary(
               key: "s", value: "t",
-              [DBusEntry(.string("Stops"), .uint64(0)), DBusEntry(.string("Duplicates"), .uint64(2))])
+              [DBusEntry(.string("HeardMessages"), .uint64(3)), DBusEntry(.string("Duplicates"), .uint64(2))])
           }),
       ],
       signals: [

@@ -96,7 +96,7 @@ struct NearbyTests {
       reason       No way to hear.
       peers        3 in the last minute
       notified     2 times a day at most, 1 left today
-      counters     Duplicates 2
+      counters     Since its start: 3 messages received, 0 sent. All: earshot status --counters
 
       """
     #expect(await bus.run() == ToolCall(.ok, shown))
