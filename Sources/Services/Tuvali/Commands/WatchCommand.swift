@@ -52,6 +52,8 @@ final class WatchCommand {
       client.bus.onState { [weak self] in if case .lost = $0 { self?.lostBus() } },
     ]
     defer { (registrations, timer) = ([], nil) }
+    // What happened before the terminal was taken is not drawn yet.
+    drawSoon()
     tick()
     if let limit = line.seconds("for") {
       registrations.append(EventLoop.shared.schedule(after: limit) { [weak self] in self?.handle(.stop(.time)) })
