@@ -96,6 +96,9 @@ struct Visit: Sendable {
   var idleSince: Instant? { if case .identified = state { identifiedAt } else { nil } }
 
   /// Why the wallet was refused; nil where it was not.
+  ///
+  /// Swift 6.3.1 crashes where it inlines this into `VerifierEngine` ("Found outside of lifetime use").
+  @inline(never)
   var refusal: VerifierEngine.Refusal? { if case .refused(let reason, _) = state { reason } else { nil } }
 
   /// Whether the visit counts against `Configuration.visitors`: from the first size to the verdict.
