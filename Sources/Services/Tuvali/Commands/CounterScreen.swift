@@ -92,7 +92,7 @@ struct CounterScreen: Sendable {
       return nil
     }
     if let jumped, jumped.duration(to: now) < Self.jumpTime {
-      remark = "The selection has just changed to \(transfer.view.name). Press the key again."
+      remark = "Now selected: \(transfer.view.name). Press the key again."
       self.jumped = nil
       return nil
     }
