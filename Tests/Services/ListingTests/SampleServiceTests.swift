@@ -114,8 +114,8 @@ struct SampleServiceTests {
         "            2 of 3 advertising slots used: verifier, mesh; waiting for one: sample",
         "  verifier  stopped  as N, dialects ",
         "            Start it with: earshot verifier start", "",
-        "TRANSFER          STATE   PEER  DIALECT  BYTES  ERROR",
-        "wallet/transfer3  failed                   0 B  TVW_UNK_001",
+        "TRANSFER          STATE   TIME  EXPIRES  FETCHED  SIZE  ERROR        PEER",
+        "wallet/transfer3  failed                                TVW_UNK_001",
         "  sample    sunny", "",
       ])
     #expect(StatusCommand.text([:], Self.list.toolParts) == "")

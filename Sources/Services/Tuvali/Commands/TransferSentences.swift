@@ -28,13 +28,12 @@ enum TransferSentences {
     String(path.string.dropFirst(Client.manager.string.count + 1))
   }
 
-  private static func isIncoming(_ properties: [String: DBusValue]) -> Bool {
-    properties["Direction"]?.text != "outgoing"
-  }
+  /// Whether the verifier receives the credential. A signal of a change does not carry `Direction`; the path always tells.
+  private static func isIncoming(_ path: ObjectPath) -> Bool { path.string.hasPrefix(VerifierFace.path.string + "/") }
 
   private static func begin(_ path: ObjectPath, _ properties: [String: DBusValue]) -> String {
     let what =
-      switch (isIncoming(properties), properties["State"]?.text) {
+      switch (isIncoming(path), properties["State"]?.text) {
       case (false, _): "the wallet looks for the verifier"
       case (true, "received"?), (true, "accepted"?): "a credential of an earlier run waits"
       default: "a wallet has connected"
@@ -46,7 +45,7 @@ enum TransferSentences {
     _ path: ObjectPath, _ values: [String: DBusValue], _ known: [String: DBusValue]
   ) -> String? {
     var parts: [String] = []
-    if let state = values["State"]?.text { parts.append(stateText(state, known)) }
+    if let state = values["State"]?.text { parts.append(stateText(state, known, isIncoming: isIncoming(path))) }
     if values["State"] == nil, values["BytesTransferred"] != nil || values["ChunksMissing"] != nil {
       parts.append(progress(known))
     }
@@ -60,9 +59,8 @@ enum TransferSentences {
     return parts.isEmpty ? nil : "\(name(path)): \(parts.joined(separator: ", "))."
   }
 
-  private static func stateText(_ state: String, _ known: [String: DBusValue]) -> String {
-    let isIncoming = isIncoming(known)
-    return switch state {
+  private static func stateText(_ state: String, _ known: [String: DBusValue], isIncoming: Bool) -> String {
+    switch state {
     case "searching": "the wallet looks for the verifier"
     case "connected": isIncoming ? "a wallet has connected" : "connected to the verifier"
     case "transferring": "\(isIncoming ? "receiving" : "sending") \(size("BytesExpected", known)), encrypted"

@@ -5,8 +5,8 @@ extension MessageID {
   public static let transferStarted = MessageID(
     "TransferStarted", "fff04e470c91a569030c1d3c1d7fa8d4", "A transfer has begun",
     """
-    journalctl EARSHOT_TRANSFER=@EARSHOT_TRANSFER@ shows all lines about transfer @EARSHOT_TRANSFER@. Where a phone has made more
-    transfers in a minute than LinesPerPeer= allows to be written, the line may be later than the beginning.
+    journalctl EARSHOT_TRANSFER=@EARSHOT_TRANSFER@ shows all lines about transfer @EARSHOT_TRANSFER@.
+    If a phone makes more transfers in a minute than LinesPerPeer= allows, this line may be later than the beginning.
     """)
 
   /// A credential arrived whole.
@@ -35,8 +35,8 @@ extension MessageID {
   public static let transferDecided = MessageID(
     "TransferDecided", "36848d2c64725fb8afcc7139298aad71", "A credential was judged",
     """
-    At the kiosk, a local program (or Decision=accept) accepted or rejected the credential of transfer @EARSHOT_TRANSFER@. At the
-    wallet, the verifier has sent its verdict.
+    At the kiosk, a local program (or Decision=accept) accepted or rejected the credential of transfer
+    @EARSHOT_TRANSFER@. At the wallet, the verifier has sent its verdict.
     """)
 
   /// Every id that the verifier and the wallet share.

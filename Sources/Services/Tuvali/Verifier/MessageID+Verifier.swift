@@ -49,7 +49,7 @@ extension MessageID {
     The rest of the capacity is for phones that wait for the verdict: a credential that is not judged while its phone is
     connected is not kept, and the phone is told that it failed.
     List the credentials that wait with: earshot transfers
-    Then judge them: earshot transfers accept NAME, earshot transfers reject NAME
+    Then judge each (earshot transfers accept NAME, earshot transfers reject NAME).
     """)
 
   /// Every id of the verifier alone.

@@ -95,7 +95,6 @@ struct CommandTests {
       links        1
       unread       3
       carrying     2 letters of others
-      counters     Clock 2
 
       """
     #expect(await stand.run("show") == ToolCall(.ok, text))

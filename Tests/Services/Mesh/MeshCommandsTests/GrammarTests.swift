@@ -55,7 +55,7 @@ struct GrammarTests {
     ]
     #expect(
       status(everybody)
-        == "  mesh      waiting for the clock\n            No time source.\n            Clock 2\n")
+        == "  mesh      waiting for the clock\n            No time source.\n")
     let group: [String: DBusValue] = [
       "State": .string("connected"), "Nickname": .string("m\u{1B}e"), "PeerId": .string(MeshStand.own),
       "Links": .uint32(1), "Unread": .uint32(3),
