@@ -261,7 +261,7 @@ public final class BlueZRadio: RadioDriver {
     }
   }
 
-  /// What a person can type to do something about an adapter.
+  /// Commands that an operator types to change the state of an adapter.
   func commands(for adapter: Adapter) -> AdapterCommands {
     AdapterCommands(adapter, isOnly: daemon.adapters.count < 2)
   }

@@ -11,7 +11,7 @@ final class SituationJournal {
 
   private let log: Log
   private let scheduler: any Scheduler
-  /// What was entered last.
+  /// The last entry that was written.
   private var entered: Situation?
   private var current: Situation?
   /// The first situation without a radio since the radio could be used, while no line says that it is gone.
@@ -66,7 +66,7 @@ extension Situation {
     }
   }
 
-  /// What happened, once the radio is back.
+  /// A summary of the outage, after the radio is ready again.
   fileprivate var past: String {
     switch self {
     case .noBus, .closed: "the connection to the system bus was lost"

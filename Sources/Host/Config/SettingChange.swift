@@ -15,7 +15,7 @@ public struct SettingChange: Sendable, Equatable {
   /// Whether the service goes on with the old value until it is restarted.
   public let needsRestart: Bool
 
-  /// What a service reports after it has read its configuration again: which keys it has taken up, and which it has not.
+  /// The result of a reload: the keys that are in force now, and the keys that need a restart.
   public static func report(_ changes: [SettingChange]) -> String {
     func names(_ needRestart: Bool) -> String {
       changes.filter { $0.needsRestart == needRestart }.map(\.name).joined(separator: ", ")

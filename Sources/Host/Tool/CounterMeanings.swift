@@ -2,7 +2,7 @@ import Common
 import DBus
 import Terminal
 
-/// What the counters of an object on the bus count.
+/// The meanings of the counters of an object on the bus.
 public struct CounterMeanings: Sendable {
   /// The title of the table: the name of a service.
   let title: String
@@ -24,7 +24,7 @@ public struct CounterMeanings: Sendable {
     self.others = others
   }
 
-  /// What a counter counts; empty where that is not known.
+  /// The meaning of a counter; empty if it is unknown.
   private func meaning(_ name: String) -> String { meanings[name] ?? others }
 
   /// Whether a counter of an interface has a meaning of its own here.

@@ -61,7 +61,7 @@ final class MonitorCommand {
     return event.plainText
   }
 
-  /// What happens to the service as a whole.
+  /// Events of the service as a whole.
   private static func radio(_ event: ServiceEvent) -> String? {
     guard case .changed(_, Client.managerInterface, let values, _, let known) = event else { return nil }
     guard values["RadioState"] != nil || values["RadioReason"] != nil, let state = known["RadioState"]?.text else {

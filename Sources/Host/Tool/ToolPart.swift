@@ -11,7 +11,7 @@ public struct ToolPart: Sendable {
 
   /// An event of the service as a sentence; nil where this service has none for it.
   let event: @LoopActor @Sendable (ServiceEvent) -> String?
-  /// What its counters count; nil where it has none.
+  /// The meanings of its counters; nil if it has none.
   let counters: CounterMeanings?
 
   public init(

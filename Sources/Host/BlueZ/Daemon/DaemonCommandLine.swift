@@ -8,11 +8,11 @@ public struct DaemonCommandLine: Hashable, Sendable {
   /// Patterns of the only plugins that are loaded, by `--plugin`; nil without that option.
   private var wanted: [String]?
 
-  /// What reads Battery Level of every connected peer.
+  /// The plugin that reads Battery Level of every connected peer.
   static let battery = "battery"
 
   /// Reads a command line in which blanks separate the words: `/usr/libexec/bluetooth/bluetoothd --noplugin=battery`.
-  /// Of an option that is given twice bluetoothd takes the last one. Nil for the command line of another program.
+  /// If an option is given twice, bluetoothd uses the last one. Nil for the command line of another program.
   public init?(_ text: String) {
     var words = text.split(whereSeparator: \.isWhitespace).map { $0.filter { $0 != "\"" && $0 != "'" } }[...]
     guard words.popFirst()?.split(separator: "/").last == "bluetoothd" else { return nil }

@@ -95,7 +95,7 @@ public final class DaemonPulse {
     }
   }
 
-  /// What came while this program did not look is handled before anything is said against bluetoothd.
+  /// Messages that arrived while this process was not running are handled before bluetoothd counts as unresponsive.
   private func doubt() {
     timer = scheduler.schedule(after: pace.grace) { [weak self] in
       self?.ask()

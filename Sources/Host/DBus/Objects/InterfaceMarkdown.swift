@@ -24,7 +24,7 @@ public enum InterfaceMarkdown {
     return text
   }
 
-  /// What the signal about a change carries.
+  /// The content of the signal about a change.
   private static func signalled(_ emits: Property.Emits) -> String {
     switch emits {
     case .changes: "value"

@@ -1,4 +1,4 @@
-/// What a D-Bus string may hold.
+/// The characters that a D-Bus string may contain.
 ///
 /// D-Bus has no U+0000. Its specification allows noncharacters (U+FFFE, U+FFFF, the last two code points of every other plane,
 /// and U+FDD0 to U+FDEF), but sd-bus refuses a whole message that has one, and clients made with it get nothing of the answer. So
