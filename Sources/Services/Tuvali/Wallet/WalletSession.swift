@@ -103,7 +103,7 @@ final class WalletSession {
     }
   }
 
-  private static func failure(_ error: ATTError) -> WalletEngine.WriteFailure {
+  private nonisolated static func failure(_ error: ATTError) -> WalletEngine.WriteFailure {
     switch error {
     case .busy: .busy
     case .noCapacity: .noCapacity
