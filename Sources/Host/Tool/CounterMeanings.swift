@@ -47,7 +47,8 @@ public struct CounterMeanings: Sendable {
     let digits = counters.map { String($0.count).count }.max() ?? 0
     let letters = counters.map(\.name.count).max() ?? 0
     let indent = 2 + digits + 2 + letters + 2
-    let lines = counters.flatMap { name, count -> [String] in
+    // Swift 6.0.3 takes the other `flatMap` unless the type of the whole is given.
+    let lines: [String] = counters.flatMap { name, count -> [String] in
       let number = String(count)
       let head =
         String(repeating: " ", count: 2 + digits - number.count) + number + "  " + name
