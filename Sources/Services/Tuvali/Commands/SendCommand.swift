@@ -149,7 +149,7 @@ final class SendCommand {
     }
   }
 
-  private static func cancelled(in state: String) -> String {
+  private nonisolated static func cancelled(in state: String) -> String {
     state == "transferring"
       ? "Cancelled. The verifier has received a part of the credential at most."
       : "Cancelled. Nothing of the credential was sent."
