@@ -103,7 +103,7 @@ struct DaemonTests {
     #expect(
       log.contains(
         "The configuration was read again. In force now: Verifier.Decision, Wallet.Transfers. "
-          + "Not before a restart: Verifier.Name."))
+          + "Needs a restart: Verifier.Name."))
 
     service.signal(SIGTERM)
     _ = try await manager.heard.first { $0 == "STOPPING=1" }

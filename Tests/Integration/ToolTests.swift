@@ -213,7 +213,7 @@ struct ToolTests {
     try await kiosk.await(first, "State", .string("undecided"))
     let watch = try ToolRun.earshot(
       "verifier", "watch", "--once", "--accept", "-o", folder.path, bus: kiosk.bus.address)
-    try await watch.say("1 credential from before waits for a verdict.")
+    try await watch.say("1 earlier credential waits for a verdict.")
     let newer = try await Self.visit(kiosk, "newer")
     try await kiosk.await(newer, "State", .string("accepted"))
     #expect(try await watch.end().status == 0)

@@ -1,5 +1,5 @@
-/// A text that a person pastes or a scanner types: a code, an ID, a name, a line. Mail programs, terminals and scanners put blanks,
-/// line ends, tabs, no-break spaces and byte order marks around it, which nobody sees.
+/// A text that a person pastes or a scanner types: a code, an ID, a name, a line. Mail programs, terminals and scanners
+/// add invisible characters around it: blanks, line ends, tabs, no-break spaces and byte order marks.
 public enum PastedText {
   /// The text without the white space and invisible marks at its two ends.
   public static func trimmed(_ text: String) -> String {
@@ -9,7 +9,8 @@ public enum PastedText {
     return scalars.count == text.unicodeScalars.count ? text : String(scalars)
   }
 
-  /// The text without any of these, for a code that has none inside: a line of it may have been broken on its way.
+  /// The text without such characters anywhere, for a code that contains none: a mail program may have broken it into
+  /// lines.
   public static func unbroken(_ text: String) -> String {
     String(String.UnicodeScalarView(text.unicodeScalars.filter { !isBlank($0) }))
   }

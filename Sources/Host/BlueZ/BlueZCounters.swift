@@ -18,7 +18,7 @@ public final class BlueZCounters {
   public internal(set) var cutNotifications: UInt64 = 0
   /// Links that were not told of because there were too many.
   public internal(set) var refusedLinks: UInt64 = 0
-  /// How often scanning was restarted because its results had stopped.
+  /// Restarts of scanning because its results had stopped.
   public internal(set) var scanRestarts: UInt64 = 0
 
   init() {}

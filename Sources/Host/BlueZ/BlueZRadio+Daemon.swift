@@ -1,13 +1,14 @@
 import Journal
 
-/// How bluetoothd does, and how it was started.
+/// Supervision of bluetoothd: whether it answers, and which options it was started with.
 extension BlueZRadio {
-  /// bluetoothd is asked whether it answers only while something is wanted of it.
+  /// Watches whether bluetoothd answers, while an application is registered or a scan is wanted.
   func lookAfterDaemon() {
     pulse?.watch(!applications.isEmpty || scanner.isWanted ? place?.owner : nil)
   }
 
-  /// Each bluetoothd is asked for once: what it was started with stays.
+  /// Reads the command line of the running bluetoothd, once for each bluetoothd: it cannot change while the process
+  /// runs.
   func askForCommandLine() {
     guard daemon.owner != askedOwner else { return }
     (askedOwner, commandLine) = (daemon.owner, nil)

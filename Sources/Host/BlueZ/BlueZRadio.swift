@@ -25,9 +25,9 @@ public final class BlueZRadio: RadioDriver {
   /// What bluetoothd is configured for, as its file said when it came, or went.
   private(set) var configuration: DaemonConfiguration
   private let readConfiguration: @LoopActor () -> DaemonConfiguration
-  /// How the running bluetoothd was started; nil where that is not known.
+  /// The command line of the running bluetoothd; nil while it is not known.
   var commandLine: DaemonCommandLine?
-  /// The bluetoothd of which that was asked.
+  /// The unique name of the bluetoothd whose command line was requested last.
   var askedOwner: String?
   let links = LinkTable()
   let daemon: BluetoothDaemon
@@ -105,8 +105,8 @@ public final class BlueZRadio: RadioDriver {
   ///   - isDegradable: whether, without the management socket, messages to all are sent and heard over D-Bus, which changes them.
   ///   - startsDaemon: whether the bus is asked to start bluetoothd where it does not run.
   ///   - repair: whether the kernel bears values by raw HCI.
-  ///   - pace: how often a bluetoothd of which nothing is heard is asked whether it answers; nil: never.
-  ///   - block: the kernel's block of an adapter, by its name.
+  ///   - pace: when a silent bluetoothd is pinged; nil: never.
+  ///   - block: reads the rfkill block of an adapter, given the adapter's name.
   ///   - log: where each change of the status is entered, once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,

@@ -2,11 +2,13 @@ import Common
 import Journal
 import Loop
 
-/// Enters in the journal how the radio stands. A restart of bluetoothd passes through several situations within seconds: an outage that is
-/// over within `settleTime` gets one line, at its end, and no other situation is entered before it has lasted that long.
+/// Writes changes of the radio's situation to the journal. A restart of bluetoothd passes through several situations
+/// within seconds: an outage that ends within `settleTime` gets one line, at its end, and any other situation is
+/// written only after it has lasted `settleTime`.
 @LoopActor
 final class SituationJournal {
-  /// Longer than bluetoothd takes to restart and to bring its adapters back, also where the bus has to start it (`DaemonStarter`).
+  /// Longer than bluetoothd takes to restart and to register its adapters, even if the bus has to start it
+  /// (`DaemonStarter`).
   static let settleTime = Duration.seconds(10)
 
   private let log: Log
@@ -14,7 +16,7 @@ final class SituationJournal {
   /// The last entry that was written.
   private var entered: Situation?
   private var current: Situation?
-  /// The first situation without a radio since the radio could be used, while no line says that it is gone.
+  /// The first situation in which the radio was not usable, and its time, until a line about it is written.
   private var outage: (cause: Situation, since: Instant)?
   private var timer: Registration?
 
@@ -23,7 +25,7 @@ final class SituationJournal {
     self.scheduler = scheduler
   }
 
-  /// - Parameter situation: none that is passing.
+  /// - Parameter situation: a situation whose `isPassing` is false.
   func changed(to situation: Situation) {
     current = situation
     if situation == entered {
@@ -36,7 +38,7 @@ final class SituationJournal {
     }
   }
 
-  /// Enters the present situation, unless the journal has it.
+  /// Writes the current situation, unless the last entry already has it.
   private func enter() {
     (timer, outage) = (nil, nil)
     guard let current, current != entered else { return }
@@ -44,7 +46,7 @@ final class SituationJournal {
     entered = current
   }
 
-  /// Enters an outage after which all is as before.
+  /// Writes one line about an outage that ended in the same situation as before.
   private func enter(_ cause: Situation, over since: Instant) {
     (timer, outage) = (nil, nil)
     let tenths = since.duration(to: scheduler.now).wholeNanoseconds / 100_000_000

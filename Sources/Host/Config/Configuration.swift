@@ -78,7 +78,7 @@ public struct Configuration: Sendable {
     return result
   }
 
-  /// A complaint for each key that one file sets more than once. (Another file sets it again on purpose.)
+  /// Returns a complaint for each key that one file sets more than once. A second file may override a key on purpose.
   func repetitions(_ content: INI) -> [Complaint] {
     table.compactMap { key in
       let entries = content.entries.filter { $0.section == key.section && $0.key == key.key }
@@ -107,7 +107,7 @@ public struct Configuration: Sendable {
       let sentence: String
       if let key = table.first(where: { $0.section == entry.section && $0.key == entry.key }) {
         let unclosed: BadValue? =
-          entry.isUnclosed ? .because("a quotation mark that opens a value must close it, with none between") : nil
+          entry.isUnclosed ? .because("a value that begins with a quotation mark must end with one, and contain no other") : nil
         guard let reason = unclosed ?? key.assign(entry.value, &self) else { continue }
         var outcome = "It stays"
         var purpose = ""

@@ -9,7 +9,7 @@ struct INI: Sendable, Equatable {
     let section: String
     let key: String
     let value: String
-    /// Whether the value begins with `"` and does not end with the only other one. It is then as it was written.
+    /// Whether the value begins with `"` and does not end with the only other one. Such a value keeps its marks.
     var isUnclosed = false
     let file: String
     /// The line on which the entry begins, counted from 1.

@@ -15,7 +15,7 @@ public struct SettingChange: Sendable, Equatable {
   /// Whether the service goes on with the old value until it is restarted.
   public let needsRestart: Bool
 
-  /// The result of a reload: the keys that are in force now, and the keys that need a restart.
+  /// A sentence about a reload: the keys whose new values are in force, and the keys that need a restart.
   public static func report(_ changes: [SettingChange]) -> String {
     func names(_ needRestart: Bool) -> String {
       changes.filter { $0.needsRestart == needRestart }.map(\.name).joined(separator: ", ")
@@ -23,7 +23,7 @@ public struct SettingChange: Sendable, Equatable {
     let (takenUp, waiting) = (names(false), names(true))
     guard !changes.isEmpty else { return "Nothing changed." }
     return [
-      takenUp.isEmpty ? "" : "In force now: \(takenUp).", waiting.isEmpty ? "" : "Not before a restart: \(waiting).",
+      takenUp.isEmpty ? "" : "In force now: \(takenUp).", waiting.isEmpty ? "" : "Needs a restart: \(waiting).",
     ]
     .filter { !$0.isEmpty }.joined(separator: " ")
   }

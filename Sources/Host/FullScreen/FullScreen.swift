@@ -7,7 +7,7 @@ import Terminal
 /// A terminal as a whole: what is drawn on it, and what is typed. ncurses keeps one screen for the process; this is its owner.
 ///
 /// Until `close` the terminal shows the frames and nothing else, and signals of its keys do not come (Ctrl-C is a key). The
-/// program's `exit` closes it as well, and a crash or SIGABRT gives the terminal back. SIGTSTP suspends.
+/// program's `exit` closes it as well, and a crash or SIGABRT restores the terminal. SIGTSTP suspends.
 @LoopActor
 public final class FullScreen {
   public enum Event: Sendable, Equatable {
@@ -59,7 +59,7 @@ public final class FullScreen {
       start_color()
       use_default_colors()
       for colour in Style.Colour.allCases where colour != .plain { init_pair(colour.rawValue, colour.rawValue, -1) }
-      // Beyond the first 16 a theme does not change what a colour is.
+      // Themes redefine only the first 16 colours.
       let isLarge = earshot_colours() >= 256
       init_pair(Self.blackOnWhite, isLarge ? 16 : Int16(COLOR_BLACK), isLarge ? 231 : Int16(COLOR_WHITE))
     }
@@ -117,8 +117,8 @@ public final class FullScreen {
     earshot_redraw_all()
   }
 
-  /// Gives the terminal back, stops the process as Ctrl-Z does, and takes the terminal again when the process goes on. The program then
-  /// draws a frame.
+  /// Restores the terminal, stops the process as Ctrl-Z does, and takes the terminal again when the process continues.
+  /// The caller then draws a frame.
   public func suspend() {
     guard !isClosed, Self.open.withLock({ $0 }) != nil else { return }
     Self.say(Self.pasteOff, output)
@@ -129,7 +129,7 @@ public final class FullScreen {
     redrawAll()
   }
 
-  /// A pair of colours behind those of `Style.Colour`.
+  /// The curses colour pair after those of `Style.Colour`.
   private static let blackOnWhite: Int16 = 8
 
   private func attributes(_ style: Style) -> UInt32 {

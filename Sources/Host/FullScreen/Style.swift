@@ -11,8 +11,8 @@ public struct Style: Sendable, Hashable {
   public var isDim = false
   public var isReverse = false
   public var isUnderlined = false
-  /// Black on white, whatever the terminal's own colours are; nothing else of the style counts then. A terminal without colours shows its
-  /// own.
+  /// Black on white, independent of the terminal's default colours; the other members are then ignored. A terminal
+  /// without colours uses its defaults.
   public var isBlackOnWhite = false
 
   public init(
@@ -27,7 +27,7 @@ public struct Style: Sendable, Hashable {
 
   public static let plain = Style()
 
-  /// For a QR code, which cameras read.
+  /// The style of a QR code, which cameras read.
   public static let blackOnWhite: Style = {
     var style = Style()
     style.isBlackOnWhite = true

@@ -26,18 +26,17 @@ extension MessageID {
   public static let radioWaiting = MessageID(
     "RadioWaiting", "5d727c0e1976376af0102f83095fa440", "There is no radio to use yet",
     """
-    The message says what is waited for, and the command that brings it: the Bluetooth service, an adapter, or that the
-    adapter is unblocked (rfkill) or switched on. Nothing else has to be done: the service goes on by itself when the
-    thing is there.
+    The message names what is missing (the Bluetooth service, an adapter, or one that is unblocked and switched on) and
+    the command to run. Nothing else has to be done: the service continues by itself when the missing part is there.
     """)
 
   /// The radio was there and is gone.
   public static let radioLost = MessageID(
     "RadioLost", "23468551b981d066f47188de8ace057a", "The radio is gone",
     """
-    The message says what is missing: the Bluetooth service, the bus, or the adapter. What was under way has failed;
-    where bluetoothd runs and does not answer, it may still go on when bluetoothd does. The service goes on by itself
-    when the thing is back.
+    The message names what is missing: the Bluetooth service, the bus, or the adapter. Transfers and links under way have
+    failed; if bluetoothd runs but does not answer, they may continue when it answers again. The service continues by
+    itself when the missing part is back.
     """)
 
   /// The radio works in part.
@@ -50,15 +49,15 @@ extension MessageID {
     Bluetooth sockets do not work. A drop-in or a container may take these away. All of it is in docs/bluez.md.
     """)
 
-  /// No results of scanning came for some time, and scanning was restarted.
+  /// Scan results had stopped, and scanning was restarted.
   public static let scanRestarted = MessageID(
     "ScanRestarted", "19d4209ad7e74fd5a7bb05c6943828c2", "Scanning was restarted",
     """
     No advertisement was received for some time, although there were some before. A controller can stop scanning while
-    bluetoothd and the kernel go on taking it for scanning; then nobody new is found. So the service stops and starts
-    the discovery, again after one minute and then each two minutes while nothing is received. Where nobody advertises
-    any more this is ordinary and does no harm. ScanRestarts of Counters (earshot status) says how often it happened;
-    where it grows although devices are near, look at the controller and its firmware (journalctl -k).
+    bluetoothd and the kernel still report that it scans; then no new device is found. The service therefore restarts
+    the discovery, again after one minute and then every two minutes while nothing is received. This is normal and
+    harmless where no device advertises any more. The counter ScanRestarts (earshot status --counters) counts the
+    restarts. If it grows although devices are in range, check the controller and its firmware (journalctl -k).
     """)
 
   /// bluetoothd asks phones to pair.
@@ -69,7 +68,7 @@ extension MessageID {
     transfers fail while that is not answered, or was declined. The package adds --noplugin=battery to the command of
     bluetooth.service (/usr/lib/systemd/system-generators/earshot-bluetooth-generator). A bluetoothd that was started
     before the package was installed has to be restarted (systemctl restart bluetooth). systemctl cat bluetooth shows
-    the command. All of it is in docs/bluez.md.
+    the command. docs/bluez.md has the details.
     """)
 
   /// The kernel does not let links be as fast as they could be.
@@ -101,7 +100,7 @@ extension MessageID {
     "ConfigurationReloaded", "2d29e4169664e9b9587001e6020bf9df", "The configuration was read again",
     """
     The message names the keys whose new values are in force, and those that need a restart: systemctl restart earshotd.
-    systemctl status earshotd goes on naming the latter.
+    systemctl status earshotd names the latter until the restart.
     """)
 
   /// Keys may reach the disk: the kernel does not lock or hide this process's memory.

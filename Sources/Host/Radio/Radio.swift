@@ -24,7 +24,7 @@ public protocol Radio: AnyObject {
     _ advertisement: Advertisement, _ terms: AdvertisingTerms, for server: (any GATTServer)?
   ) throws(RadioError) -> Registration
 
-  /// The use of the advertising slots, by all services together.
+  /// The use of the advertising slots by all services together.
   var advertisingUse: AdvertisingUse { get }
 
   /// An advertiser of messages that are on the air for a stated time each.
@@ -110,7 +110,7 @@ public struct RadioStatus: Hashable, Sendable {
   public var adapters: [String]
   /// What is behind it, with its version: `BlueZ 5.66`; empty where that says nothing.
   public var stack: String
-  /// What its version and its configuration cost, and what to do about it, in sentences for a person.
+  /// Consequences of the version and configuration, and what to do about them, as sentences for a person.
   public var limits: [String]
   public var traits: RadioTraits
 

@@ -48,7 +48,7 @@ public enum ATTError: UInt8, Error, Sendable {
   case insufficientResources = 0x11
   /// Application error: the server is busy with another client.
   case busy = 0x80
-  /// Application error: the server has no capacity for what the client brings.
+  /// Application error: the server has no capacity for the client's data.
   case noCapacity = 0x81
   case writeNotPermitted = 0x03
 }

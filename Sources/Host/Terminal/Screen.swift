@@ -1,11 +1,11 @@
 import Common
 
-/// What fills a terminal: a QR code, and beside it, or below it, what there is to read. It only makes the rows.
+/// The content of a terminal: a QR code, and text beside or below it. The type only lays out rows.
 public struct Screen: Sendable, Equatable {
-  /// How a text looks.
+  /// The appearance of a text.
   public enum Look: Sendable, Equatable {
     case plain, bold, dim, good, bad
-    /// Of a list: the line that keys act on.
+    /// The line of the list that keys act on.
     case selected
     /// A row of the QR code: the foreground is black and the background white.
     case code
@@ -33,10 +33,10 @@ public struct Screen: Sendable, Equatable {
   public var heading: [String] = []
   /// What is under way.
   public var bars: [ProgressBar] = []
-  /// What somebody can choose from, a line each; a line that is too long is cut. Lines around the selected one are shown where there is
-  /// no room for all.
+  /// The lines that a user can select from. A line that is too long is cut. If not all lines fit, those around the
+  /// selected one are shown.
   public var list: [Line] = []
-  /// About the selected line of the list, below it.
+  /// Details of the selected line, shown below the list.
   public var detail = ""
   /// What happened, the latest last; the oldest are left out where there is no room.
   public var news: [Line] = []
@@ -104,7 +104,7 @@ public struct Screen: Sendable, Equatable {
       return taken + [Piece("")]
     }
     let bars = take(barLines(room.columns, atMost: max(1, free - 1)))
-    // The list is what keys act on: half of what is left is for it.
+    // Keys act on the list, so it gets half of the free rows.
     let detail = wrapped([Piece(self.detail, .dim)])
     let list = listLines(room.columns, atMost: max(1, free / 2 - detail.count)) + (free > 8 ? detail : [])
     let listRows = list.isEmpty ? 0 : list.count + 1

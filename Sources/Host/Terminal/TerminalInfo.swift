@@ -13,7 +13,7 @@ public struct TerminalInfo: Sendable, Equatable {
   /// True if the cursor can be sent back to the first row: a terminal that is not dumb.
   public let canRedraw: Bool
 
-  /// A terminal that a program draws on as a whole.
+  /// A terminal on which a program draws the full screen.
   public init(columns: Int, rows: Int, hasColour: Bool) {
     (width, height, self.hasColour) = (columns, rows, hasColour)
     (isTerminal, canRedraw) = (true, true)

@@ -32,7 +32,7 @@ public final class Client {
     }
   }
 
-  /// Whether a program has the service's name on the bus now.
+  /// Whether a program owns the service's name on the bus.
   public func isRunning() async -> Bool {
     let bus = "org.freedesktop.DBus"
     return (try? await self.bus.call(bus, "/org/freedesktop/DBus", bus, "GetNameOwner", [.string(service)])) != nil
@@ -80,10 +80,10 @@ public final class Client {
     return objects
   }
 
-  /// Has the service send this program the signals about objects that are for the group, for as long as it runs. Call this before
-  /// `objects()`: from then on every change of what was read is signalled.
+  /// Asks the service to send this program signals about objects of the group, until the program ends. Call this before
+  /// `objects()`, so that every later change of these objects is signalled.
   ///
-  /// - Returns: false where the service does not send them: it is older, or sends them to too many programs already.
+  /// - Returns: false if the service is too old to send them, or already sends them to too many programs.
   @discardableResult
   public func watchGroup() async throws(Failure) -> Bool {
     do throws(DBusError) {
@@ -99,8 +99,8 @@ public final class Client {
 
   /// Reads every object, as `objects` does.
   ///
-  /// - Parameter then: called before any signal that the service sent after its list: with the list and all signals that follow, a
-  ///   program misses nothing.
+  /// - Parameter then: called with the list, before any signal that the service sent after it. A program that handles
+  ///   both misses nothing.
   public func readObjects(then: @escaping @LoopActor (Result<[String: Properties], Failure>) -> Void) {
     let service = service
     func call(
@@ -115,7 +115,7 @@ public final class Client {
       }
     }
     var manager: [String: DBusValue] = [:]
-    // What signals change between the two answers is newer than the first.
+    // Changes that are signalled between the two answers are newer than the first answer.
     let changes = onSignal { message in
       guard message.path == Self.manager, let (interface, values) = message.changedProperties else { return }
       if interface == Self.managerInterface { manager.merge(values) { $1 } }

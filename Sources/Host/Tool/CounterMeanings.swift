@@ -13,7 +13,7 @@ public struct CounterMeanings: Sendable {
 
   /// - Parameters:
   ///   - meanings: what each counter counts, by its name.
-  ///   - others: what every counter counts that has no meaning of its own.
+  ///   - others: the meaning of every counter that `meanings` does not contain.
   public init(
     _ title: String, _ path: ObjectPath, _ interface: String, _ meanings: [String: String], others: String = ""
   ) {
@@ -60,7 +60,7 @@ public struct CounterMeanings: Sendable {
     return ([title] + lines).map { $0 + "\n" }.joined()
   }
 
-  /// Those of the service as a whole.
+  /// The counters of the service as a whole.
   static let house = CounterMeanings(
     "service", Client.manager, Client.managerInterface,
     [
@@ -71,7 +71,7 @@ public struct CounterMeanings: Sendable {
       "RefusedFiles": "files of callers that were not read, because too many waited",
       "LateFiles": "files of callers whose content did not come in time",
       "Strangers": "calls of methods that only bluetoothd may call, by other programs",
-      "Malformed": "properties, paths and signals of bluetoothd that were not as they should be, and were ignored",
+      "Malformed": "malformed properties, paths and signals of bluetoothd, which were ignored",
       "RefusedWrites": "writes of peers that were answered with an error",
       "DroppedNotifications": "values for clients that had not subscribed, or were gone",
       "RefusedLinks": "links that no service received, because there were too many",

@@ -3,20 +3,20 @@ import DBus
 import Glibc
 import Loop
 
-/// What a command needs of the service, which is known before it begins.
+/// The access to the service that a command needs.
 public enum Need: Sendable {
-  /// It does not talk to the service.
+  /// None: the command does not use the service.
   case nothing
-  /// It shows what every program on the bus may see.
+  /// The command shows what every program on the bus may see.
   case look
-  /// It does what root and the group alone may do, or shows what they alone may see.
+  /// The command does what only root and the group may do, or shows what only they may see.
   case group
 }
 
 extension Client {
-  /// Fails where this program's user may not use the service. A call that does nothing asks the bus and the service.
+  /// Fails if this program's user may not use the service. Tests it with a method call that has no effect.
   ///
-  /// Where there is no bus or no service the command finds that out by itself: it may be made to wait for it.
+  /// Does not fail without a bus or a service: the command reports that itself, or waits for the service.
   func checkGroup() async throws(Failure) {
     bus.connect()
     do throws(DBusError) {
@@ -34,7 +34,7 @@ extension Client {
 extension Failure {
   static let group = "earshot"
 
-  /// The failure of a user who is not of the group.
+  /// The failure of a user who is not in the group.
   static var outsider: Failure {
     let user = getpwuid(getuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(getuid())"
     return Failure(.denied, outsider(user, members: members(of: group)))

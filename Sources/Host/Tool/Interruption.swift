@@ -2,13 +2,15 @@ import CommandLine
 import Glibc
 import Loop
 
-/// Holds SIGINT (Ctrl-C), SIGTERM and SIGHUP back while a command has begun something in the service that would go on without it.
+/// Defers SIGINT (Ctrl-C), SIGTERM and SIGHUP while a command has started something in the service that would continue
+/// without the command.
 ///
-/// The first signal calls the command, which cancels what it began or says that it goes on. The program then ends by that signal,
-/// as a shell expects it. A second signal ends the program at once. A signal that the parent process ignores (`nohup`) stays ignored.
+/// On the first signal the command cancels what it started, or reports that it continues. The program then ends by that
+/// signal, as shells expect. A second signal ends the program at once. A signal that the parent process ignores
+/// (`nohup`) stays ignored.
 @LoopActor
 public final class Interruption {
-  /// The first signal that came; nil before.
+  /// The first signal that arrived; nil before.
   public private(set) var signal: Int32?
 
   private let patience: Duration
@@ -19,7 +21,7 @@ public final class Interruption {
 
   private static let signals = [SIGINT, SIGTERM, SIGHUP]
 
-  /// - Parameter unanswered: the sentence for standard error where the command has not ended `patience` after the signal.
+  /// - Parameter unanswered: the sentence for standard error if the command has not ended `patience` after the signal.
   public init(unanswered: String, patience: Duration = .seconds(5)) {
     self.unanswered = unanswered
     self.patience = patience
@@ -28,12 +30,12 @@ public final class Interruption {
     }
   }
 
-  /// Runs the part of a command that must not be cut. Where a signal came meanwhile, the program ends by it after the command's last
-  /// words.
+  /// Runs the part of a command that a signal must not cut short. If a signal arrived meanwhile, the program ends by it
+  /// after the command's last output.
   ///
   /// - Parameters:
   ///   - unanswered: as for `init`.
-  ///   - body: what is done; it may return normally or throw after a signal.
+  ///   - body: the part to run; after a signal it may return normally or throw.
   public static func hold<Value: Sendable>(
     unanswered: String, patience: Duration = .seconds(5),
     _ body: @LoopActor (Interruption) async throws(Failure) -> Value
@@ -50,12 +52,12 @@ public final class Interruption {
     }
   }
 
-  /// Calls `body` once: with the first signal, or now where that has come already.
+  /// Calls `body` once: on the first signal, or now if one has already arrived.
   public func onSignal(_ body: @escaping @LoopActor () -> Void) {
     if signal != nil { body() } else { onSignal = body }
   }
 
-  /// Ends the program by the signal that came; where none came, signals end the program by themselves again.
+  /// Ends the program by the signal that arrived; without one, restores the default action of the signals.
   public func end() {
     registrations = []
     timer = nil

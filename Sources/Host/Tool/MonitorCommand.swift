@@ -52,7 +52,7 @@ final class MonitorCommand {
     Output.line("\(LocalTime.clock(UInt64(clamping: clock.milliseconds)))  \(sentence)")
   }
 
-  /// An event in words: those of the service that it is of, or else made from the names in it.
+  /// An event as a sentence: the one of its service or, without one, a sentence made from the names in the event.
   static func text(_ event: ServiceEvent, _ services: [ToolPart]) -> String {
     if let text = radio(event) { return text }
     for service in services {

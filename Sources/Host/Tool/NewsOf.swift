@@ -2,7 +2,7 @@ import Common
 import DBus
 import Loop
 
-/// What a command waits for: the next news of some objects of the service, or a time.
+/// Waits for signals about certain objects of the service, with a time limit.
 @LoopActor
 public final class NewsOf {
   private let isMeant: @LoopActor (Message) -> Bool
@@ -11,13 +11,13 @@ public final class NewsOf {
   private var waiter: CheckedContinuation<Void, Never>?
   private var timer: Registration?
 
-  /// - Parameter isMeant: whether a signal is about what the command waits for.
+  /// - Parameter isMeant: selects the signals that the command waits for.
   public init(_ client: Client, where isMeant: @escaping @LoopActor (Message) -> Bool) {
     self.isMeant = isMeant
     registration = client.onSignal { [weak self] in if self?.isMeant($0) == true { self?.wake() } }
   }
 
-  /// Returns at the first news since the last call, or after `limit`.
+  /// Returns at the first such signal since the last call, or after `limit`.
   public func next(within limit: Duration) async {
     if !hasNews {
       await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in

@@ -8,14 +8,14 @@ public enum ServiceEvent: Sendable {
   case removed(ObjectPath)
   /// Properties of an interface have new values.
   ///
-  /// `invalidated` are the names of those whose values are for the group alone. `known` are all properties of the object that this
-  /// program has received, the new values included.
+  /// `invalidated` are the names of properties whose values are for the group alone. `known` are all properties of the
+  /// interface that this program has received, the new values included.
   case changed(
     ObjectPath, interface: String, values: [String: DBusValue], invalidated: [String], known: [String: DBusValue])
   /// Any other signal.
   case signal(ObjectPath, interface: String, name: String, arguments: [DBusValue])
 
-  /// The event as a sentence in words made from names: for what no service has a sentence of its own.
+  /// A sentence made from the names in the event, for an event for which no service has a sentence.
   var plainText: String {
     switch self {
     case .added(let path, _): "\(Self.name(path)) was added."
@@ -30,7 +30,7 @@ public enum ServiceEvent: Sendable {
     }
   }
 
-  /// An object as a person reads it: its path below the service's own, or `service`.
+  /// The name of an object for people: its path below the service's own, or `service`.
   static func name(_ path: ObjectPath) -> String {
     let prefix = Client.manager.string + "/"
     return path.string.hasPrefix(prefix) ? String(path.string.dropFirst(prefix.count)) : "service"
@@ -52,14 +52,14 @@ public enum ServiceEvent: Sendable {
   }
 }
 
-/// Makes events of the signals of the service, and remembers what objects are like, so that an event can be told whole.
+/// Turns signals of the service into events, and stores the properties of all objects to complete the events.
 struct ServiceEvents {
   private var known: [String: [String: [String: DBusValue]]] = [:]
 
-  /// The objects as the service lists them now.
+  /// Replaces the stored objects by those that the service lists.
   mutating func reset(_ objects: ToolPart.Objects) { known = objects }
 
-  /// - Returns: nil for a message that is no signal of an object.
+  /// - Returns: the event; nil for a message that is not a signal of an object.
   mutating func event(_ message: Message) -> ServiceEvent? {
     guard let path = message.path, let name = message.member else { return nil }
     let first = message.arguments.first

@@ -13,7 +13,7 @@ public enum StandardInput {
     return text
   }
 
-  /// All of it as text, without the blanks and line ends around it.
+  /// Standard input as text, without the blanks and line ends around it.
   public static func text() throws(Failure) -> String {
     let file = FileDescriptor(owning: dup(STDIN_FILENO))
     return PastedText.trimmed(String(decoding: try FileOutput.readToEnd(file, "-"), as: UTF8.self))

@@ -53,14 +53,14 @@ struct StatusCommand {
     house(objects) + services.map { $0.status(objects) }.joined()
   }
 
-  /// What is shown with `--counters`.
+  /// The output of `earshot status --counters`.
   static func counters(_ objects: ToolPart.Objects, _ services: [ToolPart], _ width: Int) -> String {
     let tables = ([CounterMeanings.house] + services.compactMap(\.counters)).map { $0.text(objects, width: width) }
       .filter { !$0.isEmpty }
     return tables.isEmpty ? "All counters are 0.\n" : tables.joined(separator: "\n")
   }
 
-  /// The text with its longer lines broken between words; what follows a break begins below the value in the line.
+  /// Breaks lines that are wider than `width` between words; continuation lines begin below the value of the line.
   ///
   /// A line without a blank in its value, such as the text of a QR code, stays whole.
   nonisolated static func fitted(_ text: String, to width: Int) -> String {

@@ -1,6 +1,7 @@
 import Loop
 
-/// What a service brings to the tool: its commands, its part of `earshot status`, and words for its events and counters.
+/// The part of the tool that a service provides: its commands, its part of `earshot status`, and sentences for its
+/// events and counters.
 public struct ToolPart: Sendable {
   /// Every object of the service on the bus, by path.
   public typealias Objects = [String: Client.Properties]
@@ -9,7 +10,7 @@ public struct ToolPart: Sendable {
   /// The service's lines of `earshot status`, each with its newline; empty if there is nothing to show.
   public let status: @LoopActor @Sendable (Objects) -> String
 
-  /// An event of the service as a sentence; nil where this service has none for it.
+  /// Returns an event as a sentence; nil if this service has none for it.
   let event: @LoopActor @Sendable (ServiceEvent) -> String?
   /// The meanings of its counters; nil if it has none.
   let counters: CounterMeanings?

@@ -14,7 +14,7 @@ public struct ToolProgram: Sendable {
     let status = Verb(
       "status", "Show how the service stands.",
       options: [
-        Option("wait", value: .seconds("SECONDS"), "Wait so long for the service to be there."),
+        Option("wait", value: .seconds("SECONDS"), "Wait up to this time for the service to start."),
         Option("counters", "Show all counters that are not 0, and what each one counts."),
       ], need: .look
     ) { client, line async throws(Failure) in

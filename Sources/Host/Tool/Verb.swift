@@ -7,15 +7,15 @@ public struct Verb: Sendable {
   public typealias Body = @LoopActor @Sendable (Client, ParsedCommand) async throws(Failure) -> ExitCode
 
   public let grammar: Command
-  /// What is done, by the words below this verb's own name that lead there.
+  /// The actions, by the words below this verb's own name that lead to them.
   private let bodies: [[String]: Action]
 
-  /// What is done, and what it needs of the service.
+  /// The body of a verb, and the access that it needs.
   struct Action: Sendable {
     let need: Need
     let body: Body
 
-    /// Does what a line says, where its user may do that.
+    /// Checks the access of the user, and runs the body.
     @LoopActor
     func run(_ line: ParsedCommand) async throws(Failure) -> ExitCode {
       let client = Client(line)
@@ -24,7 +24,7 @@ public struct Verb: Sendable {
     }
   }
 
-  /// - Parameter need: what is checked before `body` is called.
+  /// - Parameter need: the access that is checked before `body` is called.
   public init(
     _ name: String, _ summary: String, options: [Option] = [], arguments: [Argument] = [], need: Need = .group,
     _ body: @escaping Body

@@ -37,8 +37,7 @@ public struct BroadcastEngine: Sendable {
     self.random = random
   }
 
-  /// When `Event.timer` is due; nil when nothing is timed: a feed in which nobody says anything costs nothing, nor does one that was
-  /// stopped.
+  /// When `Event.timer` is due; nil when nothing is timed, as in a feed that is idle or stopped.
   public var deadline: Instant? {
     guard !isStopped else { return nil }
     return [sender.deadline, receiver.peers.nextPruning, beaconDeadline].compactMap { $0 }.min()

@@ -1,16 +1,17 @@
 import Common
 import Crypto
 
-/// The key pairs of the code that is shown and of the codes before it.
+/// The key pairs of the QR code that is shown and of earlier codes.
 ///
 /// A phone may read a code, connect, and send its Identify after the code was replaced. An earlier private key is kept for
 /// such phones: `earlierLimit` keys at most, each for `earlierTime` after its code was replaced.
 struct InvitationKeys: Sendable {
   /// The maximum number of earlier keys.
   static let earlierLimit = 4
-  /// How long an earlier key is kept.
+  /// Time for which an earlier key is kept, from the replacement of its code.
   static let earlierTime = Duration.seconds(20)
-  /// From the moment a code is replaced to the latest link of a phone that still found the verifier by its advertisement.
+  /// Maximum time from the replacement of a code to a link of a phone that found the verifier by that code's
+  /// advertisement.
   static let connectTime = Duration.seconds(5)
 
   private struct Shown: Sendable {
@@ -26,7 +27,7 @@ struct InvitationKeys: Sendable {
 
   /// The invitation that is shown; nil while no wallet is invited.
   private(set) var invitation: Invitation?
-  /// Counts the codes that were shown.
+  /// The number of codes that were shown so far.
   private(set) var number = 0
   private var present: Shown?
   /// The oldest first.
@@ -34,16 +35,16 @@ struct InvitationKeys: Sendable {
 
   init() {}
 
-  /// No keys at all, after other ones: no number of a code comes twice.
+  /// Begins without keys, and continues the numbering of codes, so that no number is used twice.
   init(continuing before: InvitationKeys) { number = before.number }
 
   /// When the next earlier key is destroyed; nil when there is none.
   var deadline: Instant? { earlier.first?.end }
 
-  /// How many private keys there are.
+  /// Number of stored private keys.
   var count: Int { earlier.count + (present == nil ? 0 : 1) }
 
-  /// Shows a code in place of the one before.
+  /// Shows a code in place of the present one.
   mutating func show(_ invitation: Invitation, _ key: X25519.PrivateKey, at now: Instant) {
     withdraw(at: now)
     self.invitation = invitation
@@ -66,26 +67,26 @@ struct InvitationKeys: Sendable {
 
   /// The keys that the phone behind a link may have read, the likeliest first.
   ///
-  /// A phone connects because it has seen the advertisement of its code. A link that is older than all codes serves another
-  /// purpose besides, for instance the mesh, and its phone may have read any of them.
+  /// A phone connects after it has seen the advertisement of its code. A link that is older than every code also serves
+  /// another purpose, such as the mesh, and its phone may have read any of the codes.
   func keys(forLinkOpenedAt openedAt: Instant) -> [X25519.PrivateKey] {
     guard let present else { return [] }
     let known = earlier.filter { $0.withdrawnAt.advanced(by: Self.connectTime) > openedAt }.map(\.key)
     return wasEarlierShown(at: openedAt) ? known + [present.key] : [present.key] + known.reversed()
   }
 
-  /// Whether a code that was replaced since was shown when a link came up. The advertisement of a code goes out after the
-  /// engine has asked for it, so a link of that very moment belongs to the code before.
+  /// Whether a code that has since been replaced was shown when a link came up. The advertisement of a code starts
+  /// after the engine has requested it, so a link of that same moment belongs to the previous code.
   func wasEarlierShown(at openedAt: Instant) -> Bool {
     earlier.contains { $0.advertisedAt < openedAt && openedAt <= $0.withdrawnAt }
   }
 }
 
-/// Limits how often a wallet that takes no session slot may have the code replaced: a person needs a second or two to scan it.
+/// Limits how often wallets that take no session slot replace the code: a person needs a second or two to scan it.
 ///
 /// Every Identify replaces the code while the allowance lasts. A wallet that takes a slot returns what its Identify took.
 struct CodeAllowance: Sendable {
-  /// Codes that may be replaced in a row.
+  /// Maximum number of codes that are replaced in a row.
   static let limit = 4
   /// The allowance grows by one in this time.
   static let interval = Duration.seconds(5)

@@ -66,7 +66,7 @@ public struct SessionKeys: Sendable {
 /// The decryption of a received frame. It takes too long for the loop's thread.
 public struct Unsealing: Sendable {
   let frame: [UInt8]
-  /// For each code that the wallet may have read.
+  /// The session keys for each code that the wallet may have read.
   let keys: [SessionKeys]
   let limit: Int
 

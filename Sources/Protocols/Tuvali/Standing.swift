@@ -1,14 +1,15 @@
 import Common
 
-/// What counts for and against a session when all slots are in use and one more wallet announces a credential.
+/// The health of a session. It decides which session loses its slot when all slots are in use and one more wallet
+/// announces a credential.
 struct Standing: Hashable, Sendable {
   /// Why a session loses its slot, the worst first.
   enum Fault: Hashable, Sendable {
-    /// There was no progress for so long.
+    /// There was no progress for this time.
     case silent(Duration)
-    /// The frame comes with so many bytes a second.
+    /// The frame arrives at this rate, in bytes a second.
     case slow(Int)
-    /// The wallet announced its first size so long ago.
+    /// The wallet announced its first size this time ago.
     case old(Duration)
 
     /// What happened, as a sentence.
@@ -30,10 +31,9 @@ struct Standing: Hashable, Sendable {
     }
   }
 
-  /// What a session may do without losing its slot.
+  /// The limits within which a session keeps its slot.
   struct Patience: Hashable, Sendable {
-    /// The longest time without progress. A rate is looked at after the same time. A wallet that has announced no size is
-    /// as safe for this time from the loss of its link.
+    /// The longest time without progress. The rate is measured from the same time on.
     var silence = Duration.seconds(5)
     /// The least rate, in bytes of the frame a second, from the size on.
     var rate = 2000
@@ -50,7 +50,7 @@ struct Standing: Hashable, Sendable {
   /// Whether the credential is kept: only its age counts against the visit, because the wallet waits for a verdict.
   var isDelivered: Bool
 
-  /// The worst that there is against the session; nil when it keeps its slot.
+  /// The worst fault of the session; nil if it keeps its slot.
   func fault(_ patience: Patience = .init(), at now: Instant) -> Fault? {
     let (age, silence) = (announcedAt.duration(to: now), progressAt.duration(to: now))
     if !isDelivered, silence >= patience.silence { return .silent(silence) }
@@ -62,7 +62,7 @@ struct Standing: Hashable, Sendable {
     return age > patience.age ? .old(age) : nil
   }
 
-  /// The session that gives way: the one with the worst fault, of several alike the first.
+  /// Finds the session that loses its slot: the one with the worst fault, or the first of those with equal faults.
   ///
   /// - Returns: its index in `standings` and its fault; nil when every session keeps its slot. A nil in `standings` is a
   ///   session that keeps its slot in any case.

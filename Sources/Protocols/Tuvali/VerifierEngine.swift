@@ -4,10 +4,11 @@ import Crypto
 
 /// The verifier: peripheral, GATT server, receiver. Facts: tuvali.md sections 3 to 8.
 ///
-/// The verifier has sessions with several wallets at a time. A wallet gets a session with its Identify, and a session slot
-/// with its first size: a person may think in between, and costs no more than a link. When all slots are in use, a session
-/// that makes no use of its slot gives way (`Standing`). When a link is needed, the session ends whose wallet has been silent
-/// longest since its Identify. While there is no capacity for a credential, no wallet is invited.
+/// The verifier has sessions with several wallets at a time. A wallet gets a session with its Identify, and a session
+/// slot with its first size. Between the two, while a person chooses a credential, the session uses only a link. When
+/// all slots are in use, a session that makes no use of its slot loses it (`Standing`). When a link is needed, the
+/// session ends whose wallet has been silent longest since its Identify. While there is no capacity for a credential,
+/// no wallet is invited.
 ///
 /// An Identify does not say which code the phone has read. The engine derives session keys for every code that the phone may
 /// have read (`InvitationKeys`), and the frame shows which of them is right.
@@ -46,13 +47,13 @@ public struct VerifierEngine: Sendable {
   /// The invitation that is on the air, for the next wallet; nil while nobody is invited.
   public var invitation: Invitation? { keys.invitation }
 
-  /// How many private keys of codes there are.
+  /// Number of stored private keys of codes.
   var privateKeys: Int { keys.count }
 
   /// The links of the wallets that are being served, in the order in which they identified themselves.
   public var visitors: [LinkID] { visits.map(\.link) }
 
-  /// How many wallets have a session slot.
+  /// Number of wallets that have a session slot.
   public var slotsInUse: Int { visits.count(where: \.hasSlot) }
 
   /// How many links wait for their wallets to identify themselves or, where the MTU is too small, to leave.
@@ -64,7 +65,7 @@ public struct VerifierEngine: Sendable {
   /// The figures of a visit; nil where the link has none.
   public func progress(of link: LinkID) -> Progress? { index(of: link).map { visits[$0].progress } }
 
-  /// Until when the wallet of a link waits for a verdict; nil where it does not.
+  /// The deadline of the verdict for the wallet of a link; nil if that wallet does not wait for a verdict.
   public func verdictEnd(of link: LinkID) -> Instant? { index(of: link).flatMap { visits[$0].verdictEnd } }
 
   /// Takes in an event; a write goes through `write` instead, because it has an answer.
@@ -164,20 +165,22 @@ public struct VerifierEngine: Sendable {
     return actions
   }
 
-  /// How many links may wait: as many as the sessions leave, and one in any case.
+  /// Maximum number of waiting links: the links that sessions leave, and at least one.
   private var waitingLimit: Int { max(1, min(configuration.waitingLinks, configuration.links - heldLinks)) }
 
-  /// How many links sessions may hold: two less than there are while a wallet among them is silent. So silent wallets never
-  /// have every link of the adapter, and a wallet that comes can connect and show that a link is needed.
+  /// Maximum number of links that sessions hold: all, or all but two while a wallet with a session is silent. Silent
+  /// wallets therefore never occupy every link of the adapter: a new wallet can connect, and thereby show that a link
+  /// is needed.
   private var sessionLimit: Int {
     let hasIdle = visits.contains { $0.idleSince != nil }
     return max(1, hasIdle ? configuration.links - 2 : configuration.links)
   }
 
-  /// Links of sessions, without those that are being ended.
+  /// Number of links of sessions, except those that are being ended.
   private var heldLinks: Int { visits.count { !$0.isClosing } }
 
-  /// Ends the link that has been silent longest, for a newcomer that needs a link; nil where every link keeps its place.
+  /// Ends a link for a newcomer: the waiting link that has been silent longest, otherwise one of a distrusted peer,
+  /// otherwise that of the session that has been silent longest. Nil if none may be ended.
   private mutating func freeLink(for newcomer: WaitingLinks.Newcomer, at now: Instant) -> [Action]? {
     if let silent = waiting.longestSilent(configuration, at: now) {
       waiting.remove(silent)
@@ -191,8 +194,8 @@ public struct VerifierEngine: Sendable {
     return waiting.count < configuration.waitingLinks ? endIdlest(for: newcomer, at: now) : nil
   }
 
-  /// Ends the session of the wallet that has been silent longest since its Identify; nil where there is none that may be
-  /// ended. Wallets whose sessions have failed lately end no other's, and go first.
+  /// Ends the session of the wallet that has been silent longest since its Identify; nil if none may be ended. Sessions
+  /// of distrusted peers end first, and a distrusted newcomer ends no session.
   private mutating func endIdlest(for newcomer: WaitingLinks.Newcomer, at now: Instant) -> [Action]? {
     guard !newcomer.isDistrusted else { return nil }
     let idle = visits.indices.compactMap { index -> (index: Int, since: Instant, isDistrusted: Bool)? in
@@ -247,9 +250,9 @@ public struct VerifierEngine: Sendable {
     return actions
   }
 
-  /// Refuses a wallet's Identify, and ends its link when the answer has had the time to reach the wallet.
+  /// Refuses a wallet's Identify, and ends its link after `answerTime`, when the answer has reached the wallet.
   ///
-  /// - Parameter isReported: whether it is known already why the wallet is refused.
+  /// - Parameter isReported: whether the reason of the refusal was reported before.
   private mutating func turnDown(
     _ link: LinkID, _ reason: Refusal, isReported: Bool = false, at now: Instant
   ) -> (WriteAnswer, [Action]) {
@@ -265,7 +268,7 @@ public struct VerifierEngine: Sendable {
 
   // MARK: Visits
 
-  /// Gives a wallet a session, or turns it down.
+  /// Begins a session with a wallet, or refuses the wallet.
   private mutating func identify(
     _ value: [UInt8], of dialect: Dialect, on link: LinkID, _ newcomer: WaitingLinks.Newcomer, at now: Instant
   ) -> (WriteAnswer, [Action]) {
@@ -300,7 +303,7 @@ public struct VerifierEngine: Sendable {
     return (.accepted, actions + [.tell(link, .secured(dialect))])
   }
 
-  /// The keys of a session for every code that the wallet may have read; nil for a weak key of the wallet.
+  /// Derives the session keys for every code that the wallet may have read; nil if the wallet's public key is weak.
   private mutating func sessionKeys(for identify: Identify, _ openedAt: Instant, at now: Instant) -> [SessionKeys]? {
     keys.expire(at: now)
     return try? keys.keys(forLinkOpenedAt: openedAt).map { key throws(CryptoError) in
@@ -308,7 +311,7 @@ public struct VerifierEngine: Sendable {
     }
   }
 
-  /// Replaces the code for the next wallet, where this one has probably read the code that is shown.
+  /// Replaces the code for the next wallet, if this wallet has probably read the code that is shown.
   private mutating func replaceCode(for visit: inout Visit, at now: Instant) -> [Action] {
     guard !keys.wasEarlierShown(at: visit.openedAt) else { return [] }
     guard !visit.isDistrusted, allowance.take(at: now) else {
@@ -319,7 +322,7 @@ public struct VerifierEngine: Sendable {
     return invite(at: now)
   }
 
-  /// A wallet has taken a slot: a code that it may have read is not shown any longer.
+  /// Replaces the code after a wallet took a slot, if that wallet may have read the code that is shown.
   private mutating func replaceCode(afterSlotOf index: Int, at now: Instant) -> [Action] {
     defer { visits[index].code = .old }
     switch visits[index].code {
@@ -331,8 +334,8 @@ public struct VerifierEngine: Sendable {
     }
   }
 
-  /// The wallet of a session identifies itself once more, as a wallet does that begins anew on a link that something else
-  /// keeps up. What counts against its slot goes on counting.
+  /// Handles another Identify on the link of a session: the wallet begins another transfer on a link that another
+  /// service keeps up. The times that count against its slot continue.
   private mutating func identifyAgain(
     _ index: Int, _ value: [UInt8], of dialect: Dialect, at now: Instant
   ) -> (WriteAnswer, [Action]) {
@@ -369,7 +372,7 @@ public struct VerifierEngine: Sendable {
     return announce(index, value, at: now)
   }
 
-  /// A wallet announces its frame. The first size takes a session slot.
+  /// Handles the size of the frame that a wallet announces. The first size takes a session slot.
   private mutating func announce(_ index: Int, _ value: [UInt8], at now: Instant) -> (WriteAnswer, [Action]) {
     let hadSlot = visits[index].hasSlot
     // What the other visits' frames need is looked at only where a size is announced.
@@ -384,9 +387,9 @@ public struct VerifierEngine: Sendable {
     return (visits[index].refusal.map { .refused($0) } ?? .accepted, actions)
   }
 
-  /// Makes sure that there are no more sessions with a slot than slots.
+  /// Frees a slot if more sessions hold one than there are.
   ///
-  /// - Returns: what that takes; nil where it is the newest slot's wallet that has to go.
+  /// - Returns: the actions to perform; nil if the newest session must be refused instead.
   private mutating func makeSlot(for newest: Int, at now: Instant) -> [Action]? {
     guard slotsInUse > configuration.visitors else { return [] }
     guard !visits[newest].isDistrusted else { return nil }

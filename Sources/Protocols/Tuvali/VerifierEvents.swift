@@ -11,7 +11,7 @@ extension VerifierEngine {
     /// So much can be kept of what wallets bring, from now on; what is kept already is not in it.
     case room(Room)
     /// A link came up at the time that is given. The time may lie in the past: a radio may report a link only when its
-    /// peer first writes, reads or subscribes. A peer is distrusted where another session of it has failed lately: no
+    /// peer first writes, reads or subscribes. A peer is distrusted if another of its sessions failed recently: no
     /// other wallet loses its link or its slot to such a peer.
     case linkOpened(LinkID, at: Instant, isDistrusted: Bool = false)
     /// The ATT MTU of a link was agreed on; the 23 that holds before is not reported.
@@ -21,7 +21,7 @@ extension VerifierEngine {
     /// `Action.unseal` was carried out.
     case unsealed(LinkID, Result<[UInt8], TuvaliError>)
     /// The credential of `Action.deliver` is stored or, with an error, could not be stored. A provisional credential is
-    /// stored for as long as its wallet waits: the wallet hears of its success with the verdict, and of an error without one.
+    /// stored only while its wallet waits: the wallet receives SUCCESS with the verdict, or an error if there is none.
     case kept(LinkID, TuvaliError?, isProvisional: Bool = false)
     /// A local program has judged the credential.
     case decided(LinkID, accepted: Bool)
@@ -112,7 +112,7 @@ extension VerifierEngine {
     public var received = 0
     /// Transfers that failed, for whatever reason.
     public var failed = 0
-    /// Wallets that got no slot, and links over the limit of those that wait to be identified.
+    /// Wallets that were refused for lack of a slot, and links over the limit of those that wait to be identified.
     public var refused = 0
     /// Chunks that were looked at, good or bad.
     public var chunks = 0
@@ -152,9 +152,9 @@ extension VerifierEngine {
     public var reportDelay = Duration.milliseconds(40)
     /// From the event that reports a link to the wallet's Identify.
     public var identifyTimeout = Duration.seconds(10)
-    /// From Identify to the first size: a person chooses a card, or takes a photo.
+    /// Time from Identify to the first size, in which a person chooses a card or takes a photo.
     public var announceTimeout = Duration.seconds(300)
-    /// Session slots: wallets between their first size and the verdict.
+    /// Number of session slots. A wallet holds one from its first size to the verdict.
     public var visitors = 4
     /// From one sign of progress to the next: the first size, a new chunk. Also for decrypting and storing the credential.
     public var idleTimeout = Duration.seconds(60)
@@ -172,15 +172,15 @@ extension VerifierEngine {
     public var answerTime = Duration.milliseconds(100)
     /// Links that may wait for their wallets to identify themselves, as long as `links` leaves so many.
     public var waitingLinks = 8
-    /// Links of sessions and of wallets that wait, together. One link may always wait.
+    /// Maximum number of links of sessions and of waiting wallets together. One link may always wait.
     public var links = Int.max
     /// How long such a link is safe from making room for another one.
     public var arrivalTime = Duration.seconds(4)
-    /// From the Identify of a wallet that is silent to the moment when it may lose its link to another wallet.
+    /// Time after its Identify for which a silent wallet keeps its link although another wallet needs one.
     public var idleSafety = Duration.seconds(2)
-    /// From the Identify of a wallet to one that may begin another transfer on the same link.
+    /// Minimum time between two Identify writes that begin transfers on the same link.
     var identifyPause = Duration.seconds(2)
-    /// What a visit may do without losing its slot or its link to another wallet.
+    /// The limits within which a session keeps its slot.
     var patience = Standing.Patience()
 
     public init(name: String) {

@@ -12,9 +12,9 @@ struct Visit: Sendable {
   let dialect: Dialect
   /// When the link came up.
   let openedAt: Instant
-  /// Whether another session of this peer has failed lately.
+  /// Whether another session of this peer failed recently.
   let isDistrusted: Bool
-  /// What has to be done about the code that is shown when the wallet takes a slot.
+  /// What to do with the code that is shown when the wallet takes a slot.
   var code = Code.old
   private let configuration: Configuration
   private let identify: Identify
@@ -30,7 +30,7 @@ struct Visit: Sendable {
   /// When the credential must be complete.
   private var visitEnd: Instant
 
-  /// How the wallet stands to the code that is shown.
+  /// The relation of the wallet to the code that is shown.
   enum Code: Hashable, Sendable {
     /// The wallet has read an earlier code, or has taken a slot.
     case old
@@ -54,7 +54,7 @@ struct Visit: Sendable {
     progress = VerifierEngine.Progress(mtu: newcomer.mtu ?? Limits.offeredMTU)
   }
 
-  /// A visit in place of another one on the same link.
+  /// Begins a visit that replaces another one on the same link.
   init(after old: Visit, dialect: Dialect, identify: Identify, keys: [SessionKeys], at now: Instant) {
     self.init(
       link: old.link, dialect: dialect, identify: identify, keys: keys,
@@ -86,16 +86,16 @@ struct Visit: Sendable {
     }
   }
 
-  /// Until when the wallet waits for a verdict; nil where it does not.
+  /// The deadline of the verdict; nil if the wallet does not wait for one.
   var verdictEnd: Instant? { if case .deciding(let until, _) = state { until } else { nil } }
 
   /// Whether the wallet was asked to disconnect.
   var isClosing: Bool { if case .closing = state { true } else { false } }
 
-  /// Since when the wallet has been silent that has identified itself and announced no size; nil for any other.
+  /// The time of the Identify of a wallet that has announced no size; nil in any other state.
   var idleSince: Instant? { if case .identified = state { identifiedAt } else { nil } }
 
-  /// Why the wallet was refused; nil where it was not.
+  /// The reason of the refusal; nil if the wallet was not refused.
   ///
   /// Swift 6.3.1 crashes where it inlines this into `VerifierEngine` ("Found outside of lifetime use").
   @inline(never)
@@ -117,8 +117,8 @@ struct Visit: Sendable {
     }
   }
 
-  /// How the visit stands when its slot is wanted; nil where it keeps its slot whatever happens, because its frame is
-  /// complete, or where it has no slot.
+  /// The health of the session when another wallet needs a slot; nil if the session has no slot, or keeps it in any
+  /// case because its frame is complete.
   var standing: Standing? {
     switch state {
     case .receiving where progress.chunksMissing == 0: return nil
@@ -130,8 +130,8 @@ struct Visit: Sendable {
       isDelivered: verdictEnd != nil)
   }
 
-  /// Whether an Identify begins another transfer: not the one that began this visit, not in a row, and not while a complete
-  /// frame is being stored.
+  /// Whether an Identify begins another transfer: it differs from the one that began this visit, comes at least
+  /// `identifyPause` after it, and no complete frame is being stored.
   func mayBeginAgain(with identify: Identify, at now: Instant) -> Bool {
     switch state {
     case .identified, .receiving, .deciding, .leaving: break
@@ -147,7 +147,7 @@ struct Visit: Sendable {
 
   // MARK: From the wallet
 
-  /// Takes in a write to any characteristic but Identify and Response size.
+  /// Handles a write to any characteristic but Identify and Response size.
   mutating func write(
     _ value: [UInt8], to characteristic: Characteristic, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
@@ -174,7 +174,7 @@ struct Visit: Sendable {
     return []
   }
 
-  /// - Parameter room: what can be kept of what this wallet brings.
+  /// - Parameter room: the capacity for the credential of this wallet.
   mutating func announce(
     _ value: [UInt8], _ room: VerifierEngine.Room, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
@@ -314,7 +314,8 @@ struct Visit: Sendable {
     }
   }
 
-  /// The wallet hears of its success only when the credential is stored, and stays stored whatever the wallet does.
+  /// Handles the result of storing the credential. The wallet receives SUCCESS only when the credential is stored
+  /// permanently.
   mutating func kept(
     _ error: TuvaliError?, isProvisional: Bool, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
@@ -377,7 +378,7 @@ struct Visit: Sendable {
 
   // MARK: Ends
 
-  /// Another wallet gets this visit's link: its own wallet is silent.
+  /// Ends the session of a silent wallet, because another wallet needs its link.
   mutating func giveLink(_ counters: inout Counters, at now: Instant) -> [Action] {
     counters.gaveWay += 1
     let seconds = identifiedAt.duration(to: now).components.seconds
@@ -385,7 +386,7 @@ struct Visit: Sendable {
     return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
   }
 
-  /// Refuses the wallet. It is asked to disconnect when the answer to its write has had the time to reach it.
+  /// Refuses the wallet, and asks it to disconnect after `answerTime`, when the answer to its write has reached it.
   mutating func refuse(
     _ reason: VerifierEngine.Refusal, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
@@ -398,7 +399,7 @@ struct Visit: Sendable {
     return [.tell(link, .failed(error))]
   }
 
-  /// Another wallet gets this visit's slot.
+  /// Ends the session because another wallet needs its slot.
   mutating func giveWay(for fault: Standing.Fault, _ counters: inout Counters, at now: Instant) -> [Action] {
     counters.gaveWay += 1
     guard !isOver else { return askToDisconnect(at: now) }

@@ -28,7 +28,7 @@ enum VisitState: Sendable {
     var reportAt: Instant?
     /// Whether the wallet has asked for the report that is due.
     var isAsked = false
-    /// For each code that the wallet may have read.
+    /// The session keys for each code that the wallet may have read.
     let keys: [SessionKeys]
   }
 

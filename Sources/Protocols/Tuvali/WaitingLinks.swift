@@ -4,10 +4,10 @@ import Common
 struct WaitingLinks: Sendable {
   typealias Configuration = VerifierEngine.Configuration
 
-  /// What is known of a wallet before its Identify.
+  /// A wallet that has not identified itself.
   struct Newcomer: Sendable {
     let openedAt: Instant
-    /// Whether another session of this peer has failed lately.
+    /// Whether another session of this peer failed recently.
     let isDistrusted: Bool
     var mtu: Int?
   }
@@ -34,13 +34,13 @@ struct WaitingLinks: Sendable {
   /// When the next link is to be cut.
   var deadline: Instant? { stages.values.lazy.map(\.end).min() }
 
-  /// How many links count against `Configuration.waitingLinks`.
+  /// Number of links that count against `Configuration.waitingLinks`.
   var count: Int { stages.count - turnedDown }
 
-  /// How many links are cut as soon as the answer has reached the wallet.
+  /// Number of links of refused wallets, which are disconnected when the answer has reached the wallet.
   var turnedDown: Int { stages.values.count { if case .turnedDown = $0 { true } else { false } } }
 
-  /// In the order of their numbers.
+  /// All links, in the order of their numbers.
   var links: [LinkID] { stages.keys.sorted { $0.number < $1.number } }
 
   func contains(_ link: LinkID) -> Bool { stages[link] != nil }
@@ -86,9 +86,9 @@ struct WaitingLinks: Sendable {
   /// The first link that waits for the Identify of a distrusted peer.
   var firstDistrusted: LinkID? { links.first { newcomer(on: $0)?.isDistrusted ?? false } }
 
-  /// Removes the links whose time is over.
+  /// Removes the links whose deadline has passed.
   ///
-  /// - Returns: them, in the order of their numbers; `isSilent` where the wallet did not identify itself.
+  /// - Returns: these links in the order of their numbers; `isSilent` if the wallet did not identify itself.
   mutating func takeLate(at now: Instant) -> [(link: LinkID, isSilent: Bool)] {
     let late = stages.filter { $0.value.end <= now }.sorted { $0.key.number < $1.key.number }
     return late.map { link, stage in

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-/* <term.h> declares it, and takes names like columns and lines for its own. */
+/* <term.h> declares it, but also defines macros with names like columns and lines. */
 extern char *tigetstr(const char *name);
 
 /* Keys that the terminal descriptions do not name. */
@@ -71,8 +71,8 @@ static inline unsigned earshot_attributes(int bold, int dim, int reverse, int un
   return (bold ? A_BOLD : 0) | (dim ? A_DIM : 0) | (reverse ? A_REVERSE : 0) | (underline ? A_UNDERLINE : 0);
 }
 
-/* What a crash leaves behind: a terminal in raw mode that shows half a frame. The handlers below write what ends the screen, set the
-   terminal as it was, and let the signal take its course. They call nothing that is not safe in a signal handler. */
+/* A crash would leave the terminal in raw mode with half a frame on it. The handlers below write the sequences that end the
+   screen, restore the terminal settings, and let the signal take its course. They call only async-signal-safe functions. */
 static struct {
   int output;
   int is_set;
@@ -104,7 +104,7 @@ static inline void earshot_add_to_end(const char *text) {
   earshot_crash_guard.length += length;
 }
 
-/* The settings are those with which ncurses found the terminal. */
+/* The settings are those of the terminal before ncurses changed them. */
 static inline void earshot_guard_crashes(int output, const struct termios *settings) {
   earshot_crash_guard.output = output;
   earshot_crash_guard.settings = *settings;

@@ -78,11 +78,12 @@ import Testing
       ("[Shop]\nPatiense=2s", "f:2: Section [Shop] has no key Patiense; it is ignored. Did you mean Patience?"),
       (
         "[Shop]\nName=\"door",
-        "f:2: Name=\"door cannot be: a quotation mark that opens a value must close it, with none between. It stays corner."
+        "f:2: Name=\"door cannot be: a value that begins with a quotation mark must end with one, and contain no other. "
+          + "It stays corner."
       ),
       (
         "[Shop]\nThrow=\"1min",
-        "f:2: Throw=\"1min cannot be: a quotation mark that opens a value must close it, with none between. "
+        "f:2: Throw=\"1min cannot be: a value that begins with a quotation mark must end with one, and contain no other. "
           + "It is 2h until that is mended, so that nothing is erased by mistake."
       ),
       ("[Sign]\nHeight=2", "f:2: Section [Sign] has no key Height; it is ignored."),
@@ -109,9 +110,9 @@ import Testing
     }
     #expect(report("") == "Nothing changed.")
     #expect(report("[Shop]\nKept=3\nSize=1K\n") == "In force now: Shop.Kept, Shop.Size.")
-    #expect(report("[Shop]\nName=door\n") == "Not before a restart: Shop.Name.")
+    #expect(report("[Shop]\nName=door\n") == "Needs a restart: Shop.Name.")
     #expect(
-      report("[Shop]\nName=door\nKept=3\n") == "In force now: Shop.Kept. Not before a restart: Shop.Name.")
+      report("[Shop]\nName=door\nKept=3\n") == "In force now: Shop.Kept. Needs a restart: Shop.Name.")
   }
 
   @Test("Sections and keys that begin with X- are somebody else's")

@@ -25,7 +25,7 @@ final class ManagedAdvertising: AdvertisingWay {
   private var settings: ControllerSettings = []
 
   /// - Parameters:
-  ///   - commands: what a person can type to do something about the adapter in use.
+  ///   - commands: the commands that an operator can type for the adapter in use; nil without an adapter.
   ///   - onChange: called when `problem` may have changed.
   ///   - onSlots: called when `slots` may have changed.
   ///   - onAir: called with what is on the air in a slot, when that changed.

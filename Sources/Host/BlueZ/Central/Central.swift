@@ -58,7 +58,7 @@ final class Central {
     connections[device]?.contains { $0.state == .connecting && !$0.isShared } ?? false
   }
 
-  /// Whether any attempt of ours is under way.
+  /// Whether a connection attempt of this service is under way.
   var isConnecting: Bool { connections.keys.contains { isConnecting($0) } }
 
   /// The number that a connection of ours was given for the link with a peer, which has no entry in the table yet.

@@ -7,7 +7,7 @@ struct Adapter: Hashable, Sendable {
   let path: ObjectPath
   var address: BluetoothAddress?
   var isPowered = false
-  /// Whether bluetoothd says that rfkill blocks it; one that does not say so (5.66) leaves it false.
+  /// Whether bluetoothd reports that rfkill blocks the adapter. False for a bluetoothd without `PowerState` (5.66).
   var isBlocked = false
   /// What it is called for peers; nil where bluetoothd does not say.
   var alias: String?

@@ -1,6 +1,6 @@
 import Radio
 
-/// Commands for a person that act on one adapter.
+/// Commands that an operator types to change the state of one adapter.
 ///
 /// `bluetoothctl COMMAND` acts on the adapter that bluetoothd lists first. Where there are several, the right one has
 /// to be selected before, which works interactively only. Facts: bluez.md section 13.
@@ -8,7 +8,7 @@ struct AdapterCommands: Hashable, Sendable {
   /// `hci0`
   let name: String
   let address: BluetoothAddress?
-  /// Whether bluetoothd has no other adapter.
+  /// Whether this is the only adapter that bluetoothd has.
   let isOnly: Bool
 
   init(_ adapter: Adapter, isOnly: Bool) {
@@ -22,7 +22,7 @@ struct AdapterCommands: Hashable, Sendable {
 
   var rename: String { bluetoothctl("system-alias NAME") }
 
-  /// bluetoothctl has no command for this one. Without an index `btmgmt` acts on `hci0`.
+  /// Makes the adapter not connectable; bluetoothctl has no such command. Without an index `btmgmt` acts on `hci0`.
   var closeToAll: String {
     name == "hci0" ? "btmgmt connectable off" : "btmgmt --index \(name) connectable off"
   }

@@ -46,7 +46,7 @@ struct BlueZLimit: Hashable, Sendable {
     + " notifications overtake each other, and some are lost. Writes that must arrive wait for answers then. [GATT] Channels=1"
     + " in /etc/bluetooth/main.conf ends that."
 
-  /// Every version does, without the option.
+  /// The limit of every version that runs without `--noplugin=battery`.
   static let readsBattery =
     "bluetoothd reads the battery level of every phone that connects. A phone that protects it, as iPhones do, asks its"
     + " user to pair each time, and transfers fail over that. Restart bluetoothd: systemctl restart bluetooth. If this"

@@ -23,7 +23,7 @@ final class BluetoothDaemon {
   private(set) var owner: String?
   private(set) var adapters: [ObjectPath: Adapter] = [:]
   private(set) var devices: [ObjectPath: Device] = [:]
-  /// Called with each signal of bluetoothd's that is looked at here, before it is.
+  /// Called before each signal from bluetoothd is handled.
   var onSignal: @LoopActor () -> Void = {}
   /// Called when `presence` or `adapters` changed.
   var onChange: @LoopActor () -> Void = {}

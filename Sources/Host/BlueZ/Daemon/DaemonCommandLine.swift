@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// How the running bluetoothd was started, as the service manager says.
+/// The command line of the running bluetoothd, as systemd reports it.
 public struct DaemonCommandLine: Hashable, Sendable {
   /// Patterns of plugins that are not loaded, by `--noplugin`.
   private var left: [String] = []
@@ -22,7 +22,7 @@ public struct DaemonCommandLine: Hashable, Sendable {
     }
   }
 
-  /// Whether a plugin of this name is loaded, if bluetoothd was built with it.
+  /// Whether bluetoothd loads the plugin with this name, if it was built with it.
   public func loads(_ plugin: String) -> Bool {
     !left.contains { Self.matches(plugin[...], $0[...]) }
       && wanted.map { $0.contains { Self.matches(plugin[...], $0[...]) } } ?? true

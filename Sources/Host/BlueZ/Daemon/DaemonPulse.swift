@@ -2,21 +2,21 @@ import Common
 import DBus
 import Loop
 
-/// Whether bluetoothd answers, while something is wanted of it.
+/// Watches whether bluetoothd answers, while the service serves or scans.
 ///
-/// Any message from bluetoothd is a sign of life. After `Pace.rest` without one, bluetoothd is called (`Ping`, which
-/// libdbus answers as soon as bluetoothd reads its bus). A bluetoothd that does not answer within `Pace.patience` stands
-/// still; it is called again and again until it shows a sign of life. Nothing ends over it: a bluetoothd that goes on
-/// still has its links and registrations.
+/// Any message from bluetoothd is a sign of life. After `Pace.rest` without one, bluetoothd is pinged (D-Bus `Ping`,
+/// which libdbus answers as soon as bluetoothd reads its bus). A bluetoothd that does not answer within `Pace.patience`
+/// counts as unresponsive, and is pinged again until any message arrives. Links and registrations are kept: a
+/// bluetoothd that resumes still has them.
 @LoopActor
 public final class DaemonPulse {
-  /// Times between two looks.
+  /// Intervals of the watch.
   public struct Pace: Sendable {
-    /// Without a sign of life, until bluetoothd is called.
+    /// Time without a message from bluetoothd before it is pinged.
     public var rest = Duration.seconds(4)
-    /// How long the answer may take.
+    /// Time limit for the answer.
     public var patience = Duration.seconds(3)
-    /// How long an answer may lie in this program's own socket, where this program is late itself.
+    /// Extra time, in case the answer already waits in this process's own socket because this process is late.
     public var grace = Duration.milliseconds(250)
 
     public init() {}
@@ -40,7 +40,7 @@ public final class DaemonPulse {
   private var lastHeard = Instant.zero
   private var timer: Registration?
 
-  /// How long the bus keeps a call whose answer does not come.
+  /// Timeout of the D-Bus call.
   private static let callLimit = Duration.seconds(30)
 
   /// - Parameter onChange: called when `isAnswering` changed.
@@ -53,7 +53,7 @@ public final class DaemonPulse {
     self.onChange = onChange
   }
 
-  /// Looks after the bluetoothd with this unique name from now on; after none with nil.
+  /// Watches the bluetoothd with this unique name; nil ends the watch.
   func watch(_ owner: String?) {
     guard owner != self.owner else { return }
     self.owner = owner
@@ -65,7 +65,7 @@ public final class DaemonPulse {
     show(isAnswering: true)
   }
 
-  /// bluetoothd has sent something. This is called with every write of a client.
+  /// Notes a message from bluetoothd. Every write of a client calls this.
   func heard() {
     lastHeard = scheduler.now
     guard phase == .asking else { return }
@@ -73,7 +73,8 @@ public final class DaemonPulse {
     show(isAnswering: true)
   }
 
-  /// The timer is not set anew with each message: it looks when the last one came.
+  /// Schedules the next check. Messages do not reschedule the timer: when it fires, it looks at the time of the last
+  /// one.
   private func rest() {
     phase = .resting
     timer = scheduler.schedule(at: lastHeard.advanced(by: pace.rest)) { [weak self] in

@@ -18,7 +18,7 @@ final class DaemonStarter {
   private var backoff = DaemonStarter.fresh
   /// Whether a failure was told since bluetoothd last ran.
   private var isTold = false
-  /// How often the bus was asked since bluetoothd last ran.
+  /// Number of start requests to the bus since bluetoothd last ran.
   private var count = 0
 
   private static let fresh = Backoff(from: .seconds(5), upTo: .seconds(300))
@@ -54,7 +54,7 @@ final class DaemonStarter {
     timer = nil
     begin()
     count += 1
-    // Mostly bluetoothd comes at the first attempt, and `SituationJournal` enters the outage.
+    // The first request usually succeeds, and `SituationJournal` then reports the outage.
     if count == 2 { Log.shared.notice("bluetoothd is not running; the bus is asked again to start it") }
     ask { [weak self] error in
       guard let self, !isTold else { return }

@@ -13,7 +13,7 @@ enum Disclosure {
     }
     if let alias = adapter.alias, host.contains(alias) {
       sentences.append(
-        "Whoever connects can read this machine's name as the device's name. For another one: "
+        "Every peer that connects can read this machine's name as the device name. To change the device name: "
           + "\(AdapterCommands(adapter, isOnly: isOnly).rename)."
       )
     }

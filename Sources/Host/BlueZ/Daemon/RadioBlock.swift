@@ -6,13 +6,13 @@ import Loop
 public enum RadioBlock: Hashable, Sendable {
   /// Set by a program. `rfkill unblock` ends it.
   case soft
-  /// Set by a switch of the machine.
+  /// Set by a hardware switch.
   case hard
 
-  /// Where the kernel lists its radios; readable within the unit's sandbox, which has no `/dev/rfkill`.
+  /// The kernel's list of radios. It is readable in the unit's sandbox, which has no `/dev/rfkill`.
   private static let folder = "/sys/class/rfkill"
 
-  /// The block of an adapter, `hci0`, by the files of the kernel's list; nil where there is none, or nothing is known.
+  /// The block of an adapter (`hci0`), read from the kernel's list; nil if the adapter is not blocked or not listed.
   public static func installed(_ adapter: String) -> RadioBlock? { listed(adapter, in: folder) }
 
   static func listed(_ adapter: String, in folder: String) -> RadioBlock? {
@@ -33,8 +33,8 @@ public enum RadioBlock: Hashable, Sendable {
   }
 }
 
-/// The block of an adapter that is off. The kernel reports changes through `/dev/rfkill` only, which the service cannot
-/// open, so the list is read every 5 s.
+/// Reads the rfkill block of an adapter that is off. The kernel reports changes only through `/dev/rfkill`, which the
+/// service cannot open, so the list is read every 5 s.
 @LoopActor
 public final class BlockWatch {
   public typealias Read = @LoopActor (_ adapter: String) -> RadioBlock?
@@ -49,14 +49,14 @@ public final class BlockWatch {
 
   private static let period = Duration.seconds(5)
 
-  /// - Parameter onChange: called when `block` changed; not by `watch`.
+  /// - Parameter onChange: called when a periodic read changes `block`; `watch` does not call it.
   init(_ scheduler: any Scheduler, _ read: @escaping Read, onChange: @escaping @LoopActor () -> Void) {
     self.scheduler = scheduler
     self.read = read
     self.onChange = onChange
   }
 
-  /// Looks at this adapter, now and from now on; at none with nil.
+  /// Reads the block of this adapter now and every 5 s; nil ends the reads.
   func watch(_ adapter: String?) {
     self.adapter = adapter
     block = adapter.flatMap { read($0) }

@@ -55,7 +55,7 @@ final class PatternMonitor {
     if attempts.place == target { attempts.renew() } else { attempts.aim(at: target) }
   }
 
-  /// Takes the monitor away and adds it again, by which the kernel restarts its scan.
+  /// Removes the monitor and adds it again, which makes the kernel restart its scan.
   func renew() {
     if attempts.isDone { attempts.renew() }
   }

@@ -21,10 +21,10 @@ final class Scanner {
   private let socket: ManagementSocket?
   private var watch = ScanWatch()
   private lazy var silence = Deadline(scheduler) { [weak self] in self?.nothingHeard() }
-  /// Whether the radio is connecting: the kernel carries out no other command for the controller meanwhile.
+  /// Whether the radio is connecting. The kernel executes no other command for the controller at that time.
   private let isConnecting: @LoopActor () -> Bool
   private let log: Log
-  /// The kinds of addresses of the kernel's discovery, whichever program it is for; nil while there is none.
+  /// Address types of the kernel's current discovery, whichever program started it; nil without a discovery.
   private var discoveredTypes: UInt8?
   /// Whether what bluetoothd tells of an advertiser stands for packets.
   private let isDegraded: Bool
@@ -69,7 +69,7 @@ final class Scanner {
   /// Why the kernel tells of no single packets, and what to do; nil where it does, or is not asked to.
   var deafness: String? { monitor?.problem }
 
-  /// Whether anything is listened for.
+  /// Whether a service wants scan results.
   var isWanted: Bool { listening != nil }
 
   /// Whether single packets are listened for.
@@ -78,9 +78,9 @@ final class Scanner {
   /// Whether a packet with this data is listened for.
   func wants(_ data: ArraySlice<UInt8>) -> Bool { listening?.wants(data) == true }
 
-  /// The kernel has received a packet with this data.
+  /// Notes an advertisement that the kernel has received.
   ///
-  /// - Returns: whether it is listened for.
+  /// - Returns: whether a service wants it.
   func heard(_ data: ArraySlice<UInt8>) -> Bool {
     noteResult()
     return wants(data)
@@ -173,7 +173,7 @@ final class Scanner {
 
   // MARK: Results that stop
 
-  /// The kernel says whether some program discovers on the adapter in use.
+  /// Notes the kernel's report on whether any program discovers on the adapter in use.
   func heard(_ discovering: ManagementEvent.Discovering) {
     discoveredTypes = discovering.isOn ? discovering.types : nil
   }
@@ -205,8 +205,8 @@ final class Scanner {
     monitor?.renew()
   }
 
-  /// Ends the kernel's discovery for all programs. bluetoothd restarts it for those that want one. Without it bluetoothd would keep the
-  /// kernel's discovery for another program while ours is stopped and started.
+  /// Ends the kernel's discovery for all programs; bluetoothd restarts it for the programs that still want it.
+  /// StopDiscovery of bluetoothd would not end the kernel's discovery while another program discovers.
   private func stopKernelDiscovery() {
     guard let socket, let index = place?.index, let types = discoveredTypes else { return }
     socket.call(StopDiscovery(types: types), on: index) { result in

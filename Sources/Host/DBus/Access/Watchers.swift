@@ -1,13 +1,13 @@
 import Loop
 
-/// The connections that receive the signals about what is for the group.
+/// The connections that receive signals about objects of the group.
 ///
-/// A signal without a destination reaches every program on the bus. So a signal about an object that is for the group is sent to
-/// each of these connections by its unique name, and to nobody else.
+/// A signal without a destination reaches every program on the bus. A signal about an object of the group is therefore
+/// sent to the unique name of each of these connections.
 @LoopActor
 final class Watchers {
   private struct Watcher {
-    /// The caller's user; nil where the bus does not say.
+    /// The caller's user; nil if the bus does not report it.
     let user: UInt32?
     /// Removes the watcher when its connection ends.
     let end: Registration
@@ -15,7 +15,7 @@ final class Watchers {
 
   private unowned let connection: BusConnection
   private var watchers: [String: Watcher] = [:]
-  /// Calls of `add` over a limit.
+  /// Number of refused calls of `add`.
   private(set) var refused: UInt64 = 0
 
   init(_ connection: BusConnection) {
@@ -27,9 +27,9 @@ final class Watchers {
   /// The unique names, sorted.
   var names: [String] { watchers.keys.sorted() }
 
-  /// Adds a connection until it ends; one that is there already stays.
+  /// Adds a connection until it ends. Has no effect for a connection that is already added.
   ///
-  /// - Throws: `LimitExceeded` where there are too many, in all or of this user.
+  /// - Throws: `LimitExceeded` if the limit in total or for this user is reached.
   func add(_ name: String, user: UInt32?) throws(DBusError) {
     guard watchers[name] == nil else { return }
     let limits = connection.limits

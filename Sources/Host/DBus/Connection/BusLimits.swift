@@ -13,9 +13,9 @@ public struct BusLimits: Sendable {
   public var waitingCalls = 256
   /// Programs about which the bus is being asked.
   public var waitingCallers = 256
-  /// Connections that receive the signals about what is for the group.
+  /// Maximum number of connections that receive signals about objects of the group.
   public var watchers = 32
-  /// Of these, those of one user.
+  /// Maximum number of such connections of one user.
   public var watchersOfUser = 16
   /// Values in one received message, all levels counted: a message of a few megabytes can name millions of values.
   public var values = 1 << 20

@@ -74,7 +74,7 @@ public struct Message: Hashable, Sendable {
 extension DBusError {
   private static let longestMessage = 1000
 
-  /// The sentence, cut to a length that any program takes, whatever a peer's nickname brought into it.
+  /// The sentence, cut to `longestMessage` code points: it may contain a long nickname of a peer.
   fileprivate var sendableMessage: String {
     guard message.utf8.count > Self.longestMessage else { return message }
     return String(String.UnicodeScalarView(message.unicodeScalars.prefix(Self.longestMessage)))

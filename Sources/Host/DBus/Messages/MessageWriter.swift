@@ -17,8 +17,9 @@ struct MessageWriter {
     return raw
   }
 
-  /// What this process tells other programs passes here, and has no text that a D-Bus string cannot hold. A call with such a text is
-  /// refused instead (`MessageCheck`): it would do something else than was asked for.
+  /// The arguments to send. Replies, errors and signals get U+FFFD for each code point that a D-Bus string cannot hold.
+  /// A method call with such a code point is refused instead (`MessageCheck`): a changed argument would request
+  /// something else.
   private static func arguments(of message: Message) -> [DBusValue] {
     let isTold = message.kind != .methodCall && !message.arguments.allSatisfy(\.hasSendableTexts)
     return isTold ? message.arguments.map(\.sendable) : message.arguments

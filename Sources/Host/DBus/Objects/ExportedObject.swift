@@ -21,7 +21,7 @@ public final class ExportedObject: Sendable {
 
   /// Signals that properties changed: at the end of the loop's turn, with the values of then, in one signal for each
   /// interface. A property that has the value of the last signal is left out. The signal names a property that is for the
-  /// group without its value. What happens in an interface for the group is signalled to its watchers alone.
+  /// group without its value. Changes of an interface for the group are signalled only to watchers.
   public func changed(_ properties: String...) {
     node.changed(properties)
   }
@@ -29,7 +29,7 @@ public final class ExportedObject: Sendable {
   /// Sends a signal, after the signals about properties that changed before it.
   ///
   /// - Parameter destination: the unique name of the one connection that the signal is for; nil for every program that
-  ///   listens, or, of an interface for the group, for its watchers.
+  ///   listens or, for an interface of the group, for every watcher.
   public func emit(
     _ interface: String, _ signal: String, _ arguments: [DBusValue] = [], to destination: String? = nil
   ) {

@@ -23,8 +23,8 @@ public struct Interface: Sendable {
     self.signals = signals
   }
 
-  /// What a signal says when a property of this interface changes, as `EmitsChangedSignal` has it. The value of a property for the
-  /// group is in no signal that every program receives.
+  /// How `PropertiesChanged` reports a property of this interface (`EmitsChangedSignal`). A signal that every program
+  /// receives never contains the value of a property for the group.
   func signalled(_ property: Property) -> Property.Emits {
     property.emits == .changes && !audience.maySee(property.audience) ? .invalidates : property.emits
   }

@@ -24,7 +24,7 @@ final class ObjectNode {
     learn()
   }
 
-  /// Takes the present values for those that were signalled last: from now on only what differs from them is signalled.
+  /// Records the current values as those that were signalled last, so that only later changes are signalled.
   func learn() {
     changes = [:]
     for interface in interfaces {
@@ -74,8 +74,8 @@ final class ObjectNode {
     EventLoop.shared.soon { [weak self] in self?.flush() }
   }
 
-  /// Signals the changes that were not signalled yet: to every listener, or those of an interface for the group to its watchers. A
-  /// property that has the value that it had before is left out.
+  /// Signals pending changes: to every listener, or for an interface of the group to its watchers. A property whose
+  /// value equals the last signalled value is left out.
   func flush() {
     isFlushScheduled = false
     guard isAlive, !changes.isEmpty, let tree else { return }

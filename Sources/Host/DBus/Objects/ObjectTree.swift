@@ -30,7 +30,7 @@ public final class ObjectTree {
   /// The audience of a broadcast signal: with a rule there may be programs among the listeners that are not of the group.
   var listeners: Audience { access == nil ? .group : .everybody }
 
-  /// The connections that get the signals about what is for the group, each addressed to itself.
+  /// The connections that receive signals about objects of the group; each signal is addressed to one connection.
   private lazy var watchers = connection.map { Watchers($0) }
 
   /// How often calls were refused.
@@ -85,8 +85,8 @@ public final class ObjectTree {
     }
   }
 
-  /// Has the manager of an object signal its coming or going: to every listener with the interfaces that all may see, to the watchers
-  /// with the others.
+  /// Signals through the object's manager that it was added or removed: to every listener with the interfaces for
+  /// everybody, to the watchers with the others.
   private func signalToManager(
     of node: ObjectNode, _ signal: ([Interface], Audience) -> (name: String, arguments: [DBusValue])
   ) {
@@ -102,10 +102,10 @@ public final class ObjectTree {
 
   // MARK: Signals
 
-  /// Whether a signal for this audience reaches anybody.
+  /// Whether any program receives a signal for this audience.
   func isHeard(_ audience: Audience) -> Bool { listeners.maySee(audience) || watchers?.isEmpty == false }
 
-  /// Sends a signal: to every program that listens, where all of these may see it, else to each watcher.
+  /// Sends a signal: as a broadcast if every listener may see it, otherwise to each watcher.
   func emit(
     _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue], for audience: Audience
   ) {
@@ -113,16 +113,16 @@ public final class ObjectTree {
     for name in watchers?.names ?? [] { emit(path, interface, signal, arguments, to: name) }
   }
 
-  /// Sends the caller's connection the signals about what is for the group, until it ends or `unwatch` is called for it. They keep
-  /// every value current that the caller reads after this call.
+  /// Sends the caller's connection signals about objects of the group, until the connection ends or `unwatch` is called
+  /// for it. Every change of a value that the caller reads after this call is signalled.
   ///
-  /// - Throws: `LimitExceeded` where too many connections do so already.
+  /// - Throws: `LimitExceeded` if too many connections watch already.
   public func watch(_ call: MethodCall) throws(DBusError) {
     guard call.audience == .group else { throw .denied(access?.refusal ?? "") }
     let isFirst = watchers?.isEmpty == true
     let user: UInt32? = if case .user(let user) = call.owner { user } else { nil }
     try watchers?.add(call.sender, user: user)
-    // What was not signalled to anybody is not news to those who ask from now on.
+    // Changes from the time without any watcher are not signalled to the first one, which reads the values itself.
     guard isFirst else { return }
     for node in nodes.values.joined() {
       node.flush()
@@ -130,7 +130,7 @@ public final class ObjectTree {
     }
   }
 
-  /// Sends the caller's connection no more signals about what is for the group.
+  /// Stops sending these signals to the caller's connection.
   public func unwatch(_ call: MethodCall) { watchers?.remove(call.sender) }
 
   func emit(

@@ -1,8 +1,9 @@
 /// The characters that a D-Bus string may contain.
 ///
-/// D-Bus has no U+0000. Its specification allows noncharacters (U+FFFE, U+FFFF, the last two code points of every other plane,
-/// and U+FDD0 to U+FDEF), but sd-bus refuses a whole message that has one, and clients made with it get nothing of the answer. So
-/// both are treated alike: what this process answers and signals has U+FFFD in their place, and what it calls with them is refused.
+/// D-Bus has no U+0000. Its specification allows noncharacters (U+FFFE, U+FFFF, the last two code points of every other
+/// plane, and U+FDD0 to U+FDEF), but sd-bus refuses a whole message that contains one, so its clients lose the answer.
+/// Both are treated alike: replies, errors and signals of this process carry U+FFFD instead, and a call with such a
+/// text is refused.
 public enum BusText {
   /// The first code point of a text that a D-Bus string cannot hold, as `U+FFFE`; nil where it can hold them all.
   ///
@@ -21,7 +22,8 @@ public enum BusText {
     return nil
   }
 
-  /// U+nFFFE or U+nFFFF, which are the bytes `EF BF BE` or `F? ?F BF BE`, with BF at the end for the second; nil for another one.
+  /// U+nFFFE or U+nFFFF, which are the bytes `EF BF BE` or `F? ?F BF BE`, with BF at the end for the second; nil for
+  /// any other bytes.
   private static func noncharacter(_ last: UInt8, _ before: UInt8, _ first: UInt8) -> UInt32? {
     let value = UInt32(last & 1) | 0xFFFE
     if before == 0xEF { return value }

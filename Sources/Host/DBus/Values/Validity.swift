@@ -3,7 +3,7 @@ internal import CDBus
 /// What D-Bus accepts as a name. libdbus ends the process when it is handed any other text, so every text on its way there
 /// passes one of these checks.
 enum Validity {
-  /// Whether C sees the whole of a text. What a D-Bus string may hold besides says `BusText`.
+  /// Whether a text has no NUL, so that C reads all of it. `BusText` has the other rules for D-Bus strings.
   static func isText(_ text: String) -> Bool { !text.utf8.contains(0) }
   static func isPath(_ text: String) -> Bool { check(text) { dbus_validate_path($0, nil) } }
   static func isInterface(_ text: String) -> Bool { check(text) { dbus_validate_interface($0, nil) } }

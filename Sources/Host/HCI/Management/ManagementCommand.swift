@@ -11,10 +11,10 @@ public protocol ManagementCommand: Hashable, Sendable {
   static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply
 }
 
-/// Stop Discovery: ends the controller's discovery, whichever program started it. bluetoothd restarts it for those that want one.
+/// Stop Discovery: ends the controller's discovery, whichever program started it. bluetoothd restarts it for the programs that want it.
 public struct StopDiscovery: ManagementCommand {
   public static let opcode: UInt16 = 0x0024
-  /// As in the event Discovering (`ManagementEvent.Discovering.types`): the kernel refuses any others.
+  /// Address types, as in the event Discovering (`ManagementEvent.Discovering.types`); the kernel refuses other values.
   public var types: UInt8
 
   public init(types: UInt8) {

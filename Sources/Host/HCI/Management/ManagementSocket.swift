@@ -34,8 +34,9 @@ public final class ManagementSocket {
   /// Whether the socket can still be used.
   public private(set) var isOpen = true
 
-  /// Called with the data of each advertiser's report and the index of its controller; whether the report is handed out. A report that
-  /// is not wanted is dropped before anything is allocated for it: a crowd sends thousands a second. Nil: all are handed out.
+  /// Decides, from the AD structures and the controller's index, whether a report of an advertiser is delivered. An
+  /// unwanted report is dropped before anything is allocated for it: a crowd sends thousands a second. Nil: all are
+  /// delivered.
   public var wantsReport: (@LoopActor (ArraySlice<UInt8>, _ index: UInt16) -> Bool)?
 
   private let socket: HCISocket

@@ -26,7 +26,7 @@ public final class ManagerFace {
   }
 
   /// - Parameters:
-  ///   - tree: whose signals `Watch` is about; nil where the interface is only described.
+  ///   - tree: the tree whose signals `Watch` requests; nil where the interface is only described.
   ///   - calls: how often callers were turned away.
   public static func interface(
     _ radio: any Radio, services: [String], on tree: ObjectTree? = nil, calls: @escaping @LoopActor () -> [Tally]
@@ -58,12 +58,12 @@ public final class ManagerFace {
           audience: .everybody, get: { .string(radio.status.stack) }),
         Property(
           "RadioLimits", "as",
-          documentation: "What its version and its configuration cost, and what to do about it, in sentences.",
+          documentation: "Consequences of the version and configuration of BlueZ, and what to do about them, in sentences.",
           audience: .everybody, get: { .strings(radio.status.limits) }),
         Property(
           "AdvertisingSlots", "(uu)",
           documentation:
-            "How many advertising slots are used, and how many there are; those of other programs are in both numbers. A service may "
+            "The number of used advertising slots, and of all; both include those of other programs. A service may "
             + "use several.",
           audience: .everybody, emits: .none,
           get: {
@@ -94,14 +94,14 @@ public final class ManagerFace {
         documentation:
           "Sends the caller the signals about objects that are for the group: InterfacesAdded, InterfacesRemoved, "
           + "PropertiesChanged and the objects' own signals. Each is addressed to the caller's connection, so no match rule "
-          + "is needed. Call Watch before GetManagedObjects. It ends with the connection, or by Unwatch.",
+          + "is needed. Call Watch before GetManagedObjects. The signals end with the connection, or with Unwatch.",
         errors: [.limitExceeded],
         returning: { [weak tree] call throws(DBusError) in
           try tree?.watch(call)
           return []
         }),
       Method(
-        "Unwatch", documentation: "Sends the caller no more of these signals.",
+        "Unwatch", documentation: "Stops the signals that Watch requested.",
         returning: { [weak tree] call throws(DBusError) in
           tree?.unwatch(call)
           return []

@@ -4,7 +4,7 @@ import Journal
 /// Section `[Log]`: which lines are logged.
 public struct LogSettings: SettingsSection {
   public var level = LogLevel.info
-  /// Warnings about one peer in a minute, and transfers or other lines about it.
+  /// Maximum warnings about one peer in a minute, and maximum transfers or other lines about it.
   public var linesPerPeer = 6
 
   public init() {}

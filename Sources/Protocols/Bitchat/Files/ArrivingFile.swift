@@ -1,15 +1,16 @@
-/// A file of which some fragments have arrived. Its name and its size are known when all have.
+/// An incoming file of which some fragments have arrived. Its name and size are known when all have arrived.
 ///
-/// Nobody signs fragments. So whether the file is what it seems, and of whom, is known when it is complete as well.
+/// Fragments are not signed. Whether the packet is a file, and who sent it, is confirmed only when the file is
+/// complete.
 public struct ArrivingFile: Hashable, Sendable {
-  /// The fragments that it arrives in.
+  /// Identifies the fragments of the file.
   public let id: FragmentSetID
-  /// The sender that the fragments name, a peer that is known.
+  /// The sender that the fragments name; a known peer.
   public let sender: PeerID
   public let nickname: String
   /// Whether it is for this node alone, inside a session.
   public let isPrivate: Bool
-  /// Hundredths of its fragments that have arrived, below 100.
+  /// Percentage of its fragments that have arrived, below 100.
   public let percent: Int
 }
 

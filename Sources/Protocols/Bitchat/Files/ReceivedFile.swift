@@ -19,7 +19,7 @@ public struct ReceivedFile: Hashable, Sendable {
   public let receipt: MessageID?
   /// The link over which the last of a file in clear came.
   public let link: LinkID?
-  /// The fragments that it arrived in; nil for one that came in a single packet.
+  /// Identifies the fragments in which the file arrived; nil for a file in a single packet.
   public var arrival: FragmentSetID?
 
   /// Whether nobody but this node could read it on its way.

@@ -46,7 +46,7 @@ public struct FragmentAssembler: Sendable {
     var latest: Instant
     /// How often others were asked for what is missing.
     var questions = 0
-    /// What was reported of its progress last, in hundredths; nil before.
+    /// The percentage that was reported last; nil before the first report.
     var reported: Int?
     /// Where its first fragment came from.
     let link: LinkID?
@@ -54,7 +54,7 @@ public struct FragmentAssembler: Sendable {
     var slices: [UInt16: [UInt8]] = [:]
     /// Bytes of the slices.
     var bytes = 0
-    /// The lowest time to live that one of them came with.
+    /// The lowest time to live of its fragments.
     var timeToLive = UInt8.max
 
     /// What it costs to keep the set.
@@ -76,7 +76,7 @@ public struct FragmentAssembler: Sendable {
   private var cost = 0
   /// Packets that were not complete in time, or gave way to others.
   public private(set) var abandoned = 0
-  /// Those of them whose progress was reported, until they are taken.
+  /// Abandoned packets whose progress was reported, until `takeLost` returns them.
   private var lost: [FragmentSetID] = []
 
   public init(bounds: Bounds = .init()) {
@@ -107,8 +107,9 @@ public struct FragmentAssembler: Sendable {
   ///   - isKnown: whether the sender has announced itself.
   ///   - isPublic: whether it is for everybody: then others may have what is missing.
   ///   - link: the link that it came over.
-  ///   - timeToLive: the time to live that it came with; nil leaves that of the packet as it is. A packet has come as far as the fragment
-  ///     of it that has come furthest: nobody may have it pass for one that was passed on whole by its last fragment alone.
+  ///   - timeToLive: the time to live of the fragment; nil leaves that of the packet as it is. The packet gets the
+  ///     lowest time to live of its fragments, so the last fragment alone cannot make the packet seem to come from
+  ///     nearer.
   public mutating func add(
     _ fragment: Fragment, from sender: PeerID, isKnown: Bool = false, isPublic: Bool = false,
     over link: LinkID? = nil, timeToLive: UInt8? = nil, at now: Instant
@@ -145,11 +146,12 @@ public struct FragmentAssembler: Sendable {
 
   // MARK: Progress
 
-  /// How much of a packet has arrived, in hundredths below 100, where that is more than was reported last; it is reported now.
+  /// Returns how much of a packet has arrived, in percent below 100, and records it as reported; nil if that is not
+  /// more than the last report.
   ///
   /// - Parameters:
-  ///   - fewest: fragments that must be here before anything is reported.
-  ///   - age: how long the packet must have been under way before.
+  ///   - fewest: the number of fragments that must have arrived before anything is reported.
+  ///   - age: the time since the first fragment before anything is reported.
   mutating func report(_ id: FragmentSetID, fewest: Int, age: Duration, at now: Instant) -> Int? {
     guard let set = sets[id], set.slices.count >= fewest, set.begin.advanced(by: age) <= now else { return nil }
     let percent = min(99, set.slices.count * 100 / Int(id.total))
@@ -158,7 +160,7 @@ public struct FragmentAssembler: Sendable {
     return percent
   }
 
-  /// The packets whose progress was reported, and that were abandoned since this was called last.
+  /// Returns the packets whose progress was reported and that were abandoned since the last call.
   mutating func takeLost() -> [FragmentSetID] {
     guard !lost.isEmpty else { return [] }
     defer { lost = [] }

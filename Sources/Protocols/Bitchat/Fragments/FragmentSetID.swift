@@ -1,4 +1,4 @@
-/// What the fragments of one packet have in common. Fragments with another total belong to another packet, whatever else they say.
+/// Identifies the fragments of one packet. Fragments with a different total belong to a different packet.
 public struct FragmentSetID: Hashable, Sendable {
   let sender: PeerID
   let id: FragmentID

@@ -55,7 +55,7 @@ extension MeshEngine {
     /// Packets of others that were passed on, and copies by which a relay became superfluous.
     public var relayed: UInt64 = 0
     public var superfluous: UInt64 = 0
-    /// Packets that were passed on after all, or once more, because a later copy reaches further.
+    /// Packets that were relayed late, or once more, because a later copy reaches further.
     public var revived: UInt64 = 0
     /// Packets that were to be passed on, and went for want of room.
     public var relaysDropped: UInt64 = 0

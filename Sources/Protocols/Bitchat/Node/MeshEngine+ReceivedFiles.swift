@@ -2,14 +2,15 @@ import Common
 
 /// Files of others. Facts: bitchat.md section 10.
 extension MeshEngine {
-  /// A packet inside a session is as long as so many fragments only if it is a file: a text has 255 bytes at most.
+  /// Minimum number of fragments of an encrypted packet that may be a file. A private text, of at most 255 bytes, has
+  /// fewer.
   private static let fewestFragmentsOfFile: UInt16 = 8
-  /// The progress of a file is reported when so many fragments have arrived, and so long after the first: a file that is here at
-  /// once has none.
+  /// Number of fragments that must have arrived before progress is reported.
   private static let fewestReported = 3
+  /// Time since the first fragment before progress is reported. The progress of a file that arrives faster is not reported.
   private static let reportedAfter = Duration.seconds(1)
 
-  /// Whether fragments that arrive are those of a file for this node.
+  /// Whether fragments may be those of a file for this node.
   func mayBeFile(_ id: FragmentSetID, _ arrival: Arrival) -> Bool {
     switch id.type {
     case .fileTransfer: true
@@ -18,7 +19,7 @@ extension MeshEngine {
     }
   }
 
-  /// Has the service know how much of a file has arrived.
+  /// Reports to the service how much of a file has arrived.
   mutating func reportProgress(of id: FragmentSetID, _ arrival: Arrival, _ turn: inout Turn) {
     guard mayBeFile(id, arrival), !configuration.isRelayOnly, !blocked.contains(id.sender),
       let peer = table[id.sender],

@@ -104,7 +104,7 @@ extension MeshEngine {
     }
   }
 
-  /// - Parameter id: what the packet says, where that is known.
+  /// - Parameter id: the ID of the packet, if it is known already.
   private mutating func hearCopy(
     of arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn
   ) {

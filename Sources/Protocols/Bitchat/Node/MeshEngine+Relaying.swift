@@ -15,7 +15,8 @@ extension MeshEngine {
     // A file brings them by the thousand, and who comes meanwhile asks for what is missing.
     guard type != .fragment || links.count > 1 else { return }
     guard var decision = decide(view, isOfKnown: isOfKnown) else { return }
-    // One link could otherwise keep every announce of a peer from going on: its copy and the announce itself are two.
+    // Two copies cancel the relay of a known announce. One link that returns each announce could otherwise cancel every
+    // one, so a random quarter of them needs three copies.
     if isOfKnown, configuration.relayPolicy == .mains, Random.number(1...4, &random) == 1 {
       decision.copiesEnough = max(decision.copiesEnough, RelayPolicy.copiesOfNews)
     }
@@ -44,7 +45,7 @@ extension MeshEngine {
   /// A copy of a packet came: it may make passing the packet on superfluous, or have it go further. The apps stay with the copy that
   /// came first.
   ///
-  /// - Parameter id: what the packet says, where that is known.
+  /// - Parameter id: the ID of the packet, if it is known already.
   mutating func relay(copy arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn) {
     let view = arrival.view
     let decision =
@@ -56,15 +57,15 @@ extension MeshEngine {
     }
   }
 
-  /// Passes a packet on after all, or once more, because of a copy that reaches further than the packet went. Its signature is checked
-  /// again: a copy is recognised without it.
+  /// Relays a packet late, or once more, because a copy reaches further than this node relayed it. The signature is
+  /// checked again, because a copy is recognised without it.
   private mutating func revive(
     _ arrival: Arrival, _ key: WireKey, _ id: PacketID?, _ decision: RelayDecision, _ turn: inout Turn
   ) {
     let view = arrival.view
     guard seen.isWorthwhile(decision.timeToLive, key, view.type) else { return }
     if let id, !mayRevive(id, view, decision.timeToLive) { return }
-    // A newer announce went on, or will.
+    // A newer announce of the same peer replaces this one.
     guard view.type != .announce || view.timestamp >= table.newest(of: view.sender) else { return }
     if view.type.isVerifiedHere, isRead(view) {
       guard budget.takeInflation(of: view.inflatedCount, on: arrival.link, at: turn.now),
@@ -82,7 +83,7 @@ extension MeshEngine {
     relay(arrival, key, isOfKnown: true, &turn)
   }
 
-  /// Whether a packet that was passed on in other bytes did not go so far.
+  /// Whether a packet, recognised by its ID, was not yet relayed as far as this.
   private func mayRevive(_ id: PacketID, _ view: PacketView, _ timeToLive: UInt8) -> Bool {
     guard archive.isLastAnnounce(id, of: view.sender) else { return seen.isWorthwhile(timeToLive, id) }
     return SeenPackets.isWorthwhile(

@@ -177,7 +177,7 @@ public struct MeshEngine: Sendable {
     /// Milliseconds since 1970.
     let time: UInt64
     var actions: [Action] = []
-    /// The fragments that the packet which is read now was put together from; nil for any other packet.
+    /// Identifies the fragments from which the current packet was assembled; nil for any other packet.
     var completing: FragmentSetID?
     /// Whether nothing came of it that is timed or to be done.
     var isIdle = false
@@ -216,7 +216,7 @@ public struct MeshEngine: Sendable {
     }
     // Most frames are copies.
     if turn.isIdle, isDueKnown, dueAt.map({ now < $0 }) ?? true { return [] }
-    // What was due before the event came is still due, or has been put off by it. After a stop nothing is due.
+    // Work that was due before the event is still due, or the event postponed it. After a stop nothing is due.
     if !isStarted || !isDueKnown || dueAt.map({ $0 > now }) ?? true { dueAt = firstDue }
     if isStarted, dueAt.map({ $0 <= now }) ?? false || hasUntimedWork {
       doWhatIsDue(&turn)

@@ -73,9 +73,10 @@ extension MeshEngine {
     /// Somebody has sent a file, to everybody or to this node. `Event.fileKept` with its receipt has the sender of a private
     /// one know.
     case file(ReceivedFile)
-    /// So much of a file has arrived, more than was said of it before. `file` with the same fragments follows, or `arrivalEnded`.
+    /// Progress of an incoming file. `file` with the same `FragmentSetID`, or `arrivalEnded`, follows.
     case arriving(ArrivingFile)
-    /// No more fragments of a file are waited for: it has arrived, was refused, or was given up. `file`, if there is one, comes before.
+    /// The node no longer waits for fragments of a file: the file has arrived, was refused, or was abandoned. `file`,
+    /// if any, comes before.
     case arrivalEnded(FragmentSetID)
     /// A file of this node has come so far.
     case fileState(UInt32, FileState)

@@ -35,7 +35,7 @@ struct RecentPackets<Key: RecentKey>: Sendable {
   /// Where the entries are: a key's slot is the first free one from where its hash points. At least half of them are free.
   private var slots: [UInt16] = []
   private var entries: [Entry] = []
-  /// A note of one byte with each entry. In an array of its own: in an entry it would take eight.
+  /// A note of one byte for each entry. Inside the entry it would take eight bytes, because of the alignment.
   private var notes: [UInt8] = []
   /// The entries of the key that was seen last, and of the one that was not seen for longest.
   private var newest = UInt16.max
@@ -77,10 +77,10 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     return true
   }
 
-  /// The note of a key that is known; nil for another one. Its time does not begin anew.
+  /// The note of a known key; nil for an unknown one. Does not extend the lifetime of the key.
   func note(of key: Key) -> UInt8? { slot(of: key).map { notes[Int(slots[$0])] } }
 
-  /// Changes the note of a key that is known.
+  /// Sets the note of a known key.
   mutating func setNote(_ note: UInt8, of key: Key) {
     if let slot = slot(of: key) { notes[Int(slots[slot])] = note }
   }
@@ -90,7 +90,7 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     if let slot = slot(of: key) { remove(slots[slot]) }
   }
 
-  /// Takes a key in, with a note of 0. Where there are too many, the one that was not seen for longest is forgotten.
+  /// Inserts a key with a note of 0. Where there are too many, the least recently seen one is forgotten.
   mutating func insert(_ key: Key, at now: Instant) {
     guard !see(key, at: now) else { return }
     let tick = Self.tick(of: now)

@@ -81,7 +81,7 @@ extension RelayPolicy {
     }
   }
 
-  /// So many copies of a packet that says something new make it superfluous.
+  /// Number of copies that cancel the relay of a packet with new content.
   static let copiesOfNews = 3
 
   private func onMains(_ subject: RelaySubject, _ timeToLive: UInt8) -> RelayDecision {

@@ -1,10 +1,10 @@
 import Common
 
-/// Packets of others that wait for their moment to be passed on. Facts: bitchat.md section 8.2.
+/// Packets of other nodes that wait for their due time to be relayed. Facts: bitchat.md section 8.2.
 ///
-/// A packet becomes superfluous when enough neighbours have brought it that would pass it on as far as this node would. A copy counts once
-/// for each neighbour, and only if it comes with a time to live that is at most one lower than the one that this node would send: copies
-/// that one link repeats, or that are about to end, keep no packet from others.
+/// The relay of a packet is superfluous when enough neighbours have sent it that relay it as far as this node would.
+/// Each neighbour counts once, and only if its copy has a time to live at most one lower than the one that this node
+/// would send. Repeated copies over one link, and copies with a low time to live, therefore cannot suppress a packet.
 struct RelayQueue: Sendable {
   /// A packet that came over a link.
   struct Copy: Hashable, Sendable {
@@ -14,28 +14,28 @@ struct RelayQueue: Sendable {
     /// The time to live that it came with.
     let timeToLive: UInt8
 
-    /// Whether both come from one neighbour.
+    /// Whether both copies come from the same neighbour.
     func isOfSameNeighbour(as other: Copy) -> Bool { link == other.link || peer != nil && peer == other.peer }
   }
 
-  /// A packet that is to be passed on.
+  /// A packet that waits to be relayed.
   struct Relay: Sendable {
-    /// The bytes as they came.
+    /// The received bytes.
     let received: [UInt8]
-    /// The time to live that they go on with.
+    /// The time to live with which the packet is relayed.
     var timeToLive: UInt8
     let key: WireKey
     let type: MessageType
     let sender: PeerID
-    /// The peer that it is for; nil if it is for everybody.
+    /// The recipient; nil if the packet is for everybody.
     let recipient: PeerID?
     /// The hop that comes next on the packet's route; nil without a route.
     let nextHop: PeerID?
-    /// The copies that came, the first one first: one for each link.
+    /// The received copies in order of arrival, one for each link.
     private(set) var copies: [Copy]
     let decision: RelayDecision
     var due: Instant
-    /// Whether it goes to peers alone that speak dialect S.
+    /// Whether it is relayed only to peers that use dialect S.
     let isOfSeed: Bool
 
     init(
@@ -47,7 +47,7 @@ struct RelayQueue: Sendable {
       (copies, self.decision, self.due, self.isOfSeed) = ([first], decision, due, isOfSeed)
     }
 
-    /// The bytes that go on.
+    /// The bytes to relay.
     var bytes: [UInt8] {
       var bytes = received
       if bytes.count > 2 { bytes[2] = timeToLive }
@@ -60,21 +60,21 @@ struct RelayQueue: Sendable {
     /// The links whose peers gain nothing by getting the packet from this node.
     var heardOn: [LinkID] { copies.filter { reachesAsFar($0) }.map(\.link) }
 
-    /// How many neighbours have brought it and pass it on as far as this node would.
+    /// Number of neighbours that have sent the packet and relay it as far as this node would.
     var neighbours: Int {
       var counted: [Copy] = []
       for copy in copies where reachesAsFar(copy) {
-        // The first copy is why the packet is here. Another one counts when it is known whose link it came over.
+        // The first copy always counts. Any other copy counts only if the peer of its link is known.
         guard copy.peer != nil || copy.link == copies.first?.link else { continue }
         if !counted.contains(where: { $0.isOfSameNeighbour(as: copy) }) { counted.append(copy) }
       }
       return counted.count
     }
 
-    /// Whether the neighbour that has brought a copy has passed it on about as far as this node would.
+    /// Whether the neighbour that sent a copy relays it about as far as this node would.
     private func reachesAsFar(_ copy: Copy) -> Bool { copy.timeToLive >= timeToLive - min(timeToLive, 1) }
 
-    /// - Parameter timeToLive: what the copy would be passed on with; nil if that is no matter.
+    /// - Parameter timeToLive: the time to live with which this node would relay the copy; nil to ignore it.
     mutating func add(_ copy: Copy, timeToLive: UInt8?) {
       if let place = copies.firstIndex(where: { $0.link == copy.link }) {
         if copies[place].timeToLive < copy.timeToLive { copies[place] = copy }
@@ -85,37 +85,37 @@ struct RelayQueue: Sendable {
     }
   }
 
-  /// What became of a copy of a packet.
+  /// The effect of a copy on the queue.
   enum Hearing: Hashable, Sendable {
-    /// The packet does not wait.
+    /// The packet is not in the queue.
     case unknown
-    /// It goes on with this time to live.
+    /// The packet waits, and will be relayed with this time to live.
     case waits(UInt8)
-    /// It is superfluous now, and is not passed on.
+    /// The relay has become superfluous, and the packet was removed.
     case superfluous
   }
 
-  /// The most packets that wait, and the most bytes.
+  /// Maximum number of waiting packets, and of their bytes.
   private static let limit = 1024
   private static let byteLimit = 2 << 20
 
-  /// In the order of their moments.
+  /// In the order of their due times.
   private var relays: [Relay] = []
   private(set) var bytes = 0
 
   var count: Int { relays.count }
-  /// Of the packets that wait.
+  /// The keys of the waiting packets.
   var keys: Set<WireKey> { Set(relays.map(\.key)) }
   func has(_ key: WireKey) -> Bool { relays.contains { $0.key == key } }
-  /// When `takeDue` has something to give; nil without packets.
+  /// When the next packet is due; nil without packets.
   var deadline: Instant? { relays.first?.due }
 
-  /// Takes a packet in.
+  /// Adds a packet.
   ///
-  /// - Returns: how many packets that waited were dropped for want of room.
+  /// - Returns: the number of waiting packets that were dropped for lack of capacity.
   mutating func add(_ relay: Relay) -> Int {
     var relay = relay
-    // What one peer sends to another under Noise stays in order: a message that eight others overtake is lost.
+    // Packets from one peer to another keep their order: Noise loses a message that eight later ones overtake.
     if relay.recipient != nil, let last = relays.last(where: { $0.isOfSameConversation(as: relay) }) {
       relay.due = max(relay.due, last.due)
     }
@@ -131,10 +131,11 @@ struct RelayQueue: Sendable {
     return dropped
   }
 
-  /// A copy of a packet came.
+  /// Notes a copy of a packet.
   ///
-  /// - Parameter timeToLive: what the copy would be passed on with; nil if that is no matter. The packet goes on with the higher one:
-  ///   which copy comes first is chance, and the one that came a shorter way reaches further.
+  /// - Parameter timeToLive: the time to live with which this node would relay the copy; nil to ignore it. The packet
+  ///   is relayed with the highest one of its copies: the first copy to arrive is not always the one that took the
+  ///   shortest way.
   mutating func hear(_ copy: Copy, of key: WireKey, timeToLive: UInt8? = nil) -> Hearing {
     guard let index = relays.firstIndex(where: { $0.key == key }) else { return .unknown }
     relays[index].add(copy, timeToLive: timeToLive)
@@ -145,9 +146,9 @@ struct RelayQueue: Sendable {
     return .waits(relays[index].timeToLive)
   }
 
-  /// The packets whose moment has come.
+  /// Removes and returns the packets that are due.
   mutating func takeDue(at now: Instant) -> [Relay] {
-    // As an array of its own: a slice would have the rest copied.
+    // A separate array: a slice would force a copy of the rest.
     let due = Array(relays.prefix { $0.due <= now })
     relays.removeFirst(due.count)
     for relay in due { bytes -= relay.received.count }

@@ -1,31 +1,33 @@
 import Common
 
-/// The packets that came lately, by which copies are recognised, and how far this node has passed each of them on.
+/// The recently received packets, by which copies are recognised, and how far this node has relayed each of them.
 ///
-/// A copy may be sent ahead of a packet with a time to live that ends at this node, or as an answer to a request, which is not passed on.
-/// So a later copy that reaches further has the packet passed on after all: at least two hops further, or any hop if it was not passed on
-/// before. One hop more would cost every packet that came two ways another transmission by each node.
+/// An attacker may send a copy ahead of a packet: with a time to live that ends at this node, or as an answer to a sync
+/// request, which is not relayed. A later copy that reaches further is therefore still relayed: at least two hops
+/// further, or any hop if the packet was not relayed before. If one hop further were enough, every packet that arrives
+/// over two ways would cost each node another transmission.
 struct SeenPackets: Sendable {
   private var packets = RecentPackets<WireKey>()
-  /// Announces: one that is older than the last one of its sender is no news in any case, so they need not be remembered for long.
+  /// Announces. They are stored only for a short time: an announce that is older than the sender's last one is ignored
+  /// anyway.
   private var announces = RecentPackets<WireKey>(lifetime: .seconds(60))
-  /// Packets by what they say: a relay may compress them anew.
+  /// Packets by their ID: a relay may have compressed them differently.
   private var ids = RecentPackets<PacketID>()
 
-  /// The reach of a packet that is not passed on, whatever copies of it come.
+  /// The reach of a packet that is never relayed, whatever copies of it arrive.
   static let ended = UInt8.max
-  /// So much further a copy must reach.
+  /// Minimum number of hops by which a copy must reach further to be relayed again.
   private static let gain: UInt8 = 2
 
-  /// How many packets are remembered by their bytes, and by what they say.
+  /// Number of packets stored by their bytes, and by their ID.
   var counts: (keys: Int, ids: Int) { (packets.count + announces.count, ids.count) }
 
-  /// Whether such bytes came before.
+  /// Whether a packet with these bytes was seen before. If so, its lifetime begins anew.
   mutating func see(_ key: WireKey, _ type: MessageType, at now: Instant) -> Bool {
     type == .announce ? announces.see(key, at: now) : packets.see(key, at: now)
   }
 
-  /// Whether a packet that says this came before, in whatever bytes.
+  /// Whether a packet with this ID was seen before, in any bytes. If so, its lifetime begins anew.
   mutating func see(_ id: PacketID, at now: Instant) -> Bool { ids.see(id, at: now) }
 
   mutating func insert(_ key: WireKey, _ type: MessageType, at now: Instant) {
@@ -36,27 +38,28 @@ struct SeenPackets: Sendable {
 
   // MARK: How far they went
 
-  /// A packet is passed on with this time to live, or not at all: 0, or `ended` where no copy changes that.
+  /// Records the time to live with which a packet is relayed: 0 if it is not relayed, `ended` if no copy may change
+  /// that.
   mutating func note(reach: UInt8, of key: WireKey, _ type: MessageType) {
     if type == .announce { announces.setNote(reach, of: key) } else { packets.setNote(reach, of: key) }
   }
 
   mutating func note(reach: UInt8, of id: PacketID) { ids.setNote(reach, of: id) }
 
-  /// What is known of a packet by its bytes holds of what it says.
+  /// Copies the reach that is recorded for the bytes of a packet to its ID.
   mutating func shareReach(of key: WireKey, _ type: MessageType, with id: PacketID) {
     if let reach = (type == .announce ? announces : packets).note(of: key) { ids.setNote(reach, of: id) }
   }
 
-  /// Whether a copy that would be passed on with this time to live reaches further than the packet went.
+  /// Whether a copy with this time to live reaches far enough beyond the recorded reach to be relayed.
   func isWorthwhile(_ timeToLive: UInt8, _ key: WireKey, _ type: MessageType) -> Bool {
     Self.isWorthwhile(timeToLive, (type == .announce ? announces : packets).note(of: key))
   }
 
-  /// The same where a packet is recognised by what it says.
+  /// Whether a copy of the packet with this ID reaches far enough beyond the recorded reach to be relayed.
   func isWorthwhile(_ timeToLive: UInt8, _ id: PacketID) -> Bool { Self.isWorthwhile(timeToLive, ids.note(of: id)) }
 
-  /// The same of a packet that went so far; nil where that is not known.
+  /// Whether a time to live reaches far enough beyond `reach` to be relayed; true if the reach is unknown (nil).
   static func isWorthwhile(_ timeToLive: UInt8, _ reach: UInt8?) -> Bool {
     guard let reach else { return true }
     return reach == 0 ? timeToLive > 0 : timeToLive >= reach &+ gain && reach < ended - gain

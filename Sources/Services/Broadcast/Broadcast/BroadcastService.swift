@@ -155,7 +155,7 @@ public final class BroadcastService {
   public func apply(_ settings: Settings) {
     if settings.notifyLimit != self.settings.notifyLimit, isLimitChosen {
       Log.shared.notice(
-        "Broadcast.NotifyLimit has no effect: a limit that was set over D-Bus counts before it", .protocolName("pblec"))
+        "Broadcast.NotifyLimit has no effect: a limit that was set over D-Bus takes precedence", .protocolName("pblec"))
     }
     self.settings = settings
     engine?.configuration = settings.engine

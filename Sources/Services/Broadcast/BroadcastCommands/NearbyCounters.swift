@@ -1,8 +1,8 @@
 import Tool
 
-/// What the counters of the public feed count.
+/// The meanings of the counters of the local broadcast channel.
 enum NearbyCounters {
-  /// The most important counters in words; nil where nothing was sent or received.
+  /// A sentence with the most important counters; nil if nothing was sent or received.
   static func summary(_ view: NearbyView) -> String? {
     let (received, sent) = (view.counters["HeardMessages"] ?? 0, view.counters["SentMessages"] ?? 0)
     guard received + sent > 0 else { return nil }

@@ -12,7 +12,7 @@ final class NearbyEvents {
     case notified
     /// The service ended.
     case gone
-    /// The person wants to wait no longer.
+    /// The user has interrupted the command.
     case interrupted
   }
 
@@ -31,7 +31,7 @@ final class NearbyEvents {
 
   func cancel() { for registration in registrations { registration.cancel() } }
 
-  /// Puts `interrupted` behind the events that came before.
+  /// Adds `interrupted` after the events that arrived before.
   func interrupt() { add(.interrupted) }
 
   /// The next event, as soon as it is there.

@@ -19,7 +19,7 @@ public enum NearbyTool {
   }
 
   private static let send = Verb(
-    "send", "Say something of up to 24 bytes, in clear and for everybody; stays until it was said. Ctrl-C cancels it.",
+    "send", "Broadcast a message of up to 24 bytes in clear, and wait until it was sent. Ctrl-C cancels it.",
     options: [
       Option("cut", "Cut the text between two characters if it is too long."),
       Option("no-wait", "Leave as soon as it waits for its turn."),
@@ -30,7 +30,7 @@ public enum NearbyTool {
   }
 
   private static let cancel = Verb(
-    "cancel", "Cancel a message that waits to be said; of one that is on the air the rest is not said.",
+    "cancel", "Cancel a message that waits, or end its broadcast.",
     arguments: [Argument(.text("N"), "The number of the message, as send --no-wait writes it.")]
   ) { client, line async throws(Failure) in
     try await NearbyCommand(client, line).cancel()

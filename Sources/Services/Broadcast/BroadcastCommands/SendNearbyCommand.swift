@@ -22,7 +22,7 @@ struct SendNearbyCommand {
     let events = NearbyEvents(client)
     defer { events.cancel() }
     return try await Interruption.hold(
-      unanswered: "The service does not answer, and may say the message later."
+      unanswered: "The service does not answer, and may broadcast the message later."
     ) { interruption throws(Failure) in
       interruption.onSignal { events.interrupt() }
       return try await send(text, events)
@@ -46,7 +46,7 @@ struct SendNearbyCommand {
         report("Said to everybody nearby.", number, "sent")
         return .ok
       case .failed(number, error: "Cancelled", _) where isCancelled:
-        throw Failure(.failed, "Cancelled. Phones nearby have read the message only if it was on the air already.")
+        throw Failure(.failed, "Cancelled. Phones nearby have received the message only if its broadcast had begun.")
       case .failed(number, let error, let sentence):
         throw Failure(error == "Timeout" ? .timeout : .failed, PrintableText.clean(sentence))
       case .gone: throw Failure(.notRunning, "The service ended.")
@@ -55,14 +55,15 @@ struct SendNearbyCommand {
     }
   }
 
-  /// The person does not want to wait any longer. A message that cannot be cancelled was said, and its signal is on its way.
+  /// Cancels the message after an interruption. A message that can no longer be cancelled was sent, and its signal
+  /// follows.
   private func cancel(_ number: UInt64) async throws(Failure) {
     do throws(Failure) {
       try await client.nearby("Cancel", .uint64(number))
     } catch {
       guard error.code != .failed else { return }
       throw Failure(
-        error.code, "\(error.text)\nThe message may be said later. To cancel it: earshot nearby cancel \(number)")
+        error.code, "\(error.text)\nThe message may be broadcast later. To cancel it: earshot nearby cancel \(number)")
     }
   }
 

@@ -6,8 +6,8 @@ import Tool
 
 /// What a chat has from the service: it hears the signals, asks for what no signal says, and does what the chat wants done.
 ///
-/// The service signals what changes of peers and files. How strong a peer is received and when it was last seen have no signal, so
-/// everything is asked for now and then as well.
+/// The service signals changes of peers and files. Signal strengths and times of last reception have no signal, so
+/// everything is also polled at intervals.
 @LoopActor
 final class ChatLink {
   private let client: Client
@@ -20,10 +20,10 @@ final class ChatLink {
   /// Counts the service's coming and going: an answer of before says nothing now.
   private var life = 0
   private var isAsking = false
-  /// Whether the service signals to this program what is for the group.
+  /// Whether the service sends this program signals about objects of the group.
   private var isWatching = false
   private var mustAskAgain = false
-  /// Whether a peer or a file has changed since the last question.
+  /// Whether a peer or a file has changed since the last poll.
   private var mustAskSoon = false
   /// What was signalled while messages were asked for: the answer may be older.
   private var changes: [ChatEvent] = []
@@ -34,7 +34,7 @@ final class ChatLink {
 
   private static let interval = Duration.seconds(10)
   private static let intervalWithoutSignals = Duration.seconds(2)
-  /// From a peer's or a file's signal to the question: many may come together.
+  /// Delay from a signal about a peer or a file to the poll, so that one poll covers several signals.
   private static let gathering = Duration.milliseconds(200)
   /// The service gives a peer less than that.
   private static let proofLimit = Duration.seconds(30)
@@ -103,7 +103,7 @@ final class ChatLink {
     }
   }
 
-  /// Something has changed of a peer or a file, or one has come or gone.
+  /// Schedules a poll after a signal about a peer or a file.
   private func askSoon(about message: Message) {
     let path = message.arguments.first?.asObjectPath ?? message.path
     guard isThere, !mustAskSoon, path?.isWithin(MeshNames.path) == true else { return }

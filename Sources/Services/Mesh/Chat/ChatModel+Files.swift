@@ -2,7 +2,7 @@ import MeshViews
 
 /// Files in a chat: what comes and what is sent is a notice in the conversation that it belongs to.
 extension ChatModel {
-  /// A notice says how far a file is at each quarter of its way.
+  /// A notice reports the progress of a file at each quarter.
   private static let quarter = 25
 
   /// Says what is new of the files. Of those that were there before nothing is said.

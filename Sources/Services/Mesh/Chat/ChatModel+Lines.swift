@@ -24,7 +24,7 @@ extension ChatModel {
       return (said(line.hasPrefix("//") ? String(line.dropFirst()) : line), nil)
     }
     let word = line.prefix { !$0.isWhitespace }.lowercased()
-    // What /verify shows of a peer, for a person to compare, has no place among lines.
+    // Lines cannot show a fingerprint to compare, so /verify takes only a code here.
     let isCode = word == "/verify" && PastedText.trimmed(String(line.dropFirst(word.count))).hasPrefix("bitchat:")
     guard isCode || ["/msg", "/nick", "/favourite", "/favorite", "/block"].contains(word) else {
       return ([], "\(ChatText.name(word)) does nothing here. A text that begins with a slash: //\u{2026}")

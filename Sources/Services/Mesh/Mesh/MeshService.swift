@@ -91,7 +91,7 @@ public final class MeshService {
   var files = FileLog()
   /// Files that came and that the disk does not have yet.
   var intake = FileIntake()
-  /// Files of which fragments have arrived.
+  /// The numbers of files that are arriving.
   var fileArrivalNumbers = FileArrivals()
   lazy var intakeTimer = Deadline(scheduler) { [weak self] in self?.keepWaitingFiles() }
   var pings: [UInt32: @LoopActor (Pong) -> Void] = [:]
@@ -295,7 +295,7 @@ public final class MeshService {
     let power = self.settings.power
     if settings.nickname != self.settings.nickname, chosenNickname != nil {
       Log.shared.notice(
-        "Mesh.Nickname has no effect: a nickname that was set over D-Bus counts before it", .protocolName("bitchat"))
+        "Mesh.Nickname has no effect: a nickname that was set over D-Bus takes precedence", .protocolName("bitchat"))
     }
     self.settings = settings
     engine?.configuration = engineConfiguration

@@ -22,7 +22,7 @@ struct FilesCommand {
     let wanted = ["save", "cancel", "delete"].filter { line.integer($0) != nil }
     guard wanted.count <= 1 else { throw Failure(.usage, "Only one of --save, --cancel and --delete can be done.") }
     if line.value("output") != nil, wanted != ["save"] { throw Failure(.usage, "--output goes with --save.") }
-    // Only --save writes a file. Where it cannot, the service is not asked for the content.
+    // Only --save writes a file. The place is checked before the service is asked for the content.
     let place = wanted == ["save"] ? try FilePlace(line.value("output") ?? "./") : nil
     try await client.connect()
     let objects = try await client.objects()

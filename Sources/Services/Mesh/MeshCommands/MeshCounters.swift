@@ -2,9 +2,9 @@ import DBus
 import MeshViews
 import Tool
 
-/// What the counters of the mesh count.
+/// The meanings of the counters of the mesh.
 enum MeshCounters {
-  /// The most important counters in words; nil where no frame was sent or received.
+  /// A sentence with the most important counters; nil if no frame was sent or received.
   static func summary(_ node: MeshView) -> String? {
     let (received, sent, relayed) = (
       node.counters["Frames"] ?? 0, node.counters["SentFrames"] ?? 0, node.counters["Relayed"] ?? 0

@@ -13,7 +13,7 @@ final class SendFileCommand {
   private let line: ParsedCommand
   private var isGone = false
 
-  /// How often the service is asked at the latest: its signals say when there is news.
+  /// Longest time between two polls. Signals of the service trigger earlier ones.
   private static let pause = Duration.seconds(2)
   private static let pauseWithoutSignals = Duration.milliseconds(300)
 

@@ -3,8 +3,8 @@ import Common
 import FullScreen
 import Terminal
 
-/// The screen of `earshot verifier watch`, from which an operator works a counter: the QR code, what is under way, the credentials that
-/// wait for a verdict, and what happened. It is a value: keys go in, choices come out.
+/// The screen of `earshot verifier watch`, for an operator at a counter: the QR code, transfers under way, the
+/// credentials that wait for a verdict, and the latest events. A value: keys go in, choices come out.
 struct CounterScreen: Sendable {
   enum Choice: Sendable, Equatable {
     case judge(path: String, Verdict)
@@ -18,7 +18,7 @@ struct CounterScreen: Sendable {
   private let showsCode: Bool
   private let hasKeys: Bool
   private var selected: String?
-  /// When the selection changed without a key.
+  /// When the selection last changed without a key press.
   private var jumped: Instant?
   private var waiting: [WatchedTransfer] = []
   private var news: [Screen.Line] = []
@@ -27,12 +27,13 @@ struct CounterScreen: Sendable {
 
   /// More than the largest terminal shows.
   private static let newsLimit = 200
-  /// A key that was meant for a line that has just gone must not hit the next one.
+  /// Within this time a key for a verdict may have been meant for the line that has just gone, and does not act on the
+  /// next.
   private static let jumpTime = Duration.seconds(1)
 
   /// - Parameters:
   ///   - note: stays at the bottom of the screen.
-  ///   - hasKeys: whether somebody can type.
+  ///   - hasKeys: whether the terminal sends keys.
   init(note: String, showsCode: Bool, hasKeys: Bool) {
     (self.note, self.showsCode, self.hasKeys) = (note, showsCode, hasKeys)
   }
@@ -44,7 +45,7 @@ struct CounterScreen: Sendable {
     let before = self.waiting
     self.waiting = waiting
     guard selected == nil || !waiting.contains(where: { $0.view.path.string == selected }) else { return }
-    // The one that has taken the place of the selected one; else the last.
+    // Selects the line that is now where the selected one was; else the last line.
     let index = before.firstIndex { $0.view.path.string == selected } ?? 0
     if selected != nil { jumped = now }
     selected = waiting.isEmpty ? nil : waiting[min(index, waiting.count - 1)].view.path.string
@@ -103,7 +104,7 @@ struct CounterScreen: Sendable {
 
   private static let help = "↑↓ or j k select   a accept   r reject   q quit   Ctrl-L draws again"
 
-  /// Everything that was reported, for the terminal after the end.
+  /// All reports, to print on the terminal after the screen is closed.
   var log: [String] { news.map(\.text) }
 
   /// - Parameter date: milliseconds since 1970-01-01 UTC.
@@ -153,7 +154,7 @@ struct CounterScreen: Sendable {
 }
 
 extension Style {
-  /// How a terminal shows a piece of a screen.
+  /// The style of a piece of a screen.
   init(_ look: Screen.Look) {
     switch look {
     case .plain: self = .plain

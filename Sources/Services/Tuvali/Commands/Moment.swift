@@ -30,7 +30,7 @@ enum Moment {
     return milliseconds <= 172_800_000 ? "\(up(3_600_000)) h" : "\(up(86_400_000)) days"
   }
 
-  /// Of `2026-11-28 14:02:11`.
+  /// Lengths in `2026-11-28 14:02:11`.
   private static let fullLength = 19
   private static let dateLength = 10
   private static let yearLength = 5

@@ -16,9 +16,9 @@ final class SendCommand {
   private var end: CheckedContinuation<Void, Never>?
   private let begin = EventLoop.shared.now
   private var isGone = false
-  /// The state that the transfer was in when it was cancelled; nil where nobody cancelled it.
+  /// The state of the transfer when it was cancelled; nil if it was not cancelled.
   private var stateAtCancel: String?
-  /// Whether this command ends although the transfer goes on: all that is missing is the verdict.
+  /// Whether the command ends before the verdict, and the service goes on waiting for it.
   private var isLeft = false
 
   init(_ client: Client, _ line: ParsedCommand) {
@@ -65,14 +65,14 @@ final class SendCommand {
     return try report(transfer ?? TransferView(path, [:]))
   }
 
-  /// The person does not want to wait any longer: the service is asked to end the transfer, unless the verifier has the credential.
+  /// Cancels the transfer after an interruption, unless the verifier already has the credential.
   private func cancel() {
     guard let transfer, !transfer.isEnded else { return }
     let path = transfer.path
     stateAtCancel = transfer.state
     Task { @LoopActor in
       do throws(Failure) {
-        // What signals brought is not known yet where the call has just been answered.
+        // Directly after the answer to Send no signal has brought the state yet.
         if transfer.state.isEmpty {
           let properties = try await client.properties(path, TransferView.interface)
           self.transfer?.update(properties)
@@ -84,7 +84,7 @@ final class SendCommand {
         }
         try await client.call(path, TransferView.interface, "Disconnect")
       } catch {
-        // A transfer that has just ended has nothing to disconnect; its end is told by a signal.
+        // A transfer that has just ended cannot be disconnected; a signal reports its end.
         guard error.code != .failed else { return }
         Output.complain(
           "\(error.text)\nThe transfer may go on. To cancel it: earshot transfers cancel \(TransferTable.name(path))")
@@ -151,7 +151,7 @@ final class SendCommand {
 
   private nonisolated static func cancelled(in state: String) -> String {
     state == "transferring"
-      ? "Cancelled. The verifier has received a part of the credential at most."
+      ? "Cancelled. The verifier has received at most a part of the credential."
       : "Cancelled. Nothing of the credential was sent."
   }
 }

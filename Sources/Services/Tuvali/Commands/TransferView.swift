@@ -78,7 +78,8 @@ struct TransferView: Sendable, Equatable {
 }
 
 extension Client {
-  /// The properties of a transfer, with those that no signal carries: the peer, and the error's sentence. Empty where it is gone.
+  /// Reads all properties of a transfer, including the peer and the error's sentence, which no signal carries. Empty if
+  /// the object is gone.
   func transferProperties(_ path: ObjectPath) async -> [String: DBusValue] {
     (try? await properties(path, TransferView.interface)) ?? [:]
   }

@@ -60,9 +60,10 @@ struct TransfersCommand {
     var place: FilePlace?
     if let path = line.value("output"), path != "-" { place = try FilePlace(path) }
     let path = try await find().path
-    // The service erases an accepted credential when it has given it away: nothing ends this before the file is written.
+    // The service erases an accepted credential once it was fetched, so no signal may end the command before the file
+    // is written.
     return try await Interruption.hold(
-      unanswered: "\(Self.lastPart(path)) was not written to the end.", patience: .seconds(60)
+      unanswered: "\(Self.lastPart(path)) may not have been written completely.", patience: .seconds(60)
     ) { [place] _ throws(Failure) in
       let credential = try await Self.fetch(path, client)
       if let place {

@@ -76,7 +76,7 @@ struct VerifierCommand {
     return screen
   }
 
-  /// What stands above the code.
+  /// The instruction above the code.
   nonisolated static func invitation(_ verifier: VerifierView) -> String {
     "Scan this code with a wallet. The wallet sends its credential to \(verifier.name)."
   }

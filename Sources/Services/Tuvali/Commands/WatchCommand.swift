@@ -33,7 +33,7 @@ final class WatchCommand {
     model = WatchModel(options)
     // A credential that was fetched and not stored yet may exist nowhere else: a signal ends the command after that.
     return try await Interruption.hold(
-      unanswered: "A credential may not have been stored to the end.", patience: .seconds(60)
+      unanswered: "A credential may not have been stored completely.", patience: .seconds(60)
     ) { [self] interruption throws(Failure) in
       interruption.onSignal { [weak self] in self?.handle(.stop(.left)) }
       return try await follow()
@@ -52,7 +52,7 @@ final class WatchCommand {
       client.bus.onState { [weak self] in if case .lost = $0 { self?.lostBus() } },
     ]
     defer { (registrations, timer) = ([], nil) }
-    // What happened before the terminal was taken is not drawn yet.
+    // Events that came before the terminal was taken are not drawn yet.
     drawSoon()
     tick()
     if let limit = line.seconds("for") {
@@ -187,7 +187,7 @@ final class WatchCommand {
     }
   }
 
-  /// A service that ends leaves its calls without an answer: then the failure is that it does not run.
+  /// A service that ends does not answer its calls. The failure is then that it does not run, not that it is slow.
   private func settled(_ failure: Failure) async -> Failure {
     guard failure.code == .timeout, await !client.isRunning() else { return failure }
     return Failure(.notRunning, failure.text)

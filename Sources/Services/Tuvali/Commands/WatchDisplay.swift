@@ -7,8 +7,8 @@ import Loop
 import Terminal
 import Tool
 
-/// What `earshot verifier watch` shows: a screen with keys where a person is at a terminal, a screen without keys where standard input is
-/// something else, and lines or JSON elsewhere.
+/// The display of `earshot verifier watch`: a screen with keys if input and output are a terminal, a screen without
+/// keys if only the output is one, otherwise lines or JSON.
 @LoopActor
 final class WatchDisplay {
   private enum Form {
@@ -29,7 +29,7 @@ final class WatchDisplay {
     counter = CounterScreen(note: note, showsCode: !isQuiet, hasKeys: form == .keys)
   }
 
-  /// Whether standard input is a terminal, and this program's: a job in the background must not take it.
+  /// Whether standard input is a terminal and this program is in its foreground: a background job must not take it.
   private static var hasKeys: Bool {
     let group = tcgetpgrp(STDIN_FILENO)
     return isatty(STDIN_FILENO) == 1 && (group < 0 || group == getpgrp())
@@ -45,7 +45,7 @@ final class WatchDisplay {
     }
   }
 
-  /// Gives the terminal back, and leaves on it what happened.
+  /// Restores the terminal, and prints the reports on it.
   func close() {
     guard let terminal else { return }
     terminal.close()
@@ -82,12 +82,12 @@ final class WatchDisplay {
     }
   }
 
-  /// The QR code is another one.
+  /// Prints the text of a new QR code.
   func say(code: String) {
     if form == .lines, !isQuiet { Output.line(code) }
   }
 
-  /// Shows how everything stands now.
+  /// Draws the current state.
   func draw(_ model: WatchModel) {
     let now = EventLoop.shared.now
     switch form {

@@ -3,7 +3,8 @@ import Loop
 import Tool
 import Verifier
 
-/// What `earshot verifier watch` hears of the service: the list of its objects at each start, and then its signals, in order.
+/// The connection of `earshot verifier watch` to the service. It delivers the list of objects at each start of the
+/// service, then the service's signals, in order.
 @LoopActor
 final class WatchLink {
   private let client: Client
@@ -11,17 +12,17 @@ final class WatchLink {
   private var registrations: [Registration] = []
   private var retry: Registration?
   private var owner: String?
-  /// Whether the list was read of the service that runs now. Signals before are in the list.
+  /// Whether the list of the running service was read. It contains the changes of all signals before it.
   private var hasList = false
   /// Whether the first list was read.
   private var hasBegun = false
-  /// Counts the readings: an answer to an earlier one says nothing now.
+  /// The number of the current read. Answers to earlier reads are ignored.
   private var reading = 0
 
-  /// A list that could not be read is asked for again after this time.
+  /// Time before a list that could not be read is requested again.
   private static let pause = Duration.seconds(2)
 
-  /// - Parameter onEvent: called for each event, and with `stop` where the bus is lost.
+  /// - Parameter onEvent: called for each event.
   init(_ client: Client, onEvent: @escaping @LoopActor (WatchEvent) -> Void) {
     self.client = client
     self.onEvent = onEvent

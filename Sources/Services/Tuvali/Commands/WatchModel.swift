@@ -5,17 +5,16 @@ import Terminal
 import Tool
 import Verifier
 
-/// What `earshot verifier watch` knows of the service, and what it does about it. It is a value without I/O: events go in, actions
-/// come out.
+/// The state of `earshot verifier watch`, and its decisions. A value without I/O: events go in, actions come out.
 ///
-/// One credential at a time is fetched, stored, reported, and only then judged. The service may end and return at any moment: then
-/// nothing is taken twice, and what arrived meanwhile is taken.
+/// One credential at a time is fetched, stored, reported, and only then judged. The service may end and return at any
+/// time: nothing is then taken twice, and credentials that arrived meanwhile are taken.
 struct WatchModel: Sendable {
   private let options: WatchOptions
   private(set) var verifier: VerifierView?
   private(set) var isServiceThere = false
   private var transfers: [String: WatchedTransfer] = [:]
-  /// The credentials that were reported or left alone, by path: also those whose object is gone.
+  /// Credentials that were reported or left alone, by path, including those whose object is gone.
   private var known: [String: Known] = [:]
   private var knownInOrder: [String] = []
   private var jobs: [Job] = []
@@ -44,9 +43,9 @@ struct WatchModel: Sendable {
     var isLeft: Bool
   }
 
-  /// More than a service has at once (`KeptTransfers=`), many times over.
+  /// Maximum number of known credentials: many times more than a service stores (`KeptTransfers=`).
   private static let mostKnown = 4096
-  /// Two readings of one time may differ by so much: a time service slews the clock, and files have whole seconds.
+  /// Maximum difference between two readings of one time: time services slew the clock, and files have whole seconds.
   private static let sameTime: UInt64 = 2000
 
   init(_ options: WatchOptions) { self.options = options }
@@ -120,7 +119,7 @@ struct WatchModel: Sendable {
       let left = transfers.values.count { $0.awaitsVerdict && $0.stage == .left }
       if left > 0 {
         report(
-          "\(left) \(left == 1 ? "credential" : "credentials") from before \(left == 1 ? "waits" : "wait") for a verdict.",
+          "\(left) earlier \(left == 1 ? "credential waits" : "credentials wait") for a verdict.",
           hint: "Try: earshot transfers, or earshot verifier watch --waiting")
       }
     } else {
@@ -164,7 +163,7 @@ struct WatchModel: Sendable {
 
   // MARK: Transfers
 
-  /// A transfer that a signal, or the list of a service that has returned, names.
+  /// Adds a transfer that a signal, or the list of a restarted service, names.
   private mutating func add(_ path: String, _ properties: [String: DBusValue], _ now: Instant, _ date: UInt64) {
     guard isServiceThere, path.hasPrefix(VerifierFace.path.string + "/"), transfers[path] == nil else { return }
     let received = TransferView("/", properties).receivedAt
@@ -187,7 +186,7 @@ struct WatchModel: Sendable {
     // The service ended before it had the verdict.
     if stage == .told { transfers[path]?.verdict = options.verdict }
     if stage == .left { note(path) }
-    // It failed before this program heard of it.
+    // It failed before this program received a signal about it.
     if stage == .done, !isThereBefore, view.isFailed { actions.append(.look(path: path)) }
   }
 
@@ -224,7 +223,7 @@ struct WatchModel: Sendable {
     moved(path, from: before.state, wasLive: before.isLive)
   }
 
-  /// The transfer may be in another state, or its phone gone.
+  /// Handles a change of the state of a transfer, or of its link.
   private mutating func moved(_ path: String, from before: String, wasLive: Bool) {
     guard let transfer = transfers[path] else { return }
     let (view, state) = (transfer.view, transfer.view.state)
@@ -285,7 +284,7 @@ struct WatchModel: Sendable {
     if first { jobs.insert(job, at: 0) } else { jobs.append(job) }
   }
 
-  /// Begins the next job; where the command stops, only verdicts.
+  /// Begins the next job. While the command is stopping, only verdicts are given.
   private mutating func work() {
     guard current == nil else { return }
     if stopping != nil { jobs.removeAll { if case .take = $0 { true } else { false } } }
@@ -433,7 +432,7 @@ struct WatchModel: Sendable {
       switch (verdict, view.state) {
       case (let verdict?, _): "\(verdict.past) \(view.name).\(view.deliveryNote)"
       case (nil, "accepted"), (nil, "rejected"): "Another program \(view.state) \(view.name).\(view.deliveryNote)"
-      default: "\(view.name) was erased: nobody judged it in time."
+      default: "\(view.name) was erased, because it was not judged in time."
       }
     let isGood = view.state == "accepted" && view.verdictDelivery != "peerGone"
     report(

@@ -2,7 +2,7 @@ import CommandLine
 import DBus
 import Tool
 
-/// What a person or a program decides about a credential.
+/// A verdict on a credential.
 enum Verdict: String, Sendable {
   /// The method of `Credential1`.
   case accept = "Accept"
@@ -11,7 +11,7 @@ enum Verdict: String, Sendable {
   var past: String { rawValue + "ed" }
 }
 
-/// What `earshot verifier watch` does with the credentials that arrive.
+/// The options of `earshot verifier watch`.
 struct WatchOptions: Sendable, Equatable {
   /// It ends after one transfer.
   var isOnce = false
@@ -19,13 +19,13 @@ struct WatchOptions: Sendable, Equatable {
   var takesWaiting = false
   /// The verdict on each credential; nil where an operator or another program gives it.
   var verdict: Verdict?
-  /// Whether credentials are fetched from the service. One that was fetched is erased there as soon as it is accepted.
+  /// Whether credentials are fetched from the service, which erases a fetched credential as soon as it is accepted.
   var fetches = true
 }
 
-/// What a command has taken from the service: a credential as far as it was fetched.
+/// A credential that the command has taken from the service, as far as it was fetched.
 struct TakenCredential: Sendable, Equatable {
-  /// All properties of the transfer, with those that no signal carries.
+  /// All properties of the transfer, including those that no signal carries.
   var properties: [String: DBusValue] = [:]
   /// Bytes of the credential; nil if it was not fetched.
   var bytes: Int?
@@ -35,7 +35,7 @@ struct TakenCredential: Sendable, Equatable {
   var shown: [UInt8]?
 }
 
-/// What happens to `earshot verifier watch`.
+/// An event for `earshot verifier watch`.
 enum WatchEvent: Sendable {
   /// The service is there, with these objects. Signals that came before are in them.
   case came(ToolPart.Objects)
@@ -56,7 +56,7 @@ enum WatchEvent: Sendable {
   case notJudged(path: String, Failure, [String: DBusValue])
   /// The operator gives a verdict.
   case ordered(path: String, Verdict)
-  /// The command ends as soon as what it is doing is done.
+  /// The command ends after its current job.
   case stop(StopReason)
 
   enum StopReason: Sendable {
@@ -67,7 +67,7 @@ enum WatchEvent: Sendable {
   }
 }
 
-/// What `earshot verifier watch` has to do, in this order.
+/// An action of `earshot verifier watch`. Actions are performed in order.
 enum WatchAction: Sendable {
   /// Ask for all properties of a transfer.
   case look(path: String)
@@ -75,12 +75,12 @@ enum WatchAction: Sendable {
   case take(path: String, fetch: Bool)
   case judge(path: String, Verdict)
   case report(WatchReport)
-  /// The text of the QR code is another one.
+  /// The text of the QR code has changed.
   case code(String)
   case finish(Result<ExitCode, Failure>)
 }
 
-/// Something that happened, for a person and for a program that reads JSON.
+/// A report of an event: a sentence for a person, and a JSON object for a program.
 struct WatchReport: Sendable, Equatable {
   enum Tone: Sendable, Equatable {
     case plain, good, bad
@@ -88,7 +88,7 @@ struct WatchReport: Sendable, Equatable {
 
   /// Empty where it is for programs alone.
   var sentence = ""
-  /// What a person without the screen's keys can do; it follows the sentence.
+  /// A suggestion for a person without the keys of the screen; it follows the sentence.
   var hint = ""
   var tone = Tone.plain
   /// Whether it belongs on standard error.

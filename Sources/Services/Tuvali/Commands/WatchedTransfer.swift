@@ -1,9 +1,9 @@
 import Common
 
-/// A transfer as `earshot verifier watch` has it: what the service shows, and how far the command is with it.
+/// A transfer in `earshot verifier watch`: its properties on the bus, and the stage of its handling.
 struct WatchedTransfer: Sendable, Equatable {
   enum Stage: Sendable, Equatable {
-    /// It was there before the command, which does not take it unasked; or it could not be stored.
+    /// It was received before the command began, and is taken only on request; or it could not be stored.
     case left
     /// The credential is on its way to the service.
     case underWay

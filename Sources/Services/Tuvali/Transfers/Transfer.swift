@@ -32,7 +32,7 @@ public final class Transfer {
     }
   }
 
-  /// Whether the phone was notified of the verdict on its credential.
+  /// The delivery of the verdict to the phone.
   public enum VerdictDelivery: String, Sendable, CaseIterable {
     /// There is no verdict yet.
     case none = ""
@@ -67,18 +67,18 @@ public final class Transfer {
   /// The credential's text, only of an incoming transfer: from `received` on until it is rejected, or is accepted and was
   /// taken.
   public private(set) var text: CredentialText?
-  /// Size of the credential in bytes; 0 while it is unknown. It outlives the credential.
+  /// Size of the credential in bytes; 0 while it is unknown. It stays known when the credential is erased.
   public private(set) var size = 0
   /// When the transfer began, in milliseconds since 1970-01-01 UTC by the present setting of the clock; 0 if it began in an earlier
   /// run.
   public private(set) var startedAt: Int64 = 0
-  /// Whether the credential is kept only while its phone is connected: the phone has not heard of its success yet.
+  /// Whether the credential is stored only while its phone is connected; the phone has not received SUCCESS yet.
   public private(set) var isProvisional = false
   /// Whether a program was given the credential.
   public private(set) var wasTaken = false
   /// Whether the link is still up or being made.
   public private(set) var isLive = true
-  /// Whether the phone was notified of the verdict; only of an incoming transfer.
+  /// The delivery of the verdict; set for incoming transfers only.
   public private(set) var verdictDelivery = VerdictDelivery.none
   /// When the service stops waiting for a verdict, in milliseconds since 1970 by the wall clock; 0 while no verdict is
   /// awaited or the phone is not connected.
@@ -92,7 +92,7 @@ public final class Transfer {
   private var received: Instant?
   private var verdictEnd: Instant?
   private var lastShown = Instant.zero
-  /// What `date` returned last: milliseconds since 1970-01-01 UTC.
+  /// The last result of `date`, in milliseconds since 1970-01-01 UTC.
   private var lastDate: Int64 = 0
   private let observers = Observers<Transfer>()
 
@@ -147,7 +147,7 @@ public final class Transfer {
   /// Notes the size of the credential that is sent, in bytes.
   public func send(bytes: Int) { size = bytes }
 
-  /// Notes that the transfer is one of an earlier run, which did not record when it began.
+  /// Notes that the transfer began in an earlier run of the service, at an unknown time.
   func beganEarlier() { (began, startedAt) = (nil, 0) }
 
   /// A program was given the credential.

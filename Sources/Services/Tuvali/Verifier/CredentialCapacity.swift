@@ -2,24 +2,24 @@ import Loop
 import Transfers
 import Tuvali
 
-/// How many credentials are kept, and what can be kept besides.
+/// The stored credentials, and the remaining capacity.
 ///
-/// Credentials that nobody has judged share a quota, whoever brought them: anybody with a radio can bring one-byte credentials from
-/// ever-new addresses, and leave. The rest of the capacity is for phones that wait for their verdict: their credentials
-/// are provisional, and are kept no longer than the phone stays connected.
+/// Credentials without a verdict share a quota, whoever sent them: anyone with a radio can send one-byte credentials
+/// from ever-new addresses, and leave. The rest of the capacity is for phones that wait for their verdict: their
+/// credentials are provisional, and are stored only while the phone stays connected.
 struct CredentialCapacity {
-  /// What somebody has to do something about.
+  /// The load of the store, on which an operator may have to act.
   struct Load: Hashable {
     enum Kind: Hashable { case normal, crowded, full }
 
     let kind: Kind
-    /// What is the matter, and what to do; empty for `normal`.
+    /// What is wrong, and what to do; empty for `normal`.
     let sentence: String
   }
 
   private let limit: Int
   private let byteLimit: Int
-  /// Credentials that stay whatever their phones do, and of those the ones that nobody has judged.
+  /// Credentials that are stored permanently, and those of them that have no verdict.
   private var kept = 0, keptBytes = 0, unjudged = 0, unjudgedBytes = 0
   private let quota: Int
   private let byteQuota: Int
@@ -41,17 +41,17 @@ struct CredentialCapacity {
     }
   }
 
-  /// The maximum number of credentials that nobody has judged: one is left for each session slot. Where that would be more than half
-  /// of the capacity, or the service judges by itself, unjudged credentials may have all of it.
+  /// The maximum number of credentials without a verdict: the capacity less one for each session slot. It is the whole
+  /// capacity if it would otherwise be less than half of it, or if the service accepts credentials by itself.
   static func quota(_ settings: VerifierService.Settings) -> Int {
     let (limit, slots) = (settings.keptTransfers, settings.engine.visitors)
     return settings.decision == .accept || limit < 2 * slots ? limit : limit - slots
   }
 
-  /// What can be kept besides.
+  /// The remaining capacity.
   var room: VerifierEngine.Room { .init(credentials: limit - kept, bytes: byteLimit - keptBytes) }
 
-  /// Whether one more credential of `count` bytes may stay without a verdict.
+  /// Whether one more credential of `count` bytes may be stored permanently without a verdict.
   func mayKeepUnjudged(_ count: Int) -> Bool {
     quota == limit || unjudged < quota && unjudgedBytes + count <= byteQuota
   }

@@ -46,8 +46,8 @@ extension MessageID {
   static let storeCrowded = MessageID(
     "StoreCrowded", "b1f6a2de0c7446c9a7d5e83f19b04c2e", "Many credentials wait for a verdict",
     """
-    The rest of the capacity is for phones that wait for the verdict: a credential that is not judged while its phone is
-    connected is not kept, and the phone is told that it failed.
+    The rest of the capacity is for phones that wait for their verdict: a credential that is not judged while its phone
+    is connected is erased, and the phone receives an error.
     List the credentials that wait with: earshot transfers
     Then judge each (earshot transfers accept NAME, earshot transfers reject NAME).
     """)

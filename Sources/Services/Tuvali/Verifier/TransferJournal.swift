@@ -4,9 +4,9 @@ import Radio
 
 /// Decides which transfers and warnings about phones the verifier writes to the journal.
 ///
-/// A phone has a number of transfers in a minute, and the same number of warnings that belong to no written transfer, so its
-/// ordinary transfers cannot hide a failure. The lines of one transfer are written all or not at all: where the verifier did not write
-/// the start and must write the end, it writes the start first.
+/// Each phone has a number of transfers in a minute, and the same number of warnings that belong to no written
+/// transfer, so its ordinary transfers cannot hide a failure. Either all lines of a transfer are written or none: if
+/// the start was not written and the end must be, the start is written before it.
 struct TransferJournal {
   private struct Key: Hashable {
     enum Kind { case transfer, warning }
@@ -29,13 +29,13 @@ struct TransferJournal {
     set { budget.perMinute = newValue }
   }
 
-  /// How many transfers and warnings were not written.
+  /// Number of transfers and warnings that were not written.
   var total: UInt64 { budget.total }
 
-  /// The same since this was last asked.
+  /// Returns the number of those that were not written since the last call.
   mutating func takeLeftOut() -> UInt64 { budget.takeSuppressed() }
 
-  /// A transfer begins.
+  /// Notes that a transfer begins.
   ///
   /// - Returns: whether its start is to be written, and all its other lines with it.
   mutating func begin(_ number: Int, of peer: BluetoothAddress?, at now: Instant) -> Bool {
@@ -47,16 +47,16 @@ struct TransferJournal {
   /// Whether the start of a transfer was written, in this run or in an earlier one.
   func writes(_ number: Int) -> Bool { !unwritten.contains(number) }
 
-  /// The start of a transfer is written late, before its end.
+  /// Notes that the start of a transfer is written late, before its end.
   ///
-  /// - Returns: false where it was written in time.
+  /// - Returns: false if it was written in time.
   mutating func catchUp(_ number: Int) -> Bool { unwritten.remove(number) != nil }
 
-  /// Whether a warning about a phone may be written that belongs to no written transfer.
+  /// Whether a warning about a phone that belongs to no written transfer may be written.
   mutating func warns(of peer: BluetoothAddress?, at now: Instant) -> Bool {
     budget.allow(Key(peer: peer, kind: .warning), at: now)
   }
 
-  /// A transfer is no longer in the list.
+  /// Forgets a transfer that is no longer in the list.
   mutating func forget(_ number: Int) { unwritten.remove(number) }
 }

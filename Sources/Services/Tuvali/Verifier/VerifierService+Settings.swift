@@ -40,7 +40,7 @@ extension VerifierService {
       self.keptTransfers = keptTransfers
     }
 
-    /// The links that wallets may have on this adapter. One is left free: for a newcomer, or another service's.
+    /// Maximum number of links of wallets on this adapter. One link is left for a newcomer or for another service.
     static func links(of radio: RadioSettings) -> Int { max(1, radio.links - 1) }
 
     /// The settings that a configuration holds for the verifier.

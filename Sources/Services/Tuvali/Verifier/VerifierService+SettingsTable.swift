@@ -35,8 +35,8 @@ extension VerifierService.Settings {
     Setting(
       "Visitors", \.engine.visitors, .number(1...32), .onRestart,
       "How many wallets may send at a time. A wallet counts from the announcement of its credential to the verdict. When one "
-        + "more announces a credential, a transfer gives way that has had no progress for 5 s, is slower than 2 kB/s or is "
-        + "older than 30 s; otherwise the newest wallet is refused."),
+        + "more announces a credential, a transfer is ended that has had no progress for 5 s, is slower than 2 kB/s or is "
+        + "older than 30 s. If there is none, the newest wallet is refused."),
     Setting(
       "CredentialLimit", \.engine.credentialLimit, .size(credentialLimits), .onRestart,
       "The largest credential to take, inflated. A larger one ends the transfer."),
@@ -49,8 +49,8 @@ extension VerifierService.Settings {
     Setting(
       "AnnounceTimeout", \.engine.announceTimeout, .duration(timeouts), .onReload,
       "How long a wallet may take from its identity to the announcement of its credential, while a person chooses a card or "
-        + "takes a photo. When a link is needed for another wallet, the one that has been silent longest is disconnected, "
-        + "after 2 s at the earliest."),
+        + "takes a photo. When another wallet needs a link, the wallet that has been silent longest is disconnected, at the "
+        + "earliest 2 s after its identity."),
     Setting(
       "IdleTimeout", \.engine.idleTimeout, .duration(timeouts), .onReload,
       "How long a wallet that has announced a credential may send nothing new before it is disconnected."),
@@ -65,7 +65,7 @@ extension VerifierService.Settings {
       "KeptTransfers", \.keptTransfers, .number(1...1000), .onRestart,
       "How many transfers stay on D-Bus, the present ones included, before the oldest that ended is forgotten. One whose "
         + "credential is still to be judged or fetched stays; when all are such, no wallet is invited. Credentials "
-        + "without a verdict leave one place for each of Visitors, for phones that wait for theirs."),
+        + "without a verdict leave capacity for Visitors more, which is for phones that wait for their verdict."),
     Setting(
       "KeepFor", \.vault.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
       "How long a credential waits for Accept or Reject, and to be fetched, before it is erased. On a machine without a "

@@ -41,7 +41,7 @@ extension VerifierService {
       "A phone was refused. \(refusal.sentence)", id: .transferRefused, .link(link), .protocolName("tuvali"))
   }
 
-  /// Writes into the journal that credentials wait which somebody has to deal with, or that there is capacity again.
+  /// Writes to the journal that credentials wait for an operator, or that there is capacity again.
   func log(_ load: CredentialCapacity.Load, after before: CredentialCapacity.Load.Kind) {
     guard loadLines.allow(load.kind, at: scheduler.now) else { return }
     switch load.kind {
@@ -103,7 +103,7 @@ extension VerifierService {
       .protocolName("tuvali"))
   }
 
-  /// Whether a session that ended like this is held against its peer. One that was turned away has held up nobody.
+  /// Whether a session that ended with this error counts against its peer. A refused session does not.
   private static func isHeldAgainstPeer(_ reason: TuvaliError.Reason) -> Bool {
     switch reason {
     case .stopped, .busy, .noCapacity, .peerEnded: false
@@ -147,12 +147,12 @@ extension VerifierService {
   func writeLateStart(_ transfer: Transfer) {
     guard journal.catchUp(transfer.number) else { return }
     Log.shared.info(
-      "A wallet was here; LinesPerPeer=\(journal.perPeer) kept this line from being written at the time",
+      "A wallet had connected; this line was delayed because of LinesPerPeer=\(journal.perPeer)",
       id: .transferStarted,
       .transfer("\(transfer.number)"), .protocolName("tuvali"), .dialect(transfer.dialect))
   }
 
-  /// Before a line that is written: how many transfers and warnings were not.
+  /// Writes how many transfers and warnings were left out, before the next line.
   private func writeLeftOut() {
     let count = journal.takeLeftOut()
     guard count > 0 else { return }

@@ -38,13 +38,13 @@ public final class VerifierService {
   private var sentStatus: LinkID?
   /// What the engine was told of the room.
   private var knownRoom: VerifierEngine.Room?
-  /// What the journal was told of the load.
+  /// The load that was last written to the journal.
   private var knownLoad = CredentialCapacity.Load.Kind.normal
-  /// Keeps a load that comes and goes from filling the journal.
+  /// Limits the journal lines about the load.
   var loadLines = RateLimiter<CredentialCapacity.Load.Kind>(perMinute: 2, capacity: 4)
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
   var lostPlaces = LostPlaces()
-  /// Keeps phones that come again and again from filling the journal.
+  /// Limits the journal lines about each phone.
   var journal: TransferJournal
   /// Links that were cut as they came, because there were too many.
   private(set) var refusedLinks = 0
@@ -53,7 +53,7 @@ public final class VerifierService {
   private let changes = Observers<Void>()
   let receptions = Observers<Transfer>()
   private let refusals = Observers<WalletRefusal>()
-  /// Keeps refused phones from filling the bus with signals.
+  /// Limits the signals about refused phones.
   private var announcedRefusals = RateLimiter<String>(perMinute: VerifierService.refusalsPerMinute, capacity: 8)
 
   /// - Parameters:
@@ -121,7 +121,7 @@ public final class VerifierService {
     refusals.addForGood(refused)
   }
 
-  /// Refusals of one code that are announced in a minute.
+  /// Maximum number of refusals of one code that are announced in a minute.
   nonisolated static let refusalsPerMinute = 12
 
   func announce(_ refusal: WalletRefusal) {
@@ -193,7 +193,7 @@ public final class VerifierService {
     if !isWanted { transfer.drop() }
     transfer.decide(accepted: accepted, isSent ? .sent : .peerGone)
     if isWanted { vault.accept(transfer, then: then) } else { vault.remove(transfer, then: then) }
-    // The verdict of a local program is written each time; how often the service accepts is up to the phones.
+    // Verdicts of local programs are always written. Phones determine how often the service itself accepts.
     guard settings.decision == .client || journal.writes(transfer.number) else { return true }
     writeLateStart(transfer)
     let verdict: String = accepted ? "accepted" : "rejected"
@@ -224,7 +224,7 @@ public final class VerifierService {
 
   // MARK: Room
 
-  /// What is kept, and what can be kept.
+  /// The stored credentials and the remaining capacity.
   private var capacity: CredentialCapacity {
     CredentialCapacity(of: transfers.transfers, settings, bytes: vault.settings.maximumBytes)
   }

@@ -7,7 +7,7 @@ public struct WalletRefusal: Hashable, Sendable {
   /// What happened and what to do.
   public let sentence: String
 
-  /// What a failed session says about its wallet; nil where it was not the verifier that refused it.
+  /// The refusal that ended a session with this error; nil if the verifier did not refuse the wallet.
   init?(_ error: TuvaliError, _ settings: VerifierService.Settings) {
     switch error.reason {
     case .wrongCode: self.init(.wrongCode, settings)

@@ -54,7 +54,7 @@ struct FileArrivalTests {
     bob.mesh.open(file: number) { result in
       if case .failure(let error) = result { answer = error.sentence }
     }
-    #expect(village.wait(.seconds(1)) { answer != nil } && answer == "The file has not arrived as a whole yet.")
+    #expect(village.wait(.seconds(1)) { answer != nil } && answer == "The file is not complete yet.")
     ann.mesh.stop()
     #expect(village.wait(.seconds(120)) { bob.mesh.files.numbers.isEmpty })
   }

@@ -99,7 +99,7 @@ private struct Watch {
     var watch = Watch(Self.accepting)
     watch.come([1: watch.properties("received", age: .seconds(60)), 2: watch.properties("accepted", age: .seconds(60))])
     #expect(watch.takes.isEmpty && watch.verdicts.isEmpty)
-    #expect(watch.sentences.contains("1 credential from before waits for a verdict."))
+    #expect(watch.sentences.contains("1 earlier credential waits for a verdict."))
     // One of an earlier run that the service restores after the watch has begun.
     watch.pass(.seconds(10))
     watch.handle(.added(path: Watch.path(3), watch.properties("received", age: .seconds(60))))

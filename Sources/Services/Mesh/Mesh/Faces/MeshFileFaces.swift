@@ -76,7 +76,7 @@ final class MeshFileFaces {
         },
         text("Nickname", "What its sender was called then; empty for a file of this node.") { $0.nickname },
         Property(
-          "Private", "b", documentation: "Whether it goes, or came, in a session, where nobody else can read it.",
+          "Private", "b", documentation: "Whether it is sent, or was received, in an encrypted session.",
           emits: .const,
           get: { .bool(entry()?.isPrivate ?? false) }),
         text("Direction", "incoming or outgoing.", emits: .const) { $0.direction.rawValue },
@@ -85,8 +85,8 @@ final class MeshFileFaces {
           get: { .uint32(UInt32(clamping: entry()?.percent ?? 0)) }),
         text(
           "State",
-          "Of an incoming file receiving (it is arriving, and may still be given up or refused) or received; of an outgoing file "
-            + "waiting, sending, and at the end sent, delivered, failed or cancelled."
+          "Of an incoming file: receiving (it may still be abandoned or refused) or received. Of an outgoing file: waiting, "
+            + "sending, and at the end sent, delivered, failed or cancelled."
         ) { $0.stateName },
         text("Reason", "Why it failed; empty where it did not.") { $0.state.reason },
         Property(
@@ -102,7 +102,7 @@ final class MeshFileFaces {
       Method(
         "Open", out: [Argument("content", "h")],
         documentation:
-          "Returns the content as a sealed memory file: of a file that came, or of one that is being sent. Programs together have 32 MiB of "
+          "Returns the content of a received file, or of one that is being sent, as a sealed memory file. Programs together have 32 MiB of "
           + "them open at most, and four files are read from the disk at a time.",
         errors: [.notFound, .limitExceeded, .failed],
         handler: { call in

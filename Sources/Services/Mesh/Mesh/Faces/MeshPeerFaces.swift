@@ -56,8 +56,8 @@ final class MeshPeerFaces {
     return Interface(
       interfaceName,
       documentation:
-        "A peer of the mesh: one that was heard in the last minutes, or of which something is remembered. Signals about it go to "
-        + "programs that have called Watch of the manager.",
+        "A peer of the mesh: one that was received in the last minutes, or about which the node stores something. Signals about "
+        + "it go to programs that have called Watch of the manager.",
       audience: .group, methods: methods(peer, service),
       properties: [
         Property(

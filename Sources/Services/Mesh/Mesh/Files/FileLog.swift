@@ -21,7 +21,7 @@ struct FileLog: Sendable {
     let isPrivate: Bool
     /// Milliseconds since 1970.
     let time: UInt64
-    /// Of one that came, where it is kept; nil while it is arriving.
+    /// The stored file, if it was received; nil while it is arriving.
     var kept: MeshFile?
     /// Of one of this node.
     var state = FileState.waiting

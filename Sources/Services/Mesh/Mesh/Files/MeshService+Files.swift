@@ -54,7 +54,7 @@ extension MeshService {
     let content = engine?.content(ofFile: number)
     let missing =
       files[number]?.direction == .incoming
-      ? "The file has not arrived as a whole yet." : "The content of a file that was sent is not kept."
+      ? "The file is not complete yet." : "The content of a file that was sent is not kept."
     scheduler.soon { then(content.map { .success($0) } ?? .failure(StoreError(.missing, missing))) }
   }
 
@@ -107,7 +107,7 @@ extension MeshService {
     keepWaitingFiles()
   }
 
-  /// Fragments of a file arrive: it is listed from the first report on.
+  /// Lists an incoming file from its first progress report on.
   func arriving(_ file: ArrivingFile) {
     guard !isRelay else { return }
     let number = fileArrivalNumbers.number(of: file.id, at: scheduler.now) {
@@ -123,7 +123,7 @@ extension MeshService {
     fileChanges.call(number)
   }
 
-  /// A file that did not arrive as a whole, or was refused, is listed no more.
+  /// Removes an incoming file from the list that did not become complete, or was refused.
   func arrivalEnded(_ id: FragmentSetID) {
     if let number = fileArrivalNumbers.ended(id) { removeFile(number) }
   }

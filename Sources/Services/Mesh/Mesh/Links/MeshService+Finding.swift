@@ -24,7 +24,7 @@ extension MeshService {
     var timer: Registration?
     /// Whether there is a link.
     var isConnected = false
-    /// It was given up for another peer: its end is no failure of its own peer.
+    /// Whether the attempt was abandoned for another peer. Its end then does not count as a failure of its own peer.
     var gaveWay = false
 
     init(_ address: BluetoothAddress, _ link: any Link, since: Instant) {
@@ -93,7 +93,7 @@ extension MeshService {
     }
   }
 
-  /// Gives an attempt up whose advertiser seems to have left, where another one has been seen meanwhile.
+  /// Abandons an attempt whose advertiser seems to have left, if another one was reported meanwhile.
   private func giveUpIfOutdone(_ attempt: Attempt, _ linked: Set<BluetoothAddress>, _ peers: Set<PeerID>) {
     let now = scheduler.now
     guard !attempt.isConnected, !attempt.gaveWay else { return findTimer.set(nil) }

@@ -17,14 +17,15 @@ struct NeighbourFinder: Sendable {
   static let courtesy = Duration.seconds(5)
   /// From an attempt to the next one.
   static let attemptPause = Duration.milliseconds(500)
-  /// While the scan goes on an advertiser counts as present for this time after its last report. A discovery reports each advertiser that
-  /// is near once in 10.24 s at least.
+  /// While the node scans, an advertiser counts as present for this time after its last report. A discovery reports
+  /// each advertiser in range at least once in 10.24 s.
   static let presence = Duration.seconds(12)
-  /// An advertiser that was reported within this time has just been seen, and goes before those that were not.
+  /// An advertiser that was reported within this time is preferred to the others.
   static let recently = Duration.seconds(3)
-  /// From an attempt that came to nothing to the next one, in which those that are near are reported again.
+  /// Pause after a failed attempt, in which advertisers in range are reported again.
   static let lookAround = Duration.seconds(2)
-  /// An attempt gives way to another advertiser after this time, if its own has not been reported since it began.
+  /// An attempt is abandoned for another advertiser after this time, if its own was not reported since the attempt
+  /// began.
   static let attemptPatience = Duration.seconds(3)
   /// The weakest signal that is worth an attempt, in dBm: with neighbours, without any, and without any for so long.
   static let weakest = -90
@@ -61,9 +62,9 @@ struct NeighbourFinder: Sendable {
   private var nextAttempt = Instant.zero
   /// Whether the last attempt came to nothing.
   private var hasFailed = false
-  /// When the last attempt that came to nothing ended.
+  /// The end of the last failed attempt.
   private var failedAt: Instant?
-  /// Whether the scan goes on, so that an advertiser that is near is reported again and again.
+  /// Whether the node scans, so that an advertiser in range is reported repeatedly.
   var isScanning = true
 
   /// How many advertisers and pauses are held.
@@ -139,12 +140,12 @@ struct NeighbourFinder: Sendable {
     if pauses[address]?.isDeserved == false { pauses[address] = nil }
   }
 
-  /// The advertiser to connect to now: of those that are near enough and have just been seen, else of all, the strongest; after an attempt
-  /// that came to nothing, the one that has waited longest. So nobody who has a strong signal, another address each time, and no answer
-  /// keeps a node from all others.
+  /// Chooses the advertiser to connect to now: the strongest of those in range that were reported within `recently`,
+  /// otherwise the strongest of all; after a failed attempt, the one that has waited longest. An advertiser with a
+  /// strong signal, a new address each time and no answer therefore cannot keep the node from all others.
   ///
-  /// While the scan goes on, an advertiser that has left is not tried: one without a report for `presence`, or since the last attempt
-  /// that came to nothing.
+  /// While the node scans, an advertiser without a report for `presence`, or since the last failed attempt, counts as
+  /// gone and is not tried.
   ///
   /// - Parameters:
   ///   - linked: addresses with a link.
@@ -164,7 +165,7 @@ struct NeighbourFinder: Sendable {
     return address
   }
 
-  /// Whether an attempt is to be given up: its advertiser has not been reported since it began, and another one to connect to has.
+  /// Whether to abandon an attempt: its advertiser was not reported since it began, and another one to connect to was.
   func isOutdone(
     _ address: BluetoothAddress, since began: Instant, linked: Set<BluetoothAddress>, peers: Set<PeerID>,
     at now: Instant
@@ -197,7 +198,7 @@ struct NeighbourFinder: Sendable {
     return max(nextAttempt, failedAt.advanced(by: Self.lookAround))
   }
 
-  /// Whether an advertiser is there, as far as the scan tells.
+  /// Whether an advertiser counts as present.
   private func isPresent(_ advertiser: Advertiser, at now: Instant) -> Bool {
     guard isScanning else { return true }
     if let failedAt, advertiser.heardAt < failedAt { return false }

@@ -64,7 +64,7 @@ extension MeshService {
   /// No peer's name is longer: 255 bytes of a nickname, and what tells it from others.
   private static let nameBytes = 300
 
-  /// The peer that is meant by an ID or a nickname, blanks around either aside.
+  /// Finds the peer with an ID or a nickname. Blanks around either are ignored.
   func peer(called text: String) throws(Refusal) -> PeerID {
     let name = PastedText.trimmed(text)
     guard name.utf8.count <= Self.nameBytes else { throw .unknownPeer(name) }
