@@ -107,7 +107,8 @@ public struct Configuration: Sendable {
       let sentence: String
       if let key = table.first(where: { $0.section == entry.section && $0.key == entry.key }) {
         let unclosed: BadValue? =
-          entry.isUnclosed ? .because("a value that begins with a quotation mark must end with one, and contain no other") : nil
+          entry.isUnclosed
+          ? .because("a value that begins with a quotation mark must end with one, and contain no other") : nil
         guard let reason = unclosed ?? key.assign(entry.value, &self) else { continue }
         var outcome = "It stays"
         var purpose = ""

@@ -75,6 +75,7 @@ public struct CounterMeanings: Sendable {
       "RefusedWrites": "writes of peers that were answered with an error",
       "DroppedNotifications": "values for clients that had not subscribed, or were gone",
       "RefusedLinks": "links that no service received, because there were too many",
+      "ScanRestarts": "restarts of scanning, because its results had stopped",
       "UnusedLinks": "links that were disconnected because the peer used no service",
       "YieldedLinks": "links that one service gave up for another",
       "RefusedAttempts": "connection attempts that were not begun",

@@ -58,7 +58,8 @@ public final class ManagerFace {
           audience: .everybody, get: { .string(radio.status.stack) }),
         Property(
           "RadioLimits", "as",
-          documentation: "Consequences of the version and configuration of BlueZ, and what to do about them, in sentences.",
+          documentation:
+            "Consequences of the version and configuration of BlueZ, and what to do about them, in sentences.",
           audience: .everybody, get: { .strings(radio.status.limits) }),
         Property(
           "AdvertisingSlots", "(uu)",
