@@ -65,7 +65,7 @@ struct ArchitectureTests {
   @Test("No source forces, and none calls fatalError")
   func nothingTraps() { #expect(Rules.nothingTraps(sources) == []) }
 
-  @Test("Local time is read in one room, which follows a change of the time zone")
+  @Test("Local time is read only in the room Calendar, which follows a change of the time zone")
   func localTimeHasOneRoom() { #expect(Rules.localTimeHasOneRoom(sources) == []) }
 
   @Test("Every Swift file is shorter than 500 lines")

@@ -135,7 +135,7 @@ enum Rules {
     }
   }
 
-  /// Swift is in the layers. The one program in another language has a folder beside them, and no Swift in it.
+  /// Every folder is a layer of Swift, or the folder of the checker, which contains no Swift.
   static func foldersAreLayers(_ files: [SourceFile]) -> [String] {
     files.filter { $0.path.hasPrefix("Sources/") }.compactMap { file in
       let folder = file.path.split(separator: "/").dropFirst().first.map(String.init) ?? ""
@@ -144,7 +144,8 @@ enum Rules {
     }
   }
 
-  /// One room knows the time zone, which it reads anew each time: `localtime_r` alone stays in the zone of the program's start.
+  /// Only the room Calendar reads local time, and reads the zone each time: `localtime_r` alone keeps the zone of the
+  /// program's start.
   static func localTimeHasOneRoom(_ files: [SourceFile]) -> [String] {
     let names: Set = ["localtime", "localtime_r", "mktime", "tzset"]
     return files.filter { $0.layer != nil && $0.room != "Calendar" }.flatMap { file in

@@ -199,7 +199,7 @@ struct RulesTests {
     #expect(Rules.nothingTraps(file("Host/DBus", source)) == [])
   }
 
-  @Test("A folder of Sources that is no layer is caught, and Swift in the folder of the checker")
+  @Test("A folder of Sources that is not a layer is reported, and so is Swift in the folder of the checker")
   func folders() {
     #expect(Rules.foldersAreLayers(file("Host/DBus", "let a = 1")) == [])
     #expect(Rules.foldersAreLayers(file("Extras/DBus", "let a = 1")).count == 1)
@@ -207,7 +207,7 @@ struct RulesTests {
     #expect(Rules.foldersAreLayers([SourceFile(path: "Sources/Check/package/a.py", text: "a = 1")]) == [])
   }
 
-  @Test("A call of localtime_r outside of the room Calendar is caught")
+  @Test("A call of localtime_r outside of the room Calendar is reported")
   func localTime() {
     let source = "import Glibc\nlet a = localtime_r(&seconds, &parts)"
     #expect(Rules.localTimeHasOneRoom(file("Host/DBus", source)).count == 1)

@@ -1,4 +1,4 @@
-"""Genuine credentials to attack: the samples in the tree, and those of others that lie beside a checkout."""
+"""Genuine credentials to attack: the samples in the tree, and published samples beside a checkout."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ours(trust: TrustFolder) -> list[Subject]:
 
 
 def others() -> Iterator[Subject]:
-    """Yields the genuine samples of others; none where they are not beside the checkout."""
+    """Yields the genuine published samples; none if they are not beside the checkout."""
     if not VECTORS.is_dir():
         return
     for name in test_vectors_linkeddata.GENUINE:

@@ -1,4 +1,4 @@
-"""Genuine credentials are no longer valid when anything that matters is changed."""
+"""Genuine credentials are not valid after a change of anything that a program relies on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from earshot_check import encodings, keys
 from earshot_check.trust import TrustFolder
 from earshot_check.verdict import Result
 
-#: Whether everything is tried, and not a selection.
+#: Whether all subjects are tried, and not a selection.
 ALL = bool(os.environ.get("ALL"))
 #: Mutations over all credentials.
 MUTATIONS = 10_000 if ALL else 600
@@ -27,7 +27,7 @@ SEED = 20261129
 
 @pytest.fixture(scope="module")
 def genuine(trust: TrustFolder) -> list[Subject]:
-    """Returns every genuine credential that there is."""
+    """Returns every genuine credential."""
     return [*subjects.ours(trust), *subjects.others()]
 
 
@@ -38,7 +38,7 @@ def some(genuine: list[Subject]) -> list[Subject]:
 
 
 def facts(result: Result) -> tuple[Any, ...]:
-    """Returns what a program would act on: who says what of whom, for how long."""
+    """Returns what a program relies on: issuer, type, claims and period of validity."""
     claims = shape(result.claims)
     if result.interchangeable:
         # The names of some claims are not signed, which the verdict says. Their values are.
@@ -71,7 +71,7 @@ def test_one_byte_changed_makes_a_credential_invalid_or_changes_nothing_that_is_
             if result.verdict.value == "valid":
                 unsigned += not name.startswith("proof.created")
                 assert facts(result) == before, f"{subject.name}: {name}"
-        # Samples of others have parts that are not signed: types, a second proof.
+        # Published samples have parts that are not signed: types, a second proof.
         assert unsigned == 0 or not (SAMPLES / subject.name).exists(), subject.name
 
 

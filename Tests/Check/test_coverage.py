@@ -1,4 +1,4 @@
-"""What a signature covers: trying many values at once finds what trying each alone finds."""
+"""The coverage of a signature: trying many values at once finds the same as trying each alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def measured(document: object, entry: TrustEntry) -> tuple[Coverage, int]:
     return coverage.measure(plain, Counting(library), library), count
 
 
-def test_together_and_one_by_one_find_the_same(trust: TrustFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_tried_together_or_alone_have_one_coverage(trust: TrustFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [subject for subject in [*subjects.ours(trust), *subjects.others()] if subjects.credential_of(subject.text)]
     assert len(found) >= 14
     saved = 0

@@ -1,4 +1,4 @@
-"""What the documents say of the checker is true."""
+"""Compares the documents with the checker."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def test_the_keys_of_an_index_are_not_signed() -> None:
     assert outcome(result) == ("valid", {"unsignedDropped"}) and "1234" not in result.text()
 
 
-def test_a_name_that_stands_for_the_same_thing_is_marked_also_where_it_is_absent() -> None:
+def test_a_second_name_for_a_term_is_marked_even_if_it_is_absent() -> None:
     contexts = {CONTEXT: {"@context": {"uin": _VOCABULARY + "text", "passport": _VOCABULARY + "text"}}}
     by = LinkedDataIssuer("Ed25519Signature2020", "EdDSA", KEY, METHOD, contexts)
     made = by.issue(document({"uin": "1234"}))
@@ -323,7 +323,7 @@ def test_a_proof_that_does_not_fit_is_named(changes: dict[str, Any], code: str) 
     assert codes == {code} and found != "valid"
 
 
-def test_of_several_proofs_one_that_is_right_is_enough_and_nine_are_too_many() -> None:
+def test_one_right_proof_of_several_is_enough_and_nine_proofs_are_too_many() -> None:
     made = BY.issue(document({"name": "x"}))
     wrong = {**made["proof"], "proofValue": "z" + "1" * 64}
     assert verdict({**made, "proof": [wrong, made["proof"]]}) == ("valid", set())
@@ -444,8 +444,8 @@ def test_a_verdict_never_exceeds_its_limit(size: int) -> None:
     assert [reason["code"] for reason in found["reasons"]] == ([] if size == 100 else ["claimsOmitted"])
 
 
-def test_the_program_holds_without_its_unit(tmp_path: Path) -> None:
-    """The worst inputs, on the command line: an answer, an exit status, and nothing on standard error but a name."""
+def test_the_program_keeps_its_limits_without_its_unit(tmp_path: Path) -> None:
+    """Gives the worst inputs to the command line, and expects a verdict, its exit status, and no traceback."""
     nested = b'{"@context":["https://www.w3.org/2018/credentials/v1"],"proof":' + b"[" * 100_000
     wide = b'{"@context":1,"proof":{},"x":[' + b"{}," * 1_300_000 + b"{}]}"
     for text in (nested, wide, b"\xff" * 5_000_000):

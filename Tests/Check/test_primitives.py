@@ -1,4 +1,4 @@
-"""The small things: numbers of JCS, encodings, CBOR, dates, keys and chains of certificates."""
+"""Primitives: numbers of JCS, encodings, CBOR, dates, keys and chains of certificates."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_base64url_has_one_form(text: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Writes this reader's values as cbor2's."""
+    """Converts a value of this reader to one of cbor2."""
     if isinstance(value, Tag):
         return cbor2.CBORTag(value.number, plain(value.value))
     if isinstance(value, list):
@@ -89,7 +89,7 @@ def plain(value: Any) -> Any:
 
 
 def random_value(dice: random.Random, depth: int = 0) -> Any:
-    """Makes a value that both readers know."""
+    """Makes a value that both readers support."""
     kind = dice.randrange(10 if depth < 4 else 7)
     match kind:
         case 0:
@@ -158,7 +158,7 @@ def test_dates_are_read(text: str, expected: str) -> None:
         "2026-01-31T12:00:00Z\n",
     ],
 )
-def test_what_is_no_date_is_refused(text: Any) -> None:
+def test_text_that_is_not_a_date_is_refused(text: Any) -> None:
     with pytest.raises(Refusal):
         dates.parse(text)
 
@@ -238,7 +238,7 @@ def test_a_chain_that_breaks_a_rule_is_refused(options: dict[str, Any], code: st
         Authority(**options).path()
 
 
-def test_a_root_that_is_sent_along_is_not_thereby_trusted() -> None:
+def test_a_root_sent_with_the_credential_is_not_trusted() -> None:
     mine, other = Authority(), Authority()
     sent = [made(other.leaf), made(other.middle), made(other.root)]
     with pytest.raises(Refusal, match="chainUntrusted"):

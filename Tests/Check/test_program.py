@@ -56,7 +56,7 @@ def test_the_exit_status_follows_the_verdict(trust_folder: Path, name: str, stat
     }  # fmt: skip
 
 
-def test_claims_are_shown_of_what_is_signed_only(trust_folder: Path) -> None:
+def test_only_signed_claims_are_shown(trust_folder: Path) -> None:
     assert verify(trust_folder, "ldp-forged.json")[1]["claims"] is None
     assert verify(trust_folder, "ldp-expired.json")[1]["claims"]["residentNumber"] == "R-204-771"
     assert verify(trust_folder, "ldp-forged.json")[1]["issuer"] is None
@@ -130,7 +130,7 @@ def test_the_installed_program_has_its_own_folder_and_the_day_of_the_build(tmp_p
     assert 'DATE = "2030-03-17"' in (root / "share/earshot-check/earshot_check/release.py").read_text()
     program = (root / "bin/earshot-check").read_text()
     assert f'"{tmp_path}/usr/share/earshot-check"' in program and "__file__" not in program
-    # Where it is to be: the folder that it names is the one below the prefix.
+    # The program names the folder below the prefix.
     shutil.copytree(root / "share", tmp_path / "usr" / "share")
     command = [
         str(root / "bin/earshot-check"),

@@ -41,7 +41,7 @@ def test_there_is_a_sample_of_each_format_and_proof() -> None:
         assert word in names
 
 
-def test_nothing_of_the_envelope_comes_out(trust: TrustFolder) -> None:
+def test_a_verdict_contains_nothing_of_the_envelope(trust: TrustFolder) -> None:
     for name in ("envelope.json", "sdjwt-in-envelope.json", "mdoc-in-envelope.json"):
         text = (SAMPLES / name).read_text()
         assert "PRIVATE" in text

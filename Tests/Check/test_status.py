@@ -1,4 +1,4 @@
-"""Status lists: revoked, not revoked, unknown; and the lists of others."""
+"""Status lists: revoked, not revoked, unknown; and published lists."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_list_that_is_too_old_leaves_the_status_unknown(tmp_path: Path) -> Non
     assert mosip(name, "mosipUnrevokedVC.json", tmp_path, "2025-12-12", days=60) == ("valid", set())
 
 
-def test_a_list_with_one_bit_cleared_is_not_believed(tmp_path: Path) -> None:
+def test_a_list_with_one_bit_cleared_is_rejected(tmp_path: Path) -> None:
     document = vector_json(_MOSIP + "mosipRevokedStatusList.json")
     other = vector_json(_MOSIP + "mosipUnrevokedStatusList.json")
     document["credentialSubject"]["encodedList"] = other["credentialSubject"]["encodedList"]
@@ -105,7 +105,7 @@ def test_a_revoked_credential_stays_revoked_where_unknown_is_accepted(trust: Tru
         assert checker.check((SAMPLES / name).read_bytes()).verdict.value == "revoked"
 
 
-def test_a_list_of_another_signer_is_believed_only_where_the_entry_names_it(trust: TrustFolder) -> None:
+def test_a_list_of_another_signer_is_accepted_only_if_the_entry_names_the_signer(trust: TrustFolder) -> None:
     import dataclasses
 
     def with_issuer(name: str | None) -> TrustFolder:

@@ -1,4 +1,4 @@
-"""The trust folder: what a file may say, what is wrong with one, and which entry a credential uses."""
+"""The trust folder: valid and broken files, and the entry that a credential uses."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_good_file_is_an_entry(folder: Path) -> None:
     assert found.problems == [] and [entry.name for entry in found.entries] == ["Issuer"]
 
 
-def test_an_absent_folder_trusts_nobody_and_is_no_problem(tmp_path: Path) -> None:
+def test_an_absent_folder_trusts_no_issuer_and_is_not_a_problem(tmp_path: Path) -> None:
     found = TrustFolder.read(tmp_path / "absent")
     assert found.entries == [] and found.problems == []
 
@@ -88,7 +88,7 @@ def test_a_broken_file_is_named_with_its_line(folder: Path, before: str, after: 
     write(folder, GOOD.replace("did:web:a", "did:web:b"), "b.toml")
     found = problems(folder)
     assert len(found) == 1 and found[0].startswith(expected), found
-    # It disables nothing but itself.
+    # The other files are still used.
     assert [entry.file for entry in TrustFolder.read(folder).entries] == ["b.toml"]
 
 
@@ -139,7 +139,7 @@ def test_a_folder_that_others_can_write_is_not_used(folder: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_file_of_somebody_else_is_not_used(folder: Path) -> None:
+def test_a_file_of_another_user_is_not_used(folder: Path) -> None:
     os.chown(write(folder, GOOD), 12345, 12345)
     assert problems(folder) == ["a.toml: a.toml belongs to user 12345, not to root"]
 

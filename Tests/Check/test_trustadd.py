@@ -152,7 +152,7 @@ def test_a_key_without_an_issuer_needs_its_name(tmp_path: Path, capsys: pytest.C
     assert add(pem, folder, identifier=["https://issuer.example"]) == 0
 
 
-def test_what_cannot_be_fetched_or_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_that_cannot_be_fetched_or_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for source in ("did:web:absent.example", "https://issuer.example/absent"):
         assert add(source, tmp_path) == 1
         assert "404" in capsys.readouterr().err
@@ -175,7 +175,7 @@ def test_the_address_of_a_did_web(did: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("did", ["did:key:z6Mk", "did:web:", "did:web:a:..:b", "did:web:a%2Fb", "did:web:a::b", "x"])
-def test_what_is_no_did_web_is_refused(did: str) -> None:
+def test_text_that_is_not_a_did_web_is_refused(did: str) -> None:
     with pytest.raises(FetchError):
         fetch.did_web_address(did)
 

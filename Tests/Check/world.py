@@ -1,4 +1,4 @@
-"""What the tests of the checker share: the vectors beside a checkout, and trust entries made by hand."""
+"""Shared parts of the tests of the checker: the vectors beside a checkout, and trust entries made by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from earshot_check.verdict import Result
 
 TOP = Path(__file__).resolve().parents[2]
 SAMPLES = Path(__file__).resolve().parent / "samples"
-#: Gathered samples of others, beside a checkout and not in it.
+#: Published samples, beside a checkout and not in it.
 VECTORS = TOP.parent / "shared" / "vectors" / "credentials"
 FORMATS = frozenset({"ldp_vc", "vc+sd-jwt", "dc+sd-jwt", "mso_mdoc"})
 

@@ -5,13 +5,13 @@ import TestSupport
 import Testing
 import Transfers
 
-/// `earshot verifier watch` on a terminal, with somebody who presses keys.
-@Suite("A counter that is worked from the screen", .serialized, .enabled(if: access("/dev/ptmx", R_OK | W_OK) == 0))
+/// Runs `earshot verifier watch` on a terminal, and presses keys.
+@Suite("verifier watch on a terminal", .serialized, .enabled(if: access("/dev/ptmx", R_OK | W_OK) == 0))
 struct CounterTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "Keys accept, reject and leave; they are not echoed, and the terminal is given back",
+    "Keys accept, reject and quit without echo, and the terminal is restored",
     arguments: [(80, 24), (60, 20)])
   @LoopActor
   func keys(size: (columns: Int, rows: Int)) async throws {
@@ -42,7 +42,7 @@ struct CounterTests {
     #expect(terminal.isCooked && terminal.grid.isCursorShown && terminal.error == nil)
   }
 
-  @Test("A signal, a crash too, gives the terminal back", arguments: [SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGABRT])
+  @Test("The terminal is restored after a signal or a crash", arguments: [SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGABRT])
   @LoopActor
   func signals(signal: Int32) async throws {
     let kiosk = try await Kiosk()
@@ -59,7 +59,7 @@ struct CounterTests {
     #expect(terminal.isCooked && terminal.grid.isCursorShown && !terminal.grid.takesPastes)
   }
 
-  @Test("A service that restarts is waited for; what it receives then is taken, once")
+  @Test("The command waits for a service that restarts, and takes once what the service receives then")
   @LoopActor
   func restart() async throws {
     let kiosk = try await Kiosk()

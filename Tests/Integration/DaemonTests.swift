@@ -128,7 +128,7 @@ struct DaemonTests {
     #expect(names.first?.unwrapped.asStrings == ["Verifier"])
   }
 
-  @Test("A second service under the name that the first one owns says so, fails, and leaves the first one as it is")
+  @Test("A second service with the bus name of the first reports that and fails, and does not disturb the first")
   @LoopActor
   func second() async throws {
     let service = try await ServiceProcess()

@@ -18,7 +18,7 @@ struct ExampleTests {
     #expect(readme.contains("```\(language)\n\(example)```\n"))
   }
 
-  /// The indented lines of the README below a paragraph that begins with these words.
+  /// Returns the indented lines of the README after the paragraph that begins with these words.
   private static func commands(after words: String) throws -> String {
     let readme = try String(contentsOf: top.appendingPathComponent("README.md"), encoding: .utf8)
     let paragraphs = readme.components(separatedBy: "\n\n")
@@ -26,7 +26,7 @@ struct ExampleTests {
     return paragraphs[place + 1].split(separator: "\n").map { $0.dropFirst(4) }.joined(separator: "\n")
   }
 
-  @Test("The commands for dbus-send work as they are, whatever number the transfer has")
+  @Test("The dbus-send commands of the README work unchanged, whatever number the transfer has")
   @LoopActor
   func pasted() async throws {
     let kiosk = try await Kiosk()

@@ -58,7 +58,7 @@ struct FeedOverDBusTests {
       ticker = EventLoop.shared.schedule(after: .milliseconds(5)) { [weak self] in self?.tick() }
     }
 
-    /// Waits until the service has so many messages to say.
+    /// Waits until the service has this number of messages to send.
     func await(waiting: Int) async throws {
       let isSo = Mailbox<Void>()
       var timer: Registration?
@@ -138,7 +138,7 @@ struct FeedOverDBusTests {
   }
 
   @Test(
-    "nearby send that is interrupted cancels its message, and ends by the signal; nearby cancel does it by the number")
+    "An interrupted nearby send cancels its message and ends by the signal; nearby cancel cancels one by its number")
   @LoopActor
   func interrupted() async throws {
     let stage = try await Stage()

@@ -33,7 +33,7 @@ struct InterruptionTests {
   }
 
   @Test(
-    "wallet send that is interrupted before the verifier is found sends nothing later, and ends by the signal",
+    "wallet send, interrupted before the verifier is found, sends nothing later and ends by the signal",
     arguments: [SIGINT, SIGTERM, SIGHUP])
   @LoopActor
   func searching(signal: Int32) async throws {
@@ -58,7 +58,7 @@ struct InterruptionTests {
   }
 
   @Test(
-    "wallet send that is interrupted when the verifier has the credential leaves the verdict to the service, and says so"
+    "wallet send, interrupted when the verifier has the credential, reports that the service waits for the verdict"
   )
   @LoopActor
   func awaitingVerdict() async throws {
@@ -79,7 +79,7 @@ struct InterruptionTests {
     try await kiosk.await(outgoing, "State", .string("accepted"))
   }
 
-  @Test("A second signal ends a command whose service does not answer")
+  @Test("A second signal ends a command at once although the service does not answer")
   @LoopActor
   func unanswered() async throws {
     let bus = try PrivateBus()

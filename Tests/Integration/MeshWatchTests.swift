@@ -8,7 +8,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Peers and files of the mesh as a program that watches is told of them")
+@Suite("Signals about peers and files of the mesh for a watching program")
 struct MeshWatchTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -25,7 +25,7 @@ struct MeshWatchTests {
     return (signals, registration)
   }
 
-  @Test("A peer's coming and changes and a file's progress are signalled to the program that watches, and to no other")
+  @Test("New peers, changes of peers and the progress of files are signalled only to the program that watches")
   @LoopActor
   func watching() async throws {
     let mesh = try await MeshProcess()

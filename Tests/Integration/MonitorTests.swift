@@ -3,12 +3,12 @@ import Loop
 import TestSupport
 import Testing
 
-/// `earshot monitor` as a process, while a wallet brings a credential.
+/// Runs `earshot monitor` as a process while a wallet sends a credential.
 @Suite("The monitor of the command-line tool", .serialized)
 struct MonitorTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A visit up to its end, and the lines that a monitor writes meanwhile.
+  /// Runs a transfer to its end, and returns the lines that a monitor writes meanwhile.
   @LoopActor
   private static func watch(_ options: [String]) async throws -> [String] {
     let kiosk = try await Kiosk(decision: .accept)
@@ -26,7 +26,7 @@ struct MonitorTests {
     return try await monitor.end().output.split(separator: "\n").map(String.init)
   }
 
-  @Test("Each line has the local time, and says in words what happened")
+  @Test("Each line has the local time and a sentence about the event")
   @LoopActor
   func words() async throws {
     let lines = try await Self.watch([])

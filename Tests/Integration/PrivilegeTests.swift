@@ -3,7 +3,7 @@ import Loop
 import TestSupport
 import Testing
 
-/// What the kernel says of the capabilities of the running service.
+/// The capabilities of the running service, read from /proc.
 @Suite("The service gives up the capabilities that it does not need")
 struct PrivilegeTests {
   init() { EventLoop.shared.runInBackground() }

@@ -75,7 +75,7 @@ final class ServiceProcess {
 
   /// Starts the same program once more, with the same configuration, on the same bus, and waits for its end.
   ///
-  /// - Returns: its exit status, nil if it was killed; what it said.
+  /// - Returns: its exit status, nil if it was killed, and its output.
   func runSecond() throws -> (status: Int32?, said: String) {
     let file = directory.appendingPathComponent("second").path
     let log = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)

@@ -24,7 +24,7 @@ struct TimeZoneTests {
     return process.terminationStatus == 0
   }
 
-  /// Begins in UTC; when the file is there the zone of India takes its place, and a line says so.
+  /// Begins in UTC. When the file exists, changes the zone to that of India, and writes a line.
   private static let script = """
     target=$(readlink -f /etc/localtime)
     mount --bind \(zones)Etc/UTC "$target"
@@ -33,7 +33,7 @@ struct TimeZoneTests {
     """
 
   @Test(
-    "What comes after a change is shown in the new zone",
+    "Messages after a change of the time zone are shown in the new zone",
     .enabled(if: canChange, "it takes root, and a mount namespace"),
     arguments: [["mesh", "log", "--follow"], ["chat", "--lines", "--follow"]])
   @LoopActor

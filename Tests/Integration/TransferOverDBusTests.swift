@@ -65,7 +65,7 @@ struct TransferOverDBusTests {
   }
 
   @Test(
-    "A credential that a D-Bus string cannot hold comes by OpenCredential, and a GetCredential that fails fetches nothing",
+    "OpenCredential returns a credential that a D-Bus string cannot hold, and a failed GetCredential does not count as fetched",
     arguments: ["a\u{0}b", "a\u{FFFE}", "\u{10FFFF}"])
   @LoopActor
   func unsendable(text: String) async throws {
@@ -86,7 +86,7 @@ struct TransferOverDBusTests {
     #expect(try open?.readAll(limit: 100) == credential)
   }
 
-  @Test("A code is read with what scanners and mails put around it, in whatever order its parameters are")
+  @Test("A code is accepted with blanks around it and with its parameters in any order")
   @LoopActor
   func pasted() async throws {
     let kiosk = try await Kiosk()

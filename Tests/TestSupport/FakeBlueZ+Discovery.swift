@@ -35,7 +35,7 @@ extension FakeBlueZ {
     guard discoverers[adapter, default: []].insert(call.sender).inserted else {
       return call.fail(DBusError(name: "org.bluez.Error.InProgress", message: "Operation already in progress"))
     }
-    // For another client the kernel goes on with the discovery that there is.
+    // The kernel continues a discovery that another client wants.
     if discoverers[adapter]?.count == 1 { stoppedScans.remove(adapter) }
     call.reply()
     tell("discovering on \(adapter)")
@@ -66,10 +66,12 @@ extension FakeBlueZ {
   /// Whether somebody discovers on an adapter.
   public func isDiscovering(_ adapter: String = "hci0") -> Bool { discoverers[adapter]?.isEmpty == false }
 
-  /// The controller stops scanning, and neither the kernel nor bluetoothd notices: nothing is heard until the discovery ends.
+  /// Makes the controller stop scanning without notice to the kernel and bluetoothd: no report comes until the
+  /// discovery ends.
   public func stopScanning(_ adapter: String = "hci0") { stoppedScans.insert(adapter) }
 
-  /// The kernel's discovery was ended by its management socket: bluetoothd starts it again for those that want one.
+  /// Notes that the management socket ended the kernel's discovery; bluetoothd restarts it for the programs that want
+  /// one.
   public func restartScanning(_ adapter: String = "hci0") { stoppedScans.remove(adapter) }
 
   // MARK: Peers
@@ -82,7 +84,8 @@ extension FakeBlueZ {
     return path
   }
 
-  /// The controller receives something of a peer. Without a discovery, and while it has stopped scanning, nobody is told.
+  /// Makes the controller receive an advertisement of a peer. It is reported only while the controller scans for a
+  /// discovery.
   ///
   /// - Parameters:
   ///   - uuids: what this report brings in addition: the list only grows.

@@ -65,9 +65,9 @@ public final class FakeBlueZ {
   public var isSilent = false
   /// Whether it is asked in vain how a property is.
   public var keepsProperties = false
-  /// Whether it answers no call at all.
+  /// Whether it leaves all calls unanswered.
   public var standsStill = false
-  /// How often it was asked whether it answers.
+  /// Number of pings that it received.
   public private(set) var pings = 0
 
   public internal(set) var held: [@LoopActor () -> Void] = []
@@ -191,7 +191,7 @@ public final class FakeBlueZ {
     tell("power \(name) \(isPowered)")
   }
 
-  /// Tells another `PowerState` of an adapter that has one.
+  /// Changes the `PowerState` of an adapter that has one.
   public func setPowerState(_ name: String = "hci0", _ state: String) {
     adapters[name]?.powerState = state
     for object in adapters[name]?.objects ?? [] where object.has("PowerState") { object.exported.changed("PowerState") }

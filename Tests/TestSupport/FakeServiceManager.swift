@@ -1,12 +1,12 @@
 import DBus
 import Loop
 
-/// A systemd of a test's own, on a private bus: it says which processes the unit `bluetooth.service` has.
+/// A stand-in for systemd on a private bus, which reports the processes of the unit `bluetooth.service`.
 @LoopActor
 public final class FakeServiceManager {
   /// The command lines of the unit's processes.
   public var commandLines: [String]
-  /// How often it was asked.
+  /// Number of requests that it received.
   public private(set) var asked = 0
 
   private let connection: BusConnection

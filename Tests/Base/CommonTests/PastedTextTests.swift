@@ -8,7 +8,7 @@ struct PastedTextTests {
     "\u{200B}", "\u{2060}", " \t\r\n\u{FEFF} ",
   ]
 
-  @Test("What surrounds a text is dropped, and what stands inside is kept", arguments: blanks)
+  @Test("Blanks around a text are dropped, and blanks inside it are kept", arguments: blanks)
   func trimmed(blank: String) {
     for text in ["a", "a b", "a\u{A0}\u{FEFF}b", "👩‍👩‍👧 é", "\u{301}"] {
       for pasted in [blank + text, text + blank, blank + text + blank] {
@@ -18,7 +18,7 @@ struct PastedTextTests {
     #expect(PastedText.trimmed(blank) == "" && PastedText.trimmed("") == "")
   }
 
-  @Test("A code that was broken into lines is put together again", arguments: blanks)
+  @Test("Blanks inside a code are removed, so that a code broken into lines is whole again", arguments: blanks)
   func unbroken(blank: String) {
     #expect(PastedText.unbroken(blank + "abc" + blank + "def" + blank) == "abcdef")
   }

@@ -139,13 +139,13 @@ class Machine:
             await systemctl("daemon-reload")
 
     async def bluetoothd_command(self) -> list[str]:
-        """What the running bluetoothd was started with."""
+        """Returns the command line of the running bluetoothd."""
         process = await systemctl("show", "--property=MainPID", "--value", BLUETOOTH)
         return Path(f"/proc/{process}/cmdline").read_text().rstrip("\0").split("\0")
 
     @asynccontextmanager
     async def without_generator(self) -> AsyncIterator[None]:
-        """The unit of bluetoothd is as the distribution has it; that counts from the next start of bluetoothd on."""
+        """Gives bluetoothd the unit of the distribution, which takes effect when bluetoothd is started next."""
         mask = Path("/etc/systemd/system-generators/earshot-bluetooth-generator")
         mask.parent.mkdir(parents=True, exist_ok=True)
         mask.symlink_to("/dev/null")
@@ -158,7 +158,7 @@ class Machine:
 
     @asynccontextmanager
     async def standing_still(self) -> AsyncIterator[None]:
-        """bluetoothd runs meanwhile, and does nothing."""
+        """Stops bluetoothd by SIGSTOP, and lets it continue at the end."""
         await systemctl("kill", "--signal=STOP", BLUETOOTH)
         try:
             yield
@@ -174,7 +174,7 @@ class Machine:
         raise LookupError(f"rfkill does not list hci{number}")
 
     async def forget_device(self, number: int, path: str) -> bool:
-        """Has bluetoothd forget a peer if it is paired; whether it was."""
+        """Makes bluetoothd forget a peer if it is paired. Returns whether it was."""
         device = (await self.bus.objects(BLUEZ)).get(path, {}).get("org.bluez.Device1") if await self.bus.owned(BLUEZ) else None
         if not device or not device["Paired"]:
             return False

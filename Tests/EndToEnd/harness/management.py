@@ -45,8 +45,8 @@ def take_down(adapter: int) -> None:
 
 
 def stop_scan(adapter: int) -> None:
-    """Switches LE scanning off in the controller, by a raw command of its own. bluetoothd takes the discovery for running; so does the
-    kernel, which cancels the end of its scan when it sees the answer."""
+    """Switches LE scanning off in the controller by a raw HCI command. bluetoothd and the kernel still consider the discovery as running;
+    the kernel cancels the end of its scan when it sees the answer."""
     with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI) as channel:
         bind(channel, adapter, _RAW)
         parameters = bytes(6)  # off, no filter, no duration, no period

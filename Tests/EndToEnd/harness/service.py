@@ -178,7 +178,7 @@ class Service:
         return await self.until(f"the radio is {state}", MANAGER, "/org/earshot", timeout, RadioState=state)
 
     async def until_limit(self, words: str, wanted: bool, timeout: float = 20) -> None:
-        """Waits until one of the radio's limits has these words, or none."""
+        """Waits until one of the radio's limits contains these words, or until none does."""
 
         async def test() -> bool:
             if not await self.bus.owned(self.name):
@@ -197,7 +197,7 @@ class Service:
         return await self.bus.until("the kiosk shows a QR code", test, timeout)
 
     async def invitation_beside(self, timeout: float = 20) -> str:
-        """Waits until the kiosk shows a QR code, while it may be serving somebody; the code's text."""
+        """Waits until the kiosk shows a QR code, even while it serves a wallet, and returns the code's text."""
 
         async def test() -> str | None:
             return (await self.properties())["ConnectionUri"] or None

@@ -1,5 +1,5 @@
-"""A phone that protects its battery level, as iPhones do: whoever reads it without encryption is refused, and what the person at the
-phone does about the request to pair that may follow."""
+"""A phone that protects its battery level, as iPhones do: it refuses to let the level be read without encryption. Its user leaves a
+request to pair open, declines it, or agrees."""
 from __future__ import annotations
 
 import asyncio
@@ -22,11 +22,11 @@ LEVEL = 87
 
 
 class Person(Enum):
-    """What becomes of a request to pair."""
+    """The reaction of the user to a request to pair."""
 
-    SILENT = "leaves the request to pair open"
-    DECLINES = "declines to pair"
-    AGREES = "lets the phone pair"
+    SILENT = "leaves a request to pair open"
+    DECLINES = "declines a request to pair"
+    AGREES = "accepts a request to pair"
 
 
 class _Decision(PairingDelegate):
@@ -39,13 +39,13 @@ class _Decision(PairingDelegate):
 
 
 class Battery:
-    """The Battery Service of a phone that is on."""
+    """The Battery Service of a phone that is switched on."""
 
     def __init__(self, phone: Phone, person: Person) -> None:
         self.person = person
-        #: How often the level was read, and how often that was refused.
+        #: Number of reads of the level, and number of refused reads.
         self.reads = self.refusals = 0
-        #: How often the other side asked to pair.
+        #: Number of requests to pair from the other side.
         self.requests = 0
         self._works: set[asyncio.Task[None]] = set()
         device = phone.device
@@ -76,10 +76,10 @@ class Battery:
             work.add_done_callback(self._works.discard)
 
     async def _pair(self, connection: Connection) -> None:
-        """The phone begins to pair, and the person is asked on the way."""
+        """Begins to pair, which asks the user."""
         with suppress(ProtocolError, HCI_Error, BumbleTimeoutError, asyncio.CancelledError):
             await connection.pair()
 
     def check(self) -> None:
-        """Nobody has read the level or asked to pair."""
+        """Checks that the level was not read and that there was no request to pair."""
         assert (self.reads, self.requests) == (0, 0), f"the level was read {self.reads} times, and the phone was asked to pair {self.requests} times"

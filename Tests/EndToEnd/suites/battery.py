@@ -1,4 +1,4 @@
-"""Phones that protect their battery level: bluetoothd must not read it, for that asks the person to pair in the middle of everything.
+"""Phones that protect their battery level. bluetoothd must not read it, because then the phone asks its user to pair.
 
 bluetoothd runs as the package has it run: with the option that its generator adds to the command of bluetooth.service."""
 from __future__ import annotations
@@ -22,9 +22,9 @@ from suites.visits import KB, credential, visit
 
 suite = Suite("battery")
 DEVICE = "org.bluez.Device1"
-#: Visits of each phone.
+#: Transfers of each phone.
 VISITS = 3
-#: What the status says of a bluetoothd that reads battery levels.
+#: Words of the radio limit for a bluetoothd that reads battery levels.
 WORDS = "--noplugin=battery"
 
 
@@ -33,7 +33,7 @@ def device_path(adapter: int, phone: Phone) -> str:
 
 
 async def until_discovered(stage: Stage, adapter: int, phone: Phone) -> None:
-    """Waits until bluetoothd knows what the phone serves: it would have read the battery level by then, or be about to."""
+    """Waits until bluetoothd has discovered the phone's services: by then it reads the battery level, if it reads it at all."""
 
     async def test() -> bool:
         found = (await stage.bus.objects(BLUEZ)).get(device_path(adapter, phone), {}).get(DEVICE, {})
@@ -44,7 +44,7 @@ async def until_discovered(stage: Stage, adapter: int, phone: Phone) -> None:
 
 @asynccontextmanager
 async def battery_of(stage: Stage, phone: Phone, person: Person, adapter: int = KIOSK) -> AsyncIterator[Battery]:
-    """The phone has a Battery Service meanwhile. Afterwards bluetoothd has forgotten it, if it was paired."""
+    """Gives the phone a Battery Service. At the end bluetoothd forgets the phone, if they were paired."""
     try:
         yield Battery(phone, person)
     finally:
@@ -54,7 +54,7 @@ async def battery_of(stage: Stage, phone: Phone, person: Person, adapter: int = 
 
 
 def _add_kiosk(make: type[Wallet], person: Person) -> None:
-    @suite.test(f"An {make.kind} phone with a protected battery level, whose person {person.value}, brings {VISITS} credentials unasked",
+    @suite.test(f"An {make.kind} phone with a protected battery level, whose user {person.value}, transfers {VISITS} credentials without such a request",
                 limit=120)
     async def test(stage: Stage) -> None:
         await stage.phone.switch_off()
@@ -68,12 +68,12 @@ def _add_kiosk(make: type[Wallet], person: Person) -> None:
             for _ in range(VISITS):
                 await visit(stage, make(stage.phone, DIALECTS["0.5"]), credential(10 * KB), at=at)
             battery.check()
-        # The next one has a phone without a battery.
+        # The next test gets a phone without a Battery Service.
         await stage.phone.switch_off()
 
 
 def _add_mesh(make: type[App], way: Way, person: Person) -> None:
-    @suite.test(f"An {make.kind} phone {way.value}, with a protected battery level, whose person {person.value}, chats unasked", limit=150)
+    @suite.test(f"An {make.kind} phone {way.value}, with a protected battery level, whose user {person.value}, chats without such a request", limit=150)
     async def test(stage: Stage) -> None:
         app = make("phone")
         async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
@@ -90,7 +90,7 @@ def _add_mesh(make: type[App], way: Way, person: Person) -> None:
                 check(app)
                 battery.check()
                 if way is Way.FOUND or stage.machine.bluez < (5, 76):
-                    # Without discovery of who has connected, a node on BlueZ 5.66 would not find what it needs.
+                    # Without discovery of a connected phone, a node on BlueZ 5.66 would not find the phone's characteristic.
                     assert neighbour.is_subscribed, "the node has not subscribed at the phone"
 
 
@@ -105,7 +105,7 @@ async def limits(stage: Stage) -> str:
     return " ".join((await stage.kiosk.manager())["RadioLimits"])
 
 
-@suite.test("A bluetoothd that reads battery levels asks a phone to pair, and the status says so until bluetoothd has the option", limit=120)
+@suite.test("A bluetoothd that reads battery levels asks a phone to pair, and the status reports it until bluetoothd has the option", limit=120)
 async def without_option(stage: Stage) -> None:
     await stage.set()
     machine = stage.machine

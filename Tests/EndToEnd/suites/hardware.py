@@ -1,5 +1,5 @@
-"""What a person has to do something about: an adapter that is blocked or off, and a bluetoothd that stands still. The kiosk says what, and
-goes on by itself afterwards."""
+"""Faults that an operator has to repair: an adapter that is blocked or off, and a bluetoothd that does not answer. The kiosk reports each
+fault, and continues by itself after the repair."""
 from __future__ import annotations
 
 import asyncio
@@ -19,18 +19,18 @@ from suites.degraded import is_calm, serves
 from suites.visits import KB, credential, visit
 
 suite = Suite("hardware")
-#: Seconds that bluetoothd stands still, with all of its clients.
+#: Seconds for which bluetoothd is stopped while wallets are connected.
 STILL = 30
-#: What the journal says of it: while it lasts, or at its end where it was short.
+#: Words of the journal line: while it lasts, or at its end if it was short.
 WORDS = ("bluetoothd is running and does not answer", "(bluetoothd did not answer)")
 
 
 def switch_on() -> str:
-    """What switches the kiosk's adapter on, of several that there are."""
+    """Returns the advice that switches on the kiosk's adapter, one of several."""
     return f"in bluetoothctl, select {address(KIOSK)}, then power on"
 
 
-@suite.test("An adapter that rfkill blocks is named with what unblocks it, and the kiosk serves when it is unblocked", limit=90)
+@suite.test("An adapter that rfkill blocks is reported with the command that unblocks it, and the kiosk serves when it is unblocked", limit=90)
 async def blocked(stage: Stage) -> None:
     await stage.set()
     stage.machine.block(KIOSK, True)
@@ -46,7 +46,7 @@ async def blocked(stage: Stage) -> None:
     await serves(stage)
 
 
-@suite.test("What the kiosk says of an adapter that is off, typed into bluetoothctl, switches on that adapter and no other", limit=90)
+@suite.test("The advice for an adapter that is off, typed into bluetoothctl, switches on that adapter and no other", limit=90)
 async def switched_off(stage: Stage) -> None:
     await stage.set()
     machine = stage.machine
@@ -78,8 +78,8 @@ async def powered_adapters(stage: Stage) -> list[int]:
 
 
 def _add_still(make: type[Wallet], point: Point) -> None:
-    @suite.test(f"While bluetoothd stands still the code is hidden and one line says why; an {make.kind} phone that had come, {point.value}, "
-                "goes on afterwards", limit=150)
+    @suite.test(f"While bluetoothd is stopped the code is hidden and one journal line says why; the transfer of an {make.kind} phone, {point.value}, "
+                "continues afterwards", limit=150)
     async def test(stage: Stage) -> None:
         await stage.set()
         await stage.kiosk.until_radio("ready")
@@ -96,9 +96,9 @@ def _add_still(make: type[Wallet], point: Point) -> None:
                     await stage.kiosk.until("there is no QR code", VERIFIER, VERIFIER_PATH, ConnectionUri="")
                     seen.append(time.monotonic() - begin)
                     await is_calm(stage)
-                    await asyncio.sleep(max(0, STILL - (time.monotonic() - begin)))  # the time is what is tried
+                    await asyncio.sleep(max(0, STILL - (time.monotonic() - begin)))  # this duration is what the test is about
                 await stage.kiosk.until_radio("ready")
-                assert await stage.kiosk.invitation_beside() == code, "the code is another one"
+                assert await stage.kiosk.invitation_beside() == code, "the code has changed"
 
         await visit(stage, make(stage.phone, DIALECTS["0.5"]), credential(10 * KB), at=at)
         lines = [line for line in (await stage.kiosk.journal(since)).splitlines() if any(words in line for words in WORDS)]
@@ -110,7 +110,7 @@ _add_still(IOSWallet, Point.IDENTIFIED)
 _add_still(AndroidWallet, Point.MID_CHUNKS)
 
 
-@suite.test("A bluetoothd that stands still while nobody is there is noticed, and the next wallet is served when it goes on", limit=120)
+@suite.test("A bluetoothd that is stopped while no wallet is connected is noticed, and the next wallet is served when it continues", limit=120)
 async def still_alone(stage: Stage) -> None:
     code = await stage.set()
     async with stage.machine.standing_still():

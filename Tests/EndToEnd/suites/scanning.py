@@ -1,4 +1,4 @@
-"""Scanning that stops in the controller, unnoticed by bluetoothd and the kernel: the service restarts it, and finds who comes."""
+"""Scanning that stops in the controller, unnoticed by bluetoothd and the kernel: the service restarts it, and finds new phones."""
 from __future__ import annotations
 
 import time
@@ -23,14 +23,14 @@ async def discovering(stage: Stage) -> bool:
 
 
 async def lines(since: str) -> list[str]:
-    """What was written about a restart of scanning after a place in the journal: one service runs."""
+    """Returns the lines about restarts of scanning after a cursor of the journal. Only one service runs."""
     found = await run("journalctl", f"--after-cursor={since}", "--output", "cat", "--quiet", check=False)
     return [line for line in found.splitlines() if "scanning is restarted" in line]
 
 
 async def find_another(stage: Stage) -> None:
-    """A phone comes when scanning has stopped in the controller: it is found, by a restart that is counted and in the journal. On a slow
-    guest an earlier silence of the same run may have a line of its own."""
+    """Switches scanning off in the controller, and checks that a new phone is found by a restart that is counted and in the journal. On a
+    slow guest an earlier silence of the same run may have a line of its own."""
     since = await stage.machine.journal_end()
     async with node_alone(stage) as node, switched_on(stage, IOSApp("first"), IOSApp("second")) as (first, second):
         await meet(first, node, Way.FOUND)
@@ -48,12 +48,12 @@ async def find_another(stage: Stage) -> None:
         assert state["RadioState"] == "ready", state
 
 
-@suite.test("A phone that comes when scanning has stopped in the controller is found", limit=200)
+@suite.test("A phone that arrives after scanning has stopped in the controller is found", limit=200)
 async def stopped(stage: Stage) -> None:
     await find_another(stage)
 
 
-@suite.test("A phone that comes when scanning has stopped in the controller is found, also while another program discovers", limit=300)
+@suite.test("A phone that arrives after scanning has stopped in the controller is found, even if another program discovers", limit=300)
 async def stopped_beside(stage: Stage) -> None:
     await stage.set_radio()
     await stage.bus.call(BLUEZ, adapter_path(NODE), ADAPTER, "StartDiscovery")

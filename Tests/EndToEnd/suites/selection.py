@@ -40,13 +40,13 @@ SELECTION = (
     "Without CAP_NET_ADMIN it does what BlueZ alone can, and says what is missing",
     "Without CAP_NET_RAW it serves wallets that subscribe, and says what is missing",
     "Started without bluetoothd it waits, and serves when bluetoothd comes",
-    "An iOS phone with a protected battery level, whose person leaves the request to pair open, brings 3 credentials unasked",
-    "A bluetoothd that stands still while nobody is there is noticed, and the next wallet is served when it goes on",
+    "An iOS phone with a protected battery level, whose user leaves a request to pair open, transfers 3 credentials without such a request",
+    "A bluetoothd that is stopped while no wallet is connected is noticed, and the next wallet is served when it continues",
     "Stopped by systemd it ends at once, and its state directory is its own",
     "A private text of 200 bytes arrives from an Android phone that connects, whose padded packet has 512",
     "A picture that an iPhone and a node give each other in private is acknowledged, by the name that the app gives it",
     "An iPhone and a node answer each other's pings, five in ten seconds, and an Android phone answers none",
-    "A phone that comes when scanning has stopped in the controller is found",
+    "A phone that arrives after scanning has stopped in the controller is found",
     "bitchat-protocol 0.2.0 and the service encode 10,000 packets alike, and read each other's",
 )
 

@@ -8,14 +8,14 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("A bluetoothd that asks phones to pair is kept from it, or named")
+@Suite("A bluetoothd that reads battery levels gets the option against it, or is reported")
 struct BatteryTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let daemon = "/usr/libexec/bluetooth/bluetoothd"
 
   @Test(
-    "Whether a bluetoothd reads battery levels shows in its command line",
+    "The command line of bluetoothd tells whether it loads the plugin that reads battery levels",
     arguments: [
       ("", true), ("--experimental -n", true), ("--noplugin=battery", false), ("-P battery", false),
       ("-Pbattery", false), ("--noplugin battery", false), ("--noplugin=sap,battery,avrcp", false),
@@ -30,7 +30,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "A running bluetoothd that reads battery levels is named with what to do, in the limits and once in the journal")
+    "A bluetoothd that reads battery levels is reported with the remedy, in RadioLimits and once in the journal")
   @LoopActor
   func named() async throws {
     let rig = try await Rig(prepare: nil)
@@ -54,7 +54,7 @@ struct BatteryTests {
     #expect(rig.entries.all.filter { $0.id == .pairingAsked }.count == 1)
   }
 
-  @Test("Where systemd does not run, or does not know bluetoothd, nothing is said of it", arguments: [[], ["/bin/sh"]])
+  @Test("If systemd does not run, or does not run bluetoothd, no limit is reported", arguments: [[], ["/bin/sh"]])
   @LoopActor
   func unknown(commandLines: [String]) async throws {
     let rig = try await Rig(prepare: nil)
@@ -101,7 +101,7 @@ struct BatteryTests {
     #expect(lines == ["[Service]", "ExecStart=", "ExecStart=\(command)"], comment)
   }
 
-  @Test("The command of bluetooth.service gets the option, wherever the distribution has bluetoothd")
+  @Test("The command of bluetooth.service gets the option, whatever path the distribution has for bluetoothd")
   func shipped() throws {
     expect(try generated(Self.shipped), "\(Self.daemon) --noplugin=battery")
     let other = "/usr/lib/bluetooth/bluetoothd"
@@ -133,7 +133,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "Plugins that are left out already stay left out",
+    "Plugins that the command excludes already stay excluded",
     arguments: [
       ("--noplugin=sap,avrcp", "sap,avrcp,battery"), ("-P sap", "sap,battery"), ("-Psap", "sap,battery"),
       ("--noplugin=\"sap\"", "sap,battery"), ("-E \\\n  -P a -P sap", "sap,battery"),
@@ -146,7 +146,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "A unit that needs nothing, or is not understood, is left alone",
+    "A unit that excludes the plugin already, or has another command, is left alone",
     arguments: [
       "[Service]\nExecStart=/usr/libexec/bluetooth/bluetoothd --noplugin=battery\n",
       "[Service]\nExecStart=/usr/libexec/bluetooth/bluetoothd -P sap,battery\n",

@@ -8,11 +8,11 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("An adapter that rfkill blocks is named with what unblocks it")
+@Suite("An adapter that rfkill blocks is reported with the command that unblocks it")
 struct BlockTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A blocked adapter is named with rfkill, by what bluetoothd says (PowerState) or by the kernel's list")
+  @Test("A blocked adapter is reported as blocked, from bluetoothd's PowerState or from the kernel's list")
   @LoopActor
   func blocked() async throws {
     for (powerState, block) in [("off-blocked", nil), (nil, .soft)] as [(String?, RadioBlock?)] {
@@ -25,7 +25,7 @@ struct BlockTests {
     }
   }
 
-  @Test("An adapter that a switch of the machine blocks is not said to be unblocked by a command")
+  @Test("For an adapter that a hardware switch blocks, the reason names the switch and no rfkill command")
   @LoopActor
   func hard() async throws {
     let rig = try await Rig(block: { _ in .hard }, prepare: { $0.addAdapter(isPowered: false) })
@@ -34,7 +34,7 @@ struct BlockTests {
     #expect(!status.reason.contains("rfkill unblock"))
   }
 
-  @Test("Where there are several adapters, the command names the one that is meant")
+  @Test("If there are several adapters, the command selects the affected one")
   @LoopActor
   func several() async throws {
     let blocks = Blocks()
@@ -49,13 +49,13 @@ struct BlockTests {
     try await rig.reach(.waiting, "The adapter hci1 is switched off: \(command)")
     blocks.all["hci0"] = .soft
     try await rig.pass(.seconds(6))
-    #expect(rig.statuses.all.count == 1, "another adapter's block says nothing")
+    #expect(rig.statuses.all.count == 1, "a block of another adapter is not reported")
     blocks.all["hci1"] = .soft
     rig.time.advance(by: .seconds(5))
     try await rig.reach(.waiting, "hci1 is blocked by rfkill: rfkill unblock bluetooth. If it stays off: \(command)")
   }
 
-  @Test("An adapter that is unblocked and stays off is named with the command that switches it on")
+  @Test("An adapter that is unblocked and stays off is reported with the command that switches it on")
   @LoopActor
   func unblocked() async throws {
     let blocks = Blocks()
@@ -72,7 +72,7 @@ struct BlockTests {
     #expect(rig.entries.all.map(\.id) == [.radioWaiting, .radioWaiting])
   }
 
-  @Test("A block that is told after the adapter went off is named, and the adapter is used when it is back")
+  @Test("A block that is signalled after the adapter went off is reported, and the adapter is used again afterwards")
   @LoopActor
   func told() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(powerState: "on") })
@@ -88,7 +88,7 @@ struct BlockTests {
     try await rig.reach(.ready)
   }
 
-  @Test("An adapter that is on is not looked up in the kernel's list")
+  @Test("The kernel's list is not read for an adapter that is on")
   @LoopActor
   func on() async throws {
     let blocks = Blocks()
@@ -104,7 +104,7 @@ struct BlockTests {
   }
 
   @Test(
-    "The kernel's list says for each radio whether it is blocked, and by what",
+    "The kernel's list tells for each radio whether a program or a switch blocks it",
     arguments: [
       ("hci0", "0", "0", nil), ("hci0", "1", "0", .soft), ("hci0", "0", "1", .hard), ("hci0", "1", "1", .hard),
       ("hci7", "1", "1", nil),

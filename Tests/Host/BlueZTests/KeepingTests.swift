@@ -148,7 +148,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("Each situation of the radio that lasts 10 s is one entry in the journal, with its message id")
+  @Test("Each situation of the radio that lasts 10 s gets one journal line, with its message id")
   @LoopActor
   func journal() async throws {
     let rig = try await Rig(adapter: "hci1", prepare: nil)
@@ -199,7 +199,7 @@ struct KeepingTests {
   }
 
   @Test(
-    "A restart of bluetoothd, through whatever situations, is one entry in the journal, with its cause and its time")
+    "A restart of bluetoothd gets one journal line with its cause and duration, whatever situations it passes through")
   @LoopActor
   func restartEntry() async throws {
     let rig = try await Rig.ready()
@@ -224,7 +224,7 @@ struct KeepingTests {
     #expect(rig.entries.all.count == 4)
   }
 
-  @Test("A refusal that is over within 10 s is no entry in the journal")
+  @Test("A refusal that ends within 10 s gets no journal line")
   @LoopActor
   func momentaryRefusal() async throws {
     let rig = try await Rig.ready()
@@ -239,7 +239,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A restart of bluetoothd on a radio that works in part is one entry, and what is missing is not entered again")
+  @Test("A restart of bluetoothd on a degraded radio gets one journal line that does not repeat what is missing")
   @LoopActor
   func restartInPart() async throws {
     let rig = try await Rig(doors: KernelDoors(raw: .shut("CAP_NET_RAW is missing")))

@@ -17,7 +17,7 @@ struct OutageTests {
   enum Outage: String, CaseIterable, Sendable {
     case bluetoothd, adapter, power, bus
 
-    /// What the radio says of it.
+    /// The state of the radio during the outage.
     var words: String {
       switch self {
       case .bluetoothd: "systemctl start bluetooth"
@@ -27,7 +27,7 @@ struct OutageTests {
       }
     }
 
-    /// What the journal says of it once it is over.
+    /// The cause in the journal line at the end of the outage.
     var cause: String {
       switch self {
       case .bluetoothd: "bluetoothd was restarted"

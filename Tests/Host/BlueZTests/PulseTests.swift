@@ -10,13 +10,13 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("A bluetoothd that does not answer is noticed, and ends nothing")
+@Suite("A bluetoothd that does not answer is noticed, and no link or registration is ended")
 struct PulseTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let pace = DaemonPulse.Pace()
 
-  /// A rig whose driver asks whether bluetoothd answers, and serves an application, so that it wants something of it.
+  /// A rig whose driver pings bluetoothd, and registers an application, so that bluetoothd is watched.
   @LoopActor
   private static func serving() async throws -> (rig: Rig, service: Service, server: DriverRig.Server) {
     let rig = try await Rig(pace: pace)
@@ -25,7 +25,7 @@ struct PulseTests {
     return (rig, service, try await rig.serve(service))
   }
 
-  @Test("A bluetoothd that stands still for a few seconds makes the radio wait with one line, and its links stay")
+  @Test("While bluetoothd does not answer for a few seconds the radio waits, with one journal line, and links stay up")
   @LoopActor
   func standsStill() async throws {
     let (rig, service, server) = try await Self.serving()
@@ -49,7 +49,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("The code of a kiosk is hidden while bluetoothd does not answer, and the same code is back afterwards")
+  @Test("The code of a kiosk is hidden while bluetoothd does not answer, and the same code is shown again afterwards")
   @LoopActor
   func kiosk() async throws {
     let rig = try await Rig(pace: Self.pace)
@@ -71,7 +71,7 @@ struct PulseTests {
     #expect(verifier.connectionURI == code)
   }
 
-  @Test("A bluetoothd that answers is asked every 4 seconds at most, and the radio stays ready")
+  @Test("A bluetoothd that answers is pinged every 4 seconds at most, and the radio stays ready")
   @LoopActor
   func answers() async throws {
     let (rig, _, server) = try await Self.serving()
@@ -83,7 +83,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("A bluetoothd of which something is heard is not asked")
+  @Test("A bluetoothd that sends messages is not pinged")
   @LoopActor
   func lively() async throws {
     let (rig, _, server) = try await Self.serving()
@@ -99,7 +99,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("Where nothing is wanted of bluetoothd it is not asked")
+  @Test("Without an application or a scan bluetoothd is not pinged")
   @LoopActor
   func unwanted() async throws {
     let (rig, _, server) = try await Self.serving()
@@ -114,7 +114,7 @@ struct PulseTests {
     #expect(rig.radio.status.state == .ready)
   }
 
-  @Test("An answer that this program reads late counts as one in time")
+  @Test("An answer that arrived in time counts, although this program reads it late")
   @LoopActor
   func late() async throws {
     let (rig, _, server) = try await Self.serving()
@@ -130,7 +130,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("A bluetoothd that ended while it did not answer, and is back, is ready at once")
+  @Test("If bluetoothd is restarted while it does not answer, the radio is ready at once")
   @LoopActor
   func restarted() async throws {
     let (rig, _, server) = try await Self.serving()
@@ -148,7 +148,7 @@ struct PulseTests {
 }
 
 extension Rig {
-  /// Lets time pass in steps that are shorter than anything is waited for, and what is sent meanwhile arrive.
+  /// Advances the time in steps shorter than any timeout, and lets the messages sent meanwhile arrive.
   func pass(_ duration: Duration) async throws {
     let step = Duration.milliseconds(250)
     var left = duration

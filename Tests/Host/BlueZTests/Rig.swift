@@ -31,7 +31,7 @@ final class Rig {
   var passing: Passing?
 
   /// - Parameters:
-  ///   - pace: how often bluetoothd is asked whether it answers; nil: never, so that time may pass in large steps.
+  ///   - pace: when a silent bluetoothd is pinged; nil: never, so that time may pass in large steps.
   ///   - prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
   init(
     adapter: String? = nil, version: BlueZVersion? = nil,

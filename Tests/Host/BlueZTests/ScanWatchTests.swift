@@ -15,7 +15,7 @@ struct ScanWatchTests {
     return watch
   }
 
-  @Test("Where nothing was ever received nothing is timed, nor while there is no scan")
+  @Test("No restart is timed before anything was received, or while there is no scan")
   func quiet() {
     var watch = ScanWatch()
     #expect(watch.deadline == nil)
@@ -25,7 +25,7 @@ struct ScanWatchTests {
     watch.heard(at: Self.second(2))
     #expect(watch.deadline == nil)
     watch.scan(true, at: Self.second(3))
-    #expect(watch.deadline == nil, "what came while nobody scanned is no result")
+    #expect(watch.deadline == nil, "a report without a scan is not a result")
   }
 
   @Test("The first restart is due 30 s after the last result, the next after 60 s, and then one each 120 s")
@@ -69,13 +69,13 @@ struct ScanWatchTests {
     #expect(!isReported(), "the same silence")
     now += 10.001
     watch.heard(at: Self.second(now))
-    #expect(!isReported(), "whoever came later may have come by itself")
+    #expect(!isReported(), "a peer that is found later may have arrived only then")
     now += 10
     watch.heard(at: Self.second(now))
     #expect(isReported())
   }
 
-  @Test("A restart that is put off is due five seconds later")
+  @Test("A postponed restart is due five seconds later")
   func postponed() {
     var watch = Self.watch()
     watch.postpone(at: Self.second(30))

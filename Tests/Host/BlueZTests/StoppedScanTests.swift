@@ -28,7 +28,7 @@ struct StoppedScanTests {
     return scan
   }
 
-  /// Lets time pass, a second at a time, with all that follows from each.
+  /// Advances the time, a second at a time, and handles what follows from each second.
   @LoopActor
   private static func pass(_ rig: Rig, seconds: Int) async throws {
     for _ in 0..<seconds {
@@ -66,7 +66,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("Where nobody advertises any more it is restarted after one and then each two minutes, and reported once")
+  @Test("If no device advertises any more, scanning is restarted after one, then every two minutes, and reported once")
   @LoopActor
   func nobodyLeft() async throws {
     let rig = try await Rig.ready()
@@ -85,7 +85,7 @@ struct StoppedScanTests {
     #expect(rig.radio.counters.scanRestarts == 4)
   }
 
-  @Test("Where nobody has ever advertised nothing is restarted")
+  @Test("If no device has ever advertised, scanning is not restarted")
   @LoopActor
   func neverAnybody() async throws {
     let rig = try await Rig.ready()
@@ -118,7 +118,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("It is not restarted while the radio connects, and five seconds later")
+  @Test("A restart that is due while the radio connects is tried again five seconds later")
   @LoopActor
   func connecting() async throws {
     let rig = try await Rig.ready()
@@ -141,7 +141,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("While another program discovers the kernel's discovery is ended by the management socket, the second time")
+  @Test("While another program discovers, the second restart ends the kernel's discovery through the management socket")
   @LoopActor
   func beside() async throws {
     let rig = try await Rig.managed()
@@ -171,7 +171,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("A monitor for patterns is taken away and added again, whichever packets the controller has reported before")
+  @Test("A pattern monitor is removed and added again, whichever packets the controller reported before")
   @LoopActor
   func patterns() async throws {
     let rig = try await Rig.managed()
@@ -190,7 +190,7 @@ struct StoppedScanTests {
     #expect(rig.radio.counters.scanRestarts == 1 && Self.entries(rig).count == 1)
   }
 
-  @Test("What another controller receives is no result")
+  @Test("A report of another controller does not count as a result")
   @LoopActor
   func otherController() async throws {
     let rig = try await Rig.managed()

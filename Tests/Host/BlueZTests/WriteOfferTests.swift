@@ -320,7 +320,7 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "What waits in a client's socket arrives before the end of its link, also where that is signalled before the hang-up"
+    "Values that wait in a client's socket arrive before the end of its link, even if Connected=false precedes the hang-up"
   )
   @LoopActor
   func lastWordsUnread() async throws {

@@ -55,7 +55,7 @@ import Testing
     #expect(loaded.complaints == [])
   }
 
-  @Test("A key that one file sets more than once is reported with its lines, and with the value that counts")
+  @Test("A key that one file sets more than once is reported with its lines and the value in force")
   func repeated() throws {
     let tree = try Tree()
     let text =
@@ -71,7 +71,7 @@ import Testing
         + "The last usable value counts: c.",
     ]
     #expect(complaints == expected)
-    // Another file sets a key again on purpose.
+    // A second file may override a key on purpose.
     #expect(loaded.configuration[Samples.Shop.self].kept == 5)
   }
 

@@ -94,7 +94,7 @@ import Testing
     #expect(Samples.read(text).complaints == [expected])
   }
 
-  @Test("Quotation marks around a value are not part of it, whatever the key takes")
+  @Test("Quotation marks around a value are not part of it, for every type of key")
   func quoted() {
     let (read, complaints) = Samples.read(
       "[Shop]\nName=\"Gate 1\"\nKept='3'\nFruits=\"fig apple\"\n[Sign]\nSocket=\"\"\n")

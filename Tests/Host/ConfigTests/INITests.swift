@@ -52,7 +52,7 @@ import Testing
   }
 
   @Test(
-    "A value that begins with a quotation mark and is not closed at its end is marked, and kept as it was written",
+    "A value that begins with a quotation mark but does not end with a matching one is marked, and keeps its marks",
     arguments: ["\"", "\"a", "\"a\" b", "\"a\" \"b\""])
   func unclosed(value: String) {
     let entries = INI(Array("[A]\nk=\(value)\nl=\"w\"".utf8), file: "f").entries

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("What a D-Bus string may hold")
+@Suite("The characters that a D-Bus string may contain")
 struct BusTextTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -17,7 +17,7 @@ struct BusTextTests {
     String(String.UnicodeScalarView(["a", scalar, "b"]))
   }
 
-  @Test("U+0000 and each of the 66 noncharacters is found and named, and no neighbour of theirs is")
+  @Test("U+0000 and each of the 66 noncharacters is found and named, and no adjacent code point is")
   func found() {
     #expect(Self.noncharacters.count == 66 && Self.noncharacters.allSatisfy(\.properties.isNoncharacterCodePoint))
     for scalar in Self.noncharacters + ["\0"] {
@@ -34,7 +34,7 @@ struct BusTextTests {
     #expect(names == ["U+0000", "U+FDD0", "U+FDEF", "U+FFFE", "U+1FFFF", "U+10FFFE"])
   }
 
-  @Test("No valid UTF-8 of two characters is taken for a noncharacter by where its bytes meet")
+  @Test("No two adjacent characters are taken for a noncharacter because of the bytes where they meet")
   func borders() {
     let scalars: [Unicode.Scalar] = [
       "\u{7F}", "\u{BF}", "\u{7FF}", "\u{FFD}", "\u{1FFF}", "\u{FFBF}", "\u{FFFD}", "\u{1FFFD}", "\u{3FFBF}",

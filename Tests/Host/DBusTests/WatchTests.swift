@@ -6,7 +6,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("Signals about what is for the group")
+@Suite("Signals about objects of the group")
 struct WatchTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -83,7 +83,7 @@ struct WatchTests {
       peer = nil
     }
 
-    /// What was heard until a signal that everybody hears.
+    /// The signals that were received before a broadcast signal that marks the end.
     func all() async throws -> [String] {
       table.service.emit("/", "i.I", "End")
       _ = try await heard.first { $0.member == "End" }
@@ -99,7 +99,7 @@ struct WatchTests {
     }
   }
 
-  @Test("A watcher is sent coming, changes, signals and going of an object for the group, and nobody else is")
+  @Test("Only a watcher receives the addition, changes, signals and removal of an object for the group")
   @LoopActor
   func watched() async throws {
     let house = try await House()
@@ -135,7 +135,7 @@ struct WatchTests {
     #expect(try await overheard.next().member == "End")
   }
 
-  @Test("What changed while nobody watched is not signalled later, and what changes after it is")
+  @Test("A change without a watcher is not signalled later, and a change after Watch is")
   @LoopActor
   func unwatched() async throws {
     let house = try await House()
@@ -147,7 +147,7 @@ struct WatchTests {
     house.set(3)
     house.set(2)
     #expect(try await house.all() == [])
-    // It is another value than when the object was exported, and the one that the watcher reads.
+    // The value differs from the one at the export, and is the one that the watcher reads.
     house.set(1)
     #expect(try await house.all() == ["PropertiesChanged \(Self.peer.string)"])
     _ = try await house.table.call("Unwatch")
@@ -156,7 +156,7 @@ struct WatchTests {
     #expect(try await house.all() == ["PropertiesChanged \(Self.peer.string)"])
   }
 
-  @Test("A stranger may not watch, and a connection that ends makes room for another")
+  @Test("A user outside the group may not watch, and the end of a connection frees capacity for another")
   @LoopActor
   func bounds() async throws {
     let strangers = try await House(isOfGroup: false)
@@ -189,7 +189,7 @@ struct WatchTests {
     }
   }
 
-  @Test("The XML annotates as invalidated what a signal names without its value, and nothing that it carries")
+  @Test("The XML annotates a property as invalidated only if the signal names it without its value")
   @LoopActor
   func annotations() {
     func xml(_ interface: Audience, _ property: Audience, _ emits: Property.Emits) -> String {

@@ -64,7 +64,7 @@ import Testing
     #expect(lines.first?.hasPrefix(String(repeating: "█", count: 90) + "  ") == true && lines.count == 45)
   }
 
-  @Test("Where the code does not fit, the size that it needs stands in its place, and nothing asks to scan it")
+  @Test("If the code does not fit, the required size is shown in its place, and no text asks to scan the code")
   func tooSmall() throws {
     let screen = try Self.screen("OVPMOSIP")
     let grid = try Self.grid(screen, Self.terminal(60, 20))

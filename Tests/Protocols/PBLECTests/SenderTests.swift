@@ -21,7 +21,7 @@ struct SenderTests {
     #expect(said.map(\.packet.text.string) == (0..<4).flatMap { round in (0..<3).map { "\(round) \($0)" } })
   }
 
-  @Test("After a stop nothing is due, though somebody was heard and something was to be said")
+  @Test("After a stop no deadline is set, although a peer was received and a message was queued")
   func stopped() throws {
     var stand = FeedStand()
     try stand.send("x")

@@ -4,14 +4,15 @@ import Testing
 
 @testable import Tuvali
 
-/// Which code a phone has read, when the code is replaced, and what a link has to do with it. Facts: tuvali.md section 2.
+/// Which code a phone may have read, when the code is replaced, and how that depends on the link. Facts: tuvali.md
+/// section 2.
 @Suite("The verifier and its codes")
 struct VerifierCodesTests {
   private static let second = LinkID(2)
 
   /// Sends a credential on a link whose wallet has identified itself.
   ///
-  /// - Returns: what comes of the decryption.
+  /// - Returns: the result of the decryption.
   private static func bring(_ keys: SessionKeys, on link: LinkID, _ bench: inout VerifierBench) throws -> [String] {
     try bench.send(keys.seal(VerifierBench.text), on: link)
     _ = bench.write([1], to: .transferReportRequest, on: link)
@@ -24,7 +25,7 @@ struct VerifierCodesTests {
     ["deliver \(link)", "notify \(link) transferReportResponse 010000", "tell \(link) received"]
   }
 
-  @Test("A wallet that uses a link which is older than every code brings its credential, five times in a row")
+  @Test("A wallet on a link that is older than every code transfers its credential, five times in a row")
   func linkOfTheMesh() throws {
     var bench = VerifierBench()
     _ = bench.pass(.seconds(3600))
@@ -36,7 +37,7 @@ struct VerifierCodesTests {
       _ = bench.handle(.decided(VerifierBench.wallet, accepted: true))
       _ = bench.pass(.seconds(2))
       #expect(bench.pass(.milliseconds(500)) == ["cut 1", "tell 1 ended"])
-      // The mesh keeps the link; only the verifier is done with it.
+      // The link stays up for the mesh; only the verifier's session has ended.
       _ = bench.handle(.linkClosed(VerifierBench.wallet))
       _ = bench.pass(.seconds(60))
     }
@@ -80,7 +81,7 @@ struct VerifierCodesTests {
     #expect(Set(bench.invitations.map(\.key)).count == 2)
   }
 
-  @Test("A credential for a code that was replaced six seconds before its link came up ends with wrongCode")
+  @Test("A credential for a code that was replaced six seconds before its link came up fails with wrongCode")
   func wrongCode() throws {
     var bench = VerifierBench { $0.visitors = 2 }
     let code = try #require(bench.engine.invitation)
@@ -94,7 +95,7 @@ struct VerifierCodesTests {
     #expect(TuvaliError.wrongCode.sentence.contains("Scan the code that is shown now."))
   }
 
-  @Test("A frame for none of the codes ends with wrongCode; one that decrypts and is not text does not")
+  @Test("A frame that no key decrypts fails with wrongCode; one that decrypts to something other than text does not")
   func otherFaults() throws {
     for (text, reason) in [(nil, "wrongCode"), ([0xFF, 0xFE], "protocolViolation")] as [([UInt8]?, String)] {
       var bench = VerifierBench()
@@ -108,7 +109,7 @@ struct VerifierCodesTests {
     }
   }
 
-  @Test("There are never more than four earlier keys, and none twenty seconds after its code was replaced")
+  @Test("At most four earlier keys are kept, and none later than twenty seconds after its code was replaced")
   func keysAlive() throws {
     var bench = VerifierBench { $0.visitors = 32 }
     for number in UInt64(1)...20 {
@@ -123,7 +124,7 @@ struct VerifierCodesTests {
     #expect(bench.engine.privateKeys == 0)
   }
 
-  @Test("Wallets that identify themselves and bring nothing replace the code four times, and then once in five seconds")
+  @Test("Wallets that send an Identify and nothing else replace the code four times, and then once in five seconds")
   func stableCode() throws {
     var bench = VerifierBench { $0.visitors = 32 }
     var replaced: [Int] = []
@@ -186,7 +187,7 @@ struct VerifierCodesTests {
   }
 
   @Test(
-    "A second transfer on a link is not possible while a frame is being stored, nor when the wallet was asked to leave")
+    "An Identify begins no second transfer while a frame is being stored, or after the wallet was asked to disconnect")
   func noOtherTransfer() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping, .closing] {
       var bench = try VerifierBench(at: stage)
@@ -202,7 +203,7 @@ struct VerifierCodesTests {
     }
   }
 
-  @Test("A wallet that begins anew again and again keeps its slot no longer than one that does not")
+  @Test("A wallet that repeats its Identify keeps its slot no longer than one that does not")
   func beginningAnew() throws {
     var bench = VerifierBench()
     _ = try bench.admit()

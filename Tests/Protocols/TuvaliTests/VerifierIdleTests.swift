@@ -4,10 +4,10 @@ import Testing
 
 @testable import Tuvali
 
-/// Wallets that have identified themselves and announce nothing: a person chooses a card, or somebody wants every link.
+/// Wallets that have sent an Identify and no size: a person chooses a card, or an attacker occupies every link.
 @Suite("The verifier and silent wallets")
 struct VerifierIdleTests {
-  /// A verifier whose wallets may have so many links.
+  /// A verifier whose wallets may have this number of links.
   private static func bench(links: Int) -> VerifierBench {
     VerifierBench {
       $0.links = links
@@ -15,7 +15,7 @@ struct VerifierIdleTests {
     }
   }
 
-  @Test("Four people who choose a card for four minutes take no slot, and a fifth is served at once")
+  @Test("Four wallets that wait four minutes after their Identify take no slot, and a fifth is served at once")
   func choosing() throws {
     var bench = Self.bench(links: 7)
     var keys: [SessionKeys] = []
@@ -31,7 +31,7 @@ struct VerifierIdleTests {
     #expect(bench.engine.counters.gaveWay == 0 && bench.engine.counters.failed == 0)
   }
 
-  @Test("A wallet that thinks for 299 seconds and then sends is served as one that sends at once")
+  @Test("A wallet that sends 299 seconds after its Identify is served like one that sends at once")
   func thinking() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -42,14 +42,14 @@ struct VerifierIdleTests {
   }
 
   @Test(
-    "When a link is needed, the wallet that has been silent longest has to leave, after two seconds at the earliest")
+    "When a link is needed, the longest silent wallet loses its link, at the earliest two seconds after its Identify")
   func idlest() throws {
     var bench = Self.bench(links: 5)
     for number in UInt64(1)...3 {
       _ = try bench.admit(LinkID(number))
       _ = bench.pass(.milliseconds(500))
     }
-    // Two of five links are left for whoever comes, while a wallet is silent.
+    // Two of five links stay free for new wallets while a wallet is silent.
     _ = bench.open(LinkID(4))
     let (identify, _) = try bench.identification()
     #expect(bench.write(identify.bytes, to: .identify, on: LinkID(4)) == ["refuse busy", "tell 4 refused busy"])
@@ -63,7 +63,7 @@ struct VerifierIdleTests {
     #expect(bench.engine.counters.gaveWay == 1)
   }
 
-  @Test("A wallet that sends is never asked to leave for its link")
+  @Test("A wallet that sends data never loses its link to another wallet")
   func sendersStay() throws {
     var bench = Self.bench(links: 3)
     for number in UInt64(1)...2 {
@@ -87,7 +87,7 @@ struct VerifierIdleTests {
   }
 
   @Test(
-    "A new link is let in at the cost of a silent wallet, of a link that says nothing first, and not for a distrusted peer"
+    "A new link replaces first a silent link, then a silent session, and none if its peer is distrusted"
   )
   func newLinks() throws {
     var bench = Self.bench(links: 4)
@@ -97,14 +97,14 @@ struct VerifierIdleTests {
     #expect(bench.handle(.linkOpened(LinkID(4), at: bench.now, isDistrusted: true)) == [])
     #expect(
       bench.handle(.linkOpened(LinkID(5), at: bench.now, isDistrusted: true)) == ["tell 5 refused busy", "cut 5"])
-    // A distrusted peer has to make room at once.
+    // A distrusted peer loses its link at once.
     #expect(bench.open(LinkID(6)) == ["tell 4 refused busy", "cut 4"])
     #expect(bench.open(LinkID(7)) == ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
     _ = bench.pass(.seconds(4))
     #expect(bench.open(LinkID(8)) == ["tell 3 silent", "cut 3"])
   }
 
-  @Test("Wallets whose sessions failed lately are the first that have to leave")
+  @Test("Of the silent wallets, those whose sessions failed recently lose their links first")
   func distrustedFirst() throws {
     var bench = Self.bench(links: 5)
     for number in UInt64(1)...3 {
@@ -117,7 +117,7 @@ struct VerifierIdleTests {
     #expect(bench.write(identify.bytes, to: .identify, on: LinkID(4)).first == "tell 3 TVV_UNK_001 timeout")
   }
 
-  @Test("However many wallets identify themselves and are silent, the next one that comes is served")
+  @Test("However many wallets are silent after their Identify, the next wallet is served")
   func everyLink() throws {
     for links in 1...8 {
       var bench = Self.bench(links: links)

@@ -9,9 +9,9 @@ import Testing
 struct VerifierPlacesTests {
   private static func bench(places: Int = 4) -> VerifierBench { VerifierBench { $0.visitors = places } }
 
-  /// One more wallet is here, identifies itself, and announces its frame.
+  /// Connects one more wallet, which identifies itself and announces its frame.
   ///
-  /// - Returns: what comes of the announcement.
+  /// - Returns: the result of the announcement.
   private static func knock(_ link: LinkID, _ bench: inout VerifierBench) throws -> [String] {
     _ = try bench.admit(link)
     return bench.announce(1000, on: link)
@@ -123,7 +123,7 @@ struct VerifierPlacesTests {
   }
 
   @Test(
-    "No session loses its slot to a peer whose own session failed lately, and such a peer may take a slot that is free")
+    "No session loses its slot to a peer whose own session failed recently, and such a peer may take a free slot")
   func distrusted() throws {
     var bench = Self.bench(places: 1)
     #expect(try Self.knock(LinkID(1), &bench) == ["tell 1 announced"])

@@ -98,7 +98,7 @@ struct VerifierTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("The private key of a code is gone twenty seconds after the Identify that replaced the code")
+  @Test("The private key of a code is destroyed twenty seconds after the Identify that replaced the code")
   func privateKeyGoes() throws {
     var bench = VerifierBench()
     _ = try bench.admit()

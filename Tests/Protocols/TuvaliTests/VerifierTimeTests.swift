@@ -76,7 +76,7 @@ struct VerifierTimeTests {
     bench.expectAt(.milliseconds(1), ["unseal 1"])
   }
 
-  @Test("A wallet may be silent for five minutes after its Identify, and for a minute while it transfers")
+  @Test("A wallet may send nothing for five minutes after its Identify, and for one minute during the transfer")
   func idle() throws {
     for (stage, time) in [(.ready, 300), (.receiving, 60)] as [(VerifierBench.Stage, Int)] {
       var bench = try VerifierBench(at: stage)
@@ -127,7 +127,7 @@ struct VerifierTimeTests {
   }
 
   @Test(
-    "However lively, a wallet has a minute and a second for each 1000 bytes from its size on, and a quarter of an hour at most",
+    "From its size on, a wallet has a minute and a second for each 1000 bytes, and at most 15 minutes, even with progress",
     arguments: [(1000, 61), (100_000, 160), (2_000_000, 900)])
   func visitTime(size: Int, seconds: Int) throws {
     var bench = try VerifierBench(at: .ready)

@@ -10,7 +10,7 @@ struct VerifierVisitorsTests {
   static let second = LinkID(2)
 
   @Test(
-    "A wallet that announces when the slot is in use is refused while the slot's wallet needs it, which is not disturbed",
+    "A wallet that announces a size while the only slot is in use is refused, and the wallet in the slot is not disturbed",
     arguments: VerifierBench.Stage.allCases)
   func bargingIn(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
@@ -22,7 +22,7 @@ struct VerifierVisitorsTests {
     #expect(
       bench.write(identify.bytes, to: .identify, on: Self.second) == ["advertise OVPMOSIP", "tell 2 secured v05"])
     guard ![.ready, .leaving, .closing].contains(stage) else {
-      // A wallet that has announced nothing, or only has to leave, takes no slot.
+      // A wallet that has announced no size, or was asked to disconnect, takes no slot.
       #expect(bench.announce(256, on: Self.second) == ["tell 2 announced"])
       return #expect(bench.engine.visitors == [VerifierBench.wallet, Self.second])
     }

@@ -12,10 +12,10 @@ import Testing
 struct OutsiderTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// What every user may do with the service, and what needs none.
+  /// The commands that every user may run, and those that do not use the service.
   private static let open: Set = ["verifier show", "mesh decode"]
 
-  /// Every command of the services with the words that it cannot do without.
+  /// Every command of the services with its required arguments.
   private static func commands(of part: ToolPart) -> [(name: String, words: [String])] {
     ToolProgram([part], version: "1").grammar.places.filter { $0.command.commands.isEmpty }.map { path, command, _ in
       let arguments = command.arguments.filter { $0.count != .optional }.map { _ in "x" }
@@ -23,7 +23,7 @@ struct OutsiderTests {
     }.filter { !["status", "monitor", "completion"].contains($0.name) }
   }
 
-  /// A service that lets nobody call, and shows what every program may see.
+  /// A service that refuses every call, and shows what every program may see.
   @LoopActor
   private static func service() async throws -> (bus: PrivateBus, connection: BusConnection) {
     let bus = try PrivateBus()
@@ -37,7 +37,7 @@ struct OutsiderTests {
     return (bus, connection)
   }
 
-  @Test("Each command that is for the group ends at its start with status 4 and one sentence, and shows nothing")
+  @Test("Each command for the group ends at once with status 4 and one sentence, and shows nothing")
   @LoopActor
   func commands() async throws {
     let (bus, connection) = try await Self.service()

@@ -236,7 +236,7 @@ struct SettingsTests {
   }
 
   @Test(
-    "The verifier needs a link for each wallet that may have a session, and leaves one of the adapter's to others",
+    "The verifier claims every link of the adapter but one, and at least one link",
     arguments: [
       ("", 7, 7), ("[Verifier]\nVisitors=1\n", 7, 7), ("[Radio]\nLinks=4\n", 3, 3), ("[Radio]\nLinks=1\n", 1, 1),
     ])

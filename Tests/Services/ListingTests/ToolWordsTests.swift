@@ -8,8 +8,8 @@ import Testing
 @testable import DBus
 @testable import Tool
 
-/// What the tool says about events and counters of the services, in words.
-@Suite("The tool has words for every signal and every counter of the services")
+/// The sentences of the tool for events and counters of the services.
+@Suite("The tool has a sentence for every signal and a meaning for every counter of the services")
 struct ToolWordsTests {
   private static let parts = ServiceList.all.toolParts
   private static let credential: ObjectPath = "/org/earshot/verifier/credential3"
@@ -41,7 +41,7 @@ struct ToolWordsTests {
   }
 
   @Test(
-    "The counters are shown with their meanings, each within the columns of the terminal, and those that are 0 are not")
+    "Counters are shown with their meanings within the width of the terminal, and counters that are 0 are not shown")
   @LoopActor
   func countersShown() {
     let objects: ToolPart.Objects = [
@@ -66,7 +66,7 @@ struct ToolWordsTests {
     #expect(StatusCommand.counters([:], Self.parts, 80) == "All counters are 0.\n")
   }
 
-  @Test("Each signal of a service is told in a sentence of its own, without a path")
+  @Test("Each signal of a service has a sentence of its own, without an object path")
   @LoopActor
   func signals() {
     var count = 0
@@ -89,7 +89,7 @@ struct ToolWordsTests {
     #expect(count > 10)
   }
 
-  @Test("The course of a transfer is told in sentences, and what has none of its own by the names in it")
+  @Test("Events of a transfer have sentences, and an event without one is described by the names in it")
   @LoopActor
   func sentences() {
     let transfer = "org.earshot.Credential1"
@@ -139,7 +139,7 @@ struct ToolWordsTests {
     #expect(MonitorCommand.text(unknown, Self.parts) == "mesh: lines left out 3, slice bytes changed.")
   }
 
-  @Test("No line of the status is wider than the terminal, but for the text of a QR code")
+  @Test("No line of the status is wider than the terminal, except the text of a QR code")
   func status() {
     let uri = "OPENID4VP://connect?name=OVPMOSIP&key=c35607237a9f57442290db6600c706635a9dfca9307dc500617bc67a1222877f"
     let long = "  mesh      connected  " + String(repeating: "as anna, ", count: 12) + "\n            \(uri)\n"

@@ -4,26 +4,26 @@ import Testing
 
 @testable import Bitchat
 
-/// Somebody who has a link with a relay, hears what others send it, and puts copies on his own link.
-@Suite("Attack: somebody wants a relay to pass nothing on")
+/// An attacker with a link to a relay, who receives what others send to it and sends copies on that link.
+@Suite("Attack: copies that suppress the relay of packets")
 struct RelaySilencingTests {
   enum Attack: CaseIterable {
-    /// Two copies, or many, come back within the time that the relay waits.
+    /// Two copies, or many, return within the relay's delay.
     case returned, returnedOften
-    /// A copy that ends at the relay comes first, or one that ends a hop behind it.
+    /// A copy whose time to live ends at the relay, or one hop later, arrives first.
     case endsFirst, endsSoonFirst
-    /// A copy comes first that looks like an answer to the relay's own request.
+    /// A copy that looks like an answer to the relay's own sync request arrives first.
     case answersFirst
-    /// Fragments come first, the last of them with a high time to live.
+    /// Fragments arrive first, the last of them with a high time to live.
     case fragmentsFirst
   }
 
-  /// What reached Dea, who is behind two relays, and when.
+  /// The messages that reached Dea, behind two relays, and their times.
   private struct Outcome {
     var publicDelay: Duration?
     var longDelay: Duration?
     var privateDelay: Duration?
-    /// How many of Ann's announces reached Dea in three minutes.
+    /// Number of Ann's announces that reached Dea in three minutes.
     var announces: Int
   }
 
@@ -87,7 +87,7 @@ struct RelaySilencingTests {
     }
   }
 
-  @Test("Copies over one link delay no packet by more than a second, and keep no announce from going on")
+  @Test("Copies over one link delay no packet by more than a second, and suppress no announce")
   func silencing() throws {
     let calm = try run(nil)
     let (line, long, text) = (

@@ -17,7 +17,7 @@ struct FileArrivalTests {
   }
 
   @Test(
-    "While a file arrives its percentage grows, and the file that follows names the same fragments",
+    "While a file arrives its percentage grows, and the completed file has the same fragment set",
     arguments: [true, false])
   func reported(isPrivate: Bool) throws {
     var hall = Self.hall()
@@ -41,7 +41,7 @@ struct FileArrivalTests {
     #expect(hall.nodes[1].arriving.isEmpty && hall.nodes[1].files.count == 1)
   }
 
-  @Test("A file that stops arriving is reported as over when its fragments are given up")
+  @Test("A file that stops arriving is reported as ended when its fragments are abandoned")
   func givenUp() throws {
     var hall = Self.hall()
     try hall.sendFile(FileTests.content(100_000), to: 1, as: 3, at: 0)

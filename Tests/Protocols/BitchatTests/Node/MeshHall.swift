@@ -25,7 +25,7 @@ struct MeshHall {
     var files: [ReceivedFile] = []
     var fileStates: [UInt32: [FileState]] = [:]
     var filePercents: [UInt32: [Int]] = [:]
-    /// What was reported of files that arrive, and which of them are over.
+    /// The progress reports of incoming files, and the files whose arrival has ended.
     var arriving: [FragmentSetID: [Int]] = [:]
     var arrivalsEnded: [FragmentSetID] = []
     var pongs: [UInt32: (milliseconds: UInt32, hops: Int)] = [:]
@@ -69,7 +69,7 @@ struct MeshHall {
     var sender: PeerID? { (try? PacketView(bytes))?.sender }
   }
 
-  /// What somebody puts on a link, so long after what he heard.
+  /// A frame that an eavesdropper sends on a link, and the delay after the frame that caused it.
   struct Injection {
     let bytes: [UInt8]
     let link: LinkID
@@ -117,7 +117,7 @@ struct MeshHall {
   var stalled: Set<LinkID> = []
   /// What passes the air is shown to it; false keeps the packet from arriving.
   var passes: (_ bytes: [UInt8], _ from: Int, _ to: Int) -> Bool = { _, _, _ in true }
-  /// Somebody with a radio who hears every frame when it leaves, and says what he puts on links for it.
+  /// An eavesdropper who receives every frame when it is sent, and returns the frames to send on links.
   var attacker: ((_ frame: Frame) -> [Injection])?
   /// What passes the air is noted there.
   var overheard: Overheard?

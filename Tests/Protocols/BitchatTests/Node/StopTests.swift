@@ -3,9 +3,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("A node that has left")
+@Suite("A node that was stopped")
 struct StopTests {
-  @Test("After it has left nothing is due, at whatever moment that was, and whatever comes still")
+  @Test("After a stop no deadline is set, whenever the stop came and whatever events follow")
   func noDeadline() throws {
     for seed in UInt64(1)...3 {
       for moment in 0..<60 {
@@ -29,7 +29,7 @@ struct StopTests {
         hall.handle(.announce, at: 1)
         hall.inject([1, 2, 3], on: LinkID(2), to: 1)
         #expect(hall.nodes[1].engine.deadline == nil)
-        // It comes back as ever.
+        // It starts again as usual.
         hall.handle(.start, at: 1)
         #expect(hall.nodes[1].engine.deadline != nil)
       }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Packets that wait to be passed on")
+@Suite("The queue of packets to relay")
 struct RelayQueueTests {
   private static let hash = try? KeyedHash(key: [UInt8](repeating: 7, count: KeyedHash.keySize))
 
@@ -31,7 +31,7 @@ struct RelayQueueTests {
 
   private func numbers(_ relays: [RelayQueue.Relay]) -> [UInt8] { relays.map { $0.bytes[0] } }
 
-  @Test("Packets leave at their moments, in the order of those")
+  @Test("Packets are relayed at their due times, in order")
   func order() throws {
     var queue = RelayQueue()
     for (number, due) in [(1, 50), (2, 10), (3, 30)] { _ = queue.add(try relay(UInt8(number), due: due)) }
@@ -45,7 +45,7 @@ struct RelayQueueTests {
     #expect(queue.deadline == nil)
   }
 
-  @Test("What one peer sends another stays in order, whatever was drawn, and delays nobody else")
+  @Test("Packets between two peers keep their order whatever their random delays, and delay no other packet")
   func conversation() throws {
     var queue = RelayQueue()
     _ = queue.add(try relay(1, .noiseEncrypted, from: 1, to: 2, due: 60))
@@ -58,7 +58,7 @@ struct RelayQueueTests {
     #expect(late == [1, 2])
   }
 
-  @Test("A packet that enough neighbours have brought is not passed on, and is not sent to those that have brought it")
+  @Test("A packet that enough neighbours have sent is not relayed, and none goes back to a neighbour that has sent it")
   func copies() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50)
@@ -76,7 +76,7 @@ struct RelayQueueTests {
   }
 
   @Test(
-    "Copies over one link, over links of one peer, and over a link whose peer is unknown make no packet superfluous")
+    "Copies over one link, over several links of one peer, and over a link with an unknown peer do not cancel a relay")
   func oneNeighbour() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50)
@@ -96,7 +96,7 @@ struct RelayQueueTests {
     #expect(third == .superfluous)
   }
 
-  @Test("A copy that reaches less far than this node would counts for nothing, and its link gets the packet")
+  @Test("A copy that reaches less far than this node's does not count, and the packet is relayed to its link")
   func shortLived() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50)
@@ -111,7 +111,7 @@ struct RelayQueueTests {
     #expect(due.first?.heardOn == [LinkID(1), LinkID(10)])
   }
 
-  @Test("A packet goes on with the highest time to live that a copy of it came with")
+  @Test("A packet is relayed with the highest time to live of its copies")
   func timeToLive() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50, timeToLive: 0)
@@ -131,7 +131,7 @@ struct RelayQueueTests {
     #expect(passedOn([4, 6, 3]) == 6)
   }
 
-  @Test("Where too many wait, public chat goes, and announces and private packets stay")
+  @Test("When the queue is full, public messages are dropped, and announces and private packets stay")
   func room() throws {
     var queue = RelayQueue()
     _ = queue.add(try relay(1, .announce, due: 10))
@@ -144,7 +144,7 @@ struct RelayQueueTests {
     #expect(due == [1, 2])
   }
 
-  @Test("No more than two mebibytes wait")
+  @Test("The queue holds at most two mebibytes")
   func bytes() throws {
     var queue = RelayQueue()
     var dropped = 0
@@ -152,7 +152,7 @@ struct RelayQueueTests {
     #expect(dropped == 1)
     #expect(queue.count == 4)
     _ = queue.takeDue(at: moment(30))
-    // What has left counts no longer.
+    // Packets that were relayed no longer count.
     let after = queue.add(try relay(1, due: 40, bytes: 2 << 20))
     #expect(after == 0)
   }

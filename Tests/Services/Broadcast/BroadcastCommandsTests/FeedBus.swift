@@ -108,7 +108,7 @@ final class FeedBus {
       ])
   }
 
-  /// When the message with a number was heard, in milliseconds since 1970-01-01 UTC.
+  /// The time at which the message with a number was received, in milliseconds since 1970-01-01 UTC.
   static func time(_ number: UInt64) -> UInt64 { 1_773_057_600_000 + number * 1000 }
 
   private func page(_ call: MethodCall) -> [DBusValue] {

@@ -36,7 +36,7 @@ struct NearbyTests {
     #expect(try Self.tool.grammar.parse(["nearby"]).path == ["nearby", "show"])
   }
 
-  @Test("A text is sent as it is given, and the command stays until it was said")
+  @Test("A text is sent as it is given, and the command waits until it was sent")
   @LoopActor
   func send() async throws {
     let bus = try await FeedBus()

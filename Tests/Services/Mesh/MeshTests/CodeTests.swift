@@ -45,7 +45,7 @@ struct CodeTests {
     #expect(ann.mesh.proofs[bob.id] == nil)
   }
 
-  @Test("A code, an ID and a nickname mean the same peer with whatever a person pastes around them")
+  @Test("A code, an ID and a nickname name the same peer with any blanks around them")
   @LoopActor
   func pasted() throws {
     let village = Village()

@@ -41,7 +41,7 @@ struct NeighbourFinderTests {
     var tried: [BluetoothAddress] = []
     for number in 0..<4 {
       let now = Self.second(Double(number) * 11.5 + 1)
-      // All who came so far are there still.
+      // All advertisers so far are still present.
       finder.sighted(Self.sighting(Self.one, rssi: -70), at: now)
       for index in 0...number {
         finder.sighted(Self.sighting(BluetoothAddress(UInt64(100 + index)), rssi: -40), at: now)
@@ -176,7 +176,7 @@ struct NeighbourFinderTests {
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(30)) == Self.second(320))
   }
 
-  @Test("An advertiser that has just been seen goes before a stronger one that was last seen over 3 s ago")
+  @Test("An advertiser that was just seen is preferred to a stronger one that was last seen over 3 s ago")
   func justSeen() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -50), at: .zero)
@@ -184,10 +184,10 @@ struct NeighbourFinderTests {
     let first = finder.next(linked: [], peers: [], at: Self.second(3.1))
     #expect(first == Self.other)
     let second = finder.next(linked: [Self.other], peers: [], at: Self.second(4))
-    #expect(second == Self.one, "where nobody else is there it is tried")
+    #expect(second == Self.one, "without another candidate it is tried")
   }
 
-  @Test("An advertiser that was not seen for 12 s is not tried, and is once it is seen again")
+  @Test("An advertiser that was not seen for 12 s is not tried until it is seen again")
   func absent() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -199,7 +199,7 @@ struct NeighbourFinderTests {
     #expect(again == Self.one)
   }
 
-  @Test("After an attempt that came to nothing only those are tried that were seen since, from two seconds later on")
+  @Test("After a failed attempt there is a pause of two seconds, and only advertisers seen since are tried")
   func seenSince() {
     var finder = NeighbourFinder()
     let gone = (10..<20).map { BluetoothAddress(UInt64($0)) }
@@ -219,7 +219,7 @@ struct NeighbourFinderTests {
     #expect(nobody == nil, "the others have left")
   }
 
-  @Test("An attempt gives way after 3 s where its advertiser was not seen since it began, and another one was")
+  @Test("An attempt is abandoned after 3 s if its advertiser was not seen since it began and another one was")
   func outdone() {
     var finder = NeighbourFinder()
     func isOutdone(at seconds: Double, linked: Set<BluetoothAddress> = []) -> Bool {
@@ -231,7 +231,7 @@ struct NeighbourFinderTests {
     finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(3))
     #expect(!isOutdone(at: 3.9) && isOutdone(at: 4))
     #expect(!isOutdone(at: 4, linked: [Self.other]))
-    #expect(!isOutdone(at: 6.1), "by now the other one may have left, too")
+    #expect(!isOutdone(at: 6.1), "the other one may have left by now")
     finder.avoid(Self.other, for: .seconds(60), at: Self.second(4))
     finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(5))
     #expect(!isOutdone(at: 5), "it is left alone")

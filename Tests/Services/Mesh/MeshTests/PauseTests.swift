@@ -66,7 +66,7 @@ struct PauseTests {
   }
 
   @Test(
-    "A phone that comes while a node tries others that have left has a link within 6 s, not after 10 s for each of them"
+    "A phone that arrives while a node tries absent ones has a link within 6 s, not after 10 s for each absent one"
   )
   @LoopActor
   func othersHaveLeft() throws {
@@ -81,7 +81,7 @@ struct PauseTests {
     let phone = try WaitingPhone(on: village, isNode: true)
     #expect(village.wait(.seconds(60)) { phone.subscribers.count == 1 })
     #expect(begun.duration(to: village.time.now) < .seconds(6), "\(begun.duration(to: village.time.now))")
-    // Those that were not tried may be, until they count as gone.
+    // Advertisers that were not tried yet may be tried until they count as gone.
     village.time.advance(by: .seconds(30))
     let addresses = gone.map(\.address)
     #expect(!village.wait(.seconds(60)) { ann.mesh.attempt.map { addresses.contains($0.address) } ?? false })

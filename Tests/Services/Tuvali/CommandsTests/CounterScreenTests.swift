@@ -6,7 +6,7 @@ import Testing
 
 @testable import Commands
 
-@Suite("The screen of a counter") struct CounterScreenTests {
+@Suite("The screen of verifier watch") struct CounterScreenTests {
   private static let now = Instant.zero.advanced(by: .seconds(100))
 
   private static func transfer(_ number: Int, deadline: UInt64 = 0) -> WatchedTransfer {
@@ -20,7 +20,7 @@ import Testing
 
   private static func path(_ number: Int) -> String { "/org/earshot/verifier/credential\(number)" }
 
-  @Test("Keys select a credential and judge it; without one they say so, and other keys list the keys")
+  @Test("Keys select and judge a credential; without one a remark is shown, and any other key shows the list of keys")
   func keys() {
     var screen = CounterScreen(note: "", showsCode: true, hasKeys: true)
     #expect(screen.press(.character("a"), at: Self.now) == nil)
@@ -35,7 +35,7 @@ import Testing
       screen.press(.character("q"), at: Self.now) == .leave && screen.press(.control("c"), at: Self.now) == .leave)
   }
 
-  @Test("A verdict does not hit the credential that has just taken the place of the selected one")
+  @Test("A verdict key does not act on the credential that has just replaced the selected one")
   func jump() {
     var screen = CounterScreen(note: "", showsCode: true, hasKeys: true)
     screen.update([1, 2].map { Self.transfer($0) }, at: Self.now)
@@ -50,7 +50,7 @@ import Testing
       screen.press(.character("r"), at: Self.now.advanced(by: .seconds(1))) == .judge(path: Self.path(1), .reject))
   }
 
-  @Test("Each waiting credential shows for how long its phone waits, or that it has left; events show their time")
+  @Test("Each waiting credential shows how long its phone will wait, or that it has left; events show their time")
   func shown() {
     var screen = CounterScreen(note: "A note.", showsCode: true, hasKeys: true)
     let date: UInt64 = 1_900_000_000_000
@@ -70,7 +70,7 @@ import Testing
 }
 
 @Suite("The table of transfers") struct TransferTableTests {
-  @Test("It has time, expiry, whether it was fetched, and one unit for sizes; restored credentials have their size")
+  @Test("The table has time, expiry, fetched and size, and restored credentials have their size")
   func columns() {
     let now: UInt64 = 1_900_000_000_000
     let restored = TransferView(
@@ -99,7 +99,7 @@ import Testing
         && narrow.contains("TVW_UNK_001"))
   }
 
-  @Test("Times are shown with their distance, spans in the largest unit that is exact enough")
+  @Test("Times are shown with their distance from now, in the largest unit of which there are at least two")
   func moments() {
     let now: UInt64 = 1_900_000_000_000
     #expect(Moment.full(0, now: now) == "-" && Moment.short(0, now: now).isEmpty)

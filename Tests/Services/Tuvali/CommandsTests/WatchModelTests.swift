@@ -6,14 +6,14 @@ import Tool
 
 @testable import Commands
 
-/// A watch without a service and a terminal: the test is both.
+/// A watch model for which the test plays the service and the terminal.
 private struct Watch {
   static let root = "/org/earshot/verifier"
   var model: WatchModel
   var now = Instant.zero
   /// Milliseconds since 1970-01-01 UTC at `Instant.zero`.
   let begin: UInt64 = 1_900_000_000_000
-  /// Everything that was to be done.
+  /// All actions so far.
   private(set) var actions: [WatchAction] = []
 
   init(_ options: WatchOptions = WatchOptions()) { model = WatchModel(options) }
@@ -48,7 +48,7 @@ private struct Watch {
     handle(.changed(path: Self.path(number), interface: "org.earshot.Credential1", values))
   }
 
-  /// A phone comes, and its credential is here.
+  /// A phone connects and transfers its credential.
   mutating func receive(_ number: Int, deadline: UInt64 = 0) {
     handle(.added(path: Self.path(number), properties("connected", isLive: true)))
     change(number, properties("received", isLive: true, deadline: deadline))
@@ -61,7 +61,7 @@ private struct Watch {
         TakenCredential(properties: properties(state, isLive: true), bytes: 1234, file: "f\(number)")))
   }
 
-  /// What was to be fetched, in order.
+  /// The credentials that were to be fetched, in order.
   var takes: [String] {
     actions.compactMap { if case .take(let path, _) = $0 { String(path.dropFirst(Self.root.count + 1)) } else { nil } }
   }
@@ -87,25 +87,25 @@ private struct Watch {
   }
 }
 
-@Suite("A watch takes what it should, once, and says what happens") struct WatchModelTests {
+@Suite("The model of verifier watch") struct WatchModelTests {
   private static let accepting = { () -> WatchOptions in
     var options = WatchOptions()
     options.verdict = .accept
     return options
   }()
 
-  @Test("Credentials that were there before are not taken, judged or fetched unasked, whether judged or not")
+  @Test("Credentials received before the watch began are not taken, judged or fetched without a request")
   func older() {
     var watch = Watch(Self.accepting)
     watch.come([1: watch.properties("received", age: .seconds(60)), 2: watch.properties("accepted", age: .seconds(60))])
     #expect(watch.takes.isEmpty && watch.verdicts.isEmpty)
     #expect(watch.sentences.contains("1 earlier credential waits for a verdict."))
-    // One of an earlier run that the service restores after the watch has begun.
+    // A credential of an earlier run, restored after the watch has begun, is not taken.
     watch.pass(.seconds(10))
     watch.handle(.added(path: Watch.path(3), watch.properties("received", age: .seconds(60))))
     watch.handle(.added(path: Watch.path(4), watch.properties("accepted", age: .seconds(60))))
     #expect(watch.takes.isEmpty && watch.verdicts.isEmpty)
-    // Nor after a restart of the service.
+    // It is not taken after a restart of the service either.
     watch.handle(.went)
     watch.pass(.seconds(10))
     watch.come([1: watch.properties("received", age: .seconds(80)), 3: watch.properties("received", age: .seconds(80))])
@@ -114,7 +114,7 @@ private struct Watch {
     #expect(watch.takes == ["credential5"])
   }
 
-  @Test("With --waiting they are taken, and those that were accepted and fetched long ago are not")
+  @Test("With --waiting earlier credentials are taken, except those that were accepted and fetched long ago")
   func waiting() {
     var options = WatchOptions()
     options.takesWaiting = true
@@ -130,7 +130,7 @@ private struct Watch {
     #expect(watch.takes.count == 2)
   }
 
-  @Test("One after the other is fetched, reported, and only then judged")
+  @Test("Credentials are handled one at a time: fetched, reported, and only then judged")
   func order() {
     var watch = Watch(Self.accepting)
     watch.come()
@@ -144,7 +144,7 @@ private struct Watch {
     #expect(watch.takes == ["credential1", "credential2"])
   }
 
-  @Test("A service that restarts is waited for: said once, nothing is taken twice, and what arrived meanwhile is taken")
+  @Test("A restart of the service is reported once; nothing is taken twice, and what arrived meanwhile is taken")
   func restart() {
     var watch = Watch()
     watch.come()
@@ -158,14 +158,14 @@ private struct Watch {
     watch.come([1: watch.properties("received", age: .seconds(20)), 2: watch.properties("received", age: .seconds(1))])
     #expect(watch.takes == ["credential1", "credential2"] && watch.ends.isEmpty)
     watch.taken(2)
-    // A service that removes its objects as it ends is no reason to take them again.
+    // Objects that the service removes as it ends are not taken again when it returns.
     watch.handle(.removed(path: Watch.path(1)))
     watch.handle(.went)
     watch.come([1: watch.properties("received", age: .seconds(20)), 2: watch.properties("received", age: .seconds(1))])
     #expect(watch.takes.count == 2)
   }
 
-  @Test("A credential whose fetching or verdict the restart interrupted is fetched and judged when the service is back")
+  @Test("A credential whose fetch or verdict a restart interrupted is fetched and judged when the service is back")
   func interrupted() {
     var watch = Watch(Self.accepting)
     watch.come()
@@ -177,13 +177,13 @@ private struct Watch {
     #expect(watch.takes == ["credential1", "credential1"])
     watch.taken(1)
     watch.handle(.went)
-    // The answer to a call of the run before may come when the next run is there.
+    // The answer to a call of the previous run may arrive after the next run has started.
     watch.come([1: watch.properties("received")])
     watch.handle(.notJudged(path: Watch.path(1), Failure(.timeout, "no reply"), [:]))
     #expect(watch.takes.count == 2 && watch.verdicts == ["Accepted credential1", "Accepted credential1"])
   }
 
-  @Test("A number that a service without a disk gives out again is another credential")
+  @Test("A number that a service without a disk assigns again is a different credential")
   func numberAgain() {
     var watch = Watch()
     watch.come()
@@ -196,7 +196,7 @@ private struct Watch {
   }
 
   @Test(
-    "It says who waits for a verdict, that the phone left, that another program judged, what failed, and who was refused"
+    "Waiting credentials, phones that left, verdicts of other programs, failures and refused phones are reported"
   )
   func said() {
     var watch = Watch()
@@ -221,7 +221,7 @@ private struct Watch {
   }
 
   @Test(
-    "An operator's verdict on a credential from before stores it first, and one on a stored credential is given at once"
+    "An operator's verdict on an earlier credential stores it first; a verdict on a stored credential is sent at once"
   )
   func operated() {
     var watch = Watch()
@@ -235,7 +235,7 @@ private struct Watch {
     #expect(watch.takes == ["credential1"] && watch.verdicts == ["Accepted credential1", "Rejected credential2"])
   }
 
-  @Test("A watch that is told to end while it stores a credential ends after that, and after the verdict on it")
+  @Test("A watch that is interrupted while it stores a credential ends after that and the verdict on it")
   func stop() {
     var watch = Watch(Self.accepting)
     watch.come()
@@ -249,7 +249,7 @@ private struct Watch {
     #expect(watch.ends == [.ok] && watch.takes == ["credential1"])
   }
 
-  @Test("Once: it ends after one transfer, fails as it failed, and where none came in time")
+  @Test("With --once the watch ends after one transfer, fails if the transfer failed, and fails if none came in time")
   func once() {
     var options = WatchOptions()
     options.isOnce = true

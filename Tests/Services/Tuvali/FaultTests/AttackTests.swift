@@ -47,11 +47,11 @@ struct AttackTests {
   }
 
   @Test(
-    "Eight silent wallets that have identified themselves do not hold a kiosk that has eight links",
+    "Eight wallets that are silent after their Identify do not block a kiosk that has eight links",
     arguments: [Attacker.Strategy.silent, .silentNewAddresses])
   func eightSilentSessions(strategy: Attacker.Strategy) async {
     await LoopActor.run {
-      // The adapter's links; one is left to whoever comes.
+      // The adapter's links; one stays free for new peers.
       let hall = Hall(seed: 1, conditions: HonestVisitor.pace, links: 8, configure: { $0.links = 7 })
       let waits = Self.waits(in: hall, beside: strategy, radios: 1, visitors: Extent.of(5, all: 20))
       if strategy == .silent { #expect(waits.percentile(95) <= 20, "\(strategy.rawValue): \(waits)") }

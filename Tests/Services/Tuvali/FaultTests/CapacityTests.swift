@@ -9,12 +9,12 @@ import Tuvali
 
 @testable import Verifier
 
-/// Credentials that nobody judges, and what is left for phones that wait.
-@Suite("Credentials that nobody judges do not fill the kiosk", .serialized)
+/// Credentials without a verdict, and the capacity that is left for phones that wait.
+@Suite("Credentials without a verdict do not fill the kiosk", .serialized)
 struct CapacityTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A phone brings one byte, and leaves as soon as it has heard of its success, after 300 ms at the latest.
+  /// A phone sends a credential of one byte, and leaves when it receives SUCCESS, or after 300 ms.
   @LoopActor
   private static func deposit(in hall: Hall, _ phone: Phone) throws {
     phone.forget()
@@ -25,7 +25,7 @@ struct CapacityTests {
   }
 
   @Test(
-    "Sixteen one-byte credentials within 6 s do not fill the kiosk, of one phone or from ever-new addresses",
+    "Sixteen one-byte credentials within 6 s, from one address or from ever-new ones, do not fill the kiosk",
     arguments: [true, false], Seeds.few)
   func sixteen(isOnePhone: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -67,7 +67,7 @@ struct CapacityTests {
     return hall
   }
 
-  @Test("Beyond the quota a phone hears of its success with the verdict, and not before", arguments: [true, false])
+  @Test("Beyond the quota a phone receives SUCCESS with the verdict, and not before", arguments: [true, false])
   func withVerdict(accepted: Bool) async throws {
     try await LoopActor.run {
       let hall = try Self.crowded(seed: 1)
@@ -85,7 +85,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("Beyond the quota a phone whose credential nobody judges hears of a named error, and of no success")
+  @Test("Beyond the quota a phone whose credential gets no verdict receives a named error, and no SUCCESS")
   func withoutVerdict() async throws {
     try await LoopActor.run {
       let hall = try Self.crowded(seed: 1)
@@ -104,7 +104,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("Beyond the quota a credential whose phone leaves before the verdict is not kept, and cannot be judged")
+  @Test("Beyond the quota a credential whose phone leaves before the verdict is erased, and cannot be judged")
   func leaving() async throws {
     try await LoopActor.run {
       let hall = try Self.crowded(seed: 1)
@@ -120,7 +120,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("A kiosk that is full says so once in the journal, with the command to run, and says when it no longer is")
+  @Test("A full kiosk gets one journal line with the command to run, and another when it has capacity again")
   func full() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: Trial.quick, decision: .client, keptTransfers: 2)
@@ -141,7 +141,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("The quota leaves a place to each session slot, where that is half of the capacity at most")
+  @Test("The quota reserves capacity for each session slot, if that is at most half of the whole")
   func quota() async {
     await LoopActor.run {
       for (kept, slots, quota) in [(16, 4, 12), (8, 4, 4), (7, 4, 7), (1, 1, 1), (2, 1, 1), (1000, 32, 968)] {

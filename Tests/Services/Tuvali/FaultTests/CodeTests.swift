@@ -10,12 +10,12 @@ import Tuvali
 
 @testable import Verifier
 
-/// Phones that have read an old code, that use a link of the mesh, or that take their time.
-@Suite("Codes, links and people who take their time", .serialized)
+/// Phones that have read an earlier code, that use a link of the mesh, or that send late.
+@Suite("Earlier codes, links of the mesh, and late transfers", .serialized)
 struct CodeTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A hall, and what its screen is told of refused phones.
+  /// A hall, and the refusals that its screen shows.
   @LoopActor
   private final class Counter {
     let hall: Hall
@@ -80,7 +80,7 @@ struct CodeTests {
     }
   }
 
-  @Test("A phone that has read an old code fails with wrongCode, and the screen says what to do", arguments: Seeds.few)
+  @Test("A phone with an expired code fails with wrongCode, and the screen says what to do", arguments: Seeds.few)
   func wrongCode(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("an old code", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -124,7 +124,7 @@ struct CodeTests {
   }
 
   @Test(
-    "Four people who take 100 s to choose a card are served, and so is a fifth who comes meanwhile",
+    "Four wallets that send 100 s after their Identify are served, and so is a fifth that connects meanwhile",
     arguments: Seeds.few)
   func choosing(seed: UInt64) async throws {
     try await LoopActor.run {

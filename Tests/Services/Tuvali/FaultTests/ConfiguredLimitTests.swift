@@ -121,7 +121,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "Transfers of one peer in a minute: as many as the limit are written, each with all its lines", arguments: [3, 6],
+    "LinesPerPeer transfers of one peer are written in a minute, each with all its lines", arguments: [3, 6],
     Seeds.few)
   func linesOfGoodVisits(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -148,7 +148,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "A transfer of which the journal has the end has its start before it, however many transfers its phone has made")
+    "If the end of a transfer is in the journal, its start is there before it, however many transfers its phone made")
   func wholeStories() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .client)

@@ -31,7 +31,7 @@ struct CrowdTests {
           let wallet = trial.hall.addWallet()
           let credential = sampleCredential(400, seed: UInt64(number))
           let transfer = try wallet.send(trial.hall.verifier.connectionURI, credential)
-          // Every fourth one is lost on the way; the next one may have to read the code that it has read.
+          // Every fourth wallet is lost during its transfer; the next one may have to read the same code.
           if number % 4 == 0 {
             trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(2))
             for link in trial.hall.air.links { trial.hall.air.cut(link) }
@@ -51,7 +51,7 @@ struct CrowdTests {
   }
 
   @Test(
-    "A second, third and tenth wallet that barge in at any packet do not disturb the first",
+    "A second, third and tenth wallet that connect at any packet do not disturb the first",
     arguments: [1, 2, 9], Seeds.few)
   func bargingIn(others: Int, seed: UInt64) async throws {
     try await LoopActor.run {

@@ -165,7 +165,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Of two wallets at one slot the second learns that it is in use, and the first is not disturbed")
+  @Test("If two wallets want one slot, the second is told that it is in use, and the first is not disturbed")
   func slotInUse() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .milliseconds(20)), configure: { $0.visitors = 1 })

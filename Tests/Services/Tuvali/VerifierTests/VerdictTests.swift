@@ -8,7 +8,7 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("Whether a phone was notified of the verdict, and until when it waits for one")
+@Suite("Delivery and deadline of a verdict")
 struct VerdictTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -32,7 +32,7 @@ struct VerdictTests {
       incoming.onChange { shown.append("\($0.state) \($0.verdictDelivery)") }
       let isJudged = hall.verifier.decide(incoming, accepted: accepted)
       #expect(isJudged && incoming.verdictDelivery == .sent && incoming.verdictDeadline == 0)
-      // Nobody sees the verdict without its delivery.
+      // The state and the delivery of a verdict change in one signal.
       #expect(shown.first == "\(accepted ? "accepted" : "rejected") sent")
       hall.time.run(until: { !outgoing.isLive }, limit: .seconds(5))
       #expect(outgoing.state == (accepted ? .accepted : .rejected))
@@ -85,7 +85,7 @@ struct VerdictTests {
   }
 
   @Test(
-    "The deadline of a verdict is when the phone is asked to leave, by the wall clock, and follows a clock that is set")
+    "The deadline of a verdict is the time at which the phone is asked to leave, and follows changes of the wall clock")
   func deadline() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
