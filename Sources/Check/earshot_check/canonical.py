@@ -22,7 +22,7 @@ from .strictjson import Json
 
 #: Maximum blank nodes of a document.
 BLANK_NODE_LIMIT = 64
-#: Maximum visits of blank nodes while equal ones are told apart. The W3C tests take 468, poisoned graphs any number.
+#: Maximum visits of blank nodes to distinguish equal ones. The W3C tests take 468; poisoned graphs have no bound.
 WORK_LIMIT = 2000
 #: Maximum statements of a document.
 STATEMENT_LIMIT = 10_000
@@ -73,7 +73,7 @@ class Canonicaliser:
 
 
 def canonical(dataset: Dataset, hash_name: str = "sha256") -> str:
-    """Returns the canonical N-Quads of a dataset, which is used up. Raises Refusal("tooComplex")."""
+    """Returns the canonical N-Quads of a dataset, which the call consumes. Raises Refusal("tooComplex")."""
     try:
         text: str = _BoundedRDFC(hash_name).main(dataset, {"format": "application/n-quads"})
     except RecursionError:
@@ -82,7 +82,7 @@ def canonical(dataset: Dataset, hash_name: str = "sha256") -> str:
 
 
 def _integral(value: Json) -> Json:
-    """Makes integers of numbers like 1.0, which JSON-LD does not tell from 1; PyLD does."""
+    """Turns numbers such as 1.0 into integers: JSON-LD does not distinguish them from 1, but PyLD does."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return int(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""JSON-LD contexts: those that are shipped, and those that a trust entry pins. Nothing is fetched."""
+"""JSON-LD contexts: shipped ones, and those that a trust entry pins. Nothing is fetched."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ContextLibrary:
         return self._loaded[url]
 
     def load(self, url: str, _options: object) -> dict[str, Json]:
-        """Answers PyLD's document loader."""
+        """Loads a context for PyLD."""
         document = self.document(url)
         if document is None:
             raise LookupError(url)

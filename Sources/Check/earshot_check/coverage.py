@@ -122,7 +122,7 @@ class _Measurement:
         return self._coverage
 
     def _try_together(self, found: list[tuple[Path, str]], mark: str) -> set[Path]:
-        """Changes many leaves at once, each by a mark of its own, and returns those that are surely covered.
+        """Changes many leaves at once, each with its own marker, and returns those that are certainly covered.
 
         The result counts only where every statement stands where it stood before: then no change had an effect on
         another leaf. The other leaves are tried one by one.
@@ -166,7 +166,7 @@ class _Measurement:
             self._note(path, added)
 
     def _try_names(self, names: list[Path]) -> None:
-        """Finds names that are not signed at all, as the keys of an index map: first all of one depth, then each."""
+        """Finds names that are not signed, such as keys of an index map. Tries all names of one depth, then each."""
         for depth in {len(path) for path in names}:
             paths = [path for path in names if len(path) == depth]
             renamed = self._after(lambda parent, key: parent.__setitem__(f"{key}x", parent.pop(key)), paths)
@@ -184,7 +184,7 @@ class _Measurement:
         return after is not None and after.keys() == self._before.keys()
 
     def _after(self, change: Callable[[Json, Any], object], paths: list[Path]) -> Statements | None:
-        """Returns the statements of a changed copy, or None where the change makes it invalid: that is noticed, too."""
+        """Returns the statements of a changed copy; None if the change makes it invalid, which is noticed as well."""
         changed = dict(self._document)
         for key in {str(path[0]) for path in paths}:
             changed[key] = copy.deepcopy(changed[key])
@@ -264,7 +264,7 @@ def _synonyms(library: ContextLibrary, document: Json) -> dict[str, list[str]]:
                 iri = definition.get("@id") if isinstance(definition, dict) else definition
                 if isinstance(definition, dict) and "@context" in definition:
                     pending.append(definition["@context"])
-                # A second name for the identifier or the type of a node confuses nobody.
+                # A second name for the identifier or the type of a node cannot be confused with a claim.
                 if isinstance(iri, str) and not term.startswith("@") and not iri.startswith("@"):
                     definitions.setdefault(iri, set()).add(term)
                     prefixes.setdefault(term, iri)

@@ -44,7 +44,7 @@ Credential = LinkedDataText | SDJWTText | MdocText
 
 
 def find(data: bytes) -> Credential:
-    """Returns the credential in a text. The kind is told from the value: what the wallet says of itself counts nothing.
+    """Returns the credential in a text. The format is detected from the value; the wallet's statement is ignored.
 
     Raises Refusal: "malformed", "noCredential" or "unsupportedFormat".
     """

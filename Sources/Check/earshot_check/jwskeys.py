@@ -1,4 +1,4 @@
-"""Who signed a JWS: keys by `kid` from the trust entry, or certificates of `x5c` that chain to a root in it."""
+"""Finds the signer of a JWS: a key of the trust entry by `kid`, or certificates in `x5c` that chain to its root."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Signer:
 
 
 def signer(token: CompactJWS, entry: TrustEntry) -> Signer:
-    """Returns who signed. Keys come from the entry alone: those of `kid`; every key where a JWS names none.
+    """Returns the signer. Keys come only from the entry: those that `kid` names, or every key if the JWS names none.
 
     Raises Refusal: "keyUnknown", "signatureWrong", or that of the chain.
     """

@@ -49,7 +49,7 @@ class VerifiedDocument:
 
     @property
     def type(self) -> str:
-        """Returns the signed types, but not the one that all credentials have."""
+        """Returns the signed types without VerifiableCredential, unless that is the only one."""
         return " ".join(sorted(set(self.types) - {_BASE_TYPE})) or _BASE_TYPE
 
     def period(self) -> tuple[datetime | None, datetime | None]:

@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Verdict(Enum):
-    """What is known about a credential. Of several findings the first one in this list is the verdict."""
+    """The result of a check. Of several findings, the one that comes first in this list is the verdict."""
 
     INVALID = "invalid"
     UNTRUSTED = "untrusted"
@@ -23,7 +23,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Reason:
-    """What one code means: the verdict that it leads to, and the sentence for people."""
+    """The meaning of a reason code: the verdict that it leads to, and the sentence for people."""
 
     verdict: Verdict
     sentence: str
@@ -99,7 +99,7 @@ DETAIL_LIMIT = 200
 
 
 def printable(text: str) -> str:
-    """Returns a text of a stranger so that it can be shown: without control characters, and not too long."""
+    """Returns a foreign text in a form that can be shown: without control characters, and cut to DETAIL_LIMIT."""
     shown = "".join(c if c.isprintable() else "?" for c in text)
     return shown if len(shown) <= DETAIL_LIMIT else shown[: DETAIL_LIMIT - 1] + "…"
 

@@ -135,6 +135,6 @@ class _Disclosures:
         return disclosure
 
     def finish(self) -> None:
-        """Refuses disclosures that no digest asked for: nobody signed them."""
+        """Refuses disclosures that match no signed digest."""
         if self._by_digest:
             raise Refusal("disclosureUnused", f"{len(self._by_digest)} of them")

@@ -20,7 +20,7 @@ FOLDER = Path("/etc/earshot/issuers.d")
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a file, or a part of it, is not used."""
+    """The reason why a file, or a part of it, is not used."""
 
     file: str
     line: int | None

@@ -1,4 +1,4 @@
-"""What is known of one trusted issuer."""
+"""The trust entry of one issuer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Permit:
     """A kind of credential that an issuer may issue: a [[credentials]] table of a trust file."""
 
     formats: frozenset[str]
-    #: Types, of which the credential has one; empty: any.
+    #: Allowed types; a credential needs one of them. Empty: any.
     types: frozenset[str]
     #: The exact lists of JSON-LD contexts; None: shipped contexts in any order.
     contexts: list[list[Json]] | None
@@ -31,7 +31,7 @@ class Permit:
     allows_missing_typ: bool = False
 
     def allows_contexts(self, contexts: list[Json]) -> bool:
-        """Says whether a document may have this list of contexts. Order and repetitions matter: terms get redefined."""
+        """Says whether a document may have this list of contexts. Order and repetition matter: they redefine terms."""
         if self.contexts is not None:
             return contexts in self.contexts
         return all(isinstance(context, str) and context in SHIPPED for context in contexts)

@@ -60,7 +60,7 @@ def read(path: Path) -> TrustEntry:
 
 
 def require_safe(path: Path) -> None:
-    """Refuses a file or folder that users other than root and the one who runs the check can change.
+    """Refuses a file or folder that a user other than root and the user of this process can change.
 
     Raises TrustFileError or OSError.
     """
