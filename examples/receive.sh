@@ -10,7 +10,7 @@ mkdir -p "$folder"
 is_wanted() { grep -q credential "$1"; }
 
 # watch stores each credential in a file of its own, reports it when the disk has it, and waits for a service that restarts.
-# A pipeline has the status of its last command only, so that of watch comes as a last line.
+# A pipeline returns the status of its last command, so the status of watch is passed as a last line.
 { earshot verifier watch --json --waiting --output "$folder/" || echo "status $?"; } |
   while read -r line; do
     case $line in "status "*) exit "${line#status }" ;; esac

@@ -67,7 +67,7 @@ fail() {
   local sentence=$1 name words
   shift
   for name in "${logs[@]}"; do
-    # Neither a bus that may not raise its own limits nor the path of a socket that is about to go explains a failure.
+    # Two ordinary lines do not explain a failure: that the bus may not raise its limits, and where the simulated radio listens.
     words=$(cat "$dir/$name.out" "$dir/$name.err" | grep -v 'Failed to set fd limit\|^The simulated air is at' | tail -n 15) || true
     [ -z "$words" ] || printf -- '--- the end of the log of %s\n%s\n' "$name" "$words" >&2
   done
