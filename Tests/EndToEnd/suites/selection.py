@@ -11,10 +11,8 @@ SELECTION = (
     "The Bitchat phones refuse what the apps refuse",
     "A wallet on Linux brings 10 KB to a verifier on Linux that speaks 0.4 alone, and is rejected",
     "Two nodes find each other, and what is said to all and in private arrives with its ticks",
-    "A file goes to an Android phone, one fragment after the other",
     "What a program says is on the air as the vectors have it, not connectable, from one address of its own, for 4 s, and then nothing "
     "for 2 s",
-    "What a phone says is there, once each and none missing, while a kiosk waits and another program discovers",
     "Both dialects are on the air at once, byte for byte as the original sends them",
     "A kiosk that is a node of the mesh has its two invitations and the mesh's advertisement on the air at once",
     "An iOS wallet (0.5, MTU 517) brings 10 KB and is accepted",
@@ -24,17 +22,12 @@ SELECTION = (
     "An older Android wallet (0.4, MTU 185) brings 10 KB and is accepted",
     "An Android wallet sends again what arrived damaged",
     "A program of root that listens to all there is on the bus reads no GATT value",
-    "A program of a user without rights that listens to all there is on the bus reads no GATT value",
     "Of two wallets that subscribed, the one that is not served hears nothing of what the other is told",
-    "Four wallets of four kinds bring 100 KB each at one time, and each hears its own reports alone",
     "An Android 14 wallet is served beside three subscribed phones, time after time",
     "A phone that says nothing is let go after ten seconds, and the next wallet is served",
     "An Android phone that connects at 45 ms is asked for 11.25 to 15 ms, goes there, and is accepted",
-    "When bluetoothd was killed and comes back with values of its own, phones are asked for the service's again",
-    "100 KB take hardly more packets than a bare GATT write of them",
     "The next wallet is served when bluetoothd is killed amid the chunks",
     "The next wallet is served when the adapter is switched off and on after the connection",
-    "The next wallet is served when the controller is taken out and put back while the verdict is awaited",
     "The next wallet is served when the wallet vanishes amid the chunks",
     "Idle, the kiosk uses next to nothing of the processor",
     "Without CAP_NET_ADMIN it does what BlueZ alone can, and says what is missing",
@@ -45,15 +38,11 @@ SELECTION = (
     "Stopped by systemd it ends at once, and its state directory is its own",
     "A private text of 200 bytes arrives from an Android phone that connects, whose padded packet has 512",
     "A picture that an iPhone and a node give each other in private is acknowledged, by the name that the app gives it",
-    "An iPhone and a node answer each other's pings, five in ten seconds, and an Android phone answers none",
-    "A phone that arrives after scanning has stopped in the controller is found",
-    "bitchat-protocol 0.2.0 and the service encode 10,000 packets alike, and read each other's",
 )
 
-#: Suites of which nothing is run where everything would take too long: what one promises within seconds, a guest keeps that has a
-#: processor of its own; one has files of 1 MiB; one waits for a battery's pauses; and one waits for what bluetoothd does after half a
-#: minute.
-DESK = ("meshfaults", "meshparcels", "roles", "traces")
+#: Suites of which the selection has no test: their tests take 25 s or longer in an emulated guest, promise what only a guest with a
+#: processor of its own keeps, or wait for pauses of the protocol (`ALL=1` runs them).
+DESK = ("clients", "goodput", "mail", "meshfaults", "meshparcels", "meshspeed", "roles", "scanning", "traces")
 
 #: Seconds that a suite takes on a guest of the reference speed: so many in which it waits, which are the same on a slow guest, and
 #: so many in which it works.
