@@ -49,12 +49,12 @@ public final class ManagerFace {
           documentation: "ready, waiting (for an adapter or the Bluetooth service) or degraded (something is missing).",
           audience: .everybody, get: { .string(radio.status.state.rawValue) }),
         Property(
-          "RadioReason", "s", documentation: "What is waited for or missing, and what to do; empty when ready.",
+          "RadioReason", "s", documentation: "What is missing, and what to do; empty when ready.",
           audience: .everybody, get: { .string(radio.status.reason) }),
         Property(
           "RadioStack", "s",
           documentation:
-            "What the radio works with, its version, and by which way values go: BlueZ 5.82, sockets for each client.",
+            "The Bluetooth stack, its version, and how it transports values: BlueZ 5.82, sockets for each client.",
           audience: .everybody, get: { .string(radio.status.stack) }),
         Property(
           "RadioLimits", "as",
@@ -83,7 +83,7 @@ public final class ManagerFace {
         Property(
           "Counters", "a{st}",
           documentation:
-            "How often callers and peers were turned away since the service started.",
+            "Counters of refused calls and peers, and of faults, since the service started.",
           audience: .everybody, emits: .none, get: { .tallies(calls() + radio.tallies) }),
       ])
   }

@@ -136,16 +136,17 @@ public final class BroadcastFace {
         "Reason", "s", documentation: "What is wrong and what to do; empty where nothing is.", audience: .everybody,
         get: { .string(service.reason) }),
       Property(
-        "Listening", "b", documentation: "Whether messages are heard.", audience: .everybody,
+        "Listening", "b", documentation: "Whether messages can be received.", audience: .everybody,
         get: { .bool(service.isListening) }),
       Property(
-        "PeersNearby", "u", documentation: "How many peers were heard in the last minute, 256 at most.",
+        "PeersNearby", "u", documentation: "The number of peers received in the last minute, 256 at most.",
         audience: .group,
         get: { .uint32(UInt32(clamping: service.peersNearby)) }),
       Property(
         "NotifyLimit", "u",
         documentation:
-          "How many times a day NotifyHeard may come, 0 to 100. It can be set, is kept, and counts before that of the settings.",
+          "The maximum number of NotifyHeard signals a day, 0 to 100. It can be set, is stored, and takes "
+          + "precedence over the settings.",
         audience: .group, get: { .uint32(UInt32(clamping: service.notifyLimit)) },
         set: { value throws(DBusError) in
           guard let limit = value.asUInt32, Int(limit) <= Limits.mostNotifications else {
@@ -159,12 +160,14 @@ public final class BroadcastFace {
         }),
       Property(
         "NotifiesLeft", "u",
-        documentation: "How many times NotifyHeard may still come today. No signal tells that a new day has begun.",
+        documentation:
+          "The number of NotifyHeard signals that may still come today. The start of a new day is not "
+          + "signalled.",
         audience: .group, get: { .uint32(UInt32(clamping: service.notificationsLeft)) }),
       Property(
         "Counters", "a{st}",
         documentation:
-          "How often each thing happened since the service started, with everything that was dropped, by reason.",
+          "Counters since the service started, including everything that was dropped, by reason.",
         audience: .everybody, emits: .none, get: { .tallies(service.tallies) }),
     ]
   }

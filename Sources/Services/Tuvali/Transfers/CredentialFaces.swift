@@ -169,13 +169,15 @@ public final class CredentialFaces {
         documentation: "Chunks not received yet; of an outgoing transfer, those that the last report named.",
         audience: .everybody, get: { .uint32(UInt32(clamping: transfer.figures.chunksMissing)) }),
       Property(
-        "CrcFailures", "u", documentation: "Chunks that came damaged.",
+        "CrcFailures", "u", documentation: "Chunks that arrived with a wrong checksum.",
         audience: .everybody, get: { .uint32(UInt32(clamping: transfer.figures.crcFailures)) }),
       Property(
-        "ErrorCode", "s", documentation: "The stable code of what ended it: TVV_TRA_002; empty without an error.",
+        "ErrorCode", "s",
+        documentation:
+          "The stable code of the error that ended the transfer, such as TVV_TRA_002; empty without an error.",
         audience: .everybody, get: { .string(transfer.error?.code ?? "") }),
       Property(
-        "ErrorMessage", "s", documentation: "The same as a sentence.",
+        "ErrorMessage", "s", documentation: "The error as a sentence.",
         audience: .group, get: { .string(transfer.error?.sentence ?? "") }),
       Property(
         "Size", "t",

@@ -70,16 +70,19 @@ public final class VerifierFace {
           audience: .everybody, get: { .string(service.state.rawValue) }),
         Property(
           "Visits", "u",
-          documentation: "How many wallets are served now; each has a Credential1 object that is Live. A wallet that "
-            + "is leaving counts until its link ends.",
+          documentation:
+            "The number of wallets that have a session; each has a Credential1 object that is Live. A wallet "
+            + "that is leaving counts until its link ends.",
           audience: .everybody, get: { .uint32(UInt32(service.visitors)) }),
         Property(
           "Name", "s", documentation: "The name that wallets see, at most 14 bytes.",
           audience: .everybody, get: { .string(service.settings.engine.name) }),
         Property(
           "ConnectionUri", "s",
-          documentation: "The text of the QR code for the next wallet; there is a new one as soon as a wallet has used "
-            + "it. Empty while nobody is invited: stopped, no radio, or no room for a credential.",
+          documentation:
+            "The text of the QR code for the next wallet; it changes after a wallet has used it. Empty "
+            + "while no wallet is invited: the verifier is stopped, the radio is not usable, or there is no "
+            + "capacity for a credential.",
           audience: .everybody, get: { .string(service.connectionURI) }),
         Property(
           "Dialects", "as", documentation: "The dialects that are served: 0.5, 0.4, 0.3.", audience: .everybody,
@@ -87,8 +90,9 @@ public final class VerifierFace {
           get: { .strings(service.settings.dialects.map(\.name.rawValue)) }),
         Property(
           "Storage", "s",
-          documentation: "What is wrong with keeping credentials, and what to do: trouble with the disk, or no room "
-            + "for one more. Empty when nothing is.",
+          documentation:
+            "What is wrong with the storage of credentials, and what to do: a fault of the disk, or no "
+            + "capacity. Empty if nothing is wrong.",
           audience: .everybody, get: { .string(service.storage) }),
         Property(
           "Counters", "a{st}",

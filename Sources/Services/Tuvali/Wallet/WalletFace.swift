@@ -40,8 +40,9 @@ public final class WalletFace {
         Method(
           "Send", in: [Argument("uri", "s"), Argument("credential", "s")], out: [Argument("object", "o")],
           documentation:
-            "Looks for the verifier whose QR code says uri (blanks and line ends around it are dropped) and gives it the "
-            + "credential. Returns at once with the object of the transfer, whose State says how it goes.",
+            "Searches for the verifier whose QR code contains uri (blanks and line ends around it are "
+            + "dropped) and sends it the credential. Returns at once with the object of the transfer, whose "
+            + "State shows its progress.",
           errors: [.invalidArgs, .limitExceeded],
           returning: { call throws(DBusError) in
             guard let uri = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
@@ -51,8 +52,9 @@ public final class WalletFace {
           }),
         Method(
           "SendFile", in: [Argument("uri", "s"), Argument("credential", "h")], out: [Argument("object", "o")],
-          documentation: "The same with the credential in a regular file or a sealed memory file, which is read to "
-            + "its end. For large ones, and for texts with U+0000 or noncharacters in them.",
+          documentation:
+            "Like Send, with the credential in a regular file or a sealed memory file, which is read to its "
+            + "end. For large credentials, and for texts with U+0000 or noncharacters in them.",
           errors: [.invalidArgs, .limitExceeded, .busy, .timeout],
           handler: { sendFile($0, service, path) }),
       ],

@@ -233,47 +233,49 @@ public final class MeshFace {
       Property(
         "State", "s",
         documentation:
-          "stopped, waitingForClock (nothing is said before the clock is known to be right), alone or connected.",
+          "stopped, waitingForClock (nothing is sent before the clock is known to be right), alone or connected.",
         audience: .everybody, get: { .string(service.state.rawValue) }),
       Property(
         "Reason", "s",
         documentation:
-          "What is wrong, or what this machine tells everybody near of itself, and what to do; empty where there is nothing to "
-          + "report. State tells whether the node can say something.", audience: .everybody,
+          "What is wrong, or what this machine discloses to everybody near, and what to do; empty if there "
+          + "is nothing to report. State tells whether the node can send messages.", audience: .everybody,
         get: { .string(service.reason) }),
       Property(
         "Role", "s", documentation: "node, relay or mailbox.", audience: .everybody, emits: .const,
         get: { .string(service.settings.role.rawValue) }),
       Property(
-        "Nickname", "s", documentation: "What the node is called.", audience: .group,
+        "Nickname", "s", documentation: "The nickname of the node.", audience: .group,
         get: { .string(service.nickname) }),
       Property(
-        "PeerId", "s", documentation: "The node's ID on the air; empty while it is not known.", audience: .group,
+        "PeerId", "s", documentation: "The peer ID of the node; empty while it is not known.", audience: .group,
         get: { .string(service.engine?.identity.id.description ?? "") }),
       Property(
-        "Fingerprint", "s", documentation: "What people compare to verify the node, 64 digits.", audience: .group,
+        "Fingerprint", "s",
+        documentation:
+          "The fingerprint that people compare to verify the node, 64 hexadecimal digits.", audience: .group,
         get: { .string(service.engine.map { Fingerprint(noiseKey: $0.identity.noiseKey.publicKey).description } ?? "") }
       ),
       Property(
-        "Links", "u", documentation: "How many neighbours the node has links with.", audience: .group,
+        "Links", "u", documentation: "The number of neighbours that have a link with the node.", audience: .group,
         get: { .uint32(UInt32(clamping: service.neighbours)) }),
       Property(
-        "Unread", "u", documentation: "How many messages of others nobody has seen.", audience: .group,
+        "Unread", "u", documentation: "The number of unread messages of others.", audience: .group,
         get: { .uint32(UInt32(clamping: service.log.unread)) }),
       Property(
         "Carried", "u",
-        documentation: "How many envelopes the node carries for peers that are not there.",
+        documentation: "The number of envelopes that the node carries for absent peers.",
         audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.carried)) }),
       Property(
         "SliceBytes", "u",
         documentation:
-          "How many bytes of a file for everybody each of its fragments carries, over the links of now; 0 without links. Android "
-          + "phones drop what takes more than 256 fragments.",
+          "The number of bytes of a file for everybody in each of its fragments, over the present links; 0 "
+          + "without links. Android phones drop files of more than 256 fragments.",
         audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.engine?.sliceBytes ?? 0)) }),
       Property(
         "Counters", "a{st}",
         documentation:
-          "How often each thing happened since the service started; what packets and peers did, since the last Wipe.",
+          "Counters since the service started; those of packets and peers since the last Wipe.",
         audience: .everybody, emits: .none, get: { .tallies(service.tallies) }),
     ]
   }

@@ -74,7 +74,7 @@ final class MeshFileFaces {
         ) {
           $0.peer?.description ?? ""
         },
-        text("Nickname", "What its sender was called then; empty for a file of this node.") { $0.nickname },
+        text("Nickname", "The nickname of its sender at that time; empty for a file of this node.") { $0.nickname },
         Property(
           "Private", "b", documentation: "Whether it is sent, or was received, in an encrypted session.",
           emits: .const,
@@ -88,7 +88,7 @@ final class MeshFileFaces {
           "Of an incoming file: receiving (it may still be abandoned or refused) or received. Of an outgoing file: waiting, "
             + "sending, and at the end sent, delivered, failed or cancelled."
         ) { $0.stateName },
-        text("Reason", "Why it failed; empty where it did not.") { $0.state.reason },
+        text("Reason", "Why it failed; empty if it did not fail.") { $0.state.reason },
         Property(
           "Time", "t",
           documentation:

@@ -61,17 +61,19 @@ final class MeshPeerFaces {
       audience: .group, methods: methods(peer, service),
       properties: [
         Property(
-          "PeerId", "s", documentation: "Its ID on the air.", emits: .const, get: { .string(peer.description) }),
+          "PeerId", "s", documentation: "Its peer ID.", emits: .const, get: { .string(peer.description) }),
         Property(
-          "Nickname", "s", documentation: "What it calls itself; others may call themselves the same.",
+          "Nickname", "s", documentation: "Its nickname, which other peers may have as well.",
           get: { .string(view()?.nickname ?? "") }),
         Property(
           "Fingerprint", "s",
-          documentation: "What people compare to verify it, 64 digits; empty while it is not known.",
+          documentation:
+            "The fingerprint that people compare to verify it, 64 hexadecimal digits; empty while it is not "
+            + "known.",
           get: { .string(view()?.fingerprint?.description ?? "") }),
         flag("Direct", "Whether there is a link to it.") { $0.isDirect },
         Property(
-          "Hops", "u", documentation: "How many hops away it is; 0 while it was not heard for long.",
+          "Hops", "u", documentation: "The number of hops to it; 0 if nothing was received from it for some minutes.",
           get: { .uint32(UInt32(clamping: view()?.hops ?? 0)) }),
         Property(
           "Rssi", "n", documentation: "The strength of its signal in dBm; 127 where it is not known.", emits: .none,
@@ -79,16 +81,17 @@ final class MeshPeerFaces {
         Property(
           "LastSeen", "t",
           documentation:
-            "When it was heard last, in milliseconds since 1970-01-01 UTC; 0 where it is not known.",
+            "When it was last received, in milliseconds since 1970-01-01 UTC; 0 where it is not known.",
           emits: .none, get: { .uint64(view()?.seenAt ?? 0) }),
-        flag("Verified", "Whether somebody has compared its fingerprint, or it has proven its code.") {
+        flag("Verified", "Whether a person has compared its fingerprint, or it has proven its code.") {
           $0.marks.isVerified
         },
         Property(
           "Proof", "s",
           documentation:
-            "What became of the proof that VerifyCode asked it for last: asked, proven, wrong (it answered with other keys "
-            + "than the code's), noAnswer, gone or blocked; empty where it was not asked since the service started.",
+            "The state of the last proof that VerifyCode requested: asked, proven, wrong (it answered with "
+            + "other keys than the code's), noAnswer, gone or blocked; empty if none was requested since the "
+            + "service started.",
           get: { .string(service.proofs[peer]?.rawValue ?? "") }),
         flag("Favourite", "Whether it is a favourite.") { $0.marks.isFavourite },
         flag("FavouriteOfPeer", "Whether this node is a favourite of the peer.") { $0.marks.isFavouriteOfPeer },
