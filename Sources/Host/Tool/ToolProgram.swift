@@ -12,7 +12,7 @@ public struct ToolProgram: Sendable {
   public init(_ services: [ToolPart], version: String) {
     self.version = version
     let status = Verb(
-      "status", "Show how the service stands.",
+      "status", "Show the state of the service.",
       options: [
         Option("wait", value: .seconds("SECONDS"), "Wait up to this time for the service to start."),
         Option("counters", "Show all counters that are not 0, and what each one counts."),

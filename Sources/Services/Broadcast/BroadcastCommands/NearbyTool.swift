@@ -7,13 +7,13 @@ public enum NearbyTool {
   public static let part = ToolPart(
     verbs: [
       Verb(
-        "nearby", "Say something to everybody nearby, and hear what others say (PBLEC).",
+        "nearby", "Send messages to everybody nearby, and receive those of others (PBLEC).",
         verbs: [show, send, cancel, watch, notify, limit], defaultVerb: "show")
     ],
     status: { objects in NearbyView(objects: objects).map { NearbyShown.status($0) } ?? "" },
     event: { NearbySentences.text($0) }, counters: NearbyCounters.meanings)
 
-  private static let show = Verb("show", "Show how the feed stands: peers, notifications, counters.") {
+  private static let show = Verb("show", "Show the state of the channel: peers, notifications, counters.") {
     client, line async throws(Failure) in
     try await NearbyCommand(client, line).show()
   }
@@ -22,7 +22,7 @@ public enum NearbyTool {
     "send", "Broadcast a message of up to 24 bytes in clear, and wait until it was sent. Ctrl-C cancels it.",
     options: [
       Option("cut", "Cut the text between two characters if it is too long."),
-      Option("no-wait", "Leave as soon as it waits for its turn."),
+      Option("no-wait", "End as soon as the message waits for its turn."),
     ],
     arguments: [Argument(.text("TEXT"), "What to say, one or more words; - is standard input.", count: .any)]
   ) { client, line async throws(Failure) in
@@ -49,7 +49,7 @@ public enum NearbyTool {
   }
 
   private static let limit = Verb(
-    "limit", "Set how many notifications a day are told here.",
+    "limit", "Set how many notifications a day are reported here.",
     arguments: [Argument(.text("N"), "0 to 100; 0 is none.")]
   ) { client, line async throws(Failure) in
     try await NearbyCommand(client, line).limit()

@@ -48,7 +48,7 @@ enum TransfersTool {
   }
 
   private static let erase = Verb(
-    "erase", "Erase a credential; a wallet that waits for its verdict is told that it is rejected.", arguments: [name]
+    "erase", "Erase a credential; a wallet that waits is notified that it was rejected.", arguments: [name]
   ) { client, line async throws(Failure) in
     try await TransfersCommand(client, line).erase()
   }

@@ -15,7 +15,7 @@ public enum VerifierTool {
     try await VerifierCommand(client, line).start()
   }
 
-  private static let stop = Verb("stop", "Leave the air.") { client, line async throws(Failure) in
+  private static let stop = Verb("stop", "Stop waiting for wallets.") { client, line async throws(Failure) in
     try await VerifierCommand(client, line).stop()
   }
 
@@ -28,8 +28,8 @@ public enum VerifierTool {
   private static let watch = Verb(
     "watch", "Show the QR code, progress, and what is received, until interrupted.",
     options: [
-      Option("once", "End after one transfer; its failure is this command's."),
-      Option("waiting", "Take those too that were received before."),
+      Option("once", "End after one transfer, and fail if it failed."),
+      Option("waiting", "Also take credentials that were received before."),
       Option("accept", "Accept each credential, after it is stored."),
       Option("reject", "Reject each credential."),
       Option(

@@ -5,7 +5,7 @@ import Wallet
 /// What the wallet brings to the tool.
 public enum WalletTool {
   public static let part = ToolPart(
-    verbs: [Verb("wallet", "Bring credentials to verifiers.", verbs: [send])],
+    verbs: [Verb("wallet", "Send credentials to verifiers.", verbs: [send])],
     status: { objects in TransferTable.text(objects, below: WalletFace.path) }, counters: TransferCounters.wallet)
 
   private static let send = Verb(
