@@ -4,9 +4,9 @@ public struct AdvertisingUse: Hashable, Sendable {
   public var used: Int
   /// All slots that there are.
   public var places: Int
-  /// The services that are on the air.
+  /// The service of each slot that is on the air: one that uses several slots is named several times.
   public var onAir: [String]
-  /// The services that wait for a slot, the one that has waited longest first.
+  /// The services that wait for a slot, each once, the one that has waited longest first.
   public var waiting: [String]
 
   public init(used: Int, places: Int, onAir: [String], waiting: [String]) {

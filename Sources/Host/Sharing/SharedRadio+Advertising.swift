@@ -104,12 +104,12 @@ extension SharedRadio {
     return AdvertisingUse(
       used: confirmed.count + driver.foreignAdvertisements,
       places: driver.advertisingSlots + driver.foreignAdvertisements,
-      onAir: names(own), waiting: names(advertisingPlan.waiting))
+      onAir: names(own),
+      waiting: names(advertisingPlan.waiting).reduce(into: []) { if !$0.contains($1) { $0.append($1) } })
   }
 
-  /// The services that the advertisements are of, each once.
+  /// The service of each advertisement.
   private func names(_ ids: [AdvertisingPlan.ID]) -> [String] {
     ids.compactMap { id in advertisements[id].flatMap { tenants[$0.owner]?.name } }
-      .reduce(into: []) { names, name in if !names.contains(name) { names.append(name) } }
   }
 }

@@ -76,13 +76,19 @@ struct StatusCommand {
   /// Columns before the value of a line.
   private nonisolated static let indent = 12
 
-  /// The use of the advertising slots: `2 of 3 advertising slots used: one, another; waiting for one: a third`.
+  /// The use of the advertising slots: `3 of 3 advertising slots used: mesh, verifier (2); waiting for one: broadcast`.
   private static func slots(_ manager: [String: DBusValue]) -> String? {
     guard case .structure(let numbers)? = manager["AdvertisingSlots"]?.unwrapped, numbers.count == 2,
       let used = numbers[0].asInteger, let slots = numbers[1].asInteger
     else { return nil }
     let (onAir, waiting) = (manager["OnAir"]?.asStrings ?? [], manager["Waiting"]?.asStrings ?? [])
-    return "\(used) of \(slots) advertising slots used" + (onAir.isEmpty ? "" : ": " + onAir.joined(separator: ", "))
+    let others = max(0, Int(used) - onAir.count)
+    let counts = (onAir + Array(repeating: "other programs", count: min(others, 99))).reduce(into: [:]) {
+      $0[$1, default: 0] += 1
+    }
+    let services = counts.sorted { $0.key < $1.key }.map { $0.value > 1 ? "\($0.key) (\($0.value))" : $0.key }
+    return "\(used) of \(slots) advertising slots used"
+      + (services.isEmpty ? "" : ": " + services.joined(separator: ", "))
       + (waiting.isEmpty ? "" : "; waiting for one: " + waiting.joined(separator: ", "))
   }
 

@@ -97,7 +97,8 @@ struct SampleServiceTests {
       "/org/earshot": [
         "org.earshot.Manager1": [
           "Version": .string("1"), "RadioState": .string("ready"),
-          "AdvertisingSlots": .structure([.uint32(2), .uint32(3)]), "OnAir": .strings(["verifier", "mesh"]),
+          "AdvertisingSlots": .structure([.uint32(3), .uint32(3)]),
+          "OnAir": .strings(["verifier", "mesh", "verifier"]),
           "Waiting": .strings(["sample"]),
         ]
       ],
@@ -111,7 +112,7 @@ struct SampleServiceTests {
     #expect(
       text.split(separator: "\n", omittingEmptySubsequences: false) == [
         "earshotd 1  ", "  radio     ready  ",
-        "            2 of 3 advertising slots used: verifier, mesh; waiting for one: sample",
+        "            3 of 3 advertising slots used: mesh, verifier (2); waiting for one: sample",
         "  verifier  stopped  as N, dialects ",
         "            Start it with: earshot verifier start", "",
         "TRANSFER          STATE   TIME  EXPIRES  FETCHED  SIZE  ERROR        PEER",

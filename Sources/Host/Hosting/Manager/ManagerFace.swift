@@ -73,7 +73,8 @@ public final class ManagerFace {
           }),
         Property(
           "OnAir", "as",
-          documentation: "The services that use an advertising slot, each once.",
+          documentation:
+            "The service of each advertising slot that one uses: a service with several slots is named several times.",
           audience: .everybody, emits: .none, get: { .strings(radio.advertisingUse.onAir) }),
         Property(
           "Waiting", "as",

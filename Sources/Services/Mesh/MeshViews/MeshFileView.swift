@@ -58,11 +58,6 @@ public struct MeshFileView: Sendable, Equatable {
   /// The name on one line, made harmless, whatever the service says.
   public var shownName: String { PrintableText.clean(name, limit: 100) }
 
-  /// The size for people: `12 bytes`, `3.4 kB`, `1.0 MB`; `?` while it is not known.
-  public var shownSize: String {
-    if state == "receiving" { return "?" }
-    if size < 1000 { return size == 1 ? "1 byte" : "\(size) bytes" }
-    let tenths = size < 1_000_000 ? (size + 50) / 100 : (size + 50_000) / 100_000
-    return "\(tenths / 10).\(tenths % 10) \(size < 1_000_000 ? "kB" : "MB")"
-  }
+  /// The size for people (``humanBytes(_:)``); `?` while it is not known.
+  public var shownSize: String { state == "receiving" ? "?" : humanBytes(size) }
 }
