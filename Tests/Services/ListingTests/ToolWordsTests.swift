@@ -5,6 +5,7 @@ import Loop
 import TestSupport
 import Testing
 
+@testable import BlueZ
 @testable import DBus
 @testable import Tool
 
@@ -38,6 +39,14 @@ struct ToolWordsTests {
       }
     }
     #expect(count > 50)
+  }
+
+  @Test("Each counter of the BlueZ radio, which Manager1 adds to its own, is explained by `status --counters`")
+  @LoopActor
+  func radioCounters() {
+    let names = BlueZCounters().tallies.map(\.name)
+    #expect(names.contains("ScanRestarts"))
+    for name in names { #expect(CounterMeanings.house.explains(name, of: "org.earshot.Manager1"), "\(name)") }
   }
 
   @Test(

@@ -106,7 +106,6 @@ struct RelayQueue: Sendable {
   var count: Int { relays.count }
   /// The keys of the waiting packets.
   var keys: Set<WireKey> { Set(relays.map(\.key)) }
-  func has(_ key: WireKey) -> Bool { relays.contains { $0.key == key } }
   /// When the next packet is due; nil without packets.
   var deadline: Instant? { relays.first?.due }
 
