@@ -86,7 +86,7 @@ let package = Package(
         "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Bitchat", "MeshStore",
       ]),
     room("Services/Mesh/MeshField", ["Common", "Crypto", "CommandLine", "Terminal", "Charts", "Config", "Bitchat"]),
-    room("Services/Mesh/MeshViews", ["Common", "Loop", "DBus", "Tool"]),
+    room("Services/Mesh/MeshViews", ["Common", "Loop", "Terminal", "DBus", "Tool"]),
     room(
       "Services/Mesh/MeshCommands",
       ["Bytes", "Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Bitchat", "MeshViews"]),

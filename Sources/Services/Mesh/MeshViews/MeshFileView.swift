@@ -1,5 +1,6 @@
 import Common
 import DBus
+import Terminal
 
 /// A file as the properties of its object show it.
 public struct MeshFileView: Sendable, Equatable {
