@@ -85,6 +85,8 @@ struct WatchTests {
 
     /// The signals that were received before a broadcast signal that marks the end.
     func all() async throws -> [String] {
+      // Changes are signalled at the end of the loop's turn: the answer to a later call follows them.
+      _ = try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping")
       table.service.emit("/", "i.I", "End")
       _ = try await heard.first { $0.member == "End" }
       let messages = heard.all
