@@ -46,14 +46,14 @@ struct InterfaceTests {
       answered with LimitExceeded (`[Bus] CallsPerSecond=`; GetManagedObjects counts as 16 calls, GetAll and Introspect as 4, and each 4 KiB
       of an answer as one more).
 
-      Changes of properties come as `PropertiesChanged`, those of a moment in one signal, which carries what changed and nothing else. The
-      column "signal" says what the signal about a property has: its value; its name alone (in `invalidated_properties`); nothing, because the
-      value is constant while the object is there; or that there is no signal. In the XML this is the annotation
+      Changes of properties are signalled by `PropertiesChanged`. Simultaneous changes share one signal, which contains only what changed. The
+      column "signal" tells how a change of a property is signalled: `value`: with its value; `name`: only by its name (in
+      `invalidated_properties`); `constant`: never, because the value does not change while the object exists; `none`: not at all. In the XML this is the annotation
       `org.freedesktop.DBus.Property.EmitsChangedSignal` with `true`, `invalidates`, `const` or `false`.
 
-      Signals about objects for the group alone (peers and files of the mesh), of their coming and going too, are not broadcast. A program of
-      the group gets them after it has called `Watch` of the manager, each addressed to its own connection. Up to 32 connections can watch, 16
-      of one user.
+      Signals about objects that are for the group alone (peers and files of the mesh), including their addition and removal, are not broadcast. A
+      program of the group receives them after it has called `Watch` of the manager, each addressed to its own connection. Up to 32 connections
+      can watch, 16 of one user.
 
       Every time is a number of milliseconds since 1970-01-01 UTC (`t`), and 0 where there is none. A signal strength is in dBm (`n`), and 127
       where it is not known. Each string has U+FFFD in place of U+0000 and of noncharacters (U+FFFE, U+FFFF, U+FDD0 to U+FDEF, and the last two code

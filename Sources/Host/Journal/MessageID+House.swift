@@ -34,9 +34,9 @@ extension MessageID {
   public static let radioLost = MessageID(
     "RadioLost", "23468551b981d066f47188de8ace057a", "The radio is gone",
     """
-    The message names what is missing: the Bluetooth service, the bus, or the adapter. Transfers and links under way have
-    failed; if bluetoothd runs but does not answer, they may continue when it answers again. The service continues by
-    itself when the missing part is back.
+    The message names what is missing: the Bluetooth service, the bus, or the adapter. Transfers and links under way
+    have failed; if bluetoothd runs but does not answer, they may continue when it answers again. The service continues
+    by itself when the missing part is back.
     """)
 
   /// The radio works in part.

@@ -76,7 +76,7 @@ struct StatusCommand {
   /// Columns before the value of a line.
   private nonisolated static let indent = 12
 
-  /// The use of the advertising slots: `3 of 3 advertising slots used: mesh, verifier (2); waiting for one: broadcast`.
+  /// The use of the advertising slots: `3 of 3 advertising slots used: one, another (2); waiting for one: a third`.
   private static func slots(_ manager: [String: DBusValue]) -> String? {
     guard case .structure(let numbers)? = manager["AdvertisingSlots"]?.unwrapped, numbers.count == 2,
       let used = numbers[0].asInteger, let slots = numbers[1].asInteger

@@ -22,7 +22,7 @@ struct FileCommandTests {
     try folder.write([7, 8, 9], to: "notes.bin")
     stand.fileStates = ["waiting", "sending", "sent"]
     let call = await stand.run("send", folder.path("notes.bin"))
-    #expect(call == ToolCall(.ok, "notes.bin (1.1 KiB) was sent to everybody.\n"))
+    #expect(call == ToolCall(.ok, "notes.bin (1.2 KiB) was sent to everybody.\n"))
     #expect(stand.sentContent == [7, 8, 9])
     #expect(stand.calls.last?.hasSuffix("notes.bin  ") == true, "\(stand.calls)")
     stand.fileStates = ["failed"]
@@ -82,7 +82,7 @@ struct FileCommandTests {
     stand.addFile(4, isIncoming: false)
     let list = await stand.run("files")
     #expect(list.code == .ok && list.output.contains("pic\u{FFFD}.png") && !list.output.contains("\u{1B}"))
-    #expect(list.output.contains("alice") && list.output.contains("1.1 KiB"))
+    #expect(list.output.contains("alice") && list.output.contains("1.2 KiB"))
     let folder = try ScratchFolder()
     for name in ["pic\u{1B}.png", "pic\u{1B}.png-2"] {
       #expect(await stand.run("files", "--save", "3", "-o", folder.path("")).code == .ok)
