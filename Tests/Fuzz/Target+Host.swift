@@ -67,13 +67,16 @@ extension Target {
         [
           HCILink.question(0).prefix(20).enumerated().map { $0 == 2 ? 1 : $1 }, LEBuffers.deviceQuestion(0),
           [4, 0x0E, 7, 1, 2, 0x20, 0, 0xFB, 0, 8], [4, 0x13, 9, 2, 0x40, 0, 1, 0, 0x41, 0, 2, 0],
-          [4, 0x05, 4, 0, 0x40, 0, 0x13],
+          [4, 0x05, 4, 0, 0x40, 0, 0x13], [2, 0x40, 0x20, 9, 0, 5, 0, 4, 0, 0x12, 0x26, 0, 1, 0],
         ]
       },
       run: { bytes in
         let bytes = Array(bytes)
         if let links = taken({ try HCILink.list(reading: bytes) }) {
           promise(links.count <= HCILink.limit, "links have a limit")
+        }
+        if let write = taken({ try ConfigurationWrite(reading: bytes) }) ?? nil {
+          promise(write.link <= 0x0FFF && bytes.count <= ConfigurationWrite.limit, "only a short write is read")
         }
         let event = taken { try ControllerEvent(reading: bytes) } ?? nil
         if case .completed(let links) = event {

@@ -16,6 +16,11 @@ public struct FakeApplication: Sendable {
     var unsent: [[UInt8]]?
     /// The clients that subscribed, in the order in which they did; nil for one that is not known.
     public internal(set) var subscribers: [ObjectPath?] = []
+    /// Those of them that asked for indications.
+    var indicated: Set<ObjectPath> = []
+    /// How many subscriptions bluetoothd counts. A client that goes from notifications to indications counts twice,
+    /// and once less when it unsubscribes: facts in bluez.md section 14.
+    var subscriptionCount = 0
 
     public var isSubscribed: Bool { !subscribers.isEmpty }
 

@@ -12,17 +12,21 @@ extension FakeBlueZ {
 
   /// A client subscribes, or no longer wants to hear.
   ///
-  /// - Parameter client: nil for the only peer that is connected, or for one that is not known.
-  public func subscribe(_ uuid: String, _ isWanted: Bool = true, by client: ObjectPath? = nil) async throws {
+  /// - Parameters:
+  ///   - client: nil for the only peer that is connected, or for one that is not known.
+  ///   - isIndicated: whether it asks for indications.
+  public func subscribe(
+    _ uuid: String, _ isWanted: Bool = true, by client: ObjectPath? = nil, isIndicated: Bool = false
+  ) async throws {
     let result = await withCheckedContinuation { continuation in
-      subscribe(uuid, isWanted, by: client) { continuation.resume(returning: $0) }
+      subscribe(uuid, isWanted, by: client, isIndicated: isIndicated) { continuation.resume(returning: $0) }
     }
     _ = try result.get()
   }
 
   /// The same without waiting for its answer.
   public func subscribe(
-    _ uuid: String, _ isWanted: Bool = true, by client: ObjectPath? = nil,
+    _ uuid: String, _ isWanted: Bool = true, by client: ObjectPath? = nil, isIndicated: Bool = false,
     then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
   ) {
     let connected = devices.filter(\.value.isConnected).map(\.key)
@@ -32,20 +36,44 @@ extension FakeBlueZ {
     else { return then(.failure(.notFound("No application has \(uuid)."))) }
     if keepsClientsApart, characteristic.offersSockets {
       guard let client else { return then(.failure(.notFound("No client is connected."))) }
+      note(isWanted, isIndicated, by: client, characteristic.path)
       return acquire(uuid, isWanted, by: client, characteristic.path, then)
     }
-    // bluetoothd tells of the first and of the last.
-    let isFirst = isWanted && !characteristic.isSubscribed
+    let isSubscribed = client != nil && characteristic.subscribers.contains(client)
+    let isKindNew = client.map { characteristic.indicated.contains($0) != isIndicated } ?? true
+    // The same value once more is no change.
+    guard isWanted ? !isSubscribed || isKindNew : isSubscribed || client == nil else { return then(.success([])) }
+    note(isWanted, isIndicated, by: client, characteristic.path)
+    // bluetoothd tells of each write that asks for values, and of the end of the last subscription that it counts.
     if isWanted {
-      applications[index][uuid]?.subscribers.append(client)
-    } else if let position = characteristic.subscribers.firstIndex(of: client) {
-      applications[index][uuid]?.subscribers.remove(at: position)
+      applications[index][uuid]?.subscriptionCount += 1
+      return call(uuid, "StartNotify", [], then: then)
     }
-    let isLast = !isWanted && applications[index][uuid]?.isSubscribed != true
-    guard isFirst || isLast else { return then(.success([])) }
-    call(uuid, isWanted ? "StartNotify" : "StopNotify", [], then: then)
+    let count = max(0, characteristic.subscriptionCount - 1)
+    applications[index][uuid]?.subscriptionCount = count
+    guard count == 0, characteristic.subscriptionCount > 0 else { return then(.success([])) }
+    call(uuid, "StopNotify", [], then: then)
   }
 
+  /// What a client wrote to a CCCD is in force.
+  private func note(_ isWanted: Bool, _ isIndicated: Bool, by client: ObjectPath?, _ path: ObjectPath) {
+    for index in applications.indices {
+      for (uuid, characteristic) in applications[index].characteristics where characteristic.path == path {
+        if let position = characteristic.subscribers.firstIndex(of: client), client != nil || !isWanted {
+          applications[index][uuid]?.subscribers.remove(at: position)
+        }
+        if isWanted { applications[index][uuid]?.subscribers.append(client) }
+        guard let client else { continue }
+        if isWanted, isIndicated {
+          applications[index][uuid]?.indicated.insert(client)
+        } else {
+          applications[index][uuid]?.indicated.remove(client)
+        }
+      }
+    }
+  }
+
+  /// A client that has unsubscribed by the time of the answer gets a socket all the same, as with bluetoothd.
   private func acquire(
     _ uuid: String, _ isWanted: Bool, by client: ObjectPath, _ path: ObjectPath,
     _ then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
@@ -53,24 +81,22 @@ extension FakeBlueZ {
     let key = SocketKey(client: client, characteristic: path)
     guard isWanted else {
       close(key)
-      unsubscribe(client, path)
       return then(.success([]))
     }
     let options: [String: DBusValue] = [
       "device": .objectPath(client), "mtu": .uint16(517), "link": .string("LE"),
     ]
     call(uuid, "AcquireNotify", [.options(options)]) { [weak self] result in
-      guard let self, case .success(let values) = result else { return then(result) }
+      guard let self, case .success(let values) = result else {
+        self?.note(false, false, by: client, path)
+        return then(result)
+      }
       guard values.count == 2, let end = values[0].asDescriptor, values[1].asUInt16 != nil,
         let socket = try? PacketSocket(owning: end)
       else { return then(.failure(.failed("AcquireNotify gave no socket."))) }
       close(key)
-      unsubscribe(client, path)
       sockets[key] = socket
       socketOrder.append(key)
-      if let index = applications.firstIndex(where: { $0[uuid]?.path == path }) {
-        applications[index][uuid]?.subscribers.append(client)
-      }
       if !leavesValues { listen(to: socket, key, uuid) }
       then(result)
     }
@@ -81,20 +107,12 @@ extension FakeBlueZ {
     socketOrder.removeAll { $0 == key }
   }
 
-  private func unsubscribe(_ client: ObjectPath, _ path: ObjectPath) {
-    for index in applications.indices {
-      for (uuid, characteristic) in applications[index].characteristics where characteristic.path == path {
-        applications[index][uuid]?.subscribers.removeAll { $0 == client }
-      }
-    }
-  }
-
   private func listen(to socket: PacketSocket, _ key: SocketKey, _ uuid: String) {
     socket.onReadable = { [weak self, weak socket] in
       while let socket, case .packet(let value) = socket.receive(limit: 512) {
         // As bluetoothd does, which reads nothing and takes that for the end.
         guard !value.isEmpty else { return socket.close() }
-        self?.heard(Notification(uuid: uuid, value: value, client: key.client))
+        self?.pass(value, of: uuid, to: key.client)
       }
     }
   }
@@ -124,7 +142,7 @@ extension FakeBlueZ {
         // bluetoothd frees the socket of whoever subscribed first, and then finds that this one's link has ended.
         if let first = socketOrder.first(where: { $0.characteristic == characteristic.path }) { close(first) }
         close(SocketKey(client: client, characteristic: characteristic.path))
-        unsubscribe(client, characteristic.path)
+        note(false, false, by: client, characteristic.path)
       }
     }
     for application in applications {
@@ -141,6 +159,15 @@ extension FakeBlueZ {
   }
 
   // MARK: Hearing
+
+  /// A client hears a value if it is subscribed, in the form that it asked for.
+  private func pass(_ value: [UInt8], of uuid: String, to client: ObjectPath?) {
+    guard let characteristic = applications.lazy.compactMap({ $0[uuid] }).first,
+      characteristic.subscribers.contains(client)
+    else { return }
+    let isIndication = client.map(characteristic.indicated.contains) ?? false
+    heard(Notification(uuid: uuid, value: value, client: client, isIndication: isIndication))
+  }
 
   private func heard(_ notification: Notification) {
     notified.put(notification)
@@ -168,9 +195,7 @@ extension FakeBlueZ {
     for application in applications where application.owner == message.sender {
       guard let found = application.characteristics.first(where: { $0.value.path == message.path }) else { continue }
       if message.destination == nil { broadcasts.append(Notification(uuid: found.key, value: value)) }
-      for client in found.value.subscribers {
-        heard(Notification(uuid: found.key, value: value, client: client))
-      }
+      for client in found.value.subscribers { pass(value, of: found.key, to: client) }
     }
   }
 }

@@ -12,6 +12,8 @@ public final class FakeBlueZ {
     public var value: [UInt8]
     /// Nil for a client that is not known.
     public var client: ObjectPath?
+    /// Whether the client asked for indications.
+    public var isIndication = false
   }
 
   /// Whether it is one from 5.76 on: it takes a socket for each client that subscribes. One before 5.76 takes none, and

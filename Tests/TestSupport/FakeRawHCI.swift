@@ -37,6 +37,28 @@ public final class FakeRawHCI: RawHCI {
 
   public func closeAll() { hci.closeAll() }
 
+  /// What the peer at an address wrote last to the CCCDs, by their handles. A test that does not set it has a kernel
+  /// that does not let writes be seen.
+  public var configurations: [BluetoothAddress: [UInt16: LastConfiguration]] = [:]
+  private var writes: UInt64 = 0
+  private let configured = Observers<SeenConfiguration>()
+
+  /// The kernel has seen this write.
+  public func write(_ configuration: ClientConfiguration, to attribute: UInt16, by address: BluetoothAddress) {
+    writes += 1
+    configurations[address, default: [:]][attribute] = LastConfiguration(configuration, number: writes)
+    configured.call(SeenConfiguration(configuration, of: attribute, by: address, on: opened.last ?? 0))
+  }
+
+  public func onConfiguration(_ handler: @escaping @LoopActor (SeenConfiguration) -> Void) -> Registration {
+    configured.add(handler)
+  }
+
+  public func configuration(of attribute: UInt16, by address: BluetoothAddress, on index: UInt16) -> LastConfiguration?
+  {
+    configurations[address]?[attribute]
+  }
+
   public func packetLimit(of index: UInt16) -> Int { hci.packetLimit(of: index) }
 
   public func links(of index: UInt16) throws(HCIError) -> [HCILink] { try hci.links(of: index) }

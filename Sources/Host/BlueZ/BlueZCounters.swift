@@ -16,6 +16,8 @@ public final class BlueZCounters {
   public internal(set) var forcedNotifications: UInt64 = 0
   /// Those of them that were too long, and were cut.
   public internal(set) var cutNotifications: UInt64 = 0
+  /// Values that were sent once more, for the client had changed its subscription while they were on their way.
+  public internal(set) var repeatedNotifications: UInt64 = 0
   /// Links that were not told of because there were too many.
   public internal(set) var refusedLinks: UInt64 = 0
   /// Restarts of scanning because its results had stopped.
@@ -26,8 +28,8 @@ public final class BlueZCounters {
   var tallies: [Tally] {
     [
       Tally("Strangers", strangers), Tally("Malformed", malformed), Tally("RefusedWrites", refusedWrites),
-      Tally("DroppedNotifications", droppedNotifications), Tally("RefusedLinks", refusedLinks),
-      Tally("ScanRestarts", scanRestarts),
+      Tally("DroppedNotifications", droppedNotifications), Tally("RepeatedNotifications", repeatedNotifications),
+      Tally("RefusedLinks", refusedLinks), Tally("ScanRestarts", scanRestarts),
     ]
   }
 }

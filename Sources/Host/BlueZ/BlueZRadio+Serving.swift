@@ -122,6 +122,7 @@ extension BlueZRadio {
     let id = link.id
     let isKnown = characteristic.subscribers.contains(id)
     if let earlier = characteristic.sockets.updateValue(socket, forKey: id) {
+      sendUnread(by: earlier, of: characteristic, to: link)
       earlier.close()
       // It may have been full, and tells of no room any more.
       EventLoop.shared.soon { [weak self] in self?.delegate?.hasRoom(id) }
@@ -285,6 +286,10 @@ extension BlueZRadio {
 
   private func send(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Delivery.Fate {
     guard let link = links[id] else { return .unreachable }
+    if characteristic.reach == .exact, hasUnsubscribed(link, from: characteristic) {
+      // bluetoothd may have a socket for the client all the same, and drops what comes by it.
+      return sendRaw(value, of: characteristic, to: link)
+    }
     guard let socket = characteristic.sockets[id] else {
       if characteristic.closing[id] != nil { return .full }
       let isRaw = characteristic.reach == .exact || characteristic.stranded.contains(id)
@@ -293,29 +298,13 @@ extension BlueZRadio {
     // bluetoothd takes an empty packet for the end of the socket.
     guard !value.isEmpty else { return .unreachable }
     switch socket.send(value) {
-    case .sent: return .accepted
+    case .sent:
+      characteristic.sent(value, to: id)
+      return .accepted
     // Why it is closed shows in a moment, and room is told then.
     case .full, .closed: return .full
     case .tooLong: return .unreachable
     }
-  }
-
-  /// Sends a value that no other client may hear, at a bluetoothd that sends each value to all subscribers.
-  private func sendExactly(
-    _ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID
-  ) -> Delivery.Fate {
-    guard let link = links[id] else { return .unreachable }
-    let isAlone = onlyClient == link.device
-    if characteristic.isNotifying, isAlone, characteristic.subscriber == id {
-      return signal(value, of: characteristic, to: .link(id)).fate(of: id)
-    }
-    // A raw HCI that failed for good is tried again where there is nothing better.
-    guard doors.raw.way != nil, rawFailure == nil || !characteristic.isNotifying else {
-      return signal(value, of: characteristic, to: .link(id)).fate(of: id)
-    }
-    let fate = sendRaw(value, of: characteristic, to: link)
-    guard fate == .unreachable, isAlone || links.count == 1 else { return fate }
-    return signal(value, of: characteristic, to: .link(id)).fate(of: id)
   }
 
   /// Sends a value that is for one of several clients past bluetoothd, which would send it to all. It has to fit into one packet of
@@ -336,7 +325,7 @@ extension BlueZRadio {
   }
 
   /// Has bluetoothd send a value to all subscribers of a characteristic.
-  private func signal(
+  func signal(
     _ value: [UInt8], of characteristic: ServedCharacteristic, to recipients: Recipients
   ) -> Delivery {
     let meant = recipients.links ?? characteristic.subscriber.map { [$0] } ?? links.all.map(\.id)
@@ -370,12 +359,15 @@ extension BlueZRadio {
       guard let self else { return }
       isQuestionDue = false
       guard let owner = place?.owner, window.ask() else { return }
+      let asked = unsettled
+      unsettled = []
       bus.call(owner, .root, BlueZName.peer, "Ping") { [weak self] result in
         guard let self, place?.owner == owner else { return }
         if case .failure(let error) = result, error.is(.timeout) {
           window.unanswered()
         } else {
           for link in window.answered() where links[link] != nil { delegate?.hasRoom(link) }
+          repeatUnsettled(asked)
         }
         askAboutSignals()
       }
@@ -384,7 +376,7 @@ extension BlueZRadio {
 
   // MARK: Raw HCI
 
-  private func sendRaw(
+  func sendRaw(
     _ value: [UInt8], of characteristic: ServedCharacteristic, to link: LinkTable.Entry
   ) -> Delivery.Fate {
     guard let raw = doors.raw.way, characteristic.handle != 0, let index = place?.index else { return .unreachable }
@@ -418,7 +410,7 @@ extension BlueZRadio {
   }
 
   /// The one client that is connected: the only peer that can have subscribed. Nil where there are several.
-  private var onlyClient: ObjectPath? {
+  var onlyClient: ObjectPath? {
     guard let place else { return nil }
     // Not before it is asked for: a value in the usual case needs no look at all the peers.
     var connected: [Device] { daemon.devices.values.filter { $0.isConnected && $0.path.isWithin(place.adapter) } }
@@ -451,7 +443,7 @@ extension Recipients {
 
 extension Delivery {
   /// What became of a value for one link.
-  fileprivate enum Fate { case accepted, full, unreachable }
+  enum Fate { case accepted, full, unreachable }
 
   fileprivate mutating func add(_ link: LinkID, _ fate: Fate) {
     switch fate {
@@ -461,7 +453,7 @@ extension Delivery {
     }
   }
 
-  fileprivate func fate(of link: LinkID) -> Fate {
+  func fate(of link: LinkID) -> Fate {
     accepted.contains(link) ? .accepted : full.contains(link) ? .full : .unreachable
   }
 }

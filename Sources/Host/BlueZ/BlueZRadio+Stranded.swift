@@ -14,7 +14,10 @@ extension BlueZRadio {
 
   /// bluetoothd has closed a client's socket: the client no longer wants values, or it or another one has left.
   func socketClosed(_ id: LinkID, of characteristic: ServedCharacteristic) {
-    characteristic.sockets.removeValue(forKey: id)?.close()
+    if let socket = characteristic.sockets.removeValue(forKey: id) {
+      if let link = links[id] { sendUnread(by: socket, of: characteristic, to: link) }
+      socket.close()
+    }
     // Where nobody else is there, or was a moment ago, nobody else has left.
     guard links.count > 1 || hasSomebodyLeft(characteristic) else { return decide(id, of: characteristic) }
     characteristic.closing[id] = scheduler.schedule(after: Self.leavingTime) { [weak self, weak characteristic] in
@@ -51,7 +54,7 @@ extension BlueZRadio {
   func needsSignal(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Bool {
     guard characteristic.stranded.contains(id), let link = links[id] else { return false }
     switch characteristic.reach {
-    case .exact: return doors.raw.way == nil || rawFailure != nil
+    case .exact: return doors.raw.way == nil || rawFailure != nil || wantsIndication(link, of: characteristic)
     case .subscribers: return !isShort(value, for: link)
     }
   }

@@ -62,6 +62,9 @@ public final class BlueZRadio: RadioDriver {
   var directions = ConnectionDirections()
   var window = SignalWindow()
   var isQuestionDue = false
+  /// Values whose signals bluetoothd has perhaps not handled yet, and that one client must get whatever becomes of
+  /// its subscription.
+  var unsettled: [UnsettledSignal] = []
   /// What the kernel said against raw HCI, where it was not a passing failure.
   var rawFailure: String?
   var toldSlots = 1
@@ -181,6 +184,7 @@ public final class BlueZRadio: RadioDriver {
           guard let self, index == place?.index, let link = link(at: address) else { return }
           delegate?.hasRoom(link.id)
         })
+      registrations.append(raw.onConfiguration { [weak self] in self?.configured($0) })
     }
   }
 
@@ -309,7 +313,7 @@ public final class BlueZRadio: RadioDriver {
     bePatient()
     if place != self.place {
       if place?.owner != self.place?.owner {
-        window = SignalWindow()
+        (window, unsettled) = (SignalWindow(), [])
         configuration = readConfiguration()
         askForCommandLine()
         central.bearers = bearers

@@ -74,6 +74,7 @@ public struct CounterMeanings: Sendable {
       "Malformed": "malformed properties, paths and signals of bluetoothd, which were ignored",
       "RefusedWrites": "writes of peers that were answered with an error",
       "DroppedNotifications": "values for clients that had not subscribed, or were gone",
+      "RepeatedNotifications": "values sent again to clients that had changed their subscription meanwhile",
       "RefusedLinks": "links that no service received, because there were too many",
       "ScanRestarts": "restarts of scanning, because its results had stopped",
       "UnusedLinks": "links that were disconnected because the peer used no service",

@@ -4,7 +4,7 @@ import Hosting
 import Loop
 
 /// What the service does with its capabilities: it opens the management socket with CAP_NET_ADMIN and gives that up, and
-/// puts CAP_NET_RAW aside for the moments in which something is sent.
+/// puts CAP_NET_RAW aside for the moments in which it sends, and in which it says what it listens to.
 ///
 /// To be made before there is another thread.
 struct Privileges: Sendable {
@@ -37,7 +37,10 @@ struct Privileges: Sendable {
     case .failure(let error): doors.management = .shut(error.description)
     case nil: break
     }
-    if wantsRaw { doors.raw = mayUseRaw ? .open(KernelHCI()) : .shut("CAP_NET_RAW is missing") }
+    if wantsRaw {
+      doors.raw =
+        mayUseRaw ? .open(KernelHCI(makeListener: KernelHCI.listener)) : .shut("CAP_NET_RAW is missing")
+    }
     return doors
   }
 }

@@ -21,6 +21,9 @@ final class ServedCharacteristic {
   /// The handle of the value in bluetoothd's database, which bluetoothd writes here when it registers the application; 0
   /// before.
   private(set) var handle: UInt16 = 0
+  /// The handle of the Client Characteristic Configuration, which bluetoothd puts behind the value where the service
+  /// has no descriptors of its own.
+  var configurationHandle: UInt16 { handle &+ 1 }
   /// The sockets of the clients that subscribed, where bluetoothd keeps clients apart.
   var sockets: [LinkID: PacketSocket] = [:]
   /// Clients whose sockets bluetoothd has closed, until it shows why.
@@ -33,8 +36,15 @@ final class ServedCharacteristic {
   var writers: [LinkID: PacketSocket] = [:]
   /// Nil where bluetoothd is never offered any.
   private(set) var writeOffer: WriteOffer?
+  /// Clients that have unsubscribed and whose sockets bluetoothd has not closed yet, until it should have.
+  var ending: [LinkID: Registration] = [:]
+  /// The value that went last by each socket, where it must reach the client whatever becomes of its subscription.
+  private var lastSent: [LinkID: [UInt8]] = [:]
   /// Whether a client subscribed, where bluetoothd does not keep clients apart.
   var isNotifying = false
+  /// Calls of `StartNotify` and `StopNotify`: while the number is the same nobody has subscribed first or
+  /// unsubscribed last.
+  private(set) var changes: UInt64 = 0
   /// The client that did, where that is certain.
   var subscriber: LinkID?
 
@@ -87,7 +97,7 @@ final class ServedCharacteristic {
 
   private func closeSockets() {
     for socket in Array(sockets.values) + Array(writers.values) { socket.close() }
-    (sockets, writers, closing, stranded) = ([:], [:], [:], [])
+    (sockets, writers, closing, stranded, ending, lastSent) = ([:], [:], [:], [], [:], [:])
   }
 
   /// bluetoothd has forgotten the characteristic. The handle that bluetoothd wrote is void: the next registration decides
@@ -108,7 +118,7 @@ final class ServedCharacteristic {
   func forget(_ link: LinkID) {
     if subscribers.contains(link) { lastLeft = radio?.scheduler.now }
     sockets.removeValue(forKey: link)?.close()
-    closing[link] = nil
+    (closing[link], ending[link], lastSent[link]) = (nil, nil, nil)
     stranded.remove(link)
     writers.removeValue(forKey: link)?.close()
     writeOffer?.closed(link)
@@ -125,6 +135,17 @@ final class ServedCharacteristic {
     guard isNotifying != self.isNotifying else { return }
     self.isNotifying = isNotifying
     object?.changed("Notifying")
+  }
+
+  /// A value went by the socket of a client.
+  func sent(_ value: [UInt8], to link: LinkID) {
+    if reach == .exact { lastSent[link] = value }
+  }
+
+  /// The last value that went by a socket which is at its end; nil where bluetoothd has taken all that it held.
+  func takeUnread(of link: LinkID, from socket: PacketSocket) -> [UInt8]? {
+    let value = lastSent.removeValue(forKey: link)
+    return socket.hasLostPackets ? value : nil
   }
 
   /// Has `value` read by clients that read the characteristic; where a value must reach no other client, by those that it
@@ -155,6 +176,7 @@ final class ServedCharacteristic {
         return []
       },
       method("StopNotify") { (self, _) throws(DBusError) in
+        self.changes += 1
         if self.isNotifying { self.radio?.unsubscribed(from: self) }
         return []
       },
@@ -244,6 +266,7 @@ final class ServedCharacteristic {
     guard !keepsApart else {
       throw DBusError(name: BlueZName.Failure.notSupported, message: "Values go by AcquireNotify only.")
     }
+    changes += 1
     if !isNotifying { radio?.subscribed(to: self) }
   }
 

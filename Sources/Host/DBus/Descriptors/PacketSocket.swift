@@ -104,6 +104,13 @@ public final class PacketSocket {
   /// Whether this end was closed.
   public var isClosed: Bool { end.raw < 0 }
 
+  /// Whether the other end was closed before it had taken all packets. To be asked once, when the other end is gone.
+  public var hasLostPackets: Bool {
+    var error: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    return getsockopt(end.raw, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == ECONNRESET
+  }
+
   /// Closes this end; the other one hears of it. No closure is called any more.
   public func close() {
     // To take `onReadable` away has the end watched anew, so that comes before the watching ends.

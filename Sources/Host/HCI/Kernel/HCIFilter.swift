@@ -1,11 +1,11 @@
 import Bytes
 
-/// What a raw socket lets through of what its controller says: events by their codes, and of the answers to commands
-/// those to one opcode. It is the kernel's `struct hci_ufilter`.
+/// What a raw socket lets through of what its controller says: events by their codes, of the answers to commands
+/// those to one opcode, and packets of data. It is the kernel's `struct hci_ufilter`.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
-/// | 0 | 4 | packet types, one bit each: events are type 4 |
+/// | 0 | 4 | packet types, one bit each: ACL data is type 2, events are type 4 |
 /// | 4 | 8 | events, one bit each |
 /// | 12 | 2 | opcode whose Command Complete and Command Status pass; 0 for those of all opcodes |
 /// | 14 | 2 | padding |
@@ -13,19 +13,22 @@ public struct HCIFilter: Hashable, Sendable {
   /// Codes of events, below 64.
   public var events: Set<UInt8>
   public var opcode: UInt16
+  /// Whether packets of ACL data pass, in both directions.
+  public var passesData: Bool
 
   /// Nothing passes.
   public static let nothing = HCIFilter(events: [])
 
-  public init(events: Set<UInt8>, opcode: UInt16 = 0) {
+  public init(events: Set<UInt8>, opcode: UInt16 = 0, passesData: Bool = false) {
     self.events = events
     self.opcode = opcode
+    self.passesData = passesData
   }
 
   var bytes: [UInt8] {
     let events = events.filter { $0 < 64 }
     var writer = ByteWriter(capacity: 16)
-    writer.u32le(events.isEmpty ? 0 : 1 << 4)
+    writer.u32le((events.isEmpty ? 0 : 1 << 4) | (passesData ? 1 << 2 : 0))
     for half in 0..<2 as Range<UInt8> {
       writer.u32le(events.filter { $0 / 32 == half }.reduce(0) { $0 | 1 << UInt32($1 % 32) })
     }

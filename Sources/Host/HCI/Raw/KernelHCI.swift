@@ -1,3 +1,4 @@
+import Journal
 import Loop
 import Radio
 
@@ -5,40 +6,64 @@ import Radio
 /// argument runs and at no other time.
 public typealias RawPrivilege = @LoopActor (() throws(HCIError) -> Void) throws(HCIError) -> Void
 
-/// Raw HCI by the kernel's raw sockets, one for each controller.
+/// Raw HCI by the kernel's raw sockets, two for each controller: one for packets that are sent, and one on which
+/// clients' writes of CCCDs are seen.
 @LoopActor
 public final class KernelHCI: RawHCI {
   private let makeSocket: @LoopActor (UInt16) throws(HCIError) -> any RawSocket
+  private let makeListener: @LoopActor (UInt16) throws(HCIError) -> (any ConfigurationSocket)?
   private let scheduler: any Scheduler
   private let privilege: RawPrivilege
   private var controllers: [UInt16: RawController] = [:]
+  private var watches: [UInt16: ConfigurationWatch] = [:]
   private var handlers: [(id: Int, handler: @LoopActor (BluetoothAddress, UInt16) -> Void)] = []
   private var lastHandler = 0
+  private let configured = Observers<SeenConfiguration>()
 
   /// - Parameters:
   ///   - makeSocket: where the sockets come from, by the controllers' indices.
+  ///   - makeListener: the same for the sockets on which writes of CCCDs are seen; nil where none are to be seen.
   ///   - privilege: what the kernel asks of a process that sends and listens.
   public init(
     scheduler: any Scheduler = EventLoop.shared,
     makeSocket: @escaping @LoopActor (UInt16) throws(HCIError) -> any RawSocket = { (index) throws(HCIError) in
       try HCISocket(.raw, index: index)
     },
+    makeListener: @escaping @LoopActor (UInt16) throws(HCIError) -> (any ConfigurationSocket)? = { (_) in nil },
     privilege: @escaping RawPrivilege = { (body) throws(HCIError) in try Capabilities.using(.netRaw, body) }
   ) {
     self.scheduler = scheduler
     self.privilege = privilege
     self.makeSocket = makeSocket
+    self.makeListener = makeListener
+  }
+
+  /// A socket on which writes of CCCDs are seen.
+  public static func listener(_ index: UInt16) throws(HCIError) -> (any ConfigurationSocket)? {
+    try HCISocket(.raw, index: index)
   }
 
   public func open(_ index: UInt16) throws(HCIError) { _ = try controller(index) }
 
   public func closeAll() {
     let open = controllers
-    controllers = [:]
+    (controllers, watches) = ([:], [:])
     for index in open.keys.sorted() { open[index]?.close() }
   }
 
   public func links(of index: UInt16) throws(HCIError) -> [HCILink] { try controller(index).links() }
+
+  public func configuration(of attribute: UInt16, by address: BluetoothAddress, on index: UInt16) -> LastConfiguration?
+  {
+    guard let watch = watches[index], let links = try? links(of: index) else { return nil }
+    let found = links.filter { $0.address == address && $0.isLE && $0.isConnected }
+    guard found.count == 1, let link = found.first else { return nil }
+    return watch.last(of: attribute, on: link.handle)
+  }
+
+  public func onConfiguration(_ handler: @escaping @LoopActor (SeenConfiguration) -> Void) -> Registration {
+    configured.add(handler)
+  }
 
   public func send(
     _ value: ATTNotification, to address: BluetoothAddress, on index: UInt16,
@@ -71,10 +96,30 @@ public final class KernelHCI: RawHCI {
     let controller = try RawController(try makeSocket(index), index, scheduler, privilege)
     controller.onRoom = { [weak self] address in self?.tellRoom(address, index) }
     controller.onClosed = { [weak self, weak controller] in
-      if let self, let controller, controllers[index] === controller { controllers[index] = nil }
+      guard let self, let controller, controllers[index] === controller else { return }
+      (controllers[index], watches[index]) = (nil, nil)
     }
     controllers[index] = controller
+    watches[index] = watch(of: index)
     return controller
+  }
+
+  /// Values are sent without it as well.
+  private func watch(of index: UInt16) -> ConfigurationWatch? {
+    do throws(HCIError) {
+      guard let socket = try makeListener(index) else { return nil }
+      return try ConfigurationWatch(socket, privilege) { [weak self] in self?.saw($0, on: index) }
+    } catch {
+      Log.shared.debug("Writes of CCCDs on hci\(index) are not seen: \(error)")
+      return nil
+    }
+  }
+
+  private func saw(_ write: ConfigurationWrite, on index: UInt16) {
+    guard let configuration = ClientConfiguration(rawValue: write.value), let links = try? links(of: index),
+      let link = links.first(where: { $0.handle == write.link && $0.isLE && $0.isConnected })
+    else { return }
+    configured.call(SeenConfiguration(configuration, of: write.attribute, by: link.address, on: index))
   }
 
   private func tellRoom(_ address: BluetoothAddress, _ index: UInt16) {

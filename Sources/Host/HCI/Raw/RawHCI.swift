@@ -16,6 +16,15 @@ public protocol RawHCI: AnyObject {
   /// The links of the controller `index`, from the kernel's list.
   func links(of index: UInt16) throws(HCIError) -> [HCILink]
 
+  /// What the peer at `address` wrote last to the Client Characteristic Configuration (CCCD) with the handle
+  /// `attribute`. Nil where the peer has written nothing to it on its present link, and where that is not known: the
+  /// controller was not listened to yet, or the kernel does not let writes be seen.
+  func configuration(of attribute: UInt16, by address: BluetoothAddress, on index: UInt16) -> LastConfiguration?
+
+  /// Calls `handler` when a peer has written a CCCD, for as long as the registration lives. A short write of another
+  /// attribute looks the same.
+  func onConfiguration(_ handler: @escaping @LoopActor (SeenConfiguration) -> Void) -> Registration
+
   /// Bytes of the longest value that the controller `index` takes in one packet, between whose parts nothing can come.
   func packetLimit(of index: UInt16) -> Int
 

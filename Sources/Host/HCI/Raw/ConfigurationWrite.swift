@@ -1,0 +1,74 @@
+import Bytes
+import Radio
+
+/// What a client wrote to a Client Characteristic Configuration (CCCD): whether it wants the values of a
+/// characteristic.
+public enum ClientConfiguration: UInt16, Hashable, Sendable {
+  case nothing = 0
+  case notifications = 1
+  case indications = 2
+}
+
+/// A client's Write Request or Write Command of one or two bytes, as a controller hands it to the kernel: the form
+/// that a write of a CCCD has. Other short writes have it as well.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 1 | packet type 2 |
+/// | 1 | 2 | handle of the link; bits 12 and 13 are 2 in the first packet of a frame from a peer |
+/// | 3 | 2 | length of what follows |
+/// | 5 | 2 + 2 | L2CAP: length of what follows, channel 4 |
+/// | 9 | 1 + 2 | ATT: opcode `12` or `52`, handle of the attribute |
+/// | 12 | 1 or 2 | value |
+struct ConfigurationWrite: Hashable, Sendable {
+  var link: UInt16
+  var attribute: UInt16
+  var value: UInt16
+
+  private static let packetType: UInt8 = 0x02
+  private static let firstOfFrame: UInt8 = 0x20
+  private static let frameMask: UInt8 = 0x30
+  private static let opcodes: Set<UInt8> = [0x12, 0x52]
+  /// Bytes of a packet with a value of two bytes, the most that is read.
+  static let limit = 14
+
+  /// Reads a whole packet; nil for a packet that is none of this form.
+  init?(reading bytes: [UInt8]) throws(WireError) {
+    var reader = ByteReader(bytes)
+    guard try reader.u8() == Self.packetType else { return nil }
+    let head = try reader.u16le()
+    guard UInt8(truncatingIfNeeded: head >> 8) & Self.frameMask == Self.firstOfFrame else { return nil }
+    guard Int(try reader.u16le()) == reader.remaining else { throw .badValue("length") }
+    let length = Int(try reader.u16le())
+    guard try reader.u16le() == ATT.channel, Self.opcodes.contains(try reader.u8()) else { return nil }
+    attribute = try reader.u16le()
+    guard length == 3 + reader.remaining else { return nil }
+    link = head & HCILink.handleMask
+    switch reader.remaining {
+    case 1: value = UInt16(try reader.u8())
+    case 2: value = try reader.u16le()
+    default: return nil
+    }
+  }
+
+  /// Has the kernel admit packets of this form, and events.
+  static let program = PacketProgram(instructions: [
+    .byte(0),
+    .isEqual(to: UInt32(ControllerEvent.packetType), then: 13, else: 0),
+    .isEqual(to: UInt32(packetType), then: 0, else: 11),
+    .byte(2),
+    .and(UInt32(frameMask)),
+    .isEqual(to: UInt32(firstOfFrame), then: 0, else: 8),
+    // The channel, least significant byte first.
+    .half(7),
+    .isEqual(to: UInt32(ATT.channel.byteSwapped), then: 0, else: 6),
+    .byte(9),
+    .isEqual(to: 0x12, then: 1, else: 0),
+    .isEqual(to: 0x52, then: 0, else: 3),
+    .length,
+    .isEqual(to: UInt32(limit - 1), then: 2, else: 0),
+    .isEqual(to: UInt32(limit), then: 1, else: 0),
+    .drop,
+    .admit,
+  ])
+}

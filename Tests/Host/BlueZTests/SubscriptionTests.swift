@@ -1,0 +1,236 @@
+import BlueZ
+import Common
+import DBus
+import HCI
+import Loop
+import Radio
+import TestSupport
+import Testing
+
+/// Facts: bluez.md section 14.
+@Suite("What a client gets follows its last write of the CCCD")
+struct SubscriptionTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let addresses = [ExactnessTests.first, ExactnessTests.second]
+  private static let hear = ExactnessTests.hear
+  private static let (old, new) = (BlueZVersion(5, 66), BlueZVersion(5, 82))
+
+  /// A radio with clients that are connected, and that bluetoothd and the kernel see writing.
+  @LoopActor
+  private final class Bench {
+    let rig: Rig
+    let raw = FakeRawHCI()
+    let service = Service()
+    let server: DriverRig.Server
+    let devices: [ObjectPath]
+    var links: [LinkID] = []
+
+    init(_ version: BlueZVersion, _ reach: GATTCharacteristic.Reach = .exact, clients: Int = 1) async throws {
+      rig = try await Rig(version: version, doors: KernelDoors(raw: .open(raw)))
+      try await rig.reach(.ready)
+      server = try await rig.serve(service, Service.application(reach: reach))
+      raw.links = addresses.prefix(clients).enumerated().map { index, address in
+        HCILink(handle: UInt16(0x40 + index), address: BluetoothAddress(address) ?? BluetoothAddress(0))
+      }
+      devices = addresses.prefix(clients).map { [rig] in rig.fake.addDevice($0) }
+      for _ in devices { links.append(try await service.link()) }
+    }
+
+    /// A client writes its CCCD, and nobody waits for what comes of it.
+    func begin(_ configuration: ClientConfiguration, by client: Int = 0) {
+      guard let handle = rig.fake.applications.last?[Service.hear]?.handle else { return }
+      raw.write(configuration, to: handle + 1, by: raw.links[client].address)
+      rig.fake.subscribe(
+        Service.hear, configuration != .nothing, by: devices[client], isIndicated: configuration == .indications
+      ) { _ in }
+    }
+
+    func write(_ configuration: ClientConfiguration, by client: Int = 0) async throws {
+      begin(configuration, by: client)
+      try await rig.settle()
+      try await rig.settle()
+    }
+
+    @discardableResult
+    func notify(_ value: UInt8, to client: Int = 0) -> Delivery {
+      server.notify([value], of: hear, to: links[client])
+    }
+
+    /// What bluetoothd sent to a client: `n` before a notification's value, `i` before an indication's. By raw HCI:
+    /// `r`.
+    func heard(_ client: Int = 0) -> [String] {
+      rig.fake.notified.all.filter { $0.client == devices[client] }.map {
+        ($0.isIndication ? "i" : "n") + "\($0.value[0])"
+      }
+        + raw.controller.received.all.filter { $0.peer == raw.links[client].address }.map { "r\($0.payload.last ?? 0)" }
+    }
+
+    /// What was on its way has arrived.
+    func settle() async throws {
+      for _ in 0..<4 { try await rig.settle() }
+    }
+
+    func close() {
+      server.close()
+      rig.close()
+    }
+  }
+
+  @Test(
+    "A client that went from notifications to indications and then unsubscribed gets its value past bluetoothd 5.66")
+  @LoopActor
+  func unsubscribedAfterChange() async throws {
+    let bench = try await Bench(Self.old)
+    defer { bench.close() }
+    for configuration in [ClientConfiguration.notifications, .indications, .nothing] {
+      try await bench.write(configuration)
+    }
+    #expect(bench.notify(1) == Delivery(accepted: [bench.links[0]]))
+    try await bench.settle()
+    #expect(bench.heard() == ["r1"])
+  }
+
+  @Test("On 5.66 a client that wants indications gets them, whatever clients before it have left behind")
+  @LoopActor
+  func indicatedAfterLeak() async throws {
+    let bench = try await Bench(Self.old)
+    defer { bench.close() }
+    for configuration in [ClientConfiguration.notifications, .indications, .nothing] {
+      try await bench.write(configuration)
+    }
+    for (number, configuration) in [ClientConfiguration.indications, .notifications, .nothing, .indications]
+      .enumerated()
+    {
+      try await bench.write(configuration)
+      bench.notify(UInt8(number))
+      try await bench.settle()
+    }
+    #expect(bench.heard() == ["i0", "n1", "i3", "r2"])
+  }
+
+  @Test("On 5.66 a client that wants indications gets them beside others, unless these are subscribed as well")
+  @LoopActor
+  func indicatedBesideOthers() async throws {
+    let bench = try await Bench(Self.old, clients: 2)
+    defer { bench.close() }
+    try await bench.write(.indications)
+    bench.notify(1)
+    bench.notify(2, to: 1)
+    try await bench.settle()
+    #expect(bench.heard() == ["i1"] && bench.heard(1) == ["r2"])
+    try await bench.write(.notifications, by: 1)
+    bench.notify(3)
+    bench.notify(4, to: 1)
+    try await bench.settle()
+    #expect(bench.heard() == ["i1", "r3"] && bench.heard(1) == ["r2", "r4"], "no value reaches the other client")
+    try await bench.write(.nothing, by: 1)
+    bench.notify(5)
+    try await bench.settle()
+    #expect(bench.heard() == ["i1", "i5", "r3"] && bench.heard(1) == ["r2", "r4"])
+  }
+
+  @Test("On 5.66 a client that unsubscribes while its value is on the way to bluetoothd gets it once")
+  @LoopActor
+  func unsubscribesMeanwhile() async throws {
+    let bench = try await Bench(Self.old)
+    defer { bench.close() }
+    try await bench.write(.notifications)
+    // bluetoothd has taken the write, and its StopNotify has not been read when the value is sent.
+    bench.rig.fake.subscribe(Service.hear, false) { _ in }
+    #expect(bench.notify(1) == Delivery(accepted: [bench.links[0]]))
+    try await bench.settle()
+    #expect(bench.heard() == ["r1"])
+    #expect(bench.rig.radio.counters.repeatedNotifications == 1)
+    bench.notify(2)
+    try await bench.settle()
+    #expect(bench.heard() == ["r1", "r2"])
+  }
+
+  @Test("A client that unsubscribes before AcquireNotify is answered gets its value past bluetoothd 5.82")
+  @LoopActor
+  func forgottenSocket() async throws {
+    let bench = try await Bench(Self.new)
+    defer { bench.close() }
+    bench.begin(.notifications)
+    bench.begin(.nothing)
+    try await bench.settle()
+    bench.notify(1)
+    try await bench.settle()
+    #expect(bench.heard() == ["r1"])
+    try await bench.write(.notifications)
+    bench.notify(2)
+    try await bench.settle()
+    #expect(bench.heard() == ["n2", "r1"])
+  }
+
+  @Test("A subscription that 5.82 does not end is taken for ended after a second", arguments: [true, false])
+  @LoopActor
+  func forgottenSubscription(isExact: Bool) async throws {
+    let bench = try await Bench(Self.new, isExact ? .exact : .subscribers)
+    defer { bench.close() }
+    let told = bench.rig.radio.told
+    func ends() -> Int { told.all.count { $0 == .used(bench.server.number, bench.links[0], .unsubscribed(Self.hear)) } }
+    bench.begin(.notifications)
+    bench.begin(.nothing)
+    try await bench.settle()
+    #expect(ends() == 0)
+    bench.rig.time.advance(by: .seconds(1))
+    #expect(ends() == 1)
+    #expect((bench.notify(1).unreachable == bench.links) == !isExact)
+    // One that has subscribed again in that time stays subscribed.
+    try await bench.write(.notifications)
+    bench.begin(.nothing)
+    try await bench.write(.notifications)
+    bench.rig.time.advance(by: .seconds(2))
+    try await bench.settle()
+    bench.notify(2)
+    try await bench.settle()
+    #expect(bench.heard().contains("n2"))
+  }
+
+  @Test("A value that 5.82 leaves in the socket of a client that unsubscribes reaches the client past bluetoothd")
+  @LoopActor
+  func unread() async throws {
+    let bench = try await Bench(Self.new)
+    defer { bench.close() }
+    bench.rig.fake.leavesValues = true
+    try await bench.write(.notifications)
+    #expect(bench.notify(1) == Delivery(accepted: bench.links))
+    try await bench.write(.nothing)
+    try await bench.settle()
+    #expect(bench.heard() == ["r1"])
+    bench.rig.fake.leavesValues = false
+    try await bench.write(.notifications)
+    bench.notify(2)
+    try await bench.settle()
+    try await bench.write(.nothing)
+    try await bench.settle()
+    #expect(bench.heard() == ["n2", "r1"], "a value that bluetoothd has taken is not sent again")
+  }
+
+  @Test(
+    "After 200 writes in any order a client gets each value once, in the form that it wrote last",
+    arguments: [old, new])
+  @LoopActor
+  func any(version: BlueZVersion) async throws {
+    let bench = try await Bench(version)
+    defer { bench.close() }
+    var random = SystemRandomNumberGenerator()
+    var wanted: [String] = []
+    var written: [ClientConfiguration] = []
+    for value in UInt8(0)..<20 {
+      for _ in 0..<10 {
+        let configuration = [ClientConfiguration.nothing, .notifications, .indications].randomElement(using: &random)
+        written.append(configuration ?? .nothing)
+        bench.begin(configuration ?? .nothing)
+        if Bool.random(using: &random) { try await bench.rig.settle() }
+      }
+      try await bench.settle()
+      bench.notify(value)
+      try await bench.settle()
+      wanted.append(["r", "n", "i"][Int(written.last?.rawValue ?? 0)] + "\(value)")
+    }
+    #expect(bench.heard().sorted() == wanted.sorted(), "\(written.map(\.rawValue))")
+  }
+}
