@@ -42,7 +42,7 @@ SELECTION = (
 
 #: Suites of which the selection has no test: their tests take 25 s or longer in an emulated guest, promise what only a guest with a
 #: processor of its own keeps, or wait for pauses of the protocol (`ALL=1` runs them).
-DESK = ("clients", "goodput", "mail", "meshfaults", "meshparcels", "meshspeed", "roles", "scanning", "traces")
+DESK = ("clients", "goodput", "mail", "meshfaults", "meshparcels", "meshspeed", "roles", "scanning", "subscribing", "traces")
 
 #: Seconds that a suite takes on a guest of the reference speed: so many in which it waits, which are the same on a slow guest, and
 #: so many in which it works.
@@ -50,7 +50,7 @@ SECONDS = {
     "formats": (0, 1), "linux": (0, 45), "mesh": (0, 1100), "meshfaults": (30, 250), "meshparcels": (30, 300), "meshspeed": (260, 330),
     "apps": (60, 340), "media": (160, 520), "mail": (40, 235), "roles": (90, 90), "scanning": (160, 40), "clients": (60, 200), "traces": (90, 150),
     "broadcast": (420, 120), "advertising": (0, 15), "transfers": (0, 180), "privacy": (0, 45), "crowds": (0, 350),
-    "battery": (0, 200), "hardware": (60, 40), "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
+    "battery": (0, 200), "subscribing": (0, 60), "hardware": (60, 40), "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
 }
 
 
