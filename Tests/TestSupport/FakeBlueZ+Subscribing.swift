@@ -79,22 +79,25 @@ extension FakeBlueZ {
     _ then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
   ) {
     let key = SocketKey(client: client, characteristic: path)
-    guard isWanted else {
-      close(key)
-      return then(.success([]))
-    }
+    // It closes the socket when the client unsubscribes; a client that subscribes again has done that before.
+    close(key)
+    guard isWanted else { return then(.success([])) }
     let options: [String: DBusValue] = [
       "device": .objectPath(client), "mtu": .uint16(517), "link": .string("LE"),
     ]
     call(uuid, "AcquireNotify", [.options(options)]) { [weak self] result in
       guard let self, case .success(let values) = result else {
-        self?.note(false, false, by: client, path)
+        if self?.sockets[key] == nil { self?.note(false, false, by: client, path) }
         return then(result)
       }
       guard values.count == 2, let end = values[0].asDescriptor, values[1].asUInt16 != nil,
         let socket = try? PacketSocket(owning: end)
       else { return then(.failure(.failed("AcquireNotify gave no socket."))) }
-      close(key)
+      // As bluetoothd does, which takes the first socket of two that it asked for, and leaves the other one open and unread.
+      guard sockets[key] == nil else {
+        unread.append(socket)
+        return then(result)
+      }
       sockets[key] = socket
       socketOrder.append(key)
       if !leavesValues { listen(to: socket, key, uuid) }
@@ -155,7 +158,7 @@ extension FakeBlueZ {
   func dropSockets() {
     for socket in sockets.values { socket.close() }
     for socket in writers.values { socket.close() }
-    (sockets, socketOrder, writers, renewed) = ([:], [], [:], [])
+    (sockets, socketOrder, writers, renewed, unread) = ([:], [], [:], [], [])
   }
 
   // MARK: Hearing

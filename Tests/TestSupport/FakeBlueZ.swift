@@ -63,6 +63,8 @@ public final class FakeBlueZ {
   public var refusals: [DBusError] = []
   /// Whether the answers to registrations are kept back until `releaseAnswers()`.
   public var holdsAnswers = false
+  /// Sockets that it was given and does not read.
+  var unread: [PacketSocket] = []
   /// Whether it is asked in vain what it has.
   public var isSilent = false
   /// Whether it is asked in vain how a property is.

@@ -118,6 +118,11 @@ extension BlueZRadio {
     -> FileDescriptor?
   {
     guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
+    // The client has unsubscribed and subscribed again before bluetoothd had the answer to its first call. bluetoothd takes the first
+    // socket that it gets, and would leave another one unread.
+    if let socket = characteristic.sockets[link.id], !socket.isOtherEndGone {
+      throw DBusError(name: BlueZName.Failure.failed, message: "The client has a socket.")
+    }
     let (socket, end) = try PacketSocket.pair(buffer: link.backlog.bytes)
     let id = link.id
     let isKnown = characteristic.subscribers.contains(id)

@@ -164,6 +164,18 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["n2", "r1"])
   }
 
+  @Test("A client that subscribes, unsubscribes and subscribes before AcquireNotify is answered hears 5.82")
+  @LoopActor
+  func twoCallsAtOnce() async throws {
+    let bench = try await Bench(Self.new, .subscribers)
+    defer { bench.close() }
+    for configuration in [ClientConfiguration.notifications, .nothing, .notifications] { bench.begin(configuration) }
+    try await bench.settle()
+    bench.notify(1)
+    try await bench.settle()
+    #expect(bench.heard() == ["n1"])
+  }
+
   @Test("A subscription that 5.82 does not end is taken for ended after a second", arguments: [true, false])
   @LoopActor
   func forgottenSubscription(isExact: Bool) async throws {

@@ -74,6 +74,9 @@ struct UnsubscribedTests {
     server.notify([1], of: Service.id(0xFE03), to: link)
     _ = try await rig.fake.notified.first { $0.value == [1] }
     #expect(raw.sent.all.isEmpty)
+    // bluetoothd has said that it has handled the value.
+    try await rig.fake.until { rig.fake.pings > 0 }
+    try await rig.settle()
     try await rig.fake.subscribe(Service.hear, false)
     server.notify([2], of: Service.id(0xFE03), to: link)
     #expect(try await raw.sent.next().last == 2)

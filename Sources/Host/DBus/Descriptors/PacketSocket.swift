@@ -104,6 +104,12 @@ public final class PacketSocket {
   /// Whether this end was closed.
   public var isClosed: Bool { end.raw < 0 }
 
+  /// Whether every copy of the other end is closed, as the kernel says now; `onHangUp` may not have been called yet.
+  public var isOtherEndGone: Bool {
+    var entry = pollfd(fd: end.raw, events: 0, revents: 0)
+    return !isOpen || poll(&entry, 1, 0) > 0 && entry.revents & Int16(POLLHUP) != 0
+  }
+
   /// Whether the other end was closed before it had taken all packets. To be asked once, when the other end is gone.
   public var hasLostPackets: Bool {
     var error: Int32 = 0
