@@ -99,7 +99,10 @@ public final class FakeBlueZ {
     connection.objects.exportManager(.root)
     connection.objects.authorize = { [weak self] call in
       guard let self else { return nil }
-      if call.member == "Ping" { pings += 1 }
+      if call.member == "Ping" {
+        pings += 1
+        tell("pinged")
+      }
       if standsStill { return DBusError(.noReply, "Nobody answered.") }
       if isSilent, call.member == "GetManagedObjects" { return .failed("I am not well.") }
       return keepsProperties && call.member == "Get" ? DBusError(.noReply, "Nobody answered.") : nil

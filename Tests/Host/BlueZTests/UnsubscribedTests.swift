@@ -35,6 +35,15 @@ struct UnsubscribedTests {
     return [UInt8(truncatingIfNeeded: handle), UInt8(truncatingIfNeeded: handle >> 8)]
   }
 
+  /// Waits until bluetoothd has handled the only value that was signalled, and the radio knows it: a change of the
+  /// subscription before that has the value sent again.
+  @LoopActor
+  private func isHandled(_ value: [UInt8], _ rig: Rig) async throws {
+    _ = try await rig.fake.notified.first { $0.value == value }
+    try await rig.fake.until { rig.fake.pings > 0 }
+    try await rig.settle()
+  }
+
   @Test("It goes on that client's link, from the handle that bluetoothd gave the value, cut to the link's MTU")
   @LoopActor
   func unsubscribed() async throws {
@@ -72,11 +81,8 @@ struct UnsubscribedTests {
     let link = try await service.link()
     try await rig.fake.subscribe(Service.hear)
     server.notify([1], of: Service.id(0xFE03), to: link)
-    _ = try await rig.fake.notified.first { $0.value == [1] }
+    try await isHandled([1], rig)
     #expect(raw.sent.all.isEmpty)
-    // bluetoothd has said that it has handled the value.
-    try await rig.fake.until { rig.fake.pings > 0 }
-    try await rig.settle()
     try await rig.fake.subscribe(Service.hear, false)
     server.notify([2], of: Service.id(0xFE03), to: link)
     #expect(try await raw.sent.next().last == 2)
@@ -106,7 +112,7 @@ struct UnsubscribedTests {
     rig.fake.setConnected(rig.fake.devicePath(Self.second), false)
     _ = try await service.events.first { $0 == .closed(other) }
     server.notify([3], of: Service.id(0xFE03), to: subscribed)
-    _ = try await rig.fake.notified.first { $0.value == [3] }
+    try await isHandled([3], rig)
     #expect(rig.fake.notified.all.count == 1 && raw.sent.all.count == 2)
     // A client that comes again has to subscribe again.
     rig.fake.setConnected(device, false)
