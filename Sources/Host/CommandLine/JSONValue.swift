@@ -1,4 +1,4 @@
-/// A JSON value to be written; an object keeps its members in the order they were given.
+/// A JSON value; an object keeps its members in the order they were given.
 public enum JSONValue: Sendable, Equatable {
   /// A name in an object and what it stands for.
   public struct Member: Sendable, Equatable {
@@ -18,6 +18,8 @@ public enum JSONValue: Sendable, Equatable {
   case unsigned(UInt64)
   /// JSON has no word for infinity and NaN: they are written as `null`.
   case double(Double)
+  /// A number that was read, as its digits.
+  case number(String)
   case string(String)
   case array([JSONValue])
   case object([Member])
@@ -25,6 +27,17 @@ public enum JSONValue: Sendable, Equatable {
   /// Null if there is no string.
   public static func optional(_ string: String?) -> JSONValue {
     string.map { .string($0) } ?? .null
+  }
+
+  /// The member of an object with this name; nil if there is none, or the value is no object.
+  public subscript(name: String) -> JSONValue? {
+    guard case .object(let members) = self else { return nil }
+    return members.first { $0.name == name }?.value
+  }
+
+  /// The text of a string; nil for any other value.
+  public var asString: String? {
+    if case .string(let text) = self { text } else { nil }
   }
 }
 

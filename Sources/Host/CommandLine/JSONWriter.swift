@@ -1,7 +1,7 @@
 /// Writes JSON (RFC 8259) as text.
 ///
-/// Control and format characters, bidi controls among them, are escaped, not only those for which JSON asks: the text
-/// may end up on a terminal, and strings in it may come from a peer.
+/// Control and format characters, bidi controls among them, and noncharacters are escaped, not only those for which JSON asks: the
+/// text may end up on a terminal or in a string of D-Bus, and strings in it may come from a peer.
 public struct JSONWriter: Sendable {
   public enum Style: Sendable {
     /// No space at all, one line.
@@ -31,6 +31,7 @@ public struct JSONWriter: Sendable {
     case .int(let value): text += String(value)
     case .unsigned(let value): text += String(value)
     case .double(let value): text += value.isFinite ? value.description : "null"
+    case .number(let digits): text += digits
     case .string(let value): write(value)
     case .array(let elements):
       list("[", "]", elements, depth) { writer, element in writer.write(element, depth: depth + 1) }
@@ -72,6 +73,7 @@ public struct JSONWriter: Sendable {
       default:
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: escape(scalar)
+        case .unassigned where scalar.properties.isNoncharacterCodePoint: escape(scalar)
         default: text.unicodeScalars.append(scalar)
         }
       }
