@@ -168,18 +168,51 @@ public final class RecordSpool: Sendable {
   public func redate(_ id: SpoolID, received: Int64) throws(StoreError) {
     try state.withLock { (state) throws(StoreError) in
       guard case .record? = state.held[id]?.name, let name = try present(id) else { return }
-      var (record, size) = try read(name)
+      var record = try read(name).0
       record.received = received
-      let bytes = try SpoolFile.seal(record, id: id, nonce: state.random.bytes(ChaChaPoly.nonceSize), key: key)
-      let old = try directory.openForOverwriting(name.text)
-      state.isUnsynced = true
-      try directory.replace(name.text, with: bytes, temporary: SpoolFileName.new(id).text)
-      state.isUnsynced = false
-      state.held[id]?.size = size
-      state.held[id]?.received = received
-      // The old file has no name any more. Where this fails, what remains of it is encrypted.
-      try? old.overwrite()
+      try replace(name, with: record, id, &state)
     }
+  }
+
+  /// Writes a record's file with another content; after a loss of power it is the old file or the new one. Nothing happens if there
+  /// is no such record.
+  ///
+  /// - Parameter change: makes the new content from the present one. What it throws means that the file is damaged.
+  /// - Throws: `spoolFull` if the new content does not fit, or what the disk says.
+  public func rewrite(
+    _ id: SpoolID, _ change: ([UInt8]) throws(WireError) -> [UInt8]
+  ) throws(StoreError) {
+    try state.withLock { (state) throws(StoreError) in
+      guard case .record? = state.held[id]?.name, let name = try present(id) else { return }
+      let (record, oldSize) = try read(name)
+      let content: [UInt8]
+      do throws(WireError) { content = try change(record.content) } catch {
+        throw StoreError(.damaged, "The content of \(name.text) cannot be read: \(error).")
+      }
+      let size = SpoolFile.size(ofContent: content.count)
+      guard size - oldSize <= limits.maximumBytes - state.readable.reduce(0, { $0 + $1.size }) else {
+        throw StoreError(
+          .spoolFull,
+          "The records that are kept may have \(limits.maximumBytes) bytes together, and a larger one would not fit.")
+      }
+      let changed = SpoolRecord(received: record.received, mark: record.mark, content: content)
+      try replace(name, with: changed, id, &state)
+    }
+  }
+
+  /// Replaces a record's file with one that holds `record`.
+  private func replace(
+    _ name: SpoolFileName, with record: SpoolRecord, _ id: SpoolID, _ state: inout State
+  ) throws(StoreError) {
+    let bytes = try SpoolFile.seal(record, id: id, nonce: state.random.bytes(ChaChaPoly.nonceSize), key: key)
+    let old = try directory.openForOverwriting(name.text)
+    state.isUnsynced = true
+    try directory.replace(name.text, with: bytes, temporary: SpoolFileName.new(id).text)
+    state.isUnsynced = false
+    state.held[id]?.size = SpoolFile.size(ofContent: record.content.count)
+    state.held[id]?.received = record.received
+    // The old file has no name any more. Where this fails, what remains of it is encrypted.
+    try? old.overwrite()
   }
 
   /// Also removes a record that is forgotten already: an earlier removal may have failed halfway.

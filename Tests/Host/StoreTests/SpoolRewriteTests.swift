@@ -1,0 +1,49 @@
+import Bytes
+import Crypto
+import TestSupport
+import Testing
+
+@testable import Store
+
+@Suite("A record that is written with another content")
+struct SpoolRewriteTests {
+  @Test(
+    "Whenever the power is lost there is one record, with the old content or the new, and with the new once the call returned",
+    arguments: SimulatedDisk.Loss.all)
+  func powerLoss(loss: SimulatedDisk.Loss) throws {
+    var isThrough = false
+    var number = 0
+    while !isThrough {
+      number += 1
+      let fixture = try Fixture()
+      let spool = try fixture.spool()
+      let id = try spool.put(Fixture.record("old", received: 7, mark: 1))
+      fixture.disk.losePower(at: fixture.disk.calls + number)
+      isThrough =
+        caughtError { () throws(StoreError) in
+          try spool.rewrite(id) { $0 + Array(", and new".utf8) }
+        } == nil
+      fixture.disk.restart(loss)
+      let after = try fixture.spool(seed: 2).list()
+      let expected = Fixture.record("old, and new", received: 7, mark: 1)
+      #expect(after.values == [expected] || !isThrough && after.values == [Fixture.record("old", received: 7, mark: 1)])
+      #expect(after.problems.isEmpty && after.ids == [id])
+    }
+    #expect(number > 5)
+  }
+
+  @Test("What does not fit is refused, and the old content stays; a record that is not there is not made")
+  func full() throws {
+    var fixture = try Fixture()
+    fixture.limits.maximumBytes = 2 * RecordSpool.size(ofContent: 10)
+    let spool = try fixture.spool()
+    let id = try spool.put(Fixture.record("0123456789"))
+    try spool.rewrite(id) { $0 + $0 }
+    _ = try spool.put(Fixture.record(""))
+    #expect(caughtError { () throws(StoreError) in try spool.rewrite(id) { $0 + $0 } }?.reason == .spoolFull)
+    #expect(try spool.list().byID[id] == Fixture.record("01234567890123456789"))
+    try spool.remove(id)
+    try spool.rewrite(id) { $0 }
+    #expect(try spool.list().byID[id] == nil)
+  }
+}
