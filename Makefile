@@ -64,7 +64,7 @@ fuzz: ## Feed every decoder with hostile bytes (SECONDS=60 for each target, TARG
 	@scripts/deps build
 	@scripts/fuzz
 
-bench: ## Measure speed and memory of a release build (writes bench.json); PART=engine, noise, mesh, feed, visitors, service or field.
+bench: ## Measure speed and memory of a release build (writes bench.json); PART=engine, noise, mesh, feed, visitors, check, service or field.
 	@scripts/deps bench
 	@for program in earshot-bench earshotd earshot-air; do set -x; swift build $(RELEASE) --product $$program || exit 1; done
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/libdbus-roundtrip.c -o .build/release/libdbus-roundtrip \

@@ -53,6 +53,7 @@ let package = Package(
     room("Host/FullScreen", ["Common", "Loop", "Terminal", "CNcurses"]),
     room("Host/DBus", ["Common", "Loop", "MemoryFiles", "Journal", "CDBus", "CPackets"]),
     room("Host/Radio", ["Common", "Loop"]),
+    room("Host/LocalSockets", ["Loop"]),
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
@@ -61,12 +62,14 @@ let package = Package(
     room("Host/Tool", ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus"]),
 
     // Services: an engine, a radio and a D-Bus face each, with settings, messages and commands of their own.
-    room("Services/Tuvali/Transfers", ["Common", "Loop", "Journal", "DBus", "Radio", "Tuvali"]),
+    room("Services/Tuvali/Checking", ["Common", "Loop", "LocalSockets", "CommandLine"]),
+    room("Services/Tuvali/Transfers", ["Common", "Loop", "Journal", "DBus", "Radio", "Tuvali", "Checking"]),
     room(
       "Services/Tuvali/Verifier",
       [
-        "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Tuvali",
-        "Transfers",
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "LocalSockets", "Hosting",
+        "Tuvali",
+        "Checking", "Transfers",
       ]),
     room(
       "Services/Tuvali/Wallet",
@@ -74,8 +77,9 @@ let package = Package(
     room(
       "Services/Tuvali/Commands",
       [
-        "Calendar", "Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "Transfers", "Verifier",
-        "Wallet",
+        "Calendar", "Common", "Loop", "LocalSockets", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool",
+        "Checking",
+        "Transfers", "Verifier", "Wallet",
       ]),
     room(
       "Services/Mesh/MeshStore",
@@ -125,7 +129,7 @@ let package = Package(
       "earshot-bench",
       [
         "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "HCI", "Radio", "Sharing",
-        "Air", "Tuvali", "Bitchat", "PBLEC", "Transfers", "Verifier", "Wallet", "Broadcast",
+        "Air", "LocalSockets", "Tuvali", "Bitchat", "PBLEC", "Checking", "Transfers", "Verifier", "Wallet", "Broadcast",
       ]),
 
     // Tests mirror Sources.
@@ -153,6 +157,7 @@ let package = Package(
     tests("Host/FullScreenTests", ["Loop", "Terminal", "FullScreen", "CNcurses", "TestSupport"]),
     tests("Host/DBusTests", ["Common", "Loop", "DBus", "CMemFD", "TestSupport"]),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
+    tests("Host/LocalSocketsTests", ["Loop", "LocalSockets", "TestSupport"]),
     tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Journal", "Radio", "Air", "TestSupport"]),
     tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI", "TestSupport"]),
@@ -169,11 +174,16 @@ let package = Package(
     support(
       "Services/Tuvali/Hall",
       Every.verifierAndWallet + [
-        "Bytes", "Common", "Crypto", "Loop", "Store", "Radio", "Sharing", "Air", "TestSupport",
+        "Bytes", "Common", "Crypto", "Loop", "LocalSockets", "Store", "Radio", "Sharing", "Air", "Checking",
+        "TestSupport",
       ]),
     tests(
+      "Services/Tuvali/CheckingTests", ["Common", "CommandLine", "Loop", "LocalSockets", "Air", "Checking", "Hall"]),
+    tests(
       "Services/Tuvali/VerifierTests",
-      Every.verifierAndWallet + ["Bytes", "Common", "Crypto", "Loop", "Store", "Radio", "Sharing", "Air", "Hall"]),
+      Every.verifierAndWallet + [
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Radio", "Sharing", "Air", "Checking", "Hall",
+      ]),
     tests(
       "Services/Tuvali/FaultTests",
       Every.verifierAndWallet + [
@@ -218,7 +228,8 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Store", "Config", "CommandLine", "DBus", "Radio", "Sharing",
+        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Store", "Config", "Checking", "CommandLine", "DBus", "Radio",
+        "Sharing",
         "Air",
         "HCI", "BlueZ",
         "Verifier",
@@ -228,6 +239,7 @@ let package = Package(
       "Integration",
       Every.verifierAndWallet + [
         "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "Bitchat",
+        "Checking",
         "MeshStore",
         "Mesh", "Broadcast", "Listing", "TestSupport",
         "Hall",

@@ -51,7 +51,7 @@ struct ExampleTests {
     arguments: [("receive.py", "/usr/bin/python3"), ("receive.sh", "/bin/sh")])
   @LoopActor
   func receive(name: String, interpreter: String) async throws {
-    let kiosk = try await Kiosk()
+    let kiosk = try await Kiosk(checker: WordChecker("credential"))
     defer { kiosk.close() }
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -3,7 +3,7 @@ import Journal
 import Loop
 
 /// Measures, prints, and writes `bench.json`. Meant for a release build; nothing here passes or fails. Words on the command line choose parts:
-/// engine, noise, mesh, feed, visitors, service, field.
+/// engine, noise, mesh, feed, visitors, check, service, field.
 @main
 struct Bench {
   static func main() {
@@ -21,6 +21,7 @@ struct Bench {
         if wants("mesh") { figures += MeshBench.run() + MeshFileBench.run() }
         if wants("feed") { figures += FeedBench.run() }
         if wants("visitors") { figures += VisitorsBench.run() }
+        if wants("check") { figures += await CheckBench.run() }
         do {
           if wants("feed") { figures += try await ServiceBench().runFeed() }
           if wants("service") { figures += try await ServiceBench().run() }

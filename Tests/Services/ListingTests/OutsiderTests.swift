@@ -13,7 +13,7 @@ struct OutsiderTests {
   init() { EventLoop.shared.runInBackground() }
 
   /// The commands that every user may run, and those that do not use the service.
-  private static let open: Set = ["verifier show", "mesh decode"]
+  private static let open: Set = ["verifier show", "mesh decode", "check"]
 
   /// Every command of the services with its required arguments.
   private static func commands(of part: ToolPart) -> [(name: String, words: [String])] {

@@ -37,6 +37,9 @@ struct SettingsTests {
       Dialects=0.3
       AdvertisingInterval=250ms
       Decision=accept
+      Check=yes
+      OnUndecided=reject
+      CheckSocket=/run/checker
       Visitors=7
       CredentialLimit=1M
       ReportDelay=0
@@ -108,6 +111,7 @@ struct SettingsTests {
     let verifier = read[VerifierService.Settings.self]
     let engine = verifier.engine
     #expect(verifier.enabled && engine.name == "Kiosk" && verifier.decision == .accept)
+    #expect(verifier.check.isOn && verifier.check.onUndecided == .reject && verifier.check.socket == "/run/checker")
     #expect(verifier.dialects == [.v03] && engine.credentialLimit == 1 << 20)
     #expect(verifier.advertisingInterval == .milliseconds(250))
     #expect(engine.visitors == 7)

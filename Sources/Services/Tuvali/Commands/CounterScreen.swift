@@ -118,7 +118,7 @@ struct CounterScreen: Sendable {
     screen.bars = model.underWay.map { $0.view.bar($0.view.name, after: $0.seen.duration(to: now)) }
     screen.list = waiting.map { line($0, date) }
     if let transfer = waiting.first(where: { $0.view.path.string == selected }) {
-      screen.detail = Self.detail(transfer.view)
+      screen.detail = Self.detail(transfer)
     }
     screen.news = news
     screen.note = note
@@ -130,7 +130,9 @@ struct CounterScreen: Sendable {
 
   private func line(_ transfer: WatchedTransfer, _ date: UInt64) -> Screen.Line {
     let (view, isSelected) = (transfer.view, hasKeys && transfer.view.path.string == selected)
-    let columns = [view.name, Self.status(transfer, date), view.sizeText, Moment.short(view.receivedAt, now: date)]
+    let columns = [
+      view.name, Self.status(transfer, date), view.verdict, view.sizeText, Moment.short(view.receivedAt, now: date),
+    ]
     let text = (isSelected ? "▸ " : "  ") + columns.filter { !$0.isEmpty }.joined(separator: "  ")
     return Screen.Line(text, isSelected ? .selected : view.isLive ? .bold : .plain)
   }
@@ -147,9 +149,16 @@ struct CounterScreen: Sendable {
     return "\(deadline > date ? (deadline - date + 999) / 1000 : 0) s left"
   }
 
-  private static func detail(_ view: TransferView) -> String {
-    (view.peer.isEmpty ? "" : "From \(view.peer). ")
+  private static func detail(_ transfer: WatchedTransfer) -> String {
+    let view = transfer.view
+    let phone =
+      (view.peer.isEmpty ? "" : "From \(view.peer). ")
       + (view.isLive ? "The phone waits for the verdict." : "A verdict does not reach the phone any more.")
+    guard view.hasVerdict else {
+      return view.verdict == "pending" ? "\(phone) The credential is being checked." : phone
+    }
+    let claims = CheckText.claimSummary(transfer.claims)
+    return "\(view.verdictText). \(claims.isEmpty ? "" : "\(claims). ")\(phone)"
   }
 }
 

@@ -23,6 +23,9 @@ enum TransferCounters {
       "SilentLinks": "links whose phone did not identify itself in time",
       "RefusedLinks": "links over Links= or LinksPerPeer=",
       "StoreFull": "credentials that were refused because there was no capacity to store them",
+      "Checked": "credentials on which the checker gave a verdict",
+      "CheckedValid": "of those, credentials that are valid",
+      "ChecksFailed": "checks that ended without a verdict of the checker",
       "LinesLeftOut": "transfers and warnings that were not written to the journal: LinesPerPeer=",
     ])
 

@@ -100,6 +100,9 @@ enum TransferSentences {
     if let uri = values["ConnectionUri"]?.text {
       sentences.append(uri.isEmpty ? "No QR code is shown." : "The QR code for the next wallet: \(uri)")
     }
+    if let checker = values["Checker"]?.text {
+      sentences.append(checker.isEmpty ? "Credentials can be checked again." : "Checker: \(checker)")
+    }
     if let storage = values["Storage"]?.text {
       sentences.append(storage.isEmpty ? "Credentials can be stored again." : "Storage: \(storage)")
     }
@@ -122,6 +125,10 @@ enum TransferSentences {
     case "CredentialReceived":
       arguments.first?.asObjectPath.map {
         "\(Self.name($0)): the credential can be fetched: earshot transfers get \(Self.name($0))"
+      }
+    case "VerdictReceived":
+      arguments.first?.asObjectPath.map {
+        "\(Self.name($0)): the checker has its verdict: earshot transfers show \(Self.name($0))"
       }
     case "WalletRefused": "A phone was refused. \(arguments.last?.text ?? "")"
     default: nil

@@ -47,6 +47,7 @@ enum TransferTable {
   static func text(_ transfers: [TransferView], now: UInt64, width: Int?, colour: Bool) -> String {
     var columns = columns(now)
     if transfers.allSatisfy(\.errorCode.isEmpty) { columns.removeAll { $0.head.title == "ERROR" } }
+    if transfers.allSatisfy(\.verdict.isEmpty) { columns.removeAll { $0.head.title == "VERDICT" } }
     let whole = table(transfers, columns)
     guard let width else { return whole.text(colour: colour) }
     let isTooWide = whole.text().split(separator: "\n").contains { DisplayText.width(String($0)) > width }
@@ -67,6 +68,7 @@ enum TransferTable {
       Column(head: .init("EXPIRES")) { Moment.left(until: $0.expiresAt, now: now) },
       Column(head: .init("FETCHED")) { $0.isIncoming && $0.receivedAt > 0 ? ($0.isFetched ? "yes" : "no") : "" },
       Column(head: .init("SIZE", .right)) { $0.sizeText },
+      Column(head: .init("VERDICT")) { $0.verdict },
       Column(head: .init("ERROR")) { $0.errorCode },
       Column(head: .init("PEER")) { $0.peer },
     ]

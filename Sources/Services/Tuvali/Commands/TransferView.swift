@@ -83,4 +83,9 @@ extension Client {
   func transferProperties(_ path: ObjectPath) async -> [String: DBusValue] {
     (try? await properties(path, TransferView.interface)) ?? [:]
   }
+
+  /// The claims of a transfer's credential as JSON; nil if the service has none.
+  func claims(of path: ObjectPath) async -> String? {
+    (try? await call(path, TransferView.interface, "GetClaims"))?.first?.asString
+  }
 }

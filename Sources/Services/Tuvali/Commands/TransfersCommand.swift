@@ -31,16 +31,26 @@ struct TransfersCommand {
 
   func show() async throws(Failure) -> ExitCode {
     let transfer = try await find()
+    let claims = transfer.hasVerdict ? await client.claims(of: transfer.path) : nil
     if line.flag("json") {
-      Output.json(Self.json(transfer))
+      Output.json(Self.json(transfer, claims: claims))
       return .ok
     }
     let now = UInt64(clamping: SystemWallClock().milliseconds)
     let width = transfer.properties.keys.map(\.count).max() ?? 0
     for (name, value) in transfer.properties.sorted(by: { $0.key < $1.key }) {
       let gap = String(repeating: " ", count: width - name.count + 2)
-      Output.line(name + gap + PrintableText.clean(Self.text(name, value, now: now), limit: 1000))
+      let text =
+        name == "VerdictReasons"
+        ? transfer.reasons.map(\.code).joined(separator: " ") : Self.text(name, value, now: now)
+      Output.line(name + gap + PrintableText.clean(text, limit: 1000))
     }
+    guard transfer.hasVerdict else { return .ok }
+    Output.line("\nThe credential is \(transfer.verdictText).")
+    for reason in transfer.reasons {
+      Output.line(PrintableText.clean("  \(reason.code): \(reason.sentence)", limit: 600))
+    }
+    for claim in CheckText.claimLines(claims) { Output.line("  \(claim)") }
     return .ok
   }
 
@@ -160,9 +170,13 @@ struct TransfersCommand {
     path.string.split(separator: "/").last.map(String.init) ?? ""
   }
 
-  private static func json(_ transfer: TransferView) -> JSONValue {
-    .object(
+  private static func json(_ transfer: TransferView) -> JSONValue { json(transfer, claims: nil) }
+
+  private static func json(_ transfer: TransferView, claims: String?) -> JSONValue {
+    let claims = claims.flatMap { try? JSONReader.read(Array($0.utf8)) }
+    return .object(
       [.init("transfer", .string(transfer.path.string))]
-        + transfer.properties.sorted { $0.key < $1.key }.map { .init($0.key, $0.value.json) })
+        + transfer.properties.sorted { $0.key < $1.key }.map { .init($0.key, $0.value.json) }
+        + (claims.map { [.init("claims", $0)] } ?? []))
   }
 }

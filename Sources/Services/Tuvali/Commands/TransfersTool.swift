@@ -15,7 +15,8 @@ enum TransfersTool {
   }
 
   private static let show = Verb(
-    "show", "Show what is known of a transfer, and nothing of its credential.", arguments: [name]
+    "show", "Show what is known of a transfer: of its credential the checker's verdict and the signed claims.",
+    arguments: [name]
   ) { client, line async throws(Failure) in
     try await TransfersCommand(client, line).show()
   }

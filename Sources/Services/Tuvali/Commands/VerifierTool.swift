@@ -7,7 +7,10 @@ import Verifier
 /// What the verifier brings to the tool.
 public enum VerifierTool {
   public static let part = ToolPart(
-    verbs: [Verb("verifier", "Receive credentials.", verbs: [start, stop, show, watch]), TransfersTool.verb],
+    verbs: [
+      Verb("verifier", "Receive credentials.", verbs: [start, stop, show, watch]), TransfersTool.verb,
+      CheckCommand.verb,
+    ],
     status: { objects in status(objects) }, event: { TransferSentences.text($0) }, counters: TransferCounters.verifier)
 
   private static let start = Verb("start", "Begin to wait for wallets, and show the QR code.") {
@@ -59,6 +62,7 @@ public enum VerifierTool {
       lines.append("            No wallet is invited now.")
     }
     if !text("Storage").isEmpty { lines.append("            Storage: \(text("Storage"))") }
+    if !text("Checker").isEmpty { lines.append("            Checker: \(text("Checker"))") }
     lines += TransferCounters.summary(verifier).map { ["            \($0)"] } ?? []
     return lines.map { $0 + "\n" }.joined() + TransferTable.text(objects, below: VerifierFace.path)
   }

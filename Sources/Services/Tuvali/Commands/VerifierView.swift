@@ -39,6 +39,7 @@ struct VerifierView: Sendable {
       sentences.append("The radio is \(radio). \(reason)")
     }
     if let storage = verifier["Storage"]?.text, !storage.isEmpty { sentences.append("Storage: \(storage)") }
+    if let checker = verifier["Checker"]?.text, !checker.isEmpty { sentences.append("Checker: \(checker)") }
     if sentences.isEmpty, uri.isEmpty { sentences.append("No wallet is invited now.") }
     return sentences
   }

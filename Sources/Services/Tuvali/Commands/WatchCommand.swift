@@ -148,6 +148,10 @@ final class WatchCommand {
       call(path) { [client] path in
         .looked(path: path.string, await client.transferProperties(path))
       }
+    case .check(let path):
+      call(path) { [client] path in
+        .checked(path: path.string, await client.transferProperties(path), claims: await client.claims(of: path))
+      }
     case .take(let path, let fetch):
       call(path) { [weak self] path in await self?.take(path, fetch) }
     case .judge(let path, let verdict):

@@ -104,6 +104,8 @@ final class WatchLink {
       if let removed = arguments.first?.asObjectPath { onEvent(.removed(path: removed.string)) }
     case "WalletRefused" where message.interface == VerifierFace.interfaceName && arguments.count == 2:
       onEvent(.refused(code: arguments[0].text, sentence: arguments[1].text))
+    case "VerdictReceived" where message.interface == VerifierFace.interfaceName:
+      if let checked = arguments.first?.asObjectPath { onEvent(.verdictReceived(path: checked.string)) }
     default:
       guard let (interface, values) = message.changedProperties else { return }
       onEvent(.changed(path: path, interface: interface, values))

@@ -86,6 +86,8 @@ struct WatchModel: Sendable {
       report(
         "A phone was refused. \(sentence)", .bad,
         [.init("refused", .string(code)), .init("sentence", .string(sentence))])
+    case .verdictReceived(let path): if transfers[path] != nil { actions.append(.check(path: path)) }
+    case .checked(let path, let properties, let claims): checked(path, properties, claims)
     case .looked(let path, let properties): looked(path, properties)
     case .taken(let path, let credential): taken(path, credential)
     case .notTaken(let path, let failure): notTaken(path, failure)
@@ -186,6 +188,7 @@ struct WatchModel: Sendable {
     // The service ended before it had the verdict.
     if stage == .told { transfers[path]?.verdict = options.verdict }
     if stage == .left { note(path) }
+    if isHere, view.hasVerdict { actions.append(.check(path: path)) }
     // It failed before this program received a signal about it.
     if stage == .done, !isThereBefore, view.isFailed { actions.append(.look(path: path)) }
   }
@@ -267,6 +270,26 @@ struct WatchModel: Sendable {
     failed(view, "\(view.name) failed. \(view.error)", code: .failed)
   }
 
+  private mutating func checked(_ path: String, _ properties: [String: DBusValue], _ claims: String?) {
+    let state = transfers[path]?.view.state
+    // The signals tell how the state changes, in their order.
+    transfers[path]?.view.update(properties.filter { state == nil || $0.key != "State" })
+    transfers[path]?.claims = claims
+    guard let transfer = transfers[path], transfer.view.hasVerdict else { return }
+    switch transfer.stage {
+    case .queued, .taking: transfers[path]?.hasUntoldCheck = true
+    // The list shows it.
+    case .left: break
+    case .underWay, .told, .judging, .done: reportCheck(path)
+    }
+  }
+
+  private mutating func reportCheck(_ path: String) {
+    guard let transfer = transfers[path] else { return }
+    transfers[path]?.hasUntoldCheck = false
+    actions.append(.report(.check(transfer)))
+  }
+
   private mutating func failed(_ view: TransferView, _ sentence: String, code: ExitCode) {
     report(
       sentence, .bad, [.init("transfer", .string(view.path.string)), .init("error", .string(view.error))])
@@ -336,38 +359,13 @@ struct WatchModel: Sendable {
     note(path)
     // Its object may be gone by now; it was taken all the same.
     let view = transfers[path]?.view ?? TransferView(ObjectPath(path) ?? "/", credential.properties)
-    actions.append(.report(reception(view, credential, verdict)))
+    actions.append(.report(.reception(view, credential, verdict, at: date)))
+    if transfers[path]?.hasUntoldCheck == true { reportCheck(path) }
     if verdict != nil, transfers[path]?.view.state == "received" {
       queue(.judge(path), first: true)
     } else if options.isOnce {
       finish(.success(.ok))
     }
-  }
-
-  private func reception(_ view: TransferView, _ credential: TakenCredential, _ verdict: Verdict?) -> WatchReport {
-    let bytes = credential.bytes ?? view.size
-    var sentence = "Received \(view.name): \(humanBytes(bytes))" + (view.peer.isEmpty ? "" : " from \(view.peer)")
-    sentence += credential.file.map { "; it is in \($0)." } ?? "."
-    var hint = ""
-    switch view.state {
-    case "received" where verdict == nil:
-      let left = view.verdictDeadline > date ? " for \(Moment.span(view.verdictDeadline - date))" : ""
-      sentence +=
-        view.isLive ? " A verdict is awaited\(left)." : " The phone has left; a verdict does not reach it any more."
-      hint = "Try: earshot transfers accept \(view.name), or reject"
-    case "received": break
-    default: sentence += " It is \(view.state) already."
-    }
-    var members: [JSONValue.Member] = [
-      .init("transfer", .string(view.path.string)), .init("peer", .string(view.peer)),
-      .init("bytes", .int(Int64(bytes))),
-    ]
-    if let file = credential.file { members.append(.init("file", .string(file))) }
-    if let shown = credential.shown {
-      members.append(.init("credential", .string(String(decoding: shown, as: UTF8.self))))
-    }
-    members += [.init("state", .string(view.state)), .init("verdictDeadline", .unsigned(view.verdictDeadline))]
-    return WatchReport(sentence: sentence, hint: hint, tone: .good, shown: credential.shown, members: members)
   }
 
   private mutating func notTaken(_ path: String, _ failure: Failure) {
@@ -431,7 +429,7 @@ struct WatchModel: Sendable {
     let sentence =
       switch (verdict, view.state) {
       case (let verdict?, _): "\(verdict.past) \(view.name).\(view.deliveryNote)"
-      case (nil, "accepted"), (nil, "rejected"): "Another program \(view.state) \(view.name).\(view.deliveryNote)"
+      case (nil, "accepted"), (nil, "rejected"): "\(view.name) was \(view.state).\(view.deliveryNote)"
       default: "\(view.name) was erased, because it was not judged in time."
       }
     let isGood = view.state == "accepted" && view.verdictDelivery != "peerGone"

@@ -44,6 +44,10 @@ enum WatchEvent: Sendable {
   case removed(path: String)
   /// Properties of an interface of an object have other values.
   case changed(path: String, interface: String, [String: DBusValue])
+  /// The checker's verdict on a credential is there.
+  case verdictReceived(path: String)
+  /// The answer to `WatchAction.check`: properties, and claims as JSON.
+  case checked(path: String, [String: DBusValue], claims: String?)
   /// The verifier refused a phone.
   case refused(code: String, sentence: String)
   /// The answer to `WatchAction.look`.
@@ -71,6 +75,8 @@ enum WatchEvent: Sendable {
 enum WatchAction: Sendable {
   /// Ask for all properties of a transfer.
   case look(path: String)
+  /// Ask for the checker's verdict on a credential, and for the claims.
+  case check(path: String)
   /// Fetch a credential and store it; without `fetch` only ask for its properties.
   case take(path: String, fetch: Bool)
   case judge(path: String, Verdict)

@@ -23,6 +23,10 @@ struct WatchedTransfer: Sendable, Equatable {
   var stage: Stage
   /// When it was first seen.
   let seen: Instant
+  /// The claims of the credential as JSON, as the checker allows them; nil if there are none or they were not fetched.
+  var claims: String?
+  /// Whether the checker's verdict is to be reported as soon as the credential was.
+  var hasUntoldCheck = false
   /// The verdict that this command has to give.
   var verdict: Verdict?
 

@@ -1,3 +1,4 @@
+import Checking
 import Common
 import DBus
 import Loop
@@ -40,7 +41,8 @@ public final class CredentialFaces {
       object?.changed(
         "State", "Live", "Peer", "Dialect", "Mtu", "BytesExpected", "BytesTransferred", "ChunksExpected",
         "ChunksMissing", "CrcFailures", "ErrorCode", "ErrorMessage", "ReceivedAt", "ExpiresAt", "Fetched",
-        "VerdictDeadline", "VerdictDelivery", "Size", "StartedAt")
+        "VerdictDeadline", "VerdictDelivery", "Size", "StartedAt", "Verdict", "VerdictReasons", "Issuer",
+        "CredentialType")
     }
   }
 
@@ -78,6 +80,27 @@ public final class CredentialFaces {
         handler: { call in
           give(call, transfer, actions) { text throws(DBusError) in .descriptor(try text.file()) }
         }),
+      Method(
+        "GetClaims", out: [Argument("claims", "s")],
+        documentation:
+          "Returns the claims of the credential as a JSON object: those that the issuer's signature covers and the trust folder "
+          + "allows. They are erased with the credential.",
+        errors: [.notReady],
+        handler: { call in
+          give(call, transfer) { document throws(DBusError) in
+            guard let claims = CheckReply.claims(in: document) else {
+              throw .notReady("The checker returned no claims: the signature was not verified.")
+            }
+            return claims
+          }
+        }),
+      Method(
+        "GetVerdict", out: [Argument("verdict", "s")],
+        documentation:
+          "Returns the whole verdict of the checker as a JSON object: also the period of validity, the status, the claims that are not "
+          + "signed, and the digest of the credential. It is erased with the credential.",
+        errors: [.notReady],
+        handler: { call in give(call, transfer) { document in String(decoding: document, as: UTF8.self) } }),
       Method(
         "Accept",
         documentation: "Accepts the credential, notifies the phone if it is still connected (VerdictDelivery says "
@@ -133,7 +156,65 @@ public final class CredentialFaces {
     return text
   }
 
+  /// Answers with something of the checker's verdict.
+  private static func give(
+    _ call: MethodCall, _ transfer: Transfer, _ text: ([UInt8]) throws(DBusError) -> String
+  ) {
+    // Parts of the claims are left there.
+    defer { ProcessMemory.wipeStack() }
+    do throws(DBusError) {
+      try call.handOver([.string(try text(try verdict(of: transfer)))], taken: {})
+    } catch {
+      call.fail(error)
+    }
+  }
+
+  /// The checker's verdict as JSON.
+  private static func verdict(of transfer: Transfer) throws(DBusError) -> [UInt8] {
+    if let document = transfer.verdictDocument { return try document.bytes() }
+    switch transfer.check {
+    case .none: throw .notReady("The credential was not checked.")
+    case .pending: throw .notReady("The credential is being checked; VerdictReceived announces the verdict.")
+    case .done(let verdict):
+      if let failure = verdict.failure { throw .notReady("The checker gave no verdict. \(failure.sentence)") }
+      throw .notReady("The claims are not stored: the credential was erased, or there was no capacity for them.")
+    }
+  }
+
+  /// Properties of the checker's verdict. They have the audience of the credential.
+  private static func checkProperties(_ transfer: Transfer) -> [Property] {
+    func verdict() -> CheckVerdict? { if case .done(let verdict) = transfer.check { verdict } else { nil } }
+    return [
+      Property(
+        "Verdict", "s",
+        documentation:
+          "The checker's verdict: valid, invalid, untrusted, revoked, expired, notYetValid or undecided. Before the verdict pending; empty if "
+          + "the credential is not checked (Check=no). valid does not mean that the person who presents the credential is its holder.",
+        audience: .group,
+        get: { .string(transfer.check == .pending ? "pending" : verdict()?.word.rawValue ?? "") }),
+      Property(
+        "VerdictReasons", "a(ss)",
+        documentation:
+          "The reasons for the verdict, each a stable code and a sentence for people. docs/check.md lists the codes.",
+        audience: .group,
+        get: {
+          .array(of: "(ss)", (verdict()?.reasons ?? []).map { .structure([.string($0.code), .string($0.sentence)]) })
+        }),
+      Property(
+        "Issuer", "s",
+        documentation: "The issuer's name in the trust folder; empty if no trust entry was used.",
+        audience: .group, get: { .string(verdict()?.issuer ?? "") }),
+      Property(
+        "CredentialType", "s", documentation: "The signed type of the credential; empty if it is unknown.",
+        audience: .group, get: { .string(verdict()?.type ?? "") }),
+    ]
+  }
+
   private static func properties(_ transfer: Transfer) -> [Property] {
+    transferProperties(transfer) + checkProperties(transfer)
+  }
+
+  private static func transferProperties(_ transfer: Transfer) -> [Property] {
     [
       Property(
         "Direction", "s", documentation: "incoming or outgoing.", audience: .everybody, emits: .const,

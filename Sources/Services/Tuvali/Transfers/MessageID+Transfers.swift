@@ -35,7 +35,7 @@ extension MessageID {
   public static let transferDecided = MessageID(
     "TransferDecided", "36848d2c64725fb8afcc7139298aad71", "A credential was judged",
     """
-    At the kiosk, a local program (or Decision=accept) accepted or rejected the credential of transfer
+    At the kiosk, a local program (or the service itself: Decision=accept, Decision=check) accepted or rejected the credential of transfer
     @EARSHOT_TRANSFER@. At the wallet, the verifier has sent its verdict.
     """)
 

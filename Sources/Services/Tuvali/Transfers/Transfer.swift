@@ -1,3 +1,4 @@
+import Checking
 import Common
 import Loop
 import Radio
@@ -42,6 +43,15 @@ public final class Transfer {
     case peerGone
   }
 
+  /// What the checker says about the credential.
+  public enum Check: Sendable, Equatable {
+    /// The credential is not checked.
+    case none
+    /// The check is under way or waits for others.
+    case pending
+    case done(CheckVerdict)
+  }
+
   /// The figures, in bytes of the encrypted frame and in chunks.
   public struct Figures: Hashable, Sendable {
     public var mtu = 0
@@ -78,6 +88,11 @@ public final class Transfer {
   public private(set) var wasTaken = false
   /// Whether the link is still up or being made.
   public private(set) var isLive = true
+  /// What the checker says about the credential; only of an incoming transfer. The claims are in `verdictDocument` alone.
+  public private(set) var check = Check.none
+  /// The checker's whole verdict as JSON, with the claims; nil without a verdict, without capacity for it, and as soon as the credential
+  /// is gone.
+  public private(set) var verdictDocument: CredentialText?
   /// The delivery of the verdict; set for incoming transfers only.
   public private(set) var verdictDelivery = VerdictDelivery.none
   /// When the service stops waiting for a verdict, in milliseconds since 1970 by the wall clock; 0 while no verdict is
@@ -144,6 +159,20 @@ public final class Transfer {
     self.isProvisional = isProvisional
   }
 
+  /// Notes that the credential is checked, or what the checker says about it.
+  public func note(_ check: Check) {
+    var check = check
+    verdictDocument = nil
+    if case .done(var verdict) = check {
+      if text != nil, !verdict.document.isEmpty { verdictDocument = CredentialText(verdict.document) }
+      verdict.forgetClaims()
+      check = .done(verdict)
+    }
+    guard self.check != check else { return }
+    self.check = check
+    show()
+  }
+
   /// Notes the size of the credential that is sent, in bytes.
   public func send(bytes: Int) { size = bytes }
 
@@ -192,11 +221,19 @@ public final class Transfer {
   /// The credential is no longer wanted.
   public func drop() {
     text = nil
+    forgetClaims()
+  }
+
+  /// Claims go with the credential, and a credential that is gone is not checked any more.
+  private func forgetClaims() {
+    verdictDocument = nil
+    if check == .pending { check = .none }
   }
 
   /// The credential is erased: nobody judged it, or nobody took it, in time.
   public func forget() {
     text = nil
+    forgetClaims()
     if state.isEnd { show() } else { enter(.undecided) }
   }
 

@@ -1,3 +1,4 @@
+import Checking
 import Common
 import Loop
 import Radio
@@ -48,14 +49,18 @@ public final class TransferList {
 
   /// An incoming transfer of an earlier run, whose credential waits for its verdict, or to be taken.
   ///
-  /// - Parameter number: the transfer's number in that run; nil where it is not known.
+  /// - Parameters:
+  ///   - number: the transfer's number in that run; nil where it is not known.
+  ///   - verdict: what the checker said about the credential in that run; nil if it was not checked.
   public func restore(
-    _ credential: [UInt8], number: Int? = nil, peer: String, dialect: String, isAccepted: Bool = false
+    _ credential: [UInt8], number: Int? = nil, peer: String, dialect: String, isAccepted: Bool = false,
+    verdict: CheckVerdict? = nil
   ) -> Transfer {
     let transfer = add(.incoming, .connected, number: number)
     transfer.beganEarlier()
     transfer.met(BluetoothAddress(peer), dialect: dialect)
     transfer.receive(credential)
+    if let verdict { transfer.note(.done(verdict)) }
     transfer.enter(isAccepted ? .accepted : .received)
     transfer.end()
     return transfer

@@ -32,7 +32,8 @@ struct CredentialCapacity {
     let slots = settings.engine.visitors
     byteQuota = quota == limit ? bytes : bytes - min(bytes / 4, slots * settings.engine.credentialLimit)
     for transfer in transfers where !transfer.isProvisional {
-      guard let count = transfer.text?.count else { continue }
+      guard let text = transfer.text else { continue }
+      let count = text.count + (transfer.verdictDocument?.count ?? 0)
       kept += 1
       keptBytes += count
       guard transfer.state == .received else { continue }

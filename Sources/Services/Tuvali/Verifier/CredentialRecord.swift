@@ -6,18 +6,21 @@ import Store
 ///
 /// | bytes | field |
 /// |---|---|
-/// | 1 | version, 2 |
+/// | 1 | version: 3 with a verdict, 2 without |
 /// | 8 | number of the transfer, big endian; 0 if it is not known |
 /// | 8 | the service's running time when it was received, in seconds, big endian: `VaultNote.running` |
 /// | 1 + n | dialect, UTF-8, behind its length |
 /// | 1 + n | the wallet's address, UTF-8, behind its length; empty if it is unknown |
+/// | 4 + n | only in version 3: the checker's verdict, JSON, behind its length, big endian |
 /// | rest | credential |
 ///
 /// Version 1, which is read as well, has neither number nor running time.
 struct CredentialRecord: Hashable, Sendable {
-  static let version: UInt8 = 2
+  static let version: UInt8 = 3
   /// The longest dialect and the longest address, in bytes of UTF-8.
   static let textLimit = 255
+  /// Maximum length of a verdict, in bytes.
+  static let verdictLimit = 1 << 20
 
   /// The dialect spoken: `0.5`.
   let dialect: String
@@ -27,6 +30,8 @@ struct CredentialRecord: Hashable, Sendable {
   let number: UInt64
   /// For how many seconds the service had run, in all its runs, when the credential was received.
   var running: UInt64 = 0
+  /// The checker's verdict as JSON; empty if the credential was not checked.
+  var verdict: [UInt8] = []
 
   /// - Throws: `tooLong` for a text of more than `textLimit` bytes.
   init(dialect: String, peer: String, credential: [UInt8], number: UInt64 = 0) throws(WireError) {
@@ -48,6 +53,11 @@ struct CredentialRecord: Hashable, Sendable {
     running = version == 1 ? 0 : try reader.u64be()
     dialect = try reader.text("dialect")
     peer = try reader.text("peer")
+    if version == 3 {
+      let count = Int(try reader.u32be())
+      guard count <= Self.verdictLimit else { throw .tooLong(field: "verdict", limit: Self.verdictLimit) }
+      verdict = Array(try reader.bytes(count))
+    }
     credential = Array(reader.rest())
   }
 
@@ -57,19 +67,28 @@ struct CredentialRecord: Hashable, Sendable {
     try self.init(reading: record.content)
   }
 
-  private var contentSize: Int { 19 + dialect.utf8.count + peer.utf8.count + credential.count }
+  private var contentSize: Int {
+    19 + dialect.utf8.count + peer.utf8.count + Self.size(ofVerdict: verdict) + credential.count
+  }
+
+  /// What a verdict takes in a record, in bytes.
+  static func size(ofVerdict verdict: [UInt8]) -> Int { verdict.isEmpty ? 0 : 4 + verdict.count }
 
   /// What the file takes of the room that there is, in bytes.
   var fileSize: Int { RecordSpool.size(ofContent: contentSize) }
 
   var content: [UInt8] {
     var writer = ByteWriter(capacity: contentSize)
-    writer.u8(Self.version)
+    writer.u8(verdict.isEmpty ? 2 : Self.version)
     writer.u64be(number)
     writer.u64be(running)
     for text in [dialect, peer] {
       writer.u8(UInt8(clamping: text.utf8.count))
       writer.append(text.utf8)
+    }
+    if !verdict.isEmpty {
+      writer.u32be(UInt32(clamping: verdict.count))
+      writer.append(verdict)
     }
     writer.append(credential)
     return writer.bytes

@@ -10,10 +10,12 @@ extension CredentialVault {
     case open(Look)
     /// Looks into the spool again. `Event.inspected` answers.
     case inspect(Look)
-    /// Writes a record. `Event.done` answers this and the next four.
+    /// Writes a record. `Event.done` answers this and the next five.
     case put(SpoolID, CredentialRecord, date: Int64, isAccepted: Bool)
     /// Notes in the spool that a credential is accepted.
     case accept(SpoolID)
+    /// Adds the checker's verdict, JSON, to a record.
+    case verdict(SpoolID, [UInt8])
     /// Erases a record.
     case erase(SpoolID)
     /// Gives a record another date, in seconds since 1970.

@@ -71,6 +71,9 @@ extension CredentialVault {
       begin(
         .put(id, isAccepted: isAccepted), by: .put(id, record, date: kept.date, isAccepted: isAccepted), &turn)
     case .accept: begin(.accept(id), by: .accept(id), &turn)
+    case .verdict:
+      guard let verdict = kept.verdict else { return }
+      begin(.verdict(id, verdict), by: .verdict(id, verdict), &turn)
     case .erase: begin(.erase(id), by: .erase(id), &turn)
     }
   }
@@ -79,11 +82,12 @@ extension CredentialVault {
   mutating func done(_ error: StoreError?, _ turn: inout Turn) {
     switch work?.kind {
     case nil, .open, .inspect: return
-    case .put, .accept, .erase, .redate, .note: break
+    case .put, .accept, .verdict, .erase, .redate, .note: break
     }
     switch end(&turn) {
     case .put(let id, let isAccepted): written(id, isAccepted, error, &turn)
     case .accept(let id): written(id, true, error, &turn)
+    case .verdict(let id, let verdict): noted(verdict, of: id, error, &turn)
     case .erase(let id): erased(id, error, &turn)
     case .redate(let id, let date): redated(id, to: date, error, &turn)
     case .note(let note, let numbers): noted(note, numbers, error, &turn)
@@ -109,6 +113,16 @@ extension CredentialVault {
     // The disk is well: what it refused is tried again at once.
     for other in entries.values where other.failure?.trouble == .writing { entries[other.id]?.failure = nil }
     if !entries.values.contains(where: { $0.status != .unwanted && $0.step != nil }) { end(.writing, &turn) }
+    if entries[id]?.step == nil { answer(id, &turn) }
+  }
+
+  private mutating func noted(_ verdict: [UInt8], of id: SpoolID, _ error: StoreError?, _ turn: inout Turn) {
+    guard entries[id]?.status != .unwanted, entries[id] != nil else { return }
+    if let error { return fail(id, .verdicts, error, &turn) }
+    // A newer verdict may wait already.
+    if entries[id]?.verdict == verdict { entries[id]?.verdict = nil }
+    entries[id]?.failure = nil
+    if !hasFailure(.verdicts) { end(.verdicts, &turn) }
     if entries[id]?.step == nil { answer(id, &turn) }
   }
 
@@ -223,6 +237,7 @@ extension CredentialVault {
     var kept = KeptCredential(
       id: entry.id, order: 0, size: entry.size, date: entry.received, received: min(byDate, byRunning))
     kept.status = isAccepted ? .accepted : .unjudged
+    kept.verdictSize = CredentialRecord.size(ofVerdict: entry.value.verdict)
     kept.file = .present(isAccepted: isAccepted)
     kept.doubtedUntil = doubtedUntil
     return kept

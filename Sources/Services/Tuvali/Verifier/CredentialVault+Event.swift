@@ -12,6 +12,8 @@ extension CredentialVault {
     /// A credential is accepted, and kept until a program fetches it. The asker is answered when that survives a loss of
     /// power, or the disk is in trouble.
     case accept(SpoolID, asker: Int)
+    /// The checker's verdict on a credential, JSON, of which `room(for:of:)` has said that there is room for it.
+    case verdict(SpoolID, [UInt8])
     /// A credential is not wanted any more. The asker is answered when it does not come back after a loss of power, or the
     /// disk is in trouble.
     case remove(SpoolID, asker: Int)
@@ -24,7 +26,7 @@ extension CredentialVault {
     // What the disk did; each answers the action of that name.
     case opened(Result<Found, StoreError>)
     case inspected(Result<Found, StoreError>)
-    /// `put`, `accept`, `erase`, `redate` or `note` came to its end; the error is nil if it succeeded.
+    /// `put`, `accept`, `verdict`, `erase`, `redate` or `note` came to its end; the error is nil if it succeeded.
     case done(StoreError?)
 
     /// The wall clock was set.

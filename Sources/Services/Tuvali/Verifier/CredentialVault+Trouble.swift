@@ -9,7 +9,7 @@ extension CredentialVault {
     case opening
     /// The disk hangs.
     case stalled
-    case writing, erasing, dating, noting
+    case writing, erasing, verdicts, dating, noting
     /// There are files that cannot be read.
     case unreadable
 
@@ -18,6 +18,7 @@ extension CredentialVault {
       switch self {
       case .opening, .stalled, .writing: "Credentials are kept in memory only"
       case .erasing: "A credential that is not wanted any more is not erased yet"
+      case .verdicts: "Verdicts on credentials are kept in memory only"
       case .dating: "Kept credentials keep a date that is wrong since the clock was set"
       case .noting: "What numbers are free, and how long credentials have waited, is not kept over a restart"
       case .unreadable: "Kept credentials cannot be read"

@@ -23,6 +23,8 @@ struct CredentialVault: Sendable {
       case open, inspect
       case put(SpoolID, isAccepted: Bool)
       case accept(SpoolID)
+      /// The bytes are of the verdict's JSON.
+      case verdict(SpoolID, [UInt8])
       case erase(SpoolID)
       case redate(SpoolID, date: Int64)
       case note(VaultNote, Range<Int>?)
@@ -91,6 +93,7 @@ struct CredentialVault: Sendable {
     case .start: if hasDisk, !isOpen, work == nil { open(&turn) }
     case .put(let id, let record, let asker): put(id, record, asker, &turn)
     case .accept(let id, let asker): accept(id, asker, &turn)
+    case .verdict(let id, let verdict): note(verdict, of: id, &turn)
     case .remove(let id, let asker): remove(id, asker, &turn)
     case .awaitIdle(let asker, let limit):
       idleAskers.append(.init(number: asker, until: now.advanced(by: limit)))
@@ -127,6 +130,23 @@ struct CredentialVault: Sendable {
     ask(id, asker, &turn)
   }
 
+  /// Whether a verdict of so many bytes finds room beside what is kept.
+  func hasRoom(forVerdict count: Int, of id: SpoolID) -> Bool {
+    guard let kept = entries[id] else { return false }
+    return count == 0 || 4 + count - kept.verdictSize <= settings.maximumBytes - bytes
+  }
+
+  private mutating func note(_ verdict: [UInt8], of id: SpoolID, _ turn: inout Turn) {
+    guard let kept = entries[id], kept.status != .unwanted, hasRoom(forVerdict: verdict.count, of: id) else { return }
+    let size = CredentialRecord.size(ofVerdict: verdict)
+    entries[id]?.size += size - kept.verdictSize
+    entries[id]?.verdictSize = size
+    entries[id]?.failure = nil
+    // Without a disk the transfer alone has it.
+    if hasDisk { entries[id]?.verdict = verdict }
+    pump(&turn)
+  }
+
   private mutating func remove(_ id: SpoolID, _ asker: Int, _ turn: inout Turn) {
     guard entries[id] != nil else { return turn.actions.append(.answer(asker, nil)) }
     discard(id, &turn)
@@ -136,6 +156,7 @@ struct CredentialVault: Sendable {
   /// Marks a credential as unwanted: its file is to be erased.
   mutating func discard(_ id: SpoolID, _ turn: inout Turn) {
     entries[id]?.record = nil
+    entries[id]?.verdict = nil
     setStatus(.unwanted, of: id, &turn)
     guard entries[id]?.step == nil else { return }
     answer(id, &turn)

@@ -27,17 +27,21 @@ struct KeptCredential: Sendable {
   }
 
   /// What has to be done on the disk next.
-  enum Step { case put, accept, erase }
+  enum Step { case put, accept, verdict, erase }
 
   let id: SpoolID
   /// Grows from one kept credential to the next.
   var order: Int
   /// What the file takes of the room that there is, in bytes.
-  let size: Int
+  var size: Int
   var status = Status.unjudged
   /// What is to be written; nil as soon as it is written, or not wanted any more.
   var record: CredentialRecord?
   var file = File.absent
+  /// The checker's verdict as JSON, which is to be written; nil as soon as it is written.
+  var verdict: [UInt8]?
+  /// What the verdict, written or not, takes of `size`.
+  var verdictSize = 0
   /// When the credential was received, as its file says: seconds since 1970.
   var date: Int64
   /// When the credential was received, which may be before the start.
@@ -56,8 +60,8 @@ struct KeptCredential: Sendable {
     switch (status, file) {
     case (.unwanted, .absent): nil
     case (.unwanted, _): .erase
-    case (.unjudged, .present): nil
-    case (.accepted, .present(let isAccepted)): isAccepted ? nil : .accept
+    case (.accepted, .present(isAccepted: false)): .accept
+    case (.unjudged, .present), (.accepted, .present): verdict == nil ? nil : .verdict
     case (_, .absent), (_, .uncertain): .put
     }
   }

@@ -52,8 +52,37 @@ extension MessageID {
     Then judge each (earshot transfers accept NAME, earshot transfers reject NAME).
     """)
 
+  /// The checker's verdict on a credential is there.
+  static let credentialChecked = MessageID(
+    "CredentialChecked", "0f3c8b5e7a914d62b8d1c46f2e7a9035", "A credential was checked",
+    """
+    The line has the verdict on the credential of transfer @EARSHOT_TRANSFER@ and the codes of its reasons, which
+    docs/check.md explains. As long as the credential is stored, issuer and claims are shown by:
+    earshot transfers show @EARSHOT_TRANSFER@
+    An issuer that is not trusted may be added with: earshot-check trust add SOURCE.
+    """)
+
+  /// The checker gave no verdict on one credential.
+  static let checkFailed = MessageID(
+    "CheckFailed", "7d2e91c04b5f4a83a6e0f8d35c1b7296", "A credential could not be checked",
+    """
+    The checker crashed, was killed, took too long or sent something other than a verdict (@EARSHOT_ERROR@).
+    The credential is undecided and stays, unless Decision=check and OnUndecided=reject are set.
+    The checker's own lines are in journalctl -u 'earshot-check@*'.
+    """)
+
+  /// Credentials are to be checked, and there is no checker.
+  static let checkerMissing = MessageID(
+    "CheckerMissing", "c45a7f1e938b4d06b2f9e6713d80ac5b", "There is no credential checker",
+    """
+    Check=yes is set, and nothing listens at the socket of the checker. Credentials are received and stored, and
+    each is undecided. Install the package earshot-check and run: systemctl enable --now earshot-check.socket
+    The credentials are checked when the checker is there. Without Check=yes none is checked.
+    """)
+
   /// Every id of the verifier alone.
   static let verifier: [MessageID] = [
     .verifierStarted, .verifierStopped, .storeDegraded, .storeRestored, .storeFull, .storeCrowded,
+    .credentialChecked, .checkFailed, .checkerMissing,
   ]
 }

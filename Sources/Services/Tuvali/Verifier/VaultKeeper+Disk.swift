@@ -23,6 +23,14 @@ extension VaultKeeper {
     case .accept(let id):
       let mark = CredentialRecord.Mark.accepted.rawValue
       change { (spool) throws(StoreError) in try spool.mark(id, as: mark) }
+    case .verdict(let id, let verdict):
+      change { (spool) throws(StoreError) in
+        try spool.rewrite(id) { (content) throws(WireError) in
+          var record = try CredentialRecord(reading: content)
+          record.verdict = verdict
+          return record.content
+        }
+      }
     case .erase(let id): change { (spool) throws(StoreError) in try spool.remove(id) }
     case .redate(let id, let date): change { (spool) throws(StoreError) in try spool.redate(id, received: date) }
     case .note(let note): change { (spool) throws(StoreError) in try spool.write(note: note.bytes) }

@@ -1,4 +1,5 @@
 import Bytes
+import Checking
 import Common
 import Crypto
 import Loop
@@ -100,6 +101,17 @@ public final class VaultKeeper {
     handle(.accept(id, asker: asker { _ in then() }))
   }
 
+  /// Stores the checker's verdict beside its credential.
+  ///
+  /// - Returns: false if there is no room for it, or no such credential: the verdict is not kept over a restart, and its document has
+  ///   to go from memory.
+  func note(_ verdict: CheckVerdict, of transfer: Transfer) -> Bool {
+    guard let id = ids[transfer.number], vault.hasRoom(forVerdict: verdict.document.count, of: id) else { return false }
+    // What another attempt may mend is not kept: the credential is checked again at the next start.
+    if verdict.failure == nil { handle(.verdict(id, verdict.document)) }
+    return true
+  }
+
   /// Erases a credential: it is not wanted any more, or its wallet never heard of its success.
   ///
   /// - Parameter then: called when it does not come back after a loss of power, or the disk is in trouble.
@@ -155,7 +167,7 @@ public final class VaultKeeper {
 
   private func perform(_ action: CredentialVault.Action) {
     switch action {
-    case .open, .inspect, .put, .accept, .erase, .redate, .note: performOnDisk(action)
+    case .open, .inspect, .put, .accept, .verdict, .erase, .redate, .note: performOnDisk(action)
     case .numbers(let numbers): list?.numbers.add(numbers)
     case .answer(let asker, let error): askers.removeValue(forKey: asker)?(error)
     case .restore(let id, let record, let isAccepted): restore(id, record, isAccepted: isAccepted)
@@ -176,7 +188,7 @@ public final class VaultKeeper {
     guard let list else { return }
     let transfer = list.restore(
       record.credential, number: record.number == 0 ? nil : Int(exactly: record.number), peer: record.peer,
-      dialect: record.dialect, isAccepted: isAccepted)
+      dialect: record.dialect, isAccepted: isAccepted, verdict: try? CheckReply.verdict(inDocument: record.verdict))
     enter(transfer, as: id)
     onRestored(transfer)
   }

@@ -20,15 +20,16 @@ public final class VerifierFace {
       service.transfers, on: tree, below: Self.path, manager: manager, actions: Self.actions(service))
     service.observe(
       changed: { [weak self] in
-        self?.object.changed("State", "Name", "ConnectionUri", "Visits", "Storage")
+        self?.object.changed("State", "Name", "ConnectionUri", "Visits", "Storage", "Checker")
       },
-      received: { [weak self] in self?.announce($0) },
+      received: { [weak self] in self?.announce("CredentialReceived", $0) },
+      checked: { [weak self] in self?.announce("VerdictReceived", $0) },
       refused: { [weak self] in self?.announce($0) })
   }
 
-  /// The signal says only that there is a credential; its content is fetched by whoever may.
-  private func announce(_ transfer: Transfer) {
-    object.emit(Self.interfaceName, "CredentialReceived", [.objectPath(transfers.path(of: transfer))])
+  /// The signal names the transfer only: its content is fetched by programs that may see it.
+  private func announce(_ signal: String, _ transfer: Transfer) {
+    object.emit(Self.interfaceName, signal, [.objectPath(transfers.path(of: transfer))])
   }
 
   private func announce(_ refusal: WalletRefusal) {
@@ -95,6 +96,12 @@ public final class VerifierFace {
             + "capacity. Empty if nothing is wrong.",
           audience: .everybody, get: { .string(service.storage) }),
         Property(
+          "Checker", "s",
+          documentation:
+            "What is wrong with checking credentials, and what to do: the checker does not run, or Decision=check is "
+            + "set without Check=yes. Empty when nothing is.",
+          audience: .everybody, get: { .string(service.checkerTrouble) }),
+        Property(
           "Counters", "a{st}",
           documentation: "How often each thing happened since the service started.",
           audience: .everybody, emits: .none,
@@ -106,6 +113,11 @@ public final class VerifierFace {
           documentation:
             "A credential is here, new or kept by an earlier run: GetCredential or OpenCredential of this object returns it. A service "
             + "that starts has those of earlier runs before it has its name."),
+        Signal(
+          "VerdictReceived", [Argument("credential", "o")],
+          documentation:
+            "The checker's verdict on a credential is here (Check=yes): Verdict and VerdictReasons of this object have it. "
+            + "A verdict of an earlier run is not announced again."),
         Signal(
           "WalletRefused", [Argument("code", "s"), Argument("sentence", "s")],
           documentation:
@@ -126,7 +138,8 @@ public final class VerifierFace {
       Tally("BadChunks", counters.badChunks), Tally("IgnoredWrites", counters.ignoredWrites),
       Tally("SilentLinks", counters.silentLinks), Tally("RefusedLinks", service.refusedLinks),
       Tally("LinesLeftOut", service.journal.total), Tally("StoreFull", service.storeFull + counters.noRoom),
-      Tally("GaveWay", counters.gaveWay),
+      Tally("GaveWay", counters.gaveWay), Tally("Checked", service.checks.counters.checked),
+      Tally("CheckedValid", service.checks.counters.valid), Tally("ChecksFailed", service.checks.counters.failed),
     ]
     return .tallies(tallies)
   }

@@ -85,8 +85,7 @@ extension VerifierService: Service {
       case .serving: visitors == 1 ? "Serving a wallet." : "Serving \(visitors) wallets."
       case .full: "No wallet is invited: \(transfers.waitingCredentials) credentials wait. Try: earshot transfers"
       }
-    let trouble = vault.troubleInShort
-    return trouble.isEmpty ? work : "\(work) \(trouble)"
+    return [work, vault.troubleInShort, checkerTrouble].filter { !$0.isEmpty }.joined(separator: " ")
   }
 
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {

@@ -5,8 +5,9 @@ import Tuvali
 extension VerifierService {
   /// Section `[Verifier]`. What the engine or the vault does has its default there.
   public struct Settings: SettingsSection {
-    /// What answers the wallet when its credential is here: a local program, or the service itself.
-    public enum Decision: String, Sendable, CaseIterable { case client, accept }
+    /// What answers the wallet when its credential is here: a local program, the service itself, or the service by the checker's
+    /// verdict.
+    public enum Decision: String, Sendable, CaseIterable { case client, accept, check }
 
     /// Whether the verifier waits for wallets as soon as the service starts.
     public var enabled = false
@@ -16,6 +17,7 @@ extension VerifierService {
     /// How often each of their advertisements is sent.
     public var advertisingInterval: Duration
     public var decision: Decision
+    public var check = CheckPolicy()
     /// Transfers that are kept, those under way included.
     public var keptTransfers: Int
     /// Links that may be there at one time, whoever is behind them.

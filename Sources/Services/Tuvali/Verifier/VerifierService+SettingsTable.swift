@@ -1,3 +1,4 @@
+import Checking
 import Config
 import Tuvali
 
@@ -7,9 +8,11 @@ extension VerifierService.Settings {
   private static let credentialLimits = (1 << 10)...(64 << 20)
   private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
 
-  /// The credentials that wait, and what is being received: of each visit a frame, the same decrypted, and the same inflated.
+  /// The credentials that wait, with their verdicts; what is being received: of each visit a frame, the same decrypted, and the same
+  /// inflated; and what is being checked.
   public var memory: Int {
     vault.maximumBytes + engine.visitors * 3 * engine.credentialLimit
+      + (check.isOn ? CheckQueue.width * (engine.credentialLimit + 8 * CheckReply.limit) : 0)
   }
 
   public static let keys: [Setting<VerifierService.Settings>] = [
@@ -30,8 +33,22 @@ extension VerifierService.Settings {
         + "more."),
     Setting(
       "Decision", \.decision, .choice, .onReload,
-      "Who answers the wallet when its credential has arrived: a program (client), by Accept or Reject, or the service itself, "
-        + "which accepts whatever arrived whole. It is kept until somebody fetches it."),
+      "Who answers the wallet when its credential has arrived: a program (client), by Accept or Reject; or the service itself. With "
+        + "accept it accepts whatever arrived whole. With check it accepts a credential with the verdict valid, and rejects each "
+        + "other one but those that OnUndecided= is about; it needs Check=yes. An accepted credential is kept until somebody "
+        + "fetches it."),
+    Setting(
+      "Check", \.check.isOn, .bool, .onReload,
+      "Whether each credential is checked by earshot-check, a package of its own: issuer, signature, dates and revocation. The verdict is "
+        + "on D-Bus. Without the package each credential is undecided."),
+    Setting(
+      "OnUndecided", \.check.onUndecided, .choice, .onReload,
+      "What Decision=check does with a credential on which the checker cannot decide (a format that is not supported, an unknown status, "
+        + "a checker that failed): hold leaves it to the operator, reject rejects it. While no checker is installed, "
+        + "credentials are held in any case."),
+    Setting(
+      "CheckSocket", \.check.socket, .path(isSocket: true), .onRestart,
+      "Where the checker listens: the socket of earshot-check.socket."),
     Setting(
       "Visitors", \.engine.visitors, .number(1...32), .onRestart,
       "How many wallets may send at a time. A wallet counts from the announcement of its credential to the verdict. When one "

@@ -76,6 +76,7 @@ extension VerifierService {
         .transfer("\(transfer.number)"), .protocolName("tuvali"))
     }
     receptions.call(transfer)
+    check(transfer)
     if settings.decision == .accept {
       // After the report that is being sent in this very turn.
       scheduler.soon { [weak self] in _ = self?.decide(transfer, accepted: true) }

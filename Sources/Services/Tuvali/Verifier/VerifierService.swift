@@ -1,6 +1,8 @@
+import Checking
 import Common
 import Crypto
 import Journal
+import LocalSockets
 import Loop
 import Radio
 import Transfers
@@ -21,6 +23,7 @@ public final class VerifierService {
 
   public let transfers: TransferList
   public let vault: VaultKeeper
+  let checks: CredentialChecks
   public private(set) var settings: Settings
 
   private let radio: any Radio
@@ -53,18 +56,25 @@ public final class VerifierService {
   private let changes = Observers<Void>()
   let receptions = Observers<Transfer>()
   private let refusals = Observers<WalletRefusal>()
+  let verdicts = Observers<Transfer>()
   /// Limits the signals about refused phones.
   private var announcedRefusals = RateLimiter<String>(perMinute: VerifierService.refusalsPerMinute, capacity: 8)
 
   /// - Parameters:
   ///   - vault: where credentials wait for their verdict; nil for memory alone. What an earlier run left in it is restored
   ///     when the faces are there: `restore`.
+  ///   - checker: checks credentials, where the settings want it.
   ///   - numbers: where the transfers' numbers are from.
   public init(
     radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: VaultKeeper? = nil,
+    checker: (any CredentialChecker)? = nil,
     random: any RandomSource & Sendable = SystemRandom(), numbers: TransferNumbers = TransferNumbers()
   ) {
     self.vault = vault ?? VaultKeeper(scheduler: scheduler)
+    checks = CredentialChecks(
+      checker
+        ?? SocketChecker(path: settings.check.socket, connector: SocketConnector(), scheduler: scheduler),
+      scheduler: scheduler)
     self.radio = radio
     self.scheduler = scheduler
     self.settings = settings
@@ -75,11 +85,20 @@ public final class VerifierService {
     self.vault.attach(
       transfers, changed: { [weak self] in self?.changed() }, restored: { [weak self] in self?.restored($0) })
     transfers.observe(
-      added: { [weak self] transfer in transfer.onChange { _ in self?.measureRoom() } },
+      added: { [weak self] transfer in
+        transfer.onChange { transfer in
+          if transfer.text == nil { self?.checks.remove(transfer) }
+          self?.measureRoom()
+        }
+      },
       removed: { [weak self] transfer in
+        self?.checks.remove(transfer)
         self?.journal.forget(transfer.number)
         self?.measureRoom()
       })
+    checks.observe(
+      trouble: { [weak self] in self?.changed() }, returned: { [weak self] in self?.checkerReturned() })
+    applyCheckPolicy()
     measureRoom()
   }
 
@@ -111,13 +130,16 @@ public final class VerifierService {
   public var counters: VerifierEngine.Counters { engine.counters }
 
   /// Calls `changed` after each change of the state, the URI or the counters, `received` with each transfer whose
-  /// credential is here, and `refused` for refused phones: `refusalsPerMinute` of each code at most.
+  /// credential is here, `checked` with each whose verdict is here, and `refused` for refused phones: `refusalsPerMinute` of each code
+  /// at most.
   public func observe(
     changed: @escaping @LoopActor () -> Void, received: @escaping @LoopActor (Transfer) -> Void,
+    checked: @escaping @LoopActor (Transfer) -> Void = { _ in },
     refused: @escaping @LoopActor (WalletRefusal) -> Void = { _ in }
   ) {
     changes.addForGood { changed() }
     receptions.addForGood(received)
+    verdicts.addForGood(checked)
     refusals.addForGood(refused)
   }
 
@@ -137,7 +159,12 @@ public final class VerifierService {
   /// One that waits is there, maybe long after the start: programs that listen are told as of a new one.
   private func restored(_ transfer: Transfer) {
     receptions.call(transfer)
-    if settings.decision == .accept { _ = decide(transfer, accepted: true) }
+    if transfer.check == .none { check(transfer) }
+    switch settings.decision {
+    case .accept: _ = decide(transfer, accepted: true)
+    case .check: decideByVerdict(transfer)
+    case .client: break
+    }
   }
 
   /// Starts to wait for wallets; does nothing when it waits already.
@@ -171,8 +198,10 @@ public final class VerifierService {
     self.settings.dialects = dialects
     engine.configuration = settings.engine
     transfers.limit = settings.keptTransfers
+    applyCheckPolicy()
     measureRoom()
     journal.perPeer = settings.linesPerPeer
+    changed()
   }
 
   /// Tells the wallet the verdict, if it is still there, and notes it in any case. A credential that is rejected is erased

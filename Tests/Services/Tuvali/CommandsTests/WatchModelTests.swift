@@ -209,7 +209,7 @@ private struct Watch {
     #expect(watch.sentences.last == "The phone of credential1 has left. A verdict does not reach it any more.")
     watch.change(1, ["State": .string("rejected"), "VerdictDelivery": .string("peerGone")])
     #expect(
-      watch.sentences.last == "Another program rejected credential1. The phone had already left and was not notified.")
+      watch.sentences.last == "credential1 was rejected. The phone had already left and was not notified.")
     #expect(watch.model.waiting.isEmpty)
     watch.handle(.added(path: Watch.path(2), watch.properties("connected", isLive: true)))
     watch.change(2, ["State": .string("failed"), "ErrorCode": .string("TVV_TRA_002")])
@@ -268,5 +268,79 @@ private struct Watch {
     watch.handle(.went)
     watch.come()
     #expect(watch.ends == [.notRunning])
+  }
+}
+
+@Suite("A watch reports the checker's verdict after its credential") struct WatchCheckTests {
+  private static func checked(_ verdict: String, _ reasons: [(String, String)] = []) -> [String: DBusValue] {
+    [
+      "Verdict": .string(verdict), "Issuer": .string(verdict == "valid" ? "Residents Office" : ""),
+      "CredentialType": .string("ResidentCredential"),
+      "VerdictReasons": .array(of: "(ss)", reasons.map { .structure([.string($0.0), .string($0.1)]) }),
+    ]
+  }
+
+  private static let claims = #"{"fullName":"Asha Example"}"#
+
+  private static func checks(_ watch: Watch) -> [String] {
+    watch.actions.compactMap { if case .check(let path) = $0 { path } else { nil } }
+  }
+
+  @Test("A verdict that comes after the credential is asked for, and reported with issuer and claims")
+  func after() {
+    var watch = Watch()
+    watch.come()
+    watch.receive(1)
+    watch.taken(1)
+    watch.handle(.verdictReceived(path: Watch.path(1)))
+    #expect(Self.checks(watch) == [Watch.path(1)])
+    watch.handle(.checked(path: Watch.path(1), Self.checked("valid"), claims: Self.claims))
+    #expect(watch.sentences.last == "credential1 is valid, issued by Residents Office.")
+    let members = watch.reports.last?.members ?? []
+    #expect(members.contains(.init("claims", .object([.init("fullName", "Asha Example")]))))
+    // No claim is in the sentences, which stay on the terminal.
+    #expect(!watch.sentences.contains { $0.contains("Asha") })
+  }
+
+  @Test("A verdict that comes before the credential is stored is reported after it")
+  func before() {
+    var watch = Watch()
+    watch.come()
+    watch.receive(1)
+    let reasons = [("signatureWrong", "The signature does not match the content and the key.")]
+    watch.handle(.verdictReceived(path: Watch.path(1)))
+    watch.handle(.checked(path: Watch.path(1), Self.checked("invalid", reasons), claims: nil))
+    #expect(!watch.sentences.contains { $0.contains("invalid") })
+    watch.taken(1)
+    #expect(
+      watch.sentences.suffix(1) == [
+        "credential1 is invalid (signatureWrong). The signature does not match the content and the key."
+      ])
+    #expect(watch.reports.last?.tone == .bad)
+  }
+
+  @Test(
+    "A verdict of an earlier run is asked for when its credential is taken, and a verdict on an unknown transfer is nothing"
+  )
+  func earlier() {
+    var watch = Watch(WatchOptions(takesWaiting: true))
+    watch.come([1: watch.properties("received", age: .seconds(60)).merging(Self.checked("expired")) { $1 }])
+    #expect(Self.checks(watch) == [Watch.path(1)])
+    watch.handle(.verdictReceived(path: Watch.path(9)))
+    watch.handle(.checked(path: Watch.path(9), Self.checked("valid"), claims: Self.claims))
+    #expect(Self.checks(watch).count == 1 && !watch.sentences.contains { $0.contains("credential9") })
+  }
+
+  @Test("What a checker or a service sends is shown without anything that a terminal obeys")
+  func hostile() {
+    let evil = "\u{1B}[2Jx\u{202E}y"
+    let text =
+      CheckText.summary("invalid", issuer: evil, codes: [evil])
+      + CheckText.claimLines("{\"\\u001b[2J\":\"\\u202e\"}").joined()
+      + CheckText.claimSummary("{\"a\":[\"\\u001b[2J\"]}")
+    #expect(!text.unicodeScalars.contains { $0.value < 0x20 || $0 == "\u{202E}" })
+    #expect(CheckText.claimLines("not JSON") == [] && CheckText.claimSummary("[]") == "")
+    let many = "{" + (1...500).map { "\"claim\($0)\":1" }.joined(separator: ",") + "}"
+    #expect(CheckText.claimLines(many).last == "and 400 more claims")
   }
 }

@@ -29,6 +29,26 @@ struct WordsTests {
     }
   }
 
+  @Test("A verdict is told with its reason codes, and nothing of the credential or its claims")
+  func verdict() async throws {
+    try await LoopActor.run {
+      let claim = "Asha Example of Elsewhere"
+      let line = StandInChecker.verdict("untrusted", reasons: ["issuerUnknown"], claims: "{\"fullName\": \"\(claim)\"}")
+      let hall = Hall(
+        conditions: Trial.quick, decision: .client, check: CheckPolicy(isOn: true),
+        checker: { _ in [.line(line), .end] })
+      try Trial.run("a checked credential", hall) { trial in
+        let (transfer, _) = try trial.send()
+        trial.check(hall.finish(transfer), "the visit does not end")
+        let told = trial.log.records.filter { $0.id == .credentialChecked }
+        trial.check(told.map(\.text) == ["The credential is untrusted (issuerUnknown)"], "\(told.map(\.text))")
+        trial.check(trial.log.shown(of: [Array(claim.utf8)]) == 0, "a claim is in the journal")
+        trial.check(
+          !trial.log.records.contains { $0.text.contains("Residents Office") }, "the issuer is in the journal")
+      }
+    }
+  }
+
   @Test("A secret in the journal would be found, however it is written", arguments: 0..<5)
   func spellings(form: Int) async {
     await LoopActor.run {

@@ -67,7 +67,8 @@ public final class Cabinet: WallClock {
   public func hall(
     seed: UInt64 = 1, conditions: AirConditions = AirConditions(maximumMTU: 185),
     decision: VerifierService.Settings.Decision = .client, keptTransfers: Int = 16,
-    keepFor: Duration = Cabinet.keepFor
+    keepFor: Duration = Cabinet.keepFor, check: CheckPolicy = CheckPolicy(),
+    checker: @escaping @LoopActor ([UInt8]) -> [StandInChecker.Step] = { _ in [] }
   ) -> Hall {
     starts += 1
     // The names of files are in the journal, and must not be what a kiosk or a wallet draws for its key.
@@ -87,7 +88,7 @@ public final class Cabinet: WallClock {
         return VaultKeeper(
           .init(keepFor: keepFor, maximumBytes: self.limits.maximumBytes), scheduler: time, disk: worker, clock: self,
           random: names, open: open)
-      })
+      }, check: check, checker: checker)
   }
 }
 

@@ -1,4 +1,5 @@
 import Air
+import Checking
 import Common
 import Crypto
 import Loop
@@ -31,11 +32,14 @@ public final class Hall {
   /// What the local program says to a credential, at once; nil says nothing.
   public var judge: (@LoopActor (Transfer) -> Bool)?
   public let seed: UInt64
+  /// What checks credentials, if anything does.
+  public let checker: StandInChecker
 
   public init(
     seed: UInt64 = 1, conditions: AirConditions = AirConditions(), dialects: [Dialect] = [.v05],
     decision: VerifierService.Settings.Decision = .accept, keptTransfers: Int = 16, links: Int = 64,
-    vault: (@LoopActor (VirtualTime) -> VaultKeeper)? = nil,
+    vault: (@LoopActor (VirtualTime) -> VaultKeeper)? = nil, check: CheckPolicy = CheckPolicy(),
+    checker answer: @escaping @LoopActor ([UInt8]) -> [StandInChecker.Step] = { _ in [] },
     configure: (inout VerifierEngine.Configuration) -> Void = { _ in }
   ) {
     self.seed = seed
@@ -49,10 +53,14 @@ public final class Hall {
     kioskRandom = RecordingRandom(seed: seed)
     var engine = VerifierEngine.Configuration(name: "OVPMOSIP")
     configure(&engine)
+    checker = StandInChecker(time, answer: answer)
+    var settings = VerifierService.Settings(
+      engine: engine, dialects: dialects, decision: decision, keptTransfers: keptTransfers)
+    settings.check = check
     verifier = VerifierService(
       radio: sharedRadio.tenant("verifier", share: LinkShare(needs: 1, may: links, priority: 10)), scheduler: time,
-      settings: .init(engine: engine, dialects: dialects, decision: decision, keptTransfers: keptTransfers),
-      vault: vault?(time), random: kioskRandom)
+      settings: settings, vault: vault?(time),
+      checker: SocketChecker(path: "/run/checker", connector: checker, scheduler: time), random: kioskRandom)
     verifier.observe(
       changed: {},
       received: { [weak self] transfer in self?.received(transfer) })

@@ -15,6 +15,7 @@ struct CredentialRecordTests {
     let credential: String
     var number: UInt64 = 0
     var running: UInt64 = 0
+    var verdict = ""
     let hex: String
 
     var description: String { hex }
@@ -23,6 +24,7 @@ struct CredentialRecordTests {
       var record = try CredentialRecord(
         dialect: dialect, peer: peer, credential: Array(credential.utf8), number: number)
       record.running = running
+      record.verdict = Array(verdict.utf8)
       return record
     }
   }
@@ -39,7 +41,10 @@ struct CredentialRecordTests {
         + "c3a900"),
     Row(
       dialect: String(repeating: "d", count: 255), peer: String(repeating: "é", count: 127), credential: "x",
-      hex: none + "ff" + String(repeating: "64", count: 255) + "fe" + String(repeating: "c3a9", count: 127) + "78"),
+      verdict: "[1]",
+      hex: "03" + none.dropFirst(2) + "ff" + String(repeating: "64", count: 255) + "fe"
+        + String(repeating: "c3a9", count: 127) + "00000003"
+        + "5b315d" + "78"),
   ]
 
   @Test("The bytes are as the table says, both ways, and the file is as large as foretold", arguments: rows)
@@ -77,10 +82,23 @@ struct CredentialRecordTests {
       if case .truncated? = error {} else { Issue.record("\(count) bytes: \(String(describing: error))") }
     }
     let cases: [([UInt8], String)] = [
-      ([0, 0, 0], "version"), ([3, 0, 0], "version"), ([1, 1, 0xC3, 0], "dialect"), ([1, 0, 1, 0xFF], "peer"),
+      ([0, 0, 0], "version"), ([4, 0, 0], "version"), ([1, 1, 0xC3, 0], "dialect"), ([1, 0, 1, 0xFF], "peer"),
     ]
     for (bytes, field) in cases {
       #expect(caught(WireError.self) { try CredentialRecord(reading: bytes) } == .badValue(field))
+    }
+  }
+
+  @Test("A verdict that is cut off, or said to be longer than 1 MiB, is refused by name")
+  func verdicts() throws {
+    let start = try Hex.decode("03" + String(repeating: "00", count: 18))
+    for (rest, expected) in [([0, 0], true), ([0, 0, 0, 2, 1], true), ([0, 0x10, 0, 1], false)] as [([UInt8], Bool)] {
+      let error = caught(WireError.self) { try CredentialRecord(reading: start + rest) }
+      if case .truncated? = error {
+        #expect(expected)
+      } else {
+        #expect(error == .tooLong(field: "verdict", limit: 1 << 20))
+      }
     }
   }
 

@@ -28,6 +28,7 @@ extension VaultModel {
     case .put(let id, let record, let date, let isAccepted):
       files[id] = File(isAccepted: isAccepted, date: date, running: record.running)
     case .accept(let id): files[id]?.isAccepted = true
+    case .verdict(let id, let verdict): files[id]?.verdict = verdict
     case .erase(let id): files[id] = nil
     case .redate(let id, let date): files[id]?.date = date
     case .note(let note): self.note = note
@@ -57,14 +58,14 @@ extension VaultModel {
         found.contents.problems.append(SpoolProblem(name: "\(id)", error: VaultScript.failed))
         continue
       }
-      guard room >= Self.record.fileSize, found.contents.withoutRoom == 0 else {
+      var record = Self.record
+      (record.running, record.verdict) = (file.running, file.verdict)
+      guard room >= record.fileSize, found.contents.withoutRoom == 0 else {
         found.contents.withoutRoom += 1
         continue
       }
-      room -= Self.record.fileSize
+      room -= record.fileSize
       let mark = CredentialRecord.Mark(isAccepted: file.isAccepted).rawValue
-      var record = Self.record
-      record.running = file.running
       found.contents.entries.append(
         .init(id: id, received: file.date, mark: mark, value: record, size: record.fileSize))
     }

@@ -32,6 +32,8 @@ struct VaultModel {
     var isReadable = true
     /// How long the service had run when it was received.
     var running: UInt64 = 0
+    /// The checker's verdict.
+    var verdict: [UInt8] = []
   }
 
   static let room = 12
@@ -42,6 +44,8 @@ struct VaultModel {
   /// Those that the vault has not forgotten.
   var credentials: [SpoolID: Credential] = [:]
   private var forgotten: Set<SpoolID> = []
+  /// The verdicts that the service has noted, or that were restored.
+  private var verdicts: [SpoolID: [UInt8]] = [:]
   var askers: [Int: Asker] = [:]
   var files: [SpoolID: File] = [:]
   /// The note on the disk; and the first number that the vault has not said to be free.
@@ -73,7 +77,8 @@ struct VaultModel {
   mutating func step() {
     switch Int.random(in: 0..<100, using: &random) {
     case 0..<14: put()
-    case 14..<22: accept()
+    case 14..<19: accept()
+    case 19..<22: check()
     case 22..<32: remove()
     case 32..<36: awaitIdle()
     case 36..<66: if pending != nil { finish(isWell: !isFailing || chance(30)) }
@@ -139,6 +144,17 @@ struct VaultModel {
     handle(.accept(id, asker: asker(.accept, id, CredentialVault.patience)))
   }
 
+  /// The checker has an opinion on one that is kept, maybe a second one.
+  mutating func check() {
+    guard let id = pick(where: { $0 == .kept || $0 == .accepted }) else { return }
+    let verdict = [UInt8](
+      repeating: UInt8.random(in: 0...255, using: &random), count: Int.random(in: 1...90, using: &random))
+    guard script.vault.hasRoom(forVerdict: verdict.count, of: id) else { return }
+    counts["verdict", default: 0] += 1
+    verdicts[id] = verdict
+    handle(.verdict(id, verdict))
+  }
+
   mutating func remove() {
     guard let id = pick(where: { $0 == .kept || $0 == .accepted || $0 == .putting }) else { return }
     credentials[id]?.state = .removed
@@ -172,7 +188,7 @@ struct VaultModel {
     // What the disk was doing is done, or not.
     if let pending, chance(50) { carryOut(pending) }
     pending = nil
-    (credentials, forgotten) = ([:], [])
+    (credentials, forgotten, verdicts) = ([:], [], [:])
     for _ in 0..<3 where chance(50) { strangeFile() }
     var fresh = VaultScript(room: Self.room * Self.record.fileSize)
     (fresh.now, fresh.dateAtZero, fresh.writesNotes) = (script.now, script.dateAtZero, false)
@@ -193,9 +209,12 @@ struct VaultModel {
 
   private mutating func take(_ action: Action) {
     switch action {
-    case .open, .inspect, .put, .accept, .erase, .redate, .note:
+    case .open, .inspect, .put, .accept, .verdict, .erase, .redate, .note:
       if pending != nil { complain("two things at one time: \(action)") }
       pending = action
+      if case .verdict(let id, _) = action, isGone(id) || files[id] == nil {
+        complain("a verdict is written on \(id), which is gone")
+      }
       if case .put(let id, _, _, _) = action, isGone(id) { complain("\(id) is put, and nobody wants it") }
     case .numbers(let numbers):
       if numbers.lowerBound < firstUnsaid { complain("\(numbers) are not free") }
@@ -203,7 +222,8 @@ struct VaultModel {
       firstUnsaid = numbers.upperBound
       counts["numbers", default: 0] += 1
     case .answer(let number, let error): answer(number, error)
-    case .restore(let id, _, let isAccepted):
+    case .restore(let id, let record, let isAccepted):
+      verdicts[id] = record.verdict.isEmpty ? nil : record.verdict
       if credentials[id] != nil || forgotten.contains(id) { complain("\(id) is restored, and is here") }
       credentials[id] = Credential(state: isAccepted ? .accepted : .kept, asked: script.now)
       counts["restore", default: 0] += 1
@@ -246,6 +266,10 @@ struct VaultModel {
       if let work = script.vault.work, !isInspecting, script.now < asker.until {
         complain("it is not idle: \(work.kind)")
       }
+      for (id, verdict) in verdicts where script.now < asker.until && files[id] != nil && !isGone(id) {
+        if files[id]?.verdict != verdict { complain("the verdict on \(id) is not on the disk") }
+        counts["verdict on the disk", default: 0] += 1
+      }
       return
     }
     switch asker.purpose {
@@ -262,6 +286,13 @@ struct VaultModel {
   private mutating func checkMemory() {
     for kept in script.vault.entries.values {
       if kept.isOnDisk && kept.record != nil { complain("\(kept.id) is in memory twice") }
+      if isGone(kept.id) && kept.verdict != nil {
+        complain("the verdict on \(kept.id) is in memory, and nobody wants it")
+      }
+      let verdict = CredentialRecord.size(ofVerdict: verdicts[kept.id] ?? [])
+      if !isGone(kept.id) && kept.size != Self.record.fileSize + verdict {
+        complain("\(kept.id) has \(kept.size) bytes")
+      }
       if isGone(kept.id) && kept.record != nil { complain("\(kept.id) is in memory, and nobody wants it") }
       if !isGone(kept.id) && !kept.isOnDisk && kept.record == nil { complain("\(kept.id) is lost") }
       if isGone(kept.id) != (kept.status == .unwanted) { complain("\(kept.id) is \(kept.status)") }

@@ -17,7 +17,7 @@ struct VaultRandomTests {
     // It did happen: each of these, many times, with a disk that was well.
     for (what, least) in [
       ("put well", 200), ("accept well", 100), ("remove well", 100), ("idle", 200), ("expire", 50), ("restore", 50),
-      ("restart", 20), ("numbers", 20),
+      ("restart", 20), ("numbers", 20), ("verdict", 200), ("verdict on the disk", 30),
     ] {
       #expect(model.counts[what] ?? 0 >= least, "\(what): \(model.counts)")
     }

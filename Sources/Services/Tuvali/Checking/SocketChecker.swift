@@ -1,0 +1,139 @@
+import Common
+import LocalSockets
+import Loop
+
+/// Checks credentials.
+@LoopActor
+public protocol CredentialChecker: AnyObject {
+  /// Checks one credential.
+  ///
+  /// - Parameter then: called once on the loop, never from within this call.
+  /// - Returns: the check, which goes on as long as the registration lives.
+  func check(_ credential: [UInt8], then: @escaping @LoopActor (CheckVerdict) -> Void) -> Registration
+
+  /// What is wrong if no check can succeed now, and what to do; nil otherwise.
+  var absence: String? { get }
+}
+
+/// Checks credentials with the program that listens on a socket, one connection for each credential (`docs/check.md`, "The service").
+@LoopActor
+public final class SocketChecker: CredentialChecker {
+  public nonisolated static let defaultPath = "/run/earshot-check/socket"
+  /// A checker has this time for a verdict. Its own limit is shorter.
+  public nonisolated static let patience = Duration.seconds(12)
+  /// What is sent of a credential at most: one byte more than a checker accepts.
+  nonisolated static let sendLimit = (4 << 20) + 1
+  /// A connection that ends without a byte within this time found the checker busy, or a checker that could not start.
+  nonisolated static let busyTime = Duration.seconds(1)
+  /// Times that such a connection is made again, after `pause` each.
+  nonisolated static let repetitions = 3
+  nonisolated static let pause = Duration.milliseconds(500)
+
+  private let path: String
+  private let connector: any LocalConnector
+  private let scheduler: any Scheduler
+
+  public init(path: String, connector: any LocalConnector, scheduler: any Scheduler) {
+    (self.path, self.connector, self.scheduler) = (path, connector, scheduler)
+  }
+
+  public func check(_ credential: [UInt8], then: @escaping @LoopActor (CheckVerdict) -> Void) -> Registration {
+    let attempt = Attempt(credential, path, connector, scheduler, then)
+    attempt.begin()
+    return Registration { attempt.cancel() }
+  }
+
+  public var absence: String? {
+    connector.hasSocket(at: path) ? nil : Self.absence(at: path)
+  }
+
+  static func absence(at path: String) -> String {
+    "The credential checker is not running: nothing listens at \(path). Install earshot-check and run "
+      + "systemctl start earshot-check.socket, or set Check=no."
+  }
+
+  static func denial(at path: String) -> String {
+    "The credential checker's socket \(path) refuses this user. Its users are root and the members of the group earshot."
+  }
+}
+
+/// One check: connections to the checker until one of them has answered.
+@LoopActor
+private final class Attempt {
+  private let credential: [UInt8]
+  private let path: String
+  private let connector: any LocalConnector
+  private let scheduler: any Scheduler
+  private var then: (@LoopActor (CheckVerdict) -> Void)?
+  private var connection: Registration?
+  private var connected = Instant.zero
+  private var timer: Registration?
+  private var pause: Registration?
+  private var received: [UInt8] = []
+  private var repetitions = 0
+
+  init(
+    _ credential: [UInt8], _ path: String, _ connector: any LocalConnector, _ scheduler: any Scheduler,
+    _ then: @escaping @LoopActor (CheckVerdict) -> Void
+  ) {
+    self.credential = Array(credential.prefix(SocketChecker.sendLimit))
+    (self.path, self.connector, self.scheduler, self.then) = (path, connector, scheduler, then)
+  }
+
+  func begin() {
+    timer = scheduler.schedule(after: SocketChecker.patience) { [weak self] in self?.end(.failure(.timedOut)) }
+    connect()
+  }
+
+  func cancel() {
+    then = nil
+    (connection, timer, pause) = (nil, nil, nil)
+    received = []
+  }
+
+  private func connect() {
+    connected = scheduler.now
+    // The connection is replaced here only; an event of an earlier one does not come any more.
+    connection = connector.connect(to: path, sending: credential) { [weak self] in self?.handle($0) }
+  }
+
+  private func handle(_ event: LocalStreamEvent) {
+    switch event {
+    case .received(let bytes):
+      received += bytes
+      if received.count > CheckReply.limit + 1 { end(reply) }
+    case .ended:
+      if received.isEmpty, connected.duration(to: scheduler.now) < SocketChecker.busyTime, tryAgain() { return }
+      end(reply)
+    case .failed(.busy): if !tryAgain() { end(.failure(.failed)) }
+    case .failed(.missing): end(.failure(.missing(SocketChecker.absence(at: path))))
+    case .failed(.denied): end(.failure(.missing(SocketChecker.denial(at: path))))
+    case .failed(.other(let reason)):
+      end(.failure(.missing("The credential checker cannot be reached at \(path): \(reason).")))
+    }
+  }
+
+  /// - Returns: false if that was done often enough.
+  private func tryAgain() -> Bool {
+    guard repetitions < SocketChecker.repetitions else { return false }
+    repetitions += 1
+    connection = nil
+    pause = scheduler.schedule(after: SocketChecker.pause) { [weak self] in self?.connect() }
+    return true
+  }
+
+  private var reply: Result<CheckVerdict, CheckVerdict.Failure> {
+    do throws(CheckVerdict.Failure) { return .success(try CheckReply.verdict(received)) } catch {
+      return .failure(error)
+    }
+  }
+
+  private func end(_ result: Result<CheckVerdict, CheckVerdict.Failure>) {
+    guard let then else { return }
+    cancel()
+    switch result {
+    case .success(let verdict): then(verdict)
+    case .failure(let failure): then(CheckVerdict(failure))
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import Checking
+import Journal
+import Loop
+import Transfers
+
+/// What the service does with the checker's verdicts.
+extension VerifierService {
+  /// What is wrong with checking credentials, and what to do, for a person; empty when nothing is.
+  public var checkerTrouble: String {
+    if settings.decision == .check, !settings.check.isOn {
+      return "Decision=check needs Check=yes: until then each credential waits for a program or an operator."
+    }
+    return checks.trouble
+  }
+
+  /// Turns checking on or off, as the settings say; what is there and was not checked is checked.
+  func applyCheckPolicy() {
+    checks.turn(on: settings.check.isOn)
+    for transfer in transfers.transfers where transfer.text != nil {
+      switch transfer.check {
+      case .none where transfer.state == .received || transfer.state == .accepted: check(transfer)
+      case .pending where !settings.check.isOn: transfer.note(.none)
+      case .none, .pending, .done: break
+      }
+    }
+  }
+
+  /// Checks the credentials again that found no checker.
+  func checkerReturned() {
+    for transfer in transfers.transfers where transfer.text != nil {
+      if case .done(let verdict) = transfer.check, case .missing? = verdict.failure { check(transfer) }
+    }
+  }
+
+  /// Has a credential checked, if the settings want it.
+  func check(_ transfer: Transfer) {
+    checks.check(transfer) { [weak self] transfer, verdict in self?.take(verdict, on: transfer) }
+  }
+
+  private func take(_ verdict: CheckVerdict, on transfer: Transfer) {
+    guard transfer.text != nil else { return }
+    let decision = decision(on: verdict, of: transfer)
+    var shown = verdict
+    // A credential that is rejected now is erased: nothing of it is written.
+    if decision != false, !vault.note(verdict, of: transfer) { shown.forgetClaims() }
+    transfer.note(.done(shown))
+    measureRoom()
+    log(verdict, on: transfer)
+    verdicts.call(transfer)
+    if let decision { _ = decide(transfer, accepted: decision) }
+    changed()
+  }
+
+  /// Judges a credential of an earlier run by the verdict of that run.
+  func decideByVerdict(_ transfer: Transfer) {
+    guard case .done(let verdict) = transfer.check, let decision = decision(on: verdict, of: transfer) else { return }
+    _ = decide(transfer, accepted: decision)
+  }
+
+  private func decision(on verdict: CheckVerdict, of transfer: Transfer) -> Bool? {
+    guard settings.decision == .check, settings.check.isOn, transfer.state == .received else { return nil }
+    return settings.check.decision(on: verdict)
+  }
+
+  /// Writes the verdict and the codes of its reasons to the journal, and nothing of the credential.
+  private func log(_ verdict: CheckVerdict, on transfer: Transfer) {
+    guard journal.writes(transfer.number) else { return }
+    let summary = verdict.description
+    switch verdict.failure {
+    case nil:
+      Log.shared.notice(
+        "The credential is \(summary)", id: .credentialChecked, .transfer("\(transfer.number)"), .protocolName("tuvali")
+      )
+    // That there is no checker is in the journal already.
+    case .missing?: break
+    case let failure?:
+      Log.shared.warning(
+        "\(failure.sentence) The credential is \(summary)", id: .checkFailed, .transfer("\(transfer.number)"),
+        .error(failure.code), .protocolName("tuvali"))
+    }
+  }
+}

@@ -1,0 +1,205 @@
+import Air
+import Checking
+import Common
+import Crypto
+import Hall
+import Loop
+import Testing
+import Transfers
+import Tuvali
+
+@testable import Verifier
+
+/// The service with a checker in virtual time.
+@Suite("The service acts on the checker's verdicts")
+struct CheckedCredentialTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  typealias Step = StandInChecker.Step
+
+  static func verdict(_ word: String, _ reasons: [String] = [], claims: String = "{\"fullName\": \"Asha Example\"}")
+    -> [Step]
+  {
+    [.line(StandInChecker.verdict(word, reasons: reasons, claims: claims)), .end]
+  }
+
+  /// A hall where the service decides by the checker's verdict.
+  @LoopActor
+  private static func hall(
+    _ check: CheckPolicy = CheckPolicy(isOn: true), decision: VerifierService.Settings.Decision = .check,
+    _ answer: @escaping @LoopActor ([UInt8]) -> [Step]
+  ) -> Hall {
+    let hall = Hall(decision: decision, check: check, checker: answer)
+    hall.takes = false
+    return hall
+  }
+
+  // MARK: Decisions
+
+  @Test(
+    "With Decision=check a phone is accepted for the word valid, rejected for any other word, and waits while the checker is undecided",
+    arguments: CheckVerdict.Word.allCases, CheckPolicy.OnUndecided.allCases)
+  func decisions(word: CheckVerdict.Word, onUndecided: CheckPolicy.OnUndecided) async throws {
+    try await LoopActor.run {
+      let hall = Self.hall(CheckPolicy(isOn: true, onUndecided: onUndecided)) { _ in
+        Self.verdict(word.rawValue, ["someReason"])
+      }
+      let outgoing = try hall.visit(sampleCredential(500)).outgoing
+      let expected: Transfer.State =
+        switch (word, onUndecided) {
+        case (.valid, _): .accepted
+        case (.undecided, .hold): .received
+        default: .rejected
+        }
+      let incoming = try #require(hall.incoming)
+      #expect(incoming.state == expected)
+      #expect(outgoing.state == (expected == .received ? .undecided : expected))
+      let verdict = try #require(incoming.verdict)
+      #expect(verdict.word == word && verdict.reasons.map(\.code) == ["someReason"])
+      // Of a rejected credential nothing is left but the verdict's words.
+      #expect((incoming.claims != nil) == (expected != .rejected) && (incoming.text != nil) == (expected != .rejected))
+    }
+  }
+
+  @Test("With Decision=client a verdict decides nothing", arguments: CheckVerdict.Word.allCases)
+  func client(word: CheckVerdict.Word) async throws {
+    try await LoopActor.run {
+      let hall = Self.hall(decision: .client) { _ in Self.verdict(word.rawValue) }
+      _ = try hall.visit(sampleCredential(500))
+      #expect(hall.incoming?.state == .received)
+    }
+  }
+
+  @Test("Decision=check without Check=yes accepts nothing and says so")
+  func withoutCheck() async throws {
+    try await LoopActor.run {
+      let hall = Self.hall(CheckPolicy()) { _ in Self.verdict("valid") }
+      _ = try hall.visit(sampleCredential(500))
+      #expect(hall.incoming?.state == .received && hall.incoming?.check == Transfer.Check.none)
+      #expect(hall.checker.requests.isEmpty && hall.verifier.checkerTrouble.contains("needs Check=yes"))
+    }
+  }
+
+  static let failures: [(name: String, code: String, steps: [Step])] = [
+    ("half of a reply", "checkerFailed", [.send(Array("{\"verdict\": \"valid\", \"rea".utf8)), .end]),
+    ("no reply", "checkerFailed", [.wait(.seconds(2)), .end]),
+    ("a hang", "checkerTimedOut", []),
+    ("a hang within the reply", "checkerTimedOut", [.send(Array("{\"verdict\": \"valid\"".utf8))]),
+    ("a verdict, and no end", "checkerTimedOut", [.line(StandInChecker.verdict("valid"))]),
+    ("two verdicts", "checkerReply", verdict("valid").dropLast() + verdict("valid")),
+    ("garbage", "checkerReply", [.line("valid"), .end]),
+    ("300 KiB", "checkerReply", [.send([UInt8](repeating: 0x7B, count: 300 << 10)), .end]),
+    ("an unknown verdict", "checkerReply", verdict("genuine")),
+  ]
+
+  @Test(
+    "A checker that fails leaves the credential undecided, for a named reason; the credential stays, and the next phone is served",
+    arguments: 0..<failures.count)
+  func failing(index: Int) async throws {
+    try await LoopActor.run {
+      let failure = Self.failures[index]
+      let hall = Self.hall { _ in failure.steps }
+      let credential = sampleCredential(500)
+      let outgoing = try hall.visit(credential).outgoing
+      let incoming = try #require(hall.incoming)
+      let verdict = try #require(incoming.verdict)
+      #expect(verdict.word == .undecided && verdict.reasons.map(\.code) == [failure.code], "\(failure.name)")
+      #expect(incoming.state == .received && incoming.credential == credential, "\(failure.name)")
+      #expect(outgoing.state != .accepted, "\(failure.name)")
+      #expect(hall.verifier.checks.counters == .init(checked: 0, valid: 0, failed: 1))
+      hall.checker.answer = { _ in Self.verdict("valid") }
+      let next = try hall.visit(sampleCredential(400)).outgoing
+      #expect(next.state == .accepted)
+    }
+  }
+
+  @Test(
+    "A checker that is not installed costs no credential, also with OnUndecided=reject; when it comes, all are checked")
+  func missing() async throws {
+    try await LoopActor.run {
+      let hall = Self.hall(CheckPolicy(isOn: true, onUndecided: .reject)) {
+        $0 == sampleCredential(500) ? Self.verdict("valid") : Self.verdict("invalid")
+      }
+      hall.checker.isThere = false
+      _ = try hall.visit(sampleCredential(500))
+      _ = try hall.visit(sampleCredential(501))
+      #expect(
+        hall.verifier.checkerTrouble.contains("earshot-check.socket") && hall.verifier.statusLine.contains("Check=no"))
+      #expect(hall.verifier.transfers.transfers.map(\.state) == [.received, .received])
+      hall.checker.isThere = true
+      hall.time.advance(by: .seconds(62))
+      #expect(hall.verifier.checkerTrouble.isEmpty && !hall.verifier.statusLine.contains("Check=no"))
+      #expect(hall.verifier.transfers.transfers.map(\.state) == [.accepted, .rejected])
+    }
+  }
+
+  @Test("Checks run two at a time, and those of all phones come to an end")
+  func crowd() async throws {
+    try await LoopActor.run {
+      let hall = Self.hall { _ in [.wait(.seconds(3))] + Self.verdict("valid") }
+      var wallets: [Transfer] = []
+      for index in 0..<4 {
+        wallets.append(try hall.addWallet().send(hall.verifier.connectionURI, sampleCredential(500 + index)))
+        hall.time.advance(by: .milliseconds(700))
+      }
+      let isDone = hall.time.run(until: { wallets.allSatisfy { $0.state.isEnd } }, limit: .seconds(60))
+      #expect(isDone && wallets.allSatisfy { $0.state == .accepted } && hall.checker.mostOpen == 2)
+    }
+  }
+
+  @Test(
+    "A credential that is judged while it is checked is checked no longer, and the verdict that would come is nothing")
+  func judgedMeanwhile() async throws {
+    try await LoopActor.run {
+      let hall = Self.hall(decision: .client) { _ in [.wait(.seconds(5))] + Self.verdict("valid") }
+      _ = try hall.visit(sampleCredential(500), limit: .seconds(2))
+      let incoming = try #require(hall.incoming)
+      #expect(incoming.check == .pending && hall.checker.open == 1)
+      let isJudged = hall.verifier.decide(incoming, accepted: false)
+      #expect(isJudged && hall.checker.open == 0 && incoming.check == Transfer.Check.none)
+      hall.time.advance(by: .seconds(30))
+      #expect(incoming.check == Transfer.Check.none && incoming.state == .rejected)
+    }
+  }
+
+  @Test("Each verdict is announced once, and Check= is taken up by a reload")
+  func reload() async throws {
+    try await LoopActor.run {
+      let hall = Self.hall(CheckPolicy(), decision: .client) { _ in Self.verdict("expired", ["expired"]) }
+      var announced: [Int] = []
+      hall.verifier.observe(changed: {}, received: { _ in }, checked: { announced.append($0.number) })
+      _ = try hall.visit(sampleCredential(500))
+      let incoming = try #require(hall.incoming)
+      #expect(incoming.check == Transfer.Check.none)
+      var settings = hall.verifier.settings
+      settings.check.isOn = true
+      hall.verifier.apply(settings)
+      #expect(incoming.check == .pending)
+      settings.check.isOn = false
+      hall.verifier.apply(settings)
+      #expect(incoming.check == Transfer.Check.none && hall.checker.open == 0)
+      settings.check.isOn = true
+      hall.verifier.apply(settings)
+      hall.time.advance(by: .seconds(5))
+      hall.verifier.apply(settings)
+      hall.time.advance(by: .seconds(5))
+      #expect(announced == [incoming.number])
+      let verdict = try #require(incoming.verdict)
+      #expect(verdict.word == .expired)
+    }
+  }
+
+  @Test("Accepted claims go when a program fetches the credential")
+  func taken() async throws {
+    try await LoopActor.run {
+      let hall = Self.hall { _ in Self.verdict("valid") }
+      _ = try hall.visit(sampleCredential(500))
+      let incoming = try #require(hall.incoming)
+      let verdict = try #require(incoming.verdict)
+      #expect(verdict.word == .valid && incoming.claims == "{\"fullName\":\"Asha Example\"}")
+      hall.verifier.taken(incoming)
+      let after = try #require(incoming.verdict)
+      #expect(after.word == .valid && incoming.claims == nil && incoming.verdictDocument == nil)
+    }
+  }
+}
