@@ -21,6 +21,8 @@ SELECTION = (
     "An Android 14 wallet (0.5, MTU 517) brings 10 KB and is accepted",
     "An older Android wallet (0.4, MTU 185) brings 10 KB and is accepted",
     "An Android wallet sends again what arrived damaged",
+    "A phone brings ldp-RsaSignature2018-RS256.json: the JSON-LD credential is valid, and the phone is accepted",
+    "A phone brings sdjwt-forged.txt: the SD-JWT is invalid, and the phone is rejected",
     "A program of root that listens to all there is on the bus reads no GATT value",
     "Of two wallets that subscribed, the one that is not served hears nothing of what the other is told",
     "An Android 14 wallet is served beside three subscribed phones, time after time",
@@ -49,7 +51,7 @@ DESK = ("clients", "goodput", "mail", "meshfaults", "meshparcels", "meshspeed", 
 SECONDS = {
     "formats": (0, 1), "linux": (0, 45), "mesh": (0, 1100), "meshfaults": (30, 250), "meshparcels": (30, 300), "meshspeed": (260, 330),
     "apps": (60, 340), "media": (160, 520), "mail": (40, 235), "roles": (90, 90), "scanning": (160, 40), "clients": (60, 200), "traces": (90, 150),
-    "broadcast": (420, 120), "advertising": (0, 15), "transfers": (0, 180), "privacy": (0, 45), "crowds": (0, 350),
+    "broadcast": (420, 120), "advertising": (0, 15), "transfers": (0, 180), "checks": (60, 150), "privacy": (0, 45), "crowds": (0, 350),
     "battery": (0, 200), "subscribing": (0, 60), "hardware": (60, 40), "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
 }
 
