@@ -21,8 +21,6 @@ SELECTION = (
     "An Android 14 wallet (0.5, MTU 517) brings 10 KB and is accepted",
     "An older Android wallet (0.4, MTU 185) brings 10 KB and is accepted",
     "An Android wallet sends again what arrived damaged",
-    "A phone brings ldp-RsaSignature2018-RS256.json: the JSON-LD credential is valid, and the phone is accepted",
-    "A phone brings sdjwt-forged.txt: the SD-JWT is invalid, and the phone is rejected",
     "A program of root that listens to all there is on the bus reads no GATT value",
     "Of two wallets that subscribed, the one that is not served hears nothing of what the other is told",
     "An Android 14 wallet is served beside three subscribed phones, time after time",
@@ -44,7 +42,7 @@ SELECTION = (
 
 #: Suites of which the selection has no test: their tests take 25 s or longer in an emulated guest, promise what only a guest with a
 #: processor of its own keeps, or wait for pauses of the protocol (`ALL=1` runs them).
-DESK = ("clients", "goodput", "mail", "meshfaults", "meshparcels", "meshspeed", "roles", "scanning", "subscribing", "traces")
+DESK = ("checks", "clients", "goodput", "mail", "meshfaults", "meshparcels", "meshspeed", "roles", "scanning", "subscribing", "traces")
 
 #: Seconds that a suite takes on a guest of the reference speed: so many in which it waits, which are the same on a slow guest, and
 #: so many in which it works.
