@@ -35,8 +35,8 @@ extension MessageID {
   public static let transferDecided = MessageID(
     "TransferDecided", "36848d2c64725fb8afcc7139298aad71", "A credential was judged",
     """
-    At the kiosk, a local program (or the service itself: Decision=accept, Decision=check) accepted or rejected the credential of transfer
-    @EARSHOT_TRANSFER@. At the wallet, the verifier has sent its verdict.
+    At the kiosk, a local program (or the service itself: Decision=accept, Decision=check) accepted or rejected
+    the credential of transfer @EARSHOT_TRANSFER@. At the wallet, the verifier has sent its verdict.
     """)
 
   /// Every id that the verifier and the wallet share.
