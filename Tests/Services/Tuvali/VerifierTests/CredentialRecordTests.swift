@@ -42,10 +42,15 @@ struct CredentialRecordTests {
     Row(
       dialect: String(repeating: "d", count: 255), peer: String(repeating: "é", count: 127), credential: "x",
       verdict: "[1]",
-      hex: "03" + none.dropFirst(2) + "ff" + String(repeating: "64", count: 255) + "fe"
-        + String(repeating: "c3a9", count: 127) + "00000003"
-        + "5b315d" + "78"),
+      hex: longest),
   ]
+
+  /// Version 3, the longest dialect and peer, and a verdict of 3 bytes.
+  private static var longest: String {
+    let dialect = "ff" + String(repeating: "64", count: 255)
+    let peer = "fe" + String(repeating: "c3a9", count: 127)
+    return "03" + String(repeating: "00", count: 16) + dialect + peer + "00000003" + "5b315d" + "78"
+  }
 
   @Test("The bytes are as the table says, both ways, and the file is as large as foretold", arguments: rows)
   func layout(row: Row) throws {
