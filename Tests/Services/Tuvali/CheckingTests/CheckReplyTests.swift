@@ -41,36 +41,37 @@ struct CheckReplyTests {
 
   static let valid = StandInChecker.verdict("valid")
 
-  @Test(
-    "Anything but one complete verdict is no verdict",
-    arguments: [
-      ("nothing", "", "checkerFailed"),
-      ("a verdict without the end of its line", valid, "checkerFailed"),
-      ("half of a verdict", String(valid.prefix(40)), "checkerFailed"),
-      ("half of a verdict with the end of a line", valid.prefix(40) + "\n", "checkerReply"),
-      ("two verdicts", valid + "\n" + valid + "\n", "checkerReply"),
-      ("an empty line after it", valid + "\n\n", "checkerReply"),
-      ("text after it", valid + " valid\n", "checkerReply"),
-      ("a word before it", "valid " + valid + "\n", "checkerReply"),
-      ("no JSON", "Traceback (most recent call last):\n", "checkerReply"),
-      ("an array", "[\(valid)]\n", "checkerReply"),
-      ("a string", "\"valid\"\n", "checkerReply"),
-      ("an unknown word", StandInChecker.verdict("VALID") + "\n", "checkerReply"),
-      ("no word", "{\"reasons\": []}\n", "checkerReply"),
-      ("a word that is a number", "{\"verdict\": 1, \"reasons\": []}\n", "checkerReply"),
-      ("two words", "{\"verdict\": \"invalid\", \"verdict\": \"valid\", \"reasons\": []}\n", "checkerReply"),
-      (
-        "the word twice, written in two ways",
-        "{\"verdict\": \"invalid\", \"\\u0076erdict\": \"valid\", \"reasons\": []}\n", "checkerReply"
-      ),
-      ("no reasons", "{\"verdict\": \"valid\"}\n", "checkerReply"),
-      ("a reason without a code", "{\"verdict\": \"valid\", \"reasons\": [{\"sentence\": \"\"}]}\n", "checkerReply"),
-      (
-        "a code with a blank", "{\"verdict\": \"valid\", \"reasons\": [{\"code\": \"a b\", \"sentence\": \"\"}]}\n",
-        "checkerReply"
-      ),
-      ("an issuer that is an object", "{\"verdict\": \"valid\", \"reasons\": [], \"issuer\": {}}\n", "checkerReply"),
-    ])
+  /// A description of each reply, the reply, and the code of the failure.
+  static let replies: [(String, String, String)] = [
+    ("nothing", "", "checkerFailed"),
+    ("a verdict without the end of its line", valid, "checkerFailed"),
+    ("half of a verdict", String(valid.prefix(40)), "checkerFailed"),
+    ("half of a verdict with the end of a line", String(valid.prefix(40)) + "\n", "checkerReply"),
+    ("two verdicts", valid + "\n" + valid + "\n", "checkerReply"),
+    ("an empty line after it", valid + "\n\n", "checkerReply"),
+    ("text after it", valid + " valid\n", "checkerReply"),
+    ("a word before it", "valid " + valid + "\n", "checkerReply"),
+    ("no JSON", "Traceback (most recent call last):\n", "checkerReply"),
+    ("an array", "[" + valid + "]\n", "checkerReply"),
+    ("a string", "\"valid\"\n", "checkerReply"),
+    ("an unknown word", StandInChecker.verdict("VALID") + "\n", "checkerReply"),
+    ("no word", "{\"reasons\": []}\n", "checkerReply"),
+    ("a word that is a number", "{\"verdict\": 1, \"reasons\": []}\n", "checkerReply"),
+    ("two words", "{\"verdict\": \"invalid\", \"verdict\": \"valid\", \"reasons\": []}\n", "checkerReply"),
+    (
+      "the word twice, written in two ways",
+      "{\"verdict\": \"invalid\", \"\\u0076erdict\": \"valid\", \"reasons\": []}\n", "checkerReply"
+    ),
+    ("no reasons", "{\"verdict\": \"valid\"}\n", "checkerReply"),
+    ("a reason without a code", "{\"verdict\": \"valid\", \"reasons\": [{\"sentence\": \"\"}]}\n", "checkerReply"),
+    (
+      "a code with a blank", "{\"verdict\": \"valid\", \"reasons\": [{\"code\": \"a b\", \"sentence\": \"\"}]}\n",
+      "checkerReply"
+    ),
+    ("an issuer that is an object", "{\"verdict\": \"valid\", \"reasons\": [], \"issuer\": {}}\n", "checkerReply"),
+  ]
+
+  @Test("Anything but one complete verdict is no verdict", arguments: replies)
   func others(name: String, text: String, code: String) {
     #expect(Self.failure(Array(text.utf8)) == code, "\(name)")
   }
