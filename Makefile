@@ -19,9 +19,7 @@ export SWIFT_BACKTRACE := enable=no
 
 # STRICT=1 makes every warning an error, in every build (so in CI lint and test share one).
 # SANITIZE=thread or SANITIZE=address builds and tests with it, in a folder of its own.
-# WHOLE=1 compiles each module as a whole: a third less processor time for a build from scratch, more for one after a change.
-WHOLE_MODULES := -Xswiftc -whole-module-optimization -Xswiftc -num-threads -Xswiftc 2
-SWIFTFLAGS := $(if $(STRICT),-Xswiftc -warnings-as-errors) $(if $(WHOLE),$(WHOLE_MODULES))
+SWIFTFLAGS := $(if $(STRICT),-Xswiftc -warnings-as-errors)
 SANITIZED := $(if $(SANITIZE),--sanitize $(SANITIZE) --scratch-path .build/$(SANITIZE))
 # Reports that are proven false are named there, each with its reason; programs that the tests start obey it too.
 ifeq ($(SANITIZE),address)
