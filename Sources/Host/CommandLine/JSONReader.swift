@@ -1,14 +1,14 @@
 /// Reads JSON (RFC 8259) from bytes that are not trusted: one value, with nothing but white space around it.
 ///
-/// It is stricter than the standard asks for: an object with two members of one name is refused, and so is half of a surrogate
-/// pair. Numbers keep their digits.
+/// It is stricter than the standard: an object with two members of the same name is refused, and so is an unpaired surrogate.
+/// Numbers keep their digits.
 public struct JSONReader {
   public enum Problem: Error, Hashable, Sendable {
     /// The bytes are not UTF-8.
     case notUTF8
-    /// There is no value of JSON at this offset.
+    /// The bytes from this offset on are not JSON.
     case malformed(at: Int)
-    /// Arrays and objects stand in each other more than `depthLimit` deep.
+    /// Arrays and objects are nested more than `depthLimit` deep.
     case tooDeep
     /// An object has two members of one name.
     case duplicate

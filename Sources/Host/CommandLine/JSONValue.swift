@@ -16,7 +16,7 @@ public enum JSONValue: Sendable, Equatable {
   case int(Int64)
   /// For numbers that may be beyond ``int(_:)``.
   case unsigned(UInt64)
-  /// JSON has no word for infinity and NaN: they are written as `null`.
+  /// Infinity and NaN, which JSON does not have, are written as `null`.
   case double(Double)
   /// A number that was read, as its digits.
   case number(String)
@@ -29,7 +29,7 @@ public enum JSONValue: Sendable, Equatable {
     string.map { .string($0) } ?? .null
   }
 
-  /// The member of an object with this name; nil if there is none, or the value is no object.
+  /// The value of the object's member with this name; nil if there is no such member, or if this is not an object.
   public subscript(name: String) -> JSONValue? {
     guard case .object(let members) = self else { return nil }
     return members.first { $0.name == name }?.value

@@ -46,10 +46,13 @@ struct SubscriptionTests {
       ) { _ in }
     }
 
-    func write(_ configuration: ClientConfiguration, by client: Int = 0) async throws {
-      begin(configuration, by: client)
-      try await rig.settle()
-      try await rig.settle()
+    /// A client writes its CCCD, once for each value, and each write takes effect before the next.
+    func write(_ configurations: ClientConfiguration..., by client: Int = 0) async throws {
+      for configuration in configurations {
+        begin(configuration, by: client)
+        try await rig.settle()
+        try await rig.settle()
+      }
     }
 
     @discardableResult
@@ -83,9 +86,7 @@ struct SubscriptionTests {
   func unsubscribedAfterChange() async throws {
     let bench = try await Bench(Self.old)
     defer { bench.close() }
-    for configuration in [ClientConfiguration.notifications, .indications, .nothing] {
-      try await bench.write(configuration)
-    }
+    try await bench.write(.notifications, .indications, .nothing)
     #expect(bench.notify(1) == Delivery(accepted: [bench.links[0]]))
     try await bench.settle()
     #expect(bench.heard() == ["r1"])
@@ -96,9 +97,7 @@ struct SubscriptionTests {
   func indicatedAfterLeak() async throws {
     let bench = try await Bench(Self.old)
     defer { bench.close() }
-    for configuration in [ClientConfiguration.notifications, .indications, .nothing] {
-      try await bench.write(configuration)
-    }
+    try await bench.write(.notifications, .indications, .nothing)
     for (number, configuration) in [ClientConfiguration.indications, .notifications, .nothing, .indications]
       .enumerated()
     {

@@ -108,15 +108,11 @@ struct AtomicFileTests {
     arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
     let generations = ["", "first", "second, a longer one", "third"].map { Array($0.utf8) }
-    var isThrough = false
-    var number = 0
-    while !isThrough {
-      number += 1
-      let fixture = try Fixture()
+    let number = try Fixture.losingPower { fixture, number in
       let file = AtomicFile("notes", in: try fixture.disk.openDirectory("/state"), version: 1)
       fixture.disk.losePower(at: number)
       var written = 0
-      isThrough =
+      let isThrough =
         caughtError { () throws(StoreError) in
           for generation in generations.dropFirst() {
             try file.write(generation)
@@ -131,6 +127,7 @@ struct AtomicFileTests {
       try after.write("fourth".utf8)
       #expect(try after.read()?.value == Array("fourth".utf8))
       #expect(!fixture.disk.names(in: "/state").contains("notes.new"))
+      return isThrough
     }
     #expect(number > 20)
   }

@@ -15,6 +15,16 @@ struct Fixture {
     disk.placeDirectory("/state")
   }
 
+  /// Calls `body` with 1, 2 and so on, each time with a new fixture, until it returns true.
+  ///
+  /// - Parameter body: loses power at the call of the disk with this number, and returns whether that call was never made.
+  /// - Returns: the last number.
+  static func losingPower(_ body: (Fixture, Int) throws -> Bool) throws -> Int {
+    var number = 1
+    while try !body(Fixture(), number) { number += 1 }
+    return number
+  }
+
   func state() throws(StoreError) -> StateDirectory { try StateDirectory(path: "/state", on: disk) }
 
   func spool(seed: UInt64 = 1) throws(StoreError) -> RecordSpool {

@@ -87,17 +87,13 @@ struct SpoolKeyTests {
 
   @Test("A key that was in use before power was lost is there afterwards", arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
-    var isThrough = false
-    var number = 0
-    while !isThrough {
-      number += 1
-      let fixture = try Fixture()
+    let number = try Fixture.losingPower { fixture, number in
       fixture.disk.losePower(at: number)
       let before = try? SpoolKey.load(from: fixture.state(), on: fixture.disk) { _ in nil }
-      isThrough = before != nil
       fixture.disk.restart(loss)
       let after = try SpoolKey.load(from: fixture.state(), on: fixture.disk) { _ in nil }
       if let before { #expect(try isSame(before, after)) }
+      return before != nil
     }
     #expect(number > 10)
   }

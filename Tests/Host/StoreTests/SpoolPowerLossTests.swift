@@ -83,17 +83,13 @@ struct SpoolPowerLossTests {
     "At whatever call it is lost: every put that returned is there whole, none twice, none half, and nothing that was removed",
     arguments: SimulatedDisk.Loss.all)
   func everyCall(loss: SimulatedDisk.Loss) throws {
-    var number = 0
-    var isThrough = false
-    while !isThrough {
-      number += 1
-      let fixture = try Fixture()
+    let number = try Fixture.losingPower { fixture, number in
       fixture.disk.losePower(at: number)
       var run = Run()
       run.go(fixture)
-      isThrough = run.isThrough
       fixture.disk.restart(loss)
       try run.check(fixture, "call \(number)")
+      return run.isThrough
     }
     #expect(number > 40)
   }

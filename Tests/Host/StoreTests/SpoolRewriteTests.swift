@@ -11,15 +11,11 @@ struct SpoolRewriteTests {
     "Whenever the power is lost there is one record, with the old content or the new, and with the new once the call returned",
     arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
-    var isThrough = false
-    var number = 0
-    while !isThrough {
-      number += 1
-      let fixture = try Fixture()
+    let number = try Fixture.losingPower { fixture, number in
       let spool = try fixture.spool()
       let id = try spool.put(Fixture.record("old", received: 7, mark: 1))
       fixture.disk.losePower(at: fixture.disk.calls + number)
-      isThrough =
+      let isThrough =
         caughtError { () throws(StoreError) in
           try spool.rewrite(id) { $0 + Array(", and new".utf8) }
         } == nil
@@ -28,6 +24,7 @@ struct SpoolRewriteTests {
       let expected = Fixture.record("old, and new", received: 7, mark: 1)
       #expect(after.values == [expected] || !isThrough && after.values == [Fixture.record("old", received: 7, mark: 1)])
       #expect(after.problems.isEmpty && after.ids == [id])
+      return isThrough
     }
     #expect(number > 5)
   }

@@ -36,14 +36,13 @@ final class ServedCharacteristic {
   var writers: [LinkID: PacketSocket] = [:]
   /// Nil where bluetoothd is never offered any.
   private(set) var writeOffer: WriteOffer?
-  /// Clients that have unsubscribed and whose sockets bluetoothd has not closed yet, until it should have.
+  /// Clients that have unsubscribed while bluetoothd keeps their sockets open, with the timers that close the sockets.
   var ending: [LinkID: Registration] = [:]
-  /// The value that went last by each socket, where it must reach the client whatever becomes of its subscription.
+  /// The last value sent on each socket, for characteristics whose values must arrive without a subscription too.
   private var lastSent: [LinkID: [UInt8]] = [:]
   /// Whether a client subscribed, where bluetoothd does not keep clients apart.
   var isNotifying = false
-  /// Calls of `StartNotify` and `StopNotify`: while the number is the same nobody has subscribed first or
-  /// unsubscribed last.
+  /// Number of calls of `StartNotify` and `StopNotify`, by which bluetoothd reports changes of subscriptions.
   private(set) var changes: UInt64 = 0
   /// The client that did, where that is certain.
   var subscriber: LinkID?
@@ -137,12 +136,12 @@ final class ServedCharacteristic {
     object?.changed("Notifying")
   }
 
-  /// A value went by the socket of a client.
+  /// Notes a value that was sent on the socket of a client.
   func sent(_ value: [UInt8], to link: LinkID) {
     if reach == .exact { lastSent[link] = value }
   }
 
-  /// The last value that went by a socket which is at its end; nil where bluetoothd has taken all that it held.
+  /// The last value sent on a socket that was closed; nil if bluetoothd has read everything from the socket.
   func takeUnread(of link: LinkID, from socket: PacketSocket) -> [UInt8]? {
     let value = lastSent.removeValue(forKey: link)
     return socket.hasLostPackets ? value : nil

@@ -1,7 +1,7 @@
 import Bytes
 
-/// What a raw socket lets through of what its controller says: events by their codes, of the answers to commands
-/// those to one opcode, and packets of data. It is the kernel's `struct hci_ufilter`.
+/// The packets that the kernel passes to a raw socket (`struct hci_ufilter`): events by code, the answers to the commands
+/// of one opcode, and data.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |

@@ -6,35 +6,34 @@ import Radio
 /// The socket of a `ConfigurationWatch`. In a program it is an `HCISocket`.
 @LoopActor
 public protocol ConfigurationSocket: AnyObject {
-  /// Lets through disconnections, and of the data what may be a write of a CCCD. It needs CAP_NET_RAW.
+  /// Sets filters that pass disconnection events and data that may be a CCCD write. It needs CAP_NET_RAW.
   func listenToConfigurations() throws(HCIError)
 
-  /// Takes one packet of at most `limit` bytes, without waiting for it.
+  /// Receives one packet of at most `limit` bytes, without blocking.
   func receive(limit: Int) -> HCISocket.Arrival
 
-  /// Calls `body` while there is something to take, for as long as the registration lives.
+  /// Calls `body` whenever packets can be received, as long as the registration lives.
   func watch(_ body: @escaping @LoopActor () -> Void) -> Registration
 }
 
 extension HCISocket: ConfigurationSocket {
   public func listenToConfigurations() throws(HCIError) {
-    // In this order nothing else is ever received.
+    // The packet filter comes first: a socket that listens without it receives all data of the peers.
     try admit(ConfigurationWrite.program)
     try listen(to: HCIFilter(events: [ControllerEvent.disconnectionComplete], passesData: true))
   }
 }
 
-/// What the clients of one controller wrote last to each CCCD, read off the packets that the controller hands to the
-/// kernel.
+/// The last write of each client of one controller to each CCCD, read from the packets between controller and kernel.
 ///
-/// bluetoothd does not say it: before 5.76 it tells a program of the first subscriber and of the last one alone, and
-/// that wrongly after a client went from notifications to indications; from 5.76 on it misses the end of a
-/// subscription that ends before the program has answered `AcquireNotify`. Facts: bluez.md section 14.
+/// bluetoothd does not report these writes. Before 5.76 it reports only the first subscription and the end of the last
+/// one, and never the end after a client changed from notifications to indications. From 5.76 on it does not report
+/// the end of a subscription that ended before the program answered `AcquireNotify`. Facts: bluez.md section 14.
 @LoopActor
 final class ConfigurationWatch {
-  /// Attributes of one link of which the last write is kept: more than the services have.
+  /// Maximum number of attributes per link whose last write is stored. The services have fewer.
   static let limit = 64
-  /// Packets that are taken in one turn of the loop.
+  /// Maximum number of packets that are received in one turn of the loop.
   private static let turnLimit = 64
 
   private let socket: any ConfigurationSocket
@@ -54,7 +53,7 @@ final class ConfigurationWatch {
     registration = socket.watch { [weak self] in self?.take() }
   }
 
-  /// What was written last to `attribute` on the link with the handle `link`; nil where nothing was since this began.
+  /// The last write to `attribute` on the link with the handle `link`; nil if there was none since the watch began.
   func last(of attribute: UInt16, on link: UInt16) -> LastConfiguration? {
     take()
     return writes[link]?[attribute]
@@ -90,10 +89,10 @@ final class ConfigurationWatch {
   }
 }
 
-/// A client's last write of a CCCD.
+/// The last write of a client to a CCCD.
 public struct LastConfiguration: Hashable, Sendable {
   public var configuration: ClientConfiguration
-  /// Which of all writes it was: where the number is the same the client has written nothing since.
+  /// The number of this write among all writes that were seen. A later write of any client has a larger number.
   public var number: UInt64
 
   public init(_ configuration: ClientConfiguration, number: UInt64) {
@@ -102,7 +101,7 @@ public struct LastConfiguration: Hashable, Sendable {
   }
 }
 
-/// A client's write of a CCCD, as it was seen.
+/// A write of a client to a CCCD, with the client's address.
 public struct SeenConfiguration: Hashable, Sendable {
   public var configuration: ClientConfiguration
   public var attribute: UInt16

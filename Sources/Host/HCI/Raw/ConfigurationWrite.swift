@@ -1,16 +1,15 @@
 import Bytes
 import Radio
 
-/// What a client wrote to a Client Characteristic Configuration (CCCD): whether it wants the values of a
-/// characteristic.
+/// The values of a Client Characteristic Configuration (CCCD): a client's subscription to a characteristic.
 public enum ClientConfiguration: UInt16, Hashable, Sendable {
   case nothing = 0
   case notifications = 1
   case indications = 2
 }
 
-/// A client's Write Request or Write Command of one or two bytes, as a controller hands it to the kernel: the form
-/// that a write of a CCCD has. Other short writes have it as well.
+/// A Write Request or Write Command of one or two bytes from a client, as an ACL data packet. Every CCCD write has this
+/// form; so have other short writes.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
@@ -29,10 +28,10 @@ struct ConfigurationWrite: Hashable, Sendable {
   private static let firstOfFrame: UInt8 = 0x20
   private static let frameMask: UInt8 = 0x30
   private static let opcodes: Set<UInt8> = [0x12, 0x52]
-  /// Bytes of a packet with a value of two bytes, the most that is read.
+  /// Length of a packet with a value of two bytes, the longest that is read.
   static let limit = 14
 
-  /// Reads a whole packet; nil for a packet that is none of this form.
+  /// Reads a whole packet; nil if the packet has another form.
   init?(reading bytes: [UInt8]) throws(WireError) {
     var reader = ByteReader(bytes)
     guard try reader.u8() == Self.packetType else { return nil }
@@ -51,7 +50,7 @@ struct ConfigurationWrite: Hashable, Sendable {
     }
   }
 
-  /// Has the kernel admit packets of this form, and events.
+  /// The packet filter that passes packets of this form, and events.
   static let program = PacketProgram(instructions: [
     .byte(0),
     .isEqual(to: UInt32(ControllerEvent.packetType), then: 13, else: 0),

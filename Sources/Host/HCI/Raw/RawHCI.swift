@@ -16,9 +16,8 @@ public protocol RawHCI: AnyObject {
   /// The links of the controller `index`, from the kernel's list.
   func links(of index: UInt16) throws(HCIError) -> [HCILink]
 
-  /// What the peer at `address` wrote last to the Client Characteristic Configuration (CCCD) with the handle
-  /// `attribute`. Nil where the peer has written nothing to it on its present link, and where that is not known: the
-  /// controller was not listened to yet, or the kernel does not let writes be seen.
+  /// The last write of the peer at `address` to the Client Characteristic Configuration (CCCD) with the handle
+  /// `attribute`. Nil if the peer has not written it on its present link, or if no socket listened at that time.
   func configuration(of attribute: UInt16, by address: BluetoothAddress, on index: UInt16) -> LastConfiguration?
 
   /// Calls `handler` when a peer has written a CCCD, for as long as the registration lives. A short write of another

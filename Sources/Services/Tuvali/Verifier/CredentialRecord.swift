@@ -68,11 +68,11 @@ struct CredentialRecord: Hashable, Sendable {
   }
 
   private var contentSize: Int {
-    19 + dialect.utf8.count + peer.utf8.count + Self.size(ofVerdict: verdict) + credential.count
+    19 + dialect.utf8.count + peer.utf8.count + Self.size(ofVerdict: verdict.count) + credential.count
   }
 
-  /// What a verdict takes in a record, in bytes.
-  static func size(ofVerdict verdict: [UInt8]) -> Int { verdict.isEmpty ? 0 : 4 + verdict.count }
+  /// The size in a record of a verdict of `count` bytes, in bytes.
+  static func size(ofVerdict count: Int) -> Int { count == 0 ? 0 : 4 + count }
 
   /// What the file takes of the room that there is, in bytes.
   var fileSize: Int { RecordSpool.size(ofContent: contentSize) }

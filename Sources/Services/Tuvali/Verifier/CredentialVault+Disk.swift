@@ -237,7 +237,7 @@ extension CredentialVault {
     var kept = KeptCredential(
       id: entry.id, order: 0, size: entry.size, date: entry.received, received: min(byDate, byRunning))
     kept.status = isAccepted ? .accepted : .unjudged
-    kept.verdictSize = CredentialRecord.size(ofVerdict: entry.value.verdict)
+    kept.verdictSize = CredentialRecord.size(ofVerdict: entry.value.verdict.count)
     kept.file = .present(isAccepted: isAccepted)
     kept.doubtedUntil = doubtedUntil
     return kept

@@ -130,15 +130,15 @@ struct CredentialVault: Sendable {
     ask(id, asker, &turn)
   }
 
-  /// Whether a verdict of so many bytes finds room beside what is kept.
+  /// Whether there is capacity for a verdict of `count` bytes beside everything that is stored.
   func hasRoom(forVerdict count: Int, of id: SpoolID) -> Bool {
     guard let kept = entries[id] else { return false }
-    return count == 0 || 4 + count - kept.verdictSize <= settings.maximumBytes - bytes
+    return count == 0 || CredentialRecord.size(ofVerdict: count) - kept.verdictSize <= settings.maximumBytes - bytes
   }
 
   private mutating func note(_ verdict: [UInt8], of id: SpoolID, _ turn: inout Turn) {
     guard let kept = entries[id], kept.status != .unwanted, hasRoom(forVerdict: verdict.count, of: id) else { return }
-    let size = CredentialRecord.size(ofVerdict: verdict)
+    let size = CredentialRecord.size(ofVerdict: verdict.count)
     entries[id]?.size += size - kept.verdictSize
     entries[id]?.verdictSize = size
     entries[id]?.failure = nil

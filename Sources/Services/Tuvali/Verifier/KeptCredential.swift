@@ -40,7 +40,7 @@ struct KeptCredential: Sendable {
   var file = File.absent
   /// The checker's verdict as JSON, which is to be written; nil as soon as it is written.
   var verdict: [UInt8]?
-  /// What the verdict, written or not, takes of `size`.
+  /// The part of `size` that the verdict needs, whether it is written or not.
   var verdictSize = 0
   /// When the credential was received, as its file says: seconds since 1970.
   var date: Int64

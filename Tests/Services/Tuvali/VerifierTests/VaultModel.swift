@@ -289,7 +289,7 @@ struct VaultModel {
       if isGone(kept.id) && kept.verdict != nil {
         complain("the verdict on \(kept.id) is in memory, and nobody wants it")
       }
-      let verdict = CredentialRecord.size(ofVerdict: verdicts[kept.id] ?? [])
+      let verdict = CredentialRecord.size(ofVerdict: verdicts[kept.id]?.count ?? 0)
       if !isGone(kept.id) && kept.size != Self.record.fileSize + verdict {
         complain("\(kept.id) has \(kept.size) bytes")
       }
