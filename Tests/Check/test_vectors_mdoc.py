@@ -35,6 +35,7 @@ _EXPECTED = {
 
 def text_of(name: str) -> str:
     """Returns a sample."""
+    need_vectors()
     return vector(ROWS[name]["file"]).decode().strip()
 
 

@@ -33,6 +33,7 @@ _EXAMPLE_KEY = {
 
 def text_of(name: str) -> str:
     """Returns a sample."""
+    need_vectors()
     return vector(ROWS[name]["file"]).decode().strip()
 
 
