@@ -4,7 +4,9 @@ import COpenSSL
 public enum AESGCM {
   public static let keySize = 32
   public static let nonceSize = 12
-  public static let tagSize = 16
+  public static let tagSize = GCM.tagSize
+
+  private static let cipher = GCM(name: "AES-256-GCM", keySize: keySize, nonceSize: nonceSize)
 
   /// The ciphertext, as long as the plaintext, with the tag behind it.
   ///
@@ -13,27 +15,7 @@ public enum AESGCM {
   public static func seal(
     _ plaintext: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []
   ) throws(CryptoError) -> [UInt8] {
-    let cipher = try cipher(for: key, nonce, aad)
-    let size = try size(plaintext.count, of: "AES-256-GCM plaintext")
-    let context = try Context()
-    defer { context.free() }
-    var written: Int32 = 0
-    var done = false
-    let sealed = plaintext.withPointer { plaintext, count in
-      key.withPointer { key, _ in
-        [UInt8](count: count + tagSize) { sealed in
-          done =
-            EVP_EncryptInit_ex2(context.pointer, cipher, key, nonce, nil) == 1
-            && (aad.isEmpty || EVP_EncryptUpdate(context.pointer, nil, &written, aad, Int32(aad.count)) == 1)
-            && (size == 0 || EVP_EncryptUpdate(context.pointer, sealed, &written, plaintext, size) == 1)
-            && EVP_EncryptFinal_ex(context.pointer, sealed + count, &written) == 1
-            && EVP_CIPHER_CTX_ctrl(
-              context.pointer, EVP_CTRL_AEAD_GET_TAG, Int32(tagSize), sealed + count) == 1
-        }
-      }
-    }
-    guard done else { throw refused(.unavailable("AES-256-GCM")) }
-    return sealed
+    try cipher.seal(plaintext, key: key, nonce: nonce, aad: aad)
   }
 
   /// The plaintext of what `seal` returned.
@@ -43,12 +25,90 @@ public enum AESGCM {
   public static func open(
     _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []
   ) throws(CryptoError) -> [UInt8] {
+    try cipher.open(sealed, key: key, nonce: nonce, aad: aad)
+  }
+}
+
+/// Authenticated encryption with AES-128-GCM (NIST SP 800-38D): 16-byte key, 16-byte nonce, 16-byte tag.
+///
+/// With a nonce of 16 bytes, GCM derives the first counter block from GHASH of the nonce (section 7.1, step 2).
+public enum AES128GCM {
+  public static let keySize = 16
+  public static let nonceSize = 16
+  public static let tagSize = GCM.tagSize
+
+  private static let cipher = GCM(name: "AES-128-GCM", keySize: keySize, nonceSize: nonceSize)
+
+  /// The ciphertext, as long as the plaintext, with the tag behind it. Throws like `AESGCM.seal`.
+  public static func seal(
+    _ plaintext: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []
+  ) throws(CryptoError) -> [UInt8] {
+    try cipher.seal(plaintext, key: key, nonce: nonce, aad: aad)
+  }
+
+  /// The plaintext of what `seal` returned. Throws like `AESGCM.open`.
+  public static func open(
+    _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []
+  ) throws(CryptoError) -> [UInt8] {
+    try cipher.open(sealed, key: key, nonce: nonce, aad: aad)
+  }
+}
+
+/// AES-GCM with one size of key and one size of nonce. The cipher that OpenSSL's providers offer is fetched once and kept for
+/// the life of the process.
+struct GCM: @unchecked Sendable {
+  static let tagSize = 16
+
+  private let name: String
+  private let keySize: Int
+  private let nonceSize: Int
+  // No thread owns the cipher: OpenSSL never changes one that was fetched.
+  private let fetched: OpaquePointer?
+
+  fileprivate init(name: String, keySize: Int, nonceSize: Int) {
+    (self.name, self.keySize, self.nonceSize) = (name, keySize, nonceSize)
+    fetched = EVP_CIPHER_fetch(nil, name, nil)
+  }
+
+  /// Does what `AESGCM.seal` says, for this cipher.
+  func seal(
+    _ plaintext: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8]
+  ) throws(CryptoError) -> [UInt8] {
     let cipher = try cipher(for: key, nonce, aad)
-    guard sealed.count >= tagSize else { throw .authenticationFailed }
-    let size = try size(sealed.count - tagSize, of: "AES-256-GCM ciphertext")
-    let context = try Context()
+    let size = try size(plaintext.count, of: "\(name) plaintext")
+    let context = try CipherContext()
     defer { context.free() }
-    var tag = Array(sealed.suffix(tagSize))
+    var written: Int32 = 0
+    var done = false
+    let sealed = plaintext.withPointer { plaintext, count in
+      key.withPointer { key, _ in
+        [UInt8](count: count + Self.tagSize) { sealed in
+          done =
+            EVP_EncryptInit_ex2(context.pointer, cipher, nil, nil, nil) == 1
+            && EVP_CIPHER_CTX_ctrl(context.pointer, EVP_CTRL_AEAD_SET_IVLEN, Int32(nonceSize), nil) == 1
+            && EVP_EncryptInit_ex2(context.pointer, nil, key, nonce, nil) == 1
+            && (aad.isEmpty || EVP_EncryptUpdate(context.pointer, nil, &written, aad, Int32(aad.count)) == 1)
+            && (size == 0 || EVP_EncryptUpdate(context.pointer, sealed, &written, plaintext, size) == 1)
+            && EVP_EncryptFinal_ex(context.pointer, sealed + count, &written) == 1
+            && EVP_CIPHER_CTX_ctrl(
+              context.pointer, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagSize), sealed + count) == 1
+        }
+      }
+    }
+    guard done else { throw refused(.unavailable(name)) }
+    return sealed
+  }
+
+  /// Does what `AESGCM.open` says, for this cipher.
+  func open(
+    _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8]
+  ) throws(CryptoError) -> [UInt8] {
+    let cipher = try cipher(for: key, nonce, aad)
+    guard sealed.count >= Self.tagSize else { throw .authenticationFailed }
+    let size = try size(sealed.count - Self.tagSize, of: "\(name) ciphertext")
+    let context = try CipherContext()
+    defer { context.free() }
+    var tag = Array(sealed.suffix(Self.tagSize))
     var written: Int32 = 0
     var decrypted = false
     var genuine = false
@@ -57,56 +117,50 @@ public enum AESGCM {
       key.withPointer { key, _ in
         [UInt8](count: Int(size) + 1) { plaintext in
           decrypted =
-            EVP_DecryptInit_ex2(context.pointer, cipher, key, nonce, nil) == 1
+            EVP_DecryptInit_ex2(context.pointer, cipher, nil, nil, nil) == 1
+            && EVP_CIPHER_CTX_ctrl(context.pointer, EVP_CTRL_AEAD_SET_IVLEN, Int32(nonceSize), nil) == 1
+            && EVP_DecryptInit_ex2(context.pointer, nil, key, nonce, nil) == 1
             && (aad.isEmpty || EVP_DecryptUpdate(context.pointer, nil, &written, aad, Int32(aad.count)) == 1)
             && (size == 0 || EVP_DecryptUpdate(context.pointer, plaintext, &written, sealed, size) == 1)
-            && EVP_CIPHER_CTX_ctrl(context.pointer, EVP_CTRL_AEAD_SET_TAG, Int32(tagSize), &tag) == 1
+            && EVP_CIPHER_CTX_ctrl(context.pointer, EVP_CTRL_AEAD_SET_TAG, Int32(Self.tagSize), &tag) == 1
           genuine = decrypted && EVP_DecryptFinal_ex(context.pointer, plaintext + Int(size), &written) == 1
         }
       }
     }
     guard genuine else {
       plaintext.wipe()
-      throw refused(decrypted ? .authenticationFailed : .unavailable("AES-256-GCM"))
+      throw refused(decrypted ? .authenticationFailed : .unavailable(name))
     }
     plaintext.removeLast()
     return plaintext
   }
 
-  private static func cipher(for key: SecretBytes, _ nonce: [UInt8], _ aad: [UInt8]) throws(CryptoError)
-    -> OpaquePointer
-  {
-    try checkLength(key.count, is: keySize, of: "AES-256-GCM key")
-    try checkLength(nonce.count, is: nonceSize, of: "AES-256-GCM nonce")
-    _ = try size(aad.count, of: "AES-256-GCM additional data")
-    guard let pointer = Cipher.shared.pointer else { throw refused(.unavailable("AES-256-GCM")) }
-    return pointer
+  private func cipher(
+    for key: SecretBytes, _ nonce: [UInt8], _ aad: [UInt8]
+  ) throws(CryptoError) -> OpaquePointer {
+    try checkLength(key.count, is: keySize, of: "\(name) key")
+    try checkLength(nonce.count, is: nonceSize, of: "\(name) nonce")
+    _ = try size(aad.count, of: "\(name) additional data")
+    guard let fetched else { throw refused(.unavailable(name)) }
+    return fetched
   }
 
   /// The count as OpenSSL takes it, which leaves room for a tag behind it.
-  private static func size(_ count: Int, of name: String) throws(CryptoError) -> Int32 {
-    let limit = Int(Int32.max) - tagSize
-    guard count <= limit else { throw .badLength(name, expected: limit, got: count) }
+  private func size(_ count: Int, of name: @autoclosure () -> String) throws(CryptoError) -> Int32 {
+    let limit = Int(Int32.max) - Self.tagSize
+    guard count <= limit else { throw .badLength(name(), expected: limit, got: count) }
     return Int32(count)
   }
 
   /// The error, with OpenSSL's own list of errors emptied: other users of OpenSSL shall not find our errors in it.
-  private static func refused(_ error: CryptoError) -> CryptoError {
+  private func refused(_ error: CryptoError) -> CryptoError {
     ERR_clear_error()
     return error
   }
 }
 
-/// The cipher that OpenSSL's providers offer, fetched once and kept for the life of the process. Threads only read it.
-private struct Cipher: @unchecked Sendable {
-  // No thread owns the cipher: OpenSSL never changes one that was fetched.
-  let pointer: OpaquePointer?
-
-  static let shared = Cipher(pointer: EVP_CIPHER_fetch(nil, "AES-256-GCM", nil))
-}
-
 /// The state of one encryption; `free` overwrites the key schedule in it.
-private struct Context {
+struct CipherContext {
   let pointer: OpaquePointer
 
   init() throws(CryptoError) {

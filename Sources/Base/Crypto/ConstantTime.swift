@@ -13,6 +13,6 @@ public enum ConstantTime {
 }
 
 /// Throws `badLength` unless `got` is `expected`.
-func checkLength(_ got: Int, is expected: Int, of name: String) throws(CryptoError) {
-  guard got == expected else { throw .badLength(name, expected: expected, got: got) }
+func checkLength(_ got: Int, is expected: Int, of name: @autoclosure () -> String) throws(CryptoError) {
+  guard got == expected else { throw .badLength(name(), expected: expected, got: got) }
 }

@@ -4,6 +4,9 @@ public enum CryptoError: Error, Hashable, Sendable {
   case badLength(String, expected: Int, got: Int)
   /// The peer's public key is a low-order point: the shared secret would be all zeros.
   case weakKey
+  /// The bytes are no key: a point that is not on the curve, a number out of range, or another encoding. The payload names
+  /// the kind of key.
+  case invalidKey(String)
   /// The message or the data bound to it is not what the holder of the key sealed.
   case authenticationFailed
   /// The library cannot do what the payload names; the fault is on this machine.
@@ -15,6 +18,7 @@ extension CryptoError: CustomStringConvertible {
     switch self {
     case .badLength(let name, let expected, let got): "\(name) has \(got) bytes, expected \(expected)"
     case .weakKey: "the public key is a low-order point"
+    case .invalidKey(let name): "the bytes are not a valid \(name)"
     case .authenticationFailed: "authentication failed"
     case .unavailable(let name): "\(name) is not available from the crypto library"
     }

@@ -75,6 +75,35 @@ public enum HKDF {
     }
   }
 
+  /// At most 64 bytes for one exchange: the derivation of `sha256(secret:salt:info:count:)` without purpose, in a slot of
+  /// shared pages (`SecretSlots`), which costs no system call.
+  ///
+  /// Throws `badLength` if `count` is negative or more than 64.
+  public static func shortLived(
+    secret: some Collection<UInt8>, salt: some Collection<UInt8>, count: Int
+  ) throws(CryptoError) -> SecretBytes {
+    let size = HMACSHA256.size
+    guard (0...2 * size).contains(count) else { throw .badLength("HKDF output", expected: 2 * size, got: count) }
+    return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 3 * size) { memory in
+      guard let key = memory.baseAddress else { preconditionFailure("a key without memory") }
+      defer { sodium_memzero(key, 3 * size) }
+      var extracting = salt.withPointer { HMACSHA256.Running(key: $0, $1) }
+      extracting.update(secret)
+      extracting.finish(to: key)
+      let output = key + size
+      var first = HMACSHA256.Running(key: key, size)
+      first.update(CollectionOfOne(1))
+      first.finish(to: output)
+      if count > size {
+        var second = HMACSHA256.Running(key: key, size)
+        second.update(UnsafeBufferPointer(start: output, count: size))
+        second.update(CollectionOfOne(2))
+        second.finish(to: output + size)
+      }
+      return SecretBytes(slot: count, filledBy: { $0.update(from: output, count: count) })
+    }
+  }
+
   /// The `count` bytes that follow from a secret in ordinary memory.
   public static func sha256(
     secret: [UInt8], salt: [UInt8], info: [UInt8], count: Int

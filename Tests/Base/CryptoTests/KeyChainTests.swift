@@ -15,6 +15,19 @@ struct KeyChainTests {
     #expect(pair.equals(expected))
   }
 
+  @Test("A short-lived output of HKDF is the output of HKDF without purpose", arguments: [0, 1, 16, 32, 33, 64])
+  func shortLived(count: Int) throws {
+    for (secret, salt) in [([], []), ([7], [UInt8](repeating: 1, count: 8)), ([UInt8](repeating: 2, count: 100), [3])] {
+      let output = try HKDF.shortLived(secret: secret, salt: salt, count: count)
+      #expect(output.equals(try HKDF.sha256(secret: secret, salt: salt, info: [], count: count)))
+    }
+    for count in [-1, 65] {
+      #expect(throws: CryptoError.badLength("HKDF output", expected: 64, got: count)) {
+        try HKDF.shortLived(secret: [1], salt: [2], count: count)
+      }
+    }
+  }
+
   @Test("The pair that two keys agree on is that of their shared secret, and both have it")
   func agreement() throws {
     var random = SeededRandom(seed: 2)

@@ -82,6 +82,27 @@ enum Wycheproof {
     let tests: [Test]
   }
 
+  struct ECDHGroup: Decodable {
+    struct Test: Decodable {
+      let tcId: Int
+      /// DER: a SubjectPublicKeyInfo, or what only looks like one.
+      let `public`: Bytes
+      /// The digits of a number, with leading zeros or without some.
+      let `private`: String
+      let shared: Bytes
+      let result: Result
+      let flags: [String]
+
+      /// The number in 32 bytes.
+      func scalar() throws -> [UInt8] {
+        let digits = String(repeating: "0", count: max(0, 64 - `private`.count)) + `private`
+        return Array(try Hex.decode(digits).suffix(32))
+      }
+    }
+    let curve: String
+    let tests: [Test]
+  }
+
   struct XDHGroup: Decodable {
     struct Test: Decodable {
       let tcId: Int
