@@ -66,6 +66,26 @@ struct DaemonTests {
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)
   }
 
+  @Test("--check-config names a missing checker with Check=yes, and Decision=check without Check=yes")
+  func checkConfigurationOfChecks() throws {
+    let folder = try Self.folder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let (file, socket) = (folder.appendingPathComponent("conf"), folder.appendingPathComponent("socket"))
+    func run(_ lines: String) throws -> (output: String, complaint: String, status: Int32) {
+      try "[Verifier]\nCheckSocket=\(socket.path)\n\(lines)\n".write(to: file, atomically: true, encoding: .utf8)
+      return try Self.run(["--check-config", "--config", file.path])
+    }
+    let missing = try run("Check=yes")
+    #expect(missing.status == 1 && missing.complaint.contains("nothing listens at \(socket.path)"), "\(missing)")
+    #expect(missing.complaint.contains("systemctl start earshot-check.socket"))
+    let unchecked = try run("Decision=check")
+    #expect(unchecked.status == 1 && unchecked.complaint.contains("Decision=check needs Check=yes"), "\(unchecked)")
+    #expect(try run("Check=no").status == 0)
+    let checker = try StandInCheckerSocket(at: socket.path)
+    defer { checker.close() }
+    #expect(try run("Check=yes\nDecision=check").status == 0)
+  }
+
   @Test("--write-catalog and --write-interfaces write what the list says; what cannot be written is a failure")
   @LoopActor
   func files() throws {

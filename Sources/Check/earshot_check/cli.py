@@ -44,7 +44,10 @@ def _parser() -> _Parser:
     verify = commands.add_parser("verify", help="print the verdict on a credential as JSON", epilog=_STATUSES)
     verify.add_argument("file", help="a credential, or a wallet's record with one in it; - is standard input")
     verify.add_argument("--at", type=_time, metavar="TIME", help="check as of this time, such as 2026-01-31T12:00:00Z")
-    verify.add_argument("--timeout", type=float, default=9.0, metavar="SECONDS", help="time for the check (9)")
+    verify.add_argument("--timeout", type=_positive, default=9.0, metavar="SECONDS", help="time for the check (9)")
+    verify.add_argument(
+        "--cpu-time", type=_positive, default=5.0, metavar="SECONDS", help="processor time for the check (5)"
+    )
     trust = commands.add_parser("trust", help="the issuers that are trusted")
     actions = trust.add_subparsers(dest="action", required=True, parser_class=_Parser)
     actions.add_parser("list", help="list trusted issuers, and files that cannot be used")
@@ -74,6 +77,16 @@ def _time(text: str) -> datetime:
     except ValueError:
         raise argparse.ArgumentTypeError(f"not a time: {text}") from None
     return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"not a number of seconds up to 3600: {text}")
+    return value
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -108,6 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     import json
+    import math
 
     from . import limits
     from .verdict import Result
@@ -126,7 +140,7 @@ def _verify(options: argparse.Namespace) -> int:
         sys.stderr.flush()
         return Checker(folder, clock, options.status_folder).check(data)
 
-    answer = limits.run(work, options.timeout)
+    answer = limits.run(work, options.timeout, math.ceil(options.cpu_time))
     text = answer if isinstance(answer, str) else answer.text()
     verdict = json.loads(text)["verdict"]
     sys.stdout.write(text + "\n")

@@ -17,19 +17,19 @@ from datetime import datetime, timezone
 from .reasons import Finding
 from .verdict import VERDICT_LIMIT, Result
 
-#: Processor time of a check, in seconds.
+#: Processor time of a check, in seconds, unless the caller says otherwise.
 CPU_SECONDS = 5
 #: Memory that a check may take besides its code, in bytes.
 MEMORY = 224 * 1024 * 1024
 
 
-def run(work: Callable[[], Result], seconds: float) -> Result | str:
+def run(work: Callable[[], Result], seconds: float, cpu_seconds: int = CPU_SECONDS) -> Result | str:
     """Returns the verdict of `work` as JSON text, or an undecided Result where the child did not give one."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _work(work, writer)
+        _work(work, writer, cpu_seconds)
     os.close(writer)
     deadline = time.monotonic() + seconds
     try:
@@ -39,15 +39,15 @@ def run(work: Callable[[], Result], seconds: float) -> Result | str:
         status = _end(child, deadline)
     if output is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 and output:
         return output.decode("utf-8")
-    return _undecided(status, seconds if output is None else None)
+    return _undecided(status, seconds if output is None else None, cpu_seconds)
 
 
-def _work(work: Callable[[], Result], writer: int) -> None:
+def _work(work: Callable[[], Result], writer: int, cpu_seconds: int) -> None:
     """The child: sets its limits, works, writes. Never returns."""
     status = 1
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        _lower(resource.RLIMIT_CPU, CPU_SECONDS)
+        _lower(resource.RLIMIT_CPU, cpu_seconds)
         _lower(resource.RLIMIT_DATA, MEMORY)
         data = work().text().encode("utf-8")
         while data:
@@ -93,12 +93,12 @@ def _end(child: int, deadline: float) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _undecided(status: int, late: float | None) -> Result:
+def _undecided(status: int, late: float | None, cpu_seconds: int) -> Result:
     result = Result(checked_at=datetime.now(timezone.utc))
     if late is not None:
         finding = Finding("limitExceeded", f"over {late:g} s")
     elif os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
-        finding = Finding("limitExceeded", f"over {CPU_SECONDS} s of processor time, or too much memory")
+        finding = Finding("limitExceeded", f"over {cpu_seconds} s of processor time, or too much memory")
     elif os.WIFEXITED(status) and os.WEXITSTATUS(status) == 2:
         finding = Finding("limitExceeded", f"over {MEMORY >> 20} MiB of memory")
     else:

@@ -23,6 +23,9 @@ public protocol Service: AnyObject, Sendable {
   /// Whether, with these settings, the service would rather have the radio send and hear messages to all in a way that changes them
   /// than not at all; without it, no.
   nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool
+  /// What this machine lacks for these settings, and settings that do not go together: one sentence for each problem.
+  /// `earshotd --check-config` reports them; without it, none. It reads the file system and must not block.
+  nonisolated static func problems(with configuration: Configuration) -> [String]
   /// Kinds of lines that the service writes to the journal, each with its text for the catalog. Services of one protocol may
   /// share some.
   nonisolated static var messages: [MessageID] { get }
@@ -75,6 +78,8 @@ extension Service {
   public nonisolated static func linkShare(in configuration: Configuration) -> LinkShare { linkShare }
 
   public nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool { false }
+
+  public nonisolated static func problems(with configuration: Configuration) -> [String] { [] }
 
   /// A service that keeps nothing on the disk is at rest as soon as it has stopped.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }

@@ -14,7 +14,10 @@ public struct SocketConnector: LocalConnector {
     return Registration { connection.close() }
   }
 
-  public func hasSocket(at path: String) -> Bool {
+  public func hasSocket(at path: String) -> Bool { Self.isSocket(path) }
+
+  /// Whether there is a socket at `path`; a program may or may not listen on it.
+  public nonisolated static func isSocket(_ path: String) -> Bool {
     var status = stat()
     return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
   }

@@ -51,13 +51,15 @@ struct Earshotd {
 
   private static func checkConfiguration(_ files: ConfigurationFiles) -> ExitCode {
     let loaded = MemoryBudget.check(list.configuration.load(from: files))
-    for complaint in loaded.complaints { complain(complaint.description) }
-    if loaded.complaints.isEmpty {
+    let problems = list.kinds.flatMap { $0.problems(with: loaded.configuration) }
+    for sentence in loaded.complaints.map(\.description) + problems { complain(sentence) }
+    let isInOrder = loaded.complaints.isEmpty && problems.isEmpty
+    if isInOrder {
       let read =
         loaded.files.isEmpty ? "There is no file; the defaults are in force." : loaded.files.joined(separator: "\n")
       print("The configuration is in order.\n\(read)")
     }
-    return loaded.complaints.isEmpty ? .ok : .failed
+    return isInOrder ? .ok : .failed
   }
 
   private static func serve(_ files: ConfigurationFiles, _ options: ParsedCommand) -> ExitCode {

@@ -40,6 +40,7 @@ struct SettingsTests {
       Check=yes
       OnUndecided=reject
       CheckSocket=/run/checker
+      CheckTimeout=30s
       Visitors=7
       CredentialLimit=1M
       ReportDelay=0

@@ -26,8 +26,8 @@ public struct CheckVerdict: Sendable, Equatable {
     case missing(String)
     /// The checker ended without a complete verdict.
     case failed
-    /// The checker gave no complete verdict in time.
-    case timedOut
+    /// The checker gave no complete verdict within the time limit of a check.
+    case timedOut(after: Duration)
     /// The checker sent something other than one verdict.
     case badReply(String)
 
@@ -45,7 +45,7 @@ public struct CheckVerdict: Sendable, Equatable {
       switch self {
       case .missing(let why): why
       case .failed: "The checker ended without a verdict."
-      case .timedOut: "The checker gave no verdict within \(SocketChecker.patience.components.seconds) s."
+      case .timedOut(let limit): "The checker gave no verdict within \(limit.components.seconds) s."
       case .badReply(let what): "The checker did not send one verdict: \(what)."
       }
     }

@@ -19,8 +19,8 @@ public protocol CredentialChecker: AnyObject {
 @LoopActor
 public final class SocketChecker: CredentialChecker {
   public nonisolated static let defaultPath = "/run/earshot-check/socket"
-  /// A checker has this time for a verdict. Its own limit is shorter.
-  public nonisolated static let patience = Duration.seconds(12)
+  /// Default time limit of a check. The checker's own limits are shorter.
+  public nonisolated static let defaultTimeout = Duration.seconds(12)
   /// What is sent of a credential at most: one byte more than a checker accepts.
   nonisolated static let sendLimit = (4 << 20) + 1
   /// A connection that ends without a byte within this time found the checker busy, or a checker that could not start.
@@ -32,13 +32,18 @@ public final class SocketChecker: CredentialChecker {
   private let path: String
   private let connector: any LocalConnector
   private let scheduler: any Scheduler
+  private let timeout: Duration
 
-  public init(path: String, connector: any LocalConnector, scheduler: any Scheduler) {
-    (self.path, self.connector, self.scheduler) = (path, connector, scheduler)
+  /// - Parameter timeout: the time limit of a check, from the first connection to the complete verdict.
+  public init(
+    path: String, connector: any LocalConnector, scheduler: any Scheduler,
+    timeout: Duration = SocketChecker.defaultTimeout
+  ) {
+    (self.path, self.connector, self.scheduler, self.timeout) = (path, connector, scheduler, timeout)
   }
 
   public func check(_ credential: [UInt8], then: @escaping @LoopActor (CheckVerdict) -> Void) -> Registration {
-    let attempt = Attempt(credential, path, connector, scheduler, then)
+    let attempt = Attempt(credential, path, connector, scheduler, timeout, then)
     attempt.begin()
     return Registration { attempt.cancel() }
   }
@@ -47,7 +52,8 @@ public final class SocketChecker: CredentialChecker {
     connector.hasSocket(at: path) ? nil : Self.absence(at: path)
   }
 
-  static func absence(at path: String) -> String {
+  /// The sentence for a checker that is not installed or not running.
+  public nonisolated static func absence(at path: String) -> String {
     "The credential checker is not running: nothing listens at \(path). Install earshot-check and run "
       + "systemctl start earshot-check.socket, or set Check=no."
   }
@@ -64,6 +70,7 @@ private final class Attempt {
   private let path: String
   private let connector: any LocalConnector
   private let scheduler: any Scheduler
+  private let timeout: Duration
   private var then: (@LoopActor (CheckVerdict) -> Void)?
   private var connection: Registration?
   private var connected = Instant.zero
@@ -74,14 +81,18 @@ private final class Attempt {
 
   init(
     _ credential: [UInt8], _ path: String, _ connector: any LocalConnector, _ scheduler: any Scheduler,
-    _ then: @escaping @LoopActor (CheckVerdict) -> Void
+    _ timeout: Duration, _ then: @escaping @LoopActor (CheckVerdict) -> Void
   ) {
     self.credential = Array(credential.prefix(SocketChecker.sendLimit))
-    (self.path, self.connector, self.scheduler, self.then) = (path, connector, scheduler, then)
+    (self.path, self.connector, self.scheduler) = (path, connector, scheduler)
+    (self.timeout, self.then) = (timeout, then)
   }
 
   func begin() {
-    timer = scheduler.schedule(after: SocketChecker.patience) { [weak self] in self?.end(.failure(.timedOut)) }
+    timer = scheduler.schedule(after: timeout) { [weak self] in
+      guard let self else { return }
+      end(.failure(.timedOut(after: timeout)))
+    }
     connect()
   }
 

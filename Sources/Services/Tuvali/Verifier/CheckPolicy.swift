@@ -1,14 +1,20 @@
 import Checking
 
-/// What the service does with the checker's verdicts: the keys `Check`, `CheckSocket` and `OnUndecided` of section `[Verifier]`.
+/// What the service does with the checker's verdicts: the keys `Check`, `CheckSocket`, `CheckTimeout` and `OnUndecided` of section `[Verifier]`.
 public struct CheckPolicy: Hashable, Sendable {
   /// What becomes of a credential on which the checker has no opinion.
   public enum OnUndecided: String, Sendable, CaseIterable { case hold, reject }
+
+  /// The problem of `Decision=check` without `Check=yes`.
+  static let needsCheck =
+    "Decision=check needs Check=yes: until then each credential waits for a program or an operator."
 
   /// Whether each received credential is checked.
   public var isOn = false
   /// The socket of the checker.
   public var socket = SocketChecker.defaultPath
+  /// The time limit of a check.
+  public var timeout = SocketChecker.defaultTimeout
   public var onUndecided = OnUndecided.hold
 
   public init(isOn: Bool = false, onUndecided: OnUndecided = .hold) {

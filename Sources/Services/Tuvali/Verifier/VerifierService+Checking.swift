@@ -8,7 +8,7 @@ extension VerifierService {
   /// What is wrong with checking credentials, and what to do, for a person; empty when nothing is.
   public var checkerTrouble: String {
     if settings.decision == .check, !settings.check.isOn {
-      return "Decision=check needs Check=yes: until then each credential waits for a program or an operator."
+      return CheckPolicy.needsCheck
     }
     return checks.trouble
   }

@@ -1,7 +1,9 @@
+import Checking
 import Config
 import DBus
 import Hosting
 import Journal
+import LocalSockets
 import Loop
 import Radio
 import Store
@@ -15,6 +17,14 @@ extension VerifierService: Service {
 
   public nonisolated static func linkShare(in configuration: Configuration) -> LinkShare {
     share(configuration[RadioSettings.self])
+  }
+
+  /// Without a checker, and without `Check=yes`, no credential is accepted by its verdict.
+  public nonisolated static func problems(with configuration: Configuration) -> [String] {
+    let settings = configuration[Settings.self]
+    if settings.decision == .check, !settings.check.isOn { return [CheckPolicy.needsCheck] }
+    guard settings.check.isOn, !SocketConnector.isSocket(settings.check.socket) else { return [] }
+    return [SocketChecker.absence(at: settings.check.socket)]
   }
 
   /// Every wallet that may have a session finds a link. They come one after the other, so one link is kept free at a time.

@@ -50,6 +50,10 @@ extension VerifierService.Settings {
       "CheckSocket", \.check.socket, .path(isSocket: true), .onRestart,
       "Where the checker listens: the socket of earshot-check.socket."),
     Setting(
+      "CheckTimeout", \.check.timeout, .duration(.seconds(1) ... .seconds(300)), .onRestart,
+      "The time limit of a check. The unit earshot-check@.service has shorter limits, which a slow machine needs to raise as well "
+        + "(docs/check.md, \"Slow machines\")."),
+    Setting(
       "Visitors", \.engine.visitors, .number(1...32), .onRestart,
       "How many wallets may send at a time. A wallet counts from the announcement of its credential to the verdict. When one "
         + "more announces a credential, a transfer is ended that has had no progress for 5 s, is slower than 2 kB/s or is "

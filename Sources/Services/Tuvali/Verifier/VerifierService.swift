@@ -73,7 +73,9 @@ public final class VerifierService {
     self.vault = vault ?? VaultKeeper(scheduler: scheduler)
     checks = CredentialChecks(
       checker
-        ?? SocketChecker(path: settings.check.socket, connector: SocketConnector(), scheduler: scheduler),
+        ?? SocketChecker(
+          path: settings.check.socket, connector: SocketConnector(), scheduler: scheduler,
+          timeout: settings.check.timeout),
       scheduler: scheduler)
     self.radio = radio
     self.scheduler = scheduler

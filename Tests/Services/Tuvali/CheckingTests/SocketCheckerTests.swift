@@ -44,7 +44,7 @@ struct SocketCheckerTests {
       #expect(bytes.verdict == whole.verdict)
       // A verdict is none before the stream ends: a second one could follow.
       let open = Self.check([.send(Self.valid)])
-      #expect(open.verdict?.failure == .timedOut)
+      #expect(open.verdict?.failure == .timedOut(after: .seconds(12)))
     }
   }
 
@@ -55,6 +55,23 @@ struct SocketCheckerTests {
       let result = Self.check(steps)
       #expect(result.verdict?.word == .undecided && result.verdict?.reasons.map(\.code) == ["checkerTimedOut"])
       #expect((12.0...12.1).contains(result.seconds))
+    }
+  }
+
+  @Test("The time limit of a check is the configured one, and the sentence names it")
+  func timeout() async {
+    await LoopActor.run {
+      let time = VirtualTime()
+      let standIn = StandInChecker(time) { _ in [] }
+      let checker = SocketChecker(
+        path: "/run/checker", connector: standIn, scheduler: time, timeout: .seconds(30))
+      var verdict: CheckVerdict?
+      let check = checker.check([0x78]) { verdict = $0 }
+      time.advance(by: .milliseconds(29_900))
+      #expect(verdict == nil)
+      time.advance(by: .milliseconds(200))
+      #expect(verdict?.reasons.map(\.sentence) == ["The checker gave no verdict within 30 s."])
+      check.cancel()
     }
   }
 
