@@ -194,7 +194,7 @@ let package = Package(
     tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
     tests(
       "Services/Tuvali/CommandsTests",
-      ["Common", "CommandLine", "DBus", "FullScreen", "Terminal", "Tool", "Commands"]),
+      ["Common", "Checking", "CommandLine", "DBus", "FullScreen", "Terminal", "Tool", "Commands"]),
     tests(
       "Services/Mesh/MeshCommandsTests",
       ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshViews", "MeshCommands", "TestSupport"]),

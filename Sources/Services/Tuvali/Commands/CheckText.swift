@@ -53,13 +53,13 @@ enum CheckText {
   static func json(_ verdict: CheckVerdict) -> JSONValue {
     .object([
       .init("verdict", .string(verdict.word.rawValue)),
-      .init(
-        "reasons",
-        .array(
-          verdict.reasons.map { reason in
-            .object([.init("code", .string(reason.code)), .init("sentence", .string(reason.sentence))])
-          })),
+      .init("reasons", reasons(verdict.reasons.map { ($0.code, $0.sentence) })),
     ])
+  }
+
+  /// Reasons as the checker writes them: objects with the members `code` and `sentence`.
+  static func reasons(_ reasons: [(code: String, sentence: String)]) -> JSONValue {
+    .array(reasons.map { .object([.init("code", .string($0.code)), .init("sentence", .string($0.sentence))]) })
   }
 }
 

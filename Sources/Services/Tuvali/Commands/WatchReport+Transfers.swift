@@ -42,7 +42,7 @@ extension WatchReport {
     let sentences = reasons.map { " \($0.sentence)" }.joined()
     var members: [JSONValue.Member] = [
       .init("transfer", .string(view.path.string)), .init("verdict", .string(view.verdict)),
-      .init("reasons", .array(reasons.map { .array([.string($0.code), .string($0.sentence)]) })),
+      .init("reasons", CheckText.reasons(reasons)),
       .init("issuer", .string(view.issuer)), .init("type", .string(view.credentialType)),
     ]
     if let claims = transfer.claims.flatMap({ try? JSONReader.read(Array($0.utf8)) }) {

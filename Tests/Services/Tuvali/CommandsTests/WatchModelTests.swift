@@ -1,3 +1,4 @@
+import Checking
 import CommandLine
 import Common
 import DBus
@@ -317,6 +318,27 @@ private struct Watch {
         "credential1 is invalid (signatureWrong). The signature does not match the content and the key."
       ])
     #expect(watch.reports.last?.tone == .bad)
+  }
+
+  @Test("A watch and earshot check write reasons in one form, which is the form of the checker")
+  func reasons() throws {
+    let sentence = "Because of signatureWrong."
+    var watch = Watch()
+    watch.come()
+    watch.receive(1)
+    watch.taken(1)
+    watch.handle(.verdictReceived(path: Watch.path(1)))
+    watch.handle(.checked(path: Watch.path(1), Self.checked("invalid", [("signatureWrong", sentence)]), claims: nil))
+    let members = try #require(watch.reports.last?.members)
+    let watched = try #require(members.first { $0.name == "reasons" }).value
+    let line = #"{"verdict": "invalid", "reasons": [{"code": "signatureWrong", "sentence": "\#(sentence)"}]}"#
+    let document = try CheckReply.verdict(Array((line + "\n").utf8)).document
+    #expect(try JSONReader.read(document)["reasons"] == watched)
+    let failure = CheckText.json(CheckVerdict(.failed))["reasons"]
+    let expected: [JSONValue.Member] = [
+      .init("code", "checkerFailed"), .init("sentence", "The checker ended without a verdict."),
+    ]
+    #expect(failure == .array([.object(expected)]))
   }
 
   @Test(
