@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.limits import limit
+from harness.limits import slowness
 from harness.machine import run, systemctl
 from harness.runner import Suite
-from harness.service import TRANSFER
+from harness.service import TRANSFER, Settings
 from harness.stage import Stage, settings
 from phones.android import AndroidWallet
 from phones.ios import IOSWallet
@@ -23,7 +23,9 @@ SAMPLES = Path(__file__).parents[2] / "Check" / "samples"
 TRUST = Path("/etc/earshot/issuers.d")
 STATUS = Path("/var/lib/earshot-check/status")
 SOCKET = "earshot-check.socket"
-CHECK = settings(Check="yes", Decision="check")
+#: An emulated processor takes this many times as long for a check as the limits of the unit expect of a slow machine.
+EMULATION = 4
+DROP_IN = Path("/run/systemd/system/earshot-check@.service.d/slow.conf")
 
 #: The file, the verdict, and the codes of its reasons.
 CASES: list[tuple[str, str, list[str]]] = [
@@ -57,10 +59,31 @@ async def install_trust() -> None:
     await run("chown", "-R", "root:root", str(TRUST))
 
 
+def check_settings() -> Settings:
+    """The kiosk decides by the verdict. Its time limits are those of a slow machine (docs/check.md, "Slow machines")."""
+    factor = EMULATION * slowness()
+    timeout, decision = min(300, round(12 * factor)), min(3600, round(30 * factor))
+    return settings(Check="yes", Decision="check", CheckTimeout=f"{timeout}s", DecisionTimeout=f"{decision}s")
+
+
+async def raise_limits() -> None:
+    """Gives the checker the limits of a slow machine."""
+    factor = EMULATION * slowness()
+    cpu, seconds = round(5 * factor), min(270, round(10 * factor))
+    text = ("[Service]\nExecStart=\n"
+            f"ExecStart=/usr/bin/earshot-check verify --timeout {seconds * 0.9:.0f} --cpu-time {cpu} -\n"
+            f"RuntimeMaxSec={seconds}\nLimitCPU={cpu}\n")
+    if not DROP_IN.exists() or DROP_IN.read_text() != text:
+        DROP_IN.parent.mkdir(parents=True, exist_ok=True)
+        DROP_IN.write_text(text)
+        await systemctl("daemon-reload")
+
+
 async def begin(stage: Stage) -> None:
     await install_trust()
+    await raise_limits()
     await systemctl("start", SOCKET)
-    await stage.set(CHECK)
+    await stage.set(check_settings())
 
 
 async def bring(stage: Stage, wallet: Wallet, text: bytes) -> tuple[Visit, str]:
@@ -77,14 +100,14 @@ async def until_judged(stage: Stage, path: str) -> dict[str, Any]:
         found = await stage.kiosk.transfer(path)
         return found if found["Verdict"] not in ("", "pending") else None
 
-    return await stage.bus.until(f"{path} has a verdict", test, limit(30))
+    return await stage.bus.until(f"{path} has a verdict", test, 30 * EMULATION)
 
 
 def _add(file: str, verdict: str, codes: list[str]) -> None:
     kind = "SD-JWT" if file.startswith("sdjwt") else "JSON-LD credential"
     end = "accepted" if verdict == "valid" else "rejected"
 
-    @suite.test(f"A phone brings {file}: the {kind} is {verdict}, and the phone is {end}", limit=120)
+    @suite.test(f"A phone brings {file}: the {kind} is {verdict}, and the phone is {end}", limit=40 * EMULATION)
     async def test(stage: Stage) -> None:
         await begin(stage)
         since = time.time()
@@ -92,7 +115,7 @@ def _add(file: str, verdict: str, codes: list[str]) -> None:
         if file.startswith("sdjwt"):
             wallet = AndroidWallet(stage.phone, DIALECTS["0.5"], newer=True, mtu=517)
         result, path = await bring(stage, wallet, sample(file))
-        transfer = await stage.kiosk.transfer_end(path, end)
+        transfer = await stage.kiosk.transfer_end(path, end, timeout=30 * EMULATION)
         assert transfer["Verdict"] == verdict, transfer
         assert [code for code, _ in transfer["VerdictReasons"]] == codes, transfer
         assert result.accepted is (end == "accepted"), f"the wallet heard {result.status}"
@@ -110,7 +133,7 @@ for case in CASES:
 
 
 def _add_kill(file: str, what: str) -> None:
-    @suite.test(f"A checker that is killed at ten moments loses no {what} credential and accepts none that is not valid", limit=400)
+    @suite.test(f"A checker that is killed at ten moments loses no {what} credential and accepts none that is not valid", limit=200 * EMULATION)
     async def test(stage: Stage) -> None:
         await begin(stage)
         seen: dict[str, int] = {}
@@ -141,11 +164,12 @@ _add_kill(GENUINE, "genuine")
 _add_kill(FORGED, "forged")
 
 
-@suite.test("Without the checker's socket a credential waits undecided, and is judged when the socket is there", limit=200)
+@suite.test("Without the checker's socket a credential waits undecided, and is judged when the socket is there", limit=60 * EMULATION)
 async def without(stage: Stage) -> None:
     await install_trust()
+    await raise_limits()
     await systemctl("stop", SOCKET)
-    await stage.set(CHECK)
+    await stage.set(check_settings())
     assert "earshot-check.socket" in (await stage.kiosk.properties())["Checker"]
     wallet = IOSWallet(stage.phone, DIALECTS["0.5"], mtu=517)
     brought = asyncio.ensure_future(wallet.present(await stage.kiosk.invitation(), sample(GENUINE)))
@@ -154,7 +178,7 @@ async def without(stage: Stage) -> None:
     assert (transfer["Verdict"], transfer["State"]) == ("undecided", "received"), transfer
     await systemctl("start", SOCKET)
     await brought
-    await stage.kiosk.transfer_end(path, "accepted", timeout=limit(90))
+    await stage.kiosk.transfer_end(path, "accepted", timeout=30 * EMULATION)
 
 
 @suite.test("The next wallet is served without the checker when Check= is off again")

@@ -49,7 +49,7 @@ DESK = ("checks", "clients", "goodput", "mail", "meshfaults", "meshparcels", "me
 SECONDS = {
     "formats": (0, 1), "linux": (0, 45), "mesh": (0, 1100), "meshfaults": (30, 250), "meshparcels": (30, 300), "meshspeed": (260, 330),
     "apps": (60, 340), "media": (160, 520), "mail": (40, 235), "roles": (90, 90), "scanning": (160, 40), "clients": (60, 200), "traces": (90, 150),
-    "broadcast": (420, 120), "advertising": (0, 15), "transfers": (0, 180), "checks": (60, 150), "privacy": (0, 45), "crowds": (0, 350),
+    "broadcast": (420, 120), "advertising": (0, 15), "transfers": (0, 180), "checks": (100, 250), "privacy": (0, 45), "crowds": (0, 350),
     "battery": (0, 200), "subscribing": (0, 60), "hardware": (60, 40), "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
 }
 
