@@ -40,6 +40,26 @@ struct MemorySearchTests {
     }
   }
 
+  @Test("Of a credential that was checked nothing is there either: no text, no claim", arguments: [700, 400_000])
+  @LoopActor
+  func checked(size: Int) async throws {
+    let searched = try await Searched(isChecked: true)
+    defer { searched.close() }
+    for (verdict, isFetched) in [("Accept", true), ("Reject", false)] {
+      let path = try await searched.receive(size)
+      try await searched.verdict(on: path)
+      var found = try await searched.remains()
+      #expect(found == [:], "\(verdict): while it waits")
+      if isFetched {
+        #expect(try await searched.fetchClaims(path))
+        #expect(try await searched.fetch(path, "OpenCredential"))
+      }
+      try await searched.judge(path, verdict)
+      found = try await searched.remains()
+      #expect(found == [:], "\(verdict): after the verdict")
+    }
+  }
+
   @Test("A visit that is lost on the way leaves neither the key nor what had come")
   @LoopActor
   func lost() async throws {
@@ -83,9 +103,12 @@ private final class Searched {
   private var credentials: [[UInt8]] = []
   /// The verifier's public keys, each as it was invited with.
   private var verifierKeys: [X25519.PublicKey] = []
+  private let checker: StandInCheckerSocket?
 
-  init() async throws {
+  /// - Parameter isChecked: whether the service has each credential checked.
+  init(isChecked: Bool = false) async throws {
     service = try await ServiceProcess()
+    checker = isChecked ? try service.check() : nil
     let keys = keys
     wallet = WalletService(radio: service.radio(), scheduler: EventLoop.shared, random: { keys })
     watches = [
@@ -103,6 +126,17 @@ private final class Searched {
     watches = []
     wallet.stop()
     service.close()
+    checker?.close()
+  }
+
+  /// Waits for the checker's verdict on a credential.
+  func verdict(on path: ObjectPath) async throws { try await service.verdict(on: path) }
+
+  /// - Returns: whether the claims are those of the last verdict.
+  func fetchClaims(_ path: ObjectPath) async throws -> Bool {
+    let value = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, "GetClaims").first
+    let claims = checker?.claims.last.map { String(decoding: $0, as: UTF8.self) }
+    return value?.asString == claims.map { #"{"portrait":"\#($0)"}"# }
   }
 
   /// - Returns: the transfer's object, when the credential is here.
@@ -171,7 +205,7 @@ private final class Searched {
     let own = Array(keys.drawn(32).prefix(1))
     let derived = SecretSearch.derived(own: own, peers: verifierKeys)
     #expect(derived.count == 3 * credentials.count && !credentials.isEmpty)
-    secrets += derived.map { ("key", $0) }
+    secrets += derived.map { ("key", $0) } + (checker?.claims ?? []).map { ("claims", $0) }
     // What may be known is there, and is found.
     let known = "a path"
     secrets.append((known, Array(service.directory.path.utf8)))

@@ -39,6 +39,24 @@ struct SecretTests {
     #expect(log.contains(" debug ") && log.contains("Credential accepted") && log.contains("A transfer failed"))
   }
 
+  @Test("Checked credentials and their claims show in no log, no signal and not in ps, whatever decides about them")
+  @LoopActor
+  func checked() async throws {
+    let watched = try await Watched(isChecked: true)
+    defer { watched.close() }
+    try await watched.receive("accepted", verdict: "Accept")
+    try await watched.receive("rejected", verdict: "Reject")
+    let claims = watched.claims
+    #expect(claims.count == 2 && claims.allSatisfy { $0.count > 100 })
+    for (place, text) in watched.emitted {
+      #expect(SecretSearch.shown(watched.secrets + claims, in: text).isEmpty, "in \(place)")
+    }
+    let log = String(decoding: watched.emitted["log"] ?? [], as: UTF8.self)
+    #expect(log.contains("The credential is valid"))
+    let signals = String(decoding: watched.emitted["signals"] ?? [], as: UTF8.self)
+    #expect(signals.contains("VerdictReceived"))
+  }
+
   @Test("Of the service's own keys, private and derived, none goes over the bus")
   @LoopActor
   func ownKeys() async throws {
@@ -100,9 +118,12 @@ private final class Watched {
   private var verifierKeysOnAir: [X25519.PublicKey] = []
   private let walletKeysOnAir = Locked<[X25519.PublicKey]>([])
   private var ps: [UInt8] = []
+  private let checker: StandInCheckerSocket?
 
-  init() async throws {
+  /// - Parameter isChecked: whether the service has each credential checked.
+  init(isChecked: Bool = false) async throws {
     service = try await ServiceProcess("[Log]\nLevel=debug")
+    checker = isChecked ? try service.check(adding: "[Log]\nLevel=debug") : nil
     capture = try await BusCapture(service.bus, sender: "org.earshot")
     let keys = walletKeys
     wallet = WalletService(radio: service.radio(), scheduler: EventLoop.shared, random: { keys })
@@ -122,6 +143,7 @@ private final class Watched {
     verifier.stop()
     capture.close()
     service.close()
+    checker?.close()
   }
 
   private func credential(_ word: String) -> [UInt8] {
@@ -141,6 +163,7 @@ private final class Watched {
     verifierKeysOnAir.append(try Invitation(reading: uri).key)
     let transfer = try wallet.send(uri, credential(word))
     let path = try await came.next()
+    if checker != nil { try await service.verdict(on: path) }
     look()
     _ = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, verdict)
     try await ended(transfer)
@@ -198,6 +221,9 @@ private final class Watched {
       + SecretSearch.derived(own: wallets, peers: verifierKeysOnAir)
       + SecretSearch.derived(own: verifiers, peers: walletKeysOnAir.withLock { $0 })
   }
+
+  /// The claims of all verdicts.
+  var claims: [[UInt8]] { checker?.claims ?? [] }
 
   /// What the service has said, by where.
   var emitted: [String: [UInt8]] {

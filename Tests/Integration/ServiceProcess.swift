@@ -4,6 +4,7 @@ import Foundation
 import Loop
 import Radio
 import TestSupport
+import Transfers
 import Verifier
 
 /// `earshotd` as a process of its own, on a private bus and on an air that it shares with the test, with all its files
@@ -47,6 +48,30 @@ final class ServiceProcess {
       \(settings)
       """
     try configuration.write(to: directory.appendingPathComponent("conf"), atomically: true, encoding: .utf8)
+  }
+
+  /// Has the service check each credential, by a checker here. The service has not been started.
+  ///
+  /// - Parameter settings: more lines for the end of the configuration.
+  func check(adding settings: String = "") throws -> StandInCheckerSocket {
+    let socket = directory.appendingPathComponent("check").path
+    try configure("Check=yes\nCheckSocket=\(socket)\n\(settings)")
+    return try StandInCheckerSocket(at: socket)
+  }
+
+  /// Waits until there is a verdict on the credential of a transfer.
+  func verdict(on path: ObjectPath) async throws {
+    let judged = Mailbox<ObjectPath>()
+    let watch = client.subscribe(SignalMatch(sender: "org.earshot", member: "VerdictReceived")) {
+      if let path = $0.arguments.first?.asObjectPath { judged.put(path) }
+    }
+    defer { watch.cancel() }
+    let now = try await client.call(
+      "org.earshot", path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(CredentialFaces.interfaceName), .string("Verdict")])
+    // The signal may have come before.
+    if let word = now.first?.asString, !["", "pending"].contains(word) { return }
+    _ = try await judged.first { $0 == path }
   }
 
   /// A radio on the air that the service is on.
