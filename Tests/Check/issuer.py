@@ -94,6 +94,8 @@ class LinkedDataIssuer:
     method: str
     contexts: dict[str, Any]
     options_context: str | None = None
+    #: Whether an older proof type that knows both forms has `proofValue` and not `jws`.
+    has_proof_value: bool = False
     created: str = "2026-01-01T00:00:00Z"
 
     def proof(self, document: dict[str, Any], **extra: Any) -> dict[str, Any]:
@@ -118,7 +120,7 @@ class LinkedDataIssuer:
                 canonicaliser.canonical(part, hash_name).encode() for part in ({**options, "@context": context}, plain)
             ]
         message = b"".join(hashlib.new(hash_name, form).digest() for form in forms)
-        if is_integrity or self.suite == "Ed25519Signature2020":
+        if is_integrity or self.suite == "Ed25519Signature2020" or self.has_proof_value:
             return {**options, "proofValue": "z" + to_base58(sign(self.algorithm, self.key, message))}
         head = to_base64url(json.dumps({"alg": self.algorithm, "b64": False, "crit": ["b64"]}).encode())
         signature = sign(self.algorithm, self.key, head.encode() + b"." + message)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cbor2
 import test_vectors_linkeddata
 import test_vectors_mdoc
 import test_vectors_sdjwt
@@ -138,6 +139,42 @@ def replaced(value: Any, path: tuple[Any, ...], item: Any) -> Any:
     copy: Any = dict(value) if isinstance(value, dict) else list(value)
     copy[path[0]] = replaced(copy[path[0]], path[1:], item)
     return copy
+
+
+def with_other_signature(text: str) -> str:
+    """Returns a credential whose signature has one bit changed in its middle. Its form and its length stay."""
+    stripped = text.strip()
+    if stripped.startswith("{"):
+        record = json.loads(stripped)
+        inner = record.get("verifiableCredential", {}).get("credential", record)
+        if isinstance(inner, str):
+            return json.dumps({"verifiableCredential": {"credential": with_other_signature(inner)}})
+        proof = dict(inner["proof"])
+        if "jws" in proof:
+            proof["jws"] = _other_jws(proof["jws"])
+        else:
+            value = encodings.multibase(proof["proofValue"])
+            proof["proofValue"] = "z" + encodings.to_base58(_flipped(value))
+        return json.dumps({**inner, "proof": proof})
+    if "~" in stripped:
+        token, rest = stripped.split("~", 1)
+        return f"{_other_jws(token)}~{rest}"
+    document = cbor2.loads(encodings.base64url(stripped))
+    signed = document.get("issuerSigned", document)
+    auth = signed["issuerAuth"]
+    parts = auth.value if isinstance(auth, cbor2.CBORTag) else auth
+    parts[3] = _flipped(parts[3])
+    return encodings.to_base64url(cbor2.dumps(document))
+
+
+def _other_jws(text: str) -> str:
+    head, _, signature = text.rpartition(".")
+    return f"{head}.{encodings.to_base64url(_flipped(encodings.base64url(signature)))}"
+
+
+def _flipped(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
 def credential_of(text: str) -> Any:

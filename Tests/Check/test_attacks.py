@@ -75,6 +75,15 @@ def test_one_byte_changed_makes_a_credential_invalid_or_changes_nothing_that_is_
         assert unsigned == 0 or not (SAMPLES / subject.name).exists(), subject.name
 
 
+def test_one_bit_changed_in_a_signature_makes_it_wrong_with_every_proof_and_algorithm(trust: TrustFolder) -> None:
+    samples = subjects.ours(trust)
+    assert len(samples) >= 20
+    for subject in samples:
+        result = subject.check(subjects.with_other_signature(subject.text))
+        assert outcome(result) == ("invalid", {"signatureWrong"}), subject.name
+        assert result.claims is None and not result.is_verified, subject.name
+
+
 def test_a_credential_of_another_key_with_the_same_id_is_not_valid(genuine: list[Subject]) -> None:
     made = {
         "Ed25519": "EdDSA",

@@ -44,20 +44,20 @@ CONTEXTS = {
 }
 
 
-def trusted(**options: Any) -> Any:
-    """Returns an entry for the test issuer."""
+def trusted(key: Any = None, **options: Any) -> Any:
+    """Returns an entry for the test issuer, with its usual key or another one."""
     options.setdefault(
         "permits", [Permit(world.FORMATS, frozenset(), [[CREDENTIALS_V1, CONTEXT], [CREDENTIALS_V2]], None)]
     )
-    keys_by_id = {METHOD: issuer_key()}
+    keys_by_id = {METHOD: issuer_key(key)}
     return entry("did:web:issuer.example", keys_by_id=keys_by_id, contexts=CONTEXTS, **options)
 
 
-def issuer_key() -> Any:
+def issuer_key(key: Any = None) -> Any:
     """Returns the public key of the test issuer."""
     from earshot_check import keys
 
-    return keys.from_pem(issuer.public_pem(KEY))
+    return keys.from_pem(issuer.public_pem(key or KEY))
 
 
 BY = LinkedDataIssuer("Ed25519Signature2020", "EdDSA", KEY, METHOD, CONTEXTS)
@@ -323,6 +323,15 @@ def test_a_proof_that_does_not_fit_is_named(changes: dict[str, Any], code: str) 
     assert codes == {code} and found != "valid"
 
 
+def test_a_p256_proof_of_the_older_kind_may_have_a_proof_value_which_is_verified() -> None:
+    key = issuer.new_key("ES256")
+    by = LinkedDataIssuer("EcdsaSecp256r1Signature2019", "ES256", key, METHOD, CONTEXTS, has_proof_value=True)
+    made = by.issue(document({"name": "x"}))
+    assert verdict(made, key=key) == ("valid", set())
+    made["credentialSubject"]["name"] = "y"
+    assert verdict(made, key=key) == ("invalid", {"signatureWrong"})
+
+
 def test_one_right_proof_of_several_is_enough_and_nine_proofs_are_too_many() -> None:
     made = BY.issue(document({"name": "x"}))
     wrong = {**made["proof"], "proofValue": "z" + "1" * 64}
@@ -430,6 +439,8 @@ def test_the_limit_of_processor_time_is_in_force_in_the_child() -> None:
 
     answer = limits.run(tell, 120)
     assert isinstance(answer, str) and json.loads(answer)["issuer"] == str(limits.CPU_SECONDS)
+    answer = limits.run(tell, 120, cpu_seconds=15)
+    assert isinstance(answer, str) and json.loads(answer)["issuer"] == "15"
 
 
 @pytest.mark.parametrize("size", [100, VERDICT_LIMIT, 3 * VERDICT_LIMIT])
