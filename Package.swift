@@ -39,6 +39,7 @@ let package = Package(
     room("Protocols/Tuvali", Every.base),
     room("Protocols/Bitchat", Every.base + ["Noise"]),
     room("Protocols/PBLEC", ["Bytes", "Common", "Crypto"]),
+    room("Protocols/Thali", ["Bytes", "Common", "Crypto"]),
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
@@ -147,6 +148,7 @@ let package = Package(
     tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
     tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat", "TestSupport"], vectors: true),
     tests("Protocols/PBLECTests", ["Bytes", "Common", "Crypto", "PBLEC"], vectors: true),
+    tests("Protocols/ThaliTests", ["Bytes", "Common", "Crypto", "Thali", "TestSupport"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/CalendarTests", ["Calendar"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
@@ -229,7 +231,8 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Store", "Config", "Checking", "CommandLine", "DBus", "Radio",
+        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Store", "Config", "Checking", "CommandLine", "DBus",
+        "Radio",
         "Sharing",
         "Air",
         "HCI", "BlueZ",

@@ -1,13 +1,15 @@
 import COpenSSL
 
-/// AES-128-CBC with PKCS#7 padding, whose key and initialisation vector come from a password: OpenSSL's `EVP_BytesToKey`
-/// with MD5, without salt, in one iteration. Node.js calls it `crypto.createCipher("aes128", password)`.
+/// AES-128-CBC with PKCS#7 padding, whose key and initialisation vector come from a password: OpenSSL's
+/// `EVP_BytesToKey` with MD5, without salt, in one iteration. Node.js calls it `crypto.createCipher("aes128",
+/// password)`.
 ///
 ///     key  16  MD5(password)
 ///     IV   16  MD5(key, password)
 ///
-/// It is for interoperation only. Equal plaintexts under one password have equal ciphertexts, nothing is authenticated, and
-/// about one ciphertext of 256 opens under a wrong password, because its padding happens to be right.
+/// It is for interoperation only. Equal plaintexts under one password have equal ciphertexts, nothing is
+/// authenticated, and about one ciphertext of 256 opens under a wrong password, because its padding happens to be
+/// right.
 public enum AESCBC {
   public static let blockSize = 16
 
@@ -20,8 +22,8 @@ public enum AESCBC {
 
   /// The plaintext of what `seal` returned.
   ///
-  /// Throws `authenticationFailed` if the count is 0 or not a multiple of 16, or if the padding is wrong; `badLength` and
-  /// `unavailable` like `seal`.
+  /// Throws `authenticationFailed` if the count is 0 or not a multiple of 16, or if the padding is wrong; `badLength`
+  /// and `unavailable` like `seal`.
   public static func open(_ sealed: some Collection<UInt8>, password: SecretBytes) throws(CryptoError) -> [UInt8] {
     guard !sealed.isEmpty, sealed.count.isMultiple(of: blockSize) else { throw .authenticationFailed }
     return try run(sealed, password: password, encrypts: false)

@@ -54,8 +54,8 @@ public enum AES128GCM {
   }
 }
 
-/// AES-GCM with one size of key and one size of nonce. The cipher that OpenSSL's providers offer is fetched once and kept for
-/// the life of the process.
+/// AES-GCM with one size of key and one size of nonce. The cipher that OpenSSL's providers offer is fetched once and
+/// kept for the life of the process.
 struct GCM: @unchecked Sendable {
   static let tagSize = 16
 

@@ -33,8 +33,8 @@ public enum Secp256k1 {
 
     /// The key with the given uncompressed point.
     ///
-    /// - Throws: `badLength` if there are not 65 bytes, `invalidKey` if the first byte is not 04 or the point is not on the
-    ///   curve.
+    /// - Throws: `badLength` if there are not 65 bytes, `invalidKey` if the first byte is not 04 or the point is not
+    ///   on the curve.
     public init(point bytes: some Collection<UInt8>) throws(CryptoError) {
       try checkLength(bytes.count, is: Self.pointSize, of: "secp256k1 point")
       let point = Array(bytes)
@@ -49,8 +49,8 @@ public enum Secp256k1 {
 
     /// The key in the given SubjectPublicKeyInfo.
     ///
-    /// - Throws: `badLength` if there are not 88 bytes, `invalidKey` if the first 23 bytes are not `infoPrefix`, if the next
-    ///   one is not 04, or if the point is not on the curve.
+    /// - Throws: `badLength` if there are not 88 bytes, `invalidKey` if the first 23 bytes are not `infoPrefix`, if
+    ///   the next one is not 04, or if the point is not on the curve.
     public init(info bytes: some Collection<UInt8>) throws(CryptoError) {
       try checkLength(bytes.count, is: Self.infoSize, of: "secp256k1 SubjectPublicKeyInfo")
       guard bytes.starts(with: Self.infoPrefix) else { throw .invalidKey("secp256k1 SubjectPublicKeyInfo") }
@@ -82,8 +82,8 @@ public enum Secp256k1 {
 
     /// Draws a key from `random`.
     ///
-    /// - Throws: `unavailable` if the library has no memory for its tables, or if 16 draws give no key, which a generator of
-    ///   random numbers does with a probability below 2^-2000.
+    /// - Throws: `unavailable` if the library has no memory for its tables, or if 16 draws give no key, which a
+    ///   generator of random numbers does with a probability below 2^-2000.
     public init(randomFrom random: inout some RandomSource) throws(CryptoError) {
       for _ in 0..<16 {
         do throws(CryptoError) {
@@ -98,7 +98,8 @@ public enum Secp256k1 {
 
     /// A stored key.
     ///
-    /// - Throws: `badLength` if there are not 32 bytes, `invalidKey` if the number is 0 or not below the order of the curve.
+    /// - Throws: `badLength` if there are not 32 bytes, `invalidKey` if the number is 0 or not below the order of the
+    ///   curve.
     public init(_ secret: SecretBytes) throws(CryptoError) {
       try checkLength(secret.count, is: scalarSize, of: "secp256k1 private key")
       self.secret = secret

@@ -78,6 +78,19 @@ public final class SecretBytes: @unchecked Sendable {
     try body(UnsafeRawBufferPointer(start: memory, count: count))
   }
 
+  /// A copy of at most 64 of the bytes for one exchange, in a slot of shared pages (`SecretSlots`).
+  ///
+  /// Throws `badLength` if the range is longer than 64 or does not lie inside the secret.
+  public func shortLivedCopy(of range: Range<Int>) throws(CryptoError) -> SecretBytes {
+    guard range.lowerBound >= 0, range.upperBound <= count, range.count <= SecretSlots.slotSize else {
+      throw .badLength("part of a secret", expected: min(count, SecretSlots.slotSize), got: range.count)
+    }
+    return withPointer { bytes, _ in
+      SecretBytes(
+        slot: range.count, filledBy: { $0.update(from: bytes + range.lowerBound, count: range.count) })
+    }
+  }
+
   /// Whether both hold the same bytes. The duration depends on their counts alone.
   public func equals(_ other: SecretBytes) -> Bool {
     count == other.count && sodium_memcmp(memory, other.memory, count) == 0

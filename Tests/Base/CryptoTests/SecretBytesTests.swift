@@ -21,6 +21,19 @@ struct SecretBytesTests {
     }
   }
 
+  @Test("A short-lived copy has the bytes of its range, and a range outside or over 64 bytes is refused")
+  func shortLivedCopies() throws {
+    let secret = SecretBytes(copying: 0..<100)
+    for range in [0..<0, 0..<16, 16..<32, 36..<100, 100..<100] {
+      let copy = try secret.shortLivedCopy(of: range)
+      #expect(copy.count == range.count)
+      #expect(copy.withUnsafeBytes { $0.elementsEqual(range.map { UInt8($0) }) })
+    }
+    for range in [-1..<5, 90..<101, 0..<65] {
+      #expect(throws: CryptoError.self) { try secret.shortLivedCopy(of: range) }
+    }
+  }
+
   @Test("Equality sees every byte and the count")
   func equality() {
     let bytes = [UInt8](repeating: 3, count: 33)

@@ -1,0 +1,174 @@
+import Bytes
+import Common
+import Crypto
+
+/// The identity that a TLS client sends: which announcement, and which beacon of it, it answers.
+///
+/// | dialect | identity |
+/// |---|---|
+/// | `spec` | base64 (RFC 4648 section 4, padded) of preamble and beacon: 144 bytes, 192 characters |
+/// | `node` | base64url without padding of the SHA-256 of preamble and beacon: 43 characters |
+///
+/// Facts: thali.md section 3.
+public enum TLSIdentity {
+  /// The longest identity, in characters.
+  public static let maximumCount = 192
+
+  static func text(of preamble: Preamble, _ beacon: Beacon) -> String {
+    let bytes = preamble.bytes + beacon.bytes
+    switch preamble.dialect {
+    case .spec:
+      let digits = Base64URL.encode(bytes).utf8.map { digit in
+        switch digit {
+        case UInt8(ascii: "-"): UInt8(ascii: "+")
+        case UInt8(ascii: "_"): UInt8(ascii: "/")
+        default: digit
+        }
+      }
+      let padding = [UInt8](repeating: UInt8(ascii: "="), count: (4 - digits.count % 4) % 4)
+      return String(decoding: digits + padding, as: UTF8.self)
+    case .node: return Base64URL.encode(SHA256.hash(bytes))
+    }
+  }
+}
+
+/// The peer that a TLS client claims to be, and the key that proves it.
+public struct TLSCredential: Sendable {
+  public let peer: PeerID
+  public let dialect: Dialect
+  /// 16 bytes in `spec`, 32 in `node`.
+  public let preSharedKey: SecretBytes
+}
+
+/// Why a TLS identity is refused.
+public enum IdentityRefusal: Error, Hashable, Sendable {
+  /// None of the last 50 announcements has it.
+  case unknown
+  /// Its announcement has expired, or its recipient was removed.
+  case stale
+  /// A library refused.
+  case failed
+}
+
+/// Makes announcements, and knows the TLS identities of the last 50.
+///
+/// Each announcement has a new ephemeral key and an expiration that no other one had: a code depends on the two
+/// long-term keys and the expiration only, so that an expiration used twice would link two announcements for an
+/// observer. The recipients stand in a new random order. Facts: thali.md sections 1 and 3.
+public struct Announcer: Sendable {
+  private struct Owner: Sendable {
+    let peer: PeerID
+    let dialect: Dialect
+    let expiration: WallTime
+  }
+
+  /// What is added to an expiration at random, in milliseconds: in `node` as phones do it, in `spec` more, so that the
+  /// difference from the time of reception does not show how wrong the clock is.
+  private static let fuzz: [Dialect: UInt64] = [.spec: 60_000, .node: 256]
+  /// 2026-01-01: a clock that says an earlier time is not set.
+  private static let firstTime = WallTime(milliseconds: 1_767_225_600_000)
+
+  private var used: Set<WallTime> = []
+  /// The identities of each of the last announcements, the oldest first.
+  private var served: [[String]] = []
+  private var owners: [String: Owner] = [:]
+
+  public init() {}
+
+  /// Makes an announcement.
+  ///
+  /// - Parameters:
+  ///   - recipients: 1 to 15 known peers, each of them once.
+  ///   - life: how long the announcement is valid, `Limits.shortestLife` to `longestLife`; up to a minute is added.
+  /// - Throws: `badRecipients`, `unknownPeer`, `badLife`, `clockNotSet`, `tooManyAnnouncements`, `cryptoFailed`.
+  public mutating func announce(
+    to recipients: [PeerID], life: Duration, dialect: Dialect, known: KnownPeers, at now: WallTime,
+    randomFrom random: inout some RandomSource
+  ) throws(PresenceError) -> Announcement {
+    guard (1...Limits.beacons).contains(recipients.count), Set(recipients).count == recipients.count else {
+      throw .badRecipients(recipients.count)
+    }
+    guard life >= Limits.shortestLife, life <= Limits.longestLife else { throw .badLife }
+    guard now >= Self.firstTime else { throw .clockNotSet }
+    var shuffled = recipients
+    for index in shuffled.indices.dropFirst().reversed() {
+      shuffled.swapAt(index, Int(Self.number(below: UInt64(index + 1), randomFrom: &random)))
+    }
+    var peers: [KnownPeer] = []
+    for id in shuffled {
+      guard let peer = known[id] else { throw .unknownPeer }
+      peers.append(peer)
+    }
+    let expiration = try newExpiration(life, dialect, at: now, randomFrom: &random)
+    let announcement: Announcement
+    do throws(CryptoError) {
+      let ephemeral = try Secp256k1.PrivateKey(randomFrom: &random)
+      announcement = try Announcement.make(
+        dialect: dialect, ephemeral: ephemeral, expiration: expiration, own: known.own.publicKey, recipients: peers)
+    } catch {
+      throw .cryptoFailed("\(error)")
+    }
+    used.insert(expiration)
+    serve(announcement, to: shuffled)
+    return announcement
+  }
+
+  /// What a TLS server needs for a client's identity.
+  ///
+  /// - Throws: `unknown`, `stale` or `failed`.
+  public func credential(
+    for identity: String, known: KnownPeers, at now: WallTime
+  ) throws(IdentityRefusal) -> TLSCredential {
+    guard identity.utf8.count <= TLSIdentity.maximumCount, let owner = owners[identity] else { throw .unknown }
+    guard now < owner.expiration, let peer = known[owner.peer] else { throw .stale }
+    do throws(CryptoError) {
+      return TLSCredential(
+        peer: owner.peer, dialect: owner.dialect,
+        preSharedKey: try peer.secret.preSharedKey(identity: identity, dialect: owner.dialect))
+    } catch {
+      throw .failed
+    }
+  }
+
+  /// An expiration that no announcement had. Facts: thali.md section 1, "Contradictions in the beacon spec".
+  private mutating func newExpiration(
+    _ life: Duration, _ dialect: Dialect, at now: WallTime, randomFrom random: inout some RandomSource
+  ) throws(PresenceError) -> WallTime {
+    used = used.filter { now < $0 }
+    guard used.count < Limits.usedExpirations else { throw .tooManyAnnouncements }
+    let offset = Self.number(below: Self.fuzz[dialect] ?? 1, randomFrom: &random)
+    var expiration = now.advanced(by: life + .milliseconds(Int64(offset)))
+    while used.contains(expiration) { expiration = expiration.advanced(by: .milliseconds(1)) }
+    return expiration
+  }
+
+  private mutating func serve(_ announcement: Announcement, to recipients: [PeerID]) {
+    let preamble = announcement.preamble
+    let identities = announcement.beacons.map { TLSIdentity.text(of: preamble, $0) }
+    for (identity, peer) in zip(identities, recipients) {
+      owners[identity] = Owner(peer: peer, dialect: preamble.dialect, expiration: preamble.expiration)
+    }
+    served.append(identities)
+    guard served.count > Limits.servedAnnouncements else { return }
+    for identity in served.removeFirst() { owners[identity] = nil }
+  }
+
+  /// A number from 0 to `bound` minus 1; all are equally likely up to 2^-32.
+  private static func number(below bound: UInt64, randomFrom random: inout some RandomSource) -> UInt64 {
+    random.bytes(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) } % max(1, bound)
+  }
+}
+
+extension KnownPeers {
+  /// The key that a TLS client proves itself with: 16 bytes in `spec`, 32 in `node`.
+  ///
+  /// - Throws: `stale` if the identity has expired or the peer was removed, `failed` if a library refuses.
+  public func preSharedKey(for recognition: Recognition, at now: WallTime) throws(IdentityRefusal) -> SecretBytes {
+    guard now < recognition.expiration, let peer = self[recognition.peer] else { throw .stale }
+    do throws(CryptoError) {
+      return try peer.secret.preSharedKey(identity: recognition.identity, dialect: recognition.dialect)
+    } catch {
+      throw .failed
+    }
+  }
+}

@@ -1,0 +1,285 @@
+import Common
+import Crypto
+
+/// How a peer nearby is reached.
+public enum Way: Hashable, Sendable {
+  /// By RFCOMM.
+  case bluetooth(DeviceAddress)
+  /// By TCP.
+  case network(Location)
+
+  var isBluetooth: Bool {
+    if case .bluetooth = self { true } else { false }
+  }
+
+  /// How long the way is remembered without being sighted.
+  var life: Duration { isBluetooth ? Limits.bluetoothLife : Limits.networkLife }
+  var fetches: Int { isBluetooth ? Limits.bluetoothFetches : Limits.networkFetches }
+  var fetchTime: Duration { isBluetooth ? Limits.bluetoothFetchTime : Limits.networkFetchTime }
+}
+
+/// Which set of beacons a sighting stands for. Another version means other beacons.
+public enum BeaconVersion: Hashable, Sendable {
+  /// The octet of a BLE advertisement.
+  case generation(UInt8)
+  /// The name of a datagram.
+  case name(ServiceName)
+  /// An RFCOMM client that says that it has beacons, and not which.
+  case unknown
+}
+
+/// The peers nearby, and the ways to reach them. It decides when beacons are fetched: once for each version, with a
+/// growing pause after failures, and few at a time. Facts: thali.md sections 4, 5, 7 and 8.
+public struct NearbyPeers: Sendable {
+  public enum Event: Hashable, Sendable {
+    /// A way was sighted: an advertisement, a datagram or an incoming link.
+    case sighted(Way, BeaconVersion)
+    /// Beacons were fetched. Nil: the peer announces nothing.
+    case fetched(Way, AnnouncementVerdict?)
+    /// Beacons could not be fetched. The peer may have said when to try again.
+    case failed(Way, retryAfter: Duration?)
+    /// The sender of a name has left the network. Only its own address may say so.
+    case left(ServiceName, NetworkAddress)
+    /// A peer was removed from the known ones.
+    case forget(PeerID)
+    /// `deadline` has come.
+    case timer
+  }
+
+  public enum Intent: Hashable, Sendable {
+    /// Fetches the beacons at a way; `fetched` or `failed` follows.
+    case fetch(Way)
+    /// A known peer has come within reach.
+    case appeared(PeerID)
+    /// The ways to a peer have changed.
+    case changed(PeerID)
+    /// No way to a peer is left.
+    case disappeared(PeerID)
+  }
+
+  private enum Fetch: Hashable, Sendable {
+    /// The last version was fetched.
+    case done
+    case wanted(notBefore: Instant)
+    case running(since: Instant)
+  }
+
+  private struct Entry: Sendable {
+    var version: BeaconVersion
+    var sighted: Instant
+    var fetch: Fetch
+    var fetched: Instant?
+    /// Another version was sighted while the fetch ran.
+    var isOutdated = false
+    var failures = 0
+    var recognition: Recognition?
+  }
+
+  private var entries: [Way: Entry] = [:]
+  private var random: any RandomSource & Sendable
+  /// Sightings of new ways that were ignored because the table is full.
+  public private(set) var ignoredWays: UInt64 = 0
+
+  /// - Parameter random: decides in which order beacons are fetched, so that nobody can be first always.
+  public init(random: any RandomSource & Sendable) { self.random = random }
+
+  /// Ways that are remembered.
+  public var count: Int { entries.count }
+
+  /// Known peers nearby.
+  public var peers: Set<PeerID> { Set(entries.values.compactMap { $0.recognition?.peer }) }
+
+  /// The ways to a peer whose announcements have not expired, with what a TLS client needs: Bluetooth last, which is
+  /// slower.
+  public func ways(to peer: PeerID, at now: WallTime) -> [(way: Way, recognition: Recognition)] {
+    entries.compactMap { way, entry in
+      entry.recognition.flatMap { $0.peer == peer && now < $0.expiration ? (way, $0) : nil }
+    }.sorted { !$0.way.isBluetooth && $1.way.isBluetooth }
+  }
+
+  /// When a peer was last sighted on any way.
+  public func lastSighted(_ peer: PeerID) -> Instant? {
+    entries.values.filter { $0.recognition?.peer == peer }.map(\.sighted).max()
+  }
+
+  /// Whether a sighting means beacons that were not fetched: those count against the limit of announcements.
+  public func isNew(_ way: Way, _ version: BeaconVersion, at now: Instant) -> Bool {
+    guard let entry = entries[way] else { return true }
+    return isNew(version, entry, at: now)
+  }
+
+  /// When `Event.timer` is due; nil if nothing is timed.
+  public var deadline: Instant? {
+    entries.map { way, entry in
+      let end = entry.sighted.advanced(by: way.life)
+      switch entry.fetch {
+      case .done: return end
+      case .wanted(let notBefore): return isBusy(way) ? end : min(end, notBefore)
+      case .running(let since): return since.advanced(by: way.fetchTime)
+      }
+    }.min()
+  }
+
+  public mutating func handle(_ event: Event, at now: Instant) -> [Intent] {
+    var intents: [Intent] = []
+    switch event {
+    case .sighted(let way, let version): sight(way, version, at: now)
+    case .fetched(let way, let verdict): finish(way, verdict, at: now, &intents)
+    case .failed(let way, let retryAfter): fail(way, retryAfter, at: now)
+    case .left(let name, let address):
+      for (way, entry) in entries where entry.version == .name(name) {
+        if case .network(let location) = way, location.address == address { remove(way, &intents) }
+      }
+    case .forget(let peer):
+      for (way, entry) in entries where entry.recognition?.peer == peer { entries[way]?.recognition = nil }
+    case .timer: prune(at: now, &intents)
+    }
+    startFetches(at: now, &intents)
+    return intents
+  }
+
+  // MARK: Sightings
+
+  private func isNew(_ version: BeaconVersion, _ entry: Entry, at now: Instant) -> Bool {
+    guard version == .unknown else { return version != entry.version }
+    return entry.fetched.map { $0.duration(to: now) >= Limits.refetchPeriod } ?? false
+  }
+
+  private mutating func sight(_ way: Way, _ version: BeaconVersion, at now: Instant) {
+    guard var entry = entries[way] else {
+      guard makeRoom(for: way) else {
+        ignoredWays += 1
+        return
+      }
+      entries[way] = Entry(version: version, sighted: now, fetch: .wanted(notBefore: now))
+      return
+    }
+    entry.sighted = now
+    if isNew(version, entry, at: now) {
+      switch entry.fetch {
+      case .running: entry.isOutdated = true
+      // New beacons do not end the pause after failures.
+      case .wanted: break
+      case .done: entry.fetch = .wanted(notBefore: now)
+      }
+    }
+    if version != .unknown { entry.version = version }
+    entries[way] = entry
+  }
+
+  /// Whether another way may be remembered. A stranger's way makes room, one that failed before others, chosen at
+  /// random: so a flood cannot keep a new peer out for long. A known peer's way never makes room.
+  private mutating func makeRoom(for way: Way) -> Bool {
+    if case .network(let location) = way {
+      let same = entries.keys.count { other in
+        if case .network(let known) = other { known.address == location.address } else { false }
+      }
+      guard same < Limits.waysOfOneAddress else { return false }
+    }
+    let kind = entries.filter { $0.key.isBluetooth == way.isBluetooth }
+    guard kind.count >= Limits.waysOfOneKind else { return true }
+    let strangers = kind.filter { _, entry in
+      if case .running = entry.fetch { return false }
+      return entry.recognition == nil
+    }
+    let failed = strangers.filter { $0.value.failures > 0 }
+    let candidates = (failed.isEmpty ? strangers : failed).map(\.key)
+    guard !candidates.isEmpty else { return false }
+    entries[candidates[number(below: candidates.count)]] = nil
+    return true
+  }
+
+  // MARK: Fetches
+
+  private mutating func finish(
+    _ way: Way, _ verdict: AnnouncementVerdict?, at now: Instant, _ intents: inout [Intent]
+  ) {
+    guard var entry = entries[way], case .running = entry.fetch else { return }
+    entry.fetch = entry.isOutdated ? .wanted(notBefore: now) : .done
+    entry.isOutdated = false
+    entry.failures = 0
+    entry.fetched = now
+    let before = entry.recognition
+    switch verdict {
+    case .recognized(let recognition): entry.recognition = recognition
+    // The peer is still the one that it was: it serves what we know already.
+    case .dropped(.replayed): break
+    case .dropped, nil: entry.recognition = nil
+    }
+    let others = peers(except: way)
+    entries[way] = entry
+    report(from: before?.peer, to: entry.recognition?.peer, others, &intents)
+  }
+
+  private mutating func fail(_ way: Way, _ retryAfter: Duration?, at now: Instant) {
+    guard var entry = entries[way], case .running = entry.fetch else { return }
+    var pause = Limits.firstBackoff
+    for _ in 0..<min(entry.failures, 16) where pause < Limits.longestBackoff { pause = pause * 2 }
+    entry.failures += 1
+    entry.isOutdated = false
+    pause = min(max(pause, retryAfter ?? .zero), Limits.longestBackoff)
+    entry.fetch = .wanted(notBefore: now.advanced(by: pause))
+    entries[way] = entry
+  }
+
+  private func isBusy(_ way: Way) -> Bool {
+    entries.count { other, entry in
+      if case .running = entry.fetch { other.isBluetooth == way.isBluetooth } else { false }
+    } >= way.fetches
+  }
+
+  /// Starts as many fetches as may run: first from ways of known peers, then from those that failed least, in random
+  /// order.
+  private mutating func startFetches(at now: Instant, _ intents: inout [Intent]) {
+    for isBluetooth in [false, true] {
+      var ready = entries.filter { way, entry in
+        guard way.isBluetooth == isBluetooth, case .wanted(let notBefore) = entry.fetch else { return false }
+        return notBefore <= now
+      }
+      while let any = ready.keys.first, !isBusy(any) {
+        let isKnown = ready.values.contains { $0.recognition != nil }
+        let candidates = ready.filter { ($0.value.recognition != nil) == isKnown }
+        let failures = candidates.values.map(\.failures).min()
+        let best = candidates.filter { $0.value.failures == failures }.map(\.key)
+        let way = best[number(below: best.count)]
+        ready[way] = nil
+        entries[way]?.fetch = .running(since: now)
+        intents.append(.fetch(way))
+      }
+    }
+  }
+
+  private mutating func number(below bound: Int) -> Int {
+    Int(random.bytes(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }) % max(1, bound)
+  }
+
+  // MARK: Ends
+
+  private mutating func prune(at now: Instant, _ intents: inout [Intent]) {
+    for (way, entry) in entries {
+      if case .running(let since) = entry.fetch {
+        if since.duration(to: now) >= way.fetchTime { fail(way, nil, at: now) }
+      } else if entry.sighted.duration(to: now) >= way.life {
+        remove(way, &intents)
+      }
+    }
+  }
+
+  private mutating func remove(_ way: Way, _ intents: inout [Intent]) {
+    guard let entry = entries.removeValue(forKey: way) else { return }
+    report(from: entry.recognition?.peer, to: nil, peers, &intents)
+  }
+
+  private func peers(except way: Way) -> Set<PeerID> {
+    Set(entries.compactMap { $0.key == way ? nil : $0.value.recognition?.peer })
+  }
+
+  /// Reports that a way that led to one peer now leads to another or to none.
+  ///
+  /// - Parameter others: the peers that other ways lead to.
+  private func report(from old: PeerID?, to new: PeerID?, _ others: Set<PeerID>, _ intents: inout [Intent]) {
+    if let old, old != new { intents.append(others.contains(old) ? .changed(old) : .disappeared(old)) }
+    guard let new else { return }
+    intents.append(old == new || others.contains(new) ? .changed(new) : .appeared(new))
+  }
+}

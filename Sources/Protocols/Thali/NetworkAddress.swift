@@ -1,0 +1,171 @@
+import Common
+
+/// An address of IPv4 or IPv6, without a zone.
+public enum NetworkAddress: Hashable, Sendable {
+  case v4(UInt32)
+  case v6(high: UInt64, low: UInt64)
+
+  /// Reads `192.168.1.23` or `fe80::1`; nil for any other text, as one with a zone, with brackets or with leading
+  /// zeros in IPv4.
+  public init?(_ text: some StringProtocol) {
+    guard text.utf8.count <= 45 else { return nil }
+    if text.contains(":") {
+      guard let value = Self.v6(text) else { return nil }
+      self = value
+    } else {
+      guard let value = Self.v4(text) else { return nil }
+      self = .v4(value)
+    }
+  }
+
+  /// The text, with brackets around IPv6, as it stands in a URL.
+  public var urlText: String {
+    switch self {
+    case .v4(let value): (0..<4).map { "\(value >> (8 * (3 - $0)) & 0xFF)" }.joined(separator: ".")
+    case .v6(let high, let low):
+      "["
+        + [high, low].flatMap { half in (0..<4).map { String(half >> (16 * UInt64(3 - $0)) & 0xFFFF, radix: 16) } }
+        .joined(separator: ":") + "]"
+    }
+  }
+
+  private static func v4(_ text: some StringProtocol) -> UInt32? {
+    let parts = String(text).split(separator: ".", omittingEmptySubsequences: false)
+    guard parts.count == 4 else { return nil }
+    var value: UInt32 = 0
+    for part in parts {
+      // "010" is 8 for some readers and 10 for others.
+      guard (1...3).contains(part.utf8.count), part == "0" || part.first != "0", part.utf8.allSatisfy(isDigit),
+        let byte = UInt8(part)
+      else { return nil }
+      value = value << 8 | UInt32(byte)
+    }
+    return value
+  }
+
+  private static func v6(_ text: some StringProtocol) -> NetworkAddress? {
+    // The text in front of "::" and the text behind it; "::" may stand there once.
+    var sides: [[UInt16]] = [[]]
+    var words = String(text).split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+    if words.first == "" {
+      guard words.count > 2, words[1] == "" else { return nil }
+      words.removeFirst()
+    }
+    if words.last == "" {
+      guard words.count > 1, words[words.count - 2] == "" else { return nil }
+      words.removeLast()
+    }
+    for (index, word) in words.enumerated() {
+      if word.isEmpty {
+        guard sides.count == 1 else { return nil }
+        sides.append([])
+      } else if word.contains(".") {
+        guard index == words.count - 1, let value = v4(word) else { return nil }
+        sides[sides.count - 1] += [UInt16(value >> 16), UInt16(value & 0xFFFF)]
+      } else {
+        guard word.utf8.count <= 4, word.utf8.allSatisfy({ $0 != UInt8(ascii: "+") && $0 != UInt8(ascii: "-") }),
+          let value = UInt16(word, radix: 16)
+        else { return nil }
+        sides[sides.count - 1].append(value)
+      }
+    }
+    let count = sides.map(\.count).reduce(0, +)
+    guard sides.count == 1 ? count == 8 : count < 8 else { return nil }
+    let zeros = [UInt16](repeating: 0, count: 8 - count)
+    let all = sides.count == 1 ? sides[0] : sides[0] + zeros + sides[1]
+    func half(_ groups: some Collection<UInt16>) -> UInt64 { groups.reduce(UInt64(0)) { $0 << 16 | UInt64($1) } }
+    return .v6(high: half(all.prefix(4)), low: half(all.suffix(4)))
+  }
+
+  private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+}
+
+extension NetworkAddress: CustomStringConvertible {
+  /// An address is not for logs.
+  public var description: String { "network address" }
+}
+
+/// Where a peer on the network serves its beacons.
+public struct Location: Hashable, Sendable {
+  public let address: NetworkAddress
+  public let port: UInt16
+  public let path: String
+
+  /// Why a location is not followed.
+  public enum Refusal: Int, CaseIterable, Error, Hashable, Sendable {
+    /// The text is not an HTTP URL with an address as host: https, a name, user data, or a character that a URL has
+    /// not.
+    case notHTTP
+    /// The host is not the address that the datagram came from.
+    case otherHost
+    /// The port is missing or below 1024.
+    case lowPort
+    /// The path has more than 256 bytes.
+    case pathTooLong
+
+    /// The name of its counter.
+    public var name: String {
+      switch self {
+      case .notHTTP: "LocationsNotHTTP"
+      case .otherHost: "LocationsOfOtherHosts"
+      case .lowPort: "LocationsWithLowPorts"
+      case .pathTooLong: "LocationPathsTooLong"
+      }
+    }
+  }
+
+  /// - Parameter path: the path of the announcement; old phones send none in their location.
+  public init(address: NetworkAddress, port: UInt16, path: String = HTTPRequest.beaconsPath) {
+    (self.address, self.port, self.path) = (address, port, path)
+  }
+
+  /// Reads the location of a datagram. An empty path and "/" mean `HTTPRequest.beaconsPath`. Facts: thali.md section 7.
+  ///
+  /// - Parameter source: where the datagram came from. Other hosts are refused: a datagram must not make us send
+  ///   requests to a third party.
+  /// - Throws: a `Refusal`.
+  public init(_ text: String, from source: NetworkAddress) throws(Refusal) {
+    let scheme = "http://"
+    guard text.utf8.count <= 2 * Limits.pathBytes else { throw .pathTooLong }
+    // Visible ASCII; a backslash is a slash for some readers.
+    guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 && $0 != UInt8(ascii: "\\") }),
+      text.prefix(scheme.count).lowercased() == scheme
+    else { throw .notHTTP }
+    let rest = text.dropFirst(scheme.count)
+    let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+    let path = String(rest.dropFirst(authority.count).prefix { $0 != "#" })
+    guard let (host, port) = Self.split(authority), let address = NetworkAddress(host) else { throw .notHTTP }
+    guard address == source else { throw .otherHost }
+    guard let port, port >= 1024 else { throw .lowPort }
+    guard path.utf8.count <= Limits.pathBytes else { throw .pathTooLong }
+    guard path.isEmpty || path.first == "/" else { throw .notHTTP }
+    self.init(address: address, port: port, path: path.isEmpty || path == "/" ? HTTPRequest.beaconsPath : path)
+  }
+
+  /// The value of the header `Host`.
+  public var host: String { address.urlText + ":\(port)" }
+
+  public var url: String { "http://" + host + path }
+
+  /// Host and port of `1.2.3.4:80` and `[::1]:80`; the port is nil if there is none. Nil for any other text.
+  private static func split(_ authority: Substring) -> (host: Substring, port: UInt16?)? {
+    let host: Substring
+    var rest: Substring
+    if authority.first == "[" {
+      guard let end = authority.firstIndex(of: "]") else { return nil }
+      host = authority[..<end].dropFirst()
+      guard host.contains(":") else { return nil }
+      rest = authority[authority.index(after: end)...]
+    } else {
+      host = authority.prefix { $0 != ":" }
+      rest = authority.dropFirst(host.count)
+    }
+    guard !rest.isEmpty else { return (host, nil) }
+    guard rest.popFirst() == ":", rest.utf8.allSatisfy(isDigit) else { return nil }
+    guard !rest.isEmpty else { return (host, nil) }
+    guard let port = UInt16(rest) else { return nil }
+    return (host, port)
+  }
+
+  private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+}

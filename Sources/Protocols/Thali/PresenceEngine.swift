@@ -1,0 +1,286 @@
+import Common
+import Crypto
+
+/// Private presence: it announces this machine to chosen peers, and finds known peers that announce themselves to
+/// this machine. The owner has the radio, the sockets and TLS. Facts: thali.md sections 1 to 8.
+///
+/// Bluetooth and the network get announcements of their own, so that an observer cannot see that a device address and
+/// a network address belong to one machine.
+public struct PresenceEngine: Sendable {
+  public struct Configuration: Hashable, Sendable {
+    /// The dialects that are read.
+    public var dialects: Set<Dialect> = [.spec]
+    /// The dialect that is sent.
+    public var sends: Dialect = .spec
+
+    public init() {}
+  }
+
+  public enum Event: Hashable, Sendable {
+    /// A BLE advertisement, or an RFCOMM client that has beacons (`BeaconVersion.unknown`).
+    case sighted(Way, BeaconVersion)
+    /// A response to the request of `Intent.fetch`.
+    case fetched(Way, BeaconResponse)
+    /// The request failed.
+    case fetchFailed(Way)
+    /// A datagram of SSDP.
+    case datagram([UInt8], from: NetworkAddress, port: UInt16)
+    /// An interface has got an address.
+    case joinedNetwork
+    /// Whether somebody uses the machine.
+    case foreground(Bool)
+    /// `deadline` has come.
+    case timer
+  }
+
+  /// What the owner must do, in this order.
+  public enum Intent: Hashable, Sendable {
+    /// Serves other beacons from now on: `PresenceEngine.stock` gives them. The advertisement has the new generation.
+    case advertise(generation: UInt8)
+    /// Takes the advertisement off the air; HTTP has nothing to serve.
+    case silence
+    /// Sends by SSDP: `announce`, `withdraw`, `search` or `answer`.
+    case ssdp(LocalDiscovery.Intent)
+    /// Requests `HTTPRequest.beaconsPath` at a way.
+    case fetch(Way)
+    case appeared(PeerID)
+    case changed(PeerID)
+    case disappeared(PeerID)
+    /// Discovery stops until then, because there were too many announcements: the owner stops scanning and reading
+    /// datagrams.
+    case pauseDiscovery(until: Instant)
+  }
+
+  /// What an announcement travels over.
+  public enum Medium: CaseIterable, Hashable, Sendable {
+    case bluetooth, network
+  }
+
+  private struct Announcing: Sendable {
+    let recipients: [PeerID]
+    /// Nil: until `silence`.
+    let end: Instant?
+    /// When the next announcement is made.
+    let renewal: Instant
+    let bytes: [Medium: [UInt8]]
+  }
+
+  public let configuration: Configuration
+  public private(set) var known: KnownPeers
+  private var recognizer: Recognizer
+  private var announcer = Announcer()
+  private var nearby: NearbyPeers
+  private var discovery: LocalDiscovery
+  private var gate = AnnouncementGate()
+  private var announcing: Announcing?
+  private var generation: UInt8
+  private var random: any RandomSource & Sendable
+  /// Announcements of our own that could not be renewed.
+  public private(set) var failedRenewals: UInt64 = 0
+
+  /// - Parameters:
+  ///   - own: this machine's long-term key.
+  ///   - random: for keys, names and delays; `parts` are two more generators of the same kind.
+  public init(
+    own: Secp256k1.PrivateKey, configuration: Configuration = Configuration(),
+    random: any RandomSource & Sendable, parts: (any RandomSource & Sendable, any RandomSource & Sendable)
+  ) {
+    var random = random
+    self.configuration = configuration
+    known = KnownPeers(own: own)
+    recognizer = Recognizer(dialects: configuration.dialects)
+    nearby = NearbyPeers(random: parts.0)
+    discovery = LocalDiscovery(random: parts.1)
+    // A generation that begins at 0 would say that this machine has just started.
+    generation = random.bytes(1)[0]
+    self.random = random
+  }
+
+  /// When `Event.timer` is due; nil if nothing is timed.
+  public var deadline: Instant? {
+    [nearby.deadline, discovery.deadline, announcing.map { min($0.renewal, $0.end ?? $0.renewal) }].compactMap { $0 }
+      .min()
+  }
+
+  /// All counters, with their names.
+  public var tallies: [Tally] {
+    recognizer.tallies + discovery.counters.tallies + [
+      Tally("DiscoveryPauses", gate.pauses), Tally("IgnoredAnnouncements", gate.ignored),
+      Tally("IgnoredWays", nearby.ignoredWays), Tally("FailedRenewals", failedRenewals),
+    ]
+  }
+
+  public var isAnnouncing: Bool { announcing != nil }
+  public var peersNearby: Set<PeerID> { nearby.peers }
+
+  /// The ways to a peer, the best one first, each with what a TLS client needs.
+  public func ways(to peer: PeerID, at wall: WallTime) -> [(way: Way, recognition: Recognition)] {
+    nearby.ways(to: peer, at: wall)
+  }
+
+  public func lastSighted(_ peer: PeerID) -> Instant? { nearby.lastSighted(peer) }
+
+  /// What HTTP serves over a medium.
+  public func stock(of medium: Medium) -> HTTPAnswer.Stock {
+    announcing?.bytes[medium].map { .announcement($0) } ?? .nothing
+  }
+
+  /// What a TLS server needs for a client's identity.
+  ///
+  /// - Throws: `unknown`, `stale` or `failed`.
+  public func credential(for identity: String, at wall: WallTime) throws(IdentityRefusal) -> TLSCredential {
+    try announcer.credential(for: identity, known: known, at: wall)
+  }
+
+  // MARK: What programs ask for
+
+  /// - Throws: `ownKey`, `knownKey`, `tooManyPeers`, `cryptoFailed`.
+  public mutating func addPeer(_ key: Secp256k1.PublicKey) throws(PresenceError) -> PeerID { try known.add(key) }
+
+  /// Forgets a peer. If it was the last recipient, nothing is announced any more; else the others get a new
+  /// announcement.
+  ///
+  /// - Throws: `unknownPeer`.
+  public mutating func removePeer(
+    _ peer: PeerID, at now: Instant, wall: WallTime
+  ) throws(PresenceError) -> [Intent] {
+    try known.remove(peer)
+    var intents = nearby.handle(.forget(peer), at: now).map(Intent.init)
+    guard let announcing, announcing.recipients.contains(peer) else { return intents }
+    let others = announcing.recipients.filter { $0 != peer }
+    intents += others.isEmpty ? silence(at: now) : renew(others, end: announcing.end, at: now, wall)
+    return intents
+  }
+
+  /// Announces this machine to peers, and renews the announcement before it expires.
+  ///
+  /// - Parameter duration: at least `Limits.shortestLife`; nil: until `silence`.
+  /// - Throws: `badRecipients`, `unknownPeer`, `badLife`, `clockNotSet`, `tooManyAnnouncements`, `cryptoFailed`; then
+  ///   what was announced before stays.
+  public mutating func announce(
+    to recipients: [PeerID], for duration: Duration?, at now: Instant, wall: WallTime
+  ) throws(PresenceError) -> [Intent] {
+    if let duration, duration < Limits.shortestLife { throw .badLife }
+    return try publish(recipients, end: duration.map { now.advanced(by: $0) }, at: now, wall)
+  }
+
+  /// Announces nothing any more.
+  public mutating func silence(at now: Instant) -> [Intent] {
+    guard announcing != nil else { return [] }
+    announcing = nil
+    generation &+= 1
+    return discovery.handle(.publish(nil), at: now).map { .ssdp($0) } + [.silence]
+  }
+
+  private mutating func publish(
+    _ recipients: [PeerID], end: Instant?, at now: Instant, _ wall: WallTime
+  ) throws(PresenceError) -> [Intent] {
+    let left = end.map { now.duration(to: $0) } ?? Limits.announcementLife * 2
+    let life = min(max(left, Limits.shortestLife), Limits.announcementLife)
+    var bytes: [Medium: [UInt8]] = [:]
+    for medium in Medium.allCases {
+      bytes[medium] = try announcer.announce(
+        to: recipients, life: life, dialect: configuration.sends, known: known, at: wall, randomFrom: &random
+      ).bytes
+    }
+    // An announcement that lives as long as it is wanted needs no other one.
+    let renewal = left <= life ? end ?? now : now.advanced(by: life - Limits.renewalLead)
+    announcing = Announcing(recipients: recipients, end: end, renewal: renewal, bytes: bytes)
+    generation &+= 1
+    let name = ServiceName(
+      generation: configuration.sends == .node ? UInt32(generation) : nil, randomFrom: &random)
+    return [.advertise(generation: generation)] + discovery.handle(.publish(name), at: now).map { .ssdp($0) }
+  }
+
+  /// Makes the next announcement; if that fails, what was announced ends.
+  private mutating func renew(
+    _ recipients: [PeerID], end: Instant?, at now: Instant, _ wall: WallTime
+  ) -> [Intent] {
+    do throws(PresenceError) {
+      return try publish(recipients, end: end, at: now, wall)
+    } catch {
+      failedRenewals += 1
+      return silence(at: now)
+    }
+  }
+
+  // MARK: What comes in
+
+  public mutating func handle(_ event: Event, at now: Instant, wall: WallTime) -> [Intent] {
+    switch event {
+    case .sighted(let way, let version): return sight(way, version, at: now)
+    case .fetched(let way, let response): return finish(way, response, at: now, wall)
+    case .fetchFailed(let way):
+      note(way, false, at: now)
+      return nearby.handle(.failed(way, retryAfter: nil), at: now).map(Intent.init)
+    case .datagram(let bytes, let address, let port):
+      guard gate.pausedUntil(at: now) == nil else { return [] }
+      return carryOut(discovery.handle(.received(bytes, from: address, port: port), at: now), at: now)
+    case .joinedNetwork: return carryOut(discovery.handle(.joined, at: now), at: now)
+    case .foreground(let isForeground): return carryOut(discovery.handle(.foreground(isForeground), at: now), at: now)
+    case .timer:
+      let own = renewIfDue(at: now, wall)
+      return own + nearby.handle(.timer, at: now).map(Intent.init)
+        + carryOut(discovery.handle(.timer, at: now), at: now)
+    }
+  }
+
+  /// Ends or renews what is announced. This comes before the timer of the network, which would announce the old name
+  /// once more.
+  private mutating func renewIfDue(at now: Instant, _ wall: WallTime) -> [Intent] {
+    guard let announcing else { return [] }
+    if let end = announcing.end, end <= now { return silence(at: now) }
+    return announcing.renewal <= now ? renew(announcing.recipients, end: announcing.end, at: now, wall) : []
+  }
+
+  private mutating func sight(_ way: Way, _ version: BeaconVersion, at now: Instant) -> [Intent] {
+    if nearby.isNew(way, version, at: now) {
+      let wasPaused = gate.pausedUntil(at: now) != nil
+      guard gate.admit(at: now) else {
+        guard !wasPaused, let end = gate.pausedUntil(at: now) else { return [] }
+        return [.pauseDiscovery(until: end)]
+      }
+    }
+    return nearby.handle(.sighted(way, version), at: now).map(Intent.init)
+  }
+
+  private mutating func finish(
+    _ way: Way, _ response: BeaconResponse, at now: Instant, _ wall: WallTime
+  ) -> [Intent] {
+    note(way, true, at: now)
+    let event: NearbyPeers.Event =
+      switch response {
+      case .announcement(let bytes): .fetched(way, recognizer.judge(bytes, known: known, at: wall))
+      case .nothing: .fetched(way, nil)
+      case .busy(let seconds): .failed(way, retryAfter: .seconds(seconds))
+      case .refused: .failed(way, retryAfter: nil)
+      }
+    return nearby.handle(event, at: now).map(Intent.init)
+  }
+
+  private mutating func note(_ way: Way, _ succeeded: Bool, at now: Instant) {
+    guard case .network(let location) = way else { return }
+    _ = discovery.handle(.fetched(location.address, succeeded: succeeded), at: now)
+  }
+
+  private mutating func carryOut(_ found: [LocalDiscovery.Intent], at now: Instant) -> [Intent] {
+    found.flatMap { intent -> [Intent] in
+      switch intent {
+      case .sighted(let location, let name): sight(.network(location), .name(name), at: now)
+      case .left(let name, let address): nearby.handle(.left(name, address), at: now).map(Intent.init)
+      case .announce, .withdraw, .search, .answer: [.ssdp(intent)]
+      }
+    }
+  }
+}
+
+extension PresenceEngine.Intent {
+  fileprivate init(_ intent: NearbyPeers.Intent) {
+    switch intent {
+    case .fetch(let way): self = .fetch(way)
+    case .appeared(let peer): self = .appeared(peer)
+    case .changed(let peer): self = .changed(peer)
+    case .disappeared(let peer): self = .disappeared(peer)
+    }
+  }
+}

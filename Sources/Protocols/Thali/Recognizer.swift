@@ -1,0 +1,185 @@
+import Common
+import Crypto
+
+/// A known peer that has announced itself to us. It is what a TLS client needs to reach the sender.
+public struct Recognition: Hashable, Sendable {
+  public let peer: PeerID
+  public let dialect: Dialect
+  /// The TLS identity of the announcement and our beacon in it.
+  public let identity: String
+  /// The sender accepts the identity until then.
+  public let expiration: WallTime
+}
+
+/// What became of a received announcement.
+public enum AnnouncementVerdict: Hashable, Sendable {
+  case recognized(Recognition)
+  case dropped(AnnouncementDrop)
+}
+
+/// Judges received announcements: which of them are for us, and from whom. Facts: thali.md section 1.
+///
+/// The steps, in this order: form and length of the preamble; whether the ephemeral key was seen before; curve and
+/// point; expiration; number of beacons. Only then one point is multiplied, however many beacons there are.
+public struct Recognizer: Sendable {
+  /// The dialects that are read.
+  public var dialects: Set<Dialect>
+  private var seen = EphemeralKeys(capacity: Limits.ephemeralKeys)
+  private var drops = [UInt64](repeating: 0, count: AnnouncementDrop.allCases.count)
+  /// Announcements that known peers made for us.
+  public private(set) var recognized: UInt64 = 0
+
+  public init(dialects: Set<Dialect> = [.spec]) { self.dialects = dialects }
+
+  /// How many announcements were dropped for one reason.
+  public subscript(_ drop: AnnouncementDrop) -> UInt64 { drops[drop.rawValue] }
+
+  /// All counters, with their names.
+  public var tallies: [Tally] {
+    [Tally("Recognized", recognized)] + AnnouncementDrop.allCases.map { Tally($0.name, self[$0]) }
+  }
+
+  /// Judges one announcement.
+  ///
+  /// - Parameter bytes: the body of a response, or any other bytes.
+  public mutating func judge(_ bytes: [UInt8], known: KnownPeers, at now: WallTime) -> AnnouncementVerdict {
+    let verdict = verdict(on: bytes, known, at: now)
+    switch verdict {
+    case .recognized: recognized += 1
+    case .dropped(let drop): drops[drop.rawValue] += 1
+    }
+    return verdict
+  }
+
+  private mutating func verdict(
+    on bytes: [UInt8], _ known: KnownPeers, at now: WallTime
+  ) -> AnnouncementVerdict {
+    let announcement: Announcement
+    do throws(AnnouncementDrop) {
+      let raw = try RawAnnouncement(reading: bytes)
+      guard dialects.contains(raw.dialect) else { throw .dialectOff }
+      let x = EphemeralKeys.X(raw.x)
+      guard !seen.contains(x, at: now) else { throw .replayed }
+      announcement = try raw.checked(at: now)
+      seen.insert(x, until: raw.expiration, at: now)
+    } catch {
+      return .dropped(error)
+    }
+    do throws(CryptoError) {
+      return try Self.find(announcement, known)
+    } catch {
+      return .dropped(.failed)
+    }
+  }
+
+  /// Looks for a beacon of a known peer for us.
+  private static func find(
+    _ announcement: Announcement, _ known: KnownPeers
+  ) throws(CryptoError) -> AnnouncementVerdict {
+    let preamble = announcement.preamble
+    let key = try FlagKey(
+      secret: try known.own.sharedX(with: preamble.ephemeral), expiration: preamble.expiration,
+      dialect: preamble.dialect)
+    var drop = AnnouncementDrop.notForUs
+    for beacon in announcement.beacons {
+      guard let keyID = try key.open(beacon.flag) else { continue }
+      guard let id = known.peer(with: keyID, in: preamble.dialect), let peer = known[id] else {
+        switch preamble.dialect {
+        case .spec: return .dropped(.unknownSender)
+        // A flag for somebody else may have opened by accident.
+        case .node:
+          if drop == .notForUs { drop = .unknownSender }
+          continue
+        }
+      }
+      let code = try peer.secret.code(expiration: preamble.expiration, dialect: preamble.dialect)
+      guard ConstantTime.equal(code, beacon.code) else {
+        drop = .wrongCode
+        continue
+      }
+      return .recognized(
+        Recognition(
+          peer: id, dialect: preamble.dialect, identity: TLSIdentity.text(of: preamble, beacon),
+          expiration: preamble.expiration))
+    }
+    return .dropped(drop)
+  }
+}
+
+/// The ephemeral keys of announcements that were judged, until these expire. When there are too many, the key that
+/// was received longest ago is forgotten.
+///
+/// A key is known by its X coordinate alone: the point with the other Y gives the same secrets, so that with both
+/// coordinates an observer could replay an announcement once.
+struct EphemeralKeys: Sendable {
+  /// An X coordinate, as four numbers.
+  struct X: Hashable, Sendable {
+    private var first: UInt64 = 0
+    private var second: UInt64 = 0
+    private var third: UInt64 = 0
+    private var fourth: UInt64 = 0
+
+    /// - Parameter bytes: 32 bytes; of more or fewer, those that are there count.
+    init(_ bytes: ArraySlice<UInt8>) {
+      withUnsafeMutableBytes(of: &self) { $0.copyBytes(from: bytes.prefix($0.count)) }
+    }
+  }
+
+  private struct Entry: Sendable {
+    let expiration: WallTime
+    /// The number of its last reception.
+    var reception: UInt64
+  }
+
+  private let capacity: Int
+  private var entries: [X: Entry] = [:]
+  /// Receptions in their order; those that a later one of the same key replaced stay until they come first.
+  private var order = Fifo<(x: X, reception: UInt64)>()
+  private var receptions: UInt64 = 0
+
+  init(capacity: Int) { self.capacity = capacity }
+
+  var count: Int { entries.count }
+
+  /// Whether the key was inserted and its announcement has not expired. The key counts as received now.
+  mutating func contains(_ x: X, at now: WallTime) -> Bool {
+    guard let entry = entries[x] else { return false }
+    guard now < entry.expiration else {
+      entries[x] = nil
+      return false
+    }
+    touch(x)
+    return true
+  }
+
+  mutating func insert(_ x: X, until expiration: WallTime, at now: WallTime) {
+    entries[x] = Entry(expiration: expiration, reception: 0)
+    touch(x)
+    while entries.count > capacity, let first = order.popFirst() { forget(first) }
+    while let first = order.first, isOver(first, at: now) { forget(first, popping: true) }
+  }
+
+  private mutating func touch(_ x: X) {
+    receptions += 1
+    entries[x]?.reception = receptions
+    order.append((x, receptions))
+    guard order.count > 2 * capacity else { return }
+    // Replays of a few keys fill the queue: what was replaced goes.
+    var rest = Fifo<(x: X, reception: UInt64)>()
+    while let next = order.popFirst() {
+      if entries[next.x]?.reception == next.reception { rest.append(next) }
+    }
+    order = rest
+  }
+
+  /// Whether a reception was replaced, or its announcement has expired.
+  private func isOver(_ reception: (x: X, reception: UInt64), at now: WallTime) -> Bool {
+    guard let entry = entries[reception.x], entry.reception == reception.reception else { return true }
+    return entry.expiration <= now
+  }
+
+  private mutating func forget(_ reception: (x: X, reception: UInt64), popping: Bool = false) {
+    if popping { order.popFirst() }
+    if entries[reception.x]?.reception == reception.reception { entries[reception.x] = nil }
+  }
+}

@@ -1,0 +1,41 @@
+import Bytes
+import Common
+import Crypto
+import Testing
+
+@testable import Thali
+
+/// Keys and times for tests: a sender, and receivers that know it.
+struct People {
+  static let now = WallTime(milliseconds: 1_780_000_000_000)
+
+  /// A key that is the same in every run.
+  static func key(_ number: UInt64) throws -> Secp256k1.PrivateKey {
+    var random = SeededRandom(seed: number)
+    return try Secp256k1.PrivateKey(randomFrom: &random)
+  }
+
+  /// What the owner of `own` knows when it knows these peers, with their numbers in that order.
+  static func known(
+    _ own: Secp256k1.PrivateKey, _ peers: [Secp256k1.PrivateKey]
+  ) throws -> (known: KnownPeers, ids: [PeerID]) {
+    var known = KnownPeers(own: own)
+    var ids: [PeerID] = []
+    for peer in peers { ids.append(try known.add(peer.publicKey)) }
+    return (known, ids)
+  }
+
+  /// The sender 1 and the receivers 2 and so on, each of whom knows the sender.
+  let sender: KnownPeers
+  let recipients: [PeerID]
+  let receivers: [KnownPeers]
+  let stranger: KnownPeers
+
+  init(receivers count: Int = 3) throws {
+    let sender = try Self.key(1)
+    let others = try (0..<count).map { try Self.key(UInt64(2 + $0)) }
+    (self.sender, recipients) = try Self.known(sender, others)
+    receivers = try others.map { try Self.known($0, [sender]).known }
+    stranger = try Self.known(try Self.key(1000), [sender]).known
+  }
+}
