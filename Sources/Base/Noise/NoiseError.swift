@@ -44,7 +44,8 @@ extension NoiseError {
     switch error {
     case .weakKey: self = .weakKey
     case .badLength: self = .badLength
-    case .authenticationFailed, .unavailable: self = .authenticationFailed
+    // Curve25519 takes any 32 bytes for a key.
+    case .authenticationFailed, .invalidKey, .unavailable: self = .authenticationFailed
     }
   }
 
