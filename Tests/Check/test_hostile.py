@@ -15,11 +15,13 @@ import issuer
 import pytest
 import world
 from issuer import LinkedDataIssuer
+from subjects import with_other_signature
 from world import TOP, check, entry, outcome
 
-from earshot_check import limits, status
+from earshot_check import certificates, limits, status
 from earshot_check.contexts import CREDENTIALS_V1, CREDENTIALS_V2
 from earshot_check.encodings import to_base64url
+from earshot_check.mdoc import DOCUMENT_SIGNER
 from earshot_check.reasons import Refusal
 from earshot_check.strictjson import parse
 from earshot_check.trustentry import Permit
@@ -340,6 +342,42 @@ def test_one_right_proof_of_several_is_enough_and_nine_proofs_are_too_many() -> 
     assert verdict({**made, "proof": [made["proof"]] * 9}) == ("invalid", {"proofMalformed"})
     assert verdict({**made, "proof": []}) == ("invalid", {"proofMissing"})
     assert verdict({**made, "proof": ["x"]}) == ("invalid", {"proofMalformed"})
+
+
+def test_a_proof_that_expires_before_the_credential_ends_its_validity() -> None:
+    made = BY.issue(document({"name": "x"}), expires="2026-03-01T00:00:00Z")
+    assert verdict(made, "2026-02-01") == ("valid", set())
+    assert verdict(made, "2026-06-01") == ("expired", {"expired"})
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "ES384", "ES256K", "EdDSA", "PS256", "RS256"])
+def test_an_sd_jwt_of_every_algorithm_needs_its_signature_and_its_dates(algorithm: str) -> None:
+    key = issuer.new_key(algorithm)
+    payload = {"iss": "did:web:issuer.example", "vct": "x", "nbf": 1767225600, "exp": 1798761600}
+    text = issuer.sd_jwt(payload, {"name": "x"}, algorithm, key, kid="key")
+    assert verdict(text, "2026-06-01", key=key) == ("valid", set())
+    assert verdict(text, "2025-12-31", key=key) == ("notYetValid", {"notYetValid"})
+    assert verdict(text, "2027-01-02", key=key) == ("expired", {"expired"})
+    assert verdict(with_other_signature(text), key=key) == ("invalid", {"signatureWrong"})
+    other = issuer.sd_jwt({**payload, "exp": 4102444800}, {"name": "x"}, algorithm, key, kid="key")
+    parts, changed = text.split("."), other.split(".")
+    assert verdict(".".join([parts[0], changed[1], parts[2]]), key=key)[0] == "invalid"
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "ES384", "ES256K", "EdDSA"])
+def test_an_mdoc_of_every_algorithm_needs_its_signature_and_its_dates(algorithm: str) -> None:
+    key = issuer.new_key(algorithm)
+    signer = issuer.certificate("Signer", key, purposes=(DOCUMENT_SIGNER,))
+    roots = [certificates.from_der(issuer.der(signer))]
+    text = issuer.mdoc({"family_name": "x"}, [signer], algorithm, key)
+
+    def found(text: str, at: str = "2026-06-01") -> tuple[str, set[str]]:
+        return outcome(check(text, [entry(roots=roots)], at))
+
+    assert found(text) == ("valid", set())
+    assert found(text, "2025-12-31") == ("notYetValid", {"notYetValid"})
+    assert found(text, "2028-01-02") == ("expired", {"expired"})
+    assert found(with_other_signature(text)) == ("invalid", {"signatureWrong"})
 
 
 # Status lists.
