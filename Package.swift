@@ -231,7 +231,7 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Store", "Config", "Checking", "CommandLine", "DBus",
+        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Thali", "Store", "Config", "Checking", "CommandLine", "DBus",
         "Radio",
         "Sharing",
         "Air",

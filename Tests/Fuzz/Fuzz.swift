@@ -30,7 +30,7 @@ struct Target: Sendable {
   }
 
   static let all: [Target] =
-    tuvali + checking + bitchat + bitchatPayloads + mesh + pblec + engines + noise + base + store + host + bus
+    tuvali + checking + bitchat + bitchatPayloads + mesh + pblec + thali + engines + noise + base + store + host + bus
     + strangers
 
   /// The one that the program's name says.

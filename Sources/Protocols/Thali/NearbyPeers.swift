@@ -36,6 +36,8 @@ public struct NearbyPeers: Sendable {
     case sighted(Way, BeaconVersion)
     /// Beacons were fetched. Nil: the peer announces nothing.
     case fetched(Way, AnnouncementVerdict?)
+    /// What a way served before belongs to a peer that has become known since.
+    case recognized(Way, Recognition)
     /// Beacons could not be fetched. The peer may have said when to try again.
     case failed(Way, retryAfter: Duration?)
     /// The sender of a name has left the network. Only its own address may say so.
@@ -73,6 +75,8 @@ public struct NearbyPeers: Sendable {
     var isOutdated = false
     var failures = 0
     var recognition: Recognition?
+    /// The last announcement, if it had a beacon for us of a sender who is not known.
+    var unknown: [UInt8]?
   }
 
   private var entries: [Way: Entry] = [:]
@@ -96,6 +100,14 @@ public struct NearbyPeers: Sendable {
       entry.recognition.flatMap { $0.peer == peer && now < $0.expiration ? (way, $0) : nil }
     }.sorted { !$0.way.isBluetooth && $1.way.isBluetooth }
   }
+
+  /// Announcements with a beacon for us of a sender who is not known, with the way that served them.
+  public var unknownAnnouncements: [(way: Way, bytes: [UInt8])] {
+    entries.compactMap { way, entry in entry.unknown.map { (way, $0) } }
+  }
+
+  /// Keeps an announcement until its way serves another one, for the case that its sender becomes known.
+  public mutating func keepUnknown(_ bytes: [UInt8], of way: Way) { entries[way]?.unknown = bytes }
 
   /// When a peer was last sighted on any way.
   public func lastSighted(_ peer: PeerID) -> Instant? {
@@ -125,6 +137,7 @@ public struct NearbyPeers: Sendable {
     switch event {
     case .sighted(let way, let version): sight(way, version, at: now)
     case .fetched(let way, let verdict): finish(way, verdict, at: now, &intents)
+    case .recognized(let way, let recognition): recognize(way, recognition, &intents)
     case .failed(let way, let retryAfter): fail(way, retryAfter, at: now)
     case .left(let name, let address):
       for (way, entry) in entries where entry.version == .name(name) {
@@ -200,6 +213,7 @@ public struct NearbyPeers: Sendable {
     entry.failures = 0
     entry.fetched = now
     let before = entry.recognition
+    entry.unknown = nil
     switch verdict {
     case .recognized(let recognition): entry.recognition = recognition
     // The peer is still the one that it was: it serves what we know already.
@@ -209,6 +223,14 @@ public struct NearbyPeers: Sendable {
     let others = peers(except: way)
     entries[way] = entry
     report(from: before?.peer, to: entry.recognition?.peer, others, &intents)
+  }
+
+  private mutating func recognize(_ way: Way, _ recognition: Recognition, _ intents: inout [Intent]) {
+    guard let entry = entries[way] else { return }
+    let others = peers(except: way)
+    entries[way]?.recognition = recognition
+    entries[way]?.unknown = nil
+    report(from: entry.recognition?.peer, to: recognition.peer, others, &intents)
   }
 
   private mutating func fail(_ way: Way, _ retryAfter: Duration?, at now: Instant) {

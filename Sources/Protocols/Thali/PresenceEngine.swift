@@ -62,6 +62,8 @@ public struct PresenceEngine: Sendable {
     let end: Instant?
     /// When the next announcement is made.
     let renewal: Instant
+    /// When the first announcement expires, by the wall clock, which may be set.
+    let expiration: WallTime
     let bytes: [Medium: [UInt8]]
   }
 
@@ -134,8 +136,20 @@ public struct PresenceEngine: Sendable {
 
   // MARK: What programs ask for
 
+  /// Adds a peer. If it has announced itself to us before, it is nearby at once.
+  ///
   /// - Throws: `ownKey`, `knownKey`, `tooManyPeers`, `cryptoFailed`.
-  public mutating func addPeer(_ key: Secp256k1.PublicKey) throws(PresenceError) -> PeerID { try known.add(key) }
+  public mutating func addPeer(
+    _ key: Secp256k1.PublicKey, at now: Instant, wall: WallTime
+  ) throws(PresenceError) -> (peer: PeerID, intents: [Intent]) {
+    let peer = try known.add(key)
+    var intents: [Intent] = []
+    for (way, bytes) in nearby.unknownAnnouncements {
+      guard let recognition = recognizer.judgeAgain(bytes, known: known, at: wall) else { continue }
+      intents += nearby.handle(.recognized(way, recognition), at: now).map(Intent.init)
+    }
+    return (peer, intents)
+  }
 
   /// Forgets a peer. If it was the last recipient, nothing is announced any more; else the others get a new
   /// announcement.
@@ -183,9 +197,10 @@ public struct PresenceEngine: Sendable {
         to: recipients, life: life, dialect: configuration.sends, known: known, at: wall, randomFrom: &random
       ).bytes
     }
+    let expiration = wall.advanced(by: life)
     // An announcement that lives as long as it is wanted needs no other one.
     let renewal = left <= life ? end ?? now : now.advanced(by: life - Limits.renewalLead)
-    announcing = Announcing(recipients: recipients, end: end, renewal: renewal, bytes: bytes)
+    announcing = Announcing(recipients: recipients, end: end, renewal: renewal, expiration: expiration, bytes: bytes)
     generation &+= 1
     let name = ServiceName(
       generation: configuration.sends == .node ? UInt32(generation) : nil, randomFrom: &random)
@@ -230,7 +245,8 @@ public struct PresenceEngine: Sendable {
   private mutating func renewIfDue(at now: Instant, _ wall: WallTime) -> [Intent] {
     guard let announcing else { return [] }
     if let end = announcing.end, end <= now { return silence(at: now) }
-    return announcing.renewal <= now ? renew(announcing.recipients, end: announcing.end, at: now, wall) : []
+    let isDue = announcing.renewal <= now || announcing.expiration <= wall
+    return isDue ? renew(announcing.recipients, end: announcing.end, at: now, wall) : []
   }
 
   private mutating func sight(_ way: Way, _ version: BeaconVersion, at now: Instant) -> [Intent] {
@@ -248,14 +264,17 @@ public struct PresenceEngine: Sendable {
     _ way: Way, _ response: BeaconResponse, at now: Instant, _ wall: WallTime
   ) -> [Intent] {
     note(way, true, at: now)
-    let event: NearbyPeers.Event =
-      switch response {
-      case .announcement(let bytes): .fetched(way, recognizer.judge(bytes, known: known, at: wall))
-      case .nothing: .fetched(way, nil)
-      case .busy(let seconds): .failed(way, retryAfter: .seconds(seconds))
-      case .refused: .failed(way, retryAfter: nil)
-      }
-    return nearby.handle(event, at: now).map(Intent.init)
+    switch response {
+    case .announcement(let bytes):
+      let verdict = recognizer.judge(bytes, known: known, at: wall)
+      let intents = nearby.handle(.fetched(way, verdict), at: now).map(Intent.init)
+      if verdict == .dropped(.unknownSender) { nearby.keepUnknown(bytes, of: way) }
+      return intents
+    case .nothing: return nearby.handle(.fetched(way, nil), at: now).map(Intent.init)
+    case .busy(let seconds):
+      return nearby.handle(.failed(way, retryAfter: .seconds(seconds)), at: now).map(Intent.init)
+    case .refused: return nearby.handle(.failed(way, retryAfter: nil), at: now).map(Intent.init)
+    }
   }
 
   private mutating func note(_ way: Way, _ succeeded: Bool, at now: Instant) {

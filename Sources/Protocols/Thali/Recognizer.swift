@@ -51,6 +51,15 @@ public struct Recognizer: Sendable {
     return verdict
   }
 
+  /// Judges an announcement again that was dropped because of an unknown sender, when more senders are known. It is not
+  /// a replay and not counted.
+  public func judgeAgain(_ bytes: [UInt8], known: KnownPeers, at now: WallTime) -> Recognition? {
+    guard let announcement = try? RawAnnouncement(reading: bytes).checked(at: now),
+      case .recognized(let recognition) = try? Self.find(announcement, known)
+    else { return nil }
+    return recognition
+  }
+
   private mutating func verdict(
     on bytes: [UInt8], _ known: KnownPeers, at now: WallTime
   ) -> AnnouncementVerdict {
