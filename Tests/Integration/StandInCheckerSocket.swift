@@ -11,8 +11,8 @@ final class StandInCheckerSocket: Sendable {
   /// The claims of all verdicts, as they were sent.
   private let sent = Locked<[[UInt8]]>([])
 
-  /// - Parameter word: the word of every verdict.
-  init(at path: String, word: String = "valid") throws {
+  /// - Parameter word: the word of every verdict; nil for a checker that never answers.
+  init(at path: String, word: String? = "valid") throws {
     let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     descriptor = listener
     var address = sockaddr_un()
@@ -29,6 +29,7 @@ final class StandInCheckerSocket: Sendable {
       while true {
         let connection = accept(listener, nil, nil)
         guard connection >= 0 else { return }
+        guard let word else { continue }
         Self.answer(connection, word, sent)
         Glibc.close(connection)
       }

@@ -25,7 +25,8 @@ enum CheckCommand {
     let credential = try FileOutput.readToEnd(file.descriptor, path)
     let socket = line.value("socket") ?? SocketChecker.defaultPath
     let checker = SocketChecker(
-      path: socket, connector: SocketConnector(), scheduler: EventLoop.shared)
+      path: socket, connector: SocketConnector(), scheduler: EventLoop.shared,
+      timeout: line.seconds("timeout") ?? SocketChecker.defaultTimeout)
     var check: Registration?
     let verdict = await withCheckedContinuation { continuation in
       check = checker.check(credential) { continuation.resume(returning: $0) }
