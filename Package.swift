@@ -40,6 +40,7 @@ let package = Package(
     room("Protocols/Bitchat", Every.base + ["Noise"]),
     room("Protocols/PBLEC", ["Bytes", "Common", "Crypto"]),
     room("Protocols/Thali", ["Bytes", "Common", "Crypto"]),
+    room("Protocols/ASN", ["Bytes", "Common", "Crypto"]),
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
@@ -149,6 +150,7 @@ let package = Package(
     tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat", "TestSupport"], vectors: true),
     tests("Protocols/PBLECTests", ["Bytes", "Common", "Crypto", "PBLEC"], vectors: true),
     tests("Protocols/ThaliTests", ["Bytes", "Common", "Crypto", "Thali", "TestSupport"], vectors: true),
+    tests("Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/CalendarTests", ["Calendar"]),
     tests("Host/JournalTests", ["Common", "Journal"]),

@@ -1,0 +1,148 @@
+import Bytes
+
+/// Who a session acts for.
+public struct Login: Hashable, Sendable {
+  public enum Role: Sendable, CaseIterable {
+    case user
+    /// The key of the administrator in the configuration.
+    case admin
+    /// The service key: another server of the same service (a mirror).
+    case service
+  }
+
+  public let key: UserKey
+  public let role: Role
+
+  public init(_ key: UserKey, _ role: Role = .user) {
+    (self.key, self.role) = (key, role)
+  }
+}
+
+/// The lists that a user's control blobs hold, as the server consults them.
+public struct AccessLists: Hashable, Sendable {
+  /// The content of `asn/author`.
+  public var author: UserKey?
+  public var editors: Set<UserKey>
+  /// Empty: messages need no approval.
+  public var moderators: Set<UserKey>
+  /// Nil: the user has no such blob, so that everybody receives its marks.
+  public var subscribers: Set<UserKey>?
+
+  public init(
+    author: UserKey? = nil, editors: Set<UserKey> = [], moderators: Set<UserKey> = [], subscribers: Set<UserKey>? = nil
+  ) {
+    (self.author, self.editors, self.moderators, self.subscribers) = (author, editors, moderators, subscribers)
+  }
+
+  public var isModerated: Bool { !moderators.isEmpty }
+
+  /// The keys of a list: 32 octets each. Throws `badValue` if the content ends within a key, `tooLong` for over 16,384
+  /// keys.
+  public static func keys(_ content: ArraySlice<UInt8>) throws(WireError) -> Set<UserKey> {
+    guard content.count.isMultiple(of: UserKey.size) else { throw .badValue("list of keys") }
+    guard content.count <= Limits.keysInList * UserKey.size else {
+      throw .tooLong(field: "list of keys", limit: Limits.keysInList)
+    }
+    var keys: Set<UserKey> = []
+    var reader = ByteReader(content)
+    while !reader.isAtEnd { keys.insert(try UserKey(reading: &reader)) }
+    return keys
+  }
+}
+
+/// How far a message to a moderated forum or bridge has come. Every other blob is published at once.
+public enum Publicity: Sendable, CaseIterable {
+  case published
+  /// A message that no moderator approved.
+  case awaitingApproval
+  /// A message that a moderator just approved: the moderators have it.
+  case approved
+}
+
+/// What a login may do with a blob: the two lists of the document, as one function. Facts: asn.md section 10
+public struct Permission: OptionSet, Hashable, Sendable {
+  public let rawValue: UInt8
+
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  /// Add the blob to the store.
+  public static let add = Permission(rawValue: 1)
+  /// Get the blob as a push when it is added or approved.
+  public static let receive = Permission(rawValue: 2)
+  /// Remove the blob.
+  public static let remove = Permission(rawValue: 4)
+  /// Approve the blob, which is a message.
+  public static let approve = Permission(rawValue: 8)
+
+  /// - Parameters:
+  ///   - lists: the lists of the blob's owner.
+  ///   - publicity: what the push is about; it matters for messages only.
+  public static func of(
+    _ login: Login, owner: UserKey, name: BlobName, lists: AccessLists, publicity: Publicity = .published
+  ) -> Permission {
+    var permission: Permission = []
+    let isOwner = owner == login.key
+    let isEditor = lists.author == login.key || lists.editors.contains(login.key)
+    if login.role != .user || isOwner || isEditor {
+      permission.formUnion([.add, .remove])
+    }
+    if name.isMessage {
+      permission.insert(.add)
+      if lists.moderators.contains(login.key) { permission.insert(.approve) }
+    }
+    if receives(login, isOwner: isOwner, name: name, lists: lists, publicity) { permission.insert(.receive) }
+    return permission
+  }
+
+  private static func receives(
+    _ login: Login, isOwner: Bool, name: BlobName, lists: AccessLists, _ publicity: Publicity
+  ) -> Bool {
+    let isSubscriber = lists.subscribers?.contains(login.key) ?? false
+    let isModerator = lists.moderators.contains(login.key)
+    if name.isMessage {
+      switch publicity {
+      case .published: return login.role == .service || isOwner || isSubscriber || isModerator
+      case .awaitingApproval: return login.role == .service || isModerator
+      case .approved: return (isOwner || isSubscriber) && !isModerator
+      }
+    }
+    if login.role == .service || isOwner { return true }
+    if name == .mark { return lists.subscribers == nil || isSubscriber }
+    return name == .bridge && isSubscriber
+  }
+
+  /// Whether a login may read what a directory links under this name.
+  ///
+  /// Everybody may read everything but messages and marks: messages are for the owner of the directory and for the
+  /// people of its lists, marks for the owner and the subscribers, if there is a list of subscribers.
+  ///
+  /// - Parameter lists: the lists of the directory's owner.
+  public static func mayRead(_ login: Login, directory owner: UserKey, link name: String, lists: AccessLists) -> Bool {
+    if login.role != .user || owner == login.key { return true }
+    let isSubscriber = lists.subscribers?.contains(login.key) ?? false
+    if name.hasPrefix(BlobName.messages) {
+      return lists.author == login.key || lists.editors.contains(login.key) || lists.moderators.contains(login.key)
+        || isSubscriber
+    }
+    return name != BlobName.mark.text || lists.subscribers == nil || isSubscriber
+  }
+
+  /// Whether the content of a control blob has its form; any other content is opaque.
+  ///
+  /// Throws `badValue` or `tooLong`.
+  public static func checkContent(_ name: BlobName, _ content: ArraySlice<UInt8>) throws(WireError) {
+    switch name {
+    case .auth, .author: _ = try UserKey(content)
+    case .user:
+      guard UserKind(rawValue: String(decoding: content, as: UTF8.self)) != nil else { throw .badValue("kind of user") }
+    case .editors, .moderators, .subscribers: _ = try AccessLists.keys(content)
+    case .mark: _ = try Mark(content)
+    case .removals, .approvals:
+      guard try Sum.list(content).count <= Limits.sumsInOneRequest else {
+        throw .tooLong(field: "list of sums", limit: Limits.sumsInOneRequest)
+      }
+    case .vouchers: guard content.count == PDU.signature else { throw .badValue("signature") }
+    default: break
+    }
+  }
+}

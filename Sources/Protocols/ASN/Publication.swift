@@ -1,0 +1,329 @@
+import Bytes
+
+/// Why a request ends without success: a result, and a sentence for the peer.
+public struct Refusal: Error, Hashable, Sendable {
+  public let result: ResultCode
+  public let sentence: String
+  /// Set if the store is at fault: the peer is not told what its disk has.
+  public let store: StoreError?
+
+  public init(_ result: ResultCode, _ sentence: String? = nil) {
+    (self.result, self.sentence, store) = (result, sentence ?? result.sentence, nil)
+  }
+
+  public init(_ store: StoreError) {
+    (result, sentence, self.store) = (.failure, "The blob cannot be stored", store)
+  }
+
+  static let denied = Refusal(.denied)
+}
+
+/// A blob that goes to every session that may receive it, but to the one that sent it. One copy goes to each session.
+public struct Push: Hashable, Sendable {
+  public let blob: Blob
+  public let name: BlobName
+  /// The lists of the blob's owner when it was added.
+  public let lists: AccessLists
+  public let publicity: Publicity
+
+  public func isFor(_ login: Login) -> Bool {
+    Permission.of(login, owner: blob.header.owner, name: name, lists: lists, publicity: publicity).contains(.receive)
+  }
+}
+
+/// What follows from a request: changes to write together, and blobs to push once they are durable.
+public struct Publication: Hashable, Sendable {
+  public var changes: [StoreChange] = []
+  public var pushes: [Push] = []
+
+  public init() {}
+
+  mutating func add(_ other: Publication) {
+    changes += other.changes
+    pushes += other.pushes
+  }
+}
+
+/// The rules by which blobs are added to a store: from the state of the store and a request to changes and pushes.
+/// Facts: asn.md sections 7, 9 and 10
+public struct Publisher: Sendable {
+  /// The bounds that the configuration sets.
+  public struct Quota: Hashable, Sendable {
+    /// Octets of a blob, its header included.
+    public var blob = 1024 * 1024
+    public var users = 100_000
+    public var namesPerUser = 100_000
+    /// Octets of all blobs.
+    public var store: UInt64 = 10 * 1024 * 1024 * 1024
+
+    public init() {}
+  }
+
+  public var quota: Quota
+
+  public init(quota: Quota = Quota()) { self.quota = quota }
+
+  /// Whether a blob has a place in the store. The current mark of an actual user is not stored, and neither is what a
+  /// bridge passes on.
+  public static func isStored(_ name: BlobName, ownerKind: UserKind?) -> Bool {
+    if name == .bridge { return false }
+    return name != .mark || (ownerKind != nil && ownerKind != .actual)
+  }
+
+  /// What follows from a blob that a login sent or had the server make.
+  ///
+  /// - Parameters:
+  ///   - subject: the user that a voucher is about, if the request says so.
+  ///   - now: the server's time in nanoseconds since 1970.
+  /// - Returns: nil if the store has the blob.
+  public func publish(
+    _ blob: Blob, by login: Login, subject: UserKey? = nil, in store: some BlobStore, now: UInt64
+  ) throws(Refusal) -> Publication? {
+    let header = blob.header
+    guard let name = header.name else { throw Refusal(.illFormatted, "The name of the blob is not allowed") }
+    guard login.role != .user || header.author == login.key else {
+      throw Refusal(.denied, "The author of the blob is not the user of the session")
+    }
+    let (latest, overflow) = now.addingReportingOverflow(Limits.epochAhead)
+    guard overflow || header.epoch <= latest else {
+      throw Refusal(.illFormatted, "The epoch of the blob is in the future")
+    }
+    guard header.size <= quota.blob else {
+      throw Refusal(.failure, "The blob has \(header.size) octets; the limit is \(quota.blob)")
+    }
+    do throws(WireError) {
+      try Permission.checkContent(name, blob.content)
+    } catch {
+      throw Refusal(.illFormatted, "The content of \(name.text) is malformed: \(error)")
+    }
+    let view = StoreView(store)
+    let lists = try view.lists(of: header.owner)
+    guard Permission.of(login, owner: header.owner, name: name, lists: lists).contains(.add) else { throw .denied }
+    let kind = try view.kind(of: header.owner)
+    guard kind != nil || login.role != .user || header.owner == login.key else {
+      throw Refusal(.failure, "No such USER")
+    }
+    return try place(blob, name: name, lists: lists, kind: kind, by: login, subject: subject, in: store)
+  }
+
+  /// The same for a blob whose sender needs no permission: the server itself.
+  func place(
+    _ blob: Blob, name: BlobName, lists: AccessLists, kind: UserKind?, by login: Login, subject: UserKey? = nil,
+    in store: some BlobStore
+  ) throws(Refusal) -> Publication? {
+    let view = StoreView(store)
+    let isModerated = name.isMessage && lists.isModerated
+    var publication = Publication()
+    publication.pushes = [
+      Push(blob: blob, name: name, lists: lists, publicity: isModerated ? .awaitingApproval : .published)
+    ]
+    guard Self.isStored(name, ownerKind: kind) else { return publication }
+    guard try view.header(blob.sum) == nil else { return nil }
+    let usage = try view.usage()
+    guard usage.bytes + UInt64(blob.bytes.count) <= quota.store else { throw Refusal(StoreError.full) }
+    publication.changes = [.insert(blob)]
+    for link in links(of: blob, name: name, lists: lists, subject: subject) {
+      let old = try view.link(link.owner, link.name)
+      guard link.replaces(old) else { continue }
+      if old == nil { try checkNames(link, view) }
+      if link.name == BlobName.user.text, old == nil, usage.users >= quota.users {
+        throw Refusal(.failure, "The server has its limit of \(quota.users) users")
+      }
+      publication.changes.append(.link(link))
+    }
+    if name == .approvals { publication.add(try approval(blob, by: login, view)) }
+    if name == .removals { publication.changes += try removal(blob, by: login, view) }
+    return publication
+  }
+
+  /// Messages may fill nine tenths of a directory, so that its owner can still write.
+  private func checkNames(_ link: Link, _ view: StoreView<some BlobStore>) throws(Refusal) {
+    let limit = link.name.hasPrefix(BlobName.messages) ? quota.namesPerUser / 10 * 9 : quota.namesPerUser
+    guard try view.linkCount(link.owner) < limit else {
+      throw Refusal(.failure, "USER \(link.owner) has its limit of \(quota.namesPerUser) names")
+    }
+  }
+
+  private func links(of blob: Blob, name: BlobName, lists: AccessLists, subject: UserKey?) -> [Link] {
+    let header = blob.header
+    func link(_ owner: UserKey, _ name: String) -> Link {
+      Link(owner: owner, name: name, sum: blob.sum, epoch: header.epoch)
+    }
+    let own = name.link(blob.sum)
+    if name.isMessage {
+      // The author has its message; the owner has it at once or after approval, and until then the moderators have it.
+      let readers = lists.isModerated ? lists.moderators : [header.owner]
+      return readers.union([header.author]).sorted().map { link($0, own) }
+    }
+    if name == .vouchers {
+      // The originals name the subject as the owner; a blob by which somebody vouches for itself names nobody else.
+      guard let subject = subject ?? (header.owner == header.author ? nil : header.owner) else {
+        return [link(header.owner, own)]
+      }
+      return [
+        link(header.author, BlobName.vouchers.text + subject.hex),
+        link(subject, BlobName.references + header.author.hex),
+      ]
+    }
+    return [link(header.owner, own)]
+  }
+
+  /// The messages that an approval lists are linked for their owners and pushed. Messages that are linked already are
+  /// skipped.
+  private func approval(
+    _ approval: Blob, by login: Login, _ view: StoreView<some BlobStore>
+  ) throws(Refusal) -> Publication {
+    var publication = Publication()
+    for sum in Set((try? Sum.list(approval.content)) ?? []).sorted() {
+      guard try view.mayRead(sum, login), let message = try view.blob(sum), let name = message.header.name else {
+        throw StoreView<MemoryBlobStore>.missing
+      }
+      let lists = try view.lists(of: message.header.owner)
+      guard
+        login.role != .user
+          || Permission.of(login, owner: message.header.owner, name: name, lists: lists).contains(.approve)
+      else { throw .denied }
+      guard name.isMessage else { throw Refusal(.illFormatted, "\(sum) is not a message") }
+      let link = Link(owner: message.header.owner, name: name.link(sum), sum: sum, epoch: message.header.epoch)
+      guard try view.link(link.owner, link.name) == nil else { continue }
+      publication.changes.append(.link(link))
+      publication.pushes.append(Push(blob: message, name: name, lists: lists, publicity: .approved))
+    }
+    return publication
+  }
+
+  /// The blobs that a removal lists are flagged, and their links hidden.
+  ///
+  /// The removal of a removal brings back what the other one removed, as long as `gc` has not purged it.
+  private func removal(
+    _ removal: Blob, by login: Login, _ view: StoreView<some BlobStore>
+  ) throws(Refusal) -> [StoreChange] {
+    for sum in (try? Sum.list(removal.content)) ?? [] {
+      guard let header = try view.header(sum), let name = header.name else { continue }
+      let lists = try view.lists(of: header.owner)
+      guard Permission.of(login, owner: header.owner, name: name, lists: lists).contains(.remove) else { throw .denied }
+    }
+    var plan = RemovalPlan(view)
+    try plan.activate(removal)
+    return plan.changes
+  }
+}
+
+/// The consequences of one removal, computed before anything is written: each lookup sees the changes that are planned.
+struct RemovalPlan<Store: BlobStore> {
+  private struct Name: Hashable {
+    let owner: UserKey
+    let name: String
+  }
+  private struct Hidden: Hashable {
+    let link: Link
+    let removal: Sum
+  }
+
+  private(set) var changes: [StoreChange] = []
+  private let view: StoreView<Store>
+  private var flags: [Sum: Set<Sum>] = [:]
+  private var live: [Sum: [Link]] = [:]
+  private var hidden: [Sum: [Hidden]] = [:]
+  private var names: [Name: Link?] = [:]
+
+  init(_ view: StoreView<Store>) { self.view = view }
+
+  /// Flags what the removal lists.
+  mutating func activate(_ removal: Blob) throws(Refusal) { try activate(removal, depth: 0) }
+
+  private mutating func activate(_ removal: Blob, depth: Int) throws(Refusal) {
+    guard depth < Limits.reversals else { throw Refusal(.failure, "Too many removals remove one another") }
+    for target in (try? Sum.list(removal.content)) ?? [] {
+      guard let header = try view.header(target) else { continue }
+      var flags = try flags(of: target)
+      let wasFlagged = !flags.isEmpty
+      guard flags.insert(removal.sum).inserted else { continue }
+      self.flags[target] = flags
+      changes.append(.flag(target, removal: removal.sum))
+      guard !wasFlagged else { continue }
+      for link in try links(to: target) {
+        changes.append(.hide(link, removal: removal.sum))
+        hidden[target, default: []].append(Hidden(link: link, removal: removal.sum))
+        names[Name(owner: link.owner, name: link.name)] = .some(nil)
+      }
+      live[target] = []
+      if header.name == .removals, let inner = try view.blob(target) { try deactivate(inner, depth: depth + 1) }
+    }
+  }
+
+  private mutating func deactivate(_ removal: Blob, depth: Int) throws(Refusal) {
+    guard depth < Limits.reversals else { throw Refusal(.failure, "Too many removals remove one another") }
+    for target in (try? Sum.list(removal.content)) ?? [] {
+      guard let header = try view.header(target) else { continue }
+      // The hidden links are read before the flag goes.
+      let hiding = try hidden(of: target)
+      var flags = try flags(of: target)
+      guard flags.remove(removal.sum) != nil else { continue }
+      self.flags[target] = flags
+      changes.append(.unflag(target, removal: removal.sum))
+      hidden[target] = try hiding.compactMapTyped { (entry) throws(Refusal) -> Hidden? in
+        guard entry.removal == removal.sum else { return entry }
+        if let next = flags.min() {
+          changes.append(.rehide(entry.link, from: removal.sum, to: next))
+          return Hidden(link: entry.link, removal: next)
+        }
+        changes.append(.unhide(entry.link, removal: removal.sum))
+        try restore(entry.link)
+        return nil
+      }
+      if flags.isEmpty, header.name == .removals, let inner = try view.blob(target) {
+        try activate(inner, depth: depth + 1)
+      }
+    }
+  }
+
+  /// The link returns unless a newer blob has its name.
+  private mutating func restore(_ link: Link) throws(Refusal) {
+    let name = Name(owner: link.owner, name: link.name)
+    let current: Link?
+    if let planned = names[name] { current = planned } else { current = try view.link(link.owner, link.name) }
+    guard link.replaces(current) else { return }
+    if let current { live[current.sum] = try links(to: current.sum).filter { $0 != current } }
+    live[link.sum] = try links(to: link.sum) + [link]
+    names[name] = .some(link)
+    changes.append(.link(link))
+  }
+
+  private mutating func flags(of sum: Sum) throws(Refusal) -> Set<Sum> {
+    if let known = flags[sum] { return known }
+    let stored = Set(try view.removals(flagging: sum))
+    flags[sum] = stored
+    return stored
+  }
+
+  private mutating func links(to sum: Sum) throws(Refusal) -> [Link] {
+    if let known = live[sum] { return known }
+    let stored = try view.links(to: sum)
+    live[sum] = stored
+    return stored
+  }
+
+  private mutating func hidden(of sum: Sum) throws(Refusal) -> [Hidden] {
+    if let known = hidden[sum] { return known }
+    var stored: [Hidden] = []
+    for removal in try flags(of: sum).sorted() {
+      stored += try view.hiddenLinks(removal: removal, of: sum).map { Hidden(link: $0, removal: removal) }
+    }
+    hidden[sum] = stored
+    return stored
+  }
+}
+
+extension Array {
+  /// `compactMap` for a body with typed errors.
+  fileprivate func compactMapTyped<Result, Failure: Error>(
+    _ body: (Element) throws(Failure) -> Result?
+  ) throws(Failure) -> [Result] {
+    var results: [Result] = []
+    for element in self {
+      if let result = try body(element) { results.append(result) }
+    }
+    return results
+  }
+}

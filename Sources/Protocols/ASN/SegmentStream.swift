@@ -1,0 +1,175 @@
+import Bytes
+import Crypto
+
+/// Why a stream of segments ended. Nothing of a stream can be read after its first error.
+public enum SegmentError: Error, Hashable, Sendable {
+  /// The length of a segment is outside 17 to 4,096.
+  case badLength(Int)
+  /// A segment was not sealed by the peer under the expected key and counter.
+  case notAuthentic
+  /// The peer used the last counter of the key, or the next segment would.
+  case exhausted
+  /// A PDU is longer than the receiver's limit, in octets.
+  case tooLong(limit: Int)
+  /// The peer's key is a low-order point.
+  case weakKey
+}
+
+/// The segments of a byte stream, put together from portions of any size. Facts: asn.md section 3
+///
+///     moreLength    2, most significant octet first: bit 15 is More, the others are the octets that follow
+///     sealed        17 to 4,096
+public struct SegmentStream: Sendable {
+  public struct Segment: Hashable, Sendable {
+    /// Whether the PDU goes on in the next segment.
+    public let isContinued: Bool
+    /// Tag and ciphertext.
+    public let sealed: ArraySlice<UInt8>
+  }
+
+  private var buffer: [UInt8] = []
+  private var start = 0
+
+  public init() {}
+
+  /// The octets that were received and not taken out.
+  public var pending: Int { buffer.count - start }
+
+  /// Adds received octets. The caller takes segments out until `next` returns nil.
+  public mutating func receive(_ bytes: some Collection<UInt8>) {
+    if start == buffer.count {
+      buffer.removeAll(keepingCapacity: true)
+      start = 0
+    } else if start > 16_384 {
+      buffer.removeFirst(start)
+      start = 0
+    }
+    buffer.append(contentsOf: bytes)
+  }
+
+  /// Takes the first `count` octets out as they are; nil if there are fewer.
+  public mutating func take(_ count: Int) -> [UInt8]? {
+    guard pending >= count else { return nil }
+    defer { start += count }
+    return Array(buffer[start..<start + count])
+  }
+
+  /// Takes the next whole segment out; nil if it is not complete. Throws `badLength` as soon as the length is known.
+  public mutating func next() throws(SegmentError) -> Segment? {
+    guard pending >= 2 else { return nil }
+    let length = Int(buffer[start] & 0x7F) << 8 | Int(buffer[start + 1])
+    guard Limits.segment.contains(length) else { throw .badLength(length) }
+    guard pending >= 2 + length else { return nil }
+    let isContinued = buffer[start] & 0x80 != 0
+    let sealed = buffer[(start + 2)..<(start + 2 + length)]
+    start += 2 + length
+    return Segment(isContinued: isContinued, sealed: sealed)
+  }
+}
+
+/// One key of a connection, with the counters of both directions. Facts: asn.md section 3
+///
+/// A nonce is the first 22 octets of the given one and a 16-bit counter. The side whose public key of this box is
+/// smaller counts 1, 3, 5…, the other 2, 4, 6…. Every segment takes a counter, so no nonce is used twice; a counter
+/// that would pass 65,535 is an error.
+public struct BoxChannel: Sendable {
+  public static let nonceSize = NaClBox.nonceSize
+
+  private let key: NaClBox.Key
+  private var nonce: [UInt8]
+  private var sending: UInt32
+  private var receiving: UInt32
+  private var partial: [UInt8] = []
+
+  /// - Parameters:
+  ///   - nonce: 24 octets, of which the last two are replaced.
+  /// - Throws: `weakKey`; `badLength` for a nonce that has not 24 octets.
+  public init(own: X25519.PrivateKey, peer: X25519.PublicKey, nonce: some Collection<UInt8>) throws(SegmentError) {
+    guard nonce.count == Self.nonceSize else { throw .badLength(nonce.count) }
+    do throws(CryptoError) {
+      key = try NaClBox.Key(own: own, peer: peer)
+    } catch {
+      throw .weakKey
+    }
+    self.nonce = Array(nonce)
+    let isSmaller = own.publicKey.bytes.lexicographicallyPrecedes(peer.bytes)
+    (sending, receiving) = isSmaller ? (1, 2) : (2, 1)
+  }
+
+  /// The channel of the peer, computed from this side's secret: what this side seals it opens. For replaying a capture.
+  init(
+    mirroring own: X25519.PrivateKey, peer: X25519.PublicKey, nonce: some Collection<UInt8>
+  ) throws(SegmentError) {
+    try self.init(own: own, peer: peer, nonce: nonce)
+    (sending, receiving) = (receiving, sending)
+  }
+
+  /// Passes over segments of the peer that a capture does not have.
+  mutating func skipReceived(_ count: Int) { receiving += 2 * UInt32(count) }
+
+  /// The counter of the next segment that is sealed.
+  public var nextCounter: UInt32 { sending }
+
+  /// The segments that can be sealed before the counter would pass 65,535.
+  public var segmentsLeft: Int { sending > Limits.lastCounter ? 0 : Int(Limits.lastCounter - sending) / 2 + 1 }
+
+  /// The segments that the peer can still send under this key.
+  public var peerSegmentsLeft: Int { receiving > Limits.lastCounter ? 0 : Int(Limits.lastCounter - receiving) / 2 + 1 }
+
+  /// How many segments a PDU of so many octets takes.
+  public static func segments(_ count: Int) -> Int {
+    max(1, (count + Limits.segmentPlaintext - 1) / Limits.segmentPlaintext)
+  }
+
+  /// The segments of a PDU, each with its length. The PDU must not be empty.
+  ///
+  /// Throws `exhausted`, having used no counter, if the counter would pass 65,535.
+  public mutating func seal(_ pdu: [UInt8]) throws(SegmentError) -> [[UInt8]] {
+    guard Self.segments(pdu.count) <= segmentsLeft else { throw .exhausted }
+    guard !pdu.isEmpty else { return [] }
+    var segments: [[UInt8]] = []
+    var start = 0
+    while start < pdu.count {
+      let end = min(start + Limits.segmentPlaintext, pdu.count)
+      setCounter(sending)
+      sending += 2
+      do throws(CryptoError) {
+        var segment = try key.seal(pdu[start..<end], nonce: nonce, behind: 2)
+        let length = segment.count - 2
+        segment[0] = UInt8(length >> 8) | (end < pdu.count ? 0x80 : 0)
+        segment[1] = UInt8(truncatingIfNeeded: length)
+        segments.append(segment)
+      } catch {
+        throw .notAuthentic
+      }
+      start = end
+    }
+    return segments
+  }
+
+  /// Opens a segment of the peer; returns the PDU that it completes, or nil if More is set.
+  ///
+  /// - Parameter limit: the octets that a PDU may have.
+  public mutating func open(_ segment: SegmentStream.Segment, limit: Int) throws(SegmentError) -> [UInt8]? {
+    guard receiving <= Limits.lastCounter else { throw .exhausted }
+    setCounter(receiving)
+    let plaintext: [UInt8]
+    do throws(CryptoError) {
+      plaintext = try key.open(segment.sealed, nonce: nonce)
+    } catch {
+      throw .notAuthentic
+    }
+    receiving += 2
+    guard partial.count + plaintext.count <= limit else { throw .tooLong(limit: limit) }
+    if partial.isEmpty, !segment.isContinued { return plaintext }
+    partial += plaintext
+    guard !segment.isContinued else { return nil }
+    defer { partial = [] }
+    return partial
+  }
+
+  private mutating func setCounter(_ counter: UInt32) {
+    nonce[22] = UInt8(truncatingIfNeeded: counter >> 8)
+    nonce[23] = UInt8(truncatingIfNeeded: counter)
+  }
+}

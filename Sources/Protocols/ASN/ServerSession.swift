@@ -1,0 +1,490 @@
+import Bytes
+import Common
+import Crypto
+
+/// What a session wants done, in this order.
+public enum ServerAction: Sendable {
+  /// One segment: one frame on a transport that has frames.
+  case send([UInt8])
+  /// The store is asked; `answer` takes the outcome with the same slot. Requests of a session are carried out in their
+  /// order.
+  case perform(StoreRequest, slot: UInt64?)
+  /// The client waits for an answer about other sessions: `who` and `iam`.
+  case ask(Command, slot: UInt64)
+  /// The login changed; nil after a pause and at the end. Blobs are pushed to those that are logged in.
+  case loggedIn(Login?)
+  /// A login was refused.
+  case loginFailed
+  /// A blob of the client's was dropped.
+  case dropped(Refusal)
+  case ping
+  /// What was sent before is still to be written. Nothing follows.
+  case close(CloseReason)
+}
+
+/// The server's side of one connection, as a state machine: octets and outcomes in, segments and requests out.
+/// Facts: asn.md sections 3 to 6
+///
+/// Answers go out in the order of the requests. After a login, a resume or a quit, nothing more is read before its
+/// acknowledgement is sent, because the key changes with it.
+public struct ServerSession: Sendable {
+  public struct Configuration: Sendable {
+    /// The service's key pair and the initial nonce, 24 octets.
+    public var encryption: X25519.PrivateKey
+    public var nonce: [UInt8]
+    public var dialect = Dialect.seed
+    /// Whether the transport has frames, so that the first one has to be the key.
+    public var isFramed = true
+    /// Whether the acknowledgement of a resume brings new keys, as that of the server of 2014 does.
+    public var rekeysAtResume = true
+    /// Octets of a blob.
+    public var blob = 1024 * 1024
+    /// Requests without an answer.
+    public var inFlight = 64
+    /// Octets of output that may wait for the transport.
+    public var waiting = 4 * 1024 * 1024
+    /// Commands and blobs a second, and at one moment.
+    public var commands = 50
+    public var burst = 200
+    public var keyTime = Duration.seconds(10)
+    public var loginTime = Duration.seconds(10)
+    public var pingTime = Duration.seconds(60)
+    public var idleTime = Duration.seconds(600)
+    public var suspendedTime = Duration.seconds(24 * 3600)
+
+    public init(encryption: X25519.PrivateKey, nonce: [UInt8]) {
+      (self.encryption, self.nonce) = (encryption, nonce)
+    }
+  }
+
+  private struct Slot {
+    let number: UInt64
+    let ask: SessionState.Ask
+    let requester: Requester
+    var outcome: StoreOutcome?
+    var isLoading = false
+  }
+
+  public let id: SessionID
+  public private(set) var state = SessionState.opened
+  public private(set) var login: Login?
+  /// Octets that the transport has not written.
+  public private(set) var waiting = 0
+  private let configuration: Configuration
+  private var stream = SegmentStream()
+  private var channel: BoxChannel?
+  private var peer: X25519.PublicKey?
+  private var unverified: [UInt8]?
+  private var slots: [Slot] = []
+  private var lastSlot: UInt64 = 0
+  private var isBarred = false
+  private var bucket: TokenBucket
+  private var heldUntil: Instant?
+  private var since: Instant
+  private var heard: Instant
+  private var pinged: Instant
+  private var trace = Trace()
+  private var actions: [ServerAction] = []
+
+  public init(_ id: SessionID, configuration: Configuration, at now: Instant) {
+    (self.id, self.configuration) = (id, configuration)
+    let period = Double(configuration.burst) / Double(max(1, configuration.commands))
+    bucket = TokenBucket(configuration.burst, each: .seconds(period))
+    (since, heard, pinged) = (now, now, now)
+  }
+
+  /// The client's ephemeral key; nil before it was received.
+  public var ephemeral: UserKey? { peer.map { UserKey($0) } }
+
+  /// Whether the transport should read nothing more for now.
+  public var isHolding: Bool { state == .closed || isBarred || isFull || heldUntil != nil }
+
+  private var isFull: Bool { slots.count >= configuration.inFlight || waiting > configuration.waiting / 2 }
+
+  /// Octets of the longest PDU that is taken.
+  private var longest: Int {
+    configuration.blob + max(Blob.fixedHeader + Limits.name, PDU.header + Limits.argumentBytes)
+  }
+
+  // MARK: Events
+
+  /// Takes octets from the transport: a frame, or a portion of any size.
+  ///
+  /// - Parameter epoch: the time in nanoseconds since 1970.
+  public mutating func receive(
+    _ bytes: some Collection<UInt8>, random: inout some RandomSource, at now: Instant, epoch: UInt64
+  ) -> [ServerAction] {
+    guard state != .closed, !bytes.isEmpty else { return [] }
+    heard = now
+    if configuration.isFramed, peer == nil, bytes.count != UserKey.size {
+      close(.badKey)
+      return takeActions()
+    }
+    stream.receive(bytes)
+    process(random: &random, at: now, epoch: epoch)
+    return takeActions()
+  }
+
+  /// Takes the outcome of a request.
+  public mutating func answer(
+    _ slot: UInt64, _ outcome: StoreOutcome, random: inout some RandomSource, at now: Instant, epoch: UInt64
+  ) -> [ServerAction] {
+    guard state != .closed, let index = slots.firstIndex(where: { $0.number == slot }) else { return [] }
+    if slots[index].isLoading, outcome.result != .success {
+      // The store cannot read the blobs: the request ends with its sentence.
+      (slots[index].isLoading, slots[index].outcome) = (false, outcome)
+    } else if slots[index].isLoading {
+      slots[index].isLoading = false
+      let rest = slots[index].outcome?.stream.dropFirst(max(1, outcome.consumed))
+      slots[index].outcome?.stream = Array(rest ?? [])
+      for blob in outcome.loaded { transmit(.blob(blob), epoch: epoch) }
+    } else if slots[index].outcome == nil {
+      slots[index].outcome = outcome
+    }
+    flush(random: &random, at: now, epoch: epoch)
+    process(random: &random, at: now, epoch: epoch)
+    return takeActions()
+  }
+
+  /// Sends a blob that this session may receive.
+  public mutating func push(_ blob: Blob, epoch: UInt64) -> [ServerAction] {
+    guard state == .established else { return [] }
+    transmit(.blob(blob), epoch: epoch)
+    return takeActions()
+  }
+
+  /// The transport wrote so many octets.
+  public mutating func wrote(
+    _ count: Int, random: inout some RandomSource, at now: Instant, epoch: UInt64
+  ) -> [ServerAction] {
+    waiting = max(0, waiting - count)
+    guard state != .closed else { return [] }
+    flush(random: &random, at: now, epoch: epoch)
+    process(random: &random, at: now, epoch: epoch)
+    return takeActions()
+  }
+
+  /// The peer answered a ping.
+  public mutating func heardPong(at now: Instant) { heard = now }
+
+  /// Sends the client elsewhere, or to the same server in ten seconds or more if the URL is empty.
+  public mutating func redirect(to url: String, epoch: UInt64) -> [ServerAction] {
+    guard state != .closed else { return [] }
+    sendRedirect(url)
+    return takeActions()
+  }
+
+  /// Ends the session from here.
+  public mutating func end(_ reason: CloseReason) -> [ServerAction] {
+    close(reason)
+    return takeActions()
+  }
+
+  /// The transport is gone.
+  public mutating func disconnected() -> [ServerAction] {
+    close(.disconnected)
+    return takeActions()
+  }
+
+  /// When `timer` is due; nil in a session that is closed.
+  public var deadline: Instant? {
+    guard state != .closed else { return nil }
+    return [heldUntil, end.at, ping].compactMap { $0 }.min()
+  }
+
+  public mutating func timer(
+    random: inout some RandomSource, at now: Instant, epoch: UInt64
+  ) -> [ServerAction] {
+    guard state != .closed else { return [] }
+    if let heldUntil, now >= heldUntil {
+      self.heldUntil = nil
+      process(random: &random, at: now, epoch: epoch)
+    }
+    if state != .closed, now >= end.at { close(end.reason) }
+    if let ping, now >= ping {
+      pinged = now
+      actions.append(.ping)
+    }
+    return takeActions()
+  }
+
+  private var end: (at: Instant, reason: CloseReason) {
+    switch state {
+    case .opened where peer == nil: (since.advanced(by: configuration.keyTime), .noKey)
+    case .opened, .provisional: (since.advanced(by: configuration.loginTime), .noLogin)
+    case .suspended: (heard.advanced(by: configuration.suspendedTime), .suspendedTooLong)
+    case .established, .quitting, .closed: (heard.advanced(by: configuration.idleTime), .idle)
+    }
+  }
+
+  private var ping: Instant? {
+    state == .established ? max(heard, pinged).advanced(by: configuration.pingTime) : nil
+  }
+
+  // MARK: Input
+
+  private mutating func process(random: inout some RandomSource, at now: Instant, epoch: UInt64) {
+    while !isHolding {
+      if peer == nil {
+        guard let key = stream.take(UserKey.size) else { return }
+        begin(key, at: now)
+        continue
+      }
+      do throws(SegmentError) {
+        guard let segment = try stream.next() else { return }
+        let limit = longest
+        let bytes = try channel?.open(segment, limit: limit)
+        if let bytes { handle(bytes, random: &random, at: now, epoch: epoch) }
+        // The peer cannot send under this key any more, unless its acknowledgement brings another.
+        if state != .closed, !isBarred, channel?.peerSegmentsLeft == 0 { sendRedirect("") }
+      } catch {
+        return close(.segment(error))
+      }
+    }
+  }
+
+  private mutating func begin(_ bytes: [UInt8], at now: Instant) {
+    do {
+      let key = try X25519.PublicKey(bytes)
+      channel = try BoxChannel(own: configuration.encryption, peer: key, nonce: configuration.nonce)
+      peer = key
+      since = now
+    } catch {
+      close(.badKey)
+    }
+  }
+
+  private mutating func handle(
+    _ bytes: [UInt8], random: inout some RandomSource, at now: Instant, epoch: UInt64
+  ) {
+    let pdu: PDU
+    do throws(PDUError) {
+      pdu = try PDU(bytes, dialect: configuration.dialect)
+    } catch {
+      if let result = error.result, login != nil {
+        let refusal = Acknowledgement(refusing: PDU.requester(of: bytes), result)
+        transmit(.acknowledge(refusal), epoch: epoch)
+      }
+      return close(.pdu(error))
+    }
+    trace.note(received: true, pdu, octets: bytes.count)
+    var command: Command?
+    var malformed: WireError?
+    if case .exec(_, let data) = pdu {
+      do throws(WireError) {
+        command = try Command(reading: data, dialect: configuration.dialect)
+      } catch {
+        malformed = error
+      }
+    }
+    guard let ask = SessionState.Ask(pdu, command: command) else {
+      // An acknowledgement answers nothing here; a redirect is the server's to send.
+      if case .redirect(let requester, _) = pdu { open(.command(""), requester, answer: Refusal(.unexpected)) }
+      return flush(random: &random, at: now, epoch: epoch)
+    }
+    if !bucket.take(at: now) { bucket.spend(1) }
+    if !bucket.take(0, at: now, reserve: 1) {
+      heldUntil = now.advanced(by: .nanoseconds(1_000_000_000 / Int64(max(1, configuration.commands))))
+    }
+    accept(pdu, ask, command, malformed)
+    flush(random: &random, at: now, epoch: epoch)
+  }
+
+  private mutating func accept(_ pdu: PDU, _ ask: SessionState.Ask, _ command: Command?, _ malformed: WireError?) {
+    let requester = PDU.requester(of: pdu)
+    guard state.accepts(ask) else {
+      if case .blob = pdu { return actions.append(.dropped(Refusal(.unexpected))) }
+      return open(ask, requester, answer: Refusal(.unexpected))
+    }
+    switch pdu {
+    case .exec:
+      guard let command else {
+        let why = malformed.map { "The command is malformed: \($0)" }
+        return open(ask, requester, answer: Refusal(.illFormatted, why))
+      }
+      switch command.arguments.first {
+      case "trace": open(ask, requester, outcome: trace.execute(Array(command.arguments.dropFirst())))
+      case "who" where configuration.dialect == .year2015, "iam" where configuration.dialect == .year2015:
+        open(ask, requester)
+        actions.append(.ask(command, slot: lastSlot))
+      default: perform(ask, requester, .exec(command))
+      }
+    case .login(_, let user, let signature):
+      isBarred = true
+      unverified = signature
+      perform(ask, requester, .login(user, signature: signature))
+    case .blob(let blob): perform(ask, requester, .blob(blob))
+    case .pause:
+      // Nothing is pushed from here on.
+      state = .suspended
+      actions.append(.loggedIn(nil))
+      perform(ask, requester, .endMarks)
+    case .resume:
+      isBarred = true
+      open(ask, requester, outcome: StoreOutcome())
+    case .quit:
+      isBarred = true
+      state = .quitting
+      open(ask, requester, outcome: StoreOutcome())
+    case .acknowledge, .redirect: break
+    }
+  }
+
+  private mutating func perform(_ ask: SessionState.Ask, _ requester: Requester, _ kind: StoreRequest.Kind) {
+    open(ask, requester)
+    request(kind, slot: lastSlot)
+  }
+
+  private mutating func request(_ kind: StoreRequest.Kind, slot: UInt64?) {
+    guard let ephemeral else { return }
+    var request = StoreRequest(
+      session: id, login: login, ephemeral: ephemeral, dialect: configuration.dialect, kind: kind)
+    if state == .provisional { request.unverified = unverified }
+    actions.append(.perform(request, slot: slot))
+  }
+
+  private mutating func open(
+    _ ask: SessionState.Ask, _ requester: Requester, answer: Refusal? = nil, outcome: StoreOutcome? = nil
+  ) {
+    lastSlot += 1
+    slots.append(
+      Slot(number: lastSlot, ask: ask, requester: requester, outcome: answer.map { StoreOutcome($0) } ?? outcome))
+  }
+
+  // MARK: Output
+
+  /// Sends the answers that are there, up to the first that is not.
+  private mutating func flush(random: inout some RandomSource, at now: Instant, epoch: UInt64) {
+    // A blob has no answer, so it may be done before those in front of it.
+    slots.removeAll { slot in
+      guard slot.ask == .blob, let outcome = slot.outcome else { return false }
+      if outcome.result != .success {
+        let sentence = String(decoding: outcome.data, as: UTF8.self)
+        actions.append(.dropped(outcome.trouble.map { Refusal($0) } ?? Refusal(outcome.result, sentence)))
+      }
+      return true
+    }
+    while state != .closed, let slot = slots.first(where: { $0.ask != .blob }), let outcome = slot.outcome {
+      guard waiting <= configuration.waiting / 2, !slot.isLoading else { return }
+      if !outcome.stream.isEmpty {
+        if let index = slots.firstIndex(where: { $0.number == slot.number }) { slots[index].isLoading = true }
+        return request(
+          .load(Array(outcome.stream.prefix(64)), budget: configuration.waiting / 4), slot: slot.number)
+      }
+      slots.removeAll { $0.number == slot.number }
+      finish(slot, outcome, random: &random, at: now, epoch: epoch)
+    }
+  }
+
+  private mutating func finish(
+    _ slot: Slot, _ outcome: StoreOutcome, random: inout some RandomSource, at now: Instant, epoch: UInt64
+  ) {
+    var acknowledgement = Acknowledgement(slot.requester, outcome.result, data: outcome.data)
+    var next: BoxChannel?
+    let changesKey = slot.ask == .login && outcome.login != nil || slot.ask == .resume && configuration.rekeysAtResume
+    if changesKey {
+      guard let (channel, data) = newChannel(random: &random) else { return close(.segment(.weakKey)) }
+      (next, acknowledgement.data) = (channel, data)
+    }
+    transmit(.acknowledge(acknowledgement), epoch: epoch)
+    guard state != .closed else { return }
+    if let next { channel = next }
+    switch slot.ask {
+    case .login:
+      isBarred = false
+      guard outcome.login != nil else {
+        actions.append(.loginFailed)
+        return close(.loginRefused)
+      }
+      since = now
+      setLogin(outcome.login)
+    case .resume:
+      isBarred = false
+      state = .established
+      actions.append(.loggedIn(login))
+    case .quit: close(.quit)
+    default:
+      if outcome.login != nil { setLogin(outcome.login) }
+      if outcome.closes {
+        actions.append(.loginFailed)
+        close(.loginRefused)
+      }
+    }
+  }
+
+  private mutating func setLogin(_ change: StoreOutcome.LoginState?) {
+    switch change {
+    case .established(let login):
+      (self.login, state, unverified) = (login, .established, nil)
+      actions.append(.loggedIn(login))
+    case .provisional(let login): (self.login, state) = (login, .provisional)
+    case nil: break
+    }
+  }
+
+  /// A key of a new ephemeral pair and a new nonce, so that no nonce was used with it; and what the client needs to
+  /// make it.
+  private mutating func newChannel(random: inout some RandomSource) -> (BoxChannel, [UInt8])? {
+    guard let peer else { return nil }
+    let ephemeral = X25519.PrivateKey(ephemeralFrom: &random)
+    let nonce = random.bytes(BoxChannel.nonceSize)
+    guard let channel = try? BoxChannel(own: ephemeral, peer: peer, nonce: nonce) else { return nil }
+    return (channel, ephemeral.publicKey.bytes + nonce)
+  }
+
+  /// Sends a PDU. One segment is left under each key for a redirect.
+  private mutating func transmit(_ pdu: PDU, epoch: UInt64) {
+    guard state != .closed, channel != nil else { return }
+    guard waiting <= configuration.waiting else { return close(.slow) }
+    var pdu = pdu
+    if case .acknowledge(var acknowledgement) = pdu {
+      acknowledgement.time = epoch
+      pdu = .acknowledge(acknowledgement)
+    }
+    let bytes = pdu.bytes(dialect: configuration.dialect)
+    guard BoxChannel.segments(bytes.count) < channel?.segmentsLeft ?? 0 else { return sendRedirect("") }
+    trace.note(received: false, pdu, octets: bytes.count)
+    seal(bytes)
+  }
+
+  private mutating func sendRedirect(_ url: String) {
+    seal(PDU.redirect(Requester("redirect"), url: url).bytes(dialect: configuration.dialect))
+    close(.redirected)
+  }
+
+  private mutating func seal(_ bytes: [UInt8]) {
+    guard let segments = try? channel?.seal(bytes) else { return close(.segment(.exhausted)) }
+    for segment in segments {
+      waiting += segment.count
+      actions.append(.send(segment))
+    }
+  }
+
+  private mutating func close(_ reason: CloseReason) {
+    guard state != .closed else { return }
+    if login != nil, state != .provisional {
+      actions.append(.loggedIn(nil))
+      request(.endMarks, slot: nil)
+    }
+    state = .closed
+    (slots, channel, unverified) = ([], nil, nil)
+    actions.append(.close(reason))
+  }
+
+  private mutating func takeActions() -> [ServerAction] {
+    defer { actions = [] }
+    return actions
+  }
+}
+
+extension PDU {
+  static func requester(of pdu: PDU) -> Requester {
+    switch pdu {
+    case .acknowledge(let acknowledgement): acknowledgement.requester
+    case .exec(let requester, _), .login(let requester, _, _), .pause(let requester), .quit(let requester),
+      .redirect(let requester, _), .resume(let requester):
+      requester
+    case .blob: .none
+    }
+  }
+}

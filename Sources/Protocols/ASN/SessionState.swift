@@ -1,0 +1,129 @@
+/// The states of a session, on either side.
+///
+/// | request | opened | provisional | established | suspended | quitting, closed |
+/// |---|---|---|---|---|---|
+/// | echo | yes | yes | yes | | |
+/// | auth | | yes | for others | | |
+/// | other commands, blob, pause | | | yes | | |
+/// | login | yes | | | | |
+/// | resume | | | | yes | |
+/// | quit | yes | yes | yes | yes | |
+public enum SessionState: String, Sendable, CaseIterable {
+  /// Before a login is acknowledged.
+  case opened
+  /// After the first login of a user, before its authentication key is there.
+  case provisional
+  case established
+  /// After a pause is acknowledged.
+  case suspended
+  /// A quit waits for its acknowledgement.
+  case quitting
+  case closed
+
+  /// What a client asks for.
+  public enum Ask: Hashable, Sendable {
+    case command(String)
+    case login, pause, quit, resume, blob
+
+    public init?(_ pdu: PDU, command: Command?) {
+      switch pdu {
+      case .exec: self = .command(command?.arguments.first ?? "")
+      case .login: self = .login
+      case .pause: self = .pause
+      case .quit: self = .quit
+      case .resume: self = .resume
+      case .blob: self = .blob
+      case .acknowledge, .redirect: return nil
+      }
+    }
+  }
+
+  /// Whether a server in this state carries the request out.
+  public func accepts(_ ask: Ask) -> Bool {
+    switch self {
+    case .opened: ask == .command("echo") || ask == .login || ask == .quit
+    case .provisional: ask == .command("echo") || ask == .command("auth") || ask == .quit
+    case .established: ask != .login && ask != .resume
+    case .suspended: ask == .resume || ask == .quit
+    case .quitting, .closed: false
+    }
+  }
+}
+
+/// Why a connection ends.
+public enum CloseReason: Hashable, Sendable {
+  /// The peer or a program quit.
+  case quit
+  /// The transport is gone.
+  case disconnected
+  case segment(SegmentError)
+  case pdu(PDUError)
+  /// The first frame is not the 32 octets of a key.
+  case badKey
+  case loginRefused
+  /// The counter of a nonce ends, or the server is told to send its clients elsewhere.
+  case redirected
+  /// More output waits than the limit allows.
+  case slow
+  case noKey, noLogin, idle, suspendedTooLong
+  /// The server has as many sessions as it may.
+  case tooMany
+}
+
+/// The PDUs that a session last had, without their contents.
+public struct Trace: Sendable {
+  private struct Entry: Sendable {
+    let isReceived: Bool
+    let identifier: PDU.Identifier
+    let octets: Int
+    let result: ResultCode?
+  }
+
+  private var entries: [Entry] = []
+  private var size: Int
+  private var hidden: Set<PDU.Identifier> = []
+
+  public init(size: Int = 32) { self.size = size }
+
+  public mutating func note(received: Bool, _ pdu: PDU, octets: Int) {
+    guard !hidden.contains(pdu.identifier) else { return }
+    if entries.count >= size { entries.removeFirst(entries.count - size + 1) }
+    var result: ResultCode?
+    if case .acknowledge(let acknowledgement) = pdu { result = acknowledgement.result }
+    entries.append(Entry(isReceived: received, identifier: pdu.identifier, octets: octets, result: result))
+  }
+
+  /// Carries out `trace [flush]`, `trace filter ID...`, `trace unfilter ID...` and `trace resize RINGSIZE`.
+  mutating func execute(_ arguments: [String]) -> StoreOutcome {
+    var outcome = StoreOutcome()
+    switch arguments.first ?? "flush" {
+    case "flush" where arguments.count < 2:
+      let lines = entries.map { entry in
+        let result = entry.result.map { " \($0)" } ?? ""
+        return "\(entry.isReceived ? "<" : ">") \(entry.identifier) \(entry.octets)\(result)\n"
+      }
+      outcome.data = Array(lines.joined().utf8)
+      entries.removeAll()
+    case "filter" where arguments.count > 1, "unfilter" where arguments.count > 1:
+      let identifiers = arguments.dropFirst().map { UInt8($0).flatMap(PDU.Identifier.init(rawValue:)) }
+      guard !identifiers.contains(nil) else { return Self.usage }
+      if arguments[0] == "filter" {
+        hidden.formUnion(identifiers.compactMap { $0 })
+      } else {
+        hidden.subtract(identifiers.compactMap { $0 })
+      }
+    case "resize" where arguments.count == 2:
+      guard let size = Int(arguments[1]), Limits.trace.contains(size) else { return Self.usage }
+      self.size = size
+      entries.removeFirst(max(0, entries.count - size))
+    default: return Self.usage
+    }
+    return outcome
+  }
+
+  private static var usage: StoreOutcome {
+    let sizes = "\(Limits.trace.lowerBound)-\(Limits.trace.upperBound)"
+    return StoreOutcome(
+      Refusal(.illFormatted, "usage: trace [flush | filter ID... | unfilter ID... | resize \(sizes)]"))
+  }
+}

@@ -1,0 +1,119 @@
+import ASN
+import Bytes
+import Crypto
+import Foundation
+
+/// The file of vectors, one property for each section.
+struct Vectors: Decodable {
+  let keys: Keys
+  let nonceRule: String
+  let fixedSession: FixedSession
+  let fixedSessionClientSmaller: FixedSession
+  let blobs: [String: BlobRow]
+  let requests: [String: HexBytes]
+  let malformed: [String: HexBytes]
+
+  enum CodingKeys: String, CodingKey, CaseIterable {
+    case keys, nonceRule, fixedSession, fixedSessionClientSmaller, blobs, requests, malformed
+  }
+
+  static let shared: Vectors = read("asn")
+
+  static func read<Value: Decodable>(_ name: String) -> Value {
+    do {
+      return try decoder.decode(Value.self, from: try Data(contentsOf: url(name)))
+    } catch {
+      fatalError("\(name).json cannot be read: \(error)")
+    }
+  }
+
+  /// The names of all sections that the file has.
+  static func sectionNames() throws -> Set<String> {
+    let object = try JSONSerialization.jsonObject(with: try Data(contentsOf: url("asn")))
+    return Set((object as? [String: Any] ?? [:]).keys)
+  }
+
+  private static func url(_ name: String) -> URL {
+    Bundle.module.bundleURL.appendingPathComponent("Vectors/\(name).json")
+  }
+
+  private static var decoder: JSONDecoder {
+    let decoder = JSONDecoder()
+    decoder.keyDecodingStrategy = .convertFromSnakeCase
+    return decoder
+  }
+}
+
+/// Bytes that the files write as hexadecimal digits.
+struct HexBytes: Decodable, Sendable {
+  let bytes: [UInt8]
+
+  init(from decoder: any Decoder) throws {
+    bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
+  }
+}
+
+extension Vectors {
+  struct Pair: Decodable, Sendable {
+    let encrSec, encrPub, authSec, authPub: HexBytes
+
+    var user: UserKey { get throws { try UserKey(encrPub.bytes) } }
+    var encryption: X25519.PrivateKey { get throws { try X25519.PrivateKey(copying: encrSec.bytes) } }
+    var authentication: Ed25519.PrivateKey {
+      get throws { try Ed25519.PrivateKey(copyingSeed: authSec.bytes.prefix(32)) }
+    }
+    var verification: Ed25519.PublicKey { get throws { try Ed25519.PublicKey(authPub.bytes) } }
+  }
+
+  struct Keys: Decodable, Sendable {
+    let admin, server, user: Pair
+    let nonce: HexBytes
+  }
+
+  struct FixedSession: Decodable, Sendable {
+    struct Event: Decodable, Sendable {
+      let dir: String
+      let note: String
+      let pdu: HexBytes
+      let firstCounter: UInt32
+      let nonces: [HexBytes]
+      let segments: [HexBytes]
+
+      var isFromClient: Bool { dir == "c>s" }
+    }
+    let clientEphemeralSec, clientEphemeralPub, firstBytesOnWire: HexBytes
+    let serverEphemeralSec, serverEphemeralPub, sessionNonce, initialShared, sessionShared: HexBytes
+    let clientIsSmallerInitial, clientIsSmallerSession: Bool
+    let events: [Event]
+  }
+
+  struct BlobRow: Decodable, Sendable {
+    let hex: HexBytes
+    let len: Int
+    let sha512: HexBytes
+    let file, linkSeed, linkOriginal: String
+    let owner, author: HexBytes
+    let name: String
+    let epoch: UInt64
+  }
+}
+
+/// A session with an original server, with the client's side in plaintext.
+struct Capture: Decodable, Sendable {
+  struct Entry: Decodable, Sendable {
+    let note: String
+    let sent, received: [HexBytes]?
+    let pdu, ackPdu: HexBytes?
+    let sha512: HexBytes?
+    let blobs: [HexBytes]?
+    let code: UInt8?
+    let data: String?
+  }
+  let dialect: String
+  let keys: Vectors.Keys
+  let clientEphemeralSec: HexBytes
+  let log: [Entry]
+
+  static let year2014: Capture = Vectors.read("capture_asn_2014")
+  static let year2015: Capture = Vectors.read("capture_asn_2015")
+}
