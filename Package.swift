@@ -150,7 +150,7 @@ let package = Package(
     tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat", "TestSupport"], vectors: true),
     tests("Protocols/PBLECTests", ["Bytes", "Common", "Crypto", "PBLEC"], vectors: true),
     tests("Protocols/ThaliTests", ["Bytes", "Common", "Crypto", "Thali", "TestSupport"], vectors: true),
-    tests("Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN"], vectors: true),
+    tests("Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "TestSupport"], vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
     tests("Host/CalendarTests", ["Calendar"]),
     tests("Host/JournalTests", ["Common", "Journal"]),
@@ -233,8 +233,8 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Thali", "Store", "Config", "Checking", "CommandLine", "DBus",
-        "Radio",
+        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Thali", "ASN", "Store", "Config", "Checking", "CommandLine",
+        "DBus", "Radio",
         "Sharing",
         "Air",
         "HCI", "BlueZ",

@@ -30,8 +30,8 @@ struct Target: Sendable {
   }
 
   static let all: [Target] =
-    tuvali + checking + bitchat + bitchatPayloads + mesh + pblec + thali + engines + noise + base + store + host + bus
-    + strangers
+    tuvali + checking + bitchat + bitchatPayloads + mesh + pblec + thali + asn + engines + noise + base + store + host
+    + bus + strangers
 
   /// The one that the program's name says.
   static let chosen: Target? = {

@@ -54,7 +54,7 @@ public struct ClientSession: Sendable {
   private let configuration: Configuration
   private let ephemeral: X25519.PrivateKey
   private var stream = SegmentStream()
-  private var channel: BoxChannel?
+  private(set) var channel: BoxChannel?
   private var pending: [Requester: SessionState.Ask] = [:]
   private var last: UInt64 = 0
   private var actions: [ClientAction] = []
@@ -71,6 +71,9 @@ public struct ClientSession: Sendable {
     (self.configuration, self.ephemeral) = (configuration, ephemeral)
     channel = try? BoxChannel(own: ephemeral, peer: configuration.service, nonce: configuration.nonce)
   }
+
+  /// The key by which the session may set an anonymous mark.
+  public var ephemeralKey: UserKey { UserKey(ephemeral.publicKey) }
 
   /// The requests that have no answer.
   public var unanswered: Int { pending.count }

@@ -26,7 +26,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   }
 
   public var configuration: Configuration
-  public private(set) var store: Store
+  public internal(set) var store: Store
   public private(set) var marks = CurrentMarks()
   /// The session that set a user's current mark.
   private var markers: [UserKey: SessionID] = [:]

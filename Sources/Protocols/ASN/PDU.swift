@@ -113,7 +113,18 @@ public enum PDU: Hashable, Sendable {
     writer.append(requester.bytes)
   }
 
-  /// The requester of whatever PDU, for the acknowledgement that refuses it; missing octets are 0.
+  /// The requester; `none` for a blob, which has no answer.
+  public var requester: Requester {
+    switch self {
+    case .acknowledge(let acknowledgement): acknowledgement.requester
+    case .exec(let requester, _), .login(let requester, _, _), .pause(let requester), .quit(let requester),
+      .redirect(let requester, _), .resume(let requester):
+      requester
+    case .blob: .none
+    }
+  }
+
+  /// The requester of any PDU, for the acknowledgement that refuses it; missing octets are 0.
   public static func requester(of bytes: [UInt8]) -> Requester { Requester(bytes.dropFirst(2)) }
 }
 

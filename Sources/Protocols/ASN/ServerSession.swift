@@ -27,6 +27,9 @@ public enum ServerAction: Sendable {
 ///
 /// Answers go out in the order of the requests. After a login, a resume or a quit, nothing more is read before its
 /// acknowledgement is sent, because the key changes with it.
+///
+/// While a key has counters for one more PDU of the longest kind in each direction, it goes on. Then nothing more is
+/// read, what was asked for is answered, and the client is redirected to the same server.
 public struct ServerSession: Sendable {
   public struct Configuration: Sendable {
     /// The service's key pair and the initial nonce, 24 octets.
@@ -78,6 +81,8 @@ public struct ServerSession: Sendable {
   private var slots: [Slot] = []
   private var lastSlot: UInt64 = 0
   private var isBarred = false
+  /// The counters of the key end: the client is redirected when everything is answered.
+  private var isEnding = false
   private var bucket: TokenBucket
   private var heldUntil: Instant?
   private var since: Instant
@@ -97,7 +102,7 @@ public struct ServerSession: Sendable {
   public var ephemeral: UserKey? { peer.map { UserKey($0) } }
 
   /// Whether the transport should read nothing more for now.
-  public var isHolding: Bool { state == .closed || isBarred || isFull || heldUntil != nil }
+  public var isHolding: Bool { state == .closed || isBarred || isEnding || isFull || heldUntil != nil }
 
   private var isFull: Bool { slots.count >= configuration.inFlight || waiting > configuration.waiting / 2 }
 
@@ -235,7 +240,7 @@ public struct ServerSession: Sendable {
         let limit = longest
         let bytes = try channel?.open(segment, limit: limit)
         if let bytes { handle(bytes, random: &random, at: now, epoch: epoch) }
-        // The peer cannot send under this key any more, unless its acknowledgement brings another.
+        // The client cannot send under this key any more, unless the acknowledgement of this PDU brings another.
         if state != .closed, !isBarred, channel?.peerSegmentsLeft == 0 { sendRedirect("") }
       } catch {
         return close(.segment(error))
@@ -287,11 +292,12 @@ public struct ServerSession: Sendable {
       heldUntil = now.advanced(by: .nanoseconds(1_000_000_000 / Int64(max(1, configuration.commands))))
     }
     accept(pdu, ask, command, malformed)
+    noteCounters()
     flush(random: &random, at: now, epoch: epoch)
   }
 
   private mutating func accept(_ pdu: PDU, _ ask: SessionState.Ask, _ command: Command?, _ malformed: WireError?) {
-    let requester = PDU.requester(of: pdu)
+    let requester = pdu.requester
     guard state.accepts(ask) else {
       if case .blob = pdu { return actions.append(.dropped(Refusal(.unexpected))) }
       return open(ask, requester, answer: Refusal(.unexpected))
@@ -374,6 +380,7 @@ public struct ServerSession: Sendable {
       slots.removeAll { $0.number == slot.number }
       finish(slot, outcome, random: &random, at: now, epoch: epoch)
     }
+    if isEnding, slots.isEmpty, state != .closed { sendRedirect("") }
   }
 
   private mutating func finish(
@@ -445,6 +452,13 @@ public struct ServerSession: Sendable {
     guard BoxChannel.segments(bytes.count) < channel?.segmentsLeft ?? 0 else { return sendRedirect("") }
     trace.note(received: false, pdu, octets: bytes.count)
     seal(bytes)
+    noteCounters()
+  }
+
+  /// Notes when a direction has no counters for another PDU of the longest kind and a redirect.
+  private mutating func noteCounters() {
+    let needed = BoxChannel.segments(longest) + 1
+    if let channel, !isBarred, min(channel.segmentsLeft, channel.peerSegmentsLeft) < needed { isEnding = true }
   }
 
   private mutating func sendRedirect(_ url: String) {
@@ -474,17 +488,5 @@ public struct ServerSession: Sendable {
   private mutating func takeActions() -> [ServerAction] {
     defer { actions = [] }
     return actions
-  }
-}
-
-extension PDU {
-  static func requester(of pdu: PDU) -> Requester {
-    switch pdu {
-    case .acknowledge(let acknowledgement): acknowledgement.requester
-    case .exec(let requester, _), .login(let requester, _, _), .pause(let requester), .quit(let requester),
-      .redirect(let requester, _), .resume(let requester):
-      requester
-    case .blob: .none
-    }
   }
 }

@@ -101,6 +101,45 @@ final class SocialWorld {
     let id: SessionID
   }
 
+  /// A user that `newuser` made.
+  func newUser(_ id: SessionID, _ kind: String) throws -> User {
+    let lines = try text(id, "newuser", kind).split(separator: "\n")
+    func value(_ line: Int) throws -> [UInt8] { try Hex.decode(lines[line].split(separator: " ")[1]) }
+    return User(
+      key: try UserKey(value(1)), authentication: try Ed25519.PrivateKey(copyingSeed: value(5).prefix(32)), id: id)
+  }
+
+  /// A copy of the client's channel, to seal what its session would not.
+  func channel(of id: SessionID) -> BoxChannel? { peers[id]?.client.channel }
+
+  // MARK: A slow store and slow clients
+
+  /// Whether requests wait until `releaseStore`.
+  var holdsStore = false
+  private var waitingJobs: [(request: StoreRequest, job: UInt64)] = []
+  var held: Int { waitingJobs.count }
+
+  func releaseStore() {
+    holdsStore = false
+    while !waitingJobs.isEmpty {
+      let jobs = waitingJobs
+      waitingJobs = []
+      let outcomes = engine.perform(jobs.map(\.request), epoch: epoch)
+      for (job, outcome) in zip(jobs, outcomes) { carryOut(server.outcome(job.job, outcome, at: now, epoch: epoch)) }
+    }
+  }
+
+  private var unreadSegments: [SessionID: [[UInt8]]] = [:]
+
+  /// Octets that a client that does not read has not taken.
+  func unread(_ id: SessionID) -> Int { (unreadSegments[id] ?? []).reduce(0) { $0 + $1.count } }
+
+  /// The client reads what waits, and everything that comes then.
+  func readAll(_ id: SessionID) {
+    peers[id]?.isReading = true
+    carryOut((unreadSegments.removeValue(forKey: id) ?? []).map { .send(id, $0) })
+  }
+
   // MARK: Requests
 
   func client(_ id: SessionID, _ body: (inout ClientSession) throws(ClientError) -> [ClientAction]) throws {
@@ -207,7 +246,10 @@ final class SocialWorld {
     case .send(let id, let bytes):
       peers[id]?.received += 1
       wire.append(bytes)
-      guard var peer = peers[id], peer.isReading else { return }
+      guard var peer = peers[id], peer.isReading else {
+        unreadSegments[id, default: []].append(bytes)
+        return
+      }
       var actions: [ClientAction] = []
       for portion in cut.map({ $0(bytes) }) ?? [bytes] { actions += peer.client.receive(portion) }
       peers[id] = peer
@@ -221,8 +263,16 @@ final class SocialWorld {
       peers[id] = peer
       carryOut(actions, of: id)
     case .perform(let request, let job):
+      guard !holdsStore else { return waitingJobs.append((request, job)) }
       let outcome = engine.perform([request], epoch: epoch)[0]
       carryOut(server.outcome(job, outcome, at: now, epoch: epoch))
     }
+  }
+}
+
+extension CommandEngine<MemoryBlobStore> {
+  /// The next write, or the next commit, fails.
+  mutating func failNext(_ failure: StoreError?, commit: StoreError?) {
+    (store.failure, store.commitFailure) = (failure, commit)
   }
 }
