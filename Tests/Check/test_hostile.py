@@ -7,6 +7,7 @@ import gzip
 import json
 import subprocess
 import sys
+import zlib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -383,17 +384,24 @@ def test_an_mdoc_of_every_algorithm_needs_its_signature_and_its_dates(algorithm:
 # Status lists.
 
 
-def list_with(data: str, folder: Path) -> tuple[str, set[str]]:
-    """Returns the verdict on a credential whose status list has this text for its bits."""
+def list_with(
+    data: str,
+    folder: Path,
+    *,
+    purpose: str = "revocation",
+    signed: str = "2026-05-31T00:00:00Z",
+    at: str = "2026-06-01",
+) -> tuple[str, set[str]]:
+    """Returns the verdict on a credential whose status list has this text for its bits, and this purpose."""
     url = "https://issuer.example/status"
-    by = LinkedDataIssuer("Ed25519Signature2020", "EdDSA", KEY, METHOD, CONTEXTS)
+    by = LinkedDataIssuer("Ed25519Signature2020", "EdDSA", KEY, METHOD, CONTEXTS, created=signed)
     made = {
         "@context": [CREDENTIALS_V2],
         "id": url,
         "type": ["VerifiableCredential", "BitstringStatusListCredential"],
         "issuer": "did:web:issuer.example",
-        "validFrom": "2026-05-31T00:00:00Z",
-        "credentialSubject": {"type": "BitstringStatusList", "statusPurpose": "revocation", "encodedList": data},
+        "validFrom": signed,
+        "credentialSubject": {"type": "BitstringStatusList", "statusPurpose": purpose, "encodedList": data},
     }
     (folder / status.file_name(url)).write_text(json.dumps(by.issue(made)))
     reference = {
@@ -408,7 +416,7 @@ def list_with(data: str, folder: Path) -> tuple[str, set[str]]:
     del credential["expirationDate"]
     del credential["credentialSubject"]["type"]
     lists = {url: timedelta(days=7)}
-    return outcome(check(json.dumps(by.issue(credential)), [trusted(lists=lists)], "2026-06-01", folder))
+    return outcome(check(json.dumps(by.issue(credential)), [trusted(lists=lists)], at, folder))
 
 
 def test_a_bomb_of_gzip_in_a_status_list_leaves_the_status_unknown(tmp_path: Path) -> None:
@@ -435,6 +443,69 @@ def test_a_status_list_that_cannot_be_read_leaves_the_status_unknown(data: str, 
 def test_a_good_status_list_is_read(tmp_path: Path) -> None:
     assert list_with("u" + to_base64url(gzip.compress(bytes(16384))), tmp_path) == ("valid", set())
     assert list_with("u" + to_base64url(gzip.compress(b"\x10" + bytes(16383))), tmp_path) == ("revoked", {"revoked"})
+
+
+def test_a_list_of_another_purpose_and_a_list_that_is_too_old_or_of_the_future_leave_the_status_unknown(
+    tmp_path: Path,
+) -> None:
+    data = "u" + to_base64url(gzip.compress(bytes(16384)))
+    unknown = ("undecided", {"statusUnknown"})
+    assert list_with(data, tmp_path, purpose="suspension") == unknown
+    assert list_with(data, tmp_path, at="2026-06-08") == unknown
+    assert list_with(data, tmp_path, signed="2026-06-03T00:00:00Z") == unknown
+
+
+def test_the_status_of_an_mdoc_is_looked_up_in_a_token_list(tmp_path: Path) -> None:
+    url, key = "https://issuer.example/tokens", issuer.new_key("ES256")
+    signer = issuer.certificate("Signer", key, purposes=(DOCUMENT_SIGNER,))
+    trust_ = entry(
+        roots=[certificates.from_der(issuer.der(signer))],
+        keys_by_id={METHOD: issuer_key()},
+        lists={url: timedelta(days=7)},
+    )
+    bits = to_base64url(zlib.compress(b"\x09" + bytes(99)))
+    body = {"sub": url, "iat": 1780185600, "status_list": {"bits": 2, "lst": bits}}
+    made = issuer.compact({"typ": "statuslist+jwt", "kid": METHOD}, json.dumps(body).encode(), "EdDSA", KEY)
+    (tmp_path / status.file_name(url)).write_text(made)
+    for index, expected in ((0, "revoked"), (1, "suspended"), (2, None)):
+        text = issuer.mdoc(
+            {"family_name": "x"}, [signer], "ES256", key, status={"status_list": {"idx": index, "uri": url}}
+        )
+        found = outcome(check(text, [trust_], "2026-06-01", tmp_path))
+        assert found == (("revoked", {expected}) if expected else ("valid", set()))
+
+
+# What an entry permits.
+
+
+def test_a_type_is_allowed_in_the_format_of_its_own_table_only() -> None:
+    key = issuer.new_key("ES256")
+    permits = [
+        Permit(frozenset({"dc+sd-jwt"}), frozenset({"one"}), None, None),
+        Permit(frozenset({"vc+sd-jwt"}), frozenset({"two"}), None, None),
+    ]
+    for typ, kind, is_allowed in (("dc", "one", True), ("dc", "two", False), ("vc", "one", False), ("vc", "two", True)):
+        payload = {"iss": "did:web:issuer.example", "vct": kind}
+        text = issuer.sd_jwt(payload, {"name": "x"}, "ES256", key, kid="key", typ=f"{typ}+sd-jwt")
+        expected = ("valid", set()) if is_allowed else ("untrusted", {"typeNotAllowed"})
+        assert verdict(text, key=key, permits=permits) == expected
+
+
+def test_only_the_claims_that_the_entry_names_are_shown_in_every_format() -> None:
+    key = issuer.new_key("ES256")
+    signer = issuer.certificate("Signer", key, purposes=(DOCUMENT_SIGNER,))
+    claims = {"family_name": "x", "portrait": "y"}
+    permit = Permit(world.FORMATS, frozenset(), [[CREDENTIALS_V1, CONTEXT]], frozenset({"family_name"}))
+    entry_ = trusted(key, permits=[permit], roots=[certificates.from_der(issuer.der(signer))])
+    by = LinkedDataIssuer("EcdsaSecp256r1Signature2019", "ES256", key, METHOD, CONTEXTS)
+    payload = {"iss": "did:web:issuer.example", "vct": "x", "portrait": "z"}
+    for text, expected in (
+        (json.dumps(by.issue(document(claims))), {"family_name": "x"}),
+        (issuer.sd_jwt(payload, {"family_name": "x"}, "ES256", key, kid="key"), {"family_name": "x"}),
+        (issuer.mdoc(claims, [signer], "ES256", key), {"org.iso.18013.5.1": {"family_name": "x"}}),
+    ):
+        result = check(text, [entry_], "2026-06-01")
+        assert result.verdict.value == "valid" and result.claims == expected
 
 
 # The child process.
