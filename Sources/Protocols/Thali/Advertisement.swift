@@ -28,7 +28,9 @@ extension DeviceAddress: CustomStringConvertible {
 public enum Advertisement: Hashable, Sendable {
   /// A peer has beacons to fetch over RFCOMM. The generation increases by one, modulo 256, with every change of the
   /// beacons.
-  case beacons(generation: UInt8, DeviceAddress)
+  ///
+  /// It is nil in the literal form of the document, whose octet is always 0.
+  case beacons(generation: UInt8?, DeviceAddress)
   /// An iOS device, which has no RFCOMM.
   case iOSDevice
   /// A phone that wants to learn its own address. It has none to connect to.
@@ -57,9 +59,12 @@ public enum Advertisement: Hashable, Sendable {
   /// Advertising data that announces beacons.
   ///
   ///     recommended  11 06 UUID (16, little endian)  0A 16 D1 4A generation address (6)
-  ///     literal      02 01 06  11 06 UUID (16, little endian)  08 16 generation address (6)
+  ///     literal      02 01 06  11 06 UUID (16, little endian)  08 16 00 address (6)
+  ///
+  /// In the literal form, the octet is a flag that an address follows, so that a change of the beacons shows only in
+  /// a change of the advertiser's own address.
   public static func bytes(generation: UInt8, address: DeviceAddress, form: Form = .recommended) -> [UInt8] {
-    let value = [generation] + address.bytes
+    let value = [form == .literal ? 0 : generation] + address.bytes
     let list = [17, ADType.incompleteList] + service.reversed()
     switch form {
     case .recommended:
@@ -82,7 +87,7 @@ public enum Advertisement: Hashable, Sendable {
   ///
   /// | AD structure | value | from |
   /// |---|---|---|
-  /// | 16 | generation, address; or 01 alone | the document; needs the UUID in a list |
+  /// | 16 | 00 or generation, address; or 01 alone | the document; needs the UUID in a list |
   /// | 16 | D1 4A, generation, address | Android 5 to 7; needs the UUID in a list |
   /// | 21 | UUID, generation, address | Android 8 and later |
   /// | FF | F5 1C 02 15, UUID big endian, generation, address | Android without service data |
@@ -115,7 +120,8 @@ public enum Advertisement: Hashable, Sendable {
         if value.count == key.count + 1 + DeviceAddress.size, value.starts(with: key) {
           return Advertisement(value: value.dropFirst(key.count))
         }
-        return Advertisement(value: value)
+        guard case .beacons(0, let address) = Advertisement(value: value) else { return Advertisement(value: value) }
+        return .beacons(generation: nil, address)
       case ADType.serviceData128:
         guard Advertisement.isService(value.prefix(16)) else { return nil }
         return Advertisement(value: value.dropFirst(16))

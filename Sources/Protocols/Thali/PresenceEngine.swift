@@ -82,17 +82,19 @@ public struct PresenceEngine: Sendable {
 
   /// - Parameters:
   ///   - own: this machine's long-term key.
-  ///   - random: for keys, names and delays; `parts` are two more generators of the same kind.
+  ///   - random: for keys and names. Delays and the order of fetches come from generators that it seeds.
   public init(
-    own: Secp256k1.PrivateKey, configuration: Configuration = Configuration(),
-    random: any RandomSource & Sendable, parts: (any RandomSource & Sendable, any RandomSource & Sendable)
+    own: Secp256k1.PrivateKey, configuration: Configuration = Configuration(), random: any RandomSource & Sendable
   ) {
     var random = random
+    func seeded() -> SeededRandom {
+      SeededRandom(seed: random.bytes(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+    }
     self.configuration = configuration
     known = KnownPeers(own: own)
     recognizer = Recognizer(dialects: configuration.dialects)
-    nearby = NearbyPeers(random: parts.0)
-    discovery = LocalDiscovery(random: parts.1)
+    nearby = NearbyPeers(random: seeded())
+    discovery = LocalDiscovery(random: seeded())
     // A generation that begins at 0 would say that this machine has just started.
     generation = random.bytes(1)[0]
     self.random = random
@@ -132,6 +134,15 @@ public struct PresenceEngine: Sendable {
   /// - Throws: `unknown`, `stale` or `failed`.
   public func credential(for identity: String, at wall: WallTime) throws(IdentityRefusal) -> TLSCredential {
     try announcer.credential(for: identity, known: known, at: wall)
+  }
+
+  /// The key that a TLS client proves itself with.
+  ///
+  /// - Throws: `stale` or `failed`.
+  public func preSharedKey(
+    for recognition: Recognition, at wall: WallTime
+  ) throws(IdentityRefusal) -> SecretBytes {
+    try known.preSharedKey(for: recognition, at: wall)
   }
 
   // MARK: What programs ask for

@@ -16,7 +16,9 @@ struct AdvertisementTests {
   func read(name: String) throws {
     let row = try #require(Self.payloads[name])
     #expect(row.hex.bytes.count == row.len && (row.len <= 31) == row.fits31)
-    let expected: Advertisement = name == "seed_ios_flag" ? .iOSDevice : .beacons(generation: 0, Self.address)
+    let expected: Advertisement =
+      name == "seed_ios_flag"
+      ? .iOSDevice : .beacons(generation: name.hasPrefix("seed_literal") ? nil : 0, Self.address)
     #expect(Advertisement(reading: row.hex.bytes) == expected)
     #expect(Vectors.shared.advdata.mac == "00:1A:7D:DA:71:13")
   }
@@ -31,9 +33,17 @@ struct AdvertisementTests {
       for form in [Advertisement.Form.recommended, .literal] {
         let bytes = Advertisement.bytes(generation: generation, address: Self.address, form: form)
         #expect(bytes.count <= 31)
-        #expect(Advertisement(reading: bytes) == .beacons(generation: generation, Self.address))
+        let read = form == .literal ? nil : generation
+        #expect(Advertisement(reading: bytes) == .beacons(generation: read, Self.address))
       }
     }
+  }
+
+  @Test("A generation in the literal form, which old phones may send, is read")
+  func literalGeneration() throws {
+    var bytes = try payload("seed_literal_abnf_LE_uuid")
+    bytes[23] = 5
+    #expect(Advertisement(reading: bytes) == .beacons(generation: 5, Self.address))
   }
 
   @Test("A phone that asks for its address is known by a request number in its UUID and no address")

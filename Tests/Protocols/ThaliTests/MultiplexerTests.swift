@@ -172,7 +172,10 @@ struct MultiplexerTests {
   func destroy() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let mine = try Self.open(&client)
-    guard case .opened(let theirs, _) = Self.pass(&client, to: &server).first else { return }
+    guard case .opened(let theirs, _) = Self.pass(&client, to: &server).first else {
+      Issue.record("not what was expected first")
+      return
+    }
     _ = client.write(text("never"), to: mine)
     client.destroy(mine, reason: "boom")
     #expect(Self.pass(&client, to: &server) == [.destroyed(theirs, reason: "boom")])
@@ -188,7 +191,10 @@ struct MultiplexerTests {
   func lateData() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let first = try Self.open(&client)
-    guard case .opened(let theirs, _) = Self.pass(&client, to: &server).first else { return }
+    guard case .opened(let theirs, _) = Self.pass(&client, to: &server).first else {
+      Issue.record("not what was expected first")
+      return
+    }
     _ = server.write(text("late"), to: theirs)
     let late = server.output(limit: .max).bytes
     client.destroy(first)
@@ -196,7 +202,10 @@ struct MultiplexerTests {
     #expect(client.receive(late[...]) == [])
     #expect(client.counters.ignoredFrames == 1)
     // A number is free again when the peer has destroyed it, or both have ended it.
-    guard case .opened(let next, _) = Self.pass(&client, to: &server).last else { return }
+    guard case .opened(let next, _) = Self.pass(&client, to: &server).last else {
+      Issue.record("not what was expected first")
+      return
+    }
     server.destroy(next)
     #expect(Self.pass(&server, to: &client) == [.destroyed(second, reason: "")])
     _ = client.open()
@@ -237,7 +246,10 @@ struct MultiplexerTests {
   func openedTwice() {
     var server = Multiplexer(role: .server)
     let open = MultiplexerFrame(.open, channel: 3).bytes
-    guard case .opened(let id, _) = server.receive(open[...]).first else { return }
+    guard case .opened(let id, _) = server.receive(open[...]).first else {
+      Issue.record("not what was expected first")
+      return
+    }
     #expect(server.receive(open[...]) == [.destroyed(id, reason: "the peer opened the channel again")])
     #expect(server.count == 0 && server.output(limit: .max).bytes.first == 3 << 3 | 5)
   }
@@ -256,7 +268,10 @@ struct MultiplexerTests {
   @Test("Data after the peer's end is ignored")
   func dataAfterEnd() {
     var server = Multiplexer(role: .server)
-    guard case .opened(let id, _) = server.receive([0x00, 0x00]).first else { return }
+    guard case .opened(let id, _) = server.receive([0x00, 0x00]).first else {
+      Issue.record("not what was expected first")
+      return
+    }
     #expect(server.receive([0x04, 0x00, 0x02, 0x01, 0x55, 0x04, 0x00]) == [.ended(id)])
     #expect(server.counters.ignoredFrames == 2)
   }
@@ -282,7 +297,10 @@ struct MultiplexerTests {
     }
     // Exactly 1 MiB is taken, in pieces.
     var server = Multiplexer(role: .server)
-    guard case .opened(let id, _) = server.receive([0x00, 0x00, 0x02, 0x80, 0x80, 0x40]).first else { return }
+    guard case .opened(let id, _) = server.receive([0x00, 0x00, 0x02, 0x80, 0x80, 0x40]).first else {
+      Issue.record("not what was expected first")
+      return
+    }
     var count = 0
     for _ in 0..<256 {
       for case .deliver(_, let bytes) in server.receive([UInt8](repeating: 3, count: 4096)[...]) {
@@ -316,7 +334,10 @@ struct MultiplexerTests {
   @Test("Nothing is read from the link while a stream has 256 KiB that nobody consumes")
   func incomingBackPressure() throws {
     var server = Multiplexer(role: .server)
-    guard case .opened(let id, _) = server.receive([0x00, 0x00]).first else { return }
+    guard case .opened(let id, _) = server.receive([0x00, 0x00]).first else {
+      Issue.record("not what was expected first")
+      return
+    }
     let frame = MultiplexerFrame(.dataFromInitiator, channel: 0, data: [UInt8](repeating: 7, count: 1 << 16)).bytes
     for _ in 0..<3 { _ = server.receive(frame[...]) }
     #expect(server.isReading)
@@ -363,7 +384,10 @@ struct MultiplexerTests {
     }
     #expect(opened.utf8.count == 128)
     let reason = MultiplexerFrame(.destroyFromInitiator, channel: 0, data: [0x1B, 0x5B] + name).bytes
-    guard case .destroyed(id, let shown) = server.receive(reason[...]).first else { return }
+    guard case .destroyed(id, let shown) = server.receive(reason[...]).first else {
+      Issue.record("not what was expected first")
+      return
+    }
     #expect(shown.hasPrefix("\u{FFFD}[nnn"))
   }
 }

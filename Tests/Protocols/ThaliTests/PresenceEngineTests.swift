@@ -19,8 +19,7 @@ struct PresenceEngineTests {
       var configuration = PresenceEngine.Configuration()
       (configuration.dialects, configuration.sends) = (dialects, sends)
       engine = PresenceEngine(
-        own: try People.key(number), configuration: configuration, random: SeededRandom(seed: number),
-        parts: (SeededRandom(seed: number + 100), SeededRandom(seed: number + 200)))
+        own: try People.key(number), configuration: configuration, random: SeededRandom(seed: number))
       address = .v4(0x0A00_0000 + UInt32(number))
       device = DeviceAddress(number)
     }
@@ -75,7 +74,10 @@ struct PresenceEngineTests {
     let location = Location(address: alice.address, port: 5000)
     let datagram = SSDPMessage.alive(name, location: location.url).bytes(for: dialect == .spec ? .ipv4 : .phones)
     let advertisement = Advertisement.bytes(generation: generation, address: alice.device)
-    guard case .beacons(let seen, let device) = Advertisement(reading: advertisement) else { return }
+    guard case .beacons(let seen?, let device) = Advertisement(reading: advertisement) else {
+      Issue.record("the advertisement is not read")
+      return
+    }
     let (bluetooth, network) = (Way.bluetooth(device), Way.network(location))
 
     #expect(Self.handle(&bob, .sighted(bluetooth, .generation(seen)), 1) == [.fetch(bluetooth)])
@@ -90,7 +92,7 @@ struct PresenceEngineTests {
     for way in ways {
       let server = try alice.engine.credential(for: way.recognition.identity, at: Self.wall(3))
       #expect(server.peer == bobForAlice)
-      #expect(server.preSharedKey.equals(try bob.engine.known.preSharedKey(for: way.recognition, at: Self.wall(3))))
+      #expect(server.preSharedKey.equals(try bob.engine.preSharedKey(for: way.recognition, at: Self.wall(3))))
     }
 
     _ = Self.handle(&eve, .sighted(bluetooth, .generation(seen)), 1)
@@ -232,7 +234,10 @@ struct PresenceEngineTests {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
     _ = try alice.engine.announce(to: [bob], for: nil, at: Self.at(0), wall: Self.wall(0))
-    guard case .announcement(let bytes) = alice.engine.stock(of: .bluetooth) else { return }
+    guard case .announcement(let bytes) = alice.engine.stock(of: .bluetooth) else {
+      Issue.record("not what was expected first")
+      return
+    }
     var pauses: [Intent] = []
     for number: UInt64 in 0..<500 {
       for intent in Self.handle(&alice, .sighted(.bluetooth(DeviceAddress(number)), .generation(0)), 1) {
