@@ -8,13 +8,14 @@ import json
 import subprocess
 import sys
 import zlib
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import issuer
 import pytest
 import world
+from cryptography import x509
 from issuer import LinkedDataIssuer
 from subjects import with_other_signature
 from world import TOP, check, entry, outcome
@@ -478,6 +479,20 @@ def test_the_status_of_an_mdoc_is_looked_up_in_a_token_list(tmp_path: Path) -> N
 # What an entry permits.
 
 
+def test_an_sd_jwt_whose_certificate_names_another_issuer_is_untrusted() -> None:
+    root_key, key = issuer.new_key("ES256"), issuer.new_key("ES256")
+    root = issuer.certificate("Root", root_key, is_ca=True)
+    entry_ = trusted(roots=[certificates.from_der(issuer.der(root))])
+    payload = {"iss": "did:web:issuer.example", "vct": "x"}
+    for name, expected in (
+        ("issuer.example", ("valid", set())),
+        ("other.example", ("untrusted", {"certificateName"})),
+    ):
+        signer = issuer.certificate("Signer", key, (root, root_key), names=(x509.DNSName(name),))
+        text = issuer.sd_jwt(payload, {"name": "x"}, "ES256", key, chain=[signer])
+        assert outcome(check(text, [entry_], "2026-06-01")) == expected
+
+
 def test_a_type_is_allowed_in_the_format_of_its_own_table_only() -> None:
     key = issuer.new_key("ES256")
     permits = [
@@ -522,12 +537,12 @@ def test_a_child_that_takes_too_long_is_ended() -> None:
 
 def test_a_child_that_takes_too_much_memory_is_ended() -> None:
     def greedy() -> Result:
-        held = []
-        while True:
-            held.append(bytearray(16 * 1024 * 1024))
+        held = [bytearray(16 * 1024 * 1024) for _ in range(32)]
+        return Result(datetime.now(timezone.utc), issuer=f"{len(held)} pieces of memory")
 
     answer = limits.run(greedy, 120)
     assert isinstance(answer, Result) and outcome(answer) == ("undecided", {"limitExceeded"})
+    assert answer.findings[0].detail == "over 224 MiB of memory"
 
 
 def test_a_child_that_crashes_is_undecided() -> None:
