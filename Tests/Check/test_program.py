@@ -72,7 +72,17 @@ def test_standard_input_is_read_to_its_end(trust_folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("verify",), ("verify", "/nonexistent"), ("verify", "-", "--at", "soon"), ("trust",), ("trust", "x")],
+    [
+        (),
+        ("verify",),
+        ("verify", "/nonexistent"),
+        ("verify", "-", "--at", "soon"),
+        ("verify", "-", "--timeout", "0"),
+        ("verify", "-", "--cpu-time", "-1"),
+        ("verify", "-", "--cpu-time", "nan"),
+        ("trust",),
+        ("trust", "x"),
+    ],
 )
 def test_wrong_usage_has_the_status_64(arguments: tuple[str, ...]) -> None:
     status, output, error = run(*arguments)
