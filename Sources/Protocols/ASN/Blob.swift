@@ -122,6 +122,15 @@ public struct BlobName: Hashable, Sendable, Comparable {
 
   /// Whether the blob is a message: the empty name, and the two that the originals take for it.
   public var isMessage: Bool { text.isEmpty || text == "asn/messages" || text == "asn/messages/" }
+  /// Whether only the server makes links below the name: a user who wrote there could show others' vouchers and
+  /// messages.
+  public var isReserved: Bool {
+    !isMessage
+      && ["asn/messages/", "asn/references/", "asn/approvals/", "asn/removals/"].contains {
+        text.hasPrefix($0) && text != $0
+      }
+      || text == BlobName.references
+  }
   /// Whether links are below the name, under the blob's sum.
   public var isDerived: Bool { text.hasSuffix("/") || isMessage }
 

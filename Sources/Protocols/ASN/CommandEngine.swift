@@ -30,6 +30,8 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   public private(set) var marks = CurrentMarks()
   /// The session that set a user's current mark.
   private var markers: [UserKey: SessionID] = [:]
+  /// Whether the request that is carried out changed the store.
+  private var hasWritten = false
   private var random: any RandomSource & Sendable
 
   public init(configuration: Configuration, store: Store, random: any RandomSource & Sendable) {
@@ -41,27 +43,45 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
 
   /// Carries out the requests in their order, and makes what they wrote durable with one commit.
   ///
-  /// If the commit fails, the requests that may write are refused, and the others are carried out again on the store as
-  /// it was.
+  /// If the commit fails, the requests that wrote are refused. The others are carried out again, each with a commit of
+  /// its own, because they may have seen what is undone.
   ///
   /// - Parameter epoch: the time in nanoseconds since 1970.
   public mutating func perform(_ requests: [StoreRequest], epoch: UInt64) -> [StoreOutcome] {
     let before = (marks, markers)
-    let outcomes = requests.map { handle($0, epoch: epoch) }
-    guard requests.contains(where: \.mayWrite) else { return outcomes }
+    var wrote: [Bool] = []
+    let outcomes = requests.map { request in
+      hasWritten = false
+      defer { wrote.append(hasWritten) }
+      return handle(request, epoch: epoch)
+    }
+    guard let error = commit(if: wrote.contains(true)) else { return outcomes }
+    (marks, markers) = before
+    return zip(requests, wrote).map { request, wrote in
+      if wrote { return refused(request, error) }
+      let before = (marks, markers)
+      hasWritten = false
+      let outcome = handle(request, epoch: epoch)
+      guard let error = commit(if: hasWritten) else { return outcome }
+      (marks, markers) = before
+      return refused(request, error)
+    }
+  }
+
+  private mutating func commit(if isNeeded: Bool) -> StoreError? {
+    guard isNeeded else { return nil }
     do throws(StoreError) {
       try store.commit()
-      return outcomes
+      return nil
     } catch {
-      (marks, markers) = before
-      return requests.map { request in
-        // What ends a session's marks stores nothing.
-        guard request.mayWrite, request.kind != .endMarks else { return handle(request, epoch: epoch) }
-        let refused = StoreOutcome(Refusal(error))
-        if case .login = request.kind { return refused.closing() }
-        return refused
-      }
+      return error
     }
+  }
+
+  private func refused(_ request: StoreRequest, _ error: StoreError) -> StoreOutcome {
+    let outcome = StoreOutcome(Refusal(error))
+    if case .login = request.kind { return outcome.closing() }
+    return outcome
   }
 
   /// Carries out one request. What it wrote is not durable before the store commits.
@@ -86,15 +106,13 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
 
   private func echoOnly(_ command: Command) throws(Refusal) -> StoreOutcome {
     guard command.arguments.first == "echo" else { throw Refusal(.unexpected) }
-    return StoreOutcome(Self.echo(command))
+    return StoreOutcome(Query<Store>.echo(command))
   }
 
   private func found(_ sum: Sum) throws(Refusal) -> Blob? {
     if let mark = marks.blob(sum) { return mark }
     return try view.blob(sum)
   }
-
-  static func echo(_ command: Command) -> String { command.arguments.dropFirst().joined(separator: " ") + "\n" }
 
   private func load(_ sums: [Sum], budget: Int) throws(Refusal) -> StoreOutcome {
     var outcome = StoreOutcome()
@@ -119,7 +137,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     case "blob": return try blob(arguments, command.input, login, request, epoch)
     case "cat": return try query(login, request).cat(arguments)
     case "clone": return try query(login, request).clone(arguments)
-    case "echo": return StoreOutcome(Self.echo(command))
+    case "echo": return StoreOutcome(Query<Store>.echo(command))
     case "fetch": return try query(login, request).fetch(arguments)
     case "gc": return try collect(arguments, login, request)
     case "ls": return try query(login, request).list(arguments)
@@ -208,13 +226,8 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     let blob = Blob(
       owner: owner, author: login.key, epoch: epoch, name: name, content: content, random: random.bytes(32))
     var outcome = try add(blob, login, subject: subject, request, epoch)
-    outcome.data = sumData(blob.sum, request.dialect)
+    outcome.data = Query<Store>.answer(blob.sum, request.dialect)
     return outcome
-  }
-
-  /// The answer to a command that made a blob.
-  func sumData(_ sum: Sum, _ dialect: Dialect) -> [UInt8] {
-    Array((dialect == .seed ? sum.hex : sum.hex.prefix(8) + "...\n").utf8)
   }
 
   private mutating func add(
@@ -232,6 +245,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
 
   mutating func write(_ changes: [StoreChange]) throws(Refusal) {
     guard !changes.isEmpty else { return }
+    hasWritten = true
     do throws(StoreError) {
       try store.apply(changes)
     } catch {

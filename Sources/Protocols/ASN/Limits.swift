@@ -22,6 +22,8 @@ public enum Limits {
   public static let epochAhead: UInt64 = 5 * 60 * 1_000_000_000
   /// Sums in one removal, approval or fetch.
   public static let sumsInOneRequest = 16_384
+  /// Users, or blobs, that one reference of a user may make the server look at, when it is to none of them by name.
+  public static let lookups = 16_384
   /// Keys in one list of editors, moderators or subscribers that the server consults.
   public static let keysInList = 16_384
   /// Removals that revert removals, one behind the other, that are followed.

@@ -96,6 +96,12 @@ public struct Publisher: Sendable {
     } catch {
       throw Refusal(.illFormatted, "The content of \(name.text) is malformed: \(error)")
     }
+    guard login.role != .user || !name.isReserved else {
+      throw Refusal(.denied, "\(name.text) is the server's to write")
+    }
+    if name == .mark, let mark = try? Mark(blob.content), mark.user != Array(header.owner.bytes.prefix(8)) {
+      throw Refusal(.illFormatted, "The mark names another user")
+    }
     let view = StoreView(store)
     let lists = try view.lists(of: header.owner)
     guard Permission.of(login, owner: header.owner, name: name, lists: lists).contains(.add) else { throw .denied }

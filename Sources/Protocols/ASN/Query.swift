@@ -29,6 +29,14 @@ struct Query<Store: BlobStore> {
     return "\"" + clean.reduce(into: "") { $0.unicodeScalars.append($1) } + "\""
   }
 
+  /// The answer to `echo`.
+  static func echo(_ command: Command) -> String { command.arguments.dropFirst().joined(separator: " ") + "\n" }
+
+  /// The answer to a command that made a blob.
+  static func answer(_ sum: Sum, _ dialect: Dialect) -> [UInt8] {
+    Array((dialect == .seed ? sum.hex : sum.hex.prefix(8) + "...\n").utf8)
+  }
+
   // MARK: References
 
   var resolver: Resolver<Store> {

@@ -268,8 +268,11 @@ struct Resolver<Store: BlobStore> {
   private func collectEverybody(_ name: String, _ reference: Reference, _ matches: inout [Match]) throws(Refusal) {
     var last: UserKey?
     var users: [UserKey] = []
+    var seen = 0
     repeat {
       users = try view.users(after: last, limit: Self.portion)
+      seen += users.count
+      try checkLookups(seen)
       for user in users { try collect(user, name, reference, &matches) }
       last = users.last
     } while users.count == Self.portion
@@ -279,10 +282,20 @@ struct Resolver<Store: BlobStore> {
     }
   }
 
+  /// The server's work for one reference has a bound, but for administrator and mirrors.
+  private func checkLookups(_ count: Int) throws(Refusal) {
+    guard count <= Limits.lookups || login.role != .user else {
+      throw Refusal(.failure, "More than \(Limits.lookups) users or blobs are to be looked at; name a user")
+    }
+  }
+
   private func collectAll(_ reference: Reference, _ matches: inout [Match]) throws(Refusal) {
     var last: UInt64 = 0
+    var seen = 0
     while true {
       let changes = try view.changes(after: last, limit: Self.portion)
+      seen += changes.count
+      try checkLookups(seen)
       for change in changes where change.kind == .inserted {
         guard try view.mayRead(change.sum, login) else { continue }
         try add(Match(sum: change.sum, link: nil), reference, &matches)

@@ -38,7 +38,8 @@ public struct SegmentStream: Sendable {
   /// Adds received octets. The caller takes segments out until `next` returns nil.
   public mutating func receive(_ bytes: some Collection<UInt8>) {
     if start == buffer.count {
-      buffer.removeAll(keepingCapacity: true)
+      // A session that says little keeps little memory.
+      buffer.removeAll(keepingCapacity: buffer.capacity <= 1024)
       start = 0
     } else if start > 16_384 {
       buffer.removeFirst(start)

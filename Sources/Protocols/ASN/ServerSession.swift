@@ -65,6 +65,8 @@ public struct ServerSession: Sendable {
     let ask: SessionState.Ask
     let requester: Requester
     var outcome: StoreOutcome?
+    /// How many blobs of the outcome's stream were sent, and whether the store is asked for more.
+    var streamed = 0
     var isLoading = false
   }
 
@@ -140,8 +142,7 @@ public struct ServerSession: Sendable {
       (slots[index].isLoading, slots[index].outcome) = (false, outcome)
     } else if slots[index].isLoading {
       slots[index].isLoading = false
-      let rest = slots[index].outcome?.stream.dropFirst(max(1, outcome.consumed))
-      slots[index].outcome?.stream = Array(rest ?? [])
+      slots[index].streamed += max(1, outcome.consumed)
       for blob in outcome.loaded { transmit(.blob(blob), epoch: epoch) }
     } else if slots[index].outcome == nil {
       slots[index].outcome = outcome
@@ -372,10 +373,11 @@ public struct ServerSession: Sendable {
     }
     while state != .closed, let slot = slots.first(where: { $0.ask != .blob }), let outcome = slot.outcome {
       guard waiting <= configuration.waiting / 2, !slot.isLoading else { return }
-      if !outcome.stream.isEmpty {
+      let rest = outcome.stream.dropFirst(slot.streamed)
+      if !rest.isEmpty {
         if let index = slots.firstIndex(where: { $0.number == slot.number }) { slots[index].isLoading = true }
         return request(
-          .load(Array(outcome.stream.prefix(64)), budget: configuration.waiting / 4), slot: slot.number)
+          .load(Array(rest.prefix(64)), budget: configuration.waiting / 4), slot: slot.number)
       }
       slots.removeAll { $0.number == slot.number }
       finish(slot, outcome, random: &random, at: now, epoch: epoch)

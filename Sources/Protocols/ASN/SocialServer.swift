@@ -53,7 +53,10 @@ public struct SocialServer: Sendable {
     var session: ServerSession
     let address: String
     var name: String?
+    /// Whether blobs are pushed to the session: it is logged in and not paused.
     var isLoggedIn = false
+    /// Whether the session was logged in before.
+    var isKnown = false
     /// Requests that wait until the user may make another blob.
     var queue: [Job] = []
   }
@@ -116,7 +119,8 @@ public struct SocialServer: Sendable {
     address: String, dialect: Dialect = .seed, isFramed: Bool = true, at now: Instant
   ) -> SessionID? {
     let isRefused = failures[address]?.refusedUntil.map { now < $0 } ?? false
-    guard !isRefused, entries.count < configuration.sessions, entries.count - loggedIn < configuration.strangers,
+    guard !isRefused, entries.count < configuration.sessions,
+      entries.values.count(where: { $0.session.login == nil }) < configuration.strangers,
       entries.values.count(where: { $0.address == address }) < configuration.sessionsPerAddress
     else {
       counters.refused += 1
@@ -256,8 +260,10 @@ public struct SocialServer: Sendable {
   ) -> [Intent] {
     entries[id]?.isLoggedIn = login != nil
     guard let login else { return [] }
-    counters.logins += 1
-    let same = entries.values.count { $0.isLoggedIn && $0.session.login?.key == login.key }
+    if entries[id]?.isKnown == false { counters.logins += 1 }
+    entries[id]?.isKnown = true
+    // Sessions that are paused count too.
+    let same = entries.values.count { $0.session.login?.key == login.key }
     guard same > configuration.sessionsPerUser, login.role == .user else { return [] }
     return change(id, at: now, epoch) { session, _ in session.end(.tooMany) }
   }

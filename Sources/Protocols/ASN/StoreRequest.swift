@@ -38,16 +38,6 @@ public struct StoreRequest: Hashable, Sendable {
     (self.session, self.login, self.unverified) = (session, login, unverified)
     (self.ephemeral, self.dialect, self.kind) = (ephemeral, dialect, kind)
   }
-
-  /// Whether carrying it out may change the store or a mark.
-  public var mayWrite: Bool {
-    switch kind {
-    case .login, .blob, .endMarks: true
-    case .load: false
-    case .exec(let command):
-      !["cat", "echo", "fetch", "clone", "ls", "objdump", "users"].contains(command.arguments.first ?? "")
-    }
-  }
 }
 
 /// The answer to a request of a session.

@@ -168,6 +168,22 @@ struct CommandTests {
     #expect(world.peers[bob.id]?.closed == nil)
   }
 
+  @Test("Names that only the server links, and marks of another user, are refused to users")
+  func reserved() throws {
+    let world = try SocialWorld()
+    let (alice, bob) = (try world.user(1), try world.user(2))
+    for name in [
+      "asn/references/" + bob.key.hex, "asn/references/", "asn/messages/x", "asn/approvals/x", "asn/removals/x",
+    ] {
+      #expect(try refused(world, alice.id, "blob", name, input: "x").result == .denied, "\(name)")
+    }
+    let other = Mark(user: bob.key, position: .coordinates(latitude: 1, longitude: 2))
+    #expect(try world.exec(alice.id, "blob", "asn/mark", input: other.bytes).result == .illFormatted)
+    let own = Mark(user: alice.key, position: .coordinates(latitude: 1, longitude: 2))
+    #expect(try world.exec(alice.id, "blob", "asn/mark", input: own.bytes).result == .success)
+    #expect(world.engine.marks.count == 1)
+  }
+
   @Test("fetch, clone and gc are for the administrator, fetch for mirrors too; a user is denied")
   func administration() throws {
     let world = try SocialWorld()

@@ -303,6 +303,10 @@ struct SessionTests {
     let ninth = try world.connect(user.key, user.authentication, address: "9")
     #expect(world.peers[ninth]?.serverClosed == .tooMany)
     #expect(isEstablished(world, user.id))
+    // A paused session counts.
+    try world.client(user.id) { (client) throws(ClientError) in try client.pause() }
+    let tenth = try world.connect(user.key, user.authentication, address: "9")
+    #expect(world.peers[tenth]?.serverClosed == .tooMany)
     for _ in 0..<16 { #expect(world.server.open(address: "x", at: world.now) != nil) }
     #expect(world.server.open(address: "x", at: world.now) == nil)
     for number in 16..<256 { #expect(world.server.open(address: "y\(number)", at: world.now) != nil) }
