@@ -2,61 +2,100 @@ import Common
 
 /// The handshakes of the last minute, by which it is decided whether there may be another one.
 ///
-/// Each account has bounds of its own, in all and with each peer, so that what is on one of them refuses nothing on another.
-/// It holds the permitted ones only, so that its size is bounded, whoever asks.
+/// Each account has limits of its own, so that handshakes on one account refuse none on another. Handshakes that others cause are limited for
+/// each source and, within a source, for each name: a sender of first messages uses up only the share of its own link. Each source also has
+/// a reserve beside the pool that all sources share. The budget stores permitted handshakes only, which bounds its size.
 struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
   /// On whose account a handshake is.
   enum Account: Hashable, Sendable {
     /// This side wants it.
     case ours
-    /// There is a session with the peer, and messages came under its name that no key opens.
-    case recovery
-    /// Somebody sent something.
-    case others
-    /// A peer sent something, over its own link.
-    case near
+    /// Messages from this source, under the name of a peer with a session, could not be opened.
+    case recovery(MessageSource)
+    /// A message from this source.
+    case others(MessageSource)
   }
 
-  /// With whom. What strangers send under a peer's name counts neither against what comes from the peer itself nor against what
-  /// this side wants.
+  /// A peer, and the account of the handshake with it.
   private struct Partner: Hashable, Sendable {
     let peer: Peer
     let account: Account
   }
 
+  /// A limit that several accounts share.
+  private enum Pool: Hashable, Sendable {
+    case others, recoveries
+  }
+
   private struct Start: Sendable {
     let partner: Partner
+    /// Nil for a handshake on the reserve of its source.
+    let pool: Pool?
     let at: Instant
   }
 
   private var starts = Fifo<Start>()
   private var ofAccount: [Account: Int] = [:]
   private var ofPartner: [Partner: Int] = [:]
+  private var ofPool: [Pool: Int] = [:]
+  /// Handshakes on the reserves of their sources.
+  private var ofReserve: [Account: Int] = [:]
+
+  /// Number of stored handshakes.
+  var count: Int { ofAccount.values.reduce(0, +) }
 
   /// Notes one more handshake; nil if that is fine, or what forbids it.
   mutating func take(_ peer: Peer, _ account: Account, _ limits: SessionLimits, at now: Instant) -> Drop? {
     while let first = starts.first, first.at.duration(to: now) >= limits.span { forget(first) }
     let partner = Partner(peer: peer, account: account)
-    guard ofPartner[partner, default: 0] < limits.perPeer else { return .peerRate }
-    guard ofAccount[account, default: 0] < bound(of: account, limits) else { return .rate }
-    starts.append(Start(partner: partner, at: now))
-    ofPartner[partner, default: 0] += 1
-    ofAccount[account, default: 0] += 1
-    return nil
+    let pool: Pool?
+    switch account {
+    case .ours:
+      guard ofPartner[partner, default: 0] < limits.perPeer else { return .peerRate }
+      guard ofAccount[account, default: 0] < limits.inAll else { return .rate }
+      return note(partner, nil, at: now)
+    case .others:
+      guard ofPartner[partner, default: 0] < limits.perPeerOfSource else { return .peerRate }
+      guard ofAccount[account, default: 0] < limits.perSource else { return .rate }
+      pool = ofPool[.others, default: 0] < limits.ofOthers ? .others : nil
+      if pool == nil, !hasReserve(account, limits.reserve, limits.reserves) { return .rate }
+    case .recovery:
+      guard ofAccount[account, default: 0] < limits.recoveriesOfSource else { return .rate }
+      pool = ofPool[.recoveries, default: 0] < limits.recoveries ? .recoveries : nil
+      if pool == nil, !hasReserve(account, 1, limits.reserves) { return .rate }
+    }
+    if pool == nil { ofReserve[account, default: 0] += 1 }
+    return note(partner, pool, at: now)
   }
 
-  private func bound(of account: Account, _ limits: SessionLimits) -> Int {
-    switch account {
-    case .ours, .others: limits.inAll
-    case .recovery: limits.recoveries
-    case .near: limits.near
-    }
+  /// Whether the reserve of a source is not used up. At most `reserves` sources have one at a time, so that links that come and go add none.
+  private func hasReserve(_ account: Account, _ reserve: Int, _ reserves: Int) -> Bool {
+    guard let used = ofReserve[account] else { return reserve > 0 && ofReserve.count < reserves }
+    return used < reserve
+  }
+
+  private mutating func note(_ partner: Partner, _ pool: Pool?, at now: Instant) -> Drop? {
+    starts.append(Start(partner: partner, pool: pool, at: now))
+    ofPartner[partner, default: 0] += 1
+    ofAccount[partner.account, default: 0] += 1
+    if let pool { ofPool[pool, default: 0] += 1 }
+    return nil
   }
 
   private mutating func forget(_ start: Start) {
     starts.popFirst()
-    ofAccount[start.partner.account, default: 1] -= 1
-    let count = ofPartner[start.partner, default: 1] - 1
-    ofPartner[start.partner] = count > 0 ? count : nil
+    let account = start.partner.account
+    Self.takeAway(start.partner, from: &ofPartner)
+    Self.takeAway(account, from: &ofAccount)
+    if let pool = start.pool {
+      Self.takeAway(pool, from: &ofPool)
+    } else if account != .ours {
+      Self.takeAway(account, from: &ofReserve)
+    }
+  }
+
+  private static func takeAway<Key: Hashable>(_ key: Key, from counts: inout [Key: Int]) {
+    let count = counts[key, default: 1] - 1
+    counts[key] = count > 0 ? count : nil
   }
 }

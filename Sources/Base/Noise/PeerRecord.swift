@@ -32,13 +32,54 @@ struct PeerRecord: Sendable {
   /// Messages that came before the third one of a handshake.
   var early: [[UInt8]] { handshakes.flatMap(\.early) }
 
-  /// Adds one. Where there are too many, the oldest goes that this side has not begun, and the next one takes over what it held.
-  mutating func add(_ half: HalfOpen, limit: Int) {
+  /// The result of a look for space for a handshake that a source begins.
+  enum Room: Equatable {
+    case free
+    /// The handshake at this index is evicted.
+    case replaces(Int)
+    case none
+  }
+
+  /// Looks for space for a handshake. If there are too many, the source that has begun the most loses its oldest handshake. A handshake from
+  /// the newcomer's own source is kept for `firmTime`: otherwise an attacker behind the same relay could end the peer's handshake with a few
+  /// first messages.
+  func room(for source: MessageSource, _ limits: SessionLimits, at now: Instant) -> Room {
+    let begun = begun
+    let own = begun[source, default: 0]
+    guard handshakes.count >= limits.handshakes || own >= limits.handshakesOfSource else { return .free }
+    let busiest = begun.max { ($0.value, $0.key) < ($1.value, $1.key) }
+    let loser = busiest.map { $0.value > own + 1 && own < limits.handshakesOfSource ? $0.key : source } ?? source
+    guard let oldest = handshakes.firstIndex(where: { $0.source == loser }) else { return .none }
+    let isYoung = handshakes[oldest].begunAt.duration(to: now) < limits.firmTime
+    return loser == source && isYoung ? .none : .replaces(oldest)
+  }
+
+  /// Adds a handshake, and removes the one that `room` names.
+  mutating func add(_ half: HalfOpen, in room: Room = .free) {
     handshakes.append(half)
-    guard handshakes.count > limit, let oldest = handshakes.firstIndex(where: { !$0.isInitiator }) else { return }
-    let gone = handshakes.remove(at: oldest)
-    guard let next = handshakes.firstIndex(where: { !$0.isInitiator }) else { return }
+    if case .replaces(let place) = room { remove(at: place) }
+  }
+
+  /// Number of handshakes by the source that began them.
+  var begun: [MessageSource: Int] {
+    handshakes.reduce(into: [:]) { if let source = $1.source { $0[source, default: 0] += 1 } }
+  }
+
+  /// Removes a handshake. Another one takes over its early messages and its wish.
+  private mutating func remove(at place: Int) {
+    let gone = handshakes.remove(at: place)
+    guard
+      let next = handshakes.firstIndex(where: { $0.source == gone.source })
+        ?? handshakes.firstIndex(where: { !$0.isInitiator })
+    else { return }
     handshakes[next].takeOver(gone)
+  }
+
+  /// Removes and returns the handshakes that a source has begun.
+  mutating func takeBegun(by source: MessageSource) -> [HalfOpen] {
+    let gone = handshakes.filter { $0.source == source }
+    handshakes.removeAll { $0.source == source }
+    return gone
   }
 
   /// Takes the handshakes away whose time is over.
@@ -54,19 +95,40 @@ struct PeerRecord: Sendable {
     handshakes[place].isWanted = true
   }
 
+  /// When this side begins a handshake beside those that the peer may have begun; nil if it has begun one, or if none is wanted.
+  func courtesyEnd(_ limits: SessionLimits) -> Instant? {
+    guard live == nil, initiator == nil else { return nil }
+    return handshakes.filter(\.isWanted).map { $0.begunAt.advanced(by: limits.courtesy) }.min()
+  }
+
+  /// Clears the wish for a handshake: this side begins one.
+  mutating func wantNoMore() {
+    for place in handshakes.indices { handshakes[place].isWanted = false }
+  }
+
+  /// Returns the first message of this side's handshake, and counts a copy; nil without such a handshake, or if no copy is left.
+  mutating func takeCopy(_ limits: SessionLimits) -> [UInt8]? {
+    guard let place = handshakes.firstIndex(where: \.isInitiator) else { return nil }
+    return handshakes[place].takeCopy(limits)
+  }
+
   /// Whether the peer may have begun one.
   var hasResponder: Bool { handshakes.contains { !$0.isInitiator } }
 
-  /// A message that no key opens waits for the newest handshake that the peer may have begun.
-  mutating func keepEarly(_ message: [UInt8]) {
-    guard let place = handshakes.lastIndex(where: { !$0.isInitiator }) else { return }
-    handshakes[place].keepEarly(message)
+  /// The early messages from a source.
+  func early(from source: MessageSource) -> [[UInt8]] { handshakes.flatMap { $0.early(from: source) } }
+
+  /// Stores a message that no key opens with the newest handshake that its source has begun, or else with the newest of any source.
+  mutating func keepEarly(_ message: [UInt8], from source: MessageSource) {
+    guard
+      let place = handshakes.lastIndex(where: { $0.source == source })
+        ?? handshakes.lastIndex(where: { !$0.isInitiator })
+    else { return }
+    handshakes[place].keepEarly(message, from: source)
   }
 
   /// A message for one of them was not right.
-  mutating func noteBad(_ place: Int, isNear: Bool) {
-    if isNear { handshakes[place].nearBad += 1 } else { handshakes[place].bad += 1 }
-  }
+  mutating func noteBad(_ place: Int, from source: MessageSource) { handshakes[place].bad.note(source) }
 
   /// Whether nothing but conduct is known of the peer.
   var isStranger: Bool { live == nil && handshakes.isEmpty }
@@ -158,6 +220,8 @@ struct LiveSession: Sendable {
   let hash: [UInt8]
   /// Whether this side began the handshake.
   let isOurs: Bool
+  /// The source of the message that completed the handshake.
+  let source: MessageSource
   let establishedAt: Instant
   /// When the last message was sealed or opened.
   private(set) var usedAt: Instant
@@ -168,8 +232,11 @@ struct LiveSession: Sendable {
   /// Whether a message of the peer's was opened with these keys.
   var isProven = false
 
-  init(transport: TransportSession, key: X25519.PublicKey, hash: [UInt8], isOurs: Bool, at now: Instant) {
-    (self.transport, self.key, self.hash, self.isOurs) = (transport, key, hash, isOurs)
+  init(
+    transport: TransportSession, key: X25519.PublicKey, hash: [UInt8], isOurs: Bool, source: MessageSource,
+    at now: Instant
+  ) {
+    (self.transport, self.key, self.hash, self.isOurs, self.source) = (transport, key, hash, isOurs, source)
     (establishedAt, usedAt) = (now, now)
   }
 
@@ -189,51 +256,79 @@ struct LiveSession: Sendable {
 /// A handshake that is under way.
 struct HalfOpen: Sendable {
   enum Role: Sendable {
-    /// This side sent the first message, for the nth time.
-    case initiator(attempt: Int)
-    /// This side answered the first message, which came over the peer's own link or not. What comes before the third one is kept.
-    case responder(early: [[UInt8]], isNear: Bool)
+    /// This side sent the first message, in the attempt of this number.
+    case initiator(attempt: Int, first: [UInt8])
+    /// This side answered a first message from this source. Messages that arrive before the third one are stored.
+    case responder(MessageSource)
+  }
+
+  /// A sealed message that arrived before the handshake was complete.
+  private struct Early: Sendable {
+    let bytes: [UInt8]
+    let source: MessageSource
   }
 
   var handshake: Handshake
   var role: Role
+  let begunAt: Instant
   let end: Instant
   /// Whether there is something to be sent to the peer: then another attempt follows.
   var isWanted: Bool
-  /// Messages that were not right; those that came over the peer's own link are counted apart.
-  var bad = 0
-  var nearBad = 0
+  /// Counts of invalid messages.
+  var bad = BadMessages()
+  /// Number of copies of the first message that were sent.
+  private(set) var copies = 0
+  private var kept: [Early] = []
 
-  var isInitiator: Bool {
+  init(handshake: Handshake, role: Role, at now: Instant, for time: Duration, isWanted: Bool) {
+    (self.handshake, self.role, self.isWanted) = (handshake, role, isWanted)
+    (begunAt, end) = (now, now.advanced(by: time))
+  }
+
+  var isInitiator: Bool { source == nil }
+
+  /// The source of the first message; nil if this side began.
+  var source: MessageSource? {
     switch role {
-    case .initiator: true
-    case .responder: false
+    case .initiator: nil
+    case .responder(let source): source
     }
   }
 
-  var early: [[UInt8]] {
-    switch role {
-    case .initiator: []
-    case .responder(let early, _): early
-    }
+  /// Returns the first message, and counts a copy; nil if the peer began, or if no copy is left.
+  mutating func takeCopy(_ limits: SessionLimits) -> [UInt8]? {
+    guard case .initiator(_, let first) = role, copies < limits.copies else { return nil }
+    copies += 1
+    return first
   }
 
-  mutating func keepEarly(_ message: [UInt8]) {
-    if case .responder(let early, let isNear) = role { role = .responder(early: early + [message], isNear: isNear) }
+  var early: [[UInt8]] { kept.map(\.bytes) }
+
+  func early(from source: MessageSource) -> [[UInt8]] { kept.filter { $0.source == source }.map(\.bytes) }
+
+  mutating func keepEarly(_ message: [UInt8], from source: MessageSource) {
+    if !isInitiator { kept.append(Early(bytes: message, source: source)) }
   }
 
   /// What another one held is held by this one.
   mutating func takeOver(_ other: HalfOpen) {
     isWanted = isWanted || other.isWanted
-    if case .responder(let early, let isNear) = role { role = .responder(early: other.early + early, isNear: isNear) }
+    if !isInitiator { kept = other.kept + kept }
   }
+}
 
-  /// Whether a first message that comes aside is dropped beside it.
-  var isFirm: Bool {
-    switch role {
-    // A neighbour that has not answered the first one may have begun itself, and be heard aside alone.
-    case .initiator(let attempt): attempt == 1
-    case .responder(_, let isNear): isNear
-    }
+/// Counts of the invalid messages of one handshake, by source.
+struct BadMessages: Sendable {
+  /// Maximum sources with a count of their own; all others share one.
+  private static let sources = 16
+
+  private var counts: [MessageSource: Int] = [:]
+
+  func count(of source: MessageSource) -> Int { counts[place(of: source), default: 0] }
+
+  mutating func note(_ source: MessageSource) { counts[place(of: source), default: 0] += 1 }
+
+  private func place(of source: MessageSource) -> MessageSource {
+    counts[source] != nil || counts.count < Self.sources ? source : .unknown
   }
 }

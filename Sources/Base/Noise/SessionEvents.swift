@@ -6,12 +6,17 @@ extension Sessions {
   public enum Event: Sendable {
     /// There is something to send to the peer, and no session to send it with.
     case begin(Peer)
+    /// The peer may be reachable over a link that its first message was not sent over. An unanswered first message is sent again, at most
+    /// three times in an attempt. A peer that has received it drops the copy.
+    case again(Peer)
+    /// The caller wants one handshake with the peer, without further attempts. If one is under way, its first message is sent again.
+    case ask(Peer)
     /// A message of a handshake came from the peer, or from somebody who says so.
     ///
-    /// - Parameter by: the way that it came.
-    case handshake(Peer, [UInt8], by: HandshakeWay = .far)
+    /// - Parameter from: the link or device that it arrived from.
+    case handshake(Peer, [UInt8], from: MessageSource = .unknown)
     /// A sealed message came.
-    case message(Peer, [UInt8])
+    case message(Peer, [UInt8], from: MessageSource = .unknown)
     /// What was sealed for the peer has had no answer, where there should be one: it may have other keys by now. A handshake is
     /// begun, once a minute at most, and the session goes on meanwhile.
     case unanswered(Peer)
@@ -47,16 +52,16 @@ extension Sessions {
   }
 }
 
-/// The way that a message of a handshake came, as far as the caller can tell.
-public enum HandshakeWay: Hashable, Sendable {
-  /// Over a link that is the peer's own. Such handshakes have an account of their own, which nobody who writes the peer's name
-  /// elsewhere can use up.
-  case near
-  /// Another way, although the peer has a link of its own here: it may well be somebody else's. As a first message it is dropped while
-  /// a handshake is under way that came near, or that this side has begun, before its first attempt has ended.
-  case aside
-  /// Some way; the peer has no link of its own here.
-  case far
+/// The link or device that a message arrived from, as a number that the caller chooses. A message names its sender, but anybody can write any
+/// name. Nobody can choose the link that a message arrives on.
+public struct MessageSource: Hashable, Comparable, Sendable {
+  public let number: UInt64
+
+  public static let unknown = MessageSource(0)
+
+  public init(_ number: UInt64) { self.number = number }
+
+  public static func < (left: Self, right: Self) -> Bool { left.number < right.number }
 }
 
 /// Why something that came, or was asked for, was dropped. Each has a counter of this name.
@@ -69,8 +74,6 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case repeated = "Repeated"
   /// The first message of a peer that has to answer ours: both began, and this side has the smaller identity.
   case collision = "Collision"
-  /// A first message that came aside, while a handshake was under way with the peer itself.
-  case aside = "Aside"
   /// It pretends to come from ourselves, or was asked to go there.
   case ourselves = "Ourselves"
   /// A message of a handshake that does not authenticate.
@@ -79,14 +82,16 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case weakKey = "WeakKey"
   /// A static key that is not the sender's.
   case wrongKey = "WrongKey"
-  /// So many messages of one handshake were bad that no more are looked at: of those that come near, or of the others.
+  /// A message of a handshake for which this source has sent the maximum number of invalid messages.
   case tooManyBad = "TooManyBad"
-  /// More handshakes with one peer than a minute allows.
+  /// More handshakes in a minute than allowed with one peer, or under its name from one source.
   case peerRate = "PeerRate"
-  /// More handshakes than a minute allows.
+  /// More handshakes in a minute than allowed in all, or from one source.
   case rate = "Rate"
   /// More handshakes under way than are allowed.
   case halfOpenLimit = "HalfOpenLimit"
+  /// A handshake that was evicted for one from another source.
+  case pushedOut = "PushedOut"
   /// A first message from a peer whose session was replaced less than a minute ago.
   case replacedLately = "ReplacedLately"
   /// A message that was opened before.
@@ -153,28 +158,40 @@ public struct SessionLimits: Hashable, Sendable {
   public var responderTimeout = Duration.seconds(20)
   /// How often a session that was asked for is tried, each time with a fresh ephemeral key.
   public var attempts = 3
+  /// Maximum copies of the first message of an attempt.
+  public var copies = 3
+  /// How long a wanted session waits for a handshake that the peer may have begun, before this side begins one beside it.
+  public var courtesy = Duration.seconds(1)
   /// Peers with which handshakes are under way.
   public var halfOpen = 64
-  /// Handshakes under way with one of them.
-  public var handshakes = 8
-  /// The span of the next four.
+  /// Maximum handshakes under way with one peer: in all, and begun by one source.
+  public var handshakes = 32
+  public var handshakesOfSource = 16
+  /// How long a handshake is not evicted for another one from its source: under its peer's name, and under other names.
+  public var firmTime = Duration.seconds(3)
+  public var firmTimeOfMany = Duration.seconds(1)
+  /// The time that the next nine limits refer to.
   public var span = Duration.seconds(60)
-  /// Handshakes with one peer in a span that others cause, as many that this side wants, and as many that come straight from
-  /// the peer.
+  /// Maximum handshakes in a span that this side wants: with one peer, and in all.
   public var perPeer = 10
-  /// Handshakes in a span that others cause, and as many that this side wants: a flood from outside does not keep us from
-  /// talking to whom we like.
   public var inAll = 30
-  /// Handshakes in a span because no key opens what comes under the names of peers that there are sessions with. These and
-  /// those that others cause, all under way at once, leave room for ours.
-  public var recoveries = 10
-  /// Handshakes in a span that come straight from their peers.
-  public var near = 100
+  /// Maximum handshakes in a span that one source causes: under one name, and in all. They bound the work. The caller
+  /// may pass far fewer.
+  public var perPeerOfSource = 240
+  public var perSource = 960
+  /// Maximum handshakes in a span that all sources cause together, the reserve of each source beside them, and maximum sources with a
+  /// reserve.
+  public var ofOthers = 2000
+  public var reserve = 60
+  public var reserves = 64
+  /// Maximum handshakes in a span because messages under the names of peers with sessions cannot be opened: for one source, and in all. Each
+  /// source has one more beside them.
+  public var recoveriesOfSource = 5
+  public var recoveries = 20
   /// From a replacement that the peer began to the next one that it may begin. A recovery or a rekey is no more frequent.
   public var pause = Duration.seconds(60)
-  /// Bad messages of one handshake that are looked at, and as many that come over the peer's own link; each costs two key
-  /// agreements.
-  public var badMessages = 16
+  /// Maximum invalid messages of one handshake that are processed from one source. Each costs a key agreement at most.
+  public var badMessages = 32
   /// Sessions; of those of the peers that are worth the least to the caller, the one that was not used for the longest time
   /// makes room.
   public var sessions = 256
@@ -182,8 +199,9 @@ public struct SessionLimits: Hashable, Sendable {
   public var strangers = 64
   /// The longest plaintext, in bytes.
   public var messageBytes = 65_535
-  /// Messages kept for a peer whose handshake is not complete, and the bytes of all that are kept for all peers.
+  /// Maximum early messages of one source that are stored for a peer, and bytes of early messages for all peers: of one source, and in all.
   public var earlyMessages = 4
+  public var earlyBytesOfSource = 64 << 10
   public var earlyBytes = 256 << 10
   /// Messages in a row that no key opens, after which a new handshake is begun.
   public var undecryptable = 3

@@ -84,9 +84,12 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     defer { deadline = firstDue }
     switch event {
     case .begin(let peer): return begin(with: peer, at: now)
-    case .handshake(let peer, let message, let way): return handshake(message, from: peer, by: way, worth, at: now)
-    case .message(let peer, let message): return open(message, from: peer, at: now)
-    case .unanswered(let peer): return recover(peer, isOurs: true, at: now)
+    case .again(let peer): return sendAgain(to: peer)
+    case .ask(let peer): return ask(peer, at: now)
+    case .handshake(let peer, let message, let source):
+      return handshake(message, from: peer, source, worth, at: now)
+    case .message(let peer, let message, let source): return open(message, from: peer, source, at: now)
+    case .unanswered(let peer): return recover(peer, because: nil, at: now)
     case .timer: return timer(at: now)
     case .forget(let peer):
       records[peer] = nil
@@ -105,18 +108,36 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       return [.failed(peer, .refused(.ourselves))]
     }
     guard records[peer]?.live == nil else { return [] }
-    guard records[peer]?.handshakes.isEmpty ?? true else {
+    if records[peer]?.handshakes.isEmpty == false {
       records[peer]?.want()
-      return []
+      return beginBeside(peer, at: now)
     }
     return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
+  }
+
+  /// Begins a wanted handshake beside those that the peer may have begun: anybody may have sent their first messages.
+  private mutating func beginBeside(_ peer: Peer, at now: Instant) -> [Action] {
+    guard records[peer]?.courtesyEnd(limits).map({ $0 <= now }) == true else { return [] }
+    records[peer]?.wantNoMore()
+    return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
+  }
+
+  private mutating func ask(_ peer: Peer, at now: Instant) -> [Action] {
+    guard peer != own, records[peer]?.live == nil else { return [] }
+    guard records[peer]?.initiator == nil else { return sendAgain(to: peer) }
+    return attempt(1, with: peer, on: .ours, isWanted: false, at: now)
+  }
+
+  private mutating func sendAgain(to peer: Peer) -> [Action] {
+    guard records[peer]?.live == nil, let message = records[peer]?.takeCopy(limits) else { return [] }
+    return [.send(peer, message)]
   }
 
   /// Sends a first message with a fresh ephemeral key.
   private mutating func attempt(
     _ number: Int, with peer: Peer, on account: HandshakeBudget<Peer>.Account, isWanted: Bool, at now: Instant
   ) -> [Action] {
-    let hasRoom = records[peer]?.handshakes.isEmpty == false || halfOpen < limits.halfOpen
+    let hasRoom = records[peer]?.handshakes.isEmpty == false || makeHalfOpenRoom(for: nil, at: now)
     if let refusal = hasRoom ? budget.take(peer, account, limits, at: now) : .halfOpenLimit {
       counters.count(refusal)
       tidy(peer)
@@ -131,29 +152,29 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       return none(.badHandshake)
     }
     counters.begun += 1
-    let end = now.advanced(by: limits.initiatorTimeout)
-    let half = HalfOpen(handshake: new, role: .initiator(attempt: number), end: end, isWanted: isWanted)
-    change(peer, at: now) { [limit = limits.handshakes] in $0.add(half, limit: limit) }
+    let half = HalfOpen(
+      handshake: new, role: .initiator(attempt: number, first: message), at: now, for: limits.initiatorTimeout,
+      isWanted: isWanted)
+    change(peer, at: now) { $0.add(half) }
     return [.send(peer, message)]
   }
 
   // MARK: Messages of handshakes
 
   private mutating func handshake(
-    _ message: [UInt8], from peer: Peer, by way: HandshakeWay, _ worth: (Peer) -> Int, at now: Instant
+    _ message: [UInt8], from peer: Peer, _ source: MessageSource, _ worth: (Peer) -> Int, at now: Instant
   ) -> [Action] {
     guard peer != own else { return none(.ourselves) }
     switch message.count {
-    case 32: return first(message, from: peer, by: way, at: now)
-    case 96, 64: return answer(message, from: peer, isNear: way == .near, worth, at: now)
+    case 32: return first(message, from: peer, source, at: now)
+    case 96, 64: return answer(message, from: peer, source, worth, at: now)
     default: return none(.badLength)
     }
   }
 
   private mutating func first(
-    _ message: [UInt8], from peer: Peer, by way: HandshakeWay, at now: Instant
+    _ message: [UInt8], from peer: Peer, _ source: MessageSource, at now: Instant
   ) -> [Action] {
-    let isNear = way == .near
     let record = records[peer]
     if let answered = record?.answered, answered.message == message, answered.at.duration(to: now) < limits.span {
       return none(.repeated)
@@ -161,12 +182,15 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     if own < peer, record?.initiator != nil || record?.live?.isFresh(limits, at: now) == true {
       return none(.collision)
     }
-    if way == .aside, record?.handshakes.contains(where: \.isFirm) == true { return none(.aside) }
     if let replacedAt = record?.replacedAt, record?.live != nil, replacedAt.duration(to: now) < limits.pause {
       return none(.replacedLately)
     }
-    guard record?.handshakes.isEmpty == false || halfOpen < limits.halfOpen else { return none(.halfOpenLimit) }
-    if let refusal = budget.take(peer, isNear ? .near : .others, limits, at: now) { return none(refusal) }
+    let room = record?.room(for: source, limits, at: now) ?? .free
+    guard room != .none else { return none(.halfOpenLimit) }
+    if let refusal = budget.take(peer, .others(source), limits, at: now) { return none(refusal) }
+    guard record?.handshakes.isEmpty == false || makeHalfOpenRoom(for: source, at: now) else {
+      return none(.halfOpenLimit)
+    }
     var new = Handshake(.xxResponder, key: key, prologue: limits.prologue)
     let second: [UInt8]
     do throws(NoiseError) {
@@ -176,11 +200,10 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       return none(error == .weakKey ? .weakKey : .badHandshake)
     }
     counters.answered += 1
-    let end = now.advanced(by: limits.responderTimeout)
     let half = HalfOpen(
-      handshake: new, role: .responder(early: [], isNear: isNear), end: end, isWanted: false)
-    change(peer, at: now) { [limit = limits.handshakes] record in
-      record.add(half, limit: limit)
+      handshake: new, role: .responder(source), at: now, for: limits.responderTimeout, isWanted: false)
+    change(peer, at: now) { record in
+      record.add(half, in: room)
       record.answered = (message, now)
     }
     return [.send(peer, second)]
@@ -188,21 +211,21 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// The second message, to the initiator, or the third, to the responder: for the newest handshake that it belongs to.
   private mutating func answer(
-    _ message: [UInt8], from peer: Peer, isNear: Bool, _ worth: (Peer) -> Int, at now: Instant
+    _ message: [UInt8], from peer: Peer, _ source: MessageSource, _ worth: (Peer) -> Int, at now: Instant
   ) -> [Action] {
     var reason: Drop?
     let (handshakes, early) = (records[peer]?.handshakes ?? [], records[peer]?.early ?? [])
     for (place, half) in handshakes.enumerated().reversed()
     where half.isInitiator == (message.count == 96) && half.end > now {
-      guard (isNear ? half.nearBad : half.bad) < limits.badMessages else {
+      guard half.bad.count(of: source) < limits.badMessages else {
         reason = reason ?? .tooManyBad
         continue
       }
-      switch complete(half, message, from: peer, at: now) {
+      switch complete(half, message, from: peer, source, at: now) {
       case .session(let session, let third):
         return establish(session, third: third, half, early: early, peer, worth, at: now)
       case .bad(let bad):
-        records[peer]?.noteBad(place, isNear: isNear)
+        records[peer]?.noteBad(place, from: source)
         reason = reason ?? bad
       }
     }
@@ -216,7 +239,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// What becomes of a handshake with its second or third message.
   private mutating func complete(
-    _ half: HalfOpen, _ message: [UInt8], from peer: Peer, at now: Instant
+    _ half: HalfOpen, _ message: [UInt8], from peer: Peer, _ source: MessageSource, at now: Instant
   ) -> Completion {
     var handshake = half.handshake
     do throws(NoiseError) {
@@ -225,7 +248,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       let third = half.isInitiator ? try handshake.write(randomFrom: &random) : nil
       let transport = try handshake.session()
       let session = LiveSession(
-        transport: transport, key: theirs, hash: handshake.hash, isOurs: half.isInitiator, at: now)
+        transport: transport, key: theirs, hash: handshake.hash, isOurs: half.isInitiator, source: source, at: now)
       return .session(session, third: third)
     } catch {
       return .bad(error == .weakKey ? .weakKey : .badHandshake)
@@ -243,19 +266,58 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     var actions = third.map { [Action.send(peer, $0)] } ?? []
     actions.append(.established(peer, key: session.key, hash: session.hash))
     actions += makeRoom(except: peer, worth)
-    for message in early { actions += open(message, from: peer, at: now) }
+    // The keys decide whether a message is opened, not its source.
+    for message in early { actions += open(message, from: peer, .unknown, at: now) }
     return actions
   }
 
-  /// Ends a session, if there is one too many. Anybody can make up keys and begin, so how lately a session was used says less
-  /// than what its peer is worth.
+  /// Evicts a handshake for one with another peer: the oldest of the source that has begun handshakes with the most peers. A handshake of the
+  /// newcomer's own source is evicted only after `firmTimeOfMany`.
+  ///
+  /// - Parameter source: the source of the new handshake; nil if this side begins it.
+  /// - Returns: whether there is space.
+  private mutating func makeHalfOpenRoom(for source: MessageSource?, at now: Instant) -> Bool {
+    guard halfOpen >= limits.halfOpen else { return true }
+    // Handshakes that this side has begun or wants, and those with peers under whose names several sources began, are not evicted.
+    var oldest: [MessageSource: (peer: Peer, begunAt: Instant)] = [:]
+    var counts: [MessageSource: Int] = [:]
+    for (peer, record) in records where record.initiator == nil && !record.handshakes.contains(where: \.isWanted) {
+      guard record.begun.count == 1, let (source, _) = record.begun.first, let last = record.handshakes.last else {
+        continue
+      }
+      counts[source, default: 0] += 1
+      let known = oldest[source]
+      if known.map({ (last.begunAt, peer) < ($0.begunAt, $0.peer) }) ?? true { oldest[source] = (peer, last.begunAt) }
+    }
+    let own = source.flatMap { counts[$0] } ?? 0
+    guard let busiest = counts.max(by: { ($0.value, $0.key) < ($1.value, $1.key) }) else { return false }
+    let loser = busiest.value > own + 1 ? busiest.key : source ?? busiest.key
+    guard let victim = oldest[loser],
+      loser != source || victim.begunAt.duration(to: now) >= limits.firmTimeOfMany
+    else { return false }
+    for half in records[victim.peer]?.takeBegun(by: loser) ?? [] {
+      for _ in half.early { counters.count(.undecryptable) }
+    }
+    counters.count(.pushedOut)
+    tidy(victim.peer)
+    return true
+  }
+
+  /// Ends a session if there are too many: of the peers of the least worth, the least recently used session of the source with the most. Anybody
+  /// can complete a handshake with a new key, so worth and source come before the time of use.
   private mutating func makeRoom(except peer: Peer, _ worth: (Peer) -> Int) -> [Action] {
     let sessions = records.filter { $0.value.live != nil }
     guard sessions.count > limits.sessions else { return [] }
+    var ofSource: [MessageSource: Int] = [:]
     let others = sessions.filter { $0.key != peer }.compactMap { other, record in
-      record.live.map { (peer: other, worth: worth(other), usedAt: $0.usedAt) }
+      record.live.map { (peer: other, worth: worth(other), source: $0.source, usedAt: $0.usedAt) }
     }
-    let least = others.min { ($0.worth, $0.usedAt, $0.peer) < ($1.worth, $1.usedAt, $1.peer) }?.peer
+    let lowest = others.map(\.worth).min()
+    for other in others where other.worth == lowest { ofSource[other.source, default: 0] += 1 }
+    let least = others.filter { $0.worth == lowest }.min { left, right in
+      let (ofLeft, ofRight) = (ofSource[left.source, default: 0], ofSource[right.source, default: 0])
+      return (-ofLeft, left.source, left.usedAt, left.peer) < (-ofRight, right.source, right.usedAt, right.peer)
+    }?.peer
     guard let least else { return [] }
     counters.evicted += 1
     records[least]?.endSession()
@@ -265,7 +327,9 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   // MARK: Messages of sessions
 
-  private mutating func open(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+  private mutating func open(
+    _ message: [UInt8], from peer: Peer, _ source: MessageSource, at now: Instant
+  ) -> [Action] {
     guard peer != own else { return none(.ourselves) }
     guard message.count >= TransportSession.overhead else { return none(.badLength) }
     guard message.count - TransportSession.overhead <= limits.messageBytes else { return none(.tooLong) }
@@ -274,18 +338,24 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       counters.opened += 1
       return [.opened(peer, text)]
     case .refused(let reason): return none(reason)
-    case .unknown: return undecryptable(message, from: peer, at: now)
+    case .unknown: return undecryptable(message, from: peer, source, at: now)
     }
   }
 
   /// Keeps a message that no key opens if a handshake may bring the key, and begins a handshake after the third one.
-  private mutating func undecryptable(_ message: [UInt8], from peer: Peer, at now: Instant) -> [Action] {
+  private mutating func undecryptable(
+    _ message: [UInt8], from peer: Peer, _ source: MessageSource, at now: Instant
+  ) -> [Action] {
     if let record = records[peer], record.hasResponder {
-      let kept = records.values.reduce(0) { $0 + $1.early.reduce(0) { $0 + $1.count } }
-      guard record.early.count < limits.earlyMessages, kept + message.count <= limits.earlyBytes else {
+      func bytes(_ messages: [[UInt8]]) -> Int { messages.reduce(0) { $0 + $1.count } }
+      let kept = records.values.reduce(0) { $0 + bytes($1.early) }
+      let ofSource = records.values.reduce(0) { $0 + bytes($1.early(from: source)) }
+      guard record.early(from: source).count < limits.earlyMessages,
+        ofSource + message.count <= limits.earlyBytesOfSource, kept + message.count <= limits.earlyBytes
+      else {
         return none(.earlyLimit)
       }
-      records[peer]?.keepEarly(message)
+      records[peer]?.keepEarly(message, from: source)
       return []
     }
     counters.count(.undecryptable)
@@ -293,15 +363,17 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       record.undecryptable += 1
       return record.undecryptable
     }
-    return count >= limits.undecryptable ? recover(peer, isOurs: false, at: now) : []
+    return count >= limits.undecryptable ? recover(peer, because: source, at: now) : []
   }
 
-  /// Begins a handshake because the peer has other keys, once a minute: of our own accord, or because of what came under its
-  /// name.
-  private mutating func recover(_ peer: Peer, isOurs: Bool, at now: Instant) -> [Action] {
+  /// Begins a handshake because the peer seems to have other keys, at most once a minute.
+  ///
+  /// - Parameter source: where messages under the peer's name came from that no key opened; nil if the caller asked for the handshake.
+  private mutating func recover(_ peer: Peer, because source: MessageSource?, at now: Instant) -> [Action] {
     guard let record = records[peer], record.initiator == nil else { return [] }
     if let recoveredAt = record.recoveredAt, recoveredAt.duration(to: now) < limits.pause { return [] }
-    let account: HandshakeBudget<Peer>.Account = isOurs ? .ours : record.live == nil ? .others : .recovery
+    let account: HandshakeBudget<Peer>.Account =
+      source.map { record.live == nil ? .others($0) : .recovery($0) } ?? .ours
     let actions = attempt(1, with: peer, on: account, isWanted: false, at: now)
     // The minute begins with what went out; what was refused is tried again with the next message.
     guard !actions.isEmpty else { return [] }
@@ -324,6 +396,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   private func deadline(of record: PeerRecord, _ peer: Peer) -> Instant? {
     var first = record.rekeyAt(limits, isSmaller: own < peer)
+    if let end = record.courtesyEnd(limits) { first = min(first ?? end, end) }
     for half in record.handshakes { first = min(first ?? half.end, half.end) }
     return first
   }
@@ -340,6 +413,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
         counters.timedOut += 1
         actions += timeOut(half, of: peer, at: now)
       }
+      actions += beginBeside(peer, at: now)
       // A handshake may have kept a renewal waiting.
       if records[peer].map({ isDue($0, peer, at: now) }) == true { actions += rekey(peer, at: now) }
       tidy(peer)
@@ -349,17 +423,17 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   private mutating func timeOut(_ half: HalfOpen, of peer: Peer, at now: Instant) -> [Action] {
     switch half.role {
-    case .initiator(let attempt):
+    case .initiator(let attempt, _):
       guard half.isWanted else { return [] }
       guard attempt < limits.attempts else { return [.failed(peer, .timedOut)] }
       return self.attempt(attempt + 1, with: peer, on: .ours, isWanted: true, at: now)
-    case .responder(let early, _):
-      for _ in early { counters.count(.undecryptable) }
+    case .responder(let source):
+      for _ in half.early { counters.count(.undecryptable) }
       if half.isWanted, records[peer]?.initiator == nil {
         return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
       }
       // The third message is lost, and the peer talks as if it had come.
-      return early.isEmpty ? [] : recover(peer, isOurs: false, at: now)
+      return half.early.isEmpty ? [] : recover(peer, because: source, at: now)
     }
   }
 

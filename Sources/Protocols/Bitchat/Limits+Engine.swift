@@ -8,6 +8,8 @@ extension Limits {
   public static let recentTime = Duration.seconds(300)
   /// So far the time of a packet may be from this node's, in milliseconds: iOS drops what is further.
   public static let clockMilliseconds: UInt64 = 120 * 1000
+  /// Bytes of the first message of a handshake.
+  static let firstHandshakeBytes = 32
   /// The length of the second message of a handshake, which dialect S numbers by itself.
   static let handshakeAnswerBytes = 96
   /// The longest message that is sealed as a packet of dialect S, inflated: its text, and 1 KiB for the rest.

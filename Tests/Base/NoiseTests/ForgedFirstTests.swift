@@ -23,7 +23,7 @@ struct ForgedFirstTests {
 
   @Test("Of more handshakes with one peer than there may be, the oldest that this side has not begun ends")
   func manyForged() {
-    var pair = Pair { $0.handshakes = 3 }
+    var pair = Pair { ($0.handshakes, $0.firmTime) = (3, .zero) }
     pair.begin(1)
     for _ in 0..<4 { pair.forge(to: 1) }
     let halves = pair.record(1)?.handshakes ?? []
@@ -111,7 +111,7 @@ struct ForgedFirstTests {
 
   @Test("What is asked for beside a forged handshake is tried, though others push that one out")
   func wantedBesideMany() {
-    var pair = Pair { $0.handshakes = 2 }
+    var pair = Pair { ($0.handshakes, $0.firmTime) = (2, .zero) }
     pair.forge(to: 1)
     pair.begin(1)
     for _ in 0..<2 { pair.forge(to: 1) }

@@ -20,13 +20,13 @@ private struct Crowd {
       belongs: { _, _ in true })
   }
 
-  mutating func first(from peer: UInt64, by way: HandshakeWay = .far) -> [Engine.Action] {
+  mutating func first(from peer: UInt64, over link: UInt64 = 1) -> [Engine.Action] {
     let message = X25519.PrivateKey(randomFrom: &random).publicKey.bytes
-    return engine.handle(.handshake(peer, message, by: way), at: now)
+    return engine.handle(.handshake(peer, message, from: MessageSource(link)), at: now)
   }
 
-  mutating func garbage(from peer: UInt64, count: Int = 1) -> [Engine.Action] {
-    (0..<count).flatMap { _ in engine.handle(.message(peer, random.bytes(60)), at: now) }
+  mutating func garbage(from peer: UInt64, count: Int = 1, over link: UInt64 = 1) -> [Engine.Action] {
+    (0..<count).flatMap { _ in engine.handle(.message(peer, random.bytes(60), from: MessageSource(link)), at: now) }
   }
 
   /// Whether a handshake that this side wants goes out.
@@ -35,34 +35,37 @@ private struct Crowd {
   }
 
   /// A whole handshake that the peer begins.
-  mutating func visit(_ peer: UInt64, worth: (UInt64) -> Int = { _ in 0 }) -> [Engine.Action] {
+  mutating func visit(_ peer: UInt64, over link: UInt64 = 1, worth: (UInt64) -> Int = { _ in 0 }) -> [Engine.Action] {
+    let source = MessageSource(link)
     var handshake = Handshake(.xxInitiator, key: X25519.PrivateKey(randomFrom: &random))
     guard let first = try? handshake.write(randomFrom: &random),
-      case .send(_, let second)? = engine.handle(.handshake(peer, first), at: now).first,
+      case .send(_, let second)? = engine.handle(.handshake(peer, first, from: source), at: now).first,
       (try? handshake.read(second)) != nil, let third = try? handshake.write(randomFrom: &random)
     else { return [] }
-    return engine.handle(.handshake(peer, third), at: now, worth: worth)
+    return engine.handle(.handshake(peer, third, from: source), at: now, worth: worth)
   }
 }
 
 @Suite("Floods end at the bounds of the sessions")
 struct LimitTests {
-  @Test("Ten handshakes a minute with one peer, and the eleventh a minute after the first")
-  func perPeer() {
-    var crowd = Crowd()
+  @Test("A source may begin ten handshakes a minute under one name, and the next one a minute after the first")
+  func perPeerOfSource() {
+    var crowd = Crowd { ($0.perPeerOfSource, $0.handshakes, $0.handshakesOfSource) = (10, 100, 100) }
     for _ in 0..<10 { #expect(crowd.first(from: 2).count == 1) }
     #expect(crowd.first(from: 2) == [])
     #expect(crowd.engine.counters[.peerRate] == 1)
     #expect(crowd.first(from: 3).count == 1)
+    #expect(crowd.first(from: 2, over: 2).count == 1)
     crowd.now = crowd.now.advanced(by: .milliseconds(59_999))
     #expect(crowd.first(from: 2) == [])
     crowd.now = crowd.now.advanced(by: .milliseconds(1))
     #expect(crowd.first(from: 2).count == 1)
   }
 
-  @Test("First messages in a peer's name leave us ten handshakes a minute of our own with it, and ours leave it ten")
+  @Test(
+    "First messages in a peer's name refuse none of the ten handshakes a minute that this side wants, and the reverse")
   func perPeerBoth() {
-    var crowd = Crowd()
+    var crowd = Crowd { ($0.perPeerOfSource, $0.handshakes, $0.handshakesOfSource) = (10, 100, 100) }
     for _ in 0..<10 { #expect(crowd.first(from: 2).count == 1) }
     #expect(crowd.first(from: 2) == [])
     for _ in 0..<10 {
@@ -83,39 +86,38 @@ struct LimitTests {
     #expect(crowd.engine.counters[.peerRate] == 3)
   }
 
-  @Test("Thirty handshakes a minute that others cause, and a flood of them leaves us thirty of our own")
-  func inAll() {
-    var crowd = Crowd()
+  @Test("Each source keeps a reserve, and this side thirty handshakes, whatever other sources send")
+  func sources() {
+    var crowd = Crowd {
+      ($0.perSource, $0.ofOthers, $0.reserve, $0.halfOpen) = (30, 50, 10, 1000)
+    }
     for peer: UInt64 in 1...30 { #expect(crowd.first(from: peer).count == 1) }
     #expect(crowd.first(from: 31) == [])
-    #expect(crowd.engine.counters[.rate] == 1)
-    #expect(crowd.garbage(from: 32, count: 3) == [])
-    #expect(crowd.engine.counters[.rate] == 2)
-    let begun = (101...130).filter { crowd.begins(with: UInt64($0)) }.count
+    // The second source uses up what all share, and has ten besides.
+    for peer: UInt64 in 101...130 { #expect(crowd.first(from: peer, over: 2).count == 1) }
+    #expect(crowd.first(from: 131, over: 2) == [])
+    for peer: UInt64 in 201...210 { #expect(crowd.first(from: peer, over: 3).count == 1) }
+    #expect(crowd.first(from: 211, over: 3) == [])
+    #expect(crowd.engine.counters[.rate] == 3)
+    let begun = (1001...1030).filter { crowd.begins(with: UInt64($0)) }.count
     #expect(begun == 30)
-    #expect(crowd.engine.handle(.begin(131), at: crowd.now) == [.failed(131, .refused(.rate))])
+    #expect(crowd.engine.handle(.begin(1031), at: crowd.now) == [.failed(1031, .refused(.rate))])
     crowd.now = crowd.now.advanced(by: .seconds(60))
     #expect(crowd.first(from: 31).count == 1)
-    let isBegun = crowd.begins(with: 131)
+    let isBegun = crowd.begins(with: 1031)
     #expect(isBegun)
   }
 
-  @Test(
-    "A peer on its own link has ten handshakes a minute, whoever writes its name elsewhere; all such peers a hundred")
-  func near() {
-    var crowd = Crowd { $0.halfOpen = 1000 }
-    for peer: UInt64 in 1...2 { for _ in 0..<10 { #expect(crowd.first(from: peer).count == 1) } }
-    for peer: UInt64 in 11...20 { #expect(crowd.first(from: peer).count == 1) }
-    #expect(crowd.first(from: 21) == [])
-    #expect(crowd.engine.counters[.rate] == 1)
-    for _ in 0..<10 { #expect(crowd.first(from: 1, by: .near).count == 1) }
-    #expect(crowd.first(from: 1, by: .near) == [])
-    #expect(crowd.engine.counters[.peerRate] == 1)
-    for peer: UInt64 in 101...190 { #expect(crowd.first(from: peer, by: .near).count == 1) }
-    #expect(crowd.first(from: 191, by: .near) == [])
-    #expect(crowd.engine.counters[.rate] == 2)
+  @Test("The number of sources with a reserve is limited, although links come and go")
+  func manySources() {
+    var crowd = Crowd { ($0.ofOthers, $0.reserve, $0.reserves, $0.halfOpen) = (5, 2, 3, 1000) }
+    var answered = 0
+    for link: UInt64 in 1...100 {
+      for peer: UInt64 in 1...9 { answered += crowd.first(from: link * 100 + peer, over: link).count }
+    }
+    #expect(answered == 5 + 3 * 2)
     crowd.now = crowd.now.advanced(by: .seconds(60))
-    #expect(crowd.first(from: 191, by: .near).count == 1)
+    #expect(crowd.first(from: 1, over: 500).count == 1)
   }
 
   @Test(
@@ -124,6 +126,7 @@ struct LimitTests {
   func recoveryInFlood(isUnanswered: Bool) {
     var crowd = Crowd()
     #expect(crowd.visit(2).count == 1)
+    crowd.engine.limits.perSource = 30
     for peer: UInt64 in 101...129 { #expect(crowd.first(from: peer).count == 1) }
     #expect(crowd.first(from: 130) == [])
     let actions =
@@ -132,26 +135,27 @@ struct LimitTests {
     #expect(crowd.engine.counters.recoveries == 1)
   }
 
-  @Test("What no key opens causes ten handshakes a minute, and refuses none that we want or others begin")
+  @Test("Messages that no key opens cause five handshakes a minute for a source, and use up no other limit")
   func recoveries() {
-    var crowd = Crowd()
-    for peer: UInt64 in 1...12 { #expect(crowd.visit(peer).count == 1) }
+    var crowd = Crowd { $0.halfOpen = 1000 }
+    for peer: UInt64 in 1...40 { #expect(crowd.visit(peer).count == 1) }
     crowd.now = crowd.now.advanced(by: .seconds(60))
-    for peer: UInt64 in 1...10 { #expect(crowd.garbage(from: peer, count: 3).count == 1) }
-    #expect(crowd.garbage(from: 11, count: 3) == [])
+    for peer: UInt64 in 1...5 { #expect(crowd.garbage(from: peer, count: 3).count == 1) }
+    #expect(crowd.garbage(from: 6, count: 3) == [])
     #expect(crowd.engine.counters[.rate] == 1)
-    #expect(crowd.engine.handle(.unanswered(12), at: crowd.now).count == 1)
-    #expect(crowd.engine.counters.recoveries == 11)
+    for peer: UInt64 in 7...21 { #expect(crowd.garbage(from: peer, count: 3, over: peer / 5 + 10).count == 1) }
+    // Twenty in all, and one more for each source.
+    #expect(crowd.garbage(from: 22, count: 3, over: 99).count == 1)
+    #expect(crowd.garbage(from: 23, count: 3, over: 99) == [])
+    #expect(crowd.engine.handle(.unanswered(40), at: crowd.now).count == 1)
     for peer: UInt64 in 101...130 { #expect(crowd.first(from: peer).count == 1) }
-    // As many as can be under way.
-    let begun = (201...223).filter { crowd.begins(with: UInt64($0)) }.count
-    #expect(begun == 23)
-    #expect(crowd.engine.halfOpen == 64)
+    let begun = (201...229).filter { crowd.begins(with: UInt64($0)) }.count
+    #expect(begun == 29)
   }
 
   @Test("A recovery that was refused is tried again when there is room for it; the minute begins when it goes out")
   func refusedRecovery() {
-    var crowd = Crowd()
+    var crowd = Crowd { $0.perSource = 30 }
     for peer: UInt64 in 1...30 { #expect(crowd.first(from: peer).count == 1) }
     crowd.now = crowd.now.advanced(by: .seconds(30))
     #expect(crowd.garbage(from: 31, count: 3) == [])
@@ -176,14 +180,15 @@ struct LimitTests {
     #expect(begun == 4)
     #expect(crowd.engine.halfOpen == 64)
     #expect(crowd.first(from: 65) == [])
-    #expect(crowd.engine.handle(.begin(66), at: crowd.now) == [.failed(66, .refused(.halfOpenLimit))])
-    #expect(crowd.engine.counters[.halfOpenLimit] == 2)
+    // One that we want takes the place of one that others have begun.
+    #expect(crowd.engine.handle(.begin(66), at: crowd.now).count == 1)
+    #expect(crowd.engine.counters[.halfOpenLimit] == 1 && crowd.engine.counters[.pushedOut] == 1)
     #expect(crowd.engine.halfOpen == 64)
     // Who is under way already may begin again: that is one handshake still.
     #expect(crowd.first(from: 5).count == 1)
     crowd.now = crowd.now.advanced(by: .seconds(20))
     _ = crowd.engine.handle(.timer, at: crowd.now)
-    #expect(crowd.engine.halfOpen == 4)
+    #expect(crowd.engine.halfOpen == 5)
     #expect(crowd.first(from: 65).count == 1)
   }
 
@@ -253,18 +258,42 @@ struct LimitTests {
     #expect(crowd.engine.records[3]?.undecryptable == 1)
   }
 
-  @Test("Of one handshake sixteen bad messages are looked at, and sixteen that come near; the seventeenth is not")
+  @Test("32 invalid messages of one handshake are processed from each source")
   func badMessages() {
     var crowd = Crowd()
     _ = crowd.engine.handle(.begin(2), at: crowd.now)
     let bad = [UInt8](repeating: 9, count: 96)
-    for way in [HandshakeWay.far, .near] {
-      for _ in 0..<17 { _ = crowd.engine.handle(.handshake(2, bad, by: way), at: crowd.now) }
+    for link: UInt64 in 1...2 {
+      for _ in 0..<33 { _ = crowd.engine.handle(.handshake(2, bad, from: MessageSource(link)), at: crowd.now) }
     }
-    #expect(crowd.engine.counters[.badHandshake] == 32)
+    #expect(crowd.engine.counters[.badHandshake] == 64)
     #expect(crowd.engine.counters[.tooManyBad] == 2)
     crowd.now = crowd.now.advanced(by: .seconds(10))
     #expect(crowd.engine.handle(.timer, at: crowd.now).count == 1)
-    #expect(crowd.engine.records[2]?.handshake?.bad == 0)
+    #expect(crowd.engine.records[2]?.handshake?.bad.count(of: MessageSource(1)) == 0)
+  }
+
+  @Test("Invalid messages of one handshake are counted for each of sixteen sources, and for the others together")
+  func badSources() {
+    var crowd = Crowd()
+    _ = crowd.engine.handle(.begin(2), at: crowd.now)
+    let bad = [UInt8](repeating: 9, count: 96)
+    for link: UInt64 in 1...100 {
+      for _ in 0..<32 { _ = crowd.engine.handle(.handshake(2, bad, from: MessageSource(link)), at: crowd.now) }
+    }
+    #expect(crowd.engine.counters[.badHandshake] == 17 * 32)
+  }
+
+  @Test("A stranger's session of the source that has the most is evicted first")
+  func sessionsOfSources() {
+    var crowd = Crowd { $0.sessions = 6 }
+    #expect(crowd.visit(1, over: 7).count == 1)
+    var ended: [Engine.Action] = []
+    for peer: UInt64 in 11...30 {
+      crowd.now = crowd.now.advanced(by: .seconds(1))
+      ended += crowd.visit(peer, over: 8).dropFirst()
+    }
+    #expect(ended.count == 15 && !ended.contains(.ended(1)))
+    #expect(crowd.engine.hasSession(with: 1))
   }
 }

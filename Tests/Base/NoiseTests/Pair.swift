@@ -35,8 +35,9 @@ struct Pair {
   /// Handshake messages that were put on the air, and those of them, by their number from 1 on, that are lost there.
   private(set) var sent = 0
   var lost: Set<Int> = []
-  /// How messages of handshakes come.
-  var way = HandshakeWay.far
+  /// Where messages come from, and where forged first messages do.
+  var source = MessageSource(1)
+  var forger = MessageSource(1)
   private var forgeries: UInt64 = 0
   /// Sides that nothing reaches.
   private var isDeaf = [false, false]
@@ -76,7 +77,7 @@ struct Pair {
     forgeries += 1
     var random = SeededRandom(seed: 0xF063_0000 + forgeries)
     let before = air.count
-    handle(side, .handshake(names[1 - side], X25519.PrivateKey(randomFrom: &random).publicKey.bytes))
+    handle(side, .handshake(names[1 - side], X25519.PrivateKey(randomFrom: &random).publicKey.bytes, from: forger))
     air.removeLast(air.count - before)
   }
 
@@ -96,8 +97,8 @@ struct Pair {
     guard !isDeaf[flight.to] else { return }
     let from = names[1 - flight.to]
     switch flight.kind {
-    case .handshake: handle(flight.to, .handshake(from, flight.bytes, by: way))
-    case .message: handle(flight.to, .message(from, flight.bytes))
+    case .handshake: handle(flight.to, .handshake(from, flight.bytes, from: source))
+    case .message: handle(flight.to, .message(from, flight.bytes, from: source))
     }
   }
 

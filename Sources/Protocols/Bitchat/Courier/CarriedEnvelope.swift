@@ -9,6 +9,8 @@ public struct CarriedEnvelope: Hashable, Sendable {
   public let depositor: PeerID
   /// Whether that peer was a favourite then.
   public let isOfFavourite: Bool
+  /// The mark of the device that deposited it; nil if unknown.
+  public let via: UInt32?
   /// Milliseconds since 1970.
   public let storedAt: UInt64
   /// The peers that it was given to, to be carried as well.
@@ -18,9 +20,12 @@ public struct CarriedEnvelope: Hashable, Sendable {
   /// When it was sent to its recipient last, and how often over a link of the recipient's own. The next run does not know.
   var sentAt: Instant?
   var handed = 0
+  /// The links that it was last sent over.
+  var sentOver: Set<LinkID> = []
 
   public init(
-    envelope: CourierEnvelope, depositor: PeerID, isOfFavourite: Bool, storedAt: UInt64, givenTo: [PeerID] = []
+    envelope: CourierEnvelope, depositor: PeerID, isOfFavourite: Bool, storedAt: UInt64, givenTo: [PeerID] = [],
+    via: UInt32? = nil
   ) {
     id = CourierID(of: envelope)
     self.envelope = envelope.with(copies: envelope.allowedCopies)
@@ -28,6 +33,7 @@ public struct CarriedEnvelope: Hashable, Sendable {
     self.isOfFavourite = isOfFavourite
     self.storedAt = storedAt
     self.givenTo = givenTo
+    self.via = via
   }
 
   /// What it takes up, in bytes.

@@ -1,7 +1,10 @@
 /// The envelopes that this node carries for others. Facts: bitchat.md section 8.5.
 ///
-/// Strangers have half of the places, so that the mail of favourites always finds one. What was handed to its recipient stays for its life,
-/// in case it did not arrive; it counts for nobody and goes first.
+/// Depositors that are not favourites ("strangers") share half of the places. If these are taken, the device with the most envelopes loses one,
+/// provided that it has more than the newcomer's device. So a device that returns under other names takes no place from other devices. If a
+/// depositor of a device was in range for `PeerTable.acquaintance`, as many envelopes as one depositor may have count as one, so that devices
+/// which pass by do not evict them. An envelope that was handed to its recipient is kept until it expires, in case it did not arrive; it
+/// counts for no depositor and is evicted first.
 struct CourierBag: Sendable {
   /// The places of a node that is no mailbox.
   static let usualLimit = 40
@@ -12,7 +15,7 @@ struct CourierBag: Sendable {
   enum Refusal: Error, Hashable, Sendable {
     /// Its depositor has as many here as it may have.
     case tooManyOfDepositor
-    /// Strangers have as many here as they may have.
+    /// Strangers have no place left, and no device has more envelopes than this one.
     case tooManyOfStrangers
     /// There is no place, and none that it may take.
     case full
@@ -51,7 +54,10 @@ struct CourierBag: Sendable {
   /// The same of a favourite, at least, where others have so many.
   static func favouritePlaces(_ places: Int) -> Int { places < 2 ? places : places * 20 / 8 }
 
-  mutating func add(_ carried: CarriedEnvelope) throws(Refusal) -> Taken {
+  /// - Parameter knownFor: how long a depositor has been in range in all.
+  mutating func add(
+    _ carried: CarriedEnvelope, knownFor: (PeerID) -> Duration = { _ in .zero }
+  ) throws(Refusal) -> Taken {
     if let known = envelopes[carried.id] {
       // A copy may come before the one that may be copied. Copies that were made do not come back.
       guard known.givenTo.isEmpty, known.envelope.copies < carried.envelope.copies else {
@@ -64,12 +70,14 @@ struct CourierBag: Sendable {
     guard waiting.count(where: { $0.depositor == carried.depositor }) < limit(isFavourite: carried.isOfFavourite) else {
       throw .tooManyOfDepositor
     }
-    guard carried.isOfFavourite || waiting.count(where: { !$0.isOfFavourite }) < strangerLimit else {
-      throw .tooManyOfStrangers
-    }
     var dropped: [CarriedEnvelope] = []
+    if !carried.isOfFavourite, waiting.count(where: { !$0.isOfFavourite }) >= strangerLimit {
+      guard let victim = strangersVictim(of: carried, knownFor) else { throw .tooManyOfStrangers }
+      remove(victim.id)
+      dropped.append(victim)
+    }
     while envelopes.count >= limit || bytes + carried.size > Self.byteLimit {
-      guard let victim = victim(of: carried) else {
+      guard let victim = victim(of: carried, knownFor) else {
         for other in dropped { put(other) }
         throw .full
       }
@@ -80,12 +88,32 @@ struct CourierBag: Sendable {
     return Taken(isNew: true, dropped: dropped.map(\.id))
   }
 
-  /// The envelope that gives way: one that was handed over, else the oldest of a stranger's, else the oldest. Only a favourite's may take
-  /// the place of one that still waits.
-  private func victim(of newcomer: CarriedEnvelope) -> CarriedEnvelope? {
-    let first = envelopes.values.min { rank($0) < rank($1) }
-    guard let first, first.handed > 0 || newcomer.isOfFavourite else { return nil }
-    return first
+  /// The envelope that is evicted: the oldest that was handed over, else the oldest of a stranger, else the oldest. For a stranger's envelope only
+  /// one that was handed over is evicted, or one of a device that has more.
+  private func victim(of newcomer: CarriedEnvelope, _ knownFor: (PeerID) -> Duration) -> CarriedEnvelope? {
+    guard let first = envelopes.values.min(by: { rank($0) < rank($1) }) else { return nil }
+    if first.handed > 0 || newcomer.isOfFavourite { return first }
+    return strangersVictim(of: newcomer, knownFor)
+  }
+
+  /// The oldest envelope of the device with the most of strangers' envelopes, if it has more than the newcomer's device. Among several such
+  /// devices it is the one whose depositor was in range for the shortest time.
+  private func strangersVictim(
+    of newcomer: CarriedEnvelope, _ knownFor: (PeerID) -> Duration
+  ) -> CarriedEnvelope? {
+    let strangers = envelopes.values.filter { $0.handed == 0 && !$0.isOfFavourite }
+    let ofDevice = Dictionary(grouping: strangers, by: \.via)
+    func weight(_ carried: [CarriedEnvelope]) -> Int {
+      let isOfAcquaintance = carried.contains { knownFor($0.depositor) >= PeerTable.acquaintance }
+      return isOfAcquaintance ? max(1, carried.count + 1 - limit(isFavourite: false)) : carried.count
+    }
+    let own = ofDevice[newcomer.via].map(weight) ?? 0
+    let most = ofDevice.values.map(weight).max() ?? 0
+    guard most > own else { return nil }
+    let candidates = ofDevice.values.filter { weight($0) == most }.joined()
+    return candidates.min {
+      (knownFor($0.depositor), $0.number) < (knownFor($1.depositor), $1.number)
+    }
   }
 
   private func rank(_ carried: CarriedEnvelope) -> (Int, UInt64) {

@@ -17,6 +17,8 @@ struct CourierDesk: Sendable {
   static let broughtLimit = 1000
   /// So long a peer that seems to be near has to answer.
   static let patience = Duration.seconds(30)
+  /// Maximum links that an envelope is sent over within `directPause` because its recipient's announces arrive over them.
+  static let ways = 16
   /// From one sending to a recipient to the next, over a link of its own and over hops.
   static let directPause = Duration.seconds(60)
   static let remotePause = Duration.seconds(300)

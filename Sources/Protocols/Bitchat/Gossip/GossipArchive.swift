@@ -23,11 +23,15 @@ public struct GossipArchive: Sendable {
     let isFile: Bool
     /// The time to live that it came with; 0 of an answer to a request.
     let timeToLive: UInt8
+    /// The mark of the device that delivered it; nil for this node's own packets, and if unknown.
+    public let via: UInt32?
 
     /// - Parameter fragment: of a fragment, which packet it belongs to, and the type of that; nil where it is to be read from the bytes.
     init(
-      bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64, fragment: FragmentHead? = nil
+      bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64, fragment: FragmentHead? = nil,
+      via: UInt32? = nil
     ) {
+      self.via = via
       (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
       filterHash = SyncFilter.hash(id)
       let head = type == .fragment ? fragment ?? Self.fragmentHead(in: bytes) : nil
@@ -35,16 +39,17 @@ public struct GossipArchive: Sendable {
       timeToLive = bytes.count > 2 ? bytes[2] : 0
     }
 
-    /// What was kept, by its bytes alone; nil if they are no packet.
-    public init?(bytes: [UInt8]) {
+    /// A stored packet; nil if the bytes are not a packet.
+    public init?(bytes: [UInt8], via: UInt32? = nil) {
       guard let packet = try? Packet(decoding: bytes) else { return nil }
-      self.init(bytes: bytes, of: packet)
+      self.init(bytes: bytes, of: packet, via: via)
     }
 
     /// A packet, and its bytes.
-    init(bytes: [UInt8], of packet: Packet) {
+    init(bytes: [UInt8], of packet: Packet, via: UInt32? = nil) {
       self.init(
-        bytes: bytes, id: PacketID(packet), type: packet.type, sender: packet.sender, timestamp: packet.timestamp)
+        bytes: bytes, id: PacketID(packet), type: packet.type, sender: packet.sender, timestamp: packet.timestamp,
+        via: via)
     }
   }
 

@@ -1,27 +1,16 @@
-/// Packets of one kind, so many and of so many bytes at most: the oldest goes first. Where no sender may take the room of all
-/// others, the oldest of whoever takes the most goes first, if that is more than a quarter.
+/// Packets of one kind, so many and of so many bytes at most: the oldest goes first, or, where nobody may take the room of all others, the
+/// oldest of those that `Shares` names.
 struct Shelf: Sendable {
   private let limit: Int
   private let byteLimit: Int
   private let isShared: Bool
-  private var holdings: [PeerID: Holding] = [:]
+  private var shares = Shares()
   private var ids: Set<PacketID> = []
   /// The oldest first; of one moment, where senders are certain, by their IDs, and else as they came.
   private(set) var items: [GossipArchive.Item] = []
   private(set) var bytes = 0
 
-  /// What a sender has here.
-  private struct Holding: Sendable {
-    var count = 0
-    var bytes = 0
-
-    mutating func add(_ item: GossipArchive.Item) {
-      count += 1
-      bytes += item.bytes.count
-    }
-  }
-
-  /// - Parameter isShared: whether a sender gives way when it has more than a quarter. Only where senders are certain.
+  /// - Parameter isShared: whether senders have shares. Only where they are certain.
   init(limit: Int, byteLimit: Int, isShared: Bool = false) {
     (self.limit, self.byteLimit, self.isShared) = (limit, byteLimit, isShared)
   }
@@ -54,7 +43,7 @@ struct Shelf: Sendable {
     items.insert(
       item, at: isShared ? place { GossipArchive.Item.isOlder($0, item) } : place { $0.timestamp <= item.timestamp })
     bytes += item.bytes.count
-    holdings[item.sender, default: Holding()].add(item)
+    if isShared { shares.add(from: item.sender, via: item.via, bytes: item.bytes.count) }
     if !isShared, count > limit || bytes > byteLimit {
       // Many at a time: to move the others up each time would take longer than all else that becomes of a fragment.
       let oldest = Array(items.prefix(max(1, limit / 16)))
@@ -74,25 +63,15 @@ struct Shelf: Sendable {
 
   /// The place of the packet that goes first.
   private var next: Int? {
-    let greedy = isShared ? greediest : nil
-    return items.firstIndex { greedy == nil || $0.sender == greedy }
-  }
-
-  /// The sender that takes the most room, if that is more than a quarter of it.
-  private var greediest: PeerID? {
-    func part(_ holding: Holding) -> Double {
-      max(Double(holding.count) / Double(limit), Double(holding.bytes) / Double(byteLimit))
-    }
-    let most = holdings.max { (part($0.value), $0.key) < (part($1.value), $1.key) }
-    return most.flatMap { part($0.value) > 0.25 ? $0.key : nil }
+    guard isShared else { return items.indices.first }
+    let losers = shares.firstToGo(within: (limit, byteLimit))
+    return items.firstIndex { losers.contains($0.sender, via: $0.via) } ?? items.indices.first
   }
 
   /// Counts a packet out that has left `items`.
   private mutating func forget(_ item: GossipArchive.Item) {
-    guard ids.remove(item.id) != nil, var holding = holdings[item.sender] else { return }
+    guard ids.remove(item.id) != nil else { return }
     bytes -= item.bytes.count
-    holding.count -= 1
-    holding.bytes -= item.bytes.count
-    holdings[item.sender] = holding.count > 0 ? holding : nil
+    if isShared { shares.remove(from: item.sender, via: item.via, bytes: item.bytes.count) }
   }
 }

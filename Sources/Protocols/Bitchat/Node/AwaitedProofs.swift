@@ -1,7 +1,7 @@
 import Common
 import Crypto
 
-/// Peers that are asked to prove that the verification codes that were read are theirs. Facts: bitchat.md section 11.
+/// Peers that are asked to prove their signing key: the key of a verification code, or any key. Facts: bitchat.md section 11.
 ///
 /// There is one entry for a peer. It is asked again with another nonce each time, because phones answer no nonce twice, and
 /// the answer to any of them counts.
@@ -16,8 +16,8 @@ struct AwaitedProofs: Sendable {
 
   struct Entry: Sendable {
     let noiseKey: X25519.PublicKey
-    /// That of the code.
-    let signingKey: Ed25519.PublicKey
+    /// The key of the code; nil if any key is accepted.
+    let signingKey: Ed25519.PublicKey?
     var asked: [VerificationChallenge] = []
     var tries = 0
     var nextTry: Instant
@@ -33,7 +33,9 @@ struct AwaitedProofs: Sendable {
   func isAwaited(_ peer: PeerID) -> Bool { entries[peer] != nil }
 
   /// Has the peer asked from now on. One that is asked already has all its time again.
-  mutating func begin(_ peer: PeerID, _ noiseKey: X25519.PublicKey, _ signingKey: Ed25519.PublicKey, at now: Instant) {
+  mutating func begin(
+    _ peer: PeerID, _ noiseKey: X25519.PublicKey, _ signingKey: Ed25519.PublicKey?, at now: Instant
+  ) {
     var entry = Entry(noiseKey: noiseKey, signingKey: signingKey, nextTry: now)
     if let known = entries[peer], known.signingKey == signingKey { entry.asked = known.asked }
     entries[peer] = entry
@@ -41,14 +43,15 @@ struct AwaitedProofs: Sendable {
 
   /// Begins the next try, if it is due.
   ///
-  /// - Returns: nil if it is not due; else whether there is one, and whether an earlier question has had no answer.
-  mutating func takeDue(_ peer: PeerID, at now: Instant) -> (isLast: Bool, isUnanswered: Bool)? {
+  /// - Returns: nil if it is not due; else whether this is the first try, whether the last try is over, and whether an earlier question was
+  ///   not answered.
+  mutating func takeDue(_ peer: PeerID, at now: Instant) -> (isFirst: Bool, isLast: Bool, isUnanswered: Bool)? {
     guard var entry = entries[peer], entry.nextTry <= now else { return nil }
-    guard entry.tries < Self.tries else { return (true, false) }
+    guard entry.tries < Self.tries else { return (false, true, false) }
     entry.tries += 1
     entry.nextTry = now.advanced(by: Self.pause)
     entries[peer] = entry
-    return (false, !entry.asked.isEmpty)
+    return (entry.tries == 1, false, !entry.asked.isEmpty)
   }
 
   /// A new question for the peer; the answer has the whole pause from now on.
@@ -62,18 +65,28 @@ struct AwaitedProofs: Sendable {
     return challenge
   }
 
+  /// The result of an answer.
+  enum Judgement: Hashable, Sendable {
+    /// The answer is signed with this key.
+    case shows(Ed25519.PublicKey)
+    /// The answer is signed with another key.
+    case wrong
+  }
+
   /// Judges an answer.
   ///
-  /// - Parameter signingKey: the one that the peer is held to now.
+  /// - Parameter keys: the possible keys of the peer, if any key is accepted.
   /// - Returns: nil for an answer to a question that is not open.
-  func judge(
-    _ response: VerificationResponse, from peer: PeerID, signingKey: Ed25519.PublicKey?
-  ) -> MeshEngine.ProofOutcome? {
+  func judge(_ response: VerificationResponse, from peer: PeerID, keys: [Ed25519.PublicKey]) -> Judgement? {
     guard let entry = entries[peer], let asked = entry.asked.first(where: { $0 == response.challenge }) else {
       return nil
     }
-    return signingKey == entry.signingKey && response.answers(asked, key: entry.signingKey) ? .proven : .wrong
+    let possible = entry.signingKey.map { [$0] } ?? keys
+    return possible.first { response.answers(asked, key: $0) }.map { .shows($0) } ?? .wrong
   }
+
+  /// Whether a peer is asked, and any key is accepted.
+  func takesAnyKey(of peer: PeerID) -> Bool { entries[peer].map { $0.signingKey == nil } ?? false }
 
   mutating func end(_ peer: PeerID) { entries[peer] = nil }
 }

@@ -31,6 +31,12 @@ extension MeshEngine {
     public var badSignatures: UInt64 = 0
     /// Packets that nobody can verify, of which there were too many on one link.
     public var tooManyUnverified: UInt64 = 0
+    /// Public messages that were dropped, and those that were not relayed, because there were too many from one sender, or over links
+    /// of one origin.
+    public var tooManyLines: UInt64 = 0
+    public var linesNotPassedOn: UInt64 = 0
+    /// Messages of handshakes that were dropped because one origin sent too many in one conversation, or for one peer.
+    public var tooManyHandshakes: UInt64 = 0
     /// Packets that were not inflated, because there was too much of that on one link.
     public var tooMuchInflation: UInt64 = 0
     /// Announces over a link that has changed its peer a short time ago.
@@ -94,7 +100,9 @@ extension MeshEngine {
         Tally("BadAnnounces", badAnnounces), Tally("OtherSigningKeys", otherSigningKeys),
         Tally("OldAnnounces", oldAnnounces), Tally("TooManyIdentities", tooManyIdentities),
         Tally("TooManySignatures", tooManySignatures), Tally("BadSignatures", badSignatures),
-        Tally("TooManyUnverified", tooManyUnverified), Tally("TooMuchInflation", tooMuchInflation),
+        Tally("TooManyUnverified", tooManyUnverified), Tally("TooManyHandshakes", tooManyHandshakes),
+        Tally("TooManyLines", tooManyLines), Tally("LinesNotPassedOn", linesNotPassedOn),
+        Tally("TooMuchInflation", tooMuchInflation),
         Tally("RefusedBindings", refusedBindings), Tally("ChatOfUnknown", chatOfUnknown),
         Tally("Unreadable", unreadable), Tally("UnknownPayloads", unknownPayloads), Tally("Blocked", blocked),
         Tally("BadFragments", badFragments), Tally("AbandonedFragments", abandonedFragments),

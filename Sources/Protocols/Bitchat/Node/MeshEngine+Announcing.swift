@@ -14,8 +14,6 @@ extension MeshEngine {
   private static let isolatedPeriod: ClosedRange<Int64> = 3_500...4_500
   /// Two announces to all are never nearer than that.
   private static let shortestPause = Duration.seconds(1)
-  /// The most neighbours that are remembered for their clocks.
-  private static let witnesses = 16
 
   mutating func announceIfDue(_ turn: inout Turn) {
     guard let due = announceAt, due <= turn.now else { return }
@@ -57,29 +55,45 @@ extension MeshEngine {
 
   // MARK: From others
 
+  /// The result of an announce.
+  enum Heard {
+    /// The signing key is the pinned one, or the first.
+    case taken
+    /// The signing key is not the pinned one, but the pinned one is not proven.
+    case contested
+    case refused
+  }
+
   /// Takes in an announce. It is the one packet that brings its own key.
-  ///
-  /// - Returns: whether it may go on.
-  mutating func hear(announce packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+  mutating func hear(announce packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Heard {
     guard let announcement = try? Announcement(reading: packet.payload), announcement.peerID == packet.sender else {
       counters.badAnnounces += 1
-      return false
+      return .refused
     }
-    if let pinned = table.pin(of: packet.sender), pinned != announcement.signingKey {
+    let pinned = table.pin(of: packet.sender)
+    let isOther = pinned.map { $0 != announcement.signingKey } ?? false
+    if isOther {
       counters.otherSigningKeys += 1
-      return false
+      guard !table.isProven(packet.sender) else { return .refused }
     }
     // One that was pushed out of the table, and has a pin, is no new identity.
-    let isKnown = table.has(packet.sender) || table.pin(of: packet.sender) != nil
+    let isKnown = !isOther && (table.has(packet.sender) || pinned != nil)
     guard isKnown || budget.takeIdentity(on: arrival.link, at: turn.now) else {
       counters.tooManyIdentities += 1
-      return false
+      return .refused
     }
-    guard checkSignature(arrival, packet, announcement.signingKey, isKnownAnnounce: isKnown, turn) else { return false }
-    noteClock(of: arrival, turn)
-    guard isTimely(packet.timestamp, arrival, turn) else { return false }
+    guard checkSignature(arrival, packet, announcement.signingKey, isKnownAnnounce: isKnown, turn) else {
+      return .refused
+    }
+    if !isOther { noteClock(of: arrival, turn) }
+    guard isTimely(packet.timestamp, arrival, turn) else { return .refused }
+    guard !isOther else {
+      contest(announcement, arrival, &turn)
+      // A peer with a session may have proven the key already.
+      return table.pin(of: packet.sender) == announcement.signingKey ? .refused : .contested
+    }
     learn(announcement, packet, arrival, &turn)
-    return true
+    return .taken
   }
 
   private mutating func learn(
@@ -107,8 +121,17 @@ extension MeshEngine {
       outbox.hurry(peer, at: turn.now)
       hurryFiles(to: peer, &turn)
     }
+    askForKeyOfVerified(peer, arrival, &turn)
     if let known = table[peer] { deliverMail(to: known, arrival, &turn) }
     for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
+  }
+
+  /// Asks a peer for its signing key if a user has compared its fingerprint while it was out of reach.
+  mutating func askForKeyOfVerified(_ peer: PeerID, _ arrival: Arrival, _ turn: inout Turn) {
+    guard verified.contains(peer), !table.isProven(peer), !proofs.isAwaited(peer), let known = table[peer] else {
+      return
+    }
+    askForKey(of: peer, known.noiseKey, because: origin(of: arrival.link), &turn)
   }
 
   /// Has a peer be held to its key in the next run as well, once it is no stranger any more: identities that somebody makes up
@@ -118,7 +141,7 @@ extension MeshEngine {
       table.precious.contains(peer) || budget.takePin(at: turn.now)
     else { return }
     table.keptPin(of: peer)
-    turn.actions.append(.keep(.pin(peer, key)))
+    turn.actions.append(.keep(.pin(peer, key, isProven: table.isProven(peer))))
   }
 
   /// A link belongs to the peer that announces itself over it and nobody in between. It changes its peer once a minute at most, but
@@ -133,7 +156,10 @@ extension MeshEngine {
     state.boundAt = turn.now
     state.broughtAt = 0
     state.confirmationInterval = 0
+    let (before, isNew) = (links[link]?.peer, !isNeighbour(peer))
     links[link] = state
+    noteNeighbour(peer, on: link, isNew: isNew, turn)
+    if let before, !isNeighbour(before) { ways.forgetWays(to: before) }
     sync.end(link)
     sync.begin(link, isSlow: isSeed(link), at: turn.now)
     turn.actions.append(.bound(link, peer))
@@ -144,30 +170,58 @@ extension MeshEngine {
     cutSecondLink(to: peer, &turn)
   }
 
-  /// An announce came that had come over no other link. Of the links to a peer, those are used that have brought one such: whoever
-  /// catches one that was said to all, and says it again on a link of his own, is later than the peer itself, and gets nothing of what
-  /// is for the peer. One that the peer has said to somebody alone can come over his link first; both links are used then.
+  /// Notes that a link counts as the peer's own from now on.
+  private mutating func noteNeighbour(_ peer: PeerID, on link: LinkID, isNew: Bool, _ turn: Turn) {
+    guard let known = table[peer] else { return }
+    ways.observe(peer, isNamed: known.names(identity.id) != false, at: turn.now)
+    // Its announces arrived over other links before. Which ones is unknown.
+    guard isNew, known.farHops > 1 else { return }
+    for other in links.keys where other != link {
+      ways.note(peer, over: other, hops: Int(known.farHops), at: turn.now)
+    }
+  }
+
+  /// Notes a link over which an announce arrived whose peer has a link of its own. Envelopes and first messages that were just sent over the
+  /// peer's own link alone are sent over a new such link, too: the own link may be an attacker's who repeats announces.
+  mutating func noteWay(of arrival: Arrival, to peer: PeerID, _ turn: inout Turn) {
+    guard !arrival.isAnswer, !arrival.isReassembled else { return }
+    if arrival.hops > 1 { table.noteFar(peer, hops: arrival.hops) }
+    guard links[arrival.link]?.peer != peer, isNeighbour(peer) else { return }
+    guard ways.note(peer, over: arrival.link, hops: arrival.hops, at: turn.now) else { return }
+    handAgain(to: peer, over: arrival.link, &turn)
+    // A phone that receives a first message twice drops the handshake that it answered first.
+    if table.isEarshot(peer) { carryOut(sessions.handle(.again(peer), at: turn.now), &turn) }
+  }
+
+  /// Notes an announce that arrived over no other link before. Its sender is its peer, or a device that receives the peer's announces.
   mutating func claim(_ arrival: Arrival, of peer: PeerID, _ turn: inout Turn) {
-    guard arrival.isDirect else { return }
+    if let known = table[peer], isNeighbour(peer) {
+      ways.observe(peer, isNamed: known.names(identity.id) != false, at: turn.now)
+    }
+    guard arrival.isDirect else { return noteWay(of: arrival, to: peer, &turn) }
     bind(arrival.link, to: peer, &turn)
-    guard let state = links[arrival.link], state.peer == peer else { return }
+    guard let state = links[arrival.link], state.peer == peer else { return noteWay(of: arrival, to: peer, &turn) }
     guard arrival.view.timestamp > state.broughtAt else { return }
     links[arrival.link]?.broughtAt = arrival.view.timestamp
     if !state.isOurs { cutSecondLink(to: peer, &turn) }
   }
 
-  /// Of two links between two nodes, the one stays that the smaller ID has made; whoever made the other one cuts it. A phone
-  /// knows no such rule: nothing that it has made is cut.
+  /// Cuts the second of two links between two nodes. The link that the node with the smaller ID made stays, and the node that made the other one
+  /// cuts it. A phone does not know this rule, so a link that a phone made is never cut. Both links of an Earshot peer must come from one
+  /// device, because an attacker's link may count as the peer's own. A phone may have two addresses.
   private mutating func cutSecondLink(to peer: PeerID, _ turn: inout Turn) {
     guard peer < identity.id else { return }
     let toPeer = links.filter { $0.value.peer == peer }
-    // One that has only repeated announces may be anybody's.
-    guard toPeer.contains(where: { !$0.value.isOurs && $0.value.broughtAt > 0 }) else { return }
+    let isPhone = !table.isEarshot(peer)
     for (link, state) in toPeer where state.isOurs {
+      // A link that has only repeated announces may be an attacker's.
+      let hasOther = toPeer.contains {
+        !$0.value.isOurs && $0.value.broughtAt > 0 && (isPhone || $0.value.origin == state.origin)
+      }
       // So may one that has brought an announce which the peer has said to another link alone: it does not outdo a link that has been
       // there.
       let isNew = state.boundAt.map { $0.duration(to: turn.now) < MeshLink.announceTime } ?? true
-      if isNew { cut(link, .second, &turn) }
+      if hasOther, isNew { cut(link, .second, &turn) }
     }
   }
 
@@ -176,10 +230,7 @@ extension MeshEngine {
     let (sender, timestamp) = (arrival.view.sender, arrival.view.timestamp)
     // An old announce that somebody says again shows nothing.
     guard arrival.isDirect, timestamp >= table[sender]?.announcedAt ?? 0 else { return }
-    if Self.distance(timestamp, turn.time) <= Limits.clockMilliseconds {
-      if agreeing.count < Self.witnesses { agreeing.insert(sender) }
-    } else {
-      agreeing.remove(sender)
-    }
+    witnesses.note(
+      sender, from: origin(of: arrival.link), agrees: Self.distance(timestamp, turn.time) <= Limits.clockMilliseconds)
   }
 }

@@ -106,9 +106,9 @@ extension MeshEngine {
     }
     let carried = CarriedEnvelope(
       envelope: envelope, depositor: depositor.id, isOfFavourite: favourites.contains(depositor.id),
-      storedAt: turn.time)
+      storedAt: turn.time, via: mark(of: arrival.link))
     do throws(CourierBag.Refusal) {
-      let taken = try courier.bag.add(carried)
+      let taken = try courier.bag.add(carried) { [table] in table.knownFor($0) }
       if taken.isNew { counters.courier.taken += 1 } else { counters.courier.repeated += 1 }
       counters.courier.droppedForOthers += UInt64(taken.dropped.count)
       drop(taken.dropped, &turn)
@@ -137,13 +137,13 @@ extension MeshEngine {
       guard carried.sentAt.map({ $0.duration(to: turn.now) >= pause }) ?? true, batch.take(carried) else { continue }
       hand(carried, to: peer.id, over: links, &turn)
     }
-    guard let link = links.first, peer.capabilities.showCourier else { return }
+    guard !links.isEmpty, peer.capabilities.showCourier else { return }
     // What it has no place for is lost with it, and so is half of the copies.
     var places = places(at: peer.id, turn)
     for carried in courier.bag.copies(for: peer.id, tags: tags) where carried.envelope.expiry > turn.time {
       guard places > 0, batch.take(carried) else { return }
       places -= 1
-      copy(carried, to: peer.id, over: link, &turn)
+      copy(carried, to: peer.id, over: links, &turn)
     }
   }
 
@@ -160,13 +160,16 @@ extension MeshEngine {
     }
   }
 
-  /// Sends an envelope to its recipient. It stays for its life: whether it arrived nobody says.
+  /// Sends an envelope to its recipient: over its own links and those that its announces arrive over, or over all links. The envelope is kept
+  /// until it expires, because no receipt confirms it.
   private mutating func hand(
     _ carried: CarriedEnvelope, to peer: PeerID, over links: [LinkID], _ turn: inout Turn
   ) {
-    send(carried.envelope.with(copies: 1), to: peer, over: links.isEmpty ? targets() : links, &turn)
+    let others = ways.others(to: peer, besides: links, at: turn.now).map(\.link)
+    let targets = links.isEmpty || isDoubtful(peer) ? targets() : links + others
+    send(carried.envelope.with(copies: 1), to: peer, over: targets, &turn)
     courier.bag.change(carried.id) {
-      $0.sentAt = turn.now
+      ($0.sentAt, $0.sentOver) = (turn.now, Set(targets))
       if !links.isEmpty { $0.handed += 1 }
     }
     if links.isEmpty {
@@ -176,10 +179,24 @@ extension MeshEngine {
     }
   }
 
+  /// Sends envelopes over a new link to their recipient if they were sent over other links within `CourierDesk.directPause`.
+  mutating func handAgain(to peer: PeerID, over link: LinkID, _ turn: inout Turn) {
+    guard canSend, !courier.bag.isEmpty, !blocked.contains(peer), let known = table[peer] else { return }
+    var batch = Batch()
+    let tags = CourierTag.near(turn.time, for: known.noiseKey)
+    for carried in courier.bag.addressed(to: tags) where carried.envelope.expiry > turn.time {
+      guard let sentAt = carried.sentAt, sentAt.duration(to: turn.now) < CourierDesk.directPause,
+        carried.sentOver.count < CourierDesk.ways, !carried.sentOver.contains(link), batch.take(carried)
+      else { continue }
+      send(carried.envelope.with(copies: 1), to: peer, over: [link], &turn)
+      courier.bag.change(carried.id) { $0.sentOver.insert(link) }
+    }
+  }
+
   /// Gives half of the copies to another courier.
-  private mutating func copy(_ carried: CarriedEnvelope, to peer: PeerID, over link: LinkID, _ turn: inout Turn) {
+  private mutating func copy(_ carried: CarriedEnvelope, to peer: PeerID, over links: [LinkID], _ turn: inout Turn) {
     let given = carried.envelope.copies / 2
-    send(carried.envelope.with(copies: given), to: peer, over: [link], &turn)
+    send(carried.envelope.with(copies: given), to: peer, over: links, &turn)
     counters.courier.copied += 1
     courier.bag.change(carried.id) {
       $0.envelope.copies -= given

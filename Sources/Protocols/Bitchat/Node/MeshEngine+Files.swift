@@ -162,7 +162,8 @@ extension MeshEngine {
     else {
       return end(file, .failed(.unsendable), &turn)
     }
-    let targets = carriers(of: view, as: id, among: fileTargets(packet.recipient, packet.route))
+    let targets = carriers(
+      of: view, as: id, among: fileTargets(packet.recipient, packet.route, tries: file.tries, turn))
     guard !targets.isEmpty else {
       files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
       return
@@ -195,15 +196,17 @@ extension MeshEngine {
     }
     return Packet(
       version: .v2, type: .noiseEncrypted, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
-      route: ownLink(of: peer) == nil ? route(to: peer, turn) ?? [] : [], payload: sealed)
+      route: ownLink(of: peer) == nil && file.tries == 0 ? route(to: peer, turn) ?? [] : [], payload: sealed)
   }
 
-  /// A file for everybody goes to all neighbours; a private one as every private packet does.
-  private func fileTargets(_ peer: PeerID?, _ route: [PeerID]) -> [LinkID] {
+  /// The links for a file. A public file goes to all neighbours. A private file goes over the peer's own links and, from the second try on, over
+  /// those that the peer's announces arrive over, too.
+  private func fileTargets(_ peer: PeerID?, _ route: [PeerID], tries: Int, _ turn: Turn) -> [LinkID] {
     guard let peer else { return targets() }
     if let hop = route.first { return links(to: hop) }
     let own = ownLinks(of: peer)
-    return own.isEmpty ? targets() : own
+    guard !own.isEmpty else { return targets() }
+    return tries == 0 ? own : own + ways.others(to: peer, besides: own, at: turn.now).map(\.link)
   }
 
   /// The links that a file goes over: of those that take its packet, whole or in fragments, the common ones; else the widest, for
@@ -280,7 +283,9 @@ extension MeshEngine {
     }
     let spent = cut.madeAt.duration(to: turn.now)
     let targets =
-      cut.cutter.map { carriers(of: $0.packet, as: $0.id, among: fileTargets(peer, $0.packet.route)) } ?? []
+      cut.cutter.map { [turn] in
+        carriers(of: $0.packet, as: $0.id, among: fileTargets(peer, $0.packet.route, tries: file.tries, turn))
+      } ?? []
     let fits = cut.cutter?.fragment(0).flatMap { try? $0.encoded() }.map { $0.count <= narrowest(targets) } ?? false
     // It takes as long as before, and has to be whole before its time is too old.
     let wholeTime = wholeTime(of: file)

@@ -36,8 +36,10 @@ extension MeshEngine {
   ) {
     let packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
-    let known = link.map { [$0] } ?? links(to: peer)
-    transmit(packet, as: kind, to: known.isEmpty ? targets() : known, &turn)
+    var known = link.map { [$0] } ?? links(to: peer)
+    if link == nil { known += ways.others(to: peer, besides: known, at: turn.now).map(\.link) }
+    let isEverywhere = known.isEmpty || link == nil && isDoubtful(peer)
+    transmit(packet, as: kind, to: isEverywhere ? targets() : known, &turn)
   }
 
   /// If it is due, has a neighbour of this kind confirm the packets of files that went to it: what is asked goes behind them.

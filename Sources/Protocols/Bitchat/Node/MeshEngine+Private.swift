@@ -101,18 +101,31 @@ extension MeshEngine {
     send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
   }
 
-  /// Sends a Noise message: to a neighbour over its link, by a route where one is known, else over all links. What the neighbour
-  /// has not answered goes over all of them, too.
+  /// Sends a Noise message: to a neighbour over its own links and those that its announces arrive over as well, to another peer by a route
+  /// where one is known, else over all links. A message goes over all links, too, while the peer has not answered earlier ones, or does not
+  /// name this node as its neighbour.
   mutating func send(
     _ payload: [UInt8], as type: MessageType, to peer: PeerID, _ kind: PacketClass, _ turn: inout Turn
   ) {
     var packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload)
+    let isUnanswered = outbox.isUnanswered(by: peer, at: turn.now)
     let own = ownLinks(of: peer)
-    if !own.isEmpty, !outbox.isUnanswered(by: peer, at: turn.now) {
-      return transmit(packet, as: kind, to: own, &turn)
+    if !own.isEmpty, !isUnanswered {
+      guard !isDoubtful(peer) else { return transmit(packet, as: kind, to: targets(), &turn) }
+      transmit(packet, as: kind, to: own, &turn)
+      let others = ways.others(to: peer, besides: own, at: turn.now)
+      guard let farthest = others.map(\.hops).max() else { return }
+      // One hop more than its announces took is enough if the peer names this node as its neighbour.
+      if table[peer]?.names(identity.id) == true {
+        packet.timeToLive = UInt8(clamping: min(farthest + 1, Int(Limits.timeToLive)))
+      }
+      return transmit(packet, as: kind, to: others.map(\.link), &turn)
     }
-    if let route = route(to: peer, turn), let first = route.first, case let hop = links(to: first), !hop.isEmpty {
+    // A hop that passes nothing on would be asked without end.
+    if !isUnanswered, type != .noiseHandshake, let route = route(to: peer, turn), let first = route.first,
+      case let hop = links(to: first), !hop.isEmpty
+    {
       (packet.version, packet.route) = (.v2, route)
       return transmit(packet, as: kind, to: hop, &turn)
     }
@@ -132,20 +145,11 @@ extension MeshEngine {
       counters.blocked += 1
       return
     }
+    let source = origin(of: arrival.link).source
     let event: Sessions<PeerID>.Event =
       packet.type == .noiseHandshake || isSeedAnswer(packet)
-      ? .handshake(packet.sender, packet.payload, by: way(of: arrival, from: packet.sender))
-      : .message(packet.sender, packet.payload)
+      ? .handshake(packet.sender, packet.payload, from: source) : .message(packet.sender, packet.payload, from: source)
     carryOut(sessions.handle(event, at: turn.now) { [table] in table.worth(of: $0) }, &turn)
-  }
-
-  /// How a message of a handshake came: anybody can write a neighbour's name, but not over the neighbour's own link.
-  private func way(of arrival: Arrival, from peer: PeerID) -> HandshakeWay {
-    guard let own = ownLink(of: peer) else { return .far }
-    guard arrival.link != own else { return .near }
-    // A peer may have two links; one that has only repeated announces may be anybody's.
-    guard let state = links[arrival.link], state.peer == peer, state.broughtAt > 0 else { return .aside }
-    return .near
   }
 
   mutating func carryOut(_ actions: [Sessions<PeerID>.Action], _ turn: inout Turn) {
@@ -228,14 +232,13 @@ extension MeshEngine {
     if !message.couriers.isEmpty { courier.due = turn.now }
   }
 
-  /// A peer says inside Noise which key signs for it: that is proven, whatever was announced before.
+  /// Handles the signing key that a peer states inside Noise, which proves it.
   private mutating func prove(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
     // Of those without a session nothing is needed: they say it again in the next one.
     if proven.count >= Self.sessionLimits.sessions { proven = proven.filter { sessions.hasSession(with: $0.key) } }
     proven[peer] = state.capabilities
     hurryFiles(to: peer, &turn)
-    guard table.pin(of: peer) != state.signingKey else { return }
-    table.prove(peer, state.signingKey, at: turn.now)
-    keepPin(of: peer, &turn)
+    guard table.pin(of: peer) != state.signingKey || !table.isProven(peer) else { return }
+    settle(peer, state.signingKey, &turn)
   }
 }

@@ -48,7 +48,8 @@ extension MeshEngine {
     guard canSend else { throw .notReady }
     guard peer != identity.id else { throw .ourselves }
     guard let known = table[peer] else { throw .notNear }
-    guard known.signingKey == signingKey else { throw .otherKey }
+    // A pinned key that is not proven may be an attacker's.
+    guard known.signingKey == signingKey || !table.isProven(peer) else { throw .otherKey }
     guard !blocked.contains(peer) else { throw .blocked }
     guard proofs.isAwaited(peer) || !proofs.isFull else { throw .tooMany }
     proofs.begin(peer, known.noiseKey, signingKey, at: now)
@@ -59,8 +60,9 @@ extension MeshEngine {
 
   /// Asks those whose turn it is, and gives up those that cannot answer any more.
   mutating func askForProofs(_ turn: inout Turn) {
+    askForKeys(&turn)
     for peer in proofs.peers {
-      guard table.has(peer) else {
+      guard table.has(peer) || sessions.hasSession(with: peer) else {
         end(proofOf: peer, .gone, &turn)
         continue
       }
@@ -90,12 +92,95 @@ extension MeshEngine {
   }
 
   mutating func hear(_ response: VerificationResponse, from peer: PeerID, _ turn: inout Turn) {
-    guard let outcome = proofs.judge(response, from: peer, signingKey: table.pin(of: peer)) else {
+    let keys = [table.pin(of: peer), disputes.rival(of: peer)].compactMap(\.self)
+    let (ofCode, ofKey) = (
+      proofs.judge(response, from: peer, keys: keys), keyProofs.judge(response, from: peer, keys: keys)
+    )
+    guard ofCode != nil || ofKey != nil else {
       counters.unaskedProofs += 1
       return
     }
-    end(proofOf: peer, outcome, &turn)
+    for case .shows(let key)? in [ofCode, ofKey] {
+      // A proven key outweighs the key of a code.
+      if table.isProven(peer), table.pin(of: peer) != key {
+        if ofCode != nil { end(proofOf: peer, .wrong, &turn) }
+        return
+      }
+      settle(peer, key, &turn)
+    }
+    guard ofCode != nil, proofs.isAwaited(peer) else { return }
+    end(proofOf: peer, ofCode == .wrong ? .wrong : .proven, &turn)
   }
+
+  // MARK: Disputed keys
+
+  /// Handles an announce with a valid signature of another key than the pinned one, which is not proven.
+  mutating func contest(_ announcement: Announcement, _ arrival: Arrival, _ turn: inout Turn) {
+    let (peer, origin) = (announcement.peerID, origin(of: arrival.link))
+    disputes.note(
+      peer,
+      Disputes.Rival(
+        signingKey: announcement.signingKey, announce: arrival, origin: origin, heardAt: turn.now))
+    // The peer's own link may be an attacker's, and the peer reachable only this way.
+    noteWay(of: arrival, to: peer, &turn)
+    askForKey(of: peer, announcement.noiseKey, because: origin, &turn)
+  }
+
+  /// Asks a peer to state its signing key inside Noise, within the limits of `Disputes`.
+  mutating func askForKey(
+    of peer: PeerID, _ noiseKey: X25519.PublicKey, because origin: DeviceOrigin, _ turn: inout Turn
+  ) {
+    guard canSend, !configuration.isRelayOnly, !blocked.contains(peer), !table.isProven(peer),
+      keyProofs.isAwaited(peer) ? !sessions.hasSession(with: peer) : !keyProofs.isFull,
+      disputes.mayAsk(peer, because: origin, at: turn.now)
+    else { return }
+    keyProofs.begin(peer, noiseKey, nil, at: turn.now)
+    askForKeys(&turn)
+  }
+
+  /// Asks the peers that are due, in their session or in a new one.
+  private mutating func askForKeys(_ turn: inout Turn) {
+    for peer in keyProofs.peers {
+      guard let due = keyProofs.takeDue(peer, at: turn.now) else { continue }
+      guard !due.isLast, !blocked.contains(peer) else {
+        keyProofs.end(peer)
+        continue
+      }
+      if !sessions.hasSession(with: peer) {
+        // One handshake for each question: forged announces must not use up the handshakes that this node wants.
+        if due.isFirst { carryOut(sessions.handle(.ask(peer), at: turn.now), &turn) }
+      } else if let challenge = keyProofs.ask(peer, at: turn.now, randomFrom: &random) {
+        // The peer may have lost the keys of this session.
+        if due.isUnanswered { carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn) }
+        // Current apps send their key with each new session; older ones only answer.
+        seal(.verificationChallenge(challenge), for: peer, &turn)
+      }
+    }
+  }
+
+  /// Pins the signing key that a peer has proven inside Noise, instead of any other.
+  mutating func settle(_ peer: PeerID, _ signingKey: Ed25519.PublicKey, _ turn: inout Turn) {
+    let wasProven = table.isProven(peer)
+    let rival = disputes.settle(peer, signingKey)
+    keyProofs.end(peer)
+    let isReplaced = table.prove(peer, signingKey, at: turn.now)
+    if isReplaced {
+      // Announces and messages with the other key are an attacker's, and so are the links that count as the peer's own.
+      archive.forget(peer)
+      vacateLinks(of: peer, turn)
+      turn.actions.append(.gone(peer))
+    }
+    if let arrival = rival?.announce, let packet = try? Packet(arrival.view),
+      case .taken = hear(announce: packet, arrival, &turn)
+    {
+      keep(arrival, packet, PacketID(packet), &turn)
+    }
+    keepPin(of: peer, &turn)
+    if !wasProven, !isReplaced, table.has(peer) { turn.actions.append(.peer(peer)) }
+    if proofs.takesAnyKey(of: peer) { end(proofOf: peer, .proven, &turn) }
+  }
+
+  // MARK: Answers
 
   /// A peer that has read this node's code wants to see that the keys in it are this node's.
   mutating func answer(_ challenge: VerificationChallenge, to peer: PeerID, _ turn: inout Turn) {
@@ -110,6 +195,7 @@ extension MeshEngine {
   /// This node leaves: nobody's answer would be heard.
   mutating func endProofs(_ turn: inout Turn) {
     for peer in proofs.peers { end(proofOf: peer, .gone, &turn) }
+    for peer in keyProofs.peers { keyProofs.end(peer) }
   }
 
   private mutating func end(proofOf peer: PeerID, _ outcome: ProofOutcome, _ turn: inout Turn) {

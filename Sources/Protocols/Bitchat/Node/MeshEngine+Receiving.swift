@@ -52,6 +52,12 @@ extension MeshEngine {
       counters.tooManyUnverified += 1
       return
     }
+    if let isFirst = view.isFirstOfHandshake, !isReassembled,
+      !handshakes.take(view, isFirst: isFirst, from: origin(of: link), hash, at: turn.now)
+    {
+      counters.tooManyHandshakes += 1
+      return
+    }
     guard isRead(view) else {
       seen.insert(key, view.type, at: turn.now)
       return relay(arrival, key, &turn)
@@ -81,7 +87,7 @@ extension MeshEngine {
     // The archive knows the last announce of each peer.
     if isVerified, !archive.isLastAnnounce(id, of: view.sender) { seen.insert(id, at: turn.now) }
     let isNewsTooOften =
-      view.type == .announce && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
+      view.type == .announce && !isOvertaken && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
     let reach: UInt8
     if !goesOn || isOvertaken || isNewsTooOften {
       reach = SeenPackets.ended
@@ -111,10 +117,13 @@ extension MeshEngine {
     counters.duplicates += 1
     turn.isIdle = true
     relay(copy: arrival, key, id: id, &turn)
-    // The announce was known before it came over its sender's own link.
-    guard arrival.view.type == .announce, arrival.isDirect, table.has(arrival.view.sender) else { return }
-    turn.isIdle = false
-    bind(arrival.link, to: arrival.view.sender, &turn)
+    guard arrival.view.type == .announce, table.has(arrival.view.sender) else { return }
+    if arrival.isDirect {
+      // The announce was known before it came over its sender's own link.
+      turn.isIdle = false
+      bind(arrival.link, to: arrival.view.sender, &turn)
+    }
+    noteWay(of: arrival, to: arrival.view.sender, &turn)
   }
 
   /// - Returns: whether the packet is what it says, and may be passed on.
@@ -123,9 +132,13 @@ extension MeshEngine {
   ) -> Bool {
     switch packet.type {
     case .announce:
-      guard hear(announce: packet, arrival, &turn) else { return false }
-      keep(arrival, packet, id, &turn)
-      return true
+      switch hear(announce: packet, arrival, &turn) {
+      case .taken:
+        keep(arrival, packet, id, &turn)
+        return true
+      case .contested: return true
+      case .refused: return false
+      }
     case .message: return hear(message: packet, arrival, id, &turn)
     case .leave: return hear(leave: packet, arrival, &turn)
     case .noiseHandshake, .noiseEncrypted:
@@ -153,7 +166,7 @@ extension MeshEngine {
   private mutating func hear(
     message packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
-    guard let peer = signer(of: packet, arrival, turn) else { return false }
+    guard let peer = signer(of: packet, arrival, turn) else { return isOfRival(packet, arrival, turn) }
     guard let text = try? PublicText(payload: packet.payload) else {
       counters.unreadable += 1
       return false
@@ -163,6 +176,7 @@ extension MeshEngine {
       return true
     }
     if let recipient = arrival.view.recipient, recipient != identity.id { return true }
+    guard takeLine(of: peer.id, arrival, turn) else { return false }
     // What is on the shelf was told, maybe in an earlier run.
     let isKnown = archive.hasMessage(id)
     keep(arrival, packet, id, &turn)
@@ -171,9 +185,22 @@ extension MeshEngine {
       .heard(
         PublicMessage(
           sender: peer.id, nickname: peer.nickname, text: text.text, timestamp: packet.timestamp, packet: id,
-          isLate: arrival.isAnswer)))
+          isLate: arrival.isAnswer, via: mark(of: arrival.link))))
     return true
   }
+
+  /// Whether a public message is within the limits of its sender and of its link's origin (`LineQuota`). It counts the message.
+  mutating func takeLine(of peer: PeerID, _ arrival: Arrival, _ turn: Turn) -> Bool {
+    let isDear = favourites.contains(peer) || isVerified(peer)
+    guard lines.take(from: peer, isDear: isDear, over: origin(of: arrival.link), at: turn.now) else {
+      counters.tooManyLines += 1
+      return false
+    }
+    return true
+  }
+
+  /// The mark of the device at the other end of a link.
+  func mark(of link: LinkID) -> UInt32 { origin(of: link).mark(for: identity.id) }
 
   mutating func hear(leave packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard let peer = table[packet.sender],
@@ -201,7 +228,7 @@ extension MeshEngine {
     guard !blocked.contains(packet.sender) else { return }
     let item = GossipArchive.Item(
       bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp,
-      fragment: fragment)
+      fragment: fragment, via: mark(of: arrival.link))
     if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 
@@ -238,6 +265,11 @@ extension MeshEngine {
       turn.completing = id
       do throws(PacketError) {
         let view = try PacketView(bytes)
+        // Fragments of another type were not counted by `HandshakeFlow`.
+        guard view.type != .noiseHandshake || fragment.type == .noiseHandshake else {
+          counters.badFragments += 1
+          return true
+        }
         if view.sender == packet.sender { accept(view, on: arrival.link, isReassembled: true, &turn) }
       } catch {
         counters.count(error)
@@ -267,6 +299,13 @@ extension MeshEngine {
     guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return nil }
     table.hear(peer.id, version: packet.version, at: turn.now)
     return peer
+  }
+
+  /// Whether a packet whose signature fails with the pinned key is signed with the rival key. Such a packet is relayed, and has no other
+  /// effect.
+  private mutating func isOfRival(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Bool {
+    guard let key = disputes.rival(of: packet.sender), table.has(packet.sender) else { return false }
+    return checkSignature(arrival, packet, key, isKnownAnnounce: false, turn)
   }
 
   /// Whether the signature of a packet holds, if there is work left for it.

@@ -48,6 +48,7 @@ extension MeshEngine {
     }
     if again.isChanged { turn.actions.append(.peer(view.sender)) }
     keepPin(of: view.sender, &turn)
+    askForKeyOfVerified(view.sender, arrival, &turn)
     claim(arrival, of: view.sender, &turn)
     if !courier.bag.isEmpty, let peer = table[view.sender] { deliverMail(to: peer, arrival, &turn) }
     let item = GossipArchive.Item(

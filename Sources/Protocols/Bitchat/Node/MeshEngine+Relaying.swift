@@ -15,9 +15,15 @@ extension MeshEngine {
     // A file brings them by the thousand, and who comes meanwhile asks for what is missing.
     guard type != .fragment || links.count > 1 else { return }
     guard var decision = decide(view, isOfKnown: isOfKnown) else { return }
-    // Two copies cancel the relay of a known announce. One link that returns each announce could otherwise cancel every
-    // one, so a random quarter of them needs three copies.
-    if isOfKnown, configuration.relayPolicy == .mains, Random.number(1...4, &random) == 1 {
+    if view.type == .message || view.type == SeedNumbers.seed.message, view.recipient == nil,
+      !lines.mayPassOn(from: view.sender, over: origin(of: arrival.link), at: turn.now)
+    {
+      counters.linesNotPassedOn += 1
+      seen.note(reach: SeenPackets.ended, of: key, view.type)
+      return
+    }
+    // Two copies cancel the relay of a known announce. One link that returns each announce could otherwise cancel every one.
+    if isOfKnown, configuration.relayPolicy == .mains, table.isHeldBack(view.sender) {
       decision.copiesEnough = max(decision.copiesEnough, RelayPolicy.copiesOfNews)
     }
     let delay = Duration.milliseconds(Random.number(decision.delay, &random))
@@ -51,7 +57,9 @@ extension MeshEngine {
     let decision =
       configuration.relayPolicy == .mains && !arrival.isAnswer && !arrival.isReassembled ? decide(view) : nil
     switch pending.hear(copy(arrival), of: key, timeToLive: decision?.timeToLive) {
-    case .superfluous: counters.superfluous += 1
+    case .superfluous:
+      counters.superfluous += 1
+      if view.type == .announce { table.holdBack(view.sender) }
     case .waits(let timeToLive): seen.note(reach: timeToLive, of: key, view.type)
     case .unknown: if let decision { revive(arrival, key, id, decision, &turn) }
     }
@@ -101,14 +109,20 @@ extension MeshEngine {
     for relay in pending.takeDue(at: turn.now) {
       var targets = targets(but: relay.heardOn)
       if relay.isOfSeed { targets = targets.filter { isSeed($0) } }
-      if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { ownLink(of: $0) != nil }) {
-        // A neighbour gets what is for it, or what it is to carry on, and nobody else does.
-        targets = targets.filter { links[$0]?.peer == hop }
+      if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { ownLink(of: $0) != nil }),
+        relay.type == .fragment || !isDoubtful(hop)
+      {
+        // A packet for a neighbour, or one whose next hop it is, goes over its own links and those that its announces arrive over. Fragments
+        // go over its own links alone if it names this node as its neighbour.
+        let isSure = relay.type == .fragment && table[hop]?.names(identity.id) == true
+        let others = isSure ? [] : ways.others(to: hop, besides: links(to: hop), at: turn.now).map(\.link)
+        targets = targets.filter { links[$0]?.peer == hop || others.contains($0) }
       } else if relay.decision.isForSome {
         targets = some(of: targets, for: relay)
       }
       guard !targets.isEmpty else { continue }
       counters.relayed += 1
+      if relay.type == .announce { table.sentOn(relay.sender) }
       if relay.type == .fragment, relay.heardOn.contains(where: { isFast($0) }) {
         for link in targets where !isFast(link) { hold(relay, for: link, turn) }
         targets = targets.filter { isFast($0) }

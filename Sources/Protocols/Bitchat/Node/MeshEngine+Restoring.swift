@@ -4,9 +4,13 @@ import Crypto
 /// What an earlier run has kept. Undelivered messages come back with `restore(_:at:time:)`, and favourites, blocks and verified
 /// peers as the events that made them so.
 extension MeshEngine {
-  /// A peer has this signing key, and no other one.
-  public mutating func restorePin(of peer: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
-    table.restorePin(peer, signingKey, at: now)
+  /// Restores the pinned signing key of a peer.
+  ///
+  /// - Parameter isProven: whether the peer has proven it.
+  public mutating func restorePin(
+    of peer: PeerID, _ signingKey: Ed25519.PublicKey, isProven: Bool, at now: Instant
+  ) {
+    table.restorePin(peer, signingKey, isProven: isProven, at: now)
   }
 
   /// A peer has this Noise key: what is sealed for it while it is away is sealed with that.

@@ -71,6 +71,7 @@ extension MeshEngine {
       return true
     }
     if let recipient = arrival.view.recipient, recipient != identity.id { return true }
+    guard takeLine(of: peer.id, arrival, turn) else { return false }
     let line = PacketID(
       Packet(type: .message, timestamp: packet.timestamp, sender: packet.sender, payload: text.payload))
     let isKnown = seen.see(line, at: turn.now) || archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
@@ -81,7 +82,7 @@ extension MeshEngine {
       .heard(
         PublicMessage(
           sender: peer.id, nickname: peer.nickname, text: text.text, timestamp: packet.timestamp, packet: line,
-          isLate: arrival.isAnswer)))
+          isLate: arrival.isAnswer, via: mark(of: arrival.link))))
     return true
   }
 

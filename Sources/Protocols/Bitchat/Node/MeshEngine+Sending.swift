@@ -4,8 +4,6 @@ import Crypto
 extension MeshEngine {
   /// The most bytes that one write or notification ever has.
   private static let frameLimit = Limits.frameBytes
-  /// So long a peer may take to name a new neighbour in its announces.
-  private static let noticeTime = Duration.seconds(90)
 
   /// Says something to everybody.
   ///
@@ -45,26 +43,24 @@ extension MeshEngine {
     transmit(signed, as: kind, to: kind == .announce ? links.keys : targets(), &turn)
   }
 
-  /// One link to each neighbour, and each link whose peer is not known yet; those of `but` are left out. Of two links that have brought
-  /// announces of one peer before any other did both are taken: what a peer said to another link alone anybody may have said again there.
+  /// One link to each device of each neighbour, and each link without a known peer, except `heardOn`. If several devices have links that count as
+  /// one peer's own, all of them are used: any of them may be an attacker's that repeats the peer's announces.
   func targets(but heardOn: [LinkID] = []) -> [LinkID] {
     var chosen: [LinkID] = []
     chosen.reserveCapacity(links.count)
     for (link, state) in links where !heardOn.contains(link) {
       // Who has heard it on one link needs it on no other.
-      if let peer = state.peer, isServed(peer, besides: link, state.broughtAt, heardOn) { continue }
+      if let peer = state.peer, isServed(peer, besides: link, state, heardOn) { continue }
       chosen.append(link)
     }
     return chosen
   }
 
-  /// Whether a peer has another link that goes before this one, or on which it was heard.
-  private func isServed(_ peer: PeerID, besides link: LinkID, _ broughtAt: UInt64, _ heardOn: [LinkID]) -> Bool {
-    for (other, state) in links where other != link && state.peer == peer {
-      // One that has only repeated announces may be anybody's, and what was heard on it shows nothing of the peer.
-      let isDoubtful = state.broughtAt == 0 && broughtAt > 0
-      if heardOn.contains(other), !isDoubtful { return true }
-      if broughtAt == 0, state.broughtAt > 0 || other.number < link.number { return true }
+  /// Whether the device at the other end has another link that is preferred, or that is in `heardOn`.
+  private func isServed(_ peer: PeerID, besides link: LinkID, _ state: MeshLink, _ heardOn: [LinkID]) -> Bool {
+    for (other, another) in links where other != link && another.peer == peer && another.origin == state.origin {
+      if heardOn.contains(other) { return true }
+      if state.broughtAt == 0, another.broughtAt > 0 || other.number < link.number { return true }
     }
     return false
   }
@@ -76,12 +72,14 @@ extension MeshEngine {
   /// as if it came straight from the peer, for nobody signs the time to live. What is for the peer goes over all links then.
   func ownLinks(of peer: PeerID) -> [LinkID] {
     let near = links(to: peer)
-    guard let first = near.first, let boundAt = links[first]?.boundAt, let known = table[peer],
-      let saidAt = known.neighboursAt, known.saysNeighbours, known.neighbours.count < Limits.neighbours,
-      !known.neighbours.contains(identity.id)
+    guard !near.isEmpty, let known = table[peer], known.names(identity.id) == false, let saidAt = known.neighboursAt
     else { return near }
-    return boundAt.duration(to: saidAt) < Self.noticeTime ? near : []
+    return ways.isDenied(by: peer, saidAt: saidAt) ? [] : near
   }
+
+  /// Whether a peer does not name this node as its neighbour. Its own link may then be an attacker's that repeats its announces, so packets for
+  /// the peer go over all links.
+  func isDoubtful(_ peer: PeerID) -> Bool { table[peer]?.lacks(identity.id) ?? false }
 
   /// One of them.
   func ownLink(of peer: PeerID) -> LinkID? { ownLinks(of: peer).first }

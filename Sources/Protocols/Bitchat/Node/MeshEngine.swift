@@ -52,6 +52,10 @@ public struct MeshEngine: Sendable {
   var archive: GossipArchive
   var sync = SyncSchedule()
   var budget = WorkBudget()
+  var handshakes = HandshakeFlow()
+  var lines = LineQuota()
+  /// Other links over which neighbours are reachable.
+  var ways = PeerWays()
   var seen = SeenPackets()
   var pending = RelayQueue()
   var assembler = FragmentAssembler()
@@ -61,6 +65,9 @@ public struct MeshEngine: Sendable {
   /// day later.
   var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
   var proofs = AwaitedProofs()
+  /// Peers that are asked for their signing key, because a rival key was announced or a user has compared fingerprints.
+  var keyProofs = AwaitedProofs()
+  var disputes = Disputes()
   /// Packets that leave later: fragments one after the other, and announces for new links.
   var paced = PacedPackets()
   /// What goes on in dialect S.
@@ -86,7 +93,7 @@ public struct MeshEngine: Sendable {
   var isStarted = false
   var isClockTrusted = false
   /// Neighbours whose clock this node's agrees with, by their announces.
-  var agreeing: Set<PeerID> = []
+  var witnesses = ClockWitnesses()
   /// When the next announce goes out to all; nil while nothing is announced.
   var announceAt: Instant?
   var announcedAt: Instant?
@@ -147,6 +154,7 @@ public struct MeshEngine: Sendable {
     take(assembler.deadline)
     take(talks.deadline)
     take(proofs.deadline)
+    take(keyProofs.deadline)
     take(pings.deadline)
     if table.count > 0 { take(lookAt) }
     // What this node says by itself waits for the clock.
@@ -195,8 +203,8 @@ public struct MeshEngine: Sendable {
     case .start: start(&turn)
     case .stop: stop(&turn)
     case .clock(let isTrusted): trustClock(isTrusted, &turn)
-    case .clockSet: agreeing = []
-    case .linkOpened(let link, let frameLimit, let isOurs): open(link, frameLimit, isOurs, &turn)
+    case .clockSet: witnesses.forget()
+    case .linkOpened(let link, let frameLimit, let isOurs, let origin): open(link, frameLimit, isOurs, origin, &turn)
     case .linkChanged(let link, let frameLimit): change(link, frameLimit, &turn)
     case .linkClosed(let link): close(link, turn)
     case .received(let bytes, let link): receive(bytes, on: link, &turn)
@@ -231,7 +239,8 @@ public struct MeshEngine: Sendable {
 
   /// Whether something may have to be done now that no moment is set for.
   private var hasUntimedWork: Bool {
-    state == .waitingForClock && canSend || files.count > 0 || !proofs.isEmpty || configuration.speaksSeed
+    state == .waitingForClock && canSend || files.count > 0 || !proofs.isEmpty || !keyProofs.isEmpty
+      || configuration.speaksSeed
   }
 
   // MARK: Beginning and end
@@ -257,9 +266,11 @@ public struct MeshEngine: Sendable {
     talks.endAll()
   }
 
-  private mutating func open(_ link: LinkID, _ frameLimit: Int, _ isOurs: Bool, _ turn: inout Turn) {
+  private mutating func open(
+    _ link: LinkID, _ frameLimit: Int, _ isOurs: Bool, _ origin: DeviceOrigin?, _ turn: inout Turn
+  ) {
     guard isStarted, links[link] == nil else { return }
-    let state = MeshLink(frameLimit: frameLimit, isOurs: isOurs, at: turn.now)
+    let state = MeshLink(frameLimit: frameLimit, isOurs: isOurs, origin: origin ?? DeviceOrigin(link), at: turn.now)
     links[link] = state
     let end = state.end(isStrict: configuration.isMonitorStrict)
     silenceAt = min(silenceAt ?? end, end)
@@ -275,7 +286,10 @@ public struct MeshEngine: Sendable {
   }
 
   private mutating func close(_ link: LinkID, _ turn: Turn) {
+    let peer = links[link]?.peer
     links[link] = nil
+    ways.forget(link)
+    if let peer, !isNeighbour(peer) { ways.forgetWays(to: peer) }
     // What waited for the peer at its other end may need a courier.
     courier.due = turn.now
     sync.end(link)
@@ -298,7 +312,7 @@ public struct MeshEngine: Sendable {
   }
 
   /// Whether phones would take what this node says: they drop what is off by over two minutes.
-  var canSend: Bool { isStarted && (isClockTrusted || agreeing.count >= 2) }
+  var canSend: Bool { isStarted && (isClockTrusted || witnesses.areEnough) }
 
   private mutating func doWhatIsDue(_ turn: inout Turn) {
     // The neighbours have waited to be told who is here.
@@ -339,6 +353,7 @@ public struct MeshEngine: Sendable {
   /// they are cut unless somebody announces himself.
   mutating func vacateLinks(of peer: PeerID, _ turn: Turn) {
     for (link, state) in links where state.peer == peer { links[link]?.vacate(at: turn.now) }
+    ways.forgetWays(to: peer)
     silenceAt = firstEnd
   }
 
@@ -369,6 +384,9 @@ public struct MeshEngine: Sendable {
 
   /// The peers that this node has links with.
   public var neighbours: Set<PeerID> { Set(links.values.compactMap(\.peer)) }
+
+  /// The device at the other end of a link.
+  func origin(of link: LinkID) -> DeviceOrigin { links[link]?.origin ?? DeviceOrigin(link) }
 
   /// Whether this node has a link with a peer.
   public func isNeighbour(_ peer: PeerID) -> Bool { links.values.contains { $0.peer == peer } }
@@ -411,7 +429,19 @@ public struct MeshEngine: Sendable {
     if isVerified { verified.insert(peer) } else { verified.remove(peer) }
     table.hold(peer, isVerified || favourites.contains(peer))
     keepPin(of: peer, &turn)
+    // The fingerprint covers the Noise key alone.
+    guard isVerified, !table.isProven(peer), canSend, let known = table[peer], !proofs.isAwaited(peer), !proofs.isFull,
+      !configuration.isRelayOnly, !blocked.contains(peer)
+    else { return }
+    proofs.begin(peer, known.noiseKey, nil, at: turn.now)
+    askForProofs(&turn)
   }
+
+  /// Whether a user has compared the fingerprint of a peer, and the peer has proven its signing key.
+  public func isVerified(_ peer: PeerID) -> Bool { verified.contains(peer) && table.isProven(peer) }
+
+  /// Whether a peer has proven its pinned signing key inside Noise.
+  public func hasProvenKey(_ peer: PeerID) -> Bool { table.isProven(peer) }
 
   private mutating func favour(_ peer: PeerID, _ isFavourite: Bool, _ turn: inout Turn) {
     guard favourites.contains(peer) != isFavourite else { return }
@@ -428,6 +458,9 @@ public struct MeshEngine: Sendable {
     table.forget(peer, withPin: true)
     _ = sessions.handle(.forget(peer), at: turn.now)
     proven[peer] = nil
+    ways.forget(peer)
+    disputes.forget(peer)
+    keyProofs.end(peer)
     archive.forget(peer)
     courier.forget(peer)
     favourites.remove(peer)

@@ -16,7 +16,8 @@ extension MeshEngine {
     /// - Parameters:
     ///   - frameLimit: the most bytes that one write or notification takes.
     ///   - isOurs: whether this node has made the link.
-    case linkOpened(LinkID, frameLimit: Int, isOurs: Bool)
+    ///   - from: the device at the other end; nil if unknown. Limits are shared among devices.
+    case linkOpened(LinkID, frameLimit: Int, isOurs: Bool, from: DeviceOrigin? = nil)
     case linkChanged(LinkID, frameLimit: Int)
     case linkClosed(LinkID)
     /// One write or notification.
@@ -33,7 +34,8 @@ extension MeshEngine {
     /// What a blocked peer says is not told, and nothing private is taken from it or answered. It stays a peer all the same: its
     /// announces count, its links stay its own, and `Action.peer` and `Action.bound` name it.
     case block(PeerID, Bool)
-    /// The user has compared the peer's fingerprint, or takes that back.
+    /// The user has compared the peer's fingerprint, or takes that back. The fingerprint covers the Noise key alone, so the peer is asked to
+    /// prove its signing key if it has not done so: `Action.proof`.
     case verified(PeerID, Bool)
     /// The peer is to be forgotten, with its pin.
     case forget(PeerID)
@@ -94,7 +96,7 @@ extension MeshEngine {
     case dated(UInt32, UInt64)
     /// A session for private messages with a peer has begun or ended.
     case session(PeerID)
-    /// What became of the proof that a peer was asked for, by `challenge(_:signingKey:at:time:)`.
+    /// The result of a proof that `challenge(_:signingKey:at:time:)` or `Event.verified` requested.
     case proof(PeerID, ProofOutcome)
     /// Something is to be kept for the next run.
     case keep(Keepsake)
@@ -104,8 +106,8 @@ extension MeshEngine {
 
   /// What outlives a run.
   public enum Keepsake: Hashable, Sendable {
-    /// The first signing key of a peer, or the one that it proved.
-    case pin(PeerID, Ed25519.PublicKey)
+    /// The pinned signing key of a peer: the first that was announced, or the one that it proved.
+    case pin(PeerID, Ed25519.PublicKey, isProven: Bool = false)
     /// A public packet that neighbours may ask for.
     case gossip(GossipArchive.Item)
     /// A message that is not delivered yet.
@@ -186,6 +188,8 @@ public struct PublicMessage: Hashable, Sendable {
   public let packet: PacketID
   /// Whether it came late, in answer to a request for sync.
   public let isLate: Bool
+  /// The mark of the device that delivered it, by which strangers share the storage.
+  public let via: UInt32
 }
 
 /// How far a private message of this node has come.

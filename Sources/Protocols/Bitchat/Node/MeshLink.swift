@@ -6,6 +6,7 @@ struct MeshLink: Sendable {
   var frameLimit: Int
   /// Whether this node has made it.
   let isOurs: Bool
+  let origin: DeviceOrigin
   /// Since when the other end has been nobody known: the beginning, or a leave.
   private(set) var vacantSince: Instant
   var heardAt: Instant
@@ -36,9 +37,10 @@ struct MeshLink: Sendable {
   /// The same by the document of 2025.
   static let strictSilentTime = Duration.seconds(60)
 
-  init(frameLimit: Int, isOurs: Bool, at now: Instant) {
+  init(frameLimit: Int, isOurs: Bool, origin: DeviceOrigin, at now: Instant) {
     self.frameLimit = frameLimit
     self.isOurs = isOurs
+    self.origin = origin
     vacantSince = now
     heardAt = now
   }

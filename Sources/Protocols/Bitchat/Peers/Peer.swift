@@ -6,8 +6,10 @@ public struct Peer: Hashable, Sendable {
   public let id: PeerID
   public var fingerprint: Fingerprint { Fingerprint(noiseKey: noiseKey) }
   public let noiseKey: X25519.PublicKey
-  /// The key that its packets are signed with: the first that it announced, unless it proved another one inside Noise.
+  /// The pinned signing key: the first that was announced under its ID, or the one that it proved inside Noise.
   public internal(set) var signingKey: Ed25519.PublicKey
+  /// Whether the peer has proven the signing key inside Noise. If not, anybody may have announced it.
+  public internal(set) var isKeyProven = false
   /// As the peer wrote it.
   public internal(set) var nickname: String
   public internal(set) var capabilities: Capabilities
@@ -43,4 +45,20 @@ public struct Peer: Hashable, Sendable {
   var version = PacketVersion.v1
   /// How many announces that said something new have gone on in a row.
   var newsPassedOn: UInt8 = 0
+  /// Number of hops of its last relayed announce; 0 without one.
+  var farHops: UInt8 = 0
+  /// Number of its announces in a row that this node did not relay because of copies.
+  var heldBack: UInt8 = 0
+
+  /// Whether its newest announce names a peer as neighbour; nil if it names no neighbours, or as many as an announce can hold.
+  func names(_ other: PeerID) -> Bool? {
+    if neighbours.contains(other) { return saysNeighbours ? true : nil }
+    return saysNeighbours && neighbours.count < Limits.neighbours ? false : nil
+  }
+
+  /// Whether the peer names its neighbours, and a node is not among them. It may be that the peer has not announced itself since it has a link
+  /// with the node. An Earshot peer that announces capabilities names all its neighbours.
+  func lacks(_ other: PeerID) -> Bool {
+    names(other) == false || !saysNeighbours && isEarshot && !capabilities.isEmpty
+  }
 }

@@ -37,6 +37,7 @@ struct PeerTable: Sendable {
   /// What is remembered of a peer that is not in the table.
   private struct Pin: Sendable {
     var signingKey: Ed25519.PublicKey
+    var isProven: Bool
     var heardAt: Instant
     /// For how long it was in the table, all times together.
     var knownFor = Duration.zero
@@ -59,8 +60,16 @@ struct PeerTable: Sendable {
   /// When something of a peer was heard last, near or not; nil for one of which nothing is known.
   func heardAt(of id: PeerID) -> Instant? { peers[id]?.heardAt ?? pins[id]?.heardAt }
 
+  /// How long a peer has been in the table in all.
+  func knownFor(_ id: PeerID) -> Duration { peers[id]?.knownFor ?? pins[id]?.knownFor ?? .zero }
+
   /// The signing key that a peer is held to; nil for one that was never heard.
   func pin(of id: PeerID) -> Ed25519.PublicKey? { signingKey(of: id) ?? pins[id]?.signingKey }
+
+  /// Whether a peer has proven its pinned signing key inside Noise. Otherwise the key is provisional.
+  func isProven(_ id: PeerID) -> Bool {
+    peers.place(of: id).map { peers.values[$0].isKeyProven } ?? pins[id]?.isProven ?? false
+  }
 
   /// The Noise key of a peer that was heard, near or not.
   func noiseKey(of id: PeerID) -> X25519.PublicKey? { peers[id]?.noiseKey ?? pins[id]?.noiseKey }
@@ -92,6 +101,7 @@ struct PeerTable: Sendable {
       guard time >= pins[id]?.leftAt ?? 0 else { throw .older }
       var peer = Peer(announcement, at: time, hops: hops, now: now)
       peer.knownBefore = pins[id]?.knownFor ?? .zero
+      peer.isKeyProven = pins[id]?.isProven ?? false
       // Who leaves and comes back all the time says no more for it.
       if let pin = pins[id], pin.leftAt > 0 { (peer.passedOnAt, peer.newsPassedOn) = (pin.heardAt, Self.newsInARow) }
       pins[id] = nil
@@ -106,8 +116,9 @@ struct PeerTable: Sendable {
     if time == known.announcedAt { peer.hops = min(known.hops, hops) }
     if announcement.neighbours == nil { (peer.neighbours, peer.neighboursAt) = (known.neighbours, known.neighboursAt) }
     (peer.version, peer.metAt) = (known.version, known.metAt)
-    (peer.passedOnAt, peer.newsPassedOn) = (known.passedOnAt, known.newsPassedOn)
-    (peer.knownBefore, peer.isPinKept) = (known.knownBefore, known.isPinKept)
+    (peer.passedOnAt, peer.newsPassedOn, peer.heldBack) = (known.passedOnAt, known.newsPassedOn, known.heldBack)
+    (peer.knownBefore, peer.isPinKept, peer.farHops) = (known.knownBefore, known.isPinKept, known.farHops)
+    peer.isKeyProven = known.isKeyProven
     peers[id] = peer
     let isSame =
       peer.nickname == known.nickname && peer.capabilities == known.capabilities && peer.hops == known.hops
@@ -138,6 +149,9 @@ struct PeerTable: Sendable {
     return (isChanged, isBurst)
   }
 
+  /// Notes the number of hops of a relayed announce.
+  mutating func noteFar(_ id: PeerID, hops: Int) { peers.update(id) { $0.farHops = UInt8(clamping: hops) } }
+
   /// An announce of the peer that says something new is to go on.
   ///
   /// - Returns: whether it may: three of one peer in a row do, and then one in each `burst`, until no announce of it has gone on for
@@ -156,6 +170,19 @@ struct PeerTable: Sendable {
     return mayGoOn
   }
 
+  /// Maximum announces of a peer in a row that are not relayed because of copies from two neighbours.
+  private static let mostHeldBack: UInt8 = 4
+
+  /// Notes that an announce was not relayed because of copies.
+  mutating func holdBack(_ id: PeerID) { peers.update(id) { $0.heldBack = min($0.heldBack + 1, Self.mostHeldBack) } }
+
+  mutating func sentOn(_ id: PeerID) { peers.update(id) { $0.heldBack = 0 } }
+
+  /// Whether the next announce needs copies from more neighbours to be cancelled.
+  func isHeldBack(_ id: PeerID) -> Bool {
+    peers.place(of: id).map { peers.values[$0].heldBack >= Self.mostHeldBack } ?? false
+  }
+
   /// Something of a peer was heard, and its signature holds or its keys opened it.
   mutating func hear(_ id: PeerID, version: PacketVersion? = nil, at now: Instant) {
     peers.update(id) { peer in
@@ -164,30 +191,41 @@ struct PeerTable: Sendable {
     }
   }
 
-  /// The peer has proven inside Noise that this key is its own: it counts from now on, whatever was announced first.
-  mutating func prove(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
-    guard !peers.holds(id) else { return peers.update(id) { ($0.signingKey, $0.isPinKept) = (signingKey, false) } }
+  /// Pins the signing key that a peer has proven inside Noise, instead of any other.
+  ///
+  /// - Returns: whether the peer was in the table with another key. It is removed then, because its announces are an attacker's.
+  mutating func prove(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) -> Bool {
+    if self.signingKey(of: id) == signingKey {
+      peers.update(id) { ($0.isKeyProven, $0.isPinKept) = (true, $0.isPinKept && $0.isKeyProven) }
+      return false
+    }
+    let wasHere = peers.holds(id)
+    if wasHere { forget(id) }
     pins[id] = Pin(
-      signingKey: signingKey, heardAt: now, knownFor: pins[id]?.knownFor ?? .zero, noiseKey: noiseKey(of: id))
+      signingKey: signingKey, isProven: true, heardAt: now, knownFor: pins[id]?.knownFor ?? .zero,
+      noiseKey: noiseKey(of: id))
     dropPins(but: id)
+    return wasHere
   }
 
   /// Whether a peer's key is to be kept for the next run: it is an acquaintance, or matters to the user, and has not been kept since
   /// the peer is here. Of one that is away nobody knows here whether it was.
   func isPinDue(_ id: PeerID) -> Bool {
     guard let place = peers.place(of: id) else { return precious.contains(id) && pins.place(of: id) != nil }
-    return !peers.values[place].isPinKept && (peers.values[place].isAcquaintance || precious.contains(id))
+    // The one that an earlier run has kept may be another one.
+    let isOld = peers.values[place].isAcquaintance || peers.values[place].knownBefore >= Self.acquaintance
+    return !peers.values[place].isPinKept && (isOld || precious.contains(id))
   }
 
   mutating func keptPin(of id: PeerID) { peers.update(id) { $0.isPinKept = true } }
 
   /// Restores what an earlier run knew of a peer. Whoever is here under another key is not that peer.
-  mutating func restorePin(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) {
+  mutating func restorePin(_ id: PeerID, _ signingKey: Ed25519.PublicKey, isProven: Bool, at now: Instant) {
     if let here = self.signingKey(of: id) {
       guard here != signingKey else { return }
       peers[id] = nil
     }
-    pins[id] = Pin(signingKey: signingKey, heardAt: now, knownFor: Self.restored)
+    pins[id] = Pin(signingKey: signingKey, isProven: isProven, heardAt: now, knownFor: Self.restored)
     dropPins(but: id)
   }
 
@@ -216,7 +254,8 @@ struct PeerTable: Sendable {
     if let peer = peers[id] {
       peers[id] = nil
       pins[id] = Pin(
-        signingKey: peer.signingKey, heardAt: peer.heardAt, knownFor: peer.knownFor, noiseKey: peer.noiseKey)
+        signingKey: peer.signingKey, isProven: peer.isKeyProven, heardAt: peer.heardAt, knownFor: peer.knownFor,
+        noiseKey: peer.noiseKey)
     }
     if withPin { pins[id] = nil }
   }

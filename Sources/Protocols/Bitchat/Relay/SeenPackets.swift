@@ -3,9 +3,8 @@ import Common
 /// The recently received packets, by which copies are recognised, and how far this node has relayed each of them.
 ///
 /// An attacker may send a copy ahead of a packet: with a time to live that ends at this node, or as an answer to a sync
-/// request, which is not relayed. A later copy that reaches further is therefore still relayed: at least two hops
-/// further, or any hop if the packet was not relayed before. If one hop further were enough, every packet that arrives
-/// over two ways would cost each node another transmission.
+/// request, which is not relayed. A later copy that reaches at least two hops further is therefore still relayed. If one
+/// hop further were enough, every packet that arrives over two ways would cost each node another transmission.
 struct SeenPackets: Sendable {
   private var packets = RecentPackets<WireKey>()
   /// Announces. They are stored only for a short time: an announce that is older than the sender's last one is ignored
@@ -62,6 +61,6 @@ struct SeenPackets: Sendable {
   /// Whether a time to live reaches far enough beyond `reach` to be relayed; true if the reach is unknown (nil).
   static func isWorthwhile(_ timeToLive: UInt8, _ reach: UInt8?) -> Bool {
     guard let reach else { return true }
-    return reach == 0 ? timeToLive > 0 : timeToLive >= reach &+ gain && reach < ended - gain
+    return reach < ended - gain && timeToLive >= reach + gain
   }
 }

@@ -91,6 +91,11 @@ extension ChatModel {
         remark = "The fingerprint of that peer is not known yet."
         return []
       }
+      if !peer.isVerified {
+        notice(
+          "\(ChatText.name(book.name(of: peer.id))) is verified when it has proven its signing key: at once if it is in range, "
+            + "otherwise when it returns.")
+      }
       return [.verify(peer: peer.id, fingerprint: peer.fingerprint)]
     }
     guard rest != "yes", rest != "no", let peer = peer(rest) else { return [] }

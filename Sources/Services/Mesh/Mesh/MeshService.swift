@@ -194,7 +194,8 @@ public final class MeshService {
     let (now, time) = (scheduler.now, time)
     // They come in the order in which they were met last.
     for (place, pin) in kept.pins.enumerated() {
-      engine.restorePin(of: pin.peer, pin.key, at: now.advanced(by: .nanoseconds(place - kept.pins.count)))
+      engine.restorePin(
+        of: pin.peer, pin.key, isProven: pin.isProven, at: now.advanced(by: .nanoseconds(place - kept.pins.count)))
     }
     for item in kept.gossip { engine.restore(item) }
     for marks in kept.peers where marks.isMarked {
@@ -354,7 +355,7 @@ public final class MeshService {
       case .state(let state): entered(state)
       }
     }
-    keep(changes)
+    keep(changes, isUrgent: !changes.allSatisfy(\.isGossip))
     timer.set(engine?.nextDeadline())
   }
 

@@ -38,6 +38,9 @@ enum MeshCounters {
     "BadSignatures": "signatures that are not valid",
     "TooManySignatures": "signatures that were not checked, because there were too many",
     "TooManyUnverified": "packets that nobody can verify, over the limit of a link",
+    "TooManyHandshakes": "handshake messages over the limit of a device in one conversation",
+    "TooManyLines": "public messages that were dropped: over the limit of a sender or device",
+    "LinesNotPassedOn": "public messages that were not relayed: over the limit of a sender or device",
     "TooMuchInflation": "compressed packets over the limit of a link",
     "ChatOfUnknown": "public messages whose sender did not announce itself in time",
     "Unreadable": "texts and payloads that cannot be read",
@@ -90,11 +93,12 @@ enum MeshCounters {
     "NoiseDroppedOutOfTurn": "messages of a handshake that is not under way",
     "NoiseDroppedRepeated": "first messages that had been answered before",
     "NoiseDroppedCollision": "first messages while the peer has to answer ours",
-    "NoiseDroppedAside": "first messages over another link during a handshake",
+
     "NoiseDroppedOurselves": "messages that pretend to come from this node",
     "NoiseDroppedPeerRate": "first messages over the limit of a peer in a minute",
     "NoiseDroppedRate": "first messages over the limit of all peers in a minute",
     "NoiseDroppedHalfOpenLimit": "first messages over the limit of open handshakes",
+    "NoiseDroppedPushedOut": "handshakes that were dropped for others",
     "NoiseDroppedReplacedLately": "first messages of a peer whose session was replaced within the minute",
   ]
 

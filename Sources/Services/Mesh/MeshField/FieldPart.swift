@@ -169,7 +169,8 @@ struct FieldPart: Sendable {
     let text = FieldText.text("$", number, bytes: textBytes)
     let recipient = people[Int(other)]
     // They have met before: a letter to a stranger can be sealed for nobody.
-    nodes[place].engine.restorePin(of: recipient.id, recipient.signingKey, at: Instant(nanoseconds: now))
+    nodes[place].engine.restorePin(
+      of: recipient.id, recipient.signingKey, isProven: true, at: Instant(nanoseconds: now))
     nodes[place].engine.restoreNoiseKey(of: recipient.id, recipient.noiseKey)
     guard nodes[place].isUp,
       let actions = try? nodes[place].engine.tell(

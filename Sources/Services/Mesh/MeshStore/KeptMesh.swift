@@ -10,7 +10,7 @@ public struct KeptMesh: Sendable {
   /// Nil if none was ever set.
   public var nickname: String?
   /// In the order in which their peers were met last.
-  public var pins: [(peer: PeerID, key: Ed25519.PublicKey)] = []
+  public var pins: [(peer: PeerID, key: Ed25519.PublicKey, isProven: Bool)] = []
   public var peers: [PeerMarks] = []
   /// In the order of their numbers.
   public var outgoing: [OutgoingMessage] = []

@@ -6,7 +6,9 @@ public enum MeshChange: Hashable, Sendable {
   /// What this node calls itself: up to 255 bytes of UTF-8.
   case nickname(String)
   /// A pin is new, or its peer was met again. Where there are too many, those of peers not met for longest go first.
-  case pin(PeerID, Ed25519.PublicKey)
+  ///
+  /// - Parameter isProven: whether the peer has proven the key inside Noise.
+  case pin(PeerID, Ed25519.PublicKey, isProven: Bool = false)
   /// The marks of a peer are others. Where none is set any more, nothing of them is kept.
   case peer(PeerMarks)
   /// Pin and marks of a peer are gone. Messages stay.
@@ -29,10 +31,13 @@ public enum MeshChange: Hashable, Sendable {
   /// A file is not to be taken once more.
   case deleted(DeletedFile)
 
+  /// Whether it is a gossip packet, of which no caller is told that it is stored.
+  public var isGossip: Bool { if case .gossip = self { true } else { false } }
+
   public init(_ keepsake: MeshEngine.Keepsake) {
     self =
       switch keepsake {
-      case .pin(let peer, let key): .pin(peer, key)
+      case .pin(let peer, let key, let isProven): .pin(peer, key, isProven: isProven)
       case .gossip(let item): .gossip(item)
       case .outgoing(let message): .outgoing(message)
       case .settled(let number): .settled(number)

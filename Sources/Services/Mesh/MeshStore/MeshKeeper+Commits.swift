@@ -8,10 +8,15 @@ import Store
 extension MeshKeeper {
   /// Keeps changes, all of them in one commit.
   ///
-  /// - Parameter then: called when they, and all that was kept before, survive a loss of power; or with the reason why the disk does not
-  ///   take them now: they are tried again then, and nothing is lost while the process lives. A change that cannot be
-  ///   written at all, because a text in it is too long, is left out, and the reason is `tooLarge`.
-  public func keep(_ changes: [MeshChange], then: @escaping @LoopActor (StoreError?) -> Void = { _ in }) {
+  /// - Parameters:
+  ///   - isUrgent: whether a commit begins as soon as none is under way. Other changes wait until half a second has passed since the last commit
+  ///     began, so that many small changes share one: a commit for each would write a hundred times their size.
+  ///   - then: called when the changes, and all earlier ones, survive a loss of power; or with the reason why the disk does not take them
+  ///     now. They are tried again then, and nothing is lost while the process lives. A change that cannot be written at all, because a
+  ///     text in it is too long, is left out, and the reason is `tooLarge`.
+  public func keep(
+    _ changes: [MeshChange], isUrgent: Bool = true, then: @escaping @LoopActor (StoreError?) -> Void = { _ in }
+  ) {
     guard state == .open else { return refuse(then) }
     var refusal: StoreError?
     var writes = MeshWrites()
@@ -31,7 +36,7 @@ extension MeshKeeper {
     } else {
       waiting.append(answer)
     }
-    commit()
+    commit(isUrgent: isUrgent)
   }
 
   /// Removes what is too old: public lines and packets after `Settings.archive`, what waits to be sent after a day, private messages after
@@ -46,6 +51,7 @@ extension MeshKeeper {
 
   /// Calls `then` when nothing is under way or waits except what the disk refused, after `limit` at the latest.
   public func whenIdle(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    commit()
     lastIdler += 1
     let number = lastIdler
     let timer = scheduler.schedule(after: limit) { [weak self] in self?.idlers.removeValue(forKey: number)?() }
@@ -65,9 +71,17 @@ extension MeshKeeper {
     if !writes.removedMessages.isEmpty { onRemoved(writes.removedMessages) }
   }
 
-  /// Begins a commit of all that waits, unless one is under way.
-  func commit() {
-    guard state == .open, underWay == nil, !pending.isEmpty else { return }
+  /// Begins a commit of all waiting changes, unless one is under way, or no change is urgent and the last commit began less than half a second ago.
+  ///
+  /// - Parameter isUrgent: whether a new change is urgent.
+  func commit(isUrgent: Bool = true) {
+    guard state == .open, !pending.isEmpty else { return }
+    hasUrgent = hasUrgent || isUrgent
+    guard underWay == nil else { return }
+    let earliest = committedAt?.advanced(by: Self.grouping)
+    if let earliest, !hasUrgent, scheduler.now < earliest { return group.set(earliest) }
+    (committedAt, hasUrgent) = (scheduler.now, false)
+    group.set(nil)
     retry.set(nil)
     let writes = pending
     underWay = (writes, waiting)
@@ -112,7 +126,7 @@ extension MeshKeeper {
       waiting = []
       for waiter in told { waiter(nil) }
     }
-    if failure == nil || !waiting.isEmpty { commit() }
+    if failure == nil || !waiting.isEmpty { commit(isUrgent: failure != nil) }
     tellIdlers()
   }
 

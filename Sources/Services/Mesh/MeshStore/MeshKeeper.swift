@@ -41,6 +41,8 @@ public final class MeshKeeper {
   static let patience = Duration.seconds(10)
   static let firstPause = Duration.seconds(1)
   static let longestPause = Duration.seconds(60)
+  /// Time between two commits without urgent changes.
+  static let grouping = Duration.milliseconds(500)
 
   public var settings: Settings {
     didSet {
@@ -93,6 +95,11 @@ public final class MeshKeeper {
   var lastIdler = 0
   lazy var stall = Deadline(scheduler) { [weak self] in self?.diskHangs() }
   lazy var retry = Deadline(scheduler) { [weak self] in self?.commit() }
+  /// When the last commit began.
+  var committedAt: Instant?
+  /// Whether a waiting change is urgent.
+  var hasUrgent = false
+  lazy var group = Deadline(scheduler) { [weak self] in self?.commit() }
 
   /// - Parameters:
   ///   - directory: the state directory; nil means `$STATE_DIRECTORY`, and if there is none, all is in memory alone.
@@ -149,6 +156,8 @@ public final class MeshKeeper {
     (pending, waiting, underWay, isStalled, pause) = (MeshWrites(), [], nil, false, nil)
     ledger = MeshLedger(bounded)
     retry.set(nil)
+    group.set(nil)
+    (committedAt, hasUrgent) = (nil, false)
     stall.set(scheduler.now.advanced(by: Self.patience))
     for waiter in refused { waiter(StoreError(.failed, "What the mesh keeps is being wiped.")) }
     run(

@@ -35,14 +35,15 @@ extension MeshLedger {
       return found?.key
     }
     // Where a peer has too much by its newest message alone, that one stays.
-    return oldest { first.contains($0.origin) } ?? oldest { _ in true }
+    return oldest { first.contains($0.origin, via: $0.via) } ?? oldest { _ in true }
   }
 
-  /// The oldest packet of the senders who take more than a quarter, where there are such.
+  /// The oldest packet of the senders whose packets are evicted first.
   private func packetToGo() -> Key? {
-    let greedy = shares[.gossip, default: Shares()].greedy(within: limit(of: .gossip))
-    return shelves[.gossip]?.filter { greedy.isEmpty || greedy.contains($0.value.origin) }
-      .min { goesBefore($0, $1) }?.key
+    let first = shares[.gossip, default: Shares()].firstToGo(within: limit(of: .gossip))
+    let rows = shelves[.gossip] ?? [:]
+    let ofFirst = rows.filter { first.contains($0.value.origin, via: $0.value.via) }
+    return (ofFirst.isEmpty ? rows : ofFirst).min { goesBefore($0, $1) }?.key
   }
 
   /// Public files go before private ones, and those of favourite and verified peers last; among them, those of a sender who takes

@@ -58,6 +58,8 @@ struct MeshLedger: Sendable {
     /// The peer that a message or a file came from, or that has signed a packet; nil for what this node's user has said, and on
     /// other shelves.
     var origin: PeerID?
+    /// The mark of the device that delivered it; nil if unknown.
+    var via: UInt32?
     var file: FileRow?
   }
 
@@ -129,7 +131,7 @@ struct MeshLedger: Sendable {
   mutating func apply(_ change: MeshChange, at time: UInt64) throws(WireError) -> MeshWrites {
     switch change {
     case .nickname(let nickname): return try write(.nickname(nickname), at: time)
-    case .pin(let peer, let key): return try write(.pin(peer, key), at: time)
+    case .pin(let peer, let key, let isProven): return try write(.pin(peer, key, isProven: isProven), at: time)
     case .peer(let marks):
       if marks.isMarked { return try write(.peer(marks), at: time) }
       var writes = MeshWrites()
@@ -249,13 +251,13 @@ struct MeshLedger: Sendable {
 
   private mutating func put(_ row: Row, as key: Key, on shelf: Shelf) {
     let old = shelves[shelf, default: [:]].updateValue(row, forKey: key)
-    if let old { shares[shelf]?.remove(from: old.origin, bytes: old.bytes) }
-    shares[shelf, default: Shares()].add(from: row.origin, bytes: row.bytes)
+    if let old { shares[shelf]?.remove(from: old.origin, via: old.via, bytes: old.bytes) }
+    shares[shelf, default: Shares()].add(from: row.origin, via: row.via, bytes: row.bytes)
   }
 
   private mutating func remove(_ key: Key, from shelf: Shelf, _ writes: inout MeshWrites) {
     guard let row = shelves[shelf]?.removeValue(forKey: key) else { return }
-    shares[shelf]?.remove(from: row.origin, bytes: row.bytes)
+    shares[shelf]?.remove(from: row.origin, via: row.via, bytes: row.bytes)
     freeIDs.append(row.id)
     writes.rows[row.id] = MeshRow(id: row.id, time: 0, content: nil)
     if case .message(let number) = key { writes.removedMessages.append(number) }
@@ -292,6 +294,7 @@ extension MeshLedger {
     var isChosen = false
     var isTrusted = false
     var origin: PeerID?
+    var via: UInt32?
     /// Of a file, what it takes.
     var bytes: Int?
     var file: FileRow?
@@ -302,7 +305,7 @@ extension MeshLedger {
       case .identity: (key, shelf, self.time, order) = (.identity, .own, time, 0)
       case .nickname: (key, shelf, self.time, order) = (.nickname, .own, time, 0)
       case .number: (key, shelf, self.time, order) = (.number, .own, time, 0)
-      case .pin(let peer, _): (key, shelf, self.time, order) = (.pin(peer), .pins, time, time)
+      case .pin(let peer, _, _): (key, shelf, self.time, order) = (.pin(peer), .pins, time, time)
       case .peer(let marks):
         (key, shelf, self.time, order) = (.peer(marks.peer), .peers, marks.seenAt, marks.seenAt)
         (isChosen, isTrusted) = (marks.isChosen, marks.isFavourite || marks.isVerified)
@@ -311,10 +314,10 @@ extension MeshLedger {
         order = UInt64(message.number)
       case .gossip(let item):
         (key, shelf, self.time, order) = (.gossip(item.id), .gossip, item.timestamp, item.timestamp)
-        origin = item.sender
+        (origin, via) = (item.sender, item.via)
       case .message(let message):
         (key, shelf) = (.message(message.number), message.conversation == nil ? .publicMessages : .privateMessages)
-        (self.time, order, origin) = (message.time, UInt64(message.number), message.origin)
+        (self.time, order, origin, via) = (message.time, UInt64(message.number), message.origin, message.via)
       case .carried(let envelope):
         (key, shelf) = (.carried(envelope.id), .carried)
         (self.time, order, isChosen) = (envelope.storedAt, envelope.storedAt, envelope.isOfFavourite)
@@ -331,7 +334,7 @@ extension MeshLedger {
     func row(id: Int64, bytes: Int) -> Row {
       Row(
         id: id, time: time, bytes: self.bytes ?? bytes, order: order, isChosen: isChosen, isTrusted: isTrusted,
-        origin: origin, file: file)
+        origin: origin, via: via, file: file)
     }
   }
 

@@ -80,7 +80,7 @@ extension KeptMesh {
     switch record {
     case .identity, .number: break
     case .nickname(let nickname): self.nickname = nickname
-    case .pin(let peer, let key): pins.append((peer, key))
+    case .pin(let peer, let key, let isProven): pins.append((peer, key, isProven))
     case .peer(let marks): peers.append(marks)
     case .outgoing(let message): outgoing.append(message)
     case .gossip(let item): gossip.append(item)

@@ -32,13 +32,15 @@ public struct MeshMessage: Hashable, Sendable {
   /// A public line's packet, so that the line is listed once.
   public var packet: PacketID?
   public var state: State
+  /// The mark of the device that delivered a public message; nil if unknown.
+  public var via: UInt32?
 
   /// The peer that it came from; nil for what this node's user has said.
   public var origin: PeerID? { state.isOwn ? nil : sender }
 
   public init(
     number: UInt32, time: UInt64, conversation: PeerID?, sender: PeerID, nickname: String, text: String,
-    messageIDs: [MessageID] = [], packet: PacketID? = nil, state: State
+    messageIDs: [MessageID] = [], packet: PacketID? = nil, state: State, via: UInt32? = nil
   ) {
     self.number = number
     self.time = time
@@ -49,6 +51,7 @@ public struct MeshMessage: Hashable, Sendable {
     self.messageIDs = messageIDs
     self.packet = packet
     self.state = state
+    self.via = via
   }
 }
 

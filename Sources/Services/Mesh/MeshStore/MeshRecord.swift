@@ -9,15 +9,17 @@ import Crypto
 ///        1 identity   32 Noise key, 32 seed of the signing key
 ///        2 nickname   1+n
 ///        3 number     4: the highest of a message
-///        4 pin        8 peer, 32 signing key
+///        4 pin        8 peer, 32 signing key; 1 if the peer has proven it
 ///        5 peer       8 peer, 1 marks, 8 seen at, 1+n Noise key (0 or 32), 1+n nickname
 ///        6 outgoing   4 number, 8 peer, 8 made at, 2 tries, 2 pieces: of each 1 state, 1+n ID, 2+n text;
 ///                     1+n Noise key (0 or 32), 1 couriers: of each 8; earlier releases end before the Noise key;
 ///                     1, where its date may be wrong
-///        7 gossip     the packet
+///        7 gossip     the packet, if the device that delivered it is unknown
 ///        8 message    4 number, 8 time, 1 state, 8 sender, 1+n conversation (0 or 8), 1+n packet (0 or 16), 1+n nickname,
-///                     2 IDs: of each 1+n; 4+n text
-///        9 carried    8 depositor, 1 favourite, 8 time, 1 given to: of each 8; 2+n envelope
+///                     2 IDs: of each 1+n; 4+n text; 4 mark of the device that delivered it, if known
+///        9 carried    8 depositor, 1 favourite, 8 time, 1 given to: of each 8; 2+n envelope; 4 mark of the device that delivered it,
+///                     if known
+///        10 gossip    4 mark of the device that delivered it, the packet
 ///        20 file      4 number, 8 time, 8 sender, 4 size, 8 place, 1+n packet (0 or 16), 1+n nickname, 1+n name, 1+n MIME type,
 ///                     1+n receipt (0 for a public one)
 ///        21 deleted   4 number of a file, 8 time, 8 sender, 1+n packet (0 or 16), 1+n receipt (0 for a public one)
@@ -25,7 +27,7 @@ enum MeshRecord: Sendable {
   case identity(MeshEngine.Identity)
   case nickname(String)
   case number(UInt32)
-  case pin(PeerID, Ed25519.PublicKey)
+  case pin(PeerID, Ed25519.PublicKey, isProven: Bool = false)
   case peer(PeerMarks)
   case outgoing(OutgoingMessage)
   case gossip(GossipArchive.Item)
@@ -38,7 +40,7 @@ enum MeshRecord: Sendable {
 
   private enum Kind: UInt8 {
     case identity = 1
-    case nickname, number, pin, peer, outgoing, gossip, message, carried
+    case nickname, number, pin, peer, outgoing, gossip, message, carried, markedGossip
     case file = 20
     case deleted
   }
@@ -54,11 +56,19 @@ enum MeshRecord: Sendable {
     case .identity: self = .identity(try Self.identity(&reader))
     case .nickname: self = .nickname(try reader.shortText("nickname"))
     case .number: self = .number(try reader.u32be())
-    case .pin: self = .pin(try PeerID(reading: &reader), try Self.key { try Ed25519.PublicKey(reader.bytes(32)) })
+    case .pin:
+      let (peer, key) = (try PeerID(reading: &reader), try Self.key { try Ed25519.PublicKey(reader.bytes(32)) })
+      let isProven = !reader.isAtEnd
+      if isProven, try reader.u8() != 1 { throw .badValue("proof") }
+      self = .pin(peer, key, isProven: isProven)
     case .peer: self = .peer(try PeerMarks(readingRecord: &reader))
     case .outgoing: self = .outgoing(try OutgoingMessage(readingRecord: &reader))
     case .gossip:
       guard let item = GossipArchive.Item(bytes: Array(reader.rest())) else { throw .badValue("packet") }
+      self = .gossip(item)
+    case .markedGossip:
+      let via = try reader.u32be()
+      guard let item = GossipArchive.Item(bytes: Array(reader.rest()), via: via) else { throw .badValue("packet") }
       self = .gossip(item)
     case .message: self = .message(try MeshMessage(readingRecord: &reader))
     case .carried: self = .carried(try CarriedEnvelope(readingRecord: &reader))
@@ -94,12 +104,15 @@ enum MeshRecord: Sendable {
       identity.signingKey.seed.withUnsafeBytes { writer.append($0) }
     case .nickname(let nickname): try writer.short(nickname.utf8, "nickname")
     case .number(let number): writer.u32be(number)
-    case .pin(let peer, let key):
+    case .pin(let peer, let key, let isProven):
       peer.write(to: &writer)
       writer.append(key.bytes)
+      if isProven { writer.u8(1) }
     case .peer(let marks): try marks.writeRecord(to: &writer)
     case .outgoing(let message): try message.writeRecord(to: &writer)
-    case .gossip(let item): writer.append(item.bytes)
+    case .gossip(let item):
+      if let via = item.via { writer.u32be(via) }
+      writer.append(item.bytes)
     case .message(let message): try message.writeRecord(to: &writer)
     case .carried(let envelope): try envelope.writeRecord(to: &writer)
     case .file(let file): try file.writeRecord(to: &writer)
@@ -116,7 +129,7 @@ enum MeshRecord: Sendable {
     case .pin: .pin
     case .peer: .peer
     case .outgoing: .outgoing
-    case .gossip: .gossip
+    case .gossip(let item): item.via == nil ? .gossip : .markedGossip
     case .message: .message
     case .carried: .carried
     case .file: .file
@@ -207,9 +220,10 @@ extension MeshMessage {
     var ids: [MessageID] = []
     for _ in 0..<(try reader.u16be()) { ids.append(try MessageID(try reader.shortText("ID"))) }
     let text = try reader.text(Int(try reader.u32be()), "text")
+    let via = reader.isAtEnd ? nil : try reader.u32be()
     self.init(
       number: number, time: time, conversation: conversation, sender: sender, nickname: nickname, text: text,
-      messageIDs: ids, packet: packet, state: state)
+      messageIDs: ids, packet: packet, state: state, via: via)
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
@@ -224,6 +238,7 @@ extension MeshMessage {
     writer.u16be(count)
     for id in messageIDs { try writer.short(id.text.utf8, "ID") }
     try writer.lengthPrefixed(UInt32.self, field: "text") { (writer) in writer.append(text.utf8) }
+    if let via { writer.u32be(via) }
   }
 }
 
@@ -236,9 +251,10 @@ extension CarriedEnvelope {
     let givenTo = try reader.peers()
     var inner = ByteReader(try reader.bytes(Int(try reader.u16be())))
     let envelope = try CourierEnvelope(reading: &inner)
+    let via = reader.isAtEnd ? nil : try reader.u32be()
     self.init(
       envelope: envelope, depositor: depositor, isOfFavourite: isOfFavourite == 1,
-      storedAt: storedAt, givenTo: givenTo)
+      storedAt: storedAt, givenTo: givenTo, via: via)
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
@@ -247,6 +263,7 @@ extension CarriedEnvelope {
     writer.u64be(storedAt)
     try writer.peers(givenTo, "given to")
     try writer.lengthPrefixed(UInt16.self, field: "envelope") { (writer) in writer.append(envelope.bytes) }
+    if let via { writer.u32be(via) }
   }
 }
 

@@ -167,7 +167,8 @@ struct CutTests {
       identity: bob.engine.identity, configuration: bob.engine.configuration, random: SeededRandom(seed: 77))
     for keepsake in bob.kept {
       switch keepsake {
-      case .pin(let peer, let key): engine.restorePin(of: peer, key, at: hall.now)
+      case .pin(let peer, let key, let isProven):
+        engine.restorePin(of: peer, key, isProven: isProven, at: hall.now)
       case .gossip(let item): if let item = GossipArchive.Item(bytes: item.bytes) { engine.restore(item) }
       case .outgoing, .settled, .carried, .carriedNoMore: break
       }

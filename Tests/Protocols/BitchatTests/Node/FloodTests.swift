@@ -91,7 +91,7 @@ struct FloodTests {
     #expect(engine.archive.messageCount <= 1000 && engine.archive.fragmentCount <= 3000, "\(flood)")
     #expect(engine.archive.announceCount <= 1024 && engine.archive.bytes <= 6 << 20, "\(flood)")
     #expect(engine.sessions.halfOpen <= 64 && engine.sessions.peers.count <= 256, "\(flood)")
-    #expect(engine.agreeing.count <= 16, "\(flood)")
+    #expect(engine.witnesses.count <= 16, "\(flood)")
     #expect(engine.budget.count <= engine.links.count, "\(flood)")
     #expect(engine.counters.malformed.count <= 32, "\(flood)")
   }

@@ -69,7 +69,7 @@ struct LimitTests {
   func restoredPin() {
     var stage = LimitStage()
     let cem = Stranger(1)
-    stage.ann.engine.restorePin(of: cem.id, cem.signingKey.publicKey, at: stage.hall.now)
+    stage.ann.engine.restorePin(of: cem.id, cem.signingKey.publicKey, isProven: true, at: stage.hall.now)
     stage.inject(Stranger(cem, signingWith: 2).announce(at: stage.time))
     #expect(stage.ann.engine.peer(cem.id) == nil)
     stage.inject(cem.announce(at: stage.time))

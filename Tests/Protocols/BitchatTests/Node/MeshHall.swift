@@ -157,10 +157,12 @@ struct MeshHall {
   mutating func connect(_ one: Int, _ other: Int, frameLimit: Int = 512) -> LinkID {
     let link = LinkID(UInt64(wires.count + 1))
     wires[link] = Wire(ends: (one, other))
-    handle(.linkOpened(link, frameLimit: frameLimit, isOurs: true), at: one)
-    handle(.linkOpened(link, frameLimit: frameLimit, isOurs: false), at: other)
+    handle(.linkOpened(link, frameLimit: frameLimit, isOurs: true, from: Self.origin(of: other)), at: one)
+    handle(.linkOpened(link, frameLimit: frameLimit, isOurs: false, from: Self.origin(of: one)), at: other)
     return link
   }
+
+  private static func origin(of node: Int) -> DeviceOrigin { DeviceOrigin(address: 0xA0DE_0000 + UInt64(node)) }
 
   mutating func disconnect(_ link: LinkID) {
     guard let wire = wires[link], wire.isUp else { return }
@@ -185,8 +187,11 @@ struct MeshHall {
       identity: old.engine.identity, configuration: old.engine.configuration,
       random: SeededRandom(seed: draw(1...1_000_000_000).magnitude))
     for keepsake in old.kept {
-      if case .pin(let peer, let key) = keepsake { engine.restorePin(of: peer, key, at: now) }
+      if case .pin(let peer, let key, let isProven) = keepsake {
+        engine.restorePin(of: peer, key, isProven: isProven, at: now)
+      }
     }
+    for peer in old.engine.verified { _ = engine.handle(.verified(peer, true), at: now, time: time) }
     for envelope in old.carriedLast.values { engine.restore(envelope) }
     for message in old.outgoingLast.values { _ = try? engine.restore(message, at: now, time: time) }
     for (message, peer) in zip(old.told, old.toldFrom) { engine.restoreReceived(message.id, from: peer, at: now) }
@@ -226,12 +231,15 @@ struct MeshHall {
     carryOut(turn.actions, of: node)
   }
 
-  /// A link whose other end is the test's.
+  /// Opens a link whose other end belongs to the test. By default all links of one stranger come from one device.
   @discardableResult
-  mutating func connect(stranger: Stranger? = nil, to node: Int, frameLimit: Int = 512) -> LinkID {
+  mutating func connect(
+    stranger: Stranger? = nil, to node: Int, frameLimit: Int = 512, from origin: DeviceOrigin? = nil
+  ) -> LinkID {
     strangerLinks += 1
+    let origin = origin ?? stranger.map { DeviceOrigin(address: $0.id.rawValue & 0xFFFF_FFFF_FFFF) }
     let link = LinkID(Self.strangers + strangerLinks)
-    handle(.linkOpened(link, frameLimit: frameLimit, isOurs: false), at: node)
+    handle(.linkOpened(link, frameLimit: frameLimit, isOurs: false, from: origin), at: node)
     if let stranger { inject(stranger.announce(at: time), on: link, to: node) }
     return link
   }

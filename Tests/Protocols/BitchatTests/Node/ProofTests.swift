@@ -216,11 +216,18 @@ struct ProofTests {
     }
   }
 
-  @Test("Who cannot be asked is said: oneself, who is not near, who has another key, who is blocked, one too many")
+  @Test(
+    "A challenge names its error: the node itself, a peer that is not near, another key than the proven one, a blocked peer, too many"
+  )
   func refused() throws {
     var hall = ChatTests.line(["ann", "bob"])
     let key = Stranger(7).signingKey.publicKey
     #expect(throws: MeshEngine.ChallengeError.ourselves) { try hall.challenge(0, at: 0) }
+    // An announced key that is not proven may be an attacker's, so a code with another key is tried.
+    #expect(hall.nodes[0].engine.hasProvenKey(hall.nodes[1].id) == false)
+    try hall.challenge(1, signingKey: key, at: 0)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].proofs == [.wrong] && hall.nodes[0].engine.hasProvenKey(hall.nodes[1].id))
     #expect(throws: MeshEngine.ChallengeError.otherKey) { try hall.challenge(1, signingKey: key, at: 0) }
     hall.handle(.block(hall.nodes[1].id, true), at: 0)
     #expect(throws: MeshEngine.ChallengeError.blocked) { try hall.challenge(1, at: 0) }

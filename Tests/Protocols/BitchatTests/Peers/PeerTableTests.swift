@@ -50,7 +50,8 @@ struct PeerTableTests {
     let first = try announcement()
     _ = try table.learn(first, at: 1000, hops: 1, now: second(0))
     let proven = try Announcement(nickname: "ann", noiseKey: first.noiseKey, signingKey: signingKey())
-    table.prove(first.peerID, proven.signingKey, at: second(1))
+    let wasHere = table.prove(first.peerID, proven.signingKey, at: second(1))
+    #expect(wasHere)
     _ = try table.learn(proven, at: 2000, hops: 1, now: second(2))
     #expect(throws: PeerTable.Refusal.otherSigningKey) { try table.learn(first, at: 3000, hops: 1, now: second(3)) }
   }
@@ -104,11 +105,11 @@ struct PeerTableTests {
     var table = PeerTable()
     let favourite = try announcement()
     let oldest = try announcement()
-    table.restorePin(favourite.peerID, favourite.signingKey, at: second(0))
+    table.restorePin(favourite.peerID, favourite.signingKey, isProven: true, at: second(0))
     table.hold(favourite.peerID, true)
-    table.restorePin(oldest.peerID, oldest.signingKey, at: second(1))
+    table.restorePin(oldest.peerID, oldest.signingKey, isProven: true, at: second(1))
     for number in 0..<PeerTable.pinLimit {
-      table.restorePin(PeerID(rawValue: UInt64(number)), oldest.signingKey, at: second(2))
+      table.restorePin(PeerID(rawValue: UInt64(number)), oldest.signingKey, isProven: true, at: second(2))
     }
     #expect(table.pinCount == PeerTable.pinLimit)
     #expect(table.pin(of: favourite.peerID) == favourite.signingKey)
@@ -119,7 +120,7 @@ struct PeerTableTests {
   mutating func pinsOfAcquaintances() throws {
     var table = PeerTable()
     let (known, earlier) = (try announcement(), try announcement())
-    table.restorePin(earlier.peerID, earlier.signingKey, at: second(0))
+    table.restorePin(earlier.peerID, earlier.signingKey, isProven: true, at: second(0))
     for second in [0, 400, 800] {
       _ = try table.learn(known, at: UInt64(second), hops: 1, now: self.second(second))
       // Twice it comes and goes: the times count together.

@@ -91,6 +91,8 @@ struct ChatModelTests {
     let text = sitting.messages.joined(separator: " ").split(separator: " ").joined(separator: " ")
     #expect(text.contains("1b1b 1b1b") && text.contains("0a0a 0a0a") && text.contains("/verify yes"))
     sitting.enter("/verify yes")
+    let news = sitting.messages.joined(separator: " ").split(separator: " ").joined(separator: " ")
+    #expect(news.contains("when it has proven its signing key"))
     sitting.enter("/verify no")
     #expect(
       sitting.taken() == [

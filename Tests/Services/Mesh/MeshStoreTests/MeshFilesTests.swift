@@ -59,7 +59,7 @@ struct MeshFilesTests {
     #expect(found.identity.signingKey.publicKey == identity.signingKey.publicKey)
     var expected = KeptMesh(identity: identity)
     expected.nickname = Sample.secretName
-    expected.pins = [(Sample.peer(1), try Sample.key(1)), (Sample.peer(2), try Sample.key(2))]
+    expected.pins = [(Sample.peer(1), try Sample.key(1), false), (Sample.peer(2), try Sample.key(2), false)]
     expected.peers = [try Sample.marks(1), try Sample.marks(2, isFavourite: true)]
     expected.outgoing = [try Sample.outgoing(7, tries: 3)]
     expected.gossip = try [Sample.gossip(), Sample.gossip("a fragment", type: .fragment)]

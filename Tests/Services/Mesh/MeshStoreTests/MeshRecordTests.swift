@@ -16,7 +16,8 @@ struct MeshRecordTests {
     empty.isFavouriteOfPeer = true
     return [
       .identity(identity), .nickname(""), .nickname(Sample.secretName), .number(.max),
-      .pin(Sample.peer(1), try Sample.key(1)), .peer(try Sample.marks(1)), .peer(empty),
+      .pin(Sample.peer(1), try Sample.key(1)),
+      .pin(Sample.peer(1), try Sample.key(1), isProven: true), .peer(try Sample.marks(1)), .peer(empty),
       .outgoing(try Sample.outgoing(5, tries: 8)), .outgoing(try Sample.deposited(6)),
       .outgoing(try Sample.outgoing(7, isDated: false)),
       .carried(try Sample.carried(1)),
@@ -44,7 +45,8 @@ struct MeshRecordTests {
         #expect(one.signingKey.seed.equals(two.signingKey.seed))
       case (.nickname(let one), .nickname(let two)): #expect(one == two)
       case (.number(let one), .number(let two)): #expect(one == two)
-      case (.pin(let one, let key), .pin(let two, let other)): #expect(one == two && key == other)
+      case (.pin(let one, let key, let isProven), .pin(let two, let other, let isOtherProven)):
+        #expect(one == two && key == other && isProven == isOtherProven)
       case (.peer(let one), .peer(let two)): #expect(one == two)
       case (.outgoing(let one), .outgoing(let two)): #expect(one == two)
       case (.gossip(let one), .gossip(let two)): #expect(one == two)

@@ -11,12 +11,14 @@ struct MessageRoomTests {
 
   /// A message of a peer, or one to it.
   private static func message(
-    _ number: UInt32, of peer: UInt64, isOwn: Bool = false, isPublic: Bool = false, text: String = ""
+    _ number: UInt32, of peer: UInt64, isOwn: Bool = false, isPublic: Bool = false, text: String = "",
+    via: UInt32? = nil
   ) -> MeshChange {
     .message(
       MeshMessage(
         number: number, time: Sample.time, conversation: isPublic ? nil : Sample.peer(peer),
-        sender: Sample.peer(isOwn ? 0 : peer), nickname: "", text: text, state: isOwn ? .sent : .unread))
+        sender: Sample.peer(isOwn ? 0 : peer), nickname: "", text: text, state: isOwn ? .sent : .unread,
+        via: via))
   }
 
   /// Writes messages, and says which had to go.
@@ -85,6 +87,21 @@ struct MessageRoomTests {
     try Self.write(1...1126, to: &ledger) { Self.message($0, of: UInt64($0 % 4) + 1, isPublic: true) }
     let others = try Self.write(1127...1503, to: &ledger) { Self.message($0, of: UInt64($0), isPublic: true) }
     #expect(others == [1, 1127, 1128])
+  }
+
+  @Test(
+    "Forty identities over one link evict neither a stranger's message from another link nor one from behind the same relay"
+  )
+  func oneLink() throws {
+    var ledger = MeshLedger(MeshKeeper.Settings())
+    try Self.write(1...2, to: &ledger) { Self.message($0, of: 500 + UInt64($0), isPublic: true, via: $0 == 1 ? 1 : 66) }
+    let removed = try Self.write(3...6000, to: &ledger) {
+      Self.message($0, of: 1000 + UInt64($0 % 40), isPublic: true, via: 66)
+    }
+    #expect(removed.count == 4500 && !removed.contains(1) && !removed.contains(2))
+    // Another link still has space.
+    let other = try Self.write(6001...6001, to: &ledger) { Self.message($0, of: 7, isPublic: true, via: 2) }
+    #expect(other.count == 1 && other[0] > 2)
   }
 
   @Test("What the user has said goes after what peers have said, unless it takes more than half")

@@ -18,9 +18,9 @@ struct SharesTests {
 
   private func expect(_ first: Set<PeerID?>, of counts: [(PeerID?, Int)], trusting trusted: Set<PeerID> = []) {
     let shares = Self.shares(counts)
-    let byCount = shares.firstToGo(within: (100, .max)) { trusted.contains($0) }
+    let byCount = shares.firstToGo(within: (100, .max)) { trusted.contains($0) }.peers
     #expect(byCount == first, "\(counts), by count")
-    let byBytes = shares.firstToGo(within: (.max, 1000)) { trusted.contains($0) }
+    let byBytes = shares.firstToGo(within: (.max, 1000)) { trusted.contains($0) }.peers
     #expect(byBytes == first, "\(counts), by bytes")
   }
 
@@ -37,7 +37,8 @@ struct SharesTests {
   }
 
   @Test(
-    "Else those that are not trusted go first, while they have more than a quarter together; peers then; the user last")
+    "Untrusted peers with the most items lose first while they have more than a quarter together, then all peers, then the user"
+  )
   func trusted() {
     let (ann, bob, cem) = (Self.ann, Self.bob, Self.cem)
     expect([bob, cem], of: [(ann, 25), (bob, 13), (cem, 13), (nil, 49)], trusting: [ann])
@@ -52,11 +53,27 @@ struct SharesTests {
     for _ in 0..<5 { shares.remove(from: Self.ann, bytes: 10) }
     shares.remove(from: Self.cem, bytes: 10)
     #expect(shares.total.count == 45 && shares.total.bytes == 450)
-    let (both, bob): (Set<PeerID?>, Set<PeerID?>) = ([Self.ann, Self.bob], [Self.bob])
-    let first = shares.firstToGo(within: (100, 1000))
-    #expect(first == both)
+    let (ann, bob): (Set<PeerID?>, Set<PeerID?>) = ([Self.ann], [Self.bob])
+    let first = shares.firstToGo(within: (100, 1000)).peers
+    #expect(first == ann)
     for _ in 0..<25 { shares.remove(from: Self.ann, bytes: 10) }
-    let last = shares.firstToGo(within: (100, 1000))
+    let last = shares.firstToGo(within: (100, 1000)).peers
     #expect(last == bob)
+  }
+
+  @Test("The device that delivered the most of strangers' items loses first, under any number of identities")
+  func devices() {
+    var shares = Shares()
+    for number in UInt64(0)..<40 { shares.add(from: PeerID(rawValue: 100 + number), via: 66, bytes: 10) }
+    // Somebody who says more, over a link of his own.
+    for _ in 0..<20 { shares.add(from: Self.ann, via: 1, bytes: 10) }
+    shares.add(from: Self.bob, via: 66, bytes: 10)
+    let losers = shares.firstToGo(within: (50, 1_000_000))
+    #expect(!losers.contains(Self.ann, via: 1) && losers.contains(PeerID(rawValue: 100), via: 66))
+    #expect(!losers.contains(PeerID(rawValue: 100), via: 1) && !losers.contains(PeerID(rawValue: 100)))
+    // Of one device's, those of the sender that has the most.
+    for number in UInt64(0)..<40 { shares.add(from: PeerID(rawValue: 100 + number), via: 66, bytes: 10) }
+    let most = shares.firstToGo(within: (50, 1_000_000))
+    #expect(!most.contains(Self.bob, via: 66) && most.contains(PeerID(rawValue: 139), via: 66))
   }
 }

@@ -83,13 +83,15 @@ final class MeshPeerFaces {
           documentation:
             "When it was last received, in milliseconds since 1970-01-01 UTC; 0 where it is not known.",
           emits: .none, get: { .uint64(view()?.seenAt ?? 0) }),
-        flag("Verified", "Whether a person has compared its fingerprint, or it has proven its code.") {
-          $0.marks.isVerified
-        },
+        flag(
+          "Verified",
+          "Whether a person has compared its fingerprint, or it has proven its code, and it has proven its signing key in a "
+            + "session."
+        ) { $0.isVerified },
         Property(
           "Proof", "s",
           documentation:
-            "The state of the last proof that VerifyCode requested: asked, proven, wrong (it answered with "
+            "The state of the last proof that Verify or VerifyCode requested: asked, proven, wrong (it answered with "
             + "other keys than the code's), noAnswer, gone or blocked; empty if none was requested since the "
             + "service started.",
           get: { .string(service.proofs[peer]?.rawValue ?? "") }),
@@ -121,7 +123,9 @@ final class MeshPeerFaces {
       Method(
         "Verify", in: [Argument("fingerprint", "s")],
         documentation:
-          "Says that somebody has compared the peer's fingerprint with this one; an empty text takes that back.",
+          "States that a person has compared the peer's fingerprint with this one; an empty text takes that back. The fingerprint covers "
+          + "the key of its sessions alone, so the peer becomes Verified when it has proven its signing key in a session. The service "
+          + "asks it for that proof at once if it is in range, otherwise when it returns.",
         errors: [.invalidArgs, .limitExceeded],
         returning: { call throws(DBusError) in
           try service.verify(peer, fingerprint: call.arguments.first?.asString ?? "")

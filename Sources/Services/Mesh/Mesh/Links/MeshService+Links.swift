@@ -32,7 +32,9 @@ extension MeshService {
     guard !port.isCut else { return }
     if !port.isOpen {
       (port.isOpen, port.opening, port.frameLimit) = (true, nil, frameLimit(of: port))
-      handle(.linkOpened(port.id, frameLimit: port.frameLimit, isOurs: port.isOurs))
+      handle(
+        .linkOpened(
+          port.id, frameLimit: port.frameLimit, isOurs: port.isOurs, from: DeviceOrigin(address: port.address.value)))
       changed()
     }
     limitChanged(port)

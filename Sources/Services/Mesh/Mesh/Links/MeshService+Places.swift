@@ -40,7 +40,7 @@ extension MeshService {
     guard let peer = port.peer else { return .unknown }
     // Anybody can say a favourite's announce again.
     guard let marks = marks[peer], engine?.hasBroughtItsPeer(port.id) == true else { return .known }
-    return marks.isFavourite || marks.isVerified ? .chosen : .known
+    return marks.isFavourite || isVerified(peer) ? .chosen : .known
   }
 
   /// The link goes, for another one. Its peer may come again.

@@ -155,9 +155,9 @@ extension MeshService {
     guard !isRelay, !log.has(message.packet) else { return }
     let line = MeshMessage(
       number: log.takeNumber(), time: message.timestamp, conversation: nil, sender: message.sender,
-      nickname: message.nickname, text: message.text, packet: message.packet, state: .unread)
+      nickname: message.nickname, text: message.text, packet: message.packet, state: .unread, via: message.via)
     add(line)
-    keep([.message(line)]) { [weak self] _ in self?.arrived(line.number) }
+    keep([.message(line)], isUrgent: false) { [weak self] _ in self?.arrived(line.number) }
   }
 
   /// Its sender hears that it is here when the disk has it, and not before.
@@ -227,9 +227,12 @@ extension MeshService {
     keep([.message(message)]) { [weak self] _ in self?.progress.call((number, message.state)) }
   }
 
-  func keep(_ changes: [MeshChange], then: @escaping @LoopActor (StoreError?) -> Void = { _ in }) {
+  /// - Parameter isUrgent: whether a commit begins at once. Public messages of others wait for the next commit.
+  func keep(
+    _ changes: [MeshChange], isUrgent: Bool = true, then: @escaping @LoopActor (StoreError?) -> Void = { _ in }
+  ) {
     guard !changes.isEmpty else { return }
-    keeper.keep(isRelay ? changes.filter(\.isOfRelay) : changes) { [weak self] error in
+    keeper.keep(isRelay ? changes.filter(\.isOfRelay) : changes, isUrgent: isUrgent) { [weak self] error in
       then(error)
       if error != nil { self?.changed() }
     }

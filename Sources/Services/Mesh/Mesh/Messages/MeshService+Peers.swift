@@ -28,6 +28,8 @@ extension MeshService {
     var seenAt: UInt64
     var hasSession: Bool
     var marks: PeerMarks
+    /// Whether a person has compared its fingerprint, and it has proven its signing key.
+    var isVerified = false
   }
 
   /// All peers, by their IDs.
@@ -42,7 +44,7 @@ extension MeshService {
       return marks.map {
         View(
           id: id, nickname: $0.nickname, fingerprint: $0.noiseKey.map { Fingerprint(noiseKey: $0) }, isDirect: false,
-          hops: 0, seenAt: $0.seenAt, hasSession: false, marks: $0)
+          hops: 0, seenAt: $0.seenAt, hasSession: false, marks: $0, isVerified: isVerified(id))
       }
     }
     let isDirect = engine?.isNeighbour(id) ?? false
@@ -50,8 +52,13 @@ extension MeshService {
     return View(
       id: id, nickname: peer.nickname, fingerprint: peer.fingerprint, isDirect: isDirect,
       hops: isDirect ? 1 : max(1, peer.hops), seenAt: time - min(time, UInt64(max(0, age))),
-      hasSession: engine?.hasSession(with: id) ?? false, marks: marks ?? PeerMarks(peer: id))
+      hasSession: engine?.hasSession(with: id) ?? false, marks: marks ?? PeerMarks(peer: id),
+      isVerified: isVerified(id))
   }
+
+  /// Whether a person has compared the peer's fingerprint, which covers the Noise key alone, and the peer has proven its signing key inside
+  /// Noise.
+  func isVerified(_ peer: PeerID) -> Bool { engine?.isVerified(peer) ?? false }
 
   /// The strength of a peer's signal in dBm; nil where it is not known.
   func rssi(of peer: PeerID) -> Int? {
@@ -98,8 +105,10 @@ extension MeshService {
 
   func verify(_ peer: PeerID, _ isVerified: Bool) throws(DBusError) {
     if isVerified { try makeRoom(for: peer) }
-    handle(.verified(peer, isVerified))
     mark(peer) { $0.isVerified = isVerified }
+    if isVerified, engine?.peer(peer) != nil, engine?.hasProvenKey(peer) == false { proofs.note(.asked, of: peer) }
+    handle(.verified(peer, isVerified))
+    peerChanges.call(peer)
   }
 
   func forget(_ peer: PeerID) {

@@ -52,7 +52,7 @@ struct MessageLog: Sendable {
     while shares(isPublic).total.bytes > max(room, 0) { gone.append(makeRoom(ofPublic: isPublic)) }
     messages.append(message)
     if isPublic {
-      lines.add(from: message.origin, bytes: message.bytes)
+      lines.add(from: message.origin, via: message.via, bytes: message.bytes)
     } else {
       privateMessages.add(from: message.origin, bytes: message.bytes)
     }
@@ -74,7 +74,7 @@ struct MessageLog: Sendable {
   private mutating func makeRoom(ofPublic isPublic: Bool) -> UInt32 {
     let shares = shares(isPublic)
     let first = shares.firstToGo(within: (shares.total.count, Self.byteLimit(isPublic)))
-    let place = messages.firstIndex { ($0.conversation == nil) == isPublic && first.contains($0.origin) }
+    let place = messages.firstIndex { ($0.conversation == nil) == isPublic && first.contains($0.origin, via: $0.via) }
     let gone = messages.remove(at: place ?? messages.startIndex)
     forget(gone)
     return gone.number
@@ -141,7 +141,7 @@ struct MessageLog: Sendable {
 
   private mutating func forget(_ message: MeshMessage) {
     if message.conversation == nil {
-      lines.remove(from: message.origin, bytes: message.bytes)
+      lines.remove(from: message.origin, via: message.via, bytes: message.bytes)
     } else {
       privateMessages.remove(from: message.origin, bytes: message.bytes)
     }

@@ -1,0 +1,128 @@
+/// Number and bytes of stored items, by the peer that sent them and the device that delivered them. If there are too many, it selects the
+/// senders whose items are evicted first, so that nobody evicts the items of others, under any number of names.
+public struct Shares: Sendable {
+  /// Maximum number and bytes of items.
+  public typealias Limit = (count: Int, bytes: Int)
+
+  /// Number and bytes of items.
+  public struct Amount: Hashable, Sendable {
+    public fileprivate(set) var count = 0
+    public fileprivate(set) var bytes = 0
+
+    /// Whether it is more than the limit divided by `parts`.
+    public func isMore(than limit: Limit, dividedBy parts: Int = 1) -> Bool {
+      count > limit.count / parts || bytes > limit.bytes / parts
+    }
+
+    /// The fraction of a limit, by number or by bytes, whichever is larger.
+    fileprivate func part(of limit: Limit) -> Double {
+      max(Double(count) / Double(max(1, limit.count)), Double(bytes) / Double(max(1, limit.bytes)))
+    }
+
+    fileprivate mutating func add(_ count: Int, _ bytes: Int) {
+      self.count += count
+      self.bytes += bytes
+    }
+  }
+
+  /// The senders whose items are evicted first.
+  public struct Losers: Hashable, Sendable {
+    public let peers: Set<PeerID?>
+    /// Only items that this device delivered are evicted; nil for items of any device.
+    fileprivate let device: Device?
+
+    public func contains(_ peer: PeerID?, via device: UInt32? = nil) -> Bool {
+      peers.contains(peer) && self.device.map { $0 == Device(mark: device) } ?? true
+    }
+  }
+
+  /// A device by its mark; nil for an unknown device.
+  fileprivate struct Device: Hashable, Sendable {
+    let mark: UInt32?
+  }
+
+  private struct Share: Hashable, Sendable {
+    let peer: PeerID
+    let device: Device
+  }
+
+  /// The key nil is the user of this node.
+  private var amounts: [PeerID?: Amount] = [:]
+  private var shares: [Share: Amount] = [:]
+  public private(set) var total = Amount()
+
+  public init() {}
+
+  /// Counts one more item.
+  ///
+  /// - Parameters:
+  ///   - peer: the sender; nil for the user of this node.
+  ///   - device: the mark of the device that delivered the item.
+  public mutating func add(from peer: PeerID?, via device: UInt32? = nil, bytes: Int = 0) {
+    change(peer, device, by: 1, bytes)
+  }
+
+  /// Counts one item less.
+  public mutating func remove(from peer: PeerID?, via device: UInt32? = nil, bytes: Int = 0) {
+    if amounts[peer] != nil { change(peer, device, by: -1, -bytes) }
+  }
+
+  private mutating func change(_ peer: PeerID?, _ device: UInt32?, by count: Int, _ bytes: Int) {
+    total.add(count, bytes)
+    Self.change(&amounts[peer], by: count, bytes)
+    if let peer { Self.change(&shares[Share(peer: peer, device: Device(mark: device))], by: count, bytes) }
+  }
+
+  private static func change(_ amount: inout Amount?, by count: Int, _ bytes: Int) {
+    var changed = amount ?? Amount()
+    changed.add(count, bytes)
+    amount = changed.count > 0 ? changed : nil
+  }
+
+  /// A peer may have a quarter of the limit, and the user of this node half.
+  private static func parts(for peer: PeerID?) -> Int { peer == nil ? 2 : 4 }
+
+  /// Whether a peer has more than a quarter of the limit, or the user of this node more than half.
+  public func isGreedy(_ peer: PeerID?, within limit: Limit) -> Bool {
+    amounts[peer]?.isMore(than: limit, dividedBy: Self.parts(for: peer)) ?? false
+  }
+
+  /// The senders for whom `isGreedy` holds.
+  public func greedy(within limit: Limit) -> Set<PeerID?> { Set(amounts.keys.filter { isGreedy($0, within: limit) }) }
+
+  /// The senders whose oldest items are evicted first, by the first of these rules that applies:
+  ///
+  /// 1. senders with more than a quarter (the user of this node, nil: more than half);
+  /// 2. if peers that are not trusted have more than a quarter together: of the items that the device with the most of theirs delivered, the
+  ///    items of the peer with the most of these;
+  /// 3. all peers;
+  /// 4. the user of this node.
+  ///
+  /// Rule 2 keeps the items of favourite and verified peers although many identities have less than a quarter each. It also keeps a
+  /// stranger's items although another device delivers those of many identities, or one identity behind the same relay sends many.
+  public func firstToGo(within limit: Limit, isTrusted: (PeerID) -> Bool = { _ in false }) -> Losers {
+    let greedy = greedy(within: limit)
+    if !greedy.isEmpty { return Losers(peers: greedy, device: nil) }
+    var together = Amount()
+    var ofDevice: [Device: Amount] = [:]
+    let others = shares.filter { !isTrusted($0.key.peer) }
+    for (share, amount) in others {
+      together.add(amount.count, amount.bytes)
+      ofDevice[share.device, default: Amount()].add(amount.count, amount.bytes)
+    }
+    if together.isMore(than: limit, dividedBy: 4), let busiest = Self.busiest(ofDevice, limit) {
+      let ofBusiest = others.filter { $0.key.device == busiest }
+      let most = ofBusiest.values.map { $0.part(of: limit) }.max() ?? 0
+      let peers = ofBusiest.filter { $0.value.part(of: limit) >= most }.map(\.key.peer)
+      return Losers(peers: Set(peers), device: busiest)
+    }
+    let peers = amounts.keys.filter { $0 != nil }
+    return Losers(peers: peers.isEmpty ? [nil] : Set(peers), device: nil)
+  }
+
+  private static func busiest(_ amounts: [Device: Amount], _ limit: Limit) -> Device? {
+    amounts.max {
+      ($0.value.part(of: limit), $0.key.mark ?? 0) < ($1.value.part(of: limit), $1.key.mark ?? 0)
+    }?.key
+  }
+}

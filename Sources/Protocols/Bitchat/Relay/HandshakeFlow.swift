@@ -1,0 +1,97 @@
+import Common
+import Crypto
+
+/// Limits of the messages of handshakes that arrive from each origin of links, in one conversation and for one recipient. They apply to messages
+/// for this node and to relayed ones. First messages are not authenticated, so anybody could otherwise use up the recipient's limits for a name.
+///
+/// The cost of a message halves with each hop that it has taken. So the messages that an attacker is allowed at one node use at most half of
+/// the limit at the next node, whatever their time to live, and the other half is left for the peer itself, even over the same links.
+struct HandshakeFlow: Sendable {
+  /// The time that the limits refer to.
+  static let span = Duration.seconds(60)
+  /// Maximum first messages of one conversation, counted without hops. A peer makes an attempt every 10 s.
+  static let firsts: Float = 4
+  /// Maximum other messages of handshakes in one conversation.
+  static let others: Float = 12
+  /// Maximum first messages for one recipient.
+  static let ofRecipient: Float = 30
+
+  private enum Kind: Hashable, Sendable {
+    case first, other, recipient
+  }
+
+  /// A counter. An attacker can make up any number of conversations, so a secret hash maps them to 4,096 counters for each origin.
+  private struct Place: Hashable, Sendable {
+    let kind: Kind
+    let number: UInt16
+  }
+
+  private struct Share: Sendable {
+    var beganAt: Instant
+    var used: [Place: Float] = [:]
+  }
+
+  private var shares: [DeviceOrigin: Share] = [:]
+  /// Maximum origins with counters.
+  private static let originLimit = 256
+
+  /// Number of origins with counters.
+  var count: Int { shares.count }
+
+  /// Whether a message of a handshake is accepted. It counts the message.
+  ///
+  /// - Parameters:
+  ///   - isFirst: whether the message begins a handshake.
+  ///   - hash: maps conversations to counters.
+  mutating func take(_ view: PacketView, isFirst: Bool, from origin: DeviceOrigin, _ hash: KeyedHash, at now: Instant)
+    -> Bool
+  {
+    if shares[origin] == nil { makeRoom(at: now) }
+    var share = shares[origin] ?? Share(beganAt: now)
+    if share.beganAt.duration(to: now) >= Self.span { share = Share(beganAt: now) }
+    defer { shares[origin] = share }
+    let cost = 1 / Float(1 << (Limits.timeToLive - min(view.timeToLive, Limits.timeToLive)))
+    let recipient = view.recipient?.rawValue ?? 0
+    let conversation = Place(
+      kind: isFirst ? .first : .other, number: Self.number([view.sender.rawValue, recipient], hash))
+    let all = Place(kind: .recipient, number: Self.number([recipient], hash))
+    guard share.used[conversation, default: 0] + cost <= (isFirst ? Self.firsts : Self.others) else { return false }
+    guard !isFirst || share.used[all, default: 0] + cost <= Self.ofRecipient else { return false }
+    share.used[conversation, default: 0] += cost
+    if isFirst { share.used[all, default: 0] += cost }
+    return true
+  }
+
+  private static func number(_ values: [UInt64], _ hash: KeyedHash) -> UInt16 {
+    UInt16(truncatingIfNeeded: values.withUnsafeBytes { hash.hash($0) }.low & 0xFFF)
+  }
+
+  /// Drops the counters of an origin: expired ones, or the oldest. An origin with a new link within the span keeps its counters.
+  private mutating func makeRoom(at now: Instant) {
+    guard shares.count >= Self.originLimit / 4 else { return }
+    shares = shares.filter { $0.value.beganAt.duration(to: now) < Self.span }
+    guard shares.count >= Self.originLimit else { return }
+    let oldest = shares.min { ($0.value.beganAt, $0.key) < ($1.value.beganAt, $1.key) }?.key
+    if let oldest { shares[oldest] = nil }
+  }
+}
+
+extension PacketView {
+  /// True for the first message of a handshake, or the first fragment of a message of a handshake; false for another message of a handshake;
+  /// nil for any other packet. A compressed fragment is inflated.
+  var isFirstOfHandshake: Bool? {
+    switch type {
+    case .noiseHandshake:
+      return (flags.contains(.compressed) ? inflatedCount : section.count) <= Limits.firstHandshakeBytes
+    case .fragment where recipient != nil, SeedNumbers.seed.fragmentStart where recipient != nil,
+      SeedNumbers.mid2025.fragmentStart where recipient != nil:
+      let payload =
+        flags.contains(.compressed) && inflatedCount <= Limits.frameBytes
+        ? (try? Packet(self))?.payload[...] ?? [] : section
+      guard let fragment = try? Fragment(reading: Array(payload.prefix(Fragment.headerBytes))) else { return nil }
+      // The first fragment does not tell which message of the handshake it begins.
+      return fragment.type == .noiseHandshake && fragment.index == 0 ? true : nil
+    default: return nil
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import Common
+import Testing
+
+@testable import Noise
+
+@Suite("First messages that are sent again")
+struct AgainTests {
+  @Test("A first message without answer is sent three times more at most, with the same key, and none after the answer")
+  func copies() {
+    var pair = Pair()
+    pair.lost = [1]
+    pair.begin(0)
+    #expect(pair.sent == 1)
+    pair.handle(0, .again(pair.names[1]))
+    #expect(pair.sent == 2 && pair.counters(0).begun == 1)
+    pair.run(for: .seconds(1))
+    #expect(pair.counters(0).established == 1 && pair.counters(1).established == 1)
+    let sent = pair.sent
+    pair.handle(0, .again(pair.names[1]))
+    #expect(pair.sent == sent)
+    var alone = Pair()
+    alone.begin(0)
+    for _ in 0..<10 { alone.handle(0, .again(alone.names[1])) }
+    #expect(alone.sent == 4 && alone.counters(0).begun == 1)
+    // Each attempt has copies of its own.
+    alone.pass(.seconds(10))
+    alone.handle(0, .timer)
+    alone.handle(0, .again(alone.names[1]))
+    #expect(alone.counters(0).begun == 2 && alone.sent == 6)
+  }
+
+  @Test("A peer that has a first message drops the copy, and the handshake goes on")
+  func repeated() {
+    var pair = Pair()
+    pair.begin(0)
+    pair.handle(0, .again(pair.names[1]))
+    pair.run(for: .seconds(1))
+    #expect(pair.counters(1)[.repeated] == 1 && pair.counters(1).answered == 1)
+    let canTalk = pair.canTalk()
+    #expect(canTalk)
+  }
+
+  @Test("A question begins one handshake, without further attempts, beside those that the peer may have begun")
+  func questions() {
+    var pair = Pair()
+    pair.forge(to: 0)
+    pair.handle(0, .ask(pair.names[1]))
+    #expect(pair.counters(0).begun == 1)
+    for _ in 0..<6 {
+      pair.pass(.seconds(10))
+      pair.handle(0, .timer)
+    }
+    #expect(pair.counters(0).begun == 1)
+    pair.handle(0, .ask(pair.names[0]))
+    #expect(pair.counters(0).begun == 1)
+  }
+
+  @Test("A session that is asked for while the peer may have begun is begun after a second, not after the peer's time")
+  func courtesy() {
+    for age in [0, 5] {
+      var pair = Pair()
+      pair.forge(to: 0)
+      pair.pass(.seconds(age))
+      pair.begin(0)
+      #expect(pair.counters(0).begun == (age > 0 ? 1 : 0))
+      pair.run(for: .seconds(1))
+      let canTalk = pair.canTalk()
+      #expect(canTalk && pair.counters(0).begun == 1)
+    }
+  }
+}
