@@ -23,17 +23,18 @@ public struct BroadcastEngine: Sendable {
   /// - Parameters:
   ///   - ledger: what earlier runs have notified.
   ///   - random: where the first digit, the names of peers and the beacons' numbers come from.
+  ///   - last: the number before that of the first message, of others and of this machine.
   ///   - now: when this run begins.
   public init(
     configuration: Configuration = Configuration(), ledger: NotifyLedger = NotifyLedger(),
-    random: any RandomSource & Sendable, at now: Instant
+    random: any RandomSource & Sendable, after last: UInt64 = 0, at now: Instant
   ) {
     var random = random
     self.configuration = configuration
     self.ledger = ledger
     self.ledger.settle(at: now)
-    sender = Sender(randomFrom: &random)
-    receiver = Receiver(randomFrom: &random)
+    sender = Sender(randomFrom: &random, after: last)
+    receiver = Receiver(randomFrom: &random, after: last)
     self.random = random
   }
 

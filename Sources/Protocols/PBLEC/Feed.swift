@@ -3,7 +3,10 @@ struct Feed: Sendable {
   private var messages: [HeardMessage] = []
   /// Where the next one goes once the feed is full.
   private var next = 0
-  private(set) var last: UInt64 = 0
+  private(set) var last: UInt64
+
+  /// - Parameter last: the number before that of the first message.
+  init(after last: UInt64 = 0) { self.last = last }
 
   /// - Returns: the message with its number.
   mutating func add(_ make: (UInt64) -> HeardMessage) -> HeardMessage {
@@ -20,7 +23,7 @@ struct Feed: Sendable {
 
   /// Messages of a higher number, the oldest first, `limit` of them at most.
   func messages(after number: UInt64, limit: Int) -> [HeardMessage] {
-    guard limit > 0, number < last else { return [] }
+    guard limit > 0, number < last, !messages.isEmpty else { return [] }
     let first = last - UInt64(messages.count) + 1
     let begin = max(number + 1, first)
     let count = min(UInt64(limit), last - begin + 1)

@@ -7,7 +7,7 @@ import Crypto
 /// pace, and new ones are met up to a number in a second and up to a number in all.
 struct Receiver: Sendable {
   private(set) var peers: PeerTable
-  private(set) var feed = Feed()
+  private(set) var feed: Feed
   private var newPeers = TokenBucket(Limits.newPeersPerSecond)
   /// What was said in the last seconds, for those whose address changes meanwhile.
   private var recent: [Recent] = []
@@ -24,7 +24,9 @@ struct Receiver: Sendable {
     }
   }
 
-  init(randomFrom random: inout some RandomSource) {
+  /// - Parameter last: the number before that of the first message.
+  init(randomFrom random: inout some RandomSource, after last: UInt64 = 0) {
+    feed = Feed(after: last)
     peers = PeerTable(randomFrom: &random)
   }
 

@@ -26,13 +26,15 @@ struct Sender: Sendable {
   private var turn = Turn.nobody
   private var waiting: [Waiting] = []
   private var digit: UInt8
-  private var last: UInt64 = 0
+  private var last: UInt64
   /// When the last message came on the air.
   private var lastStart: Instant?
   /// When the last message left the air, while the address is kept for the next one.
   private var lastEnd: Instant?
 
-  init(randomFrom random: inout some RandomSource) {
+  /// - Parameter last: the number before that of the first message.
+  init(randomFrom random: inout some RandomSource, after last: UInt64 = 0) {
+    self.last = last
     // One of 250 numbers, so that all digits are alike.
     var byte = random.bytes(1)[0]
     while byte >= 250 { byte = random.bytes(1)[0] }

@@ -109,8 +109,10 @@ public final class BroadcastService {
     keeper.open { [weak self] found in
       guard let self, isStarted else { return then() }
       refusedBefore = 0
+      // Programs hold the numbers of an earlier run, of which nothing is on the disk: the time of day is higher than any of them.
       engine = BroadcastEngine(
-        configuration: settings.engine, ledger: ledger(found), random: random(), at: scheduler.now)
+        configuration: settings.engine, ledger: ledger(found), random: random(),
+        after: UInt64(max(0, clock.milliseconds)), at: scheduler.now)
       watches = [radio.onStatus { [weak self] _ in self?.radioChanged() }]
       listen()
       Log.shared.notice("The public feed nearby is heard", id: .broadcastStarted, .protocolName("pblec"))

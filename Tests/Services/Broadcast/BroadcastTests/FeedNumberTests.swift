@@ -1,0 +1,30 @@
+import Loop
+import TestSupport
+import Testing
+
+@testable import Broadcast
+
+@Suite("The numbers of messages in the feed")
+struct FeedNumberTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("After a restart they are higher than before, and an empty feed lists nothing")
+  @LoopActor
+  func restarted() throws {
+    let folder = try ScratchFolder()
+    let plaza = Plaza()
+    let (one, other) = (plaza.add(directory: folder.path), plaza.add())
+    #expect(one.service.messages(after: 0, limit: 10).isEmpty)
+    let first = try one.send("before")
+    _ = try other.send("heard before")
+    plaza.time.advance(by: .seconds(10))
+    let last = try #require(one.service.messages(after: 0, limit: 10).last?.number)
+    plaza.restart(one, directory: folder.path)
+    plaza.time.advance(by: .seconds(10))
+    #expect(one.service.messages(after: 0, limit: 10).isEmpty)
+    #expect(try one.send("after") > first)
+    _ = try other.send("heard after")
+    plaza.time.advance(by: .seconds(10))
+    #expect(one.service.messages(after: last, limit: 10).map(\.text.string) == ["heard after"])
+  }
+}
