@@ -1,3 +1,4 @@
+import Common
 import Foundation
 import Loop
 import TestSupport
@@ -14,6 +15,8 @@ final class ToolRun {
   private let process = Process()
   private let ended = Mailbox<Int32>()
   private let folder: URL
+  /// The process while it runs. A test that fails does not wait for its end, and nothing may stay behind.
+  private let running = Locked<Int32?>(nil)
 
   /// - Parameters:
   ///   - terminal: what it gets for its input and output; nil for nothing and a file.
@@ -44,7 +47,8 @@ final class ToolRun {
       process.standardOutput = try handle("output")
     }
     process.standardError = try handle("complaint")
-    process.terminationHandler = { [ended] process in
+    process.terminationHandler = { [ended, running] process in
+      running.withLock { $0 = nil }
       let status = process.terminationStatus
       EventLoop.shared.soon { ended.put(status) }
     }
@@ -55,6 +59,14 @@ final class ToolRun {
     pthread_sigmask(SIG_SETMASK, &none, &before)
     defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
     try process.run()
+    // It may have ended already.
+    let number = process.processIdentifier
+    running.withLock { $0 = number }
+    if !process.isRunning { running.withLock { $0 = nil } }
+  }
+
+  deinit {
+    running.withLock { number in if let number { kill(number, SIGKILL) } }
   }
 
   /// The tool towards the bus, with these words.
