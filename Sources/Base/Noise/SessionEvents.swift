@@ -188,7 +188,9 @@ public struct SessionLimits: Hashable, Sendable {
   /// source has one more beside them.
   public var recoveriesOfSource = 5
   public var recoveries = 20
-  /// From a replacement that the peer began to the next one that it may begin. A recovery or a rekey is no more frequent.
+  /// From a replacement that the peer began to the next one that it may begin: a peer may restart several times a minute.
+  public var replacementPause = Duration.seconds(5)
+  /// From one recovery of a session, or renewal, to the next one.
   public var pause = Duration.seconds(60)
   /// Maximum invalid messages of one handshake that are processed from one source. Each costs a key agreement at most.
   public var badMessages = 32
@@ -203,7 +205,8 @@ public struct SessionLimits: Hashable, Sendable {
   public var earlyMessages = 4
   public var earlyBytesOfSource = 64 << 10
   public var earlyBytes = 256 << 10
-  /// Messages in a row that no key opens, after which a new handshake is begun.
+  /// Messages in a row that no key opens, after which a new handshake is begun where there is a session. Without one the first does it:
+  /// the peer has one that this side has lost.
   public var undecryptable = 3
   /// A session is renewed when it is so old, or when so many messages went over it in both directions together.
   public var rekeyAge = Duration.seconds(3600)

@@ -182,7 +182,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     if own < peer, record?.initiator != nil || record?.live?.isFresh(limits, at: now) == true {
       return none(.collision)
     }
-    if let replacedAt = record?.replacedAt, record?.live != nil, replacedAt.duration(to: now) < limits.pause {
+    if let replacedAt = record?.replacedAt, record?.live != nil, replacedAt.duration(to: now) < limits.replacementPause
+    {
       return none(.replacedLately)
     }
     let room = record?.room(for: source, limits, at: now) ?? .free
@@ -363,7 +364,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       record.undecryptable += 1
       return record.undecryptable
     }
-    return count >= limits.undecryptable ? recover(peer, because: source, at: now) : []
+    let isLost = records[peer]?.live == nil
+    return count >= limits.undecryptable || isLost ? recover(peer, because: source, at: now) : []
   }
 
   /// Begins a handshake because the peer seems to have other keys, at most once a minute.

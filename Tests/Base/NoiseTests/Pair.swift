@@ -159,6 +159,7 @@ struct Pair {
     engines[side].limits.rekeyIdle = .zero
     engines[side].limits.rekeyGrace = .zero
     engines[side].limits.pause = .zero
+    engines[side].limits.replacementPause = .zero
     handle(side, .timer)
     engines[side].limits = limits
     settle()
