@@ -8,6 +8,8 @@ public struct Failure: Error {
 
   public let code: ExitCode
   public let text: String
+  /// Whether the service is at a limit now: the same call may succeed later.
+  public var isOfLimit = false
 
   public init(_ code: ExitCode, _ text: String) {
     self.code = code
@@ -30,6 +32,9 @@ public struct Failure: Error {
     case .denied?, .accessDenied?: self = .outsider
     case .timeout?, .noReply?:
       self.init(.timeout, "\(error.message) Try again with --timeout, or look: journalctl -u earshotd")
+    case .limitExceeded?:
+      self.init(.failed, error.message)
+      isOfLimit = true
     default: self.init(.failed, error.message)
     }
   }

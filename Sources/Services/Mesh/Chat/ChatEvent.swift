@@ -37,4 +37,15 @@ public enum ChatAction: Sendable, Equatable {
   /// The text of a peer's verification code: the peer is asked for proof.
   case verifyCode(String)
   case quit
+
+  /// Whether it sends a text.
+  var isText: Bool {
+    switch self {
+    case .say, .tell: true
+    default: false
+    }
+  }
+
+  /// Whether the service answers it at once.
+  var isQuick: Bool { if case .verifyCode = self { false } else { true } }
 }

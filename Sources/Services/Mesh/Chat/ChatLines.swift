@@ -18,7 +18,7 @@ final class ChatLines {
   private var hasFailed = false
   /// Whether the service has told of everything that was there before.
   private var hasBegun = false
-  private var written: UInt32 = 0
+  private var position = LinesPosition()
   private var end: CheckedContinuation<Result<Void, Failure>, Never>?
   private var early: Result<Void, Failure>?
 
@@ -30,7 +30,8 @@ final class ChatLines {
 
   func run() async throws(Failure) -> ExitCode {
     let link = ChatLink(
-      client, latest: { [weak self] in self?.model.latest ?? 0 }, onEvent: { [weak self] in self?.handle($0) })
+      client, isPatient: true, latest: { [weak self] in self?.model.latest ?? 0 },
+      onEvent: { [weak self] in self?.handle($0) })
     self.link = link
     defer { link.end() }
     try await link.begin()
@@ -71,9 +72,11 @@ final class ChatLines {
 
   private func took(_ bytes: [UInt8]) {
     for line in bytes.isEmpty ? input.end() : input.take(bytes) { say(line) }
-    if !bytes.isEmpty { return read() }
-    guard !follows else { return }
     Task { @LoopActor in
+      // No more is read before the service has taken this: a file may have more lines than it answers at a time.
+      await self.link?.taken()
+      if !bytes.isEmpty { return self.read() }
+      guard !self.follows else { return }
       // What was said is in the service, and what came meanwhile is written.
       self.link?.ask()
       await self.link?.settled()
@@ -113,17 +116,16 @@ final class ChatLines {
       } else {
         finish(.failure(Failure(.notRunning, "The service has ended.")))
       }
-    case .serviceCame: written = 0
+    case .node(let node): position.begin(node)
     default: break
     }
   }
 
   private func write(_ messages: [MeshMessageView]) {
     var read: [String: UInt32] = [:]
-    for message in messages where message.number > written {
-      written = message.number
-      guard message.sender != model.node.id, message.state == .unread else { continue }
+    for message in position.take(messages, own: model.node.id) {
       Output.line(model.line(of: message, isJSON: isJSON))
+      guard message.state == .unread else { continue }
       read[message.conversation] = message.number
     }
     // It is said to be read when it is written.

@@ -11,6 +11,7 @@ import Tool
 @LoopActor
 final class ChatLink {
   private let client: Client
+  private let isPatient: Bool
   private let onEvent: @LoopActor (ChatEvent) -> Void
   /// The number of the latest message that the chat has.
   private let latest: @LoopActor () -> UInt32
@@ -28,6 +29,8 @@ final class ChatLink {
   /// What was signalled while messages were asked for: the answer may be older.
   private var changes: [ChatEvent] = []
   private var underWay = 0
+  /// The last action that others wait for: the service gets them one after the other, in their order.
+  private var lane: Task<Void, Never>?
   private var isKnown = false
   private var whenKnown: CheckedContinuation<Void, Never>?
   private var whenIdle: CheckedContinuation<Void, Never>?
@@ -36,13 +39,19 @@ final class ChatLink {
   private static let intervalWithoutSignals = Duration.seconds(2)
   /// Delay from a signal about a peer or a file to the poll, so that one poll covers several signals.
   private static let gathering = Duration.milliseconds(200)
+  /// What the service has no room for now is given to it again after so long, so many times.
+  private static let limitPause = Duration.seconds(1)
+  private static let limitTries = 120
   /// The service gives a peer less than that.
   private static let proofLimit = Duration.seconds(30)
 
+  /// - Parameter isPatient: whether texts wait for the service to have room for them, as those of a file do.
   init(
-    _ client: Client, latest: @escaping @LoopActor () -> UInt32, onEvent: @escaping @LoopActor (ChatEvent) -> Void
+    _ client: Client, isPatient: Bool = false, latest: @escaping @LoopActor () -> UInt32,
+    onEvent: @escaping @LoopActor (ChatEvent) -> Void
   ) {
     self.client = client
+    self.isPatient = isPatient
     self.latest = latest
     self.onEvent = onEvent
   }
@@ -171,9 +180,12 @@ final class ChatLink {
 
   func perform(_ action: ChatAction) {
     underWay += 1
-    Task { @LoopActor in
+    // A peer has half a minute for its proof: nothing waits for that.
+    let before = action.isQuick ? lane : nil
+    let task = Task { @LoopActor in
+      await before?.value
       do throws(Failure) {
-        try await self.call(action)
+        try await self.callPatiently(action)
         self.ask()
       } catch {
         self.onEvent(.failed(action, error.text))
@@ -181,7 +193,11 @@ final class ChatLink {
       self.underWay -= 1
       self.settle()
     }
+    if action.isQuick { lane = task }
   }
+
+  /// Returns when the service has answered all that it was given so far, but for proofs.
+  func taken() async { await lane?.value }
 
   /// Returns when everything that was to be done is done, and what came of it is known.
   func settled() async {
@@ -193,6 +209,18 @@ final class ChatLink {
     guard underWay == 0, !isAsking, let waiting = whenIdle else { return }
     whenIdle = nil
     waiting.resume()
+  }
+
+  private func callPatiently(_ action: ChatAction) async throws(Failure) {
+    for _ in 0..<(isPatient && action.isText ? Self.limitTries : 0) {
+      do throws(Failure) { return try await call(action) } catch { if !error.isOfLimit { throw error } }
+      var timer: Registration?
+      await withCheckedContinuation { continuation in
+        timer = EventLoop.shared.schedule(after: Self.limitPause) { continuation.resume() }
+      }
+      timer?.cancel()
+    }
+    try await call(action)
   }
 
   private func call(_ action: ChatAction) async throws(Failure) {

@@ -52,6 +52,7 @@ public struct ChatModel: Sendable, Equatable {
       (self.columns, self.rows) = (columns, rows)
       conversations[current]?.scroll = 0
     case .node(let node):
+      if !self.node.id.isEmpty, node.id != self.node.id { forgetAll() }
       self.node = node
       remember()
     case .peers(let peers):
@@ -73,6 +74,15 @@ public struct ChatModel: Sendable, Equatable {
   }
 
   // MARK: What comes
+
+  /// The node was wiped, or is not who it was: what was said is erased, and messages are listed from the first.
+  private mutating func forgetAll() {
+    let wasWiped = isServiceThere && conversations.values.contains { $0.hasMessages }
+    (latest, files, book, peers) = (0, nil, MeshNameBook(), [:])
+    (conversations, current) = ([Self.everybody: Conversation()], Self.everybody)
+    (sent, recalled, completion) = ([], nil, nil)
+    if wasWiped { notice("The node was wiped: what was said is erased, and it is somebody else now.") }
+  }
 
   private mutating func add(_ messages: [MeshMessageView]) {
     for message in messages where message.number > latest {
