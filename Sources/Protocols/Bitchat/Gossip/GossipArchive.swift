@@ -77,6 +77,8 @@ public struct GossipArchive: Sendable {
   static let announcesEvery = 4
 
   private var announces = DenseTable<PeerID, Item>()
+  /// Peers whose announces are here no longer, as they have left.
+  private var departed: Set<PeerID> = []
   private var messages = Shelf(limit: messageLimit, byteLimit: messageBytes, isShared: true)
   private var fragments = Shelf(limit: fragmentLimit, byteLimit: fragmentBytes)
   /// Whether messages are kept at all.
@@ -98,6 +100,7 @@ public struct GossipArchive: Sendable {
   mutating func keep(_ item: Item) -> Bool {
     switch item.type {
     case .announce:
+      departed.remove(item.sender)
       if let place = announces.place(of: item.sender) {
         if announces.values[place].timestamp <= item.timestamp { announces.update(at: place) { $0 = item } }
         return false
@@ -132,10 +135,19 @@ public struct GossipArchive: Sendable {
     return view.timestamp > announces.values[place].timestamp && view.hasPayload(of: announces.values[place].bytes)
   }
 
+  /// The messages, and the files that are one packet.
+  var publicPackets: [PacketID] { (messages.items + fragments.items).filter { $0.type != .fragment }.map(\.id) }
+
   func hasMessage(_ id: PacketID) -> Bool { messages.has(id) }
 
   /// A peer has left: it is not announced to anybody any more.
-  mutating func leave(_ peer: PeerID) { announces[peer] = nil }
+  mutating func leave(_ peer: PeerID) {
+    announces[peer] = nil
+    departed.insert(peer)
+    // Of those that have said nothing no message is here.
+    guard departed.count > Self.messageLimit else { return }
+    departed.formIntersection(messages.items.map(\.sender))
+  }
 
   /// Forgets the fragments of one packet.
   mutating func forget(_ id: FragmentID, of sender: PeerID) {
@@ -168,7 +180,7 @@ public struct GossipArchive: Sendable {
   /// - Parameter time: milliseconds since 1970, by this node's clock.
   mutating func age(at time: UInt64) {
     let old = announces.values.filter { !$0.isYounger(than: Self.oldAnnounceMilliseconds, at: time) }
-    for item in old { announces[item.sender] = nil }
+    for item in old { leave(item.sender) }
     messages.removeAll { !$0.isYounger(than: Self.messageMilliseconds, at: time) }
     fragments.removeAll { !$0.isFresh(at: time) }
   }
@@ -213,7 +225,8 @@ public struct GossipArchive: Sendable {
     if types.contains(.message) {
       let oldest = max(request.since ?? 0, time - min(time, Self.messageMilliseconds))
       let wanted = messages.items(since: oldest) { !known.mayHave($0) }
-      give(wanted)
+      // Nobody takes a message of a peer that it does not know, and of one that has left there is no announce to give.
+      give(wanted.filter { !departed.contains($0.sender) })
     }
     if types.contains(.fragment) {
       let asked = Set(request.fragments)

@@ -25,11 +25,14 @@ public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
 ///
 /// Where there is no room, of chat, answers, fragments, announces and what others send to one peer the class that takes the most loses
 /// its oldest, so that whoever sends very much of one pushes out nothing of the others; where there are none of these, the first class
-/// that has one.
+/// that has one. What this node says has capacity of its own: it waits there in its order, and where that is full, nothing more is taken.
 public struct LinkQueue: Sendable {
   /// The most packets that wait, and the most bytes.
   static let limit = 256
   static let byteLimit = 64 << 10
+  /// The most packets of this node that wait beside those, and the most bytes.
+  static let ownLimit = 1024
+  static let ownByteLimit = 512 << 10
   /// So many announces in a row overtake what else waits; then one packet of that goes.
   static let announcesInARow = 4
 
@@ -61,17 +64,27 @@ public struct LinkQueue: Sendable {
   /// How many packets of files wait.
   public var files: Int { items[PacketClass.file.rawValue].count }
 
+  /// Whether so much of this node waits that it should say nothing more for now. Receipts and answers have room all the same.
+  public var isOwnFull: Bool {
+    let own = PacketClass.own.rawValue
+    return items[own].count >= Self.ownLimit * 3 / 4 || weights[own] >= Self.ownByteLimit * 3 / 4
+  }
+
   /// Takes a packet in.
   ///
   /// - Returns: the classes of packets that went for it; the packet's own if it is the one.
   public mutating func append(_ packet: [UInt8], as kind: PacketClass) -> [PacketClass] {
+    let own = PacketClass.own.rawValue
+    guard kind != .own || items[own].count < Self.ownLimit && weights[own] + packet.count <= Self.ownByteLimit else {
+      return [.own]
+    }
     items[kind.rawValue].append(Item(number: nextNumber, bytes: packet))
     nextNumber += 1
     count += 1
     bytes += packet.count
     weights[kind.rawValue] += packet.count
     var dropped: [PacketClass] = []
-    while count > Self.limit || bytes > Self.byteLimit {
+    while count - items[own].count > Self.limit || bytes - weights[own] > Self.byteLimit {
       guard let loser else { break }
       _ = pop(loser)
       dropped.append(loser)
@@ -144,7 +157,7 @@ public struct LinkQueue: Sendable {
       heaviest = kind
     }
     guard items[heaviest.rawValue].isEmpty else { return heaviest }
-    return PacketClass.allCases.first { !items[$0.rawValue].isEmpty }
+    return PacketClass.allCases.first { $0 != .own && !items[$0.rawValue].isEmpty }
   }
 
   private mutating func pop(_ kind: PacketClass) -> Item? {

@@ -86,7 +86,10 @@ extension MeshEngine {
       return .refused
     }
     if !isOther { noteClock(of: arrival, turn) }
-    guard isTimely(packet.timestamp, arrival, turn) else { return .refused }
+    guard isTimely(packet.timestamp, arrival, turn) else {
+      reportClock(of: arrival, announcement.nickname, &turn)
+      return .refused
+    }
     guard !isOther else {
       contest(announcement, arrival, &turn)
       // A peer with a session may have proven the key already.
@@ -119,6 +122,7 @@ extension MeshEngine {
     claim(arrival, of: peer, &turn)
     if news.novelty == .newPeer {
       outbox.hurry(peer, at: turn.now)
+      owed.hurry(peer, at: turn.now)
       hurryFiles(to: peer, &turn)
     }
     askForKeyOfVerified(peer, arrival, &turn)
@@ -165,6 +169,8 @@ extension MeshEngine {
     turn.actions.append(.bound(link, peer))
     // Through the first neighbour others may be within reach again.
     for waiting in neighbours.count == 1 ? outbox.peers : [peer] { outbox.hurry(waiting, at: turn.now) }
+    owed.hurry(peer, at: turn.now)
+    probeSession(with: peer, &turn)
     meetCourier(peer, turn)
     hurryFiles(&turn)
     cutSecondLink(to: peer, &turn)
@@ -223,6 +229,14 @@ extension MeshEngine {
       let isNew = state.boundAt.map { $0.duration(to: turn.now) < MeshLink.announceTime } ?? true
       if hasOther, isNew { cut(link, .second, &turn) }
     }
+  }
+
+  /// The clock of a neighbour, or this node's, is off by more than the mesh allows.
+  mutating func reportClock(of arrival: Arrival, _ nickname: String, _ turn: inout Turn) {
+    guard arrival.isDirect, canSend else { return }
+    let (theirs, ours) = (Int64(clamping: arrival.view.timestamp), Int64(clamping: turn.time))
+    turn.actions.append(
+      .trouble(arrival.view.sender, nickname: nickname, .clock(seconds: (theirs &- ours) / 1000)))
   }
 
   /// A neighbour whose announce comes straight from it has a clock that can be compared.

@@ -30,6 +30,9 @@ extension MeshEngine.Action: CustomStringConvertible, CustomReflectable {
     case .keep: "keep"
     case .proof(_, let outcome): "proof \(outcome.rawValue)"
     case .session: "session"
+    case .trouble: "trouble"
+    case .noticeSettled: "noticeSettled"
+    case .receiptSettled: "receiptSettled"
     case .state(let state): "state \(state.rawValue)"
     }
   }

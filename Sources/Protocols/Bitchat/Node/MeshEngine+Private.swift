@@ -73,14 +73,11 @@ extension MeshEngine {
 
   mutating func sendWhatIsDue(_ turn: inout Turn) {
     guard let due = outbox.deadline, due <= turn.now else { return }
-    let (messages, wanted, unanswered, failed) = outbox.takeDue(at: turn.now, time: turn.time) { peer in
-      guard table.has(peer) else { return .away }
-      guard !links.isEmpty else { return .cutOff }
-      return sessions.hasSession(with: peer) ? .session : .near
-    }
-    for message in messages {
+    let (messages, wanted, unanswered, failed) = outbox.takeDue(at: turn.now, time: turn.time, reach: reach)
+    for due in messages {
+      let message = due.message
       turn.actions.append(.keep(.outgoing(message)))
-      for piece in message.pieces where !piece.isDelivered {
+      for piece in due.pieces {
         if let body = try? PrivateMessage(id: piece.id, text: piece.text) {
           seal(.privateMessage(body), for: message.peer, &turn)
         }
@@ -157,6 +154,7 @@ extension MeshEngine {
       switch action {
       case .send(let peer, let message): send(message, as: .noiseHandshake, to: peer, .handshake, &turn)
       case .established(let peer, _, _):
+        doubtful.remove(peer)
         turn.actions.append(.session(peer))
         // Each side tells its state once; that proves the signing key.
         seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
@@ -165,13 +163,20 @@ extension MeshEngine {
         renewFiles(to: peer, &turn)
         // What was sent before may have been sealed with keys that the peer never had.
         outbox.hurry(peer, at: turn.now)
+        owed.hurry(peer, at: turn.now)
         ask(peer, &turn)
-      case .opened(let peer, let plaintext): hear(plaintext, from: peer, &turn)
+      case .opened(let peer, let plaintext):
+        trustSession(with: peer, &turn)
+        turn.actions += owed.opened(from: peer, at: turn.now).map { .receiptSettled($0, from: peer) }
+        hear(plaintext, from: peer, &turn)
       case .ended(let peer): turn.actions.append(.session(peer))
       case .failed: break
       }
     }
-    if canSend { sendWhatIsDue(&turn) }
+    if canSend {
+      sendWhatIsDue(&turn)
+      sendOwedNews(&turn)
+    }
   }
 
   private mutating func hear(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
@@ -223,6 +228,7 @@ extension MeshEngine {
 
   mutating func note(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
     if !isRead, noteFile(id, from: peer, &turn) { return }
+    if owed.acknowledge(id, from: peer) { turn.actions.append(.noticeSettled(peer)) }
     guard let message = outbox.acknowledge(id, from: peer, isRead: isRead, at: turn.now) else { return }
     if message.state != .sent { for piece in message.pieces { courier.forget(piece.id) } }
     turn.actions.append(.progress(message.number, message.state))

@@ -43,8 +43,9 @@ extension MeshEngine {
     guard !configuration.isRelayOnly, recipient == nil || recipient == identity.id else { return true }
     guard packet.timestamp > turn.time || turn.time - packet.timestamp <= GossipArchive.fileMilliseconds
     else { return true }
-    guard let file = try? SharedFile(reading: packet.payload), isTaken(file) else {
-      counters.refusedFiles += 1
+    let file = try? SharedFile(reading: packet.payload)
+    guard let file, isTaken(file) else {
+      refuse(file, of: peer.id, &turn)
       return true
     }
     // Older apps send a file for one peer in clear: who has sent it learns that it came, and private it is not.
@@ -59,10 +60,7 @@ extension MeshEngine {
 
   /// A file that came in a session.
   mutating func hear(privateFile file: SharedFile, from peer: PeerID, _ turn: inout Turn) {
-    guard isTaken(file) else {
-      counters.refusedFiles += 1
-      return
-    }
+    guard isTaken(file) else { return refuse(file, of: peer, &turn) }
     tell(file, of: peer, &turn)
   }
 
@@ -95,6 +93,12 @@ extension MeshEngine {
     return ReceivedFile(
       sender: peer.id, nickname: peer.nickname, name: FileName.plain(file.name, kind), kind: kind,
       content: file.content, time: time, packet: packet, receipt: receipt, link: link, arrival: turn.completing)
+  }
+
+  private mutating func refuse(_ file: SharedFile?, of peer: PeerID, _ turn: inout Turn) {
+    counters.refusedFiles += 1
+    guard let known = table[peer] else { return }
+    turn.actions.append(.trouble(peer, nickname: known.nickname, .refusedFile(mime: file?.mime ?? "")))
   }
 
   private func isTaken(_ file: SharedFile) -> Bool {

@@ -18,7 +18,7 @@ extension MeshEngine {
 
   /// Takes in a packet: drops what is no concern of anybody's, acts on what concerns this node, and has the rest passed on.
   mutating func accept(_ view: PacketView, on link: LinkID, isReassembled: Bool, _ turn: inout Turn) {
-    guard view.sender != identity.id else {
+    guard view.sender != identity.id, erased?.isFormerSelf(view.sender) != true else {
       counters.echoes += 1
       turn.isIdle = true
       return
@@ -264,7 +264,7 @@ extension MeshEngine {
       // It was relayed as fragments.
       turn.completing = id
       do throws(PacketError) {
-        let view = try PacketView(bytes)
+        let view = try Self.view(reassembled: bytes)
         // Fragments of another type were not counted by `HandshakeFlow`.
         guard view.type != .noiseHandshake || fragment.type == .noiseHandshake else {
           counters.badFragments += 1
@@ -284,6 +284,19 @@ extension MeshEngine {
     case .tooLong:
       counters.badFragments += 1
       return false
+    }
+  }
+
+  /// Reads a packet that was put together from fragments. Android takes a last byte 01 of the signature for padding, and strips it before
+  /// it cuts the packet: one byte is missing then, and the check of the signature shows whether it was that one.
+  private static func view(reassembled bytes: [UInt8]) throws(PacketError) -> PacketView {
+    do throws(PacketError) {
+      return try PacketView(bytes)
+    } catch {
+      guard case .truncated(let needed, let available) = error, needed == available + 1,
+        let view = try? PacketView(bytes + [1]), view.signature != nil
+      else { throw error }
+      return view
     }
   }
 

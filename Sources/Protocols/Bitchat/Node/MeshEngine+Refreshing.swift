@@ -26,7 +26,10 @@ extension MeshEngine {
       return true
     }
     noteClock(of: arrival, turn)
-    guard isTimely(view.timestamp, arrival, turn) else { return true }
+    guard isTimely(view.timestamp, arrival, turn) else {
+      reportClock(of: arrival, table[view.sender]?.nickname ?? "", &turn)
+      return true
+    }
     let id = PacketID(plain: view)
     guard let isBurst = learn(again: arrival, id, &turn) else { return false }
     seen.insert(key, .announce, at: turn.now)

@@ -24,6 +24,9 @@ extension MeshEngine {
     return (id, turn.actions)
   }
 
+  /// Whether so many fragments of this node's messages wait for a link that it should say nothing more there for now.
+  public func isFullOfFragments(_ link: LinkID) -> Bool { paced.isOwnFull(for: link) }
+
   /// A packet of this node with its signature; nil if no packet can have the payload.
   func signed(_ packet: Packet) -> Packet? {
     try? packet.signed(with: identity.signingKey, telling: signatures)

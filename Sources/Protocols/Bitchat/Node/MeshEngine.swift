@@ -41,6 +41,8 @@ public struct MeshEngine: Sendable {
   public let identity: Identity
   public internal(set) var counters = Counters()
   public internal(set) var state = State.stopped
+  /// Traces of what wipes have erased; nil without a wipe in the last day. What this node itself said before is not taken from others.
+  public var erased: ErasedTraces?
 
   var random: any RandomSource & Sendable
   let hash: KeyedHash
@@ -49,6 +51,10 @@ public struct MeshEngine: Sendable {
   var table = PeerTable()
   var sessions: Sessions<PeerID>
   var outbox = Outbox()
+  /// Favourite notices and read receipts that have not arrived, as far as this node can tell.
+  var owed = OwedNews()
+  /// Peers with a session that they may have lost.
+  var doubtful: Set<PeerID> = []
   var archive: GossipArchive
   var sync = SyncSchedule()
   var budget = WorkBudget()
@@ -161,6 +167,7 @@ public struct MeshEngine: Sendable {
     if canSend {
       take(sync.deadline)
       take(outbox.deadline)
+      take(owed.deadline)
       take(courierDeadline)
       take(files.deadline { isFast($0) })
       take(mendingDeadline)
@@ -211,7 +218,7 @@ public struct MeshEngine: Sendable {
     case .announce: announceAt = now
     case .kept(let message, let peer): acknowledge(.delivered(message), to: peer, &turn)
     case .notTaken(let message, let peer): received.forget(ReceivedMessage(sender: peer, id: message))
-    case .read(let message, let peer): acknowledge(.read(message), to: peer, &turn)
+    case .read(let message, let peer): noteRead(message, from: peer, &turn)
     case .favourite(let peer, let isFavourite): favour(peer, isFavourite, &turn)
     case .block(let peer, let isBlocked): block(peer, isBlocked, turn)
     case .verified(let peer, let isVerified): verify(peer, isVerified, &turn)
@@ -289,7 +296,10 @@ public struct MeshEngine: Sendable {
     let peer = links[link]?.peer
     links[link] = nil
     ways.forget(link)
-    if let peer, !isNeighbour(peer) { ways.forgetWays(to: peer) }
+    if let peer, !isNeighbour(peer) {
+      ways.forgetWays(to: peer)
+      doubtSession(with: peer)
+    }
     // What waited for the peer at its other end may need a courier.
     courier.due = turn.now
     sync.end(link)
@@ -328,6 +338,7 @@ public struct MeshEngine: Sendable {
     if let due = sessions.deadline, due <= turn.now { carryOut(sessions.handle(.timer, at: turn.now), &turn) }
     if canSend {
       sendWhatIsDue(&turn)
+      sendOwedNews(&turn)
       courierWhatIsDue(&turn)
       mendWhatIsDue(&turn)
     }
@@ -398,6 +409,9 @@ public struct MeshEngine: Sendable {
 
   public func peer(_ id: PeerID) -> Peer? { table[id] }
 
+  /// The public messages and files that neighbours can get from this node.
+  public var publicPackets: [PacketID] { archive.publicPackets }
+
   /// When something of a peer was heard last, also of one that is gone; nil for one of which nothing is known.
   public func heardAt(of id: PeerID) -> Instant? { table.heardAt(of: id) }
 
@@ -411,7 +425,8 @@ public struct MeshEngine: Sendable {
     return (said + unsaid).sorted { $0 < $1 }
   }
 
-  public func hasSession(with peer: PeerID) -> Bool { sessions.hasSession(with: peer) }
+  /// Whether there is a session with a peer, as far as this node can tell that the peer has it, too.
+  public func hasSession(with peer: PeerID) -> Bool { sessions.hasSession(with: peer) && !doubtful.contains(peer) }
 
   private mutating func block(_ peer: PeerID, _ isBlocked: Bool, _ turn: Turn) {
     guard isBlocked else {
@@ -448,10 +463,8 @@ public struct MeshEngine: Sendable {
     if isFavourite { favourites.insert(peer) } else { favourites.remove(peer) }
     table.hold(peer, isFavourite || verified.contains(peer))
     keepPin(of: peer, &turn)
-    let notice = FavoriteNotice(isFavorite: isFavourite)
-    if let message = try? PrivateMessage(id: MessageID(randomFrom: &random), text: notice.text) {
-      seal(.privateMessage(message), for: peer, &turn)
-    }
+    oweNotice(to: peer, isFavourite, at: turn.now)
+    if canSend { sendOwedNews(&turn) }
   }
 
   private mutating func forget(_ peer: PeerID, _ turn: inout Turn) {
@@ -461,6 +474,8 @@ public struct MeshEngine: Sendable {
     ways.forget(peer)
     disputes.forget(peer)
     keyProofs.end(peer)
+    owed.forget(peer)
+    doubtful.remove(peer)
     archive.forget(peer)
     courier.forget(peer)
     favourites.remove(peer)

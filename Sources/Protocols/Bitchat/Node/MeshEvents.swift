@@ -98,6 +98,12 @@ extension MeshEngine {
     case session(PeerID)
     /// The result of a proof that `challenge(_:signingKey:at:time:)` or `Event.verified` requested.
     case proof(PeerID, ProofOutcome)
+    /// Something of a peer is not taken, as it calls itself.
+    case trouble(PeerID, nickname: String, PeerTrouble)
+    /// A peer has acknowledged that it is a favourite, or no longer.
+    case noticeSettled(PeerID)
+    /// The receipt for a message that was read has arrived, as far as this node can tell.
+    case receiptSettled(MessageID, from: PeerID)
     /// Something is to be kept for the next run.
     case keep(Keepsake)
     /// The state of the node is another one.
@@ -118,6 +124,14 @@ extension MeshEngine {
     case carried(CarriedEnvelope)
     /// One that it does not carry any longer.
     case carriedNoMore(CourierID)
+  }
+
+  /// Why something of a peer is not taken.
+  public enum PeerTrouble: Hashable, Sendable {
+    /// The file that it sent last is of a type that is not taken, or its content is not of its type.
+    case refusedFile(mime: String)
+    /// Its clock, or this node's, is off by so many seconds: negative where the peer's is behind.
+    case clock(seconds: Int64)
   }
 
   /// Why a link has to go.

@@ -16,6 +16,11 @@ public struct Outbox: Sendable {
   /// From a try to the next one where the peer has acknowledged what was sent later: most likely the try was lost. Receipts overtake
   /// each other by less.
   static let overtakenPause = Duration.seconds(2)
+  /// Pieces on their way to a peer that it has not acknowledged. The others wait, in their order: a link holds no more of them.
+  static let window = 64
+  /// Pieces that follow at once when there is room, and from these to the next ones: nodes take 200 sealed packets a second over a link.
+  static let burst = 12
+  static let burstPause = Duration.milliseconds(100)
   /// Delivered messages whose reading is still awaited.
   static let deliveredLimit = 1000
 
@@ -29,6 +34,12 @@ public struct Outbox: Sendable {
     case cutOff
     /// It was not heard lately. A try would be for nothing.
     case away
+  }
+
+  /// What is to be sent of a message now.
+  struct Due: Sendable {
+    let message: OutgoingMessage
+    let pieces: [OutgoingMessage.Piece]
   }
 
   /// Why a message is not taken.
@@ -53,6 +64,12 @@ public struct Outbox: Sendable {
     var lastSending: Sending?
     /// Whether the peer has acknowledged what was sent later, and this one was hurried for that. Once is enough for each try.
     var wasOvertaken = false
+    /// How many pieces, from the first one on, went out in this try.
+    var position = 0
+    /// Whether pieces wait until the peer has acknowledged others.
+    var waitsForRoom = false
+    /// Whether there is room for them now.
+    var hasRoom = false
     /// Since when the peer is tried, and has not answered; nil while it is away.
     var soughtSince: Instant?
     /// What the service was told.
@@ -61,6 +78,23 @@ public struct Outbox: Sendable {
     var bytes: Int
     /// When it was taken, or taken over from an earlier run, where it has no date that is known to be right.
     var undatedSince: Instant?
+
+    /// Pieces on their way.
+    var underWay: Int { message.pieces.prefix(position).count { !$0.isDelivered } }
+
+    /// From this try to the next one.
+    var pause: Duration { min(Outbox.firstPause * (1 << min(max(message.tries, 1) - 1, 6)), Outbox.longestPause) }
+
+    /// The next pieces, as many as there is room for.
+    mutating func take(room: Int) -> [OutgoingMessage.Piece] {
+      var taken: [OutgoingMessage.Piece] = []
+      while position < message.pieces.count, taken.count < room {
+        if !message.pieces[position].isDelivered { taken.append(message.pieces[position]) }
+        position += 1
+      }
+      waitsForRoom = message.pieces[position...].contains { !$0.isDelivered }
+      return taken
+    }
 
     /// Whether it is given up.
     func isOld(at now: Instant, time: UInt64) -> Bool {
@@ -108,6 +142,15 @@ public struct Outbox: Sendable {
     for piece in message.pieces { pieces[piece.id] = message.number }
   }
 
+  /// Takes over a message that the peer has, of which it may still be learned that it was read.
+  mutating func add(delivered message: OutgoingMessage, at now: Instant) {
+    guard entries[message.number] == nil else { return }
+    entries[message.number] = Entry(message: message, nextTry: now, told: .delivered, bytes: 0)
+    for piece in message.pieces { pieces[piece.id] = message.number }
+    delivered.append(message.number)
+    if delivered.count > Self.deliveredLimit { remove(delivered.removeFirst()) }
+  }
+
   /// The clock is right from now on: what was taken before gets its date.
   ///
   /// - Returns: the messages that have another date now.
@@ -128,7 +171,23 @@ public struct Outbox: Sendable {
       entries[number]?.nextTry = now
       entries[number]?.isHurried = true
       entries[number]?.wasOvertaken = false
+      entries[number]?.position = 0
+      entries[number]?.hasRoom = false
     }
+  }
+
+  /// The peer has acknowledged something: what waits for that is due, once there is room for several pieces.
+  private mutating func makeRoom(for peer: PeerID, at now: Instant) {
+    guard undelivered.contains(where: { $0.message.peer == peer && $0.waitsForRoom }) else { return }
+    guard piecesUnderWay(to: peer) <= Self.window * 3 / 4 else { return }
+    for (number, entry) in entries where entry.message.peer == peer && entry.waitsForRoom {
+      entries[number]?.nextTry = max(now, entry.lastSending?.at.advanced(by: Self.burstPause) ?? now)
+      entries[number]?.hasRoom = true
+    }
+  }
+
+  private func piecesUnderWay(to peer: PeerID) -> Int {
+    undelivered.reduce(0) { $0 + ($1.message.peer == peer ? $1.underWay : 0) }
   }
 
   /// The peer has a piece: what was sent to it before, and is not acknowledged, is due soon.
@@ -138,6 +197,7 @@ public struct Outbox: Sendable {
       let due = max(now, (entry.lastSending?.at ?? now).advanced(by: Self.overtakenPause))
       guard due < entry.nextTry else { continue }
       entries[entry.message.number]?.nextTry = due
+      entries[entry.message.number]?.hasRoom = false
       entries[entry.message.number]?.isHurried = true
       entries[entry.message.number]?.wasOvertaken = true
     }
@@ -151,14 +211,17 @@ public struct Outbox: Sendable {
   /// - Returns: with the messages, the peers that a session is needed with, and those that have not acknowledged an earlier try.
   mutating func takeDue(
     at now: Instant, time: UInt64, reach: (PeerID) -> Reach
-  ) -> (due: [OutgoingMessage], wanted: Set<PeerID>, unanswered: Set<PeerID>, failed: [UInt32]) {
-    var due: [OutgoingMessage] = []
+  ) -> (due: [Due], wanted: Set<PeerID>, unanswered: Set<PeerID>, failed: [UInt32]) {
+    var due: [Due] = []
     var (wanted, unanswered): (Set<PeerID>, Set<PeerID>) = ([], [])
     var failed: [UInt32] = []
+    // Peers of which an earlier message has pieces that wait: no later one goes before them.
+    var held: Set<PeerID> = []
     for number in entries.keys.sorted() {
       guard var entry = entries[number], entry.told != .delivered, entry.told != .read else { continue }
       let isOld = entry.isOld(at: now, time: time)
       guard entry.nextTry <= now else {
+        if entry.waitsForRoom { held.insert(entry.message.peer) }
         if isOld { failed.append(number) }
         continue
       }
@@ -170,6 +233,26 @@ public struct Outbox: Sendable {
       entry.soughtSince = reach == .away ? nil : entry.soughtSince ?? now
       switch reach {
       case .session:
+        let isGoingOn = entry.hasRoom && entry.message.tries > 0
+        if !entry.hasRoom { entry.position = 0 }
+        entry.hasRoom = false
+        entries[number] = entry
+        let free = Self.window - piecesUnderWay(to: entry.message.peer)
+        let room = held.contains(entry.message.peer) ? 0 : isGoingOn ? min(free, Self.burst) : free
+        let pieces = entry.take(room: room)
+        if entry.waitsForRoom { held.insert(entry.message.peer) }
+        guard !pieces.isEmpty else {
+          // It goes on when the peer acknowledges what is on its way, or when that is tried again.
+          entry.nextTry = now.advanced(by: Self.firstPause)
+          break
+        }
+        guard !isGoingOn else {
+          sendings += 1
+          entry.lastSending = Sending(at: now, order: sendings)
+          entry.nextTry = now.advanced(by: entry.pause)
+          due.append(Due(message: entry.message, pieces: pieces))
+          break
+        }
         // A session in which later ones are answered is sound.
         if !entry.isHurried, !entry.wasOvertaken, entry.message.tries > 0 { unanswered.insert(entry.message.peer) }
         if !entry.isHurried || entry.message.tries == 0 {
@@ -179,9 +262,8 @@ public struct Outbox: Sendable {
         sendings += 1
         entry.lastSending = Sending(at: now, order: sendings)
         entry.isHurried = false
-        let pause = Self.firstPause * (1 << min(entry.message.tries - 1, 6))
-        entry.nextTry = now.advanced(by: min(pause, Self.longestPause))
-        due.append(entry.message)
+        entry.nextTry = now.advanced(by: entry.pause)
+        due.append(Due(message: entry.message, pieces: pieces))
       case .near:
         // A session that comes about makes it due; without one it is asked for again.
         entry.nextTry = now.advanced(by: Self.firstPause)
@@ -211,7 +293,10 @@ public struct Outbox: Sendable {
     let before = entry.told
     entry.told = told(entry)
     entry.soughtSince = nil
+    // The rest is on its way.
+    if !entry.isHurried { entry.nextTry = max(entry.nextTry, now.advanced(by: entry.pause)) }
     entries[number] = entry
+    makeRoom(for: peer, at: now)
     hurryOvertaken(by: id, of: entry, at: now)
     guard entry.told != before else { return nil }
     if entry.told == .read {

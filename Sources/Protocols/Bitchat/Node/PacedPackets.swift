@@ -106,6 +106,9 @@ struct PacedPackets: Sendable {
   var longest: Int { roads.values.map { max($0.own.count, $0.passedOn.count) }.max() ?? 0 }
   var deadline: Instant? { roads.isEmpty ? nil : roads.values.compactMap(\.next).min() }
 
+  /// Whether so much of this node's own waits for a link that it should say nothing more for now.
+  func isOwnFull(for link: LinkID) -> Bool { (roads[link]?.own.count ?? 0) >= Self.limit / 2 }
+
   /// Whether something of this node's own waits for a link.
   func isOwnWaiting(for link: LinkID) -> Bool { roads[link]?.own.isEmpty == false }
 

@@ -36,6 +36,11 @@ extension MeshService {
   func age() {
     guard isStarted, isClockTrusted else { return ageTimer.set(nil) }
     keeper.age(at: time)
+    if erased?.isOver(at: time) == true {
+      erased = nil
+      engine?.erased = nil
+      keeper.forgetErased()
+    }
     ageTimer.set(scheduler.now.advanced(by: Self.ageing))
   }
 

@@ -105,9 +105,9 @@ extension MeshService {
 extension MeshService.Settings {
   public static let section = "Mesh"
 
-  /// In MiB: the log 20, the archive 6, the queues of the links 8, packets that are put together 8, texts that wait to be sent, with
+  /// In MiB: the log 20, the archive 6, the queues of the links 12, packets that are put together 8, texts that wait to be sent, with
   /// what each piece takes, 24, files that came and wait for the disk 8, those on their way 16, and those that programs have open 32.
-  public var memory: Int { enabled ? (122 << 20) + (role == .mailbox ? 8 << 20 : 0) : 0 }
+  public var memory: Int { enabled ? (126 << 20) + (role == .mailbox ? 8 << 20 : 0) : 0 }
 
   /// The longest nickname in bytes; the apps show no more.
   static let nicknameBytes = 60

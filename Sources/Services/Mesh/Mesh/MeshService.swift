@@ -63,8 +63,12 @@ public final class MeshService {
   var unkept: [UInt32: MessageLog.Received] = [:]
   var unkeptNotices: [PeerID: [Bitchat.MessageID]] = [:]
   var marks: [PeerID: PeerMarks] = [:]
+  /// Why things of peers are not taken.
+  var troubles = PeerTroubles()
   /// What became of proofs that peers were asked for: MeshService+Proofs.
   var proofs = ProofBoard()
+  /// Traces of what wipes have erased; nil without a wipe in the last day.
+  var erased: ErasedTraces?
   /// Whether the disk has refused a wipe, and nothing was kept or read since.
   private var isWipeOwed = false
   /// The nickname that was set over the bus; nil for that of the settings.
@@ -189,9 +193,11 @@ public final class MeshService {
   private func restore(_ kept: KeptMesh) {
     isWipeOwed = false
     chosenNickname = kept.nickname
+    erased = kept.erased
     var engine = MeshEngine(
       identity: kept.identity, configuration: engineConfiguration, random: makeRandom())
     let (now, time) = (scheduler.now, time)
+    engine.erased = erased
     // They come in the order in which they were met last.
     for (place, pin) in kept.pins.enumerated() {
       engine.restorePin(
@@ -201,7 +207,7 @@ public final class MeshService {
     for marks in kept.peers where marks.isMarked {
       self.marks[marks.peer] = marks
       if let key = marks.noiseKey { engine.restoreNoiseKey(of: marks.peer, key) }
-      if marks.isFavourite { _ = engine.handle(.favourite(marks.peer, true), at: now, time: time) }
+      engine.restore(favourite: marks.peer, marks.isFavourite, isNoticed: !marks.isNoticeOwed, at: now)
       if marks.isBlocked { _ = engine.handle(.block(marks.peer, true), at: now, time: time) }
       if marks.isVerified { _ = engine.handle(.verified(marks.peer, true), at: now, time: time) }
       if marks.isFavouriteOfPeer { engine.favour(by: marks.peer, true) }
@@ -209,8 +215,15 @@ public final class MeshService {
     log.restore(kept.messages, highest: kept.highestNumber)
     for file in kept.files { files.add(file) }
     for file in kept.deletedFiles { files.note(file) }
-    for message in kept.messages where message.conversation != nil {
-      for id in message.messageIDs { engine.restoreReceived(id, from: message.sender, at: now) }
+    for message in kept.messages where message.state == .delivered && !message.messageIDs.isEmpty {
+      guard let peer = message.conversation else { continue }
+      engine.restore(delivered: message.number, message.messageIDs, to: peer, createdAt: message.time, at: now)
+    }
+    for message in kept.messages where message.conversation != nil && message.origin != nil {
+      for id in message.messageIDs {
+        engine.restoreReceived(id, from: message.sender, at: now)
+        if message.isReceiptOwed { engine.restoreReceipt(for: id, to: message.sender, at: now) }
+      }
     }
     for message in kept.outgoing { _ = try? engine.restore(message, at: now, time: time) }
     let superfluous = kept.carried.filter { !engine.restore($0) }
@@ -254,15 +267,27 @@ public final class MeshService {
   /// - Parameter then: called when nothing of it is left on the disk, or with what keeps it there.
   public func wipe(then: @escaping @LoopActor ((any CodedError)?) -> Void) {
     handle(.stop)
+    let survivors = survivors()
+    erased = survivors.erased
     engine = nil
-    (log, marks, unkept, unkeptNotices, chosenNickname) = (MessageLog(), [:], [:], [:], nil)
-    (finder, refused, proofs) = (NeighbourFinder(), [:], ProofBoard())
+    (log, marks, unkept, unkeptNotices) = (MessageLog(after: survivors.highestNumber), [:], [:], [:])
+    chosenNickname = nil
+    (finder, refused, proofs, troubles) = (NeighbourFinder(), [:], ProofBoard(), PeerTroubles())
     (files, intake, fileArrivalNumbers) = (FileLog(), FileIntake(), FileArrivals())
     intakeTimer.set(nil)
     changed()
     leaveLinks { [weak self] in
-      self?.keeper.wipe { [weak self] in self?.wiped($0, then) }
+      self?.keeper.wipe(keeping: survivors) { [weak self] in self?.wiped($0, then) }
     }
+  }
+
+  /// What outlives a wipe. Neighbours go on giving what is erased now, and must not bring it back.
+  private func survivors() -> WipeSurvivors {
+    var random = makeRandom()
+    var traces = erased ?? ErasedTraces(randomFrom: &random)
+    let listed = log.messages.compactMap(\.packet) + files.packets
+    traces.add((engine?.publicPackets ?? []) + listed, own: engine?.identity.id, at: time)
+    return WipeSurvivors(highestNumber: log.nextNumber &- 1, erased: traces)
   }
 
   private func wiped(
@@ -350,7 +375,12 @@ public final class MeshService {
       case .progress(let number, let state): progressed(number, state)
       case .dated(let number, let time): if let message = log.date(number, time) { keep([.message(message)]) }
       case .proof(let peer, let outcome): proved(peer, outcome)
+      case .trouble(let peer, let nickname, let trouble): note(.engine(trouble), of: peer, nickname: nickname)
+      case .noticeSettled(let peer): noticeSettled(peer)
+      case .receiptSettled(let id, let peer):
+        if let message = log.settleReceipt(for: id, from: peer) { changes.append(.message(message)) }
       case .session(let peer): peerChanges.call(peer)
+      case .keep(.gossip(let item)) where erased?.contains(item.id) == true: break
       case .keep(let keepsake): changes.append(MeshChange(keepsake))
       case .state(let state): entered(state)
       }
@@ -435,7 +465,8 @@ public final class MeshService {
         "What goes to one neighbour that has connected to this node is heard by the others that have, for this machine's BlueZ has "
           + "one way for all of them; from BlueZ 5.76 on each has its own."
       ]
-    return (hidden + lost + overheard + traits.disclosures).joined(separator: " ")
+    let troubles = troubles.summary(at: scheduler.now).map { [$0] } ?? []
+    return (troubles + hidden + lost + overheard + traits.disclosures).joined(separator: " ")
   }
 
   var isRelay: Bool { settings.role == .relay }

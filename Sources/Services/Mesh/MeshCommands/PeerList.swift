@@ -26,7 +26,10 @@ enum PeerList {
         peer.lastSeen == 0 ? "" : time(peer.lastSeen), marks(peer).joined(separator: " "),
       ])
     }
-    return table.text(width: width, colour: colour)
+    let troubles = ordered(peers, names).filter { !$0.trouble.isEmpty }.map {
+      "\n\(names.name(of: $0.id)): \(MeshText.line($0.trouble))"
+    }
+    return table.text(width: width, colour: colour) + troubles.joined()
   }
 
   private static func marks(_ peer: MeshPeerView) -> [String] {
@@ -44,7 +47,7 @@ enum PeerList {
       .init("signal", peer.rssi.map { .int(Int64($0)) } ?? .null), .init("lastSeen", .unsigned(peer.lastSeen)),
       .init("verified", .bool(peer.isVerified)), .init("favourite", .bool(peer.isFavourite)),
       .init("favouriteOfPeer", .bool(peer.isFavouriteOfPeer)), .init("blocked", .bool(peer.isBlocked)),
-      .init("session", .bool(peer.hasSession)),
+      .init("session", .bool(peer.hasSession)), .init("trouble", .string(peer.trouble)),
     ])
   }
 }

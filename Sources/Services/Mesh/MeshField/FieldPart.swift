@@ -143,7 +143,9 @@ struct FieldPart: Sendable {
       // Nobody here sends files, pings or asks for proofs.
       case .file, .arriving, .arrivalEnded, .fileState, .fileProgress, .withdraw, .pong, .pingLost, .proof, .session:
         break
-      case .bound, .peer, .gone, .favourited, .progress, .dated, .keep, .state: break
+      case .bound, .peer, .gone, .favourited, .trouble, .noticeSettled, .receiptSettled, .progress, .dated, .keep,
+        .state:
+        break
       }
     }
   }

@@ -26,6 +26,8 @@ public struct KeptMesh: Sendable {
   public var deletedFiles: [DeletedFile] = []
   /// The highest number that a message or a file ever had, 0 if there was none. The next one is higher.
   public var highestNumber: UInt32 = 0
+  /// Traces of what wipes have erased; nil without a wipe in the last day.
+  public var erased: ErasedTraces?
   /// How many records could not be read, and are removed.
   public var lost = 0
   /// What was wrong with the disk's content, in sentences, to be told once; nil if nothing was.

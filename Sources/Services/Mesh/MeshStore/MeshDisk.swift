@@ -15,8 +15,13 @@ protocol MeshDisk: Sendable {
   func erase(_ place: UInt64)
   /// Destroys the key and all that is kept, which survives a loss of power when this returns. `open` begins anew.
   ///
+  /// - Parameter number: the highest number of a message. Where the wipe is interrupted, the next `open` returns it.
   /// - Returns: whether the key is destroyed too. One that comes from systemd's credentials is not.
-  func wipe() throws(StoreError) -> Bool
+  func wipe(keeping number: UInt32) throws(StoreError) -> Bool
+}
+
+extension MeshDisk {
+  func wipe() throws(StoreError) -> Bool { try wipe(keeping: 0) }
 }
 
 /// What is on the disk.
@@ -32,6 +37,8 @@ struct DiskContents: Sendable {
   var unreadable: [Int64] = []
   /// The places of the contents of files that there are.
   var files: Set<UInt64> = []
+  /// The highest number of a message before a wipe that this call has finished.
+  var highestNumber: UInt32 = 0
   var warning: String?
   var keyOrigin: StoreKey.Origin?
 }
@@ -50,7 +57,7 @@ final class NoDisk: MeshDisk {
     return content
   }
   func erase(_ place: UInt64) { contents.withLock { $0[place] = nil } }
-  func wipe() -> Bool {
+  func wipe(keeping number: UInt32) -> Bool {
     contents.withLock { $0 = [:] }
     return true
   }

@@ -10,6 +10,8 @@ public struct MeshFile: Hashable, Sendable {
     /// One to this node alone: its sender, and what it is called in the receipt.
     case receipt(PeerID, MessageID)
 
+    public var packet: PacketID? { if case .packet(let packet) = self { packet } else { nil } }
+
     public static func all(packet: PacketID?, receipt: MessageID?, from sender: PeerID) -> [Key] {
       (packet.map { [.packet($0)] } ?? []) + (receipt.map { [.receipt(sender, $0)] } ?? [])
     }

@@ -1,3 +1,4 @@
+import Bytes
 import Common
 import Crypto
 import Database
@@ -47,12 +48,16 @@ final class MeshFiles: MeshDisk {
       state.file?.close()
       (state.file, state.seal) = (nil, nil)
       let directory = try directory(&state)
-      if try directory.directory.status(of: Self.wiping) != nil { try Self.finishWipe(in: directory) }
+      var contents = DiskContents()
+      if try directory.directory.status(of: Self.wiping) != nil {
+        contents.highestNumber = Self.number(in: directory)
+        try Self.finishWipe(in: directory)
+      }
       state.keyOrigin = nil
       let key = try key(in: directory)
       state.keyOrigin = key.origin
       let seal = try RecordSeal(key)
-      var contents = DiskContents(keyOrigin: key.origin)
+      contents.keyOrigin = key.origin
       // Without a database nothing says whose they are, and the key that sealed them is no more.
       if key.origin == .made { try directory.erase(Self.sealedFiles(in: directory)) }
       let (file, rows) = try MeshDatabase.read(in: directory, &contents.warning)
@@ -182,13 +187,19 @@ final class MeshFiles: MeshDisk {
 
   // MARK: Wiping
 
-  func wipe() throws(StoreError) -> Bool {
+  func wipe(keeping number: UInt32) throws(StoreError) -> Bool {
     try state.withLock { (state) throws(StoreError) in
       let directory = try directory(&state)
       // From here on the next start goes on where this one ends. A full disk may have no room for the note; that is no reason to
       // keep anything.
       let isNoted = try directory.directory.status(of: Self.wiping) != nil
-      if !isNoted, (try? directory.directory.create(Self.wiping)) != nil { try? directory.directory.sync() }
+      if !isNoted, let note = try? directory.directory.create(Self.wiping) {
+        var writer = ByteWriter()
+        writer.u32be(number)
+        try? note.write(writer.bytes, at: 0)
+        try? note.sync()
+        try? directory.directory.sync()
+      }
       let isForeign = state.keyOrigin == .systemCredential
       state.seal = nil
       // The key first: without it the rest is noise. A key that cannot be destroyed does not protect the rest.
@@ -200,6 +211,13 @@ final class MeshFiles: MeshDisk {
       if let failure = failure ?? later { throw failure }
       return !isForeign
     }
+  }
+
+  /// The highest number of a message, as the note of a wipe has it; 0 where there was no room for it.
+  private static func number(in directory: StateDirectory) -> UInt32 {
+    guard let bytes = try? directory.directory.open(wiping).read(atMost: 4) else { return 0 }
+    var reader = ByteReader(bytes)
+    return (try? reader.u32be()) ?? 0
   }
 
   private static func destroyKey(in directory: StateDirectory) throws(StoreError) {

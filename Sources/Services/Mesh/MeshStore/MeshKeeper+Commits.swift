@@ -49,6 +49,13 @@ extension MeshKeeper {
     commit()
   }
 
+  /// Removes the traces of what earlier wipes erased.
+  public func forgetErased() {
+    guard state == .open else { return }
+    carryOut(ledger.forgetErased())
+    commit()
+  }
+
   /// Calls `then` when nothing is under way or waits except what the disk refused, after `limit` at the latest.
   public func whenIdle(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     commit()

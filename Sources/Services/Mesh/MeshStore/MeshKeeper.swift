@@ -140,15 +140,19 @@ public final class MeshKeeper {
     state = .opening
     stall.set(scheduler.now.advanced(by: Self.patience))
     run(
-      { [disk] (load) throws(StoreError) in try load(disk) },
+      { [disk] (load) throws(StoreError) in try load(disk, WipeSurvivors()) },
       then: { keeper, loading in keeper.opened(loading.map(\.kept), loading, then) })
   }
 
   /// Destroys all that is kept: the key first, then the files, and what waits to be written. A loss of power on the way changes
   /// nothing: the next start finishes it. Nothing is kept until the new beginning is there; what `keep` gets meanwhile is refused.
   ///
-  /// - Parameter then: gets the new beginning, or why not everything could be destroyed; then `open` tries again.
-  public func wipe(then: @escaping @LoopActor (Result<Wiped, StoreError>) -> Void) {
+  /// - Parameters:
+  ///   - survivors: what outlives the wipe.
+  ///   - then: gets the new beginning, or why not everything could be destroyed; then `open` tries again.
+  public func wipe(
+    keeping survivors: WipeSurvivors = WipeSurvivors(), then: @escaping @LoopActor (Result<Wiped, StoreError>) -> Void
+  ) {
     guard state == .open || state == .closed else { return refuse { then(.failure($0)) } }
     state = .wiping
     generation += 1
@@ -162,8 +166,8 @@ public final class MeshKeeper {
     for waiter in refused { waiter(StoreError(.failed, "What the mesh keeps is being wiped.")) }
     run(
       { [disk] (load) throws(StoreError) in
-        let isKeyDestroyed = try disk.wipe()
-        return (isKeyDestroyed, try load(disk))
+        let isKeyDestroyed = try disk.wipe(keeping: survivors.highestNumber)
+        return (isKeyDestroyed, try load(disk, survivors))
       },
       then: { keeper, result in
         let wiped = result.map { (isKeyDestroyed: Bool, loading: MeshLoading) in
@@ -177,16 +181,16 @@ public final class MeshKeeper {
   private static let advice =
     "The key is systemd's credential \(MeshFiles.key.credential), which outlives the wipe: give the unit another one."
 
-  private typealias Load = @Sendable (any MeshDisk) throws(StoreError) -> MeshLoading
+  private typealias Load = @Sendable (any MeshDisk, WipeSurvivors) throws(StoreError) -> MeshLoading
 
   /// Runs `work` on the disk, away from the loop.
   private func run<Value: Sendable>(
     _ work: @escaping @Sendable (Load) throws(StoreError) -> Value,
     then: @escaping @LoopActor (MeshKeeper, Result<Value, StoreError>) -> Void
   ) {
-    let load: Load = { [bounded, time, random] (disk) throws(StoreError) in
+    let load: Load = { [bounded, time, random] (disk, survivors) throws(StoreError) in
       var random = random
-      return try MeshLoading(from: disk, settings: bounded, at: time, random: &random)
+      return try MeshLoading(from: disk, settings: bounded, keeping: survivors, at: time, random: &random)
     }
     let attempt: @Sendable () -> Result<Value, StoreError> = {
       do throws(StoreError) { return .success(try work(load)) } catch { return .failure(error) }

@@ -7,7 +7,7 @@ import Crypto
 struct MeshLedger: Sendable {
   /// What a record is about: there is one of each.
   enum Key: Hashable, Sendable {
-    case identity, nickname, number
+    case identity, nickname, number, erased
     case pin(PeerID)
     case peer(PeerID)
     case outgoing(UInt32)
@@ -25,7 +25,7 @@ struct MeshLedger: Sendable {
     /// How many at most, and of how many bytes.
     var limit: (count: Int, bytes: Int) {
       switch self {
-      case .own: (3, .max)
+      case .own: (4, .max)
       case .pins: (4096, .max)
       case .peers: (1024, .max)
       case .outgoing: (1000, 80 << 20)
@@ -168,6 +168,20 @@ struct MeshLedger: Sendable {
     }
   }
 
+  /// Writes what outlives a wipe: the highest number that was given, and traces of what was erased.
+  mutating func keep(_ survivors: WipeSurvivors, at time: UInt64) throws(WireError) -> MeshWrites {
+    var writes = try raiseNumber(to: survivors.highestNumber, at: time)
+    if let erased = survivors.erased { writes.add(try write(.erased(erased), at: time)) }
+    return writes
+  }
+
+  /// Removes the traces of what was erased.
+  mutating func forgetErased() -> MeshWrites {
+    var writes = MeshWrites()
+    remove(.erased, from: .own, &writes)
+    return writes
+  }
+
   /// Writes the identity of a node that has none.
   mutating func enter(_ identity: MeshEngine.Identity, at time: UInt64) throws(WireError) -> MeshWrites {
     try write(.identity(identity), at: time)
@@ -305,6 +319,7 @@ extension MeshLedger {
       case .identity: (key, shelf, self.time, order) = (.identity, .own, time, 0)
       case .nickname: (key, shelf, self.time, order) = (.nickname, .own, time, 0)
       case .number: (key, shelf, self.time, order) = (.number, .own, time, 0)
+      case .erased: (key, shelf, self.time, order) = (.erased, .own, time, 0)
       case .pin(let peer, _, _): (key, shelf, self.time, order) = (.pin(peer), .pins, time, time)
       case .peer(let marks):
         (key, shelf, self.time, order) = (.peer(marks.peer), .peers, marks.seenAt, marks.seenAt)

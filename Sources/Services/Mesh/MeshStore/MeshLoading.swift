@@ -13,9 +13,12 @@ struct MeshLoading: Sendable {
 
   /// Opens the disk and reads it. A node that has no identity gets a new one, which survives a loss of power when this returns.
   ///
-  /// - Parameter time: milliseconds since 1970.
+  /// - Parameters:
+  ///   - survivors: what a wipe that has just ended leaves.
+  ///   - time: milliseconds since 1970.
   init(
-    from disk: any MeshDisk, settings: MeshKeeper.Settings, at time: UInt64, random: inout some RandomSource
+    from disk: any MeshDisk, settings: MeshKeeper.Settings, keeping survivors: WipeSurvivors = WipeSurvivors(),
+    at time: UInt64, random: inout some RandomSource
   ) throws(StoreError) {
     let contents = try disk.open()
     var ledger = MeshLedger(settings)
@@ -52,6 +55,9 @@ struct MeshLoading: Sendable {
     if isNew {
       do throws(WireError) {
         writes.add(try ledger.enter(own, at: time))
+        var survivors = survivors
+        survivors.highestNumber = max(survivors.highestNumber, contents.highestNumber)
+        writes.add(try ledger.keep(survivors, at: time))
       } catch {
         throw StoreError(.failed, "An identity cannot be written: \(error).")
       }
@@ -64,6 +70,7 @@ struct MeshLoading: Sendable {
     kept.warning = contents.warning
     kept.keyOrigin = contents.keyOrigin
     kept.highestNumber = ledger.highestNumber
+    if isNew { kept.erased = survivors.erased }
     // A pin has no time but its row's.
     records.sort { ($0.time, $0.id) < ($1.time, $1.id) }
     for (_, _, record) in records {
@@ -79,6 +86,7 @@ extension KeptMesh {
   fileprivate mutating func add(_ record: MeshRecord) {
     switch record {
     case .identity, .number: break
+    case .erased(let traces): erased = traces
     case .nickname(let nickname): self.nickname = nickname
     case .pin(let peer, let key, let isProven): pins.append((peer, key, isProven))
     case .peer(let marks): peers.append(marks)

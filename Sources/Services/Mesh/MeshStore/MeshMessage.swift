@@ -34,6 +34,8 @@ public struct MeshMessage: Hashable, Sendable {
   public var state: State
   /// The mark of the device that delivered a public message; nil if unknown.
   public var via: UInt32?
+  /// Whether the message was seen, and its sender may not know it yet.
+  public var isReceiptOwed = false
 
   /// The peer that it came from; nil for what this node's user has said.
   public var origin: PeerID? { state.isOwn ? nil : sender }

@@ -15,14 +15,15 @@ import Crypto
 ///                     1+n Noise key (0 or 32), 1 couriers: of each 8; earlier releases end before the Noise key;
 ///                     1, where its date may be wrong
 ///        7 gossip     the packet, if the device that delivered it is unknown
-///        8 message    4 number, 8 time, 1 state, 8 sender, 1+n conversation (0 or 8), 1+n packet (0 or 16), 1+n nickname,
-///                     2 IDs: of each 1+n; 4+n text; 4 mark of the device that delivered it, if known
+///        8 message    4 number, 8 time, 1 state (with 80 where its read receipt is owed), 8 sender, 1+n conversation (0 or 8),
+///                     1+n packet (0 or 16), 1+n nickname, 2 IDs: of each 1+n; 4+n text; 4 mark of the device that delivered it, if known
 ///        9 carried    8 depositor, 1 favourite, 8 time, 1 given to: of each 8; 2+n envelope; 4 mark of the device that delivered it,
 ///                     if known
 ///        10 gossip    4 mark of the device that delivered it, the packet
 ///        20 file      4 number, 8 time, 8 sender, 4 size, 8 place, 1+n packet (0 or 16), 1+n nickname, 1+n name, 1+n MIME type,
 ///                     1+n receipt (0 for a public one)
 ///        21 deleted   4 number of a file, 8 time, 8 sender, 1+n packet (0 or 16), 1+n receipt (0 for a public one)
+///        22 erased    as `ErasedTraces` writes it
 enum MeshRecord: Sendable {
   case identity(MeshEngine.Identity)
   case nickname(String)
@@ -33,6 +34,7 @@ enum MeshRecord: Sendable {
   case gossip(GossipArchive.Item)
   case message(MeshMessage)
   case carried(CarriedEnvelope)
+  case erased(ErasedTraces)
   case file(MeshFile)
   case deleted(DeletedFile)
 
@@ -42,7 +44,7 @@ enum MeshRecord: Sendable {
     case identity = 1
     case nickname, number, pin, peer, outgoing, gossip, message, carried, markedGossip
     case file = 20
-    case deleted
+    case deleted, erased
   }
 
   // MARK: Reading
@@ -72,6 +74,7 @@ enum MeshRecord: Sendable {
       self = .gossip(item)
     case .message: self = .message(try MeshMessage(readingRecord: &reader))
     case .carried: self = .carried(try CarriedEnvelope(readingRecord: &reader))
+    case .erased: self = .erased(try ErasedTraces(reading: &reader))
     case .file: self = .file(try MeshFile(readingRecord: &reader))
     case .deleted: self = .deleted(try DeletedFile(readingRecord: &reader))
     }
@@ -115,6 +118,7 @@ enum MeshRecord: Sendable {
       writer.append(item.bytes)
     case .message(let message): try message.writeRecord(to: &writer)
     case .carried(let envelope): try envelope.writeRecord(to: &writer)
+    case .erased(let traces): traces.write(to: &writer)
     case .file(let file): try file.writeRecord(to: &writer)
     case .deleted(let file): try file.writeRecord(to: &writer)
     }
@@ -132,6 +136,7 @@ enum MeshRecord: Sendable {
     case .gossip(let item): item.via == nil ? .gossip : .markedGossip
     case .message: .message
     case .carried: .carried
+    case .erased: .erased
     case .file: .file
     case .deleted: .deleted
     }
@@ -142,9 +147,10 @@ extension PeerMarks {
   fileprivate init(readingRecord reader: inout ByteReader) throws(WireError) {
     self.init(peer: try PeerID(reading: &reader), seenAt: 0)
     let marks = try reader.u8()
-    guard marks < 16 else { throw .badValue("marks") }
+    guard marks < 32 else { throw .badValue("marks") }
     (isFavourite, isBlocked) = (marks & 1 != 0, marks & 2 != 0)
     (isVerified, isFavouriteOfPeer) = (marks & 4 != 0, marks & 8 != 0)
+    isNoticeOwed = marks & 16 != 0
     seenAt = try reader.u64be()
     let key = try reader.short()
     noiseKey = key.isEmpty ? nil : try MeshRecord.key { try X25519.PublicKey(key) }
@@ -153,7 +159,9 @@ extension PeerMarks {
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
     peer.write(to: &writer)
-    writer.u8((isFavourite ? 1 : 0) | (isBlocked ? 2 : 0) | (isVerified ? 4 : 0) | (isFavouriteOfPeer ? 8 : 0))
+    writer.u8(
+      (isFavourite ? 1 : 0) | (isBlocked ? 2 : 0) | (isVerified ? 4 : 0) | (isFavouriteOfPeer ? 8 : 0)
+        | (isNoticeOwed ? 16 : 0))
     writer.u64be(seenAt)
     try writer.short(noiseKey?.bytes ?? [], "Noise key")
     try writer.short(nickname.utf8, "nickname")
@@ -212,7 +220,8 @@ extension MeshMessage {
   fileprivate init(readingRecord reader: inout ByteReader) throws(WireError) {
     let number = try reader.u32be()
     let time = try reader.u64be()
-    guard let state = State(rawValue: try reader.u8()) else { throw .badValue("state") }
+    let mark = try reader.u8()
+    guard let state = State(rawValue: mark & 0x7F) else { throw .badValue("state") }
     let sender = try PeerID(reading: &reader)
     let conversation: PeerID? = try reader.optional()
     let packet: PacketID? = try reader.optional()
@@ -224,12 +233,13 @@ extension MeshMessage {
     self.init(
       number: number, time: time, conversation: conversation, sender: sender, nickname: nickname, text: text,
       messageIDs: ids, packet: packet, state: state, via: via)
+    isReceiptOwed = mark & 0x80 != 0
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
     writer.u32be(number)
     writer.u64be(time)
-    writer.u8(state.rawValue)
+    writer.u8(state.rawValue | (isReceiptOwed ? 0x80 : 0))
     sender.write(to: &writer)
     try writer.short(conversation?.bytes ?? [], "conversation")
     try writer.short(packet?.bytes ?? [], "packet")

@@ -12,6 +12,8 @@ public struct PeerMarks: Hashable, Sendable {
   public var isVerified = false
   /// Whether the peer has this node as a favourite.
   public var isFavouriteOfPeer = false
+  /// Whether the peer has not acknowledged yet that it is a favourite, or no longer.
+  public var isNoticeOwed = false
   /// Milliseconds since 1970.
   public var seenAt: UInt64
 
@@ -33,5 +35,5 @@ public struct PeerMarks: Hashable, Sendable {
   public var isChosen: Bool { isFavourite || isBlocked || isVerified }
 
   /// Whether there is something to remember of the peer: of another one nothing is kept.
-  public var isMarked: Bool { isChosen || isFavouriteOfPeer }
+  public var isMarked: Bool { isChosen || isFavouriteOfPeer || isNoticeOwed }
 }

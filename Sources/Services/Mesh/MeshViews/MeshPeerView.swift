@@ -23,6 +23,8 @@ public struct MeshPeerView: Sendable, Equatable {
   public var isFavouriteOfPeer = false
   public var isBlocked = false
   public var hasSession = false
+  /// Why something of the peer was not taken, in a sentence; empty where nothing is wrong.
+  public var trouble = ""
 
   public init(id: String) {
     self.id = id
@@ -44,6 +46,7 @@ public struct MeshPeerView: Sendable, Equatable {
     isFavouriteOfPeer = flag("FavouriteOfPeer")
     isBlocked = flag("Blocked")
     hasSession = flag("Session")
+    trouble = properties["Trouble"]?.asString ?? ""
   }
 
   /// Every peer among the objects of the service, in the order of their IDs.

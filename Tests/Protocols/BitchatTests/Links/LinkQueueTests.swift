@@ -65,13 +65,15 @@ struct LinkQueueTests {
     #expect(queue.isEmpty && queue.bytes == 0)
   }
 
-  @Test("Of a full queue the oldest public chat goes first, then answers to sync; own packets and handshakes last")
+  @Test(
+    "Of a full queue the oldest public chat goes first, then answers to sync; handshakes last, own packets never")
   func dropping() {
     var queue = LinkQueue()
-    let order: [PacketClass] = [.publicChat, .syncAnswer, .fragment, .directed, .announce, .own, .handshake]
+    let order: [PacketClass] = [.publicChat, .syncAnswer, .fragment, .directed, .announce, .handshake]
+    _ = queue.append(packet(50), as: .own)
     for (number, kind) in order.reversed().enumerated() { _ = queue.append(packet(UInt8(number)), as: kind) }
     for _ in 0..<LinkQueue.limit - order.count { _ = queue.append(packet(99), as: .handshake) }
-    #expect(queue.count == LinkQueue.limit)
+    #expect(queue.count == LinkQueue.limit + 1)
     var gone: [PacketClass] = []
     for _ in order { gone += queue.append(packet(99), as: .handshake) }
     #expect(gone == order)
@@ -81,15 +83,37 @@ struct LinkQueueTests {
   func oldest() {
     var queue = LinkQueue()
     for number in 0..<256 { _ = queue.append(packet(UInt8(number)), as: .publicChat) }
-    let dropped = queue.append(packet(7), as: .own)
+    let dropped = queue.append(packet(7), as: .handshake)
     #expect(dropped == [.publicChat])
     #expect(queue.first?[0] == 1)
     var full = LinkQueue()
-    for number in 0..<256 { _ = full.append(packet(UInt8(number)), as: .own) }
+    for number in 0..<256 { _ = full.append(packet(UInt8(number)), as: .handshake) }
     let itself = full.append(packet(7), as: .publicChat)
     #expect(itself == [.publicChat])
     let numbers = drained(&full)
     #expect(numbers == Array(0...255))
+  }
+
+  @Test(
+    "Own packets wait in order beside all others, push out none, and of too many the last is not taken"
+  )
+  func own() {
+    var queue = LinkQueue()
+    for _ in 0..<LinkQueue.limit { _ = queue.append(packet(200), as: .publicChat) }
+    var dropped: [PacketClass] = []
+    var number = 0
+    while !queue.isOwnFull {
+      dropped += queue.append(packet(UInt8(number % 100)), as: .own)
+      number += 1
+    }
+    #expect(dropped.isEmpty && number > 600)
+    while dropped.isEmpty, number < 2000 {
+      dropped += queue.append(packet(UInt8(number % 100)), as: .own)
+      number += 1
+    }
+    #expect(dropped == [.own] && number == LinkQueue.ownLimit + 1)
+    let own = drained(&queue).filter { $0 < 100 }
+    #expect(own == (0..<LinkQueue.ownLimit).map { UInt8($0 % 100) })
   }
 
   @Test("Of chat, answers and fragments the class that takes the most loses, so none pushes the others out")
@@ -129,7 +153,7 @@ struct LinkQueueTests {
     var queue = LinkQueue()
     for _ in 0..<128 { _ = queue.append(packet(1, bytes: 512), as: .fragment) }
     #expect(queue.bytes == LinkQueue.byteLimit)
-    let dropped = queue.append(packet(2, bytes: 513), as: .own)
+    let dropped = queue.append(packet(2, bytes: 513), as: .handshake)
     #expect(dropped == [.fragment, .fragment])
     #expect(queue.bytes <= LinkQueue.byteLimit)
   }

@@ -30,6 +30,9 @@ struct MeshHall {
     var arrivalsEnded: [FragmentSetID] = []
     var pongs: [UInt32: (milliseconds: UInt32, hops: Int)] = [:]
     var lostPings: [UInt32] = []
+    var troubles: [PeerID: MeshEngine.PeerTrouble] = [:]
+    /// Messages whose read receipts have arrived.
+    var receiptsSettled: [MessageID] = []
     /// Packets of files that it has sent last, and those that it wants back.
     var filePackets: [[UInt8]] = []
     var withdrawn: [FilePackets] = []
@@ -334,7 +337,9 @@ struct MeshHall {
       case .withdraw(let packets): nodes[node].withdrawn.append(packets)
       case .arriving(let file): nodes[node].arriving[file.id, default: []].append(file.percent)
       case .arrivalEnded(let id): nodes[node].arrivalsEnded.append(id)
-      case .bound, .peer, .session, .state: break
+      case .trouble(let peer, _, let trouble): nodes[node].troubles[peer] = trouble
+      case .bound, .peer, .session, .noticeSettled, .state: break
+      case .receiptSettled(let id, _): nodes[node].receiptsSettled.append(id)
       }
       self.actions += 1
       carriedOut(self.actions)

@@ -276,7 +276,7 @@ struct MeshKeeperTests {
     func write(_ content: [UInt8], to place: UInt64) throws(StoreError) { throw MeshKeeperTests.full }
     func read(_ place: UInt64) throws(StoreError) -> [UInt8] { throw MeshKeeperTests.full }
     func erase(_ place: UInt64) {}
-    func wipe() -> Bool { true }
+    func wipe(keeping number: UInt32) -> Bool { true }
   }
 
   @Test("It is idle when all is written, or refused; a limit ends the waiting")

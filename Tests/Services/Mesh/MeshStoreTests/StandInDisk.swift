@@ -64,7 +64,7 @@ final class StandInDisk: MeshDisk {
     }
   }
 
-  func wipe() throws(StoreError) -> Bool {
+  func wipe(keeping number: UInt32) throws(StoreError) -> Bool {
     try state.withLock { (state) throws(StoreError) in
       state.wipes += 1
       if let refusal = state.wipeRefusal { throw refusal }

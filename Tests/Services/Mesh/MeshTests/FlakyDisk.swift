@@ -46,8 +46,8 @@ final class FlakyDisk: MeshDisk {
     if !isLost { files.erase(place) }
   }
 
-  func wipe() throws(StoreError) -> Bool {
+  func wipe(keeping number: UInt32) throws(StoreError) -> Bool {
     try check()
-    return try files.wipe()
+    return try files.wipe(keeping: number)
   }
 }

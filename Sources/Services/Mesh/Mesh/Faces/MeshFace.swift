@@ -66,8 +66,9 @@ public final class MeshFace {
         "Say", in: [Argument("text", "s")], out: [Argument("message", "u")],
         documentation:
           "Says something to everybody near, in 60,000 characters and 64 KiB at most. Returns its number when the disk has it, or "
-          + "has refused it: Reason says so then. With Archive=0s the disk gets no such text.",
-        errors: [.invalidArgs, .notReady, .notSupported],
+          + "has refused it: Reason says so then. With Archive=0s the disk gets no such text. Fails with LimitExceeded while the links to the neighbours "
+          + "have no room for more messages.",
+        errors: [.invalidArgs, .notReady, .limitExceeded, .notSupported],
         handler: { call in
           guard let text = call.arguments.first?.asString else { return call.fail(.invalidArgs("Say takes a text.")) }
           answer(call) { then throws(MeshService.Refusal) in try service.say(text, then: then) }
@@ -297,7 +298,7 @@ extension DBusError {
     case .empty, .tooLong, .tooManyCharacters, .ambiguousPeer, .notConfirmed, .emptyFile, .otherKind, .ourselves:
       self = .invalidArgs(refusal.sentence)
     case .unknownPeer: self = DBusError(.notFound, refusal.sentence)
-    case .tooManyWait, .tooManyPings, .fileTooLong, .tooManyFiles: self = .limitExceeded(refusal.sentence)
+    case .tooManyWait, .linksFull, .tooManyPings, .fileTooLong, .tooManyFiles: self = .limitExceeded(refusal.sentence)
     case .relay: self = DBusError(.notSupported, refusal.sentence)
     }
   }

@@ -40,7 +40,7 @@ final class MeshPeerFaces {
     if let object = objects[peer] {
       return object.changed(
         "Nickname", "Fingerprint", "Direct", "Hops", "Verified", "Proof", "Favourite", "FavouriteOfPeer", "Blocked",
-        "Session")
+        "Session", "Trouble")
     }
     objects[peer] = tree.export(
       root.child("peer\(peer)"), interfaces: [Self.interface(peer, service)], manager: manager)
@@ -73,7 +73,10 @@ final class MeshPeerFaces {
           get: { .string(view()?.fingerprint?.description ?? "") }),
         flag("Direct", "Whether there is a link to it.") { $0.isDirect },
         Property(
-          "Hops", "u", documentation: "The number of hops to it; 0 if nothing was received from it for some minutes.",
+          "Hops", "u",
+          documentation:
+            "The number of hops to it; 0 if its link has ended, or nothing was received from it for "
+            + "some minutes.",
           get: { .uint32(UInt32(clamping: view()?.hops ?? 0)) }),
         Property(
           "Rssi", "n", documentation: "The strength of its signal in dBm; 127 where it is not known.", emits: .none,
@@ -98,7 +101,17 @@ final class MeshPeerFaces {
         flag("Favourite", "Whether it is a favourite.") { $0.marks.isFavourite },
         flag("FavouriteOfPeer", "Whether this node is a favourite of the peer.") { $0.marks.isFavouriteOfPeer },
         flag("Blocked", "Whether it is blocked.") { $0.marks.isBlocked },
-        flag("Session", "Whether there is a session for private messages.") { $0.hasSession },
+        Property(
+          "Trouble", "s",
+          documentation:
+            "Why something of the peer was not taken in the last ten minutes, in a sentence: the type of a file, a clock that is off by "
+            + "more than two minutes, or a link that was cut because the peer did not announce itself; empty where nothing is wrong.",
+          get: { .string(service.trouble(of: peer)) }),
+        flag(
+          "Session",
+          "Whether there is a session for private messages. False from the end of the peer's last link until the peer has shown that it "
+            + "still has the session."
+        ) { $0.hasSession },
       ])
   }
 
@@ -106,7 +119,9 @@ final class MeshPeerFaces {
     [
       Method(
         "Favourite", in: [Argument("favourite", "b")],
-        documentation: "Makes the peer a favourite, or no longer; it is told if there is a session with it now.",
+        documentation:
+          "Makes the peer a favourite, or no longer. The peer gets a notice, which is sent again until it has acknowledged "
+          + "it.",
         errors: [.limitExceeded],
         returning: { call throws(DBusError) in
           try service.favourite(peer, call.arguments.first?.asBool ?? false)

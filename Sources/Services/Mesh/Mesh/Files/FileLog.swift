@@ -45,6 +45,9 @@ struct FileLog: Sendable {
   subscript(number: UInt32) -> Entry? { entries[number] }
   var numbers: [UInt32] { entries.keys.sorted() }
 
+  /// The packets of files that came to everybody, also of those that were deleted lately.
+  var packets: [PacketID] { (Array(known.keys) + Array(deleted.keys)).compactMap(\.packet) }
+
   /// Whether a file is here, or was and has been deleted.
   ///
   /// - Parameter time: milliseconds since 1970.

@@ -102,9 +102,16 @@ extension MeshService {
       if let receipt = file.receipt { handle(.fileKept(receipt, from: file.sender)) }
       return
     }
+    guard !isErased(file) else { return }
     guard intake.take(file, isOfFavourite: marks[file.sender]?.isFavourite == true, at: scheduler.now) else { return }
     fileArrivalNumbers.completed(file)
     keepWaitingFiles()
+  }
+
+  /// Whether a wipe has erased a file for everybody, or it is older than the wipe.
+  private func isErased(_ file: ReceivedFile) -> Bool {
+    guard let erased, let packet = file.packet else { return false }
+    return erased.contains(packet) || erased.surelyPredatesWipe(file.time)
   }
 
   /// Lists an incoming file from its first progress report on.

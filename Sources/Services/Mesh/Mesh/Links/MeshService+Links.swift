@@ -205,6 +205,13 @@ extension MeshService {
     switch reason {
     case .garbage: refuse(port.address)
     // It is what it is for longer than a pause.
+    case .noAnnounce:
+      if let peer = finder.peer(at: port.address) {
+        note(.notAnnounced, of: peer, nickname: name(of: peer))
+      } else {
+        troubles.noteUnknownCut(at: scheduler.now)
+        changed()
+      }
     case .incompatible: finder.avoid(port.address, for: Self.refusalTime, at: scheduler.now)
     default: break
     }

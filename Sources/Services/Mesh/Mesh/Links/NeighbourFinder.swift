@@ -73,6 +73,9 @@ struct NeighbourFinder: Sendable {
   /// The signal of an advertiser in dBm; nil where none is known.
   func rssi(of address: BluetoothAddress) -> Int? { advertisers[address]?.rssi }
 
+  /// The peer that advertises itself with an address; nil where none does, or without its ID.
+  func peer(at address: BluetoothAddress) -> PeerID? { advertisers[address]?.peer }
+
   /// The signal of the advertiser that says it is this peer.
   func rssi(of peer: PeerID) -> Int? { advertisers.values.first { $0.peer == peer }?.rssi }
 

@@ -16,6 +16,7 @@ extension MeshService {
     case unknownPeer(String)
     case ambiguousPeer(String)
     case tooManyWait
+    case linksFull
     case tooManyPings
     case relay
     case notConfirmed
@@ -33,6 +34,7 @@ extension MeshService {
       case .unknownPeer: "UnknownPeer"
       case .ambiguousPeer: "AmbiguousPeer"
       case .tooManyWait: "TooManyWait"
+      case .linksFull: "LinksFull"
       case .tooManyPings: "TooManyPings"
       case .relay: "RelayOnly"
       case .notConfirmed: "NotConfirmed"
@@ -53,6 +55,8 @@ extension MeshService {
       case .unknownPeer(let name): "No peer is known as \(PrintableText.clean(name))."
       case .ambiguousPeer(let name): "Several peers are called \(PrintableText.clean(name)). Take the peer ID."
       case .tooManyWait: "Too much waits to be delivered: 100 messages to one peer, 1,000 in all, or 16 MiB."
+      case .linksFull:
+        "The links to the neighbours have no room for more messages now, and this one was not sent. Try again in some seconds."
       case .tooManyPings: "\(Limits.waitingPings) pings wait for their answers already."
       case .relay: "This node is a relay (Role=relay in [Mesh]) and has nothing to say."
       case .notConfirmed: "Nothing was erased: confirm it with this node's own peer ID."
@@ -74,6 +78,7 @@ extension MeshService {
   public func say(_ text: String, then: @escaping @LoopActor () -> Void = {}) throws(Refusal) -> UInt32 {
     try check(text)
     guard (try? PublicText(text)) != nil else { throw .tooManyCharacters }
+    guard !areLinksFull else { throw .linksFull }
     guard let said = engine?.say(text, at: scheduler.now, time: time), let own = engine?.identity.id else {
       throw .notReady(hindrance ?? "The mesh is not ready.")
     }
@@ -98,6 +103,7 @@ extension MeshService {
     try check(text)
     guard engine != nil else { throw .notReady(hindrance ?? "The mesh is not ready.") }
     let peer = try peer(called: name)
+    guard peer != ownID else { throw .ourselves }
     let number = log.takeNumber()
     let actions: [MeshEngine.Action]
     do throws(MeshEngine.TellError) {
@@ -109,8 +115,9 @@ extension MeshService {
       case .relayOnly: throw .relay
       }
     }
-    let message = MeshMessage(
+    var message = MeshMessage(
       number: number, time: time, conversation: peer, sender: ownID, nickname: nickname, text: text, state: .waiting)
+    for case .keep(.outgoing(let outgoing)) in actions { message.messageIDs = outgoing.pieces.map(\.id) }
     add(message)
     // The message stands in the log before its own progress is told, and the disk has both when the caller hears of it.
     var progress: [MeshEngine.Action] = []
@@ -143,21 +150,35 @@ extension MeshService {
 
   var ownID: PeerID { engine?.identity.id ?? PeerID(rawValue: 0) }
 
+  /// Whether no link has room for another message of this node. A neighbour on a slow link gets by sync what that link does not take.
+  private var areLinksFull: Bool {
+    let open = ports.values.filter { $0.isOpen && !$0.isCut }
+    return !open.isEmpty
+      && open.allSatisfy { $0.queue.isOwnFull || engine?.isFullOfFragments($0.id) == true }
+  }
+
   private func check(_ text: String) throws(Refusal) {
     guard !isRelay else { throw .relay }
-    guard !text.isEmpty else { throw .empty }
+    guard !PastedText.trimmed(text).isEmpty else { throw .empty }
     guard text.utf8.count <= Limits.privateTextBytes else { throw .tooLong }
   }
 
   // MARK: From others
 
   func heard(_ message: PublicMessage) {
-    guard !isRelay, !log.has(message.packet) else { return }
+    guard !isRelay, !log.has(message.packet), !isErased(message) else { return }
     let line = MeshMessage(
       number: log.takeNumber(), time: message.timestamp, conversation: nil, sender: message.sender,
       nickname: message.nickname, text: message.text, packet: message.packet, state: .unread, via: message.via)
     add(line)
     keep([.message(line)], isUrgent: false) { [weak self] _ in self?.arrived(line.number) }
+  }
+
+  /// Whether a wipe has erased a public message, or a neighbour brings it late and it is older than the wipe: it is not new.
+  private func isErased(_ message: PublicMessage) -> Bool {
+    guard let erased else { return false }
+    return erased.contains(message.packet) || message.isLate && erased.predatesWipe(message.timestamp)
+      || erased.surelyPredatesWipe(message.timestamp)
   }
 
   /// Its sender hears that it is here when the disk has it, and not before.

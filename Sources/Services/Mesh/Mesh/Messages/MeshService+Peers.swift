@@ -35,12 +35,17 @@ extension MeshService {
   /// All peers, by their IDs.
   var knownPeers: [PeerID] {
     let near = engine?.peers.map(\.id) ?? []
-    return Set(near).union(marks.keys).sorted()
+    return Set(near).union(marks.keys).union(troubles.peers(at: scheduler.now)).sorted()
   }
 
   func view(of id: PeerID) -> View? {
     let marks = marks[id]
     guard let peer = engine?.peer(id) else {
+      if marks == nil, let trouble = troubles.entry(of: id, at: scheduler.now) {
+        return View(
+          id: id, nickname: trouble.nickname, fingerprint: nil, isDirect: false, hops: 0, seenAt: 0, hasSession: false,
+          marks: PeerMarks(peer: id))
+      }
       return marks.map {
         View(
           id: id, nickname: $0.nickname, fingerprint: $0.noiseKey.map { Fingerprint(noiseKey: $0) }, isDirect: false,
@@ -51,7 +56,8 @@ extension MeshService {
     let age = peer.heardAt.duration(to: scheduler.now) / .milliseconds(1)
     return View(
       id: id, nickname: peer.nickname, fingerprint: peer.fingerprint, isDirect: isDirect,
-      hops: isDirect ? 1 : max(1, peer.hops), seenAt: time - min(time, UInt64(max(0, age))),
+      // A neighbour whose link has ended is not near, until it is heard over others.
+      hops: isDirect ? 1 : peer.hops > 1 ? peer.hops : 0, seenAt: time - min(time, UInt64(max(0, age))),
       hasSession: engine?.hasSession(with: id) ?? false, marks: marks ?? PeerMarks(peer: id),
       isVerified: isVerified(id))
   }
@@ -93,14 +99,27 @@ extension MeshService {
 
   func favourite(_ peer: PeerID, _ isFavourite: Bool) throws(DBusError) {
     if isFavourite { try makeRoom(for: peer) }
+    guard (marks[peer]?.isFavourite ?? false) != isFavourite else { return }
+    // The engine may hear at once that the peer has the notice.
+    mark(peer) { ($0.isFavourite, $0.isNoticeOwed) = (isFavourite, true) }
     handle(.favourite(peer, isFavourite))
-    mark(peer) { $0.isFavourite = isFavourite }
+  }
+
+  /// The peer knows whether it is a favourite.
+  func noticeSettled(_ peer: PeerID) {
+    if marks[peer]?.isNoticeOwed == true { mark(peer) { $0.isNoticeOwed = false } }
   }
 
   func block(_ peer: PeerID, _ isBlocked: Bool) throws(DBusError) {
     if isBlocked { try makeRoom(for: peer) }
     handle(.block(peer, isBlocked))
     mark(peer) { $0.isBlocked = isBlocked }
+    guard isBlocked else { return }
+    // What it said before is not waited for any more; it gets no receipts for that.
+    let seen = log.markAllSeen(from: peer)
+    guard !seen.isEmpty else { return }
+    keep(seen.map { .message($0) })
+    changed()
   }
 
   func verify(_ peer: PeerID, _ isVerified: Bool) throws(DBusError) {
@@ -111,8 +130,21 @@ extension MeshService {
     peerChanges.call(peer)
   }
 
+  /// Something of a peer is not taken.
+  func note(_ trouble: PeerTroubles.Trouble, of peer: PeerID, nickname: String) {
+    guard troubles.note(trouble, of: peer, nickname: nickname, at: scheduler.now) else { return }
+    peerChanges.call(peer)
+    changed()
+  }
+
+  /// Why something of a peer is not taken, in a sentence; empty where nothing is wrong.
+  func trouble(of peer: PeerID) -> String {
+    troubles.entry(of: peer, at: scheduler.now)?.trouble.sentence ?? ""
+  }
+
   func forget(_ peer: PeerID) {
     handle(.forget(peer))
+    troubles.forget(peer)
     marks[peer] = nil
     proofs.forget(peer)
     keep([.forget(peer)])
@@ -144,6 +176,7 @@ extension MeshService {
 
   /// It is here, or says something new. The disk gets that no more than once a second, however often a peer does so.
   func met(_ peer: PeerID) {
+    if troubles.heard(peer) { changed() }
     if let marks = marks[peer], let known = engine?.peer(peer) {
       let isSame = marks.nickname == known.nickname && marks.noiseKey == known.noiseKey
       if sinceSeen(marks) >= (isSame ? Self.seenMilliseconds : Self.newsMilliseconds) {

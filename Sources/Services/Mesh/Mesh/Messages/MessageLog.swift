@@ -26,6 +26,9 @@ struct MessageLog: Sendable {
   /// How many messages of others were not seen.
   private(set) var unread = 0
 
+  /// - Parameter highest: the highest number that was given before.
+  init(after highest: UInt32 = 0) { nextNumber = highest &+ 1 }
+
   /// Takes over what an earlier run has kept.
   ///
   /// - Parameter highest: the highest number that was ever given.
@@ -121,10 +124,35 @@ struct MessageLog: Sendable {
     for index in messages.indices[...place]
     where messages[index].state == .unread && messages[index].conversation == conversation {
       messages[index].state = .seen
+      messages[index].isReceiptOwed = conversation != nil
       seen.append(messages[index])
     }
     unread -= seen.count
     return seen
+  }
+
+  /// What a peer said counts as seen, and its sender is not told.
+  ///
+  /// - Returns: the messages that were not seen before.
+  mutating func markAllSeen(from peer: PeerID) -> [MeshMessage] {
+    var seen: [MeshMessage] = []
+    for index in messages.indices where messages[index].state == .unread && messages[index].sender == peer {
+      messages[index].state = .seen
+      seen.append(messages[index])
+    }
+    unread -= seen.count
+    return seen
+  }
+
+  /// The sender of a message knows that it was read.
+  ///
+  /// - Returns: the message, if that is news.
+  mutating func settleReceipt(for id: Bitchat.MessageID, from peer: PeerID) -> MeshMessage? {
+    guard let number = number(of: id, from: peer), let place = place(of: number), messages[place].isReceiptOwed else {
+      return nil
+    }
+    messages[place].isReceiptOwed = false
+    return messages[place]
   }
 
   /// These messages are not kept any longer.

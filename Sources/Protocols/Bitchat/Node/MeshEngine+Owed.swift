@@ -1,0 +1,99 @@
+import Common
+
+/// Favourite notices and read receipts, which are sent until their recipients have them.
+extension MeshEngine {
+  /// Takes over a favourite of an earlier run.
+  ///
+  /// - Parameter isNoticed: whether the peer has acknowledged the last notice about that.
+  public mutating func restore(favourite peer: PeerID, _ isFavourite: Bool, isNoticed: Bool, at now: Instant) {
+    isDueKnown = false
+    if isFavourite {
+      favourites.insert(peer)
+      table.hold(peer, true)
+    }
+    if !isNoticed { oweNotice(to: peer, isFavourite, at: now) }
+  }
+
+  /// Takes over a read receipt that an earlier run may have sent in vain.
+  public mutating func restoreReceipt(for message: MessageID, to peer: PeerID, at now: Instant) {
+    isDueKnown = false
+    owed.oweReceipt(for: message, to: peer, at: now)
+  }
+
+  /// Takes over a message that an earlier run has delivered, so that its read receipt is known.
+  public mutating func restore(
+    delivered number: UInt32, _ ids: [MessageID], to peer: PeerID, createdAt: UInt64, at now: Instant
+  ) {
+    isDueKnown = false
+    let pieces = ids.map { OutgoingMessage.Piece(id: $0, text: "", isDelivered: true) }
+    outbox.add(delivered: OutgoingMessage(number: number, peer: peer, pieces: pieces, createdAt: createdAt), at: now)
+  }
+
+  mutating func oweNotice(to peer: PeerID, _ isFavourite: Bool, at now: Instant) {
+    let id = MessageID(randomFrom: &random)
+    owed.owe(OwedNews.Notice(id: id, isFavourite: isFavourite), to: peer, at: now)
+  }
+
+  /// The user has seen a message.
+  mutating func noteRead(_ message: MessageID, from peer: PeerID, _ turn: inout Turn) {
+    guard !blocked.contains(peer) else {
+      // It gets no answer, now or later.
+      turn.actions.append(.receiptSettled(message, from: peer))
+      return
+    }
+    owed.oweReceipt(for: message, to: peer, at: turn.now)
+    if !table.has(peer) || !sessions.hasSession(with: peer) { entrust(.read(message), to: peer, &turn) }
+    if canSend { sendOwedNews(&turn) }
+  }
+
+  mutating func sendOwedNews(_ turn: inout Turn) {
+    guard let due = owed.deadline, due <= turn.now else { return }
+    let (news, wanted) = owed.takeDue(at: turn.now, reach: reach)
+    for news in news where !blocked.contains(news.peer) {
+      if let notice = news.notice {
+        let text = FavoriteNotice(isFavorite: notice.isFavourite).text
+        if let message = try? PrivateMessage(id: notice.id, text: text) {
+          seal(.privateMessage(message), for: news.peer, &turn)
+        }
+      }
+      for id in news.receipts { seal(.read(id), for: news.peer, &turn) }
+      // The peer acknowledges a notice at once, if it has the session's keys.
+      if news.notice != nil, news.tries > 1 {
+        carryOut(sessions.handle(.unanswered(news.peer), at: turn.now), &turn)
+      }
+    }
+    for peer in wanted where !blocked.contains(peer) {
+      carryOut(sessions.handle(.begin(peer), at: turn.now), &turn)
+    }
+  }
+
+  /// How a peer can be sent something private now.
+  var reach: (PeerID) -> Outbox.Reach {
+    { [table, sessions, hasLinks = !links.isEmpty] peer in
+      guard table.has(peer) else { return .away }
+      guard hasLinks else { return .cutOff }
+      return sessions.hasSession(with: peer) ? .session : .near
+    }
+  }
+
+  // MARK: Sessions that may be of one side alone
+
+  /// A peer has a new link. Where there is a session with it, the peer may have lost it: what is sealed now makes it begin another one then.
+  mutating func probeSession(with peer: PeerID, _ turn: inout Turn) {
+    guard canSend, sessions.hasSession(with: peer), !blocked.contains(peer) else { return }
+    seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
+  }
+
+  /// The peer's last link has ended, and it has not said that it leaves: until something of it is opened, nothing shows that it still
+  /// has the session.
+  mutating func doubtSession(with peer: PeerID) {
+    guard sessions.hasSession(with: peer) else { return }
+    // Those whose sessions have ended since need no place.
+    if doubtful.count >= Self.sessionLimits.sessions { doubtful = doubtful.filter { sessions.hasSession(with: $0) } }
+    doubtful.insert(peer)
+  }
+
+  mutating func trustSession(with peer: PeerID, _ turn: inout Turn) {
+    if doubtful.remove(peer) != nil { turn.actions.append(.session(peer)) }
+  }
+}

@@ -1,0 +1,103 @@
+import Bitchat
+import Common
+
+/// Why things of peers are not taken, for people. A value.
+struct PeerTroubles: Sendable {
+  /// Why something of a peer is not taken.
+  enum Trouble: Hashable, Sendable {
+    case engine(MeshEngine.PeerTrouble)
+    /// Its link was cut because it did not announce itself.
+    case notAnnounced
+
+    /// A sentence about the peer.
+    var sentence: String {
+      switch self {
+      case .engine(.refusedFile(let mime)):
+        let kind = PrintableText.clean(mime, limit: 60)
+        return kind.isEmpty
+          ? "It sent a file that cannot be read."
+          : "It sent a file that is not taken: its type is \(kind), "
+            + "or it only says so."
+      case .engine(.clock(let seconds)):
+        let direction = seconds < 0 ? "behind" : "ahead of"
+        return
+          "Its clock is \(Self.text(abs(seconds))) \(direction) this machine's, so nothing that it sends is taken. "
+          + "Set the clock that is wrong."
+      case .notAnnounced: return "It did not announce itself within 15 s, so its link was cut."
+      }
+    }
+
+    /// A sentence that names nobody.
+    var publicSentence: String {
+      switch self {
+      case .engine(.refusedFile): "A file of a peer was not taken: earshot mesh peers says why."
+      case .engine(.clock):
+        "The clock of a neighbour differs from this machine's by more than two minutes: earshot mesh peers says whose."
+      case .notAnnounced: "A neighbour did not announce itself, and its link was cut."
+      }
+    }
+
+    private static func text(_ seconds: Int64) -> String {
+      switch seconds {
+      case ..<120: "\(seconds) s"
+      case ..<7200: "\(seconds / 60) min"
+      case ..<172_800: "\(seconds / 3600) h"
+      default: "\(seconds / 86_400) days"
+      }
+    }
+  }
+
+  struct Entry: Sendable {
+    let nickname: String
+    let trouble: Trouble
+    var notedAt: Instant
+  }
+
+  /// Maximum number of peers; the one whose trouble was noted first goes.
+  static let limit = 64
+  /// How long a trouble is shown after it was noted last.
+  static let time = Duration.seconds(600)
+
+  private var entries: [PeerID: Entry] = [:]
+  /// When a link was cut whose peer is not known.
+  private var unknownCutAt: Instant?
+
+  /// - Returns: whether it is another trouble than before.
+  mutating func note(_ trouble: Trouble, of peer: PeerID, nickname: String, at now: Instant) -> Bool {
+    let old = entries[peer]
+    entries[peer] = Entry(nickname: nickname, trouble: trouble, notedAt: now)
+    if entries.count > Self.limit, let oldest = entries.min(by: { $0.value.notedAt < $1.value.notedAt }) {
+      entries[oldest.key] = nil
+    }
+    return old?.trouble != trouble || old.map { $0.notedAt.duration(to: now) > Self.time } ?? true
+  }
+
+  mutating func noteUnknownCut(at now: Instant) { unknownCutAt = now }
+
+  /// The peer has been heard: its clock is right, and it says who it is.
+  ///
+  /// - Returns: whether there was a trouble that is over.
+  mutating func heard(_ peer: PeerID) -> Bool {
+    guard let entry = entries[peer] else { return false }
+    if case .engine(.refusedFile) = entry.trouble { return false }
+    entries[peer] = nil
+    return true
+  }
+
+  mutating func forget(_ peer: PeerID) { entries[peer] = nil }
+
+  func entry(of peer: PeerID, at now: Instant) -> Entry? {
+    entries[peer].flatMap { $0.notedAt.duration(to: now) <= Self.time ? $0 : nil }
+  }
+
+  func peers(at now: Instant) -> [PeerID] { entries.keys.filter { entry(of: $0, at: now) != nil } }
+
+  /// What is wrong, in sentences that name nobody; nil where nothing is.
+  func summary(at now: Instant) -> String? {
+    var sentences = Set(entries.keys.compactMap { entry(of: $0, at: now)?.trouble.publicSentence })
+    if let unknownCutAt, unknownCutAt.duration(to: now) <= Self.time {
+      sentences.insert(Trouble.notAnnounced.publicSentence)
+    }
+    return sentences.isEmpty ? nil : sentences.sorted().joined(separator: " ")
+  }
+}

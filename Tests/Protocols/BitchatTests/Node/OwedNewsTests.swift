@@ -1,0 +1,118 @@
+import Common
+import Testing
+
+@testable import Bitchat
+
+@Suite("Favourite notices and read receipts")
+struct OwedNewsTests {
+  /// Ann and Bob, neighbours with a session, and the link between them.
+  private func pair() throws -> (MeshHall, LinkID) {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    let link = hall.connect(0, 1)
+    hall.pass(.seconds(2))
+    try hall.tell("first", to: 1, as: 1, at: 0)
+    hall.pass(.seconds(3))
+    return (hall, link)
+  }
+
+  private func isFavoured(_ hall: MeshHall) -> Bool { hall.nodes[1].engine.favouredBy.contains(hall.nodes[0].id) }
+
+  @Test("A favourite that is set before there is a session arrives, and its notice is acknowledged")
+  func beforeSession() {
+    var hall = MeshHall()
+    hall.add(["ann", "bob"])
+    hall.connect(0, 1)
+    hall.pass(.seconds(2))
+    hall.handle(.favourite(hall.nodes[1].id, true), at: 0)
+    hall.pass(.seconds(5))
+    #expect(isFavoured(hall) && hall.nodes[0].engine.owed.deadline == nil)
+  }
+
+  @Test(
+    "A favourite that is set, or taken back, while the peer is away arrives when it is back", arguments: [true, false])
+  func away(isFavourite: Bool) throws {
+    var (hall, link) = try pair()
+    if !isFavourite {
+      hall.handle(.favourite(hall.nodes[1].id, true), at: 0)
+      hall.pass(.seconds(2))
+    }
+    hall.disconnect(link)
+    hall.pass(.seconds(400))
+    hall.handle(.favourite(hall.nodes[1].id, isFavourite), at: 0)
+    hall.pass(.seconds(60))
+    #expect(isFavoured(hall) != isFavourite)
+    hall.connect(0, 1)
+    hall.pass(.seconds(30))
+    #expect(isFavoured(hall) == isFavourite)
+  }
+
+  @Test("A notice that was sealed for a session that the peer has lost is sent in the next one")
+  func staleSession() throws {
+    var (hall, _) = try pair()
+    hall.restart(1)
+    hall.handle(.favourite(hall.nodes[1].id, true), at: 0)
+    hall.connect(0, 1)
+    hall.pass(.seconds(10))
+    #expect(isFavoured(hall))
+  }
+
+  @Test("Of notices that wait the last one counts")
+  func superseded() throws {
+    var (hall, link) = try pair()
+    hall.disconnect(link)
+    for isFavourite in [true, false, true, false] {
+      hall.handle(.favourite(hall.nodes[1].id, isFavourite), at: 0)
+    }
+    hall.connect(0, 1)
+    hall.pass(.seconds(30))
+    #expect(!isFavoured(hall) && hall.nodes[1].favourited.count == 1)
+  }
+
+  @Test("A read receipt that was given while the sender was away arrives when it is back")
+  func receiptAway() throws {
+    var (hall, link) = try pair()
+    hall.disconnect(link)
+    let id = try #require(hall.nodes[1].told.first?.id)
+    hall.handle(.read(id, from: hall.nodes[0].id), at: 1)
+    hall.pass(.seconds(30))
+    #expect(hall.nodes[0].progress[1]?.last == .delivered)
+    hall.connect(0, 1)
+    hall.pass(.seconds(10))
+    #expect(hall.nodes[0].progress[1]?.last == .read)
+  }
+
+  @Test("A read receipt for a sender that has lost its session arrives in the next one, and then counts as arrived")
+  func receiptStale() throws {
+    var (hall, link) = try pair()
+    let id = try #require(hall.nodes[1].told.first?.id)
+    var dropped = 0
+    // The receipt is lost on its way, and nothing shows that it is.
+    hall.passes = { _, from, _ in
+      guard from == 1, dropped == 0 else { return true }
+      dropped += 1
+      return false
+    }
+    hall.handle(.read(id, from: hall.nodes[0].id), at: 1)
+    hall.pass(.seconds(1))
+    #expect(dropped == 1 && hall.nodes[1].receiptsSettled.isEmpty)
+    hall.disconnect(link)
+    hall.connect(0, 1)
+    hall.pass(.seconds(20))
+    #expect(hall.nodes[0].progress[1]?.last == .read)
+    try hall.tell("second", to: 1, as: 2, at: 0)
+    hall.pass(.seconds(3))
+    #expect(hall.nodes[1].receiptsSettled == [id] && hall.nodes[1].engine.owed.receipts == 0)
+  }
+
+  @Test("A blocked peer gets no receipt, now or when it is blocked no longer")
+  func blocked() throws {
+    var (hall, _) = try pair()
+    let id = try #require(hall.nodes[1].told.first?.id)
+    hall.handle(.block(hall.nodes[0].id, true), at: 1)
+    hall.handle(.read(id, from: hall.nodes[0].id), at: 1)
+    hall.handle(.block(hall.nodes[0].id, false), at: 1)
+    hall.pass(.seconds(120))
+    #expect(hall.nodes[0].progress[1]?.last == .delivered && hall.nodes[1].receiptsSettled == [id])
+  }
+}

@@ -1,0 +1,116 @@
+import Bitchat
+import Crypto
+import Loop
+import Store
+import TestSupport
+import Testing
+
+@testable import MeshStore
+
+@Suite("The order of what is kept")
+struct CommitOrderTests {
+  typealias Stand = MeshKeeperTests.Stand
+
+  init() { EventLoop.shared.runInBackground() }
+
+  /// The messages that the next run finds on a disk.
+  @LoopActor
+  private static func messages(after stand: Stand) -> [MeshMessage] {
+    let next = Stand(opens: false)
+    let rows = stand.disk.state.withLock { $0.rows }
+    next.disk.state.withLock { $0.rows = rows }
+    next.open()
+    return next.kept?.messages ?? []
+  }
+
+  @Test("After a failed commit the newer row of a message is on the disk, not the older one that was tried again")
+  func newerWins() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      stand.disk.refuse(MeshKeeperTests.full)
+      stand.keep("unread", .message(try Sample.privateMessage(1, state: .unread)))
+      // While that commit is held.
+      stand.keep("seen", .message(try Sample.privateMessage(1, state: .seen)))
+      for _ in 0..<4 {
+        stand.work()
+        stand.clock.advance(by: .seconds(2))
+      }
+      #expect(stand.answers == ["unread: DiskFull", "seen: kept"])
+      #expect(Self.messages(after: stand).map(\.state) == [.seen])
+    }
+  }
+
+  @Test("Nothing is said to be kept while a commit is under way, also where it needs no row of its own")
+  func notBefore() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      stand.keep("message", .message(try Sample.privateMessage(1)))
+      stand.clock.run()
+      stand.keep("settled", .settled(77))
+      stand.keep("nothing")
+      stand.clock.run()
+      #expect(stand.answers == [])
+      stand.disk.refuse(MeshKeeperTests.full)
+      stand.work()
+      #expect(!stand.answers.contains { $0.hasSuffix("kept") }, "\(stand.answers)")
+      for _ in 0..<4 {
+        stand.clock.advance(by: .seconds(2))
+        stand.work()
+      }
+      #expect(stand.answers.first == "message: DiskFull" && stand.answers.count == 3)
+    }
+  }
+
+  @Test("Limits of files that change while the disk is being read count from the start")
+  func limitsDuringStart() async {
+    await LoopActor.run {
+      let before = Stand()
+      for number in UInt32(1)...4 {
+        before.keeper.keep(
+          MeshFile(
+            number: number, time: Sample.time + UInt64(number), sender: Sample.peer(UInt64(number)), nickname: "",
+            name: "a",
+            mime: "", size: 1000, packet: nil, place: UInt64(number)),
+          content: [UInt8](repeating: 7, count: 1000)
+        ) { _ in }
+        for _ in 0..<3 { before.work() }
+      }
+      let stand = Stand(opens: false)
+      let (rows, files) = before.disk.state.withLock { ($0.rows, $0.files) }
+      stand.disk.state.withLock { ($0.rows, $0.files) = (rows, files) }
+      #expect(files.count == 4)
+      stand.keeper.open { stand.kept = try? $0.get() }
+      stand.keeper.settings.fileBytes = 2500
+      for _ in 0..<4 {
+        stand.work()
+        stand.clock.advance(by: .seconds(2))
+      }
+      #expect(stand.disk.state.withLock { $0.files.keys.sorted() } == [3, 4])
+    }
+  }
+
+  @Test("A wipe keeps the highest number and the traces of what it erased, and nothing else")
+  func survivors() async throws {
+    try await LoopActor.run {
+      let stand = Stand()
+      stand.keep("one", .message(try Sample.publicMessage(7)))
+      for _ in 0..<3 { stand.work() }
+      var random = SeededRandom(seed: 4)
+      var traces = ErasedTraces(randomFrom: &random)
+      let packet = try Sample.gossip().id
+      traces.add([packet], own: stand.kept?.identity.id, at: Sample.time)
+      var wiped: MeshKeeper.Wiped?
+      stand.keeper.wipe(keeping: WipeSurvivors(highestNumber: 7, erased: traces)) { wiped = try? $0.get() }
+      for _ in 0..<3 { stand.work() }
+      #expect(wiped?.kept.highestNumber == 7 && wiped?.kept.erased == traces && wiped?.kept.messages == [])
+      let next = Stand(opens: false)
+      let rows = stand.disk.state.withLock { $0.rows }
+      next.disk.state.withLock { $0.rows = rows }
+      next.open()
+      #expect(next.kept?.highestNumber == 7 && next.kept?.erased?.contains(packet) == true)
+      next.keeper.forgetErased()
+      for _ in 0..<3 { next.work() }
+      #expect(next.disk.count == 2, "identity and number")
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import Bitchat
+import Common
+import Loop
+import MeshStore
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("What a service owes its peers")
+struct OwedNewsServiceTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("A favourite that was taken back while the peer was away is noticed after a restart of the service")
+  @LoopActor
+  func favourite() throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
+    #expect(village.wait { village.isAcquainted })
+    try bob.mesh.favourite(ann.id, true)
+    #expect(village.wait(.seconds(20)) { ann.mesh.view(of: bob.id)?.marks.isFavouriteOfPeer == true })
+    #expect(village.wait(.seconds(20)) { bob.mesh.marks[ann.id]?.isNoticeOwed == false })
+    ann.radio.power = false
+    village.time.advance(by: .seconds(5))
+    try bob.mesh.favourite(ann.id, false)
+    village.time.advance(by: .seconds(5))
+    village.restart(bob, "bob", directory: folder.path("state"))
+    village.time.advance(by: .seconds(5))
+    ann.radio.power = true
+    #expect(village.wait(.seconds(60)) { ann.mesh.view(of: bob.id)?.marks.isFavouriteOfPeer == false })
+    #expect(village.wait(.seconds(10)) { bob.mesh.marks[ann.id] == nil }, "nothing more is remembered of it")
+  }
+
+  @Test("A message that was read while its sender was away is reported as read after a restart of the service")
+  @LoopActor
+  func receipt() throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
+    #expect(village.wait { village.isAcquainted })
+    let number = try ann.mesh.tell("bob", "read me")
+    #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
+    ann.radio.power = false
+    village.time.advance(by: .seconds(5))
+    #expect(bob.mesh.markRead(try #require(bob.waiting.first)))
+    village.time.advance(by: .seconds(5))
+    village.restart(bob, "bob", directory: folder.path("state"))
+    village.time.advance(by: .seconds(5))
+    #expect(bob.mesh.log.messages.first?.state == .seen)
+    ann.radio.power = true
+    #expect(village.wait(.seconds(60)) { ann.progress[number]?.last == .read })
+  }
+
+  @Test("A sender that was restarted after the delivery of its message learns that it was read")
+  @LoopActor
+  func restartedSender() throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (ann, bob) = (village.add("ann", directory: folder.path("state")), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let number = try ann.mesh.tell("bob", "read me")
+    #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
+    village.time.advance(by: .seconds(5))
+    ann.mesh.stop()
+    village.time.advance(by: .seconds(5))
+    #expect(bob.mesh.markRead(try #require(bob.waiting.first)))
+    village.restart(ann, "ann", directory: folder.path("state"))
+    #expect(village.wait(.seconds(60)) { ann.mesh.log[number]?.state == .read })
+  }
+}

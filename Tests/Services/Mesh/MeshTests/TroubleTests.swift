@@ -1,0 +1,71 @@
+import Air
+import Bitchat
+import Common
+import Loop
+import MeshStore
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("Why something of a peer is not taken")
+struct TroubleTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("A neighbour whose clock is off by more than two minutes is listed with the reason, until its clock is right")
+  @LoopActor
+  func clock() throws {
+    let village = Village()
+    let clock = Village.Clock(village.time)
+    clock.set(by: -200_000)
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
+    #expect(
+      village.wait(.seconds(60)) { bob.mesh.engine.map { !ann.mesh.trouble(of: $0.identity.id).isEmpty } ?? false })
+    #expect(ann.mesh.trouble(of: bob.id).contains("3 min behind") && ann.mesh.knownPeers.contains(bob.id))
+    #expect(ann.mesh.view(of: bob.id)?.nickname == "bob" && ann.mesh.view(of: bob.id)?.hops == 0)
+    #expect(ann.mesh.reason.contains("clock") && !ann.mesh.reason.contains("bob"))
+    clock.set(by: 200_000)
+    #expect(village.wait(.seconds(120)) { ann.mesh.engine?.peer(bob.id) != nil })
+    #expect(ann.mesh.trouble(of: bob.id) == "" && ann.mesh.reason == "")
+  }
+
+  @Test("A file of a type that is not taken is named on its sender, with the type")
+  @LoopActor
+  func file() throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let file = try SharedFile(name: "a.exe", mime: "application/x-msdownload", content: [1, 2, 3])
+    let sending = try bob.mesh.engine?.send(file, to: nil, as: 9, at: village.time.now, time: bob.mesh.time)
+    bob.mesh.perform(sending ?? [])
+    #expect(village.wait(.seconds(20)) { !ann.mesh.trouble(of: bob.id).isEmpty })
+    #expect(ann.mesh.trouble(of: bob.id).contains("application/x-msdownload"))
+    #expect(ann.mesh.reason.contains("file") && ann.mesh.files.numbers == [])
+    village.time.advance(by: .seconds(660))
+    #expect(ann.mesh.trouble(of: bob.id) == "" && ann.mesh.reason == "", "after ten minutes it is over")
+  }
+
+  @Test("A neighbour that was cut because it did not announce itself is told of in Reason")
+  @LoopActor
+  func silent() throws {
+    let village = Village()
+    let ann = village.add("ann")
+    let phone = try WaitingPhone(on: village, isNode: true)
+    #expect(village.wait(.seconds(20)) { ann.mesh.ports.values.contains(where: \.isOpen) })
+    #expect(ann.mesh.reason == "")
+    #expect(village.wait(.seconds(20)) { ann.mesh.ports.isEmpty })
+    #expect(ann.mesh.reason.contains("did not announce itself"))
+    phone.leave()
+  }
+
+  @Test("There are at most 64 peers with a trouble, and the one that was noted first goes")
+  func limit() {
+    var troubles = PeerTroubles()
+    for number in UInt64(1)...100 {
+      let now = Instant.zero.advanced(by: .milliseconds(Int64(number)))
+      _ = troubles.note(.notAnnounced, of: PeerID(rawValue: number), nickname: "", at: now)
+    }
+    let peers = troubles.peers(at: .zero.advanced(by: .seconds(1))).map(\.rawValue).sorted()
+    #expect(peers == Array(37...100))
+  }
+}

@@ -1,0 +1,62 @@
+import Air
+import Bitchat
+import Common
+import Loop
+import MeshStore
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("What is not there is not said to be there")
+struct VanishedTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @Test("A neighbour whose link has ended without a word is no hop away any more; one that is heard over others is two")
+  @LoopActor
+  func vanished() throws {
+    let village = Village()
+    let (ann, bob, cat) = (village.add("ann"), village.add("bob", at: 5), village.add("cat", at: -5))
+    #expect(village.wait { village.isAcquainted })
+    #expect(village.wait { ann.mesh.view(of: bob.id)?.hops == 1 && ann.mesh.view(of: cat.id)?.hops == 1 })
+    for house in [bob, cat] { house.radio.power = false }
+    village.time.advance(by: .seconds(5))
+    for house in [bob, cat] {
+      let view = ann.mesh.view(of: house.id)
+      #expect(view?.hops == 0 && view?.isDirect == false && view?.hasSession == false)
+    }
+    #expect(ann.mesh.neighbours == 0)
+  }
+
+  @Test("A text to the node itself, and one of blanks, is refused")
+  @LoopActor
+  func refused() throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    #expect(throws: MeshService.Refusal.ourselves) { try ann.mesh.tell(ann.id.description, "to me") }
+    for blank in ["", " ", " \n\t ", "\u{A0}\u{2003}"] {
+      #expect(throws: MeshService.Refusal.empty) { try ann.mesh.say(blank) }
+      #expect(throws: MeshService.Refusal.empty) { try ann.mesh.tell(bob.id.description, blank) }
+    }
+    #expect(ann.mesh.log.messages.isEmpty)
+  }
+
+  @Test("What a peer said before it was blocked counts as seen, and the peer gets no receipts for it")
+  @LoopActor
+  func blocked() throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    let number = try ann.mesh.tell("bob", "in private")
+    _ = try ann.mesh.say("in public")
+    #expect(village.wait(.seconds(10)) { bob.texts.count == 2 && ann.progress[number]?.last == .delivered })
+    #expect(bob.mesh.log.unread == 2)
+    try bob.mesh.block(ann.id, true)
+    #expect(bob.mesh.log.unread == 0 && bob.mesh.log.messages.allSatisfy { $0.state == .seen })
+    village.time.advance(by: .seconds(60))
+    try bob.mesh.block(ann.id, false)
+    village.time.advance(by: .seconds(120))
+    #expect(ann.progress[number]?.last == .delivered)
+  }
+}
