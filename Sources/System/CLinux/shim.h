@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/timex.h>
+#include <sys/vfs.h>
 #include <stdint.h>
 #include <unistd.h>
 

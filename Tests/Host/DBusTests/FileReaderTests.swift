@@ -117,6 +117,33 @@ struct FileReaderTests {
     }
   }
 
+  @Test(
+    "A file of procfs or sysfs, of which the reader sees its own state, is refused without reading it",
+    arguments: [
+      "/proc/self/maps", "/proc/self/environ", "/proc/sys/kernel/random/uuid", "/proc/version", "/proc/kallsyms",
+      "/sys/kernel/notes", "/sys/kernel/uevent_seqnum", "/sys/fs/cgroup/cgroup.controllers",
+    ])
+  func kernelFiles(path: String) throws {
+    let file = FileDescriptor(owning: open(path, O_RDONLY | O_CLOEXEC))
+    // Not each machine has each of them.
+    guard file.raw >= 0 else { return }
+    #expect(Self.error(file)?.is(.invalidArgs) == true)
+    #expect(lseek(file.raw, 0, SEEK_CUR) == 0)
+  }
+
+  @Test("Files of a disk, of a tmpfs and of memory are not taken for the kernel's own")
+  func ordinaryFiles() throws {
+    for path in [#filePath, "/etc/passwd"] {
+      let file = FileDescriptor(owning: open(path, O_RDONLY | O_CLOEXEC))
+      #expect(Self.error(file)?.is(.invalidArgs) != true, "\(path)")
+    }
+    #expect(Self.error(try FileDescriptor.sealed([1], name: "file")) == nil)
+    var path = Array("/dev/shm/earshot-XXXXXX".utf8CString)
+    let shared = FileDescriptor(owning: mkstemp(&path))
+    unlink(path)
+    if shared.raw >= 0 { #expect(Self.error(shared) == nil) }
+  }
+
   private static func error(_ file: FileDescriptor) -> DBusError? {
     do throws(DBusError) {
       _ = try file.readFile(limit: 100)

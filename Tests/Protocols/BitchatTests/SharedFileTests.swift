@@ -120,6 +120,19 @@ struct SharedFileTests {
     #expect(wide.utf8.count <= 200 && wide.hasSuffix(".png"))
     let marks = FileName.plain("a" + String(repeating: "\u{301}", count: 60_000), .png)
     #expect(marks.unicodeScalars.count <= 100)
+    for (name, kind, plain) in [
+      ("statement.html", FileKind.png, "statement.html.png"), ("photo", .jpeg, "photo.jpg"),
+      ("Photo.JPEG", .jpg, "Photo.JPEG"),
+      ("a.png", .png, "a.png"), ("voice.m4a", .mp4, "voice.m4a"), ("run.sh", .pdf, "run.sh.pdf"),
+      (".png", .png, "png.png"),
+      ("page.html", .octetStream, "page.html"), ("x.png\u{202E}", .png, "x.png"),
+      ("x.pdf .exe", .pdf, "x.pdf .exe.pdf"),
+    ] {
+      #expect(FileName.plain(name, kind) == plain)
+      #expect(FileName.plain(plain, kind) == plain)
+    }
+    let cut = FileName.plain(String(repeating: "a", count: 98) + ".html", .png)
+    #expect(cut.count <= 100 && cut.hasSuffix(".png") && FileName.plain(cut, .png) == cut)
     #expect(FileName.plain("x." + String(repeating: "y", count: 300), .png).unicodeScalars.count <= 100)
   }
 

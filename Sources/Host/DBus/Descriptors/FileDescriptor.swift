@@ -116,13 +116,17 @@ public final class FileDescriptor: Sendable, Hashable {
   ///   - limit: the most bytes that are taken; one more is a `LimitExceeded`.
   ///   - isGivenUp: asked after each part; true ends the reading with `Timeout`.
   /// - Throws: `InvalidArgs` for anything but a regular file or a sealed memory file: a pipe, a socket or a device may never
-  ///   come to its end, and a memory file that is not sealed may change while it is read.
+  ///   come to its end, a memory file that is not sealed may change while it is read, and a file of procfs, sysfs and their like
+  ///   shows this process's own state.
   func readFile(limit: Int, isGivenUp: () -> Bool = { false }) throws(DBusError) -> [UInt8] {
     let descriptor = raw
     var status = stat()
     guard fstat(descriptor, &status) == 0 else { throw .failed("The file cannot be read: \(reason(errno)).") }
     guard status.st_mode & S_IFMT == S_IFREG else {
       throw .invalidArgs("Only a file or a sealed memory file can be passed, no pipe, socket or device.")
+    }
+    guard !KernelFile.isOne(descriptor) else {
+      throw .invalidArgs("A file of procfs, sysfs or another file system of the kernel's own state cannot be passed.")
     }
     guard !MemoryFile.isUnsealed(descriptor) else {
       throw .invalidArgs("A memory file must be sealed against writing, growing and shrinking.")

@@ -64,6 +64,18 @@ public enum FileKind: String, CaseIterable, Hashable, Sendable {
     }
   }
 
+  /// The endings that a name of such a file may have, in lower case.
+  var endings: Set<String> {
+    switch self {
+    case .jpeg, .jpg: ["jpg", "jpeg", "jpe", "jfif"]
+    case .mp4, .m4a, .aac: ["m4a", "mp4", "aac", "m4b"]
+    case .mpeg, .mp3: ["mp3", "mpeg", "mpga"]
+    case .wav, .xWav: ["wav", "wave"]
+    case .ogg: ["ogg", "oga", "opus"]
+    case .png, .gif, .webp, .pdf, .octetStream: [suffix]
+    }
+  }
+
   private func isBeginning(_ head: [UInt8]) -> Bool {
     switch self {
     case .jpeg, .jpg: head.starts(with: [0xFF, 0xD8, 0xFF])

@@ -8,7 +8,8 @@ public enum FileName {
 
   /// The name as a plain one, which is no path and hides nothing: what follows the last slash of either kind, without control
   /// and invisible characters, without dots at the beginning, one line, 100 characters with the end of the name kept. Where
-  /// nothing is left, `file` with the suffix of the kind.
+  /// nothing is left, `file` with the suffix of the kind. A name that has no ending of its kind gets the kind's suffix, lest an image
+  /// be opened as a page or a program; a file of any content (`octetStream`) keeps its ending.
   public static func plain(_ name: String, _ kind: FileKind) -> String {
     let scalars = name.unicodeScalars
     let last =
@@ -19,7 +20,14 @@ public enum FileName {
     let words = String(String.UnicodeScalarView(shown)).split(whereSeparator: \.isWhitespace).joined(separator: " ")
     let bare = Array(words.unicodeScalars.drop { $0 == "." || $0 == " " })
     let cut = fitted(bare)
-    return cut.isEmpty ? "file.\(kind.suffix)" : cut
+    if cut.isEmpty { return "file.\(kind.suffix)" }
+    if kind == .octetStream || hasEnding(of: kind, cut) { return cut }
+    return fitted(Array("\(cut).\(kind.suffix)".unicodeScalars))
+  }
+
+  private static func hasEnding(of kind: FileKind, _ name: String) -> Bool {
+    guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return false }
+    return kind.endings.contains(name[name.index(after: dot)...].lowercased())
   }
 
   private static let lookedAt = 2000
