@@ -1,4 +1,5 @@
 import CColumns
+import Common
 import Glibc
 
 /// Text measured in the columns of a terminal.
@@ -13,7 +14,10 @@ public enum DisplayText {
   public static func width(of character: Character) -> Int {
     let scalars = character.unicodeScalars
     guard let first = scalars.first else { return 0 }
-    if scalars.count == 1 { return max(0, columns(first)) }
+    if scalars.count == 1 {
+      return columns(first) < 0 && PrintableText.isReservedForEmoji(first) ? 2 : max(0, columns(first))
+    }
+    if scalars.contains(where: isTag) { return width(of: Character(first)) }
     let isDrawnAsOne = scalars.contains { $0 == emojiForm || isModifier($0) } || isJoined(scalars)
     return isDrawnAsOne && first.properties.isEmoji ? 2 : scalars.reduce(0) { $0 + max(0, columns($1)) }
   }
@@ -76,12 +80,12 @@ public enum DisplayText {
     let scalars = character.unicodeScalars
     guard let first = scalars.first else { return "" }
     if first.isASCII, scalars.count == 1 { return String(character) }
-    guard columns(first) != 0 else { return "\u{FFFD}" }
+    guard columns(first) != 0 else { return scalars.allSatisfy(isIgnorable) ? "" : "\u{FFFD}" }
     let isEmoji = first.properties.isEmoji && !first.isASCII
     var result = String.UnicodeScalarView()
     var marks = 0
     for scalar in scalars {
-      if isEmoji, scalar == joiner { break }
+      if isEmoji, scalar == joiner || isTag(scalar) { break }
       if scalar == emojiForm || scalar == textForm || isEmoji && !result.isEmpty && isModifier(scalar) { continue }
       let wide = columns(scalar)
       marks = wide == 0 ? marks + 1 : 0
@@ -94,6 +98,11 @@ public enum DisplayText {
   private static let joiner: Unicode.Scalar = "\u{200D}"
   private static let emojiForm: Unicode.Scalar = "\u{FE0F}"
   private static let textForm: Unicode.Scalar = "\u{FE0E}"
+
+  /// What has no picture, and does not join a mark to a letter.
+  private static func isIgnorable(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.isDefaultIgnorableCodePoint }
+
+  private static func isTag(_ scalar: Unicode.Scalar) -> Bool { (0xE0020...0xE007F).contains(scalar.value) }
 
   private static func isModifier(_ scalar: Unicode.Scalar) -> Bool { (0x1F3FB...0x1F3FF).contains(scalar.value) }
 

@@ -1,0 +1,21 @@
+import Testing
+
+@testable import Terminal
+
+@Suite("Text in columns")
+struct DisplayTextTests {
+  @Test("A flag of a part of a country is one flag of two columns, and an emoji of a later version has two columns")
+  func emoji() throws {
+    try #require(DisplayText.isUTF8)
+    let wales = "\u{1F3F4}\u{E0067}\u{E0062}\u{E0077}\u{E006C}\u{E0073}\u{E007F}"
+    #expect(DisplayText.settled(wales) == "\u{1F3F4}")
+    #expect(DisplayText.width(wales) == 2 && DisplayText.width("\u{1FACD}") == 2)
+  }
+
+  @Test("What has no picture leaves no mark on a screen, and a mark without a letter does")
+  func invisible() throws {
+    try #require(DisplayText.isUTF8)
+    #expect(DisplayText.settled("\u{200C}a\u{200D}").unicodeScalars.contains("\u{FFFD}") == false)
+    #expect(DisplayText.settled("\u{301}") == "\u{FFFD}")
+  }
+}
