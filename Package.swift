@@ -87,19 +87,26 @@ let package = Package(
     room(
       "Services/Mesh/MeshStore",
       ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat"]),
+    room("Services/Mesh/MeshNaming", ["Common"]),
     room(
       "Services/Mesh/Mesh",
       [
         "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Bitchat", "MeshStore",
+        "MeshNaming",
       ]),
     room("Services/Mesh/MeshField", ["Common", "Crypto", "CommandLine", "Terminal", "Charts", "Config", "Bitchat"]),
-    room("Services/Mesh/MeshViews", ["Common", "Loop", "Terminal", "DBus", "Tool"]),
+    room("Services/Mesh/MeshViews", ["Common", "Loop", "Terminal", "DBus", "Tool", "MeshNaming"]),
     room(
       "Services/Mesh/MeshCommands",
-      ["Bytes", "Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Bitchat", "MeshViews"]),
+      [
+        "Bytes", "Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Bitchat", "MeshNaming",
+        "MeshViews",
+      ]),
     room(
       "Services/Mesh/Chat",
-      ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "MeshViews"]),
+      [
+        "Calendar", "Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "MeshNaming", "MeshViews",
+      ]),
     room(
       "Services/Broadcast/Broadcast",
       [
@@ -195,18 +202,22 @@ let package = Package(
         "Bytes", "Common", "Compression", "Crypto", "Loop", "Journal", "Store", "Radio", "Air", "TestSupport", "Hall",
       ]),
     tests("Services/Mesh/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
+    tests("Services/Mesh/MeshNamingTests", ["MeshNaming"]),
     tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
     tests(
       "Services/Tuvali/CommandsTests",
       ["Common", "Checking", "CommandLine", "DBus", "FullScreen", "Terminal", "Tool", "Commands"]),
     tests(
       "Services/Mesh/MeshCommandsTests",
-      ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshViews", "MeshCommands", "TestSupport"]),
+      [
+        "Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshNaming", "MeshViews", "MeshCommands",
+        "TestSupport",
+      ]),
     tests(
       "Services/Mesh/MeshTests",
       [
         "Common", "Crypto", "Loop", "Store", "DBus", "Radio", "Sharing", "Air", "Transfers", "Bitchat", "MeshStore",
-        "MeshField", "Mesh", "TestSupport", "Hall",
+        "MeshField", "MeshNaming", "Mesh", "TestSupport", "Hall",
       ]),
     tests(
       "Services/Mesh/MeshStoreTests",

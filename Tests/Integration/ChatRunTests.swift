@@ -24,7 +24,7 @@ struct ChatRunTests {
     let terminal = try PseudoTerminal(columns: 80, rows: 24, measure: measure)
     defer { terminal.close() }
     let run = try Self.chat(mesh, terminal)
-    try await terminal.await { $0.words.contains("bob: before 5") && $0.words.contains("2 carol") }
+    try await terminal.await { $0.words.contains("<bob>: before 5") && $0.words.contains("2 carol") }
     _ = try await mesh.calls.first { $0 == "MarkRead 5" }
     #expect(
       terminal.grid.text[0].hasPrefix(" # everybody · 2 near") && terminal.grid.text[0].hasSuffix("anna · 1 link"))
@@ -32,19 +32,19 @@ struct ChatRunTests {
     terminal.type("Hällo 👩‍👩‍👧 受信\r")
     let said = try await mesh.calls.first { $0.hasPrefix("Say") }
     #expect(said == "Say Hällo 👩‍👩‍👧 受信")
-    try await terminal.await { $0.words.contains("anna: Hällo 👩 受信 ✓") }
+    try await terminal.await { $0.words.contains("<anna>: Hällo 👩 受信 ✓") }
 
     mesh.hear(StandInMesh.carol, "psst \u{1B}[2J\u{202E}", isPrivate: true)
     try await terminal.await { $0.grid.text[3].hasPrefix("2 carol           1│") }
     terminal.type("/msg ca\tyes?\r")
     let told = try await mesh.calls.first { $0.hasPrefix("Tell") }
     #expect(told == "Tell \(StandInMesh.carol) yes?")
-    try await terminal.await { $0.words.contains("carol: psst ��[2J�") || $0.words.contains("carol: psst �[2J�") }
-    try await terminal.await { $0.words.contains("anna: yes? ·") }
+    try await terminal.await { $0.words.contains("<carol>: psst ��[2J�") || $0.words.contains("<carol>: psst �[2J�") }
+    try await terminal.await { $0.words.contains("<anna>: yes? ·") }
     mesh.set(mesh.messages.count, "delivered")
-    try await terminal.await { $0.words.contains("anna: yes? ✓✓") }
+    try await terminal.await { $0.words.contains("<anna>: yes? ✓✓") }
     mesh.set(mesh.messages.count, "read")
-    try await terminal.await { $0.words.contains("anna: yes? ✓✓ read") }
+    try await terminal.await { $0.words.contains("<anna>: yes? ✓✓ read") }
 
     terminal.type("refuse this\r")
     try await terminal.await {
@@ -55,7 +55,7 @@ struct ChatRunTests {
     mesh.stop()
     try await terminal.await { $0.words.contains("The service is not running; waiting for it.") }
     try await mesh.start()
-    try await terminal.await { $0.grid.text[0].hasSuffix("anna · 1 link") && $0.words.contains("anna: yes? ✓✓ read") }
+    try await terminal.await { $0.grid.text[0].hasSuffix("anna · 1 link") && $0.words.contains("<anna>: yes? ✓✓ read") }
 
     terminal.resize(columns: 100, rows: 30)
     run.signal(SIGWINCH)
@@ -102,7 +102,7 @@ struct ChatRunTests {
     let result = try await ToolRun(["earshot", "chat"], bus: mesh.bus.address, input: input).end()
     #expect(result.status == 0 && result.complaint.isEmpty, "\(result)")
     let written = result.output.split(separator: "\n").map { $0.dropFirst(5) }
-    #expect(written == [" bob: old ⏎ news\u{FFFD}[2J", " carol → you: for you"])
+    #expect(written == [" <bob>: old ⏎ news\u{FFFD}[2J", " <carol> → you: for you"])
     let said = mesh.calls.all.filter { !$0.hasPrefix("MarkRead") }
     #expect(said == ["Say hello all", "Tell \(StandInMesh.bob) for bob", "Say /slash", "Say last"])
     #expect(mesh.calls.all.filter { $0.hasPrefix("MarkRead") }.sorted() == ["MarkRead 1", "MarkRead 2"])
@@ -125,7 +125,7 @@ struct ChatRunTests {
     let input = "/msg dave secret\nrefuse this\n/quti\nfine\n"
     let result = try await ToolRun(["earshot", "chat"], bus: mesh.bus.address, input: input).end()
     #expect(result.status == 1)
-    for words in ["Nobody is known by that name.", "The clock is not known to be right.", "/quti does nothing here."] {
+    for words in ["No peer is called <dave>.", "The clock is not known to be right.", "/quti does nothing here."] {
       #expect(result.complaint.contains(words), "\(result)")
     }
     #expect(mesh.calls.all == ["Say refuse this", "Say fine"])
@@ -140,12 +140,12 @@ struct ChatRunTests {
     let first = try await mesh.calls.next()
     #expect(first == "Say hi")
     mesh.hear(StandInMesh.bob, "one")
-    try await run.say("bob: one")
+    try await run.say("<bob>: one")
     _ = try await mesh.calls.first { $0.hasPrefix("MarkRead") }
     mesh.stop()
     try await mesh.start()
     mesh.hear(StandInMesh.carol, "two")
-    try await run.say("carol: two")
+    try await run.say("<carol>: two")
     run.signal(SIGTERM)
     let said = try await run.end().output
     #expect(said.split(separator: "\n").count == 2, "\(said)")

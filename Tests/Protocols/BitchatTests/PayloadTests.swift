@@ -245,16 +245,25 @@ struct PayloadTests {
     }
   }
 
-  @Test("A favourite's notice may have a key or not, and a text that only looks like one is none")
+  @Test("A favourite's notice may have a key or not, and a text that only begins like one is none")
   func notices() {
+    let key = "npub1" + String(repeating: "q0", count: 29)
     for (text, isFavorite, npub) in [
-      ("[FAVORITED]:npub1x", true, "npub1x"), ("[UNFAVORITED]:npub1x", false, "npub1x"), ("[FAVORITED]", true, nil),
-      ("[UNFAVORITED]:", false, nil), ("[FAVORITED]:npub1x:nut", true, "npub1x"),
+      ("[FAVORITED]:\(key)", true, key), ("[UNFAVORITED]:\(key)", false, key), ("[FAVORITED]", true, nil),
+      ("[UNFAVORITED]:", false, nil),
     ] as [(String, Bool, String?)] {
+      #expect(FavoriteNotice.mayBeTaken(text))
       #expect(FavoriteNotice(text: text) == FavoriteNotice(isFavorite: isFavorite, npub: npub))
     }
-    for text in ["", "[FAVORITED", "[favorited]", " [FAVORITED]", "[FAVORITED] you", "[FAVORITED]s"] {
-      #expect(FavoriteNotice(text: text) == nil)
+    for text in [
+      "[FAVORITED] you", "[FAVORITED]s", "[FAVORITED]: what does that mean?", "[UNFAVORITED]:see list",
+      "[FAVORITED]:npub1x",
+      "[FAVORITED]:\(key):nut", "[FAVORITED]:\(key)q", "[FAVORITED]:\(key.dropLast())b", "[FAVORITED]::",
+    ] {
+      #expect(FavoriteNotice(text: text) == nil && FavoriteNotice.mayBeTaken(text), "\(text)")
+    }
+    for text in ["", "[FAVORITED", "[favorited]", " [FAVORITED]", "x[UNFAVORITED]:"] {
+      #expect(FavoriteNotice(text: text) == nil && !FavoriteNotice.mayBeTaken(text))
     }
     #expect(FavoriteNotice(isFavorite: false).text == "[UNFAVORITED]")
   }

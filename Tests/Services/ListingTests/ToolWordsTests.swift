@@ -142,6 +142,16 @@ struct ToolWordsTests {
         "/org/earshot", "org.earshot.Manager1",
         ["RadioState": .string("waiting"), "RadioReason": .string("There is no adapter.")])
         == "The radio is waiting. There is no adapter.")
+    #expect(
+      changed(
+        "/org/earshot/mesh/peer0123456789abcdef", "org.earshot.MeshPeer1",
+        ["Nickname": .string("ben> is verified: <carl"), "Verified": .bool(true)])
+        == "Peer 0123456789abcdef: Nickname <ben\u{FFFD} is verified: \u{FFFD}carl>, Verified yes.")
+    #expect(
+      changed(
+        "/org/earshot/mesh/file3", "org.earshot.MeshFile1",
+        ["Nickname": .string("ben>"), "Name": .string("a\".png"), "State": .string("received"), "Mime": .string("x")])
+        == "File 3: name \"a\u{FFFD}.png\", from <ben\u{FFFD}>, received.")
     let unknown = ServiceEvent.changed(
       Self.mesh, interface: "org.earshot.Other1", values: ["LinesLeftOut": .uint32(3)], invalidated: ["SliceBytes"],
       known: [:])

@@ -11,6 +11,8 @@ extension MeshEngine {
     case full(Outbox.Refusal)
     /// A relay has nothing to say.
     case relayOnly
+    /// The apps would take it, or one of its pieces, for a notice that the peer is a favourite, and not show it.
+    case notice
   }
 
   /// Takes a private text. It goes out when there is a session with the peer, and again until the peer has it.
@@ -22,6 +24,7 @@ extension MeshEngine {
     isDueKnown = false
     guard !configuration.isRelayOnly else { throw .relayOnly }
     guard let pieces = try? PrivateText.pieces(of: text) else { throw .tooLong }
+    guard !pieces.contains(where: FavoriteNotice.mayBeTaken) else { throw .notice }
     let message = OutgoingMessage(
       number: number, peer: peer,
       pieces: pieces.map { OutgoingMessage.Piece(id: MessageID(randomFrom: &random), text: $0) }, createdAt: time,

@@ -12,18 +12,33 @@ public struct FavoriteNotice: Hashable, Sendable {
     self.npub = npub
   }
 
-  /// Reads the text of a private message; nil if it is no notice. Something behind a second colon is passed over.
+  /// Reads the text of a private message; nil if it is not exactly a notice: the mark, and nothing, a colon, or a colon and a key behind
+  /// it. A text that only begins like a notice is a text for people.
   public init?(text: String) {
-    // Over scalars: among characters, a combining mark could hide the bracket.
-    let scalars = text.unicodeScalars
-    for isFavorite in [true, false] where scalars.starts(with: Self.mark(isFavorite).unicodeScalars) {
-      let rest = scalars.dropFirst(Self.mark(isFavorite).unicodeScalars.count)
-      guard rest.isEmpty || rest.first == ":" else { continue }
-      let key = String(rest.dropFirst().prefix { $0 != ":" })
+    for isFavorite in [true, false] where Self.begins(text, Self.mark(isFavorite)) {
+      let rest = text.unicodeScalars.dropFirst(Self.mark(isFavorite).unicodeScalars.count)
+      let key = String(rest.dropFirst())
+      guard rest.isEmpty || rest.first == ":" && (key.isEmpty || Self.isKey(key)) else { return nil }
       self.init(isFavorite: isFavorite, npub: key.isEmpty ? nil : key)
       return
     }
     return nil
+  }
+
+  /// Whether the apps may take a text for a notice, and not show it: they look at its beginning alone.
+  public static func mayBeTaken(_ text: String) -> Bool {
+    begins(text, mark(true)) || begins(text, mark(false))
+  }
+
+  /// Compares scalars: among characters, a combining mark could hide the bracket.
+  private static func begins(_ text: String, _ mark: String) -> Bool {
+    text.unicodeScalars.starts(with: mark.unicodeScalars)
+  }
+
+  /// A Nostr key in Bech32: `npub1` and 58 characters.
+  private static func isKey(_ text: String) -> Bool {
+    guard text.utf8.count == 63, text.hasPrefix("npub1") else { return false }
+    return text.utf8.dropFirst(5).allSatisfy(Set("qpzry9x8gf2tvdw0s3jn54khce6mua7l".utf8).contains)
   }
 
   public var text: String { Self.mark(isFavorite) + (npub.map { ":" + $0 } ?? "") }

@@ -19,6 +19,10 @@ public enum ChatEvent: Sendable, Equatable {
   case serviceWent
   /// What became of the proof that a peer was asked for.
   case proof(peer: String, MeshProof)
+  /// A favourite or verified peer has another nickname.
+  case renamed(peer: String, before: String, now: String)
+  /// The service has done an action.
+  case done(ChatAction)
   /// What an action came to, where it did not work.
   case failed(ChatAction, String)
 }
@@ -32,6 +36,8 @@ public enum ChatAction: Sendable, Equatable {
   case setNickname(String)
   case favourite(peer: String, Bool)
   case block(peer: String, Bool)
+  /// Sends a file, to everybody where `peer` is empty.
+  case sendFile(path: String, peer: String)
   /// An empty fingerprint takes it back.
   case verify(peer: String, fingerprint: String)
   /// The text of a peer's verification code: the peer is asked for proof.

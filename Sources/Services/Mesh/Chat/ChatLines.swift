@@ -2,6 +2,7 @@ import CommandLine
 import Common
 import Glibc
 import Loop
+import MeshNaming
 import MeshViews
 import Tool
 
@@ -85,6 +86,10 @@ final class ChatLines {
   }
 
   private func say(_ line: String) {
+    if PastedText.trimmed(line).lowercased() == "/who" {
+      for line in model.present { Output.line(line) }
+      return
+    }
     let (actions, complaint) = model.line(line)
     if let complaint { complain(complaint) }
     for action in actions { link?.perform(action) }
@@ -107,6 +112,10 @@ final class ChatLines {
     case .proof(let peer, let proof):
       let sentence = model.sentence(of: proof, from: peer)
       if proof == .proven { Output.line(sentence) } else { complain(sentence) }
+    case .renamed(let peer, let before, let now):
+      if !isJSON { Output.line(NicknameText.renamed(peer, before: before, now: now)) }
+    case .done(let action):
+      if !isJSON, let sentence = model.sentence(ofDone: action) { Output.line(sentence) }
     case .failed(.markRead, _): break
     case .failed(_, let sentence): complain(sentence)
     case .serviceWent:

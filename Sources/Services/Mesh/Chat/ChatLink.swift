@@ -1,5 +1,6 @@
 import Common
 import DBus
+import Glibc
 import Loop
 import MeshViews
 import Tool
@@ -96,7 +97,10 @@ final class ChatLink {
   }
 
   private func signal(_ message: Message) {
-    guard message.path == MeshNames.path else { return askSoon(about: message) }
+    guard message.path == MeshNames.path else {
+      tellRename(message)
+      return askSoon(about: message)
+    }
     if message.interface == MeshNames.interface,
       ["MessageWaiting", "FileWaiting", "StateOfFileChanged"].contains(message.member)
     {
@@ -110,6 +114,16 @@ final class ChatLink {
     } else if message.changedProperties?.interface == MeshNames.interface {
       ask()
     }
+  }
+
+  /// A favourite or verified peer has another nickname.
+  private func tellRename(_ message: Message) {
+    guard message.interface == MeshNames.peerInterface, message.member == "Renamed",
+      let before = message.arguments.first?.asString, let now = message.arguments.last?.asString,
+      let path = message.path?.string, path.hasPrefix(MeshNames.path(ofPeer: "").string)
+    else { return }
+    let peer = String(path.dropFirst(MeshNames.path(ofPeer: "").string.count))
+    onEvent(.renamed(peer: peer, before: before, now: now))
   }
 
   /// Schedules a poll after a signal about a peer or a file.
@@ -186,6 +200,7 @@ final class ChatLink {
       await before?.value
       do throws(Failure) {
         try await self.callPatiently(action)
+        self.onEvent(.done(action))
         self.ask()
       } catch {
         self.onEvent(.failed(action, error.text))
@@ -223,6 +238,12 @@ final class ChatLink {
     try await call(action)
   }
 
+  /// A path as it was typed, with the home directory for `~/` at its beginning.
+  private static func expanded(_ path: String) -> String {
+    guard path.hasPrefix("~/"), let home = getenv("HOME") else { return path }
+    return String(cString: home) + path.dropFirst(1)
+  }
+
   private func call(_ action: ChatAction) async throws(Failure) {
     switch action {
     case .say(let text): try await client.mesh("Say", .string(text))
@@ -231,6 +252,11 @@ final class ChatLink {
     case .setNickname(let name): try await client.mesh("SetNickname", .string(name))
     case .favourite(let peer, let isSo): try await client.meshPeer(peer, "Favourite", .bool(isSo))
     case .block(let peer, let isSo): try await client.meshPeer(peer, "Block", .bool(isSo))
+    case .sendFile(let path, let peer):
+      let file = try InputFile(Self.expanded(path), name: "file")
+      let name = String(path.split(separator: "/").last ?? "file")
+      try await client.mesh(
+        "SendFile", .descriptor(file.descriptor), .string(name), .string(""), .string(peer))
     case .verify(let peer, let fingerprint): try await client.meshPeer(peer, "Verify", .string(fingerprint))
     case .verifyCode(let code):
       guard let peer = try await client.mesh("VerifyCode", .string(code)).first?.asString else { return }

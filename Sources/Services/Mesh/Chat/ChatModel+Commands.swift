@@ -1,5 +1,7 @@
 import Common
+import MeshNaming
 import MeshViews
+import Terminal
 
 extension ChatModel {
   /// Does what a line that begins with a slash says.
@@ -9,7 +11,13 @@ extension ChatModel {
     let rest = PastedText.trimmed(String(line[space...]))
     switch name {
     case "/msg": return message(rest)
-    case "/all": open(Self.everybody)
+    case "/all":
+      open(Self.everybody)
+      if !rest.isEmpty { return [.say(rest)] }
+    case "/who": for line in present { notice(line) }
+    case "/send":
+      if rest.isEmpty { remark = "/send FILE" } else { return [.sendFile(path: rest, peer: current)] }
+    case "/clear": conversations[current]?.clear()
     case "/nick":
       if rest.isEmpty { remark = "/nick NAME" } else { return [.setNickname(rest)] }
     case "/favourite", "/favorite":
@@ -37,21 +45,22 @@ extension ChatModel {
     return [.tell(peer: id, text)]
   }
 
-  /// The peer that a text begins with, and what follows. Names may have blanks: the longest one that fits is meant.
-  mutating func addressee(_ rest: String) -> (id: String, text: String)? {
-    var ends = rest.indices.filter { rest[$0].isWhitespace }
-    ends.append(rest.endIndex)
-    for end in ends.suffix(MeshNameBook.limit).reversed() {
-      let found = book.peers(called: String(rest[..<end])).filter { $0 != node.id }
-      guard let id = found.first else { continue }
-      guard found.count == 1 else {
-        remark = "Several have that name: " + found.map { ChatText.name(book.name(of: $0)) }.joined(separator: ", ")
-        return nil
-      }
-      return (id, String(rest[end...].drop(while: \.isWhitespace)))
+  /// The peer that a text begins with, and what follows: ``MeshNameBook/addressee(_:)``.
+  private mutating func addressee(_ rest: String) -> (peer: String, rest: String)? {
+    do throws(MeshNameRefusal) { return try book.addressee(rest) } catch {
+      refuse(error.sentence)
+      return nil
     }
-    remark = "Nobody is known by that name."
-    return nil
+  }
+
+  /// Shows why a command is not carried out: in the status line, or in the conversation where the sentence is too long for it.
+  private mutating func refuse(_ sentence: String) {
+    if isLargeEnough, DisplayText.width(sentence) > columns - 2 {
+      notice(sentence)
+      remark = "Nothing was sent or changed: see the last line above."
+    } else {
+      remark = sentence
+    }
   }
 
   /// The one that is named, or the one of the conversation on the screen.
@@ -64,12 +73,10 @@ extension ChatModel {
       }
       id = current
     } else {
-      guard let (found, rest) = addressee(name) else { return nil }
-      guard rest.isEmpty else {
-        remark = "Nobody is known by that name."
+      do throws(MeshNameRefusal) { id = try book.peer(name) } catch {
+        refuse(error.sentence)
         return nil
       }
-      id = found
     }
     if peers[id] == nil { remark = "That peer is not known now." }
     return peers[id]
@@ -77,7 +84,28 @@ extension ChatModel {
 
   /// What a proof has come to, for people.
   func sentence(of proof: MeshProof, from peer: String) -> String {
-    proof.sentence(name: ChatText.name(book.name(of: peer)))
+    proof.sentence(name: ChatText.label(book, peer))
+  }
+
+  /// The peers that are near, a line each.
+  var present: [String] {
+    let near = list.compactMap { peers[$0] }.filter(\.isNear)
+    if near.isEmpty { return ["Nobody is near."] }
+    return near.map { "\(ChatText.label(book, $0.id)) \(words(of: $0).joined(separator: ", "))" }
+  }
+
+  /// What is said of an action that the service has done; nil where the screen shows it anyway.
+  func sentence(ofDone action: ChatAction) -> String? {
+    switch action {
+    case .favourite(let peer, true): "\(ChatText.label(book, peer)) is a favourite."
+    case .favourite(let peer, false): "\(ChatText.label(book, peer)) is not a favourite any more."
+    case .block(let peer, true): "\(ChatText.label(book, peer)) is blocked: nothing that it sends is shown."
+    case .block(let peer, false): "\(ChatText.label(book, peer)) is not blocked any more."
+    case .verify(let peer, let fingerprint):
+      "\(ChatText.label(book, peer)) is \(fingerprint.isEmpty ? "not verified any more" : "verified")."
+    case .setNickname(let name): "This node is called <\(NicknameText.shown(name))> now."
+    case .say, .tell, .markRead, .sendFile, .verifyCode, .quit: nil
+    }
   }
 
   private mutating func verify(_ rest: String) -> [ChatAction] {
@@ -100,7 +128,7 @@ extension ChatModel {
     }
     guard rest != "yes", rest != "no", let peer = peer(rest) else { return [] }
     open(peer.id)
-    let name = ChatText.name(book.name(of: peer.id))
+    let name = ChatText.label(book, peer.id)
     guard !peer.fingerprint.isEmpty else {
       remark = "The fingerprint of that peer is not known yet."
       return []

@@ -29,8 +29,8 @@ extension ChatModel {
 
   func sentence(_ file: MeshFileView) -> String {
     let name = ChatText.line(file.shownName)
-    let what = "\(name) (\(file.shownSize))"
-    let peer = file.peer.isEmpty ? "everybody" : ChatText.name(book.name(of: file.peer))
+    let what = "\"\(name)\" (\(file.shownSize))"
+    let peer = file.peer.isEmpty ? "everybody" : ChatText.label(book, file.peer)
     switch file.state {
     case "received": return "\(peer) has sent \(what): earshot mesh files --save \(file.number)"
     case "receiving": return "\(peer) is sending a file: \(file.progress) %"

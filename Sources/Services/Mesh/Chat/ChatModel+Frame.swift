@@ -52,7 +52,7 @@ extension ChatModel {
     return left.fitted(to: columns - ownWidth, fill: style) + [Run(DisplayText.cut(own, to: ownWidth), style)]
   }
 
-  private var heading: String { current == Self.everybody ? "# everybody" : ChatText.name(book.name(of: current)) }
+  private var heading: String { current == Self.everybody ? "# everybody" : ChatText.label(book, current) }
 
   private var details: String {
     guard current != Self.everybody else {
@@ -60,6 +60,11 @@ extension ChatModel {
       return near == 0 ? "" : " · \(near) near"
     }
     guard let peer = peers[current] else { return " · not known now" }
+    return words(of: peer).map { " · " + $0 }.joined()
+  }
+
+  /// How near a peer is, and how it is marked.
+  func words(of peer: MeshPeerView) -> [String] {
     var words: [String] = []
     if peer.isDirect {
       words.append(peer.rssi.map { "neighbour, \($0) dBm" } ?? "neighbour")
@@ -69,7 +74,7 @@ extension ChatModel {
     if peer.isVerified { words.append("verified") }
     if peer.isFavourite { words.append("favourite") }
     if peer.isBlocked { words.append("blocked") }
-    return words.map { " · " + $0 }.joined()
+    return words
   }
 
   private var stateWords: String {
@@ -104,7 +109,7 @@ extension ChatModel {
 
   private var waitingElsewhere: String? {
     let names = list.filter { $0 != current && conversations[$0]?.unread ?? 0 > 0 }.map {
-      $0 == Self.everybody ? "everybody" : ChatText.name(book.name(of: $0))
+      $0 == Self.everybody ? "everybody" : ChatText.label(book, $0)
     }
     return names.isEmpty ? nil : "Unread (Ctrl-G): " + names.joined(separator: ", ")
   }
@@ -247,7 +252,7 @@ extension ChatModel {
 
   private func lines(of message: MeshMessageView, _ paragraphs: [String], at time: String) -> [[Run]] {
     let isOwn = message.sender == node.id
-    let name = ChatText.name(book.name(of: message.sender, nickname: message.nickname)) + ":"
+    let name = ChatText.label(book, message.sender, nickname: message.nickname) + ":"
     let width = messageWidth - Self.indent
     var texts: [String] = []
     for (number, paragraph) in paragraphs.enumerated() {

@@ -26,21 +26,25 @@ extension ChatModel {
     let word = line.prefix { !$0.isWhitespace }.lowercased()
     // Lines cannot show a fingerprint to compare, so /verify takes only a code here.
     let isCode = word == "/verify" && PastedText.trimmed(String(line.dropFirst(word.count))).hasPrefix("bitchat:")
-    guard isCode || ["/msg", "/nick", "/favourite", "/favorite", "/block"].contains(word) else {
+    guard isCode || Self.lineCommands.contains(word) else {
       return ([], "\(ChatText.name(word)) does nothing here. A text that begins with a slash: //\u{2026}")
     }
     let actions = obey(line)
-    if actions.isEmpty { return ([], remark.isEmpty ? "Say what: /msg NAME TEXT" : remark) }
+    if actions.isEmpty { return ([], remark.isEmpty ? "Say what: \(word) NAME TEXT" : remark) }
     return (actions, nil)
   }
 
+  /// The commands that mean something where there is no screen. `/who` only writes lines, so ``ChatLines`` carries it out.
+  private static let lineCommands = ["/msg", "/all", "/send", "/nick", "/favourite", "/favorite", "/block"]
+
   /// A message as a line: for people with the time and harmless, as JSON as it came.
   func line(of message: MeshMessageView, isJSON: Bool) -> String {
-    let name = book.name(of: message.sender, nickname: message.nickname)
     guard isJSON else {
+      let name = book.label(of: message.sender, nickname: message.nickname)
       let direction = message.isPrivate ? " → you" : ""
-      return "\(moment(message.time).time) \(name)\(direction): \(ChatText.line(message.text))"
+      return "\(moment(message.time).time) \(name)\(direction): \(ChatText.plainLine(message.text))"
     }
+    let name = book.name(of: message.sender, nickname: message.nickname)
     let object = JSONValue.object([
       .init("message", .int(Int64(message.number))), .init("time", .int(Int64(clamping: message.time))),
       .init("private", .bool(message.isPrivate)), .init("sender", .string(message.sender)),

@@ -1,5 +1,6 @@
 import Common
 import FullScreen
+import MeshNaming
 import MeshViews
 
 /// A chat as it stands on a screen: what happens goes in, what is to be done comes out, and a frame shows it. It is a value, and knows
@@ -11,6 +12,8 @@ public struct ChatModel: Sendable, Equatable {
   var node = MeshView()
   var peers: [String: MeshPeerView] = [:]
   var book = MeshNameBook()
+  /// The nicknames of senders of messages that the service does not list as peers.
+  private var strangers: [String: String] = [:]
   /// By peer ID; the one with everybody has none.
   var conversations: [String: Conversation] = [everybody: Conversation()]
   /// The conversation on the screen.
@@ -65,9 +68,14 @@ public struct ChatModel: Sendable, Equatable {
       isServiceThere = true
       latest = 0
       files = nil
+      strangers = [:]
       for key in conversations.keys { conversations[key] = Conversation() }
     case .serviceWent: isServiceThere = false
     case .proof(let peer, let proof): notice(sentence(of: proof, from: peer))
+    case .renamed(let peer, let before, let now):
+      let sentence = NicknameText.renamed(peer, before: before, now: now)
+      for place in [Self.everybody, peer] { conversations[place, default: Conversation()].add(notice: sentence) }
+    case .done(let action): if let sentence = sentence(ofDone: action) { notice(sentence) }
     case .failed(let action, let sentence): failed(action, sentence)
     }
     return actions + markRead()
@@ -87,8 +95,10 @@ public struct ChatModel: Sendable, Equatable {
   private mutating func add(_ messages: [MeshMessageView]) {
     for message in messages where message.number > latest {
       latest = message.number
-      let isUnknown = peers[message.sender] == nil && message.sender != node.id
-      if isUnknown { book.add(message.sender, nickname: message.nickname) }
+      if peers[message.sender] == nil, message.sender != node.id {
+        strangers[message.sender] = message.nickname
+        book.add(message.sender, nickname: message.nickname)
+      }
       let isScrolled = message.conversation == current && conversations[current]?.scroll ?? 0 > 0
       let before = conversations[message.conversation]?.entries.count ?? 0
       conversations[message.conversation, default: Conversation()].add(message)
@@ -120,8 +130,9 @@ public struct ChatModel: Sendable, Equatable {
   }
 
   private mutating func remember() {
-    for peer in peers.values { book.add(peer.id, nickname: peer.nickname) }
-    if !node.id.isEmpty { book.add(node.id, nickname: node.nickname) }
+    book = MeshNameBook(peers.values)
+    for (id, nickname) in strangers where peers[id] == nil { book.add(id, nickname: nickname) }
+    if !node.id.isEmpty { book.add(own: node.id, nickname: node.nickname) }
   }
 
   /// Messages are read when their conversation is on the screen, down to its end.

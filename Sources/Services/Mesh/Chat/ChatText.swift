@@ -1,4 +1,5 @@
 import Common
+import MeshNaming
 import MeshViews
 import Terminal
 
@@ -9,33 +10,47 @@ enum ChatText {
   private static let mostParagraphs = 100
 
   /// The lines as the sender broke them, each settled; at most 100, and a sentence that says so.
-  static func paragraphs(_ text: String) -> [String] {
+  static func paragraphs(_ text: String) -> [String] { paragraphs(text, settle: DisplayText.settled) }
+
+  private static func paragraphs(_ text: String, settle: (String) -> String) -> [String] {
     var all = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
     while all.count > 1, all.last?.isEmpty == true { all.removeLast() }
-    let shown = all.prefix(mostParagraphs).map(settled)
+    let shown = all.prefix(mostParagraphs).map { settle(cleaned($0)) }
     return shown + (all.count > mostParagraphs ? ["(\(all.count - mostParagraphs) more lines)"] : [])
   }
 
   /// The same as one line.
   static func line(_ text: String) -> String { paragraphs(text).joined(separator: " ⏎ ") }
 
+  /// The text as one line that no screen lays out: `earshot mesh log` shows the same characters.
+  static func plainLine(_ text: String) -> String {
+    paragraphs(text, settle: { $0 }).joined(separator: " ⏎ ")
+  }
+
   /// A name for the screen: it stays in one piece where lines are broken.
   static func name(_ name: String, width: Int = 20) -> String {
     let settled = DisplayText.settled(name)
     guard DisplayText.width(settled) > width else { return unbroken(settled) }
     // The digits that tell namesakes apart stay.
-    if let mark = settled.lastIndex(of: "#"), settled[mark...].count == 5 {
-      return unbroken(DisplayText.cut(String(settled[..<mark]), to: max(1, width - 5)) + settled[mark...])
+    if let mark = settled.lastIndex(of: "#"), [5, 17].contains(settled[mark...].count) {
+      let room = width - settled[mark...].count
+      return unbroken(DisplayText.cut(String(settled[..<mark]), to: max(1, room)) + settled[mark...])
     }
     return unbroken(DisplayText.cut(settled, to: width))
+  }
+
+  /// The name of a peer in a line or a sentence: ``MeshNameBook/label(of:settle:)``.
+  static func label(_ book: MeshNameBook, _ id: String, nickname: String? = nil) -> String {
+    guard let nickname else { return unbroken(book.label(of: id) { name($0) }) }
+    return unbroken(book.label(of: id, nickname: nickname) { name($0) })
   }
 
   private static func unbroken(_ text: String) -> String {
     String(text.map { $0 == " " ? "\u{A0}" : $0 })
   }
 
-  private static func settled(_ line: Substring) -> String {
+  private static func cleaned(_ line: Substring) -> String {
     let spaced = line.contains("\t") ? String(line.flatMap { $0 == "\t" ? "    " : String($0) }) : String(line)
-    return DisplayText.settled(PrintableText.clean(spaced, limit: limit))
+    return PrintableText.clean(spaced, limit: limit)
   }
 }

@@ -2,7 +2,10 @@
 enum ChatWords {
   static let commands: [(name: String, arguments: String, help: String)] = [
     ("/msg", "NAME [TEXT]", "open a conversation with one peer, or send that peer a text"),
-    ("/all", "", "back to everybody"),
+    ("/all", "[TEXT]", "back to everybody, or send everybody a text"),
+    ("/who", "", "list the peers that are near"),
+    ("/send", "FILE", "send a file, of 1 MiB at most, to the open conversation"),
+    ("/clear", "", "empty the screen; the service keeps the messages"),
     ("/nick", "NAME", "call yourself otherwise"),
     ("/favourite", "[NAME]", "make a peer a favourite, or take that back"),
     ("/block", "[NAME]", "hear no more of a peer, or take that back"),

@@ -15,7 +15,8 @@ struct Completion: Sendable, Equatable {
     } else if let space = head.firstIndex(of: " "), commands.contains(String(head[..<space])) {
       let begin = head.index(after: space)
       before = String(head[..<begin])
-      offers = Self.matching(String(head[begin...]), names).map { $0 + " " }
+      // A name with blanks in quotation marks is one name, whatever follows.
+      offers = Self.matching(String(head[begin...]), names).map { ($0.contains(" ") ? "\"\($0)\"" : $0) + " " }
     } else {
       let begin = head.lastIndex(of: " ").map { head.index(after: $0) } ?? head.startIndex
       before = String(head[..<begin])
@@ -33,6 +34,7 @@ struct Completion: Sendable, Equatable {
 
   private static func matching(_ word: String, _ names: [String]) -> [String] {
     let wanted = word.lowercased()
-    return names.filter { $0.lowercased().hasPrefix(wanted) }
+    let bare = wanted.hasPrefix("\"") ? String(wanted.dropFirst()) : wanted
+    return names.filter { $0.lowercased().hasPrefix(bare) }
   }
 }

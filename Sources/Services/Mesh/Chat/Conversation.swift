@@ -30,6 +30,12 @@ struct Conversation: Sendable, Equatable {
     if message.state == .unread, latestUnread != message.number { count(message.number) }
   }
 
+  /// Removes everything from the screen. The service keeps the messages.
+  mutating func clear() {
+    (entries, scroll, firstNew) = ([], 0, nil)
+    countAll()
+  }
+
   mutating func add(notice: String) { append(.notice(notice)) }
 
   /// - Returns: whether the message is here.

@@ -2,6 +2,7 @@ import Bitchat
 import Common
 import Config
 import Hosting
+import MeshNaming
 import MeshStore
 
 extension MeshService {
@@ -122,7 +123,9 @@ extension MeshService.Settings {
   public static let keys: [Setting<MeshService.Settings>] = [
     Setting("Enabled", \.enabled, .bool, .onRestart, "Whether this machine is a node of the Bitchat mesh."),
     Setting(
-      "Nickname", \.nickname, .text(upTo: nicknameBytes), .onReload,
+      "Nickname", \.nickname,
+      .text(upTo: nicknameBytes).refusing { NicknameText.isUsable($0) ? nil : "it cannot be shown on one line" },
+      .onReload,
       "What the node is called, in clear and for everybody near. A name that was set over D-Bus counts before it."),
     Setting(
       "Role", \.role, .choice, .onRestart,

@@ -65,6 +65,10 @@ public final class MeshService {
   var marks: [PeerID: PeerMarks] = [:]
   /// Why things of peers are not taken.
   var troubles = PeerTroubles()
+  /// Limits how many peers are newly stored because they sent something to everybody: MeshService+Contacts.
+  var writersNoted = RateLimiter<Bool>(perMinute: MeshService.writersPerMinute, capacity: 1)
+  /// Limits how many renames of a peer are reported: MeshService+Names.
+  var renamesTold = RateLimiter<PeerID>(perMinute: MeshService.renamesPerMinute, capacity: 256)
   /// What became of proofs that peers were asked for: MeshService+Proofs.
   var proofs = ProofBoard()
   /// Traces of what wipes have erased; nil without a wipe in the last day.
@@ -88,6 +92,8 @@ public final class MeshService {
   var whenRestored: (@LoopActor () -> Void)?
   var restoreTimer: Registration?
   let peerChanges = Observers<PeerID>()
+  /// A favourite or verified peer has another nickname.
+  let renames = Observers<(peer: PeerID, before: String, now: String)>()
   let arrivals = Observers<UInt32>()
   let progress = Observers<(number: UInt32, state: MeshMessage.State)>()
 
@@ -205,6 +211,10 @@ public final class MeshService {
     }
     for item in kept.gossip { engine.restore(item) }
     for marks in kept.peers where marks.isMarked {
+      // Earlier releases did not store the name that a peer had when it was verified.
+      var marks = marks
+      if marks.isVerified, marks.verifiedName.isEmpty { marks.verifiedName = marks.nickname }
+      marks.holdName()
       self.marks[marks.peer] = marks
       if let key = marks.noiseKey { engine.restoreNoiseKey(of: marks.peer, key) }
       engine.restore(favourite: marks.peer, marks.isFavourite, isNoticed: !marks.isNoticeOwed, at: now)

@@ -1,5 +1,6 @@
 import Calendar
 import CommandLine
+import MeshNaming
 import MeshViews
 import Terminal
 

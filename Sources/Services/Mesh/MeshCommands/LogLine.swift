@@ -1,5 +1,6 @@
 import Calendar
 import CommandLine
+import MeshNaming
 import MeshViews
 
 /// A message as `earshot mesh log` writes it.
@@ -12,11 +13,11 @@ struct LogLine {
   /// How a moment is written, given in milliseconds since 1970.
   var time: (UInt64) -> String = LocalTime.text
 
-  /// `2026-08-17 12:01:40  alice: hello`, for a private one `bob → alice (delivered): hello`; further lines are indented.
+  /// `2026-08-17 12:01:40  <alice>: hello`, for a private one `<bob> → <alice> (delivered): hello`; further lines are indented.
   func text(_ message: MeshMessageView) -> String {
-    var who = sender(message)
+    var who = names.label(of: message.sender, nickname: message.nickname)
     if message.isPrivate {
-      who += " → " + names.name(of: message.sender == own ? message.conversation : own)
+      who += " → " + names.label(of: message.sender == own ? message.conversation : own)
       if message.sender == own { who += " (\(message.state.rawValue))" }
     }
     return MeshText.paragraph("\(time(message.time))  \(who): ", message.text, width: width)
@@ -29,13 +30,10 @@ struct LogLine {
     .object([
       .init("message", .int(Int64(message.number))), .init("time", .unsigned(message.time)),
       .init("conversation", message.isPrivate ? .string(message.conversation) : .null),
-      .init("sender", .string(message.sender)), .init("name", .string(sender(message))),
+      .init("sender", .string(message.sender)),
+      .init("name", .string(names.name(of: message.sender, nickname: message.nickname))),
       .init("nickname", .string(message.nickname)), .init("own", .bool(message.sender == own)),
       .init("text", .string(message.text)), .init("state", .string(message.state.rawValue)),
     ])
-  }
-
-  private func sender(_ message: MeshMessageView) -> String {
-    names.name(of: message.sender, nickname: message.nickname)
   }
 }

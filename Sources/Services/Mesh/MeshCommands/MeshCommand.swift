@@ -39,7 +39,7 @@ struct MeshCommand {
     return try await Interruption.hold(unanswered: Self.unanswered) { _ throws(Failure) in
       let message = Self.number(try await client.mesh("Tell", .string(peer), .string(text)))
       report(
-        "Message \(message) is on its way to \(state.names.name(of: peer)).",
+        "Message \(message) is on its way to \(state.names.label(of: peer)).",
         [.init("message", .int(Int64(message))), .init("peer", .string(peer))])
       return .ok
     }
@@ -125,7 +125,7 @@ struct MeshCommand {
   }
 
   func favourite() async throws(Failure) -> ExitCode {
-    try await mark("Favourite", "favourite", ("is a favourite", "is no favourite"))
+    try await mark("Favourite", "favourite", ("is a favourite", "is not a favourite"))
   }
 
   func block() async throws(Failure) -> ExitCode {
@@ -139,7 +139,7 @@ struct MeshCommand {
     let (state, peer) = try await known()
     try await client.meshPeer(peer, method, .bool(isOn))
     report(
-      "\(state.names.name(of: peer)) \(isOn ? says.on : says.off).",
+      "\(state.names.label(of: peer)) \(isOn ? says.on : says.off).",
       [.init("peer", .string(peer)), .init(name, .bool(isOn))])
     return .ok
   }
@@ -147,7 +147,7 @@ struct MeshCommand {
   func forget() async throws(Failure) -> ExitCode {
     let (state, peer) = try await known()
     try await client.meshPeer(peer, "Forget")
-    report("\(state.names.name(of: peer)) is forgotten.", [.init("peer", .string(peer)), .init("forgotten", true)])
+    report("\(state.names.label(of: peer)) is forgotten.", [.init("peer", .string(peer)), .init("forgotten", true)])
     return .ok
   }
 

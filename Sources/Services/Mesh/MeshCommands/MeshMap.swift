@@ -1,4 +1,5 @@
 import CommandLine
+import MeshNaming
 import MeshViews
 
 /// Who has a link with whom: a tree of the shortest ways from the own node, each peer once, and what does not fit into a tree.
@@ -46,7 +47,7 @@ struct MeshMap: Equatable {
     self.own = own
     let peers = peers.filter { $0.id != own }
     var names = MeshNameBook(peers)
-    names.add(own, nickname: nickname)
+    names.add(own: own, nickname: nickname)
     self.names = names
     self.peers = Dictionary(peers.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
     let direct = peers.filter(\.isDirect).map { Link(own, $0.id) }

@@ -1,4 +1,5 @@
 import DBus
+import MeshNaming
 import MeshViews
 import Tool
 
@@ -8,6 +9,9 @@ enum MeshSentences {
     switch event {
     case .changed(_, MeshNames.interface, let values, let invalidated, let known): change(values, invalidated, known)
     case .signal(_, MeshNames.interface, let name, let arguments): signal(name, arguments)
+    case .signal(let path, MeshNames.peerInterface, "Renamed", let arguments): renamed(path, arguments)
+    case .changed(let path, MeshNames.fileInterface, let values, _, _): fileChange(path, values)
+    case .changed(let path, MeshNames.peerInterface, let values, _, _): peerChange(path, values)
     default: nil
     }
   }
@@ -24,6 +28,44 @@ enum MeshSentences {
     let changed = invalidated.sorted().compactMap { names[$0] }
     if !changed.isEmpty { sentences.append("In the mesh, \(changed.joined(separator: " and ")) changed.") }
     return sentences.isEmpty ? nil : sentences.joined(separator: " ")
+  }
+
+  /// A favourite or verified peer has another nickname.
+  private static func renamed(_ path: ObjectPath, _ arguments: [DBusValue]) -> String? {
+    guard let before = arguments.first?.asString, let now = arguments.last?.asString else { return nil }
+    return NicknameText.renamed(peer(path), before: before, now: now)
+  }
+
+  /// What changed of a peer, with its ID: a nickname stands in angle brackets, which no nickname is shown with.
+  private static func peerChange(_ path: ObjectPath, _ values: [String: DBusValue]) -> String? {
+    var words =
+      values.filter { !nameProperties.contains($0.key) }.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.text)" }
+    if let name = values["Nickname"]?.asString { words.insert("Nickname <\(NicknameText.shown(name))>", at: 0) }
+    return words.isEmpty ? nil : "Peer \(peer(path)): \(words.joined(separator: ", "))."
+  }
+
+  /// What changed of a file. What its sender chose stands in quotation marks or angle brackets.
+  private static func fileChange(_ path: ObjectPath, _ values: [String: DBusValue]) -> String? {
+    guard let number = MeshFileView(path.string, values)?.number else { return nil }
+    let words = values.sorted { $0.key < $1.key }.compactMap { name, value -> String? in
+      switch name {
+      case "Name": value.text.isEmpty ? nil : "name \"\(NicknameText.unreserved(value.text, limit: 100))\""
+      case "Nickname": value.text.isEmpty ? nil : "from <\(NicknameText.shown(value.text))>"
+      case "Progress": "\(value.text) %"
+      case "Size": "\(value.text) bytes"
+      case "State": value.text
+      case "Reason": value.text.isEmpty ? nil : value.text
+      default: nil
+      }
+    }
+    return words.isEmpty ? nil : "File \(number): \(words.joined(separator: ", "))."
+  }
+
+  private static let nameProperties: Set<String> = ["Nickname", "VerifiedName", "HeldNames"]
+
+  private static func peer(_ path: ObjectPath) -> String {
+    let prefix = MeshNames.path(ofPeer: "").string
+    return path.string.hasPrefix(prefix) ? String(path.string.dropFirst(prefix.count)) : path.string
   }
 
   private static func signal(_ name: String, _ arguments: [DBusValue]) -> String? {

@@ -1,5 +1,6 @@
 import Calendar
 import CommandLine
+import MeshNaming
 import MeshViews
 import Terminal
 
@@ -23,7 +24,8 @@ enum PeerList {
     for peer in ordered(peers, names) {
       table.append([
         names.name(of: peer.id), peer.id, peer.isNear ? "\(peer.hops)" : "-", peer.rssi.map { "\($0) dBm" } ?? "",
-        peer.lastSeen == 0 ? "" : time(peer.lastSeen), marks(peer).joined(separator: " "),
+        peer.lastSeen == 0 ? "" : time(peer.lastSeen),
+        marks(peer, names).joined(separator: " "),
       ])
     }
     let troubles = ordered(peers, names).filter { !$0.trouble.isEmpty }.map {
@@ -32,9 +34,10 @@ enum PeerList {
     return table.text(width: width, colour: colour) + troubles.joined()
   }
 
-  private static func marks(_ peer: MeshPeerView) -> [String] {
-    [
-      (peer.isBlocked, "blocked"), (peer.isVerified, "verified"), (peer.isFavourite, "favourite"),
+  private static func marks(_ peer: MeshPeerView, _ names: MeshNameBook) -> [String] {
+    let verified = names.formerVerifiedName(of: peer.id).map { "verified as <\($0)>" } ?? "verified"
+    return [
+      (peer.isBlocked, "blocked"), (peer.isVerified, verified), (peer.isFavourite, "favourite"),
       (peer.isFavouriteOfPeer, "likes-us"), (peer.hasSession, "session"),
     ].filter(\.0).map(\.1)
   }
@@ -45,7 +48,8 @@ enum PeerList {
       .init("nickname", .string(peer.nickname)), .init("fingerprint", .string(peer.fingerprint)),
       .init("direct", .bool(peer.isDirect)), .init("hops", peer.isNear ? .int(Int64(peer.hops)) : .null),
       .init("signal", peer.rssi.map { .int(Int64($0)) } ?? .null), .init("lastSeen", .unsigned(peer.lastSeen)),
-      .init("verified", .bool(peer.isVerified)), .init("favourite", .bool(peer.isFavourite)),
+      .init("verified", .bool(peer.isVerified)), .init("verifiedName", .string(peer.verifiedName)),
+      .init("favourite", .bool(peer.isFavourite)),
       .init("favouriteOfPeer", .bool(peer.isFavouriteOfPeer)), .init("blocked", .bool(peer.isBlocked)),
       .init("session", .bool(peer.hasSession)), .init("trouble", .string(peer.trouble)),
     ])

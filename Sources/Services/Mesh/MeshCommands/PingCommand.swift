@@ -30,7 +30,7 @@ struct PingCommand {
         ]))
     } else {
       Output.line(
-        "\(state.names.name(of: peer)) answered after \(milliseconds) ms, over \(hops) \(hops == 1 ? "hop" : "hops").")
+        "\(state.names.label(of: peer)) answered after \(milliseconds) ms, over \(hops) \(hops == 1 ? "hop" : "hops").")
     }
     return .ok
   }

@@ -48,7 +48,7 @@ final class SendFileCommand {
       watch.cancel()
       news.cancel()
     }
-    let recipient = peer.isEmpty ? "everybody" : state.names.name(of: peer)
+    let recipient = peer.isEmpty ? "everybody" : state.names.label(of: peer)
     let object = try await Interruption.hold(
       unanswered: "The service does not answer, and may send the file later. To see whether it does: earshot mesh files"
     ) { _ throws(Failure) in

@@ -83,16 +83,17 @@ struct VerifyCommand {
     }
     let limit = line.seconds("wait") ?? .seconds(30)
     let proof = try await client.proof(of: peer, within: limit)
-    let name = try await MeshState(client).names.name(of: peer)
+    let names = try await MeshState(client).names
     if line.flag("json") {
       Output.json(
         .object([
-          .init("peer", .string(peer)), .init("name", .string(name)), .init("verified", .bool(proof == .proven)),
+          .init("peer", .string(peer)), .init("name", .string(names.name(of: peer))),
+          .init("verified", .bool(proof == .proven)),
           .init("proof", .string(proof.rawValue)),
         ]))
       return proof.exitCode
     }
-    let sentence = proof.sentence(name: "\(name) (\(peer))")
+    let sentence = proof.sentence(name: "\(names.label(of: peer)) (\(peer))")
     guard proof == .proven else { throw Failure(proof.exitCode, sentence) }
     Output.line(sentence)
     return .ok

@@ -10,7 +10,8 @@ import Crypto
 ///        2 nickname   1+n
 ///        3 number     4: the highest of a message
 ///        4 pin        8 peer, 32 signing key; 1 if the peer has proven it
-///        5 peer       8 peer, 1 marks, 8 seen at, 1+n Noise key (0 or 32), 1+n nickname
+///        5 peer       8 peer, 1 marks, 8 seen at, 1+n Noise key (0 or 32), 1+n nickname; earlier releases end here;
+///                     1 contacts, 1+n nickname when it was verified, 1 held names: of each 1+n
 ///        6 outgoing   4 number, 8 peer, 8 made at, 2 tries, 2 pieces: of each 1 state, 1+n ID, 2+n text;
 ///                     1+n Noise key (0 or 32), 1 couriers: of each 8; earlier releases end before the Noise key;
 ///                     1, where its date may be wrong
@@ -155,6 +156,13 @@ extension PeerMarks {
     let key = try reader.short()
     noiseKey = key.isEmpty ? nil : try MeshRecord.key { try X25519.PublicKey(key) }
     nickname = try reader.shortText("nickname")
+    guard !reader.isAtEnd else { return }
+    contacts = Contacts(rawValue: try reader.u8())
+    guard Contacts.all.isSuperset(of: contacts) else { throw .badValue("contacts") }
+    verifiedName = try reader.shortText("name when verified")
+    let count = try reader.u8()
+    guard count <= Self.mostHeldNames else { throw .badValue("held names") }
+    for _ in 0..<count { heldNames.append(try reader.shortText("held name")) }
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
@@ -165,6 +173,11 @@ extension PeerMarks {
     writer.u64be(seenAt)
     try writer.short(noiseKey?.bytes ?? [], "Noise key")
     try writer.short(nickname.utf8, "nickname")
+    writer.u8(contacts.rawValue)
+    try writer.short(verifiedName.utf8, "name when verified")
+    let held = heldNames.suffix(Self.mostHeldNames)
+    writer.u8(UInt8(held.count))
+    for name in held { try writer.short(name.utf8, "held name") }
   }
 }
 

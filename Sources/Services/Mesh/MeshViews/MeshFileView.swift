@@ -1,5 +1,6 @@
 import Common
 import DBus
+import MeshNaming
 import Terminal
 
 /// A file as the properties of its object show it.
@@ -56,8 +57,8 @@ public struct MeshFileView: Sendable, Equatable {
   /// Whether it came, or came to a good end.
   public var isWell: Bool { ["received", "sent", "delivered"].contains(state) }
 
-  /// The name on one line, made harmless, whatever the service says.
-  public var shownName: String { PrintableText.clean(name, limit: 100) }
+  /// The name on one line, without anything that could be mistaken for the end of it: sentences put it in quotation marks.
+  public var shownName: String { NicknameText.unreserved(name, limit: 100) }
 
   /// The size for people (``humanBytes(_:)``); `?` while it is not known.
   public var shownSize: String { state == "receiving" ? "?" : humanBytes(size) }

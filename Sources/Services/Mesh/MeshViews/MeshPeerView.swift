@@ -1,5 +1,6 @@
 import Common
 import DBus
+import MeshNaming
 
 /// A peer as the properties of its object show it.
 public struct MeshPeerView: Sendable, Equatable {
@@ -7,6 +8,10 @@ public struct MeshPeerView: Sendable, Equatable {
   public var id: String
   /// What it calls itself, as it came. People are shown ``MeshNameBook/name(of:)``.
   public var nickname = ""
+  /// Its nickname when it was verified; empty where it is not verified, or had none.
+  public var verifiedName = ""
+  /// The nicknames that a favourite or verified peer has had since then.
+  public var heldNames: [String] = []
   /// 64 hexadecimal digits.
   public var fingerprint = ""
   /// Whether there is a link with it.
@@ -36,6 +41,8 @@ public struct MeshPeerView: Sendable, Equatable {
     func flag(_ name: String) -> Bool { properties[name]?.asBool ?? false }
     self.id = id
     nickname = properties["Nickname"]?.asString ?? ""
+    verifiedName = properties["VerifiedName"]?.asString ?? ""
+    heldNames = properties["HeldNames"]?.asStrings ?? []
     fingerprint = properties["Fingerprint"]?.asString ?? ""
     isDirect = flag("Direct")
     hops = properties["Hops"]?.asInteger ?? 0
@@ -55,4 +62,18 @@ public struct MeshPeerView: Sendable, Equatable {
   }
 
   public var isNear: Bool { hops > 0 }
+  /// Whether the user trusts the peer: what it calls itself concerns the user.
+  public var isTrusted: Bool { isVerified || isFavourite }
+}
+
+extension MeshNameBook {
+  public init(_ peers: some Sequence<MeshPeerView>) {
+    self.init()
+    for peer in peers { add(peer) }
+  }
+
+  /// Adds a peer, or replaces what is known of it.
+  public mutating func add(_ peer: MeshPeerView) {
+    add(peer.id, nickname: peer.nickname, verifiedName: peer.verifiedName, heldNames: peer.heldNames)
+  }
 }

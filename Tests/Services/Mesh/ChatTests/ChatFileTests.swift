@@ -29,7 +29,7 @@ struct ChatFileTests {
       Issue.record("no notice")
       return
     }
-    #expect(notice.contains("pic\u{FFFD}.png (1.2 KiB)") && notice.contains("--save 2"))
+    #expect(notice.contains("\"pic\u{FFFD}.png\" (1.2 KiB)") && notice.contains("--save 2"))
   }
 
   @Test("A file that is sent is told of at each quarter, and at its end")

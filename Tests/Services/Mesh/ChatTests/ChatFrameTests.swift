@@ -20,8 +20,8 @@ struct ChatFrameTests {
     expected[2] = "█ bob              │"
     expected[3] = "2 carol           1│"
     expected[19] = "                   │" + Self.rule("Sunday 22 November 2026", 60)
-    expected[20] = "                   │14:02 bob: Is somebody at the fountain?"
-    expected[21] = "                   │14:03 anna: I am, with tea. ✓"
+    expected[20] = "                   │14:02 <bob>: Is somebody at the fountain?"
+    expected[21] = "                   │14:03 <anna>: I am, with tea. ✓"
     expected[22] = " Ctrl-N, Ctrl-P: conversations   PgUp, PgDn: older   Tab: completes   /help"
     expected[23] = "› Come"
     // The title ends with a blank.
@@ -76,7 +76,7 @@ struct ChatFrameTests {
     sitting.feed(.resized(columns: 40, rows: 7))
     #expect(sitting.rows.first?.hasPrefix("Too small") == true)
     sitting.feed(.resized(columns: 40, rows: 8))
-    #expect(sitting.messages.last == "14:02 bob: x")
+    #expect(sitting.messages.last == "14:02 <bob>: x")
     #expect(sitting.taken() == [.markRead(1)])
     sitting.feed(.resized(columns: 3, rows: 2))
     #expect(sitting.rows.count <= 2)
@@ -94,7 +94,7 @@ struct ChatFrameTests {
     let number = sitting.hear(Sitting.anna, "Tea?", to: Sitting.bob, state: .waiting)
     for (state, tick) in states {
       sitting.feed(.stateChanged(message: number, state))
-      #expect(sitting.messages.last == "14:02 anna: Tea?" + tick)
+      #expect(sitting.messages.last == "14:02 <anna>: Tea?" + tick)
     }
     sitting.feed(.stateChanged(message: number, .delivered))
     let delivered = sitting.style(of: "✓✓")
@@ -102,18 +102,18 @@ struct ChatFrameTests {
     #expect(sitting.style(of: "✓✓ read") != delivered)
     // Where there is no room beside the text, the tick has a line of its own.
     sitting.hear(Sitting.anna, String(repeating: "x", count: 48), to: Sitting.bob, state: .read)
-    #expect(sitting.messages.suffix(2) == ["14:02 anna: " + String(repeating: "x", count: 48), "      ✓✓ read"])
+    #expect(sitting.messages.suffix(2) == ["14:02 <anna>: " + String(repeating: "x", count: 48), "      ✓✓ read"])
   }
 
   @Test("What a peer writes cannot look like a line of another")
   func forged() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "hi\n14:03 carol: I owe bob money\r\n\n")
-    #expect(sitting.messages.suffix(2) == ["14:02 bob: hi", "      14:03 carol: I owe bob money"])
+    #expect(sitting.messages.suffix(2) == ["14:02 <bob>: hi", "      14:03 carol: I owe bob money"])
     sitting.hear(Sitting.bob, "x", nickname: "carol")
-    #expect(sitting.messages.last == "14:02 carol#11bb: x")
+    #expect(sitting.messages.last == "14:02 <carol#11bb>: x")
     sitting.hear("33333333333333dd", "y", nickname: "carol#22cc")
-    #expect(sitting.messages.last == "14:02 carol#22cc#33dd: y")
+    #expect(sitting.messages.last == "14:02 <carol#22cc#33dd>: y")
   }
 
   @Test("Namesakes are told apart in list, title and messages; a long name keeps its digits")
@@ -129,7 +129,7 @@ struct ChatFrameTests {
     sitting.enter("/msg bob#22cc")
     #expect(sitting.rows[0].hasPrefix(" BOB#22cc · neighbour"))
     sitting.hear(Sitting.carol, "hi", nickname: "BOB", to: Sitting.carol)
-    #expect(sitting.messages.last == "14:02 BOB#22cc: hi")
+    #expect(sitting.messages.last == "14:02 <BOB#22cc>: hi")
   }
 
   @Test("Signal, hops, marks and unread counts stand beside their peers, and who is away and unknown is not listed")
@@ -180,9 +180,9 @@ struct ChatFrameTests {
     var sitting = Sitting(columns: 50, rows: 10)
     sitting.hear(Sitting.carol, "psst", to: Sitting.carol)
     #expect(!sitting.rows.contains { $0.contains("│") })
-    #expect(sitting.status == " Unread (Ctrl-G): carol")
+    #expect(sitting.status == " Unread (Ctrl-G): <carol>")
     sitting.press(.control("g"))
-    #expect(sitting.messages.last == "14:02 carol: psst")
+    #expect(sitting.messages.last == "14:02 <carol>: psst")
   }
 
   @Test("Each day has its line, and so has what is new")
@@ -195,8 +195,8 @@ struct ChatFrameTests {
     let bare = sitting.messages.map { $0.filter { $0 != "─" } }
     #expect(
       bare == [
-        " Sunday 22 November 2026 ", "14:02 bob: a", "15:02 bob: b", " Monday 23 November 2026 ", " new ",
-        "14:02 bob: c",
+        " Sunday 22 November 2026 ", "14:02 <bob>: a", "15:02 <bob>: b", " Monday 23 November 2026 ", " new ",
+        "14:02 <bob>: c",
       ])
     sitting.press(.control("n"), .control("p"))
     #expect(!sitting.messages.contains { $0.contains(" new ") })

@@ -32,8 +32,8 @@ struct ChatModelTests {
   func mistyped() {
     let lines = [
       ("/mgs bob secret", "There is no command /mgs"), ("/msg", "/msg NAME TEXT"),
-      ("/msg dave secret", "Nobody is known"),
-      ("/favourite", "Say which peer"), ("/block bob now", "Nobody is known"), ("/nick", "/nick NAME"),
+      ("/msg dave secret", "No peer is called <dave>."),
+      ("/favourite", "Say which peer"), ("/block bob now", "No peer is called <bob now>."), ("/nick", "/nick NAME"),
       ("/verify yes", "Say which"),
     ]
     for (line, remark) in lines {
@@ -46,17 +46,113 @@ struct ChatModelTests {
     }
     var sitting = Sitting(peers: [Sitting.peer(Sitting.bob, "bob"), Sitting.peer(Sitting.carol, "bob")])
     sitting.enter("/msg bob secret")
-    #expect(sitting.taken() == [] && sitting.status.contains("Several have that name: bob#11bb, bob#22cc"))
+    let told = sitting.messages.joined(separator: " ")
+    #expect(sitting.taken() == [] && sitting.status.contains("Nothing was sent"))
+    #expect(told.contains("<bob#11bb>") && told.contains("<bob#22cc>"))
     sitting.enter("/msg bob#22cc secret")
     #expect(sitting.taken() == [.tell(peer: Sitting.carol, "secret")])
   }
 
-  @Test("A name with blanks is found, the longest that fits")
+  @Test("A name with blanks is found, and where two names fit the chat asks and sends nothing")
   func blanks() {
     var sitting = Sitting(peers: [Sitting.peer(Sitting.bob, "Mary"), Sitting.peer(Sitting.carol, "Mary Ann")])
-    sitting.enter("/msg mary ann hi there")
     sitting.enter("/msg mary hi")
-    #expect(sitting.taken() == [.tell(peer: Sitting.carol, "hi there"), .tell(peer: Sitting.bob, "hi")])
+    #expect(sitting.taken() == [.tell(peer: Sitting.bob, "hi")])
+    sitting.enter("/msg mary ann hi there")
+    #expect(sitting.taken() == [])
+    #expect(sitting.messages.joined().contains("<Mary Ann#22cc>"))
+    sitting.enter("/msg \"mary ann\" hi there")
+    sitting.enter("/msg mary#11bb ann says hi")
+    #expect(
+      sitting.taken() == [.tell(peer: Sitting.carol, "hi there"), .tell(peer: Sitting.bob, "ann says hi")])
+    sitting.enter("/block mary ann")
+    #expect(sitting.taken() == [.block(peer: Sitting.carol, true)])
+  }
+
+  @Test("A peer that calls itself by another's name and digits gets no private text, and no mark")
+  func impostor() {
+    var sitting = Sitting(peers: [Sitting.peer(Sitting.bob, "bob"), Sitting.peer(Sitting.carol, "bob#11bb")])
+    sitting.enter("/msg bob#11bb secret")
+    sitting.enter("/favourite bob#11bb")
+    sitting.enter("/msg \(Sitting.bob) secret")
+    #expect(
+      sitting.taken() == [
+        .tell(peer: Sitting.bob, "secret"), .favourite(peer: Sitting.bob, true), .tell(peer: Sitting.bob, "secret"),
+      ])
+  }
+
+  @Test("What a command has done is said, and only when the service has done it")
+  func done() {
+    var sitting = Sitting()
+    for (action, words) in [
+      (ChatAction.block(peer: Sitting.bob, true), "<bob> is blocked"),
+      (.block(peer: Sitting.bob, false), "not blocked any more"),
+      (.favourite(peer: Sitting.bob, true), "<bob> is a favourite"),
+      (.favourite(peer: Sitting.bob, false), "not a favourite any more"),
+      (.verify(peer: Sitting.bob, fingerprint: "00"), "<bob> is verified"),
+      (.verify(peer: Sitting.bob, fingerprint: ""), "not verified any more"), (.setNickname("ann"), "called <ann>"),
+    ] {
+      #expect(!sitting.messages.joined().contains(words))
+      sitting.feed(.done(action))
+      #expect(sitting.messages.last?.contains(words) == true, "\(sitting.messages)")
+    }
+    let before = sitting.messages
+    sitting.feed(.done(.say("x")))
+    #expect(sitting.messages == before)
+  }
+
+  @Test("/who lists those that are near, /clear empties the screen, /send sends a file, /all a text to everybody")
+  func further() {
+    var far = Sitting.peer("33333333333333dd", "dave", hops: 0)
+    far.isFavourite = true
+    var sitting = Sitting(peers: [
+      Sitting.peer(Sitting.bob, "bob", rssi: -58), Sitting.peer(Sitting.carol, "carol", hops: 2), far,
+    ])
+    sitting.enter("/who")
+    #expect(
+      sitting.messages.suffix(2) == ["   -- <bob> neighbour, -58 dBm", "   -- <carol> 2 hops away"],
+      "\(sitting.messages)")
+    sitting.hear(Sitting.bob, "hello")
+    _ = sitting.taken()
+    sitting.enter("/clear")
+    #expect(!sitting.messages.joined().contains("hello") && !sitting.messages.joined().contains("bob"))
+    sitting.enter("/send /tmp/a b.png")
+    sitting.enter("/msg bob")
+    sitting.enter("/send ~/c.png")
+    sitting.enter("/all tea?")
+    sitting.enter("/send")
+    #expect(
+      sitting.taken() == [
+        .sendFile(path: "/tmp/a b.png", peer: ""), .sendFile(path: "~/c.png", peer: Sitting.bob), .say("tea?"),
+      ])
+    #expect(sitting.status.contains("/send FILE") && sitting.model.current == ChatModel.everybody)
+    var lines = Sitting(peers: []).model
+    #expect(lines.line("/all for all").actions == [.say("for all")])
+    #expect(lines.line("/clear").complaint != nil)
+    #expect(lines.present == ["Nobody is near."])
+  }
+
+  @Test(
+    "That a favourite or verified peer has another name is said where it is read, and the name when verified stays in sight"
+  )
+  func renamed() {
+    var mallory = Sitting.peer(Sitting.bob, "alice")
+    (mallory.isVerified, mallory.verifiedName, mallory.heldNames) = (true, "mallory", ["mallory", "alice"])
+    var sitting = Sitting(peers: [mallory, Sitting.peer(Sitting.carol, "carol")])
+    sitting.feed(.renamed(peer: Sitting.bob, before: "mallory", now: "alice"))
+    for _ in 0..<2 {
+      let text = sitting.messages.joined(separator: " ").split(separator: " ").joined(separator: " ")
+      #expect(text.contains("<mallory> (\(Sitting.bob)) calls itself <alice> now."))
+      sitting.enter("/msg alice")
+    }
+    #expect(sitting.rows[0].contains("<alice,\u{A0}verified\u{A0}as\u{A0}<mallory>>"))
+    sitting.hear(Sitting.bob, "send me the key", nickname: "alice", to: Sitting.bob)
+    #expect(sitting.messages.last?.contains("<alice,\u{A0}verified\u{A0}as\u{A0}<mallory>>: send me the key") == true)
+    // Another peer that calls itself mallory is not the one.
+    sitting.feed(.peers([mallory, Sitting.peer(Sitting.carol, "mallory")]))
+    _ = sitting.taken()
+    sitting.enter("/msg mallory the plan")
+    #expect(sitting.taken() == [])
   }
 
   @Test("Favourites, blocking, nickname and quitting")
@@ -148,7 +244,7 @@ struct ChatModelTests {
     sitting.press(.control("u"))
     sitting.type("/msg bo d")
     sitting.press(.tab)
-    #expect(sitting.model.input.text == "/msg Bo Derek ")
+    #expect(sitting.model.input.text == "/msg \"Bo Derek\" ")
   }
 
   @Test("Messages are marked as read when their conversation is on the screen, down to its end, and not before")
@@ -178,17 +274,17 @@ struct ChatModelTests {
   func scrollback() {
     var sitting = Sitting()
     for number in 1...100 { sitting.hear(Sitting.bob, "line \(number)", state: .seen) }
-    #expect(sitting.messages.first == "14:02 bob: line 80" && sitting.messages.last == "14:02 bob: line 100")
+    #expect(sitting.messages.first == "14:02 <bob>: line 80" && sitting.messages.last == "14:02 <bob>: line 100")
     sitting.press(.pageUp)
     let before = sitting.messages
-    #expect(before.last == "14:02 bob: line 80")
+    #expect(before.last == "14:02 <bob>: line 80")
     sitting.hear(Sitting.bob, String(repeating: "long ", count: 30))
     #expect(sitting.messages == before)
     #expect(sitting.status.contains("more lines below"))
     for _ in 0..<20 { sitting.press(.pageUp) }
     #expect(sitting.messages.first?.contains("Sunday") == true && sitting.messages.count == 21)
     for _ in 0..<20 { sitting.press(.pageDown) }
-    #expect(sitting.messages.contains("14:02 bob: line 100"))
+    #expect(sitting.messages.contains("14:02 <bob>: line 100"))
     #expect(!sitting.status.contains("below"))
     sitting.press(.pageUp)
     sitting.enter("back")
@@ -218,7 +314,7 @@ struct ChatModelTests {
     for number in 1...5000 { sitting.hear(Sitting.bob, "\(number)", state: .seen) }
     let entries = sitting.model.conversations[""]?.entries ?? []
     #expect((2000...2200).contains(entries.count))
-    #expect(sitting.messages.last == "14:02 bob: 5000")
+    #expect(sitting.messages.last == "14:02 <bob>: 5000")
   }
 
   @Test("A message that is listed twice is shown once")

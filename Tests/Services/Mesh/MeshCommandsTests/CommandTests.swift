@@ -27,7 +27,7 @@ struct CommandTests {
     #expect(await stand.run("say", "hello", "mesh") == ToolCall(.ok, "Said to everybody, as message 7.\n"))
     #expect(await stand.run("say", "-", input: "two\nlines\n").code == .ok)
     #expect(await stand.run("say", "--json", "--", "--help") == ToolCall(.ok, "{\n  \"message\": 7\n}\n"))
-    #expect(await stand.run("tell", "ALICE", "hi") == ToolCall(.ok, "Message 8 is on its way to alice.\n"))
+    #expect(await stand.run("tell", "ALICE", "hi") == ToolCall(.ok, "Message 8 is on its way to <alice>.\n"))
     #expect(await stand.run("tell", "bob#1234", "hi", "there").code == .ok)
     // Not known, but an ID: whether it can be told anything is for the service to say.
     #expect(await stand.run("tell", "ABCDEF0123456789", "hi").code == .ok)
@@ -55,7 +55,7 @@ struct CommandTests {
       #expect(call.failure?.contains("bob#0b0b") == true && call.failure?.contains("Bob#1234") == true, "\(call)")
     }
     let nobody = await stand.run("tell", "\u{1B}[2Jeve", "hi")
-    #expect(nobody.failure == "No peer is called \u{FFFD}[2Jeve. Try: earshot mesh peers")
+    #expect(nobody.failure == "No peer is called <\u{FFFD}[2Jeve>. Try: earshot mesh peers")
     // The node itself is no peer.
     #expect(await stand.run("tell", "me", "hi").code == .failed)
     #expect(await stand.run("log", "--with", "eve").code == .failed)
@@ -68,12 +68,12 @@ struct CommandTests {
   func marks() async throws {
     let stand = try await MeshStand()
     defer { stand.close() }
-    #expect(await stand.run("favourite", "alice") == ToolCall(.ok, "alice is a favourite.\n"))
-    #expect(await stand.run("favourite", "alice", "--off") == ToolCall(.ok, "alice is no favourite.\n"))
-    #expect(await stand.run("block", "bob#0b0b") == ToolCall(.ok, "bob#0b0b is blocked.\n"))
+    #expect(await stand.run("favourite", "alice") == ToolCall(.ok, "<alice> is a favourite.\n"))
+    #expect(await stand.run("favourite", "alice", "--off") == ToolCall(.ok, "<alice> is not a favourite.\n"))
+    #expect(await stand.run("block", "bob#0b0b") == ToolCall(.ok, "<bob#0b0b> is blocked.\n"))
     let off = try Self.json(await stand.run("block", MeshStand.bob, "--off", "--json"))
     #expect(off == ["peer": MeshStand.bob, "blocked": false])
-    #expect(await stand.run("forget", "alice") == ToolCall(.ok, "alice is forgotten.\n"))
+    #expect(await stand.run("forget", "alice") == ToolCall(.ok, "<alice> is forgotten.\n"))
     #expect(
       stand.calls == [
         "Favourite \(MeshStand.alice) yes", "Favourite \(MeshStand.alice) no", "Block \(MeshStand.bob) yes",

@@ -2,6 +2,7 @@ import Calendar
 import CommandLine
 import Foundation
 import Loop
+import MeshNaming
 import MeshViews
 import Terminal
 import TestSupport
@@ -42,8 +43,9 @@ struct LogTests {
     stand.messages = Self.some
     #expect(
       await stand.run("log").output.split(separator: "\n") == [
-        "\(Self.time(1))  alice: hello", "\(Self.time(2))  me: hi", "\(Self.time(3))  alice → me: psst",
-        "\(Self.time(4))  me → alice (delivered): what?", "\(Self.time(5))  bob#0b0b: I am here too",
+        "\(Self.time(1))  <alice>: hello", "\(Self.time(2))  <me#00ff>: hi",
+        "\(Self.time(3))  <alice> → <me#00ff>: psst",
+        "\(Self.time(4))  <me#00ff> → <alice> (delivered): what?", "\(Self.time(5))  <bob#0b0b>: I am here too",
       ])
     #expect(!stand.calls.contains { $0.hasPrefix("MarkRead") })
   }
@@ -118,8 +120,8 @@ struct LogTests {
     #expect(call.code == .notRunning)
     #expect(
       call.output.split(separator: "\n") == [
-        "\(Self.time(4))  me → alice (delivered): what?", "\(Self.time(5))  bob#0b0b: I am here too",
-        "\(Self.time(6))  alice: news", "  message 4: read", "\(Self.time(7))  Bob#1234: last",
+        "\(Self.time(4))  <me#00ff> → <alice> (delivered): what?", "\(Self.time(5))  <bob#0b0b>: I am here too",
+        "\(Self.time(6))  <alice>: news", "  message 4: read", "\(Self.time(7))  <Bob#1234>: last",
       ])
   }
 

@@ -14,7 +14,11 @@ struct MeshRecordTests {
     var empty = PeerMarks(peer: Sample.peer(9))
     empty.isBlocked = true
     empty.isFavouriteOfPeer = true
+    var renamed = try Sample.marks(3, isFavourite: true)
+    (renamed.contacts, renamed.verifiedName) = ([.wrotePublicly, .wasWrittenTo], "mallory")
+    renamed.heldNames = (1...8).map { "name \($0)" }
     return [
+      .peer(renamed),
       .identity(identity), .nickname(""), .nickname(Sample.secretName), .number(.max),
       .pin(Sample.peer(1), try Sample.key(1)),
       .pin(Sample.peer(1), try Sample.key(1), isProven: true), .peer(try Sample.marks(1)), .peer(empty),
@@ -72,14 +76,31 @@ struct MeshRecordTests {
     }
   }
 
-  /// What is shorter, and a record as well, of a message that waits: what an earlier release wrote, with nothing behind the pieces; and
-  /// the form of one whose date is right.
+  /// What is shorter, and a record as well. Of a peer: what an earlier release wrote, with nothing behind the nickname. Of a message that
+  /// waits: what an earlier release wrote, with nothing behind the pieces; and the form of one whose date is right.
   private static func shorterForms(of record: MeshRecord) throws -> [[UInt8]] {
+    if case .peer(let marks) = record {
+      let behind = 3 + marks.verifiedName.utf8.count + marks.heldNames.map { 1 + $0.utf8.count }.reduce(0, +)
+      return [Array(try record.bytes().dropLast(behind))]
+    }
     guard case .outgoing(let message) = record else { return [] }
     let mark = message.isDated ? 0 : 1
     let behind = 1 + (message.noiseKey == nil ? 0 : 32) + 1 + 8 * message.couriers.count + mark
     let bytes = try record.bytes()
     return [bytes.dropLast(behind), bytes.dropLast(mark)].map { Array($0) }
+  }
+
+  @Test("A peer that an earlier release kept is read, and nothing is known of its messages and former names")
+  func earlierPeer() throws {
+    var marks = try Sample.marks(3, isFavourite: true)
+    (marks.contacts, marks.verifiedName, marks.heldNames) = (.wasWrittenTo, "mallory", ["mallory"])
+    let bytes = try #require(try Self.shorterForms(of: .peer(marks)).first)
+    (marks.contacts, marks.verifiedName, marks.heldNames) = ([], "", [])
+    guard case .peer(let read) = try MeshRecord(reading: bytes) else {
+      Issue.record("another kind")
+      return
+    }
+    #expect(read == marks)
   }
 
   @Test("A message that an earlier release kept is read, and has no couriers")

@@ -11,7 +11,7 @@ extension MeshFace {
         out: [Argument("object", "o")],
         documentation:
           "Sends a regular file or a sealed memory file of 1 MiB at most, which is read to its end: to everybody, or to one "
-          + "peer (its ID, or a nickname that one known peer has). name is what others read; mime is one of the types that "
+          + "peer (FindPeer has the rules). name is what others read, with the ending of its type; mime is one of the types that "
           + "the apps take, or empty for what the content shows. Returns the object of the file, whose State says how it "
           + "goes. A private file goes to a peer alone that has shown, inside a session, that it takes one. Android phones "
           + "drop files of more than 256 fragments, about 120 kB, or less where a neighbour takes little at a time (SliceBytes).",
@@ -20,7 +20,7 @@ extension MeshFace {
       Method(
         "Ping", in: [Argument("peer", "s")], out: [Argument("milliseconds", "u"), Argument("hops", "u")],
         documentation:
-          "Asks a peer for a sign of life, and returns how long it took there and back and over how many hops the answer came. Waits 10 s at most.",
+          "Asks a peer (FindPeer has the rules) for a sign of life, and returns how long it took there and back and over how many hops the answer came. Waits 10 s at most.",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .timeout],
         handler: { ping($0, service) }),
     ]

@@ -2,6 +2,7 @@ import Bitchat
 import Common
 import DBus
 import Loop
+import MeshNaming
 import MeshStore
 
 /// The mesh on the bus: `org.earshot.Mesh1`, and a `MeshPeer1` object below it for each peer.
@@ -76,16 +77,31 @@ public final class MeshFace {
       Method(
         "Tell", in: [Argument("peer", "s"), Argument("text", "s")], out: [Argument("message", "u")],
         documentation:
-          "Says something to one peer, in 64 KiB at most: its ID of 16 digits, or a nickname that one known peer has, with # and the "
-          + "last four digits of the ID where several have it. Returns the message's number when the disk has it, or has refused it: Reason says so then. It is sent until the peer has it, "
-          + "for a day, or eight times in vain; StateOfMessageChanged tells "
-          + "how far it is.",
+          "Sends a text of at most 64 KiB to one peer. FindPeer has the rules for peer. Returns the message's number when the disk "
+          + "has it, or has refused it: Reason says so then. It is sent until the peer has it, for a day, or eight times in vain; "
+          + "StateOfMessageChanged tells how far it is.",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .notSupported],
         handler: { call in
           guard let peer = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
             return call.fail(.invalidArgs("Tell takes a peer and a text."))
           }
           answer(call) { then throws(MeshService.Refusal) in try service.tell(peer, text, then: then) }
+        }),
+      Method(
+        "FindPeer", in: [Argument("name", "s")], out: [Argument("peer", "s")],
+        documentation:
+          "Returns the ID of the peer that a text names, as Tell, SendFile and Ping read it. 16 hexadecimal digits are an ID, of a known "
+          + "peer or not. A text that ends with # and 4 or 16 hexadecimal digits (alice#1a2b) names a known peer by the end of its ID, "
+          + "and by the nickname before the #. Any other text is a nickname that one known peer has, in any case. A nickname that "
+          + "several peers have is refused with InvalidArgs, as is one that a favourite or verified peer had before; the sentence lists "
+          + "the peers that may be meant.",
+        errors: [.invalidArgs, .notFound],
+        returning: { call throws(DBusError) in
+          do throws(MeshService.Refusal) {
+            return [.string(try service.peer(called: call.arguments.first?.asString ?? "").description)]
+          } catch {
+            throw DBusError(error)
+          }
         }),
     ]
   }
@@ -163,8 +179,7 @@ public final class MeshFace {
         errors: [.invalidArgs],
         returning: { call throws(DBusError) in
           let name = PastedText.trimmed(call.arguments.first?.asString ?? "")
-          guard !name.isEmpty, name.utf8.count <= MeshService.Settings.nicknameBytes, PrintableText.clean(name) == name
-          else {
+          guard name.utf8.count <= MeshService.Settings.nicknameBytes, NicknameText.isUsable(name) else {
             throw .invalidArgs(
               "A nickname has 1 to \(MeshService.Settings.nicknameBytes) bytes of text that can be shown on one line.")
           }
@@ -295,9 +310,9 @@ extension DBusError {
   init(_ refusal: MeshService.Refusal) {
     switch refusal {
     case .notReady: self = .notReady(refusal.sentence)
-    case .empty, .tooLong, .tooManyCharacters, .ambiguousPeer, .notConfirmed, .emptyFile, .otherKind, .ourselves:
+    case .empty, .tooLong, .tooManyCharacters, .notConfirmed, .emptyFile, .otherKind, .ourselves, .favouriteNotice:
       self = .invalidArgs(refusal.sentence)
-    case .unknownPeer: self = DBusError(.notFound, refusal.sentence)
+    case .name(let name): self = name.isUnknown ? DBusError(.notFound, name.sentence) : .invalidArgs(name.sentence)
     case .tooManyWait, .linksFull, .tooManyPings, .fileTooLong, .tooManyFiles: self = .limitExceeded(refusal.sentence)
     case .relay: self = DBusError(.notSupported, refusal.sentence)
     }

@@ -20,6 +20,9 @@ final class MeshPeerFaces {
     (self.service, self.tree, self.root, self.manager) = (service, tree, root, manager)
     service.peerChanges.addForGood { [weak self] in self?.look(at: $0) }
     service.changes.addForGood { [weak self] in self?.lookAtNode() }
+    service.renames.addForGood { [weak self] in
+      self?.objects[$0.peer]?.emit(Self.interfaceName, "Renamed", [.string($0.before), .string($0.now)])
+    }
   }
 
   /// One that has found out who it is, or is somebody else since a wipe, has other peers.
@@ -39,8 +42,8 @@ final class MeshPeerFaces {
     }
     if let object = objects[peer] {
       return object.changed(
-        "Nickname", "Fingerprint", "Direct", "Hops", "Verified", "Proof", "Favourite", "FavouriteOfPeer", "Blocked",
-        "Session", "Trouble")
+        "Nickname", "VerifiedName", "HeldNames", "Fingerprint", "Direct", "Hops", "Verified", "Proof", "Favourite",
+        "FavouriteOfPeer", "Blocked", "Session", "Trouble")
     }
     objects[peer] = tree.export(
       root.child("peer\(peer)"), interfaces: [Self.interface(peer, service)], manager: manager)
@@ -56,8 +59,8 @@ final class MeshPeerFaces {
     return Interface(
       interfaceName,
       documentation:
-        "A peer of the mesh: one that was received in the last minutes, or about which the node stores something. Signals about "
-        + "it go to programs that have called Watch of the manager.",
+        "A peer of the mesh: one that was received in the last minutes, one that the user has marked, or one that has sent or received a "
+        + "message or a file. Signals about it go to programs that have called Watch of the manager.",
       audience: .group, methods: methods(peer, service),
       properties: [
         Property(
@@ -65,6 +68,16 @@ final class MeshPeerFaces {
         Property(
           "Nickname", "s", documentation: "Its nickname, which other peers may have as well.",
           get: { .string(view()?.nickname ?? "") }),
+        Property(
+          "VerifiedName", "s",
+          documentation: "The nickname that it had when it was verified; empty where it is not verified, or had none.",
+          get: { .string(view()?.marks.verifiedName ?? "") }),
+        Property(
+          "HeldNames", "as",
+          documentation:
+            "The nicknames that it has had since it became a favourite or was verified, the last eight. No other peer is found by one of "
+            + "them alone.",
+          get: { .array(of: "s", (view()?.marks.heldNames ?? []).map { .string($0) }) }),
         Property(
           "Fingerprint", "s",
           documentation:
@@ -112,6 +125,12 @@ final class MeshPeerFaces {
           "Whether there is a session for private messages. False from the end of the peer's last link until the peer has shown that it "
             + "still has the session."
         ) { $0.hasSession },
+      ],
+      signals: [
+        Signal(
+          "Renamed", [Argument("before", "s"), Argument("now", "s")],
+          documentation:
+            "A favourite or verified peer has another nickname. At most six signals a minute are sent for each peer.")
       ])
   }
 

@@ -13,7 +13,7 @@ extension MeshService {
   /// - Parameters:
   ///   - name: as others will read it; a path loses its folders.
   ///   - mime: one of the types that the apps take; empty for the one that the content shows.
-  ///   - peer: a peer ID, or a nickname that one known peer has; empty for everybody.
+  ///   - peer: what names the peer, as ``MeshNameBook/peer(_:)`` reads it; empty for everybody.
   /// - Returns: the file's number.
   public func send(
     file content: [UInt8], name: String, mime: String, to peer: String
@@ -43,6 +43,7 @@ extension MeshService {
       nickname: "", isPrivate: recipient != nil, time: time)
     if let old = files.add(entry) { removeFile(old) }
     fileChanges.call(number)
+    if let recipient { noteContact(recipient, .wasWrittenTo) }
     keep([.number(number)])
     perform(actions)
     return number
@@ -104,6 +105,7 @@ extension MeshService {
     }
     guard !isErased(file) else { return }
     guard intake.take(file, isOfFavourite: marks[file.sender]?.isFavourite == true, at: scheduler.now) else { return }
+    noteContact(file.sender, file.isPrivate ? .wrotePrivately : .wrotePublicly, nickname: file.nickname)
     fileArrivalNumbers.completed(file)
     keepWaitingFiles()
   }

@@ -12,7 +12,7 @@ extension MeshService {
   /// Asks a peer for a sign of life.
   ///
   /// - Parameters:
-  ///   - name: a peer ID, or a nickname that one known peer has.
+  ///   - name: what names the peer: ``MeshNameBook/peer(_:)``.
   ///   - then: called once, within 10 s.
   func ping(_ name: String, then: @escaping @LoopActor (Pong) -> Void) throws(Refusal) {
     let peer = try peer(called: name)

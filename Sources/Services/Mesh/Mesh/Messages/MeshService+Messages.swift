@@ -2,6 +2,7 @@ import Bitchat
 import Common
 import Journal
 import Loop
+import MeshNaming
 import MeshStore
 import Store
 
@@ -13,8 +14,8 @@ extension MeshService {
     case empty
     case tooLong
     case tooManyCharacters
-    case unknownPeer(String)
-    case ambiguousPeer(String)
+    /// A text does not name one peer.
+    case name(MeshNameRefusal)
     case tooManyWait
     case linksFull
     case tooManyPings
@@ -25,14 +26,14 @@ extension MeshService {
     case otherKind(String)
     case tooManyFiles
     case ourselves
+    case favouriteNotice
 
     public var code: String {
       switch self {
       case .notReady: "NotReady"
       case .empty: "EmptyText"
       case .tooLong, .tooManyCharacters: "TextTooLong"
-      case .unknownPeer: "UnknownPeer"
-      case .ambiguousPeer: "AmbiguousPeer"
+      case .name(let refusal): refusal.isUnknown ? "UnknownPeer" : "AmbiguousPeer"
       case .tooManyWait: "TooManyWait"
       case .linksFull: "LinksFull"
       case .tooManyPings: "TooManyPings"
@@ -43,6 +44,7 @@ extension MeshService {
       case .otherKind: "OtherKind"
       case .tooManyFiles: "TooManyFiles"
       case .ourselves: "Ourselves"
+      case .favouriteNotice: "FavouriteNotice"
       }
     }
 
@@ -52,8 +54,7 @@ extension MeshService {
       case .empty: "There is no text to say."
       case .tooLong: "The text has more than \(Limits.privateTextBytes) bytes."
       case .tooManyCharacters: "What is said to everybody has \(Limits.publicTextCharacters) characters at most."
-      case .unknownPeer(let name): "No peer is known as \(PrintableText.clean(name))."
-      case .ambiguousPeer(let name): "Several peers are called \(PrintableText.clean(name)). Take the peer ID."
+      case .name(let refusal): refusal.sentence
       case .tooManyWait: "Too much waits to be delivered: 100 messages to one peer, 1,000 in all, or 16 MiB."
       case .linksFull:
         "The links to the neighbours have no room for more messages now, and this one was not sent. Try again in some seconds."
@@ -67,6 +68,9 @@ extension MeshService {
           + "this type. They take any file as application/octet-stream."
       case .tooManyFiles: "Eight files are on their way already."
       case .ourselves: "This is the node itself."
+      case .favouriteNotice:
+        "The apps take a private text that begins with [FAVORITED] or [UNFAVORITED] for a notice, and do not show it. Begin it with "
+          + "another character."
       }
     }
   }
@@ -94,7 +98,7 @@ extension MeshService {
   /// Says something to one peer. It is sent until the peer has it, for a day.
   ///
   /// - Parameters:
-  ///   - name: a peer ID, or a nickname that one known peer has.
+  ///   - name: what names the peer: ``MeshNameBook/peer(_:)``.
   ///   - then: called when it would survive a loss of power, or the disk is in trouble.
   /// - Returns: the message's number.
   public func tell(
@@ -113,12 +117,14 @@ extension MeshService {
       case .tooLong: throw .tooLong
       case .full: throw .tooManyWait
       case .relayOnly: throw .relay
+      case .notice: throw .favouriteNotice
       }
     }
     var message = MeshMessage(
       number: number, time: time, conversation: peer, sender: ownID, nickname: nickname, text: text, state: .waiting)
     for case .keep(.outgoing(let outgoing)) in actions { message.messageIDs = outgoing.pieces.map(\.id) }
     add(message)
+    noteContact(peer, .wasWrittenTo)
     // The message stands in the log before its own progress is told, and the disk has both when the caller hears of it.
     var progress: [MeshEngine.Action] = []
     var changes: [MeshChange] = [.message(message)]
@@ -171,6 +177,7 @@ extension MeshService {
       number: log.takeNumber(), time: message.timestamp, conversation: nil, sender: message.sender,
       nickname: message.nickname, text: message.text, packet: message.packet, state: .unread, via: message.via)
     add(line)
+    noteContact(message.sender, .wrotePublicly, nickname: message.nickname)
     keep([.message(line)], isUrgent: false) { [weak self] _ in self?.arrived(line.number) }
   }
 
@@ -188,6 +195,7 @@ extension MeshService {
       number: log.takeNumber(), time: time, conversation: peer, sender: peer, nickname: name(of: peer),
       text: message.text, messageIDs: [message.id], state: .unread)
     add(line)
+    noteContact(peer, .wrotePrivately)
     unkept[line.number] = MessageLog.Received(peer: peer, id: message.id)
     keepReceived(line, message.id, isNew: true)
   }

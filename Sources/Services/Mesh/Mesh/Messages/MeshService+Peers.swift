@@ -8,12 +8,14 @@ import MeshStore
 
 /// The peers that are known: those that were heard lately, and those of whom something is to be remembered.
 extension MeshService {
-  /// The most peers of whom something is remembered.
-  private static let marksLimit = 1024
+  /// The most peers of which something is remembered.
+  static let marksLimit = 1024
   /// Notices of one peer that wait for the disk.
   private static let noticesLimit = 4
   /// When a peer was seen last, and what it calls itself, are kept again after so long at the earliest.
   private static let seenMilliseconds: UInt64 = 60_000
+  /// The same of peers of which the user has said nothing, and which are many.
+  private static let contactMilliseconds: UInt64 = 600_000
   private static let newsMilliseconds: UInt64 = 1000
 
   /// What is known of a peer.
@@ -72,29 +74,6 @@ extension MeshService {
     return port.flatMap { finder.rssi(of: $0.address) } ?? finder.rssi(of: peer)
   }
 
-  func name(of peer: PeerID) -> String { engine?.peer(peer)?.nickname ?? marks[peer]?.nickname ?? "" }
-
-  /// No peer's name is longer: 255 bytes of a nickname, and what tells it from others.
-  private static let nameBytes = 300
-
-  /// Finds the peer with an ID or a nickname. Blanks around either are ignored.
-  func peer(called text: String) throws(Refusal) -> PeerID {
-    let name = PastedText.trimmed(text)
-    guard name.utf8.count <= Self.nameBytes else { throw .unknownPeer(name) }
-    if let id = try? PeerID(text: name) { return id }
-    // Names that are shown twice are told apart by the last four digits of the ID: name#1a2b.
-    let parts = name.split(separator: "#", omittingEmptySubsequences: false)
-    let named = knownPeers.filter { PastedText.trimmed(self.name(of: $0)) == name }
-    let told = knownPeers.filter {
-      parts.count > 1 && $0.description.hasSuffix(parts[parts.count - 1].lowercased())
-        && PastedText.trimmed(self.name(of: $0)) == parts.dropLast().joined(separator: "#")
-    }
-    let found = named.isEmpty ? told : named
-    guard let first = found.first, !name.isEmpty else { throw .unknownPeer(name) }
-    guard found.count == 1 else { throw .ambiguousPeer(name) }
-    return first
-  }
-
   // MARK: What is done about them
 
   func favourite(_ peer: PeerID, _ isFavourite: Bool) throws(DBusError) {
@@ -124,7 +103,10 @@ extension MeshService {
 
   func verify(_ peer: PeerID, _ isVerified: Bool) throws(DBusError) {
     if isVerified { try makeRoom(for: peer) }
-    mark(peer) { $0.isVerified = isVerified }
+    mark(peer) {
+      $0.isVerified = isVerified
+      $0.verifiedName = isVerified ? $0.nickname : ""
+    }
     if isVerified, engine?.peer(peer) != nil, engine?.hasProvenKey(peer) == false { proofs.note(.asked, of: peer) }
     handle(.verified(peer, isVerified))
     peerChanges.call(peer)
@@ -179,6 +161,7 @@ extension MeshService {
     if troubles.heard(peer) { changed() }
     if let marks = marks[peer], let known = engine?.peer(peer) {
       let isSame = marks.nickname == known.nickname && marks.noiseKey == known.noiseKey
+      guard marks.rank == .chosen || marks.isFavouriteOfPeer else { return metContact(marks, known.nickname) }
       if sinceSeen(marks) >= (isSame ? Self.seenMilliseconds : Self.newsMilliseconds) {
         mark(peer) { _ in }
       } else if !isSame, unkeptNews.insert(peer).inserted, unkeptNews.count == 1 {
@@ -186,6 +169,13 @@ extension MeshService {
       }
     }
     peerChanges.call(peer)
+  }
+
+  /// The disk gets the news of a peer of which the user has said nothing every ten minutes, and when the peer is gone.
+  private func metContact(_ marks: PeerMarks, _ nickname: String) {
+    self.marks[marks.peer]?.nickname = nickname
+    if sinceSeen(marks) >= Self.contactMilliseconds { mark(marks.peer) { _ in } }
+    peerChanges.call(marks.peer)
   }
 
   /// What peers have said within a second of the last that the disk got.
@@ -214,33 +204,31 @@ extension MeshService {
 
   /// Remembers something of a peer, or forgets a peer of which there is nothing more to remember.
   ///
-  /// - Parameter then: called when the disk has it.
-  private func mark(
+  /// - Parameters:
+  ///   - then: called when the disk has it.
+  ///   - change: gets what is known of the peer now.
+  func mark(
     _ peer: PeerID, then: @escaping @LoopActor () -> Void = {}, _ change: (inout PeerMarks) -> Void
   ) {
     var marks = marks[peer] ?? PeerMarks(peer: peer)
-    change(&marks)
+    let before = marks
     if let known = engine?.peer(peer) {
       (marks.nickname, marks.noiseKey, marks.seenAt) = (known.nickname, known.noiseKey, time)
     }
-    guard self.marks[peer] != nil || marks.isMarked && self.marks.count < Self.marksLimit else { return then() }
+    change(&marks)
+    marks.holdName()
+    guard self.marks[peer] != nil || marks.isMarked && hasPlace(for: marks) else { return then() }
     self.marks[peer] = marks.isMarked ? marks : nil
     keep([.peer(marks)]) { error in if error == nil { then() } }
     peerChanges.call(peer)
+    tellRename(before, marks)
   }
 
-  /// What the user wants to be remembered has room: where there is none, a peer goes of whom only its own doing is remembered, the
-  /// one that was not seen for the longest time.
+  /// What the user wants to be remembered has room: where there is none, a peer goes of which the user has said nothing.
   private func makeRoom(for peer: PeerID) throws(DBusError) {
-    guard marks[peer] == nil, marks.count >= Self.marksLimit else { return }
-    let others = marks.values.filter { !$0.isChosen }
-    guard let oldest = others.min(by: { ($0.seenAt, $0.peer) < ($1.seenAt, $1.peer) })?.peer else {
-      throw .limitExceeded(
-        "\(Self.marksLimit) peers are favourites, verified or blocked already. Take one of these marks back.")
-    }
-    marks[oldest] = nil
-    keep([.peer(PeerMarks(peer: oldest))])
-    peerChanges.call(oldest)
+    guard marks[peer] == nil, !hasPlace(for: PeerMarks(peer: peer, isFavourite: true)) else { return }
+    throw .limitExceeded(
+      "\(Self.marksLimit) peers are favourites, verified or blocked already. Take one of these marks back.")
   }
 
   // MARK: This node

@@ -1,0 +1,207 @@
+import Testing
+
+@testable import MeshNaming
+
+@Suite("Which peer a text means")
+struct ResolvingTests {
+  static let alice = "aaaaaaaaaaaa1c60"
+  static let bob = "bbbbbbbbbbbb0b0b"
+  static let carl = "cccccccccccccafe"
+  static let own = "eeeeeeeeeeeeeeee"
+
+  static func book(_ peers: (String, String)...) -> MeshNameBook {
+    var book = MeshNameBook()
+    for (id, nickname) in peers { book.add(id, nickname: nickname) }
+    book.add(own: own, nickname: "anna")
+    return book
+  }
+
+  static func reason(_ book: MeshNameBook, _ text: String) -> MeshNameRefusal.Reason? {
+    do throws(MeshNameRefusal) {
+      _ = try book.peer(text)
+      return nil
+    } catch {
+      return error.reason
+    }
+  }
+
+  @Test("An ID is an ID, known or not, whoever calls itself so")
+  func ids() throws {
+    let book = Self.book((Self.alice, "alice"), (Self.carl, Self.alice), (Self.bob, "0123456789abcdef"))
+    #expect(try book.peer(Self.alice) == Self.alice)
+    #expect(try book.peer("  AAAAAAAAAAAA1C60\n") == Self.alice)
+    #expect(try book.peer("0123456789abcdef") == "0123456789abcdef")
+    #expect(book.name(of: Self.carl) == "\(Self.alice)#cafe" && book.name(of: Self.bob) == "0123456789abcdef#0b0b")
+    // With a number of digits that no ID has, it is a nickname like others.
+    #expect(Self.reason(book, "aaaaaaaaaaaa1c6") == .unknown)
+  }
+
+  @Test("A peer that calls itself by the name and digits of another gets nothing that is meant for that one")
+  func impostor() throws {
+    for nickname in ["alice#1c60", "ALICE#1C60", "alice #1c60", "alice\u{200D}#1c60"] {
+      let book = Self.book((Self.alice, "alice"), (Self.carl, nickname))
+      for text in ["alice#1c60", "Alice#1C60", " alice#1c60 ", "#1c60", "alice#\(Self.alice)", "<alice#1c60>", "alice"]
+      {
+        #expect(try book.peer(text) == Self.alice, "\(text)")
+      }
+      #expect(book.name(of: Self.carl).hasSuffix("#cafe"))
+      #expect(try book.peer(book.name(of: Self.carl)) == Self.carl)
+    }
+    // Where the other is not known, nobody is meant.
+    let alone = Self.book((Self.carl, "alice#1c60"))
+    do throws(MeshNameRefusal) {
+      _ = try alone.peer("alice#1c60")
+      Issue.record("resolved")
+    } catch {
+      #expect(error.reason == .unknown && error.candidates.map(\.name) == ["alice#1c60#cafe"])
+    }
+  }
+
+  @Test(
+    "Number signs and digits of other scripts make no name look like one with digits",
+    arguments: [
+      "alice＃1c60", "alice#\u{301}1c60", "alice#\u{20E3}1c60", "alice♯1c60", "alice#１ｃ６０", "alice#١c٦٠",
+      "ａａａａａａａａａａａａ１ｃ６０", "me", "Everybody",
+    ])
+  func lookalikes(nickname: String) {
+    #expect(Self.book((Self.carl, nickname)).name(of: Self.carl).hasSuffix("#cafe"))
+  }
+
+  @Test("A nickname that several peers have is refused, with all of them, in any case")
+  func ambiguous() {
+    let book = Self.book((Self.alice, "Alice"), (Self.carl, "alice\u{2060}"), (Self.bob, "bob"))
+    do throws(MeshNameRefusal) {
+      _ = try book.peer("ALICE")
+      Issue.record("resolved")
+    } catch {
+      #expect(error.reason == .ambiguous && error.candidates.map(\.id) == [Self.alice, Self.carl])
+      #expect(error.sentence.contains("<Alice#1c60> (\(Self.alice))"))
+      #expect(error.sentence.contains("#cafe> (\(Self.carl))"))
+    }
+  }
+
+  @Test("Two peers of one name and the same last digits are told apart by their whole IDs")
+  func sameDigits() throws {
+    let other = "1111111111111c60"
+    let book = Self.book((Self.alice, "alice"), (other, "alice"))
+    #expect(Self.reason(book, "alice#1c60") == .ambiguous && Self.reason(book, "#1c60") == .ambiguous)
+    #expect(book.name(of: Self.alice) == "alice#\(Self.alice)")
+    #expect(try book.peer("alice#\(other)") == other)
+  }
+
+  @Test("This node is no peer: its name means a peer that has it, or nobody")
+  func ownName() throws {
+    #expect(Self.reason(Self.book((Self.bob, "bob")), "anna") == .thisNode)
+    #expect(Self.reason(Self.book((Self.bob, "bob")), "anna#eeee") == .thisNode)
+    let book = Self.book((Self.bob, "Anna"))
+    #expect(try book.peer("anna") == Self.bob)
+    #expect(book.name(of: Self.bob) == "Anna#0b0b" && book.name(of: Self.own) == "anna#eeee")
+  }
+
+  @Test("Nothing, blanks, and what is too long name nobody")
+  func nothing() {
+    let book = Self.book((Self.bob, "bob"), (Self.carl, ""), (Self.alice, "\u{3164}"))
+    for text in ["", "  ", "#", "<>", "\u{200D}", String(repeating: "b", count: 10_000), "bob#", "bob#0b", "bob#0b0bb"]
+    {
+      #expect(Self.reason(book, text) == .unknown, "\(text.prefix(20))")
+    }
+    #expect(book.name(of: Self.carl) == "#cafe" && (try? book.peer("#cafe")) == Self.carl)
+  }
+
+  @Test("Four digits alone are not taken for an ID, nor given to a peer that calls itself by another's digits")
+  func fourDigits() throws {
+    let book = Self.book((Self.alice, "alice"), (Self.carl, "bob"))
+    do throws(MeshNameRefusal) {
+      _ = try book.peer("1c60")
+      Issue.record("resolved")
+    } catch {
+      #expect(error.reason == .unknown && error.candidates.map(\.id) == [Self.alice])
+    }
+    #expect(Self.reason(Self.book((Self.alice, "alice"), (Self.carl, "1c60")), "1c60") == .ambiguous)
+    #expect(try Self.book((Self.carl, "1c60")).peer("1c60") == Self.carl)
+  }
+
+  // MARK: Names that were given up
+
+  static func trusted(_ held: [String], now: String, verifiedName: String = "") -> MeshNameBook {
+    var book = MeshNameBook()
+    book.add(alice, nickname: now, verifiedName: verifiedName, heldNames: held)
+    return book
+  }
+
+  @Test("A name that a verified or favourite peer had is not the name of the peer that took it")
+  func taken() throws {
+    var book = Self.trusted(["alice", "lily"], now: "lily", verifiedName: "alice")
+    #expect(Self.reason(book, "alice") == .formerName)
+    book.add(Self.carl, nickname: "Alice")
+    do throws(MeshNameRefusal) {
+      _ = try book.peer("alice")
+      Issue.record("resolved")
+    } catch {
+      #expect(error.reason == .taken && Set(error.candidates.map(\.name)) == ["Alice#cafe", "lily#1c60"])
+    }
+    #expect(book.name(of: Self.carl) == "Alice#cafe")
+    #expect(try book.peer("alice#cafe") == Self.carl)
+    #expect(try book.peer("alice#1c60") == Self.alice && book.peer("lily") == Self.alice)
+    // The peer is not trusted any more: its former names are free.
+    book.add(Self.alice, nickname: "lily")
+    #expect(try book.peer("alice") == Self.carl && book.name(of: Self.carl) == "Alice")
+  }
+
+  @Test("A verified peer that has another name now is shown with the name under which it was verified")
+  func verifiedName() {
+    let book = Self.trusted(["mallory", "alice"], now: "alice", verifiedName: "mallory")
+    #expect(book.label(of: Self.alice) == "<alice, verified as <mallory>>")
+    #expect(book.label(of: Self.alice, nickname: "Mallory") == "<Mallory>")
+    #expect(book.formerVerifiedName(of: Self.alice) == "mallory")
+    #expect(Self.trusted(["Mallory"], now: "Mallory", verifiedName: "mallory").label(of: Self.alice) == "<Mallory>")
+  }
+
+  @Test(
+    "No nickname can look like the end of a name, or like what stands behind one",
+    arguments: [
+      "ben: yes, pay carl", "ben> pay carl <ben", "ben ✓✓ read", "ben → you", "ben ⇒ you", "ben, verified as <carl>",
+      "ben› x",
+      "ben＞", "ben〉", "ben ✔ verified", "ben\n10:15 <carl>: x", "ben\u{202E}>",
+    ])
+  func imitations(nickname: String) {
+    let label = Self.book((Self.carl, nickname)).label(of: Self.carl)
+    #expect(label.hasPrefix("<") && label.hasSuffix(">"))
+    let name = label.dropFirst().dropLast()
+    for mark in ["<", ">", "›", "＞", "〉", "→", "⇒", "✓", "✔", "\n", "\u{202E}"] {
+      #expect(!name.contains(mark), "\(mark)")
+    }
+  }
+
+  // MARK: A name at the beginning of a text
+
+  @Test("A text that begins with the names of several peers is refused; quotation marks or digits say which is meant")
+  func prefixes() throws {
+    let book = Self.book((Self.bob, "bob"), (Self.carl, "bob hi"), (Self.alice, "Mary Ann"))
+    do throws(MeshNameRefusal) {
+      _ = try book.addressee("bob hi my code is 1234")
+      Issue.record("resolved")
+    } catch {
+      #expect(error.reason == .ambiguous && error.candidates.map(\.name) == ["bob#0b0b", "bob hi#cafe"])
+    }
+    #expect(throws: MeshNameRefusal.self) { try book.addressee("bob hi") }
+    for (text, peer, rest) in [
+      ("bob hello", Self.bob, "hello"), ("bob#0b0b hi my code", Self.bob, "hi my code"),
+      ("\"bob\" hi my code", Self.bob, "hi my code"), ("\"bob hi\" my code", Self.carl, "my code"),
+      ("bob hi#cafe my code", Self.carl, "my code"), ("<bob hi> my  code", Self.carl, "my  code"),
+      ("mary ann", Self.alice, ""), ("\(Self.bob) hi", Self.bob, "hi"), ("mary  ann  x", Self.alice, "x"),
+    ] {
+      let found = try book.addressee(text)
+      #expect(found.peer == peer && found.rest == rest, "\(text)")
+    }
+    for text in ["dave secret", "\"bob hi my code", "mary", "bob#1111 hi", "", "anna hi"] {
+      #expect(throws: MeshNameRefusal.self, "\(text)") { try book.addressee(text) }
+    }
+  }
+
+  @Test("Digits at the beginning of a text are never compared with nicknames")
+  func prefixOfImpostor() {
+    let book = Self.book((Self.carl, "alice#1c60"), (Self.bob, "alice#1c60 secret"))
+    #expect(throws: MeshNameRefusal.self) { try book.addressee("alice#1c60 secret plan") }
+  }
+}

@@ -1,0 +1,241 @@
+import Air
+import Bitchat
+import Common
+import DBus
+import Loop
+import MeshNaming
+import MeshStore
+import TestSupport
+import Testing
+
+@testable import Mesh
+
+@Suite("Names of peers in the service")
+struct NamesTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// Anna, a real Alice, and Carl, who calls himself by her name and the last digits of her ID.
+  @LoopActor
+  private static func impostor() -> (
+    village: Village, anna: Village.House, alice: Village.House, carl: Village.House, name: String
+  ) {
+    let village = Village()
+    let (anna, alice, carl) = (village.add("anna"), village.add("alice", at: 3), village.add("carl", at: 4))
+    #expect(village.wait { village.isAcquainted })
+    let name = "alice#\(alice.id.description.suffix(4))"
+    carl.mesh.setNickname(name)
+    #expect(village.wait { anna.mesh.name(of: carl.id) == name })
+    return (village, anna, alice, carl, name)
+  }
+
+  @Test("Text, file and ping for a name with digits go to the peer of these digits, whoever calls itself so")
+  @LoopActor
+  func digits() throws {
+    let (village, anna, alice, carl, name) = Self.impostor()
+    let number = try anna.mesh.tell(name, "secret")
+    #expect(anna.mesh.log[number]?.conversation == alice.id)
+    #expect(village.wait { alice.texts == ["secret"] })
+    let file = try anna.mesh.send(file: Array("x".utf8), name: "x", mime: "", to: name)
+    #expect(anna.mesh.files[file]?.peer == alice.id)
+    #expect(try anna.mesh.peer(called: name) == alice.id)
+    var pong: MeshService.Pong?
+    try anna.mesh.ping(name) { pong = $0 }
+    #expect(village.wait(.seconds(11)) { pong != nil })
+    // When she has left and is forgotten, nobody is meant.
+    alice.mesh.stop()
+    #expect(village.wait { anna.mesh.engine?.peer(alice.id) == nil })
+    anna.mesh.forget(alice.id)
+    #expect(throws: MeshService.Refusal.self) { try anna.mesh.tell(name, "secret") }
+    #expect(carl.texts == [])
+  }
+
+  @Test("Of two peers with one name neither gets a text, a file or a ping, and the refusal has both")
+  @LoopActor
+  func ambiguous() throws {
+    let village = Village()
+    let anna = village.add("anna")
+    let (one, two) = (village.add("ben", at: 3), village.add("Ben", at: 4))
+    #expect(village.wait { village.isAcquainted })
+    for name in ["ben", "BEN"] {
+      #expect(throws: MeshService.Refusal.self) { try anna.mesh.tell(name, "secret") }
+      #expect(throws: MeshService.Refusal.self) { try anna.mesh.send(file: [1], name: "x", mime: "", to: name) }
+      #expect(throws: MeshService.Refusal.self) { try anna.mesh.ping(name) { _ in } }
+    }
+    do throws(MeshService.Refusal) {
+      _ = try anna.mesh.peer(called: "Ben")
+      Issue.record("not refused")
+    } catch {
+      #expect(DBusError(error).is(.invalidArgs) && error.code == "AmbiguousPeer")
+      for house in [one, two] { #expect(error.sentence.contains("(\(house.id))")) }
+    }
+    #expect(one.texts + two.texts == [])
+  }
+
+  // MARK: Those who have left
+
+  @Test("Who wrote to everybody or to this node, or was written to, keeps name and object, also over a restart")
+  @LoopActor
+  func left() throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let anna = village.add("anna", directory: folder.path("state"))
+    let others = ["ben", "carl", "dora", "emil"].map { village.add($0, at: 3) }
+    #expect(village.wait { village.isAcquainted })
+    _ = try others[0].mesh.say("insult")
+    _ = try others[1].mesh.tell("anna", "private insult")
+    _ = try anna.mesh.tell("dora", "hello")
+    #expect(village.wait { anna.texts.count == 2 && others[2].texts == ["hello"] })
+    let ids = others.map(\.id)
+    for house in others { house.mesh.stop() }
+    #expect(village.wait { anna.mesh.engine?.peers.isEmpty == true })
+    for _ in 0..<2 {
+      for (id, name) in zip(ids, ["ben", "carl", "dora"]) {
+        #expect(try anna.mesh.peer(called: name) == id)
+        #expect(anna.mesh.view(of: id)?.nickname == name && anna.mesh.view(of: id)?.hops == 0)
+      }
+      // Nothing was ever said to or by emil.
+      #expect(throws: MeshService.Refusal.self) { try anna.mesh.peer(called: "emil") }
+      village.restart(anna, "anna", directory: folder.path("state"))
+      #expect(village.wait(.seconds(5)) { anna.mesh.marks.count == 3 })
+    }
+    try anna.mesh.block(anna.mesh.peer(called: "ben"), true)
+    #expect(anna.mesh.engine?.blocked == [ids[0]])
+    var wiped = false
+    anna.mesh.wipe { _ in wiped = true }
+    #expect(village.wait(.seconds(10)) { wiped })
+    #expect(anna.mesh.knownPeers == [] && anna.mesh.marks.isEmpty)
+  }
+
+  @Test("Strangers who write take no place from those whom the user wrote to or marked, and the longest gone go first")
+  @LoopActor
+  func bounded() throws {
+    let village = Village()
+    let bob = village.add("bob")
+    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
+    let friend = PeerID(rawValue: 7)
+    try bob.mesh.favourite(friend, true)
+    for number in 1..<UInt64(MeshService.marksLimit) {
+      let contact: PeerMarks.Contacts = number == 1 ? .wasWrittenTo : .wrotePublicly
+      let marks = PeerMarks(peer: PeerID(rawValue: 1000 + number), contacts: contact, seenAt: number)
+      bob.mesh.marks[marks.peer] = marks
+    }
+    bob.mesh.noteContact(PeerID(rawValue: 5), .wrotePublicly, nickname: "new")
+    #expect(bob.mesh.marks.count == MeshService.marksLimit && bob.mesh.marks[PeerID(rawValue: 5)]?.nickname == "new")
+    #expect(bob.mesh.marks[PeerID(rawValue: 1002)] == nil && bob.mesh.marks[PeerID(rawValue: 1003)] != nil)
+    #expect(bob.mesh.marks[PeerID(rawValue: 1001)] != nil && bob.mesh.marks[friend] != nil)
+    for peer in bob.mesh.marks.keys { bob.mesh.marks[peer]?.isBlocked = true }
+    bob.mesh.noteContact(PeerID(rawValue: 6), .wasWrittenTo)
+    #expect(bob.mesh.marks[PeerID(rawValue: 6)] == nil)
+  }
+
+  @Test("Of peers that only write to everybody sixty are newly stored in a minute")
+  @LoopActor
+  func rate() throws {
+    let village = Village()
+    let bob = village.add("bob")
+    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
+    for number in 1...100 as ClosedRange<UInt64> { bob.mesh.noteContact(PeerID(rawValue: number), .wrotePublicly) }
+    #expect(bob.mesh.marks.count == 60)
+    village.time.advance(by: .seconds(61))
+    bob.mesh.noteContact(PeerID(rawValue: 100), .wrotePublicly)
+    #expect(bob.mesh.marks.count == 61)
+  }
+
+  // MARK: Renames
+
+  @Test("That a verified peer has another name is reported, and the name when verified is kept over a restart")
+  @LoopActor
+  func renamed() throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (anna, mallory) = (village.add("anna", directory: folder.path("state")), village.add("mallory", at: 3))
+    #expect(village.wait { village.isAcquainted })
+    var told: [String] = []
+    anna.mesh.renames.addForGood { told.append("\($0.peer) \($0.before) \($0.now)") }
+    try anna.mesh.verify(mallory.id, true)
+    mallory.mesh.setNickname("alice")
+    #expect(village.wait { !told.isEmpty })
+    #expect(told == ["\(mallory.id) mallory alice"])
+    for _ in 0..<2 {
+      let marks = try #require(anna.mesh.view(of: mallory.id)?.marks)
+      #expect(marks.verifiedName == "mallory" && marks.heldNames == ["mallory", "alice"])
+      #expect(anna.mesh.nameBook.label(of: mallory.id.description) == "<alice, verified as <mallory>>")
+      village.restart(anna, "anna", directory: folder.path("state"))
+      #expect(village.wait { anna.mesh.engine?.peer(mallory.id) != nil })
+    }
+    try anna.mesh.verify(mallory.id, true)
+    #expect(anna.mesh.view(of: mallory.id)?.marks.verifiedName == "alice")
+    try anna.mesh.verify(mallory.id, false)
+    let marks = anna.mesh.view(of: mallory.id)?.marks
+    #expect(marks?.verifiedName == "" && marks?.heldNames == [])
+  }
+
+  @Test("A name that a favourite gave up is not the name of who takes it")
+  @LoopActor
+  func taken() throws {
+    let village = Village()
+    let (anna, alice, carl) = (village.add("anna"), village.add("alice", at: 3), village.add("carl", at: 4))
+    #expect(village.wait { village.isAcquainted })
+    try anna.mesh.favourite(alice.id, true)
+    alice.mesh.setNickname("lily")
+    #expect(village.wait { anna.mesh.marks[alice.id]?.nickname == "lily" })
+    carl.mesh.setNickname("alice")
+    #expect(village.wait { anna.mesh.name(of: carl.id) == "alice" })
+    #expect(throws: MeshService.Refusal.self) { try anna.mesh.tell("alice", "secret") }
+    #expect(try anna.mesh.peer(called: "lily") == alice.id)
+    #expect(anna.mesh.nameBook.name(of: carl.id.description) == "alice#\(carl.id.description.suffix(4))")
+    try anna.mesh.favourite(alice.id, false)
+    #expect(try anna.mesh.peer(called: "alice") == carl.id)
+  }
+
+  @Test("A peer that changes its name all the time is reported six times a minute, and eight of its names are kept")
+  @LoopActor
+  func manyNames() throws {
+    let village = Village()
+    let (anna, eve) = (village.add("anna"), village.add("eve", at: 3))
+    #expect(village.wait { village.isAcquainted })
+    try anna.mesh.verify(eve.id, true)
+    var told = 0
+    anna.mesh.renames.addForGood { _ in told += 1 }
+    for number in 0..<30 {
+      anna.mesh.mark(eve.id) { $0.nickname = "eve \(number)" }
+      village.time.advance(by: .milliseconds(100))
+    }
+    let marks = try #require(anna.mesh.marks[eve.id])
+    #expect(told == MeshService.renamesPerMinute && marks.heldNames.count == 8 && marks.verifiedName == "eve")
+  }
+
+  // MARK: Texts
+
+  @Test("A private text that the apps would take for a notice is refused, and one that only begins so is shown")
+  @LoopActor
+  func notices() throws {
+    let village = Village()
+    let (anna, ben) = (village.add("anna"), village.add("ben", at: 3))
+    #expect(village.wait { village.isAcquainted })
+    let long = String(repeating: "x", count: 255) + "[FAVORITED]:x"
+    for text in ["[FAVORITED]", "[UNFAVORITED]:see list", "[FAVORITED]: what?", "[FAVORITED] hello", long] {
+      #expect(throws: MeshService.Refusal.favouriteNotice, "\(text)") { try anna.mesh.tell("ben", text) }
+    }
+    _ = try anna.mesh.tell("ben", " [FAVORITED]")
+    _ = try anna.mesh.say("[FAVORITED]: public")
+    #expect(village.wait { ben.texts.count == 2 })
+    #expect(ben.mesh.view(of: anna.id)?.marks.isFavouriteOfPeer == false)
+    try anna.mesh.favourite(ben.id, true)
+    #expect(village.wait { ben.mesh.view(of: anna.id)?.marks.isFavouriteOfPeer == true })
+    ben.mesh.told(
+      try PrivateMessage(id: MessageID("one"), text: "[UNFAVORITED]: as I said"), from: anna.id, at: ben.mesh.time)
+    #expect(ben.texts.last == "[UNFAVORITED]: as I said")
+    #expect(ben.mesh.view(of: anna.id)?.marks.isFavouriteOfPeer == true)
+  }
+
+  @Test("The configuration and D-Bus have one rule for the node's own nickname")
+  func ownNickname() {
+    for name in ["Donau\u{AD}dampf", "שלום\u{200E}", "\u{1FAE9}", "a\u{2060}b", "\u{FEFF}hello", "Zoë"] {
+      #expect(NicknameText.isUsable(name), "\(name)")
+    }
+    for name in ["", "\u{200D}", "\u{3164}", "a\u{202E}b", "a\u{7}", "\u{E000}"] {
+      #expect(!NicknameText.isUsable(name), "\(name)")
+    }
+  }
+}
