@@ -44,7 +44,7 @@ let package = Package(
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
-    room("Host/MemoryFiles", ["CLinux", "CMemFD"]),
+    room("Host/MemoryFiles", ["CMemFD"]),
     room("Host/Calendar"),
     room("Host/Journal", ["Calendar", "Common", "MemoryFiles"]),
     room("Host/Store", ["Bytes", "Common", "Crypto"]),

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CMemFD
 
 /// Files whose content the kernel makes when they are read, of procfs, sysfs and their like (statfs(2)).
 ///

@@ -7,7 +7,6 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/timex.h>
-#include <sys/vfs.h>
 #include <stdint.h>
 #include <unistd.h>
 
