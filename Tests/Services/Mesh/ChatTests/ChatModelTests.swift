@@ -203,7 +203,7 @@ struct ChatModelTests {
     sitting.enter("/verify bitchat://verify?v=1&noise=ab  cd")
     #expect(sitting.taken() == [.verifyCode("bitchat://verify?v=1&noise=abcd")])
     for (proof, words) in [
-      (MeshProof.proven, "bob is verified."), (.wrong, "It is somebody else."), (.noAnswer, "it did not answer."),
+      (MeshProof.proven, "<bob> is verified."), (.wrong, "It is somebody else."), (.noAnswer, "it did not answer."),
       (.gone, "it has left."), (.blocked, "it is blocked."), (.asked, "gave none within the time."),
     ] {
       sitting.feed(.proof(peer: Sitting.bob, proof))
